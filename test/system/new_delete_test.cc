@@ -107,7 +107,7 @@ TEST(new_delete, failure_throws_bad_alloc, "") {
   CHECK(throws_bad_alloc([&] { return ::operator new(n, align(64)); }));
   CHECK(throws_bad_alloc([&] { return ::operator new[](n, align(1 << 20)); }));
   CHECK(throws_bad_alloc([&] { return ::operator new(launder_size(SIZE_MAX)); }));
-  CHECK(throws_bad_alloc([&] { return new char[launder_size(std::size_t(1) << 62)]; }));
+  CHECK(throws_bad_alloc([&] { return launder(new char[launder_size(std::size_t(1) << 62)]); }));
 }
 
 TEST(new_delete, nothrow_failure_gives_null, "") {
