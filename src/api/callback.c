@@ -1,0 +1,129 @@
+/* callback.c - the program's callbacks: output, errors, deferred frees                      layer 6: api
+ * Owns:    the callbacks in force.     Called by: api, and the core through its hooks.     Calls: heap, os, the program.
+ * Threads: any. A callback and its context are two words that must be seen together, so they stand in a pair that
+ *          never changes and is never freed; asking for the same pair again finds it, which bounds how many there are.
+ * Sync:    S-callback  callback_set, callback_pair_of (release publish) -> callback_get, callback_pair_of (acquire).  */
+#include "api.h"
+
+#include <errno.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../base/atomic.h"
+#include "../heap/fast.h"
+#include "../os/os.h"
+
+typedef struct callback_pair {
+  void *function, *context;                /* const once published */
+  struct callback_pair *next;              /* const once published */
+} callback_pair_t;
+
+enum { CALLBACK_ROOM = 16 };               /* pairs before any has to be allocated */
+static callback_pair_t callback_room[CALLBACK_ROOM];
+static atomic32_t callback_room_used;      /* relaxed: each number is drawn once */
+static atomic_ptr_t callback_pairs;        /* all there are; only ever grows */
+static atomic_ptr_t callback_output, callback_error, callback_deferred;
+static atomic64_t callback_heartbeat;      /* relaxed: each number is drawn once */
+
+/* Which callbacks this thread is inside of: none is called from within itself. */
+enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2, CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8 };
+static __thread volatile unsigned callback_inside __attribute__((tls_model("initial-exec")));
+
+static callback_pair_t *callback_pair_find(callback_pair_t *from, void *function, void *context) {
+  for (callback_pair_t *p = from; p != NULL; p = p->next)
+    if (p->function == function && p->context == context) return p;
+  return NULL;
+}
+
+/* NULL when memory is out. */
+static callback_pair_t *callback_pair_of(void *function, void *context) {
+  void *first = atomic_ptr_load_acquire(&callback_pairs);                           /* S-callback */
+  callback_pair_t *pair = callback_pair_find(first, function, context);
+  if (pair != NULL) return pair;
+  uint32_t number = atomic32_load_relaxed(&callback_room_used);
+  if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&callback_room_used, 1);
+  pair = number < CALLBACK_ROOM ? &callback_room[number] : fast_malloc(sizeof *pair);
+  if (pair == NULL) return NULL;
+  pair->function = function;
+  pair->context = context;
+  do {
+    pair->next = first;
+  } while (!atomic_ptr_swap_release(&callback_pairs, &first, pair));                /* S-callback */
+  return pair;
+}
+
+static void callback_set(atomic_ptr_t *where, void *function, void *context) {
+  callback_pair_t *pair = NULL;
+  api_start();
+  if (function != NULL && (pair = callback_pair_of(function, context)) == NULL) return;
+  atomic_ptr_store_release(where, pair);                                            /* S-callback */
+}
+
+/* NULL if there is none or it is what is running. */
+static callback_pair_t *callback_get(const atomic_ptr_t *where, unsigned inside) {
+  return (callback_inside & inside) != 0 ? NULL : atomic_ptr_load_acquire(where);   /* S-callback */
+}
+
+FH_API void fh_on_output(fh_output_t *callback, void *context) {
+  callback_set(&callback_output, (void *)callback, context);
+}
+FH_API void fh_on_error(fh_error_t *callback, void *context) {
+  callback_set(&callback_error, (void *)callback, context);
+}
+FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context) {
+  callback_set(&callback_deferred, (void *)callback, context);
+}
+
+/* ---- calling ----------------------------------------------------------------------------------------------------- */
+
+void api_output(const char *text, size_t length) {
+  callback_pair_t *pair = callback_get(&callback_output, CALLBACK_IN_OUTPUT);
+  if (pair == NULL) {
+    os_write(2, text, length);
+    return;
+  }
+  callback_inside |= CALLBACK_IN_OUTPUT;
+  ((fh_output_t *)pair->function)(text, length, pair->context);
+  callback_inside &= ~(unsigned)CALLBACK_IN_OUTPUT;
+}
+
+void api_error(int error) {
+  callback_pair_t *pair = callback_get(&callback_error, CALLBACK_IN_ERROR);
+  if (pair == NULL) return;
+  callback_inside |= CALLBACK_IN_ERROR;
+  ((fh_error_t *)pair->function)(error, pair->context);
+  callback_inside &= ~(unsigned)CALLBACK_IN_ERROR;
+}
+
+cold void api_no_memory(void) {
+  api_error(ENOMEM);
+  errno = ENOMEM;
+}
+
+void api_deferred(bool force) {
+  callback_pair_t *pair = callback_get(&callback_deferred, CALLBACK_IN_DEFERRED);
+  if (pair == NULL) return;
+  callback_inside |= CALLBACK_IN_DEFERRED;
+  uint64_t heartbeat = atomic64_add_relaxed(&callback_heartbeat, 1) + 1;
+  ((fh_deferred_t *)pair->function)(force, heartbeat, pair->context);
+  callback_inside &= ~(unsigned)CALLBACK_IN_DEFERRED;
+}
+
+_Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
+  char line[512];
+  fmt_t f;
+  fmt_start(&f, line, sizeof line - 1, NULL, NULL);        /* one byte stays for the end of line */
+  fmt_text(&f, "freehold: ");
+  fmt_text(&f, what);
+  if (address != NULL) fmt_text(&f, ": ");
+  if (address != NULL) fmt_hex(&f, (uintptr_t)address);
+  if (call != NULL) fmt_text(&f, " in "), fmt_text(&f, call), fmt_text(&f, "()");
+  line[f.used++] = '\n';
+  if ((callback_inside & CALLBACK_IN_FATAL) != 0) {        /* a callback of ours has brought this one about */
+    os_write(2, line, f.used);
+    os_abort();
+  }
+  callback_inside |= CALLBACK_IN_FATAL;
+  api_output(line, f.used);
+  api_error(EFAULT);
+  os_abort();
+}

@@ -1,0 +1,65 @@
+/* ext.c - the public functions that no standard has                                         layer 6: api
+ * Owns:    nothing.     Called by: the program.     Calls: heap, support.
+ * Threads: any; contracts in freehold.h.                                                              */
+#include "api.h"
+
+#include <errno.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../base/check.h"
+#include "../heap/fast.h"
+#include "../heap/heap.h"
+#include "../support/options.h"
+
+#define EXT_TEXT2(x) #x
+#define EXT_TEXT(x) EXT_TEXT2(x)
+
+FH_API int fh_version(void) { return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH; }
+
+FH_API const char *fh_version_string(void) {
+  static const char plain[] =
+      EXT_TEXT(FH_VERSION_MAJOR) "." EXT_TEXT(FH_VERSION_MINOR) "." EXT_TEXT(FH_VERSION_PATCH);
+  static const char debug[] =
+      EXT_TEXT(FH_VERSION_MAJOR) "." EXT_TEXT(FH_VERSION_MINOR) "." EXT_TEXT(FH_VERSION_PATCH) "-debug";
+  return FH_CHECK > 0 ? debug : plain;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+FH_API size_t fh_usable_size(const void *p) { return p == NULL ? 0 : heap_usable_size(p, "fh_usable_size"); }
+
+FH_API size_t fh_good_size(size_t size) { return heap_good_size(size); }
+
+FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
+  void *p = fast_malloc(size);
+  if (actual != NULL) *actual = p == NULL ? 0 : heap_usable_size(p, "fh_malloc_at_least");
+  return p;
+}
+
+FH_API bool fh_expand(void *p, size_t size) { return p != NULL && heap_expand(p, size, "fh_expand"); }
+
+FH_API bool fh_owns(const void *p) { return p != NULL && heap_owns(p); }
+
+FH_API void fh_collect(bool force) {
+  api_start();
+  api_deferred(force);
+  heap_collect(force);
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+FH_API bool fh_option_get(const char *name, int64_t *value) {
+  api_start();
+  option_t option = name == NULL ? OPTION_COUNT : option_find(name, strlen(name));
+  if (option == OPTION_COUNT) return false;
+  if (value != NULL) *value = option_get(option);
+  return true;
+}
+
+FH_API bool fh_option_set(const char *name, int64_t value) {
+  api_start();
+  option_t option = name == NULL ? OPTION_COUNT : option_find(name, strlen(name));
+  if (option != OPTION_COUNT && option_set(option, value)) return true;
+  api_error(EINVAL);
+  return false;
+}

@@ -1,0 +1,105 @@
+/* foreign.c - pointers that are not ours                                                    layer 6: api
+ * Owns:    the addresses of libc's own functions.     Called by: the core, through its hooks.     Calls: os, libc.
+ * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
+ * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one word.
+ * A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was allocated before the library was loaded.
+ * It is told from a wild pointer by the header that glibc keeps in front of it, without touching memory that may not
+ * be there. In a static program there is no other heap, and the weak dlsym is not there either.       */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "api.h"
+
+#include <dlfcn.h>
+
+#include "../base/atomic.h"
+#include "../heap/fast.h"
+#include "../os/os.h"
+
+#pragma weak dlsym
+
+static atomic_ptr_t foreign_free, foreign_usable_size;    /* relaxed: see Sync */
+
+void api_foreign_start(void) {
+#if defined(__GLIBC__) && defined(__LP64__)
+  if (dlsym == NULL) return;
+  atomic_ptr_store_relaxed(&foreign_usable_size, dlsym(RTLD_NEXT, "malloc_usable_size"));
+  atomic_ptr_store_relaxed(&foreign_free, dlsym(RTLD_NEXT, "free"));
+#endif
+}
+
+/* ---- glibc's heap, as it is laid out in memory ---------------------------------------------------------------------- */
+
+enum { CHUNK_BEFORE_IS_USED = 1, CHUNK_IS_MAPPED = 2, CHUNK_IS_OF_ARENA = 4, CHUNK_FLAGS = 7, CHUNK_LEAST = 32 };
+typedef struct { size_t before, size_and_flags; } foreign_chunk_t;         /* stands in front of the block */
+
+/* The start of a 64 MiB window in which an arena other than the main one keeps its chunks. */
+#define FOREIGN_HEAP_SIZE MiB(64)
+typedef struct { void *arena; uintptr_t previous; size_t size, writable_size; } foreign_heap_t;
+
+static size_t foreign_chunk_size(const foreign_chunk_t *c) { return c->size_and_flags & ~(size_t)CHUNK_FLAGS; }
+
+/* A mapping of its own: pages from the mapping's start to the chunk's end. */
+static bool foreign_is_mapped_chunk(const foreign_chunk_t *c) {
+  size_t page = os_page_size(), size = foreign_chunk_size(c);
+  uintptr_t start = (uintptr_t)c - c->before, end = (uintptr_t)c + size;
+  return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS && start % page == 0 && end % page == 0 &&
+         os_is_readable((const void *)(end - 1), 1);
+}
+
+/* A chunk between `from` and `to` is followed by another one, which says that this one is in use. */
+static bool foreign_is_chunk_between(const foreign_chunk_t *c, uintptr_t from, uintptr_t to) {
+  uintptr_t at = (uintptr_t)c, size = foreign_chunk_size(c);
+  if (at < from || at >= to || size % 16 != 0 || size > to - at || to - at - size < sizeof *c) return false;
+  const foreign_chunk_t *next = (const foreign_chunk_t *)(at + size);
+  return os_is_readable(next, sizeof *next) && (next->size_and_flags & CHUNK_BEFORE_IS_USED) != 0 &&
+         foreign_chunk_size(next) <= to - at - size;
+}
+
+static bool foreign_is_arena_chunk(const foreign_chunk_t *c) {
+  const foreign_heap_t *heap = (const foreign_heap_t *)align_down((uintptr_t)c, FOREIGN_HEAP_SIZE);
+  if (!os_is_readable(heap, sizeof *heap)) return false;
+  return heap->arena != NULL && (uintptr_t)heap->arena % 16 == 0 && heap->previous % FOREIGN_HEAP_SIZE == 0 &&
+         heap->size <= heap->writable_size && heap->writable_size <= FOREIGN_HEAP_SIZE &&
+         heap->size % os_page_size() == 0 && os_is_readable(heap->arena, 1) &&
+         foreign_is_chunk_between(c, (uintptr_t)(heap + 1), (uintptr_t)heap + heap->size);
+}
+
+static bool foreign_is_libc_block(const void *p) {
+  if (atomic_ptr_load_relaxed(&foreign_free) == NULL || (uintptr_t)p % 16 != 0) return false;
+  const foreign_chunk_t *c = (const foreign_chunk_t *)p - 1;
+  if (!os_is_readable(c, sizeof *c) || foreign_chunk_size(c) < CHUNK_LEAST) return false;
+  if ((c->size_and_flags & CHUNK_IS_MAPPED) != 0) return foreign_is_mapped_chunk(c);
+  if ((c->size_and_flags & CHUNK_IS_OF_ARENA) != 0) return foreign_is_arena_chunk(c);
+  uintptr_t from, to;
+  return os_break_range(&from, &to) && foreign_is_chunk_between(c, from, to);
+}
+
+/* ---- what the core asks ----------------------------------------------------------------------------------------------- */
+
+static void foreign_release(void *p) { ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p); }
+
+bool api_foreign_free(void *p, const char *call) {
+  (void)call;
+  if (!foreign_is_libc_block(p)) return false;
+  foreign_release(p);
+  return true;
+}
+
+bool api_foreign_size(const void *p, const char *call, size_t *size) {
+  size_t (*usable_size)(const void *) = (size_t (*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
+  (void)call;
+  if (usable_size == NULL || !foreign_is_libc_block(p)) return false;
+  *size = usable_size(p);
+  return true;
+}
+
+/* The block moves to our heap. */
+bool api_foreign_realloc(void *p, size_t size, const char *call, void **result) {
+  size_t old_size;
+  if (!api_foreign_size(p, call, &old_size)) return false;
+  *result = size == 0 ? NULL : fast_malloc(size);
+  if (*result != NULL) memcpy(*result, p, min_size(size, old_size));
+  if (*result != NULL || size == 0) foreign_release(p);
+  return true;
+}

@@ -1,0 +1,183 @@
+/* glibc.c - the rest of glibc's malloc.h: reports and settings                              layer 6: api
+ * Owns:    nothing.     Called by: the program.     Calls: heap, support, report; stdio in malloc_info alone.
+ * Threads: any. Every answer is about freehold's memory; libc's own heap is never started.            */
+#include "api.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../base/sizeclass.h"
+#include "../heap/heap.h"
+#include "../os/os.h"
+#include "../support/options.h"
+
+#ifndef __GLIBC__
+struct mallinfo { int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
+#endif
+#ifdef __GLIBC_PREREQ
+#define GLIBC_HAS_MALLINFO2 __GLIBC_PREREQ(2, 33)
+#else
+#define GLIBC_HAS_MALLINFO2 0
+#endif
+#if !GLIBC_HAS_MALLINFO2
+struct mallinfo2 { size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
+#endif
+
+/* Free blocks in the slabs of one class. */
+static uint64_t glibc_free_blocks(const fh_class_stats_t *c) {
+  if (c->block_size == 0 || c->block_size > SMALL_MAX_SIZE) return 0;
+  uint64_t room = c->slabs * class_info[class_of(c->block_size)].capacity;
+  return room > c->live ? room - c->live : 0;
+}
+
+/* ---- mallinfo ---------------------------------------------------------------------------------------------------- */
+
+/* glibc's words: arena is what was had from the system, uordblks what is in use, fordblks the rest, keepcost what
+ * malloc_trim could give back. Blocks with a mapping of their own are in uordblks; hblks counts them. */
+static struct mallinfo2 glibc_info2(void) {
+  fh_stats_t stats = { .struct_size = sizeof stats };
+  struct mallinfo2 info = { 0 };
+  fh_stats_get(&stats);
+  for (unsigned i = 0; i < FH_CLASSES; i++) info.ordblks += glibc_free_blocks(&stats.classes[i]);
+  info.arena = stats.committed + stats.dirty;
+  info.hblks = stats.huge_live;
+  info.uordblks = stats.live_bytes;
+  info.fordblks = info.arena > stats.live_bytes ? info.arena - stats.live_bytes : 0;
+  info.keepcost = stats.dirty;
+  return info;
+}
+
+/* The old form has 32 bits: a figure that does not fit shows as the greatest that does. */
+static int glibc_narrow(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
+
+static struct mallinfo glibc_info(void) {
+  struct mallinfo2 wide = glibc_info2();
+  return (struct mallinfo){
+    .arena = glibc_narrow(wide.arena),       .ordblks = glibc_narrow(wide.ordblks),
+    .hblks = glibc_narrow(wide.hblks),       .hblkhd = glibc_narrow(wide.hblkhd),
+    .uordblks = glibc_narrow(wide.uordblks), .fordblks = glibc_narrow(wide.fordblks),
+    .keepcost = glibc_narrow(wide.keepcost),
+  };
+}
+
+FH_API struct mallinfo2 mallinfo2(void) { return glibc_info2(); }
+FH_API struct mallinfo mallinfo(void) { return glibc_info(); }
+
+/* ---- malloc_info: XML with glibc's elements ---------------------------------------------------------------------- */
+
+static void glibc_put_attribute(fmt_t *f, const char *name, uint64_t n) {
+  fmt_char(f, ' ');
+  fmt_text(f, name);
+  fmt_text(f, "=\"");
+  fmt_decimal(f, n);
+  fmt_char(f, '"');
+}
+
+/* <element type="..." size="..."/>, with a count if it is not UINT64_MAX */
+static void glibc_put_total(fmt_t *f, const char *element, const char *type, uint64_t count, uint64_t size) {
+  fmt_char(f, '<');
+  fmt_text(f, element);
+  fmt_text(f, " type=\"");
+  fmt_text(f, type);
+  fmt_char(f, '"');
+  if (count != UINT64_MAX) glibc_put_attribute(f, "count", count);
+  glibc_put_attribute(f, "size", size);
+  fmt_text(f, "/>\n");
+}
+
+static void glibc_put_totals(fmt_t *f, const fh_stats_t *stats, uint64_t free_blocks) {
+  uint64_t from_system = stats->committed + stats->dirty;
+  uint64_t unused_bytes = from_system > stats->live_bytes ? from_system - stats->live_bytes : 0;
+  glibc_put_total(f, "total", "fast", 0, 0);
+  glibc_put_total(f, "total", "rest", free_blocks, unused_bytes);
+  glibc_put_total(f, "system", "current", UINT64_MAX, from_system);
+  glibc_put_total(f, "system", "max", UINT64_MAX, stats->peak_committed);
+  glibc_put_total(f, "aspace", "total", UINT64_MAX, stats->mapped);
+  glibc_put_total(f, "aspace", "mprotect", UINT64_MAX, stats->mapped);
+}
+
+static void glibc_put_info(fmt_t *f, const fh_stats_t *stats) {
+  uint64_t free_blocks = 0;
+  fmt_text(f, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
+  for (unsigned i = 0; i < FH_CLASSES; i++) {
+    const fh_class_stats_t *c = &stats->classes[i];
+    uint64_t count = glibc_free_blocks(c);
+    if (count == 0) continue;
+    free_blocks += count;
+    fmt_text(f, "  <size");
+    glibc_put_attribute(f, "from", i == 0 ? 1 : stats->classes[i - 1].block_size + 1);
+    glibc_put_attribute(f, "to", c->block_size);
+    glibc_put_attribute(f, "total", count * c->block_size);
+    glibc_put_attribute(f, "count", count);
+    fmt_text(f, "/>\n");
+  }
+  fmt_text(f, "</sizes>\n");
+  glibc_put_totals(f, stats, free_blocks);
+  fmt_text(f, "</heap>\n");
+  glibc_put_totals(f, stats, free_blocks);
+  fmt_text(f, "</malloc>\n");
+}
+
+static void glibc_write(const char *text, size_t length, void *file) {
+  if (fwrite(text, 1, length, file) != length) return;    /* the stream keeps the error for its owner */
+}
+
+FH_API int malloc_info(int options, FILE *file) {
+  char buffer[2048];
+  fh_stats_t stats = { .struct_size = sizeof stats };
+  fmt_t f;
+  if (options != 0) return EINVAL;
+  fh_stats_get(&stats);
+  fmt_start(&f, buffer, sizeof buffer, glibc_write, file);
+  glibc_put_info(&f, &stats);
+  fmt_flush(&f);
+  return 0;
+}
+
+FH_API void malloc_stats(void) { fh_stats_print(false); }
+
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
+
+/* 1 if memory went back to the system. `pad` has no meaning here: there is no top of the heap to keep. */
+FH_API int malloc_trim(size_t pad) {
+  (void)pad;
+  uint64_t before = atomic64_load_relaxed(&os_counts.advices) + atomic64_load_relaxed(&os_counts.unmaps);
+  fh_collect(true);     /* relaxed: counts, compared for this thread's own calls */
+  return atomic64_load_relaxed(&os_counts.advices) + atomic64_load_relaxed(&os_counts.unmaps) != before;
+}
+
+/* glibc's numbers; the parameters that describe its own structures are accepted and have no effect. */
+enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
+       GLIBC_ARENA_MAX = -8, GLIBC_ARENA_TEST, GLIBC_PERTURB, GLIBC_CHECK_ACTION, GLIBC_MMAP_MAX,
+       GLIBC_MMAP_THRESHOLD, GLIBC_TOP_PAD, GLIBC_TRIM_THRESHOLD };
+
+/* 1 on success, 0 for a parameter that there is not or a value that glibc refuses. M_TRIM_THRESHOLD sets the option
+ * purge_budget (a negative value: no limit). */
+static int glibc_set(int parameter, int value) {
+  switch (parameter) {
+    case GLIBC_TRIM_THRESHOLD:
+      return fh_option_set("purge_budget", value < 0 ? OPTION_NO_LIMIT : value);
+    case GLIBC_MXFAST:
+      return value >= 0 && value <= 80 * (int)sizeof(size_t) / 4;
+    case GLIBC_MMAP_THRESHOLD:
+      return value >= 0 && value <= 32 << 20;
+    case GLIBC_NLBLKS: case GLIBC_GRAIN: case GLIBC_KEEP: case GLIBC_ARENA_MAX: case GLIBC_ARENA_TEST:
+    case GLIBC_PERTURB: case GLIBC_CHECK_ACTION: case GLIBC_MMAP_MAX: case GLIBC_TOP_PAD:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+FH_API int mallopt(int parameter, int value) { return glibc_set(parameter, value); }
+
+/* The names that a program's own functions of these names may call. */
+#ifdef __GLIBC__
+FH_API struct mallinfo __libc_mallinfo(void);
+FH_API int __libc_mallopt(int parameter, int value);
+struct mallinfo __libc_mallinfo(void) { return glibc_info(); }
+int __libc_mallopt(int parameter, int value) { return glibc_set(parameter, value); }
+#endif

@@ -1,0 +1,256 @@
+/* new.c - C++ operator new and delete, all forms, by their names in the Itanium ABI           layer 6: api
+ * Owns:    nothing.     Called by: C++ programs.     Calls: heap, the C++ runtime if there is one.
+ * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it takes its own locks.
+ * Everything of the runtime is weak: a C program needs none of it. A runtime that came with a plug-in after the
+ * library was loaded is looked up at that moment.                                                     */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "api.h"
+
+#include <dlfcn.h>
+#include <unwind.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../base/check.h"
+#include "../heap/fast.h"
+#include "../heap/heap.h"
+
+#if !defined(__LP64__)
+#error "the names below have size_t as unsigned long"
+#endif
+
+#pragma weak dlopen
+#pragma weak dlsym
+#pragma weak _Unwind_SetGR
+#pragma weak _Unwind_SetIP
+
+typedef void new_handler_t(void);
+typedef new_handler_t *new_get_handler_t(void);
+typedef void new_throw_t(void);
+
+#define NEW_RUNTIME __attribute__((weak, visibility("default")))
+extern new_handler_t *_ZSt15get_new_handlerv(void) NEW_RUNTIME;         /* std::get_new_handler()    */
+extern void _ZSt17__throw_bad_allocv(void) NEW_RUNTIME;                 /* std::__throw_bad_alloc()  */
+extern void *__cxa_allocate_exception(size_t size) NEW_RUNTIME;
+extern void __cxa_throw(void *object, void *type, void (*destroy)(void *)) NEW_RUNTIME;
+extern void *__cxa_begin_catch(void *exception) NEW_RUNTIME;
+extern void __cxa_end_catch(void) NEW_RUNTIME;
+extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                             /* typeid(std::bad_alloc)    */
+extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                             /* its virtual functions     */
+extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME;              /* its destructor            */
+
+/* A function of a runtime that was loaded later than the library, or out of sight of it. */
+static void *new_find(const char *name) {
+  static const char *const runtimes[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
+  if (dlopen == NULL || dlsym == NULL) return NULL;
+  for (unsigned i = 0; i < ARRAY_LENGTH(runtimes); i++) {
+    void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);      /* keeps it loaded: it is about to be used */
+    void *found = runtime != NULL ? dlsym(runtime, name) : NULL;
+    if (found != NULL) return found;
+  }
+  return NULL;
+}
+
+static new_handler_t *new_handler(void) {
+  new_get_handler_t *get = _ZSt15get_new_handlerv;
+  if (get == NULL) get = (new_get_handler_t *)new_find("_ZSt15get_new_handlerv");
+  return get != NULL ? get() : NULL;
+}
+
+/* Without __throw_bad_alloc (a static program holds only what it uses) the object is made by hand: a bad_alloc is a
+ * pointer to its virtual functions, which follow two words of the table. */
+_Noreturn static void new_throw(size_t size) {
+  new_throw_t *throw_bad_alloc = _ZSt17__throw_bad_allocv;
+  if (throw_bad_alloc == NULL) throw_bad_alloc = (new_throw_t *)new_find("_ZSt17__throw_bad_allocv");
+  if (throw_bad_alloc != NULL) throw_bad_alloc();
+  if (__cxa_throw != NULL && __cxa_allocate_exception != NULL && _ZTISt9bad_alloc != NULL && _ZTVSt9bad_alloc != NULL &&
+      _ZNSt9bad_allocD1Ev != NULL) {
+    void **object = __cxa_allocate_exception(sizeof *object);
+    *object = _ZTVSt9bad_alloc + 2 * sizeof(void *);
+    __cxa_throw(object, _ZTISt9bad_alloc, _ZNSt9bad_allocD1Ev);
+  }
+  fatal("out of memory, and no C++ runtime to throw std::bad_alloc; bytes asked for", (const void *)size, "operator new");
+}
+
+/* ---- a handler that throws, under a form of new that must not ------------------------------------------------------
+ * bool new_handler_returns(new_handler_t *handler): false if it threw; the exception ends there. C has no catch, so the
+ * frame has a personality of its own that takes every exception and goes on at new_handler_threw. A forced unwinding
+ * (the end of a thread) passes. */
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+hidden bool new_handler_returns(new_handler_t *handler);
+extern hidden char new_handler_threw[];
+hidden _Unwind_Reason_Code new_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                           struct _Unwind_Exception *exception, struct _Unwind_Context *context);
+hidden void new_swallow(void *exception);
+
+__attribute__((used)) _Unwind_Reason_Code new_personality(int version, _Unwind_Action actions,
+                                                          _Unwind_Exception_Class class,
+                                                          struct _Unwind_Exception *exception,
+                                                          struct _Unwind_Context *context) {
+  (void)version, (void)class;
+  if (_Unwind_SetGR == NULL || _Unwind_SetIP == NULL) return _URC_CONTINUE_UNWIND;
+  if ((actions & _UA_SEARCH_PHASE) != 0) return _URC_HANDLER_FOUND;
+  if ((actions & _UA_HANDLER_FRAME) == 0) return _URC_CONTINUE_UNWIND;
+  _Unwind_SetGR(context, __builtin_eh_return_data_regno(0), (uintptr_t)exception);
+  _Unwind_SetIP(context, (uintptr_t)new_handler_threw);
+  return _URC_INSTALL_CONTEXT;
+}
+
+__attribute__((used)) void new_swallow(void *exception) {
+  void *(*begin)(void *) = __cxa_begin_catch;
+  void (*end)(void) = __cxa_end_catch;
+  if (begin == NULL) begin = (void *(*)(void *))new_find("__cxa_begin_catch");
+  if (end == NULL) end = (void (*)(void))new_find("__cxa_end_catch");
+  if (begin == NULL || end == NULL) return;
+  begin(exception);
+  end();
+}
+
+#if defined(__x86_64__)
+__asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
+        ".globl new_handler_returns, new_handler_threw\n"
+        ".hidden new_handler_returns, new_handler_threw\n"
+        ".type new_handler_returns, @function\n"
+        "new_handler_returns:\n"
+        "  .cfi_startproc\n"
+        "  .cfi_personality 0x1b, new_personality\n"
+        "  endbr64\n"
+        "  subq $8, %rsp\n"
+        "  .cfi_def_cfa_offset 16\n"
+        "  call *%rdi\n"
+        "  movl $1, %eax\n"
+        "1: addq $8, %rsp\n"
+        "  .cfi_def_cfa_offset 8\n"
+        "  ret\n"
+        "new_handler_threw:\n"
+        "  .cfi_def_cfa_offset 16\n"
+        "  movq %rax, %rdi\n"
+        "  call new_swallow\n"
+        "  xorl %eax, %eax\n"
+        "  jmp 1b\n"
+        "  .cfi_endproc\n"
+        ".size new_handler_returns, . - new_handler_returns\n"
+        ".popsection\n");
+#else
+__asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
+        ".globl new_handler_returns, new_handler_threw\n"
+        ".hidden new_handler_returns, new_handler_threw\n"
+        ".type new_handler_returns, @function\n"
+        ".p2align 2\n"
+        "new_handler_returns:\n"
+        "  .cfi_startproc\n"
+        "  .cfi_personality 0x1b, new_personality\n"
+        "  hint #34\n"                                       /* bti c */
+        "  stp x29, x30, [sp, #-16]!\n"
+        "  .cfi_def_cfa_offset 16\n"
+        "  .cfi_offset 29, -16\n"
+        "  .cfi_offset 30, -8\n"
+        "  blr x0\n"
+        "  mov w0, #1\n"
+        "1: ldp x29, x30, [sp], #16\n"
+        "  .cfi_remember_state\n"
+        "  .cfi_restore 30\n"
+        "  .cfi_restore 29\n"
+        "  .cfi_def_cfa_offset 0\n"
+        "  ret\n"
+        "new_handler_threw:\n"
+        "  .cfi_restore_state\n"
+        "  .cfi_def_cfa_offset 16\n"
+        "  hint #36\n"                                       /* bti j: the unwinder arrives by a branch */
+        "  bl new_swallow\n"
+        "  mov w0, #0\n"
+        "  b 1b\n"
+        "  .cfi_endproc\n"
+        ".size new_handler_returns, . - new_handler_returns\n"
+        ".popsection\n");
+#endif
+
+#else     /* elsewhere a handler's exception goes on to the caller */
+static bool new_handler_returns(new_handler_t *handler) {
+  handler();
+  return true;
+}
+#endif
+
+/* ---- the operators ------------------------------------------------------------------------------------------------- */
+
+static inline void *new_try(size_t alignment, size_t size) {
+  return alignment == 0 ? fast_malloc(size) : heap_aligned(alignment, size);
+}
+
+/* The first try has failed: asks the handler for memory until there is some, or no handler. */
+static cold void *new_again(size_t alignment, size_t size) {
+  for (;;) {
+    new_handler_t *handler = new_handler();
+    if (handler == NULL) new_throw(size);
+    handler();
+    void *p = new_try(alignment, size);
+    if (p != NULL) return p;
+  }
+}
+
+/* The same for the forms that return NULL. */
+static cold void *new_again_or_null(size_t alignment, size_t size) {
+  for (;;) {
+    new_handler_t *handler = new_handler();
+    if (handler == NULL || !new_handler_returns(handler)) return NULL;
+    void *p = new_try(alignment, size);
+    if (p != NULL) return p;
+  }
+}
+
+static inline void *new_plain(size_t size) {
+  void *p = fast_malloc(size);
+  return likely(p != NULL) ? p : new_again(0, size);
+}
+static inline void *new_plain_or_null(size_t size) {
+  void *p = fast_malloc(size);
+  return likely(p != NULL) ? p : new_again_or_null(0, size);
+}
+static inline void *new_aligned(size_t size, size_t alignment) {
+  void *p = heap_aligned(alignment, size);
+  return likely(p != NULL) ? p : new_again(alignment, size);
+}
+static inline void *new_aligned_or_null(size_t size, size_t alignment) {
+  void *p = heap_aligned(alignment, size);
+  return likely(p != NULL) ? p : new_again_or_null(alignment, size);
+}
+
+/* n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t: std::align_val_t. */
+#define NEW_FORMS(letters)                                                                                    \
+  FH_API void *_Z##letters##m(size_t n);                                                                      \
+  FH_API void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag);                                       \
+  FH_API void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment);                                     \
+  FH_API void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment, const void *tag);      \
+  void *_Z##letters##m(size_t n) { return new_plain(n); }                                                     \
+  void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag) { return (void)tag, new_plain_or_null(n); }   \
+  void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment) { return new_aligned(n, alignment); }       \
+  void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment, const void *tag) {            \
+    return (void)tag, new_aligned_or_null(n, alignment);                                                      \
+  }
+
+#define DELETE_FORMS(letters)                                                                                 \
+  FH_API void _Z##letters##Pv(void *p);                                                                       \
+  FH_API void _Z##letters##Pvm(void *p, size_t n);                                                            \
+  FH_API void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag);                                        \
+  FH_API void _Z##letters##PvSt11align_val_t(void *p, size_t alignment);                                      \
+  FH_API void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment);                           \
+  FH_API void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag);       \
+  void _Z##letters##Pv(void *p) { fast_free(p); }                                                             \
+  void _Z##letters##Pvm(void *p, size_t n) { (void)n, fast_free(p); }                                         \
+  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, fast_free(p); }                   \
+  void _Z##letters##PvSt11align_val_t(void *p, size_t alignment) { (void)alignment, fast_free(p); }           \
+  void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment) {                                 \
+    (void)n, (void)alignment, fast_free(p);                                                                   \
+  }                                                                                                           \
+  void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag) {             \
+    (void)alignment, (void)tag, fast_free(p);                                                                 \
+  }
+
+NEW_FORMS(nw)
+NEW_FORMS(na)
+DELETE_FORMS(dl)
+DELETE_FORMS(da)

@@ -1,0 +1,256 @@
+/* fmt.c - text into a caller's buffer                                                       layer 0: base
+ * Owns:    nothing.     Called by: support, api, tools.     Calls: the drain that the caller gave.
+ * Threads: see fmt.h.                                                                                 */
+#include "fmt.h"
+
+void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context) {
+  *f = (fmt_t){ .text = text, .size = size, .drain = drain, .context = context };
+}
+
+bool fmt_is_valid(const fmt_t *f) { return (f->size == 0 ? f->used == 0 : f->used < f->size) && f->used <= f->total; }
+
+void fmt_flush(fmt_t *f) {
+  if (f->drain != NULL && f->used > 0) f->drain(f->text, f->used, f->context);
+  if (f->drain != NULL) f->used = 0;
+}
+
+const char *fmt_end(fmt_t *f) {
+  if (f->size == 0) return "";
+  f->text[f->used] = '\0';
+  return f->text;
+}
+
+/* Makes room by draining the whole lines, or everything if there is no end of line. */
+static void fmt_drain_lines(fmt_t *f) {
+  size_t lines = f->used;
+  while (lines > 0 && f->text[lines - 1] != '\n') lines--;
+  if (lines == 0) lines = f->used;
+  f->drain(f->text, lines, f->context);
+  memmove(f->text, f->text + lines, f->used - lines);
+  f->used -= lines;
+}
+
+void fmt_bytes(fmt_t *f, const char *text, size_t length) {
+  f->total += length;
+  while (length > 0) {
+    size_t room = f->size == 0 ? 0 : f->size - 1 - f->used;
+    if (room == 0) {
+      if (f->drain == NULL || f->used == 0) return;
+      fmt_drain_lines(f);
+      continue;
+    }
+    size_t part = min_size(room, length);
+    memcpy(f->text + f->used, text, part);
+    f->used += part;
+    text += part;
+    length -= part;
+  }
+}
+
+void fmt_text(fmt_t *f, const char *text) { fmt_bytes(f, text, strlen(text)); }
+void fmt_char(fmt_t *f, char c) { fmt_bytes(f, &c, 1); }
+
+void fmt_spaces(fmt_t *f, size_t count) {
+  static const char spaces[] = "                ";
+  for (; count >= sizeof spaces - 1; count -= sizeof spaces - 1) fmt_bytes(f, spaces, sizeof spaces - 1);
+  fmt_bytes(f, spaces, count);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------------------- */
+
+static void fmt_digits(fmt_t *f, uint64_t n, unsigned base) {
+  char digits[20];                         /* 2^64 has 20 decimal digits */
+  size_t at = sizeof digits;
+  do {
+    digits[--at] = "0123456789abcdef"[n % base];
+    n /= base;
+  } while (n > 0);
+  fmt_bytes(f, digits + at, sizeof digits - at);
+}
+
+void fmt_decimal(fmt_t *f, uint64_t n) { fmt_digits(f, n, 10); }
+
+void fmt_signed(fmt_t *f, int64_t n) {
+  if (n < 0) fmt_char(f, '-');
+  fmt_digits(f, n < 0 ? 0 - (uint64_t)n : (uint64_t)n, 10);
+}
+
+void fmt_hex(fmt_t *f, uint64_t n) {
+  fmt_text(f, "0x");
+  fmt_digits(f, n, 16);
+}
+
+static void fmt_tenths(fmt_t *f, uint64_t tenths) {
+  fmt_decimal(f, tenths / 10);
+  fmt_char(f, '.');
+  fmt_decimal(f, tenths % 10);
+}
+
+static const char fmt_units[] = "\0KMGTPE";
+
+void fmt_size(fmt_t *f, uint64_t bytes) {
+  unsigned unit = 0;
+  uint64_t whole = bytes, below = 0;       /* bytes == (whole + below / 1024) of the unit, to within less than a 1024th */
+  for (; whole >= 1024; unit++) {
+    below = whole % 1024;
+    whole /= 1024;
+  }
+  if (unit == 0) {
+    fmt_decimal(f, bytes);
+    return;
+  }
+  uint64_t tenths = whole * 10 + (below * 10 + 512) / 1024;
+  if (tenths >= 10240 && fmt_units[unit + 1] != '\0') {     /* rounded up to the next unit */
+    tenths = 10;
+    unit++;
+  }
+  fmt_tenths(f, tenths);
+  fmt_char(f, fmt_units[unit]);
+}
+
+void fmt_exact_size(fmt_t *f, uint64_t bytes) {
+  unsigned unit = 0;
+  for (; bytes != 0 && bytes % 1024 == 0 && fmt_units[unit + 1] != '\0'; unit++) bytes /= 1024;
+  fmt_decimal(f, bytes);
+  if (unit > 0) fmt_char(f, fmt_units[unit]);
+}
+
+void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole) {
+  while (part > UINT64_MAX / 2000) {       /* leave room for the product; the loss is far below a tenth */
+    part >>= 1;
+    whole >>= 1;
+  }
+  if (whole == 0) {
+    fmt_char(f, '-');
+    return;
+  }
+  fmt_tenths(f, (part * 1000 + whole / 2) / whole);
+  fmt_char(f, '%');
+}
+
+/* ---- text of others, columns ------------------------------------------------------------------------------------ */
+
+static bool fmt_is_control(char c) { return (unsigned char)c < ' ' || c == 0x7f; }
+
+void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit) {
+  size_t shown = min_size(length, limit);
+  for (size_t i = 0; i < shown; i++) fmt_char(f, fmt_is_control(text[i]) ? '?' : text[i]);
+  if (shown < length) fmt_text(f, "...");
+}
+
+void fmt_left(fmt_t *f, const char *text, size_t width) {
+  size_t length = strlen(text);
+  fmt_bytes(f, text, length);
+  if (length < width) fmt_spaces(f, width - length);
+}
+
+void fmt_right(fmt_t *f, const char *text, size_t width) {
+  size_t length = strlen(text);
+  if (length < width) fmt_spaces(f, width - length);
+  fmt_bytes(f, text, length);
+}
+
+enum { FMT_CELL = 32 };                    /* longer than any number */
+
+void fmt_decimal_right(fmt_t *f, uint64_t n, size_t width) {
+  char text[FMT_CELL];
+  fmt_t cell;
+  fmt_start(&cell, text, sizeof text, NULL, NULL);
+  fmt_decimal(&cell, n);
+  fmt_right(f, fmt_end(&cell), width);
+}
+
+void fmt_size_right(fmt_t *f, uint64_t bytes, size_t width) {
+  char text[FMT_CELL];
+  fmt_t cell;
+  fmt_start(&cell, text, sizeof text, NULL, NULL);
+  fmt_size(&cell, bytes);
+  fmt_right(f, fmt_end(&cell), width);
+}
+
+void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
+  char text[FMT_CELL];
+  fmt_t cell;
+  fmt_start(&cell, text, sizeof text, NULL, NULL);
+  fmt_percent(&cell, part, whole);
+  fmt_right(f, fmt_end(&cell), width);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+
+void fmt_json_start(fmt_json_t *j, fmt_t *out) { *j = (fmt_json_t){ .out = out, .first = true }; }
+
+static bool fmt_json_in_array(const fmt_json_t *j) { return j->depth > 0 && (j->arrays >> (j->depth - 1) & 1) != 0; }
+static bool fmt_json_has_lines(const fmt_json_t *j) { return j->depth == 1 || fmt_json_in_array(j); }
+
+static void fmt_json_new_line(fmt_json_t *j) {
+  fmt_char(j->out, '\n');
+  fmt_spaces(j->out, (size_t)j->depth * 2);
+}
+
+static void fmt_json_string(fmt_t *f, const char *text) {
+  fmt_char(f, '"');
+  for (; *text != '\0'; text++) {
+    if (fmt_is_control(*text)) {
+      fmt_text(f, "\\u00");
+      fmt_char(f, "01234567"[*text >> 4]);
+      fmt_char(f, "0123456789abcdef"[*text & 15]);
+      continue;
+    }
+    if (*text == '"' || *text == '\\') fmt_char(f, '\\');
+    fmt_char(f, *text);
+  }
+  fmt_char(f, '"');
+}
+
+/* What stands before a value: the comma, the line, the name. */
+static void fmt_json_member(fmt_json_t *j, const char *name) {
+  if (!j->first) fmt_char(j->out, ',');
+  if (fmt_json_has_lines(j)) fmt_json_new_line(j);
+  else if (!j->first) fmt_char(j->out, ' ');
+  j->first = false;
+  if (name == NULL) return;
+  fmt_json_string(j->out, name);
+  fmt_text(j->out, ": ");
+}
+
+static void fmt_json_open(fmt_json_t *j, const char *name, bool is_array) {
+  fmt_json_member(j, name);
+  fmt_char(j->out, is_array ? '[' : '{');
+  j->depth++;
+  uint32_t bit = (uint32_t)1 << ((j->depth - 1) & 31);
+  j->arrays = is_array ? j->arrays | bit : j->arrays & ~bit;
+  j->first = true;
+}
+
+void fmt_json_object(fmt_json_t *j, const char *name) { fmt_json_open(j, name, false); }
+void fmt_json_array(fmt_json_t *j, const char *name) { fmt_json_open(j, name, true); }
+
+void fmt_json_close(fmt_json_t *j) {
+  bool lines = fmt_json_has_lines(j) && !j->first, is_array = fmt_json_in_array(j);
+  j->depth--;
+  if (lines) fmt_json_new_line(j);
+  fmt_char(j->out, is_array ? ']' : '}');
+  if (j->depth == 0) fmt_char(j->out, '\n');
+  j->first = false;
+}
+
+void fmt_json_number(fmt_json_t *j, const char *name, uint64_t n) {
+  fmt_json_member(j, name);
+  fmt_decimal(j->out, n);
+}
+
+void fmt_json_signed(fmt_json_t *j, const char *name, int64_t n) {
+  fmt_json_member(j, name);
+  fmt_signed(j->out, n);
+}
+
+void fmt_json_bool(fmt_json_t *j, const char *name, bool b) {
+  fmt_json_member(j, name);
+  fmt_text(j->out, b ? "true" : "false");
+}
+
+void fmt_json_text(fmt_json_t *j, const char *name, const char *text) {
+  fmt_json_member(j, name);
+  fmt_json_string(j->out, text);
+}

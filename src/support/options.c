@@ -1,0 +1,312 @@
+/* options.c - options: the parser and its sources                                           layer 2: support
+ * Owns:    the values in force and where they came from.     Called by: everyone above.     Calls: os, fmt.
+ * Threads: any; see options.h.                                                                        */
+#include "options.h"
+
+#include "../base/check.h"
+#include "../os/os.h"
+
+/* The program's own text, if it has one. A program linked with the library or holding it is always seen; under
+ * LD_PRELOAD only one that exports the symbol (-rdynamic), because no other is in its dynamic table. */
+extern const char *fh_options __attribute__((weak, visibility("default")));
+
+/* ---- the table in its several forms ------------------------------------------------------------------------------ */
+
+#define OPTION_WORD_TEXT(name, word) word,
+static const char *const option_words_thp[] = { OPTION_WORDS_thp(OPTION_WORD_TEXT) };
+static const char *const option_words_stats[] = { OPTION_WORDS_stats(OPTION_WORD_TEXT) };
+static const char *const option_words_bool[] = { "off", "on" };
+
+#define OPTION_TYPE_int   OPTION_KIND_INT,  NULL
+#define OPTION_TYPE_size  OPTION_KIND_SIZE, NULL
+#define OPTION_TYPE_bool  OPTION_KIND_BOOL, option_words_bool
+#define OPTION_TYPE_thp   OPTION_KIND_WORD, option_words_thp
+#define OPTION_TYPE_stats OPTION_KIND_WORD, option_words_stats
+#define OPTION_ROW2(name_, kind_, words_, fallback_, lowest_, highest_, when_, what_)                                \
+  { .name = #name_, .what = what_, .words = words_, .fallback = (int64_t)(fallback_), .lowest = (int64_t)(lowest_),  \
+    .highest = (int64_t)(highest_), .kind = kind_, .when = OPTION_SET_AT_##when_ },
+#define OPTION_ROW1(...) OPTION_ROW2(__VA_ARGS__)
+#define OPTION_ROW(name, type, fallback, lowest, highest, when, what) \
+  OPTION_ROW1(name, OPTION_TYPE_##type, fallback, lowest, highest, when, what)
+const option_info_t option_info[OPTION_COUNT] = { FH_OPTIONS(OPTION_ROW) };
+
+#define OPTION_FALLBACK(name, type, fallback, ...) { (uint64_t)(fallback) },
+atomic64_t option_values[OPTION_COUNT] = { FH_OPTIONS(OPTION_FALLBACK) };
+static atomic32_t option_sources[OPTION_COUNT];      /* option_source_t; relaxed: for display */
+
+#define OPTION_SOURCE_TEXT(name, text) text,
+const char *const option_source_name[OPTION_SOURCE_COUNT] = { OPTION_SOURCES(OPTION_SOURCE_TEXT) };
+
+option_source_t option_source(option_t option) {
+  return (option_source_t)atomic32_load_relaxed(&option_sources[option]);
+}
+
+static bool option_is_in_range(option_t option, int64_t value) {
+  return value >= option_info[option].lowest && value <= option_info[option].highest;
+}
+
+bool option_set(option_t option, int64_t value) {
+  if (option_info[option].when != OPTION_SET_AT_ANY || !option_is_in_range(option, value)) return false;
+  atomic32_store_relaxed(&option_sources[option], OPTION_FROM_CALL);
+  atomic64_store_relaxed(&option_values[option], (uint64_t)value);
+  return true;
+}
+
+option_t option_find(const char *name, size_t length) {
+  for (unsigned i = 0; i < OPTION_COUNT; i++)
+    if (strncmp(option_info[i].name, name, length) == 0 && option_info[i].name[length] == '\0') return (option_t)i;
+  return OPTION_COUNT;
+}
+
+bool options_are_valid(void) {
+  for (unsigned i = 0; i < OPTION_COUNT; i++) HOLDS(O1, option_is_in_range((option_t)i, option_get((option_t)i)));
+  return true;
+}
+
+/* ---- text to value ----------------------------------------------------------------------------------------------- */
+
+static bool option_is_word(const char *text, size_t length, const char *word) {
+  return strlen(word) == length && memcmp(text, word, length) == 0;
+}
+
+/* Decimal digits at the start of the text: how many, and their value; 0 if there are none or they are too many. */
+static size_t option_parse_digits(const char *text, size_t length, uint64_t *value) {
+  size_t used = 0;
+  *value = 0;
+  for (; used < length && text[used] >= '0' && text[used] <= '9'; used++) {
+    uint64_t digit = (uint64_t)(text[used] - '0');
+    if (*value > ((uint64_t)INT64_MAX - digit) / 10) return 0;
+    *value = *value * 10 + digit;
+  }
+  return used;
+}
+
+static bool option_parse_int(const char *text, size_t length, int64_t *value) {
+  bool is_negative = length > 0 && text[0] == '-';
+  uint64_t n;
+  size_t digits = option_parse_digits(text + is_negative, length - is_negative, &n);
+  if (digits == 0 || digits + is_negative != length) return false;
+  *value = is_negative ? -(int64_t)n : (int64_t)n;
+  return true;
+}
+
+/* 4096, 64K, 64k, 64KB, 64KiB: all powers of 1024. */
+static bool option_parse_size(const char *text, size_t length, int64_t *value) {
+  static const char units[] = "KMGTPE";
+  uint64_t n;
+  size_t used = option_parse_digits(text, length, &n);
+  if (used == 0) return false;
+  text += used;
+  length -= used;
+  if (length > 0 && text[0] != 'B') {
+    const char *unit = memchr(units, text[0] & ~0x20, sizeof units - 1);   /* lower case letters too */
+    if (unit == NULL) return false;
+    unsigned shift = (unsigned)(unit - units + 1) * 10;
+    if (n > (uint64_t)INT64_MAX >> shift) return false;
+    n <<= shift;
+    text++;
+    length--;
+    if (length > 1 && text[0] == 'i') text++, length--;
+  }
+  if (length > 0 && !option_is_word(text, length, "B")) return false;
+  *value = (int64_t)n;
+  return true;
+}
+
+static bool option_parse_bool(const char *text, size_t length, int64_t *value) {
+  static const char *const words[] = { "off", "on", "no", "yes", "false", "true", "0", "1" };
+  for (unsigned i = 0; i < ARRAY_LENGTH(words); i++) {
+    if (!option_is_word(text, length, words[i])) continue;
+    *value = i & 1;
+    return true;
+  }
+  return false;
+}
+
+static bool option_parse_word(option_t option, const char *text, size_t length, int64_t *value) {
+  for (int64_t i = 0; i <= option_info[option].highest; i++) {
+    if (!option_is_word(text, length, option_info[option].words[i])) continue;
+    *value = i;
+    return true;
+  }
+  return false;
+}
+
+bool option_parse(option_t option, const char *text, size_t length, int64_t *value) {
+  int64_t parsed = 0;
+  bool is_one = false;
+  switch (option_info[option].kind) {
+    case OPTION_KIND_INT:  is_one = option_parse_int(text, length, &parsed); break;
+    case OPTION_KIND_SIZE: is_one = option_parse_size(text, length, &parsed); break;
+    case OPTION_KIND_BOOL: is_one = option_parse_bool(text, length, &parsed); break;
+    case OPTION_KIND_WORD: is_one = option_parse_word(option, text, length, &parsed); break;
+  }
+  if (!is_one || !option_is_in_range(option, parsed)) return false;
+  *value = parsed;
+  return true;
+}
+
+/* ---- value to text ----------------------------------------------------------------------------------------------- */
+
+void option_put_value(fmt_t *f, option_t option, int64_t value) {
+  switch (option_info[option].kind) {
+    case OPTION_KIND_INT:  fmt_signed(f, value); break;
+    case OPTION_KIND_SIZE: fmt_exact_size(f, (uint64_t)value); break;
+    case OPTION_KIND_BOOL:
+    case OPTION_KIND_WORD: fmt_text(f, option_info[option].words[value]); break;
+  }
+}
+
+void option_put_range(fmt_t *f, option_t option) {
+  const option_info_t *info = &option_info[option];
+  if (info->words == NULL) {
+    option_put_value(f, option, info->lowest);
+    fmt_text(f, "..");
+    if (info->highest != OPTION_NO_LIMIT) option_put_value(f, option, info->highest);
+    return;
+  }
+  for (int64_t i = info->lowest; i <= info->highest; i++) {
+    if (i > info->lowest) fmt_char(f, '|');
+    fmt_text(f, info->words[i]);
+  }
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+enum { OPTIONS_MOST_LINES = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_LINK_MAX = 4096 };
+
+/* What one loading has come to; published only when it is whole. */
+typedef struct {
+  int64_t         values[OPTION_COUNT];
+  option_source_t sources[OPTION_COUNT];
+  options_warn_t *warn;                     /* NULL: say nothing                  */
+  size_t          mistakes;
+} options_loading_t;
+
+static void options_start(options_loading_t *loading, options_warn_t *warn) {
+  memset(loading, 0, sizeof *loading);
+  loading->warn = warn;
+  for (unsigned i = 0; i < OPTION_COUNT; i++) loading->values[i] = option_info[i].fallback;
+}
+
+/* `option` is OPTION_COUNT when nobody knows the name, `value` NULL when none was given. */
+static void options_complain(options_loading_t *loading, option_t option, const char *name, size_t name_length,
+                             const char *value, size_t value_length) {
+  char line[OPTIONS_LINE];
+  fmt_t f;
+  if (++loading->mistakes > OPTIONS_MOST_LINES || loading->warn == NULL) return;
+  fmt_start(&f, line, sizeof line, NULL, NULL);
+  fmt_text(&f, "freehold: option ");
+  fmt_shown(&f, name, name_length, OPTIONS_SHOWN);
+  if (option == OPTION_COUNT) {
+    fmt_text(&f, ": there is none of that name; 'freehold options' lists them\n");
+  } else {
+    fmt_text(&f, ": '");
+    fmt_shown(&f, value, value_length, OPTIONS_SHOWN);
+    fmt_text(&f, "' is not in ");
+    option_put_range(&f, option);
+    fmt_text(&f, "; ");
+    option_put_value(&f, option, loading->values[option]);
+    fmt_text(&f, " holds\n");
+  }
+  loading->warn(line, f.used);
+}
+
+/* So many mistakes that they were not all told. */
+static void options_sum_up(const options_loading_t *loading) {
+  char line[OPTIONS_LINE];
+  fmt_t f;
+  if (loading->mistakes <= OPTIONS_MOST_LINES || loading->warn == NULL) return;
+  fmt_start(&f, line, sizeof line, NULL, NULL);
+  fmt_text(&f, "freehold: options: ");
+  fmt_decimal(&f, loading->mistakes - OPTIONS_MOST_LINES);
+  fmt_text(&f, " more mistakes, not shown\n");
+  loading->warn(line, f.used);
+}
+
+static bool options_is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+static void options_trim(const char **text, size_t *length) {
+  while (*length > 0 && options_is_space(**text)) ++*text, --*length;
+  while (*length > 0 && options_is_space((*text)[*length - 1])) --*length;
+}
+
+/* "name:value"; nothing but spaces is no item. */
+static void options_read_item(options_loading_t *loading, const char *item, size_t length, option_source_t source) {
+  options_trim(&item, &length);
+  if (length == 0) return;
+  const char *colon = memchr(item, ':', length);
+  const char *name = item, *value = colon != NULL ? colon + 1 : item + length;
+  size_t name_length = colon != NULL ? (size_t)(colon - item) : length;
+  size_t value_length = (size_t)(item + length - value);
+  options_trim(&name, &name_length);
+  options_trim(&value, &value_length);
+  option_t option = option_find(name, name_length);
+  if (option != OPTION_COUNT && option_parse(option, value, value_length, &loading->values[option]))
+    loading->sources[option] = source;
+  else
+    options_complain(loading, option, name, name_length, value, value_length);
+}
+
+static void options_read_text(options_loading_t *loading, const char *text, size_t length, option_source_t source) {
+  const char *end = text + length;
+  for (;;) {
+    const char *comma = memchr(text, ',', (size_t)(end - text));
+    options_read_item(loading, text, (size_t)((comma != NULL ? comma : end) - text), source);
+    if (comma == NULL) return;
+    text = comma + 1;
+  }
+}
+
+/* NULL also while the program's pointers are not relocated yet (first use in the resolver of an ifunc): then the text
+ * would lie below 4 GiB although the pointer itself does not. */
+static const char *options_of_program(void) {
+  if (&fh_options == NULL || fh_options == NULL) return NULL;
+  bool is_relocated = (uintptr_t)fh_options >> 32 != 0 || (uintptr_t)&fh_options >> 32 == 0;
+  return is_relocated ? fh_options : NULL;
+}
+
+static void options_read_all(options_loading_t *loading) {
+  char link[OPTIONS_LINK_MAX];
+  options_read_text(loading, link, os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link),
+                    OPTION_FROM_LINK);
+  const char *environment = os_environment(option_source_name[OPTION_FROM_ENVIRONMENT]);
+  if (environment != NULL) options_read_text(loading, environment, strlen(environment), OPTION_FROM_ENVIRONMENT);
+  const char *program = options_of_program();
+  if (program != NULL) options_read_text(loading, program, strlen(program), OPTION_FROM_PROGRAM);
+  options_sum_up(loading);
+}
+
+/* Every thread that loads comes to the same values; only a default is replaced, so a late one undoes nothing. */
+static void options_publish(const options_loading_t *loading) {
+  for (unsigned i = 0; i < OPTION_COUNT; i++) {
+    uint64_t fallback = (uint64_t)option_info[i].fallback;
+    uint32_t by_default = OPTION_FROM_DEFAULT;
+    if (loading->sources[i] == OPTION_FROM_DEFAULT || option_source((option_t)i) == OPTION_FROM_CALL) continue;
+    atomic64_swap_relaxed(&option_values[i], &fallback, (uint64_t)loading->values[i]);
+    atomic32_swap_relaxed(&option_sources[i], &by_default, loading->sources[i]);
+  }
+}
+
+cold void options_load(options_warn_t *warn) {
+  static atomic32_t loaded, reported;      /* relaxed: the values are words of their own */
+  options_loading_t loading;
+  if (atomic32_load_relaxed(&loaded)) return;
+  options_start(&loading, NULL);
+  options_read_all(&loading);
+  options_publish(&loading);
+  atomic32_store_relaxed(&loaded, 1);
+  uint32_t untold = 0;
+  if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
+  if (!atomic32_swap_relaxed(&reported, &untold, 1)) return;
+  options_start(&loading, warn);           /* once more, aloud: now it is known that `warnings` is on */
+  options_read_all(&loading);
+}
+
+size_t options_check(const char *text, options_warn_t *warn) {
+  options_loading_t loading;
+  options_start(&loading, warn);
+  options_read_text(&loading, text, strlen(text), OPTION_FROM_CALL);
+  options_sum_up(&loading);
+  return loading.mistakes;
+}

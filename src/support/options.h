@@ -1,0 +1,104 @@
+/* options.h - THE table of options                                                          layer 2: support
+ * Owns:    the values in force and where they came from.     Called by: everyone above.     Calls: os, fmt.
+ * Threads: any; loading twice at once is harmless. No lock, no allocation.
+ * Sync:    none: a value is one word that nothing else depends on, so every access is relaxed.
+ * Holds:   O1 lowest <= value in force <= highest, for every option, at any time; before loading it is the default
+ * The parser, the bounds, the command's flags and docs/options.md all come from the table: a new option is one row
+ * here and one test in test/unit/options_test.c.                                                      */
+#ifndef SUPPORT_OPTIONS_H
+#define SUPPORT_OPTIONS_H
+
+#include "../base/atomic.h"
+#include "../base/fmt.h"
+
+/* The words of options that are one of a few. */
+#define OPTION_WORDS_thp(W)   W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
+#define OPTION_WORDS_stats(W) W(STATS_NONE, "none") W(STATS_EXIT, "exit") W(STATS_JSON, "json")
+#define OPTION_ENUMERATOR(name, word) name,
+enum { OPTION_WORDS_thp(OPTION_ENUMERATOR) THP_COUNT };
+enum { OPTION_WORDS_stats(OPTION_ENUMERATOR) STATS_COUNT };
+
+/* int, size (bytes), bool, or the list of words of that name. START: read once, at the first use; ANY: at every use. */
+#define OPTION_NO_LIMIT INT64_MAX
+/* name            type   default   lowest     highest          set at  what it does: also the documentation */
+#define FH_OPTIONS(X)                                                                                              \
+  X(purge_delay_ms, int,   50,       -1,        600000,          ANY,                                               \
+    "Milliseconds that freed memory stays before it goes back to the system; 0: at once, -1: never.")              \
+  X(purge_budget,   size,  MiB(32),  0,         OPTION_NO_LIMIT, ANY,                                               \
+    "Bytes of freed memory that may wait for the delay; what is beyond goes back at once.")                        \
+  X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                                             \
+    "Address space mapped at a time; less where the system gives less.")                                           \
+  X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                                               \
+    "Transparent huge pages: auto asks for them where a range is dense.")                                          \
+  X(populate,       size,  KiB(64),  0,         MiB(2),          ANY,                                               \
+    "Bytes made present in one system call when a size class grows fast; 0: each page at its first touch.")        \
+  X(magazine,       size,  KiB(256), 0,         MiB(64),         ANY,                                               \
+    "Bytes of empty slabs that one thread may keep for itself.")                                                   \
+  X(background,     bool,  false,    false,     true,            START,                                             \
+    "A thread of the library's own gives memory back, also when the program sleeps.")                              \
+  X(memory_limit,   size,  0,        0,         OPTION_NO_LIMIT, ANY,                                               \
+    "Bytes in use beyond which allocation fails with ENOMEM; 0: no limit.")                                        \
+  X(stats,          stats, STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                                               \
+    "Statistics when the program ends: exit writes text, json one JSON object, to standard error.")                \
+  X(stats_detail,   bool,  false,    false,     true,            START,                                             \
+    "Counts the bytes asked for in each size class too, which costs time on every allocation.")                    \
+  X(warnings,       bool,  true,     false,     true,            ANY,                                               \
+    "Lines about mistakes in options on standard error.")
+
+#define OPTION_NUMBER(name, ...) OPTION_##name,
+typedef enum { FH_OPTIONS(OPTION_NUMBER) OPTION_COUNT } option_t;
+
+/* Where values come from, weakest first. */
+#define OPTION_SOURCES(X)                      \
+  X(DEFAULT,     "default")                    \
+  X(LINK,        "/etc/freehold.conf")         \
+  X(ENVIRONMENT, "FREEHOLD_OPTIONS")           \
+  X(PROGRAM,     "fh_options")                 \
+  X(CALL,        "fh_option_set")
+#define OPTION_SOURCE_NUMBER(name, text) OPTION_FROM_##name,
+typedef enum { OPTION_SOURCES(OPTION_SOURCE_NUMBER) OPTION_SOURCE_COUNT } option_source_t;
+extern hidden const char *const option_source_name[OPTION_SOURCE_COUNT];
+
+typedef enum { OPTION_KIND_INT, OPTION_KIND_SIZE, OPTION_KIND_BOOL, OPTION_KIND_WORD } option_kind_t;
+typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
+
+typedef struct {
+  const char        *name, *what;
+  const char *const *words;                  /* OPTION_KIND_WORD: the words of 0, 1, 2 ...       */
+  int64_t            fallback, lowest, highest;
+  option_kind_t      kind;
+  option_when_t      when;
+} option_info_t;
+extern hidden const option_info_t option_info[OPTION_COUNT];
+
+extern hidden atomic64_t option_values[OPTION_COUNT];
+
+static inline int64_t option_get(option_t option) {
+  return (int64_t)atomic64_load_relaxed(&option_values[option]);
+}
+hidden option_source_t option_source(option_t option);
+
+/* At run time; false, changing nothing, if the value is out of range or only counts at start. */
+hidden bool option_set(option_t option, int64_t value);
+
+/* OPTION_COUNT if there is none of that name. */
+hidden option_t option_find(const char *name, size_t length);
+
+/* Text to value; false, leaving `*value`, if it is none or out of range. */
+hidden bool option_parse(option_t option, const char *text, size_t length, int64_t *value);
+
+hidden void option_put_value(fmt_t *f, option_t option, int64_t value);   /* 64K, on, auto, -1 */
+hidden void option_put_range(fmt_t *f, option_t option);                  /* -1..600000, on|off */
+
+/* One line about a mistake, with its end of line. */
+typedef void options_warn_t(const char *line, size_t length);
+
+/* "name:value,name:value", as fh_options has it, checked without setting anything: the number of mistakes. */
+hidden size_t options_check(const char *text, options_warn_t *warn);
+
+/* Reads all sources, the first time that it is called. Mistakes are reported once, and not if `warnings` is off. */
+hidden void options_load(options_warn_t *warn);
+
+hidden bool options_are_valid(void);
+
+#endif
