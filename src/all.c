@@ -1,0 +1,39 @@
+/* all.c - the release build: one translation unit, layer by layer, bottom up. A call upward does not compile, for
+ * nothing above is declared yet; the exceptions are the hooks (heap.h) that the top layer fills.                */
+#define _GNU_SOURCE
+#include "base/check.c"
+#include "base/fmt.c"
+#include "base/sizeclass.c"
+
+#include "os/os_linux.c"
+
+#include "support/options.c"
+
+#include "arena/bitmap.c"
+#include "arena/places.c"
+#include "arena/map.c"
+#include "arena/purge.c"
+#include "arena/arena.c"
+
+#include "slab/partial.c"
+#include "slab/slab.c"
+
+#include "heap/pool.c"
+#include "heap/huge.c"
+#include "heap/large.c"
+#include "heap/visit.c"
+#include "heap/stats.c"
+#include "heap/init.c"
+#include "heap/heap.c"
+#include "heap/resize.c"
+#include "heap/firstclass.c"
+
+#include "api/malloc.c"
+#include "api/override_elf.c"
+#include "api/glibc.c"
+#include "api/new.c"
+#include "api/ext.c"
+#include "api/callback.c"
+#include "api/foreign.c"
+#include "api/report.c"
+#include "api/lifecycle.c"

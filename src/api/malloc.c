@@ -1,0 +1,100 @@
+/* malloc.c - the family of malloc, under its standard names and as fh_*                      layer 6: api
+ * Owns:    nothing.     Called by: the program.     Calls: heap.
+ * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's manual.
+ *          This layer alone sets errno.                                                                */
+#include <errno.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../heap/fast.h"
+#include "../os/os.h"
+
+/* A standard name and its twin are one function. */
+#define TWIN(name) __attribute__((visibility("default"), alias(#name), copy(name)))
+
+FH_API void *malloc(size_t size) { return fast_malloc(size); }
+FH_API void free(void *p) { fast_free(p); }
+FH_API void *calloc(size_t count, size_t size) { return heap_calloc(count, size); }
+FH_API void *realloc(void *p, size_t size) { return heap_realloc(p, size, "realloc"); }
+
+FH_API void *reallocarray(void *p, size_t count, size_t size) {
+  size_t bytes;
+  if (!__builtin_mul_overflow(count, size, &bytes)) return heap_realloc(p, bytes, "reallocarray");
+  heap_hooks.no_memory();
+  return NULL;
+}
+
+/* The size is not believed: the block's own is at hand, and a wrong one would do harm. */
+FH_API void free_sized(void *p, size_t size) {
+  (void)size;
+  fast_free(p);
+}
+FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
+  (void)alignment, (void)size;
+  fast_free(p);
+}
+
+FH_API void *aligned_alloc(size_t alignment, size_t size) {
+  if (likely(is_power_of_two(alignment))) return heap_aligned(alignment, size);
+  errno = EINVAL;
+  return NULL;
+}
+
+FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
+  if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
+  int before = errno;
+  void *block = heap_aligned(alignment, size);
+  errno = before;
+  if (block == NULL) return ENOMEM;
+  *p = block;
+  return 0;
+}
+
+FH_API size_t malloc_usable_size(void *p) { return heap_usable_size(p, "malloc_usable_size"); }
+
+/* glibc rounds an alignment that is no power of two up to the next one. */
+FH_API void *memalign(size_t alignment, size_t size) {
+  size_t power = 16;
+  while (power < alignment && power <= WINDOW_SIZE) power *= 2;
+  if (likely(power >= alignment)) return heap_aligned(power, size);
+  errno = EINVAL;
+  return NULL;
+}
+
+FH_API void *valloc(size_t size) { return heap_aligned(os_page_size(), size); }
+
+FH_API void *pvalloc(size_t size) {
+  size_t page = os_page_size();
+  return heap_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
+}
+
+FH_API void cfree(void *p) { fast_free(p); }
+
+TWIN(malloc) void *fh_malloc(size_t size);
+TWIN(calloc) void *fh_calloc(size_t count, size_t size);
+TWIN(realloc) void *fh_realloc(void *p, size_t size);
+TWIN(reallocarray) void *fh_reallocarray(void *p, size_t count, size_t size);
+TWIN(free) void fh_free(void *p);
+TWIN(free_sized) void fh_free_sized(void *p, size_t size);
+TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
+TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
+TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t size);
+
+/* ---- first-class heaps ----------------------------------------------------------------------------------------- */
+
+FH_API fh_heap_t *fh_heap_new(void) { return firstclass_new(); }
+FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) { return firstclass_aligned(heap, 1, size); }
+FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) { return firstclass_calloc(heap, count, size); }
+FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
+  return firstclass_realloc(heap, p, size, "fh_heap_realloc");
+}
+FH_API void fh_heap_delete(fh_heap_t *heap) { firstclass_delete(heap); }
+FH_API void fh_heap_destroy(fh_heap_t *heap) { firstclass_destroy(heap); }
+FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
+  return heap_visit(heap, visitor, context);
+}
+
+FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
+  if (likely(is_power_of_two(alignment))) return firstclass_aligned(heap, alignment, size);
+  errno = EINVAL;
+  return NULL;
+}

@@ -1,0 +1,198 @@
+/* arena.c - windows of address space and their slices                                        layer 3: arena
+ * Contract: arena.h.                                                                                     */
+#include "arena.h"
+
+#include "../base/check.h"
+#include "../os/os.h"
+#include "../support/options.h"
+
+arena_counts_t arena_counts;
+
+static atomic_ptr_t arena_list[ARENA_MAX];
+static atomic32_t arena_list_length;          /* slots that were claimed; relaxed: a slot's own word says if it is filled */
+
+enum { FIRST_STEP = 32, GROWTH_TRIES = 8 };   /* slices mapped with a new arena; ranges tried before a fresh arena */
+
+size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
+arena_t *arena_at(size_t number) { return atomic_ptr_load_acquire(&arena_list[number]); }   /* S-arena */
+
+/* ---- what the bits say of a range ------------------------------------------------------------------------------ */
+
+static void take_dirty_part(atomic64_t *word, uint64_t bits, void *count) {
+  uint64_t dirty = atomic64_load_relaxed(word) & bits;         /* relaxed: these slices are claimed, A1 */
+  if (dirty == 0) return;
+  atomic64_and_relaxed(word, ~dirty);
+  *(size_t *)count += bits_count(dirty);
+}
+
+static void set_dirty_part(atomic64_t *word, uint64_t bits, void *context) {
+  (void)context;
+  atomic64_or_relaxed(word, bits);                              /* relaxed: the release of the slices follows */
+}
+
+static void raise_peak(uint64_t committed) {
+  uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
+  while (committed > peak)                                      /* Progress: a failed swap means that the peak rose */
+    if (atomic64_swap_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
+}
+
+/* Books `n` claimed slices; true if all of them read as zero. */
+static bool take_dirty(arena_t *a, size_t first, size_t n) {
+  size_t dirty = 0;
+  bitmap_each_part(arena_maps(a)->dirty, first, n, take_dirty_part, &dirty);
+  if (dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
+  raise_peak(atomic64_add_relaxed(&arena_counts.committed, n) + n);
+  return dirty == 0;
+}
+
+bool arena_is_over_limit(size_t size) {
+  uint64_t limit = (uint64_t)option_get(OPTION_memory_limit);
+  if (likely(limit == 0)) return false;
+  uint64_t slices = atomic64_load_relaxed(&arena_counts.committed) << SLICE_SHIFT;
+  return slices + atomic64_load_relaxed(&arena_counts.huge_bytes) + size > limit;
+}
+
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
+
+static void advise_pages(void *at, size_t size, bool first) {
+  int64_t thp = option_get(OPTION_thp);
+  if (thp == THP_ALWAYS) os_advise_huge(at, size, true);
+  else if (thp == THP_NEVER || first) os_advise_huge(at, size, false);   /* auto: small processes stay small */
+}
+
+/* Maps the next range of the window, keeps its first `n` slices for the caller and frees the rest. 0: no memory, or no room
+ * (slice 0 is never anybody's). A range whose mmap fails goes back, or is lost if another thread has claimed the next. */
+static size_t grow(arena_t *a, size_t n) {
+  size_t step = max_size(n, min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
+                                     atomic64_load_relaxed(&arena_counts.mapped)));
+  for (int tries = 0; tries < GROWTH_TRIES; tries++) {
+    uint64_t from = atomic64_load_relaxed(&a->mapped);          /* relaxed: the swap reads again */
+    if (from + n > WINDOW_SLICES) return 0;
+    step = min_size(step, WINDOW_SLICES - from);
+    if (!atomic64_swap_relaxed(&a->mapped, &from, from + step)) continue;     /* Progress: another thread grows */
+    os_map_result_t result = os_map_at(arena_address(a, from), step << SLICE_SHIFT);
+    if (result == OS_MAPPED) {
+      atomic64_add_relaxed(&arena_counts.mapped, step);
+      advise_pages(arena_address(a, from), step << SLICE_SHIFT, false);
+      if (step > n) bitmap_release(a->free, from + n, step - n);
+      return from;
+    }
+    if (result == OS_TAKEN) continue;                            /* somebody's mapping lies here: pass over the range */
+    uint64_t end = from + step;
+    atomic64_swap_relaxed(&a->mapped, &end, from);
+    if (step == n) return 0;
+    step = max_size(n, step / 4);
+  }
+  return 0;
+}
+
+/* A new arena; its first `n` slices are the caller's. */
+static arena_t *arena_new(size_t n) {
+  size_t slices = ARENA_FIRST_SLICE + max_size(n, FIRST_STEP - 4);
+  arena_t *a = map_new(1, slices << SLICE_SHIFT);
+  if (a == NULL && slices > ARENA_FIRST_SLICE + n) {
+    slices = ARENA_FIRST_SLICE + n;
+    a = map_new(1, slices << SLICE_SHIFT);
+  }
+  if (a == NULL) return NULL;
+  uint32_t number = atomic32_add_relaxed(&arena_list_length, 1);
+  if (number >= ARENA_MAX) {
+    os_unmap(a, slices << SLICE_SHIFT);
+    map_free(a, 1);
+    return NULL;
+  }
+  advise_pages(a, slices << SLICE_SHIFT, number == 0);
+  a->number = number;
+  atomic64_store_relaxed(&a->mapped, slices);
+  if (slices > ARENA_FIRST_SLICE + n) bitmap_release(a->free, ARENA_FIRST_SLICE + n, slices - ARENA_FIRST_SLICE - n);
+  atomic64_add_relaxed(&arena_counts.mapped, slices);
+  map_set(a, 1, a, TENANT_ARENA);
+  atomic_ptr_store_release(&arena_list[number], a);             /* S-arena */
+  return a;
+}
+
+/* ---- claiming ------------------------------------------------------------------------------------------------------ */
+
+static size_t claim_free(arena_t *a, size_t n) {
+  size_t low = atomic32_load_relaxed(&a->low_word);             /* relaxed: a hint */
+  size_t words = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
+  size_t slice = bitmap_claim_run(a->free, words, low, n);
+  if (slice == BITMAP_NONE && low != 0) {
+    low = 0;
+    slice = bitmap_claim_run(a->free, words, 0, n);
+  }
+  if (n == 1) {
+    size_t found = slice == BITMAP_NONE ? words : slice / 64;
+    if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
+  }
+  return slice == BITMAP_NONE ? 0 : slice;
+}
+
+/* The lowest free slices; else the rest of a window is mapped; else a new arena. */
+static arena_t *claim_anywhere(size_t n, size_t *slice) {
+  size_t arenas = arena_count();
+  for (int may_grow = 0; may_grow <= 1; may_grow++)
+    for (size_t i = 0; i < arenas; i++) {
+      arena_t *a = arena_at(i);
+      if (a == NULL) continue;
+      *slice = may_grow ? grow(a, n) : claim_free(a, n);
+      if (*slice != 0) return a;
+    }
+  *slice = ARENA_FIRST_SLICE;
+  return arena_new(n);
+}
+
+void *arena_claim(size_t n, size_t alignment, bool *clean) {
+  size_t slice, want = n + alignment - 1;
+  if (arena_is_over_limit(n << SLICE_SHIFT)) return NULL;
+  arena_t *a = claim_anywhere(want, &slice);
+  if (a == NULL) return NULL;
+  size_t first = align_up(slice, alignment);
+  if (first > slice) bitmap_release(a->free, slice, first - slice);
+  if (first + n < slice + want) bitmap_release(a->free, first + n, slice + want - first - n);
+  *clean = take_dirty(a, first, n);
+  return arena_address(a, first);
+}
+
+bool arena_claim_at(void *at, size_t n, bool *clean) {
+  arena_t *a = arena_of(at);
+  size_t first = arena_slice(at);
+  if (first == 0 || first + n > WINDOW_SLICES || arena_is_over_limit(n << SLICE_SHIFT)) return false;
+  if (!bitmap_claim_at(a->free, first, n)) return false;
+  *clean = take_dirty(a, first, n);
+  return true;
+}
+
+/* ---- giving back --------------------------------------------------------------------------------------------------- */
+
+static void put_free(arena_t *a, size_t first, size_t n) {
+  atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
+  bitmap_release(a->free, first, n);
+  if (first / 64 < atomic32_load_relaxed(&a->low_word))
+    atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64));       /* a hint */
+}
+
+void arena_release_clean(void *at, size_t n) { put_free(arena_of(at), arena_slice(at), n); }
+
+void arena_release(void *at, size_t n) {
+  arena_t *a = arena_of(at);
+  arena_maps_t *maps = arena_maps(a);
+  size_t first = arena_slice(at);
+  uint32_t now = os_now_ms();
+  bitmap_each_part(maps->dirty, first, n, set_dirty_part, NULL);
+  for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
+    atomic32_store_relaxed(&maps->dirty_since[word], now);              /* relaxed: only purge's patience depends on it */
+  atomic64_add_relaxed(&arena_counts.dirty, n);
+  put_free(a, first, n);
+  purge_over_budget();
+  purge_tick();
+}
+
+bool arena_is_valid(const arena_t *a) {
+  size_t mapped = atomic64_load_relaxed(&a->mapped);
+  for (size_t slice = 0; slice < WINDOW_SLICES; slice++) {
+    bool is_free = atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1;
+    HOLDS(A1, !is_free || (slice >= ARENA_FIRST_SLICE && slice < mapped));
+  }
+  return true;
+}

@@ -1,0 +1,82 @@
+/* bitmap.c - bits that are claimed and given back without a lock                             layer 3: arena
+ * Contract: bitmap.h.                                                                                     */
+#include "bitmap.h"
+
+size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from) {
+  for (size_t i = from; i < word_count; i++) {
+    uint64_t w = atomic64_load_relaxed(&words[i]);      /* relaxed: the swap below reads again */
+    while (w != 0)                                      /* Progress: a failed swap means that this word changed */
+      if (atomic64_swap_acquire(&words[i], &w, w & (w - 1))) return i * 64 + bits_lowest(w);   /* S-bit */
+  }
+  return BITMAP_NONE;
+}
+
+uint64_t bitmap_claim_some(atomic64_t *word, uint64_t wanted) {
+  return atomic64_and_acquire(word, ~wanted) & wanted;   /* S-bit */
+}
+
+static bool claim_part(atomic64_t *word, uint64_t bits) {
+  uint64_t w = atomic64_load_relaxed(word);              /* relaxed: the swap reads again */
+  while ((w & bits) == bits)                             /* Progress: a failed swap means that this word changed */
+    if (atomic64_swap_acquire(word, &w, w & ~bits)) return true;   /* S-bit */
+  return false;
+}
+
+void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *f, void *context) {
+  while (n > 0) {
+    unsigned at = first % 64;
+    unsigned part = (unsigned)min_size(n, 64 - at);
+    f(&words[first / 64], bits_run(at, part), context);
+    first += part;
+    n -= part;
+  }
+}
+
+static void release_part(atomic64_t *word, uint64_t bits, void *context) {
+  (void)context;
+  atomic64_or_release(word, bits);                       /* S-bit */
+}
+
+void bitmap_release(atomic64_t *words, size_t first, size_t n) {
+  bitmap_each_part(words, first, n, release_part, NULL);
+}
+
+bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n) {
+  for (size_t done = 0; done < n;) {
+    unsigned at = (first + done) % 64;
+    unsigned part = (unsigned)min_size(n - done, 64 - at);
+    if (!claim_part(&words[(first + done) / 64], bits_run(at, part))) {
+      bitmap_release(words, first, done);                /* retreat */
+      return false;
+    }
+    done += part;
+  }
+  return true;
+}
+
+/* Where the lowest run of `n` set bits begins, by one reading of each word; others may change them meanwhile. */
+static size_t find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n) {
+  size_t tail = 0;                                       /* set bits just below word i */
+  for (size_t i = from; i < word_count; i++) {
+    uint64_t w = atomic64_load_relaxed(&words[i]);       /* relaxed: the claim decides */
+    if (tail + bits_ones_below(w) >= n) return i * 64 - tail;
+    if (~w == 0) {
+      tail += 64;
+      continue;
+    }
+    uint64_t starts = n <= 64 ? bits_runs_of(w, (unsigned)n) : 0;
+    if (starts != 0) return i * 64 + bits_lowest(starts);
+    tail = bits_ones_above(w);
+  }
+  return BITMAP_NONE;
+}
+
+size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n) {
+  if (n == 1) return bitmap_claim_one(words, word_count, from);
+  for (int retreats = 0; retreats < BITMAP_RETREATS; retreats++) {
+    size_t first = find_run(words, word_count, from, n);
+    if (first == BITMAP_NONE) return BITMAP_NONE;
+    if (bitmap_claim_at(words, first, n)) return first;
+  }
+  return BITMAP_NONE;
+}

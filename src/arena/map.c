@@ -1,0 +1,77 @@
+/* map.c - who lives in which window of the address space                                     layer 3: arena
+ * Contract: map.h.                                                                                     */
+#include "map.h"
+
+#include "../os/os.h"
+
+atomic_ptr_t window_map[WINDOW_COUNT];
+
+/* Our windows lie side by side from a random place on, far below where the kernel puts stacks, libraries and other
+ * mappings, and above where programs and their brk heaps begin. */
+enum { FIRST_WINDOW_LOWEST = 4096, FIRST_WINDOW_RANGE = 16384, PLACES_TRIED = 64, PROBES_TRIED = 16 };
+
+static atomic32_t next_window;             /* where to look next; relaxed: a hint, the map decides */
+
+void map_free(void *window, size_t count) {
+  size_t first = (uintptr_t)window >> WINDOW_SHIFT;
+  for (size_t i = 0; i < count; i++) atomic_ptr_store_release(&window_map[first + i], NULL);   /* S-window */
+  uint32_t next = atomic32_load_relaxed(&next_window);
+  if (first < next) atomic32_store_relaxed(&next_window, (uint32_t)first);
+}
+
+void map_set(void *window, size_t count, void *record, tenant_t kind) {
+  size_t first = (uintptr_t)window >> WINDOW_SHIFT;
+  for (size_t i = 0; i < count; i++)
+    atomic_ptr_store_release(&window_map[first + i], (void *)((uintptr_t)record | kind));   /* S-window */
+}
+
+/* Claims just these windows, or how many from `first` on were free before one that was not. */
+static size_t claim(size_t first, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    void *none = NULL;
+    if (!atomic_ptr_swap_acquire(&window_map[first + i], &none, (void *)TENANT_CLAIMED)) {   /* S-window */
+      if (i > 0) map_free((void *)(first << WINDOW_SHIFT), i);
+      return i;
+    }
+  }
+  return count;
+}
+
+/* Near where the kernel itself would map: for small address spaces, and ones with a shadow of somebody else's in the way. */
+static void *place_by_probe(size_t count, size_t size) {
+  size_t page = os_page_size();
+  void *probe = os_map(page);
+  if (probe == NULL) return NULL;
+  os_unmap(probe, page);
+  size_t at = (uintptr_t)probe >> WINDOW_SHIFT;
+  for (size_t i = 1; i <= PROBES_TRIED && at > i * count; i++) {
+    void *window = (void *)((at - i * count) << WINDOW_SHIFT);
+    if (claim(at - i * count, count) != count) continue;
+    if (os_map_at(window, size) == OS_MAPPED) return window;
+    map_free(window, count);
+  }
+  return NULL;
+}
+
+void *map_new(size_t count, size_t size) {
+  size_t first = atomic32_load_relaxed(&next_window);
+  if (first == 0) first = FIRST_WINDOW_LOWEST + os_random() % FIRST_WINDOW_RANGE;
+  for (int tried = 0; tried < PLACES_TRIED && first + count <= WINDOW_COUNT;) {
+    size_t free = claim(first, count);
+    if (free < count) {
+      first += free + 1;
+      continue;
+    }
+    void *window = (void *)(first << WINDOW_SHIFT);
+    os_map_result_t result = os_map_at(window, size);
+    if (result == OS_MAPPED) {
+      atomic32_store_relaxed(&next_window, (uint32_t)(first + count));
+      return window;
+    }
+    map_free(window, count);
+    if (result == OS_NO_MEMORY) break;
+    first += count;
+    tried++;
+  }
+  return place_by_probe(count, size);
+}

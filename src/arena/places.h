@@ -1,0 +1,32 @@
+/* places.h - numbered places for records that are never unmapped                             layer 3: arena
+ * Owns:    nothing: a places_t is the caller's.     Called by: heap.     Calls: bitmap, os.
+ * Threads: any. Progress: as bitmap.h; a thread that stops while it adds a chunk holds back that chunk alone.
+ * Sync:    S-bit (bitmap.h) from places_release to the next places_claim; S-chunk  a chunk's address (release ->
+ *          acquire).                                                                                    */
+#ifndef ARENA_PLACES_H
+#define ARENA_PLACES_H
+
+#include "bitmap.h"
+
+enum { PLACES_CHUNKS = 4096, PLACES_IN_CHUNK = 64 };
+
+typedef struct {
+  size_t stride;                            /* const: bytes of a place                        */
+  atomic32_t chunk_count;
+  atomic_ptr_t chunks[PLACES_CHUNKS];
+  atomic64_t free[PLACES_CHUNKS];
+} places_t;
+
+/* A place nobody has, and its number; NULL: no memory, or all taken. A place's first contents are zero, later ones what the last
+ * holder left. */
+hidden void *places_claim(places_t *places, uint32_t *number);
+hidden void places_release(places_t *places, uint32_t number);
+
+/* Numbers are below this. */
+static inline size_t places_size(const places_t *places) {
+  return (size_t)atomic32_load_relaxed(&places->chunk_count) * PLACES_IN_CHUNK;     /* relaxed: places_at looks again */
+}
+/* NULL if there never was such a place; `*is_claimed` is a moment's truth. */
+hidden void *places_at(const places_t *places, size_t number, bool *is_claimed);
+
+#endif

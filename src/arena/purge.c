@@ -1,0 +1,63 @@
+/* purge.c - gives idle dirty slices back to the system                                       layer 3: arena
+ * Owns:    the time of the last look.     Called by: arena.c, heap.     Calls: bitmap, os.
+ * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed again, so a thread that stops
+ *          here holds back no more than that, and nobody waits for it.
+ * Sync:    S-bit (bitmap.h).                                                                             */
+#include "../os/os.h"
+#include "../support/options.h"
+#include "arena.h"
+
+static atomic32_t last_look;              /* os_now_ms; relaxed: whoever swaps it looks */
+
+/* Discards the dirty ones of the slices that a word stands for; how many they were. */
+static size_t purge_word(arena_t *a, size_t word) {
+  arena_maps_t *maps = arena_maps(a);
+  uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
+  if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return 0;
+  uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
+  uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]);   /* relaxed: they are ours, A1 */
+  size_t purged = 0;
+  for (uint64_t rest = todo; rest != 0;) {
+    unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
+    uint64_t run = bits_run(at, n);
+    rest &= ~run;
+    if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) continue;   /* stays dirty */
+    atomic64_and_relaxed(&maps->dirty[word], ~run);
+    purged += n;
+  }
+  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
+  atomic64_add_relaxed(&arena_counts.purged, purged << SLICE_SHIFT);
+  if (claimed != 0) atomic64_or_release(&a->free[word], claimed);         /* S-bit */
+  return purged;
+}
+
+/* Purges words that have rested for `age` ms, from the highest address down, until `want` slices are gone. */
+static void purge(size_t want, uint32_t age) {
+  uint32_t now = os_now_ms();
+  size_t purged = 0;
+  for (size_t i = arena_count(); i-- > 0 && purged < want;) {
+    arena_t *a = arena_at(i);
+    if (a == NULL) continue;
+    for (size_t word = (atomic64_load_relaxed(&a->mapped) + 63) / 64; word-- > 0 && purged < want;) {
+      if (age != 0 && now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < age) continue;
+      purged += purge_word(a, word);
+    }
+  }
+}
+
+void purge_over_budget(void) {
+  size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
+  uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
+  if (likely(dirty <= budget) || option_get(OPTION_purge_delay_ms) < 0) return;
+  purge(dirty - budget, 0);
+}
+
+void purge_tick(void) {
+  int64_t delay = option_get(OPTION_purge_delay_ms);
+  if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return;
+  uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
+  if (delay != 0 && now - last < (uint32_t)delay / 4) return;
+  if (atomic32_swap_relaxed(&last_look, &last, now)) purge(delay == 0 ? WINDOW_SLICES : 1, (uint32_t)delay);
+}
+
+void purge_all(void) { purge((size_t)-1, 0); }

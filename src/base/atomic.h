@@ -1,0 +1,83 @@
+/* atomic.h - the only atomics there are; every name carries its memory order                 layer 0: base
+ * Owns:    nothing.     Called by: everyone.     Calls: nothing.
+ * Sync:    a use with an order stronger than relaxed names its S-tag where it stands; docs/concurrency.md
+ *          lists the two sides of each tag. A checker of the memory model replaces this file alone.     */
+#ifndef BASE_ATOMIC_H
+#define BASE_ATOMIC_H
+
+#include "base.h"
+
+typedef struct { uint64_t value; } atomic64_t;
+typedef struct { uint32_t value; } atomic32_t;
+typedef struct { void *value; } atomic_ptr_t;
+
+#define ATOMIC_OPERATIONS(name, box, type)                                                                       \
+  static inline type name##_load_relaxed(const box *a) { return __atomic_load_n(&a->value, __ATOMIC_RELAXED); }  \
+  static inline type name##_load_acquire(const box *a) { return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE); }  \
+  static inline void name##_store_relaxed(box *a, type v) { __atomic_store_n(&a->value, v, __ATOMIC_RELAXED); }  \
+  static inline void name##_store_release(box *a, type v) { __atomic_store_n(&a->value, v, __ATOMIC_RELEASE); }  \
+  static inline type name##_exchange_acq_rel(box *a, type v) {                                                   \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);                                                  \
+  }                                                                                                              \
+  /* On failure `*seen` is the value found. */                                                                   \
+  static inline bool name##_swap_relaxed(box *a, type *seen, type v) {                                           \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);           \
+  }                                                                                                              \
+  static inline bool name##_swap_acquire(box *a, type *seen, type v) {                                           \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);           \
+  }                                                                                                              \
+  static inline bool name##_swap_release(box *a, type *seen, type v) {                                           \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);           \
+  }                                                                                                              \
+  static inline bool name##_swap_acq_rel(box *a, type *seen, type v) {                                           \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);           \
+  }
+
+ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
+ATOMIC_OPERATIONS(atomic32, atomic32_t, uint32_t)
+ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
+
+static inline uint64_t atomic64_add_relaxed(atomic64_t *a, uint64_t n) {
+  return __atomic_fetch_add(&a->value, n, __ATOMIC_RELAXED);
+}
+static inline uint32_t atomic32_add_relaxed(atomic32_t *a, uint32_t n) {
+  return __atomic_fetch_add(&a->value, n, __ATOMIC_RELAXED);
+}
+static inline uint64_t atomic64_or_release(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_or(&a->value, bits, __ATOMIC_RELEASE);
+}
+static inline uint64_t atomic64_or_relaxed(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_or(&a->value, bits, __ATOMIC_RELAXED);
+}
+static inline uint64_t atomic64_and_acquire(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_and(&a->value, bits, __ATOMIC_ACQUIRE);
+}
+static inline uint64_t atomic64_and_relaxed(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_and(&a->value, bits, __ATOMIC_RELAXED);
+}
+static inline uint64_t atomic64_or_seq_cst(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_or(&a->value, bits, __ATOMIC_SEQ_CST);
+}
+static inline uint64_t atomic64_and_seq_cst(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_and(&a->value, bits, __ATOMIC_SEQ_CST);
+}
+static inline uint64_t atomic64_load_seq_cst(const atomic64_t *a) {
+  return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST);
+}
+static inline bool atomic64_swap_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t v) {
+  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+}
+
+/* A word that only its owner adds to and anyone may read: a plain load and store, no lock prefix. */
+static inline void atomic64_bump(atomic64_t *a, uint64_t n) {
+  atomic64_store_relaxed(a, atomic64_load_relaxed(a) + n);
+}
+static inline void atomic32_bump(atomic32_t *a, uint32_t n) {
+  atomic32_store_relaxed(a, atomic32_load_relaxed(a) + n);
+}
+
+/* Keeps the compiler from moving memory accesses across: a signal handler of the same thread sees them in the order
+ * in which they are written. Costs no instruction. */
+static always_inline void signal_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+#endif

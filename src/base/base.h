@@ -1,0 +1,37 @@
+/* base.h - what every file uses: types, attributes, sizes                                   layer 0: base
+ * Owns:    nothing.     Called by: everyone.     Calls: nothing.                                      */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define hidden       __attribute__((visibility("hidden")))
+#define cold         __attribute__((cold, noinline))
+#define always_inline __attribute__((always_inline)) inline
+#define likely(x)    __builtin_expect(!!(x), 1)
+#define unlikely(x)  __builtin_expect(!!(x), 0)
+#define aligned_to(n) __attribute__((aligned(n)))
+#define unused       __attribute__((unused))
+
+#define KiB(n) ((size_t)(n) << 10)
+#define MiB(n) ((size_t)(n) << 20)
+#define GiB(n) ((size_t)(n) << 30)
+
+enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
+#define SLICE_SIZE    ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator       */
+#define WINDOW_SIZE   ((size_t)1 << WINDOW_SHIFT)     /* an arena's window of address space     */
+#define WINDOW_SLICES (WINDOW_SIZE >> SLICE_SHIFT)    /* 16,384                                 */
+#define WINDOW_COUNT  ((size_t)1 << (ADDRESS_BITS - WINDOW_SHIFT))
+
+#define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline size_t align_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }     /* `to`: power of two */
+static inline size_t align_down(size_t n, size_t to) { return n & ~(to - 1); }
+static inline bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+#endif

@@ -1,0 +1,40 @@
+/* bits.h - arithmetic on the bits of a word                                                  layer 0: base
+ * Owns:    nothing.     Called by: everyone.     Calls: nothing.                                      */
+#ifndef BASE_BITS_H
+#define BASE_BITS_H
+
+#include "base.h"
+
+static inline unsigned bits_lowest(uint64_t w) { return (unsigned)__builtin_ctzll(w); }   /* w != 0 */
+static inline unsigned bits_highest(uint64_t w) { return 63u - (unsigned)__builtin_clzll(w); }   /* w != 0 */
+static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }
+
+/* `n` ones from bit `first` on; 1 <= n, first + n <= 64. */
+static inline uint64_t bits_run(unsigned first, unsigned n) { return (~(uint64_t)0 >> (64 - n)) << first; }
+
+/* Ones where a run of at least `n` ones of `w` begins; 1 <= n <= 64. Halving: six steps at most. */
+static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
+  for (unsigned have = 1; have < n && w != 0;) {
+    unsigned step = have < n - have ? have : n - have;
+    w &= w >> step;
+    have += step;
+  }
+  return w;
+}
+
+/* Number of ones at the low end of `w`, and at its high end: 0 to 64. */
+static inline unsigned bits_ones_below(uint64_t w) { return ~w == 0 ? 64 : bits_lowest(~w); }
+static inline unsigned bits_ones_above(uint64_t w) { return ~w == 0 ? 64 : 63 - bits_highest(~w); }
+
+/* `block` with its low 16 bits replaced by those that stand at `*low`: one instruction on x86, which is why
+ * the links of a free list are 16 bits wide and cannot leave their slice. */
+static always_inline uintptr_t bits_join_low16(uintptr_t block, const uint16_t *low) {
+#if defined(__x86_64__)
+  __asm__("movw %1, %w0" : "+r"(block) : "m"(*low));
+  return block;
+#else
+  return (block & ~(uintptr_t)0xFFFF) | *low;
+#endif
+}
+
+#endif

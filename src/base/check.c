@@ -1,0 +1,17 @@
+/* check.c - invariants and the one way to die                                                layer 0: base
+ * Owns:    the reporter.     Called by: everyone.     Calls: nothing.
+ * Threads: any. The reporter is set once, before the first error can be found; without one a trap ends the process. */
+#include "check.h"
+#include "atomic.h"
+
+static atomic_ptr_t check_reporter;
+
+void check_set_reporter(check_reporter_t *reporter) {
+  atomic_ptr_store_relaxed(&check_reporter, (void *)reporter);   /* relaxed: the code it points to is constant */
+}
+
+_Noreturn cold void fatal(const char *what, const void *address, const char *call) {
+  check_reporter_t *reporter = (check_reporter_t *)atomic_ptr_load_relaxed(&check_reporter);
+  if (reporter != NULL) reporter(what, address, call);
+  __builtin_trap();
+}

@@ -1,0 +1,29 @@
+/* check.h - invariants and the one way to die                                                layer 0: base
+ * Owns:    the reporter of fatal errors.     Called by: everyone.     Calls: what was installed.
+ * Threads: any; `fatal` never returns and never allocates.                                            */
+#ifndef BASE_CHECK_H
+#define BASE_CHECK_H
+
+#include "base.h"
+
+#ifndef FH_CHECK
+#define FH_CHECK 0            /* 0 release; 1 asserts; 2 `*_is_valid` on slow paths too */
+#endif
+
+/* Writes "freehold: <what>: <address> in <call>()" and aborts. */
+_Noreturn hidden void fatal(const char *what, const void *address, const char *call);
+
+/* What `fatal` calls; set once by the top layer when the library is loaded. It must not return. */
+typedef void check_reporter_t(const char *what, const void *address, const char *call);
+hidden void check_set_reporter(check_reporter_t *reporter);
+
+#define CHECK_TEXT2(x) #x
+#define CHECK_TEXT(x) CHECK_TEXT2(x)
+/* Arguments are evaluated in the checked build only. */
+#define ASSERT(condition) \
+  do { if (FH_CHECK >= 1 && !(condition)) fatal("assertion " #condition " at " __FILE__ ":" CHECK_TEXT(__LINE__), NULL, __func__); } while (0)
+/* One line of a `*_is_valid` function: names the invariant that broke. */
+#define HOLDS(name, condition) \
+  do { if (!(condition)) fatal("invariant " #name ": " #condition, NULL, __func__); } while (0)
+
+#endif

@@ -1,0 +1,35 @@
+/* sizeclass.c - the table of classes                                                        layer 0: base
+ * Owns:    class_info, constant.     Called by: sizeclass.h.     Calls: check.                          */
+#include "sizeclass.h"
+#include "check.h"
+
+#define ROW(size) { size, SLICE_SIZE / (size) - 1, (uint32_t)((((uint64_t)1 << 32) + (size) - 1) / (size)) }
+#define EIGHT_FROM(base)                                                                   \
+  ROW(base + base / 8), ROW(base + base / 4), ROW(base + base / 8 * 3), ROW(base + base / 2), \
+  ROW(base + base / 8 * 5), ROW(base + base / 4 * 3), ROW(base + base / 8 * 7), ROW(base * 2)
+
+const class_info_t class_info[CLASS_COUNT] = {
+  { 0, 0, 0 },
+  ROW(16),  ROW(32),  ROW(48),  ROW(64),  ROW(80),  ROW(96),  ROW(112), ROW(128),
+  ROW(144), ROW(160), ROW(176), ROW(192), ROW(208), ROW(224), ROW(240), ROW(256),
+  ROW(272), ROW(288), ROW(304), ROW(320), ROW(336), ROW(352), ROW(368), ROW(384),
+  ROW(400), ROW(416), ROW(432), ROW(448), ROW(464), ROW(480), ROW(496), ROW(512),
+  EIGHT_FROM(512), EIGHT_FROM(1024), EIGHT_FROM(2048), EIGHT_FROM(4096), EIGHT_FROM(8192),
+};
+
+unsigned class_of_aligned(size_t alignment, size_t n) {
+  if (n < alignment) n = alignment;
+  if (n > SMALL_MAX_SIZE) return 0;
+  for (unsigned c = class_of(n); c < CLASS_COUNT; c++)       /* a power of two is eight classes away at most */
+    if ((class_info[c].size & (alignment - 1)) == 0) return c;
+  return 0;
+}
+
+bool class_is_valid(void) {
+  for (size_t n = 1; n <= SMALL_MAX_SIZE; n++) {
+    unsigned c = class_of(n);
+    HOLDS(Z1, class_info[c].size >= n && class_info[c - 1].size < n);
+    HOLDS(Z2, class_info[c].size - n < 16 || (class_info[c].size - n) * 8 < class_info[c].size);
+  }
+  return true;
+}

@@ -1,0 +1,67 @@
+/* fast.h - malloc and free, the common path: start reading here                              layer 5: heap
+ * Owns:    nothing.     Called by: api.     Calls: on every way out, one cold function, as a tail call.
+ * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system call.
+ *
+ * malloc: the size gives the class, the class's bin is a list of free blocks, its first block is the answer.
+ * free:   the address gives the window, the slice in it, and the slice's descriptor; if this heap owns the slab, the block goes on the
+ *         slab's list. The list of a bin and the list of a slab are two: what is freed comes back when the bin is used up, so a
+ *         malloc never waits for the store of the free before it.
+ * The marks (heap.h) are set after the tests and before anything is read that a signal handler could change.     */
+#ifndef HEAP_FAST_H
+#define HEAP_FAST_H
+
+#include "heap.h"
+
+/* Takes the first block of bin `c`; `h` is not marked. NULL if the bin is empty. */
+static always_inline void *fast_pop(heap_t *h, size_t c) {
+  h->limit = 0;
+  signal_fence();
+  uintptr_t block = h->bin[c];
+  if (unlikely(block_is_end(block))) {
+    h->limit = CLASS_FAST_MAX + 1;
+    return NULL;
+  }
+  h->bin[c] = block_next(block);
+  signal_fence();
+  h->limit = CLASS_FAST_MAX + 1;
+  block_at(block)->key = 0;
+  return (void *)block;
+}
+
+/* 513 bytes up to SMALL_MAX_SIZE, and whatever else the test of the size turned away. */
+static __attribute__((noinline)) void *fast_malloc_medium(size_t size) {
+  heap_t *h = heap_mine;
+  if (unlikely(h->limit == 0 || size - 1 >= SMALL_MAX_SIZE)) return heap_malloc_slow(size);
+  void *block = fast_pop(h, class_of(size));
+  return likely(block != NULL) ? block : heap_malloc_slow(size);
+}
+
+static always_inline void *fast_malloc(size_t size) {
+  heap_t *h = heap_mine;
+  size_t c = (size + 15) >> 4;             /* of a size that overflows here: 0, whose bin is always empty */
+  if (unlikely(c >= h->limit)) return fast_malloc_medium(size);
+  void *block = fast_pop(h, c);
+  return likely(block != NULL) ? block : heap_malloc_slow(size);
+}
+
+static always_inline void fast_free(void *p) {
+  heap_t *h = heap_mine;
+  uintptr_t block = (uintptr_t)p, window = align_down(block, WINDOW_SIZE);
+  if (unlikely(window != h->window)) return heap_free_slow(p);
+  slab_t *s = (slab_t *)(window + (block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) &
+                                   (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT));
+  if (unlikely(atomic_ptr_load_relaxed(&s->fast_owner) != h)) return heap_free_slow(p);
+  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return heap_free_slow(p);
+  if (unlikely(block_at(block)->key == block_key(block))) return heap_free_slow(p);
+  h->window = 0;
+  signal_fence();
+  block_link(block, s->head);
+  s->head = block;
+  uint32_t used = atomic32_load_relaxed(&s->used) - 1;
+  atomic32_store_relaxed(&s->used, used);
+  signal_fence();
+  h->window = window;
+  if (unlikely(used == 0)) return heap_slab_emptied(s);
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* firstclass.c - heaps that the program makes                                                layer 5: heap
+ * Owns:    fh_heap_t: a list of lanes, each a heap_t that one thread at a time uses.     Called by: api.     Calls: heap, visit.
+ * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds one: it never waits, and a thread
+ *          that stops inside holds up its lane alone. Delete and destroy are for a heap that nobody else is using.
+ * Sync:    S-lane  leaving a lane (release) -> entering it (acquire); S-lanes  adding a lane (release) -> walking (acquire).
+ * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared with others        */
+#include "../base/check.h"
+#include "fast.h"
+#include "visit.h"
+
+struct fh_heap {
+  atomic_ptr_t lanes;                     /* heap_t, linked by `nested` */
+};
+
+static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_acquire(&lane->nested); }        /* S-lanes */
+
+static heap_t *add_lane(fh_heap_t *heap) {
+  heap_t *lane = pool_claim();
+  if (lane == NULL) return NULL;
+  lane->tag = heap;
+  atomic32_store_relaxed(&lane->lane_busy, 1);
+  void *first = atomic_ptr_load_relaxed(&heap->lanes);
+  do atomic_ptr_store_relaxed(&lane->nested, first);
+  while (!atomic_ptr_swap_acq_rel(&heap->lanes, &first, lane));   /* S-lanes. Progress: another thread added one */
+  return lane;
+}
+
+static heap_t *enter_lane(fh_heap_t *heap) {
+  for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); lane != NULL; lane = next_lane(lane)) {   /* S-lanes */
+    uint32_t no = 0;
+    if (atomic32_swap_acquire(&lane->lane_busy, &no, 1)) return lane;    /* S-lane */
+  }
+  return add_lane(heap);
+}
+
+static void leave_lane(heap_t *lane) { atomic32_store_release(&lane->lane_busy, 0); }             /* S-lane */
+
+fh_heap_t *firstclass_new(void) {
+  fh_heap_t *heap = fast_malloc(sizeof *heap);
+  if (heap != NULL) atomic_ptr_store_relaxed(&heap->lanes, NULL);
+  return heap;
+}
+
+void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
+  void *block = NULL;
+  heap_t *lane = size <= PTRDIFF_MAX ? enter_lane(heap) : NULL;
+  if (lane != NULL) {
+    block = alignment <= 16 ? heap_malloc_in(lane, size) : heap_aligned_in(lane, alignment, size);
+    leave_lane(lane);
+  }
+  if (block == NULL) heap_hooks.no_memory();
+  return block;
+}
+
+void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
+  void *block = firstclass_aligned(heap, 1, bytes);
+  if (block != NULL && (bytes <= SMALL_MAX_SIZE || !large_is_clean(block))) memset(block, 0, bytes);
+  return block;
+}
+
+void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
+  if (p == NULL) return firstclass_aligned(heap, 1, size);
+  if (size == 0) return heap_realloc(p, 0, call);
+  size_t usable = heap_usable_size(p, call);
+  if (size <= usable && size > usable / 2) return p;
+  void *block = firstclass_aligned(heap, 1, size);
+  if (block == NULL) return NULL;
+  memcpy(block, p, min_size(size, usable));
+  heap_free(p, call);
+  return block;
+}
+
+/* ---- the end of a heap ------------------------------------------------------------------------------------------------ */
+
+static bool forget_tag(slab_t *s, void *base, void *heap) {
+  (void)base;
+  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE) atomic_ptr_store_relaxed(&s->tag, NULL);
+  return true;
+}
+
+static bool free_large(slab_t *s, void *base, void *heap) {
+  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE) large_free(s, base, "fh_heap_destroy");
+  return true;
+}
+
+static void end_huge(void *heap, bool release) {
+  for (size_t i = 0; i < huge_pool_size(); i++) {
+    bool is_live;
+    huge_t *b = huge_at(i, &is_live);
+    if (!is_live || atomic_ptr_load_relaxed(&b->tag) != heap) continue;
+    if (release) huge_free(b, b->base, "fh_heap_destroy");
+    else atomic_ptr_store_relaxed(&b->tag, NULL);
+  }
+}
+
+static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
+  for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes), *next; lane != NULL; lane = next) {
+    next = next_lane(lane);
+    end(lane);
+    pool_release(lane);
+  }
+}
+
+void firstclass_delete(fh_heap_t *heap) {
+  if (heap == NULL) return;
+  end_lanes(heap, heap_let_go);
+  visit_slabs(forget_tag, heap);
+  end_huge(heap, false);
+  heap_free(heap, "fh_heap_delete");
+}
+
+void firstclass_destroy(fh_heap_t *heap) {
+  if (heap == NULL) return;
+  end_lanes(heap, heap_drop);
+  visit_slabs(free_large, heap);
+  end_huge(heap, true);
+  heap_free(heap, "fh_heap_destroy");
+}

@@ -1,0 +1,459 @@
+/* heap.c - the front end of a thread: what the fast paths cannot do                          layer 5: heap
+ * Contract: heap.h.                                                                                     */
+#include "fast.h"
+
+#include "../base/check.h"
+#include "../os/os.h"
+#include "../support/options.h"
+
+/* ---- marks ------------------------------------------------------------------------------------------------------ */
+
+static bool is_marked(const heap_t *h) {
+  return h->busy != 0 || h->window == 0 || (h->limit == 0 && !option_get(OPTION_stats_detail));
+}
+
+static void mark(heap_t *h) {
+  h->busy = 1;
+  signal_fence();
+  h->limit = 0;
+  h->window = 0;
+  signal_fence();
+}
+
+static void unmark(heap_t *h) {
+  bool is_counting = unlikely(option_get(OPTION_stats_detail) != 0);   /* every call takes the slow path then */
+  signal_fence();
+  h->window = is_counting ? 1 : h->home;
+  h->limit = is_counting ? 0 : CLASS_FAST_MAX + 1;
+  signal_fence();
+  h->busy = 0;
+}
+
+/* The heap that stands in for `h` while that is marked. */
+static heap_t *nested_of(heap_t *h) {
+  heap_t *nested = atomic_ptr_load_relaxed(&h->nested);         /* relaxed: this thread's own, and its handlers' */
+  if (nested != NULL) return nested;
+  heap_t *fresh = pool_claim();
+  void *none = NULL;
+  if (fresh == NULL) return NULL;
+  if (atomic_ptr_swap_relaxed(&h->nested, &none, fresh)) return fresh;
+  pool_release(fresh);                                           /* a handler between the two lines above was first */
+  return none;
+}
+
+heap_t *heap_enter(void) {
+  heap_t *h = heap_mine;
+  if (unlikely(h == &heap_none || h == &heap_gone)) {
+    h = heap_attach();
+    if (h == NULL) return NULL;
+  }
+  while (unlikely(is_marked(h))) {
+    atomic64_add_relaxed(&heap_counts.nested, 1);
+    h = nested_of(h);
+    if (h == NULL) return NULL;
+  }
+  mark(h);
+  return h;
+}
+
+void heap_exit(heap_t *h) {
+  if (unlikely(h->is_borrowed)) {
+    heap_let_go(h);
+    pool_release(h);
+    return;
+  }
+  unmark(h);
+}
+
+/* ---- the slabs that a heap owns ------------------------------------------------------------------------------------ */
+
+/* A class's list: the first slab's `prev` is the last one, the last one's `next` is NULL. */
+static void link_slab(heap_t *h, slab_t *s, bool as_first) {
+  unsigned c = slab_class(s);
+  slab_t *first = h->slabs[c];
+  h->owned[c]++;
+  s->next = NULL;
+  s->prev = s;
+  h->slabs[c] = first == NULL || as_first ? s : first;
+  if (first == NULL) return;
+  s->prev = first->prev;
+  first->prev = s;
+  if (as_first) s->next = first;
+  else s->prev->next = s;
+}
+
+static void unlink_slab(heap_t *h, slab_t *s) {
+  unsigned c = slab_class(s);
+  slab_t *first = h->slabs[c];
+  h->owned[c]--;
+  if (s == first) h->slabs[c] = s->next;
+  else s->prev->next = s->next;
+  if (s->next != NULL) s->next->prev = s->prev;
+  else if (s != first) first->prev = s->prev;
+  s->next = s->prev = NULL;
+}
+
+/* A slab that has just become this heap's. The slab's first 16 bytes, where no block lies, look like a freed block, so that
+ * the fast free needs no test of its own for the address of a slice. Where that would touch a page for nothing, frees are
+ * not fast. */
+static void own(heap_t *h, slab_t *s) {
+  link_slab(h, s, true);
+  h->home = align_down((uintptr_t)s, WINDOW_SIZE);
+  if (h->tag != NULL || slab_class(s) > FAST_FREE_CLASS_MAX) return;
+  block_link(slab_base(s), 0);
+  atomic_ptr_store_relaxed(&s->fast_owner, h);        /* relaxed: only this thread compares equal, and it wrote it */
+}
+
+/* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or given back. */
+static void put_slice(heap_t *h, slab_t *s) {
+  if (h->magazine_count >= (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT || h->tag != NULL) {
+    slab_release(s);
+    heap_trim(h);
+    return;
+  }
+  slab_retire(s);
+  s->next = h->magazine;
+  h->magazine = s;
+  h->magazine_count++;
+}
+
+static slab_t *fresh_slab(heap_t *h, unsigned c) {
+  bool clean = false;
+  slab_t *s = h->magazine;
+  void *base;
+  if (s != NULL) {
+    h->magazine = s->next;
+    h->magazine_count--;
+    base = (void *)slab_base(s);
+  } else {
+    base = arena_claim(1, 1, &clean);
+    if (base == NULL) return NULL;
+    size_t populate = (size_t)option_get(OPTION_populate);
+    if (clean && populate != 0 && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= populate * 4)
+      os_populate(base, min_size(align_up(populate, os_page_size()), SLICE_SIZE));
+  }
+  return slab_new(base, c, h, h->tag);
+}
+
+static bool is_first_and_kept(heap_t *h, slab_t *s) {
+  return s == h->slabs[slab_class(s)] && h->idle < IDLE_MAX;
+}
+
+/* All blocks of an owned slab are free: the first of a class may stay, a few of them in all. */
+static void slab_emptied(heap_t *h, slab_t *s) {
+  if (s->is_idle) return;
+  if (is_first_and_kept(h, s)) {
+    s->is_idle = 1;
+    h->idle++;
+    return;
+  }
+  unlink_slab(h, s);
+  put_slice(h, s);
+}
+
+static void end_idleness(heap_t *h, slab_t *s) {
+  h->idle -= s->is_idle;
+  s->is_idle = 0;
+}
+
+void heap_slab_emptied(slab_t *s) {
+  heap_t *h = heap_enter();
+  if (h == NULL) return;                               /* it stays on its list, and is used from there */
+  if (atomic_ptr_load_relaxed(&s->owner) == h && slab_kind(slab_word(s)) == SLAB_SMALL && slab_used(s) == 0)
+    slab_emptied(h, s);                                /* a handler may have been here since the fast free looked */
+  heap_exit(h);
+}
+
+/* ---- refilling a bin ------------------------------------------------------------------------------------------------ */
+
+static unsigned carve_count(const heap_t *h, unsigned c) {
+  size_t most = CARVE_BYTES / class_size(c), earned = atomic32_load_relaxed(&h->taken[c]) / 2 + 1;
+  return (unsigned)max_size(1, min_size(most, earned));
+}
+
+/* A class's first few blocks come out of slabs that are let go at once, so that ten thousand threads which allocate a little
+ * share their slabs. */
+static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
+  slab_t *s = slab_find_partial(c, h);
+  if (s == NULL) s = fresh_slab(h, c);
+  if (s == NULL) return 0;
+  uintptr_t list = slab_take_some(s, carve_count(h, c), count);
+  if (slab_let_go(s) == SLAB_IS_EMPTY) put_slice(h, s);
+  return list;
+}
+
+/* The owned slabs in turn; those that are used up are let go. */
+static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
+  for (slab_t *s; (s = h->slabs[c]) != NULL;) {        /* a heap owns few slabs of a class, and each round lets one go */
+    end_idleness(h, s);
+    uintptr_t list = slab_take_list(s, carve_count(h, c), count);
+    if (!block_is_end(list)) return list;
+    unlink_slab(h, s);
+    if (slab_let_go(s) == SLAB_IS_EMPTY) put_slice(h, s);
+  }
+  return 0;
+}
+
+/* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh one. */
+static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
+  enum { LOOKS = 8 };
+  slab_t *s;
+  for (int i = 0; i < LOOKS && (s = h->slabs[c]) != NULL; i++) {
+    end_idleness(h, s);
+    uintptr_t list = slab_take_list(s, carve_count(h, c), count);
+    if (!block_is_end(list)) return list;
+    unlink_slab(h, s);
+    link_slab(h, s, false);
+  }
+  return 0;
+}
+
+static void note_taken(heap_t *h, unsigned c, unsigned count) {
+  enum { PART = 1 << 30 };
+  uint32_t taken = atomic32_load_relaxed(&h->taken[c]) + count;        /* relaxed: written by this heap's user alone */
+  if (unlikely(taken >= 2u * PART)) {
+    pool_note_taken(c, PART);
+    taken -= PART;
+  }
+  atomic32_store_relaxed(&h->taken[c], taken);
+}
+
+static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
+  uintptr_t list = h->tag != NULL ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
+  if (!block_is_end(list)) return list;
+  if (h->tag == NULL && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) < EARN_BYTES)
+    return borrow(h, c, count);
+  slab_t *s = h->tag == NULL ? slab_find_partial(c, h) : NULL;
+  if (s == NULL) s = fresh_slab(h, c);
+  if (s == NULL) return 0;
+  own(h, s);
+  return slab_take_list(s, carve_count(h, c), count);
+}
+
+static uintptr_t refill(heap_t *h, unsigned c) {
+  unsigned count = 0;
+  if (h->batch_used) heap_flush_batch(h);
+  uintptr_t list = find_list(h, c, &count);
+  if (count != 0) note_taken(h, c, count);
+  return list;
+}
+
+/* ---- allocating ------------------------------------------------------------------------------------------------------ */
+
+static void *malloc_class(heap_t *h, unsigned c) {
+  uintptr_t block = h->bin[c];
+  if (block_is_end(block)) {
+    block = refill(h, c);
+    if (block_is_end(block)) return NULL;
+  }
+  h->bin[c] = block_next(block);
+  block_at(block)->key = 0;
+  if (FH_CHECK >= 2 && h->slabs[c] != NULL) ASSERT(slab_is_valid(h->slabs[c]));
+  return (void *)block;
+}
+
+void *heap_malloc_in(heap_t *h, size_t size) {
+  if (size > SMALL_MAX_SIZE) return large_malloc(h->tag, size, 1);
+  unsigned c = class_of(max_size(size, 1));
+  if (unlikely(option_get(OPTION_stats_detail) != 0)) pool_note_requested(c, size);
+  return malloc_class(h, c);
+}
+
+void *heap_aligned_in(heap_t *h, size_t alignment, size_t size) {
+  unsigned c = class_of_aligned(alignment, max_size(size, 1));
+  return c != 0 ? malloc_class(h, c) : large_malloc(h->tag, size, alignment);
+}
+
+static void *done_or_no_memory(void *block) {
+  if (unlikely(block == NULL)) heap_hooks.no_memory();
+  return block;
+}
+
+static void *aligned_or_plain(size_t alignment, size_t size) {
+  void *block = NULL;
+  heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;
+  if (h != NULL) {
+    block = alignment <= 16 ? heap_malloc_in(h, size) : heap_aligned_in(h, alignment, size);
+    heap_exit(h);
+    heap_hooks.deferred(false);
+  }
+  return done_or_no_memory(block);
+}
+
+cold void *heap_malloc_slow(size_t size) { return aligned_or_plain(1, size); }
+void *heap_aligned(size_t alignment, size_t size) { return aligned_or_plain(alignment, size); }
+
+void *heap_calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return done_or_no_memory(NULL);
+  void *block = fast_malloc(bytes);
+  if (block != NULL && (bytes <= SMALL_MAX_SIZE || !large_is_clean(block))) memset(block, 0, bytes);
+  return block;
+}
+
+/* ---- freeing ----------------------------------------------------------------------------------------------------------- */
+
+void heap_check_block(const slab_t *s, const void *p, const char *call) {
+  uint16_t offset = (uint16_t)(uintptr_t)p;
+  if (offset == 0 || !class_is_multiple(offset, class_info[slab_class(s)].inverse)) fatal("invalid pointer", p, call);
+  if (block_at((uintptr_t)p)->key == block_key((uintptr_t)p)) fatal("double free", p, call);
+}
+
+static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
+  block_link(block, s->head);
+  s->head = block;
+  uint32_t used = slab_used(s) - 1;
+  atomic32_store_relaxed(&s->used, used);              /* relaxed: statistics read it */
+  if (used == 0) slab_emptied(h, s);
+}
+
+static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
+  if (outcome == SLAB_OWNED_NOW) own(h, s);
+  if (outcome == SLAB_IS_EMPTY) put_slice(h, s);
+}
+
+/* Is a slab of this class worth having for the heap? */
+static bool wants(const heap_t *h, unsigned c) {
+  return h->owned[c] < ADOPT_MAX && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
+}
+
+static void publish(heap_t *h, batch_t *b) {
+  slab_t *s = b->slab;
+  uintptr_t base = slab_base(s);
+  b->slab = NULL;
+  atomic32_bump(&h->swaps, 1);
+  take_outcome(h, s, slab_push(s, base | b->first, base | b->last, b->count, wants(h, slab_class(s)) ? h : NULL));
+}
+
+void heap_flush_batch(heap_t *h) {
+  h->batch_used = 0;
+  for (size_t i = 0; i < BATCH_SLOTS; i++)
+    if (h->batch[i].slab != NULL) publish(h, &h->batch[i]);
+}
+
+static void free_shared(heap_t *h, slab_t *s, uintptr_t block) {
+  batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
+  atomic32_bump(&h->remote_frees, 1);
+  if (b->slab != s) {
+    if (b->slab != NULL) publish(h, b);
+    block_link(block, 0);
+    *b = (batch_t){ s, (uint16_t)block, (uint16_t)block, 1, 0 };
+    h->batch_used = 1;
+  } else {
+    block_link(block, b->first);
+    b->first = (uint16_t)block;
+    b->count++;
+  }
+  /* The blocks of a first-class heap may be freed at once by its end: they do not wait here. */
+  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES ||
+      atomic_ptr_load_relaxed(&s->tag) != NULL)
+    publish(h, b);
+}
+
+/* No heap to be had: the block goes to its slab by itself. */
+static void free_without_heap(slab_t *s, uintptr_t block) {
+  if (slab_push(s, block, block, 1, NULL) == SLAB_IS_EMPTY) slab_release(s);
+}
+
+void heap_free_small(slab_t *s, void *p) {
+  heap_t *h = heap_enter();
+  if (h == NULL) return free_without_heap(s, (uintptr_t)p);
+  if (atomic_ptr_load_relaxed(&s->owner) == h) {       /* relaxed: equal only if this thread wrote it */
+    h->home = align_down((uintptr_t)p, WINDOW_SIZE);
+    free_owned(h, s, (uintptr_t)p);
+  } else {
+    free_shared(h, s, (uintptr_t)p);
+  }
+  heap_exit(h);
+}
+
+void heap_free(void *p, const char *call) {
+  if (p == NULL) return;
+  uintptr_t tenant = map_find(p);
+  switch (map_kind(tenant)) {
+    case TENANT_ARENA: {
+      slab_t *s = slab_of(p);
+      slab_kind_t kind = arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE;
+      if (kind == SLAB_NONE) fatal("invalid pointer", p, call);
+      if (kind == SLAB_LARGE) return large_free(s, p, call);
+      heap_check_block(s, p, call);
+      return heap_free_small(s, p);
+    }
+    case TENANT_HUGE:
+      return huge_free(map_record(tenant), p, call);
+    default:
+      if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
+  }
+}
+
+cold void heap_free_slow(void *p) { heap_free(p, "free"); }
+
+/* ---- giving up ----------------------------------------------------------------------------------------------------------- */
+
+/* Puts the blocks of a bin back where they came from: all of them lie in one slab. */
+static void flush_bin(heap_t *h, unsigned c) {
+  uintptr_t first = h->bin[c];
+  if (block_is_end(first)) return;
+  slab_t *s = slab_of((void *)first);
+  h->bin[c] = 0;
+  if (atomic_ptr_load_relaxed(&s->owner) == h) {
+    slab_put_list(s, first);
+    if (slab_used(s) == 0) slab_emptied(h, s);
+    return;
+  }
+  uintptr_t last = first;
+  unsigned count = 1;
+  for (uintptr_t next; !block_is_end(next = block_next(last)); last = next) count++;
+  atomic32_bump(&h->swaps, 1);
+  take_outcome(h, s, slab_push(s, first, last, count, NULL));
+}
+
+void heap_flush_bins(heap_t *h) {
+  for (unsigned c = 1; c < CLASS_COUNT; c++) flush_bin(h, c);
+}
+
+/* A step of shrinking, taken each time the heap gives a slice back: one class's bin and one batch slot. A heap that frees what it
+ * had passes through all of them, and keeps next to nothing. */
+void heap_trim(heap_t *h) {
+  if (h->is_trimming) return;                          /* a step may give a slice back itself */
+  h->is_trimming = 1;
+  h->trim_class = (uint8_t)(h->trim_class + 1 < CLASS_COUNT ? h->trim_class + 1 : 1);
+  flush_bin(h, h->trim_class);
+  batch_t *b = &h->batch[h->trim_class % BATCH_SLOTS];
+  if (b->slab != NULL) publish(h, b);
+  h->is_trimming = 0;
+}
+
+void heap_empty_magazine(heap_t *h) {
+  for (slab_t *s; (s = h->magazine) != NULL;) {
+    h->magazine = s->next;
+    h->magazine_count--;
+    slab_release(s);
+  }
+}
+
+void heap_let_go(heap_t *h) {
+  h->is_trimming = 1;
+  heap_flush_batch(h);
+  heap_flush_bins(h);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
+      end_idleness(h, s);
+      unlink_slab(h, s);
+      atomic_ptr_store_relaxed(&s->tag, NULL);
+      if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
+    }
+  heap_empty_magazine(h);
+  h->is_trimming = 0;
+}
+
+void heap_drop(heap_t *h) {
+  heap_flush_batch(h);
+  memset(h->bin, 0, sizeof h->bin);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
+      unlink_slab(h, s);
+      slab_release(s);
+    }
+  h->idle = 0;
+}

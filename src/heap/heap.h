@@ -1,0 +1,160 @@
+/* heap.h - the front end of a thread                                                        layer 5: heap
+ * Owns:    heap_t, the pool of heaps, huge blocks.     Called by: api.     Calls: slab, arena, support, os.
+ * Threads: a heap is used by one thread at a time: by the thread whose it is, or by the holder of a first-class heap's lane.
+ * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
+ *
+ * Signals: three marks say that an operation is under way, so that a signal handler which interrupts it leaves the heap alone and
+ *          uses the thread's next one: `limit` is 0 inside a fast malloc, `window` is 0 inside a fast free, `busy` is set in
+ *          everything else. A fast malloc touches its bin only, a fast free the slab only, so each may interrupt the other; and
+ *          each mark is at the same time what the fast path tests anyway (the size, the window), so that a marked heap costs no
+ *          test of its own. A handler that leaves by longjmp leaves the mark behind: the heap is then retired, not repaired.  */
+#ifndef HEAP_HEAP_H
+#define HEAP_HEAP_H
+
+#include "../../include/freehold/freehold.h"
+#include "../slab/slab.h"
+
+enum {
+  BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time             */
+  BATCH_BLOCKS = 32,             /* that many are published at once ...                      */
+  BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes                 */
+  ADOPT_MAX = 8,                 /* slabs of a class that a heap takes over                  */
+  IDLE_MAX = 4,                  /* empty slabs that a heap keeps as the first of their classes */
+  EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
+  CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time                   */
+  FAST_FREE_CLASS_MAX = 48,      /* 2,048 bytes: the first page of such a slab holds blocks, see heap_own */
+};
+#define HUGE_MIN_SIZE MiB(32)
+
+typedef struct heap heap_t;
+
+typedef struct {                 /* blocks of one foreign slab, chained, not yet published    */
+  slab_t *slab;
+  uint16_t first, last, count, unused_bytes;
+} batch_t;
+
+struct heap {
+  uint32_t limit;                /* CLASS_FAST_MAX + 1: classes from here on are not for the fast malloc; 0: mark */
+  uint32_t busy;                 /* mark */
+  uintptr_t window;              /* the window in which the fast free expects blocks; 0: mark */
+  uintptr_t bin[CLASS_COUNT];    /* blocks ready to be handed out: a list that ends with 16 low bits of 0 */
+  slab_t *slabs[CLASS_COUNT];    /* the slabs that it owns, the one in use first              */
+  atomic32_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up                */
+  uint8_t owned[CLASS_COUNT];    /* length of `slabs`                                         */
+  uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next   */
+  uint8_t is_trimming;
+  uint8_t batch_used;            /* some slot of `batch` is taken                            */
+  uint8_t is_borrowed;           /* for one operation of a thread that has ended             */
+  batch_t batch[BATCH_SLOTS];
+  uintptr_t home;                /* `window` when nothing is under way: where a slab was last touched; never 0 */
+  slab_t *magazine;              /* slices without blocks, for any class                      */
+  uint32_t magazine_count;
+  uint32_t thread;               /* the system's number of the thread, 0: none                */
+  atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
+  void *tag;                     /* the first-class heap whose lane this is, or NULL          */
+  atomic32_t lane_busy;
+  atomic32_t remote_frees, swaps;
+  uint32_t number;               /* const: its place in the pool                              */
+} aligned_to(64);
+
+/* The calling thread's heap: heap_none before its first call, heap_gone after its last. */
+extern hidden heap_t heap_none, heap_gone;
+extern hidden __thread heap_t *heap_mine __attribute__((tls_model("initial-exec")));
+
+/* What the layer above wants to know and to decide. */
+typedef struct {
+  void (*start)(void);                             /* before the first heap is made; may be called again */
+  void (*no_memory)(void);                         /* an allocation is about to return NULL   */
+  void (*deferred)(bool force);                    /* now and then, while no heap is marked   */
+  bool (*foreign_free)(void *p, const char *call);             /* false: not libc's either    */
+  bool (*foreign_size)(const void *p, const char *call, size_t *size);
+  bool (*foreign_realloc)(void *p, size_t size, const char *call, void **result);
+} heap_hooks_t;
+extern hidden heap_hooks_t heap_hooks;
+
+/* ---- for the layer above (all of them find the calling thread's heap themselves) ----------------------------- */
+
+hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do         */
+hidden void heap_free_slow(void *p);
+hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` zero            */
+
+hidden void *heap_calloc(size_t count, size_t size);
+hidden void *heap_aligned(size_t alignment, size_t size);         /* alignment: a power of two */
+hidden void *heap_realloc(void *p, size_t size, const char *call);
+hidden bool heap_expand(void *p, size_t size, const char *call);
+hidden size_t heap_usable_size(const void *p, const char *call);
+hidden size_t heap_good_size(size_t size);
+hidden bool heap_owns(const void *p);
+hidden void heap_collect(bool force);
+hidden void heap_stats(fh_stats_t *stats);
+hidden void heap_start_background(void);
+
+/* ---- inside the layer ---------------------------------------------------------------------------------------- */
+
+/* The heap to use for one operation, marked; NULL if none can be had. heap_exit ends the operation. */
+hidden heap_t *heap_enter(void);
+hidden heap_t *heap_attach(void);                  /* init.c: the calling thread's first, or one for a single operation */
+hidden void heap_exit(heap_t *h);
+
+hidden void *heap_malloc_in(heap_t *h, size_t size);
+hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
+hidden void heap_free(void *p, const char *call);
+hidden void heap_free_small(slab_t *s, void *p);   /* `p` was checked                         */
+
+/* Checks that `p` is a live small block of `s`; `fatal` if not. */
+hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
+
+hidden void heap_flush_batch(heap_t *h);
+hidden void heap_flush_bins(heap_t *h);
+hidden void heap_let_go(heap_t *h);                /* of all that it owns                     */
+hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it       */
+hidden void heap_trim(heap_t *h);                  /* a little                                */
+hidden void heap_empty_magazine(heap_t *h);
+
+hidden heap_t *pool_claim(void);                   /* a heap with nothing in it; NULL: no memory */
+hidden void pool_release(heap_t *h);
+hidden size_t pool_size(void);                     /* places, claimed or not                  */
+hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made            */
+hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone, or whose counter is full */
+hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail         */
+hidden uint64_t pool_taken(unsigned c);
+hidden uint64_t pool_requested(unsigned c);
+
+/* large.c, huge.c. The block's address is a multiple of the slice size; NULL: no memory. */
+hidden void *large_malloc(void *tag, size_t size, size_t alignment);
+hidden void large_free(slab_t *s, void *p, const char *call);
+hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place                    */
+hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
+hidden bool large_is_clean(const void *p);                     /* reads as zero if nobody wrote to it */
+
+typedef struct {
+  void *base;
+  atomic64_t mapped, size;       /* bytes of the mapping; usable bytes                        */
+  size_t windows;
+  atomic_ptr_t tag;
+  uint32_t number;
+} huge_t;
+hidden void *huge_malloc(void *tag, size_t size);
+hidden void huge_free(huge_t *b, void *p, const char *call);
+hidden void *huge_resize(huge_t *b, size_t size);  /* the block, perhaps elsewhere; NULL: not possible */
+hidden bool huge_resize_in_place(huge_t *b, size_t size);
+hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);    /* moves the pages there */
+hidden bool huge_has_room(void);                   /* few enough blocks have mappings of their own */
+hidden huge_t *huge_at(size_t number, bool *is_live);
+hidden size_t huge_pool_size(void);
+
+typedef struct { atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested; } heap_counts_t;
+extern hidden heap_counts_t heap_counts;           /* relaxed: sums */
+
+/* firstclass.c: what fh_heap_* of freehold.h say. */
+hidden fh_heap_t *firstclass_new(void);
+hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);      /* alignment 1: any */
+hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
+hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
+hidden void firstclass_delete(fh_heap_t *heap);
+hidden void firstclass_destroy(fh_heap_t *heap);
+
+/* Visits live small and large blocks and huge ones; tag NULL: all. */
+hidden bool heap_visit(void *tag, fh_visitor_t *visitor, void *context);
+
+#endif

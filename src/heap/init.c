@@ -1,0 +1,74 @@
+/* init.c - a thread's first call and its last                                               layer 5: heap
+ * Owns:    heap_mine, heap_none, heap_gone.     Called by: heap.c, os (thread exit).     Calls: pool, os.
+ * Threads: any; first use may happen in several threads, and in a signal handler, at once.
+ *          A thread that has ended still may call anything: each call then borrows a heap and leaves nothing in it. */
+#include "../os/os.h"
+#include "../support/options.h"
+#include "heap.h"
+
+heap_t heap_none = { .busy = 1 }, heap_gone = { .busy = 1 };
+__thread heap_t *heap_mine __attribute__((tls_model("initial-exec"))) = &heap_none;
+
+/* The system calls this when a thread ends, with the thread's heap. A heap whose operation never ended (a signal handler left it by
+ * longjmp or ended the thread) stays as it is: its blocks can be freed, its lists are not touched. */
+static void thread_leaves(void *heap) {
+  heap_mine = &heap_gone;
+  signal_fence();
+  for (heap_t *h = heap, *next; h != NULL; h = next) {
+    next = atomic_ptr_load_relaxed(&h->nested);
+    if (h->busy != 0) continue;
+    h->busy = 1;
+    heap_let_go(h);
+    pool_release(h);
+  }
+}
+
+heap_t *heap_attach(void) {
+  heap_hooks.start();
+  os_thread_set_leave(thread_leaves);
+  heap_t *h = pool_claim();
+  if (h == NULL) return NULL;
+  if (heap_mine == &heap_gone) {
+    h->is_borrowed = 1;
+    return h;
+  }
+  if (heap_mine != &heap_none) {                    /* a signal handler was here first */
+    pool_release(h);
+    return heap_mine;
+  }
+  h->thread = os_thread_id();
+  heap_mine = h;
+  os_thread_watch(h);
+  return h;
+}
+
+/* ---- upkeep ------------------------------------------------------------------------------------------------------- */
+
+static void collect_own(void) {
+  heap_t *h = heap_mine;
+  if (h == &heap_none || h == &heap_gone) return;
+  h = heap_enter();
+  if (h == NULL) return;
+  heap_let_go(h);
+  heap_exit(h);
+}
+
+void heap_collect(bool force) {
+  collect_own();
+  if (force) purge_all();
+  else purge_tick();
+}
+
+static void background(void) {
+  for (;;) {
+    int64_t delay = option_get(OPTION_purge_delay_ms);
+    os_sleep_ms((uint32_t)(delay < 20 ? 20 : delay));
+    purge_tick();
+  }
+}
+
+void heap_start_background(void) {
+  static atomic32_t started;
+  uint32_t no = 0;
+  if (option_get(OPTION_background) && atomic32_swap_relaxed(&started, &no, 1)) os_thread_start(background);
+}

@@ -1,0 +1,68 @@
+/* large.c - blocks of whole slices                                                          layer 5: heap
+ * Owns:    heap_counts.     Called by: heap.c, resize.c.     Calls: arena, huge.c.
+ * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices (arena.h).
+ * Holds:   L1 a block of n bytes takes the fewest slices that hold it; its usable size ends with a page           */
+#include "../base/check.h"
+#include "../os/os.h"
+#include "heap.h"
+
+heap_counts_t heap_counts;
+
+static size_t slices_for(size_t size) { return (size + SLICE_SIZE - 1) >> SLICE_SHIFT; }
+static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
+
+void *large_malloc(void *tag, size_t size, size_t alignment) {
+  enum { MOST_SLICES = WINDOW_SLICES / 2 };
+  if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
+  size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
+  bool fits = n + step < MOST_SLICES, clean;
+  if (!fits || ((size >= HUGE_MIN_SIZE || alignment > HUGE_MIN_SIZE) && huge_has_room())) return huge_malloc(tag, size);
+  void *p = arena_claim(n, step, &clean);
+  if (p == NULL) return NULL;
+  slab_t *s = slab_of(p);
+  atomic_ptr_store_relaxed(&s->fast_owner, NULL);
+  atomic_ptr_store_relaxed(&s->owner, NULL);
+  atomic_ptr_store_relaxed(&s->tag, tag);
+  atomic32_store_relaxed(&s->slices, (uint32_t)n);
+  atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
+  atomic32_store_relaxed(&s->kind, SLAB_LARGE | (clean ? SLAB_IS_CLEAN : 0));
+  atomic64_add_relaxed(&heap_counts.large_live, 1);
+  atomic64_add_relaxed(&heap_counts.large_allocated, 1);
+  return p;
+}
+
+void large_free(slab_t *s, void *p, const char *call) {
+  if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
+  if (slab_kind(atomic32_exchange_acq_rel(&s->kind, SLAB_NONE)) != SLAB_LARGE) fatal("double free", p, call);   /* of two
+    threads that free the same block, one sees the other; no tag: nothing else is handed over */
+  atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
+  arena_release(p, atomic32_load_relaxed(&s->slices));
+}
+
+bool large_is_clean(const void *p) {
+  if (map_kind(map_find(p)) == TENANT_HUGE) return true;
+  return (slab_word(slab_of(p)) & SLAB_IS_CLEAN) != 0;
+}
+
+bool large_resize(slab_t *s, void *p, size_t size) {
+  size_t have = atomic32_load_relaxed(&s->slices), want = slices_for(size);
+  bool clean;
+  if (size <= SMALL_MAX_SIZE) return false;
+  if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean)) return false;
+  atomic32_store_relaxed(&s->slices, (uint32_t)want);
+  atomic64_store_relaxed(&s->size, usable_for(size));
+  if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
+  return true;
+}
+
+/* The pages move, no byte is copied. What they leave is mapped again; should that fail, those slices stay claimed for ever. */
+void *large_move_to_huge(slab_t *s, void *p, size_t size) {
+  size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
+  void *tag = atomic_ptr_load_relaxed(&s->tag);
+  void *moved = huge_from_pages(tag, p, old_size, size);
+  if (moved == NULL) return NULL;
+  atomic32_store_relaxed(&s->kind, SLAB_NONE);
+  atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
+  if (os_map_at(p, old_size) == OS_MAPPED) arena_release_clean(p, n);
+  return moved;
+}

@@ -1,0 +1,45 @@
+/* pool.c - where heaps come from, and what is left of those that are gone                    layer 5: heap
+ * Owns:    the places of all heaps; totals.     Called by: heap, init, firstclass, stats.     Calls: places.
+ * Threads: any. Sync: S-bit (bitmap.h): what the last user left is seen by the next one.                */
+#include "../arena/places.h"
+#include "heap.h"
+
+_Static_assert(sizeof(heap_t) <= 1920, "a thread costs less than 2 KB");
+
+static places_t heaps = { .stride = sizeof(heap_t) };
+static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT];    /* relaxed: sums */
+
+heap_t *pool_claim(void) {
+  uint32_t number;
+  heap_t *h = places_claim(&heaps, &number);
+  if (h == NULL) return NULL;
+  h->number = number;
+  h->home = 1;                              /* no block's window */
+  h->window = 1;
+  h->limit = CLASS_FAST_MAX + 1;
+  h->busy = 0;
+  return h;
+}
+
+void pool_release(heap_t *h) {
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    pool_note_taken(c, atomic32_load_relaxed(&h->taken[c]));
+    atomic32_store_relaxed(&h->taken[c], 0);
+  }
+  h->thread = 0;
+  h->tag = NULL;
+  h->is_borrowed = 0;
+  atomic_ptr_store_relaxed(&h->nested, NULL);
+  atomic32_store_relaxed(&h->lane_busy, 0);
+  places_release(&heaps, h->number);
+}
+
+size_t pool_size(void) { return places_size(&heaps); }
+heap_t *pool_at(size_t number, bool *is_claimed) { return places_at(&heaps, number, is_claimed); }
+
+void pool_note_taken(unsigned c, uint64_t blocks) {
+  if (blocks != 0) atomic64_add_relaxed(&taken_before[c], blocks);
+}
+void pool_note_requested(unsigned c, size_t bytes) { atomic64_add_relaxed(&requested[c], bytes); }
+uint64_t pool_taken(unsigned c) { return atomic64_load_relaxed(&taken_before[c]); }
+uint64_t pool_requested(unsigned c) { return atomic64_load_relaxed(&requested[c]); }

@@ -1,0 +1,112 @@
+/* resize.c - realloc, and the sizes of blocks                                                layer 5: heap
+ * Contract: heap.h. Threads: any; the block belongs to the caller.                                        */
+#include "../base/check.h"
+#include "../os/os.h"
+#include "fast.h"
+
+enum { MOVE_PAGES_MIN = 512 << 10 };      /* from here on moving pages beats copying bytes */
+
+typedef struct {
+  slab_t *slab;                           /* of a small or large block */
+  huge_t *huge;
+  size_t usable;                          /* 0: not a block of ours */
+} found_t;
+
+/* What `p` is; `fatal` if it lies in our memory and is no live block. */
+static found_t find(const void *p, const char *call) {
+  uintptr_t tenant = map_find(p);
+  if (map_kind(tenant) == TENANT_HUGE) {
+    huge_t *b = map_record(tenant);
+    if (p != b->base) fatal("invalid pointer", p, call);
+    return (found_t){ NULL, b, atomic64_load_relaxed(&b->size) };
+  }
+  if (map_kind(tenant) != TENANT_ARENA) return (found_t){ NULL, NULL, 0 };
+  slab_t *s = slab_of(p);
+  switch (arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE) {
+    case SLAB_SMALL:
+      heap_check_block(s, p, call);
+      return (found_t){ s, NULL, class_size(slab_class(s)) };
+    case SLAB_LARGE:
+      if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
+      return (found_t){ s, NULL, atomic64_load_relaxed(&s->size) };
+    default:
+      fatal("invalid pointer", p, call);
+  }
+}
+
+static bool is_small(const found_t *f) { return f->slab != NULL && slab_kind(slab_word(f->slab)) == SLAB_SMALL; }
+
+size_t heap_usable_size(const void *p, const char *call) {
+  size_t size;
+  if (p == NULL) return 0;
+  found_t f = find(p, call);
+  if (f.usable != 0) return f.usable;
+  if (!heap_hooks.foreign_size(p, call, &size)) fatal("invalid pointer", p, call);
+  return size;
+}
+
+size_t heap_good_size(size_t size) {
+  if (size > PTRDIFF_MAX - SLICE_SIZE) return size;
+  return size <= SMALL_MAX_SIZE ? class_size(class_of(max_size(size, 1))) : align_up(size, os_page_size());
+}
+
+bool heap_owns(const void *p) {
+  uintptr_t tenant = map_find(p);
+  if (map_kind(tenant) == TENANT_HUGE) {
+    const huge_t *b = map_record(tenant);
+    return (uintptr_t)p - (uintptr_t)b->base < atomic64_load_relaxed(&b->mapped);
+  }
+  if (map_kind(tenant) != TENANT_ARENA) return false;
+  size_t slice = arena_slice(p);
+  return slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+}
+
+/* The block where it lies, if it can have `size` bytes there without waste. */
+static bool resize_in_place(const found_t *f, void *p, size_t size) {
+  if (is_small(f)) return size <= f->usable && (size > f->usable / 2 || f->usable <= 64);
+  if (f->huge != NULL) return size >= HUGE_MIN_SIZE / 2 && huge_resize_in_place(f->huge, size);
+  return large_resize(f->slab, p, size);
+}
+
+static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
+  if (f->huge != NULL) return size >= HUGE_MIN_SIZE / 2 ? huge_resize(f->huge, size) : NULL;
+  if (is_small(f) || f->usable < MOVE_PAGES_MIN || size < f->usable || !huge_has_room()) return NULL;
+  return large_move_to_huge(f->slab, p, size);
+}
+
+static void *resize_by_copying(const found_t *f, void *p, size_t size) {
+  void *block = fast_malloc(size);
+  if (block == NULL) return NULL;
+  memcpy(block, p, min_size(size, f->usable));
+  fast_free(p);
+  return block;
+}
+
+void *heap_realloc(void *p, size_t size, const char *call) {
+  void *block;
+  if (p == NULL) return fast_malloc(size);
+  if (size == 0) {
+    heap_free(p, call);
+    return NULL;
+  }
+  found_t f = find(p, call);
+  if (f.usable == 0) {
+    if (!heap_hooks.foreign_realloc(p, size, call, &block)) fatal("invalid pointer", p, call);
+    return block;
+  }
+  if (size > PTRDIFF_MAX) {
+    heap_hooks.no_memory();
+    return NULL;
+  }
+  if (resize_in_place(&f, p, size)) return p;
+  block = resize_by_moving_pages(&f, p, size);
+  return block != NULL ? block : resize_by_copying(&f, p, size);
+}
+
+bool heap_expand(void *p, size_t size, const char *call) {
+  found_t f = find(p, call);
+  if (size > PTRDIFF_MAX || f.usable == 0) return false;
+  if (size <= f.usable && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
+  if (is_small(&f)) return false;
+  return f.huge != NULL ? huge_resize_in_place(f.huge, size) : large_resize(f.slab, p, size);
+}

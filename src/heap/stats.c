@@ -1,0 +1,116 @@
+/* stats.c - adds up what is counted everywhere                                               layer 5: heap
+ * Owns:    the peaks of the classes.     Called by: api.     Calls: visit, pool, arena, os.
+ * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here they are added, so figures of
+ *          running threads may be a moment apart.                                                         */
+#include "../os/os.h"
+#include "visit.h"
+
+static atomic64_t class_peak[CLASS_COUNT];
+
+static uint64_t bytes_of(const atomic64_t *slices) { return atomic64_load_relaxed(slices) << SLICE_SHIFT; }
+
+static void add_slab(fh_class_stats_t *c, const slab_t *s) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
+  uint32_t used = slab_used(s), live = used > a.count ? used - a.count : 0;
+  uint32_t capacity = s->capacity != 0 ? s->capacity : 1;
+  size_t quarter = (size_t)live * 4 / capacity;
+  c->live += live;
+  c->slabs++;
+  c->fullness[quarter < 4 ? quarter : 3]++;
+}
+
+static bool count_slab(slab_t *s, void *base, void *context) {
+  fh_stats_t *stats = context;
+  (void)base;
+  if (slab_kind(slab_word(s)) == SLAB_LARGE) {
+    stats->live_bytes += atomic64_load_relaxed(&s->size);
+    return true;
+  }
+  unsigned c = slab_class(s);
+  if (c >= 1 && c < CLASS_COUNT) add_slab(&stats->classes[c - 1], s);
+  return true;
+}
+
+static void raise_class_peak(unsigned c, fh_class_stats_t *class) {
+  uint64_t peak = atomic64_load_relaxed(&class_peak[c]);
+  while (class->live > peak)              /* Progress: a failed swap means that the peak rose */
+    if (atomic64_swap_relaxed(&class_peak[c], &peak, class->live)) peak = class->live;
+  class->peak = peak;
+}
+
+static void add_heaps(fh_stats_t *stats) {
+  for (size_t i = 0; i < pool_size(); i++) {
+    bool is_claimed;
+    heap_t *h = pool_at(i, &is_claimed);
+    if (h == NULL) continue;
+    stats->heaps++;
+    stats->threads += is_claimed && h->tag == NULL;
+    stats->remote_frees += atomic32_load_relaxed(&h->remote_frees);
+    stats->swaps += atomic32_load_relaxed(&h->swaps);
+    for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += atomic32_load_relaxed(&h->taken[c]);
+  }
+}
+
+static void add_classes(fh_stats_t *stats) {
+  fh_class_stats_t *total = &stats->total;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    fh_class_stats_t *class = &stats->classes[c - 1];
+    class->block_size = class_size(c);
+    class->allocated += pool_taken(c);
+    class->requested = pool_requested(c);
+    raise_class_peak(c, class);
+    stats->live_bytes += class->live * class->block_size;
+    total->requested += class->requested;
+    total->allocated += class->allocated;
+    total->live += class->live;
+    total->peak += class->peak;
+    total->slabs += class->slabs;
+    for (int quarter = 0; quarter < 4; quarter++) total->fullness[quarter] += class->fullness[quarter];
+  }
+}
+
+static void add_mappings(fh_stats_t *stats) {
+  for (size_t i = 0; i < arena_count(); i++) {
+    const arena_t *a = arena_at(i);
+    if (a == NULL) continue;
+    stats->arenas++;
+    stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
+    stats->resident += os_resident(a, min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES) << SLICE_SHIFT);
+  }
+  for (size_t i = 0; i < huge_pool_size(); i++) {
+    bool is_live;
+    const huge_t *b = huge_at(i, &is_live);
+    if (is_live) stats->resident += os_resident(b->base, atomic64_load_relaxed(&b->mapped));
+  }
+  stats->metadata += pool_size() * sizeof(heap_t) + huge_pool_size() * sizeof(huge_t);
+}
+
+void heap_stats(fh_stats_t *stats) {
+  size_t struct_size = stats->struct_size;
+  uint64_t huge = atomic64_load_relaxed(&arena_counts.huge_bytes);
+  memset(stats, 0, sizeof *stats);
+  stats->struct_size = struct_size;
+  visit_slabs(count_slab, stats);
+  add_heaps(stats);
+  add_classes(stats);
+  add_mappings(stats);
+  stats->mapped = bytes_of(&arena_counts.mapped) + huge;
+  stats->committed = bytes_of(&arena_counts.committed) + huge;
+  stats->peak_committed = bytes_of(&arena_counts.peak_committed);
+  stats->dirty = bytes_of(&arena_counts.dirty);
+  stats->purged = atomic64_load_relaxed(&arena_counts.purged);
+  stats->live_bytes += huge;
+  stats->large_live = atomic64_load_relaxed(&heap_counts.large_live);
+  stats->large_allocated = atomic64_load_relaxed(&heap_counts.large_allocated);
+  stats->huge_live = atomic64_load_relaxed(&heap_counts.huge_live);
+  stats->huge_allocated = atomic64_load_relaxed(&heap_counts.huge_allocated);
+  stats->mmaps = atomic64_load_relaxed(&os_counts.maps);
+  stats->munmaps = atomic64_load_relaxed(&os_counts.unmaps);
+  stats->mremaps = atomic64_load_relaxed(&os_counts.remaps);
+  stats->madvises = atomic64_load_relaxed(&os_counts.advices);
+  stats->failed_calls = atomic64_load_relaxed(&os_counts.failures);
+  stats->swap_retries = atomic64_load_relaxed(&slab_counts.retries);
+  stats->adoptions = atomic64_load_relaxed(&slab_counts.adoptions);
+  stats->publications = atomic64_load_relaxed(&slab_counts.publications);
+  stats->nested = atomic64_load_relaxed(&heap_counts.nested);
+}

@@ -1,0 +1,49 @@
+/* visit.c - every slab and every live block, without stopping anyone                         layer 5: heap
+ * Owns:    nothing.     Called by: stats.c, firstclass.c, api.     Calls: slab, arena, huge.
+ * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped, and a free block is known by the
+ *          key that it carries.                                                                          */
+#include "visit.h"
+
+bool visit_slabs(bool (*visit)(slab_t *s, void *base, void *context), void *context) {
+  for (size_t i = 0, arenas = arena_count(); i < arenas; i++) {
+    arena_t *a = arena_at(i);
+    if (a == NULL) continue;
+    size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+    for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
+      void *base = arena_address(a, slice);
+      slab_t *s = slab_of(base);
+      if (slab_kind(slab_word(s)) != SLAB_NONE && !visit(s, base, context)) return false;
+    }
+  }
+  return true;
+}
+
+typedef struct {
+  void *tag, *context;
+  fh_visitor_t *visitor;
+} blocks_visit_t;
+
+static bool visit_blocks_of(slab_t *s, void *base, void *context) {
+  const blocks_visit_t *v = context;
+  uint32_t word = slab_word(s);
+  if (v->tag != NULL && atomic_ptr_load_relaxed(&s->tag) != v->tag) return true;
+  if (slab_kind(word) == SLAB_LARGE) return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
+  size_t size = class_size(slab_class(s));
+  uint32_t carved = atomic32_load_relaxed(&s->carved);
+  for (uintptr_t block = (uintptr_t)base + size; carved > 0; carved--, block += size)
+    if (__atomic_load_n(&block_at(block)->key, __ATOMIC_RELAXED) != block_key(block) &&
+        !v->visitor((void *)block, size, v->context)) return false;
+  return true;
+}
+
+bool heap_visit(void *tag, fh_visitor_t *visitor, void *context) {
+  blocks_visit_t visit = { tag, context, visitor };
+  if (!visit_slabs(visit_blocks_of, &visit)) return false;
+  for (size_t i = 0; i < huge_pool_size(); i++) {
+    bool is_live;
+    huge_t *b = huge_at(i, &is_live);
+    if (!is_live || (tag != NULL && atomic_ptr_load_relaxed(&b->tag) != tag)) continue;
+    if (!visitor(b->base, atomic64_load_relaxed(&b->size), context)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,29 @@
+/* anchor.h - the one word through which threads share a slab                                 layer 4: slab
+ * Owns:    the encoding of the anchor.     Called by: slab.c, and for reading by stats.     Calls: atomic.
+ *
+ * The table of docs/design.md, section 4. `avail` heads a chain of free blocks (their offsets in the slab, linked through their
+ * first two bytes, 0 at the end), `count` is its length, and while nobody owns the slab `carved` is how many of its blocks
+ * were ever handed out, so that the thread that frees the last one of them knows it without reading anything else.
+ * No tag is needed: when the word has come back to the value that was read, the chain behind `avail` is the chain that the
+ * new block has to point to.                                                                            */
+#ifndef SLAB_ANCHOR_H
+#define SLAB_ANCHOR_H
+
+#include "../base/atomic.h"
+
+typedef enum { ANCHOR_NONE, ANCHOR_OWNED, ANCHOR_FULL, ANCHOR_PARTIAL, ANCHOR_EMPTY } anchor_state_t;
+
+typedef struct {
+  anchor_state_t state;
+  uint16_t avail, count, carved;
+} anchor_t;
+
+static inline uint64_t anchor_pack(anchor_state_t state, uint16_t avail, unsigned count, unsigned carved) {
+  return (uint64_t)state << 48 | (uint64_t)carved << 32 | (uint64_t)count << 16 | avail;
+}
+static inline anchor_t anchor_unpack(uint64_t word) {
+  return (anchor_t){ (anchor_state_t)(word >> 48), (uint16_t)word, (uint16_t)(word >> 16), (uint16_t)(word >> 32) };
+}
+static inline bool anchor_has_chain(uint64_t word) { return (uint16_t)word != 0; }
+
+#endif

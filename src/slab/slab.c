@@ -1,0 +1,218 @@
+/* slab.c - a slice of equal blocks, owned by one heap or shared by all                      layer 4: slab
+ * Contract: slab.h.                                                                                     */
+#include "slab.h"
+
+#include "../base/check.h"
+#include "partial.h"
+
+slab_counts_t slab_counts;
+
+enum { THRESHOLD_SHIFT = 3 };         /* a FULL slab is worth having when an eighth of it is free */
+
+static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SHIFT) + 1; }
+
+/* One try; on failure `*word` is what stands there now. Progress: a failed swap means that another thread's push, or its
+ * taking of the slab, succeeded. */
+static bool try_swap(slab_t *s, uint64_t *word, uint64_t to) {
+  if (likely(atomic64_swap_acq_rel(&s->anchor, word, to))) return true;      /* S-anchor */
+  atomic64_add_relaxed(&slab_counts.retries, 1);
+  return false;
+}
+
+/* ---- birth and death -------------------------------------------------------------------------------------------------- */
+
+slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
+  slab_t *s = slab_of(base);
+  s->head = 0;
+  s->inverse = class_info[c].inverse;
+  s->capacity = class_info[c].capacity;
+  atomic32_store_relaxed(&s->used, 0);
+  atomic32_store_relaxed(&s->carved, 0);
+  s->next = s->prev = NULL;
+  s->is_idle = 0;
+  atomic_ptr_store_relaxed(&s->owner, heap);
+  atomic_ptr_store_relaxed(&s->tag, tag);
+  atomic32_store_relaxed(&s->slices, 1);
+  atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
+  atomic32_store_relaxed(&s->kind, SLAB_SMALL | c << 8);
+  return s;
+}
+
+void slab_retire(slab_t *s) {
+  atomic_ptr_store_relaxed(&s->fast_owner, NULL);
+  atomic_ptr_store_relaxed(&s->owner, NULL);
+  atomic64_store_relaxed(&s->anchor, 0);
+  atomic32_store_relaxed(&s->kind, SLAB_NONE);
+}
+
+void slab_release(slab_t *s) {
+  slab_retire(s);
+  arena_release((void *)slab_base(s), 1);
+}
+
+/* ---- the owner takes ---------------------------------------------------------------------------------------------------- */
+
+static void note_used(slab_t *s, uint32_t used) { atomic32_store_relaxed(&s->used, used); }   /* relaxed: statistics read it */
+
+/* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
+static uintptr_t take_chain(slab_t *s, unsigned *count) {
+  uint64_t word = atomic64_load_relaxed(&s->anchor);          /* relaxed: the swap reads again */
+  while (anchor_has_chain(word)) {
+    anchor_t a = anchor_unpack(word);
+    if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
+    *count = a.count;
+    return slab_base(s) | a.avail;
+  }
+  *count = 0;
+  return slab_base(s);
+}
+
+/* Cuts `count` blocks that were never used off the slab's fresh end, linked in address order. */
+static uintptr_t carve(slab_t *s, unsigned most, unsigned *taken) {
+  size_t size = class_size(slab_class(s));
+  uint32_t carved = atomic32_load_relaxed(&s->carved);
+  unsigned count = *taken = (unsigned)min_size(most, s->capacity - carved);
+  if (count == 0) return slab_base(s);
+  uintptr_t first = slab_base(s) + (carved + 1) * size, block = first;
+  for (unsigned i = 1; i < count; i++, block += size) block_link(block, block + size);
+  block_link(block, 0);
+  atomic32_store_relaxed(&s->carved, carved + count);
+  note_used(s, slab_used(s) + count);
+  return first;
+}
+
+uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
+  if (!block_is_end(s->head)) {
+    uint32_t carved = atomic32_load_relaxed(&s->carved);
+    uintptr_t list = s->head;
+    *count = carved - slab_used(s);                            /* I1 */
+    s->head = 0;
+    note_used(s, carved);
+    return list;
+  }
+  uintptr_t chain = take_chain(s, count);
+  return *count != 0 ? chain : carve(s, most, count);
+}
+
+uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
+  if (block_is_end(s->head) && slab_collect(s) == 0) return carve(s, most, count);
+  uintptr_t first = s->head, last = first;
+  unsigned n = 1;
+  for (uintptr_t next; n < most && !block_is_end(next = block_next(last)); n++) last = next;
+  s->head = block_next(last);
+  block_link(last, 0);
+  note_used(s, slab_used(s) + n);
+  *count = n;
+  return first;
+}
+
+unsigned slab_collect(slab_t *s) {
+  unsigned count;
+  uintptr_t chain = take_chain(s, &count);
+  if (count != 0) slab_put_list(s, chain);
+  return count;
+}
+
+void slab_put_list(slab_t *s, uintptr_t first) {
+  uintptr_t last = first;
+  unsigned count = 1;
+  for (uintptr_t next; !block_is_end(next = block_next(last)); last = next)
+    if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
+  block_link(last, s->head);
+  s->head = first;
+  note_used(s, slab_used(s) - count);
+}
+
+/* ---- letting go ----------------------------------------------------------------------------------------------------------- */
+
+/* The last block of a list that is not empty. */
+static uintptr_t last_of(const slab_t *s, uintptr_t block) {
+  unsigned count = 1;
+  for (uintptr_t next; !block_is_end(next = block_next(block)); block = next)
+    if (++count > s->capacity) fatal("heap corruption", (void *)block, "free");
+  return block;
+}
+
+slab_outcome_t slab_let_go(slab_t *s) {
+  uint32_t carved = atomic32_load_relaxed(&s->carved), free = carved - slab_used(s);
+  uintptr_t first = s->head, last = free != 0 ? last_of(s, first) : 0;
+  void *owner = atomic_ptr_load_relaxed(&s->owner);
+  atomic_ptr_store_relaxed(&s->fast_owner, NULL);
+  atomic_ptr_store_relaxed(&s->owner, NULL);
+  s->head = 0;
+  note_used(s, carved);                     /* what is free from here on is counted in the anchor */
+  for (uint64_t word = atomic64_load_relaxed(&s->anchor);;) {
+    anchor_t a = anchor_unpack(word);
+    unsigned count = free + a.count;
+    if (count == carved) {                  /* nobody holds a block, so nobody can change the word */
+      atomic_ptr_store_relaxed(&s->owner, owner);
+      return SLAB_IS_EMPTY;
+    }
+    if (free != 0) block_link(last, a.avail);
+    bool is_full = carved == s->capacity && count < threshold(s);
+    uint64_t to = anchor_pack(is_full ? ANCHOR_FULL : ANCHOR_PARTIAL, (uint16_t)(free != 0 ? first : a.avail), count, carved);
+      if (!try_swap(s, &word, to)) continue;
+    if (is_full) return SLAB_SHARED;
+    return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
+  }
+}
+
+/* ---- anyone frees ----------------------------------------------------------------------------------------------------------- */
+
+void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved) {
+  atomic_ptr_store_relaxed(&s->owner, heap);
+  s->head = list;
+  s->next = s->prev = NULL;
+  s->is_idle = 0;
+  note_used(s, carved - count);
+}
+
+slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *adopter) {
+  uint64_t word = atomic64_load_relaxed(&s->anchor);          /* relaxed: the swap reads again */
+  for (;;) {
+    anchor_t a = anchor_unpack(word);
+    unsigned count = a.count + n;
+    block_link(last, a.avail);
+    switch (a.state) {
+      case ANCHOR_OWNED:
+        if (count > s->capacity) fatal("double free", (void *)first, "free");
+        if (try_swap(s, &word, anchor_pack(ANCHOR_OWNED, (uint16_t)first, count, 0))) return SLAB_SHARED;
+        break;
+      case ANCHOR_FULL:
+        if (count < threshold(s) && count < a.carved) {
+          if (try_swap(s, &word, anchor_pack(ANCHOR_FULL, (uint16_t)first, count, a.carved))) return SLAB_SHARED;
+        } else if (count == a.carved || adopter != NULL) {
+          if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) break;
+          slab_own(s, adopter, first, count, a.carved);
+          if (count == a.carved) return SLAB_IS_EMPTY;
+          atomic64_add_relaxed(&slab_counts.adoptions, 1);
+          return SLAB_OWNED_NOW;
+        } else if (try_swap(s, &word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, a.carved))) {
+          return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
+        }
+        break;
+      case ANCHOR_PARTIAL:
+        if (count > a.carved) fatal("double free", (void *)first, "free");
+        if (count < a.carved) {
+          if (try_swap(s, &word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, a.carved))) return SLAB_SHARED;
+        } else if (atomic64_swap_seq_cst(&s->anchor, &word, anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved))) {
+          return partial_unpublish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;       /* S-partial */
+        }
+        break;
+      default:
+        fatal("double free", (void *)first, "free");          /* all its blocks are free already */
+    }
+  }
+}
+
+bool slab_is_valid(const slab_t *s) {
+  uint32_t carved = atomic32_load_relaxed(&s->carved), free = 0;
+  for (uintptr_t b = s->head; !block_is_end(b); b = block_next(b)) {
+    HOLDS(I4, class_is_multiple((uint16_t)b, s->inverse));
+    HOLDS(I1, ++free <= carved);
+  }
+  HOLDS(I1, slab_used(s) + free == carved);
+  HOLDS(I2, carved <= s->capacity);
+  HOLDS(I3, anchor_unpack(atomic64_load_relaxed(&s->anchor)).count <= slab_used(s));
+  return true;
+}

@@ -1,0 +1,120 @@
+/* slab.h - a slice of equal blocks, owned by one heap or shared by all                      layer 4: slab
+ * Owns:    slab_t, the descriptor of a slab or of a large block; the partial maps.     Called by: heap.     Calls: arena.
+ * Threads: the fields before `anchor` belong to the owner, whoever that is: to the heap that owns the slab, to the thread that
+ *          cleared its partial bit or took it from FULL, to the thread that claimed its slices. Any thread calls
+ *          slab_push, slab_find_partial, slab_read.
+ * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and keys in the blocks, and the
+ *                    owner's fields, are seen by the next owner.
+ *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the anchor (both seq_cst): one
+ *                    of the two threads sees the other.
+ * Holds:   I1 used + free == carved, free being the length of the private list, while the slab is owned
+ *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says, and count <= used
+ *          I4 no block lies at the first byte of a slice                                                 */
+#ifndef SLAB_SLAB_H
+#define SLAB_SLAB_H
+
+#include "../arena/arena.h"
+#include "anchor.h"
+
+typedef enum { SLAB_NONE = 0, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
+
+typedef struct slab slab_t;
+struct slab {
+  /* the owner's line: a free by the owner touches nothing else */
+  atomic_ptr_t fast_owner;      /* the heap whose frees may take the fast path; only the owner sets it, and clears it before it lets go */
+  uintptr_t head;               /* the private list: its first block; low 16 bits 0: empty   */
+  uint32_t inverse;             /* of the block size: class_is_multiple                      */
+  atomic32_t used;              /* carved blocks that are not on the private list: written by the owner, read by statistics */
+  atomic32_t carved;            /* blocks ever handed out; the rest was never touched. likewise */
+  uint32_t capacity;            /* const while the slab lives                                */
+  slab_t *next, *prev;          /* the owner's list of slabs of this class                   */
+  atomic_ptr_t owner;           /* the heap that owns the slab; NULL while shared. relaxed: it equals a heap's own address only if
+                                   that heap wrote it */
+  uint64_t is_idle;             /* empty, and kept by its heap all the same                  */
+  /* the shared line */
+  atomic64_t anchor aligned_to(64);
+  atomic32_t kind;              /* slab_kind_t | class << 8 | flags; S-anchor: set before any block of it is handed out */
+  atomic32_t slices;            /* of a large block                                          */
+  atomic64_t size;              /* usable bytes of a large block                             */
+  atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL               */
+};
+_Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
+
+enum { SLAB_IS_CLEAN = 1 << 16 };     /* a large block that reads as zero as far as nobody wrote to it */
+
+static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
+static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
+static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }   /* relaxed: who frees a
+  block got it from the thread that allocated it, which orders them */
+static inline slab_kind_t slab_kind(uint32_t word) { return (slab_kind_t)(word & 0xFF); }
+static inline unsigned slab_class(const slab_t *s) { return slab_word(s) >> 8 & 0xFF; }
+
+/* ---- blocks on a list ------------------------------------------------------------------------------------------------ */
+
+/* What a free block holds: the low half of the next block's address, and behind it a word that only a freed block has. */
+typedef struct {
+  uint16_t next;
+  uint16_t unused_bytes[3];
+  uint64_t key;
+} free_block_t;
+
+#define BLOCK_KEY 0x6B79A5C3u         /* added to the block's address: no program stores that in its own block */
+static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_KEY; }
+static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
+static always_inline uintptr_t block_next(uintptr_t block) { return bits_join_low16(block, &block_at(block)->next); }
+static always_inline bool block_is_end(uintptr_t block) { return (uint16_t)block == 0; }
+static always_inline void block_link(uintptr_t block, uintptr_t next) {
+  block_at(block)->key = block_key(block);
+  block_at(block)->next = (uint16_t)next;
+}
+
+/* ---- the owner ------------------------------------------------------------------------------------------------------- */
+
+/* Makes the slice at `base` (claimed) a slab of class `c` owned by `heap`. */
+hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
+
+/* Takes up to `most` blocks out of the slab as a list, its free ones first (all of them: `most` bounds what is carved),
+ * then what others freed, then never used ones. The blocks count as used; `*count` says how many they are. An end (low 16
+ * bits 0) if there is none left. */
+hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
+
+/* The same for exactly one block or more, at most `most` from any source. */
+hidden uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count);
+
+/* Puts a list of blocks that slab_take_list gave back on the private list. */
+hidden void slab_put_list(slab_t *s, uintptr_t first);
+
+/* Takes what others freed onto the private list; how many. */
+hidden unsigned slab_collect(slab_t *s);
+
+static inline uint32_t slab_used(const slab_t *s) { return atomic32_load_relaxed(&s->used); }
+
+/* What became of a slab that was let go, or pushed to. */
+typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY } slab_outcome_t;
+
+/* The owner lets go. SLAB_SHARED: it is anybody's now. SLAB_IS_EMPTY: all blocks are free; it is still the caller's, to be
+ * released or used again. */
+hidden slab_outcome_t slab_let_go(slab_t *s);
+
+/* The slice of an empty slab is nobody's slab for now; its owner keeps it. */
+hidden void slab_retire(slab_t *s);
+
+/* The owner gives the slice of an empty or retired slab back to the arena. */
+hidden void slab_release(slab_t *s);
+
+/* ---- anyone ---------------------------------------------------------------------------------------------------------- */
+
+/* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does not own. `adopter`, if not
+ * NULL, is the heap that will take the slab over if this makes it worth having. SLAB_OWNED_NOW: it has. SLAB_IS_EMPTY: the
+ * last block came back and the slab is the caller's to release. */
+hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count, void *adopter);
+
+/* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is none. */
+hidden slab_t *slab_find_partial(unsigned c, void *heap);
+
+typedef struct { atomic64_t retries, adoptions, publications; } slab_counts_t;    /* relaxed: sums */
+extern hidden slab_counts_t slab_counts;
+
+hidden bool slab_is_valid(const slab_t *s);       /* the owner only */
+
+#endif
