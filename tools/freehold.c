@@ -1,0 +1,263 @@
+/* freehold.c - the command: run a program on freehold, and show the options
+ * Owns:    nothing.     Calls: support/options.h for the table, libc.
+ * A program of its own, linked with base/fmt.c, support/options.c and the os layer; the allocator is not in it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../include/freehold/freehold.h"
+#include "../src/support/options.h"
+
+#define COMMAND_TEXT2(x) #x
+#define COMMAND_TEXT(x) COMMAND_TEXT2(x)
+static const char command_version[] =
+    COMMAND_TEXT(FH_VERSION_MAJOR) "." COMMAND_TEXT(FH_VERSION_MINOR) "." COMMAND_TEXT(FH_VERSION_PATCH);
+static const char command_library[] = "libfreehold.so";
+
+/* Exit codes, those of env(1): the program's own, and these when it was not started. */
+enum { EXIT_BAD_USE = 2, EXIT_NO_LIBRARY = 125, EXIT_CANNOT_START = 126, EXIT_NOT_FOUND = 127 };
+
+static void command_warn(const char *line, size_t length) { fwrite(line, 1, length, stderr); }
+
+/* ---- options ------------------------------------------------------------------------------------------------------ */
+
+static const char *command_value(option_t option, int64_t value, char *text, size_t size) {
+  fmt_t f;
+  fmt_start(&f, text, size, NULL, NULL);
+  option_put_value(&f, option, value);
+  return fmt_end(&f);
+}
+
+static const char *command_range(option_t option, char *text, size_t size) {
+  fmt_t f;
+  fmt_start(&f, text, size, NULL, NULL);
+  option_put_range(&f, option);
+  return fmt_end(&f);
+}
+
+static void command_options_text(void) {
+  printf("%-15s %-9s %-18s %-9s %-17s %s\n", "option", "in force", "from", "default", "range", "set");
+  for (unsigned i = 0; i < OPTION_COUNT; i++) {
+    const option_info_t *info = &option_info[i];
+    char value[32], fallback[32], range[64];
+    printf("%-15s %-9s %-18s %-9s %-17s %s\n    %s\n", info->name,
+           command_value((option_t)i, option_get((option_t)i), value, sizeof value),
+           option_source_name[option_source((option_t)i)],
+           command_value((option_t)i, info->fallback, fallback, sizeof fallback),
+           command_range((option_t)i, range, sizeof range),
+           info->when == OPTION_SET_AT_START ? "at start" : "any time", info->what);
+  }
+}
+
+static void command_drain(const char *text, size_t length, void *file) { fwrite(text, 1, length, file); }
+
+static void command_options_json(void) {
+  char buffer[1024], text[64];
+  fmt_t f;
+  fmt_json_t j;
+  fmt_start(&f, buffer, sizeof buffer, command_drain, stdout);
+  fmt_json_start(&j, &f);
+  fmt_json_object(&j, NULL);
+  fmt_json_text(&j, "freehold", command_version);
+  fmt_json_array(&j, "options");
+  for (unsigned i = 0; i < OPTION_COUNT; i++) {
+    const option_info_t *info = &option_info[i];
+    fmt_json_object(&j, NULL);
+    fmt_json_text(&j, "name", info->name);
+    fmt_json_signed(&j, "value", option_get((option_t)i));
+    fmt_json_text(&j, "text", command_value((option_t)i, option_get((option_t)i), text, sizeof text));
+    fmt_json_text(&j, "from", option_source_name[option_source((option_t)i)]);
+    fmt_json_signed(&j, "default", info->fallback);
+    fmt_json_signed(&j, "lowest", info->lowest);
+    fmt_json_signed(&j, "highest", info->highest);
+    fmt_json_text(&j, "range", command_range((option_t)i, text, sizeof text));
+    fmt_json_text(&j, "set", info->when == OPTION_SET_AT_START ? "start" : "any");
+    fmt_json_text(&j, "what", info->what);
+    fmt_json_close(&j);
+  }
+  fmt_json_close(&j);
+  fmt_json_close(&j);
+  fmt_flush(&f);
+}
+
+static int command_options(int argc, char **argv) {
+  bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
+  if (argc > 1 && !json) {
+    fprintf(stderr, "freehold: options takes nothing but --json, not '%s'\n", argv[argc - 1]);
+    return EXIT_BAD_USE;
+  }
+  options_load(command_warn);
+  if (json) command_options_json();
+  else command_options_text();
+  return 0;
+}
+
+static int command_help(FILE *to);
+
+/* ---- run ---------------------------------------------------------------------------------------------------------- */
+
+/* Every option as a flag, in both spellings: --purge_delay_ms and --purge-delay-ms. */
+enum { RUN_HELP = OPTION_COUNT };
+typedef struct {
+  struct option flags[2 * OPTION_COUNT + 2];
+  char dashed[OPTION_COUNT][64];
+} run_flags_t;
+
+static void run_make_flags(run_flags_t *flags) {
+  memset(flags, 0, sizeof *flags);
+  for (int i = 0; i < OPTION_COUNT; i++) {
+    snprintf(flags->dashed[i], sizeof flags->dashed[i], "%s", option_info[i].name);
+    for (char *c = flags->dashed[i]; *c != '\0'; c++) if (*c == '_') *c = '-';
+    flags->flags[2 * i] = (struct option){ option_info[i].name, required_argument, NULL, i };
+    flags->flags[2 * i + 1] = (struct option){ flags->dashed[i], required_argument, NULL, i };
+  }
+  flags->flags[2 * OPTION_COUNT] = (struct option){ "help", no_argument, NULL, RUN_HELP };
+}
+
+/* Where the library lies: beside the command (in a build folder), or in ../lib (where it is installed). */
+static bool run_find_library(char *path, size_t size) {
+  static const char *const places[] = { "", "../lib/", "../lib64/" };
+  char self[PATH_MAX], joined[PATH_MAX + 32], real[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) return false;
+  self[length] = '\0';
+  *(strrchr(self, '/') + 1) = '\0';
+  for (unsigned i = 0; i < ARRAY_LENGTH(places); i++) {
+    snprintf(joined, sizeof joined, "%s%s%s", self, places[i], command_library);
+    if (access(joined, R_OK) != 0 || realpath(joined, real) == NULL) continue;
+    return (size_t)snprintf(path, size, "%s", real) < size;
+  }
+  return false;
+}
+
+/* Sets `name` to "first<separator>second"; either may be missing. */
+static bool run_set_joined(const char *name, const char *first, char separator, const char *second) {
+  char *joined = NULL;
+  bool both = first != NULL && first[0] != '\0' && second != NULL && second[0] != '\0';
+  if (!both) return setenv(name, first != NULL && first[0] != '\0' ? first : second, 1) == 0;
+  if (asprintf(&joined, "%s%c%s", first, separator, second) < 0) return false;
+  bool is_set = setenv(name, joined, 1) == 0;
+  free(joined);
+  return is_set;
+}
+
+/* The options of the command line as "name:value,name:value" in `*text`; an exit code, 0 if they are good. */
+static int run_read_flags(int argc, char **argv, char **text) {
+  run_flags_t flags;
+  run_make_flags(&flags);
+  *text = strdup("");
+  opterr = 0;
+  for (int i; (i = getopt_long(argc, argv, "+:", flags.flags, NULL)) != -1;) {
+    char *longer = NULL;
+    int64_t value;
+    if (i == RUN_HELP) {
+      command_help(stdout);
+      exit(fflush(stdout) != 0);
+    }
+    if (i == ':' || i == '?') {
+      fprintf(stderr, i == ':' ? "freehold: %s needs a value\n" : "freehold: there is no option %s; "
+              "'freehold options' lists them\n", argv[optind - 1]);
+      return EXIT_BAD_USE;
+    }
+    if (!option_parse((option_t)i, optarg, strlen(optarg), &value)) {
+      char range[64];
+      fprintf(stderr, "freehold: option %s: '%s' is not in %s\n", option_info[i].name, optarg,
+              command_range((option_t)i, range, sizeof range));
+      return EXIT_BAD_USE;
+    }
+    if (asprintf(&longer, "%s%s%s:%s", *text, **text != '\0' ? "," : "", option_info[i].name, optarg) < 0) abort();
+    free(*text);
+    *text = longer;
+  }
+  return 0;
+}
+
+static int run_start(char **program, const char *options) {
+  char library[PATH_MAX];
+  if (!run_find_library(library, sizeof library)) {
+    fprintf(stderr, "freehold: %s is neither beside this command nor in ../lib\n", command_library);
+    return EXIT_NO_LIBRARY;
+  }
+  if (strpbrk(library, ": ") != NULL) {
+    fprintf(stderr, "freehold: '%s' has a colon or a space in it, which LD_PRELOAD cannot express\n", library);
+    return EXIT_NO_LIBRARY;
+  }
+  if ((options[0] != '\0' && !run_set_joined("FREEHOLD_OPTIONS", getenv("FREEHOLD_OPTIONS"), ',', options)) ||
+      !run_set_joined("LD_PRELOAD", library, ':', getenv("LD_PRELOAD"))) {
+    fprintf(stderr, "freehold: the environment has no room: %s\n", strerror(errno));
+    return EXIT_NO_LIBRARY;
+  }
+  execvp(program[0], program);
+  int error = errno;
+  fprintf(stderr, "freehold: cannot start '%s': %s\n", program[0], strerror(error));
+  return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_START;
+}
+
+static int command_run(int argc, char **argv) {
+  char *options;
+  int wrong = run_read_flags(argc, argv, &options);
+  if (wrong != 0) return wrong;
+  if (optind >= argc) {
+    fprintf(stderr, "freehold: run needs a program: freehold run [--option value ...] -- PROGRAM [ARGUMENT ...]\n");
+    return EXIT_BAD_USE;
+  }
+  return run_start(argv + optind, options);
+}
+
+/* ---- help --------------------------------------------------------------------------------------------------------- */
+
+static int command_help(FILE *to) {
+  fprintf(to,
+    "freehold %s: a lock-free memory allocator, put under programs as they are\n"
+    "\n"
+    "  freehold run [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
+    "      starts PROGRAM with freehold as its malloc; exit code and environment are carried through\n"
+    "  freehold options [--json]\n"
+    "      the options: what is in force here, where it comes from, and what may be set\n"
+    "  freehold version\n"
+    "  freehold help\n"
+    "\n"
+    "Examples\n"
+    "  freehold run -- redis-server --port 7000\n"
+    "  freehold run --stats exit -- python3 script.py\n"
+    "  freehold run --purge-delay-ms 0 --memory-limit 2G -- ./server\n"
+    "  FREEHOLD_OPTIONS=stats:json freehold run -- gs -q report.ps\n"
+    "\n"
+    "Options of run\n", command_version);
+  for (unsigned i = 0; i < OPTION_COUNT; i++) {
+    char name[96], range[64], fallback[32];
+    snprintf(name, sizeof name, "--%s %s", option_info[i].name, command_range((option_t)i, range, sizeof range));
+    for (char *c = name; *c != ' '; c++) if (*c == '_') *c = '-';
+    fprintf(to, "  %s (default %s)\n      %s\n", name,
+            command_value((option_t)i, option_info[i].fallback, fallback, sizeof fallback), option_info[i].what);
+  }
+  fprintf(to,
+    "\n"
+    "Exit codes of run: the program's own; 2 bad use, 125 no library, 126 the program cannot be started, 127 not found.\n");
+  return 0;
+}
+
+static int command_dispatch(int argc, char **argv) {
+  const char *verb = argc > 1 ? argv[1] : "";
+  if (strcmp(verb, "run") == 0) return command_run(argc - 1, argv + 1);
+  if (strcmp(verb, "options") == 0) return command_options(argc - 1, argv + 1);
+  if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0) return printf("freehold %s\n", command_version) < 0;
+  if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) return command_help(stdout);
+  if (verb[0] == '\0') return command_help(stderr), EXIT_BAD_USE;
+  fprintf(stderr, "freehold: there is no command '%s': run, options, version, help\n", verb);
+  return EXIT_BAD_USE;
+}
+
+int main(int argc, char **argv) {
+  int code = command_dispatch(argc, argv);
+  if (fflush(stdout) == 0) return code;
+  fprintf(stderr, "freehold: standard output: %s\n", strerror(errno));
+  return EXIT_FAILURE;
+}
