@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <stdio.h>
 
 #include "../../include/freehold/freehold.h"
@@ -14,17 +13,16 @@
 #include "../os/os.h"
 #include "../support/options.h"
 
-#ifndef __GLIBC__
+/* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes that the
+ * definitions of this layer do not want. */
 struct mallinfo { int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
-#endif
-#ifdef __GLIBC_PREREQ
-#define GLIBC_HAS_MALLINFO2 __GLIBC_PREREQ(2, 33)
-#else
-#define GLIBC_HAS_MALLINFO2 0
-#endif
-#if !GLIBC_HAS_MALLINFO2
 struct mallinfo2 { size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
-#endif
+FH_API struct mallinfo mallinfo(void);
+FH_API struct mallinfo2 mallinfo2(void);
+FH_API int malloc_info(int options, FILE *file);
+FH_API void malloc_stats(void);
+FH_API int malloc_trim(size_t pad);
+FH_API int mallopt(int parameter, int value);
 
 /* Free blocks in the slabs of one class. */
 static uint64_t glibc_free_blocks(const fh_class_stats_t *c) {
@@ -63,8 +61,8 @@ static struct mallinfo glibc_info(void) {
   };
 }
 
-FH_API struct mallinfo2 mallinfo2(void) { return glibc_info2(); }
-FH_API struct mallinfo mallinfo(void) { return glibc_info(); }
+struct mallinfo2 mallinfo2(void) { return glibc_info2(); }
+struct mallinfo mallinfo(void) { return glibc_info(); }
 
 /* ---- malloc_info: XML with glibc's elements ---------------------------------------------------------------------- */
 
@@ -125,7 +123,7 @@ static void glibc_write(const char *text, size_t length, void *file) {
   if (fwrite(text, 1, length, file) != length) return;    /* the stream keeps the error for its owner */
 }
 
-FH_API int malloc_info(int options, FILE *file) {
+int malloc_info(int options, FILE *file) {
   char buffer[2048];
   fh_stats_t stats = { .struct_size = sizeof stats };
   fmt_t f;
@@ -137,12 +135,12 @@ FH_API int malloc_info(int options, FILE *file) {
   return 0;
 }
 
-FH_API void malloc_stats(void) { fh_stats_print(false); }
+void malloc_stats(void) { fh_stats_print(false); }
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 /* 1 if memory went back to the system. `pad` has no meaning here: there is no top of the heap to keep. */
-FH_API int malloc_trim(size_t pad) {
+int malloc_trim(size_t pad) {
   (void)pad;
   uint64_t before = atomic64_load_relaxed(&os_counts.advices) + atomic64_load_relaxed(&os_counts.unmaps);
   fh_collect(true);     /* relaxed: counts, compared for this thread's own calls */
@@ -172,7 +170,7 @@ static int glibc_set(int parameter, int value) {
   }
 }
 
-FH_API int mallopt(int parameter, int value) { return glibc_set(parameter, value); }
+int mallopt(int parameter, int value) { return glibc_set(parameter, value); }
 
 /* The names that a program's own functions of these names may call. */
 #ifdef __GLIBC__

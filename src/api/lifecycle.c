@@ -9,6 +9,7 @@
 #include "../base/atomic.h"
 #include "../base/check.h"
 #include "../heap/heap.h"
+#include "../os/os.h"
 #include "../support/options.h"
 
 /* Linked in, not installed: the first use may come before any code of the library has run. */
@@ -29,15 +30,35 @@ cold void api_start(void) {
   atomic32_store_relaxed(&started, 1);
 }
 
+/* Many programs close standard error before they end, to see whether all was written. When statistics are wanted at
+ * the end a second descriptor is kept for that case, under a number that programs seldom reach. */
+enum { LIFECYCLE_KEPT_LEAST = 100 };
+static int lifecycle_kept = -1;            /* written by the constructor alone, as is the next */
+static uint64_t lifecycle_kept_identity;
+
+static void lifecycle_keep_output(void) {
+  lifecycle_kept = os_duplicate(2, LIFECYCLE_KEPT_LEAST);
+  lifecycle_kept_identity = os_file_identity(lifecycle_kept);
+}
+
+/* Nothing is reopened if the program has used the number for a file of its own. */
+static void lifecycle_reopen_output(void) {
+  if (lifecycle_kept < 0 || os_file_identity(2) != 0) return;
+  if (os_file_identity(lifecycle_kept) == lifecycle_kept_identity) os_duplicate(lifecycle_kept, 2);
+}
+
 /* 101 is the first priority that is not the compiler's own: before the constructors of the program. */
 __attribute__((constructor(101))) static void lifecycle_load(void) {
   api_start();
   api_foreign_start();
+  if (option_get(OPTION_stats) != STATS_NONE) lifecycle_keep_output();
   if (option_get(OPTION_background)) heap_start_background();
 }
 
 /* Runs after the program's own destructors. */
 __attribute__((destructor(101))) static void lifecycle_unload(void) {
   int64_t stats = option_get(OPTION_stats);
-  if (stats != STATS_NONE) fh_stats_print(stats == STATS_JSON);
+  if (stats == STATS_NONE) return;
+  lifecycle_reopen_output();
+  fh_stats_print(stats == STATS_JSON);
 }

@@ -20,7 +20,6 @@
 #error "the names below have size_t as unsigned long"
 #endif
 
-#pragma weak dlopen
 #pragma weak dlsym
 #pragma weak _Unwind_SetGR
 #pragma weak _Unwind_SetIP
@@ -40,12 +39,14 @@ extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                             /* typei
 extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                             /* its virtual functions     */
 extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME;              /* its destructor            */
 
-/* A function of a runtime that was loaded later than the library, or out of sight of it. */
+/* A function of a runtime that was loaded later than the library, or out of sight of it. dlopen is found by name:
+ * the linker would warn of it in every static program. */
 static void *new_find(const char *name) {
   static const char *const runtimes[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
-  if (dlopen == NULL || dlsym == NULL) return NULL;
+  void *(*open)(const char *, int) = dlsym == NULL ? NULL : (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
+  if (open == NULL) return NULL;
   for (unsigned i = 0; i < ARRAY_LENGTH(runtimes); i++) {
-    void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);      /* keeps it loaded: it is about to be used */
+    void *runtime = open(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);        /* keeps it loaded: it is about to be used */
     void *found = runtime != NULL ? dlsym(runtime, name) : NULL;
     if (found != NULL) return found;
   }

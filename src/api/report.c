@@ -98,7 +98,7 @@ static void report_put_class(fmt_t *f, const char *name, const fh_class_stats_t 
 }
 
 static void report_put_classes(fmt_t *f, const fh_stats_t *s) {
-  fmt_text(f, "blocks         live        peak     allocated requested   slabs   <=1/4  <=1/2  <=3/4   full\n");
+  fmt_text(f, "blocks         live        peak     allocated requested   slabs    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     char name[24];
     fmt_t text;

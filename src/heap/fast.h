@@ -53,7 +53,7 @@ static always_inline void fast_free(void *p) {
   if (unlikely(atomic_ptr_load_relaxed(&s->fast_owner) != h)) return heap_free_slow(p);
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return heap_free_slow(p);
   if (unlikely(block_at(block)->key == block_key(block))) return heap_free_slow(p);
-  h->window = 0;
+  h->window = WINDOW_MARK;
   signal_fence();
   block_link(block, s->head);
   s->head = block;

@@ -9,21 +9,21 @@
 /* ---- marks ------------------------------------------------------------------------------------------------------ */
 
 static bool is_marked(const heap_t *h) {
-  return h->busy != 0 || h->window == 0 || (h->limit == 0 && !option_get(OPTION_stats_detail));
+  return h->busy != 0 || h->window == WINDOW_MARK || (h->limit == 0 && !option_get(OPTION_stats_detail));
 }
 
 static void mark(heap_t *h) {
   h->busy = 1;
   signal_fence();
   h->limit = 0;
-  h->window = 0;
+  h->window = WINDOW_MARK;
   signal_fence();
 }
 
 static void unmark(heap_t *h) {
   bool is_counting = unlikely(option_get(OPTION_stats_detail) != 0);   /* every call takes the slow path then */
   signal_fence();
-  h->window = is_counting ? 1 : h->home;
+  h->window = is_counting ? WINDOW_NONE : h->home;
   h->limit = is_counting ? 0 : CLASS_FAST_MAX + 1;
   signal_fence();
   h->busy = 0;

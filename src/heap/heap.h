@@ -4,7 +4,7 @@
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
  *
  * Signals: three marks say that an operation is under way, so that a signal handler which interrupts it leaves the heap alone and
- *          uses the thread's next one: `limit` is 0 inside a fast malloc, `window` is 0 inside a fast free, `busy` is set in
+ *          uses the thread's next one: `limit` is 0 inside a fast malloc, `window` is WINDOW_MARK inside a fast free, `busy` is set in
  *          everything else. A fast malloc touches its bin only, a fast free the slab only, so each may interrupt the other; and
  *          each mark is at the same time what the fast path tests anyway (the size, the window), so that a marked heap costs no
  *          test of its own. A handler that leaves by longjmp leaves the mark behind: the heap is then retired, not repaired.  */
@@ -26,6 +26,8 @@ enum {
 };
 #define HUGE_MIN_SIZE MiB(32)
 
+enum { WINDOW_MARK = 1, WINDOW_NONE = 2 };     /* no pointer's window, not even that of NULL */
+
 typedef struct heap heap_t;
 
 typedef struct {                 /* blocks of one foreign slab, chained, not yet published    */
@@ -36,7 +38,7 @@ typedef struct {                 /* blocks of one foreign slab, chained, not yet
 struct heap {
   uint32_t limit;                /* CLASS_FAST_MAX + 1: classes from here on are not for the fast malloc; 0: mark */
   uint32_t busy;                 /* mark */
-  uintptr_t window;              /* the window in which the fast free expects blocks; 0: mark */
+  uintptr_t window;              /* the window in which the fast free expects blocks, WINDOW_NONE, or the mark */
   uintptr_t bin[CLASS_COUNT];    /* blocks ready to be handed out: a list that ends with 16 low bits of 0 */
   slab_t *slabs[CLASS_COUNT];    /* the slabs that it owns, the one in use first              */
   atomic32_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up                */
@@ -46,7 +48,7 @@ struct heap {
   uint8_t batch_used;            /* some slot of `batch` is taken                            */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended             */
   batch_t batch[BATCH_SLOTS];
-  uintptr_t home;                /* `window` when nothing is under way: where a slab was last touched; never 0 */
+  uintptr_t home;                /* `window` when nothing is under way: where a slab was last touched */
   slab_t *magazine;              /* slices without blocks, for any class                      */
   uint32_t magazine_count;
   uint32_t thread;               /* the system's number of the thread, 0: none                */

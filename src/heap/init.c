@@ -6,7 +6,7 @@
 #include "../support/options.h"
 #include "heap.h"
 
-heap_t heap_none = { .busy = 1 }, heap_gone = { .busy = 1 };
+heap_t heap_none = { .busy = 1, .window = WINDOW_MARK }, heap_gone = { .busy = 1, .window = WINDOW_MARK };
 __thread heap_t *heap_mine __attribute__((tls_model("initial-exec"))) = &heap_none;
 
 /* The system calls this when a thread ends, with the thread's heap. A heap whose operation never ended (a signal handler left it by

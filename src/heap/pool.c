@@ -14,8 +14,7 @@ heap_t *pool_claim(void) {
   heap_t *h = places_claim(&heaps, &number);
   if (h == NULL) return NULL;
   h->number = number;
-  h->home = 1;                              /* no block's window */
-  h->window = 1;
+  h->home = h->window = WINDOW_NONE;
   h->limit = CLASS_FAST_MAX + 1;
   h->busy = 0;
   return h;

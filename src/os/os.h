@@ -39,6 +39,8 @@ hidden const char *os_environment(const char *name); /* NULL if unset, or if os_
 hidden size_t os_read_link(const char *path, char *text, size_t size);   /* bytes written, 0 if there is none       */
 hidden size_t os_read_file(const char *path, char *text, size_t size);   /* likewise                                */
 hidden void os_write(int file, const char *text, size_t length);         /* as much as goes without waiting twice   */
+hidden int os_duplicate(int file, int least);        /* the lowest free number from `least` on, closed by exec; -1  */
+hidden uint64_t os_file_identity(int file);          /* tells open files apart; 0 if `file` is not open          */
 _Noreturn hidden void os_abort(void);
 
 /* Calls `leave` in each thread that called os_thread_watch, when it ends. os_thread_watch is false if the system has

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -250,6 +251,17 @@ void os_write(int file, const char *text, size_t length) {
     text += wrote;
     length -= (size_t)wrote;
   }
+}
+
+int os_duplicate(int file, int least) {
+  long copy = CALL(fcntl, file, F_DUPFD_CLOEXEC, least, 0, 0, 0);
+  return copy < 0 ? -1 : (int)copy;
+}
+
+uint64_t os_file_identity(int file) {
+  struct stat about;
+  if (CALL(fstat, file, &about, 0, 0, 0, 0) < 0) return 0;
+  return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
 }
 
 _Noreturn void os_abort(void) {
