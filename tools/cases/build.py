@@ -1,0 +1,53 @@
+"""build.py - cases: what a developer's machine does all day"""
+
+import os
+import sys
+
+from cases.case import case, digest
+from running import ROOT, WORK, Failed
+
+COMPILERS = "gcc g++ libc6-dev make cmake"
+
+
+@case("git", "git", main="git")
+def git(run):
+    """gc of a history of some hundred commits over Python's standard library, with reads before and after."""
+    environment = {"GIT_CONFIG_NOSYSTEM": "1", "HOME": str(run.folder), "GIT_CONFIG_COUNT": "1",
+                   "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    stream = run.client(sys.executable, WORK / "history.py", "300")
+    repository = run.folder / "history.git"
+    at = ["git", "-C", repository]
+    run.program("git", "init", "-q", "--bare", repository, environment=environment)
+    run.program(*at, "fast-import", "--quiet", give=stream, environment=environment)
+    seen = []
+    for words in (["log", "--stat", "main"], ["rev-list", "--objects", "--all"]):
+        seen.append(digest(run.program(*at, *words, environment=environment)))
+    run.program(*at, "gc", "--aggressive", "--prune=now", "--quiet", environment=environment)
+    run.program(*at, "fsck", "--strict", "--full", environment=environment)
+    for words in (["log", "-p", "--find-renames", "-n", "150", "main"], ["grep", "-n", "-e", "malloc", "main"],
+                  ["archive", "--format=tar", "main"], ["shortlog", "-sn", "main"]):
+        seen.append(digest(run.program(*at, *words, environment=environment)))
+    return seen
+
+
+@case("gcc", COMPILERS, main="cc1")
+def gcc(run):
+    """Builds freehold: configure, make, compilers, assembler, linker; the same bytes must come out."""
+    copy, build = run.folder / "source", run.folder / "source" / "build"
+    run.client("sh", "-c", 'mkdir "$1" && cd "$0" && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C "$1"',
+               ROOT, copy)
+    run.program("cmake", "-S", copy, "-B", build)
+    run.program("cmake", "--build", build, "--target", "freehold", "-j", os.cpu_count())
+    libraries = sorted(path for path in build.rglob("libfreehold.*") if path.is_file() and not path.is_symlink())
+    if not libraries:
+        raise Failed("the build left no libfreehold.*")
+    return [f"{path.name} {digest(path.read_bytes())}" for path in libraries]
+
+
+@case("g++", COMPILERS, main="cc1plus")
+def gxx(run):
+    """A large translation unit of templates, linked and run."""
+    run.client(sys.executable, WORK / "heavy_cpp.py", "5", "heavy.cc")
+    run.program("g++", "-std=c++17", "-O2", "-c", "heavy.cc", "-o", "heavy.o")
+    run.program("g++", "heavy.o", "-o", "heavy")
+    return [digest((run.folder / "heavy.o").read_bytes()), run.program("./heavy")]
