@@ -1,0 +1,189 @@
+/* limits_probe.c - a program that the limits tests start under limits, failing system calls and other C libraries
+ *
+ * limits_probe small | mixed | threads | first | maps    Exit code 0: every call either worked or gave NULL with ENOMEM,
+ * and no block lost its contents. It does not need test.h: it is also built static, static-pie and with musl. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static unsigned refused;                                /* calls that gave NULL and ENOMEM */
+
+static void say(const char *text) {
+  if (write(2, text, strlen(text)) < 0) _exit(3);
+}
+static void *must_be_honest(void *p, const char *call) {
+  if (p != NULL) return p;
+  if (errno != ENOMEM) {
+    say(call);
+    say(" gave NULL without ENOMEM\n");
+    _exit(1);
+  }
+  __atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+enum { SLOTS = 300 };
+typedef struct { unsigned char *p[SLOTS]; size_t n[SLOTS]; } table_t;
+static void check(const table_t *t, size_t k) {
+  if (t->p[k] == NULL || t->n[k] == 0) return;
+  if (t->p[k][0] == (unsigned char)k && t->p[k][t->n[k] - 1] == (unsigned char)k && t->p[k][t->n[k] / 2] == (unsigned char)k) return;
+  say("a block has changed\n");
+  _exit(2);
+}
+static void put(table_t *t, size_t k, void *p, size_t n) {
+  t->p[k] = (unsigned char *)p;
+  t->n[k] = n;
+  if (p != NULL && n > 0) t->p[k][0] = t->p[k][n / 2] = t->p[k][n - 1] = (unsigned char)k;
+}
+
+/* All sorts of calls of all sorts of sizes; `most` bounds a block. */
+static void mix(table_t *t, uint64_t seed, int steps, size_t most) {
+  uint64_t x = seed * 2 + 1;
+  for (int i = 0; i < steps; i++) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    size_t k = x >> 33 & 0xFF, n = x >> 20 & 0x1FF;
+    if (x >> 60 == 0) n = (x >> 10) % most;
+    else if (x >> 60 < 4) n *= 40;
+    void *p;
+    check(t, k);
+    switch (x >> 57 & 7) {
+    case 0:
+      p = t->p[k] == NULL ? NULL : must_be_honest(realloc(t->p[k], n + 1), "realloc");
+      if (p == NULL) { check(t, k); break; }
+      put(t, k, p, n + 1);
+      break;
+    case 1:
+      free(t->p[k]);
+      p = must_be_honest(aligned_alloc((size_t)16 << (x >> 50 & 7), n), "aligned_alloc");
+      put(t, k, p, n);
+      break;
+    case 2:
+      free(t->p[k]);
+      p = must_be_honest(calloc(1, n), "calloc");
+      for (size_t b = 0; p != NULL && b < n; b++) if (((unsigned char *)p)[b] != 0) { say("calloc gave dirt\n"); _exit(2); }
+      put(t, k, p, n);
+      break;
+    default:
+      free(t->p[k]);
+      put(t, k, must_be_honest(malloc(n), "malloc"), n);
+    }
+  }
+  for (size_t k = 0; k < SLOTS; k++) {
+    check(t, k);
+    free(t->p[k]);
+    put(t, k, NULL, 0);
+  }
+}
+
+static void *body(void *argument) {
+  static __thread table_t table;
+  mix(&table, (uintptr_t)argument, 4000, 400000);
+  return NULL;
+}
+static void threads(unsigned count) {
+  pthread_t thread[16];
+  unsigned started = 0;
+  for (; started < count; started++) if (pthread_create(&thread[started], NULL, body, (void *)(uintptr_t)started) != 0) break;
+  for (unsigned i = 0; i < started; i++) pthread_join(thread[i], NULL);
+}
+
+static table_t table;
+static void small(void) {
+  mix(&table, 1, 1500, 100000);
+  void *p = must_be_honest(malloc((size_t)70 << 20), "malloc of 70 MiB");
+  void *q = p == NULL ? NULL : must_be_honest(realloc(p, (size_t)140 << 20), "realloc to 140 MiB");
+  if (q != NULL) p = q;
+  q = p == NULL ? NULL : must_be_honest(realloc(p, (size_t)30 << 20), "realloc to 30 MiB");
+  if (q != NULL) p = q;
+  free(p);
+  free(must_be_honest(aligned_alloc((size_t)64 << 20, 100), "aligned_alloc of 64 MiB"));
+}
+
+/* First use of the allocator in several threads and in handlers at once. Under musl starting a thread allocates nothing. */
+static int arrived;
+static void handler(int signal) {
+  (void)signal;
+  char *p = (char *)malloc(77);
+  if (p == NULL) _exit(4);
+  memset(p, 5, 77);
+  free(p);
+}
+static void *first_body(void *argument) {
+  table_t *t = (table_t *)argument;
+  __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
+  while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < 5) {}
+  put(t, 1, malloc(100), 100);
+  put(t, 2, malloc(100), 100);
+  put(t, 3, malloc(100000), 100000);
+  return NULL;
+}
+static void first(void) {
+  static table_t tables[4];
+  pthread_t thread[4];
+  signal(SIGUSR1, handler);
+  for (int i = 0; i < 4; i++) if (pthread_create(&thread[i], NULL, first_body, &tables[i]) != 0) _exit(5);
+  while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < 4) {}
+  __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
+  for (int i = 0; i < 4; i++) pthread_kill(thread[i], SIGUSR1);
+  raise(SIGUSR1);
+  for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+  for (int i = 0; i < 4; i++) {
+    for (size_t k = 1; k <= 3; k++) {
+      check(&tables[i], k);
+      for (int other = 0; other < i; other++) if (tables[other].p[k] == tables[i].p[k]) _exit(6);
+      free(tables[i].p[k]);
+    }
+  }
+}
+
+/* Half of a heap of mixed sizes is freed at random, several times over; then the mappings are counted. */
+static unsigned count_maps(void) {
+  static char line[4096];
+  unsigned count = 0;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL) count++;
+  if (maps != NULL) fclose(maps);
+  return count;
+}
+static void maps(void) {
+  enum { N = 100000 };
+  static void *p[N];
+  uint64_t x = 9;
+  unsigned most = 0;
+  for (int round = 0; round < 6; round++) {
+    for (int i = 0; i < N; i++) {
+      x = x * 6364136223846793005u + 1442695040888963407u;
+      if (p[i] != NULL && x >> 63) { free(p[i]); p[i] = NULL; }
+      size_t n = i % 1000 == 3 ? (x >> 30) % 3000000 : i % 50 == 7 ? (x >> 30) % 60000 : (x >> 30) % 600;
+      if (p[i] == NULL && (p[i] = malloc(n)) != NULL) memset(p[i], 1, n);
+    }
+    unsigned now = count_maps();
+    if (now > most) most = now;
+    usleep(80000);                                      /* longer than memory waits before it goes back */
+  }
+  threads(8);
+  for (int i = 0; i < N; i += 2) { free(p[i]); p[i] = NULL; }
+  usleep(80000);
+  for (int i = 0; i < 2000; i++) free(malloc(3000));
+  unsigned now = count_maps();
+  printf("%u\n", now > most ? now : most);
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "small";
+  if (strcmp(mode, "small") == 0) small();
+  else if (strcmp(mode, "mixed") == 0) { small(); threads(4); mix(&table, 7, 20000, 3000000); }
+  else if (strcmp(mode, "threads") == 0) threads(8);
+  else if (strcmp(mode, "first") == 0) first();
+  else if (strcmp(mode, "maps") == 0) maps();
+  else return 64;
+  char text[64];
+  int length = snprintf(text, sizeof text, "refused %u\n", refused);
+  return strcmp(mode, "maps") == 0 || write(1, text, (size_t)length) == length ? 0 : 3;
+}
