@@ -146,7 +146,7 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 typedef void fh_output_t(const char *text, size_t length, void *context);
 FH_API void fh_on_output(fh_output_t *callback, void *context);
 
-/* Called before a message about an error is written, with an errno value: ENOMEM when an allocation fails, EFAULT for
+/* Called after the message about an error was written, with an errno value: ENOMEM when an allocation fails, EFAULT for
  * heap corruption (the process aborts when the callback returns), EINVAL for a bad option. Ours. */
 typedef void fh_error_t(int error, void *context);
 FH_API void fh_on_error(fh_error_t *callback, void *context);

@@ -39,8 +39,12 @@ typedef struct { void *arena; uintptr_t previous; size_t size, writable_size; } 
 
 static size_t foreign_chunk_size(const foreign_chunk_t *c) { return c->size_and_flags & ~(size_t)CHUNK_FLAGS; }
 
-/* A mapping of its own: pages from the mapping's start to the chunk's end. */
+/* A mapping of its own: pages from the mapping's start to the chunk's end. The kernel places it above the program and
+ * its brk heap. */
 static bool foreign_is_mapped_chunk(const foreign_chunk_t *c) {
+  uintptr_t from, to;
+  os_break_range(&from, &to);               /* even if it is empty, it has an end */
+  if ((uintptr_t)c < to) return false;
   size_t page = os_page_size(), size = foreign_chunk_size(c);
   uintptr_t start = (uintptr_t)c - c->before, end = (uintptr_t)c + size;
   return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS && start % page == 0 && end % page == 0 &&

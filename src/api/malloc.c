@@ -23,14 +23,16 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
   return NULL;
 }
 
-/* The size is not believed: the block's own is at hand, and a wrong one would do harm. */
+/* The size is not needed, for the block's own is at hand; one that no block of that address can have is reported, if looking costs
+ * little beside the size. */
 FH_API void free_sized(void *p, size_t size) {
-  (void)size;
-  fast_free(p);
+  if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_sized");
+  fast_free_or(p, heap_free_sized_slow);
 }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
-  (void)alignment, (void)size;
-  fast_free(p);
+  (void)alignment;
+  if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_aligned_sized");
+  fast_free_or(p, heap_free_aligned_sized_slow);
 }
 
 FH_API void *aligned_alloc(size_t alignment, size_t size) {

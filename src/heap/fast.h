@@ -44,15 +44,16 @@ static always_inline void *fast_malloc(size_t size) {
   return likely(block != NULL) ? block : heap_malloc_slow(size);
 }
 
-static always_inline void fast_free(void *p) {
+/* `slow` does what the fast path cannot: heap_free_slow, or its twin for another name. */
+static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   heap_t *h = heap_mine;
   uintptr_t block = (uintptr_t)p, window = align_down(block, WINDOW_SIZE);
-  if (unlikely(window != h->window)) return heap_free_slow(p);
+  if (unlikely(window != h->window)) return slow(p);
   slab_t *s = (slab_t *)(window + (block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) &
                                    (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT));
-  if (unlikely(atomic_ptr_load_relaxed(&s->fast_owner) != h)) return heap_free_slow(p);
-  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return heap_free_slow(p);
-  if (unlikely(block_at(block)->key == block_key(block))) return heap_free_slow(p);
+  if (unlikely(atomic_ptr_load_relaxed(&s->fast_owner) != h)) return slow(p);
+  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return slow(p);
+  if (unlikely(block_at(block)->key == block_key(block))) return slow(p);
   h->window = WINDOW_MARK;
   signal_fence();
   block_link(block, s->head);
@@ -63,5 +64,7 @@ static always_inline void fast_free(void *p) {
   h->window = window;
   if (unlikely(used == 0)) return heap_slab_emptied(s);
 }
+
+static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }
 
 #endif

@@ -293,9 +293,19 @@ void *heap_calloc(size_t count, size_t size) {
 
 /* ---- freeing ----------------------------------------------------------------------------------------------------------- */
 
+/* A descriptor keeps what it said until its slice is used again, and so does a freed block. */
+_Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
+  bool was_small = slab_kind(slab_word(s)) != SLAB_LARGE && arena_slice(p) >= ARENA_FIRST_SLICE &&
+                   (uintptr_t)p % 16 == 0 && (uint16_t)(uintptr_t)p != 0 && block_at((uintptr_t)p)->key == block_key((uintptr_t)p);
+  bool was_large = (uintptr_t)p % SLICE_SIZE == 0 && arena_slice(p) >= ARENA_FIRST_SLICE &&
+                   slab_kind(slab_word(s)) == SLAB_NONE && atomic64_load_relaxed(&s->size) != 0;
+  fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
+}
+
 void heap_check_block(const slab_t *s, const void *p, const char *call) {
   uint16_t offset = (uint16_t)(uintptr_t)p;
-  if (offset == 0 || !class_is_multiple(offset, class_info[slab_class(s)].inverse)) fatal("invalid pointer", p, call);
+  const class_info_t *class = &class_info[slab_class(s)];
+  if (offset == 0 || !class_is_multiple(offset, class->inverse)) fatal("invalid pointer", p, call);
   if (block_at((uintptr_t)p)->key == block_key((uintptr_t)p)) fatal("double free", p, call);
 }
 
@@ -374,7 +384,7 @@ void heap_free(void *p, const char *call) {
     case TENANT_ARENA: {
       slab_t *s = slab_of(p);
       slab_kind_t kind = arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE;
-      if (kind == SLAB_NONE) fatal("invalid pointer", p, call);
+      if (kind == SLAB_NONE) heap_bad_pointer(s, p, call);
       if (kind == SLAB_LARGE) return large_free(s, p, call);
       heap_check_block(s, p, call);
       return heap_free_small(s, p);
@@ -387,6 +397,8 @@ void heap_free(void *p, const char *call) {
 }
 
 cold void heap_free_slow(void *p) { heap_free(p, "free"); }
+cold void heap_free_sized_slow(void *p) { heap_free(p, "free_sized"); }
+cold void heap_free_aligned_sized_slow(void *p) { heap_free(p, "free_aligned_sized"); }
 
 /* ---- giving up ----------------------------------------------------------------------------------------------------------- */
 

@@ -78,6 +78,9 @@ extern hidden heap_hooks_t heap_hooks;
 
 hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do         */
 hidden void heap_free_slow(void *p);
+hidden void heap_free_sized_slow(void *p);
+hidden void heap_free_aligned_sized_slow(void *p);
+hidden void heap_check_size(const void *p, size_t size, const char *call);    /* is the block that large? */
 hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` zero            */
 
 hidden void *heap_calloc(size_t count, size_t size);
@@ -102,6 +105,9 @@ hidden void *heap_malloc_in(heap_t *h, size_t size);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
 hidden void heap_free(void *p, const char *call);
 hidden void heap_free_small(slab_t *s, void *p);   /* `p` was checked                         */
+
+/* `p` lies in our memory and is no live block: dies saying what it was. */
+_Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
 
 /* Checks that `p` is a live small block of `s`; `fatal` if not. */
 hidden void heap_check_block(const slab_t *s, const void *p, const char *call);

@@ -30,7 +30,7 @@ static found_t find(const void *p, const char *call) {
       if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
       return (found_t){ s, NULL, atomic64_load_relaxed(&s->size) };
     default:
-      fatal("invalid pointer", p, call);
+      heap_bad_pointer(s, p, call);
   }
 }
 
@@ -43,6 +43,10 @@ size_t heap_usable_size(const void *p, const char *call) {
   if (f.usable != 0) return f.usable;
   if (!heap_hooks.foreign_size(p, call, &size)) fatal("invalid pointer", p, call);
   return size;
+}
+
+void heap_check_size(const void *p, size_t size, const char *call) {
+  if (p != NULL && size > heap_usable_size(p, call)) fatal("wrong size", p, call);
 }
 
 size_t heap_good_size(size_t size) {

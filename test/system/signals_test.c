@@ -132,7 +132,7 @@ static void handler_jumps(int signal) {
   siglongjmp(landing, 1);
 }
 
-static void *in_flight[200];
+static void *volatile in_flight[200];                  /* volatile: a jump comes between any two stores */
 static void jump_out_of_calls(int jumps) {
   static __thread uint64_t state;
   volatile int left = jumps;
