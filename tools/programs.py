@@ -84,7 +84,7 @@ def run_case(case, launch, mapped, place):
     elif row["with_library"] == 0:
         row["why"] = "the library was in none of its processes"
     elif case.main and not run.had_library(case.main):
-        row["why"] = f"the library was not in {case.main} itself"
+        row["why"] = f"the library was not in {case.main} itself, only in {run.names_with_library()}"
     else:
         row["passed"] = True
     return row

@@ -37,10 +37,11 @@ def gcc(run):
     run.client("sh", "-c", 'mkdir "$1" && cd "$0" && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C "$1"',
                ROOT, copy)
     run.program("cmake", "-S", copy, "-B", build)
-    run.program("cmake", "--build", build, "--target", "freehold", "-j", os.cpu_count())
-    libraries = sorted(path for path in build.rglob("libfreehold.*") if path.is_file() and not path.is_symlink())
-    if not libraries:
-        raise Failed("the build left no libfreehold.*")
+    run.program("cmake", "--build", build, "-j", os.cpu_count(), "--target", "freehold_shared", "freehold_static",
+                "freehold_debug", "freehold_command")
+    libraries = sorted(path for path in build.glob("*freehold*") if path.is_file() and not path.is_symlink())
+    if len(libraries) < 4:
+        raise Failed(f"the build left {len(libraries)} of 4 files in build/")
     return [f"{path.name} {digest(path.read_bytes())}" for path in libraries]
 
 

@@ -6,6 +6,7 @@ Owns:    the processes of one run of one case, and the proof that the allocator 
 import contextlib
 import hashlib
 import os
+import pwd
 import shlex
 import signal
 import socket
@@ -44,28 +45,30 @@ class Run:
             traces.mkdir(exist_ok=True)
             traces.chmod(0o1777)
 
-    def command(self, words, user=None):
+    def command(self, words):
         """The whole command line. Under test the dynamic linker also notes for each process what it initialised: the
         proof that the allocator was there."""
-        start = ["runuser", "-u", user, "--"] if user and os.getuid() == 0 else []
-        if self.mapped:
-            start += ["env", "LD_DEBUG=libs", f"LD_DEBUG_OUTPUT={self.traces}/ld", *self.launch]
+        start = ["env", "LD_DEBUG=libs", f"LD_DEBUG_OUTPUT={self.traces}/ld", *self.launch] if self.mapped else []
         return [*start, *map(str, words)]
 
     def program(self, *words, give=None, environment=None, user=None, folder=None, codes=(0,)):
         """Runs a program under test to its end and returns what it wrote to standard output."""
-        return self.start(self.command(words, user), give, environment, folder, codes)
+        return self.finish(self.command(words), give, environment, user, folder, codes)
 
     def client(self, *words, give=None, environment=None, user=None, folder=None):
         """The same under libc's malloc always: what talks to the program under test."""
-        start = ["runuser", "-u", user, "--"] if user and os.getuid() == 0 else []
-        return self.start([*start, *map(str, words)], give, environment, folder, (0,))
+        return self.finish([str(word) for word in words], give, environment, user, folder, (0,))
 
-    def start(self, words, give, environment, folder, codes):
+    def popen(self, words, user=None, environment=None, folder=None, **files):
+        """In a session of its own, and as `user` where we are root: some servers refuse to be."""
+        groups = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if is_other(user) else {}
+        return subprocess.Popen(words, cwd=folder or self.folder, start_new_session=True, **groups, **files,
+                                env={**os.environ, "LC_ALL": "C", **(environment or {})})
+
+    def finish(self, words, give, environment, user, folder, codes):
         give = give.encode() if isinstance(give, str) else give
-        process = subprocess.Popen(words, stdin=subprocess.PIPE if give is not None else subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder or self.folder,
-                                   env={**os.environ, "LC_ALL": "C", **(environment or {})}, start_new_session=True)
+        process = self.popen(words, user, environment, folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             stdin=subprocess.DEVNULL if give is None else subprocess.PIPE)
         try:
             output, errors = process.communicate(give, timeout=LIMIT)
         except subprocess.TimeoutExpired:
@@ -73,8 +76,7 @@ class Run:
             process.communicate()
             raise Failed(f"{self.short(words)}: still running after {LIMIT} s") from None
         if process.returncode not in codes:
-            raise Failed(f"{self.short(words)}: {ended(process.returncode)}: {first_line(errors + output)}")
-        self.errors = errors
+            raise Failed(f"{self.short(words)}: {ended(process.returncode)}: {first_line(errors.strip() or output)}")
         return output
 
     def short(self, words):
@@ -88,9 +90,8 @@ class Run:
         and end without error when asked to stop."""
         log = self.folder / "server.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(self.command(words, user), stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                       cwd=self.folder, start_new_session=True,
-                                       env={**os.environ, "LC_ALL": "C", **(environment or {})})
+            process = self.popen(self.command(words), user, environment, stdout=out, stderr=out,
+                                 stdin=subprocess.DEVNULL)
         self.servers.append(process)
         try:
             wait_until(is_ready, words[0], alive=lambda: process.poll() is None)
@@ -127,10 +128,17 @@ class Run:
     def had_library(self, program):
         return any(has and program in programs for programs, has in self.traced())
 
+    def names_with_library(self):
+        return ", ".join(sorted({name for programs, has in self.traced() if has for name in programs}))
+
     @staticmethod
     def text_of(output):
         parts = output if isinstance(output, (list, tuple)) else [output]
         return "\n".join(p.decode(errors="backslashreplace") if isinstance(p, bytes) else str(p) for p in parts)
+
+
+def is_other(user):
+    return user is not None and os.getuid() == 0
 
 
 def digest(data):

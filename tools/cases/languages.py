@@ -22,7 +22,7 @@ def sources(count):
     return files
 
 
-@case("python3", "python3 libpython3-testsuite", main="python3.11")
+@case("python3", "python3 libpython3-testsuite", main="python3")
 def python3(run):
     """Python's own tests, with every object from malloc, and a program; the verdict on each test is compared."""
     environment = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "HOME": str(run.folder)}
@@ -40,7 +40,7 @@ def perl(run):
     return run.program("perl", WORK / "words.pl", *sources(150))
 
 
-@case("ruby", "ruby", main="ruby3.1")
+@case("ruby", "ruby", main="ruby")
 def ruby(run):
     return run.program("ruby", WORK / "work.rb", *sources(60))
 
@@ -50,7 +50,7 @@ def node(run):
     return run.program("node", WORK / "work.js", *sources(60))
 
 
-@case("php", "php-cli", main="php8.2")
+@case("php", "php-cli", main="php")
 def php(run):
     """With its own allocator and without: the second sends every block to malloc."""
     command = ["php", "-d", "memory_limit=-1", WORK / "work.php", *sources(60)]

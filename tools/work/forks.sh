@@ -9,11 +9,13 @@ echo "substitutions: $sum"
 nest() { if [ "$1" -gt 0 ]; then (nest $(($1 - 1))); else echo "bottom"; fi; }
 echo "subshells: $(nest 25)"
 
+jobs=()
 for i in $(seq 60); do
   (exit $((i % 7))) &
+  jobs+=($!)
 done
 failed=0
-for job in $(jobs -p); do wait "$job" || failed=$((failed + 1)); done
+for job in "${jobs[@]}"; do wait "$job" || failed=$((failed + 1)); done
 echo "background jobs that failed: $failed"
 
 seq 20000 | sort -R --random-source=<(yes) | awk '{ print $1 % 97 }' | sort -n | uniq -c | head -5

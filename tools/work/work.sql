@@ -24,7 +24,7 @@ select json_group_array(json_object('class', class, 'total', total)) from
 select sum(value) from json_each((select json_group_array(id) from items where id < 20000));
 create virtual table texts using fts5(title, body);
 insert into texts select name, replace(hex(zeroblob(id % 40)), '00', 'word' || (id % 17) || ' ') from items where id < 15000;
-select count(*) from texts where texts match 'word3 AND NOT word5' or texts match 'word9';
+select count(*) from texts where texts match 'word3 NOT word5' or texts match 'word9';
 select title, snippet(texts, 1, '[', ']', '..', 4) from texts where texts match 'word7' order by rank, title limit 3;
 vacuum;
 pragma integrity_check;
