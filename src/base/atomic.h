@@ -76,6 +76,28 @@ static inline void atomic32_bump(atomic32_t *a, uint32_t n) {
   atomic32_store_relaxed(a, atomic32_load_relaxed(a) + n);
 }
 
+/* Owner-only steps for which a compiler would use three instructions where the processor has one. */
+static always_inline bool atomic32_drop_one(atomic32_t *a) {                 /* true if it became 0 */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  bool is_zero;
+  __asm__("subl $1, %0" : "+m"(a->value), "=@ccz"(is_zero));
+  return is_zero;
+#else
+  uint32_t value = atomic32_load_relaxed(a) - 1;
+  atomic32_store_relaxed(a, value);
+  return value == 0;
+#endif
+}
+static always_inline bool atomic_ptr_is_relaxed(const atomic_ptr_t *a, const void *p) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  bool is_equal;
+  __asm__("cmpq %2, %1" : "=@cce"(is_equal) : "m"(a->value), "r"(p));
+  return is_equal;
+#else
+  return atomic_ptr_load_relaxed(a) == p;
+#endif
+}
+
 /* Keeps the compiler from moving memory accesses across: a signal handler of the same thread sees them in the order
  * in which they are written. Costs no instruction. */
 static always_inline void signal_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }

@@ -21,10 +21,12 @@ static always_inline void *fast_pop(heap_t *h, size_t c) {
     h->limit = CLASS_FAST_MAX + 1;
     return NULL;
   }
-  h->bin[c] = block_next(block);
+  uintptr_t next = block_next(block);
+  h->bin[c] = next;
   signal_fence();
   h->limit = CLASS_FAST_MAX + 1;
   block_at(block)->key = 0;
+  __builtin_prefetch((void *)next, 1);     /* the next malloc of this class reads its link and clears its key */
   return (void *)block;
 }
 
@@ -51,18 +53,17 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   if (unlikely(window != h->window)) return slow(p);
   slab_t *s = (slab_t *)(window + (block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) &
                                    (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT));
-  if (unlikely(atomic_ptr_load_relaxed(&s->fast_owner) != h)) return slow(p);
+  if (unlikely(!atomic_ptr_is_relaxed(&s->fast_owner, h))) return slow(p);
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return slow(p);
   if (unlikely(block_at(block)->key == block_key(block))) return slow(p);
   h->window = WINDOW_MARK;
   signal_fence();
   block_link(block, s->head);
   s->head = block;
-  uint32_t used = atomic32_load_relaxed(&s->used) - 1;
-  atomic32_store_relaxed(&s->used, used);
+  bool is_empty = atomic32_drop_one(&s->used);
   signal_fence();
   h->window = window;
-  if (unlikely(used == 0)) return heap_slab_emptied(s);
+  if (unlikely(is_empty)) return heap_slab_emptied(s);
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }

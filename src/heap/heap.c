@@ -232,7 +232,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
 
 static uintptr_t refill(heap_t *h, unsigned c) {
   unsigned count = 0;
-  if (h->batch_used) heap_flush_batch(h);
+  if (h->has_shared) heap_flush_shared(h);
   uintptr_t list = find_list(h, c, &count);
   if (count != 0) note_taken(h, c, count);
   return list;
@@ -291,22 +291,28 @@ void *heap_calloc(size_t count, size_t size) {
   return block;
 }
 
+static bool is_free_block(const void *p) { return block_at((uintptr_t)p)->key == block_key((uintptr_t)p); }
+
 /* ---- freeing ----------------------------------------------------------------------------------------------------------- */
 
 /* A descriptor keeps what it said until its slice is used again, and so does a freed block. */
 _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
-  bool was_small = slab_kind(slab_word(s)) != SLAB_LARGE && arena_slice(p) >= ARENA_FIRST_SLICE &&
-                   (uintptr_t)p % 16 == 0 && (uint16_t)(uintptr_t)p != 0 && block_at((uintptr_t)p)->key == block_key((uintptr_t)p);
-  bool was_large = (uintptr_t)p % SLICE_SIZE == 0 && arena_slice(p) >= ARENA_FIRST_SLICE &&
-                   slab_kind(slab_word(s)) == SLAB_NONE && atomic64_load_relaxed(&s->size) != 0;
+  size_t slice = arena_slice(p);
+  bool is_ours = slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+  bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 && is_free_block(p);
+  bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 && slab_kind(slab_word(s)) == SLAB_NONE &&
+                   atomic64_load_relaxed(&s->size) != 0;
   fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
 }
 
-void heap_check_block(const slab_t *s, const void *p, const char *call) {
+static void check_start(const slab_t *s, const void *p, const char *call) {
   uint16_t offset = (uint16_t)(uintptr_t)p;
-  const class_info_t *class = &class_info[slab_class(s)];
-  if (offset == 0 || !class_is_multiple(offset, class->inverse)) fatal("invalid pointer", p, call);
-  if (block_at((uintptr_t)p)->key == block_key((uintptr_t)p)) fatal("double free", p, call);
+  if (offset == 0 || !class_is_multiple(offset, class_info[slab_class(s)].inverse)) heap_bad_pointer(s, p, call);
+}
+
+void heap_check_block(const slab_t *s, const void *p, const char *call) {
+  check_start(s, p, call);
+  if (is_free_block(p)) fatal("double free", p, call);
 }
 
 static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
@@ -335,20 +341,15 @@ static void publish(heap_t *h, batch_t *b) {
   take_outcome(h, s, slab_push(s, base | b->first, base | b->last, b->count, wants(h, slab_class(s)) ? h : NULL));
 }
 
-void heap_flush_batch(heap_t *h) {
-  h->batch_used = 0;
-  for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->batch[i].slab != NULL) publish(h, &h->batch[i]);
-}
-
-static void free_shared(heap_t *h, slab_t *s, uintptr_t block) {
+/* Gathers the block with others of its slab. */
+static void free_shared(heap_t *h, uintptr_t block) {
+  slab_t *s = slab_of((void *)block);
   batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
-  atomic32_bump(&h->remote_frees, 1);
+  if (is_free_block((void *)block)) fatal("double free", (void *)block, "free");
   if (b->slab != s) {
     if (b->slab != NULL) publish(h, b);
     block_link(block, 0);
     *b = (batch_t){ s, (uint16_t)block, (uint16_t)block, 1, 0 };
-    h->batch_used = 1;
   } else {
     block_link(block, b->first);
     b->first = (uint16_t)block;
@@ -360,19 +361,46 @@ static void free_shared(heap_t *h, slab_t *s, uintptr_t block) {
     publish(h, b);
 }
 
+/* A compare-and-swap waits for every store before it. So a block that is probably in no cache is fetched first and touched
+ * PENDING_BLOCKS frees later. */
+static void free_later(heap_t *h, slab_t *s, uintptr_t block) {
+  atomic32_bump(&h->remote_frees, 1);
+  h->has_shared = 1;
+  if (atomic_ptr_load_relaxed(&s->tag) != NULL) return free_shared(h, block);
+  uintptr_t oldest = h->pending[h->pending_at];
+  __builtin_prefetch((void *)block, 1);
+  __builtin_prefetch(&s->anchor, 1);
+  h->pending[h->pending_at] = block;
+  h->pending_at = (uint8_t)((h->pending_at + 1) % PENDING_BLOCKS);
+  if (oldest != 0) free_shared(h, oldest);
+}
+
+void heap_flush_shared(heap_t *h) {
+  h->has_shared = 0;
+  for (size_t i = 0; i < PENDING_BLOCKS; i++) {
+    uintptr_t block = h->pending[i];
+    h->pending[i] = 0;
+    if (block != 0) free_shared(h, block);
+  }
+  for (size_t i = 0; i < BATCH_SLOTS; i++)
+    if (h->batch[i].slab != NULL) publish(h, &h->batch[i]);
+}
+
 /* No heap to be had: the block goes to its slab by itself. */
 static void free_without_heap(slab_t *s, uintptr_t block) {
   if (slab_push(s, block, block, 1, NULL) == SLAB_IS_EMPTY) slab_release(s);
 }
 
-void heap_free_small(slab_t *s, void *p) {
+static void free_small(slab_t *s, void *p, const char *call) {
+  check_start(s, p, call);
   heap_t *h = heap_enter();
   if (h == NULL) return free_without_heap(s, (uintptr_t)p);
   if (atomic_ptr_load_relaxed(&s->owner) == h) {       /* relaxed: equal only if this thread wrote it */
+    if (is_free_block(p)) fatal("double free", p, call);
     h->home = align_down((uintptr_t)p, WINDOW_SIZE);
     free_owned(h, s, (uintptr_t)p);
   } else {
-    free_shared(h, s, (uintptr_t)p);
+    free_later(h, s, (uintptr_t)p);
   }
   heap_exit(h);
 }
@@ -386,8 +414,7 @@ void heap_free(void *p, const char *call) {
       slab_kind_t kind = arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE;
       if (kind == SLAB_NONE) heap_bad_pointer(s, p, call);
       if (kind == SLAB_LARGE) return large_free(s, p, call);
-      heap_check_block(s, p, call);
-      return heap_free_small(s, p);
+      return free_small(s, p, call);
     }
     case TENANT_HUGE:
       return huge_free(map_record(tenant), p, call);
@@ -446,7 +473,7 @@ void heap_empty_magazine(heap_t *h) {
 
 void heap_let_go(heap_t *h) {
   h->is_trimming = 1;
-  heap_flush_batch(h);
+  heap_flush_shared(h);
   heap_flush_bins(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s; (s = h->slabs[c]) != NULL;) {
@@ -460,7 +487,7 @@ void heap_let_go(heap_t *h) {
 }
 
 void heap_drop(heap_t *h) {
-  heap_flush_batch(h);
+  heap_flush_shared(h);
   memset(h->bin, 0, sizeof h->bin);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s; (s = h->slabs[c]) != NULL;) {

@@ -15,6 +15,7 @@
 #include "../slab/slab.h"
 
 enum {
+  PENDING_BLOCKS = 16,           /* freed blocks wait that long for their cache line         */
   BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time             */
   BATCH_BLOCKS = 32,             /* that many are published at once ...                      */
   BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes                 */
@@ -36,17 +37,19 @@ typedef struct {                 /* blocks of one foreign slab, chained, not yet
 } batch_t;
 
 struct heap {
-  uint32_t limit;                /* CLASS_FAST_MAX + 1: classes from here on are not for the fast malloc; 0: mark */
-  uint32_t busy;                 /* mark */
+  uint64_t limit;                /* CLASS_FAST_MAX + 1: classes from here on are not for the fast malloc; 0: mark */
   uintptr_t window;              /* the window in which the fast free expects blocks, WINDOW_NONE, or the mark */
   uintptr_t bin[CLASS_COUNT];    /* blocks ready to be handed out: a list that ends with 16 low bits of 0 */
   slab_t *slabs[CLASS_COUNT];    /* the slabs that it owns, the one in use first              */
   atomic32_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up                */
   uint8_t owned[CLASS_COUNT];    /* length of `slabs`                                         */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next   */
+  uint8_t busy;                  /* mark */
   uint8_t is_trimming;
-  uint8_t batch_used;            /* some slot of `batch` is taken                            */
+  uint8_t has_shared;            /* something may be in `pending` or `batch`                 */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended             */
+  uint8_t pending_at;            /* the oldest of `pending`                                  */
+  uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs that nobody has touched yet  */
   batch_t batch[BATCH_SLOTS];
   uintptr_t home;                /* `window` when nothing is under way: where a slab was last touched */
   slab_t *magazine;              /* slices without blocks, for any class                      */
@@ -104,7 +107,6 @@ hidden void heap_exit(heap_t *h);
 hidden void *heap_malloc_in(heap_t *h, size_t size);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
 hidden void heap_free(void *p, const char *call);
-hidden void heap_free_small(slab_t *s, void *p);   /* `p` was checked                         */
 
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
@@ -112,7 +114,7 @@ _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const cha
 /* Checks that `p` is a live small block of `s`; `fatal` if not. */
 hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
 
-hidden void heap_flush_batch(heap_t *h);
+hidden void heap_flush_shared(heap_t *h);          /* frees that were put off                 */
 hidden void heap_flush_bins(heap_t *h);
 hidden void heap_let_go(heap_t *h);                /* of all that it owns                     */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it       */

@@ -20,23 +20,24 @@ typedef enum { SLAB_NONE = 0, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
 
 typedef struct slab slab_t;
 struct slab {
-  /* the owner's line: a free by the owner touches nothing else */
+  /* the owner's line: a free by the owner touches nothing else, and any other free reads nothing else before it is put off */
   atomic_ptr_t fast_owner;      /* the heap whose frees may take the fast path; only the owner sets it, and clears it before it lets go */
   uintptr_t head;               /* the private list: its first block; low 16 bits 0: empty   */
   uint32_t inverse;             /* of the block size: class_is_multiple                      */
   atomic32_t used;              /* carved blocks that are not on the private list: written by the owner, read by statistics */
   atomic32_t carved;            /* blocks ever handed out; the rest was never touched. likewise */
-  uint32_t capacity;            /* const while the slab lives                                */
-  slab_t *next, *prev;          /* the owner's list of slabs of this class                   */
+  atomic32_t kind;              /* slab_kind_t | class << 8 | flags; set before any block of it is handed out */
   atomic_ptr_t owner;           /* the heap that owns the slab; NULL while shared. relaxed: it equals a heap's own address only if
                                    that heap wrote it */
-  uint64_t is_idle;             /* empty, and kept by its heap all the same                  */
+  atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL               */
+  atomic64_t size;              /* usable bytes of a large block                             */
+  atomic32_t slices;            /* of a large block                                          */
+  uint16_t capacity;            /* const while the slab lives                                */
+  uint16_t is_idle;             /* empty, and kept by its heap all the same                  */
   /* the shared line */
   atomic64_t anchor aligned_to(64);
-  atomic32_t kind;              /* slab_kind_t | class << 8 | flags; S-anchor: set before any block of it is handed out */
-  atomic32_t slices;            /* of a large block                                          */
-  atomic64_t size;              /* usable bytes of a large block                             */
-  atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL               */
+  slab_t *next, *prev;          /* the owner's list of slabs of this class                   */
+  uint64_t unused_words[5];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
