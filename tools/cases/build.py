@@ -34,7 +34,7 @@ def git(run):
 def gcc(run):
     """Builds freehold: configure, make, compilers, assembler, linker; the same bytes must come out."""
     copy, build = run.folder / "source", run.folder / "source" / "build"
-    run.client("sh", "-c", 'mkdir "$1" && cd "$0" && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C "$1"',
+    run.client("sh", "-c", 'mkdir "$1" && cd "$0" && tar --exclude=./build --exclude=./.git --exclude=./test --exclude=./bench -cf - . | tar -xf - -C "$1"',
                ROOT, copy)
     run.program("cmake", "-S", copy, "-B", build)
     run.program("cmake", "--build", build, "-j", os.cpu_count(), "--target", "freehold_shared", "freehold_static",
