@@ -52,7 +52,7 @@ static const char *test_self;                    /* argv[0] */
 
 enum { TEST_FAILED = 1, TEST_SURVIVED = 42, TEST_SKIPPED = 77, TEST_DEFAULT_SECONDS = 60 };
 
-__attribute__((unused)) static void test_register(test_case_t *t) {
+__attribute__((__unused__)) static void test_register(test_case_t *t) {
   *test_end = t;
   test_end = &t->next;
 }
@@ -68,7 +68,7 @@ __attribute__((unused)) static void test_register(test_case_t *t) {
 /* ---- saying and judging ---------------------------------------------------------------------------------------- */
 
 /* One write to standard error, from a buffer on the stack. */
-__attribute__((format(printf, 1, 2), unused)) static void test_say(const char *format, ...) {
+__attribute__((format(printf, 1, 2), __unused__)) static void test_say(const char *format, ...) {
   char line[1024];
   va_list list;
   va_start(list, format);
@@ -137,14 +137,14 @@ __attribute__((format(printf, 1, 2), unused)) static void test_say(const char *f
   } while (0)
 
 /* Index of the first byte that is not `byte`; `n` if all are. */
-__attribute__((unused)) static size_t test_first_other(const unsigned char *p, unsigned char byte, size_t n) {
+__attribute__((__unused__)) static size_t test_first_other(const unsigned char *p, unsigned char byte, size_t n) {
   if (n == 0 || (p[0] == byte && memcmp(p, p + 1, n - 1) == 0)) return n;
   size_t i = 0;
   while (i < n && p[i] == byte) i++;
   return i;
 }
 
-__attribute__((unused)) static bool test_matches(const char *pattern, const char *text) {
+__attribute__((__unused__)) static bool test_matches(const char *pattern, const char *text) {
   regex_t regex;
   if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE) != 0) FAIL("bad pattern %s", pattern);
   bool found = regexec(&regex, text, 0, NULL, 0) == 0;
@@ -163,7 +163,7 @@ typedef struct test_child {
 } test_child_t;
 
 /* fork whose child writes into `c->pipe`; true in the child. */
-__attribute__((unused)) static bool test_fork(test_child_t *c, unsigned seconds) {
+__attribute__((__unused__)) static bool test_fork(test_child_t *c, unsigned seconds) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) FAIL("pipe: errno %d", errno);
   c->pid = fork();
@@ -183,7 +183,7 @@ __attribute__((unused)) static bool test_fork(test_child_t *c, unsigned seconds)
 }
 
 /* Reads until every writer is gone, then reaps. */
-__attribute__((unused)) static void test_reap(test_child_t *c) {
+__attribute__((__unused__)) static void test_reap(test_child_t *c) {
   char more[4096];
   c->length = 0;
   for (;;) {
@@ -199,7 +199,7 @@ __attribute__((unused)) static void test_reap(test_child_t *c) {
 }
 
 /* Text for a wait status, such as "signal 11 (Segmentation fault)". */
-__attribute__((unused)) static const char *test_status_text(int status, char *buffer, size_t size) {
+__attribute__((__unused__)) static const char *test_status_text(int status, char *buffer, size_t size) {
   if (WIFSIGNALED(status)) {
     snprintf(buffer, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
   } else {
@@ -209,7 +209,7 @@ __attribute__((unused)) static const char *test_status_text(int status, char *bu
 }
 
 /* Judges a death test: aborted, with exactly one line, which matches. */
-__attribute__((unused)) static void test_judge_abort(const test_child_t *c, const char *expression, const char *pattern,
+__attribute__((__unused__)) static void test_judge_abort(const test_child_t *c, const char *expression, const char *pattern,
                                                      const char *file, int line) {
   char how[96];
   size_t lines = 0;
@@ -252,7 +252,7 @@ __attribute__((unused)) static void test_judge_abort(const test_child_t *c, cons
   } while (0)
 
 /* Starts this executable anew with the test `full_name` in it, and waits for it. */
-__attribute__((unused)) static void test_program(test_child_t *c, const char *full_name) {
+__attribute__((__unused__)) static void test_program(test_child_t *c, const char *full_name) {
   if (test_fork(c, 120)) {
     execl("/proc/self/exe", test_self, "--run", full_name, (char *)NULL);
     FAIL("exec: errno %d", errno);

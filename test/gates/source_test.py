@@ -1,0 +1,227 @@
+"""What the sources are held to: layers, atomics, comments that are true, sizes."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import support  # noqa: E402
+
+LAYERS = ["base", "os", "support", "arena", "slab", "heap", "api"]      # bottom up
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def core_sources():
+    return list(support.sources(".c", ".h", ".cc"))
+
+
+def code_of(text):
+    """The text without comments and without what stands between quotes."""
+    return TOKEN.sub(lambda m: " " + "\n" * m.group(0).count("\n") if m.group(0)[0] == "/" else '""', text)
+
+
+def comments_of(text):
+    for m in TOKEN.finditer(text):
+        if m.group(0)[0] == "/":
+            yield text.count("\n", 0, m.start()) + 1, m.group(0)
+
+
+def layer_of(path):
+    parts = path.split(os.sep)
+    return LAYERS.index(parts[1]) if len(parts) > 2 and parts[1] in LAYERS else None
+
+
+class Layers(unittest.TestCase):
+    def test_every_file_stands_in_a_layer(self):
+        wrong = [p for p in core_sources() if layer_of(p) is None and os.path.basename(p) != "all.c"]
+        self.assertEqual(wrong, [])
+
+    def test_a_folder_includes_only_itself_and_folders_below(self):
+        wrong = []
+        for path in core_sources():
+            mine = layer_of(path)
+            if mine is None:
+                continue
+            for included in re.findall(r'#\s*include\s+"([^"]+)"', support.read(path)):
+                target = os.path.normpath(os.path.join(os.path.dirname(path), included))
+                theirs = layer_of(target)
+                is_header_of_ours = target.startswith(os.path.join("include", "freehold"))
+                if theirs is None and not (is_header_of_ours and mine == LAYERS.index("api")) and not (is_header_of_ours and mine == LAYERS.index("heap")):
+                    wrong.append("%s includes %s" % (path, included))
+                elif theirs is not None and theirs > mine:
+                    wrong.append("%s includes %s, which is above it" % (path, included))
+        self.assertEqual(wrong, [])
+
+    def test_the_one_file_includes_every_source_bottom_up(self):
+        order = [os.path.normpath(os.path.join("src", p)) for p in re.findall(r'#\s*include\s+"([^"]+\.c)"', support.read("src/all.c"))]
+        layers = [layer_of(p) for p in order]
+        self.assertEqual(layers, sorted(layers))
+        platform = re.compile(r"os_(posix|windows|fake)\.c$")
+        missing = [p for p in core_sources() if p.endswith(".c") and p != "src/all.c" and p not in order and not platform.search(p)]
+        self.assertEqual(missing, [])
+
+    def test_no_object_calls_upward(self):
+        """Compiled file by file, no object needs a symbol that a layer above defines."""
+        defined, needed = {}, {}
+        with tempfile.TemporaryDirectory() as folder:
+            objects = []
+            for path in core_sources():
+                if not path.endswith(".c") or path == "src/all.c" or re.search(r"os_(posix|windows|fake)\.c$", path):
+                    continue
+                objects.append((path, os.path.join(folder, path.replace(os.sep, "_") + ".o")))
+            running = []
+            for path, target in objects:
+                running.append(subprocess.Popen([support.COMPILER, "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-O0", "-w", "-c", path, "-o", target], cwd=support.SOURCE))
+                if len(running) == 4:
+                    self.assertEqual(running.pop(0).wait(), 0, path)
+            for child in running:
+                self.assertEqual(child.wait(), 0)
+            for path, target in objects:
+                for line in support.run(["nm", target]).stdout.splitlines():
+                    *_, kind, name = line.split()
+                    if kind == "U":
+                        needed.setdefault(name, []).append(path)
+                    elif kind in "TDBRVW":
+                        defined.setdefault(name, path)
+        wrong = ["%s uses %s of %s" % (user, name, defined[name]) for name, users in needed.items() if name in defined
+                 for user in users if layer_of(defined[name]) > layer_of(user)]
+        self.assertEqual(wrong, [])
+
+
+class Atomics(unittest.TestCase):
+    def test_they_stand_in_base_atomic_h_alone(self):
+        wrong = []
+        pattern = re.compile(r"__atomic_\w+|__sync_\w+|_Atomic\b|\bstdatomic\b|\batomic_(?:load|store|fetch_\w+|compare_exchange\w*|exchange|thread_fence)\s*\(|\bvolatile\b[^;]*\basm\b.*lock")
+        for path in core_sources():
+            if path == os.path.join("src", "base", "atomic.h"):
+                continue
+            for number, line in enumerate(code_of(support.read(path)).split("\n"), 1):
+                found = pattern.search(line)
+                if found:
+                    wrong.append("%s:%d: %s" % (path, number, found.group(0)))
+        self.assertEqual(wrong, [])
+
+    def test_a_loop_around_a_swap_says_why_it_makes_progress(self):
+        """Each loop whose body or condition swaps has a comment with the word Progress: within twelve lines above or in it."""
+        wrong = []
+        for path in core_sources():
+            if path == os.path.join("src", "base", "atomic.h"):
+                continue
+            text = support.read(path)
+            raw, code = text.split("\n"), code_of(text).split("\n")
+            for number, line in enumerate(code):
+                if not re.search(r"\batomic(?:32|64|_ptr)_swap_\w+\s*\(", line) or not in_loop(code, number):
+                    continue
+                near = "\n".join(raw[max(0, number - 12):number + 7])
+                if "Progress:" not in near:
+                    wrong.append("%s:%d" % (path, number + 1))
+        self.assertEqual(wrong, [])
+
+
+def in_loop(code, number):
+    """Is line `number` in the body or head of a loop of its function?"""
+    depth = 0
+    for k in range(number, -1, -1):
+        line = code[k]
+        if k == number and re.search(r"\b(while|for)\b", line):
+            return True
+        if k < number:
+            depth += line.count("}") - line.count("{")
+            if depth < 0:
+                if re.search(r"\b(while|for|do)\b", line):
+                    return True
+                depth = 0
+            if re.match(r"\S.*\)\s*\{?\s*$", line) and not line.startswith(("}", "#")):
+                return False
+    return False
+
+
+class Comments(unittest.TestCase):
+    # Names of the world outside that a comment may mention.
+    ELSEWHERE = set("""malloc free main madvise mmap munmap mremap errno longjmp siglongjmp fork dlopen dlclose dlsym
+        true false NULL glibc musl ld so proc self smaps maps TLS""".split())
+
+    def test_a_name_in_backticks_exists_in_the_code(self):
+        paths = core_sources() + list(support.sources(".h", ".hpp", folder="include"))
+        others = list(support.sources(".c", ".h", ".cc", ".py", folder="test")) + list(support.sources(".c", ".py", ".sh", folder="tools"))
+        names, files = set(), set()
+        for path in paths:
+            text = support.read(path)
+            names.update(re.findall(r"[A-Za-z_]\w*", code_of(text)))
+            names.update(re.findall(r"[A-Za-z_]\w*", " ".join(re.findall(r'"((?:\\.|[^"\\\n])*)"', text))))
+        for path in paths + others:
+            files.add(os.path.basename(path))
+        pasted = re.compile(r"##")
+        wrong = []
+        for path in paths:
+            text = support.read(path)
+            for number, comment in comments_of(text):
+                for quoted in re.findall(r"`([^`\n]+)`", comment):
+                    if os.path.basename(quoted) in files or pasted.search(quoted):
+                        continue
+                    for word in re.findall(r"[*\w]+", quoted):
+                        if word.strip("*") == "" or word[0].isdigit() or word.strip("*") in self.ELSEWHERE:
+                            continue
+                        if not exists(word, names):
+                            wrong.append("%s:%d: `%s`" % (path, number, quoted))
+                            break
+        self.assertEqual(wrong, [])
+
+    def test_a_file_opens_with_its_contract(self):
+        wrong = []
+        for path in core_sources():
+            head = support.read(path)[:3000]
+            layer = layer_of(path)
+            if not head.startswith("/* %s - " % os.path.basename(path)):
+                wrong.append(path + ": does not open with its name and what it is")
+            elif layer is not None and "layer %d: %s" % (layer, LAYERS[layer]) not in head[:200]:
+                wrong.append(path + ": the first line does not name its layer")
+        self.assertEqual(wrong, [])
+
+
+def exists(word, names):
+    if word in names or word.strip("*") in names:
+        return True
+    if "*" in word:                                        # `*_is_valid`, `atomic64_*`
+        pattern = re.compile(re.escape(word).replace(r"\*", r"\w*") + "$")
+        return any(pattern.match(name) for name in names)
+    return False
+
+
+class Size(unittest.TestCase):
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 120, 60, 6000, 10000
+
+    def test_files_stay_short(self):
+        lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)
+        total = sum(n for n, _ in lengths)
+        print("\n%d lines in %d files; the longest:" % (total, len(lengths)))
+        for n, path in lengths[:8]:
+            print("%6d %s" % (n, path))
+        self.assertEqual(["%s: %d lines" % (p, n) for n, p in lengths if n > self.LINES], [])
+        self.assertLess(total, self.ALL)
+        core = sum(n for n, p in lengths if layer_of(p) not in (None, LAYERS.index("api"), LAYERS.index("support")))
+        self.assertLess(core, self.CORE)
+
+    def test_lines_stay_short(self):
+        wrong = ["%s:%d: %d columns" % (p, i, len(line)) for p in core_sources()
+                 for i, line in enumerate(support.read(p).split("\n"), 1) if len(line) > self.COLUMNS]
+        self.assertEqual(wrong, [])
+
+    def test_functions_stay_short(self):
+        wrong = []
+        for path in core_sources():
+            start = None
+            for i, line in enumerate(code_of(support.read(path)).split("\n"), 1):
+                if re.match(r"\w.*\)\s*\{\s*$", line):
+                    start = i
+                elif line.startswith("}") and start is not None:
+                    if i - start > self.FUNCTION:
+                        wrong.append("%s:%d: %d lines" % (path, start, i - start))
+                    start = None
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    support.main(sys.modules["__main__"])

@@ -1,0 +1,598 @@
+/* api_test.c - everything that freehold.h declares; linked with the library                                       */
+#include "entry.h"
+
+#include <freehold/freehold.h>
+
+static const size_t sizes[] = {0, 1, 16, 24, 100, 512, 513, 5000, 16384, 16385, 65536, 200000, 3000000};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+TEST(version, number_and_text_agree_with_the_header, "") {
+  CHECK_EQ(fh_version(), FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH);
+  char text[64];
+  snprintf(text, sizeof text, "%d.%d.%d", FH_VERSION_MAJOR, FH_VERSION_MINOR, FH_VERSION_PATCH);
+  const char *version = fh_version_string();
+  CHECK(strncmp(version, text, strlen(text)) == 0);
+  CHECK(version[strlen(text)] == '\0' || strcmp(version + strlen(text), "-debug") == 0);
+}
+
+/* ---- the family --------------------------------------------------------------------------------------------------- */
+
+TEST(family, prefixed_names_mix_with_the_standard_ones, "") {
+  for (int i = 0; i < SIZES; i++) {
+    size_t n = launder_size(sizes[i]);
+    free(fh_malloc(n));
+    fh_free(malloc(n));
+    free(fh_calloc(1, n));
+    void *p = fh_realloc(malloc(n), n + 1);
+    CHECK(p != NULL);
+    p = realloc(p, n + 100);
+    p = fh_reallocarray(p, 2, n + 100);
+    CHECK_GE(fh_usable_size(p), 2 * (n + 100));
+    CHECK_EQ(fh_usable_size(p), malloc_usable_size(p));
+    fh_free(p);
+    fh_free_sized(fh_malloc(n), n);
+    fh_free_aligned_sized(fh_aligned_alloc(64, n), 64, n);
+    CHECK_EQ(fh_posix_memalign(&p, 4096, n), 0);
+    CHECK_EQ((uintptr_t)p % 4096, 0u);
+    fh_free(p);
+  }
+  fh_free(NULL);
+  CHECK_EQ(fh_usable_size(NULL), 0u);
+}
+
+TEST(family, failures_are_the_standard_ones, "") {
+  size_t n = launder_size((size_t)PTRDIFF_MAX + 1);
+  errno = 0;
+  CHECK_NULL(fh_malloc(n));
+  CHECK_EQ(errno, ENOMEM);
+  errno = 0;
+  CHECK_NULL(fh_calloc(n, 2));
+  CHECK_EQ(errno, ENOMEM);
+  errno = 0;
+  CHECK_NULL(fh_malloc_at_least(n, NULL));
+  CHECK_EQ(errno, ENOMEM);
+  errno = 0;
+  CHECK_NULL(fh_aligned_alloc(launder_size(24), 100));
+  CHECK_EQ(errno, EINVAL);
+  void *p = &p;
+  errno = 7;
+  CHECK_EQ(fh_posix_memalign(&p, launder_size(3), 10), EINVAL);
+  CHECK(p == &p && errno == 7);
+}
+
+TEST(size, at_least_tells_what_is_really_there, "") {
+  for (size_t n = 0; n < 300000; n = n < 2000 ? n + 1 : n + 997) {
+    size_t actual = 12345;
+    char *p = (char *)fh_malloc_at_least(n, &actual);
+    CHECK(p != NULL);
+    CHECK_GE(actual, n);
+    CHECK_EQ(actual, fh_usable_size(p));
+    CHECK_EQ(actual, fh_good_size(n));
+    memset(p, 1, actual);
+    if (n % 2 == 0) fh_free_sized(p, actual);
+    else fh_free(p);
+  }
+  fh_free(fh_malloc_at_least(100, NULL));
+}
+
+TEST(size, good_size_says_what_a_request_would_get, "") {
+  for (int i = 0; i < SIZES; i++) {
+    void *p = fh_malloc(launder_size(sizes[i]));
+    CHECK_EQ(fh_good_size(sizes[i]), fh_usable_size(p));
+    fh_free(p);
+  }
+  CHECK_EQ(fh_good_size(SIZE_MAX), SIZE_MAX);
+  CHECK_EQ(fh_good_size((size_t)PTRDIFF_MAX + 1), (size_t)PTRDIFF_MAX + 1);
+  for (size_t n = 1, last = 0; n < MiB_(3); n += n / 7 + 1) {
+    CHECK_GE(fh_good_size(n), last);                    /* grows with the request, and is its own good size */
+    CHECK_EQ(fh_good_size(fh_good_size(n)), last = fh_good_size(n));
+  }
+}
+
+TEST(size, expand_keeps_the_block_where_it_lies, "") {
+  unsigned grown = 0;
+  for (int i = 0; i < SIZES; i++) {
+    char *p = (char *)fh_malloc(launder_size(sizes[i]));
+    size_t usable = fh_usable_size(p);
+    memset(p, 0x42, usable);
+    CHECK(fh_expand(p, usable));
+    CHECK(fh_expand(p, sizes[i]));
+    CHECK_GE(fh_usable_size(p), sizes[i]);
+    CHECK(!fh_expand(p, launder_size((size_t)PTRDIFF_MAX + 1)));
+    CHECK(!fh_expand(p, launder_size(SIZE_MAX)));
+    CHECK_BYTES(p, 0x42, sizes[i]);
+    usable = fh_usable_size(p);
+    if (fh_expand(p, usable + 1)) {
+      grown++;
+      CHECK_GE(fh_usable_size(p), usable + 1);
+      memset(p, 0x43, fh_usable_size(p));
+    } else {
+      CHECK_EQ(fh_usable_size(p), usable);
+    }
+    fh_free(p);
+  }
+  char *p = (char *)fh_malloc(launder_size(MiB_(20)));
+  CHECK(fh_expand(p, launder_size(100000)));
+  memset(p, 1, 100000);
+  fh_free(p);
+}
+
+TEST(owns, only_our_own_memory, "") {
+  int on_stack = 0;
+  static int in_data = 1;
+  CHECK(!fh_owns(NULL));
+  CHECK(!fh_owns(&on_stack));
+  CHECK(!fh_owns(&in_data));
+  CHECK(!fh_owns((void *)(uintptr_t)&fh_version));
+  CHECK(!fh_owns((void *)0xFFFFFFFFFFFFF000u));
+  CHECK(!fh_owns((void *)((uintptr_t)1 << 63)));
+  void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(!fh_owns(page));
+  for (int i = 0; i < SIZES; i++) {
+    void *p = fh_malloc(launder_size(sizes[i]));
+    CHECK(fh_owns(p));
+    fh_free(p);
+  }
+}
+
+/* ---- heaps ----------------------------------------------------------------------------------------------------------- */
+
+static void *fill_heap(fh_heap_t *heap, size_t k) {
+  size_t n = sizes[k % SIZES];
+  switch (k % 4) {
+  case 0: return fh_heap_malloc(heap, n);
+  case 1: return fh_heap_calloc(heap, 1, n);
+  case 2: return fh_heap_aligned_alloc(heap, 128, n);
+  default: return fh_heap_realloc(heap, fh_heap_malloc(heap, 10), n + 1);
+  }
+}
+
+TEST(heap, blocks_outlive_a_deleted_heap, "") {
+  for (int round = 0; round < 20; round++) {
+    enum { N = 200 };
+    void *p[N];
+    fh_heap_t *heap = fh_heap_new();
+    CHECK(heap != NULL);
+    for (size_t i = 0; i < N; i++) {
+      CHECK((p[i] = fill_heap(heap, i)) != NULL);
+      stamp(p[i], sizes[i % SIZES], i);
+    }
+    for (size_t i = 0; i < N; i += 3) fh_free(p[i]);
+    fh_heap_delete(heap);
+    for (size_t i = 0; i < N; i++) {
+      if (i % 3 == 0) continue;
+      CHECK(fh_owns(p[i]) && is_stamped(p[i], sizes[i % SIZES], i));
+      if (i % 3 == 1) p[i] = fh_realloc(p[i], sizes[i % SIZES] + 500);
+      fh_free(p[i]);
+    }
+  }
+}
+
+TEST(heap, destroy_frees_all_blocks_at_once, "") {
+  size_t early = 0;
+  for (int round = 0; round < 300; round++) {
+    fh_heap_t *heap = fh_heap_new();
+    CHECK(heap != NULL);
+    for (size_t i = 0; i < 3000; i++) {
+      void *p = fh_heap_malloc(heap, 16 + i % 700);
+      CHECK(p != NULL);
+      memset(p, 1, 16 + i % 700);
+    }
+    void *large = fh_heap_malloc(heap, 300000), *huge = fh_heap_malloc(heap, MiB_(40));
+    CHECK(large != NULL && huge != NULL);
+    memset(large, 1, 300000);
+    fh_heap_destroy(heap);
+    if (round == 20) early = resident_bytes();
+  }
+  CHECK_LE(resident_bytes(), early + MiB_(4));          /* 1.4 MB each round */
+}
+
+static fh_heap_t *common_heap;
+static void *common_blocks[8][400];
+static void *body_common_heap(void *argument) {
+  void **mine = common_blocks[(uintptr_t)argument];
+  for (size_t round = 0; round < 20; round++) {
+    for (size_t i = 0; i < 400; i++) {
+      fh_free(mine[i]);
+      mine[i] = fh_heap_malloc(common_heap, 8 + (i * 7 + round) % 900);
+      CHECK(mine[i] != NULL);
+      stamp(mine[i], 8 + (i * 7 + round) % 900, i);
+    }
+    for (size_t i = 0; i < 400; i++) CHECK(is_stamped(mine[i], 8 + (i * 7 + round) % 900, i));
+  }
+  return NULL;
+}
+static void *body_free_common(void *argument) {
+  uintptr_t other = ((uintptr_t)argument + 1) % 8;
+  for (size_t i = 0; i < 400; i++) {
+    CHECK(is_stamped(common_blocks[other][i], 8 + (i * 7 + 19) % 900, i));
+    fh_free(common_blocks[other][i]);
+    common_blocks[other][i] = NULL;
+  }
+  return NULL;
+}
+
+TEST(heap, any_thread_may_allocate_from_it_and_free_into_it, "") {
+  for (int round = 0; round < 10; round++) {
+    CHECK((common_heap = fh_heap_new()) != NULL);
+    run_threads(8, body_common_heap);
+    if (round % 2 == 0) run_threads(8, body_free_common);
+    if (round % 3 == 0) {
+      fh_heap_delete(common_heap);
+      if (round % 2 != 0) run_threads(8, body_free_common);
+    } else {
+      fh_heap_destroy(common_heap);
+      memset(common_blocks, 0, sizeof common_blocks);
+    }
+  }
+}
+
+TEST(heap, thousands_may_live_at_once, "") {
+  enum { N = 2000 };
+  static fh_heap_t *heaps[N];
+  static void *p[N];
+  for (size_t i = 0; i < N; i++) {
+    CHECK((heaps[i] = fh_heap_new()) != NULL);
+    CHECK((p[i] = fh_heap_malloc(heaps[i], 50)) != NULL);
+    stamp(p[i], 50, i);
+  }
+  for (size_t i = 0; i < N; i++) {
+    CHECK(is_stamped(p[i], 50, i));
+    if (i % 2 == 0) fh_heap_destroy(heaps[i]);
+    else { fh_heap_delete(heaps[i]); fh_free(p[i]); }
+  }
+}
+
+TEST(heap, failures_of_its_family_are_the_standard_ones, "") {
+  fh_heap_t *heap = fh_heap_new();
+  size_t n = launder_size((size_t)PTRDIFF_MAX + 1);
+  errno = 0;
+  CHECK_NULL(fh_heap_malloc(heap, n));
+  CHECK_EQ(errno, ENOMEM);
+  errno = 0;
+  CHECK_NULL(fh_heap_calloc(heap, n, 2));
+  CHECK_EQ(errno, ENOMEM);
+  void *p = fh_heap_malloc(heap, 100);
+  stamp(p, 100, 4);
+  errno = 0;
+  CHECK_NULL(fh_heap_realloc(heap, p, n));
+  CHECK_EQ(errno, ENOMEM);
+  CHECK(is_stamped(p, 100, 4));
+  CHECK_NULL(fh_heap_aligned_alloc(heap, launder_size(24), 100));
+  void *moved = fh_heap_realloc(heap, malloc(50), 5000);   /* a block from elsewhere moves in */
+  CHECK(moved != NULL);
+  fh_heap_destroy(heap);
+}
+
+/* ---- visiting --------------------------------------------------------------------------------------------------------- */
+
+typedef struct { void **p; size_t *n; size_t count, seen, bytes, stop_at; bool twice; } visit_t;
+static bool visitor(void *block, size_t usable, void *context) {
+  visit_t *v = (visit_t *)context;
+  if (v->stop_at != 0 && v->seen + 1 >= v->stop_at) { v->seen++; return false; }
+  for (size_t i = 0; i < v->count; i++) {
+    if (v->p[i] != block) continue;
+    if (v->n[i] == SIZE_MAX) v->twice = true;
+    else if (usable >= v->n[i]) v->seen++;
+    v->n[i] = SIZE_MAX;
+    return true;
+  }
+  v->bytes += usable;
+  return true;
+}
+
+TEST(visit, sees_each_live_block_of_a_heap_once_and_no_other, "") {
+  enum { N = 700 };
+  static void *p[N];
+  static size_t n[N];
+  fh_heap_t *heap = fh_heap_new();
+  for (size_t i = 0; i < N; i++) {
+    n[i] = i % 100 == 7 ? 200000 + i : i % 100 == 9 ? MiB_(33) : i * 9 % 3000;
+    CHECK((p[i] = fh_heap_malloc(heap, n[i])) != NULL);
+  }
+  size_t live = 0;
+  for (size_t i = 0; i < N; i++) {
+    if (i % 3 == 0) { fh_free(p[i]); p[i] = NULL; }
+    else live++;
+  }
+  visit_t v = {p, n, N, 0, 0, 0, false};
+  CHECK(fh_heap_visit(heap, visitor, &v));
+  CHECK_EQ(v.seen, live);
+  CHECK_EQ(v.bytes, 0u);                                /* no block that is not one of ours */
+  CHECK(!v.twice);
+  visit_t stops = {p, n, 0, 0, 0, 1, false};
+  CHECK(!fh_heap_visit(heap, visitor, &stops));
+  CHECK_EQ(stops.seen, 1u);
+  fh_heap_destroy(heap);
+}
+
+TEST(visit, of_the_whole_process_sees_blocks_of_every_thread, "") {
+  enum { N = 300 };
+  static void *p[N];
+  static size_t n[N];
+  for (size_t i = 0; i < N; i++) p[i] = malloc(n[i] = 500 + i);
+  visit_t v = {p, n, N, 0, 0, 0, false};
+  CHECK(fh_heap_visit(NULL, visitor, &v));
+  CHECK_EQ(v.seen, (size_t)N);
+  CHECK(!v.twice);
+}
+
+static int visiting_ends;
+static void *body_churn(void *argument) {
+  uint64_t state = (uintptr_t)argument + 5;
+  void *p[100] = {NULL};
+  while (!__atomic_load_n(&visiting_ends, __ATOMIC_ACQUIRE)) {
+    size_t k = random_next(&state) % 100;
+    free(p[k]);
+    p[k] = malloc(random_size(&state));
+  }
+  for (int k = 0; k < 100; k++) free(p[k]);
+  return NULL;
+}
+static bool counting_visitor(void *block, size_t usable, void *context) {
+  *(size_t *)context += usable > 0 && block != NULL;
+  return true;
+}
+TEST(visit, goes_on_while_other_threads_allocate, "") {
+  pthread_t threads[3];
+  for (uintptr_t i = 0; i < 3; i++) threads[i] = start_thread(body_churn, (void *)i, 0);
+  size_t seen = 0;
+  for (int i = 0; i < 100; i++) CHECK(fh_heap_visit(NULL, counting_visitor, &seen));
+  __atomic_store_n(&visiting_ends, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < 3; i++) join_thread(threads[i]);
+  CHECK_GT(seen, 0u);
+}
+
+/* ---- upkeep -------------------------------------------------------------------------------------------------------------- */
+
+TEST(collect, with_force_gives_everything_idle_back, "") {
+  enum { N = 40000 };
+  static void *p[N];
+  fh_collect(true);
+  size_t early = resident_bytes();
+  CHECK(fh_option_set("purge_delay_ms", -1));
+  for (int i = 0; i < N; i++) memset(p[i] = malloc(launder_size(1500)), 1, 1500);
+  for (int i = 0; i < N; i++) free(p[i]);
+  fh_collect(false);
+  fh_collect(true);
+  CHECK_LE(resident_bytes(), early + MiB_(3));
+}
+
+static struct { uint64_t calls, last, forced; bool broken; } heart;
+static void deferred(bool force, uint64_t heartbeat, void *context) {
+  CHECK(context == &heart);
+  if (heart.calls > 0 && heartbeat != heart.last + 1) heart.broken = true;
+  heart.last = heartbeat;
+  heart.calls++;
+  heart.forced += force;
+  free(malloc(launder_size(100)));                      /* it may allocate */
+}
+TEST(deferred, the_heartbeat_grows_by_one_and_comes_now_and_then, "") {
+  fh_on_deferred_free(deferred, &heart);
+  enum { N = 200000 };
+  static void *p[N];
+  for (int i = 0; i < N; i++) p[i] = malloc(launder_size(64));
+  CHECK_GT(heart.calls, 0u);
+  CHECK_LT(heart.calls, N / 4u);                        /* not on the fast path */
+  uint64_t forced = heart.forced;
+  fh_collect(true);
+  CHECK_GT(heart.forced, forced);
+  CHECK(!heart.broken);
+  fh_on_deferred_free(NULL, NULL);
+  uint64_t calls = heart.calls;
+  for (int i = 0; i < N; i++) free(p[i]);
+  for (int i = 0; i < N; i++) p[i] = malloc(launder_size(64));
+  CHECK_EQ(heart.calls, calls);
+}
+
+static char output[200000];
+static size_t output_length;
+static void keep_output(const char *text, size_t length, void *context) {
+  CHECK(context == &output_length);
+  CHECK_LT(output_length + length, sizeof output);
+  memcpy(output + output_length, text, length);
+  output_length += length;
+}
+TEST(output, statistics_go_through_the_callback, "") {
+  test_child_t child;
+  if (test_fork(&child, 20)) {
+    fh_on_output(keep_output, &output_length);
+    fh_stats_print(false);
+    CHECK_GT(output_length, 100u);
+    CHECK_EQ(output[output_length - 1], '\n');
+    output_length = 0;
+    fh_stats_print(true);
+    CHECK(output_length > 100 && output[0] == '{' && memchr(output, '}', output_length) != NULL);
+    _exit(0);
+  }
+  test_reap(&child);
+  if (!WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0 || child.length > 0) FAIL("%s", child.text);
+  if (test_fork(&child, 20)) {
+    fh_on_output(keep_output, &output_length);
+    fh_on_output(NULL, NULL);
+    fh_stats_print(false);
+    _exit(0);
+  }
+  test_reap(&child);
+  CHECK_GT(child.length, 100u);
+}
+
+static int errors[200], error_calls;
+static void keep_error(int error, void *context) {
+  CHECK(context == errors);
+  if (error_calls < 200) errors[error_calls] = error;
+  error_calls++;
+}
+static void say_error(int error, void *context) {
+  (void)context;
+  test_say("error %d; ", error);
+}
+TEST(error, the_callback_hears_of_failures_and_corruption, "") {
+  fh_on_error(keep_error, errors);
+  CHECK_NULL(malloc(launder_size(SIZE_MAX)));
+  CHECK_EQ(error_calls, 1);
+  CHECK_EQ(errors[0], ENOMEM);
+  fh_on_error(say_error, NULL);
+  void *p = malloc(launder_size(100));
+  free(p);
+  char pattern[64];
+  snprintf(pattern, sizeof pattern, "^error %d; freehold: double free: ", EFAULT);
+  EXPECT_ABORT(free(launder(p)), pattern);
+  fh_on_error(NULL, NULL);
+  CHECK_NULL(malloc(launder_size(SIZE_MAX)));
+}
+
+/* ---- options ------------------------------------------------------------------------------------------------------------------ */
+
+TEST(options, are_got_and_set_by_name, "") {
+  int64_t value = 12345, other = 0;
+  CHECK(fh_option_get("purge_delay_ms", &value));
+  CHECK(fh_option_set("purge_delay_ms", value + 7));
+  CHECK(fh_option_get("purge_delay_ms", &other));
+  CHECK_EQ(other, value + 7);
+  CHECK(!fh_option_set("purge_delay_ms", -2));
+  CHECK(!fh_option_set("purge_delay_ms", INT64_MAX));
+  CHECK(!fh_option_set("purge_delay_ms", INT64_MIN));
+  CHECK(fh_option_get("purge_delay_ms", &other));
+  CHECK_EQ(other, value + 7);
+}
+
+TEST(options, that_do_not_exist_or_count_only_at_start_change_nothing, "") {
+  int64_t value = 12345;
+  CHECK(!fh_option_get("no_such_option", &value));
+  CHECK(!fh_option_get("", &value));
+  CHECK(!fh_option_get("purge_delay_m", &value));
+  CHECK(!fh_option_get("purge_delay_ms:5", &value));
+  CHECK_EQ(value, 12345);
+  CHECK(!fh_option_set("no_such_option", 1));
+  CHECK(fh_option_get("arena_step", &value));
+  CHECK(!fh_option_set("arena_step", value / 2));
+  int64_t after = 0;
+  CHECK(fh_option_get("arena_step", &after));
+  CHECK_EQ(after, value);
+}
+
+/* ---- statistics ----------------------------------------------------------------------------------------------------------------- */
+
+static fh_stats_t stats_now(void) {
+  static fh_stats_t s;
+  s.struct_size = sizeof s;
+  CHECK(fh_stats_get(&s));
+  return s;
+}
+static void *body_churn_a_little(void *argument) {
+  uint64_t state = (uintptr_t)argument + 5;
+  for (int i = 0; i < 2000; i++) free(malloc(random_size(&state)));
+  return NULL;
+}
+
+TEST(stats, an_unknown_struct_size_is_refused, "") {
+  static fh_stats_t s;
+  s.struct_size = 3;
+  CHECK(!fh_stats_get(&s));
+  s.struct_size = 0;
+  CHECK(!fh_stats_get(&s));
+}
+
+TEST(stats, figures_follow_what_the_program_does, "") {
+  enum { N = 30000 };
+  static void *p[N];
+  static fh_stats_t before, held, after;
+  before = stats_now();
+  for (int i = 0; i < N; i++) memset(p[i] = malloc(launder_size(1000)), 1, 1000);
+  void *large = malloc(launder_size(500000)), *huge = malloc(launder_size(MiB_(50)));
+  memset(large, 1, 500000);
+  held = stats_now();
+  CHECK_GE(held.total.live, before.total.live + N);
+  CHECK_GE(held.total.allocated, before.total.allocated + N);
+  CHECK_GE(held.total.peak, held.total.live);
+  CHECK_GE(held.live_bytes, before.live_bytes + N * (uint64_t)1000 + 500000 + MiB_(50));
+  CHECK_EQ(held.large_live, before.large_live + 1);
+  CHECK_EQ(held.huge_live, before.huge_live + 1);
+  CHECK_GE(held.mapped, held.committed);
+  CHECK_GE(held.committed, held.live_bytes / 2);
+  CHECK_GE(held.peak_committed, held.committed);
+  CHECK_LE(held.resident, held.mapped);
+  CHECK_GE(held.resident, N * (uint64_t)1000);
+  CHECK_GT(held.mmaps, 0u);
+  CHECK_GE(held.arenas, 1u);
+  CHECK_GE(held.threads, 1u);
+  CHECK_GE(held.heaps, held.threads);
+  uint64_t live = 0, slabs = 0, allocated = 0;
+  for (int c = 0; c < FH_CLASSES; c++) {
+    const fh_class_stats_t *s = &held.classes[c];
+    CHECK_EQ(s->fullness[0] + s->fullness[1] + s->fullness[2] + s->fullness[3], s->slabs);
+    CHECK_LE(s->live, s->allocated);
+    if (c > 0 && s->block_size != 0) CHECK_GT(s->block_size, held.classes[c - 1].block_size);
+    live += s->live, slabs += s->slabs, allocated += s->allocated;
+  }
+  CHECK_EQ(live, held.total.live);
+  CHECK_EQ(slabs, held.total.slabs);
+  CHECK_EQ(allocated, held.total.allocated);
+  CHECK_EQ(held.total.block_size, 0u);
+  for (int i = 0; i < N; i++) free(p[i]);
+  free(large);
+  free(huge);
+  fh_collect(true);
+  after = stats_now();
+  CHECK_LE(after.total.live, held.total.live - N + 4096);
+  CHECK_EQ(after.large_live, before.large_live);
+  CHECK_EQ(after.huge_live, before.huge_live);
+  CHECK_GT(after.purged, before.purged);
+  CHECK_LE(after.dirty, MiB_(1));
+}
+
+static void *body_free_all(void *argument) {
+  void **p = (void **)argument;
+  for (int i = 0; i < 10000; i++) free(p[i]);
+  return NULL;
+}
+TEST(stats, remote_frees_and_threads_are_counted, "") {
+  static void *p[10000];
+  static fh_stats_t before, after;
+  for (int i = 0; i < 10000; i++) p[i] = malloc(launder_size(80));
+  before = stats_now();
+  join_thread(start_thread(body_free_all, p, 0));
+  after = stats_now();
+  CHECK_GE(after.remote_frees, before.remote_frees + 9000);
+  CHECK_GE(after.swaps, before.swaps + 1);
+  CHECK_GE(after.heaps, before.heaps);
+  run_threads(4, body_churn_a_little);
+  CHECK_LE(stats_now().threads, before.threads + 1);     /* those that ended are gone */
+}
+
+/* Our mappings are those in which the sum of resident pages can be told: compare with what the kernel says of the process. */
+TEST(stats, resident_agrees_with_the_kernel, "") {
+  enum { N = 60000 };
+  static void *p[N];
+  static fh_stats_t before, after;
+  before = stats_now();
+  size_t kernel_before = resident_bytes();
+  for (int i = 0; i < N; i++) memset(p[i] = malloc(launder_size(1400)), 1, 1400);
+  after = stats_now();
+  size_t kernel = resident_bytes() - kernel_before, ours = (size_t)(after.resident - before.resident);
+  size_t gap = kernel > ours ? kernel - ours : ours - kernel;
+  CHECK_LE(gap, kernel / 20);
+  for (int i = 0; i < N; i++) free(p[i]);
+}
+
+TEST(stats, json_is_cut_like_snprintf_cuts, "") {
+  static char all[300000], some[100];
+  size_t n = fh_stats_json(all, sizeof all);
+  CHECK(n > 100 && n < sizeof all);
+  CHECK_EQ(strlen(all), n);
+  CHECK_GE(fh_stats_json(NULL, 0), 100u);
+  memset(some, 'z', sizeof some);
+  CHECK_GE(fh_stats_json(some, 50), 100u);
+  CHECK_EQ(strlen(some), 49u);
+  CHECK_EQ(some[50], 'z');
+  CHECK(strncmp(some, all, 10) == 0);
+}
+
+TEST(stats, program_that_prints_json, "program") {
+  static char text[300000];
+  run_threads(3, body_churn_a_little);
+  void *keep = malloc(launder_size(100000));
+  size_t n = fh_stats_json(text, sizeof text);
+  CHECK(keep != NULL && write(1, text, n) == (ssize_t)n);
+}

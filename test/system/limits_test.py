@@ -1,0 +1,212 @@
+"""Little memory, refused system calls, other ways to link: the library starts and works."""
+import os
+import re
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import support  # noqa: E402
+
+PROBE = support.program("limits_probe")
+KiB = 1024
+
+
+def limited(kibibytes, mode, name="limits_probe", library=support.LIBRARY):
+    """Starts the probe as `ulimit -v` would let a shell start it."""
+    env = support.preloaded(library)
+    preload = env.pop("LD_PRELOAD", "")
+    return support.run(["sh", "-c", 'ulimit -v "$1"; shift; LD_PRELOAD="$1" exec "$2" "$3"', "sh",
+                        str(kibibytes), preload, support.program(name), mode], env)
+
+
+class AddressSpace(unittest.TestCase):
+    def test_it_works_under_ulimit_v_65536(self):
+        for library in (support.LIBRARY, support.DEBUG_LIBRARY):
+            for mode in ("small", "mixed", "maps", "first", "threads"):
+                with self.subTest(mode=mode, library=os.path.basename(library)):
+                    result = limited(65536, mode, library=library)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_most_of_64_MB_can_be_used(self):
+        code = ("import ctypes\n"
+                "c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p\n"
+                "n = 0\n"
+                "while c.malloc(1000): n += 1\n"
+                "print(n)")
+        result = limited_python(code, 65536 + 200 * KiB)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(int(result.stdout), 100000)      # of 260 MB, python and its libraries taken off
+
+    def test_static_programs_start_with_less(self):
+        for kibibytes in (65536, 16384, 8192, 4096):
+            with self.subTest(kibibytes=kibibytes):
+                result = limited(kibibytes, "small", "limits_probe.static", None)
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_programs_start_under_any_limit_under_which_libc_starts_them(self):
+        for kibibytes in range(4096, 65536, 4096):
+            if limited(kibibytes, "first", library=None).returncode != 0:
+                continue
+            with self.subTest(kibibytes=kibibytes):
+                result = limited(kibibytes + 4096, "small")
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+
+def limited_python(code, kibibytes):
+    env = support.preloaded()
+    preload = env.pop("LD_PRELOAD")
+    return support.run(["sh", "-c", 'ulimit -v "$1"; LD_PRELOAD="$2" exec "$3" -c "$4"', "sh", str(kibibytes), preload,
+                        sys.executable, code], env)
+
+
+class Overcommit(unittest.TestCase):
+    """Runs alone: it changes a setting of the whole machine, and puts it back."""
+    FILE = "/proc/sys/vm/overcommit_memory"
+
+    def write(self, value):
+        with open(self.FILE, "w") as file:
+            file.write(value)
+
+    def setUp(self):
+        with open(self.FILE) as file:
+            self.before = file.read().strip()
+        try:
+            self.write(self.before)
+        except OSError as error:
+            self.skipTest("vm.overcommit_memory cannot be set here: %s" % error)
+        self.addCleanup(self.write, self.before)
+
+    def test_it_works_with_each_policy(self):
+        for policy in ("0", "1", "2"):
+            self.write(policy)
+            for mode in ("small", "mixed", "threads", "maps"):
+                with self.subTest(policy=policy, mode=mode):
+                    result = support.run([PROBE, mode], support.preloaded())
+                    self.assertEqual(result.returncode, 0, result.stderr)
+            result = support.run([PROBE, "mixed"], support.preloaded(support.DEBUG_LIBRARY))
+            self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_strict_accounting_charges_little_for_an_idle_program(self):
+        self.write("2")
+        result = support.run([sys.executable, "-c", "print(open('/proc/meminfo').read())"], support.preloaded())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open("/proc/meminfo") as file:
+            outside = file.read()
+        charged = [int(re.search(r"Committed_AS:\s*(\d+)", text).group(1)) for text in (result.stdout, outside)]
+        self.assertLess(charged[0] - charged[1], 120 * KiB)  # KiB: no gigabyte of reserved space is charged
+
+
+class FailingCalls(unittest.TestCase):
+    """The kernel refuses the k-th call of a kind, or all from the k-th on: NULL and ENOMEM, or it works all the same."""
+
+    def setUp(self):
+        if not support.has("strace"):
+            self.skipTest("strace is not installed")
+        probe = support.run(["strace", "-o", "/dev/null", "-e", "trace=mmap", "true"])
+        if probe.returncode != 0:
+            self.skipTest("strace may not trace here: " + probe.stderr)
+        self.name = support.program("limits_probe.static")   # no loader whose own calls would fail
+
+    def strace(self, *arguments, mode="small"):
+        with tempfile.NamedTemporaryFile() as log:
+            result = support.run(["strace", "-f", "-o", log.name, *arguments, self.name, mode])
+            return result, log.read().decode(errors="replace")
+
+    def count(self, call, mode):
+        _, log = self.strace("-e", "trace=" + call, mode=mode)
+        return len(re.findall(r"\b%s\(" % call, log))
+
+    def check(self, call, when, mode, error="ENOMEM"):
+        with self.subTest(call=call, when=when, mode=mode, error=error):
+            result, log = self.strace("-e", "trace=" + call, "-e", "inject=%s:error=%s:when=%s" % (call, error, when), mode=mode)
+            self.assertEqual(result.returncode, 0, "%s\n%s" % (result.stderr, log[-600:]))
+
+    def each(self, call, mode, most, error="ENOMEM"):
+        count = self.count(call, mode)
+        step = max(1, count // most)
+        for k in range(1, count + 1, step):
+            self.check(call, str(k), mode, error)
+            self.check(call, "%d+" % k, mode, error)
+        return count
+
+    def test_mmap(self):
+        self.assertGreater(self.each("mmap", "small", 60), 0)
+
+    def test_mmap_with_threads(self):
+        self.each("mmap", "mixed", 12)
+
+    def test_madvise(self):
+        for error in ("ENOMEM", "EINVAL", "EAGAIN"):
+            self.each("madvise", "mixed", 12, error)
+
+    def test_munmap(self):
+        for error in ("ENOMEM", "EINVAL"):
+            self.each("munmap", "small", 12, error)
+            self.each("munmap", "mixed", 8, error)
+
+    def test_mremap(self):
+        self.each("mremap", "small", 12)
+        self.each("mremap", "mixed", 8)
+
+    def test_mprotect(self):
+        count = self.count("mprotect", "small")
+        for k in range(1, count + 1):
+            result, _ = self.strace("-e", "trace=mprotect", "-e", "inject=mprotect:error=ENOMEM:when=%d" % k)
+            self.assertIn(result.returncode, (0, 127), "the C library itself may refuse to start")
+
+    def test_calls_that_only_inform(self):
+        """Neither the page size nor the clock nor a random number is worth dying for."""
+        for call in ("getrandom", "readlink", "clock_gettime", "prctl", "mincore", "membarrier", "sched_getaffinity", "openat", "read"):
+            for error in ("ENOSYS", "EPERM"):
+                self.check(call, "1+", "small", error)
+
+
+class OtherLinkings(unittest.TestCase):
+    MODES = ("small", "mixed", "threads", "maps", "first")
+
+    def check(self, name):
+        for mode in self.MODES:
+            with self.subTest(mode=mode):
+                result = support.run([support.program(name), mode])
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_static(self):
+        self.check("limits_probe.static")
+
+    def test_static_pie(self):
+        self.check("limits_probe.static-pie")
+
+    def test_musl_static(self):
+        self.musl()
+        self.check("limits_probe.musl")
+
+    def test_first_use_in_threads_and_handlers_at_once(self):
+        """Under musl a thread starts without an allocation, so that the very first calls of the process coincide."""
+        self.musl()
+        for i in range(300):
+            result = support.run([support.program("limits_probe.musl"), "first"])
+            self.assertEqual(result.returncode, 0, "start %d: %s" % (i, result.stderr))
+
+    def musl(self):
+        if not os.environ.get("MUSL_GCC", "").endswith("musl-gcc"):
+            self.skipTest("musl-gcc is not installed")
+        self.assertTrue(os.path.exists(support.program("limits_probe.musl")), "freehold.o does not link with musl")
+
+
+class Mappings(unittest.TestCase):
+    def test_fewer_than_200_under_a_mixed_load(self):
+        for options in (None, "purge_delay_ms:0", "thp:always", "arena_step:64K"):
+            with self.subTest(options=options):
+                result = support.run([PROBE, "maps"], support.preloaded(options=options))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertLess(int(result.stdout), 200)
+
+    def test_blocks_of_their_own_mapping_are_given_back(self):
+        result = support.run([PROBE, "small"], support.preloaded(options="stats:json"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn('"huge_live":0', result.stderr.replace(" ", ""))
+
+
+if __name__ == "__main__":
+    support.main(sys.modules["__main__"])
