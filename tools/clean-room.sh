@@ -2,8 +2,8 @@
 # clean-room.sh - what the README promises, on a machine that has nothing: ./dev clean-room [TASK ...]
 #
 # Puts a fresh Debian 12 into a temporary folder, from where this machine's apt gets its packages, clones the last commit
-# into it and runs there each TASK of ./dev (test and demo, unless others are named; "demo --rounds 1" is one TASK). Needs root. Exit
-# code: 0 all tasks ended well, else 1. KEEP=1 keeps the folder.
+# into it and runs there each TASK of ./dev: test and demo, unless others are named ("demo --rounds 1" is one TASK). Needs
+# root. Exit code: 0 all tasks ended well, else 1. KEEP=1 keeps the folder.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -51,7 +51,7 @@ mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sourc
 
 say "a fresh Debian 12 in $room"
 log=$room.log
-if ! debootstrap --variant=minbase --no-check-sig bookworm "$room" "$mirror" >"$log" 2>&1; then
+if ! debootstrap --variant=minbase bookworm "$room" "$mirror" >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   say "debootstrap failed; all of its output is in $log"
   exit 1
