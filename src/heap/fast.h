@@ -55,7 +55,7 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
                                    (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT));
   if (unlikely(!atomic_ptr_is_relaxed(&s->fast_owner, h))) return slow(p);
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return slow(p);
-  if (unlikely(block_at(block)->key == block_key(block))) return slow(p);
+  if (unlikely(block_is_free(block))) return slow(p);
   h->window = WINDOW_MARK;
   signal_fence();
   block_link(block, s->head);

@@ -291,15 +291,13 @@ void *heap_calloc(size_t count, size_t size) {
   return block;
 }
 
-static bool is_free_block(const void *p) { return block_at((uintptr_t)p)->key == block_key((uintptr_t)p); }
-
 /* ---- freeing ----------------------------------------------------------------------------------------------------------- */
 
 /* A descriptor keeps what it said until its slice is used again, and so does a freed block. */
 _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
   size_t slice = arena_slice(p);
   bool is_ours = slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
-  bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 && is_free_block(p);
+  bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 && block_is_free((uintptr_t)p);
   bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 && slab_kind(slab_word(s)) == SLAB_NONE &&
                    atomic64_load_relaxed(&s->size) != 0;
   fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
@@ -310,9 +308,13 @@ static void check_start(const slab_t *s, const void *p, const char *call) {
   if (offset == 0 || !class_is_multiple(offset, class_info[slab_class(s)].inverse)) heap_bad_pointer(s, p, call);
 }
 
+static void check_live(uintptr_t block, const char *call) {
+  if (block_is_free(block)) fatal("double free", (void *)block, call);
+}
+
 void heap_check_block(const slab_t *s, const void *p, const char *call) {
   check_start(s, p, call);
-  if (is_free_block(p)) fatal("double free", p, call);
+  check_live((uintptr_t)p, call);
 }
 
 static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
@@ -333,19 +335,23 @@ static bool wants(const heap_t *h, unsigned c) {
   return h->owned[c] < ADOPT_MAX && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
 }
 
+static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count, heap_t *adopter) {
+  atomic32_bump(&h->swaps, 1);
+  take_outcome(h, s, slab_push(s, first, last, count, adopter));
+}
+
 static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
   b->slab = NULL;
-  atomic32_bump(&h->swaps, 1);
-  take_outcome(h, s, slab_push(s, base | b->first, base | b->last, b->count, wants(h, slab_class(s)) ? h : NULL));
+  push(h, s, base | b->first, base | b->last, b->count, wants(h, slab_class(s)) ? h : NULL);
 }
 
 /* Gathers the block with others of its slab. */
-static void free_shared(heap_t *h, uintptr_t block) {
+static void gather(heap_t *h, uintptr_t block, const char *call) {
   slab_t *s = slab_of((void *)block);
   batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
-  if (is_free_block((void *)block)) fatal("double free", (void *)block, "free");
+  check_live(block, call);
   if (b->slab != s) {
     if (b->slab != NULL) publish(h, b);
     block_link(block, 0);
@@ -355,24 +361,30 @@ static void free_shared(heap_t *h, uintptr_t block) {
     b->first = (uint16_t)block;
     b->count++;
   }
-  /* The blocks of a first-class heap may be freed at once by its end: they do not wait here. */
-  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES ||
-      atomic_ptr_load_relaxed(&s->tag) != NULL)
-    publish(h, b);
+  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES) publish(h, b);
 }
 
-/* A compare-and-swap waits for every store before it. So a block that is probably in no cache is fetched first and touched
- * PENDING_BLOCKS frees later. */
-static void free_later(heap_t *h, slab_t *s, uintptr_t block) {
-  atomic32_bump(&h->remote_frees, 1);
-  h->has_shared = 1;
-  if (atomic_ptr_load_relaxed(&s->tag) != NULL) return free_shared(h, block);
-  uintptr_t oldest = h->pending[h->pending_at];
+/* A compare-and-swap waits for every load and store before it, and in a large heap the block is in no cache. So it is fetched
+ * now and touched when its place in `pending` is wanted for another. */
+static void gather_later(heap_t *h, uintptr_t block, const char *call) {
+  uintptr_t *place = &h->pending[(block >> 4 ^ block >> SLICE_SHIFT) % PENDING_BLOCKS], before = *place;
+  if (before == block) fatal("double free", (void *)block, call);
   __builtin_prefetch((void *)block, 1);
-  __builtin_prefetch(&s->anchor, 1);
-  h->pending[h->pending_at] = block;
-  h->pending_at = (uint8_t)((h->pending_at + 1) % PENDING_BLOCKS);
-  if (oldest != 0) free_shared(h, oldest);
+  __builtin_prefetch(&slab_of((void *)block)->anchor, 1);
+  *place = block;
+  if (before != 0) gather(h, before, call);
+}
+
+static void free_shared(heap_t *h, slab_t *s, uintptr_t block, const char *call) {
+  atomic32_bump(&h->remote_frees, 1);
+  if (atomic_ptr_load_relaxed(&s->tag) != NULL) {       /* the end of a first-class heap may free all its blocks at once */
+    check_live(block, call);
+    block_link(block, 0);
+    return push(h, s, block, block, 1, NULL);
+  }
+  h->has_shared = 1;
+  if (atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES) gather(h, block, call);
+  else gather_later(h, block, call);
 }
 
 void heap_flush_shared(heap_t *h) {
@@ -380,7 +392,7 @@ void heap_flush_shared(heap_t *h) {
   for (size_t i = 0; i < PENDING_BLOCKS; i++) {
     uintptr_t block = h->pending[i];
     h->pending[i] = 0;
-    if (block != 0) free_shared(h, block);
+    if (block != 0) gather(h, block, "free");
   }
   for (size_t i = 0; i < BATCH_SLOTS; i++)
     if (h->batch[i].slab != NULL) publish(h, &h->batch[i]);
@@ -396,11 +408,11 @@ static void free_small(slab_t *s, void *p, const char *call) {
   heap_t *h = heap_enter();
   if (h == NULL) return free_without_heap(s, (uintptr_t)p);
   if (atomic_ptr_load_relaxed(&s->owner) == h) {       /* relaxed: equal only if this thread wrote it */
-    if (is_free_block(p)) fatal("double free", p, call);
+    check_live((uintptr_t)p, call);
     h->home = align_down((uintptr_t)p, WINDOW_SIZE);
     free_owned(h, s, (uintptr_t)p);
   } else {
-    free_later(h, s, (uintptr_t)p);
+    free_shared(h, s, (uintptr_t)p, call);
   }
   heap_exit(h);
 }
@@ -443,8 +455,7 @@ static void flush_bin(heap_t *h, unsigned c) {
   uintptr_t last = first;
   unsigned count = 1;
   for (uintptr_t next; !block_is_end(next = block_next(last)); last = next) count++;
-  atomic32_bump(&h->swaps, 1);
-  take_outcome(h, s, slab_push(s, first, last, count, NULL));
+  push(h, s, first, last, count, NULL);
 }
 
 void heap_flush_bins(heap_t *h) {

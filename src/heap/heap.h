@@ -15,7 +15,8 @@
 #include "../slab/slab.h"
 
 enum {
-  PENDING_BLOCKS = 16,           /* freed blocks wait that long for their cache line         */
+  PENDING_BLOCKS = 16,           /* freed blocks wait here for their cache lines, ...        */
+  LARGE_HEAP_SLICES = 1024,      /* ... if so much is in use that they are in no cache (64 MiB) */
   BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time             */
   BATCH_BLOCKS = 32,             /* that many are published at once ...                      */
   BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes                 */
@@ -48,7 +49,6 @@ struct heap {
   uint8_t is_trimming;
   uint8_t has_shared;            /* something may be in `pending` or `batch`                 */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended             */
-  uint8_t pending_at;            /* the oldest of `pending`                                  */
   uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs that nobody has touched yet  */
   batch_t batch[BATCH_SLOTS];
   uintptr_t home;                /* `window` when nothing is under way: where a slab was last touched */

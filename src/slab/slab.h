@@ -64,6 +64,7 @@ static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
 static always_inline uintptr_t block_next(uintptr_t block) { return bits_join_low16(block, &block_at(block)->next); }
 static always_inline bool block_is_end(uintptr_t block) { return (uint16_t)block == 0; }
+static always_inline bool block_is_free(uintptr_t block) { return block_at(block)->key == block_key(block); }
 static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_at(block)->key = block_key(block);
   block_at(block)->next = (uint16_t)next;
