@@ -4,17 +4,14 @@
 
 #include "../os/os.h"
 
-static void *address(const places_t *places, size_t number) {
+static void *address(const places_t *places, size_t stride, size_t number) {
   char *chunk = atomic_ptr_load_acquire(&places->chunks[number / PLACES_IN_CHUNK]);          /* S-chunk */
-  return chunk == NULL ? NULL : chunk + number % PLACES_IN_CHUNK * places->stride;
+  return chunk == NULL ? NULL : chunk + number % PLACES_IN_CHUNK * stride;
 }
 
-/* Adds a chunk and keeps its first place. Threads that come at once each add one, or find the place taken and go on to the next. */
-static void *add_chunk(places_t *places, uint32_t *number) {
-  size_t size = align_up(places->stride * PLACES_IN_CHUNK, os_page_size());
-  void *chunk = os_map(size);
-  if (chunk == NULL) return NULL;
-  for (uint32_t i = atomic32_load_relaxed(&places->chunk_count); i < PLACES_CHUNKS; i++) {
+/* Puts `chunk` in the first free row, and keeps its first place. */
+static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end, uint32_t *number) {
+  for (uint32_t i = from; i < end; i++) {
     void *none = NULL;
     if (!atomic_ptr_swap_acq_rel(&places->chunks[i], &none, chunk)) continue;                /* S-chunk */
     uint32_t count = atomic32_load_relaxed(&places->chunk_count);
@@ -22,23 +19,33 @@ static void *add_chunk(places_t *places, uint32_t *number) {
       if (atomic32_swap_relaxed(&places->chunk_count, &count, i + 1)) break;
     atomic64_or_release(&places->free[i], ~(uint64_t)1);                                     /* S-bit */
     *number = i * PLACES_IN_CHUNK;
-    return chunk;
+    return true;
   }
+  return false;
+}
+
+/* Threads that come at once each add a chunk, or find the row taken and go on to the next. */
+static void *add_chunk(places_t *places, places_shape_t shape, uint32_t *number) {
+  uint32_t count = atomic32_load_relaxed(&places->chunk_count);
+  if (count == 0 && shape.first != NULL && put_chunk(places, shape.first, 0, 1, number)) return shape.first;
+  size_t size = align_up(shape.stride * PLACES_IN_CHUNK, os_page_size());
+  void *chunk = os_map(size);
+  if (chunk == NULL || put_chunk(places, chunk, count, PLACES_CHUNKS, number)) return chunk;
   os_unmap(chunk, size);
   return NULL;
 }
 
-void *places_claim(places_t *places, uint32_t *number) {
+void *places_claim(places_t *places, places_shape_t shape, uint32_t *number) {
   size_t found = bitmap_claim_one(places->free, atomic32_load_relaxed(&places->chunk_count), 0);
-  if (found == BITMAP_NONE) return add_chunk(places, number);
+  if (found == BITMAP_NONE) return add_chunk(places, shape, number);
   *number = (uint32_t)found;
-  return address(places, found);
+  return address(places, shape.stride, found);
 }
 
 void places_release(places_t *places, uint32_t number) { bitmap_release(places->free, number, 1); }
 
-void *places_at(const places_t *places, size_t number, bool *is_claimed) {
+void *places_at(const places_t *places, places_shape_t shape, size_t number, bool *is_claimed) {
   uint64_t free = atomic64_load_relaxed(&places->free[number / PLACES_IN_CHUNK]);    /* relaxed: a moment's truth */
   *is_claimed = (free >> number % PLACES_IN_CHUNK & 1) == 0;
-  return address(places, number);
+  return address(places, shape.stride, number);
 }

@@ -11,7 +11,11 @@
 enum { PLACES_CHUNKS = 4096, PLACES_IN_CHUNK = 64 };
 
 typedef struct {
-  size_t stride;                            /* const: bytes of a place                        */
+  size_t stride;                            /* bytes of a place                               */
+  void *first;                              /* memory for the first chunk, or NULL: it is mapped like the others */
+} places_shape_t;
+
+typedef struct {
   atomic32_t chunk_count;
   atomic_ptr_t chunks[PLACES_CHUNKS];
   atomic64_t free[PLACES_CHUNKS];
@@ -19,7 +23,7 @@ typedef struct {
 
 /* A place nobody has, and its number; NULL: no memory, or all taken. A place's first contents are zero, later ones what the last
  * holder left. */
-hidden void *places_claim(places_t *places, uint32_t *number);
+hidden void *places_claim(places_t *places, places_shape_t shape, uint32_t *number);
 hidden void places_release(places_t *places, uint32_t number);
 
 /* Numbers are below this. */
@@ -27,6 +31,6 @@ static inline size_t places_size(const places_t *places) {
   return (size_t)atomic32_load_relaxed(&places->chunk_count) * PLACES_IN_CHUNK;     /* relaxed: places_at looks again */
 }
 /* NULL if there never was such a place; `*is_claimed` is a moment's truth. */
-hidden void *places_at(const places_t *places, size_t number, bool *is_claimed);
+hidden void *places_at(const places_t *places, places_shape_t shape, size_t number, bool *is_claimed);
 
 #endif

@@ -54,7 +54,6 @@ struct heap {
   uintptr_t home;                /* `window` when nothing is under way: where a slab was last touched */
   slab_t *magazine;              /* slices without blocks, for any class                      */
   uint32_t magazine_count;
-  uint32_t thread;               /* the system's number of the thread, 0: none                */
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
   void *tag;                     /* the first-class heap whose lane this is, or NULL          */
   atomic32_t lane_busy;

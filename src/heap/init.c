@@ -36,7 +36,6 @@ heap_t *heap_attach(void) {
     pool_release(h);
     return heap_mine;
   }
-  h->thread = os_thread_id();
   heap_mine = h;
   os_thread_watch(h);
   return h;

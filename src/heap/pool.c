@@ -6,12 +6,14 @@
 
 _Static_assert(sizeof(heap_t) <= 1920, "a thread costs less than 2 KB");
 
-static places_t heaps = { .stride = sizeof(heap_t) };
+static places_t heaps;
+static heap_t first_heaps[PLACES_IN_CHUNK];      /* most programs need no mapping for their heaps */
+static const places_shape_t shape_of_heaps = { sizeof(heap_t), first_heaps };
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT];    /* relaxed: sums */
 
 heap_t *pool_claim(void) {
   uint32_t number;
-  heap_t *h = places_claim(&heaps, &number);
+  heap_t *h = places_claim(&heaps, shape_of_heaps, &number);
   if (h == NULL) return NULL;
   h->number = number;
   h->home = h->window = WINDOW_NONE;
@@ -25,7 +27,6 @@ void pool_release(heap_t *h) {
     pool_note_taken(c, atomic32_load_relaxed(&h->taken[c]));
     atomic32_store_relaxed(&h->taken[c], 0);
   }
-  h->thread = 0;
   h->tag = NULL;
   h->is_borrowed = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
@@ -34,7 +35,7 @@ void pool_release(heap_t *h) {
 }
 
 size_t pool_size(void) { return places_size(&heaps); }
-heap_t *pool_at(size_t number, bool *is_claimed) { return places_at(&heaps, number, is_claimed); }
+heap_t *pool_at(size_t number, bool *is_claimed) { return places_at(&heaps, shape_of_heaps, number, is_claimed); }
 
 void pool_note_taken(unsigned c, uint64_t blocks) {
   if (blocks != 0) atomic64_add_relaxed(&taken_before[c], blocks);
