@@ -120,17 +120,20 @@ class Atomics(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 
+RETRY = r"\b(while|do)\b|\bfor\s*\(.*;\s*;"             # a loop over a range is bounded by itself
+
+
 def in_loop(code, number):
-    """Is line `number` in the body or head of a loop of its function?"""
+    """Is line `number` in the body or head of a loop that may go on for as long as others interfere?"""
     depth = 0
     for k in range(number, -1, -1):
         line = code[k]
-        if k == number and re.search(r"\b(while|for)\b", line):
+        if k == number and re.search(RETRY, line):
             return True
         if k < number:
             depth += line.count("}") - line.count("{")
             if depth < 0:
-                if re.search(r"\b(while|for|do)\b", line):
+                if re.search(RETRY, line):
                     return True
                 depth = 0
             if re.match(r"\S.*\)\s*\{?\s*$", line) and not line.startswith(("}", "#")):
@@ -191,7 +194,7 @@ def exists(word, names):
 
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 120, 60, 6000, 10000
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 600, 140, 60, 6000, 10000   # beyond what the style rarely allows
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)
