@@ -52,6 +52,23 @@ bool arena_is_over_limit(size_t size) {
   return slices + atomic64_load_relaxed(&arena_counts.huge_bytes) + size > limit;
 }
 
+/* ---- claiming what is mapped ---------------------------------------------------------------------------------------- */
+
+static size_t claim_free(arena_t *a, size_t n) {
+  size_t low = atomic32_load_relaxed(&a->low_word);             /* relaxed: a hint */
+  size_t words = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
+  size_t slice = bitmap_claim_run(a->free, words, low, n);
+  if (slice == BITMAP_NONE && low != 0) {
+    low = 0;
+    slice = bitmap_claim_run(a->free, words, 0, n);
+  }
+  if (n == 1) {
+    size_t found = slice == BITMAP_NONE ? words : slice / 64;
+    if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
+  }
+  return slice == BITMAP_NONE ? 0 : slice;
+}
+
 /* ---- growth ------------------------------------------------------------------------------------------------------ */
 
 static void advise_pages(void *at, size_t size, bool first) {
@@ -64,12 +81,16 @@ static void advise_pages(void *at, size_t size, bool first) {
  * (slice 0 is never anybody's). A range whose mmap fails goes back, or is lost if another thread has claimed the next. */
 static size_t grow(arena_t *a, size_t n) {
   size_t step = max_size(n, min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
-                                     atomic64_load_relaxed(&arena_counts.mapped)));
+                                     atomic64_load_relaxed(&arena_counts.mapped) / 2));
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
     uint64_t from = atomic64_load_relaxed(&a->mapped);          /* relaxed: the swap reads again */
     if (from + n > WINDOW_SLICES) return 0;
     step = min_size(step, WINDOW_SLICES - from);
-    if (!atomic64_swap_relaxed(&a->mapped, &from, from + step)) continue;     /* Progress: another thread grows */
+    if (!atomic64_swap_relaxed(&a->mapped, &from, from + step)) {             /* Progress: another thread grows ... */
+      size_t slice = claim_free(a, n);                                        /* ... and may have left us some */
+      if (slice != 0) return slice;
+      continue;
+    }
     os_map_result_t result = os_map_at(arena_address(a, from), step << SLICE_SHIFT);
     if (result == OS_MAPPED) {
       atomic64_add_relaxed(&arena_counts.mapped, step);
@@ -111,28 +132,12 @@ static arena_t *arena_new(size_t n) {
   return a;
 }
 
-/* ---- claiming ------------------------------------------------------------------------------------------------------ */
-
-static size_t claim_free(arena_t *a, size_t n) {
-  size_t low = atomic32_load_relaxed(&a->low_word);             /* relaxed: a hint */
-  size_t words = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-  size_t slice = bitmap_claim_run(a->free, words, low, n);
-  if (slice == BITMAP_NONE && low != 0) {
-    low = 0;
-    slice = bitmap_claim_run(a->free, words, 0, n);
-  }
-  if (n == 1) {
-    size_t found = slice == BITMAP_NONE ? words : slice / 64;
-    if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
-  }
-  return slice == BITMAP_NONE ? 0 : slice;
-}
+/* ---- claiming anything ------------------------------------------------------------------------------------------------------ */
 
 /* The lowest free slices; else the rest of a window is mapped; else a new arena. */
 static arena_t *claim_anywhere(size_t n, size_t *slice) {
-  size_t arenas = arena_count();
   for (int may_grow = 0; may_grow <= 1; may_grow++)
-    for (size_t i = 0; i < arenas; i++) {
+    for (size_t i = 0; i < arena_count(); i++) {
       arena_t *a = arena_at(i);
       if (a == NULL) continue;
       *slice = may_grow ? grow(a, n) : claim_free(a, n);

@@ -7,6 +7,8 @@
 #include "../support/options.h"
 #include "arena.h"
 
+enum { PURGE_STEP = 64 };                /* slices: 4 MiB, so that few calls discard much, and none takes long */
+
 static atomic32_t last_look;              /* os_now_ms; relaxed: whoever swaps it looks */
 
 /* Discards the dirty ones of the slices that a word stands for; how many they were. */
@@ -49,7 +51,7 @@ void purge_over_budget(void) {
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
   if (likely(dirty <= budget) || option_get(OPTION_purge_delay_ms) < 0) return;
-  purge(dirty - budget, 0);
+  purge(PURGE_STEP, 0);
 }
 
 void purge_tick(void) {
@@ -57,7 +59,7 @@ void purge_tick(void) {
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
-  if (atomic32_swap_relaxed(&last_look, &last, now)) purge(delay == 0 ? WINDOW_SLICES : 1, (uint32_t)delay);
+  if (atomic32_swap_relaxed(&last_look, &last, now)) purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP, (uint32_t)delay);
 }
 
 void purge_all(void) { purge((size_t)-1, 0); }

@@ -344,7 +344,12 @@ static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
   b->slab = NULL;
-  push(h, s, base | b->first, base | b->last, b->count, wants(h, slab_class(s)) ? h : NULL);
+  if (atomic_ptr_is_relaxed(&s->owner, h)) {           /* adopted since */
+    slab_put_list(s, base | b->first);
+    if (slab_used(s) == 0) slab_emptied(h, s);
+  } else {
+    push(h, s, base | b->first, base | b->last, b->count, wants(h, slab_class(s)) ? h : NULL);
+  }
 }
 
 /* Gathers the block with others of its slab. */
@@ -352,6 +357,7 @@ static void gather(heap_t *h, uintptr_t block, const char *call) {
   slab_t *s = slab_of((void *)block);
   batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
   check_live(block, call);
+  if (atomic_ptr_is_relaxed(&s->owner, h)) return free_owned(h, s, block);       /* adopted since */
   if (b->slab != s) {
     if (b->slab != NULL) publish(h, b);
     block_link(block, 0);
