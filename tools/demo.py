@@ -1,4 +1,4 @@
-"""demo.py - real programs on real input, each with libc's malloc and with freehold, in one table (./dev demo)"""
+"""demo.py - real programs on real input, each with libc's malloc and with freehold, in one table"""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from running import (ROOT, WORK, Failed, Progress, Workplace, check_preload, end
 
 EXAMPLE = """examples:
   ./dev demo                          the whole table
-  ./dev demo perl gcc --rounds 5      two programs, five rounds
+  ./dev demo perl g++ --rounds 5      two programs, five rounds
   ./dev demo --json demo.json         the same numbers for a program
 exit code: 0 measured, 1 a program failed, 2 wrong usage"""
 PYTHON = "/usr/bin/python3"

@@ -1,4 +1,4 @@
-"""programs.py - a wide list of programs under freehold, their output compared with that under libc (./dev programs)
+"""programs.py - a wide list of programs under freehold, their output compared with that under libc
 
 A case does fixed work with one program and returns what came out. It is run twice, with libc's malloc and with
 freehold; it passes when both runs end well, give the same output, and freehold was there in the processes of the second.
@@ -27,21 +27,17 @@ Outputs that differ are kept in build/programs."""
 KEEP = ROOT / "build" / "programs"
 
 
-def launcher(preloaded, place, is_ours):
-    """The words that start a program with the allocator. Copies, because servers run as users who may not enter the
-    checkout; freehold's command finds the library that lies beside it."""
-    shutil.copy(preloaded, place)
-    copy = place / preloaded.name
+def launcher(preloaded, place):
+    """The library and the words that start a program with it: freehold's own command, for the library that it finds.
+    Copies, because some servers run as users who may not enter the checkout."""
+    copy = Path(shutil.copy(preloaded, place))
     copy.chmod(0o755)
-    command = ROOT / "build" / "freehold"
-    if not is_ours:
+    if preloaded != (ROOT / "build" / "libfreehold.so").resolve():
         return copy, ["env", f"LD_PRELOAD={copy}"]
+    command = ROOT / "build" / "freehold"
     if not command.is_file():
         raise SystemExit(f"{command}: no such command; build it with ./dev build")
-    shutil.copy(command, place)
-    if command.resolve().parent != ROOT / "build":
-        raise SystemExit(f"{command}: is a link out of build/")
-    return copy, [place / "freehold", "run", "--"]
+    return copy, [shutil.copy(command, place), "run", "--"]
 
 
 def difference(name, one, other):
@@ -123,7 +119,7 @@ def main():
     check_preload(preloaded)
     progress, rows = Progress(), []
     with Workplace() as place:
-        mapped, launch = launcher(preloaded, place, name_of(preloaded).startswith("freehold"))
+        mapped, launch = launcher(preloaded, place)
         for number, case in enumerate(chosen, 1):
             progress.say(f"{number} of {len(chosen)}: {case.name}")
             rows.append(run_case(case, launch, mapped, place))
