@@ -11,7 +11,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from running import (ROOT, WORK, Failed, Progress, Workplace, check_preload, ended, first_line, library, name_of,
+from running import (ROOT, WORK, Failed, Progress, Workplace, check_preload, ended, first_line, libc, library, name_of,
                      print_table, wait_until)
 
 EXAMPLE = """examples:
@@ -155,14 +155,6 @@ class Measurer:
             raise Failed("strace counted no system call")
         return {"system_calls": sum(calls.values()),
                 "memory_calls": sum(n for name, n in calls.items() if name in MEMORY_CALLS)}
-
-
-def libc():
-    """Also preloaded, for the runs with libc's malloc: some programs (redis) are linked with another allocator."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        if line.endswith("/libc.so.6"):
-            return line.split()[-1]
-    raise SystemExit("demo: this Python does not use the GNU C library; nothing to compare with")
 
 
 def can_trace():

@@ -31,6 +31,14 @@ def library(argument=None):
     return path
 
 
+def libc():
+    """Preloaded too, for the runs under libc's malloc: some programs (redis) are linked with another allocator."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("/libc.so.6"):
+            return line.split()[-1]
+    raise SystemExit("this Python does not use the GNU C library; nothing to compare with")
+
+
 def name_of(path):
     """freehold for libfreehold.so, jemalloc for libjemalloc.so.2: what tables call the library."""
     return path.name.split(".")[0].removeprefix("lib")

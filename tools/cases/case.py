@@ -13,7 +13,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from running import Failed, ended, first_line, wait_until
+from running import Failed, ended, first_line, libc, wait_until
 
 CASES = {}
 LIMIT = 150  # seconds that one command may take
@@ -34,7 +34,7 @@ def case(name, packages, main=None):
 
 
 class Run:
-    """One run of a case: with `launch` in front of the programs under test, or with nothing, under libc's malloc."""
+    """One run of a case: with `launch` in front of the programs under test, or under libc's malloc."""
 
     def __init__(self, folder, traces, launch, mapped):
         self.folder, self.traces, self.launch, self.mapped = folder, traces, [str(word) for word in launch], mapped
@@ -48,8 +48,8 @@ class Run:
     def command(self, words):
         """The whole command line. Under test the dynamic linker also notes for each process what it initialised: the
         proof that the allocator was there."""
-        start = ["env", "LD_DEBUG=libs", f"LD_DEBUG_OUTPUT={self.traces}/ld", *self.launch] if self.mapped else []
-        return [*start, *map(str, words)]
+        start = ["env", "LD_DEBUG=libs", f"LD_DEBUG_OUTPUT={self.traces}/ld", *self.launch]
+        return [*(start if self.mapped else ["env", f"LD_PRELOAD={libc()}"]), *map(str, words)]
 
     def program(self, *words, give=None, environment=None, user=None, folder=None, codes=(0,)):
         """Runs a program under test to its end and returns what it wrote to standard output."""
