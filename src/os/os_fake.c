@@ -1,0 +1,287 @@
+/* os_fake.c - a system for unit tests: every call deterministic, every call can be made to fail  layer 1: os
+ * Contract: os.h; os_fake.h says what tests control.
+ * Owns:    64 GiB of address space, reserved when first needed, in which each unit of 4 KiB is mapped or not.
+ * Called by: every layer above, in unit tests alone.     Calls: the kernel, by libc.
+ * Threads: any; a mutex orders them, for this is no allocator's business.
+ * A call that the contract forbids (no multiple of the page size, giving back what is not mapped) aborts.  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "os_fake.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { UNIT = 4096, FIRST_WINDOW = 4096, WINDOWS = 64 };       /* the space starts where windows are looked for first */
+#define SPACE ((char *)((size_t)FIRST_WINDOW << WINDOW_SHIFT))
+#define SPACE_SIZE ((size_t)WINDOWS << WINDOW_SHIFT)
+#define UNITS (SPACE_SIZE / UNIT)
+
+os_counts_t os_counts;
+os_fake_t os_fake = { .page_size = 4096, .now_ms = 1000, .most_mapped = SPACE_SIZE };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t is_mapped[UNITS];
+static bool is_reserved;
+
+_Noreturn static void misuse(const char *what, const void *at, size_t size) {
+  fprintf(stderr, "the system was misused: %s: %p, %zu bytes\n", what, at, size);
+  abort();
+}
+
+/* ---- the address space --------------------------------------------------------------------------------------- */
+
+static size_t unit_of(const void *at) { return (size_t)((const char *)at - SPACE) / UNIT; }
+static bool is_inside(const void *at, size_t size) {
+  return (const char *)at >= SPACE && size <= SPACE_SIZE && (size_t)((const char *)at - SPACE) <= SPACE_SIZE - size;
+}
+
+static void reserve(void) {
+  if (is_reserved) return;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  void *got = mmap(SPACE, SPACE_SIZE, PROT_NONE, flags, -1, 0);
+  if (got != SPACE) misuse("its address space is not to be had", got, SPACE_SIZE);
+  is_reserved = true;
+}
+
+static size_t count_mapped(const void *at, size_t size) {
+  size_t first = unit_of(at), count = 0;
+  for (size_t i = 0; i < size / UNIT; i++) count += is_mapped[first + i];
+  return count;
+}
+
+static bool is_at(const void *at, size_t size) { return is_inside(at, size) && count_mapped(at, size) == size / UNIT; }
+
+/* Pieces change by what the neighbours of a range are. */
+static size_t neighbours(const void *at, size_t size) {
+  size_t first = unit_of(at), end = first + size / UNIT;
+  return (first > 0 && is_mapped[first - 1]) + (end < UNITS && is_mapped[end]);
+}
+
+static void put_range(void *at, size_t size) {
+  os_fake.mappings += 1 - neighbours(at, size);
+  memset(&is_mapped[unit_of(at)], 1, size / UNIT);
+  os_fake.mapped += size;
+  if (mprotect(at, size, PROT_READ | PROT_WRITE) != 0) misuse("mprotect", at, size);
+}
+
+static void drop_range(void *at, size_t size) {
+  if (!is_at(at, size)) misuse("not mapped", at, size);
+  memset(&is_mapped[unit_of(at)], 0, size / UNIT);
+  os_fake.mappings += neighbours(at, size) - 1;
+  os_fake.mapped -= size;
+  if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != at)
+    misuse("mmap", at, size);
+}
+
+static void check_range(const void *at, size_t size) {
+  if (size == 0 || ((uintptr_t)at | size) % os_fake.page_size != 0) misuse("no multiple of the page size", at, size);
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------------- */
+
+/* Counts a call; false if it is to fail. Holds the mutex when it returns. */
+static bool start_call(os_fake_call_t call, atomic64_t *count, const void *at, size_t size) {
+  check_range(at, size);
+  if (os_fake.before != NULL) os_fake.before(call, (void *)(uintptr_t)at, size);
+  pthread_mutex_lock(&mutex);
+  reserve();
+  os_fake.calls[call]++;
+  atomic64_add_relaxed(count, 1);
+  if (os_fake.fail_at == 0 || (os_fake.fail_calls >> call & 1) == 0) return true;
+  if (os_fake.fail_at > 1) {
+    os_fake.fail_at--;
+    return true;
+  }
+  if (!os_fake.fail_on) os_fake.fail_at = 0;
+  return false;
+}
+
+static bool end_call(bool good) {
+  pthread_mutex_unlock(&mutex);
+  if (!good) atomic64_add_relaxed(&os_counts.failures, 1);
+  return good;
+}
+
+static bool has_room(size_t more) {
+  return more <= os_fake.most_mapped && os_fake.mapped <= os_fake.most_mapped - more;
+}
+
+void os_fake_fail(uint32_t calls, uint64_t at, bool and_all_after) {
+  os_fake.fail_calls = calls;
+  os_fake.fail_at = at;
+  os_fake.fail_on = and_all_after;
+}
+
+bool os_fake_is_mapped(const void *at, size_t size) { return is_at(at, size); }
+
+void os_fake_take(void *at, size_t size) {
+  reserve();
+  if (!is_inside(at, size) || count_mapped(at, size) != 0) misuse("not free", at, size);
+  put_range(at, size);
+}
+
+/* ---- os.h: memory -------------------------------------------------------------------------------------------- */
+
+size_t os_page_size(void) { return os_fake.page_size; }
+
+/* Near the end of the space, as a kernel does: the highest place that is free. */
+static char *highest_place(size_t size) {
+  for (char *at = SPACE + SPACE_SIZE - size; at >= SPACE; at -= os_fake.page_size)
+    if (count_mapped(at, size) == 0) return at;
+  return NULL;
+}
+
+void *os_map(size_t size) {
+  bool good = start_call(OS_FAKE_MAP, &os_counts.maps, SPACE, size) && size < SPACE_SIZE && has_room(size);
+  char *at = good ? highest_place(size) : NULL;
+  if (at != NULL) put_range(at, size);
+  return end_call(at != NULL) ? at : NULL;
+}
+
+os_map_result_t os_map_at(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_MAP_AT, &os_counts.maps, at, size) && is_inside(at, size) && has_room(size);
+  bool is_taken = good && count_mapped(at, size) != 0;
+  if (good && !is_taken) put_range(at, size);
+  end_call(good && !is_taken);
+  return is_taken ? OS_TAKEN : good ? OS_MAPPED : OS_NO_MEMORY;
+}
+
+void os_unmap(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_UNMAP, &os_counts.unmaps, at, size);
+  if (good) drop_range(at, size);
+  end_call(good);
+}
+
+bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
+  check_range(to, new_size);
+  bool good = start_call(OS_FAKE_MOVE, &os_counts.remaps, from, old_size);
+  if (!is_at(from, old_size)) misuse("moved, not mapped", from, old_size);
+  good = good && is_inside(to, new_size) && has_room(new_size);
+  if (good) {                    /* like mremap to a fixed place, whatever is mapped there goes */
+    for (char *at = to; at < (char *)to + new_size; at += UNIT)
+      if (is_mapped[unit_of(at)]) drop_range(at, UNIT);
+    put_range(to, new_size);
+    memcpy(to, from, min_size(old_size, new_size));
+    drop_range(from, old_size);
+  }
+  return end_call(good);
+}
+
+bool os_resize(void *at, size_t old_size, size_t new_size) {
+  check_range(at, old_size);
+  bool good = start_call(OS_FAKE_RESIZE, &os_counts.remaps, at, new_size);
+  char *old_end = (char *)at + old_size, *new_end = (char *)at + new_size;
+  if (!is_at(at, old_size)) misuse("resized, not mapped", at, old_size);
+  if (new_size > old_size)
+    good = good && is_inside(at, new_size) && count_mapped(old_end, new_size - old_size) == 0 &&
+           has_room(new_size - old_size);
+  if (good && new_size > old_size) put_range(old_end, new_size - old_size);
+  if (good && new_size < old_size) drop_range(new_end, old_size - new_size);
+  return end_call(good);
+}
+
+bool os_discard(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_DISCARD, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("discarded, not mapped", at, size);
+  if (good && madvise(at, size, MADV_DONTNEED) != 0) misuse("madvise", at, size);
+  return end_call(good);
+}
+
+bool os_populate(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_POPULATE, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("populated, not mapped", at, size);
+  return end_call(good);
+}
+
+void os_advise_huge(void *at, size_t size, bool huge) {
+  (void)huge;
+  bool good = start_call(OS_FAKE_ADVISE_HUGE, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("advised, not mapped", at, size);
+  end_call(good);
+}
+
+size_t os_resident(const void *at, size_t size) {
+  unsigned char pages[512];
+  size_t resident = 0;
+  if (!is_inside(at, size)) return 0;
+  for (size_t done = 0; done < size; done += min_size(size - done, UNIT * sizeof pages)) {
+    size_t part = min_size(size - done, UNIT * sizeof pages);
+    if (mincore((char *)(uintptr_t)at + done, part, pages) != 0) continue;
+    for (size_t i = 0; i < part / UNIT; i++) resident += (pages[i] & 1) * (size_t)UNIT;
+  }
+  return resident;
+}
+
+bool os_is_readable(const void *at, size_t size) {
+  uintptr_t first = align_down((uintptr_t)at, UNIT);
+  return is_at((void *)first, align_up((uintptr_t)at + size - first, UNIT));
+}
+
+bool os_break_range(uintptr_t *from, uintptr_t *to) {
+  *from = *to = 0;
+  return false;
+}
+
+/* ---- os.h: time, chance, threads ----------------------------------------------------------------------------- */
+
+static atomic32_t last_thread;
+static __thread uint32_t this_thread;
+static __thread void *watched;
+static os_leave_t *thread_leave;
+
+uint32_t os_now_ms(void) { return os_fake.now_ms; }
+uint64_t os_random(void) { return os_fake.random; }
+
+uint32_t os_thread_id(void) {
+  if (this_thread == 0) this_thread = atomic32_add_relaxed(&last_thread, 1) + 1;
+  return this_thread;
+}
+
+bool os_thread_is_alive(uint32_t id) { return id != os_fake.dead_thread; }
+
+void os_thread_set_leave(os_leave_t *leave) {
+  pthread_mutex_lock(&mutex);
+  thread_leave = leave;
+  pthread_mutex_unlock(&mutex);
+}
+
+bool os_thread_watch(void *heap) {
+  if (os_fake.no_watch) return false;
+  watched = heap;
+  return true;
+}
+
+void os_fake_end_thread(void) {
+  void *heap = watched;
+  watched = NULL;
+  if (heap != NULL) thread_leave(heap);
+}
+
+bool os_thread_start(void (*run)(void)) {
+  os_fake.started = run;
+  return !os_fake.no_threads;
+}
+
+void os_sleep_ms(uint32_t ms) {
+  os_fake.now_ms += ms;
+  if (os_fake.sleep != NULL) os_fake.sleep(ms);
+}
+
+/* ---- os.h: environment and messages: there is none but standard error ---------------------------------------- */
+
+bool os_is_secure(void) { return false; }
+const char *os_environment(const char *name) { return getenv(name); }
+size_t os_read_link(const char *path, char *text, size_t size) { return (void)path, (void)text, (void)size, 0; }
+size_t os_read_file(const char *path, char *text, size_t size) { return (void)path, (void)text, (void)size, 0; }
+int os_duplicate(int file, int least) { return (void)file, (void)least, -1; }
+uint64_t os_file_identity(int file) { return (uint64_t)file + 1; }
+
+void os_write(int file, const char *text, size_t length) {
+  if (write(file, text, length) < 0) abort();
+}
+
+_Noreturn void os_abort(void) { abort(); }

@@ -1,0 +1,124 @@
+/* bitmap_test.c - tests of arena/bitmap */
+#include "core.h"
+
+#include "../../src/arena/bitmap.h"
+
+enum { WORDS = 8, BITS = WORDS * 64 };
+static atomic64_t words[WORDS];
+
+static void set_all(uint64_t value) {
+  for (int i = 0; i < WORDS; i++) atomic64_store_relaxed(&words[i], value);
+}
+static bool is_set(size_t bit) { return atomic64_load_relaxed(&words[bit / 64]) >> bit % 64 & 1; }
+static size_t count_set(void) {
+  size_t n = 0;
+  for (int i = 0; i < WORDS; i++) n += bits_count(atomic64_load_relaxed(&words[i]));
+  return n;
+}
+
+TEST(bitmap, one_bit_after_the_other_is_claimed_from_the_lowest_up_and_none_twice, "M1") {
+  set_all(~(uint64_t)0);
+  for (size_t i = 64; i < BITS; i++) CHECK_EQ(bitmap_claim_one(words, WORDS, 1), i);
+  CHECK_EQ(bitmap_claim_one(words, WORDS, 1), BITMAP_NONE);
+  CHECK_EQ(bitmap_claim_one(words, WORDS, 0), (size_t)0);
+  bitmap_release(words, 300, 1);
+  CHECK_EQ(bitmap_claim_one(words, WORDS, 0), (size_t)1);
+  CHECK_EQ(bitmap_claim_one(words, WORDS, 4), (size_t)300);
+  CHECK_EQ(bitmap_claim_one(words, 0, 0), BITMAP_NONE);
+}
+
+TEST(bitmap, a_run_of_any_length_at_any_place_is_found_claimed_and_given_back, "M1") {
+  for (size_t n = 1; n <= 200; n += n < 5 ? 1 : 13)
+    for (size_t first = 0; first + n <= BITS; first += first < 70 ? 1 : 17) {
+      set_all(0);
+      bitmap_release(words, first, n);
+      CHECK_EQ(count_set(), n);
+      if (n > 1) CHECK_EQ(bitmap_claim_run(words, WORDS, 0, n + 1), BITMAP_NONE);
+      CHECK_EQ(bitmap_claim_run(words, WORDS, first / 64 + 1, n), BITMAP_NONE);
+      CHECK_EQ(bitmap_claim_run(words, WORDS, first / 64, n), first);
+      CHECK_EQ(count_set(), 0u);
+    }
+}
+
+TEST(bitmap, the_lowest_run_that_is_long_enough_is_taken_also_across_words, "") {
+  set_all(0);
+  bitmap_release(words, 10, 3);
+  bitmap_release(words, 61, 5);
+  bitmap_release(words, 130, 190);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 4), (size_t)61);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 4), (size_t)130);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 3), (size_t)10);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 150), (size_t)134);
+  CHECK_EQ(count_set(), (size_t)1 + 190 - 4 - 150);
+}
+
+TEST(bitmap, a_claim_over_a_word_border_that_fails_gives_back_all_that_it_took, "M1") {
+  for (size_t hole = 64; hole < 320; hole += 5) {
+    set_all(~(uint64_t)0);
+    CHECK(bitmap_claim_at(words, hole, 1));
+    CHECK(!bitmap_claim_at(words, 60, 270));
+    CHECK_EQ(count_set(), (size_t)BITS - 1);
+    CHECK(!is_set(hole));
+    CHECK(!bitmap_claim_at(words, hole, 1));
+    CHECK(bitmap_claim_at(words, hole + 1, 100));
+    CHECK_EQ(count_set(), (size_t)BITS - 101);
+  }
+}
+
+TEST(bitmap, those_of_some_bits_that_are_free_are_claimed_and_no_others, "M1") {
+  set_all(0xF0F0);
+  CHECK_EQ(bitmap_claim_some(&words[0], 0xFF00), (uint64_t)0xF000);
+  CHECK_EQ(atomic64_load_relaxed(&words[0]), (uint64_t)0x00F0);
+  CHECK_EQ(bitmap_claim_some(&words[0], 0xFF00), (uint64_t)0);
+}
+
+static size_t parts, parts_bits;
+static void note_part(atomic64_t *word, uint64_t bits, void *context) {
+  CHECK_EQ(context, (void *)&parts);
+  CHECK(word >= words && word < words + WORDS && bits != 0);
+  CHECK_EQ(bits_count(bits), bits_highest(bits) - bits_lowest(bits) + 1);
+  parts++;
+  parts_bits += bits_count(bits);
+}
+
+TEST(bitmap, the_parts_of_a_run_are_its_words_and_cover_it, "") {
+  bitmap_each_part(words, 5, 0, note_part, &parts);
+  CHECK_EQ(parts, 0u);
+  bitmap_each_part(words, 63, 130, note_part, &parts);
+  CHECK_EQ(parts, 4u);
+  CHECK_EQ(parts_bits, 130u);
+}
+
+/* ---- threads ---- */
+
+static atomic32_t owner[BITS];
+static atomic64_t claims;
+
+static void hold(size_t first, size_t n, uint32_t me) {
+  for (size_t i = 0; i < n; i++) CHECK_EQ(atomic32_exchange_acq_rel(&owner[first + i], me), 0u);
+}
+static void leave(size_t first, size_t n, uint32_t me) {
+  for (size_t i = 0; i < n; i++) CHECK_EQ(atomic32_exchange_acq_rel(&owner[first + i], 0), me);
+  bitmap_release(words, first, n);
+}
+
+static void claim_and_leave(unsigned number) {
+  uint64_t state = number;
+  for (int i = 0; i < 20000; i++) {
+    size_t n = 1 + core_next(&state) % (i % 8 == 0 ? 150 : 6), from = core_next(&state) % WORDS;
+    size_t first = bitmap_claim_run(words, WORDS, from, n);
+    if (first == BITMAP_NONE) continue;
+    atomic64_add_relaxed(&claims, 1);
+    hold(first, n, number + 1);
+    uint64_t some = bitmap_claim_some(&words[number % WORDS], core_next(&state));
+    leave(first, n, number + 1);
+    if (some != 0) atomic64_or_release(&words[number % WORDS], some);
+  }
+}
+
+TEST(bitmap, threads_never_hold_a_bit_together_and_lose_none, "M1 S-bit") {
+  set_all(~(uint64_t)0);
+  core_threads(4, claim_and_leave);
+  CHECK_EQ(count_set(), (size_t)BITS);
+  CHECK_GT(atomic64_load_relaxed(&claims), (uint64_t)1000);
+}

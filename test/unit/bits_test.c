@@ -1,0 +1,60 @@
+/* bits_test.c - tests of base/bits and base/base */
+#include "core.h"
+
+#include "../../src/base/bits.h"
+
+TEST(bits, a_run_has_its_length_and_place_at_every_place_of_a_word, "") {
+  for (unsigned first = 0; first < 64; first++)
+    for (unsigned n = 1; first + n <= 64; n++) {
+      uint64_t want = 0;
+      for (unsigned i = 0; i < n; i++) want |= (uint64_t)1 << (first + i);
+      CHECK_EQ(bits_run(first, n), want);
+      CHECK_EQ(bits_count(want), n);
+      CHECK_EQ(bits_lowest(want), first);
+      CHECK_EQ(bits_highest(want), first + n - 1);
+    }
+}
+
+TEST(bits, runs_are_found_just_where_they_begin, "") {
+  uint64_t state = 1;
+  for (int round = 0; round < 300; round++) {
+    uint64_t w = core_next(&state) | core_next(&state) | (round % 3 ? core_next(&state) : 0);
+    if (round == 0) w = 0;
+    if (round == 1) w = ~(uint64_t)0;
+    for (unsigned n = 1; n <= 64; n++) {
+      uint64_t want = 0;
+      for (unsigned i = 0; i + n <= 64; i++)
+        if ((w & bits_run(i, n)) == bits_run(i, n)) want |= (uint64_t)1 << i;
+      CHECK_EQ(bits_runs_of(w, n), want);
+    }
+  }
+}
+
+TEST(bits, ones_at_both_ends_are_counted_up_to_a_whole_word, "") {
+  CHECK_EQ(bits_ones_below(0), 0u);
+  CHECK_EQ(bits_ones_above(0), 0u);
+  CHECK_EQ(bits_ones_below(~(uint64_t)0), 64u);
+  CHECK_EQ(bits_ones_above(~(uint64_t)0), 64u);
+  for (unsigned n = 1; n < 64; n++) {
+    CHECK_EQ(bits_ones_below(bits_run(0, n)), n);
+    CHECK_EQ(bits_ones_above(bits_run(64 - n, n)), n);
+    CHECK_EQ(bits_ones_above(bits_run(0, n)), 0u);
+    CHECK_EQ(bits_ones_below(bits_run(64 - n, n)), 0u);
+  }
+}
+
+TEST(bits, a_link_replaces_the_low_sixteen_bits_and_no_others, "") {
+  for (uint32_t low = 0; low < 65536; low += 251) {
+    uint16_t link = (uint16_t)low;
+    CHECK_EQ(bits_join_low16(0x7FEEDDCC1234u, &link), (uintptr_t)0x7FEEDDCC0000u + low);
+    CHECK_EQ(bits_join_low16(0, &link), (uintptr_t)low);
+  }
+}
+
+TEST(bits, alignment_and_powers_of_two_are_exact, "") {
+  CHECK_EQ(align_up(0, 16), 0u);
+  CHECK_EQ(align_up(1, 16), 16u);
+  CHECK_EQ(align_up(16, 16), 16u);
+  CHECK_EQ(align_down(31, 16), 16u);
+  CHECK(!is_power_of_two(0) && is_power_of_two(1) && !is_power_of_two(3) && is_power_of_two((size_t)1 << 63));
+}

@@ -1,0 +1,60 @@
+/* core.h - what the unit tests of the core share: the frame, the fake system, and a line and an abort for each error */
+#ifndef CORE_H
+#define CORE_H
+
+#include "../test.h"
+
+/* In the program itself, so that the archive's own os is not asked for. */
+#include "../../src/os/os_fake.c"
+
+#include "../../src/base/check.h"
+#include "../../src/support/options.h"
+
+static void core_report(const char *what, const void *address, const char *call) {
+  test_say("freehold: %s: %p in %s()\n", what, address, call);
+  abort();
+}
+
+__attribute__((constructor)) static void core_start(void) { check_set_reporter(core_report); }
+
+/* Options that count at start too. */
+unused static void core_option(option_t option, int64_t value) {
+  atomic64_store_relaxed(&option_values[option], (uint64_t)value);
+}
+
+/* Runs `run` in `count` threads, which begin together; each gets its number. */
+typedef struct {
+  void (*run)(unsigned number);
+  unsigned number;
+  pthread_barrier_t *start;
+} core_thread_t;
+
+static void *core_thread_run(void *context) {
+  core_thread_t *t = context;
+  pthread_barrier_wait(t->start);
+  t->run(t->number);
+  return NULL;
+}
+
+unused static void core_threads(unsigned count, void (*run)(unsigned number)) {
+  pthread_t threads[16];
+  core_thread_t contexts[16];
+  pthread_barrier_t start;
+  CHECK_LE(count, 16u);
+  pthread_barrier_init(&start, NULL, count);
+  for (unsigned i = 0; i < count; i++) {
+    contexts[i] = (core_thread_t){ run, i, &start };
+    CHECK_EQ(pthread_create(&threads[i], NULL, core_thread_run, &contexts[i]), 0);
+  }
+  for (unsigned i = 0; i < count; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+/* A generator of numbers, the same in each run. */
+unused static uint64_t core_next(uint64_t *state) {
+  uint64_t x = *state += 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+#endif
