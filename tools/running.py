@@ -117,8 +117,9 @@ class Workplace:
 
     def __enter__(self):
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda n, _: sys.exit(128 + n))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda n, _: sys.exit(128 + n))
         self.path = Path(tempfile.mkdtemp(prefix="freehold-"))
         self.path.chmod(0o755)
         return self.path
