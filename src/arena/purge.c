@@ -7,7 +7,10 @@
 #include "../support/options.h"
 #include "arena.h"
 
-enum { PURGE_STEP = 64 };                /* slices: 4 MiB, so that few calls discard much, and none takes long */
+enum {
+  PURGE_STEP = 64,                       /* slices: 4 MiB, so that few calls discard much, and none takes long */
+  BUDGET_SHARE = 16,                     /* a large heap may keep this part of it dirty        */
+};
 
 static atomic32_t last_look;              /* os_now_ms; relaxed: whoever swaps it looks */
 
@@ -51,6 +54,7 @@ void purge_over_budget(void) {
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
   if (likely(dirty <= budget) || option_get(OPTION_purge_delay_ms) < 0) return;
+  if (dirty <= atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE) return;
   purge(PURGE_STEP, 0);
 }
 

@@ -15,10 +15,13 @@ static const char *line(const char *what, const volatile void *p, const char *ca
 static const size_t sizes[] = {0, 1, 16, 24, 100, 512, 513, 1000, 4096, 10000, 16384, 16385, 65536, 65537, 200000, 1000000, MiB_(5), MiB_(40), (size_t)2 << 30};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
+/* Written to all over, or all over its first megabyte: what older blocks left in that memory is gone, so that an interior
+ * pointer cannot be taken for an older block's start. */
 static void *new_block(size_t n) {
   void *p = malloc(launder_size(n));
   CHECK(p != NULL);
-  if (n > 0) *(volatile char *)p = 1;
+  size_t usable = malloc_usable_size(p);
+  memset(p, 1, usable < MiB_(1) ? usable : MiB_(1));
   return launder(p);
 }
 
