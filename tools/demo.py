@@ -218,11 +218,11 @@ def scale(key):
 
 def show_statistics(program, measurer, ours):
     """What freehold itself says of one of the programs; other libraries have no such option."""
-    before = ["env", f"LD_PRELOAD={measurer.preload[ours]}", "FREEHOLD_OPTIONS=stats:exit"]
-    program.run(before)
+    options = ",".join(filter(None, [os.environ.get("FREEHOLD_OPTIONS"), "stats:exit"]))
+    program.run(["env", f"LD_PRELOAD={measurer.preload[ours]}", f"FREEHOLD_OPTIONS={options}"])
     if not program.stderr.strip():
-        raise Failed(f"{program.name} under {ours} with FREEHOLD_OPTIONS=stats:exit printed no statistics")
-    print(f"\n{ours}'s statistics of {program.name} (FREEHOLD_OPTIONS=stats:exit):\n")
+        raise Failed(f"{program.name} under {ours} with FREEHOLD_OPTIONS={options} printed no statistics")
+    print(f"\n{ours}'s statistics of {program.name} (FREEHOLD_OPTIONS={options}):\n")
     print(program.stderr.decode(errors="replace").rstrip())
 
 
