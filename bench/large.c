@@ -1,0 +1,75 @@
+/* large.c - blocks of many pages, replaced at random */
+#include "threads.h"
+
+enum { THREADS_MOST = 256, SLOTS_MOST = 100000 };
+
+static long threads = 1, pairs = 5000, slots = 64, low = 20 * 1024, high = 8 << 20;
+static const char *touch = "pages";
+
+typedef struct worker {
+  bench_rng_t rng;
+  void **blocks;
+} worker_t;
+
+/* Each doubling of the size is as likely as any other, so small ones are the most. */
+static size_t size_next(bench_rng_t *rng) {
+  for (;;) {
+    size_t size = bench_mixed_size(rng, 1 << 14, 1 << 28);
+    if (size >= (size_t)low && size <= (size_t)high) return size;
+  }
+}
+
+static void *worker_body(void *argument) {
+  worker_t *w = argument;
+  bool all_pages = strcmp(touch, "pages") == 0;
+  for (long i = 0; i < pairs; i++) {
+    uint32_t slot = bench_below(&w->rng, (uint32_t)slots);
+    free(w->blocks[slot]);
+    size_t size = size_next(&w->rng);
+    char *p = bench_malloc(size);
+    bench_touch_pages(p, 0, all_pages ? size : 1);
+    w->blocks[slot] = p;
+  }
+  return NULL;
+}
+
+static bench_option_t options[] = {
+  {.name = "threads", .help = "threads, each with blocks of its own", .number = &threads, .lowest = 1,
+   .highest = THREADS_MOST},
+  {.name = "pairs", .help = "replacements by each", .number = &pairs, .lowest = 1, .highest = LONG_MAX / 2},
+  {.name = "slots", .help = "blocks of each thread", .number = &slots, .lowest = 1, .highest = SLOTS_MOST},
+  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1 << 14, .highest = 1 << 28},
+  {.name = "high", .help = "largest block", .number = &high, .lowest = 1 << 14, .highest = 1 << 28},
+  {.name = "touch", .help = "what is written: a byte of every page, or the first alone", .text = &touch,
+   .words = "pages|first"},
+  {.name = NULL},
+};
+
+static const bench_program_t program = {
+  "large",
+  "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
+  "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs of malloc and free of\n"
+  "all threads, the writing of the pages included. Definition: freehold's own.",
+  "large --slots 256 --touch first",
+  options,
+};
+
+int main(int count, char **arguments) {
+  bench_start(count, arguments, &program);
+  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
+  for (long i = 0; i < threads; i++) {
+    workers[i] = (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true)};
+  }
+
+  double start = bench_seconds();
+  team_t team = team_start((size_t)threads, worker_body, workers, sizeof *workers);
+  team_join(&team);
+  double seconds = bench_seconds() - start;
+
+  json_start(&program);
+  json_real("ns", seconds * 1e9 / (double)(pairs * threads));
+  json_memory();
+  json_end();
+  return BENCH_OK;
+}

@@ -1,0 +1,92 @@
+/* larson.c - a server's blocks: replaced at random by threads that die and hand them on */
+#include "threads.h"
+
+enum { THREADS_MOST = 256, SLOTS_MOST = 1 << 20 };
+
+static long threads = 2, low = 16, high = 128, slots = 1000, rounds = 100, milliseconds = 1000;
+static atomic_bool stop;
+
+typedef struct worker {
+  chain_t chain;
+  void **blocks;
+  bench_rng_t rng;
+  uint64_t pairs;
+} worker_t;
+
+static size_t size_next(bench_rng_t *rng) {
+  return (size_t)low + bench_below(rng, (uint32_t)(high - low + 1));
+}
+
+static void *block_new(bench_rng_t *rng) {
+  char *p = bench_malloc(size_next(rng));
+  *(volatile char *)p = 1;
+  return p;
+}
+
+static bool worker_live(void *life) {
+  worker_t *w = life;
+  bench_rng_t rng = w->rng;
+  long left = rounds * slots;
+  for (; left > 0 && !atomic_load_explicit(&stop, memory_order_relaxed); left--) {
+    uint32_t slot = bench_below(&rng, (uint32_t)slots);
+    free(w->blocks[slot]);
+    w->blocks[slot] = block_new(&rng);
+  }
+  w->rng = rng;
+  w->pairs += (uint64_t)(rounds * slots - left);
+  return left == 0;
+}
+
+static bench_option_t options[] = {
+  {.name = "threads", .help = "threads alive at a time", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
+  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1, .highest = 1 << 20},
+  {.name = "high", .help = "largest block", .number = &high, .lowest = 1, .highest = 1 << 20},
+  {.name = "slots", .help = "blocks of each thread", .number = &slots, .lowest = 1, .highest = SLOTS_MOST},
+  {.name = "rounds", .help = "a thread dies after so many times --slots replacements", .number = &rounds,
+   .lowest = 1, .highest = 1000000},
+  {.name = "milliseconds", .help = "for how long", .number = &milliseconds, .lowest = 1, .highest = 3600000},
+  {.name = NULL},
+};
+
+static const bench_program_t program = {
+  "larson",
+  "threads replace blocks at random, die and hand their blocks on\n\n"
+  "After Larson and Krishnan, \"Memory allocation for long-running server applications\" (ISMM 1998). The main\n"
+  "thread fills all slots; each thread replaces the blocks in random slots of its own, and after a while starts a\n"
+  "successor that inherits the slots and frees what its forebears allocated. `ns` is wall time divided by the pairs\n"
+  "that all threads made together.",
+  "larson --threads 16 --low 8 --high 1000 --slots 5000",
+  options,
+};
+
+int main(int count, char **arguments) {
+  bench_start(count, arguments, &program);
+  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
+  bench_rng_t rng = bench_seed(0);
+  for (long i = 0; i < threads; i++) {
+    workers[i].rng = bench_seed((uint64_t)i + 1);
+    workers[i].blocks = bench_pages((size_t)slots * sizeof(void *), true);
+    for (long j = 0; j < slots; j++) workers[i].blocks[j] = block_new(&rng);
+  }
+
+  double start = bench_seconds();
+  for (long i = 0; i < threads; i++) chain_start(&workers[i].chain, worker_live, &workers[i]);
+  bench_sleep((double)milliseconds * 1e-3);
+  atomic_store(&stop, true);
+  double seconds = bench_seconds() - start;
+  uint64_t pairs = 0, births = 0;
+  for (long i = 0; i < threads; i++) {
+    chain_join(&workers[i].chain);
+    pairs += workers[i].pairs;
+    births += workers[i].chain.births;
+  }
+
+  json_start(&program);
+  json_real("ns", seconds * 1e9 / (double)pairs);
+  json_integer("pairs", (long long)pairs);
+  json_integer("births", (long long)births);
+  json_memory();
+  json_end();
+  return BENCH_OK;
+}

@@ -1,0 +1,108 @@
+/* manythreads.c - very many threads that allocate once and sleep: what a thread costs that hardly allocates
+ *
+ * A child does the same without allocating, for the cost of the thread itself. */
+#include <sys/wait.h>
+
+#include "threads.h"
+
+enum { THREADS_MOST = 100000, CHECK_EVERY = 100 };
+
+static long threads = 10000, size = 100, limit = 4096L << 20;
+static atomic_long asleep;
+static int gate[2];       /* nothing is ever written: a read of it sleeps until the other end is closed */
+static bool allocates;
+
+typedef struct result {
+  long threads;
+  long long bytes;        /* resident, without what was resident before the threads */
+  long mappings;
+} result_t;
+
+static void *sleeper_body(void *argument) {
+  void *p = NULL;
+  if (allocates) bench_touch(p = bench_malloc((size_t)size));
+  atomic_fetch_add(&asleep, 1);
+  char byte;
+  while (read(gate[0], &byte, 1) < 0 && errno == EINTR) {}
+  free(p);
+  return argument;
+}
+
+static void sleep_until_asleep(long count) {
+  while (atomic_load(&asleep) < count) bench_sleep(0.0005);
+}
+
+static result_t threads_measure(bool with_blocks) {
+  allocates = with_blocks;
+  if (pipe2(gate, O_CLOEXEC) != 0) bench_fail(BENCH_SYSTEM, "pipe: %s", strerror(errno));
+  pthread_t *ids = bench_pages((size_t)threads * sizeof *ids, true);
+  char *stacks = bench_pages((size_t)threads * BENCH_STACK, false);
+  result_t result = {0, -bench_resident(), 0};
+  while (result.threads < threads
+         && bench_thread_try(&ids[result.threads], stacks + result.threads * BENCH_STACK, sleeper_body, NULL)) {
+    if (++result.threads % CHECK_EVERY != 0) continue;
+    sleep_until_asleep(result.threads);
+    if (bench_resident() > limit) break;
+  }
+  sleep_until_asleep(result.threads);
+  result.bytes += bench_resident();
+  result.mappings = bench_mappings();
+  close(gate[1]);
+  for (long i = 0; i < result.threads; i++) pthread_join(ids[i], NULL);
+  return result;
+}
+
+/* In a child, whose memory nobody else sees. */
+static result_t threads_alone(void) {
+  int channel[2];
+  if (pipe2(channel, O_CLOEXEC) != 0) bench_fail(BENCH_SYSTEM, "pipe: %s", strerror(errno));
+  pid_t child = fork();
+  if (child < 0) bench_fail(BENCH_SYSTEM, "fork: %s", strerror(errno));
+  if (child == 0) {
+    result_t result = threads_measure(false);
+    _exit(write(channel[1], &result, sizeof result) == sizeof result ? BENCH_OK : BENCH_SYSTEM);
+  }
+  close(channel[1]);
+  result_t result;
+  bool complete = read(channel[0], &result, sizeof result) == sizeof result;
+  close(channel[0]);
+  int status;
+  if (waitpid(child, &status, 0) != child || status != 0 || !complete || result.threads == 0) {
+    bench_fail(BENCH_SYSTEM, "the run without allocation failed");
+  }
+  return result;
+}
+
+static bench_option_t options[] = {
+  {.name = "threads", .help = "threads asleep at a time", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
+  {.name = "size", .help = "bytes that each allocates", .number = &size, .lowest = 8, .highest = 1 << 20},
+  {.name = "limit", .help = "start no more threads when so many bytes are resident", .number = &limit,
+   .lowest = 1 << 20, .highest = LONG_MAX / 2},
+  {.name = NULL},
+};
+
+static const bench_program_t program = {
+  "manythreads",
+  "very many threads, each allocates one block and sleeps\n\n"
+  "`per_thread` is what is resident for each thread, less the same in a child whose threads do not allocate: stack\n"
+  "and thread structures do not count. All stacks lie in one mapping, so `mappings` are the allocator's but for some\n"
+  "thirty. `reached` is below --threads where the limit or the system ended it. Definition: freehold's own.",
+  "manythreads --threads 2000",
+  options,
+};
+
+int main(int count, char **arguments) {
+  bench_start(count, arguments, &program);
+  result_t bare = threads_alone();
+  result_t result = threads_measure(true);
+  if (result.threads == 0) bench_fail(BENCH_SYSTEM, "no thread could be started");
+  double bare_each = (double)bare.bytes / (double)bare.threads;
+  json_start(&program);
+  json_integer("reached", result.threads);
+  json_real("per_thread", (double)result.bytes / (double)result.threads - bare_each);
+  json_real("bare_thread", bare_each);
+  json_integer("mappings", result.mappings);
+  json_integer("peak", bench_peak());
+  json_end();
+  return BENCH_OK;
+}

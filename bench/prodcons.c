@@ -1,0 +1,93 @@
+/* prodcons.c - one thread of a pair allocates, the other frees */
+#include "threads.h"
+
+enum { THREADS_MOST = 256 };
+
+static long threads = 2, blocks = 4000000, low = 16, high = 1024;
+
+typedef struct pair {
+  queue_t queue;
+  bench_rng_t rng;
+  long batches;
+} pair_t;
+
+static void produce(pair_t *pair) {
+  batch_t batch = {.count = QUEUE_BATCH};
+  for (long i = 0; i < pair->batches; i++) {
+    for (int j = 0; j < QUEUE_BATCH; j++) {
+      size_t size = (size_t)low + bench_below(&pair->rng, (uint32_t)(high - low + 1));
+      char *p = bench_malloc(size);
+      p[0] = p[size - 1] = 1;
+      batch.blocks[j] = p;
+    }
+    queue_put(&pair->queue, &batch);
+  }
+  batch.count = 0;
+  queue_put(&pair->queue, &batch);
+}
+
+static void consume(pair_t *pair) {
+  batch_t batch;
+  for (;;) {
+    queue_get(&pair->queue, &batch);
+    if (batch.count == 0) return;
+    for (size_t j = 0; j < batch.count; j++) free(batch.blocks[j]);
+  }
+}
+
+typedef struct side {
+  pair_t *pair;
+  bool produces;
+} side_t;
+
+static void *side_body(void *argument) {
+  side_t *side = argument;
+  if (side->produces) produce(side->pair);
+  else consume(side->pair);
+  return NULL;
+}
+
+static bench_option_t options[] = {
+  {.name = "threads", .help = "threads, half of them producers", .number = &threads, .lowest = 2, .highest = THREADS_MOST},
+  {.name = "blocks", .help = "blocks in total", .number = &blocks, .lowest = QUEUE_BATCH, .highest = LONG_MAX / 2},
+  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1, .highest = 1 << 20},
+  {.name = "high", .help = "largest block", .number = &high, .lowest = 1, .highest = 1 << 20},
+  {.name = NULL},
+};
+
+static const bench_program_t program = {
+  "prodcons",
+  "pairs of a producer, which only allocates, and a consumer, which only frees\n\n"
+  "After the producer and consumer pattern of Lever and Boreham, \"malloc() performance in a multithreaded Linux\n"
+  "environment\" (USENIX 2000). Blocks of uniformly random size pass in batches of 128 through a queue of 16 batches\n"
+  "with a lock. `ns` is wall time divided by the blocks that passed in all queues together.",
+  "prodcons --threads 16 --blocks 8M",
+  options,
+};
+
+int main(int count, char **arguments) {
+  bench_start(count, arguments, &program);
+  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  if (threads % 2 != 0) bench_fail(BENCH_USAGE, "--threads has to be even");
+  long pair_count = threads / 2, batches = blocks / QUEUE_BATCH / pair_count;
+  pair_t *pairs = bench_pages((size_t)pair_count * sizeof *pairs, true);
+  side_t *sides = bench_pages((size_t)threads * sizeof *sides, true);
+  for (long i = 0; i < pair_count; i++) {
+    queue_make(&pairs[i].queue);
+    pairs[i].rng = bench_seed((uint64_t)i);
+    pairs[i].batches = batches < 1 ? 1 : batches;
+    sides[2 * i] = (side_t){&pairs[i], true};
+    sides[2 * i + 1] = (side_t){&pairs[i], false};
+  }
+
+  double start = bench_seconds();
+  team_t team = team_start((size_t)threads, side_body, sides, sizeof *sides);
+  team_join(&team);
+  double seconds = bench_seconds() - start;
+
+  json_start(&program);
+  json_real("ns", seconds * 1e9 / (double)(pairs[0].batches * pair_count * QUEUE_BATCH));
+  json_memory();
+  json_end();
+  return BENCH_OK;
+}

@@ -1,0 +1,89 @@
+/* reallocgrow.c - vectors that grow by half as much again */
+#include "bench.h"
+
+enum { VECTORS_MOST = 1 << 20 };
+
+static const char *mode = "huge";
+static long top = 1 << 30, vectors = 2000, times = 0;
+
+/* The vector's next size; it starts with 16 bytes and ends at `top`. */
+static size_t size_after(size_t size) {
+  size_t next = size + size / 2;
+  return next < (size_t)top ? next : (size_t)top;
+}
+
+static char *vector_grow(char *p, size_t from, size_t to) {
+  p = realloc(p, to);
+  if (p == NULL) bench_fail(BENCH_NO_MEMORY, "realloc to %zu bytes failed", to);
+  bench_touch_pages(p, from, to);
+  p[to - 1] = 1;
+  return p;
+}
+
+static long huge_run(void) {
+  long steps = 0;
+  char *p = vector_grow(NULL, 0, 16);
+  for (size_t size = 16, next; size < (size_t)top; size = next, steps++) {
+    next = size_after(size);
+    p = vector_grow(p, size, next);
+  }
+  free(p);
+  return steps;
+}
+
+/* All grow together, one at random a step further each time. */
+static long many_run(void) {
+  static size_t sizes[VECTORS_MOST];
+  static char *starts[VECTORS_MOST];
+  bench_rng_t rng = bench_seed(1);
+  long steps = 0, left = vectors;
+  for (long i = 0; i < vectors; i++) starts[i] = vector_grow(NULL, 0, sizes[i] = 16);
+  while (left > 0) {
+    uint32_t i = bench_below(&rng, (uint32_t)left);
+    size_t next = size_after(sizes[i]);
+    starts[i] = vector_grow(starts[i], sizes[i], next);
+    sizes[i] = next;
+    steps++;
+    if (next == (size_t)top) {
+      free(starts[i]);
+      left--;
+      starts[i] = starts[left];
+      sizes[i] = sizes[left];
+    }
+  }
+  return steps;
+}
+
+static bench_option_t options[] = {
+  {.name = "mode", .help = "one vector, or many that grow in turns", .text = &mode, .words = "huge|many"},
+  {.name = "top", .help = "bytes at which a vector has grown up", .number = &top, .lowest = 32, .highest = LONG_MAX / 4},
+  {.name = "vectors", .help = "how many, in mode many", .number = &vectors, .lowest = 1, .highest = VECTORS_MOST},
+  {.name = "times", .help = "how often all is done; 0: once, or 20 times in mode many", .number = &times,
+   .lowest = 0, .highest = 100000},
+  {.name = NULL},
+};
+
+static const bench_program_t program = {
+  "reallocgrow",
+  "vectors that grow by realloc, each time by half of their size\n\n"
+  "A byte of every new page is written. `ns` is wall time divided by the calls of realloc; `peak` tells whether the\n"
+  "old and the new block were ever present together. Definition: freehold's own.",
+  "reallocgrow --mode many --top 16K --vectors 5000",
+  options,
+};
+
+int main(int count, char **arguments) {
+  bench_start(count, arguments, &program);
+  bool is_huge = strcmp(mode, "huge") == 0;
+  if (times == 0) times = is_huge ? 1 : 20;
+  long steps = 0;
+  double start = bench_seconds();
+  for (long i = 0; i < times; i++) steps += is_huge ? huge_run() : many_run();
+  double seconds = bench_seconds() - start;
+  json_start(&program);
+  json_real("ns", seconds * 1e9 / (double)steps);
+  json_real("seconds", seconds);
+  json_memory();
+  json_end();
+  return BENCH_OK;
+}

@@ -1,0 +1,70 @@
+/* threadchurn.c - short lives: threads are born, allocate, free a part, leave the rest to an heir and exit */
+#include "threads.h"
+
+enum { THREADS_MOST = 256, BLOCKS_MOST = 1 << 20 };
+
+static long threads = 2, births = 20000, blocks = 200, low = 16, high = 1024;
+static atomic_long born;
+
+typedef struct worker {
+  chain_t chain;
+  bench_rng_t rng;
+  void **heritage;        /* blocks / 2 blocks of the forebear, or NULLs */
+} worker_t;
+
+static bool worker_live(void *life) {
+  worker_t *w = life;
+  for (long i = 0; i < blocks / 2; i++) free(w->heritage[i]);
+  void **own = w->heritage;
+  void *brief[64];
+  /* What is kept and what is soon freed take turns, so that neither fills a slab alone. */
+  for (long i = 0; i < blocks / 2;) {
+    long n = blocks / 2 - i < 64 ? blocks / 2 - i : 64;
+    for (long j = 0; j < n; j++, i++) {
+      bench_touch(own[i] = bench_malloc((size_t)low + bench_below(&w->rng, (uint32_t)(high - low + 1))));
+      bench_touch(brief[j] = bench_malloc((size_t)low + bench_below(&w->rng, (uint32_t)(high - low + 1))));
+    }
+    for (long j = 0; j < n; j++) free(brief[j]);
+  }
+  return atomic_fetch_add(&born, 1) + 1 < births;
+}
+
+static bench_option_t options[] = {
+  {.name = "threads", .help = "threads alive at a time", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
+  {.name = "births", .help = "threads in total", .number = &births, .lowest = 1, .highest = LONG_MAX / 2},
+  {.name = "blocks", .help = "blocks that each allocates", .number = &blocks, .lowest = 2, .highest = BLOCKS_MOST},
+  {.name = "low", .help = "smallest block", .number = &low, .lowest = 8, .highest = 1 << 20},
+  {.name = "high", .help = "largest block", .number = &high, .lowest = 8, .highest = 1 << 20},
+  {.name = NULL},
+};
+
+static const bench_program_t program = {
+  "threadchurn",
+  "threads that live briefly\n\n"
+  "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random size, frees every other\n"
+  "one, leaves the rest to its successor, which it starts before it exits. `ns` is wall time divided by the threads\n"
+  "born; starting a thread is included and the same for all. Definition: freehold's own.",
+  "threadchurn --threads 16 --births 50K",
+  options,
+};
+
+int main(int count, char **arguments) {
+  bench_start(count, arguments, &program);
+  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
+  for (long i = 0; i < threads; i++) {
+    workers[i].rng = bench_seed((uint64_t)i);
+    workers[i].heritage = bench_pages((size_t)blocks * sizeof(void *), true);
+  }
+
+  double start = bench_seconds();
+  for (long i = 0; i < threads; i++) chain_start(&workers[i].chain, worker_live, &workers[i]);
+  for (long i = 0; i < threads; i++) chain_join(&workers[i].chain);
+  double seconds = bench_seconds() - start;
+
+  json_start(&program);
+  json_real("ns", seconds * 1e9 / (double)atomic_load(&born));
+  json_memory();
+  json_end();
+  return BENCH_OK;
+}
