@@ -12,6 +12,7 @@ say() { echo "clean-room: $*" >&2; }
 [ $# != 0 ] || set -- test demo
 
 room=$(mktemp -d "${TMPDIR:-/tmp}/freehold-room-XXXXXX")
+chmod 755 "$room" # it becomes the root folder, through which every user must go
 checkout=root/freehold
 
 # On every way out: whatever still runs inside ends, nothing stays mounted. If a mount stays all the same, the folder
