@@ -1,0 +1,360 @@
+/* arena_test.c - tests of arena/arena */
+#include "core.h"
+
+#include "../../src/arena/arena.h"
+
+static size_t free_slices(void) {
+  size_t n = 0;
+  for (size_t i = 0; i < arena_count(); i++) {
+    arena_t *a = arena_at(i);
+    if (a == NULL) continue;
+    CHECK(arena_is_valid(a));
+    for (size_t w = 0; w < ARENA_WORDS; w++) n += bits_count(atomic64_load_relaxed(&a->free[w]));
+  }
+  return n;
+}
+
+/* Slices that are mapped, and neither claimed, free nor an arena's own. */
+static size_t lost_slices(void) {
+  return atomic64_load_relaxed(&arena_counts.mapped) - arena_count() * ARENA_FIRST_SLICE -
+         atomic64_load_relaxed(&arena_counts.committed) - free_slices();
+}
+static size_t committed(void) { return atomic64_load_relaxed(&arena_counts.committed); }
+
+static char *claim(size_t n) {
+  bool clean;
+  return arena_claim(n, 1, &clean);
+}
+
+TEST(arena, the_first_claim_makes_an_arena_and_gives_clean_slices_behind_its_descriptors, "A3") {
+  bool clean = false;
+  char *p = arena_claim(2, 1, &clean);
+  CHECK(clean);
+  CHECK_EQ(arena_slice(p), (size_t)ARENA_FIRST_SLICE);
+  CHECK_EQ(arena_count(), 1u);
+  CHECK_EQ((void *)arena_of(p), (void *)arena_at(0));
+  CHECK_EQ(map_record(map_find(p)), (void *)arena_at(0));
+  CHECK_BYTES(p, 0, 2 * SLICE_SIZE);
+  CHECK_EQ(arena_described(arena_descriptor(p)), (void *)p);
+  CHECK_EQ(committed(), 2u);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, slices_given_back_in_any_order_are_one_range_again, "A1") {
+  static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+  arena_release(claim(100), 100);                      /* so that all of them lie in one piece */
+  for (int o = 0; o < 6; o++) {
+    char *p[3], *wall;
+    for (int i = 0; i < 3; i++) p[i] = claim(30);
+    wall = claim(1);
+    CHECK_EQ(p[2], p[0] + 60 * SLICE_SIZE);
+    for (int i = 0; i < 3; i++) arena_release(p[orders[o][i]], 30);
+    char *whole = claim(90);
+    CHECK_EQ(whole, p[0]);
+    arena_release(whole, 90);
+    arena_release(wall, 1);
+    CHECK_EQ(committed(), 0u);
+    CHECK_EQ(lost_slices(), 0u);
+  }
+}
+
+TEST(arena, what_was_written_to_is_not_clean_and_what_was_not_still_is, "A1 A3") {
+  bool clean;
+  char *p = arena_claim(4, 1, &clean);
+  p[0] = 1;
+  arena_release(p, 1);
+  arena_release_clean(p + SLICE_SIZE, 3);
+  CHECK_EQ(arena_claim(1, 1, &clean), (void *)p);
+  CHECK(!clean);
+  CHECK(arena_claim_at(p + SLICE_SIZE, 3, &clean));
+  CHECK(clean);
+  CHECK_BYTES(p + SLICE_SIZE, 0, 3 * SLICE_SIZE);
+  arena_release(p + SLICE_SIZE, 1);
+  arena_release_clean(p + 2 * SLICE_SIZE, 2);
+  CHECK(arena_claim_at(p + SLICE_SIZE, 3, &clean));
+  CHECK(!clean);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+}
+
+TEST(arena, an_aligned_claim_keeps_its_own_slices_and_gives_the_rest_back, "A1") {
+  bool clean;
+  for (size_t alignment = 1; alignment <= 256; alignment *= 2)
+    for (size_t n = 1; n <= 130; n += 43) {
+      char *p = arena_claim(n, alignment, &clean);
+      CHECK_EQ((uintptr_t)p % (alignment * SLICE_SIZE), (uintptr_t)0);
+      CHECK_EQ(committed(), n);
+      CHECK_EQ(lost_slices(), 0u);
+      arena_release(p, n);
+    }
+}
+
+TEST(arena, a_range_is_claimed_at_its_place_only_if_all_of_it_is_free, "M1") {
+  bool clean;
+  char *p = claim(10);
+  CHECK(!arena_claim_at(p + 9 * SLICE_SIZE, 2, &clean));
+  CHECK_EQ(committed(), 10u);
+  CHECK(arena_claim_at(p + 10 * SLICE_SIZE, 2, &clean));
+  CHECK_EQ(committed(), 12u);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, nothing_is_claimed_beyond_the_end_of_a_window_nor_at_the_start_of_the_next, "A1") {
+  bool clean;
+  char *p = claim(8000);
+  char *end = (char *)arena_of(p) + WINDOW_SIZE;
+  CHECK(!arena_claim_at(end - SLICE_SIZE, 2, &clean));
+  CHECK(!arena_claim_at(end, 1, &clean));
+  CHECK_EQ(committed(), 8000u);
+}
+
+TEST(arena, a_window_that_is_full_is_followed_by_another_arena, "") {
+  char *p[5];
+  for (int i = 0; i < 5; i++) {
+    p[i] = claim(8000);
+    CHECK(p[i] != NULL);
+  }
+  CHECK_EQ(arena_count(), 3u);
+  CHECK(arena_of(p[0]) == arena_of(p[1]) && arena_of(p[1]) != arena_of(p[2]));
+  for (int i = 0; i < 5; i++) arena_release(p[i], 8000);
+  CHECK_EQ(lost_slices(), 0u);
+  CHECK_EQ(arena_slice(claim(1)), (size_t)ARENA_FIRST_SLICE);
+}
+
+TEST(arena, the_last_slices_of_a_window_are_used, "") {
+  claim(8000);
+  for (size_t i = ARENA_FIRST_SLICE + 8000; i < WINDOW_SLICES; i++) CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(0));
+  CHECK_EQ(free_slices(), 0u);
+  CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(1));
+}
+
+/* ---- growth ---- */
+
+enum { SCRIPT = 40 };
+static char *held[SCRIPT];
+static size_t held_slices[SCRIPT];
+
+static void run_script(bool must_succeed) {
+  for (size_t i = 0; i < SCRIPT; i++) {
+    bool clean = false;
+    held_slices[i] = 1 + i * i % 90;
+    held[i] = arena_claim(held_slices[i], i % 5 == 0 ? 16 : 1, &clean);
+    if (must_succeed) CHECK(held[i] != NULL);
+    if (held[i] == NULL) continue;
+    CHECK(os_fake_is_mapped(held[i], held_slices[i] * SLICE_SIZE));
+    if (clean) CHECK_BYTES(held[i], 0, held_slices[i] * SLICE_SIZE);
+    memset(held[i], (int)i + 1, held_slices[i] * SLICE_SIZE);
+  }
+  for (size_t i = 0; i < SCRIPT; i++) {
+    if (held[i] == NULL) continue;
+    CHECK_BYTES(held[i], i + 1, held_slices[i] * SLICE_SIZE);
+    arena_release(held[i], held_slices[i]);
+  }
+  CHECK_EQ(committed(), 0u);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, whichever_mmap_fails_nothing_is_lost_and_later_claims_work, "A1 timeout=120") {
+  for (int after = 0; after < 2; after++)
+    for (uint64_t k = 1;; k++) {
+      test_child_t c;
+      core_option(OPTION_arena_step, (int64_t)MiB(2));
+      if (test_fork(&c, 60)) {
+        os_fake_fail(OS_FAKE_MAPPING, k, after);
+        run_script(false);
+        bool was_reached = after ? os_fake.fail_at == 1 : os_fake.fail_at == 0;
+        os_fake_fail(0, 0, false);
+        run_script(true);
+        _exit(was_reached ? 0 : 50);
+      }
+      test_reap(&c);
+      if (WIFEXITED(c.status) && WEXITSTATUS(c.status) == 50) {
+        CHECK_GE(k, 5u);
+        break;
+      }
+      if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0) FAIL("mmap %d failed: %s", (int)k, c.text);
+    }
+}
+
+TEST(arena, where_memory_is_short_the_steps_shrink_down_to_single_slices, "") {
+  size_t count = 0;
+  claim(1);
+  os_fake.most_mapped = os_fake.mapped + 77 * SLICE_SIZE;
+  size_t free_at_first = free_slices();
+  while (claim(1) != NULL) count++;
+  CHECK_EQ(count, free_at_first + 77);
+  CHECK_EQ(os_fake.mapped, os_fake.most_mapped);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, a_system_with_room_for_the_descriptors_and_one_slice_is_enough, "") {
+  os_fake.most_mapped = (ARENA_FIRST_SLICE + 1) * SLICE_SIZE;
+  CHECK(claim(1) != NULL);
+  CHECK_NULL(claim(1));
+}
+
+TEST(arena, growth_passes_over_somebody_elses_mapping_in_its_window, "") {
+  char *p = claim(1);
+  arena_t *a = arena_of(p);
+  char *end = (char *)arena_address(a, atomic64_load_relaxed(&a->mapped));
+  os_fake_take(end + SLICE_SIZE, 4096);
+  size_t mapped = os_fake.mapped;
+  for (int i = 0; i < 300; i++) {
+    char *q = claim(1);
+    CHECK(q != NULL);
+    CHECK(q < end || q > end + SLICE_SIZE + 4095);
+    CHECK(os_fake_is_mapped(q, SLICE_SIZE));
+  }
+  CHECK_EQ(lost_slices(), 0u);
+  CHECK_GT(os_fake.mapped, mapped);
+}
+
+/* Another thread in the middle of the first mmap of a growth: it claims `other_size` slices itself. */
+static char *other;
+static size_t other_size;
+static bool other_fails, first_fails;
+static void another_grows(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call != OS_FAKE_MAP_AT) return;
+  os_fake.before = NULL;
+  if (other_fails) os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  other = claim(other_size);
+  os_fake_fail(OS_FAKE_MAPPING, first_fails, false);
+}
+
+static char *grow_at_once(bool first, bool second) {
+  char *some = claim(1);
+  while (free_slices() > 0) claim(1);
+  CHECK_EQ(arena_of(some), arena_at(0));
+  other_size = 50;
+  first_fails = first;
+  other_fails = second;
+  os_fake.before = another_grows;
+  return claim(40);
+}
+
+TEST(arena, two_threads_that_grow_at_once_both_keep_what_they_mapped, "") {
+  char *mine = grow_at_once(false, false);
+  CHECK(mine != NULL && other != NULL);
+  CHECK(mine + 40 * SLICE_SIZE <= other || other + 50 * SLICE_SIZE <= mine);
+  memset(mine, 1, 40 * SLICE_SIZE);
+  memset(other, 2, 50 * SLICE_SIZE);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, a_range_whose_mmap_fails_behind_anothers_back_is_given_up_and_nobody_gets_it, "") {
+  char *mine = grow_at_once(true, false);
+  CHECK(mine != NULL && other != NULL);
+  CHECK_GT(mine, other);                              /* the next try lies behind the other's range */
+  CHECK(os_fake_is_mapped(mine, 40 * SLICE_SIZE) && os_fake_is_mapped(other, 50 * SLICE_SIZE));
+  CHECK_EQ(lost_slices(), 0u);
+  for (int i = 0; i < 200; i++) {
+    char *p = claim(1);
+    CHECK(os_fake_is_mapped(p, SLICE_SIZE));
+  }
+}
+
+TEST(arena, a_range_whose_mmap_fails_alone_is_tried_again, "") {
+  char *some = claim(1);
+  arena_t *a = arena_of(some);
+  while (free_slices() > 0) claim(1);
+  uint64_t mapped = atomic64_load_relaxed(&a->mapped);
+  os_fake_fail(OS_FAKE_MAPPING, 1, false);
+  char *p = claim(1);
+  CHECK_EQ(arena_slice(p), (size_t)mapped);
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  while (free_slices() > 0) claim(1);
+  mapped = atomic64_load_relaxed(&a->mapped);
+  CHECK_NULL(claim(1));
+  CHECK_EQ(atomic64_load_relaxed(&a->mapped), mapped);
+}
+
+TEST(arena, another_growth_that_fails_in_between_leaves_the_first_whole, "") {
+  char *mine = grow_at_once(false, true);
+  CHECK(mine != NULL);
+  CHECK_NULL(other);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+/* ---- limits and pages ---- */
+
+TEST(arena, the_memory_limit_holds_for_claims_of_every_kind_and_is_no_end, "") {
+  bool clean;
+  core_option(OPTION_memory_limit, (int64_t)(10 * SLICE_SIZE));
+  char *p = claim(8);
+  CHECK(p != NULL);
+  CHECK_NULL(claim(3));
+  CHECK(!arena_claim_at(p + 8 * SLICE_SIZE, 3, &clean));
+  CHECK(arena_is_over_limit(2 * SLICE_SIZE + 1) && !arena_is_over_limit(2 * SLICE_SIZE));
+  atomic64_add_relaxed(&arena_counts.huge_bytes, SLICE_SIZE);
+  CHECK_NULL(claim(2));
+  CHECK(arena_claim_at(p + 8 * SLICE_SIZE, 1, &clean));
+  arena_release(p, 9);
+  CHECK(claim(9) != NULL);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, the_peak_is_the_most_that_was_claimed_at_a_time, "") {
+  char *p = claim(100);
+  arena_release(p, 100);
+  claim(40);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.peak_committed), (uint64_t)100);
+}
+
+TEST(arena, pages_of_any_size_are_served, "") {
+  for (size_t page = 4096; page <= 65536; page *= 4) {
+    os_fake.page_size = page;
+    run_script(true);
+  }
+}
+
+TEST(arena, the_hint_of_the_lowest_free_word_never_hides_a_free_slice, "") {
+  char *p[300];
+  for (int i = 0; i < 300; i++) p[i] = claim(1);
+  arena_t *a = arena_at(0);
+  arena_release(p[5], 1);
+  atomic32_store_relaxed(&a->low_word, 6);            /* as a thread that was late may leave it */
+  size_t more = free_slices();
+  for (size_t i = 0; i < more; i++) claim(1);
+  CHECK_EQ(free_slices(), 0u);
+  CHECK_EQ(arena_count(), 1u);
+}
+
+/* ---- threads ---- */
+
+static atomic32_t owner[WINDOW_SLICES];
+
+static void claim_and_release(unsigned number) {
+  uint64_t state = number;
+  struct { char *at; size_t n; } mine[12];
+  size_t count = 0;
+  for (int i = 0; i < 4000 || count > 0; i++) {
+    if (i < 4000 && count < 12 && core_next(&state) % 2) {
+      size_t n = 1 + core_next(&state) % (i % 16 == 0 ? 100 : 6);
+      bool clean;
+      char *p = arena_claim(n, (size_t)1 << core_next(&state) % 3, &clean);
+      if (p == NULL) continue;
+      CHECK_EQ((void *)arena_of(p), (void *)arena_at(0));
+      for (size_t k = 0; k < n; k++) CHECK_EQ(atomic32_exchange_acq_rel(&owner[arena_slice(p) + k], number + 1), 0u);
+      if (clean) CHECK_BYTES(p, 0, 4096);
+      p[0] = p[4095] = 1;
+      mine[count].at = p;
+      mine[count++].n = n;
+    } else if (count > 0) {
+      size_t k = core_next(&state) % count, first = arena_slice(mine[k].at);
+      for (size_t j = 0; j < mine[k].n; j++) CHECK_EQ(atomic32_exchange_acq_rel(&owner[first + j], 0), number + 1);
+      arena_release(mine[k].at, mine[k].n);
+      mine[k] = mine[--count];
+    }
+  }
+}
+
+TEST(arena, threads_never_share_a_slice_and_lose_none_also_while_memory_is_purged, "M1 A1 A3") {
+  char *p = claim(1);                                  /* one arena for all of them */
+  arena_release(p, 1);
+  core_option(OPTION_purge_budget, (int64_t)MiB(4));
+  core_threads(4, claim_and_release);
+  CHECK_EQ(committed(), 0u);
+  CHECK_EQ(lost_slices(), 0u);
+  purge_all();
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+}

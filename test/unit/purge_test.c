@@ -1,0 +1,228 @@
+/* purge_test.c - tests of arena/purge */
+#include "core.h"
+
+#include "../../src/arena/arena.h"
+
+static size_t dirty(void) { return atomic64_load_relaxed(&arena_counts.dirty); }
+static size_t purged(void) { return atomic64_load_relaxed(&arena_counts.purged) >> SLICE_SHIFT; }
+static uint64_t discards(void) { return os_fake.calls[OS_FAKE_DISCARD]; }
+
+static char *claim(size_t n) {
+  bool clean;
+  char *p = arena_claim(n, 1, &clean);
+  CHECK(p != NULL);
+  return p;
+}
+
+/* `n` slices that were written to and given back. */
+static char *make_dirty(size_t n) {
+  char *p = claim(n);
+  memset(p, 0xEE, n * SLICE_SIZE);
+  arena_release(p, n);
+  return p;
+}
+
+/* The sum of the dirty bits is the count, and no dirty bit is set in a claimed slice. */
+static void check_dirty(void) {
+  size_t n = 0;
+  for (size_t i = 0; i < arena_count(); i++)
+    for (size_t w = 0; w < ARENA_WORDS; w++) {
+      uint64_t bits = atomic64_load_relaxed(&arena_maps(arena_at(i))->dirty[w]);
+      CHECK_EQ(bits & ~atomic64_load_relaxed(&arena_at(i)->free[w]), (uint64_t)0);
+      n += bits_count(bits);
+    }
+  CHECK_EQ(n, dirty());
+}
+
+TEST(purge, memory_goes_back_when_it_has_been_idle_for_the_delay_and_not_before, "A1 A3") {
+  char *p = make_dirty(10);
+  CHECK_EQ(dirty(), 10u);
+  os_fake.now_ms += 49;
+  purge_tick();
+  CHECK_EQ(dirty(), 10u);
+  os_fake.now_ms += 20;
+  purge_tick();
+  CHECK_EQ(dirty(), 0u);
+  CHECK_EQ(purged(), 10u);
+  CHECK_EQ(discards(), 1u);
+  check_dirty();
+  bool clean;
+  CHECK_EQ(arena_claim(10, 1, &clean), (void *)p);
+  CHECK(clean);
+  CHECK_BYTES(p, 0, 10 * SLICE_SIZE);
+}
+
+TEST(purge, a_release_in_the_same_group_starts_its_patience_anew, "") {
+  char *wall = claim(1);
+  make_dirty(3);
+  os_fake.now_ms += 40;
+  arena_release(wall, 1);
+  os_fake.now_ms += 30;
+  purge_tick();
+  CHECK_EQ(dirty(), 4u);
+  os_fake.now_ms += 30;
+  purge_tick();
+  CHECK_EQ(dirty(), 0u);
+}
+
+TEST(purge, the_clock_may_wrap, "") {
+  os_fake.now_ms = UINT32_MAX - 10;
+  make_dirty(3);
+  os_fake.now_ms += 30;
+  purge_tick();
+  CHECK_EQ(dirty(), 3u);
+  os_fake.now_ms += 30;
+  purge_tick();
+  CHECK_EQ(dirty(), 0u);
+}
+
+TEST(purge, what_is_in_use_is_left_alone_between_what_goes, "A1") {
+  char *p = claim(30);
+  memset(p, 0x77, 30 * SLICE_SIZE);
+  for (size_t i = 0; i < 30; i += 3) arena_release(p + i * SLICE_SIZE, 1);
+  os_fake.now_ms += 100;
+  purge_all();
+  CHECK_EQ(dirty(), 0u);
+  CHECK_EQ(purged(), 10u);
+  for (size_t i = 0; i < 30; i++) CHECK_BYTES(p + i * SLICE_SIZE, i % 3 == 0 ? 0 : 0x77, SLICE_SIZE);
+  check_dirty();
+}
+
+TEST(purge, a_delay_of_nothing_gives_everything_back_at_once, "") {
+  core_option(OPTION_purge_delay_ms, 0);
+  make_dirty(100);
+  CHECK_EQ(dirty(), 0u);
+  CHECK_EQ(purged(), 100u);
+}
+
+TEST(purge, a_delay_of_never_keeps_everything_also_beyond_the_budget, "") {
+  core_option(OPTION_purge_delay_ms, -1);
+  core_option(OPTION_purge_budget, 0);
+  make_dirty(200);
+  os_fake.now_ms += 1000000;
+  purge_tick();
+  purge_over_budget();
+  CHECK_EQ(dirty(), 200u);
+  CHECK_EQ(discards(), 0u);
+  purge_all();                                         /* but who asks for it gets it */
+  CHECK_EQ(dirty(), 0u);
+}
+
+TEST(purge, what_is_beyond_the_budget_goes_at_once, "") {
+  size_t budget = 64;
+  core_option(OPTION_purge_budget, (int64_t)(budget * SLICE_SIZE));
+  char *p = claim(1000);
+  memset(p, 1, 1000 * SLICE_SIZE);
+  for (size_t i = 0; i < 1000; i += 10) {
+    arena_release(p + i * SLICE_SIZE, 10);
+    CHECK_LE(dirty(), max_size(budget, atomic64_load_relaxed(&arena_counts.committed) / 16) + 1);
+    check_dirty();
+  }
+  CHECK_LE(dirty(), budget);
+  CHECK_GT(dirty(), 0u);
+  CHECK_EQ(dirty() + purged(), 1000u);
+}
+
+TEST(purge, a_tick_discards_a_few_megabytes_and_leaves_the_rest_to_the_next, "") {
+  core_option(OPTION_purge_budget, (int64_t)GiB(1));
+  make_dirty(1000);
+  size_t ticks = 0;
+  for (size_t before = dirty(); before > 0; before = dirty(), ticks++) {
+    os_fake.now_ms += 100;
+    purge_tick();
+    CHECK_LT(dirty(), before);
+    CHECK_LE(before - dirty(), 128u);
+    CHECK_LT(ticks, 100u);
+  }
+  CHECK_GE(ticks, 8u);
+}
+
+TEST(purge, two_looks_close_together_are_one, "") {
+  make_dirty(3);
+  os_fake.now_ms += 100;
+  char *wall = claim(1);
+  purge_tick();
+  CHECK_EQ(dirty(), 0u);
+  memset(wall, 1, SLICE_SIZE);
+  arena_release_clean(wall, 1);
+  make_dirty(2);
+  atomic32_store_relaxed(&arena_maps(arena_at(0))->dirty_since[arena_slice(wall) / 64], os_fake.now_ms - 1000);
+  purge_tick();
+  CHECK_EQ(dirty(), 2u);
+  os_fake.now_ms += 13;
+  purge_tick();
+  CHECK_EQ(dirty(), 0u);
+}
+
+TEST(purge, what_cannot_be_discarded_stays_dirty_usable_and_counted, "A3") {
+  char *p = make_dirty(10), *wall = claim(1);
+  os_fake_fail(OS_FAKE_ADVISING, 1, true);
+  purge_all();
+  CHECK_GE(discards(), 1u);
+  CHECK_EQ(purged(), 0u);
+  check_dirty();
+  CHECK_EQ(dirty(), 9u);                               /* `wall` is the lowest of the ten */
+  CHECK_EQ(wall, p);
+  bool clean = true;
+  CHECK(arena_claim_at(p + SLICE_SIZE, 1, &clean));
+  CHECK(!clean);
+  os_fake_fail(0, 0, false);
+  purge_all();
+  CHECK_EQ(dirty(), 0u);
+}
+
+/* Another thread in the middle of a discard. */
+static char *taken;
+static char *given;
+static void another_in_between(os_fake_call_t call, void *at, size_t size) {
+  if (call != OS_FAKE_DISCARD) return;
+  os_fake.before = NULL;
+  bool clean;
+  CHECK(!arena_claim_at(at, 1, &clean));               /* what is being discarded is nobody else's */
+  taken = claim(1);
+  CHECK(taken < (char *)at || taken >= (char *)at + size);
+  arena_release(given, 1);
+}
+
+TEST(purge, what_is_being_discarded_is_nobodys_and_what_others_do_meanwhile_is_kept, "A1 M1 S-bit") {
+  core_option(OPTION_purge_budget, (int64_t)GiB(1));
+  given = claim(1);
+  memset(given, 5, SLICE_SIZE);
+  make_dirty(8);
+  os_fake.before = another_in_between;
+  purge_all();
+  CHECK(taken != NULL);
+  check_dirty();
+  CHECK_EQ(dirty(), 1u);
+  CHECK_EQ((unsigned char)given[100], 5u);
+  arena_release(taken, 1);
+  purge_all();
+  CHECK_EQ(dirty(), 0u);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.committed), (uint64_t)0);
+}
+
+TEST(purge, discarding_needs_no_call_that_splits_a_mapping, "") {
+  char *p = claim(200);
+  size_t mappings = os_fake.mappings;
+  for (size_t i = 0; i < 200; i += 2) arena_release(p + i * SLICE_SIZE, 1);
+  purge_all();
+  CHECK_EQ(os_fake.mappings, mappings);
+  CHECK_EQ(os_fake.calls[OS_FAKE_UNMAP], 0u);
+}
+
+TEST(purge, every_arena_is_looked_at, "") {
+  core_option(OPTION_purge_budget, (int64_t)GiB(4));
+  char *p[3];
+  for (int i = 0; i < 3; i++) p[i] = claim(8100);
+  for (int i = 0; i < 3; i++) {
+    p[i][0] = 1;
+    arena_release(p[i] + 8099 * SLICE_SIZE, 1);
+  }
+  CHECK_EQ(arena_count(), 2u);
+  os_fake.now_ms += 1000;
+  for (int i = 0; i < 10 && dirty() > 0; i++) {
+    purge_tick();
+    os_fake.now_ms += 100;
+  }
+  CHECK_EQ(dirty(), 0u);
+}
