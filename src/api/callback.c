@@ -45,7 +45,7 @@ static callback_pair_t *callback_pair_of(void *function, void *context) {
   if (pair == NULL) return NULL;
   pair->function = function;
   pair->context = context;
-  do {
+  do {                                   /* Progress: another thread put its pair in front */
     pair->next = first;
   } while (!atomic_ptr_swap_release(&callback_pairs, &first, pair));                /* S-callback */
   return pair;

@@ -30,7 +30,9 @@ static void set_dirty_part(atomic64_t *word, uint64_t bits, void *context) {
   atomic64_or_relaxed(word, bits);                              /* relaxed: the release of the slices follows */
 }
 
-static void raise_peak(uint64_t committed) {
+void arena_note_peak(void) {
+  uint64_t committed = atomic64_load_relaxed(&arena_counts.committed) +
+                       (atomic64_load_relaxed(&arena_counts.huge_bytes) >> SLICE_SHIFT);
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
   while (committed > peak)                                      /* Progress: a failed swap means that the peak rose */
     if (atomic64_swap_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
@@ -41,7 +43,8 @@ static bool take_dirty(arena_t *a, size_t first, size_t n) {
   size_t dirty = 0;
   bitmap_each_part(arena_maps(a)->dirty, first, n, take_dirty_part, &dirty);
   if (dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
-  raise_peak(atomic64_add_relaxed(&arena_counts.committed, n) + n);
+  atomic64_add_relaxed(&arena_counts.committed, n);
+  arena_note_peak();
   return dirty == 0;
 }
 

@@ -75,6 +75,9 @@ hidden void arena_release_clean(void *first, size_t n);
 /* Would `size` more bytes pass the option memory_limit? */
 hidden bool arena_is_over_limit(size_t size);
 
+/* More is in use than a moment ago. */
+hidden void arena_note_peak(void);
+
 hidden size_t arena_count(void);
 hidden arena_t *arena_at(size_t number);      /* below arena_count(); NULL if it is just being made */
 

@@ -12,19 +12,20 @@
 
 #include "heap.h"
 
-/* Takes the first block of bin `c`; `h` is not marked. NULL if the bin is empty. */
-static always_inline void *fast_pop(heap_t *h, size_t c) {
-  h->limit = 0;
+/* Takes the first block of bin `c`; the thread's heap is not marked. NULL if the bin is empty. */
+static always_inline void *fast_pop(size_t c) {
+  heap_here.limit = 0;
   signal_fence();
+  heap_t *h = heap_here.heap;
   uintptr_t block = h->bin[c];
   if (unlikely(block_is_end(block))) {
-    h->limit = CLASS_FAST_MAX + 1;
+    heap_here.limit = CLASS_FAST_MAX + 1;
     return NULL;
   }
   uintptr_t next = block_next(block);
   h->bin[c] = next;
   signal_fence();
-  h->limit = CLASS_FAST_MAX + 1;
+  heap_here.limit = CLASS_FAST_MAX + 1;
   block_at(block)->key = 0;
   __builtin_prefetch((void *)next, 1);     /* the next malloc of this class reads its link and clears its key */
   return (void *)block;
@@ -32,37 +33,34 @@ static always_inline void *fast_pop(heap_t *h, size_t c) {
 
 /* 513 bytes up to SMALL_MAX_SIZE, and whatever else the test of the size turned away. */
 static __attribute__((noinline)) void *fast_malloc_medium(size_t size) {
-  heap_t *h = heap_mine;
-  if (unlikely(h->limit == 0 || size - 1 >= SMALL_MAX_SIZE)) return heap_malloc_slow(size);
-  void *block = fast_pop(h, class_of(size));
+  if (unlikely(heap_here.limit == 0 || size - 1 >= SMALL_MAX_SIZE)) return heap_malloc_slow(size);
+  void *block = fast_pop(class_of(size));
   return likely(block != NULL) ? block : heap_malloc_slow(size);
 }
 
 static always_inline void *fast_malloc(size_t size) {
-  heap_t *h = heap_mine;
   size_t c = (size + 15) >> 4;             /* of a size that overflows here: 0, whose bin is always empty */
-  if (unlikely(c >= h->limit)) return fast_malloc_medium(size);
-  void *block = fast_pop(h, c);
+  if (unlikely(c >= heap_here.limit)) return fast_malloc_medium(size);
+  void *block = fast_pop(c);
   return likely(block != NULL) ? block : heap_malloc_slow(size);
 }
 
 /* `slow` does what the fast path cannot: heap_free_slow, or its twin for another name. */
 static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
-  heap_t *h = heap_mine;
-  uintptr_t block = (uintptr_t)p, window = align_down(block, WINDOW_SIZE);
-  if (unlikely(window != h->window)) return slow(p);
-  slab_t *s = (slab_t *)(window + (block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) &
-                                   (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT));
-  if (unlikely(!atomic_ptr_is_relaxed(&s->fast_owner, h))) return slow(p);
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  if (unlikely(window != heap_here.window)) return slow(p);
+  slab_t *s = (slab_t *)(window - (WINDOW_SIZE - 1) + (block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) &
+                                                       (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT));
+  if (unlikely(!atomic_ptr_is_relaxed(&s->fast_owner, heap_here.heap))) return slow(p);
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return slow(p);
   if (unlikely(block_is_free(block))) return slow(p);
-  h->window = WINDOW_MARK;
+  heap_here.window = 0;
   signal_fence();
   block_link(block, s->head);
   s->head = block;
   bool is_empty = atomic32_drop_one(&s->used);
   signal_fence();
-  h->window = window;
+  heap_here.window = window;
   if (unlikely(is_empty)) return heap_slab_emptied(s);
 }
 

@@ -8,24 +8,30 @@
 
 /* ---- marks ------------------------------------------------------------------------------------------------------ */
 
+/* `h` is the calling thread's own, or one of those that stand in for it. */
 static bool is_marked(const heap_t *h) {
-  return h->busy != 0 || h->window == WINDOW_MARK || (h->limit == 0 && !option_get(OPTION_stats_detail));
+  if (h->busy != 0) return true;
+  if (h != heap_here.heap) return false;
+  return heap_here.window == 0 || (heap_here.limit == 0 && !option_get(OPTION_stats_detail));
 }
 
 static void mark(heap_t *h) {
   h->busy = 1;
+  if (h != heap_here.heap) return;
   signal_fence();
-  h->limit = 0;
-  h->window = WINDOW_MARK;
+  heap_here.limit = 0;
+  heap_here.window = 0;
   signal_fence();
 }
 
 static void unmark(heap_t *h) {
   bool is_counting = unlikely(option_get(OPTION_stats_detail) != 0);   /* every call takes the slow path then */
   signal_fence();
-  h->window = is_counting ? WINDOW_NONE : h->home;
-  h->limit = is_counting ? 0 : CLASS_FAST_MAX + 1;
-  signal_fence();
+  if (h == heap_here.heap) {
+    heap_here.window = is_counting ? WINDOW_NONE : h->home;
+    heap_here.limit = is_counting ? 0 : CLASS_FAST_MAX + 1;
+    signal_fence();
+  }
   h->busy = 0;
 }
 
@@ -42,8 +48,8 @@ static heap_t *nested_of(heap_t *h) {
 }
 
 heap_t *heap_enter(void) {
-  heap_t *h = heap_mine;
-  if (unlikely(h == &heap_none || h == &heap_gone)) {
+  heap_t *h = heap_here.heap;
+  if (unlikely(h == NULL || h == &heap_gone)) {
     h = heap_attach();
     if (h == NULL) return NULL;
   }
@@ -98,7 +104,7 @@ static void unlink_slab(heap_t *h, slab_t *s) {
  * not fast. */
 static void own(heap_t *h, slab_t *s) {
   link_slab(h, s, true);
-  h->home = align_down((uintptr_t)s, WINDOW_SIZE);
+  h->home = window_of((uintptr_t)s);
   if (h->tag != NULL || slab_class(s) > FAST_FREE_CLASS_MAX) return;
   block_link(slab_base(s), 0);
   atomic_ptr_store_relaxed(&s->fast_owner, h);        /* relaxed: only this thread compares equal, and it wrote it */
@@ -305,7 +311,7 @@ _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char 
 
 static void check_start(const slab_t *s, const void *p, const char *call) {
   uint16_t offset = (uint16_t)(uintptr_t)p;
-  if (offset == 0 || !class_is_multiple(offset, class_info[slab_class(s)].inverse)) heap_bad_pointer(s, p, call);
+  if (offset == 0 || !class_is_multiple(offset, class_info[slab_class(s)].inverse)) fatal("invalid pointer", p, call);
 }
 
 static void check_live(uintptr_t block, const char *call) {
@@ -415,7 +421,7 @@ static void free_small(slab_t *s, void *p, const char *call) {
   if (h == NULL) return free_without_heap(s, (uintptr_t)p);
   if (atomic_ptr_load_relaxed(&s->owner) == h) {       /* relaxed: equal only if this thread wrote it */
     check_live((uintptr_t)p, call);
-    h->home = align_down((uintptr_t)p, WINDOW_SIZE);
+    h->home = window_of((uintptr_t)p);
     free_owned(h, s, (uintptr_t)p);
   } else {
     free_shared(h, s, (uintptr_t)p, call);

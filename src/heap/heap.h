@@ -4,10 +4,11 @@
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
  *
  * Signals: three marks say that an operation is under way, so that a signal handler which interrupts it leaves the heap alone and
- *          uses the thread's next one: `limit` is 0 inside a fast malloc, `window` is WINDOW_MARK inside a fast free, `busy` is set in
- *          everything else. A fast malloc touches its bin only, a fast free the slab only, so each may interrupt the other; and
- *          each mark is at the same time what the fast path tests anyway (the size, the window), so that a marked heap costs no
- *          test of its own. A handler that leaves by longjmp leaves the mark behind: the heap is then retired, not repaired.  */
+ *          uses the thread's next one: heap_here.limit is 0 inside a fast malloc, heap_here.window is 0 inside a fast free, and
+ *          everything else sets both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab only, so each
+ *          may interrupt the other; and each mark is at the same time what the fast path tests anyway (the size, the window), so
+ *          that it costs no test of its own, and a thread that has no heap yet, whose thread-local words are all 0, is marked too.
+ *          A handler that leaves by longjmp leaves the mark behind: the heap is then retired, not repaired.          */
 #ifndef HEAP_HEAP_H
 #define HEAP_HEAP_H
 
@@ -28,8 +29,6 @@ enum {
 };
 #define HUGE_MIN_SIZE MiB(32)
 
-enum { WINDOW_MARK = 1, WINDOW_NONE = 2 };     /* no pointer's window, not even that of NULL */
-
 typedef struct heap heap_t;
 
 typedef struct {                 /* blocks of one foreign slab, chained, not yet published    */
@@ -38,8 +37,6 @@ typedef struct {                 /* blocks of one foreign slab, chained, not yet
 } batch_t;
 
 struct heap {
-  uint64_t limit;                /* CLASS_FAST_MAX + 1: classes from here on are not for the fast malloc; 0: mark */
-  uintptr_t window;              /* the window in which the fast free expects blocks, WINDOW_NONE, or the mark */
   uintptr_t bin[CLASS_COUNT];    /* blocks ready to be handed out: a list that ends with 16 low bits of 0 */
   slab_t *slabs[CLASS_COUNT];    /* the slabs that it owns, the one in use first              */
   atomic32_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up                */
@@ -51,7 +48,7 @@ struct heap {
   uint8_t is_borrowed;           /* for one operation of a thread that has ended             */
   uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs that nobody has touched yet  */
   batch_t batch[BATCH_SLOTS];
-  uintptr_t home;                /* `window` when nothing is under way: where a slab was last touched */
+  uintptr_t home;                /* heap_here.window when nothing is under way: where a slab was last touched */
   slab_t *magazine;              /* slices without blocks, for any class                      */
   uint32_t magazine_count;
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
@@ -61,9 +58,17 @@ struct heap {
   uint32_t number;               /* const: its place in the pool                              */
 } aligned_to(64);
 
-/* The calling thread's heap: heap_none before its first call, heap_gone after its last. */
-extern hidden heap_t heap_none, heap_gone;
-extern hidden __thread heap_t *heap_mine __attribute__((tls_model("initial-exec")));
+/* What the fast paths want to know of the calling thread. All 0 before its first call. */
+typedef struct {
+  uint64_t limit;                /* CLASS_FAST_MAX + 1: classes from here on are not for the fast malloc; 0: mark */
+  uintptr_t window;              /* the last byte of the window in which the fast free expects blocks, or WINDOW_NONE; 0: mark */
+  heap_t *heap;                  /* the thread's own; NULL before its first call, &heap_gone after its end */
+} heap_here_t;
+extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
+extern hidden heap_t heap_gone;
+
+enum { WINDOW_NONE = 1 };        /* no address's window */
+static always_inline uintptr_t window_of(uintptr_t p) { return p | (WINDOW_SIZE - 1); }      /* not 0 even of NULL */
 
 /* What the layer above wants to know and to decide. */
 typedef struct {

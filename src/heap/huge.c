@@ -28,6 +28,7 @@ static void note_size(huge_t *b, size_t mapped) {
   atomic64_add_relaxed(&arena_counts.huge_bytes, mapped - atomic64_load_relaxed(&b->mapped));
   atomic64_store_relaxed(&b->size, mapped);
   atomic64_store_release(&b->mapped, mapped);                                      /* S-huge */
+  arena_note_peak();
 }
 
 static huge_t *new_record(void) {

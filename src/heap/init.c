@@ -1,18 +1,18 @@
 /* init.c - a thread's first call and its last                                               layer 5: heap
- * Owns:    heap_mine, heap_none, heap_gone.     Called by: heap.c, os (thread exit).     Calls: pool, os.
+ * Owns:    heap_here, heap_gone.     Called by: heap.c, os (thread exit).     Calls: pool, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once.
  *          A thread that has ended still may call anything: each call then borrows a heap and leaves nothing in it. */
 #include "../os/os.h"
 #include "../support/options.h"
 #include "heap.h"
 
-heap_t heap_none = { .busy = 1, .window = WINDOW_MARK }, heap_gone = { .busy = 1, .window = WINDOW_MARK };
-__thread heap_t *heap_mine __attribute__((tls_model("initial-exec"))) = &heap_none;
+heap_t heap_gone = { .busy = 1 };
+__thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 
 /* The system calls this when a thread ends, with the thread's heap. A heap whose operation never ended (a signal handler left it by
  * longjmp or ended the thread) stays as it is: its blocks can be freed, its lists are not touched. */
 static void thread_leaves(void *heap) {
-  heap_mine = &heap_gone;
+  heap_here = (heap_here_t){ 0, 0, &heap_gone };
   signal_fence();
   for (heap_t *h = heap, *next; h != NULL; h = next) {
     next = atomic_ptr_load_relaxed(&h->nested);
@@ -28,15 +28,18 @@ heap_t *heap_attach(void) {
   os_thread_set_leave(thread_leaves);
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
-  if (heap_mine == &heap_gone) {
+  if (heap_here.heap == &heap_gone) {
     h->is_borrowed = 1;
     return h;
   }
-  if (heap_mine != &heap_none) {                    /* a signal handler was here first */
+  if (heap_here.heap != NULL) {                     /* a signal handler was here first */
     pool_release(h);
-    return heap_mine;
+    return heap_here.heap;
   }
-  heap_mine = h;
+  heap_here.heap = h;                               /* still marked; the end of the call unmarks it */
+  signal_fence();
+  heap_here.window = WINDOW_NONE;
+  heap_here.limit = CLASS_FAST_MAX + 1;
   os_thread_watch(h);
   return h;
 }
@@ -44,8 +47,8 @@ heap_t *heap_attach(void) {
 /* ---- upkeep ------------------------------------------------------------------------------------------------------- */
 
 static void collect_own(void) {
-  heap_t *h = heap_mine;
-  if (h == &heap_none || h == &heap_gone) return;
+  heap_t *h = heap_here.heap;
+  if (h == NULL || h == &heap_gone) return;
   h = heap_enter();
   if (h == NULL) return;
   heap_let_go(h);

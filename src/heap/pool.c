@@ -16,8 +16,7 @@ heap_t *pool_claim(void) {
   heap_t *h = places_claim(&heaps, shape_of_heaps, &number);
   if (h == NULL) return NULL;
   h->number = number;
-  h->home = h->window = WINDOW_NONE;
-  h->limit = CLASS_FAST_MAX + 1;
+  h->home = WINDOW_NONE;
   h->busy = 0;
   return h;
 }

@@ -42,7 +42,7 @@ static void add_heaps(fh_stats_t *stats) {
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL || h->window == 0) continue;      /* a place that was never used */
+    if (h == NULL || h->home == 0) continue;      /* a place that was never used */
     stats->heaps++;
     stats->threads += is_claimed && h->tag == NULL;
     stats->remote_frees += atomic32_load_relaxed(&h->remote_frees);

@@ -31,7 +31,7 @@ static bool visit_blocks_of(slab_t *s, void *base, void *context) {
   size_t size = class_size(slab_class(s));
   uint32_t carved = atomic32_load_relaxed(&s->carved);
   for (uintptr_t block = (uintptr_t)base + size; carved > 0; carved--, block += size)
-    if (__atomic_load_n(&block_at(block)->key, __ATOMIC_RELAXED) != block_key(block) &&
+    if (!block_is_free(block) &&
         !v->visitor((void *)block, size, v->context)) return false;
   return true;
 }

@@ -169,7 +169,7 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *adopter) {
   uint64_t word = atomic64_load_relaxed(&s->anchor);          /* relaxed: the swap reads again */
-  for (;;) {
+  for (;;) {                           /* Progress: a round more means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
     block_link(last, a.avail);

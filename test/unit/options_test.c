@@ -68,7 +68,7 @@ TEST(options, purge_delay_ms_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_purge_delay_ms, "purge_delay_ms", 50, "-1", "-2", "600000", "600001", true);
 }
 TEST(options, purge_budget_takes_its_range_and_nothing_beyond, "O1") {
-  check_row(OPTION_purge_budget, "purge_budget", 32 << 20, "0", "-1", EXABYTES, TOO_MUCH, true);
+  check_row(OPTION_purge_budget, "purge_budget", 16 << 20, "0", "-1", EXABYTES, TOO_MUCH, true);
 }
 TEST(options, arena_step_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_arena_step, "arena_step", 64 << 20, "64K", "65535", "1G", "1025M", false);
