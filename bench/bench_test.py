@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""bench_test.py - the arithmetic of goals and tables, and that no library is measured under another's name
+
+    bench_test.py PROGRAMS      the folder of the built workloads; only `whose` and `patterns` are needed
+"""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import instructions  # noqa: E402
+import report  # noqa: E402
+from allocators import Allocator, Failed, allocator_named  # noqa: E402
+from suite import GOALS, REFERENCE, TO_BEST, WORKLOADS, Goal, goal_is_met, goal_value, middle  # noqa: E402
+
+PROGRAMS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/bench"
+
+
+def rows(figure, *values):
+    return [{figure: value} for value in values]
+
+
+class Goals(unittest.TestCase):
+    def test_the_best_peer_is_the_one_with_the_smallest_median(self):
+        results = {"fifo": {"freehold": rows("ns", 9, 10, 30), "libc": rows("ns", 25, 20, 21),
+                            "tcmalloc": rows("ns", 1, 8, 9), "another": rows("ns", 1, 1, 1)}}
+        self.assertEqual(goal_value(Goal("", "fifo", "ns", TO_BEST, 1.0), results), 10 / 8)
+
+    def test_a_goal_without_its_figures_is_not_measured(self):
+        for goal in GOALS:
+            self.assertIsNone(goal_value(goal, {}), goal)
+            self.assertIsNone(goal_value(goal, {goal.workload: {"libc": rows(goal.figure, 1)}}), goal)
+
+    def test_a_ratio_is_judged_by_the_two_digits_that_are_shown(self):
+        goal = Goal("", "fifo", "ns", TO_BEST, 1.00, "x")
+        self.assertTrue(goal_is_met(goal, 1.0049))
+        self.assertFalse(goal_is_met(goal, 1.0051))
+
+    def test_every_goal_names_a_workload(self):
+        names = {workload.name for workload in WORKLOADS} | {"*"}
+        self.assertEqual([goal.workload for goal in GOALS if goal.workload not in names], [])
+        self.assertLessEqual(set(REFERENCE), names)
+
+    def test_the_largest_number_of_mappings_counts(self):
+        results = {"a": {"freehold": rows("mappings", 30, 250)}, "b": {"freehold": rows("mappings", 40), "libc": rows("mappings", 999)}}
+        goal = next(goal for goal in GOALS if goal.workload == "*")
+        self.assertEqual(goal_value(goal, results), 250)
+        self.assertFalse(goal_is_met(goal, 250))
+
+    def test_a_median_leaves_out_rows_without_the_figure(self):
+        self.assertEqual(middle([{"count": 5}, {}, {"count": 7}], "count"), 6)
+        self.assertIsNone(middle([{}], "count"))
+
+
+class Report(unittest.TestCase):
+    def test_figures_are_shown_with_three_digits(self):
+        for value, unit, text in ((5.678, "ns", "5.68"), (123456, "ns", "123 us"), (64 << 20, "bytes", "64.0 MB"),
+                                  (0.0123, "share", "1.23 %"), (None, "ns", "-"), (-2048, "bytes", "-2.00 KB"), (0, "", "0")):
+            self.assertEqual(report.shown(value, unit), text)
+
+    def test_spread_is_half_the_distance_of_the_quartiles(self):
+        self.assertAlmostEqual(report.spread(rows("ns", 8, 9, 10, 11, 12), "ns"), 0.1)
+        self.assertIsNone(report.spread(rows("ns", 8), "ns"))
+
+    def test_a_page_of_nothing_says_so(self):
+        record = {"command": "./dev bench", "rounds": 5, "quick": False, "seed": 1, "machine": {}, "commit": "none",
+                  "disturbance": {"load": 0, "steal": 0}, "allocators": {}, "left_out": {"x": "is broken"}, "failures": {},
+                  "results": {}}
+        page = report.page(record, WORKLOADS, None)
+        self.assertIn("Nothing was measured.", page)
+        self.assertIn("x was left out: is broken", page)
+
+
+class Allocators(unittest.TestCase):
+    def test_libc_is_verified_as_itself(self):
+        Allocator("libc", None).verify(PROGRAMS)
+
+    def test_a_library_without_malloc_is_refused(self):
+        with self.assertRaisesRegex(Failed, "malloc came from .*libc"):
+            Allocator("wrong", Path(PROGRAMS, "whose")).verify(PROGRAMS)
+
+    def test_a_missing_library_is_refused(self):
+        with self.assertRaisesRegex(Failed, "there is no"):
+            Allocator("missing", "/nonexistent/lib.so")
+
+    def test_settings_follow_the_path(self):
+        with tempfile.NamedTemporaryFile() as library:
+            self.assertEqual(allocator_named(f"x={library.name},A=1,B=2").variables, {"A": "1", "B": "2"})
+            with self.assertRaises(Failed):
+                allocator_named(f"x={library.name},A")
+        with self.assertRaises(Failed):
+            allocator_named("unknown")
+
+
+class Golden(unittest.TestCase):
+    def test_only_lines_of_this_machine_and_compiler_hold(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("# head\nx86_64:GNU-12 45.5 freehold\nx86_64:GNU-12 44 freehold, linked # why\nother 1 freehold\n")
+            file.flush()
+            self.assertEqual(instructions.golden(file.name, "x86_64:GNU-12"), {"freehold": 45.5, "freehold, linked": 44})
+            self.assertEqual(instructions.golden(file.name, "riscv64:GNU-12"), {})
+
+
+if __name__ == "__main__":
+    unittest.main()
