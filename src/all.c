@@ -34,6 +34,7 @@
 #include "api/new.c"
 #include "api/ext.c"
 #include "api/callback.c"
+#include "api/deepbind.c"
 #include "api/foreign.c"
 #include "api/report.c"
 #include "api/lifecycle.c"

@@ -52,7 +52,7 @@ __attribute__((constructor(101))) static void lifecycle_load(void) {
   api_start();
   api_foreign_start();
   if (option_get(OPTION_stats) != STATS_NONE) lifecycle_keep_output();
-  if (option_get(OPTION_background)) heap_start_background();
+  heap_start();
 }
 
 /* Runs after the program's own destructors. */

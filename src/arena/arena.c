@@ -18,11 +18,11 @@ arena_t *arena_at(size_t number) { return atomic_ptr_load_acquire(&arena_list[nu
 
 /* ---- what the bits say of a range ------------------------------------------------------------------------------ */
 
-static void take_dirty_part(atomic64_t *word, uint64_t bits, void *count) {
-  uint64_t dirty = atomic64_load_relaxed(word) & bits;         /* relaxed: these slices are claimed, A1 */
-  if (dirty == 0) return;
-  atomic64_and_relaxed(word, ~dirty);
-  *(size_t *)count += bits_count(dirty);
+static void take_part(atomic64_t *word, uint64_t bits, void *count) {
+  uint64_t set = atomic64_load_relaxed(word) & bits;           /* relaxed: these slices are claimed, A1 */
+  if (set == 0) return;
+  atomic64_and_relaxed(word, ~set);
+  *(size_t *)count += bits_count(set);
 }
 
 static void set_dirty_part(atomic64_t *word, uint64_t bits, void *context) {
@@ -39,9 +39,11 @@ void arena_note_peak(void) {
 }
 
 /* Books `n` claimed slices; true if all of them read as zero. */
-static bool take_dirty(arena_t *a, size_t first, size_t n) {
-  size_t dirty = 0;
-  bitmap_each_part(arena_maps(a)->dirty, first, n, take_dirty_part, &dirty);
+static bool take_over(arena_t *a, size_t first, size_t n) {
+  size_t dirty = 0, purged = 0;
+  bitmap_each_part(arena_maps(a)->dirty, first, n, take_part, &dirty);
+  bitmap_each_part(arena_maps(a)->purged, first, n, take_part, &purged);
+  if (purged != 0) purge_note_reuse(purged);
   if (dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
   atomic64_add_relaxed(&arena_counts.committed, n);
   arena_note_peak();
@@ -158,7 +160,7 @@ void *arena_claim(size_t n, size_t alignment, bool *clean) {
   size_t first = align_up(slice, alignment);
   if (first > slice) bitmap_release(a->free, slice, first - slice);
   if (first + n < slice + want) bitmap_release(a->free, first + n, slice + want - first - n);
-  *clean = take_dirty(a, first, n);
+  *clean = take_over(a, first, n);
   return arena_address(a, first);
 }
 
@@ -167,7 +169,7 @@ bool arena_claim_at(void *at, size_t n, bool *clean) {
   size_t first = arena_slice(at);
   if (first == 0 || first + n > WINDOW_SLICES || arena_is_over_limit(n << SLICE_SHIFT)) return false;
   if (!bitmap_claim_at(a->free, first, n)) return false;
-  *clean = take_dirty(a, first, n);
+  *clean = take_over(a, first, n);
   return true;
 }
 

@@ -36,6 +36,7 @@ _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE, "the head
 
 typedef struct {
   atomic64_t dirty[ARENA_WORDS];              /* set: free, and written to since it was mapped or given back */
+  atomic64_t purged[ARENA_WORDS];             /* set: free, and given back since it was last in use */
   atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word    */
   atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];      /* for the slab layer: slabs that anyone may take, by class */
   atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];    /* a hint: groups whose word above may not be 0 */
@@ -82,6 +83,7 @@ hidden size_t arena_count(void);
 hidden arena_t *arena_at(size_t number);      /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */
+hidden void purge_note_reuse(size_t n);       /* that many claimed slices had been purged            */
 hidden void purge_tick(void);                 /* at most one group, and only if it is due          */
 hidden void purge_over_budget(void);          /* until the budget is kept, a bounded number of groups */
 hidden void purge_all(void);                  /* everything dirty                                  */

@@ -1,5 +1,5 @@
 /* purge.c - gives idle dirty slices back to the system                                       layer 3: arena
- * Owns:    the time of the last look.     Called by: arena.c, heap.     Calls: bitmap, os.
+ * Owns:    the time of the last look; the patience.     Called by: arena.c, heap.     Calls: bitmap, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed again, so a thread that stops
  *          here holds back no more than that, and nobody waits for it.
  * Sync:    S-bit (bitmap.h).                                                                             */
@@ -13,6 +13,37 @@ enum {
 };
 
 static atomic32_t last_look;              /* os_now_ms; relaxed: whoever swaps it looks */
+
+/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by more than the budget would give the same
+ * pages back and touch them again for ever. So slices that are claimed soon after they were purged are counted, and when
+ * they come to half the budget within REGRET_MS, patience grows; each quiet CALM_MS it shrinks. All relaxed: a bad guess costs time only. */
+enum { PATIENCE_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
+static atomic32_t patience, regret, regret_since, calm_since;
+
+static size_t budget_slices(void) {
+  uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
+  size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
+  return max_size(budget << atomic32_load_relaxed(&patience), share);
+}
+
+void purge_note_reuse(size_t n) {
+  uint32_t now = os_now_ms();
+  if (now - atomic32_load_relaxed(&regret_since) > REGRET_MS) {
+    atomic32_store_relaxed(&regret_since, now);
+    atomic32_store_relaxed(&regret, 0);
+  }
+  uint32_t much = (uint32_t)(atomic32_add_relaxed(&regret, (uint32_t)n) + n), more = atomic32_load_relaxed(&patience);
+  if (much < max_size(budget_slices() / 2, PURGE_STEP) || more >= PATIENCE_MOST) return;
+  atomic32_store_relaxed(&regret, 0);
+  atomic32_store_relaxed(&calm_since, now);
+  atomic32_swap_relaxed(&patience, &more, more + 1);
+}
+
+static void grow_calm(uint32_t now) {
+  uint32_t since = atomic32_load_relaxed(&calm_since), much = atomic32_load_relaxed(&patience);
+  if (much == 0 || now - since < CALM_MS || !atomic32_swap_relaxed(&calm_since, &since, now)) return;
+  atomic32_swap_relaxed(&patience, &much, much - 1);
+}
 
 /* Discards the dirty ones of the slices that a word stands for; how many they were. */
 static size_t purge_word(arena_t *a, size_t word) {
@@ -28,6 +59,7 @@ static size_t purge_word(arena_t *a, size_t word) {
     rest &= ~run;
     if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) continue;   /* stays dirty */
     atomic64_and_relaxed(&maps->dirty[word], ~run);
+    atomic64_or_relaxed(&maps->purged[word], run);
     purged += n;
   }
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
@@ -51,11 +83,8 @@ static void purge(size_t want, uint32_t age) {
 }
 
 void purge_over_budget(void) {
-  size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
-  uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
-  if (likely(dirty <= budget) || option_get(OPTION_purge_delay_ms) < 0) return;
-  if (dirty <= atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE) return;
-  purge(PURGE_STEP, 0);
+  if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
+  if (option_get(OPTION_purge_delay_ms) >= 0) purge(PURGE_STEP, 0);
 }
 
 void purge_tick(void) {
@@ -63,7 +92,9 @@ void purge_tick(void) {
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
-  if (atomic32_swap_relaxed(&last_look, &last, now)) purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP, (uint32_t)delay);
+  if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
+  grow_calm(now);
+  purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP, (uint32_t)delay << atomic32_load_relaxed(&patience));
 }
 
 void purge_all(void) { purge((size_t)-1, 0); }

@@ -99,7 +99,7 @@ hidden size_t heap_good_size(size_t size);
 hidden bool heap_owns(const void *p);
 hidden void heap_collect(bool force);
 hidden void heap_stats(fh_stats_t *stats);
-hidden void heap_start_background(void);
+hidden void heap_start(void);                      /* when the library is loaded: what must not happen in a handler first */
 
 /* ---- inside the layer ---------------------------------------------------------------------------------------- */
 

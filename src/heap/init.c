@@ -69,8 +69,9 @@ static void background(void) {
   }
 }
 
-void heap_start_background(void) {
+void heap_start(void) {
   static atomic32_t started;
   uint32_t no = 0;
+  os_thread_set_leave(thread_leaves);               /* some C libraries lock to make a key */
   if (option_get(OPTION_background) && atomic32_swap_relaxed(&started, &no, 1)) os_thread_start(background);
 }

@@ -1,6 +1,6 @@
 /* os_fake.c - a system for unit tests: every call deterministic, every call can be made to fail  layer 1: os
  * Contract: os.h; os_fake.h says what tests control.
- * Owns:    64 GiB of address space, reserved when first needed, in which each unit of 4 KiB is mapped or not.
+ * Owns:    192 GiB of address space, reserved when first needed, in which each unit of 4 KiB is mapped or not.
  * Called by: every layer above, in unit tests alone.     Calls: the kernel, by libc.
  * Threads: any; a mutex orders them, for this is no allocator's business.
  * A call that the contract forbids (no multiple of the page size, giving back what is not mapped) aborts.  */
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { UNIT = 4096, FIRST_WINDOW = 4096, WINDOWS = 64 };       /* the space starts where windows are looked for first */
+enum { UNIT = 4096, FIRST_WINDOW = 4096, WINDOWS = 192 };       /* the space starts where windows are looked for first */
 #define SPACE ((char *)((size_t)FIRST_WINDOW << WINDOW_SHIFT))
 #define SPACE_SIZE ((size_t)WINDOWS << WINDOW_SHIFT)
 #define UNITS (SPACE_SIZE / UNIT)

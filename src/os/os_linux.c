@@ -147,7 +147,7 @@ bool os_is_readable(const void *at, size_t size) {
 /* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without /proc it is
  * taken to be 0, and the end alone has to do. */
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
-  char text[480];
+  char text[440];
   text[os_read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
   const char *at = strrchr(text, ')');
   for (unsigned field = 0; at != NULL && field < 45; field++) at = strchr(at + 1, ' ');

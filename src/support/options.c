@@ -15,6 +15,7 @@ extern const char *fh_options __attribute__((weak, visibility("default")));
 #define OPTION_WORD_TEXT(name, word) word,
 static const char *const option_words_thp[] = { OPTION_WORDS_thp(OPTION_WORD_TEXT) };
 static const char *const option_words_stats[] = { OPTION_WORDS_stats(OPTION_WORD_TEXT) };
+static const char *const option_words_deepbind[] = { OPTION_WORDS_deepbind(OPTION_WORD_TEXT) };
 static const char *const option_words_bool[] = { "off", "on" };
 
 #define OPTION_TYPE_int   OPTION_KIND_INT,  NULL
@@ -22,6 +23,7 @@ static const char *const option_words_bool[] = { "off", "on" };
 #define OPTION_TYPE_bool  OPTION_KIND_BOOL, option_words_bool
 #define OPTION_TYPE_thp   OPTION_KIND_WORD, option_words_thp
 #define OPTION_TYPE_stats OPTION_KIND_WORD, option_words_stats
+#define OPTION_TYPE_deepbind OPTION_KIND_WORD, option_words_deepbind
 #define OPTION_ROW2(name_, kind_, words_, fallback_, lowest_, highest_, when_, what_)                                \
   { .name = #name_, .what = what_, .words = words_, .fallback = (int64_t)(fallback_), .lowest = (int64_t)(lowest_),  \
     .highest = (int64_t)(highest_), .kind = kind_, .when = OPTION_SET_AT_##when_ },

@@ -14,9 +14,11 @@
 /* The words of options that are one of a few. */
 #define OPTION_WORDS_thp(W)   W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
 #define OPTION_WORDS_stats(W) W(STATS_NONE, "none") W(STATS_EXIT, "exit") W(STATS_JSON, "json")
+#define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
 #define OPTION_ENUMERATOR(name, word) name,
 enum { OPTION_WORDS_thp(OPTION_ENUMERATOR) THP_COUNT };
 enum { OPTION_WORDS_stats(OPTION_ENUMERATOR) STATS_COUNT };
+enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
 
 /* int, size (bytes), bool, or the list of words of that name. START: read once, at the first use; ANY: at every use. */
 #define OPTION_NO_LIMIT INT64_MAX
@@ -36,6 +38,8 @@ enum { OPTION_WORDS_stats(OPTION_ENUMERATOR) STATS_COUNT };
     "Bytes of empty slabs that one thread may keep for itself.")                                                   \
   X(background,     bool,  false,    false,     true,            START,                                             \
     "A thread of the library's own gives memory back, also when the program sleeps.")                              \
+  X(deepbind,       deepbind, DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,                                 \
+    "In a preloaded program: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep libc's.")             \
   X(memory_limit,   size,  0,        0,         OPTION_NO_LIMIT, ANY,                                               \
     "Bytes in use beyond which allocation fails with ENOMEM; 0: no limit.")                                        \
   X(stats,          stats, STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                                               \

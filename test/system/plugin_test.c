@@ -38,6 +38,18 @@ static void *open_deep(void) {
   return handle;
 }
 
+TEST(bound, a_plugin_opened_with_deepbind_shares_our_heap, "") {
+  void *handle = open_plugin(PLUGIN, RTLD_NOW | RTLD_DEEPBIND);
+  plugin_malloc_t *allocate = (plugin_malloc_t *)symbol(handle, "plugin_malloc");
+  void (*release)(void *) = (void (*)(void *))symbol(handle, "plugin_free");
+  for (int i = 0; i < SIZES; i++) {
+    void *theirs = allocate(sizes[i]), *ours = malloc(launder_size(sizes[i]));
+    CHECK(fh_owns != NULL && fh_owns(theirs));
+    free(theirs);
+    release(ours);
+  }
+}
+
 TEST(deep, blocks_of_libc_may_be_freed_here, "") {
   void *handle = open_deep();
   static const char *const names[] = {"plugin_malloc", "plugin_malloc_in_thread"};

@@ -85,6 +85,9 @@ TEST(options, magazine_takes_its_range_and_nothing_beyond, "O1") {
 TEST(options, background_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_background, "background", 0, "off", "of", "on", "2", false);
 }
+TEST(options, deepbind_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_deepbind, "deepbind", DEEPBIND_IGNORE, "ignore", "", "keep", "kept", true);
+}
 TEST(options, memory_limit_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_memory_limit, "memory_limit", 0, "0", "-1", EXABYTES, "8E", true);
 }

@@ -1,0 +1,32 @@
+/* deepbind.c - plug-ins that would bypass the preloaded library                              layer 6: api
+ * Owns:    the address of libc's dlopen.     Called by: the program.     Calls: libc.
+ * Threads: any. Sync: none: the constructor writes the address before anybody can look; it is one word.
+ *
+ * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the program hands it one of our
+ * blocks to free. php opens its extensions so. Without the flag it finds ours. In the shared library alone: a static program has
+ * a dlopen of its own.                                                                                  */
+#if defined(FH_SHARED) && defined(__GLIBC__)
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../base/atomic.h"
+#include "../support/options.h"
+
+typedef void *deepbind_open_t(const char *file, int mode);
+static atomic_ptr_t deepbind_open;
+
+__attribute__((constructor(101))) static void deepbind_start(void) {
+  atomic_ptr_store_relaxed(&deepbind_open, dlsym(RTLD_NEXT, "dlopen"));
+}
+
+/* A tail call: libc looks at the return address to find the search path of whoever called. */
+FH_API void *dlopen(const char *file, int mode) {
+  deepbind_open_t *open = (deepbind_open_t *)atomic_ptr_load_relaxed(&deepbind_open);
+  if (open == NULL) open = (deepbind_open_t *)dlsym(RTLD_NEXT, "dlopen");
+  if (option_get(OPTION_deepbind) == DEEPBIND_IGNORE) mode &= ~RTLD_DEEPBIND;
+  return open(file, mode);
+}
+#endif
