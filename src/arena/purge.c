@@ -14,9 +14,10 @@ enum {
 
 static atomic32_t last_look;              /* os_now_ms; relaxed: whoever swaps it looks */
 
-/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by more than the budget would give the same
- * pages back and touch them again for ever. So slices that are claimed soon after they were purged are counted, and when
- * they come to half the budget within REGRET_MS, patience grows; each quiet CALM_MS it shrinks. All relaxed: a bad guess costs time only. */
+/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by more than
+ * the budget would give the same pages back and touch them again for ever. So slices that are claimed soon
+ * after they were purged are counted, and when they come to half the budget within REGRET_MS, patience grows;
+ * each quiet CALM_MS it shrinks. All relaxed: a bad guess costs time only. */
 enum { PATIENCE_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t patience, regret, regret_since, calm_since;
 

@@ -169,11 +169,11 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *adopter) {
   uint64_t word = atomic64_load_relaxed(&s->anchor);          /* relaxed: the swap reads again */
-  for (;;) {                           /* Progress: a round more means that another thread changed the word */
+  for (;;) {
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
     block_link(last, a.avail);
-    switch (a.state) {
+    switch (a.state) {                   /* Progress: another round means that another thread changed the word */
       case ANCHOR_OWNED:
         if (count > s->capacity) fatal("double free", (void *)first, "free");
         if (try_swap(s, &word, anchor_pack(ANCHOR_OWNED, (uint16_t)first, count, 0))) return SLAB_SHARED;
@@ -191,7 +191,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
           return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
         }
         break;
-      case ANCHOR_PARTIAL:
+      case ANCHOR_PARTIAL:               /* Progress: as above */
         if (count > a.carved) fatal("double free", (void *)first, "free");
         if (count < a.carved) {
           if (try_swap(s, &word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, a.carved))) return SLAB_SHARED;

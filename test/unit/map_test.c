@@ -82,7 +82,7 @@ TEST(map, more_windows_than_there_are_addresses_is_no_memory, "") {
 
 TEST(map, when_the_space_is_full_there_is_none_and_a_window_given_back_is_used_again, "W1") {
   char *last = NULL, *some = NULL;
-  for (int i = 0; i < 70; i++) {
+  for (int i = 0; i < 300; i++) {
     char *w = map_new(1, 4096);
     if (w == NULL) break;
     some = last;
