@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -259,8 +260,15 @@ static inline long bench_mappings(void) {
   return lines;
 }
 
+static inline double bench_timeval(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
 /* What all results end with; call it while the workload still holds its blocks. */
-static inline void json_memory(void) {
+static inline void json_costs(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  json_real("user", bench_timeval(usage.ru_utime));
+  json_real("system", bench_timeval(usage.ru_stime));
+  json_integer("faults", usage.ru_minflt);
   json_integer("mappings", bench_mappings());
   json_integer("peak", bench_peak());
 }

@@ -99,7 +99,7 @@ int main(int count, char **arguments) {
   json_integer("live", atomic_load(&live));
   json_integer("excess_now", now);
   json_integer("excess_later", later);
-  json_memory();
+  json_costs();
   json_end();
   close(gate[1]);
   team_join(&team);

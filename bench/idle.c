@@ -23,7 +23,7 @@ int main(int count, char **arguments) {
   for (long i = 0; i < blocks; i++) bench_touch(bench_malloc((size_t)size));
   json_start(&program);
   json_integer("resident", bench_resident());
-  json_memory();
+  json_costs();
   json_end();
   return BENCH_OK;
 }

@@ -86,7 +86,7 @@ int main(int count, char **arguments) {
   json_real("ns", seconds * 1e9 / (double)pairs);
   json_integer("pairs", (long long)pairs);
   json_integer("births", (long long)births);
-  json_memory();
+  json_costs();
   json_end();
   return BENCH_OK;
 }

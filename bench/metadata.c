@@ -61,7 +61,7 @@ int main(int count, char **arguments) {
   json_real("waste", (double)(resident - requested) / (double)requested);
   uint64_t metadata;
   if (own_metadata(&metadata)) json_real("metadata_share", (double)metadata / (double)usable);
-  json_memory();
+  json_costs();
   json_end();
   return BENCH_OK;
 }

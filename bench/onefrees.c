@@ -114,7 +114,7 @@ int main(int count, char **arguments) {
   bench_sort(ratios, samples);
   json_real("ratio", ratios[samples / 2]);
   json_real("ratio_most", ratios[samples - 1]);
-  json_memory();
+  json_costs();
   atomic_store(&stop, true);
   team_join(&producers);
   team_join(&freer);

@@ -122,7 +122,7 @@ int main(int count, char **arguments) {
   bench_sort(ns, (size_t)passes);
   json_real("ns", ns[0]);
   json_real("ns_median", ns[passes / 2]);
-  json_memory();
+  json_costs();
   json_end();
   return BENCH_OK;
 }

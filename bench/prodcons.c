@@ -87,7 +87,7 @@ int main(int count, char **arguments) {
 
   json_start(&program);
   json_real("ns", seconds * 1e9 / (double)(pairs[0].batches * pair_count * QUEUE_BATCH));
-  json_memory();
+  json_costs();
   json_end();
   return BENCH_OK;
 }

@@ -83,7 +83,7 @@ int main(int count, char **arguments) {
   json_start(&program);
   json_real("ns", seconds * 1e9 / (double)steps);
   json_real("seconds", seconds);
-  json_memory();
+  json_costs();
   json_end();
   return BENCH_OK;
 }
