@@ -67,35 +67,40 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
   return slab_base(s);
 }
 
-/* Cuts `count` blocks that were never used off the slab's fresh end, linked in address order. */
-static uintptr_t carve(slab_t *s, unsigned most, unsigned *taken) {
+/* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order and the last one to
+ * `rest`, a list that may be at its end. */
+static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count) {
   size_t size = class_size(slab_class(s));
   uint32_t carved = atomic32_load_relaxed(&s->carved);
-  unsigned count = *taken = (unsigned)min_size(most, s->capacity - carved);
-  if (count == 0) return slab_base(s);
+  unsigned n = *count = (unsigned)min_size(most, s->capacity - carved);
+  if (n == 0) return rest;
   uintptr_t first = slab_base(s) + (carved + 1) * size, block = first;
-  for (unsigned i = 1; i < count; i++, block += size) block_link(block, block + size);
-  block_link(block, 0);
-  atomic32_store_relaxed(&s->carved, carved + count);
-  note_used(s, slab_used(s) + count);
+  for (unsigned i = 1; i < n; i++, block += size) block_link(block, block + size);
+  block_link(block, rest);
+  atomic32_store_relaxed(&s->carved, carved + n);
+  note_used(s, slab_used(s) + n);
   return first;
 }
 
+static uintptr_t take_private(slab_t *s, unsigned *count) {
+  uint32_t carved = atomic32_load_relaxed(&s->carved);
+  uintptr_t list = s->head;
+  *count = carved - slab_used(s);                              /* I1 */
+  s->head = 0;
+  note_used(s, carved);
+  return list;
+}
+
 uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
-  if (!block_is_end(s->head)) {
-    uint32_t carved = atomic32_load_relaxed(&s->carved);
-    uintptr_t list = s->head;
-    *count = carved - slab_used(s);                            /* I1 */
-    s->head = 0;
-    note_used(s, carved);
-    return list;
-  }
-  uintptr_t chain = take_chain(s, count);
-  return *count != 0 ? chain : carve(s, most, count);
+  unsigned fresh = 0;
+  uintptr_t list = block_is_end(s->head) ? take_chain(s, count) : take_private(s, count);
+  if (*count < most) list = carve(s, most - *count, list, &fresh);
+  *count += fresh;
+  return list;
 }
 
 uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
-  if (block_is_end(s->head) && slab_collect(s) == 0) return carve(s, most, count);
+  if (block_is_end(s->head) && slab_collect(s) == 0) return carve(s, most, 0, count);
   uintptr_t first = s->head, last = first;
   unsigned n = 1;
   for (uintptr_t next; n < most && !block_is_end(next = block_next(last)); n++) last = next;

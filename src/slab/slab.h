@@ -75,8 +75,8 @@ static always_inline void block_link(uintptr_t block, uintptr_t next) {
 /* Makes the slice at `base` (claimed) a slab of class `c` owned by `heap`. */
 hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
 
-/* Takes up to `most` blocks out of the slab as a list, its free ones first (all of them: `most` bounds what is carved),
- * then what others freed, then never used ones. The blocks count as used; `*count` says how many they are. An end (low 16
+/* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others freed; and if that is less than
+ * `most`, never used ones. The blocks count as used; `*count` says how many they are. An end (low 16
  * bits 0) if there is none left. */
 hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 
