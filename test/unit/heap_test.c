@@ -1,0 +1,440 @@
+/* heap_test.c - tests of heap/heap and heap/fast */
+#include "heaps.h"
+
+#include "../../src/heap/visit.h"
+
+enum { MANY = 4000 };
+static void *kept[MANY];
+
+static void allocate(void *size) {
+  for (int i = 0; i < MANY; i++) {
+    kept[i] = fast_malloc(*(size_t *)size);
+    CHECK(kept[i] != NULL);
+    memset(kept[i], i, *(size_t *)size);
+  }
+}
+static void release(void *from) {
+  for (int i = from != NULL ? *(int *)from : 0; i < MANY; i++) {
+    if (kept[i] != NULL) fast_free(kept[i]);
+    kept[i] = NULL;
+  }
+}
+
+/* ---- allocating and freeing in one thread ---- */
+
+TEST(heap, blocks_of_every_size_are_apart_aligned_and_come_back, "I1 I4") {
+  for (size_t size = 0; size <= SMALL_MAX_SIZE + 3000; size += size < 600 ? 7 : 333) {
+    char *p[40];
+    for (int i = 0; i < 40; i++) {
+      p[i] = fast_malloc(size);
+      CHECK(p[i] != NULL && (uintptr_t)p[i] % 16 == 0);
+      CHECK_GE(heap_usable_size(p[i], "t"), size);
+      memset(p[i], i + 1, size);
+    }
+    for (int i = 0; i < 40; i++) {
+      CHECK_BYTES(p[i], i + 1, size);
+      fast_free(p[i]);
+    }
+  }
+  check_nothing_lost();
+}
+
+TEST(heap, an_allocation_of_no_bytes_is_a_block_like_any_other, "") {
+  void *a = fast_malloc(0), *b = fast_malloc(0);
+  CHECK(a != NULL && b != NULL && a != b);
+  fast_free(a);
+  fast_free(b);
+  fast_free(NULL);
+  check_nothing_lost();
+}
+
+TEST(heap, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=120") {
+  enum { SLOTS = 500 };
+  struct { unsigned char *p; size_t n; unsigned char byte; } slot[SLOTS] = { 0 };
+  uint64_t state = 42;
+  for (int i = 0; i < 60000; i++) {
+    unsigned k = core_next(&state) % SLOTS;
+    if (slot[k].p != NULL) {
+      CHECK_BYTES(slot[k].p, slot[k].byte, slot[k].n);
+      fast_free(slot[k].p);
+    }
+    uint64_t kind = core_next(&state) % 100;
+    slot[k].n = core_next(&state) % (kind < 80 ? 300 : kind < 97 ? 9000 : 300000);
+    slot[k].byte = (unsigned char)i;
+    slot[k].p = i % 3 ? fast_malloc(slot[k].n) : heap_aligned(16u << core_next(&state) % 6, slot[k].n);
+    CHECK(slot[k].p != NULL);
+    memset(slot[k].p, slot[k].byte, slot[k].n);
+  }
+  for (unsigned k = 0; k < SLOTS; k++) fast_free(slot[k].p);
+  check_nothing_lost();
+}
+
+TEST(heap, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
+  for (size_t alignment = 1; alignment <= WINDOW_SIZE; alignment *= 2)
+    for (int i = 0; i < 5; i++) {
+      static const size_t sizes[] = { 0, 1, 100, 5000, 200000 };
+      char *p = heap_aligned(alignment, sizes[i]);
+      CHECK(p != NULL);
+      CHECK_EQ((uintptr_t)p % alignment, (uintptr_t)0);
+      memset(p, 1, sizes[i]);
+      fast_free(p);
+    }
+  CHECK_NULL(heap_aligned(WINDOW_SIZE * 2, 1));
+  CHECK_EQ(no_memory_calls(), 1u);
+  check_nothing_lost();
+}
+
+TEST(heap, calloc_gives_zeros_also_where_others_wrote_and_knows_an_overflow, "A3") {
+  static const size_t sizes[] = { 1, 100, 4000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 300000, MiB(3) };
+  for (int round = 0; round < 3; round++)
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+      char *p = heap_calloc(1, sizes[i]), *q = heap_calloc(sizes[i], 1);
+      CHECK_BYTES(p, 0, sizes[i]);
+      CHECK_BYTES(q, 0, sizes[i]);
+      memset(p, 0xFF, sizes[i]);
+      memset(q, 0xFF, sizes[i]);
+      fast_free(p);
+      fast_free(q);
+      if (round == 1) heap_collect(true);
+    }
+  CHECK_NULL(heap_calloc(SIZE_MAX / 2, 3));
+  CHECK_NULL(heap_calloc((size_t)1 << 32, (size_t)1 << 32));
+  CHECK_EQ(no_memory_calls(), 2u);
+  check_nothing_lost();
+}
+
+TEST(heap, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
+  CHECK_NULL(fast_malloc(SIZE_MAX));
+  CHECK_NULL(fast_malloc((size_t)PTRDIFF_MAX + 1));
+  CHECK_NULL(fast_malloc(PTRDIFF_MAX));
+  CHECK_NULL(heap_aligned(4096, SIZE_MAX - 100));
+  CHECK_EQ(no_memory_calls(), 4u);
+  void *p = fast_malloc(10);
+  CHECK(p != NULL);
+  fast_free(p);
+  check_nothing_lost();
+}
+
+/* ---- what a heap keeps ---- */
+
+TEST(heap, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, "") {
+  for (size_t size = 16; size <= 1024; size *= 4) {
+    unsigned c = class_of(size);
+    void *p = fast_malloc(size);
+    CHECK_EQ(my_heap()->owned[c], 0);
+    CHECK(anchor_unpack(atomic64_load_relaxed(&slab_of(p)->anchor)).state == ANCHOR_PARTIAL);
+    for (size_t bytes = 0; bytes <= 4 * EARN_BYTES; bytes += size) fast_malloc(size);
+    CHECK_EQ(my_heap()->owned[c], 1);
+  }
+}
+
+static void take_one(void *p) {
+  *(void **)p = fast_malloc(48);
+  CHECK(*(void **)p != NULL);
+}
+
+TEST(heap, threads_that_allocate_a_little_share_a_slab, "") {
+  void *p[40];
+  for (int i = 0; i < 40; i++) in_thread(take_one, &p[i], false);
+  for (int i = 1; i < 40; i++) CHECK_EQ(slab_of(p[i]), slab_of(p[0]));
+  CHECK_EQ(committed(), (uint64_t)1);
+}
+
+TEST(heap, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_their_bounds, "") {
+  size_t size = 1000;
+  core_option(OPTION_magazine, (int64_t)(3 * SLICE_SIZE));
+  for (int i = 0; i < 12; i++, size += 600) {
+    allocate(&size);
+    release(NULL);
+    heap_t *h = my_heap();
+    size_t owned = 0;
+    for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->owned[c];
+    CHECK_LE(h->magazine_count, 3u);
+    CHECK_LE(h->idle, (unsigned)IDLE_MAX);
+    CHECK_LE(owned, (size_t)h->idle + i + 1);
+    CHECK_LE(committed(), 3 + owned + 12);
+  }
+  check_nothing_lost();
+  CHECK_EQ(my_heap()->magazine_count, 0u);
+  CHECK_EQ(my_heap()->idle, 0u);
+}
+
+TEST(heap, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "") {
+  size_t size = 2000;
+  core_option(OPTION_magazine, 0);
+  allocate(&size);
+  CHECK_GT(committed(), (uint64_t)100);
+  release(NULL);
+  CHECK_LE(committed(), (uint64_t)IDLE_MAX + 2);
+  CHECK_EQ(my_heap()->magazine_count, 0u);
+  check_nothing_lost();
+}
+
+TEST(heap, what_was_freed_is_used_again_before_anything_fresh, "") {
+  size_t size = 200;
+  allocate(&size);
+  uint64_t before = committed();
+  for (int round = 0; round < 5; round++) {
+    release(NULL);
+    allocate(&size);
+  }
+  CHECK_LE(committed(), before + 1);
+  release(NULL);
+  check_nothing_lost();
+}
+
+/* ---- blocks of other threads ---- */
+
+TEST(heap, what_another_thread_frees_comes_back_to_the_owner_and_nothing_is_lost, "S-anchor") {
+  for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
+    allocate(&size);
+    in_thread(release, NULL, true);
+    check_nothing_lost();
+  }
+}
+
+TEST(heap, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all, "S-anchor S-pool") {
+  for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
+    in_thread(allocate, &size, true);
+    for (int i = 0; i < MANY; i++) CHECK_BYTES(kept[i], i, size);
+    release(NULL);
+    check_nothing_lost();
+  }
+}
+
+TEST(heap, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, "") {
+  size_t size = 1000;
+  in_thread(allocate, &size, false);
+  uint64_t before = committed();
+  release(NULL);
+  heap_collect(true);
+  CHECK_GT(before, (uint64_t)60);
+  CHECK_LE(committed(), (uint64_t)2);
+}
+
+static unsigned swaps_of(const heap_t *h) { return atomic32_load_relaxed(&h->swaps); }
+
+TEST(heap, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap, "I3 S-anchor") {
+  size_t size = 64;
+  in_thread(allocate, &size, false);
+  heap_t *h = my_heap();
+  for (int i = 0; i < BATCH_BLOCKS - 1; i++) fast_free(kept[i]);
+  CHECK_EQ(swaps_of(h), 0u);
+  CHECK_EQ(h->has_shared, 1);
+  fast_free(kept[BATCH_BLOCKS - 1]);
+  CHECK_EQ(swaps_of(h), 1u);
+  slab_t *s = slab_of(kept[0]);
+  CHECK_EQ(anchor_unpack(atomic64_load_relaxed(&s->anchor)).count, BATCH_BLOCKS);
+}
+
+TEST(heap, a_gathered_chain_is_published_when_its_bytes_are_worth_it, "") {
+  size_t size = 2048;
+  in_thread(allocate, &size, false);
+  fast_free(kept[0]);
+  CHECK_EQ(swaps_of(my_heap()), 0u);
+  fast_free(kept[1]);
+  CHECK_EQ(swaps_of(my_heap()), 1u);
+}
+
+TEST(heap, what_waits_to_be_published_is_on_the_next_slow_path, "") {
+  size_t size = 64;
+  in_thread(allocate, &size, false);
+  for (int i = 0; i < 5; i++) fast_free(kept[i]);
+  heap_t *h = my_heap();
+  CHECK_EQ(swaps_of(h), 0u);
+  fast_malloc(3000);                                        /* an empty bin */
+  CHECK_EQ(swaps_of(h), 1u);
+  CHECK_EQ(h->has_shared, 0);
+  CHECK_EQ(anchor_unpack(atomic64_load_relaxed(&slab_of(kept[0])->anchor)).count, 5u);
+}
+
+/* So much in use that a freed block waits for its cache line. */
+static void make_large(void) {
+  for (int i = 0; i <= LARGE_HEAP_SLICES / 256; i++) CHECK(fast_malloc(MiB(16)) != NULL);
+}
+
+TEST(heap, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "") {
+  size_t size = 64;
+  in_thread(allocate, &size, false);
+  make_large();
+  heap_t *h = my_heap();
+  fast_free(kept[0]);
+  fast_free(kept[1]);
+  CHECK_EQ(h->has_shared, 1);
+  CHECK_EQ(swaps_of(h), 0u);
+  unsigned waiting = 0;
+  for (int i = 0; i < PENDING_BLOCKS; i++) waiting += h->pending[i] != 0;
+  CHECK_EQ(waiting, 2u);
+  EXPECT_ABORT(fast_free(kept[0]), "double free");
+  for (int i = 2; i < 1000; i++) fast_free(kept[i]);
+  heap_flush_shared(h);
+  for (int i = 0; i < PENDING_BLOCKS; i++) CHECK_EQ(h->pending[i], (uintptr_t)0);
+  for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->batch[i].slab);
+  CHECK_EQ(atomic32_load_relaxed(&h->remote_frees), 1000u);
+}
+
+TEST(heap, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_many, "I1 S-anchor") {
+  size_t size = 512, own = 512;
+  in_thread(allocate, &size, true);
+  for (size_t i = 0; i < 40; i++) fast_malloc(own);         /* it has earned slabs of this class */
+  unsigned c = class_of(size);
+  CHECK_GE(my_heap()->owned[c], 1);
+  for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
+  heap_flush_shared(my_heap());
+  CHECK_GE(my_heap()->owned[c], 3);
+  CHECK_LE(my_heap()->owned[c], ADOPT_MAX);
+  CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
+  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
+  for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
+  uint64_t before = committed();
+  for (int i = 0; i < MANY / 2; i++) fast_malloc(size);      /* the freed half is used again */
+  CHECK_LE(committed(), before + 1);
+}
+
+TEST(heap, a_heap_that_has_not_earned_the_class_publishes_what_it_frees, "") {
+  size_t size = 512;
+  in_thread(allocate, &size, true);
+  for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
+  heap_flush_shared(my_heap());
+  CHECK_EQ(my_heap()->owned[class_of(size)], 0);
+  CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
+  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
+}
+
+TEST(heap, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its_own_list, "I1") {
+  size_t size = 64;
+  in_thread(allocate, &size, true);                         /* FULL slabs of nobody */
+  slab_t *s = slab_of(kept[MANY / 2]);
+  CHECK_NULL(atomic_ptr_load_relaxed(&s->owner));
+  for (int i = 0; i < 200; i++) fast_malloc(size);
+  int freed = 0;
+  for (int i = 0; i < MANY; i++)
+    if (slab_of(kept[i]) == s) {
+      fast_free(kept[i]);
+      kept[i] = NULL;
+      freed++;
+    }
+  CHECK_GT(freed, 500);
+  CHECK(slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_load_relaxed(&s->owner) != my_heap() || slab_is_valid(s));
+  release(NULL);
+}
+
+/* ---- threads ---- */
+
+static atomic_ptr_t exchange[256];
+
+static void churn(unsigned number) {
+  uint64_t state = number;
+  for (int i = 0; i < 40000; i++) {
+    size_t size = 16 + core_next(&state) % (i % 64 == 0 ? 40000 : 700);
+    size_t *p = fast_malloc(size);
+    CHECK(p != NULL);
+    p[0] = size;
+    ((unsigned char *)p)[size - 1] = (unsigned char)size;
+    size_t *old = atomic_ptr_exchange_acq_rel(&exchange[core_next(&state) % 256], p);
+    if (old == NULL) continue;
+    CHECK_LE(old[0], 40016u);
+    CHECK_EQ(((unsigned char *)old)[old[0] - 1], (unsigned char)old[0]);
+    fast_free(old);
+  }
+  os_fake_end_thread();
+}
+
+TEST(heap, threads_that_free_each_others_blocks_lose_none, "I1 I3 S-anchor S-partial timeout=120") {
+  core_threads(4, churn);
+  for (int i = 0; i < 256; i++) fast_free(atomic_ptr_load_relaxed(&exchange[i]));
+  check_nothing_lost();
+}
+
+/* ---- nesting ---- */
+
+TEST(heap, a_call_inside_a_call_uses_another_heap_and_both_stay_whole, "") {
+  void *outer = fast_malloc(100);
+  for (int i = 0; i < 30; i++) fast_malloc(100);
+  heap_t *h = heap_enter();                                 /* a signal handler begins here */
+  uint64_t before = atomic64_load_relaxed(&heap_counts.nested);
+  void *inner = fast_malloc(100);
+  CHECK(inner != NULL);
+  CHECK_GT(atomic64_load_relaxed(&heap_counts.nested), before);
+  heap_t *nested = heap_enter();
+  CHECK(nested != NULL && nested != h);
+  heap_t *third = heap_enter();                              /* and another inside that */
+  CHECK(third != NULL && third != nested && third != h);
+  heap_exit(third);
+  heap_exit(nested);
+  fast_free(outer);
+  fast_free(inner);
+  heap_exit(h);                                             /* and ends here */
+  CHECK_EQ(heap_enter(), h);
+  heap_exit(h);
+}
+
+static void take_none(void *context) {
+  (void)context;
+  CHECK_NULL(fast_malloc(48));
+}
+
+TEST(heap, without_memory_for_a_heap_a_free_still_reaches_its_slab, "") {
+  size_t size = 1000;
+  allocate(&size);
+  heap_let_go(my_heap());
+  while (os_fake_fail(OS_FAKE_MAPPING, 1, true), pool_claim() != NULL) {}
+  in_thread(release, NULL, false);                          /* a thread that can have no heap */
+  CHECK_EQ(committed(), (uint64_t)0);
+  in_thread(take_none, NULL, false);
+  CHECK_EQ(no_memory_calls(), 1u);
+}
+
+/* ---- misuse ---- */
+
+static void free_twice_in_another(void *p) {
+  fast_free(p);
+  fast_free(p);
+}
+static void double_free_elsewhere(void *p) { in_thread(free_twice_in_another, p, false); }
+
+TEST(heap, a_double_free_is_told_by_the_owner_and_by_others, "") {
+  for (size_t size = 16; size < 20000; size = size * 3 + 8) {
+    char *p = fast_malloc(size), *q = fast_malloc(size);
+    EXPECT_ABORT((fast_free(p), fast_free(p)), "double free: .* in free");
+    EXPECT_ABORT((fast_free(p), fast_free(q), fast_free(p)), "double free: .* in free");
+    EXPECT_ABORT(double_free_elsewhere(p), "double free: .* in free");
+    EXPECT_ABORT((fast_free(p), heap_realloc(p, 10, "realloc")), "double free: .* in realloc");
+  }
+}
+
+TEST(heap, a_pointer_that_is_no_block_is_told, "") {
+  char *p = fast_malloc(100), *large = fast_malloc(200000);
+  for (int i = 0; i < 20; i++) fast_malloc(100);
+  EXPECT_ABORT(fast_free(p + 8), "invalid pointer");
+  EXPECT_ABORT(fast_free(p + 16), "invalid pointer");
+  EXPECT_ABORT(fast_free((void *)slab_base(slab_of(p))), "invalid pointer|double free");
+  EXPECT_ABORT(fast_free(large + 16), "invalid pointer");
+  EXPECT_ABORT(fast_free(large + SLICE_SIZE), "invalid pointer|double free");
+  EXPECT_ABORT(fast_free(arena_of(p)), "invalid pointer");
+  EXPECT_ABORT(fast_free((char *)arena_of(p) + WINDOW_SIZE - 16), "invalid pointer");
+  EXPECT_ABORT(heap_usable_size(p + 16, "malloc_usable_size"), "invalid pointer: .* in malloc_usable_size");
+  EXPECT_ABORT(heap_realloc(p + 16, 5, "realloc"), "invalid pointer: .* in realloc");
+}
+
+TEST(heap, a_pointer_from_elsewhere_is_the_layer_aboves_or_an_error, "") {
+  static char somewhere[64];
+  hooks.foreign = somewhere;
+  hooks.foreign_size = 17;
+  fast_free(somewhere);
+  CHECK_EQ(hooks.foreign_freed, 1u);
+  CHECK_EQ(heap_usable_size(somewhere, "t"), 17u);
+  CHECK_EQ(heap_realloc(somewhere, 20, "t"), (void *)somewhere);
+  CHECK_EQ(hooks.foreign_size, 20u);
+  EXPECT_ABORT(fast_free(somewhere + 16), "invalid pointer: .* in free");
+  EXPECT_ABORT(heap_usable_size(somewhere + 16, "x"), "invalid pointer: .* in x");
+  EXPECT_ABORT(heap_realloc(somewhere + 16, 5, "y"), "invalid pointer: .* in y");
+  CHECK(!heap_owns(somewhere));
+}
+
+TEST(heap, a_size_that_is_not_the_blocks_is_told, "") {
+  char *p = fast_malloc(100);
+  heap_check_size(p, 100, "free_sized");
+  heap_check_size(NULL, 100, "free_sized");
+  EXPECT_ABORT(heap_check_size(p, 113, "free_sized"), "wrong size: .* in free_sized");
+}

@@ -1,0 +1,174 @@
+/* huge_test.c - tests of heap/huge */
+#include "heaps.h"
+
+static huge_t *record(void *p) {
+  CHECK(map_kind(map_find(p)) == TENANT_HUGE);
+  return map_record(map_find(p));
+}
+static size_t live_records(void) {
+  size_t n = 0;
+  for (size_t i = 0; i < huge_pool_size(); i++) {
+    bool is_live;
+    huge_at(i, &is_live);
+    n += is_live;
+  }
+  return n;
+}
+static uint64_t huge_bytes(void) { return atomic64_load_relaxed(&arena_counts.huge_bytes); }
+
+TEST(huge, a_block_starts_its_own_window_is_zero_and_goes_back_whole, "U1") {
+  for (os_fake.page_size = 4096; os_fake.page_size <= 65536; os_fake.page_size *= 4) {
+    char *p = huge_malloc(NULL, HUGE_MIN_SIZE + 5), *q = huge_malloc(NULL, HUGE_MIN_SIZE);
+    CHECK(p != q && (uintptr_t)p % WINDOW_SIZE == 0 && (uintptr_t)q % WINDOW_SIZE == 0);
+    CHECK_EQ(heap_usable_size(p, "t"), HUGE_MIN_SIZE + os_fake.page_size);
+    CHECK_EQ(p[0] | p[HUGE_MIN_SIZE], 0);
+    CHECK_EQ(huge_bytes(), 2 * HUGE_MIN_SIZE + os_fake.page_size);
+    CHECK_EQ(live_records(), 2u);
+    CHECK(heap_owns(p + HUGE_MIN_SIZE) && !heap_owns(p + 2 * HUGE_MIN_SIZE));
+    huge_free(record(p), p, "free");
+    huge_free(record(q), q, "free");
+    CHECK(map_kind(map_find(p)) == TENANT_NONE);
+    CHECK_EQ(live_records(), 0u);
+    check_nothing_lost();
+  }
+  os_fake.page_size = 4096;
+  CHECK_EQ(os_fake.mapped, align_up(64 * sizeof(huge_t), 4096));
+}
+
+TEST(huge, a_block_of_several_windows_has_all_of_them, "U1 W1") {
+  char *p = huge_malloc(NULL, 2 * WINDOW_SIZE + 1), *q = huge_malloc(NULL, MiB(64));
+  CHECK(q < p || q >= p + 3 * WINDOW_SIZE);
+  CHECK_EQ(record(p + 2 * WINDOW_SIZE), record(p));
+  p[2 * WINDOW_SIZE] = 1;
+  huge_free(record(p), p, "free");
+  for (int i = 0; i < 3; i++) CHECK(map_kind(map_find(p + i * WINDOW_SIZE)) == TENANT_NONE);
+}
+
+TEST(huge, a_block_grows_and_shrinks_in_place_within_its_windows, "U1") {
+  char *p = huge_malloc(NULL, MiB(64));
+  p[0] = p[MiB(64) - 1] = 9;
+  CHECK_EQ(huge_resize(record(p), MiB(200)), (void *)p);
+  CHECK_EQ(huge_bytes(), (uint64_t)MiB(200));
+  CHECK_EQ(p[0] + p[MiB(64) - 1] + p[MiB(200) - 1], 18);
+  CHECK_EQ(huge_resize(record(p), MiB(40)), (void *)p);
+  CHECK_EQ(huge_bytes(), (uint64_t)MiB(40));
+  CHECK(!os_fake_is_mapped(p + MiB(40), 4096));
+  CHECK_EQ(huge_resize(record(p), MiB(40) - 1), (void *)p);
+  CHECK_EQ(os_fake.calls[OS_FAKE_RESIZE], 2u);                /* the last needed no call */
+}
+
+TEST(huge, a_block_that_has_no_room_moves_its_pages_and_keeps_its_bytes, "U1 W1") {
+  char *p = huge_malloc(NULL, WINDOW_SIZE - MiB(1));
+  p[0] = 4;
+  p[WINDOW_SIZE - MiB(2)] = 5;
+  char *q = huge_resize(record(p), WINDOW_SIZE + MiB(1));
+  CHECK(q != NULL && q != p);
+  CHECK_EQ(q[0] + q[WINDOW_SIZE - MiB(2)], 9);
+  CHECK(map_kind(map_find(p)) == TENANT_NONE);
+  CHECK_EQ(record(q), record(q + WINDOW_SIZE));
+  CHECK(!os_fake_is_mapped(p, 4096));
+  CHECK_EQ(huge_bytes(), (uint64_t)(WINDOW_SIZE + MiB(1)));
+  huge_free(record(q), q, "free");
+  check_nothing_lost();
+}
+
+TEST(huge, somebody_elses_mapping_behind_a_block_makes_it_move, "U1") {
+  char *p = huge_malloc(NULL, MiB(64));
+  os_fake_take(p + MiB(64), 4096);
+  p[5] = 6;
+  char *q = huge_resize(record(p), MiB(65));
+  CHECK(q != NULL && q != p);
+  CHECK_EQ(q[5], 6);
+}
+
+TEST(huge, a_resize_that_fails_leaves_the_block_as_it_was, "U1") {
+  char *p = huge_malloc(NULL, MiB(64));
+  memset(p, 8, 100);
+  size_t mapped = os_fake.mapped;
+  os_fake_fail(OS_FAKE_CHANGING, 1, true);
+  CHECK_NULL(huge_resize(record(p), MiB(128)));
+  CHECK_NULL(huge_resize(record(p), 2 * WINDOW_SIZE));
+  CHECK_NULL(huge_resize(record(p), MiB(32)));
+  os_fake_fail(OS_FAKE_ANY & ~(1u << OS_FAKE_UNMAP), 1, true);
+  CHECK_NULL(huge_resize(record(p), 2 * WINDOW_SIZE));
+  os_fake_fail(0, 0, false);
+  CHECK_EQ(os_fake.mapped, mapped);
+  CHECK_EQ(heap_usable_size(p, "t"), MiB(64));
+  CHECK_BYTES(p, 8, 100);
+  size_t windows = 0;
+  for (size_t i = 0; i < WINDOW_COUNT; i++) windows += atomic_ptr_load_relaxed(&window_map[i]) != NULL;
+  CHECK_EQ(windows, 1u);
+}
+
+TEST(huge, without_memory_there_is_no_block_and_nothing_is_lost, "U1") {
+  for (uint64_t k = 1; k < 5; k++) {
+    os_fake_fail(OS_FAKE_MAPPING, k, true);
+    void *p = huge_malloc(NULL, MiB(64));
+    os_fake_fail(0, 0, false);
+    if (p != NULL) huge_free(record(p), p, "free");
+    CHECK_EQ(live_records(), 0u);
+    CHECK_EQ(huge_bytes(), (uint64_t)0);
+  }
+  CHECK(huge_malloc(NULL, MiB(64)) != NULL);
+  CHECK_NULL(huge_malloc(NULL, (size_t)1 << 46));
+  CHECK_NULL(huge_malloc(NULL, PTRDIFF_MAX));
+}
+
+TEST(huge, the_memory_limit_counts_huge_blocks_and_their_growth, "") {
+  core_option(OPTION_memory_limit, (int64_t)MiB(100));
+  char *p = huge_malloc(NULL, MiB(64));
+  CHECK_NULL(huge_malloc(NULL, MiB(40)));
+  CHECK(!huge_resize_in_place(record(p), MiB(101)));
+  CHECK_NULL(huge_resize(record(p), MiB(101)));
+  CHECK(huge_resize_in_place(record(p), MiB(100)));
+  CHECK_NULL(fast_malloc(100));
+  huge_free(record(p), p, "free");
+  CHECK(fast_malloc(100) != NULL);
+}
+
+TEST(huge, a_block_freed_twice_or_in_the_middle_is_told, "U1") {
+  char *p = fast_malloc(MiB(64));
+  EXPECT_ABORT(fast_free(p + 4096), "invalid pointer: .* in free");
+  EXPECT_ABORT(huge_free(record(p), p + 16, "free"), "invalid pointer");
+  huge_t *b = record(p);
+  fast_free(p);
+  EXPECT_ABORT(huge_free(b, p, "free"), "double free");
+  EXPECT_ABORT(fast_free(p), "invalid pointer");
+}
+
+TEST(huge, a_program_with_many_huge_blocks_does_not_run_out_of_mappings, "") {
+  enum { COUNT = 300 };
+  static void *p[COUNT];
+  for (int i = 0; i < COUNT; i++) CHECK((p[i] = fast_malloc(HUGE_MIN_SIZE)) != NULL);
+  CHECK_LT(os_fake.mappings, 200u);
+  for (int i = 0; i < COUNT; i++) fast_free(p[i]);
+  check_nothing_lost();
+}
+
+static atomic_ptr_t exchange[8];
+static void churn(unsigned number) {
+  uint64_t state = number;
+  for (int i = 0; i < 300; i++) {
+    size_t size = MiB(32) + core_next(&state) % MiB(32);
+    uint64_t *p = fast_malloc(size);
+    if (p == NULL) continue;
+    *p = size;
+    if (i % 3 == 0) p = heap_realloc(p, *p = size * 2, "t");
+    CHECK(p != NULL);
+    uint64_t *old = atomic_ptr_exchange_acq_rel(&exchange[core_next(&state) % 8], p);
+    if (old == NULL) continue;
+    CHECK_GE(heap_usable_size(old, "t"), (size_t)*old);
+    fast_free(old);
+  }
+}
+
+TEST(huge, threads_never_share_a_window_and_lose_none, "U1 W1 timeout=120") {
+  core_threads(4, churn);
+  for (int i = 0; i < 8; i++) fast_free(atomic_ptr_load_relaxed(&exchange[i]));
+  CHECK_EQ(live_records(), 0u);
+  CHECK_EQ(huge_bytes(), (uint64_t)0);
+  for (size_t i = 0; i < WINDOW_COUNT; i++) {
+    uintptr_t word = (uintptr_t)atomic_ptr_load_relaxed(&window_map[i]);
+    CHECK(map_kind(word) == TENANT_NONE || map_kind(word) == TENANT_ARENA);
+  }
+}

@@ -1,0 +1,140 @@
+/* large_test.c - tests of heap/large */
+#include "heaps.h"
+
+static slab_t *slab(void *p) { return slab_of(p); }
+static size_t slices(void *p) { return atomic32_load_relaxed(&slab(p)->slices); }
+
+TEST(large, a_block_has_the_fewest_slices_and_ends_with_a_page, "L1") {
+  for (os_fake.page_size = 4096; os_fake.page_size <= 65536; os_fake.page_size *= 4)
+    for (size_t size = SMALL_MAX_SIZE + 1; size < MiB(1); size += 9999) {
+      char *p = large_malloc(NULL, size, 1);
+      CHECK_EQ((uintptr_t)p % SLICE_SIZE, (uintptr_t)0);
+      CHECK_EQ(slices(p), (size + SLICE_SIZE - 1) / SLICE_SIZE);
+      CHECK_EQ(heap_usable_size(p, "t"), align_up(size, os_fake.page_size));
+      memset(p, 1, heap_usable_size(p, "t"));
+      fast_free(p);
+    }
+  os_fake.page_size = 4096;
+  check_nothing_lost();
+}
+
+TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "A2") {
+  char *p = large_malloc(NULL, 5 * SLICE_SIZE, 1);
+  for (size_t i = 1; i < 5; i++) CHECK(slab_kind(slab_word(slab(p + i * SLICE_SIZE))) == SLAB_NONE);
+  CHECK(slab_kind(slab_word(slab(p))) == SLAB_LARGE);
+  CHECK(large_resize(slab(p), p, 9 * SLICE_SIZE));
+  for (size_t i = 1; i < 9; i++) CHECK(slab_kind(slab_word(slab(p + i * SLICE_SIZE))) == SLAB_NONE);
+  fast_free(p);
+  CHECK(slab_kind(slab_word(slab(p))) == SLAB_NONE);
+}
+
+TEST(large, a_block_knows_if_its_memory_still_reads_as_zero, "A3") {
+  char *p = large_malloc(NULL, MiB(1), 1);
+  CHECK(large_is_clean(p));
+  CHECK_BYTES(p, 0, MiB(1));
+  memset(p, 1, MiB(1));
+  fast_free(p);
+  CHECK_EQ(large_malloc(NULL, MiB(1), 1), (void *)p);
+  CHECK(!large_is_clean(p));
+  fast_free(p);
+  purge_all();
+  CHECK_EQ(large_malloc(NULL, MiB(1), 1), (void *)p);
+  CHECK(large_is_clean(p));
+  CHECK_BYTES(p, 0, MiB(1));
+}
+
+TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L1 A2") {
+  char *p = large_malloc(NULL, 3 * SLICE_SIZE, 1);
+  memset(p, 7, 3 * SLICE_SIZE);
+  uint64_t before = committed();
+  CHECK(large_resize(slab(p), p, 6 * SLICE_SIZE + 1));
+  CHECK_EQ(slices(p), 7u);
+  CHECK_EQ(committed(), before + 4);
+  CHECK_EQ(heap_usable_size(p, "t"), 6 * SLICE_SIZE + 4096);
+  CHECK_BYTES(p, 7, 3 * SLICE_SIZE);
+  char *wall = large_malloc(NULL, SLICE_SIZE, 1);
+  CHECK_EQ(wall, p + 7 * SLICE_SIZE);
+  CHECK(large_resize(slab(p), p, 7 * SLICE_SIZE));
+  CHECK(!large_resize(slab(p), p, 7 * SLICE_SIZE + 1));
+  CHECK_EQ(slices(p), 7u);
+  CHECK(large_resize(slab(p), p, SMALL_MAX_SIZE + 1));
+  CHECK_EQ(slices(p), 1u);
+  CHECK(!large_resize(slab(p), p, SMALL_MAX_SIZE));          /* that is for a small block */
+  CHECK_EQ(committed(), before - 3 + 1 + 1);
+  fast_free(p);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(large, no_memory_is_null_and_nothing_is_lost, "") {
+  void *first = fast_malloc(100);
+  for (uint64_t k = 1; k < 6; k++) {
+    os_fake_fail(OS_FAKE_MAPPING, k, true);
+    void *p = large_malloc(NULL, MiB(20), 1);
+    os_fake_fail(0, 0, false);
+    if (p != NULL) fast_free(p);
+  }
+  void *p = large_malloc(NULL, MiB(20), 1);
+  CHECK(p != NULL);
+  fast_free(p);
+  fast_free(first);
+  check_nothing_lost();
+}
+
+TEST(large, a_block_freed_twice_or_in_the_middle_is_told, "") {
+  char *p = fast_malloc(300000);
+  EXPECT_ABORT((fast_free(p), fast_free(p)), "double free: .* in free");
+  EXPECT_ABORT((fast_free(p), fast_malloc(10), fast_free(p)), "double free|invalid pointer");
+  EXPECT_ABORT(fast_free(p + 64), "invalid pointer");
+  EXPECT_ABORT(heap_realloc(p + 4096, 1, "realloc"), "invalid pointer: .* in realloc");
+}
+
+TEST(large, pages_move_to_a_mapping_of_their_own_and_what_they_leave_is_clean, "A3 U1") {
+  char *p = large_malloc(NULL, MiB(4), 1);
+  for (size_t i = 0; i < MiB(4); i += 4096) p[i] = (char)(i >> 12);
+  char *q = large_move_to_huge(slab(p), p, MiB(40));
+  CHECK(q != NULL);
+  CHECK_EQ((uintptr_t)q % WINDOW_SIZE, (uintptr_t)0);
+  for (size_t i = 0; i < MiB(4); i += 4096) CHECK_EQ(q[i], (char)(i >> 12));
+  CHECK_EQ(heap_usable_size(q, "t"), MiB(40));
+  CHECK_EQ(committed(), (uint64_t)0);
+  char *again = large_malloc(NULL, MiB(4), 1);
+  CHECK_EQ(again, p);
+  CHECK(large_is_clean(again));
+  CHECK_BYTES(again, 0, MiB(4));
+  fast_free(again);
+  fast_free(q);
+  check_nothing_lost();
+}
+
+TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
+  char *p = large_malloc(NULL, MiB(4), 1);
+  memset(p, 3, MiB(4));
+  size_t mapped = os_fake.mapped;
+  os_fake_fail(OS_FAKE_MAPPING, 2, true);                    /* the record's place is there, the window is not */
+  CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
+  os_fake_fail(OS_FAKE_CHANGING, 1, false);
+  CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
+  os_fake_fail(0, 0, false);
+  CHECK_BYTES(p, 3, MiB(4));
+  CHECK_LE(os_fake.mapped, mapped + 65536);                   /* the chunk of records stays */
+  fast_free(p);
+  check_nothing_lost();
+}
+
+TEST(large, if_the_place_that_pages_left_cannot_be_mapped_again_it_is_never_handed_out, "") {
+  char *p = large_malloc(NULL, MiB(4), 1);
+  memset(p, 3, MiB(4));
+  fast_free(fast_malloc(MiB(33)));                           /* the records have their place */
+  os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);
+  char *q = large_move_to_huge(slab(p), p, MiB(40));
+  CHECK_EQ(os_fake.fail_at, (uint64_t)0);
+  CHECK_BYTES(q, 3, MiB(4));
+  CHECK(!os_fake_is_mapped(p, SLICE_SIZE));
+  for (int i = 0; i < 300; i++) {
+    char *r = fast_malloc(60000);
+    CHECK(r + SLICE_SIZE <= p || r >= p + MiB(4));
+    memset(r, 1, 60000);
+  }
+  CHECK_GE(committed(), (uint64_t)364);
+}

@@ -1,0 +1,54 @@
+/* pool_test.c - tests of heap/pool */
+#include "heaps.h"
+
+TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
+  heap_t *a = pool_claim(), *b = pool_claim();
+  CHECK(a != NULL && b != NULL && a != b);
+  CHECK_NE(a->number, b->number);
+  CHECK_EQ((uintptr_t)a % 64, (uintptr_t)0);
+  CHECK_EQ(a->busy, 0);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    CHECK_EQ(a->bin[c], (uintptr_t)0);
+    CHECK_NULL(a->slabs[c]);
+    CHECK_EQ(a->owned[c], 0);
+  }
+  CHECK_EQ(a->magazine_count, 0u);
+}
+
+TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_totals, "S-pool") {
+  heap_t *a = pool_claim();
+  bool is_claimed;
+  uint32_t number = a->number;
+  atomic32_store_relaxed(&a->taken[5], 100);
+  a->tag = a;
+  a->is_borrowed = 1;
+  atomic_ptr_store_relaxed(&a->nested, a);
+  pool_release(a);
+  CHECK_EQ(pool_at(number, &is_claimed), a);
+  CHECK(!is_claimed);
+  CHECK_EQ(pool_taken(5), (uint64_t)100);
+  CHECK_EQ(pool_claim(), a);
+  CHECK_NULL(a->tag);
+  CHECK_EQ(a->is_borrowed, 0);
+  CHECK_NULL(atomic_ptr_load_relaxed(&a->nested));
+  CHECK_EQ(atomic32_load_relaxed(&a->taken[5]), 0u);
+  pool_note_taken(5, 7);
+  pool_note_requested(5, 70);
+  CHECK_EQ(pool_taken(5), (uint64_t)107);
+  CHECK_EQ(pool_requested(5), (uint64_t)70);
+}
+
+TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") {
+  enum { COUNT = 1000 };
+  bool is_claimed;
+  static heap_t *h[COUNT];
+  for (int i = 0; i < COUNT; i++) CHECK((h[i] = pool_claim()) != NULL);
+  for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_at(h[i]->number, &is_claimed), h[i]);
+  CHECK_LE(pool_size(), (size_t)COUNT + 64);
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  int more = 0;
+  while (pool_claim() != NULL) more++;
+  CHECK_LT(more, 64);
+  pool_release(h[500]);
+  CHECK_EQ(pool_claim(), h[500]);
+}
