@@ -13,7 +13,10 @@ static struct {
   unsigned foreign_freed;
 } hooks;
 
-static void hook_start(void) { atomic32_add_relaxed(&hooks.started, 1); }
+static void hook_start(void) {
+  atomic32_add_relaxed(&hooks.started, 1);
+  heap_start();
+}
 static void hook_no_memory(void) { atomic32_add_relaxed(&hooks.no_memory, 1); }
 static void hook_deferred(bool force) {
   (void)force;

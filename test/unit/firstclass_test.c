@@ -1,0 +1,166 @@
+/* firstclass_test.c - tests of heap/firstclass */
+#include "heaps.h"
+
+#include "../../src/heap/visit.h"
+
+enum { MANY = 2000 };
+static char *kept[MANY];
+static fh_heap_t *heap;
+
+static void fill(void *size) {
+  for (int i = 0; i < MANY; i++) {
+    kept[i] = firstclass_aligned(heap, 1, *(size_t *)size);
+    CHECK(kept[i] != NULL);
+    memset(kept[i], i, *(size_t *)size);
+  }
+}
+static void free_all(void *context) {
+  (void)context;
+  for (int i = 0; i < MANY; i++) fast_free(kept[i]);
+}
+
+TEST(firstclass, its_blocks_lie_in_slabs_of_its_own, "F1") {
+  size_t size = 100;
+  heap = firstclass_new();
+  fill(&size);
+  for (int i = 0; i < 100; i++) fast_malloc(100);
+  char *other = fast_malloc(100);
+  fh_heap_t *second = firstclass_new();
+  char *theirs = firstclass_aligned(second, 1, 100);
+  for (int i = 0; i < MANY; i++) {
+    CHECK_EQ(atomic_ptr_load_relaxed(&slab_of(kept[i])->tag), (void *)heap);
+    CHECK(slab_of(kept[i]) != slab_of(other) && slab_of(kept[i]) != slab_of(theirs));
+  }
+  CHECK_NULL(atomic_ptr_load_relaxed(&slab_of(other)->tag));
+}
+
+TEST(firstclass, destroying_it_gives_back_all_its_blocks_of_every_size, "F1") {
+  static const size_t sizes[] = { 16, 100, 5000, 100000, MiB(40) };
+  for (int round = 0; round < 2; round++) {
+    heap = firstclass_new();
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+      for (int k = 0; k < (sizes[i] < MiB(1) ? 200 : 3); k++) CHECK(firstclass_aligned(heap, 1, sizes[i]) != NULL);
+    CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)3);
+    firstclass_destroy(heap);
+    check_nothing_lost();
+  }
+  firstclass_destroy(NULL);
+}
+
+TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
+  static const size_t sizes[] = { 100, 5000, 100000 };
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    size_t size = sizes[i];
+    heap = firstclass_new();
+    fill(&size);
+    char *huge = firstclass_aligned(heap, 1, MiB(40));
+    firstclass_delete(heap);
+    for (int k = 0; k < MANY; k++) CHECK_NULL(atomic_ptr_load_relaxed(&slab_of(kept[k])->tag));
+    heap_t *h = my_heap();
+    CHECK_EQ(h->tag, NULL);
+    for (int k = 0; k < MANY; k++) CHECK_BYTES(kept[k], k, size);
+    free_all(NULL);
+    fast_free(huge);
+    check_nothing_lost();
+  }
+  firstclass_delete(NULL);
+}
+
+TEST(firstclass, what_is_freed_is_used_again_by_the_same_heap, "F1") {
+  size_t size = 1000;
+  heap = firstclass_new();
+  fill(&size);
+  uint64_t before = committed();
+  for (int round = 0; round < 6; round++) {
+    if (round % 2) in_thread(free_all, NULL, true);
+    else free_all(NULL);
+    fill(&size);
+  }
+  CHECK_LE(committed(), before + before / 8 + 8);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(firstclass, a_freed_block_is_published_at_once_so_that_no_thread_holds_one_at_its_end, "F1") {
+  size_t size = 64;
+  heap = firstclass_new();
+  fill(&size);
+  in_thread(free_all, NULL, false);                          /* a thread that does nothing more */
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(firstclass, calloc_and_realloc_are_its_own_too, "F1 A3") {
+  heap = firstclass_new();
+  char *p = firstclass_calloc(heap, 10, 20);
+  CHECK_BYTES(p, 0, 200);
+  memset(p, 1, 200);
+  p = firstclass_realloc(heap, p, 2000, "t");
+  CHECK_BYTES(p, 1, 200);
+  CHECK_EQ(atomic_ptr_load_relaxed(&slab_of(p)->tag), (void *)heap);
+  p = firstclass_realloc(heap, p, 150, "t");
+  CHECK_BYTES(p, 1, 150);
+  char *q = firstclass_realloc(heap, NULL, 50, "t");
+  CHECK_EQ(atomic_ptr_load_relaxed(&slab_of(q)->tag), (void *)heap);
+  CHECK_NULL(firstclass_realloc(heap, q, 0, "t"));
+  CHECK_NULL(firstclass_realloc(heap, p, SIZE_MAX, "t"));
+  CHECK_NULL(firstclass_calloc(heap, SIZE_MAX, 2));
+  CHECK_EQ(no_memory_calls(), 2u);
+  for (size_t alignment = 32; alignment <= MiB(1); alignment *= 2)
+    CHECK_EQ((uintptr_t)firstclass_aligned(heap, alignment, 50) % alignment, (uintptr_t)0);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+static void allocate_inside(os_fake_call_t call, void *at, size_t size) {
+  (void)call, (void)at, (void)size;
+  os_fake.before = NULL;
+  kept[1] = firstclass_aligned(heap, 1, 100);                /* a signal handler, or another thread, in the middle of a call */
+}
+
+TEST(firstclass, whoever_comes_while_a_lane_is_taken_gets_another_and_waits_for_nobody, "F1 S-lane") {
+  heap = firstclass_new();
+  os_fake.before = allocate_inside;
+  kept[0] = firstclass_aligned(heap, 1, 300000);
+  while (os_fake.before != NULL) firstclass_aligned(heap, 1, 300000);
+  CHECK(kept[1] != NULL);
+  memset(kept[1], 1, 100);
+  CHECK_EQ(atomic_ptr_load_relaxed(&slab_of(kept[1])->tag), (void *)heap);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(firstclass, without_memory_it_says_so_and_works_again_later, "F1") {
+  heap = firstclass_new();
+  os_fake.most_mapped = os_fake.mapped;
+  int count = 0;
+  while (firstclass_aligned(heap, 1, 60000) != NULL) count++;
+  CHECK_GT(count, 5);
+  CHECK_EQ(no_memory_calls(), 1u);
+  os_fake.most_mapped = GiB(10);
+  CHECK(firstclass_aligned(heap, 1, 60000) != NULL);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+static void use(unsigned number) {
+  uint64_t state = number;
+  char *mine[50] = { 0 };
+  for (int i = 0; i < 10000; i++) {
+    unsigned k = core_next(&state) % 50;
+    if (mine[k] != NULL) {
+      CHECK_BYTES(mine[k], number + 1, 40);
+      fast_free(mine[k]);
+    }
+    mine[k] = firstclass_aligned(heap, 1, 40 + core_next(&state) % 600);
+    memset(mine[k], (int)number + 1, 40);
+  }
+  os_fake_end_thread();
+}
+
+TEST(firstclass, threads_share_it_without_sharing_a_block, "F1 S-lane S-lanes") {
+  heap = firstclass_new();
+  core_threads(4, use);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}

@@ -1,0 +1,180 @@
+/* resize_test.c - tests of heap/resize */
+#include "heaps.h"
+
+static void fill(char *p, size_t n) {
+  for (size_t i = 0; i < n; i++) p[i] = (char)(i * 31 + 7);
+}
+static void check_filled(const char *p, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (p[i] != (char)(i * 31 + 7)) FAIL("byte %d of %d is lost", (int)i, (int)n);
+}
+static void *resize(void *p, size_t size) { return heap_realloc(p, size, "realloc"); }
+
+TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
+  static const size_t sizes[] = { 1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512),
+                                  MiB(3), HUGE_MIN_SIZE, MiB(40) };
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+    for (size_t k = 0; k < ARRAY_LENGTH(sizes); k++) {
+      char *p = fast_malloc(sizes[i]), *wall = k % 2 ? fast_malloc(70000) : NULL;
+      size_t kept = min_size(min_size(sizes[i], sizes[k]), MiB(1));
+      fill(p, min_size(sizes[i], MiB(1)));
+      char *q = resize(p, sizes[k]);
+      CHECK(q != NULL);
+      CHECK_GE(heap_usable_size(q, "t"), sizes[k]);
+      check_filled(q, kept);
+      q[sizes[k] - 1] = 1;
+      fast_free(q);
+      fast_free(wall);
+    }
+  check_nothing_lost();
+}
+
+TEST(resize, no_block_and_no_bytes_have_their_meanings, "") {
+  char *p = resize(NULL, 100);
+  CHECK(p != NULL);
+  CHECK_NULL(resize(p, 0));
+  CHECK_EQ(no_memory_calls(), 0u);
+  p = resize(NULL, 0);
+  CHECK(p != NULL);
+  fast_free(p);
+  check_nothing_lost();
+}
+
+TEST(resize, a_block_that_fits_stays_where_it_is_unless_that_wastes_half, "") {
+  char *p = fast_malloc(1000);
+  CHECK_EQ(resize(p, heap_usable_size(p, "t")), (void *)p);
+  CHECK_EQ(resize(p, 600), (void *)p);
+  char *q = resize(p, 100);
+  CHECK_NE(q, p);
+  CHECK_EQ(heap_usable_size(q, "t"), 112u);
+  char *tiny = fast_malloc(64);
+  CHECK_EQ(resize(tiny, 1), (void *)tiny);
+}
+
+TEST(resize, a_large_block_grows_in_place_when_the_slices_behind_are_free, "") {
+  char *p = fast_malloc(100000);
+  fill(p, 100000);
+  CHECK_EQ(resize(p, 400000), (void *)p);
+  CHECK_EQ(resize(p, 90000), (void *)p);
+  CHECK_EQ(committed(), (uint64_t)2);
+  check_filled(p, 90000);
+}
+
+TEST(resize, a_large_block_that_cannot_grow_in_place_moves_its_pages_without_a_copy, "U1") {
+  char *p = fast_malloc(MiB(1)), *wall = fast_malloc(100000);
+  fill(p, MiB(1));
+  char *q = resize(p, MiB(1) + 100000);
+  CHECK(map_kind(map_find(q)) == TENANT_HUGE);
+  CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], (uint64_t)1);
+  check_filled(q, MiB(1));
+  fast_free(q);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(resize, a_huge_block_that_becomes_small_is_copied_and_goes_back, "U1") {
+  char *p = fast_malloc(MiB(64));
+  fill(p, 1000);
+  char *q = resize(p, 1000);
+  CHECK(map_kind(map_find(q)) == TENANT_ARENA);
+  check_filled(q, 1000);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
+  fast_free(q);
+  check_nothing_lost();
+}
+
+TEST(resize, without_memory_the_block_is_untouched_whatever_it_is, "") {
+  static const size_t sizes[] = { 100, 5000, 100000, MiB(2), MiB(40) };
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    char *p = fast_malloc(sizes[i]), *wall = fast_malloc(60000);
+    fill(p, min_size(sizes[i], MiB(1)));
+    for (size_t k = 1; k < 8; k++) {
+      test_child_t c;
+      if (test_fork(&c, 20)) {
+        os_fake.most_mapped = os_fake.mapped;
+        os_fake_fail(OS_FAKE_ANY, k, true);
+        char *q = resize(p, WINDOW_SIZE + MiB(1));
+        CHECK_NULL(q);
+        CHECK_EQ(no_memory_calls(), 1u);
+        check_filled(p, min_size(sizes[i], MiB(1)));
+        os_fake_fail(0, 0, false);
+        os_fake.most_mapped = GiB(64);
+        p = resize(p, WINDOW_SIZE + MiB(1));
+        CHECK(p != NULL);
+        check_filled(p, min_size(sizes[i], MiB(1)));
+        fast_free(p);
+        fast_free(wall);
+        check_nothing_lost();
+        _exit(0);
+      }
+      test_reap(&c);
+      if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0) FAIL("size %d, call %d: %s", (int)sizes[i], (int)k, c.text);
+    }
+    fast_free(p);
+    fast_free(wall);
+  }
+}
+
+TEST(resize, a_size_beyond_all_memory_is_refused_and_the_block_stays, "") {
+  char *p = fast_malloc(100), *q = fast_malloc(MiB(64));
+  fill(p, 100);
+  CHECK_NULL(resize(p, SIZE_MAX));
+  CHECK_NULL(resize(p, PTRDIFF_MAX));
+  CHECK_NULL(resize(q, (size_t)PTRDIFF_MAX + 1));
+  CHECK_NULL(resize(q, PTRDIFF_MAX - 5));
+  CHECK_EQ(no_memory_calls(), 4u);
+  check_filled(p, 100);
+}
+
+TEST(resize, expanding_never_moves, "") {
+  char *p = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(MiB(40));
+  CHECK(heap_expand(p, 100, "t") && heap_expand(p, 112, "t") && !heap_expand(p, 113, "t"));
+  CHECK(heap_expand(large, 200000, "t"));
+  CHECK_GE(heap_usable_size(large, "t"), 200000u);
+  char *wall = (char *)large + 4 * SLICE_SIZE;
+  bool clean;
+  CHECK(arena_claim_at(wall, 1, &clean));
+  CHECK(!heap_expand(large, 300000, "t"));
+  CHECK(heap_expand(huge, MiB(80), "t"));
+  CHECK(!heap_expand(huge, 2 * WINDOW_SIZE, "t"));
+  CHECK(!heap_expand(huge, SIZE_MAX, "t"));
+  CHECK(!heap_expand((void *)"elsewhere", 1, "t"));
+}
+
+TEST(resize, a_good_size_is_what_a_block_of_that_size_can_hold, "Z1") {
+  for (size_t n = 0; n < 200000; n += n < 2000 ? 1 : 777) {
+    char *p = fast_malloc(n);
+    CHECK_EQ(heap_good_size(n), heap_usable_size(p, "t"));
+    fast_free(p);
+  }
+  CHECK_EQ(heap_good_size(SIZE_MAX), SIZE_MAX);
+}
+
+TEST(resize, what_is_ours_is_known_to_the_byte, "") {
+  char *p = fast_malloc(100), *huge = fast_malloc(MiB(40));
+  static char elsewhere[8];
+  CHECK(heap_owns(p) && heap_owns(p + 50) && heap_owns(huge) && heap_owns(huge + MiB(40) - 1));
+  CHECK(!heap_owns(huge + MiB(40)) && !heap_owns(elsewhere) && !heap_owns(NULL));
+  CHECK(!heap_owns(arena_of(p)) && !heap_owns((void *)~(uintptr_t)0));
+  CHECK_EQ(heap_usable_size(NULL, "t"), 0u);
+}
+
+TEST(resize, random_reallocs_keep_every_byte, "timeout=120") {
+  enum { SLOTS = 60 };
+  struct { char *p; size_t n; } slot[SLOTS] = { 0 };
+  uint64_t state = 5;
+  for (int i = 0; i < 6000; i++) {
+    unsigned k = core_next(&state) % SLOTS;
+    uint64_t kind = core_next(&state) % 200;
+    size_t n = 1 + core_next(&state) % (kind < 150 ? 2000 : kind < 199 ? 200000 : MiB(5));
+    size_t kept = min_size(n, slot[k].n);
+    char *q = resize(slot[k].p, n);
+    CHECK(q != NULL);
+    check_filled(q, kept);
+    fill(q, n);
+    slot[k].p = q;
+    slot[k].n = n;
+  }
+  for (unsigned k = 0; k < SLOTS; k++) fast_free(slot[k].p);
+  check_nothing_lost();
+}
