@@ -198,6 +198,26 @@ static inline size_t bench_mixed_size(bench_rng_t *rng, size_t low, size_t high)
   return base + bench_below(rng, (uint32_t)base);
 }
 
+/* ---- cost of a stretch of work ---------------------------------------------------------------------------------- */
+
+static inline double bench_timeval(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
+typedef struct mark {
+  double wall, processor;
+} mark_t;
+
+static inline mark_t mark_now(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (mark_t){bench_seconds(), bench_timeval(usage.ru_utime) + bench_timeval(usage.ru_stime)};
+}
+
+/* Both per operation, in nanoseconds. Processor time suffers less when others want the processors too. */
+static inline void json_elapsed(mark_t from, mark_t to, double operations) {
+  json_real("ns", (to.wall - from.wall) * 1e9 / operations);
+  json_real("processor_ns", (to.processor - from.processor) * 1e9 / operations);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Memory that is the workload's and not the allocator's: pointer tables, stacks. Zero, and touched if `touch`. */
@@ -259,8 +279,6 @@ static inline long bench_mappings(void) {
   close(file);
   return lines;
 }
-
-static inline double bench_timeval(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
 
 /* What all results end with; call it while the workload still holds its blocks. */
 static inline void json_costs(void) {

@@ -44,7 +44,8 @@ class Goals(unittest.TestCase):
         self.assertLessEqual(set(REFERENCE), names)
 
     def test_the_largest_number_of_mappings_counts(self):
-        results = {"a": {"freehold": rows("mappings", 30, 250)}, "b": {"freehold": rows("mappings", 40), "libc": rows("mappings", 999)}}
+        results = {"a": {"freehold": rows("mappings", 30, 250)},
+                   "b": {"freehold": rows("mappings", 40), "libc": rows("mappings", 999)}}
         goal = next(goal for goal in GOALS if goal.workload == "*")
         self.assertEqual(goal_value(goal, results), 250)
         self.assertFalse(goal_is_met(goal, 250))
@@ -57,7 +58,8 @@ class Goals(unittest.TestCase):
 class Report(unittest.TestCase):
     def test_figures_are_shown_with_three_digits(self):
         for value, unit, text in ((5.678, "ns", "5.68"), (123456, "ns", "123 us"), (64 << 20, "bytes", "64.0 MB"),
-                                  (0.0123, "share", "1.23 %"), (None, "ns", "-"), (-2048, "bytes", "-2.00 KB"), (0, "", "0")):
+                                  (0.0123, "share", "1.23 %"), (None, "ns", "-"), (-2048, "bytes", "-2.00 KB"),
+                                  (0, "", "0")):
             self.assertEqual(report.shown(value, unit), text)
 
     def test_spread_is_half_the_distance_of_the_quartiles(self):
@@ -66,8 +68,8 @@ class Report(unittest.TestCase):
 
     def test_a_page_of_nothing_says_so(self):
         record = {"command": "./dev bench", "rounds": 5, "quick": False, "seed": 1, "machine": {}, "commit": "none",
-                  "disturbance": {"load": 0, "steal": 0}, "allocators": {}, "left_out": {"x": "is broken"}, "failures": {},
-                  "results": {}}
+                  "disturbance": {"load": 0, "steal": 0}, "allocators": {}, "left_out": {"x": "is broken"},
+                  "failures": {}, "results": {}}
         page = report.page(record, WORKLOADS, None)
         self.assertIn("Nothing was measured.", page)
         self.assertIn("x was left out: is broken", page)
@@ -97,9 +99,11 @@ class Allocators(unittest.TestCase):
 class Golden(unittest.TestCase):
     def test_only_lines_of_this_machine_and_compiler_hold(self):
         with tempfile.NamedTemporaryFile("w") as file:
-            file.write("# head\nx86_64:GNU-12 45.5 freehold\nx86_64:GNU-12 44 freehold, linked # why\nother 1 freehold\n")
+            file.write("# head\nx86_64:GNU-12 45.5 freehold\nx86_64:GNU-12 44 freehold, linked # why\n"
+                       "other 1 freehold\n")
             file.flush()
-            self.assertEqual(instructions.golden(file.name, "x86_64:GNU-12"), {"freehold": 45.5, "freehold, linked": 44})
+            self.assertEqual(instructions.golden(file.name, "x86_64:GNU-12"),
+                             {"freehold": 45.5, "freehold, linked": 44})
             self.assertEqual(instructions.golden(file.name, "riscv64:GNU-12"), {})
 
 

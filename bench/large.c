@@ -62,13 +62,13 @@ int main(int count, char **arguments) {
     workers[i] = (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true)};
   }
 
-  double start = bench_seconds();
+  mark_t start = mark_now();
   team_t team = team_start((size_t)threads, worker_body, workers, sizeof *workers);
   team_join(&team);
-  double seconds = bench_seconds() - start;
+  mark_t end = mark_now();
 
   json_start(&program);
-  json_real("ns", seconds * 1e9 / (double)(pairs * threads));
+  json_elapsed(start, end, (double)(pairs * threads));
   json_costs();
   json_end();
   return BENCH_OK;

@@ -70,11 +70,11 @@ int main(int count, char **arguments) {
     for (long j = 0; j < slots; j++) workers[i].blocks[j] = block_new(&rng);
   }
 
-  double start = bench_seconds();
+  mark_t start = mark_now();
   for (long i = 0; i < threads; i++) chain_start(&workers[i].chain, worker_live, &workers[i]);
   bench_sleep((double)milliseconds * 1e-3);
   atomic_store(&stop, true);
-  double seconds = bench_seconds() - start;
+  mark_t end = mark_now();
   uint64_t pairs = 0, births = 0;
   for (long i = 0; i < threads; i++) {
     chain_join(&workers[i].chain);
@@ -83,7 +83,7 @@ int main(int count, char **arguments) {
   }
 
   json_start(&program);
-  json_real("ns", seconds * 1e9 / (double)pairs);
+  json_elapsed(start, end, (double)pairs);
   json_integer("pairs", (long long)pairs);
   json_integer("births", (long long)births);
   json_costs();

@@ -87,8 +87,9 @@ static const bench_program_t program = {
   "  random-20k  among 20,000;   random-1m  among 1,000,000\n"
   "  fifo        among 20,000 blocks of 16 to 255 bytes the oldest is replaced\n\n"
   "The first bytes of each block are written. After a warm-up come the passes, short enough that some run\n"
-  "undisturbed; `ns` is the fastest pass divided by its pairs, `ns_median` the median one. --instructions is for callgrind: the difference of two runs of\n"
-  "different length, divided by the difference of their pairs, is exact. Definition: freehold's own.",
+  "undisturbed; `ns` is the fastest pass divided by its pairs, `ns_median` the median one. --instructions is for\n"
+  "callgrind: the difference of two runs of different length, divided by the difference of their pairs, is exact.\n"
+  "Definition: freehold's own.",
   "LD_PRELOAD=libjemalloc.so.2 patterns --pattern random-1k --pairs 4M",
   options,
 };

@@ -48,7 +48,8 @@ static void *side_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads, half of them producers", .number = &threads, .lowest = 2, .highest = THREADS_MOST},
+  {.name = "threads", .help = "threads, half of them producers", .number = &threads, .lowest = 2,
+   .highest = THREADS_MOST},
   {.name = "blocks", .help = "blocks in total", .number = &blocks, .lowest = QUEUE_BATCH, .highest = LONG_MAX / 2},
   {.name = "low", .help = "smallest block", .number = &low, .lowest = 1, .highest = 1 << 20},
   {.name = "high", .help = "largest block", .number = &high, .lowest = 1, .highest = 1 << 20},
@@ -80,13 +81,13 @@ int main(int count, char **arguments) {
     sides[2 * i + 1] = (side_t){&pairs[i], false};
   }
 
-  double start = bench_seconds();
+  mark_t start = mark_now();
   team_t team = team_start((size_t)threads, side_body, sides, sizeof *sides);
   team_join(&team);
-  double seconds = bench_seconds() - start;
+  mark_t end = mark_now();
 
   json_start(&program);
-  json_real("ns", seconds * 1e9 / (double)(pairs[0].batches * pair_count * QUEUE_BATCH));
+  json_elapsed(start, end, (double)(pairs[0].batches * pair_count * QUEUE_BATCH));
   json_costs();
   json_end();
   return BENCH_OK;

@@ -56,7 +56,8 @@ static long many_run(void) {
 
 static bench_option_t options[] = {
   {.name = "mode", .help = "one vector, or many that grow in turns", .text = &mode, .words = "huge|many"},
-  {.name = "top", .help = "bytes at which a vector has grown up", .number = &top, .lowest = 32, .highest = LONG_MAX / 4},
+  {.name = "top", .help = "bytes at which a vector has grown up", .number = &top, .lowest = 32,
+   .highest = LONG_MAX / 4},
   {.name = "vectors", .help = "how many, in mode many", .number = &vectors, .lowest = 1, .highest = VECTORS_MOST},
   {.name = "times", .help = "how often all is done; 0: once, or 20 times in mode many", .number = &times,
    .lowest = 0, .highest = 100000},
@@ -77,12 +78,12 @@ int main(int count, char **arguments) {
   bool is_huge = strcmp(mode, "huge") == 0;
   if (times == 0) times = is_huge ? 1 : 20;
   long steps = 0;
-  double start = bench_seconds();
+  mark_t start = mark_now();
   for (long i = 0; i < times; i++) steps += is_huge ? huge_run() : many_run();
-  double seconds = bench_seconds() - start;
+  mark_t end = mark_now();
   json_start(&program);
-  json_real("ns", seconds * 1e9 / (double)steps);
-  json_real("seconds", seconds);
+  json_elapsed(start, end, (double)steps);
+  json_real("seconds", end.wall - start.wall);
   json_costs();
   json_end();
   return BENCH_OK;

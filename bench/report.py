@@ -47,20 +47,21 @@ def best_peer(by_name, figure):
 
 # ---- tables: lists of rows of words, the first one the head -----------------------------------------------------------
 
-def figures_table(record, workloads, with_ratio):
-    """The main figure under each allocator, with its spread, and freehold's ratio to the best peer."""
+def figures_table(record, workloads, with_ratio, figure=None):
+    """A figure (the main one) under each allocator, with its spread, and freehold's ratio to the best peer."""
     names = list(record["allocators"])
     table = [["workload", *names, *(["freehold / best peer"] if with_ratio else [])]]
     for workload in workloads:
         by_name = record["results"].get(workload.name, {})
+        key = figure or workload.figure
         row = [workload.what]
         for name in names:
             rows = by_name.get(name)
-            text = shown(middle(rows, workload.figure), workload.unit)
-            wide = spread(rows, workload.figure)
+            text = shown(middle(rows, key), workload.unit)
+            wide = spread(rows, key)
             row.append(text + (f" ±{wide * 100:.0f}%" if wide is not None and text != "-" and wide >= 0.005 else ""))
         if with_ratio:
-            own, best = middle(by_name.get("freehold"), workload.figure), best_peer(by_name, workload.figure)
+            own, best = middle(by_name.get("freehold"), key), best_peer(by_name, key)
             row.append(f"{own / best:.2f}" if own is not None and best else "-")
         table.append(row)
     return table
@@ -101,9 +102,11 @@ def short_goals(table):
 def sections(record, workloads):
     """(title, table) of everything that there is."""
     speed = [w for w in workloads if w.speed]
+    timed = [w for w in speed if w.command[0] != "patterns"]
     memory = [w for w in workloads if not w.speed]
     return [(title, table) for title, table in (
         ("Speed: nanoseconds (us, ms where it says so)", figures_table(record, speed, True)),
+        ("Processor time of the same, all threads together", figures_table(record, timed, True, "processor_ns")),
         ("Memory and counts", figures_table(record, memory, False)),
         ("Goals", goals_table(record, workloads))) if len(table) > 1]
 
@@ -161,7 +164,8 @@ HOW_TO_READ = """## How to read it
 
 - A pattern's figure is nanoseconds for one malloc and one free, the fastest of many short passes; that of the programs
   with threads is wall time divided by what all threads did together: pairs (larson, large blocks), blocks (producer and
-  consumer), threads born (thread churn), calls of realloc (growing vectors).
+  consumer), threads born (thread churn), calls of realloc (growing vectors). Their processor time stands in a table of
+  its own: it says less about waiting, and suffers less when something else runs on the machine.
 - The best peer is the best of libc, jemalloc, mimalloc and tcmalloc in the same run. The second limit of the six
   patterns comes from a comparison of nine allocators: the best of them over jemalloc there, and a tenth more.
 - Memory is what the kernel counts as resident in `/proc/self/smaps_rollup`. Figures beyond the blocks subtract what was

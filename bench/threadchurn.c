@@ -57,13 +57,13 @@ int main(int count, char **arguments) {
     workers[i].heritage = bench_pages((size_t)blocks * sizeof(void *), true);
   }
 
-  double start = bench_seconds();
+  mark_t start = mark_now();
   for (long i = 0; i < threads; i++) chain_start(&workers[i].chain, worker_live, &workers[i]);
   for (long i = 0; i < threads; i++) chain_join(&workers[i].chain);
-  double seconds = bench_seconds() - start;
+  mark_t end = mark_now();
 
   json_start(&program);
-  json_real("ns", seconds * 1e9 / (double)atomic_load(&born));
+  json_elapsed(start, end, (double)atomic_load(&born));
   json_costs();
   json_end();
   return BENCH_OK;

@@ -17,14 +17,16 @@ static atomic32_t last_look;              /* os_now_ms; relaxed: whoever swaps i
 /* Patience: the budget and the delay are doubled so many times. A program whose demand swings by more than
  * the budget would give the same pages back and touch them again for ever. So slices that are claimed soon
  * after they were purged are counted, and when they come to half the budget within REGRET_MS, patience grows;
- * each quiet CALM_MS it shrinks. All relaxed: a bad guess costs time only. */
+ * each quiet CALM_MS it shrinks; half of the most that was ever in use is the end of it. All relaxed: a bad guess costs time only. */
 enum { PATIENCE_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t patience, regret, regret_since, calm_since;
 
 static size_t budget_slices(void) {
   uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
-  return max_size(budget << atomic32_load_relaxed(&patience), share);
+  uint64_t half_of_peak = atomic64_load_relaxed(&arena_counts.peak_committed) / 2;
+  size_t patient = min_size(budget << atomic32_load_relaxed(&patience), half_of_peak);
+  return max_size(max_size(budget, patient), share);
 }
 
 void purge_note_reuse(size_t n) {
