@@ -29,7 +29,7 @@
 
 enum { BENCH_OK = 0, BENCH_USAGE = 2, BENCH_NO_MEMORY = 3, BENCH_SYSTEM = 4 };
 
-/* ---- leaving ----------------------------------------------------------------------------------------------------- */
+/* ---- leaving ---------------------------------------------------------------------------------------------------- */
 
 __attribute__((noreturn, format(printf, 2, 3))) static inline void bench_fail(int code,
                                                                               const char *format, ...) {
@@ -42,7 +42,7 @@ __attribute__((noreturn, format(printf, 2, 3))) static inline void bench_fail(in
   _exit(code);
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------------------------------- */
 
 typedef struct bench_option {
   const char *name;
@@ -115,7 +115,7 @@ static inline void bench_start(int count, char **arguments, const bench_program_
   }
 }
 
-/* ---- JSON: one object, one line -------------------------------------------------------------------------------- */
+/* ---- JSON: one object, one line --------------------------------------------------------------------------------- */
 
 static char json_line[4096];
 static size_t json_length;
@@ -164,7 +164,7 @@ static inline void json_end(void) {
   }
 }
 
-/* ---- time and chance --------------------------------------------------------------------------------------------- */
+/* ---- time and chance -------------------------------------------------------------------------------------------- */
 
 static inline double bench_seconds(void) {
   struct timespec now;
@@ -218,7 +218,7 @@ static inline void json_elapsed(mark_t from, mark_t to, double operations) {
   json_real("processor_ns", (to.processor - from.processor) * 1e9 / operations);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Memory that is the workload's and not the allocator's: pointer tables, stacks. Zero, and touched if `touch`. */
 static inline void *bench_pages(size_t bytes, bool touch) {
@@ -291,7 +291,7 @@ static inline void json_costs(void) {
   json_integer("peak", bench_peak());
 }
 
-/* ---- several measurements ---------------------------------------------------------------------------------------- */
+/* ---- several measurements --------------------------------------------------------------------------------------- */
 
 /* Sorted by insertion: qsort may call the allocator. */
 static inline void bench_sort(double *values, size_t count) {

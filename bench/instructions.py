@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from allocators import Allocator, Failed, allocators_named  # noqa: E402
+from allocators import PEERS, Allocator, Failed, allocators_named  # noqa: E402
 
 SHORT, LONG = 100000, 300000
 SKIPPED = 77
@@ -79,10 +79,11 @@ def golden(path, machine):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", default="build/bench", metavar="DIR", help="the built workloads (default %(default)s)")
+    parser.add_argument("--programs", default="build/bench", metavar="DIR",
+                        help="the built workloads (default %(default)s)")
     parser.add_argument("--library", default=os.environ.get("FREEHOLD_SO", "build/libfreehold.so"), metavar="PATH",
                         help="freehold (default %(default)s)")
-    parser.add_argument("--peers", nargs="*", default=["libc", "jemalloc", "mimalloc", "tcmalloc"], metavar="NAME[=PATH]",
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), metavar="NAME[=PATH]",
                         help="what else to count; none: nothing (default: %(default)s)")
     parser.add_argument("--pattern", default="pingpong", help="another pattern of `patterns` (default %(default)s)")
     parser.add_argument("--check", type=float, metavar="N", help="fail if freehold takes more than N, either way")

@@ -17,7 +17,8 @@ def read(path):
 def pressure():
     """The load average, and the processors' ticks: all and those that the hypervisor took."""
     ticks = [int(word) for word in read("/proc/stat").split("\n", 1)[0].split()[1:9]]
-    return {"load": float(read("/proc/loadavg").split()[0]), "all": sum(ticks), "stolen": ticks[7] if len(ticks) > 7 else 0}
+    load = float(read("/proc/loadavg").split()[0])
+    return {"load": load, "all": sum(ticks), "stolen": ticks[7] if len(ticks) > 7 else 0}
 
 
 def steal_since(before):

@@ -11,7 +11,7 @@ static long pairs = 400000, passes = 15, instructions = 0;
 static void **slots;      /* the blocks that a pattern keeps between its calls */
 static bench_rng_t rng;
 
-/* ---- patterns: each makes `count` pairs --------------------------------------------------------------------------- */
+/* ---- patterns: each makes `count` pairs ------------------------------------------------------------------------- */
 
 static void pingpong_run(long count) {
   for (; count > 0; count--) {

@@ -6,7 +6,7 @@ from statistics import median, quantiles
 from suite import GOALS, JUDGES, TO_BEST, TO_JEMALLOC, OVER_LIBC, goal_is_met, goal_value, middle
 
 
-# ---- figures ---------------------------------------------------------------------------------------------------------
+# ---- figures -------------------------------------------------------------------------------------------------------
 
 def number(value):
     """Three digits that count."""
@@ -45,7 +45,7 @@ def best_peer(by_name, figure):
     return min((value for value in values if value is not None), default=None)
 
 
-# ---- tables: lists of rows of words, the first one the head -----------------------------------------------------------
+# ---- tables: lists of rows of words, the first one the head --------------------------------------------------------
 
 def figures_table(record, workloads, with_ratio, figure=None):
     """A figure (the main one) under each allocator, with its spread, and freehold's ratio to the best peer."""
@@ -84,7 +84,8 @@ def plain(table):
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     def line(row):
         first, *rest = row
-        return "  ".join([first.ljust(widths[0]), *(word.rjust(width) for word, width in zip(rest, widths[1:]))]).rstrip()
+        words = [first.ljust(widths[0]), *(word.rjust(width) for word, width in zip(rest, widths[1:]))]
+        return "  ".join(words).rstrip()
     return "\n".join([line(table[0]), "  ".join("-" * width for width in widths), *map(line, table[1:])])
 
 
@@ -97,7 +98,7 @@ def short_goals(table):
     return [row for row in table[1:] if row[-1] == "SHORT"]
 
 
-# ---- what is written -------------------------------------------------------------------------------------------------
+# ---- what is written -----------------------------------------------------------------------------------------------
 
 def sections(record, workloads):
     """(title, table) of everything that there is."""
@@ -141,7 +142,8 @@ def page(record, workloads, png):
              + (" of shortened runs (`--quick`)" if record["quick"] else "")
              + f"; in each, every workload ran once under every allocator, in random order (seed {record['seed']}). "
              "Figures are medians over the rounds, behind ± half the distance between the quartiles in percent of the "
-             "median (left out below 0.5 %). Every result names the file that malloc came from in that very process.", ""]
+             "median (left out below 0.5 %). Every result names the file that malloc came from in that very process.",
+             ""]
     if png:
         lines += [f"![Time and peak memory of each workload over the best allocator's]({Path(png).name})", ""]
     lines += ["| | |", "| --- | --- |", f"| freehold | commit {record['commit']} |"]
@@ -152,7 +154,8 @@ def page(record, workloads, png):
     for title, table in tables.items():
         lines += [f"## {title}", "", markdown(table), ""]
     lines += ["## What is short", ""]
-    lines += [f"- {row[0]}: {row[2]} where at most {row[3]} was meant." for row in short] or ["Nothing that was measured."]
+    lines += ([f"- {row[0]}: {row[2]} where at most {row[3]} was meant." for row in short]
+              or ["Nothing that was measured."])
     troubles = [f"- {name} was left out: {why}" for name, why in record["left_out"].items()]
     troubles += [f"- {what} failed: {why}" for what, why in record["failures"].items()]
     if troubles:
@@ -176,7 +179,7 @@ HOW_TO_READ = """## How to read it
 """
 
 
-# ---- the picture -------------------------------------------------------------------------------------------------------
+# ---- the picture ---------------------------------------------------------------------------------------------------
 
 COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f")
 MARKERS = "ovs^Dp*X"
@@ -202,9 +205,9 @@ def picture(record, workloads, path):
             least = min(value for value in values.values() if value)
             for order, name in enumerate(record["allocators"]):
                 if values.get(name):
-                    axes.plot(values[name] / least, at, MARKERS[order % len(MARKERS)], markersize=10 if order == 0 else 6,
-                              color=COLOURS[order % len(COLOURS)], alpha=0.85, zorder=3 - (order > 0),
-                              label=name)
+                    axes.plot(values[name] / least, at, MARKERS[order % len(MARKERS)], label=name, alpha=0.85,
+                              color=COLOURS[order % len(COLOURS)], markersize=10 if order == 0 else 6,
+                              zorder=3 - (order > 0))
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
         axes.xaxis.set_minor_formatter(NullFormatter())

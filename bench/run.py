@@ -31,20 +31,24 @@ TIMEOUT = 180
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="exit code: 0 measured, 1 something could not be measured, 2 usage, 130 stopped")
+    parser = argparse.ArgumentParser(
+        prog="bench/run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="exit code: 0 measured, 1 something could not be measured, 2 usage, 130 stopped")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5; 2 with --quick")
-    parser.add_argument("--only", action="append", metavar="TEXT", help="workloads whose name contains TEXT; may be repeated")
+    parser.add_argument("--only", action="append", metavar="TEXT",
+                        help="workloads whose name contains TEXT; may be repeated")
     parser.add_argument("--allocators", nargs="*", default=list(PEERS), metavar="NAME[=PATH[,VAR=VALUE]]",
                         help="what freehold is compared with (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="shorter runs: a first impression, not figures to quote")
-    parser.add_argument("--library", metavar="PATH", default=os.environ.get("FREEHOLD_SO") or ROOT / "build/libfreehold.so",
+    parser.add_argument("--library", metavar="PATH",
+                        default=os.environ.get("FREEHOLD_SO") or ROOT / "build/libfreehold.so",
                         help="freehold (default: build/libfreehold.so)")
     parser.add_argument("--programs", metavar="DIR", help="built workloads (default: build/bench, built if need be)")
     parser.add_argument("--seed", type=int, metavar="N", help="of the order of runs (default: by chance; recorded)")
-    parser.add_argument("--json", metavar="FILE", default=ROOT / "build/bench.json", help="all results (default: build/bench.json)")
-    parser.add_argument("--markdown", metavar="FILE", help="the page (default: docs/benchmarks.md for a full run, else none)")
+    parser.add_argument("--json", metavar="FILE", default=ROOT / "build/bench.json",
+                        help="all results (default: build/bench.json)")
+    parser.add_argument("--markdown", metavar="FILE",
+                        help="the page (default: docs/benchmarks.md for a full run, else none)")
     parser.add_argument("--png", metavar="FILE", help="the picture (default: beside the page)")
     parser.add_argument("--list", action="store_true", help="names of the workloads and what they are")
     options = parser.parse_args()
@@ -129,7 +133,8 @@ class Runner:
 
     def finish(self, command, environment):
         """The answer of a program that has to end well."""
-        self.child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      text=True)
         try:
             answer, errors = self.child.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -247,7 +252,8 @@ def main():
         "rounds": options.rounds, "quick": options.quick, "stopped": stopped,
         "machine": machine.facts(), "commit": machine.commit(ROOT),
         "disturbance": {"load": machine.pressure()["load"], "steal": machine.steal_since(start)},
-        "allocators": {a.name: {"path": a.path, "variables": a.variables, "version": machine.version(a.path)} for a in allocators},
+        "allocators": {a.name: {"path": a.path, "variables": a.variables, "version": machine.version(a.path)}
+                       for a in allocators},
         "left_out": left_out,
         "failures": {f"{workload} {name}": reason for (workload, name), reason in runner.failures.items()},
         "results": runner.results,

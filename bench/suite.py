@@ -42,8 +42,8 @@ WORKLOADS = [
     pattern("random-1m", "random replacement among 1,000,000"),
     pattern("fifo", "FIFO of 20,000"),
     *threaded("larson", "larson, 16-128 B, 1,000 slots", "larson", quick=("--milliseconds", "300")),
-    *threaded("larson-wide", "larson, 8-1,000 B, 5,000 slots", "larson", "--low", "8", "--high", "1000", "--slots", "5000",
-              quick=("--milliseconds", "300")),
+    *threaded("larson-wide", "larson, 8-1,000 B, 5,000 slots", "larson", "--low", "8", "--high", "1000",
+              "--slots", "5000", quick=("--milliseconds", "300")),
     *threaded("prodcons", "producer/consumer", "prodcons", quick=("--blocks", "1M")),
     *threaded("threadchurn", "thread churn", "threadchurn", quick=("--births", "5000")),
     Workload("large", "large blocks, 20 KiB-8 MiB", ("large",), ("--pairs", "1000"), speed=True),
@@ -51,7 +51,8 @@ WORKLOADS = [
     Workload("grow-many", "2,000 vectors grown to 16 KiB", ("reallocgrow", "--mode", "many", "--top", "16K"),
              ("--times", "5"), speed=True),
 
-    Workload("instructions", "instructions a pair, ping-pong", ("patterns",), figure="count", unit="", tool="callgrind"),
+    Workload("instructions", "instructions a pair, ping-pong", ("patterns",), figure="count", unit="",
+             tool="callgrind"),
     Workload("idle", "resident, program that hardly allocates", ("idle",), figure="resident", unit="bytes"),
     Workload("calls", "system calls of that program", ("idle",), figure="count", unit="", tool="strace"),
     Workload("metadata", "1 GiB of small blocks: resident beyond the blocks", ("metadata",), ("--bytes", "256M"),
@@ -70,7 +71,7 @@ WORKLOADS = [
              ("--milliseconds", "1500", "--bytes", "64M"), figure="ratio", unit="ratio"),
 ]
 
-# ---- goals --------------------------------------------------------------------------------------------------------
+# ---- goals ---------------------------------------------------------------------------------------------------------
 
 # The best column and jemalloc's of a comparison of nine allocators on two processors, nanoseconds a pair: their ratio
 # carries over to other machines better than the times do.
@@ -105,7 +106,8 @@ GOALS = [
     Goal("instructions a pair, linked", "instructions", "linked", VALUE, 45),
     Goal("hardly allocating program: resident beyond libc's", "idle", "resident", OVER_LIBC, 300 * 1024, "bytes"),
     Goal("hardly allocating program: system calls beyond libc's", "calls", "count", OVER_LIBC, 8),
-    Goal("1 GiB of small blocks: metadata, by freehold's statistics", "metadata", "metadata_share", VALUE, 0.01, "share"),
+    Goal("1 GiB of small blocks: metadata, by freehold's statistics", "metadata", "metadata_share", VALUE, 0.01,
+         "share"),
     Goal("10,000 threads: bytes of each", "manythreads", "per_thread", VALUE, 2048, "bytes"),
     Goal("mappings, the most in any workload", "*", "mappings", VALUE, 199),
     Goal("burst: resident beyond what lives, at once", "burst", "excess_now", VALUE, 64 << 20, "bytes"),

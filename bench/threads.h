@@ -29,7 +29,7 @@ static inline void bench_thread_start(pthread_t *thread, char *stack, void *(*bo
   }
 }
 
-/* ---- a team: `count` threads at once -------------------------------------------------------------------------- */
+/* ---- a team: `count` threads at once ---------------------------------------------------------------------------- */
 
 typedef struct team {
   size_t count;
@@ -50,7 +50,7 @@ static inline void team_join(const team_t *team) {
   for (size_t i = 0; i < team->count; i++) pthread_join(team->threads[i], NULL);
 }
 
-/* ---- chains: each thread starts its successor and dies ------------------------------------------------------------ */
+/* ---- chains: each thread starts its successor and dies ---------------------------------------------------------- */
 
 typedef struct chain {
   bool (*live)(void *life); /* one thread's life; true: let there be another */
@@ -88,7 +88,7 @@ static inline void chain_join(chain_t *chain) {
   pthread_join(chain->self, NULL);
 }
 
-/* ---- queues of batches of blocks ------------------------------------------------------------------------------- */
+/* ---- queues of batches of blocks -------------------------------------------------------------------------------- */
 
 enum { QUEUE_BATCH = 128, QUEUE_BATCHES = 16 };
 
