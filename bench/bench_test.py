@@ -66,6 +66,13 @@ class Report(unittest.TestCase):
         self.assertAlmostEqual(report.spread(rows("ns", 8, 9, 10, 11, 12), "ns"), 0.1)
         self.assertIsNone(report.spread(rows("ns", 8), "ns"))
 
+    def test_a_goal_is_not_judged_by_a_shrunk_run(self):
+        burst = next(workload for workload in WORKLOADS if workload.name == "burst")
+        results = {"burst": {"freehold": rows("excess_now", 1)}}
+        for quick, verdict in ((True, "shrunk: not judged"), (False, "met")):
+            table = report.goals_table({"quick": quick, "results": results}, [burst])
+            self.assertEqual([row[-1] for row in table if "burst" in row[0]], [verdict])
+
     def test_a_page_of_nothing_says_so(self):
         record = {"command": "./dev bench", "rounds": 5, "quick": False, "seed": 1, "machine": {}, "commit": "none",
                   "disturbance": {"load": 0, "steal": 0}, "allocators": {}, "left_out": {"x": "is broken"},

@@ -54,7 +54,7 @@ def figures_table(record, workloads, with_ratio, figure=None):
     for workload in workloads:
         by_name = record["results"].get(workload.name, {})
         key = figure or workload.figure
-        row = [workload.what]
+        row = [workload.what + (" (shrunk)" if record["quick"] and workload.shrinks() else "")]
         for name in names:
             rows = by_name.get(name)
             text = shown(middle(rows, key), workload.unit)
@@ -69,13 +69,16 @@ def figures_table(record, workloads, with_ratio, figure=None):
 
 def goals_table(record, workloads):
     wanted = {workload.name for workload in workloads} | {"*"}
+    shrunk = {workload.name for workload in workloads if record["quick"] and workload.shrinks()}
     table = [["goal", "how", "measured", "at most", ""]]
     for goal in GOALS:
         if goal.workload not in wanted:
             continue
         value = goal_value(goal, record["results"])
         how = {TO_BEST: "/ best peer", TO_JEMALLOC: "/ jemalloc", OVER_LIBC: "- libc"}.get(goal.kind, "")
-        verdict = "not measured" if value is None else "met" if goal_is_met(goal, value) else "SHORT"
+        verdict = "met" if value is not None and goal_is_met(goal, value) else "SHORT"
+        if value is None or goal.workload in shrunk:
+            verdict = "not measured" if value is None else "shrunk: not judged"
         table.append([goal.what, how, shown(value, goal.unit), shown(goal.limit, goal.unit), verdict])
     return table
 
@@ -128,7 +131,7 @@ def text(record, workloads):
     parts += [f"left out: {name}: {reason}" for name, reason in record["left_out"].items()]
     parts += [f"failed: {what}: {reason}" for what, reason in record["failures"].items()]
     if record["quick"]:
-        parts.append("Measured with --quick: a first impression, the goals are meant for full runs.")
+        parts.append("Measured with --quick: a first impression. What was shrunk for it is not judged.")
     return "\n\n".join(parts)
 
 
@@ -139,7 +142,7 @@ def page(record, workloads, png):
     lines = ["# Benchmarks", "", "freehold beside other allocators on one machine. This page is written by", "",
              f"    {record['command']}", "",
              f"which takes some minutes and needs what `./dev bench` installs. {record['rounds']} rounds"
-             + (" of shortened runs (`--quick`)" if record["quick"] else "")
+             + (" of shortened runs (`--quick`; what was shrunk for it is not judged)" if record["quick"] else "")
              + f"; in each, every workload ran once under every allocator, in random order (seed {record['seed']}). "
              "Figures are medians over the rounds, behind ± half the distance between the quartiles in percent of the "
              "median (left out below 0.5 %). Every result names the file that malloc came from in that very process.",

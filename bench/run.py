@@ -50,6 +50,7 @@ def arguments():
     parser.add_argument("--markdown", metavar="FILE",
                         help="the page (default: docs/benchmarks.md for a full run, else none)")
     parser.add_argument("--png", metavar="FILE", help="the picture (default: beside the page)")
+    parser.add_argument("--show", metavar="FILE", help="measure nothing: tables, page and picture of an earlier --json")
     parser.add_argument("--list", action="store_true", help="names of the workloads and what they are")
     options = parser.parse_args()
     if options.rounds is None:
@@ -59,7 +60,7 @@ def arguments():
     options.workloads = [w for w in WORKLOADS if not options.only or any(text in w.name for text in options.only)]
     if not options.workloads:
         parser.error(f"no workload's name contains {' or '.join(options.only)}; see --list")
-    is_full = not options.quick and not options.only
+    is_full = not options.quick and not options.only and not options.show
     if options.markdown is None and is_full:
         options.markdown = ROOT / "docs/benchmarks.md"
     if options.png is None and options.markdown:
@@ -222,6 +223,8 @@ def main():
         for workload in WORKLOADS:
             print(f"{workload.name:<18} {workload.what}")
         return 0
+    if options.show:
+        return show(options)
     try:
         options.programs = Path(options.programs).resolve() if options.programs else build()
         allocators, left_out = verified(options)
@@ -261,14 +264,31 @@ def main():
     return finish(options, record)
 
 
+def show(options):
+    """The results of an earlier run. The page is written only where one is named."""
+    try:
+        record = json.loads(Path(options.show).read_text())
+    except (OSError, ValueError) as problem:
+        say(f"bench: {options.show}: {problem}")
+        return 2
+    options.workloads = [w for w in options.workloads if w.name in record["results"]]
+    return write(options, record)
+
+
 def finish(options, record):
-    """Everything that is written when the runs are over."""
+    """Everything that is written when the runs are over; the results first, so that they cannot be lost."""
     Path(options.json).parent.mkdir(parents=True, exist_ok=True)
     Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
-    print(report.text(record, options.workloads))
     say(f"bench: all results in {options.json}")
     if record["stopped"]:
-        return 130
+        options.markdown = options.png = None
+    code = write(options, record)
+    return 130 if record["stopped"] else code
+
+
+def write(options, record):
+    """Tables to the terminal, and the page and the picture if they are wanted."""
+    print(report.text(record, options.workloads))
     if options.png:
         problem = report.picture(record, options.workloads, options.png)
         if problem:

@@ -24,6 +24,10 @@ class Workload:
     options: str = ""           # FREEHOLD_OPTIONS
     speed: bool = False
 
+    def shrinks(self):
+        """Does --quick measure less of it, and not just for a shorter time?"""
+        return not {"--bytes", "--threads", "--top"}.isdisjoint(self.quick)
+
 
 def pattern(name, what):
     return Workload(name, what, ("patterns", "--pattern", name), ("--passes", "5"), speed=True)

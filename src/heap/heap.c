@@ -188,15 +188,22 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   return list;
 }
 
-/* The owned slabs in turn; those that are used up are let go. */
+static void let_go_of(heap_t *h, slab_t *s) {
+  unlink_slab(h, s);
+  if (slab_let_go(s) == SLAB_IS_EMPTY) put_slice(h, s);
+}
+
+/* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks may come back soon, and a free
+ * into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
-  for (slab_t *s; (s = h->slabs[c]) != NULL;) {        /* a heap owns few slabs of a class, and each round lets one go */
+  for (slab_t *s = h->slabs[c]; s != NULL; s = s->next) {      /* owned slabs: at most OWNED_MAX of a class */
+    if (!slab_has(s, BIN_LEAST)) continue;
     end_idleness(h, s);
-    uintptr_t list = slab_take_list(s, carve_count(h, c), count);
-    if (!block_is_end(list)) return list;
     unlink_slab(h, s);
-    if (slab_let_go(s) == SLAB_IS_EMPTY) put_slice(h, s);
+    link_slab(h, s, true);
+    return slab_take_list(s, carve_count(h, c), count);
   }
+  if (h->owned[c] > USED_UP_MAX) let_go_of(h, h->slabs[c]->prev);
   return 0;
 }
 
@@ -338,7 +345,7 @@ static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
 
 /* Is a slab of this class worth having for the heap? */
 static bool wants(const heap_t *h, unsigned c) {
-  return h->owned[c] < ADOPT_MAX && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
+  return h->owned[c] < OWNED_MAX && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
 }
 
 static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count, heap_t *adopter) {

@@ -91,6 +91,13 @@ static uintptr_t take_private(slab_t *s, unsigned *count) {
   return list;
 }
 
+bool slab_has(const slab_t *s, unsigned least) {
+  uint32_t carved = atomic32_load_relaxed(&s->carved), free = s->capacity - slab_used(s);
+  if (carved < s->capacity || free >= least || free >= threshold(s)) return true;
+  unsigned others = anchor_unpack(atomic64_load_relaxed(&s->anchor)).count;    /* relaxed: taking them reads again */
+  return others >= least || others >= threshold(s);
+}
+
 uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
   unsigned fresh = 0;
   uintptr_t list = block_is_end(s->head) ? take_chain(s, count) : take_private(s, count);

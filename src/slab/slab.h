@@ -75,6 +75,9 @@ static always_inline void block_link(uintptr_t block, uintptr_t next) {
 /* Makes the slice at `base` (claimed) a slab of class `c` owned by `heap`. */
 hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
 
+/* Is it worth taking a list: `least` blocks or an eighth of the slab, whichever is less? */
+hidden bool slab_has(const slab_t *s, unsigned least);
+
 /* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others freed; and if that is less than
  * `most`, never used ones. The blocks count as used; `*count` says how many they are. An end (low 16
  * bits 0) if there is none left. */
