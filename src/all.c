@@ -25,6 +25,8 @@
 #include "heap/stats.c"
 #include "heap/init.c"
 #include "heap/heap.c"
+#include "heap/free.c"
+#include "heap/leave.c"
 #include "heap/resize.c"
 #include "heap/firstclass.c"
 

@@ -88,7 +88,7 @@ static void link_slab(heap_t *h, slab_t *s, bool as_first) {
   else s->prev->next = s;
 }
 
-static void unlink_slab(heap_t *h, slab_t *s) {
+void heap_unlink_slab(heap_t *h, slab_t *s) {
   unsigned c = slab_class(s);
   slab_t *first = h->slabs[c];
   h->owned[c]--;
@@ -102,7 +102,7 @@ static void unlink_slab(heap_t *h, slab_t *s) {
 /* A slab that has just become this heap's. The slab's first 16 bytes, where no block lies, look like a freed block, so that
  * the fast free needs no test of its own for the address of a slice. Where that would touch a page for nothing, frees are
  * not fast. */
-static void own(heap_t *h, slab_t *s) {
+void heap_own(heap_t *h, slab_t *s) {
   link_slab(h, s, true);
   h->home = window_of((uintptr_t)s);
   if (h->tag != NULL || slab_class(s) > FAST_FREE_CLASS_MAX) return;
@@ -111,7 +111,7 @@ static void own(heap_t *h, slab_t *s) {
 }
 
 /* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or given back. */
-static void put_slice(heap_t *h, slab_t *s) {
+void heap_put_slice(heap_t *h, slab_t *s) {
   if (h->magazine_count >= (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT || h->tag != NULL) {
     slab_release(s);
     heap_trim(h);
@@ -146,18 +146,18 @@ static bool is_first_and_kept(heap_t *h, slab_t *s) {
 }
 
 /* All blocks of an owned slab are free: the first of a class may stay, a few of them in all. */
-static void slab_emptied(heap_t *h, slab_t *s) {
+void heap_note_empty(heap_t *h, slab_t *s) {
   if (s->is_idle) return;
   if (is_first_and_kept(h, s)) {
     s->is_idle = 1;
     h->idle++;
     return;
   }
-  unlink_slab(h, s);
-  put_slice(h, s);
+  heap_unlink_slab(h, s);
+  heap_put_slice(h, s);
 }
 
-static void end_idleness(heap_t *h, slab_t *s) {
+void heap_end_idleness(heap_t *h, slab_t *s) {
   h->idle -= s->is_idle;
   s->is_idle = 0;
 }
@@ -166,7 +166,7 @@ void heap_slab_emptied(slab_t *s) {
   heap_t *h = heap_enter();
   if (h == NULL) return;                               /* it stays on its list, and is used from there */
   if (atomic_ptr_load_relaxed(&s->owner) == h && slab_kind(slab_word(s)) == SLAB_SMALL && slab_used(s) == 0)
-    slab_emptied(h, s);                                /* a handler may have been here since the fast free looked */
+    heap_note_empty(h, s);                                /* a handler may have been here since the fast free looked */
   heap_exit(h);
 }
 
@@ -184,13 +184,13 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
   uintptr_t list = slab_take_some(s, carve_count(h, c), count);
-  if (slab_let_go(s) == SLAB_IS_EMPTY) put_slice(h, s);
+  if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
   return list;
 }
 
 static void let_go_of(heap_t *h, slab_t *s) {
-  unlink_slab(h, s);
-  if (slab_let_go(s) == SLAB_IS_EMPTY) put_slice(h, s);
+  heap_unlink_slab(h, s);
+  if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
 }
 
 /* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks may come back soon, and a free
@@ -198,8 +198,8 @@ static void let_go_of(heap_t *h, slab_t *s) {
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   for (slab_t *s = h->slabs[c]; s != NULL; s = s->next) {      /* owned slabs: at most OWNED_MAX of a class */
     if (!slab_has(s, BIN_LEAST)) continue;
-    end_idleness(h, s);
-    unlink_slab(h, s);
+    heap_end_idleness(h, s);
+    heap_unlink_slab(h, s);
     link_slab(h, s, true);
     return slab_take_list(s, carve_count(h, c), count);
   }
@@ -212,10 +212,10 @@ static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
   enum { LOOKS = 8 };
   slab_t *s;
   for (int i = 0; i < LOOKS && (s = h->slabs[c]) != NULL; i++) {
-    end_idleness(h, s);
+    heap_end_idleness(h, s);
     uintptr_t list = slab_take_list(s, carve_count(h, c), count);
     if (!block_is_end(list)) return list;
-    unlink_slab(h, s);
+    heap_unlink_slab(h, s);
     link_slab(h, s, false);
   }
   return 0;
@@ -239,7 +239,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = h->tag == NULL ? slab_find_partial(c, h) : NULL;
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
-  own(h, s);
+  heap_own(h, s);
   return slab_take_list(s, carve_count(h, c), count);
 }
 
@@ -302,227 +302,4 @@ void *heap_calloc(size_t count, size_t size) {
   void *block = fast_malloc(bytes);
   if (block != NULL && (bytes <= SMALL_MAX_SIZE || !large_is_clean(block))) memset(block, 0, bytes);
   return block;
-}
-
-/* ---- freeing ----------------------------------------------------------------------------------------------------------- */
-
-/* A descriptor keeps what it said until its slice is used again, and so does a freed block. */
-_Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
-  size_t slice = arena_slice(p);
-  bool is_ours = slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
-  bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 && block_is_free((uintptr_t)p);
-  bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 && slab_kind(slab_word(s)) == SLAB_NONE &&
-                   atomic64_load_relaxed(&s->size) != 0;
-  fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
-}
-
-static void check_start(const slab_t *s, const void *p, const char *call) {
-  uint16_t offset = (uint16_t)(uintptr_t)p;
-  if (offset == 0 || !class_is_multiple(offset, class_info[slab_class(s)].inverse)) fatal("invalid pointer", p, call);
-}
-
-static void check_live(uintptr_t block, const char *call) {
-  if (block_is_free(block)) fatal("double free", (void *)block, call);
-}
-
-void heap_check_block(const slab_t *s, const void *p, const char *call) {
-  check_start(s, p, call);
-  check_live((uintptr_t)p, call);
-}
-
-static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
-  block_link(block, s->head);
-  s->head = block;
-  uint32_t used = slab_used(s) - 1;
-  atomic32_store_relaxed(&s->used, used);              /* relaxed: statistics read it */
-  if (used == 0) slab_emptied(h, s);
-}
-
-static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
-  if (outcome == SLAB_OWNED_NOW) own(h, s);
-  if (outcome == SLAB_IS_EMPTY) put_slice(h, s);
-}
-
-/* Is a slab of this class worth having for the heap? */
-static bool wants(const heap_t *h, unsigned c) {
-  return h->owned[c] < OWNED_MAX && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
-}
-
-static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count, heap_t *adopter) {
-  atomic32_bump(&h->swaps, 1);
-  take_outcome(h, s, slab_push(s, first, last, count, adopter));
-}
-
-static void publish(heap_t *h, batch_t *b) {
-  slab_t *s = b->slab;
-  uintptr_t base = slab_base(s);
-  b->slab = NULL;
-  if (atomic_ptr_is_relaxed(&s->owner, h)) {           /* adopted since */
-    slab_put_list(s, base | b->first);
-    if (slab_used(s) == 0) slab_emptied(h, s);
-  } else {
-    push(h, s, base | b->first, base | b->last, b->count, wants(h, slab_class(s)) ? h : NULL);
-  }
-}
-
-/* Gathers the block with others of its slab. */
-static void gather(heap_t *h, uintptr_t block, const char *call) {
-  slab_t *s = slab_of((void *)block);
-  batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
-  check_live(block, call);
-  if (atomic_ptr_is_relaxed(&s->owner, h)) return free_owned(h, s, block);       /* adopted since */
-  if (b->slab != s) {
-    if (b->slab != NULL) publish(h, b);
-    block_link(block, 0);
-    *b = (batch_t){ s, (uint16_t)block, (uint16_t)block, 1, 0 };
-  } else {
-    block_link(block, b->first);
-    b->first = (uint16_t)block;
-    b->count++;
-  }
-  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES) publish(h, b);
-}
-
-/* A compare-and-swap waits for every load and store before it, and in a large heap the block is in no cache. So it is fetched
- * now and touched when its place in `pending` is wanted for another. */
-static void gather_later(heap_t *h, uintptr_t block, const char *call) {
-  uintptr_t *place = &h->pending[(block >> 4 ^ block >> SLICE_SHIFT) % PENDING_BLOCKS], before = *place;
-  if (before == block) fatal("double free", (void *)block, call);
-  __builtin_prefetch((void *)block, 1);
-  __builtin_prefetch(&slab_of((void *)block)->anchor, 1);
-  *place = block;
-  if (before != 0) gather(h, before, call);
-}
-
-static void free_shared(heap_t *h, slab_t *s, uintptr_t block, const char *call) {
-  atomic32_bump(&h->remote_frees, 1);
-  if (atomic_ptr_load_relaxed(&s->tag) != NULL) {       /* the end of a first-class heap may free all its blocks at once */
-    check_live(block, call);
-    block_link(block, 0);
-    return push(h, s, block, block, 1, NULL);
-  }
-  h->has_shared = 1;
-  if (atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES) gather(h, block, call);
-  else gather_later(h, block, call);
-}
-
-void heap_flush_shared(heap_t *h) {
-  h->has_shared = 0;
-  for (size_t i = 0; i < PENDING_BLOCKS; i++) {
-    uintptr_t block = h->pending[i];
-    h->pending[i] = 0;
-    if (block != 0) gather(h, block, "free");
-  }
-  for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->batch[i].slab != NULL) publish(h, &h->batch[i]);
-}
-
-/* No heap to be had: the block goes to its slab by itself. */
-static void free_without_heap(slab_t *s, uintptr_t block) {
-  if (slab_push(s, block, block, 1, NULL) == SLAB_IS_EMPTY) slab_release(s);
-}
-
-static void free_small(slab_t *s, void *p, const char *call) {
-  check_start(s, p, call);
-  heap_t *h = heap_enter();
-  if (h == NULL) return free_without_heap(s, (uintptr_t)p);
-  if (atomic_ptr_load_relaxed(&s->owner) == h) {       /* relaxed: equal only if this thread wrote it */
-    check_live((uintptr_t)p, call);
-    h->home = window_of((uintptr_t)p);
-    free_owned(h, s, (uintptr_t)p);
-  } else {
-    free_shared(h, s, (uintptr_t)p, call);
-  }
-  heap_exit(h);
-}
-
-void heap_free(void *p, const char *call) {
-  if (p == NULL) return;
-  uintptr_t tenant = map_find(p);
-  switch (map_kind(tenant)) {
-    case TENANT_ARENA: {
-      slab_t *s = slab_of(p);
-      slab_kind_t kind = arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE;
-      if (kind == SLAB_NONE) heap_bad_pointer(s, p, call);
-      if (kind == SLAB_LARGE) return large_free(s, p, call);
-      return free_small(s, p, call);
-    }
-    case TENANT_HUGE:
-      return huge_free(map_record(tenant), p, call);
-    default:
-      if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
-  }
-}
-
-cold void heap_free_slow(void *p) { heap_free(p, "free"); }
-cold void heap_free_sized_slow(void *p) { heap_free(p, "free_sized"); }
-cold void heap_free_aligned_sized_slow(void *p) { heap_free(p, "free_aligned_sized"); }
-
-/* ---- giving up ----------------------------------------------------------------------------------------------------------- */
-
-/* Puts the blocks of a bin back where they came from: all of them lie in one slab. */
-static void flush_bin(heap_t *h, unsigned c) {
-  uintptr_t first = h->bin[c];
-  if (block_is_end(first)) return;
-  slab_t *s = slab_of((void *)first);
-  h->bin[c] = 0;
-  if (atomic_ptr_load_relaxed(&s->owner) == h) {
-    slab_put_list(s, first);
-    if (slab_used(s) == 0) slab_emptied(h, s);
-    return;
-  }
-  uintptr_t last = first;
-  unsigned count = 1;
-  for (uintptr_t next; !block_is_end(next = block_next(last)); last = next) count++;
-  push(h, s, first, last, count, NULL);
-}
-
-void heap_flush_bins(heap_t *h) {
-  for (unsigned c = 1; c < CLASS_COUNT; c++) flush_bin(h, c);
-}
-
-/* A step of shrinking, taken each time the heap gives a slice back: one class's bin and one batch slot. A heap that frees what it
- * had passes through all of them, and keeps next to nothing. */
-void heap_trim(heap_t *h) {
-  if (h->is_trimming) return;                          /* a step may give a slice back itself */
-  h->is_trimming = 1;
-  h->trim_class = (uint8_t)(h->trim_class + 1 < CLASS_COUNT ? h->trim_class + 1 : 1);
-  flush_bin(h, h->trim_class);
-  batch_t *b = &h->batch[h->trim_class % BATCH_SLOTS];
-  if (b->slab != NULL) publish(h, b);
-  h->is_trimming = 0;
-}
-
-void heap_empty_magazine(heap_t *h) {
-  for (slab_t *s; (s = h->magazine) != NULL;) {
-    h->magazine = s->next;
-    h->magazine_count--;
-    slab_release(s);
-  }
-}
-
-void heap_let_go(heap_t *h) {
-  h->is_trimming = 1;
-  heap_flush_shared(h);
-  heap_flush_bins(h);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
-      end_idleness(h, s);
-      unlink_slab(h, s);
-      atomic_ptr_store_relaxed(&s->tag, NULL);
-      if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
-    }
-  heap_empty_magazine(h);
-  h->is_trimming = 0;
-}
-
-void heap_drop(heap_t *h) {
-  heap_flush_shared(h);
-  memset(h->bin, 0, sizeof h->bin);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
-      unlink_slab(h, s);
-      slab_release(s);
-    }
-  h->idle = 0;
 }

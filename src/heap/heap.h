@@ -16,8 +16,8 @@
 #include "../slab/slab.h"
 
 enum {
-  PENDING_BLOCKS = 16,           /* freed blocks wait here for their cache lines, ...        */
-  LARGE_HEAP_SLICES = 1024,      /* ... if so much is in use that they are in no cache (64 MiB) */
+  PENDING_BLOCKS = 16,           /* frees of foreign blocks that are put off together        */
+  LARGE_HEAP_SLICES = 1024,      /* with so much in use (64 MiB) a block is taken to be in no cache */
   BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time             */
   BATCH_BLOCKS = 32,             /* that many are published at once ...                      */
   BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes                 */
@@ -48,7 +48,8 @@ struct heap {
   uint8_t is_trimming;
   uint8_t has_shared;            /* something may be in `pending` or `batch`                 */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended             */
-  uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs that nobody has touched yet  */
+  uint8_t pending_count;
+  uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs, not yet gathered    */
   batch_t batch[BATCH_SLOTS];
   uintptr_t home;                /* heap_here.window when nothing is under way: where a slab was last touched */
   slab_t *magazine;              /* slices without blocks, for any class                      */
@@ -113,6 +114,17 @@ hidden void heap_exit(heap_t *h);
 hidden void *heap_malloc_in(heap_t *h, size_t size);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
 hidden void heap_free(void *p, const char *call);
+
+/* A slab that has just become this heap's; one whose blocks are all free, on the heap's list (it may stay) or on none (its
+ * slice is kept or given back); one that is used again; one that leaves the list. */
+hidden void heap_own(heap_t *h, slab_t *s);
+hidden void heap_note_empty(heap_t *h, slab_t *s);
+hidden void heap_put_slice(heap_t *h, slab_t *s);
+hidden void heap_end_idleness(heap_t *h, slab_t *s);
+hidden void heap_unlink_slab(heap_t *h, slab_t *s);
+
+/* Frees a chain of blocks of a slab that the heap does not own. */
+hidden void heap_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count);
 
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);

@@ -179,40 +179,42 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
   note_used(s, carved - count);
 }
 
-slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *adopter) {
+enum { PUSH_AGAIN = SLAB_IS_WORTH + 1 };
+
+/* A FULL slab that n more free blocks make worth having, or empty. On SLAB_IS_WORTH nothing was done; on PUSH_AGAIN another thread was
+ * quicker. */
+static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count, void *heap, slab_wish_t wish) {
+  unsigned carved = anchor_unpack(*word).carved;
+  bool is_empty = count == carved;
+  if (!is_empty && wish == PUSH_ASK) return SLAB_IS_WORTH;
+  if (!is_empty && wish == PUSH_PUBLISH) {
+    if (!try_swap(s, word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, carved))) return PUSH_AGAIN;
+    return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
+  }
+  if (!try_swap(s, word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) return PUSH_AGAIN;
+  slab_own(s, heap, first, count, carved);
+  if (is_empty) return SLAB_IS_EMPTY;
+  atomic64_add_relaxed(&slab_counts.adoptions, 1);
+  return SLAB_OWNED_NOW;
+}
+
+slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap, slab_wish_t wish) {
   uint64_t word = atomic64_load_relaxed(&s->anchor);          /* relaxed: the swap reads again */
-  for (;;) {
+  for (;;) {                            /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
     block_link(last, a.avail);
-    switch (a.state) {                   /* Progress: another round means that another thread changed the word */
-      case ANCHOR_OWNED:
-        if (count > s->capacity) fatal("double free", (void *)first, "free");
-        if (try_swap(s, &word, anchor_pack(ANCHOR_OWNED, (uint16_t)first, count, 0))) return SLAB_SHARED;
-        break;
-      case ANCHOR_FULL:
-        if (count < threshold(s) && count < a.carved) {
-          if (try_swap(s, &word, anchor_pack(ANCHOR_FULL, (uint16_t)first, count, a.carved))) return SLAB_SHARED;
-        } else if (count == a.carved || adopter != NULL) {
-          if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) break;
-          slab_own(s, adopter, first, count, a.carved);
-          if (count == a.carved) return SLAB_IS_EMPTY;
-          atomic64_add_relaxed(&slab_counts.adoptions, 1);
-          return SLAB_OWNED_NOW;
-        } else if (try_swap(s, &word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, a.carved))) {
-          return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
-        }
-        break;
-      case ANCHOR_PARTIAL:               /* Progress: as above */
-        if (count > a.carved) fatal("double free", (void *)first, "free");
-        if (count < a.carved) {
-          if (try_swap(s, &word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, a.carved))) return SLAB_SHARED;
-        } else if (atomic64_swap_seq_cst(&s->anchor, &word, anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved))) {
-          return partial_unpublish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;       /* S-partial */
-        }
-        break;
-      default:
-        fatal("double free", (void *)first, "free");          /* all its blocks are free already */
+    if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved)) {
+      int outcome = leave_full(s, &word, first, count, heap, wish);
+      if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
+    } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
+      uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
+      if (atomic64_swap_seq_cst(&s->anchor, &word, empty))    /* S-partial */
+        return partial_unpublish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
+    } else {
+      unsigned most = a.state == ANCHOR_OWNED ? s->capacity : a.carved;
+      if (a.state == ANCHOR_NONE || a.state == ANCHOR_EMPTY || count > most) fatal("double free", (void *)first, "free");
+      if (try_swap(s, &word, anchor_pack(a.state, (uint16_t)first, count, a.carved))) return SLAB_SHARED;
     }
   }
 }

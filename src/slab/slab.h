@@ -95,7 +95,7 @@ hidden unsigned slab_collect(slab_t *s);
 static inline uint32_t slab_used(const slab_t *s) { return atomic32_load_relaxed(&s->used); }
 
 /* What became of a slab that was let go, or pushed to. */
-typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY } slab_outcome_t;
+typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY, SLAB_IS_WORTH } slab_outcome_t;
 
 /* The owner lets go. SLAB_SHARED: it is anybody's now. SLAB_IS_EMPTY: all blocks are free; it is still the caller's, to be
  * released or used again. */
@@ -109,10 +109,13 @@ hidden void slab_release(slab_t *s);
 
 /* ---- anyone ---------------------------------------------------------------------------------------------------------- */
 
-/* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does not own. `adopter`, if not
- * NULL, is the heap that will take the slab over if this makes it worth having. SLAB_OWNED_NOW: it has. SLAB_IS_EMPTY: the
- * last block came back and the slab is the caller's to release. */
-hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count, void *adopter);
+/* What to do with a FULL slab that this free makes worth having. */
+typedef enum { PUSH_ASK, PUSH_ADOPT, PUSH_PUBLISH } slab_wish_t;
+
+/* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does not own. SLAB_IS_WORTH
+ * (PUSH_ASK): nothing was done, say what you wish. SLAB_OWNED_NOW (PUSH_ADOPT): the slab is `heap`'s. SLAB_IS_EMPTY: the
+ * last block came back, and the slab is the caller's to release. */
+hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count, void *heap, slab_wish_t wish);
 
 /* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is none. */
 hidden slab_t *slab_find_partial(unsigned c, void *heap);

@@ -102,7 +102,7 @@ TEST(slab, a_chain_of_several_blocks_is_one_push_and_keeps_what_was_there, "I3")
   push_one(s, blocks[9], NULL);
   block_link(blocks[1], blocks[2]);
   block_link(blocks[2], blocks[3]);
-  CHECK(slab_push(s, blocks[1], blocks[3], 3, NULL) == SLAB_SHARED);
+  CHECK(slab_push(s, blocks[1], blocks[3], 3, NULL, PUSH_PUBLISH) == SLAB_SHARED);
   uintptr_t list = slab_take_list(s, 1, &count);
   CHECK_EQ(count, 4u);
   CHECK(list == blocks[1] && block_next(list) == blocks[2]);
@@ -221,7 +221,7 @@ TEST(slab, full_and_all_freed_at_once_is_the_last_freers_to_release, "I3") {
     slab_t *s = full_slab(72);                             /* three blocks of 16 KiB */
     block_link(blocks[0], blocks[1]);
     block_link(blocks[1], blocks[2]);
-    CHECK(slab_push(s, blocks[0], blocks[2], 3, with ? &heap_b : NULL) == SLAB_IS_EMPTY);
+    CHECK(slab_push(s, blocks[0], blocks[2], 3, with ? &heap_b : NULL, with ? PUSH_ADOPT : PUSH_PUBLISH) == SLAB_IS_EMPTY);
     slab_release(s);
     CHECK_EQ(committed(), (uint64_t)0);
   }

@@ -37,7 +37,7 @@ static unsigned take_all(slab_t *s) {
 }
 
 static slab_outcome_t push_one(slab_t *s, uintptr_t block, void *adopter) {
-  return slab_push(s, block, block, 1, adopter);
+  return slab_push(s, block, block, 1, adopter, adopter != NULL ? PUSH_ADOPT : PUSH_PUBLISH);
 }
 
 /* A slab of class `c` all of whose blocks are out and that nobody owns. */

@@ -1,0 +1,206 @@
+/* free.c - giving blocks back                                                                layer 5: heap
+ * Contract: heap.h. A free of the heap's own block has passed by here only if the fast path could not tell.
+ *
+ * A block of a slab that another heap owns, or nobody, goes back by a compare-and-swap on the slab's anchor. That is dear twice: the
+ * swap itself, and that it waits for every load and store before it, among them those of a block that is in no cache. So such blocks
+ * are put off (`pending`), chained by slab (`batch`), and published many at a time.                          */
+#include "fast.h"
+
+#include "../base/check.h"
+
+/* ---- what is no live block --------------------------------------------------------------------------------------- */
+
+/* A descriptor keeps what it said until its slice is used again, and so does a freed block. */
+_Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
+  size_t slice = arena_slice(p);
+  bool is_ours = slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+  bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 && block_is_free((uintptr_t)p);
+  bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 && slab_kind(slab_word(s)) == SLAB_NONE &&
+                   atomic64_load_relaxed(&s->size) != 0;
+  fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
+}
+
+static void check_start(const slab_t *s, const void *p, const char *call) {
+  uint16_t offset = (uint16_t)(uintptr_t)p;
+  if (offset == 0 || !class_is_multiple(offset, s->inverse)) fatal("invalid pointer", p, call);
+}
+
+static void check_live(uintptr_t block, const char *call) {
+  if (block_is_free(block)) fatal("double free", (void *)block, call);
+}
+
+void heap_check_block(const slab_t *s, const void *p, const char *call) {
+  check_start(s, p, call);
+  check_live((uintptr_t)p, call);
+}
+
+/* ---- the heap's own blocks ----------------------------------------------------------------------------------------- */
+
+static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
+  block_link(block, s->head);
+  s->head = block;
+  if (atomic32_drop_one(&s->used)) heap_note_empty(h, s);
+}
+
+/* ---- others' ---------------------------------------------------------------------------------------------------------- */
+
+static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
+  if (outcome == SLAB_OWNED_NOW) heap_own(h, s);
+  if (outcome == SLAB_IS_EMPTY) heap_put_slice(h, s);
+}
+
+/* Is a slab of this class worth having for the heap? */
+static bool wants(const heap_t *h, unsigned c) {
+  return h->owned[c] < OWNED_MAX && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
+}
+
+void heap_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
+  atomic32_bump(&h->swaps, 1);
+  slab_outcome_t outcome = slab_push(s, first, last, count, NULL, PUSH_ASK);
+  if (likely(outcome == SLAB_SHARED)) return;
+  if (outcome == SLAB_IS_WORTH)
+    outcome = slab_push(s, first, last, count, h, wants(h, slab_class(s)) ? PUSH_ADOPT : PUSH_PUBLISH);
+  take_outcome(h, s, outcome);
+}
+
+static void publish(heap_t *h, batch_t *b) {
+  slab_t *s = b->slab;
+  uintptr_t base = slab_base(s);
+  b->slab = NULL;
+  if (likely(!atomic_ptr_is_relaxed(&s->owner, h))) return heap_push(h, s, base | b->first, base | b->last, b->count);
+  slab_put_list(s, base | b->first);                   /* adopted since */
+  if (slab_used(s) == 0) heap_note_empty(h, s);
+}
+
+/* Chains the block with others of its slab. */
+static void gather(heap_t *h, uintptr_t block) {
+  slab_t *s = slab_of((void *)block);
+  batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
+  if (b->slab != s) {
+    if (b->slab != NULL) publish(h, b);
+    block_link(block, 0);
+    *b = (batch_t){ s, (uint16_t)block, (uint16_t)block, 1, 0 };
+    return;
+  }
+  block_link(block, b->first);
+  b->first = (uint16_t)block;
+  b->count++;
+  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES) publish(h, b);
+}
+
+enum { PENDING_KEYED = 1 };           /* in the low bit: the block was looked at, and marked as free */
+
+static void gather_pending(heap_t *h) {
+  unsigned count = h->pending_count;
+  h->pending_count = 0;
+  for (unsigned i = 0; i < count; i++) {
+    uintptr_t entry = h->pending[i], block = entry & ~(uintptr_t)PENDING_KEYED;
+    if (entry == block) check_live(block, "free");
+    gather(h, block);
+  }
+}
+
+void heap_flush_shared(heap_t *h) {
+  h->has_shared = 0;
+  gather_pending(h);
+  for (size_t i = 0; i < BATCH_SLOTS; i++)
+    if (h->batch[i].slab != NULL) publish(h, &h->batch[i]);
+}
+
+static cold __attribute__((noinline)) void pending_is_full(void) {
+  heap_t *h = heap_enter();
+  if (h == NULL) return;
+  if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
+  heap_exit(h);
+}
+
+/* In a small heap the block is at hand, and is looked at now; in a large one it is fetched, and looked at when it is gathered. */
+static uintptr_t pending_entry(uintptr_t block, const char *call) {
+  if (atomic64_load_relaxed(&arena_counts.committed) >= LARGE_HEAP_SLICES) {
+    __builtin_prefetch((void *)block, 1);
+    return block;
+  }
+  check_live(block, call);
+  block_at(block)->key = block_key(block);
+  return block | PENDING_KEYED;
+}
+
+/* The common free of a foreign block: under the mark of the fast free, it does nothing but remember the block. False if it
+ * is not that simple. */
+static bool put_off(void *p, const char *call) {
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  if (window != heap_here.window) return false;
+  slab_t *s = slab_of(p);
+  heap_t *h = heap_here.heap;
+  if (slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_is_relaxed(&s->owner, h) ||
+      !atomic_ptr_is_relaxed(&s->tag, NULL) || arena_slice(p) < ARENA_FIRST_SLICE)
+    return false;
+  check_start(s, p, call);
+  uintptr_t entry = pending_entry(block, call);
+  __builtin_prefetch(&s->anchor, 1);
+  heap_here.window = 0;
+  signal_fence();
+  unsigned count = h->pending_count;
+  if (likely(count < PENDING_BLOCKS)) {
+    h->pending[count++] = entry;
+    h->pending_count = (uint8_t)count;
+    h->has_shared = 1;
+    atomic32_bump(&h->remote_frees, 1);
+  } else {
+    count = 0;                                           /* a handler filled it; there is room after the call below */
+  }
+  signal_fence();
+  heap_here.window = window;
+  if (count == PENDING_BLOCKS || count == 0) pending_is_full();
+  return count != 0;
+}
+
+/* No heap to be had: the block goes to its slab by itself. */
+static void free_without_heap(slab_t *s, uintptr_t block) {
+  if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
+}
+
+static void free_small(slab_t *s, void *p, const char *call) {
+  uintptr_t block = (uintptr_t)p;
+  check_start(s, p, call);
+  heap_t *h = heap_enter();
+  if (h == NULL) return free_without_heap(s, block);
+  h->home = window_of(block);
+  if (atomic_ptr_is_relaxed(&s->owner, h)) {           /* relaxed: equal only if this thread wrote it */
+    check_live(block, call);
+    free_owned(h, s, block);
+  } else {
+    /* The end of a first-class heap may free all its blocks at once: they do not wait. */
+    bool is_tagged = atomic_ptr_load_relaxed(&s->tag) != NULL;
+    check_live(block, call);
+    atomic32_bump(&h->remote_frees, 1);
+    h->has_shared = 1;
+    if (is_tagged) heap_push(h, s, block, block, 1);
+    else gather(h, block);
+  }
+  heap_exit(h);
+}
+
+/* ---- any block -------------------------------------------------------------------------------------------------------- */
+
+void heap_free(void *p, const char *call) {
+  if (p == NULL || put_off(p, call)) return;
+  uintptr_t tenant = map_find(p);
+  switch (map_kind(tenant)) {
+    case TENANT_ARENA: {
+      slab_t *s = slab_of(p);
+      slab_kind_t kind = arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE;
+      if (kind == SLAB_NONE) heap_bad_pointer(s, p, call);
+      if (kind == SLAB_LARGE) return large_free(s, p, call);
+      return free_small(s, p, call);
+    }
+    case TENANT_HUGE:
+      return huge_free(map_record(tenant), p, call);
+    default:
+      if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
+  }
+}
+
+void heap_free_slow(void *p) { heap_free(p, "free"); }
+void heap_free_sized_slow(void *p) { heap_free(p, "free_sized"); }
+void heap_free_aligned_sized_slow(void *p) { heap_free(p, "free_aligned_sized"); }
