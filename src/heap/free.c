@@ -114,45 +114,39 @@ static cold __attribute__((noinline)) void pending_is_full(void) {
   heap_exit(h);
 }
 
-/* In a small heap the block is at hand, and is looked at now; in a large one it is fetched, and looked at when it is gathered. */
-static uintptr_t pending_entry(uintptr_t block, const char *call) {
-  if (atomic64_load_relaxed(&arena_counts.committed) >= LARGE_HEAP_SLICES) {
-    __builtin_prefetch((void *)block, 1);
-    return block;
-  }
-  check_live(block, call);
-  block_at(block)->key = block_key(block);
-  return block | PENDING_KEYED;
+static bool is_simple(const slab_t *s, const void *p) {
+  return slab_kind(slab_word(s)) == SLAB_SMALL && !atomic_ptr_is_relaxed(&s->owner, heap_here.heap) &&
+         atomic_ptr_is_relaxed(&s->tag, NULL) && arena_slice(p) >= ARENA_FIRST_SLICE;
 }
 
-/* The common free of a foreign block: under the mark of the fast free, it does nothing but remember the block. False if it
- * is not that simple. */
+/* The common free of a foreign block: under the mark of the fast free, it does nothing but remember the block. In a small heap
+ * the block is at hand, and is looked at now; in a large one it is fetched, and looked at when it is gathered. False if it is not
+ * that simple. */
 static bool put_off(void *p, const char *call) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
-  if (window != heap_here.window) return false;
   slab_t *s = slab_of(p);
-  heap_t *h = heap_here.heap;
-  if (slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_is_relaxed(&s->owner, h) ||
-      !atomic_ptr_is_relaxed(&s->tag, NULL) || arena_slice(p) < ARENA_FIRST_SLICE)
-    return false;
+  if (window != heap_here.window || !is_simple(s, p)) return false;
   check_start(s, p, call);
-  uintptr_t entry = pending_entry(block, call);
+  bool is_near = atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES;
+  if (is_near) check_live(block, call);
+  else __builtin_prefetch(p, 1);
   __builtin_prefetch(&s->anchor, 1);
   heap_here.window = 0;
   signal_fence();
+  heap_t *h = heap_here.heap;
   unsigned count = h->pending_count;
-  if (likely(count < PENDING_BLOCKS)) {
-    h->pending[count++] = entry;
-    h->pending_count = (uint8_t)count;
+  bool has_room = count < PENDING_BLOCKS;              /* if not, a handler came before the call below */
+  if (likely(has_room)) {
+    if (is_near) block_at(block)->key = block_key(block);
+    h->pending[count] = block | (is_near ? PENDING_KEYED : 0);
+    h->pending_count = (uint8_t)(count + 1);
     h->has_shared = 1;
     atomic32_bump(&h->remote_frees, 1);
-  } else {
-    count = 0;                                           /* a handler filled it; there is room after the call below */
   }
   signal_fence();
   heap_here.window = window;
-  if (count == PENDING_BLOCKS || count == 0) pending_is_full();
-  return count != 0;
+  if (unlikely(count + 1 >= PENDING_BLOCKS)) pending_is_full();
+  return has_room;
 }
 
 /* No heap to be had: the block goes to its slab by itself. */
