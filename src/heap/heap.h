@@ -22,9 +22,9 @@ enum {
   BATCH_BLOCKS = 32,             /* that many are published at once ...                      */
   BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes                 */
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more      */
-  USED_UP_MAX = 8,               /* ... and lets go of used-up ones from here on             */
+  USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on             */
   BIN_LEAST = 16,                /* a slab with fewer free blocks is not looked at, unless an eighth of it is free */
-  IDLE_MAX = 4,                  /* empty slabs that a heap keeps as the first of their classes */
+  IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time                   */
   FAST_FREE_CLASS_MAX = 48,      /* 2,048 bytes: the first page of such a slab holds blocks, see heap_own */

@@ -282,7 +282,7 @@ TEST(heap, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_ma
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   heap_flush_shared(my_heap());
   CHECK_GE(my_heap()->owned[c], 3);
-  CHECK_LE(my_heap()->owned[c], ADOPT_MAX);
+  CHECK_LE(my_heap()->owned[c], OWNED_MAX);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
   for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
