@@ -177,13 +177,14 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
   return (unsigned)max_size(1, min_size(most, earned));
 }
 
-/* A class's first few blocks come out of slabs that are let go at once, so that ten thousand threads which allocate a little
- * share their slabs. */
+/* A class's first block, and the next few, come out of slabs that are let go at once, so that ten thousand threads which
+ * allocate a little share their slabs. */
 static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
-  uintptr_t list = slab_take_some(s, carve_count(h, c), count);
+  bool is_first = atomic32_load_relaxed(&h->taken[c]) == 0;
+  uintptr_t list = slab_take_some(s, is_first ? 1 : (unsigned)max_size(1, EARN_BYTES / class_size(c)), count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
   return list;
 }
