@@ -1,8 +1,11 @@
-/* callback.c - the program's callbacks: output, errors, deferred frees                      layer 6: api
- * Owns:    the callbacks in force.     Called by: api, and the core through its hooks.     Calls: heap, os, the program.
- * Threads: any. A callback and its context are two words that must be seen together, so they stand in a pair that
- *          never changes and is never freed; asking for the same pair again finds it, which bounds how many there are.
- * Sync:    S-callback  callback_set, callback_pair_of (release publish) -> callback_get, callback_pair_of (acquire).  */
+/* callback.c - the program's callbacks: output, errors, deferred frees                 layer 6: api
+ * Owns:    the callbacks in force.   Called by: api, and the core through its hooks.   Calls: heap,
+ *          os, the program.
+ * Threads: any. A callback and its context are two words that must be seen together, so they stand
+ *          in a pair that never changes and is never freed; asking for the same pair again finds
+ *          it, which bounds how many there are.
+ * Sync:    S-callback  callback_set, callback_pair_of (release publish) -> callback_get,
+ *                      callback_pair_of (acquire). */
 #include "api.h"
 
 #include <errno.h>
@@ -73,7 +76,7 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context) {
   callback_set(&callback_deferred, (void *)callback, context);
 }
 
-/* ---- calling ----------------------------------------------------------------------------------------------------- */
+/* ---- calling --------------------------------------------------------------------------------- */
 
 void api_output(const char *text, size_t length) {
   callback_pair_t *pair = callback_get(&callback_output, CALLBACK_IN_OUTPUT);

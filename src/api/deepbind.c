@@ -1,10 +1,11 @@
-/* deepbind.c - plug-ins that would bypass the preloaded library                              layer 6: api
- * Owns:    the address of libc's dlopen.     Called by: the program.     Calls: libc.
- * Threads: any. Sync: none: the constructor writes the address before anybody can look; it is one word.
+/* deepbind.c - plug-ins that would bypass the preloaded library                        layer 6: api
+ * Owns:    the address of libc's dlopen.   Called by: the program.   Calls: libc.
+ * Threads: any. Sync: none: the constructor writes the address before anybody can look; it is one
+ *          word.
  *
- * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the program hands it one of our
- * blocks to free. php opens its extensions so. Without the flag it finds ours. In the shared library alone: a static program has
- * a dlopen of its own.                                                                                  */
+ * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the
+ * program hands it one of our blocks to free. php opens its extensions so. Without the flag it
+ * finds ours. In the shared library alone: a static program has a dlopen of its own. */
 #if defined(FH_SHARED) && defined(__GLIBC__)
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

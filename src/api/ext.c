@@ -1,6 +1,6 @@
-/* ext.c - the public functions that no standard has                                         layer 6: api
+/* ext.c - the public functions that no standard has                                    layer 6: api
  * Owns:    nothing.     Called by: the program.     Calls: heap, support.
- * Threads: any; contracts in freehold.h.                                                              */
+ * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ FH_API const char *fh_version_string(void) {
   return FH_CHECK > 0 ? debug : plain;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 FH_API size_t fh_usable_size(const void *p) { return p == NULL ? 0 : heap_usable_size(p, "fh_usable_size"); }
 
@@ -46,7 +46,7 @@ FH_API void fh_collect(bool force) {
   heap_collect(force);
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 FH_API bool fh_option_get(const char *name, int64_t *value) {
   api_start();

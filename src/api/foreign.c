@@ -1,10 +1,12 @@
-/* foreign.c - pointers that are not ours                                                    layer 6: api
- * Owns:    the addresses of libc's own functions.     Called by: the core, through its hooks.     Calls: os, libc.
+/* foreign.c - pointers that are not ours                                               layer 6: api
+ * Owns:    the addresses of libc's own functions.   Called by: the core, through its hooks.
+ *          Calls: os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
- * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one word.
- * A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was allocated before the library was loaded.
- * It is told from a wild pointer by the header that glibc keeps in front of it, without touching memory that may not
- * be there. In a static program there is no other heap, and the weak dlsym is not there either.       */
+ * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
+ *          word. A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was
+ *          allocated before the library was loaded. It is told from a wild pointer by the header
+ *          that glibc keeps in front of it, without touching memory that may not be there. In a
+ *          static program there is no other heap, and the weak dlsym is not there either. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -28,7 +30,7 @@ void api_foreign_start(void) {
 #endif
 }
 
-/* ---- glibc's heap, as it is laid out in memory ---------------------------------------------------------------------- */
+/* ---- glibc's heap, as it is laid out in memory ----------------------------------------------- */
 
 enum { CHUNK_BEFORE_IS_USED = 1, CHUNK_IS_MAPPED = 2, CHUNK_IS_OF_ARENA = 4, CHUNK_FLAGS = 7, CHUNK_LEAST = 32 };
 typedef struct { size_t before, size_and_flags; } foreign_chunk_t;         /* stands in front of the block */
@@ -39,8 +41,8 @@ typedef struct { void *arena; uintptr_t previous; size_t size, writable_size; } 
 
 static size_t foreign_chunk_size(const foreign_chunk_t *c) { return c->size_and_flags & ~(size_t)CHUNK_FLAGS; }
 
-/* A mapping of its own: pages from the mapping's start to the chunk's end. The kernel places it above the program and
- * its brk heap. */
+/* A mapping of its own: pages from the mapping's start to the chunk's end. The kernel places it
+ * above the program and its brk heap. */
 static bool foreign_is_mapped_chunk(const foreign_chunk_t *c) {
   uintptr_t from, to;
   os_break_range(&from, &to);               /* even if it is empty, it has an end */
@@ -51,7 +53,8 @@ static bool foreign_is_mapped_chunk(const foreign_chunk_t *c) {
          os_is_readable((const void *)(end - 1), 1);
 }
 
-/* A chunk between `from` and `to` is followed by another one, which says that this one is in use. */
+/* A chunk between `from` and `to` is followed by another one, which says that this one is in
+ * use. */
 static bool foreign_is_chunk_between(const foreign_chunk_t *c, uintptr_t from, uintptr_t to) {
   uintptr_t at = (uintptr_t)c, size = foreign_chunk_size(c);
   if (at < from || at >= to || size % 16 != 0 || size > to - at || to - at - size < sizeof *c) return false;
@@ -79,7 +82,7 @@ static bool foreign_is_libc_block(const void *p) {
   return os_break_range(&from, &to) && foreign_is_chunk_between(c, from, to);
 }
 
-/* ---- what the core asks ----------------------------------------------------------------------------------------------- */
+/* ---- what the core asks ---------------------------------------------------------------------- */
 
 static void foreign_release(void *p) { ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p); }
 

@@ -1,6 +1,7 @@
-/* glibc.c - the rest of glibc's malloc.h: reports and settings                              layer 6: api
- * Owns:    nothing.     Called by: the program.     Calls: heap, support, report; stdio in malloc_info alone.
- * Threads: any. Every answer is about freehold's memory; libc's own heap is never started.            */
+/* glibc.c - the rest of glibc's malloc.h: reports and settings                         layer 6: api
+ * Owns:    nothing.   Called by: the program.   Calls: heap, support, report; stdio in malloc_info
+ *          alone.
+ * Threads: any. Every answer is about freehold's memory; libc's own heap is never started. */
 #include "api.h"
 
 #include <errno.h>
@@ -13,8 +14,8 @@
 #include "../os/os.h"
 #include "../support/options.h"
 
-/* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes that the
- * definitions of this layer do not want. */
+/* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes
+ * that the definitions of this layer do not want. */
 struct mallinfo { int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
 struct mallinfo2 { size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
 FH_API struct mallinfo mallinfo(void);
@@ -31,10 +32,11 @@ static uint64_t glibc_free_blocks(const fh_class_stats_t *c) {
   return room > c->live ? room - c->live : 0;
 }
 
-/* ---- mallinfo ---------------------------------------------------------------------------------------------------- */
+/* ---- mallinfo -------------------------------------------------------------------------------- */
 
-/* glibc's words: arena is what was had from the system, uordblks what is in use, fordblks the rest, keepcost what
- * malloc_trim could give back. Blocks with a mapping of their own are in uordblks; hblks counts them. */
+/* glibc's words: arena is what was had from the system, uordblks what is in use, fordblks the rest,
+ * keepcost what malloc_trim could give back. Blocks with a mapping of their own are in uordblks;
+ * hblks counts them. */
 static struct mallinfo2 glibc_info2(void) {
   fh_stats_t stats = { .struct_size = sizeof stats };
   struct mallinfo2 info = { 0 };
@@ -64,7 +66,7 @@ static struct mallinfo glibc_info(void) {
 struct mallinfo2 mallinfo2(void) { return glibc_info2(); }
 struct mallinfo mallinfo(void) { return glibc_info(); }
 
-/* ---- malloc_info: XML with glibc's elements ---------------------------------------------------------------------- */
+/* ---- malloc_info: XML with glibc's elements -------------------------------------------------- */
 
 static void glibc_put_attribute(fmt_t *f, const char *name, uint64_t n) {
   fmt_char(f, ' ');
@@ -137,9 +139,10 @@ int malloc_info(int options, FILE *file) {
 
 void malloc_stats(void) { fh_stats_print(false); }
 
-/* ---- settings ---------------------------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
-/* 1 if memory went back to the system. `pad` has no meaning here: there is no top of the heap to keep. */
+/* 1 if memory went back to the system. `pad` has no meaning here: there is no top of the heap to
+ * keep. */
 int malloc_trim(size_t pad) {
   (void)pad;
   uint64_t before = atomic64_load_relaxed(&os_counts.advices) + atomic64_load_relaxed(&os_counts.unmaps);
@@ -147,13 +150,14 @@ int malloc_trim(size_t pad) {
   return atomic64_load_relaxed(&os_counts.advices) + atomic64_load_relaxed(&os_counts.unmaps) != before;
 }
 
-/* glibc's numbers; the parameters that describe its own structures are accepted and have no effect. */
+/* glibc's numbers; the parameters that describe its own structures are accepted and have no
+ * effect. */
 enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
        GLIBC_ARENA_MAX = -8, GLIBC_ARENA_TEST, GLIBC_PERTURB, GLIBC_CHECK_ACTION, GLIBC_MMAP_MAX,
        GLIBC_MMAP_THRESHOLD, GLIBC_TOP_PAD, GLIBC_TRIM_THRESHOLD };
 
-/* 1 on success, 0 for a parameter that there is not or a value that glibc refuses. M_TRIM_THRESHOLD sets the option
- * purge_budget (a negative value: no limit). */
+/* 1 on success, 0 for a parameter that there is not or a value that glibc refuses. M_TRIM_THRESHOLD
+ * sets the option purge_budget (a negative value: no limit). */
 static int glibc_set(int parameter, int value) {
   switch (parameter) {
     case GLIBC_TRIM_THRESHOLD:

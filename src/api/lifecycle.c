@@ -1,8 +1,10 @@
-/* lifecycle.c - the library's first and last moments                                        layer 6: api
- * Owns:    what the core calls up for.     Called by: the core at first use, the loader.     Calls: heap, support, base.
- * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the same things, and neither
- *          waits. There is no atfork handler: a child finds no lock held, because there is none.
- * Sync:    none: what is written here are words that depend on nothing else.                          */
+/* lifecycle.c - the library's first and last moments                                   layer 6: api
+ * Owns:    what the core calls up for.   Called by: the core at first use, the loader.   Calls:
+ *          heap, support, base.
+ * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
+ *          same things, and neither waits. There is no atfork handler: a child finds no lock held,
+ *          because there is none.
+ * Sync:    none: what is written here are words that depend on nothing else. */
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"
@@ -30,8 +32,9 @@ cold void api_start(void) {
   atomic32_store_relaxed(&started, 1);
 }
 
-/* Many programs close standard error before they end, to see whether all was written. When statistics are wanted at
- * the end a second descriptor is kept for that case, under a number that programs seldom reach. */
+/* Many programs close standard error before they end, to see whether all was written. When
+ * statistics are wanted at the end a second descriptor is kept for that case, under a number that
+ * programs seldom reach. */
 enum { LIFECYCLE_KEPT_LEAST = 100 };
 static int lifecycle_kept = -1;            /* written by the constructor alone, as is the next */
 static uint64_t lifecycle_kept_identity;
@@ -47,7 +50,8 @@ static void lifecycle_reopen_output(void) {
   if (os_file_identity(lifecycle_kept) == lifecycle_kept_identity) os_duplicate(lifecycle_kept, 2);
 }
 
-/* 101 is the first priority that is not the compiler's own: before the constructors of the program. */
+/* 101 is the first priority that is not the compiler's own: before the constructors of the
+ * program. */
 __attribute__((constructor(101))) static void lifecycle_load(void) {
   api_start();
   api_foreign_start();

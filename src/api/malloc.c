@@ -1,7 +1,7 @@
-/* malloc.c - the family of malloc, under its standard names and as fh_*                      layer 6: api
- * Owns:    nothing.     Called by: the program.     Calls: heap.
- * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's manual.
- *          This layer alone sets errno.                                                                */
+/* malloc.c - the family of malloc, under its standard names and as fh_*                layer 6: api
+ * Owns:    nothing.   Called by: the program.   Calls: heap.
+ * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
+ *          manual. This layer alone sets errno. */
 #include <errno.h>
 
 #include "../../include/freehold/freehold.h"
@@ -23,8 +23,8 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
   return NULL;
 }
 
-/* The size is not needed, for the block's own is at hand; one that no block of that address can have is reported, if looking costs
- * little beside the size. */
+/* The size is not needed, for the block's own is at hand; one that no block of that address can
+ * have is reported, if looking costs little beside the size. */
 FH_API void free_sized(void *p, size_t size) {
   if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_sized");
   fast_free_or(p, heap_free_sized_slow);
@@ -81,11 +81,15 @@ TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, s
 TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
 TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t size);
 
-/* ---- first-class heaps ----------------------------------------------------------------------------------------- */
+/* ---- first-class heaps ----------------------------------------------------------------------- */
 
 FH_API fh_heap_t *fh_heap_new(void) { return firstclass_new(); }
-FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) { return firstclass_aligned(heap, 1, size); }
-FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) { return firstclass_calloc(heap, count, size); }
+FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
+  return firstclass_aligned(heap, 1, size);
+}
+FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
+  return firstclass_calloc(heap, count, size);
+}
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
   return firstclass_realloc(heap, p, size, "fh_heap_realloc");
 }

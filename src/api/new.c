@@ -1,8 +1,9 @@
-/* new.c - C++ operator new and delete, all forms, by their names in the Itanium ABI           layer 6: api
- * Owns:    nothing.     Called by: C++ programs.     Calls: heap, the C++ runtime if there is one.
- * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it takes its own locks.
- * Everything of the runtime is weak: a C program needs none of it. A runtime that came with a plug-in after the
- * library was loaded is looked up at that moment.                                                     */
+/* new.c - C++ operator new and delete, all forms, by their names in the Itanium ABI    layer 6: api
+ * Owns:    nothing.   Called by: C++ programs.   Calls: heap, the C++ runtime if there is one.
+ * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
+ *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
+ *          runtime that came with a plug-in after the library was loaded is looked up at that
+ *          moment. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,18 +30,18 @@ typedef new_handler_t *new_get_handler_t(void);
 typedef void new_throw_t(void);
 
 #define NEW_RUNTIME __attribute__((weak, visibility("default")))
-extern new_handler_t *_ZSt15get_new_handlerv(void) NEW_RUNTIME;         /* std::get_new_handler()    */
+extern new_handler_t *_ZSt15get_new_handlerv(void) NEW_RUNTIME;         /* std::get_new_handler() */
 extern void _ZSt17__throw_bad_allocv(void) NEW_RUNTIME;                 /* std::__throw_bad_alloc()  */
 extern void *__cxa_allocate_exception(size_t size) NEW_RUNTIME;
 extern void __cxa_throw(void *object, void *type, void (*destroy)(void *)) NEW_RUNTIME;
 extern void *__cxa_begin_catch(void *exception) NEW_RUNTIME;
 extern void __cxa_end_catch(void) NEW_RUNTIME;
-extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                             /* typeid(std::bad_alloc)    */
-extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                             /* its virtual functions     */
-extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME;              /* its destructor            */
+extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                             /* typeid(std::bad_alloc) */
+extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                             /* its virtual functions */
+extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME;              /* its destructor */
 
-/* A function of a runtime that was loaded later than the library, or out of sight of it. dlopen is found by name:
- * the linker would warn of it in every static program. */
+/* A function of a runtime that was loaded later than the library, or out of sight of it. dlopen is
+ * found by name: the linker would warn of it in every static program. */
 static void *new_find(const char *name) {
   static const char *const runtimes[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
   void *(*open)(const char *, int) = dlsym == NULL ? NULL : (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
@@ -59,8 +60,8 @@ static new_handler_t *new_handler(void) {
   return get != NULL ? get() : NULL;
 }
 
-/* Without __throw_bad_alloc (a static program holds only what it uses) the object is made by hand: a bad_alloc is a
- * pointer to its virtual functions, which follow two words of the table. */
+/* Without __throw_bad_alloc (a static program holds only what it uses) the object is made by hand:
+ * a bad_alloc is a pointer to its virtual functions, which follow two words of the table. */
 _Noreturn static void new_throw(size_t size) {
   new_throw_t *throw_bad_alloc = _ZSt17__throw_bad_allocv;
   if (throw_bad_alloc == NULL) throw_bad_alloc = (new_throw_t *)new_find("_ZSt17__throw_bad_allocv");
@@ -176,7 +177,7 @@ static bool new_handler_returns(new_handler_t *handler) {
 }
 #endif
 
-/* ---- the operators ------------------------------------------------------------------------------------------------- */
+/* ---- the operators --------------------------------------------------------------------------- */
 
 static inline void *new_try(size_t alignment, size_t size) {
   return alignment == 0 ? fast_malloc(size) : heap_aligned(alignment, size);
@@ -220,7 +221,8 @@ static inline void *new_aligned_or_null(size_t size, size_t alignment) {
   return likely(p != NULL) ? p : new_again_or_null(alignment, size);
 }
 
-/* n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t: std::align_val_t. */
+/* n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:
+ * std::align_val_t. */
 #define NEW_FORMS(letters)                                                                                    \
   FH_API void *_Z##letters##m(size_t n);                                                                      \
   FH_API void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag);                                       \

@@ -1,7 +1,7 @@
-/* override_elf.c - glibc's second names for malloc                                          layer 6: api
- * Owns:    nothing.     Called by: programs that look past `malloc`, and libc.a.     Calls: heap.
- * Threads: any.
- * A program's own `malloc` may call these, so none of them calls a function that the program could have replaced. */
+/* override_elf.c - glibc's second names for malloc                                     layer 6: api
+ * Owns:    nothing.   Called by: programs that look past `malloc`, and libc.a.   Calls: heap.
+ * Threads: any. A program's own `malloc` may call these, so none of them calls a function that the
+ *          program could have replaced. */
 #include "api.h"
 
 #if defined(__GLIBC__)

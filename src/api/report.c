@@ -1,6 +1,8 @@
-/* report.c - the statistics as a struct, as text for people, as JSON for machines           layer 6: api
- * Owns:    nothing.     Called by: the program, lifecycle, glibc.     Calls: heap for the figures, fmt for the text.
- * Threads: any; reading stops nobody. No allocation: the text goes out line by line from a buffer on the stack. */
+/* report.c - the statistics as a struct, as text for people, as JSON for machines      layer 6: api
+ * Owns:    nothing.   Called by: the program, lifecycle, glibc.   Calls: heap for the figures, fmt
+ *          for the text.
+ * Threads: any; reading stops nobody. No allocation: the text goes out line by line from a buffer
+ *          on the stack. */
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"
@@ -16,7 +18,7 @@ FH_API bool fh_stats_get(fh_stats_t *stats) {
 
 static bool report_is_used(const fh_class_stats_t *c) { return c->allocated > 0 || c->slabs > 0; }
 
-/* ---- text ---------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 enum { REPORT_NAME = 18, REPORT_NUMBER = 10 };
 
@@ -118,7 +120,7 @@ static void report_put_classes(fmt_t *f, const fh_stats_t *s) {
   fmt_char(f, '\n');
 }
 
-/* ---- JSON: the names are those of fh_stats_t ------------------------------------------------------------------------ */
+/* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
 
 #define REPORT_NUMBER_OF(j, s, field) fmt_json_number(j, #field, (s)->field)
 
@@ -177,7 +179,7 @@ static void report_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_close(j);
 }
 
-/* ---- out ------------------------------------------------------------------------------------------------------------ */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 static void report_drain(const char *text, size_t length, void *context) {
   (void)context;

@@ -1,5 +1,5 @@
-/* arena.c - windows of address space and their slices                                        layer 3: arena
- * Contract: arena.h.                                                                                     */
+/* arena.c - windows of address space and their slices                                layer 3: arena
+ * Contract: arena.h. */
 #include "arena.h"
 
 #include "../base/check.h"
@@ -9,17 +9,23 @@
 arena_counts_t arena_counts;
 
 static atomic_ptr_t arena_list[ARENA_MAX];
-static atomic32_t arena_list_length;          /* slots that were claimed; relaxed: a slot's own word says if it is filled */
+static atomic32_t arena_list_length; /* slots that were claimed; relaxed: a slot's own word says if
+                                        it is filled */
 
-enum { FIRST_STEP = 32, GROWTH_TRIES = 8 };   /* slices mapped with a new arena; ranges tried before a fresh arena */
+enum {
+  FIRST_STEP = 32,
+  GROWTH_TRIES = 8
+}; /* slices mapped with a new arena; ranges tried before a fresh arena */
 
 size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
-arena_t *arena_at(size_t number) { return atomic_ptr_load_acquire(&arena_list[number]); }   /* S-arena */
+arena_t *arena_at(size_t number) {
+  return atomic_ptr_load_acquire(&arena_list[number]);
+} /* S-arena */
 
-/* ---- what the bits say of a range ------------------------------------------------------------------------------ */
+/* ---- what the bits say of a range ------------------------------------------------------------ */
 
 static void take_part(atomic64_t *word, uint64_t bits, void *count) {
-  uint64_t set = atomic64_load_relaxed(word) & bits;           /* relaxed: these slices are claimed, A1 */
+  uint64_t set = atomic64_load_relaxed(word) & bits; /* relaxed: these slices are claimed, A1 */
   if (set == 0) return;
   atomic64_and_relaxed(word, ~set);
   *(size_t *)count += bits_count(set);
@@ -27,14 +33,14 @@ static void take_part(atomic64_t *word, uint64_t bits, void *count) {
 
 static void set_dirty_part(atomic64_t *word, uint64_t bits, void *context) {
   (void)context;
-  atomic64_or_relaxed(word, bits);                              /* relaxed: the release of the slices follows */
+  atomic64_or_relaxed(word, bits); /* relaxed: the release of the slices follows */
 }
 
 void arena_note_peak(void) {
   uint64_t committed = atomic64_load_relaxed(&arena_counts.committed) +
                        (atomic64_load_relaxed(&arena_counts.huge_bytes) >> SLICE_SHIFT);
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
-  while (committed > peak)                                      /* Progress: a failed swap means that the peak rose */
+  while (committed > peak) /* Progress: a failed swap means that the peak rose */
     if (atomic64_swap_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
 }
 
@@ -57,10 +63,10 @@ bool arena_is_over_limit(size_t size) {
   return slices + atomic64_load_relaxed(&arena_counts.huge_bytes) + size > limit;
 }
 
-/* ---- claiming what is mapped ---------------------------------------------------------------------------------------- */
+/* ---- claiming what is mapped ----------------------------------------------------------------- */
 
 static size_t claim_free(arena_t *a, size_t n) {
-  size_t low = atomic32_load_relaxed(&a->low_word);             /* relaxed: a hint */
+  size_t low = atomic32_load_relaxed(&a->low_word); /* relaxed: a hint */
   size_t words = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
   size_t slice = bitmap_claim_run(a->free, words, low, n);
   if (slice == BITMAP_NONE && low != 0) {
@@ -74,25 +80,28 @@ static size_t claim_free(arena_t *a, size_t n) {
   return slice == BITMAP_NONE ? 0 : slice;
 }
 
-/* ---- growth ------------------------------------------------------------------------------------------------------ */
+/* ---- growth ---------------------------------------------------------------------------------- */
 
 static void advise_pages(void *at, size_t size, bool first) {
   int64_t thp = option_get(OPTION_thp);
   if (thp == THP_ALWAYS) os_advise_huge(at, size, true);
-  else if (thp == THP_NEVER || first) os_advise_huge(at, size, false);   /* auto: small processes stay small */
+  else if (thp == THP_NEVER || first)
+    os_advise_huge(at, size, false); /* auto: small processes stay small */
 }
 
-/* Maps the next range of the window, keeps its first `n` slices for the caller and frees the rest. 0: no memory, or no room
- * (slice 0 is never anybody's). A range whose mmap fails goes back, or is lost if another thread has claimed the next. */
+/* Maps the next range of the window, keeps its first `n` slices for the caller and frees the rest.
+ * 0: no memory, or no room (slice 0 is never anybody's). A range whose mmap fails goes back, or is
+ * lost if another thread has claimed the next. */
 static size_t grow(arena_t *a, size_t n) {
   size_t step = max_size(n, min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
                                      atomic64_load_relaxed(&arena_counts.mapped) / 2));
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
-    uint64_t from = atomic64_load_relaxed(&a->mapped);          /* relaxed: the swap reads again */
+    uint64_t from = atomic64_load_relaxed(&a->mapped); /* relaxed: the swap reads again */
     if (from + n > WINDOW_SLICES) return 0;
     step = min_size(step, WINDOW_SLICES - from);
-    if (!atomic64_swap_relaxed(&a->mapped, &from, from + step)) {             /* Progress: another thread grows ... */
-      size_t slice = claim_free(a, n);                                        /* ... and may have left us some */
+    if (!atomic64_swap_relaxed(&a->mapped, &from,
+                               from + step)) { /* Progress: another thread grows ... */
+      size_t slice = claim_free(a, n); /* ... and may have left us some */
       if (slice != 0) return slice;
       continue;
     }
@@ -103,7 +112,7 @@ static size_t grow(arena_t *a, size_t n) {
       if (step > n) bitmap_release(a->free, from + n, step - n);
       return from;
     }
-    if (result == OS_TAKEN) continue;                            /* somebody's mapping lies here: pass over the range */
+    if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
     uint64_t end = from + step;
     atomic64_swap_relaxed(&a->mapped, &end, from);
     if (step == n) return 0;
@@ -130,14 +139,15 @@ static arena_t *arena_new(size_t n) {
   advise_pages(a, slices << SLICE_SHIFT, number == 0);
   a->number = number;
   atomic64_store_relaxed(&a->mapped, slices);
-  if (slices > ARENA_FIRST_SLICE + n) bitmap_release(a->free, ARENA_FIRST_SLICE + n, slices - ARENA_FIRST_SLICE - n);
+  if (slices > ARENA_FIRST_SLICE + n)
+    bitmap_release(a->free, ARENA_FIRST_SLICE + n, slices - ARENA_FIRST_SLICE - n);
   atomic64_add_relaxed(&arena_counts.mapped, slices);
   map_set(a, 1, a, TENANT_ARENA);
-  atomic_ptr_store_release(&arena_list[number], a);             /* S-arena */
+  atomic_ptr_store_release(&arena_list[number], a); /* S-arena */
   return a;
 }
 
-/* ---- claiming anything ------------------------------------------------------------------------------------------------------ */
+/* ---- claiming anything ----------------------------------------------------------------------- */
 
 /* The lowest free slices; else the rest of a window is mapped; else a new arena. */
 static arena_t *claim_anywhere(size_t n, size_t *slice) {
@@ -167,19 +177,20 @@ void *arena_claim(size_t n, size_t alignment, bool *clean) {
 bool arena_claim_at(void *at, size_t n, bool *clean) {
   arena_t *a = arena_of(at);
   size_t first = arena_slice(at);
-  if (first == 0 || first + n > WINDOW_SLICES || arena_is_over_limit(n << SLICE_SHIFT)) return false;
+  if (first == 0 || first + n > WINDOW_SLICES || arena_is_over_limit(n << SLICE_SHIFT))
+    return false;
   if (!bitmap_claim_at(a->free, first, n)) return false;
   *clean = take_over(a, first, n);
   return true;
 }
 
-/* ---- giving back --------------------------------------------------------------------------------------------------- */
+/* ---- giving back ----------------------------------------------------------------------------- */
 
 static void put_free(arena_t *a, size_t first, size_t n) {
   atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
   bitmap_release(a->free, first, n);
   if (first / 64 < atomic32_load_relaxed(&a->low_word))
-    atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64));       /* a hint */
+    atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64)); /* a hint */
 }
 
 void arena_release_clean(void *at, size_t n) { put_free(arena_of(at), arena_slice(at), n); }
@@ -191,7 +202,8 @@ void arena_release(void *at, size_t n) {
   uint32_t now = os_now_ms();
   bitmap_each_part(maps->dirty, first, n, set_dirty_part, NULL);
   for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
-    atomic32_store_relaxed(&maps->dirty_since[word], now);              /* relaxed: only purge's patience depends on it */
+    atomic32_store_relaxed(&maps->dirty_since[word],
+                           now); /* relaxed: only purge's patience depends on it */
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
   purge_over_budget();

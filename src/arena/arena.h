@@ -1,12 +1,14 @@
-/* arena.h - windows of address space and their slices                                        layer 3: arena
- * Owns:    the arenas: which slices are free, which of those are dirty, how much of a window is mapped.
- * Called by: slab, heap.     Calls: bitmap, map, os.
- * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a window by one swap and
- *          maps that.
+/* arena.h - windows of address space and their slices                                layer 3: arena
+ * Owns:    the arenas: which slices are free, which of those are dirty, how much of a window is
+ *          mapped.
+ * Called by: slab, heap.   Calls: bitmap, map, os.
+ * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
+ *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  arena_new (release) -> arena_at (acquire).
- * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is freed
+ * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
+ *             freed
  *          A2 the descriptor of a slice that is not the first of a slab or block has the kind 0
- *          A3 a free slice that is not dirty reads as zero                                                */
+ *          A3 a free slice that is not dirty reads as zero */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
 
@@ -18,34 +20,34 @@ enum {
   DESCRIPTOR_SHIFT = 7,
   DESCRIPTOR_SIZE = 1 << DESCRIPTOR_SHIFT,
   ARENA_WORDS = WINDOW_SLICES / 64,
-  ARENA_GROUPS = ARENA_WORDS,                 /* 64 slices, 4 MiB: a word of any bitmap        */
+  ARENA_GROUPS = ARENA_WORDS,                 /* 64 slices, 4 MiB: a word of any bitmap */
   ARENA_MAP_SLICES = 3,                       /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
   ARENA_MAX = 4096,
 };
 
-/* The head of a window. Its descriptors follow at once, DESCRIPTOR_SIZE for each slice of the window; those of the slices in which
- * they lie themselves are never used, and hold this head. */
+/* The head of a window. Its descriptors follow at once, DESCRIPTOR_SIZE for each slice of the
+ * window; those of the slices in which they lie themselves are never used, and hold this head. */
 typedef struct {
-  atomic64_t free[ARENA_WORDS];               /* set: free to be claimed                       */
+  atomic64_t free[ARENA_WORDS];               /* set: free to be claimed */
   atomic64_t mapped;                          /* slices from the window's start on that are mapped, or being mapped */
-  atomic32_t low_word;                        /* a hint: no free slice in the words below      */
-  uint32_t   number;                          /* const: its place in the list of arenas        */
+  atomic32_t low_word;                        /* a hint: no free slice in the words below */
+  uint32_t   number;                          /* const: its place in the list of arenas */
 } arena_t;
 _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE, "the head fits over the unused descriptors");
 
 typedef struct {
   atomic64_t dirty[ARENA_WORDS];              /* set: free, and written to since it was mapped or given back */
   atomic64_t purged[ARENA_WORDS];             /* set: free, and given back since it was last in use */
-  atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word    */
+  atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word */
   atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];      /* for the slab layer: slabs that anyone may take, by class */
   atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];    /* a hint: groups whose word above may not be 0 */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 
 typedef struct {
-  atomic64_t mapped, committed, peak_committed, dirty;    /* slices; relaxed: sums              */
-  atomic64_t purged, huge_bytes;                          /* bytes                              */
+  atomic64_t mapped, committed, peak_committed, dirty;    /* slices; relaxed: sums */
+  atomic64_t purged, huge_bytes;                          /* bytes */
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 
@@ -63,8 +65,9 @@ static inline arena_maps_t *arena_maps(const arena_t *a) {
   return (arena_maps_t *)arena_address(a, ARENA_FIRST_SLICE - ARENA_MAP_SLICES);
 }
 
-/* `n` adjacent slices, the first at a multiple of `alignment` slices (a power of two; n + alignment is below half a window).
- * `*clean` tells whether all of it reads as zero. NULL when memory is short or the limit is reached. */
+/* `n` adjacent slices, the first at a multiple of `alignment` slices (a power of two; n + alignment
+ * is below half a window). `*clean` tells whether all of it reads as zero. NULL when memory is
+ * short or the limit is reached. */
 hidden void *arena_claim(size_t n, size_t alignment, bool *clean);
 /* The `n` slices from `at` on, if they happen to be free. `*clean` as above. */
 hidden bool arena_claim_at(void *at, size_t n, bool *clean);
@@ -83,10 +86,10 @@ hidden size_t arena_count(void);
 hidden arena_t *arena_at(size_t number);      /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */
-hidden void purge_note_reuse(size_t n);       /* that many claimed slices had been purged            */
-hidden void purge_tick(void);                 /* at most one group, and only if it is due          */
+hidden void purge_note_reuse(size_t n);       /* that many claimed slices had been purged */
+hidden void purge_tick(void);                 /* at most one group, and only if it is due */
 hidden void purge_over_budget(void);          /* until the budget is kept, a bounded number of groups */
-hidden void purge_all(void);                  /* everything dirty                                  */
+hidden void purge_all(void);                  /* everything dirty */
 
 hidden bool arena_is_valid(const arena_t *a);
 

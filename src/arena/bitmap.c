@@ -1,24 +1,25 @@
-/* bitmap.c - bits that are claimed and given back without a lock                             layer 3: arena
- * Contract: bitmap.h.                                                                                     */
+/* bitmap.c - bits that are claimed and given back without a lock                     layer 3: arena
+ * Contract: bitmap.h. */
 #include "bitmap.h"
 
 size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from) {
   for (size_t i = from; i < word_count; i++) {
-    uint64_t w = atomic64_load_relaxed(&words[i]);      /* relaxed: the swap below reads again */
-    while (w != 0)                                      /* Progress: a failed swap means that this word changed */
-      if (atomic64_swap_acquire(&words[i], &w, w & (w - 1))) return i * 64 + bits_lowest(w);   /* S-bit */
+    uint64_t w = atomic64_load_relaxed(&words[i]); /* relaxed: the swap below reads again */
+    while (w != 0) /* Progress: a failed swap means that this word changed */
+      if (atomic64_swap_acquire(&words[i], &w, w & (w - 1)))
+        return i * 64 + bits_lowest(w); /* S-bit */
   }
   return BITMAP_NONE;
 }
 
 uint64_t bitmap_claim_some(atomic64_t *word, uint64_t wanted) {
-  return atomic64_and_acquire(word, ~wanted) & wanted;   /* S-bit */
+  return atomic64_and_acquire(word, ~wanted) & wanted; /* S-bit */
 }
 
 static bool claim_part(atomic64_t *word, uint64_t bits) {
-  uint64_t w = atomic64_load_relaxed(word);              /* relaxed: the swap reads again */
-  while ((w & bits) == bits)                             /* Progress: a failed swap means that this word changed */
-    if (atomic64_swap_acquire(word, &w, w & ~bits)) return true;   /* S-bit */
+  uint64_t w = atomic64_load_relaxed(word); /* relaxed: the swap reads again */
+  while ((w & bits) == bits) /* Progress: a failed swap means that this word changed */
+    if (atomic64_swap_acquire(word, &w, w & ~bits)) return true; /* S-bit */
   return false;
 }
 
@@ -34,7 +35,7 @@ void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *
 
 static void release_part(atomic64_t *word, uint64_t bits, void *context) {
   (void)context;
-  atomic64_or_release(word, bits);                       /* S-bit */
+  atomic64_or_release(word, bits); /* S-bit */
 }
 
 void bitmap_release(atomic64_t *words, size_t first, size_t n) {
@@ -46,7 +47,7 @@ bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n) {
     unsigned at = (first + done) % 64;
     unsigned part = (unsigned)min_size(n - done, 64 - at);
     if (!claim_part(&words[(first + done) / 64], bits_run(at, part))) {
-      bitmap_release(words, first, done);                /* retreat */
+      bitmap_release(words, first, done); /* retreat */
       return false;
     }
     done += part;
@@ -54,11 +55,12 @@ bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n) {
   return true;
 }
 
-/* Where the lowest run of `n` set bits begins, by one reading of each word; others may change them meanwhile. */
+/* Where the lowest run of `n` set bits begins, by one reading of each word; others may change them
+ * meanwhile. */
 static size_t find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n) {
-  size_t tail = 0;                                       /* set bits just below word i */
+  size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
-    uint64_t w = atomic64_load_relaxed(&words[i]);       /* relaxed: the claim decides */
+    uint64_t w = atomic64_load_relaxed(&words[i]); /* relaxed: the claim decides */
     if (tail + bits_ones_below(w) >= n) return i * 64 - tail;
     if (~w == 0) {
       tail += 64;

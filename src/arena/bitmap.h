@@ -1,11 +1,11 @@
-/* bitmap.h - bits that are claimed and given back without a lock                             layer 3: arena
+/* bitmap.h - bits that are claimed and given back without a lock                     layer 3: arena
  * Owns:    nothing: the words are the caller's. A bit that is set is free to be claimed.
- * Called by: arena, purge, pool.     Calls: bits, atomic.
- * Threads: any. Progress: a compare-and-swap fails only because another thread claimed or gave back bits of that
- *          word, and each claim starts again at most BITMAP_RETREATS times.
- * Sync:    S-bit  bitmap_release (release) -> every claim (acquire): what was done to the thing before it was given
- *          back is seen by whoever claims it.
- * Holds:   M1 between a claim and the release of the same bit nobody else's claim of it succeeds              */
+ * Called by: arena, purge, pool.   Calls: bits, atomic.
+ * Threads: any. Progress: a compare-and-swap fails only because another thread claimed or gave back
+ *          bits of that word, and each claim starts again at most BITMAP_RETREATS times.
+ * Sync:    S-bit  bitmap_release (release) -> every claim (acquire): what was done to the thing
+ *                 before it was given back is seen by whoever claims it.
+ * Holds:   M1 between a claim and the release of the same bit nobody else's claim of it succeeds */
 #ifndef ARENA_BITMAP_H
 #define ARENA_BITMAP_H
 
@@ -18,11 +18,12 @@ enum { BITMAP_RETREATS = 16 };
 /* The lowest free bit at or above word `from`, claimed; BITMAP_NONE if there is none. */
 hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from);
 
-/* The lowest run of `n` free bits at or above word `from`, claimed; BITMAP_NONE if there is none, or if others were
- * quicker too often. */
+/* The lowest run of `n` free bits at or above word `from`, claimed; BITMAP_NONE if there is none,
+ * or if others were quicker too often. */
 hidden size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n);
 
-/* Just these bits, all or none. A run over several words is claimed word by word upwards, and given back on failure. */
+/* Just these bits, all or none. A run over several words is claimed word by word upwards, and given
+ * back on failure. */
 hidden bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n);
 
 /* Those of `wanted` that are free in this word, claimed. */

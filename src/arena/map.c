@@ -1,20 +1,26 @@
-/* map.c - who lives in which window of the address space                                     layer 3: arena
- * Contract: map.h.                                                                                     */
+/* map.c - who lives in which window of the address space                             layer 3: arena
+ * Contract: map.h. */
 #include "map.h"
 
 #include "../os/os.h"
 
 atomic_ptr_t window_map[WINDOW_COUNT];
 
-/* Our windows lie side by side from a random place on, far below where the kernel puts stacks, libraries and other
- * mappings, and above where programs and their brk heaps begin. */
-enum { FIRST_WINDOW_LOWEST = 4096, FIRST_WINDOW_RANGE = 16384, PLACES_TRIED = 64, PROBES_TRIED = 16 };
+/* Our windows lie side by side from a random place on, far below where the kernel puts stacks,
+ * libraries and other mappings, and above where programs and their brk heaps begin. */
+enum {
+  FIRST_WINDOW_LOWEST = 4096,
+  FIRST_WINDOW_RANGE = 16384,
+  PLACES_TRIED = 64,
+  PROBES_TRIED = 16
+};
 
-static atomic32_t next_window;             /* where to look next; relaxed: a hint, the map decides */
+static atomic32_t next_window; /* where to look next; relaxed: a hint, the map decides */
 
 void map_free(void *window, size_t count) {
   size_t first = (uintptr_t)window >> WINDOW_SHIFT;
-  for (size_t i = 0; i < count; i++) atomic_ptr_store_release(&window_map[first + i], NULL);   /* S-window */
+  for (size_t i = 0; i < count; i++)
+    atomic_ptr_store_release(&window_map[first + i], NULL); /* S-window */
   uint32_t next = atomic32_load_relaxed(&next_window);
   if (first < next) atomic32_store_relaxed(&next_window, (uint32_t)first);
 }
@@ -22,14 +28,16 @@ void map_free(void *window, size_t count) {
 void map_set(void *window, size_t count, void *record, tenant_t kind) {
   size_t first = (uintptr_t)window >> WINDOW_SHIFT;
   for (size_t i = 0; i < count; i++)
-    atomic_ptr_store_release(&window_map[first + i], (void *)((uintptr_t)record | kind));   /* S-window */
+    atomic_ptr_store_release(&window_map[first + i],
+                             (void *)((uintptr_t)record | kind)); /* S-window */
 }
 
 /* Claims just these windows, or how many from `first` on were free before one that was not. */
 static size_t claim(size_t first, size_t count) {
   for (size_t i = 0; i < count; i++) {
     void *none = NULL;
-    if (!atomic_ptr_swap_acquire(&window_map[first + i], &none, (void *)TENANT_CLAIMED)) {   /* S-window */
+    if (!atomic_ptr_swap_acquire(&window_map[first + i], &none,
+                                 (void *)TENANT_CLAIMED)) { /* S-window */
       if (i > 0) map_free((void *)(first << WINDOW_SHIFT), i);
       return i;
     }
@@ -37,7 +45,8 @@ static size_t claim(size_t first, size_t count) {
   return count;
 }
 
-/* Near where the kernel itself would map: for small address spaces, and ones with a shadow of somebody else's in the way. */
+/* Near where the kernel itself would map: for small address spaces, and ones with a shadow of
+ * somebody else's in the way. */
 static void *place_by_probe(size_t count, size_t size) {
   size_t page = os_page_size();
   void *probe = os_map(page);

@@ -1,8 +1,10 @@
-/* map.h - who lives in which window of the address space                                     layer 3: arena
- * Owns:    window_map: one word a GiB, zero until claimed.     Called by: arena, heap.     Calls: os.
+/* map.h - who lives in which window of the address space                             layer 3: arena
+ * Owns:    window_map: one word a GiB, zero until claimed.   Called by: arena, heap.   Calls: os.
  * Threads: any. Progress: a window is claimed by one swap; who fails goes on to the next window.
- * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is complete.
- * Holds:   W1 a word goes from 0 to CLAIMED to a tenant and back to 0, and only the claimer moves it          */
+ * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
+ *                    complete.
+ * Holds:   W1 a word goes from 0 to CLAIMED to a tenant and back to 0, and only the claimer moves
+ *             it */
 #ifndef ARENA_MAP_H
 #define ARENA_MAP_H
 
@@ -23,8 +25,8 @@ static inline uintptr_t map_find(const void *p) {
 static inline tenant_t map_kind(uintptr_t tenant) { return (tenant_t)(tenant & TENANT_MASK); }
 static inline void *map_record(uintptr_t tenant) { return (void *)(tenant & ~(uintptr_t)TENANT_MASK); }
 
-/* Claims `count` adjacent windows and maps the first `size` bytes of them (a multiple of the page size). NULL when memory or
- * address space is short. */
+/* Claims `count` adjacent windows and maps the first `size` bytes of them (a multiple of the page
+ * size). NULL when memory or address space is short. */
 hidden void *map_new(size_t count, size_t size);
 /* Says who lives in windows that map_new gave. */
 hidden void map_set(void *window, size_t count, void *record, tenant_t kind);

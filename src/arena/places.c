@@ -1,23 +1,24 @@
-/* places.c - numbered places for records that are never unmapped                             layer 3: arena
- * Contract: places.h.                                                                                    */
+/* places.c - numbered places for records that are never unmapped                     layer 3: arena
+ * Contract: places.h. */
 #include "places.h"
 
 #include "../os/os.h"
 
 static void *address(const places_t *places, size_t stride, size_t number) {
-  char *chunk = atomic_ptr_load_acquire(&places->chunks[number / PLACES_IN_CHUNK]);          /* S-chunk */
+  char *chunk = atomic_ptr_load_acquire(&places->chunks[number / PLACES_IN_CHUNK]); /* S-chunk */
   return chunk == NULL ? NULL : chunk + number % PLACES_IN_CHUNK * stride;
 }
 
 /* Puts `chunk` in the first free row, and keeps its first place. */
-static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end, uint32_t *number) {
+static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end,
+                      uint32_t *number) {
   for (uint32_t i = from; i < end; i++) {
     void *none = NULL;
-    if (!atomic_ptr_swap_acq_rel(&places->chunks[i], &none, chunk)) continue;                /* S-chunk */
+    if (!atomic_ptr_swap_acq_rel(&places->chunks[i], &none, chunk)) continue; /* S-chunk */
     uint32_t count = atomic32_load_relaxed(&places->chunk_count);
-    while (count <= i)                      /* Progress: a failed swap means that the count rose */
+    while (count <= i) /* Progress: a failed swap means that the count rose */
       if (atomic32_swap_relaxed(&places->chunk_count, &count, i + 1)) break;
-    atomic64_or_release(&places->free[i], ~(uint64_t)1);                                     /* S-bit */
+    atomic64_or_release(&places->free[i], ~(uint64_t)1); /* S-bit */
     *number = i * PLACES_IN_CHUNK;
     return true;
   }
@@ -27,7 +28,8 @@ static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end
 /* Threads that come at once each add a chunk, or find the row taken and go on to the next. */
 static void *add_chunk(places_t *places, places_shape_t shape, uint32_t *number) {
   uint32_t count = atomic32_load_relaxed(&places->chunk_count);
-  if (count == 0 && shape.first != NULL && put_chunk(places, shape.first, 0, 1, number)) return shape.first;
+  if (count == 0 && shape.first != NULL && put_chunk(places, shape.first, 0, 1, number))
+    return shape.first;
   size_t size = align_up(shape.stride * PLACES_IN_CHUNK, os_page_size());
   void *chunk = os_map(size);
   if (chunk == NULL || put_chunk(places, chunk, count, PLACES_CHUNKS, number)) return chunk;
@@ -45,7 +47,8 @@ void *places_claim(places_t *places, places_shape_t shape, uint32_t *number) {
 void places_release(places_t *places, uint32_t number) { bitmap_release(places->free, number, 1); }
 
 void *places_at(const places_t *places, places_shape_t shape, size_t number, bool *is_claimed) {
-  uint64_t free = atomic64_load_relaxed(&places->free[number / PLACES_IN_CHUNK]);    /* relaxed: a moment's truth */
+  uint64_t free = atomic64_load_relaxed(
+      &places->free[number / PLACES_IN_CHUNK]); /* relaxed: a moment's truth */
   *is_claimed = (free >> number % PLACES_IN_CHUNK & 1) == 0;
   return address(places, shape.stride, number);
 }

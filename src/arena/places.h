@@ -1,8 +1,9 @@
-/* places.h - numbered places for records that are never unmapped                             layer 3: arena
- * Owns:    nothing: a places_t is the caller's.     Called by: heap.     Calls: bitmap, os.
- * Threads: any. Progress: as bitmap.h; a thread that stops while it adds a chunk holds back that chunk alone.
- * Sync:    S-bit (bitmap.h) from places_release to the next places_claim; S-chunk  a chunk's address (release ->
- *          acquire).                                                                                    */
+/* places.h - numbered places for records that are never unmapped                     layer 3: arena
+ * Owns:    nothing: a places_t is the caller's.   Called by: heap.   Calls: bitmap, os.
+ * Threads: any. Progress: as bitmap.h; a thread that stops while it adds a chunk holds back that
+ *          chunk alone.
+ * Sync:    S-bit (bitmap.h) from places_release to the next places_claim; S-chunk  a chunk's
+ *                address (release -> acquire). */
 #ifndef ARENA_PLACES_H
 #define ARENA_PLACES_H
 
@@ -11,7 +12,7 @@
 enum { PLACES_CHUNKS = 4096, PLACES_IN_CHUNK = 64 };
 
 typedef struct {
-  size_t stride;                            /* bytes of a place                               */
+  size_t stride;                            /* bytes of a place */
   void *first;                              /* memory for the first chunk, or NULL: it is mapped like the others */
 } places_shape_t;
 
@@ -21,8 +22,8 @@ typedef struct {
   atomic64_t free[PLACES_CHUNKS];
 } places_t;
 
-/* A place nobody has, and its number; NULL: no memory, or all taken. A place's first contents are zero, later ones what the last
- * holder left. */
+/* A place nobody has, and its number; NULL: no memory, or all taken. A place's first contents are
+ * zero, later ones what the last holder left. */
 hidden void *places_claim(places_t *places, places_shape_t shape, uint32_t *number);
 hidden void places_release(places_t *places, uint32_t number);
 

@@ -1,23 +1,26 @@
-/* purge.c - gives idle dirty slices back to the system                                       layer 3: arena
- * Owns:    the time of the last look; the patience.     Called by: arena.c, heap.     Calls: bitmap, os.
- * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed again, so a thread that stops
- *          here holds back no more than that, and nobody waits for it.
- * Sync:    S-bit (bitmap.h).                                                                             */
+/* purge.c - gives idle dirty slices back to the system                               layer 3: arena
+ * Owns:    the time of the last look; the patience.   Called by: arena.c, heap.   Calls: bitmap,
+ *          os.
+ * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
+ *          again, so a thread that stops here holds back no more than that, and nobody waits for
+ *          it.
+ * Sync:    S-bit (bitmap.h). */
 #include "../os/os.h"
 #include "../support/options.h"
 #include "arena.h"
 
 enum {
-  PURGE_STEP = 64,                       /* slices: 4 MiB, so that few calls discard much, and none takes long */
-  BUDGET_SHARE = 16,                     /* a large heap may keep this part of it dirty        */
+  PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
+  BUDGET_SHARE = 16, /* a large heap may keep this part of it dirty */
 };
 
-static atomic32_t last_look;              /* os_now_ms; relaxed: whoever swaps it looks */
+static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 
-/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by more than
- * the budget would give the same pages back and touch them again for ever. So slices that are claimed soon
- * after they were purged are counted, and when they come to half the budget within REGRET_MS, patience grows;
- * each quiet CALM_MS it shrinks; half of the most that was ever in use is the end of it. All relaxed: a bad guess costs time only. */
+/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by
+ * more than the budget would give the same pages back and touch them again for ever. So slices that
+ * are claimed soon after they were purged are counted, and when they come to half the budget within
+ * REGRET_MS, patience grows; each quiet CALM_MS it shrinks; half of the most that was ever in use
+ * is the end of it. All relaxed: a bad guess costs time only. */
 enum { PATIENCE_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t patience, regret, regret_since, calm_since;
 
@@ -35,7 +38,8 @@ void purge_note_reuse(size_t n) {
     atomic32_store_relaxed(&regret_since, now);
     atomic32_store_relaxed(&regret, 0);
   }
-  uint32_t much = (uint32_t)(atomic32_add_relaxed(&regret, (uint32_t)n) + n), more = atomic32_load_relaxed(&patience);
+  uint32_t much = (uint32_t)(atomic32_add_relaxed(&regret, (uint32_t)n) + n),
+           more = atomic32_load_relaxed(&patience);
   if (much < max_size(budget_slices() / 2, PURGE_STEP) || more >= PATIENCE_MOST) return;
   atomic32_store_relaxed(&regret, 0);
   atomic32_store_relaxed(&calm_since, now);
@@ -44,7 +48,8 @@ void purge_note_reuse(size_t n) {
 
 static void grow_calm(uint32_t now) {
   uint32_t since = atomic32_load_relaxed(&calm_since), much = atomic32_load_relaxed(&patience);
-  if (much == 0 || now - since < CALM_MS || !atomic32_swap_relaxed(&calm_since, &since, now)) return;
+  if (much == 0 || now - since < CALM_MS || !atomic32_swap_relaxed(&calm_since, &since, now))
+    return;
   atomic32_swap_relaxed(&patience, &much, much - 1);
 }
 
@@ -54,32 +59,37 @@ static size_t purge_word(arena_t *a, size_t word) {
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return 0;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
-  uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]);   /* relaxed: they are ours, A1 */
+  uint64_t todo =
+      claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: they are ours, A1 */
   size_t purged = 0;
   for (uint64_t rest = todo; rest != 0;) {
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;
-    if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) continue;   /* stays dirty */
+    if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT))
+      continue; /* stays dirty */
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
     purged += n;
   }
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
   atomic64_add_relaxed(&arena_counts.purged, purged << SLICE_SHIFT);
-  if (claimed != 0) atomic64_or_release(&a->free[word], claimed);         /* S-bit */
+  if (claimed != 0) atomic64_or_release(&a->free[word], claimed); /* S-bit */
   return purged;
 }
 
-/* Purges words that have rested for `age` ms, from the highest address down, until `want` slices are gone. */
+/* Purges words that have rested for `age` ms, from the highest address down, until `want` slices
+ * are gone. */
 static void purge(size_t want, uint32_t age) {
   uint32_t now = os_now_ms();
   size_t purged = 0;
   for (size_t i = arena_count(); i-- > 0 && purged < want;) {
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
-    for (size_t word = (atomic64_load_relaxed(&a->mapped) + 63) / 64; word-- > 0 && purged < want;) {
-      if (age != 0 && now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < age) continue;
+    for (size_t word = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
+         word-- > 0 && purged < want;) {
+      if (age != 0 && now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < age)
+        continue;
       purged += purge_word(a, word);
     }
   }
@@ -97,7 +107,8 @@ void purge_tick(void) {
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
   if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
   grow_calm(now);
-  purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP, (uint32_t)delay << atomic32_load_relaxed(&patience));
+  purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP,
+        (uint32_t)delay << atomic32_load_relaxed(&patience));
 }
 
 void purge_all(void) { purge((size_t)-1, 0); }

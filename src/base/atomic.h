@@ -1,7 +1,8 @@
-/* atomic.h - the only atomics there are; every name carries its memory order                 layer 0: base
- * Owns:    nothing.     Called by: everyone.     Calls: nothing.
- * Sync:    a use with an order stronger than relaxed names its S-tag where it stands; docs/concurrency.md
- *          lists the two sides of each tag. A checker of the memory model replaces this file alone.     */
+/* atomic.h - the only atomics there are; every name carries its memory order          layer 0: base
+ * Owns:    nothing.   Called by: everyone.   Calls: nothing.
+ * Sync:    a use with an order stronger than relaxed names its S-tag where it stands;
+ *          docs/concurrency.md lists the two sides of each tag. A checker of the memory model
+ *          replaces this file alone. */
 #ifndef BASE_ATOMIC_H
 #define BASE_ATOMIC_H
 
@@ -68,7 +69,8 @@ static inline bool atomic64_swap_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t
   return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
 
-/* A word that only its owner adds to and anyone may read: a plain load and store, no lock prefix. */
+/* A word that only its owner adds to and anyone may read: a plain load and store, no lock
+ * prefix. */
 static inline void atomic64_bump(atomic64_t *a, uint64_t n) {
   atomic64_store_relaxed(a, atomic64_load_relaxed(a) + n);
 }
@@ -76,7 +78,8 @@ static inline void atomic32_bump(atomic32_t *a, uint32_t n) {
   atomic32_store_relaxed(a, atomic32_load_relaxed(a) + n);
 }
 
-/* Owner-only steps for which a compiler would use three instructions where the processor has one. */
+/* Owner-only steps for which a compiler would use three instructions where the processor has
+ * one. */
 static always_inline bool atomic32_drop_one(atomic32_t *a) {                 /* true if it became 0 */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   bool is_zero;
@@ -98,8 +101,8 @@ static always_inline bool atomic_ptr_is_relaxed(const atomic_ptr_t *a, const voi
 #endif
 }
 
-/* Keeps the compiler from moving memory accesses across: a signal handler of the same thread sees them in the order
- * in which they are written. Costs no instruction. */
+/* Keeps the compiler from moving memory accesses across: a signal handler of the same thread sees
+ * them in the order in which they are written. Costs no instruction. */
 static always_inline void signal_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 #endif

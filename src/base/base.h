@@ -1,5 +1,5 @@
-/* base.h - what every file uses: types, attributes, sizes                                   layer 0: base
- * Owns:    nothing.     Called by: everyone.     Calls: nothing.                                      */
+/* base.h - what every file uses: types, attributes, sizes                             layer 0: base
+ * Owns:    nothing.     Called by: everyone.     Calls: nothing. */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
@@ -21,9 +21,9 @@
 #define GiB(n) ((size_t)(n) << 30)
 
 enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
-#define SLICE_SIZE    ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator       */
-#define WINDOW_SIZE   ((size_t)1 << WINDOW_SHIFT)     /* an arena's window of address space     */
-#define WINDOW_SLICES (WINDOW_SIZE >> SLICE_SHIFT)    /* 16,384                                 */
+#define SLICE_SIZE    ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator */
+#define WINDOW_SIZE   ((size_t)1 << WINDOW_SHIFT)     /* an arena's window of address space */
+#define WINDOW_SLICES (WINDOW_SIZE >> SLICE_SHIFT)    /* 16,384 */
 #define WINDOW_COUNT  ((size_t)1 << (ADDRESS_BITS - WINDOW_SHIFT))
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,5 +1,5 @@
-/* bits.h - arithmetic on the bits of a word                                                  layer 0: base
- * Owns:    nothing.     Called by: everyone.     Calls: nothing.                                      */
+/* bits.h - arithmetic on the bits of a word                                           layer 0: base
+ * Owns:    nothing.     Called by: everyone.     Calls: nothing. */
 #ifndef BASE_BITS_H
 #define BASE_BITS_H
 
@@ -26,8 +26,8 @@ static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
 static inline unsigned bits_ones_below(uint64_t w) { return ~w == 0 ? 64 : bits_lowest(~w); }
 static inline unsigned bits_ones_above(uint64_t w) { return ~w == 0 ? 64 : 63 - bits_highest(~w); }
 
-/* `block` with its low 16 bits replaced by those that stand at `*low`: one instruction on x86, which is why
- * the links of a free list are 16 bits wide and cannot leave their slice. */
+/* `block` with its low 16 bits replaced by those that stand at `*low`: one instruction on x86,
+ * which is why the links of a free list are 16 bits wide and cannot leave their slice. */
 static always_inline uintptr_t bits_join_low16(uintptr_t block, const uint16_t *low) {
 #if defined(__x86_64__)
   __asm__("movw %1, %w0" : "+r"(block) : "m"(*low));

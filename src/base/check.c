@@ -1,6 +1,7 @@
-/* check.c - invariants and the one way to die                                                layer 0: base
- * Owns:    the reporter.     Called by: everyone.     Calls: nothing.
- * Threads: any. The reporter is set once, before the first error can be found; without one a trap ends the process. */
+/* check.c - invariants and the one way to die                                         layer 0: base
+ * Owns:    the reporter.   Called by: everyone.   Calls: nothing.
+ * Threads: any. The reporter is set once, before the first error can be found; without one a trap
+ *          ends the process. */
 #include "check.h"
 #include "atomic.h"
 

@@ -1,6 +1,6 @@
-/* check.h - invariants and the one way to die                                                layer 0: base
+/* check.h - invariants and the one way to die                                         layer 0: base
  * Owns:    the reporter of fatal errors.     Called by: everyone.     Calls: what was installed.
- * Threads: any; `fatal` never returns and never allocates.                                            */
+ * Threads: any; `fatal` never returns and never allocates. */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 

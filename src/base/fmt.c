@@ -1,6 +1,6 @@
-/* fmt.c - text into a caller's buffer                                                       layer 0: base
+/* fmt.c - text into a caller's buffer                                                 layer 0: base
  * Owns:    nothing.     Called by: support, api, tools.     Calls: the drain that the caller gave.
- * Threads: see fmt.h.                                                                                 */
+ * Threads: see fmt.h. */
 #include "fmt.h"
 
 void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context) {
@@ -56,7 +56,7 @@ void fmt_spaces(fmt_t *f, size_t count) {
   fmt_bytes(f, spaces, count);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static void fmt_digits(fmt_t *f, uint64_t n, unsigned base) {
   char digits[20];                         /* 2^64 has 20 decimal digits */
@@ -128,7 +128,7 @@ void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole) {
   fmt_char(f, '%');
 }
 
-/* ---- text of others, columns ------------------------------------------------------------------------------------ */
+/* ---- text of others, columns ----------------------------------------------------------------- */
 
 static bool fmt_is_control(char c) { return (unsigned char)c < ' ' || c == 0x7f; }
 
@@ -176,7 +176,7 @@ void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
   fmt_right(f, fmt_end(&cell), width);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 void fmt_json_start(fmt_json_t *j, fmt_t *out) { *j = (fmt_json_t){ .out = out, .first = true }; }
 

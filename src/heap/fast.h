@@ -1,12 +1,15 @@
-/* fast.h - malloc and free, the common path: start reading here                              layer 5: heap
- * Owns:    nothing.     Called by: api.     Calls: on every way out, one cold function, as a tail call.
- * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system call.
+/* fast.h - malloc and free, the common path: start reading here                       layer 5: heap
+ * Owns:    nothing.   Called by: api.   Calls: on every way out, one cold function, as a tail call.
+ * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system
+ *          call.
  *
- * malloc: the size gives the class, the class's bin is a list of free blocks, its first block is the answer.
- * free:   the address gives the window, the slice in it, and the slice's descriptor; if this heap owns the slab, the block goes on the
- *         slab's list. The list of a bin and the list of a slab are two: what is freed comes back when the bin is used up, so a
- *         malloc never waits for the store of the free before it.
- * The marks (heap.h) are set after the tests and before anything is read that a signal handler could change.     */
+ * malloc: the size gives the class, the class's bin is a list of free blocks, its first block is
+ *         the answer.
+ * free:   the address gives the window, the slice in it, and the slice's descriptor; if this heap
+ *         owns the slab, the block goes on the slab's list. The list of a bin and the list of a
+ *         slab are two: what is freed comes back when the bin is used up, so a malloc never waits
+ *         for the store of the free before it. The marks (heap.h) are set after the tests and
+ *         before anything is read that a signal handler could change. */
 #ifndef HEAP_FAST_H
 #define HEAP_FAST_H
 

@@ -1,18 +1,24 @@
-/* firstclass.c - heaps that the program makes                                                layer 5: heap
- * Owns:    fh_heap_t: a list of lanes, each a heap_t that one thread at a time uses.     Called by: api.     Calls: heap, visit.
- * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds one: it never waits, and a thread
- *          that stops inside holds up its lane alone. Delete and destroy are for a heap that nobody else is using.
- * Sync:    S-lane  leaving a lane (release) -> entering it (acquire); S-lanes  adding a lane (release) -> walking (acquire).
- * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared with others        */
+/* firstclass.c - heaps that the program makes                                         layer 5: heap
+ * Owns:    fh_heap_t: a list of lanes, each a heap_t that one thread at a time uses.   Called by:
+ *          api.   Calls: heap, visit.
+ * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
+ *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
+ *          destroy are for a heap that nobody else is using.
+ * Sync:    S-lane  leaving a lane (release) -> entering it (acquire); S-lanes  adding a lane
+ *                  (release) -> walking (acquire).
+ * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared
+ *             with others */
 #include "../base/check.h"
 #include "fast.h"
 #include "visit.h"
 
 struct fh_heap {
-  atomic_ptr_t lanes;                     /* heap_t, linked by `nested` */
+  atomic_ptr_t lanes; /* heap_t, linked by `nested` */
 };
 
-static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_acquire(&lane->nested); }        /* S-lanes */
+static heap_t *next_lane(heap_t *lane) {
+  return atomic_ptr_load_acquire(&lane->nested);
+} /* S-lanes */
 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim();
@@ -21,19 +27,21 @@ static heap_t *add_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&lane->lane_busy, 1);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
   do atomic_ptr_store_relaxed(&lane->nested, first);
-  while (!atomic_ptr_swap_acq_rel(&heap->lanes, &first, lane));   /* S-lanes. Progress: another thread added one */
+  while (!atomic_ptr_swap_acq_rel(&heap->lanes, &first,
+                                  lane)); /* S-lanes. Progress: another thread added one */
   return lane;
 }
 
 static heap_t *enter_lane(fh_heap_t *heap) {
-  for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); lane != NULL; lane = next_lane(lane)) {   /* S-lanes */
+  for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); lane != NULL;
+       lane = next_lane(lane)) { /* S-lanes */
     uint32_t no = 0;
-    if (atomic32_swap_acquire(&lane->lane_busy, &no, 1)) return lane;    /* S-lane */
+    if (atomic32_swap_acquire(&lane->lane_busy, &no, 1)) return lane; /* S-lane */
   }
   return add_lane(heap);
 }
 
-static void leave_lane(heap_t *lane) { atomic32_store_release(&lane->lane_busy, 0); }             /* S-lane */
+static void leave_lane(heap_t *lane) { atomic32_store_release(&lane->lane_busy, 0); } /* S-lane */
 
 fh_heap_t *firstclass_new(void) {
   fh_heap_t *heap = fast_malloc(sizeof *heap);
@@ -72,16 +80,18 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
   return block;
 }
 
-/* ---- the end of a heap ------------------------------------------------------------------------------------------------ */
+/* ---- the end of a heap ----------------------------------------------------------------------- */
 
 static bool forget_tag(slab_t *s, void *base, void *heap) {
   (void)base;
-  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE) atomic_ptr_store_relaxed(&s->tag, NULL);
+  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE)
+    atomic_ptr_store_relaxed(&s->tag, NULL);
   return true;
 }
 
 static bool free_large(slab_t *s, void *base, void *heap) {
-  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE) large_free(s, base, "fh_heap_destroy");
+  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE)
+    large_free(s, base, "fh_heap_destroy");
   return true;
 }
 

@@ -1,22 +1,25 @@
-/* free.c - giving blocks back                                                                layer 5: heap
- * Contract: heap.h. A free of the heap's own block has passed by here only if the fast path could not tell.
+/* free.c - giving blocks back                                                         layer 5: heap
+ * Contract: heap.h. A free of the heap's own block has passed by here only if the fast path could
+ * not tell.
  *
- * A block of a slab that another heap owns, or nobody, goes back by a compare-and-swap on the slab's anchor. That is dear twice: the
- * swap itself, and that it waits for every load and store before it, among them those of a block that is in no cache. So such blocks
- * are put off (`pending`), chained by slab (`batch`), and published many at a time.                          */
+ * A block of a slab that another heap owns, or nobody, goes back by a compare-and-swap on the
+ * slab's anchor. That is dear twice: the swap itself, and that it waits for every load and store
+ * before it, among them those of a block that is in no cache. So such blocks are put off
+ * (`pending`), chained by slab (`batch`), and published many at a time. */
 #include "fast.h"
 
 #include "../base/check.h"
 
-/* ---- what is no live block --------------------------------------------------------------------------------------- */
+/* ---- what is no live block ------------------------------------------------------------------- */
 
 /* A descriptor keeps what it said until its slice is used again, and so does a freed block. */
 _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
   size_t slice = arena_slice(p);
   bool is_ours = slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
-  bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 && block_is_free((uintptr_t)p);
-  bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 && slab_kind(slab_word(s)) == SLAB_NONE &&
-                   atomic64_load_relaxed(&s->size) != 0;
+  bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 &&
+                   block_is_free((uintptr_t)p);
+  bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 &&
+                   slab_kind(slab_word(s)) == SLAB_NONE && atomic64_load_relaxed(&s->size) != 0;
   fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
 }
 
@@ -34,7 +37,7 @@ void heap_check_block(const slab_t *s, const void *p, const char *call) {
   check_live((uintptr_t)p, call);
 }
 
-/* ---- the heap's own blocks ----------------------------------------------------------------------------------------- */
+/* ---- the heap's own blocks ------------------------------------------------------------------- */
 
 static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
   block_link(block, s->head);
@@ -42,7 +45,7 @@ static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
   if (atomic32_drop_one(&s->used)) heap_note_empty(h, s);
 }
 
-/* ---- others' ---------------------------------------------------------------------------------------------------------- */
+/* ---- others' --------------------------------------------------------------------------------- */
 
 static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
   if (outcome == SLAB_OWNED_NOW) heap_own(h, s);
@@ -51,7 +54,8 @@ static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
 
 /* Is a slab of this class worth having for the heap? */
 static bool wants(const heap_t *h, unsigned c) {
-  return h->owned[c] < OWNED_MAX && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
+  return h->owned[c] < OWNED_MAX &&
+         (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
 }
 
 void heap_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
@@ -59,7 +63,8 @@ void heap_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned c
   slab_outcome_t outcome = slab_push(s, first, last, count, NULL, PUSH_ASK);
   if (likely(outcome == SLAB_SHARED)) return;
   if (outcome == SLAB_IS_WORTH)
-    outcome = slab_push(s, first, last, count, h, wants(h, slab_class(s)) ? PUSH_ADOPT : PUSH_PUBLISH);
+    outcome =
+        slab_push(s, first, last, count, h, wants(h, slab_class(s)) ? PUSH_ADOPT : PUSH_PUBLISH);
   take_outcome(h, s, outcome);
 }
 
@@ -67,8 +72,9 @@ static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
   b->slab = NULL;
-  if (likely(!atomic_ptr_is_relaxed(&s->owner, h))) return heap_push(h, s, base | b->first, base | b->last, b->count);
-  slab_put_list(s, base | b->first);                   /* adopted since */
+  if (likely(!atomic_ptr_is_relaxed(&s->owner, h)))
+    return heap_push(h, s, base | b->first, base | b->last, b->count);
+  slab_put_list(s, base | b->first); /* adopted since */
   if (slab_used(s) == 0) heap_note_empty(h, s);
 }
 
@@ -85,10 +91,11 @@ static void gather(heap_t *h, uintptr_t block) {
   block_link(block, b->first);
   b->first = (uint16_t)block;
   b->count++;
-  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES) publish(h, b);
+  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES)
+    publish(h, b);
 }
 
-enum { PENDING_KEYED = 1 };           /* in the low bit: the block was looked at, and marked as free */
+enum { PENDING_KEYED = 1 }; /* in the low bit: the block was looked at, and marked as free */
 
 static void gather_pending(heap_t *h) {
   unsigned count = h->pending_count;
@@ -115,13 +122,14 @@ static cold __attribute__((noinline)) void pending_is_full(void) {
 }
 
 static bool is_simple(const slab_t *s, const void *p) {
-  return slab_kind(slab_word(s)) == SLAB_SMALL && !atomic_ptr_is_relaxed(&s->owner, heap_here.heap) &&
+  return slab_kind(slab_word(s)) == SLAB_SMALL &&
+         !atomic_ptr_is_relaxed(&s->owner, heap_here.heap) &&
          atomic_ptr_is_relaxed(&s->tag, NULL) && arena_slice(p) >= ARENA_FIRST_SLICE;
 }
 
-/* The common free of a foreign block: under the mark of the fast free, it does nothing but remember the block. In a small heap
- * the block is at hand, and is looked at now; in a large one it is fetched, and looked at when it is gathered. False if it is not
- * that simple. */
+/* The common free of a foreign block: under the mark of the fast free, it does nothing but remember
+ * the block. In a small heap the block is at hand, and is looked at now; in a large one it is
+ * fetched, and looked at when it is gathered. False if it is not that simple. */
 static bool put_off(void *p, const char *call) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   slab_t *s = slab_of(p);
@@ -135,7 +143,7 @@ static bool put_off(void *p, const char *call) {
   signal_fence();
   heap_t *h = heap_here.heap;
   unsigned count = h->pending_count;
-  bool has_room = count < PENDING_BLOCKS;              /* if not, a handler came before the call below */
+  bool has_room = count < PENDING_BLOCKS; /* if not, a handler came before the call below */
   if (likely(has_room)) {
     if (is_near) block_at(block)->key = block_key(block);
     h->pending[count] = block | (is_near ? PENDING_KEYED : 0);
@@ -160,7 +168,7 @@ static void free_small(slab_t *s, void *p, const char *call) {
   heap_t *h = heap_enter();
   if (h == NULL) return free_without_heap(s, block);
   h->home = window_of(block);
-  if (atomic_ptr_is_relaxed(&s->owner, h)) {           /* relaxed: equal only if this thread wrote it */
+  if (atomic_ptr_is_relaxed(&s->owner, h)) { /* relaxed: equal only if this thread wrote it */
     check_live(block, call);
     free_owned(h, s, block);
   } else {
@@ -175,7 +183,7 @@ static void free_small(slab_t *s, void *p, const char *call) {
   heap_exit(h);
 }
 
-/* ---- any block -------------------------------------------------------------------------------------------------------- */
+/* ---- any block ------------------------------------------------------------------------------- */
 
 void heap_free(void *p, const char *call) {
   if (p == NULL || put_off(p, call)) return;
@@ -188,8 +196,7 @@ void heap_free(void *p, const char *call) {
       if (kind == SLAB_LARGE) return large_free(s, p, call);
       return free_small(s, p, call);
     }
-    case TENANT_HUGE:
-      return huge_free(map_record(tenant), p, call);
+    case TENANT_HUGE: return huge_free(map_record(tenant), p, call);
     default:
       if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
   }

@@ -1,12 +1,12 @@
-/* heap.c - the front end of a thread: what the fast paths cannot do                          layer 5: heap
- * Contract: heap.h.                                                                                     */
+/* heap.c - the front end of a thread: what the fast paths cannot do                   layer 5: heap
+ * Contract: heap.h. */
 #include "fast.h"
 
 #include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 
-/* ---- marks ------------------------------------------------------------------------------------------------------ */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 /* `h` is the calling thread's own, or one of those that stand in for it. */
 static bool is_marked(const heap_t *h) {
@@ -25,7 +25,8 @@ static void mark(heap_t *h) {
 }
 
 static void unmark(heap_t *h) {
-  bool is_counting = unlikely(option_get(OPTION_stats_detail) != 0);   /* every call takes the slow path then */
+  bool is_counting =
+      unlikely(option_get(OPTION_stats_detail) != 0); /* every call takes the slow path then */
   signal_fence();
   if (h == heap_here.heap) {
     heap_here.window = is_counting ? WINDOW_NONE : h->home;
@@ -37,13 +38,14 @@ static void unmark(heap_t *h) {
 
 /* The heap that stands in for `h` while that is marked. */
 static heap_t *nested_of(heap_t *h) {
-  heap_t *nested = atomic_ptr_load_relaxed(&h->nested);         /* relaxed: this thread's own, and its handlers' */
+  heap_t *nested =
+      atomic_ptr_load_relaxed(&h->nested); /* relaxed: this thread's own, and its handlers' */
   if (nested != NULL) return nested;
   heap_t *fresh = pool_claim();
   void *none = NULL;
   if (fresh == NULL) return NULL;
   if (atomic_ptr_swap_relaxed(&h->nested, &none, fresh)) return fresh;
-  pool_release(fresh);                                           /* a handler between the two lines above was first */
+  pool_release(fresh); /* a handler between the two lines above was first */
   return none;
 }
 
@@ -71,7 +73,7 @@ void heap_exit(heap_t *h) {
   unmark(h);
 }
 
-/* ---- the slabs that a heap owns ------------------------------------------------------------------------------------ */
+/* ---- the slabs that a heap owns -------------------------------------------------------------- */
 
 /* A class's list: the first slab's `prev` is the last one, the last one's `next` is NULL. */
 static void link_slab(heap_t *h, slab_t *s, bool as_first) {
@@ -99,18 +101,20 @@ void heap_unlink_slab(heap_t *h, slab_t *s) {
   s->next = s->prev = NULL;
 }
 
-/* A slab that has just become this heap's. The slab's first 16 bytes, where no block lies, look like a freed block, so that
- * the fast free needs no test of its own for the address of a slice. Where that would touch a page for nothing, frees are
- * not fast. */
+/* A slab that has just become this heap's. The slab's first 16 bytes, where no block lies, look
+ * like a freed block, so that the fast free needs no test of its own for the address of a slice.
+ * Where that would touch a page for nothing, frees are not fast. */
 void heap_own(heap_t *h, slab_t *s) {
   link_slab(h, s, true);
   h->home = window_of((uintptr_t)s);
   if (h->tag != NULL || slab_class(s) > FAST_FREE_CLASS_MAX) return;
   block_link(slab_base(s), 0);
-  atomic_ptr_store_relaxed(&s->fast_owner, h);        /* relaxed: only this thread compares equal, and it wrote it */
+  atomic_ptr_store_relaxed(&s->fast_owner,
+                           h); /* relaxed: only this thread compares equal, and it wrote it */
 }
 
-/* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or given back. */
+/* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or
+ * given back. */
 void heap_put_slice(heap_t *h, slab_t *s) {
   if (h->magazine_count >= (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT || h->tag != NULL) {
     slab_release(s);
@@ -135,7 +139,8 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
     base = arena_claim(1, 1, &clean);
     if (base == NULL) return NULL;
     size_t populate = (size_t)option_get(OPTION_populate);
-    if (clean && populate != 0 && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= populate * 4)
+    if (clean && populate != 0 &&
+        (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= populate * 4)
       os_populate(base, min_size(align_up(populate, os_page_size()), SLICE_SIZE));
   }
   return slab_new(base, c, h, h->tag);
@@ -164,27 +169,29 @@ void heap_end_idleness(heap_t *h, slab_t *s) {
 
 void heap_slab_emptied(slab_t *s) {
   heap_t *h = heap_enter();
-  if (h == NULL) return;                               /* it stays on its list, and is used from there */
-  if (atomic_ptr_load_relaxed(&s->owner) == h && slab_kind(slab_word(s)) == SLAB_SMALL && slab_used(s) == 0)
-    heap_note_empty(h, s);                                /* a handler may have been here since the fast free looked */
+  if (h == NULL) return; /* it stays on its list, and is used from there */
+  if (atomic_ptr_load_relaxed(&s->owner) == h && slab_kind(slab_word(s)) == SLAB_SMALL &&
+      slab_used(s) == 0)
+    heap_note_empty(h, s); /* a handler may have been here since the fast free looked */
   heap_exit(h);
 }
 
-/* ---- refilling a bin ------------------------------------------------------------------------------------------------ */
+/* ---- refilling a bin ------------------------------------------------------------------------- */
 
 static unsigned carve_count(const heap_t *h, unsigned c) {
   size_t most = CARVE_BYTES / class_size(c), earned = atomic32_load_relaxed(&h->taken[c]) / 2 + 1;
   return (unsigned)max_size(1, min_size(most, earned));
 }
 
-/* A class's first block, and the next few, come out of slabs that are let go at once, so that ten thousand threads which
- * allocate a little share their slabs. */
+/* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
+ * thousand threads which allocate a little share their slabs. */
 static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
   bool is_first = atomic32_load_relaxed(&h->taken[c]) == 0;
-  uintptr_t list = slab_take_some(s, is_first ? 1 : (unsigned)max_size(1, EARN_BYTES / class_size(c)), count);
+  uintptr_t list =
+      slab_take_some(s, is_first ? 1 : (unsigned)max_size(1, EARN_BYTES / class_size(c)), count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
   return list;
 }
@@ -194,10 +201,11 @@ static void let_go_of(heap_t *h, slab_t *s) {
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
 }
 
-/* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks may come back soon, and a free
- * into an owned slab is the cheapest. */
+/* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
+ * may come back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
-  for (slab_t *s = h->slabs[c]; s != NULL; s = s->next) {      /* owned slabs: at most OWNED_MAX of a class */
+  for (slab_t *s = h->slabs[c]; s != NULL;
+       s = s->next) { /* owned slabs: at most OWNED_MAX of a class */
     if (!slab_has(s, BIN_LEAST)) continue;
     heap_end_idleness(h, s);
     heap_unlink_slab(h, s);
@@ -208,7 +216,8 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   return 0;
 }
 
-/* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh one. */
+/* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh
+ * one. */
 static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
   enum { LOOKS = 8 };
   slab_t *s;
@@ -224,7 +233,8 @@ static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
 
 static void note_taken(heap_t *h, unsigned c, unsigned count) {
   enum { PART = 1 << 30 };
-  uint32_t taken = atomic32_load_relaxed(&h->taken[c]) + count;        /* relaxed: written by this heap's user alone */
+  uint32_t taken =
+      atomic32_load_relaxed(&h->taken[c]) + count; /* relaxed: written by this heap's user alone */
   if (unlikely(taken >= 2u * PART)) {
     pool_note_taken(c, PART);
     taken -= PART;
@@ -252,7 +262,7 @@ static uintptr_t refill(heap_t *h, unsigned c) {
   return list;
 }
 
-/* ---- allocating ------------------------------------------------------------------------------------------------------ */
+/* ---- allocating ------------------------------------------------------------------------------ */
 
 static void *malloc_class(heap_t *h, unsigned c) {
   uintptr_t block = h->bin[c];

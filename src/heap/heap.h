@@ -1,14 +1,19 @@
-/* heap.h - the front end of a thread                                                        layer 5: heap
- * Owns:    heap_t, the pool of heaps, huge blocks.     Called by: api.     Calls: slab, arena, support, os.
- * Threads: a heap is used by one thread at a time: by the thread whose it is, or by the holder of a first-class heap's lane.
+/* heap.h - the front end of a thread                                                  layer 5: heap
+ * Owns:    heap_t, the pool of heaps, huge blocks.   Called by: api.   Calls: slab, arena, support,
+ *          os.
+ * Threads: a heap is used by one thread at a time: by the thread whose it is, or by the holder of a
+ *          first-class heap's lane.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
  *
- * Signals: three marks say that an operation is under way, so that a signal handler which interrupts it leaves the heap alone and
- *          uses the thread's next one: heap_here.limit is 0 inside a fast malloc, heap_here.window is 0 inside a fast free, and
- *          everything else sets both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab only, so each
- *          may interrupt the other; and each mark is at the same time what the fast path tests anyway (the size, the window), so
- *          that it costs no test of its own, and a thread that has no heap yet, whose thread-local words are all 0, is marked too.
- *          A handler that leaves by longjmp leaves the mark behind: the heap is then retired, not repaired.          */
+ * Signals: three marks say that an operation is under way, so that a signal handler which
+ *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
+ *          inside a fast malloc, heap_here.window is 0 inside a fast free, and everything else sets
+ *          both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab
+ *          only, so each may interrupt the other; and each mark is at the same time what the fast
+ *          path tests anyway (the size, the window), so that it costs no test of its own, and a
+ *          thread that has no heap yet, whose thread-local words are all 0, is marked too. A
+ *          handler that leaves by longjmp leaves the mark behind: the heap is then retired, not
+ *          repaired. */
 #ifndef HEAP_HEAP_H
 #define HEAP_HEAP_H
 
@@ -16,49 +21,49 @@
 #include "../slab/slab.h"
 
 enum {
-  PENDING_BLOCKS = 16,           /* frees of foreign blocks that are put off together        */
+  PENDING_BLOCKS = 16,           /* frees of foreign blocks that are put off together */
   LARGE_HEAP_SLICES = 1024,      /* with so much in use (64 MiB) a block is taken to be in no cache */
-  BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time             */
-  BATCH_BLOCKS = 32,             /* that many are published at once ...                      */
-  BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes                 */
-  OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more      */
-  USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on             */
+  BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time */
+  BATCH_BLOCKS = 32,             /* that many are published at once ... */
+  BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes */
+  OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
+  USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
   BIN_LEAST = 16,                /* a slab with fewer free blocks is not looked at, unless an eighth of it is free */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
-  CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time                   */
+  CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time */
   FAST_FREE_CLASS_MAX = 48,      /* 2,048 bytes: the first page of such a slab holds blocks, see heap_own */
 };
 #define HUGE_MIN_SIZE MiB(32)
 
 typedef struct heap heap_t;
 
-typedef struct {                 /* blocks of one foreign slab, chained, not yet published    */
+typedef struct {                 /* blocks of one foreign slab, chained, not yet published */
   slab_t *slab;
   uint16_t first, last, count, unused_bytes;
 } batch_t;
 
 struct heap {
   uintptr_t bin[CLASS_COUNT];    /* blocks ready to be handed out: a list that ends with 16 low bits of 0 */
-  slab_t *slabs[CLASS_COUNT];    /* the slabs that it owns, the one in use first              */
-  atomic32_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up                */
-  uint8_t owned[CLASS_COUNT];    /* length of `slabs`                                         */
-  uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next   */
+  slab_t *slabs[CLASS_COUNT];    /* the slabs that it owns, the one in use first */
+  atomic32_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up */
+  uint8_t owned[CLASS_COUNT];    /* length of `slabs` */
+  uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t is_trimming;
-  uint8_t has_shared;            /* something may be in `pending` or `batch`                 */
-  uint8_t is_borrowed;           /* for one operation of a thread that has ended             */
+  uint8_t has_shared;            /* something may be in `pending` or `batch` */
+  uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
-  uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs, not yet gathered    */
+  uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs, not yet gathered */
   batch_t batch[BATCH_SLOTS];
   uintptr_t home;                /* heap_here.window when nothing is under way: where a slab was last touched */
-  slab_t *magazine;              /* slices without blocks, for any class                      */
+  slab_t *magazine;              /* slices without blocks, for any class */
   uint32_t magazine_count;
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
-  void *tag;                     /* the first-class heap whose lane this is, or NULL          */
+  void *tag;                     /* the first-class heap whose lane this is, or NULL */
   atomic32_t lane_busy;
   atomic32_t remote_frees, swaps;
-  uint32_t number;               /* const: its place in the pool                              */
+  uint32_t number;               /* const: its place in the pool */
 } aligned_to(64);
 
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */
@@ -76,22 +81,22 @@ static always_inline uintptr_t window_of(uintptr_t p) { return p | (WINDOW_SIZE 
 /* What the layer above wants to know and to decide. */
 typedef struct {
   void (*start)(void);                             /* before the first heap is made; may be called again */
-  void (*no_memory)(void);                         /* an allocation is about to return NULL   */
-  void (*deferred)(bool force);                    /* now and then, while no heap is marked   */
-  bool (*foreign_free)(void *p, const char *call);             /* false: not libc's either    */
+  void (*no_memory)(void);                         /* an allocation is about to return NULL */
+  void (*deferred)(bool force);                    /* now and then, while no heap is marked */
+  bool (*foreign_free)(void *p, const char *call);             /* false: not libc's either */
   bool (*foreign_size)(const void *p, const char *call, size_t *size);
   bool (*foreign_realloc)(void *p, size_t size, const char *call, void **result);
 } heap_hooks_t;
 extern hidden heap_hooks_t heap_hooks;
 
-/* ---- for the layer above (all of them find the calling thread's heap themselves) ----------------------------- */
+/* ---- for the layer above (all of them find the calling thread's heap themselves) ------------- */
 
-hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do         */
+hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do */
 hidden void heap_free_slow(void *p);
 hidden void heap_free_sized_slow(void *p);
 hidden void heap_free_aligned_sized_slow(void *p);
 hidden void heap_check_size(const void *p, size_t size, const char *call);    /* is the block that large? */
-hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` zero            */
+hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` zero */
 
 hidden void *heap_calloc(size_t count, size_t size);
 hidden void *heap_aligned(size_t alignment, size_t size);         /* alignment: a power of two */
@@ -104,9 +109,10 @@ hidden void heap_collect(bool force);
 hidden void heap_stats(fh_stats_t *stats);
 hidden void heap_start(void);                      /* when the library is loaded: what must not happen in a handler first */
 
-/* ---- inside the layer ---------------------------------------------------------------------------------------- */
+/* ---- inside the layer ------------------------------------------------------------------------ */
 
-/* The heap to use for one operation, marked; NULL if none can be had. heap_exit ends the operation. */
+/* The heap to use for one operation, marked; NULL if none can be had. heap_exit ends the
+ * operation. */
 hidden heap_t *heap_enter(void);
 hidden heap_t *heap_attach(void);                  /* init.c: the calling thread's first, or one for a single operation */
 hidden void heap_exit(heap_t *h);
@@ -115,8 +121,9 @@ hidden void *heap_malloc_in(heap_t *h, size_t size);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
 hidden void heap_free(void *p, const char *call);
 
-/* A slab that has just become this heap's; one whose blocks are all free, on the heap's list (it may stay) or on none (its
- * slice is kept or given back); one that is used again; one that leaves the list. */
+/* A slab that has just become this heap's; one whose blocks are all free, on the heap's list (it
+ * may stay) or on none (its slice is kept or given back); one that is used again; one that leaves
+ * the list. */
 hidden void heap_own(heap_t *h, slab_t *s);
 hidden void heap_note_empty(heap_t *h, slab_t *s);
 hidden void heap_put_slice(heap_t *h, slab_t *s);
@@ -132,32 +139,32 @@ _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const cha
 /* Checks that `p` is a live small block of `s`; `fatal` if not. */
 hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
 
-hidden void heap_flush_shared(heap_t *h);          /* frees that were put off                 */
+hidden void heap_flush_shared(heap_t *h);          /* frees that were put off */
 hidden void heap_flush_bins(heap_t *h);
-hidden void heap_let_go(heap_t *h);                /* of all that it owns                     */
-hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it       */
-hidden void heap_trim(heap_t *h);                  /* a little                                */
+hidden void heap_let_go(heap_t *h);                /* of all that it owns */
+hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
+hidden void heap_trim(heap_t *h);                  /* a little */
 hidden void heap_empty_magazine(heap_t *h);
 
 hidden heap_t *pool_claim(void);                   /* a heap with nothing in it; NULL: no memory */
 hidden void pool_release(heap_t *h);
-hidden size_t pool_size(void);                     /* places, claimed or not                  */
-hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made            */
+hidden size_t pool_size(void);                     /* places, claimed or not */
+hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone, or whose counter is full */
-hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail         */
+hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail */
 hidden uint64_t pool_taken(unsigned c);
 hidden uint64_t pool_requested(unsigned c);
 
 /* large.c, huge.c. The block's address is a multiple of the slice size; NULL: no memory. */
 hidden void *large_malloc(void *tag, size_t size, size_t alignment);
 hidden void large_free(slab_t *s, void *p, const char *call);
-hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place                    */
+hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p);                     /* reads as zero if nobody wrote to it */
 
 typedef struct {
   void *base;
-  atomic64_t mapped, size;       /* bytes of the mapping; usable bytes                        */
+  atomic64_t mapped, size;       /* bytes of the mapping; usable bytes */
   size_t windows;
   atomic_ptr_t tag;
   uint32_t number;

@@ -1,14 +1,14 @@
-/* huge.c - blocks with a mapping of their own                                               layer 5: heap
+/* huge.c - blocks with a mapping of their own                                         layer 5: heap
  * Owns:    the places of huge_t.     Called by: large.c, resize.c, heap.c.     Calls: map, os.
  * Threads: any; a huge block belongs to whoever holds it. Sync: S-window (map.h), S-bit (bitmap.h).
- * Holds:   U1 a huge block starts its first window, and no two blocks share a window                     */
+ * Holds:   U1 a huge block starts its first window, and no two blocks share a window */
 #include "../arena/places.h"
 #include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "heap.h"
 
-enum { MAPPINGS_MOST = 100 };         /* a program should not run out of mappings on our account */
+enum { MAPPINGS_MOST = 100 }; /* a program should not run out of mappings on our account */
 
 static places_t huge_blocks;
 static const places_shape_t shape_of_huge = { sizeof(huge_t), NULL };
@@ -17,7 +17,7 @@ bool huge_has_room(void) { return atomic64_load_relaxed(&heap_counts.huge_live) 
 size_t huge_pool_size(void) { return places_size(&huge_blocks); }
 huge_t *huge_at(size_t number, bool *is_live) {
   huge_t *b = places_at(&huge_blocks, shape_of_huge, number, is_live);
-  *is_live = *is_live && b != NULL && atomic64_load_acquire(&b->mapped) != 0;      /* S-huge */
+  *is_live = *is_live && b != NULL && atomic64_load_acquire(&b->mapped) != 0; /* S-huge */
   return b;
 }
 
@@ -27,7 +27,7 @@ static size_t mapping_for(size_t size) { return align_up(max_size(size, 1), os_p
 static void note_size(huge_t *b, size_t mapped) {
   atomic64_add_relaxed(&arena_counts.huge_bytes, mapped - atomic64_load_relaxed(&b->mapped));
   atomic64_store_relaxed(&b->size, mapped);
-  atomic64_store_release(&b->mapped, mapped);                                      /* S-huge */
+  atomic64_store_release(&b->mapped, mapped); /* S-huge */
   arena_note_peak();
 }
 
@@ -59,7 +59,8 @@ void *huge_malloc(void *tag, size_t size) {
     places_release(&huge_blocks, b->number);
     return NULL;
   }
-  if (option_get(OPTION_thp) != THP_AUTO) os_advise_huge(base, mapped, option_get(OPTION_thp) == THP_ALWAYS);
+  if (option_get(OPTION_thp) != THP_AUTO)
+    os_advise_huge(base, mapped, option_get(OPTION_thp) == THP_ALWAYS);
   return settle(b, tag, base, mapped);
 }
 
@@ -67,7 +68,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   void *base = b->base;
   size_t windows = b->windows;
   if (p != base) fatal("invalid pointer", p, call);
-  uint64_t mapped = atomic64_exchange_acq_rel(&b->mapped, 0);                      /* S-huge */
+  uint64_t mapped = atomic64_exchange_acq_rel(&b->mapped, 0); /* S-huge */
   if (mapped == 0) fatal("double free", p, call);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);
@@ -79,7 +80,8 @@ void huge_free(huge_t *b, void *p, const char *call) {
 bool huge_resize_in_place(huge_t *b, size_t size) {
   size_t mapped = mapping_for(size), old = atomic64_load_relaxed(&b->mapped);
   if (mapped == old) return true;
-  if (windows_for(mapped) > b->windows || (mapped > old && arena_is_over_limit(mapped - old))) return false;
+  if (windows_for(mapped) > b->windows || (mapped > old && arena_is_over_limit(mapped - old)))
+    return false;
   if (!os_resize(b->base, old, mapped)) return false;
   note_size(b, mapped);
   return true;
@@ -107,7 +109,8 @@ void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size) {
 
 void *huge_resize(huge_t *b, size_t size) {
   if (huge_resize_in_place(b, size)) return b->base;
-  size_t mapped = mapping_for(size), old = atomic64_load_relaxed(&b->mapped), old_windows = b->windows;
+  size_t mapped = mapping_for(size), old = atomic64_load_relaxed(&b->mapped),
+         old_windows = b->windows;
   if (mapped < old || arena_is_over_limit(mapped - old)) return NULL;
   void *old_base = b->base, *base = move_pages(old_base, old, mapped);
   if (base == NULL) return NULL;

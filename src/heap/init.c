@@ -1,7 +1,8 @@
-/* init.c - a thread's first call and its last                                               layer 5: heap
- * Owns:    heap_here, heap_gone.     Called by: heap.c, os (thread exit).     Calls: pool, os.
- * Threads: any; first use may happen in several threads, and in a signal handler, at once.
- *          A thread that has ended still may call anything: each call then borrows a heap and leaves nothing in it. */
+/* init.c - a thread's first call and its last                                         layer 5: heap
+ * Owns:    heap_here, heap_gone.   Called by: heap.c, os (thread exit).   Calls: pool, os.
+ * Threads: any; first use may happen in several threads, and in a signal handler, at once. A thread
+ *          that has ended still may call anything: each call then borrows a heap and leaves nothing
+ *          in it. */
 #include "../os/os.h"
 #include "../support/options.h"
 #include "heap.h"
@@ -9,8 +10,9 @@
 heap_t heap_gone = { .busy = 1 };
 __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 
-/* The system calls this when a thread ends, with the thread's heap. A heap whose operation never ended (a signal handler left it by
- * longjmp or ended the thread) stays as it is: its blocks can be freed, its lists are not touched. */
+/* The system calls this when a thread ends, with the thread's heap. A heap whose operation never
+ * ended (a signal handler left it by longjmp or ended the thread) stays as it is: its blocks can be
+ * freed, its lists are not touched. */
 static void thread_leaves(void *heap) {
   heap_here = (heap_here_t){ 0, 0, &heap_gone };
   signal_fence();
@@ -32,11 +34,11 @@ heap_t *heap_attach(void) {
     h->is_borrowed = 1;
     return h;
   }
-  if (heap_here.heap != NULL) {                     /* a signal handler was here first */
+  if (heap_here.heap != NULL) { /* a signal handler was here first */
     pool_release(h);
     return heap_here.heap;
   }
-  heap_here.heap = h;                               /* still marked; the end of the call unmarks it */
+  heap_here.heap = h; /* still marked; the end of the call unmarks it */
   signal_fence();
   heap_here.window = WINDOW_NONE;
   heap_here.limit = CLASS_FAST_MAX + 1;
@@ -44,7 +46,7 @@ heap_t *heap_attach(void) {
   return h;
 }
 
-/* ---- upkeep ------------------------------------------------------------------------------------------------------- */
+/* ---- upkeep ---------------------------------------------------------------------------------- */
 
 static void collect_own(void) {
   heap_t *h = heap_here.heap;
@@ -72,6 +74,7 @@ static void background(void) {
 void heap_start(void) {
   static atomic32_t started;
   uint32_t no = 0;
-  os_thread_set_leave(thread_leaves);               /* some C libraries lock to make a key */
-  if (option_get(OPTION_background) && atomic32_swap_relaxed(&started, &no, 1)) os_thread_start(background);
+  os_thread_set_leave(thread_leaves); /* some C libraries lock to make a key */
+  if (option_get(OPTION_background) && atomic32_swap_relaxed(&started, &no, 1))
+    os_thread_start(background);
 }

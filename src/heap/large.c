@@ -1,7 +1,9 @@
-/* large.c - blocks of whole slices                                                          layer 5: heap
- * Owns:    heap_counts.     Called by: heap.c, resize.c.     Calls: arena, huge.c.
- * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices (arena.h).
- * Holds:   L1 a block of n bytes takes the fewest slices that hold it; its usable size ends with a page           */
+/* large.c - blocks of whole slices                                                    layer 5: heap
+ * Owns:    heap_counts.   Called by: heap.c, resize.c.   Calls: arena, huge.c.
+ * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
+ *          (arena.h).
+ * Holds:   L1 a block of n bytes takes the fewest slices that hold it; its usable size ends with a
+ *             page */
 #include "../base/check.h"
 #include "../os/os.h"
 #include "heap.h"
@@ -16,7 +18,8 @@ void *large_malloc(void *tag, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
   bool fits = n + step < MOST_SLICES, clean;
-  if (!fits || ((size >= HUGE_MIN_SIZE || alignment > HUGE_MIN_SIZE) && huge_has_room())) return huge_malloc(tag, size);
+  if (!fits || ((size >= HUGE_MIN_SIZE || alignment > HUGE_MIN_SIZE) && huge_has_room()))
+    return huge_malloc(tag, size);
   void *p = arena_claim(n, step, &clean);
   if (p == NULL) return NULL;
   slab_t *s = slab_of(p);
@@ -33,8 +36,9 @@ void *large_malloc(void *tag, size_t size, size_t alignment) {
 
 void large_free(slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
-  if (slab_kind(atomic32_exchange_acq_rel(&s->kind, SLAB_NONE)) != SLAB_LARGE) fatal("double free", p, call);   /* of two
-    threads that free the same block, one sees the other; no tag: nothing else is handed over */
+  if (slab_kind(atomic32_exchange_acq_rel(&s->kind, SLAB_NONE)) != SLAB_LARGE)
+    fatal("double free", p, call); /* of two
+threads that free the same block, one sees the other; no tag: nothing else is handed over */
   atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
   arena_release(p, atomic32_load_relaxed(&s->slices));
 }
@@ -48,14 +52,16 @@ bool large_resize(slab_t *s, void *p, size_t size) {
   size_t have = atomic32_load_relaxed(&s->slices), want = slices_for(size);
   bool clean;
   if (size <= SMALL_MAX_SIZE) return false;
-  if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean)) return false;
+  if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean))
+    return false;
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
   atomic64_store_relaxed(&s->size, usable_for(size));
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
   return true;
 }
 
-/* The pages move, no byte is copied. What they leave is mapped again; should that fail, those slices stay claimed for ever. */
+/* The pages move, no byte is copied. What they leave is mapped again; should that fail, those
+ * slices stay claimed for ever. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   void *tag = atomic_ptr_load_relaxed(&s->tag);

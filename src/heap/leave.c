@@ -1,5 +1,5 @@
-/* leave.c - what a heap gives up: a little when it shrinks, everything when it ends          layer 5: heap
- * Contract: heap.h.                                                                                     */
+/* leave.c - what a heap gives up: a little when it shrinks, everything when it ends   layer 5: heap
+ * Contract: heap.h. */
 #include "heap.h"
 
 #include "../base/check.h"
@@ -27,10 +27,11 @@ void heap_flush_bins(heap_t *h) {
   for (unsigned c = 1; c < CLASS_COUNT; c++) flush_bin(h, c);
 }
 
-/* A step of shrinking, taken each time the heap gives a slice back: one class's bin, and now and then the
- * frees that were put off. A heap that frees what it had passes through all of them, and keeps next to nothing. */
+/* A step of shrinking, taken each time the heap gives a slice back: one class's bin, and now and
+ * then the frees that were put off. A heap that frees what it had passes through all of them, and
+ * keeps next to nothing. */
 void heap_trim(heap_t *h) {
-  if (h->is_trimming) return;                          /* a step may give a slice back itself */
+  if (h->is_trimming) return; /* a step may give a slice back itself */
   h->is_trimming = 1;
   h->trim_class = (uint8_t)(h->trim_class + 1 < CLASS_COUNT ? h->trim_class + 1 : 1);
   flush_bin(h, h->trim_class);

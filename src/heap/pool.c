@@ -1,15 +1,16 @@
-/* pool.c - where heaps come from, and what is left of those that are gone                    layer 5: heap
- * Owns:    the places of all heaps; totals.     Called by: heap, init, firstclass, stats.     Calls: places.
- * Threads: any. Sync: S-bit (bitmap.h): what the last user left is seen by the next one.                */
+/* pool.c - where heaps come from, and what is left of those that are gone             layer 5: heap
+ * Owns:    the places of all heaps; totals.   Called by: heap, init, firstclass, stats.   Calls:
+ *          places.
+ * Threads: any. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
 #include "../arena/places.h"
 #include "heap.h"
 
 _Static_assert(sizeof(heap_t) <= 1920, "a thread costs less than 2 KB");
 
 static places_t heaps;
-static heap_t first_heaps[PLACES_IN_CHUNK];      /* most programs need no mapping for their heaps */
+static heap_t first_heaps[PLACES_IN_CHUNK]; /* most programs need no mapping for their heaps */
 static const places_shape_t shape_of_heaps = { sizeof(heap_t), first_heaps };
-static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT];    /* relaxed: sums */
+static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
 heap_t *pool_claim(void) {
   uint32_t number;
@@ -34,7 +35,9 @@ void pool_release(heap_t *h) {
 }
 
 size_t pool_size(void) { return places_size(&heaps); }
-heap_t *pool_at(size_t number, bool *is_claimed) { return places_at(&heaps, shape_of_heaps, number, is_claimed); }
+heap_t *pool_at(size_t number, bool *is_claimed) {
+  return places_at(&heaps, shape_of_heaps, number, is_claimed);
+}
 
 void pool_note_taken(unsigned c, uint64_t blocks) {
   if (blocks != 0) atomic64_add_relaxed(&taken_before[c], blocks);

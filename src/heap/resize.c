@@ -1,15 +1,15 @@
-/* resize.c - realloc, and the sizes of blocks                                                layer 5: heap
- * Contract: heap.h. Threads: any; the block belongs to the caller.                                        */
+/* resize.c - realloc, and the sizes of blocks                                         layer 5: heap
+ * Contract: heap.h. Threads: any; the block belongs to the caller. */
 #include "../base/check.h"
 #include "../os/os.h"
 #include "fast.h"
 
-enum { MOVE_PAGES_MIN = 512 << 10 };      /* from here on moving pages beats copying bytes */
+enum { MOVE_PAGES_MIN = 512 << 10 }; /* from here on moving pages beats copying bytes */
 
 typedef struct {
-  slab_t *slab;                           /* of a small or large block */
+  slab_t *slab; /* of a small or large block */
   huge_t *huge;
-  size_t usable;                          /* 0: not a block of ours */
+  size_t usable; /* 0: not a block of ours */
 } found_t;
 
 /* What `p` is; `fatal` if it lies in our memory and is no live block. */
@@ -29,12 +29,13 @@ static found_t find(const void *p, const char *call) {
     case SLAB_LARGE:
       if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
       return (found_t){ s, NULL, atomic64_load_relaxed(&s->size) };
-    default:
-      heap_bad_pointer(s, p, call);
+    default: heap_bad_pointer(s, p, call);
   }
 }
 
-static bool is_small(const found_t *f) { return f->slab != NULL && slab_kind(slab_word(f->slab)) == SLAB_SMALL; }
+static bool is_small(const found_t *f) {
+  return f->slab != NULL && slab_kind(slab_word(f->slab)) == SLAB_SMALL;
+}
 
 size_t heap_usable_size(const void *p, const char *call) {
   size_t size;
@@ -51,7 +52,8 @@ void heap_check_size(const void *p, size_t size, const char *call) {
 
 size_t heap_good_size(size_t size) {
   if (size > PTRDIFF_MAX - SLICE_SIZE) return size;
-  return size <= SMALL_MAX_SIZE ? class_size(class_of(max_size(size, 1))) : align_up(size, os_page_size());
+  return size <= SMALL_MAX_SIZE ? class_size(class_of(max_size(size, 1)))
+                                : align_up(size, os_page_size());
 }
 
 bool heap_owns(const void *p) {
@@ -74,7 +76,8 @@ static bool resize_in_place(const found_t *f, void *p, size_t size) {
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   if (f->huge != NULL) return size >= HUGE_MIN_SIZE / 2 ? huge_resize(f->huge, size) : NULL;
-  if (is_small(f) || f->usable < MOVE_PAGES_MIN || size < f->usable || !huge_has_room()) return NULL;
+  if (is_small(f) || f->usable < MOVE_PAGES_MIN || size < f->usable || !huge_has_room())
+    return NULL;
   return large_move_to_huge(f->slab, p, size);
 }
 

@@ -1,13 +1,15 @@
-/* stats.c - adds up what is counted everywhere                                               layer 5: heap
- * Owns:    the peaks of the classes.     Called by: api.     Calls: visit, pool, arena, os.
- * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here they are added, so figures of
- *          running threads may be a moment apart.                                                         */
+/* stats.c - adds up what is counted everywhere                                        layer 5: heap
+ * Owns:    the peaks of the classes.   Called by: api.   Calls: visit, pool, arena, os.
+ * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here
+ *          they are added, so figures of running threads may be a moment apart. */
 #include "../os/os.h"
 #include "visit.h"
 
 static atomic64_t class_peak[CLASS_COUNT];
 
-static uint64_t bytes_of(const atomic64_t *slices) { return atomic64_load_relaxed(slices) << SLICE_SHIFT; }
+static uint64_t bytes_of(const atomic64_t *slices) {
+  return atomic64_load_relaxed(slices) << SLICE_SHIFT;
+}
 
 static void add_slab(fh_class_stats_t *c, const slab_t *s) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
@@ -33,7 +35,7 @@ static bool count_slab(slab_t *s, void *base, void *context) {
 
 static void raise_class_peak(unsigned c, fh_class_stats_t *class) {
   uint64_t peak = atomic64_load_relaxed(&class_peak[c]);
-  while (class->live > peak)              /* Progress: a failed swap means that the peak rose */
+  while (class->live > peak) /* Progress: a failed swap means that the peak rose */
     if (atomic64_swap_relaxed(&class_peak[c], &peak, class->live)) peak = class->live;
   class->peak = peak;
 }
@@ -42,12 +44,13 @@ static void add_heaps(fh_stats_t *stats) {
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL || h->home == 0) continue;      /* a place that was never used */
+    if (h == NULL || h->home == 0) continue; /* a place that was never used */
     stats->heaps++;
     stats->threads += is_claimed && h->tag == NULL;
     stats->remote_frees += atomic32_load_relaxed(&h->remote_frees);
     stats->swaps += atomic32_load_relaxed(&h->swaps);
-    for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += atomic32_load_relaxed(&h->taken[c]);
+    for (unsigned c = 1; c < CLASS_COUNT; c++)
+      stats->classes[c - 1].allocated += atomic32_load_relaxed(&h->taken[c]);
   }
 }
 
@@ -65,7 +68,8 @@ static void add_classes(fh_stats_t *stats) {
     total->live += class->live;
     total->peak += class->peak;
     total->slabs += class->slabs;
-    for (int quarter = 0; quarter < 4; quarter++) total->fullness[quarter] += class->fullness[quarter];
+    for (int quarter = 0; quarter < 4; quarter++)
+      total->fullness[quarter] += class->fullness[quarter];
   }
 }
 
@@ -75,7 +79,8 @@ static void add_mappings(fh_stats_t *stats) {
     if (a == NULL) continue;
     stats->arenas++;
     stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
-    stats->resident += os_resident(a, min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES) << SLICE_SHIFT);
+    stats->resident +=
+        os_resident(a, min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES) << SLICE_SHIFT);
   }
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;

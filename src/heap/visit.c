@@ -1,7 +1,7 @@
-/* visit.c - every slab and every live block, without stopping anyone                         layer 5: heap
- * Owns:    nothing.     Called by: stats.c, firstclass.c, api.     Calls: slab, arena, huge.
- * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped, and a free block is known by the
- *          key that it carries.                                                                          */
+/* visit.c - every slab and every live block, without stopping anyone                  layer 5: heap
+ * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: slab, arena, huge.
+ * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
+ *          and a free block is known by the key that it carries. */
 #include "visit.h"
 
 bool visit_slabs(bool (*visit)(slab_t *s, void *base, void *context), void *context) {
@@ -27,12 +27,12 @@ static bool visit_blocks_of(slab_t *s, void *base, void *context) {
   const blocks_visit_t *v = context;
   uint32_t word = slab_word(s);
   if (v->tag != NULL && atomic_ptr_load_relaxed(&s->tag) != v->tag) return true;
-  if (slab_kind(word) == SLAB_LARGE) return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
+  if (slab_kind(word) == SLAB_LARGE)
+    return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
   size_t size = class_size(slab_class(s));
   uint32_t carved = atomic32_load_relaxed(&s->carved);
   for (uintptr_t block = (uintptr_t)base + size; carved > 0; carved--, block += size)
-    if (!block_is_free(block) &&
-        !v->visitor((void *)block, size, v->context)) return false;
+    if (!block_is_free(block) && !v->visitor((void *)block, size, v->context)) return false;
   return true;
 }
 

@@ -1,9 +1,10 @@
 /* os_fake.c - a system for unit tests: every call deterministic, every call can be made to fail  layer 1: os
  * Contract: os.h; os_fake.h says what tests control.
- * Owns:    192 GiB of address space, reserved when first needed, in which each unit of 4 KiB is mapped or not.
- * Called by: every layer above, in unit tests alone.     Calls: the kernel, by libc.
- * Threads: any; a mutex orders them, for this is no allocator's business.
- * A call that the contract forbids (no multiple of the page size, giving back what is not mapped) aborts.  */
+ * Owns:    192 GiB of address space, reserved when first needed, in which each unit of 4 KiB is
+ *          mapped or not.
+ * Called by: every layer above, in unit tests alone.   Calls: the kernel, by libc.
+ * Threads: any; a mutex orders them, for this is no allocator's business. A call that the contract
+ *          forbids (no multiple of the page size, giving back what is not mapped) aborts. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -32,7 +33,7 @@ _Noreturn static void misuse(const char *what, const void *at, size_t size) {
   abort();
 }
 
-/* ---- the address space --------------------------------------------------------------------------------------- */
+/* ---- the address space ----------------------------------------------------------------------- */
 
 static size_t unit_of(const void *at) { return (size_t)((const char *)at - SPACE) / UNIT; }
 static bool is_inside(const void *at, size_t size) {
@@ -81,7 +82,7 @@ static void check_range(const void *at, size_t size) {
   if (size == 0 || ((uintptr_t)at | size) % os_fake.page_size != 0) misuse("no multiple of the page size", at, size);
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Counts a call; false if it is to fail. Holds the mutex when it returns. */
 static bool start_call(os_fake_call_t call, atomic64_t *count, const void *at, size_t size) {
@@ -124,7 +125,7 @@ void os_fake_take(void *at, size_t size) {
   put_range(at, size);
 }
 
-/* ---- os.h: memory -------------------------------------------------------------------------------------------- */
+/* ---- os.h: memory ---------------------------------------------------------------------------- */
 
 size_t os_page_size(void) { return os_fake.page_size; }
 
@@ -226,7 +227,7 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
   return false;
 }
 
-/* ---- os.h: time, chance, threads ----------------------------------------------------------------------------- */
+/* ---- os.h: time, chance, threads ------------------------------------------------------------- */
 
 static atomic32_t last_thread;
 static __thread uint32_t this_thread;
@@ -271,7 +272,7 @@ void os_sleep_ms(uint32_t ms) {
   if (os_fake.sleep != NULL) os_fake.sleep(ms);
 }
 
-/* ---- os.h: environment and messages: there is none but standard error ---------------------------------------- */
+/* ---- os.h: environment and messages: there is none but standard error ------------------------ */
 
 bool os_is_secure(void) { return false; }
 const char *os_environment(const char *name) { return getenv(name); }

@@ -1,6 +1,7 @@
-/* os_fake.h - what a test may set and see of the fake system                                 layer 1: os
- * Owns:    os_fake.     Called by: unit tests.     Calls: nothing.
- * Threads: set the fields while one thread runs; the counts are exact with any number of threads. */
+/* os_fake.h - what a test may set and see of the fake system                            layer 1: os
+ * Owns:    os_fake.   Called by: unit tests.   Calls: nothing.
+ * Threads: set the fields while one thread runs; the counts are exact with any number of
+ * threads. */
 #ifndef OS_OS_FAKE_H
 #define OS_OS_FAKE_H
 
@@ -17,20 +18,20 @@ typedef enum {
 #define OS_FAKE_ADVISING (1u << OS_FAKE_DISCARD | 1u << OS_FAKE_POPULATE)
 
 typedef struct {
-  size_t page_size;              /* 4, 16 or 64 KiB                                             */
+  size_t page_size;              /* 4, 16 or 64 KiB */
   uint32_t now_ms;
   uint64_t random;
-  size_t most_mapped;            /* bytes that may be mapped at a time; more is OS_NO_MEMORY    */
+  size_t most_mapped;            /* bytes that may be mapped at a time; more is OS_NO_MEMORY */
   uint32_t fail_calls;           /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
   uint64_t fail_at;              /* that one of them fails: 1 is the next; 0: none. Counts down  */
-  bool fail_on;                  /* and all after it                                            */
-  bool no_watch, no_threads;     /* os_thread_watch, os_thread_start fail                       */
-  uint32_t dead_thread;          /* what os_thread_is_alive denies                              */
+  bool fail_on;                  /* and all after it */
+  bool no_watch, no_threads;     /* os_thread_watch, os_thread_start fail */
+  uint32_t dead_thread;          /* what os_thread_is_alive denies */
   void (*before)(os_fake_call_t call, void *at, size_t size);      /* before each call; may call the core */
-  void (*sleep)(uint32_t ms);    /* what os_sleep_ms does besides moving the clock              */
-  void (*started)(void);         /* what os_thread_start was last given                         */
-  size_t mapped;                 /* bytes now mapped                                            */
-  size_t mappings;               /* pieces of the address space in which they lie               */
+  void (*sleep)(uint32_t ms);    /* what os_sleep_ms does besides moving the clock */
+  void (*started)(void);         /* what os_thread_start was last given */
+  size_t mapped;                 /* bytes now mapped */
+  size_t mappings;               /* pieces of the address space in which they lie */
   uint64_t calls[OS_FAKE_CALLS];
 } os_fake_t;
 extern hidden os_fake_t os_fake;

@@ -1,7 +1,7 @@
-/* os_linux.c - Linux by bare system calls                                                    layer 1: os
- * Owns:    os_counts, the key of thread exit.     Called by: every layer above.     Calls: the kernel.
- * Threads: any; a call into libc is made only where it neither locks nor allocates.
- *          Bare system calls leave errno alone, are no cancellation points, and need no symbol to be bound. */
+/* os_linux.c - Linux by bare system calls                                               layer 1: os
+ * Owns:    os_counts, the key of thread exit.   Called by: every layer above.   Calls: the kernel.
+ * Threads: any; a call into libc is made only where it neither locks nor allocates. Bare system
+ *          calls leave errno alone, are no cancellation points, and need no symbol to be bound. */
 #define _GNU_SOURCE
 #include "os.h"
 
@@ -33,7 +33,9 @@ static inline long call6(long number, long a, long b, long c, long d, long e, lo
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
   long result;
-  __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                    : "rcx", "r11", "memory");
   return result;
 #elif defined(__aarch64__)
@@ -44,7 +46,10 @@ static inline long call6(long number, long a, long b, long c, long d, long e, lo
   register long x3 __asm__("x3") = d;
   register long x4 __asm__("x4") = e;
   register long x5 __asm__("x5") = f;
-  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+  __asm__ volatile("svc 0"
+                   : "+r"(x0)
+                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                   : "memory");
   return x0;
 #elif defined(__riscv) && __riscv_xlen == 64
   register long a7 __asm__("a7") = number;
@@ -54,13 +59,16 @@ static inline long call6(long number, long a, long b, long c, long d, long e, lo
   register long a3 __asm__("a3") = d;
   register long a4 __asm__("a4") = e;
   register long a5 __asm__("a5") = f;
-  __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5) : "memory");
+  __asm__ volatile("ecall"
+                   : "+r"(a0)
+                   : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+                   : "memory");
   return a0;
 #else
 #error "add the bare system call of this processor"
 #endif
 }
-#define CALL(number, a, b, c, d, e, f) \
+#define CALL(number, a, b, c, d, e, f)                                                             \
   call6(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 static bool succeeded(atomic64_t *count, long result) {
@@ -70,12 +78,15 @@ static bool succeeded(atomic64_t *count, long result) {
   return false;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, READ_WRITE = PROT_READ | PROT_WRITE };
+enum {
+  ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+  READ_WRITE = PROT_READ | PROT_WRITE
+};
 
 size_t os_page_size(void) {
-  static atomic64_t page;                  /* relaxed: every thread computes the same value */
+  static atomic64_t page; /* relaxed: every thread computes the same value */
   size_t size = atomic64_load_relaxed(&page);
   if (unlikely(size == 0)) {
     size = getauxval(AT_PAGESZ);
@@ -94,11 +105,13 @@ os_map_result_t os_map_at(void *at, size_t size) {
   long got = CALL(mmap, at, size, READ_WRITE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (!succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_TAKEN : OS_NO_MEMORY;
   if ((void *)got == at) return OS_MAPPED;
-  os_unmap((void *)got, size);             /* a kernel before 4.17 takes the address for a hint */
+  os_unmap((void *)got, size); /* a kernel before 4.17 takes the address for a hint */
   return OS_TAKEN;
 }
 
-void os_unmap(void *at, size_t size) { succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0)); }
+void os_unmap(void *at, size_t size) {
+  succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0));
+}
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   long at = CALL(mremap, from, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0);
@@ -115,21 +128,24 @@ static bool advise(const void *at, size_t size, int advice) {
 bool os_discard(void *at, size_t size) { return advise(at, size, MADV_DONTNEED); }
 
 bool os_populate(void *at, size_t size) {
-  static atomic32_t missing;               /* the kernel is older than 5.14; relaxed: a hint */
+  static atomic32_t missing; /* the kernel is older than 5.14; relaxed: a hint */
   if (atomic32_load_relaxed(&missing)) return false;
   if (advise(at, size, MADV_POPULATE_WRITE)) return true;
   atomic32_store_relaxed(&missing, 1);
   return false;
 }
 
-void os_advise_huge(void *at, size_t size, bool huge) { advise(at, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); }
+void os_advise_huge(void *at, size_t size, bool huge) {
+  advise(at, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
 
 size_t os_resident(const void *at, size_t size) {
   unsigned char pages[512];
   size_t page = os_page_size(), resident = 0;
   for (size_t done = 0; done < size;) {
     size_t part = min_size(size - done, page * sizeof pages);
-    if (CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0) < 0) memset(pages, 0, sizeof pages);
+    if (CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0) < 0)
+      memset(pages, 0, sizeof pages);
     for (size_t i = 0; i < part / page; i++) resident += (pages[i] & 1) * page;
     done += part;
   }
@@ -144,20 +160,21 @@ bool os_is_readable(const void *at, size_t size) {
   return CALL(process_vm_readv, pid, &to, 1, &from, 1, 0) == (long)size;
 }
 
-/* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without /proc it is
- * taken to be 0, and the end alone has to do. */
+/* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without
+ * /proc it is taken to be 0, and the end alone has to do. */
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
   char text[440];
   text[os_read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
   const char *at = strrchr(text, ')');
   for (unsigned field = 0; at != NULL && field < 45; field++) at = strchr(at + 1, ' ');
   *from = 0;
-  for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++) *from = *from * 10 + (uintptr_t)(at[1] - '0');
+  for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++)
+    *from = *from * 10 + (uintptr_t)(at[1] - '0');
   *to = (uintptr_t)CALL(brk, 0, 0, 0, 0, 0, 0);
   return *from < *to;
 }
 
-/* ---- time, chance, threads ------------------------------------------------------------------------------------ */
+/* ---- time, chance, threads ------------------------------------------------------------------- */
 
 uint32_t os_now_ms(void) {
   struct timespec now;
@@ -179,13 +196,14 @@ bool os_thread_is_alive(uint32_t id) {
   return CALL(tgkill, pid, id, 0, 0, 0, 0) != -ESRCH;
 }
 
-static atomic32_t thread_key;              /* the key plus one; 0: none yet. relaxed: the key is all there is to see */
+static atomic32_t
+    thread_key; /* the key plus one; 0: none yet. relaxed: the key is all there is to see */
 
 void os_thread_set_leave(os_leave_t *leave) {
   pthread_key_t key;
   if (atomic32_load_relaxed(&thread_key) != 0) return;
   if (pthread_key_create(&key, leave) != 0) return;
-  uint32_t none = 0;                       /* two first threads at once: the second one's key goes back */
+  uint32_t none = 0; /* two first threads at once: the second one's key goes back */
   if (!atomic32_swap_relaxed(&thread_key, &none, key + 1)) pthread_key_delete(key);
 }
 
@@ -218,7 +236,7 @@ void os_sleep_ms(uint32_t ms) {
   CALL(nanosleep, &time, 0, 0, 0, 0, 0);
 }
 
-/* ---- environment and messages --------------------------------------------------------------------------------- */
+/* ---- environment and messages ---------------------------------------------------------------- */
 
 bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 
@@ -265,9 +283,15 @@ uint64_t os_file_identity(int file) {
 }
 
 _Noreturn void os_abort(void) {
-  /* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or handled, the default. */
+  /* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or
+   * handled, the default. */
   unsigned long abort_only = 1UL << (SIGABRT - 1);
-  struct { void *handler; unsigned long flags; void *restorer; unsigned long mask; } standard = { SIG_DFL, 0, NULL, 0 };
+  struct {
+    void *handler;
+    unsigned long flags;
+    void *restorer;
+    unsigned long mask;
+  } standard = { SIG_DFL, 0, NULL, 0 };
   for (;;) {
     CALL(rt_sigprocmask, SIG_UNBLOCK, &abort_only, 0, sizeof abort_only, 0, 0);
     CALL(tgkill, CALL(getpid, 0, 0, 0, 0, 0, 0), CALL(gettid, 0, 0, 0, 0, 0, 0), SIGABRT, 0, 0, 0);

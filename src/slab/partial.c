@@ -1,5 +1,5 @@
-/* partial.c - the slabs that nobody owns and that have room                                  layer 4: slab
- * Contract: partial.h.                                                                                   */
+/* partial.c - the slabs that nobody owns and that have room                           layer 4: slab
+ * Contract: partial.h. */
 #include "partial.h"
 
 #include "../base/check.h"
@@ -13,24 +13,26 @@ static place_t place_of(const slab_t *s) {
   arena_t *a = arena_of(s);
   size_t slice = arena_slice(arena_described(s)), group = slice / 64;
   unsigned c = slab_class(s);
-  return (place_t){ &arena_maps(a)->partial[group][c], &arena_maps(a)->partial_groups[c][group / 64],
-                    (uint64_t)1 << slice % 64, (uint64_t)1 << group % 64 };
+  return (place_t){ &arena_maps(a)->partial[group][c],
+                    &arena_maps(a)->partial_groups[c][group / 64], (uint64_t)1 << slice % 64,
+                    (uint64_t)1 << group % 64 };
 }
 
 static bool clear(atomic64_t *word, uint64_t bit) {
   return (atomic64_and_seq_cst(word, ~bit) & bit) != 0;
 }
 
-/* The bit was cleared by this thread, so the slab is its own: takes it out of PARTIAL or EMPTY for `heap`. False only if
- * `heap` is NULL and the slab is not empty: nobody here wants it. */
+/* The bit was cleared by this thread, so the slab is its own: takes it out of PARTIAL or EMPTY for
+ * `heap`. False only if `heap` is NULL and the slab is not empty: nobody here wants it. */
 static bool take(slab_t *s, void *heap, bool *is_empty) {
-  uint64_t word = atomic64_load_acquire(&s->anchor);                 /* S-anchor */
-  for (;;) {                            /* Progress: a failed swap means that another thread's push succeeded */
+  uint64_t word = atomic64_load_acquire(&s->anchor); /* S-anchor */
+  for (;;) { /* Progress: a failed swap means that another thread's push succeeded */
     anchor_t a = anchor_unpack(word);
     ASSERT(a.state == ANCHOR_PARTIAL || a.state == ANCHOR_EMPTY);
     *is_empty = a.state == ANCHOR_EMPTY;
     if (!*is_empty && heap == NULL) return false;
-    if (!atomic64_swap_acq_rel(&s->anchor, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;   /* S-anchor */
+    if (!atomic64_swap_acq_rel(&s->anchor, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0)))
+      continue; /* S-anchor */
     slab_own(s, heap, a.count != 0 ? slab_base(s) | a.avail : 0, a.count, a.carved);
     return true;
   }
@@ -40,10 +42,12 @@ bool partial_publish(slab_t *s) {
   place_t at = place_of(s);
   bool is_empty;
   atomic64_add_relaxed(&slab_counts.publications, 1);
-  for (;;) {                            /* Progress: a further round means that another thread took the slab and let it go */
-    atomic64_or_seq_cst(at.word, at.bit);                                         /* S-partial */
-    if ((atomic64_load_seq_cst(at.hint) & at.hint_bit) == 0) atomic64_or_seq_cst(at.hint, at.hint_bit);   /* S-group */
-    if (anchor_unpack(atomic64_load_seq_cst(&s->anchor)).state != ANCHOR_EMPTY) return false;             /* S-partial */
+  for (;;) { /* Progress: a further round means that another thread took the slab and let it go */
+    atomic64_or_seq_cst(at.word, at.bit); /* S-partial */
+    if ((atomic64_load_seq_cst(at.hint) & at.hint_bit) == 0)
+      atomic64_or_seq_cst(at.hint, at.hint_bit); /* S-group */
+    if (anchor_unpack(atomic64_load_seq_cst(&s->anchor)).state != ANCHOR_EMPTY)
+      return false; /* S-partial */
     if (!clear(at.word, at.bit)) return false;
     if (take(s, NULL, &is_empty)) return true;
   }
@@ -52,16 +56,17 @@ bool partial_publish(slab_t *s) {
 bool partial_unpublish(slab_t *s) {
   place_t at = place_of(s);
   bool is_empty;
-  if (!clear(at.word, at.bit)) return false;                                      /* S-partial */
+  if (!clear(at.word, at.bit)) return false; /* S-partial */
   return take(s, NULL, &is_empty) || partial_publish(s);
 }
 
 /* A set bit of this word, cleared: the slab is the caller's. */
 static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   atomic64_t *word = &arena_maps(a)->partial[group][c];
-  for (uint64_t w; (w = atomic64_load_relaxed(word)) != 0;) {        /* Progress: the bit was cleared by another thread */
+  for (uint64_t w; (w = atomic64_load_relaxed(word)) !=
+                   0;) { /* Progress: the bit was cleared by another thread */
     uint64_t bit = w & (~w + 1);
-    if ((atomic64_and_seq_cst(word, ~bit) & bit) != 0)               /* S-partial */
+    if ((atomic64_and_seq_cst(word, ~bit) & bit) != 0) /* S-partial */
       return slab_of(arena_address(a, group * 64 + bits_lowest(bit)));
   }
   return NULL;
@@ -74,7 +79,7 @@ static slab_t *claim_in_arena(arena_t *a, unsigned c) {
       unsigned at = bits_lowest(groups);
       slab_t *s = claim_in_word(a, i * 64 + at, c);
       if (s != NULL) return s;
-      atomic64_and_seq_cst(hint, ~((uint64_t)1 << at));                            /* S-group */
+      atomic64_and_seq_cst(hint, ~((uint64_t)1 << at)); /* S-group */
       if (atomic64_load_seq_cst(&arena_maps(a)->partial[i * 64 + at][c]) != 0)
         atomic64_or_seq_cst(hint, (uint64_t)1 << at);
     }

@@ -1,17 +1,20 @@
-/* partial.h - the slabs that nobody owns and that have room                                  layer 4: slab
- * Owns:    the partial maps of the arenas.     Called by: slab.c, heap.     Calls: slab.h, arena.
- * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its anchor then is.
- * Sync:    S-partial (slab.h): bit and anchor cross over; S-group: a group's word and its bit in the hint cross over alike. */
+/* partial.h - the slabs that nobody owns and that have room                           layer 4: slab
+ * Owns:    the partial maps of the arenas.   Called by: slab.c, heap.   Calls: slab.h, arena.
+ * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its
+ *          anchor then is.
+ * Sync:    S-partial (slab.h): bit and anchor cross over; S-group: a group's word and its bit in
+ *                    the hint cross over alike. */
 #ifndef SLAB_PARTIAL_H
 #define SLAB_PARTIAL_H
 
 #include "slab.h"
 
-/* The caller has made the anchor PARTIAL: anyone may find the slab now. True if it became empty in between and is the
- * caller's again, to be released. */
+/* The caller has made the anchor PARTIAL: anyone may find the slab now. True if it became empty in
+ * between and is the caller's again, to be released. */
 hidden bool partial_publish(slab_t *s);
 
-/* The caller has made the anchor EMPTY: true if the slab is the caller's now, to be released; else another thread has it. */
+/* The caller has made the anchor EMPTY: true if the slab is the caller's now, to be released; else
+ * another thread has it. */
 hidden bool partial_unpublish(slab_t *s);
 
 /* The owner's fields of a slab that was taken over. */

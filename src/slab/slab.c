@@ -1,5 +1,5 @@
-/* slab.c - a slice of equal blocks, owned by one heap or shared by all                      layer 4: slab
- * Contract: slab.h.                                                                                     */
+/* slab.c - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
+ * Contract: slab.h. */
 #include "slab.h"
 
 #include "../base/check.h"
@@ -7,19 +7,19 @@
 
 slab_counts_t slab_counts;
 
-enum { THRESHOLD_SHIFT = 3 };         /* a FULL slab is worth having when an eighth of it is free */
+enum { THRESHOLD_SHIFT = 3 }; /* a FULL slab is worth having when an eighth of it is free */
 
 static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SHIFT) + 1; }
 
-/* One try; on failure `*word` is what stands there now. Progress: a failed swap means that another thread's push, or its
- * taking of the slab, succeeded. */
+/* One try; on failure `*word` is what stands there now. Progress: a failed swap means that another
+ * thread's push, or its taking of the slab, succeeded. */
 static bool try_swap(slab_t *s, uint64_t *word, uint64_t to) {
-  if (likely(atomic64_swap_acq_rel(&s->anchor, word, to))) return true;      /* S-anchor */
+  if (likely(atomic64_swap_acq_rel(&s->anchor, word, to))) return true; /* S-anchor */
   atomic64_add_relaxed(&slab_counts.retries, 1);
   return false;
 }
 
-/* ---- birth and death -------------------------------------------------------------------------------------------------- */
+/* ---- birth and death ------------------------------------------------------------------------- */
 
 slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   slab_t *s = slab_of(base);
@@ -50,13 +50,15 @@ void slab_release(slab_t *s) {
   arena_release((void *)slab_base(s), 1);
 }
 
-/* ---- the owner takes ---------------------------------------------------------------------------------------------------- */
+/* ---- the owner takes ------------------------------------------------------------------------- */
 
-static void note_used(slab_t *s, uint32_t used) { atomic32_store_relaxed(&s->used, used); }   /* relaxed: statistics read it */
+static void note_used(slab_t *s, uint32_t used) {
+  atomic32_store_relaxed(&s->used, used);
+} /* relaxed: statistics read it */
 
 /* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
 static uintptr_t take_chain(slab_t *s, unsigned *count) {
-  uint64_t word = atomic64_load_relaxed(&s->anchor);          /* relaxed: the swap reads again */
+  uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   while (anchor_has_chain(word)) {
     anchor_t a = anchor_unpack(word);
     if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
@@ -67,8 +69,8 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
   return slab_base(s);
 }
 
-/* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order and the last one to
- * `rest`, a list that may be at its end. */
+/* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
+ * and the last one to `rest`, a list that may be at its end. */
 static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count) {
   size_t size = class_size(slab_class(s));
   uint32_t carved = atomic32_load_relaxed(&s->carved);
@@ -85,7 +87,7 @@ static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count
 static uintptr_t take_private(slab_t *s, unsigned *count) {
   uint32_t carved = atomic32_load_relaxed(&s->carved);
   uintptr_t list = s->head;
-  *count = carved - slab_used(s);                              /* I1 */
+  *count = carved - slab_used(s); /* I1 */
   s->head = 0;
   note_used(s, carved);
   return list;
@@ -94,7 +96,8 @@ static uintptr_t take_private(slab_t *s, unsigned *count) {
 bool slab_has(const slab_t *s, unsigned least) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = s->capacity - slab_used(s);
   if (carved < s->capacity || free >= least || free >= threshold(s)) return true;
-  unsigned others = anchor_unpack(atomic64_load_relaxed(&s->anchor)).count;    /* relaxed: taking them reads again */
+  unsigned others =
+      anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking them reads again */
   return others >= least || others >= threshold(s);
 }
 
@@ -135,7 +138,7 @@ void slab_put_list(slab_t *s, uintptr_t first) {
   note_used(s, slab_used(s) - count);
 }
 
-/* ---- letting go ----------------------------------------------------------------------------------------------------------- */
+/* ---- letting go ------------------------------------------------------------------------------ */
 
 /* The last block of a list that is not empty. */
 static uintptr_t last_of(const slab_t *s, uintptr_t block) {
@@ -152,24 +155,26 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->fast_owner, NULL);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
-  note_used(s, carved);                     /* what is free from here on is counted in the anchor */
-  for (uint64_t word = atomic64_load_relaxed(&s->anchor);;) {    /* Progress: a round more: another thread pushed */
+  note_used(s, carved); /* what is free from here on is counted in the anchor */
+  for (uint64_t word = atomic64_load_relaxed(&s->anchor);
+       ;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
-    if (count == carved) {                  /* nobody holds a block, so nobody can change the word */
+    if (count == carved) { /* nobody holds a block, so nobody can change the word */
       atomic_ptr_store_relaxed(&s->owner, owner);
       return SLAB_IS_EMPTY;
     }
     if (free != 0) block_link(last, a.avail);
     bool is_full = carved == s->capacity && count < threshold(s);
-    uint64_t to = anchor_pack(is_full ? ANCHOR_FULL : ANCHOR_PARTIAL, (uint16_t)(free != 0 ? first : a.avail), count, carved);
-      if (!try_swap(s, &word, to)) continue;
+    uint64_t to = anchor_pack(is_full ? ANCHOR_FULL : ANCHOR_PARTIAL,
+                              (uint16_t)(free != 0 ? first : a.avail), count, carved);
+    if (!try_swap(s, &word, to)) continue;
     if (is_full) return SLAB_SHARED;
     return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
   }
 }
 
-/* ---- anyone frees ----------------------------------------------------------------------------------------------------------- */
+/* ---- anyone frees ---------------------------------------------------------------------------- */
 
 void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved) {
   atomic_ptr_store_relaxed(&s->owner, heap);
@@ -181,14 +186,16 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
 
 enum { PUSH_AGAIN = SLAB_IS_WORTH + 1 };
 
-/* A FULL slab that n more free blocks make worth having, or empty. On SLAB_IS_WORTH nothing was done; on PUSH_AGAIN another thread was
- * quicker. */
-static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count, void *heap, slab_wish_t wish) {
+/* A FULL slab that n more free blocks make worth having, or empty. On SLAB_IS_WORTH nothing was
+ * done; on PUSH_AGAIN another thread was quicker. */
+static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count, void *heap,
+                      slab_wish_t wish) {
   unsigned carved = anchor_unpack(*word).carved;
   bool is_empty = count == carved;
   if (!is_empty && wish == PUSH_ASK) return SLAB_IS_WORTH;
   if (!is_empty && wish == PUSH_PUBLISH) {
-    if (!try_swap(s, word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, carved))) return PUSH_AGAIN;
+    if (!try_swap(s, word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, carved)))
+      return PUSH_AGAIN;
     return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
   }
   if (!try_swap(s, word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) return PUSH_AGAIN;
@@ -198,9 +205,10 @@ static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count
   return SLAB_OWNED_NOW;
 }
 
-slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap, slab_wish_t wish) {
-  uint64_t word = atomic64_load_relaxed(&s->anchor);          /* relaxed: the swap reads again */
-  for (;;) {                            /* Progress: another round means that another thread changed the word */
+slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap,
+                         slab_wish_t wish) {
+  uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
+  for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
     block_link(last, a.avail);
@@ -209,12 +217,14 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
       if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
       uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
-      if (atomic64_swap_seq_cst(&s->anchor, &word, empty))    /* S-partial */
+      if (atomic64_swap_seq_cst(&s->anchor, &word, empty)) /* S-partial */
         return partial_unpublish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
     } else {
       unsigned most = a.state == ANCHOR_OWNED ? s->capacity : a.carved;
-      if (a.state == ANCHOR_NONE || a.state == ANCHOR_EMPTY || count > most) fatal("double free", (void *)first, "free");
-      if (try_swap(s, &word, anchor_pack(a.state, (uint16_t)first, count, a.carved))) return SLAB_SHARED;
+      if (a.state == ANCHOR_NONE || a.state == ANCHOR_EMPTY || count > most)
+        fatal("double free", (void *)first, "free");
+      if (try_swap(s, &word, anchor_pack(a.state, (uint16_t)first, count, a.carved)))
+        return SLAB_SHARED;
     }
   }
 }

@@ -1,15 +1,18 @@
-/* slab.h - a slice of equal blocks, owned by one heap or shared by all                      layer 4: slab
- * Owns:    slab_t, the descriptor of a slab or of a large block; the partial maps.     Called by: heap.     Calls: arena.
- * Threads: the fields before `anchor` belong to the owner, whoever that is: to the heap that owns the slab, to the thread that
- *          cleared its partial bit or took it from FULL, to the thread that claimed its slices. Any thread calls
- *          slab_push, slab_find_partial, slab_read.
- * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and keys in the blocks, and the
- *                    owner's fields, are seen by the next owner.
- *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the anchor (both seq_cst): one
- *                    of the two threads sees the other.
- * Holds:   I1 used + free == carved, free being the length of the private list, while the slab is owned
- *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says, and count <= used
- *          I4 no block lies at the first byte of a slice                                                 */
+/* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
+ * Owns:    slab_t, the descriptor of a slab or of a large block; the partial maps.   Called by:
+ *          heap.   Calls: arena.
+ * Threads: the fields before `anchor` belong to the owner, whoever that is: to the heap that owns
+ *          the slab, to the thread that cleared its partial bit or took it from FULL, to the thread
+ *          that claimed its slices. Any thread calls slab_push, slab_find_partial, slab_read.
+ * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and
+ *                    keys in the blocks, and the owner's fields, are seen by the next owner.
+ *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
+ *                    anchor (both seq_cst): one of the two threads sees the other.
+ * Holds:   I1 used + free == carved, free being the length of the private list, while the slab is
+ *             owned
+ *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
+ *             and count <= used
+ *          I4 no block lies at the first byte of a slice */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
 
@@ -22,21 +25,21 @@ typedef struct slab slab_t;
 struct slab {
   /* the owner's line: a free by the owner touches nothing else, and any other free reads nothing else before it is put off */
   atomic_ptr_t fast_owner;      /* the heap whose frees may take the fast path; only the owner sets it, and clears it before it lets go */
-  uintptr_t head;               /* the private list: its first block; low 16 bits 0: empty   */
-  uint32_t inverse;             /* of the block size: class_is_multiple                      */
+  uintptr_t head;               /* the private list: its first block; low 16 bits 0: empty */
+  uint32_t inverse;             /* of the block size: class_is_multiple */
   atomic32_t used;              /* carved blocks that are not on the private list: written by the owner, read by statistics */
   atomic32_t carved;            /* blocks ever handed out; the rest was never touched. likewise */
   atomic32_t kind;              /* slab_kind_t | class << 8 | flags; set before any block of it is handed out */
   atomic_ptr_t owner;           /* the heap that owns the slab; NULL while shared. relaxed: it equals a heap's own address only if
                                    that heap wrote it */
-  atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL               */
-  atomic64_t size;              /* usable bytes of a large block                             */
-  atomic32_t slices;            /* of a large block                                          */
-  uint16_t capacity;            /* const while the slab lives                                */
-  uint16_t is_idle;             /* empty, and kept by its heap all the same                  */
+  atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL */
+  atomic64_t size;              /* usable bytes of a large block */
+  atomic32_t slices;            /* of a large block */
+  uint16_t capacity;            /* const while the slab lives */
+  uint16_t is_idle;             /* empty, and kept by its heap all the same */
   /* the shared line */
   atomic64_t anchor aligned_to(64);
-  slab_t *next, *prev;          /* the owner's list of slabs of this class                   */
+  slab_t *next, *prev;          /* the owner's list of slabs of this class */
   uint64_t unused_words[5];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
@@ -50,9 +53,10 @@ static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed
 static inline slab_kind_t slab_kind(uint32_t word) { return (slab_kind_t)(word & 0xFF); }
 static inline unsigned slab_class(const slab_t *s) { return slab_word(s) >> 8 & 0xFF; }
 
-/* ---- blocks on a list ------------------------------------------------------------------------------------------------ */
+/* ---- blocks on a list ------------------------------------------------------------------------ */
 
-/* What a free block holds: the low half of the next block's address, and behind it a word that only a freed block has. */
+/* What a free block holds: the low half of the next block's address, and behind it a word that only
+ * a freed block has. */
 typedef struct {
   uint16_t next;
   uint16_t unused_bytes[3];
@@ -70,7 +74,7 @@ static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_at(block)->next = (uint16_t)next;
 }
 
-/* ---- the owner ------------------------------------------------------------------------------------------------------- */
+/* ---- the owner ------------------------------------------------------------------------------- */
 
 /* Makes the slice at `base` (claimed) a slab of class `c` owned by `heap`. */
 hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
@@ -78,9 +82,9 @@ hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
 /* Is it worth taking a list: `least` blocks or an eighth of the slab, whichever is less? */
 hidden bool slab_has(const slab_t *s, unsigned least);
 
-/* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others freed; and if that is less than
- * `most`, never used ones. The blocks count as used; `*count` says how many they are. An end (low 16
- * bits 0) if there is none left. */
+/* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others
+ * freed; and if that is less than `most`, never used ones. The blocks count as used; `*count` says
+ * how many they are. An end (low 16 bits 0) if there is none left. */
 hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 
 /* The same for exactly one block or more, at most `most` from any source. */
@@ -97,8 +101,8 @@ static inline uint32_t slab_used(const slab_t *s) { return atomic32_load_relaxed
 /* What became of a slab that was let go, or pushed to. */
 typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY, SLAB_IS_WORTH } slab_outcome_t;
 
-/* The owner lets go. SLAB_SHARED: it is anybody's now. SLAB_IS_EMPTY: all blocks are free; it is still the caller's, to be
- * released or used again. */
+/* The owner lets go. SLAB_SHARED: it is anybody's now. SLAB_IS_EMPTY: all blocks are free; it is
+ * still the caller's, to be released or used again. */
 hidden slab_outcome_t slab_let_go(slab_t *s);
 
 /* The slice of an empty slab is nobody's slab for now; its owner keeps it. */
@@ -107,17 +111,19 @@ hidden void slab_retire(slab_t *s);
 /* The owner gives the slice of an empty or retired slab back to the arena. */
 hidden void slab_release(slab_t *s);
 
-/* ---- anyone ---------------------------------------------------------------------------------------------------------- */
+/* ---- anyone ---------------------------------------------------------------------------------- */
 
 /* What to do with a FULL slab that this free makes worth having. */
 typedef enum { PUSH_ASK, PUSH_ADOPT, PUSH_PUBLISH } slab_wish_t;
 
-/* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does not own. SLAB_IS_WORTH
- * (PUSH_ASK): nothing was done, say what you wish. SLAB_OWNED_NOW (PUSH_ADOPT): the slab is `heap`'s. SLAB_IS_EMPTY: the
- * last block came back, and the slab is the caller's to release. */
+/* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does
+ * not own. SLAB_IS_WORTH (PUSH_ASK): nothing was done, say what you wish. SLAB_OWNED_NOW
+ * (PUSH_ADOPT): the slab is `heap`'s. SLAB_IS_EMPTY: the last block came back, and the slab is the
+ * caller's to release. */
 hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count, void *heap, slab_wish_t wish);
 
-/* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is none. */
+/* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is
+ * none. */
 hidden slab_t *slab_find_partial(unsigned c, void *heap);
 
 typedef struct { atomic64_t retries, adoptions, publications; } slab_counts_t;    /* relaxed: sums */

@@ -1,16 +1,18 @@
-/* options.c - options: the parser and its sources                                           layer 2: support
- * Owns:    the values in force and where they came from.     Called by: everyone above.     Calls: os, fmt.
- * Threads: any; see options.h.                                                                        */
+/* options.c - options: the parser and its sources                                  layer 2: support
+ * Owns:    the values in force and where they came from.   Called by: everyone above.   Calls: os,
+ *          fmt.
+ * Threads: any; see options.h. */
 #include "options.h"
 
 #include "../base/check.h"
 #include "../os/os.h"
 
-/* The program's own text, if it has one. A program linked with the library or holding it is always seen; under
- * LD_PRELOAD only one that exports the symbol (-rdynamic), because no other is in its dynamic table. */
+/* The program's own text, if it has one. A program linked with the library or holding it is always
+ * seen; under LD_PRELOAD only one that exports the symbol (-rdynamic), because no other is in its
+ * dynamic table. */
 extern const char *fh_options __attribute__((weak, visibility("default")));
 
-/* ---- the table in its several forms ------------------------------------------------------------------------------ */
+/* ---- the table in its several forms ---------------------------------------------------------- */
 
 #define OPTION_WORD_TEXT(name, word) word,
 static const char *const option_words_thp[] = { OPTION_WORDS_thp(OPTION_WORD_TEXT) };
@@ -65,13 +67,14 @@ bool options_are_valid(void) {
   return true;
 }
 
-/* ---- text to value ----------------------------------------------------------------------------------------------- */
+/* ---- text to value --------------------------------------------------------------------------- */
 
 static bool option_is_word(const char *text, size_t length, const char *word) {
   return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
-/* Decimal digits at the start of the text: how many, and their value; 0 if there are none or they are too many. */
+/* Decimal digits at the start of the text: how many, and their value; 0 if there are none or they
+ * are too many. */
 static size_t option_parse_digits(const char *text, size_t length, uint64_t *value) {
   size_t used = 0;
   *value = 0;
@@ -148,7 +151,7 @@ bool option_parse(option_t option, const char *text, size_t length, int64_t *val
   return true;
 }
 
-/* ---- value to text ----------------------------------------------------------------------------------------------- */
+/* ---- value to text --------------------------------------------------------------------------- */
 
 void option_put_value(fmt_t *f, option_t option, int64_t value) {
   switch (option_info[option].kind) {
@@ -173,7 +176,7 @@ void option_put_range(fmt_t *f, option_t option) {
   }
 }
 
-/* ---- loading ----------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 enum { OPTIONS_MOST_LINES = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_LINK_MAX = 4096 };
 
@@ -181,7 +184,7 @@ enum { OPTIONS_MOST_LINES = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_L
 typedef struct {
   int64_t         values[OPTION_COUNT];
   option_source_t sources[OPTION_COUNT];
-  options_warn_t *warn;                     /* NULL: say nothing                  */
+  options_warn_t *warn;                     /* NULL: say nothing */
   size_t          mistakes;
 } options_loading_t;
 
@@ -260,8 +263,8 @@ static void options_read_text(options_loading_t *loading, const char *text, size
   }
 }
 
-/* NULL also while the program's pointers are not relocated yet (first use in the resolver of an ifunc): then the text
- * would lie below 4 GiB although the pointer itself does not. */
+/* NULL also while the program's pointers are not relocated yet (first use in the resolver of an
+ * ifunc): then the text would lie below 4 GiB although the pointer itself does not. */
 static const char *options_of_program(void) {
   if (&fh_options == NULL || fh_options == NULL) return NULL;
   bool is_relocated = (uintptr_t)fh_options >> 32 != 0 || (uintptr_t)&fh_options >> 32 == 0;
@@ -279,7 +282,8 @@ static void options_read_all(options_loading_t *loading) {
   options_sum_up(loading);
 }
 
-/* Every thread that loads comes to the same values; only a default is replaced, so a late one undoes nothing. */
+/* Every thread that loads comes to the same values; only a default is replaced, so a late one
+ * undoes nothing. */
 static void options_publish(const options_loading_t *loading) {
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     uint64_t fallback = (uint64_t)option_info[i].fallback;

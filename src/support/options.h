@@ -1,10 +1,12 @@
-/* options.h - THE table of options                                                          layer 2: support
- * Owns:    the values in force and where they came from.     Called by: everyone above.     Calls: os, fmt.
+/* options.h - THE table of options                                                 layer 2: support
+ * Owns:    the values in force and where they came from.   Called by: everyone above.   Calls: os,
+ *          fmt.
  * Threads: any; loading twice at once is harmless. No lock, no allocation.
  * Sync:    none: a value is one word that nothing else depends on, so every access is relaxed.
- * Holds:   O1 lowest <= value in force <= highest, for every option, at any time; before loading it is the default
- * The parser, the bounds, the command's flags and docs/options.md all come from the table: a new option is one row
- * here and one test in test/unit/options_test.c.                                                      */
+ * Holds:   O1 lowest <= value in force <= highest, for every option, at any time; before loading it
+ *             is the default The parser, the bounds, the command's flags and docs/options.md all
+ *             come from the table: a new option is one row here and one test in
+ *             test/unit/options_test.c. */
 #ifndef SUPPORT_OPTIONS_H
 #define SUPPORT_OPTIONS_H
 
@@ -20,9 +22,11 @@ enum { OPTION_WORDS_thp(OPTION_ENUMERATOR) THP_COUNT };
 enum { OPTION_WORDS_stats(OPTION_ENUMERATOR) STATS_COUNT };
 enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
 
-/* int, size (bytes), bool, or the list of words of that name. START: read once, at the first use; ANY: at every use. */
+/* int, size (bytes), bool, or the list of words of that name. START: read once, at the first use;
+ * ANY: at every use. */
 #define OPTION_NO_LIMIT INT64_MAX
-/* name            type   default   lowest     highest          set at  what it does: also the documentation */
+/* name            type   default   lowest     highest          set at  what it does: also the
+ * documentation */
 #define FH_OPTIONS(X)                                                                                              \
   X(purge_delay_ms, int,   50,       -1,        600000,          ANY,                                               \
     "Milliseconds that freed memory stays before it goes back to the system; 0: at once, -1: never.")              \
@@ -68,7 +72,7 @@ typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
 
 typedef struct {
   const char        *name, *what;
-  const char *const *words;                  /* OPTION_KIND_WORD: the words of 0, 1, 2 ...       */
+  const char *const *words;                  /* OPTION_KIND_WORD: the words of 0, 1, 2 ... */
   int64_t            fallback, lowest, highest;
   option_kind_t      kind;
   option_when_t      when;
@@ -97,10 +101,12 @@ hidden void option_put_range(fmt_t *f, option_t option);                  /* -1.
 /* One line about a mistake, with its end of line. */
 typedef void options_warn_t(const char *line, size_t length);
 
-/* "name:value,name:value", as fh_options has it, checked without setting anything: the number of mistakes. */
+/* "name:value,name:value", as fh_options has it, checked without setting anything: the number of
+ * mistakes. */
 hidden size_t options_check(const char *text, options_warn_t *warn);
 
-/* Reads all sources, the first time that it is called. Mistakes are reported once, and not if `warnings` is off. */
+/* Reads all sources, the first time that it is called. Mistakes are reported once, and not if
+ * `warnings` is off. */
 hidden void options_load(options_warn_t *warn);
 
 hidden bool options_are_valid(void);
