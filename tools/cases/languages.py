@@ -22,7 +22,7 @@ def sources(count):
     return files
 
 
-@case("python3", "python3 libpython3-testsuite", main="python3")
+@case("python3", "python3 libpython3.11-testsuite", main="python3")
 def python3(run):
     """Python's own tests, with every object from malloc, and a program; the verdict on each test is compared."""
     environment = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "HOME": str(run.folder)}
