@@ -35,8 +35,6 @@ hidden bool os_break_range(uintptr_t *from, uintptr_t *to);          /* what brk
 
 hidden uint32_t os_now_ms(void);                     /* a clock that only goes forward, a few ms coarse; wraps */
 hidden uint64_t os_random(void);                     /* differs from process to process; no system call */
-hidden uint32_t os_thread_id(void);
-hidden bool os_thread_is_alive(uint32_t id);         /* of this process */
 
 hidden bool os_is_secure(void);                      /* raised privileges: the environment is not to be trusted  */
 hidden const char *os_environment(const char *name); /* NULL if unset, or if os_is_secure() */

@@ -229,20 +229,11 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
 
 /* ---- os.h: time, chance, threads ------------------------------------------------------------- */
 
-static atomic32_t last_thread;
-static __thread uint32_t this_thread;
 static __thread void *watched;
 static os_leave_t *thread_leave;
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uint64_t os_random(void) { return os_fake.random; }
-
-uint32_t os_thread_id(void) {
-  if (this_thread == 0) this_thread = atomic32_add_relaxed(&last_thread, 1) + 1;
-  return this_thread;
-}
-
-bool os_thread_is_alive(uint32_t id) { return id != os_fake.dead_thread; }
 
 void os_thread_set_leave(os_leave_t *leave) {
   pthread_mutex_lock(&mutex);

@@ -26,7 +26,6 @@ typedef struct {
   uint64_t fail_at;              /* that one of them fails: 1 is the next; 0: none. Counts down  */
   bool fail_on;                  /* and all after it */
   bool no_watch, no_threads;     /* os_thread_watch, os_thread_start fail */
-  uint32_t dead_thread;          /* what os_thread_is_alive denies */
   void (*before)(os_fake_call_t call, void *at, size_t size);      /* before each call; may call the core */
   void (*sleep)(uint32_t ms);    /* what os_sleep_ms does besides moving the clock */
   void (*started)(void);         /* what os_thread_start was last given */

@@ -189,15 +189,8 @@ uint64_t os_random(void) {
   return seed;
 }
 
-uint32_t os_thread_id(void) { return (uint32_t)CALL(gettid, 0, 0, 0, 0, 0, 0); }
-
-bool os_thread_is_alive(uint32_t id) {
-  long pid = CALL(getpid, 0, 0, 0, 0, 0, 0);
-  return CALL(tgkill, pid, id, 0, 0, 0, 0) != -ESRCH;
-}
-
-static atomic32_t
-    thread_key; /* the key plus one; 0: none yet. relaxed: the key is all there is to see */
+/* The key plus one; 0: none yet. relaxed: the key is all there is to see. */
+static atomic32_t thread_key;
 
 void os_thread_set_leave(os_leave_t *leave) {
   pthread_key_t key;
