@@ -1,0 +1,26 @@
+#!/bin/sh
+# run.sh BUILD SOURCE - installs BUILD under DESTDIR and PREFIX, and links a program with what lies there in every way:
+# the three targets of find_package(freehold 1.0), pkg-config, and the command.
+set -eu
+build=$1 source=$2
+room=$(mktemp -d)
+trap 'rm -rf "$room"' EXIT INT TERM
+cmake --install "$build" --prefix "$room/usr" > "$room/log" || { cat "$room/log"; exit 1; }
+cmake -S "$source/test/install" -B "$room/consumer" -DCMAKE_PREFIX_PATH="$room/usr" > "$room/log" 2>&1 &&
+  cmake --build "$room/consumer" >> "$room/log" 2>&1 || { cat "$room/log"; exit 1; }
+passed=0 failed=0
+check() {
+  name=$1; shift
+  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $name"; fi
+}
+for way in freehold static object; do check "find_package, freehold::$way" "$room/consumer/by_$way"; done
+library=$(dirname "$(find "$room/usr" -name libfreehold.so)")
+flags=$(PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR= pkg-config --define-variable=prefix="$room/usr" \
+  --define-variable=libdir="$library" --define-variable=includedir="$room/usr/include" --cflags --libs freehold)
+# shellcheck disable=SC2086
+cc "$source/test/install/consumer.c" -o "$room/by_pkg_config" $flags -Wl,-rpath,"$library"
+check "pkg-config" "$room/by_pkg_config"
+check "the command finds the library" "$room/usr/bin/freehold" run -- true
+check "the command carries the exit code" sh -c "! '$room/usr/bin/freehold' run -- false"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
