@@ -1,0 +1,110 @@
+/* purge.pml - slices of one word that threads claim, write to and release while others discard what is dirty
+ *
+ * Stands for, in src/arena/purge.c: purge_word
+ * and in src/arena/arena.c: take_part set_dirty_part take_over put_free arena_release arena_release_clean
+ *
+ * BITS slices. The dirty bits and the count of them change apart from the free bits. What a claimer finds clean reads as
+ * zero (A3), what it holds is never discarded under it, a dirty bit changes only while the slice is claimed (A1), and in
+ * the end all slices are free and the count is the number of dirty bits. A discard may fail: the slice stays dirty.
+ * With STOP the first thread may stop for ever at any point, and the others still end; it holds back what it claimed.
+ *
+ * quick: -DTH=3 -DBITS=2 -DN=1
+ * quick: -DTH=3 -DBITS=2 -DN=1 -DSTOP
+ * cycle: -DTH=2 -DBITS=2 -DN=1
+ * check: -DTH=2 -DBITS=3 -DN=3
+ * check: -DTH=3 -DBITS=2 -DN=2
+ */
+#define ALL ((1 << BITS) - 1)
+
+byte free = ALL, dirty = 1;               /* one slice was written to and given back before */
+short count = 1;                          /* arena_counts.dirty */
+byte content = 1;                         /* ghost: slices that do not read as zero */
+byte held[BITS];                          /* ghost */
+bool stopping; byte done, stopped;
+
+inline claim_slice() {
+  mine = 0;
+  w = free;
+  do
+  :: w == 0 -> break
+  :: else -> atomic { if :: free == w -> mine = w & ~(w - 1); free = w & (w - 1); w = 0 :: else -> w = free fi }
+  od
+}
+
+inline hold(who) {
+  k = 0;
+  do
+  :: k < BITS -> if :: (mine >> k) & 1 -> assert(held[k] == 0 || (who) == 0); held[k] = who :: else fi; k++
+  :: else -> break
+  od;
+  k = 0
+}
+
+inline use_slice() {
+  claim_slice();
+  if
+  :: mine != 0 ->
+     atomic { hold(_pid + 1); w = dirty & mine };                   /* take_over */
+     if
+     :: w != 0 -> atomic { assert((dirty & w) == w); dirty = dirty & ~w }; count = count - 1
+     :: else -> assert((content & mine) == 0)                        /* A3 */
+     fi;
+     if
+     :: atomic { content = content | mine };                         /* written to, released as dirty */
+        assert((content & mine) == mine);
+        atomic { assert((dirty & mine) == 0); dirty = dirty | mine };
+        count = count + 1
+     :: (content & mine) == 0 -> skip                                /* arena_release_clean */
+     fi;
+     atomic { hold(0) };
+     atomic { assert((free & mine) == 0); free = free | mine }
+  :: else
+  fi;
+  atomic { mine = 0; w = 0 }
+}
+
+inline purge_word() {
+  w = dirty;
+  if
+  :: (w & free) == 0 -> skip
+  :: else ->
+     atomic { mine = free & w; free = free & ~w; hold(_pid + 1) };
+     w = dirty & mine;                                               /* they are ours, so they stay */
+     if
+     :: w != 0 ->
+        if
+        :: atomic { assert((dirty & w) == w); content = content & ~w };
+           atomic { dirty = dirty & ~w };
+           atomic { count = count - ((w & 1) + ((w >> 1) & 1) + ((w >> 2) & 1)) }
+        :: skip                                                      /* the discard failed */
+        fi
+     :: else
+     fi;
+     atomic { hold(0) };
+     if :: mine != 0 -> atomic { assert((free & mine) == 0); free = free | mine } :: else fi
+  fi;
+  atomic { mine = 0; w = 0 }
+}
+
+active [TH] proctype thread() {
+  byte mine, w, k, turn;
+  {
+    do
+    :: turn < N -> turn++; if :: use_slice() :: purge_word() fi
+    :: else -> break
+    od;
+    done++
+  }
+#ifdef STOP
+  unless { stopping && _pid == 0 && done + stopped < TH -> stopped = 1 }
+#endif
+}
+
+active proctype monitor() {
+#ifdef STOP
+  if :: stopping = true :: skip fi;
+#endif
+  (done + stopped >= TH);
+  assert((content & free & ~dirty) == 0);
+  assert(stopped == 1 || (free == ALL && count == (dirty & 1) + ((dirty >> 1) & 1) + ((dirty >> 2) & 1)))
+}
