@@ -14,6 +14,13 @@ static size_t live_records(void) {
   }
   return n;
 }
+/* Is the place of the first record somebody's? The next block gets the lowest free one. */
+static bool first_is_claimed(void) {
+  void *p = huge_malloc(NULL, HUGE_MIN_SIZE);
+  bool is_claimed = record(p)->number != 0;
+  huge_free(record(p), p, "free");
+  return is_claimed;
+}
 static uint64_t huge_bytes(void) { return atomic64_load_relaxed(&arena_counts.huge_bytes); }
 
 TEST(huge, a_block_starts_its_own_window_is_zero_and_goes_back_whole, "U1") {
@@ -101,13 +108,14 @@ TEST(huge, a_resize_that_fails_leaves_the_block_as_it_was, "U1") {
 }
 
 TEST(huge, without_memory_there_is_no_block_and_nothing_is_lost, "U1") {
-  for (uint64_t k = 1; k < 5; k++) {
-    os_fake_fail(OS_FAKE_MAPPING, k, true);
+  for (uint64_t k = 2; k < 8; k++) {                           /* the first without a chunk of records, then with one */
+    os_fake_fail(OS_FAKE_MAPPING, k / 2, true);
     void *p = huge_malloc(NULL, MiB(64));
     os_fake_fail(0, 0, false);
     if (p != NULL) huge_free(record(p), p, "free");
     CHECK_EQ(live_records(), 0u);
     CHECK_EQ(huge_bytes(), (uint64_t)0);
+    CHECK(!first_is_claimed());
   }
   CHECK(huge_malloc(NULL, MiB(64)) != NULL);
   CHECK_NULL(huge_malloc(NULL, (size_t)1 << 46));
