@@ -1,0 +1,101 @@
+"""What the documentation is held to: its links lead somewhere, and the names that it quotes exist."""
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import support  # noqa: E402
+
+FENCED = re.compile(r"^```.*?^```|^    [^\n]*$", re.M | re.S)
+
+
+def pages():
+    for directory, folders, names in os.walk(support.SOURCE):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "build")
+        for name in sorted(names):
+            if name.endswith(".md"):
+                yield os.path.relpath(os.path.join(directory, name), support.SOURCE)
+
+
+def prose(page):
+    """The page without what stands in fences or is indented as code; as many lines as before."""
+    return FENCED.sub(lambda m: "\n" * m.group(0).count("\n"), support.read(page))
+
+
+def numbered(pattern, text):
+    for m in re.finditer(pattern, text):
+        yield text.count("\n", 0, m.start()) + 1, m.group(1)
+
+
+def anchors(page):
+    """The names by which the headings of a page are linked to."""
+    for title in re.findall(r"^#+ (.*)$", prose(page), re.M):
+        yield re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
+
+
+class Links(unittest.TestCase):
+    def test_links_in_the_documentation_lead_to_files_that_exist(self):
+        wrong = []
+        for page in pages():
+            for line, link in numbered(r"\]\(([^)\s]+)\)", prose(page)):
+                if re.match(r"\w+:", link):
+                    continue
+                path, _, anchor = link.partition("#")
+                target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+                if not os.path.exists(os.path.join(support.SOURCE, target)):
+                    wrong.append("%s:%d: %s" % (page, line, link))
+                elif anchor and target.endswith(".md") and anchor not in anchors(target):
+                    wrong.append("%s:%d: %s has no such heading" % (page, line, link))
+        self.assertEqual(wrong, [])
+
+    def test_every_decision_is_in_the_list(self):
+        folder = os.path.join("docs", "decisions")
+        listed = set(re.findall(r"\]\(([^)]+)\)", support.read(os.path.join(folder, "README.md"))))
+        there = {n for n in os.listdir(os.path.join(support.SOURCE, folder)) if n.endswith(".md") and n != "README.md"}
+        self.assertEqual(sorted(there - listed), [])
+
+    def test_the_map_names_every_source(self):
+        text = support.read(os.path.join("src", "README.md"))
+        sources = [os.path.relpath(p, "src") for p in support.sources(".c", ".h")]
+        self.assertEqual([p for p in sources if "`%s`" % p not in text], ["all.c"] if "`all.c`" not in text else [])
+
+
+class Names(unittest.TestCase):
+    """A word in backticks that can only be a name of ours (it has an underscore, or is a path) must be one. NAME and NUMBER
+    stand for something."""
+    ELSEWHERE = re.compile(r"pthread_\w+$")                              # names of the world outside
+    PLACES = ["", "src", "test", "include", "docs"]
+
+    @classmethod
+    def setUpClass(cls):
+        cls.names = set()
+        for folder in ("src", "include", "test", "tools", "bench"):
+            for path in support.sources(".c", ".h", ".cc", ".hpp", ".py", ".pml", folder=folder):
+                cls.names.update(re.findall(r"[A-Za-z_]\w*", support.read(path)))
+
+    def is_path(self, page, word):
+        places = [os.path.dirname(page)] + self.PLACES
+        return any(os.path.exists(os.path.join(support.SOURCE, place, word)) for place in places)
+
+    def is_name(self, word):
+        if "*" in word:
+            pattern = re.compile(re.escape(word).replace(r"\*", r"\w*") + "$")
+            return any(pattern.match(name) for name in self.names)
+        return word in self.names or self.ELSEWHERE.match(word) is not None
+
+    def test_names_in_backticks_exist_in_the_code(self):
+        wrong = []
+        for page in pages():
+            for line, quoted in numbered(r"`([^`\n]+)`", prose(page)):
+                if re.fullmatch(r"[A-Za-z_*][\w*]*(\(\))?", quoted) and "_" in quoted.strip("_"):
+                    if not re.search(r"NAME|NUMBER", quoted) and not self.is_name(quoted.replace("()", "")):
+                        wrong.append("%s:%d: %s" % (page, line, quoted))
+                elif re.fullmatch(r"(src|test|docs|include|tools|bench|heap|slab|arena|api|base|os|support)/[\w./-]+", quoted):
+                    if not re.search(r"NAME|NUMBER", quoted) and not self.is_path(page, quoted):
+                        wrong.append("%s:%d: %s" % (page, line, quoted))
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    support.main(sys.modules["__main__"])
