@@ -206,7 +206,7 @@ void arena_release(void *at, size_t n) {
                            now); /* relaxed: only purge's patience depends on it */
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
-  purge_over_budget();
+  purge_over_budget(n);
   purge_tick();
 }
 

@@ -16,19 +16,19 @@ enum {
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 
-/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by
- * more than the budget would give the same pages back and touch them again for ever. So slices that
- * are claimed soon after they were purged are counted, and when they come to half the budget within
- * REGRET_MS, patience grows; each quiet CALM_MS it shrinks; half of the most that was ever in use
- * is the end of it. All relaxed: a bad guess costs time only. */
+/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by more than
+ * the budget would give the same pages back and touch them again for ever. So slices that are claimed soon
+ * after they were purged are counted, and when they come to PURGE_STEP within REGRET_MS, patience grows; each
+ * quiet CALM_MS it shrinks. The budget ends at the most that was ever in use. All relaxed: a bad guess costs
+ * time only. */
 enum { PATIENCE_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t patience, regret, regret_since, calm_since;
 
 static size_t budget_slices(void) {
   uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
-  uint64_t half_of_peak = atomic64_load_relaxed(&arena_counts.peak_committed) / 2;
-  size_t patient = min_size(budget << atomic32_load_relaxed(&patience), half_of_peak);
+  uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
+  size_t patient = min_size(budget << atomic32_load_relaxed(&patience), peak);
   return max_size(max_size(budget, patient), share);
 }
 
@@ -40,7 +40,7 @@ void purge_note_reuse(size_t n) {
   }
   uint32_t much = (uint32_t)(atomic32_add_relaxed(&regret, (uint32_t)n) + n),
            more = atomic32_load_relaxed(&patience);
-  if (much < max_size(budget_slices() / 2, PURGE_STEP) || more >= PATIENCE_MOST) return;
+  if (much < PURGE_STEP || more >= PATIENCE_MOST) return;
   atomic32_store_relaxed(&regret, 0);
   atomic32_store_relaxed(&calm_since, now);
   atomic32_swap_relaxed(&patience, &more, more + 1);
@@ -95,9 +95,9 @@ static void purge(size_t want, uint32_t age) {
   }
 }
 
-void purge_over_budget(void) {
+void purge_over_budget(size_t released) {
   if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) >= 0) purge(PURGE_STEP, 0);
+  if (option_get(OPTION_purge_delay_ms) >= 0) purge(max_size(PURGE_STEP, released), 0);
 }
 
 void purge_tick(void) {

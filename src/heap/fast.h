@@ -48,23 +48,30 @@ static always_inline void *fast_malloc(size_t size) {
   return likely(block != NULL) ? block : heap_malloc_slow(size);
 }
 
+static always_inline uintptr_t fast_descriptor_offset(uintptr_t block) {
+  return block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) & (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
+}
+
 /* `slow` does what the fast path cannot: heap_free_slow, or its twin for another name. */
 static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
-  slab_t *s = (slab_t *)(window - (WINDOW_SIZE - 1) + (block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) &
-                                                       (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT));
-  if (unlikely(!atomic_ptr_is_relaxed(&s->fast_owner, heap_here.heap))) return slow(p);
-  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return slow(p);
-  if (unlikely(block_is_free(block))) return slow(p);
-  heap_here.window = 0;
+  heap_here.window = 0;                    /* from here on no handler takes the slab away */
   signal_fence();
+  slab_t *s = (slab_t *)(window - (WINDOW_SIZE - 1) + fast_descriptor_offset(block));
+  if (unlikely(!atomic_ptr_is_relaxed(&s->fast_owner, heap_here.heap))) goto not_simple;
+  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;
+  if (unlikely(block_is_free(block))) goto not_simple;
   block_link(block, s->head);
   s->head = block;
   bool is_empty = atomic32_drop_one(&s->used);
   signal_fence();
   heap_here.window = window;
   if (unlikely(is_empty)) return heap_slab_emptied(s);
+  return;
+not_simple:
+  heap_here.window = window;
+  return slow(p);
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }

@@ -87,12 +87,13 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   return true;
 }
 
-/* Windows of its own for `size` bytes, filled with the pages at `pages`. */
+/* Windows of its own for `size` bytes, filled with the pages at `pages`. All of it is mapped first, so that the move
+ * replaces nothing of anybody else's. */
 static void *move_pages(void *pages, size_t old_size, size_t mapped) {
-  void *base = map_new(windows_for(mapped), os_page_size());
+  void *base = map_new(windows_for(mapped), mapped);
   if (base == NULL) return NULL;
   if (os_move(pages, old_size, base, mapped)) return base;
-  os_unmap(base, os_page_size());
+  os_unmap(base, mapped);
   map_free(base, windows_for(mapped));
   return NULL;
 }

@@ -101,7 +101,7 @@ TEST(purge, a_delay_of_never_keeps_everything_also_beyond_the_budget, "") {
   make_dirty(200);
   os_fake.now_ms += 1000000;
   purge_tick();
-  purge_over_budget();
+  purge_over_budget(1);
   CHECK_EQ(dirty(), 200u);
   CHECK_EQ(discards(), 0u);
   purge_all();                                         /* but who asks for it gets it */
