@@ -72,7 +72,8 @@ FH_API void fh_free_sized(void *p, size_t size);
 /* fh_free for a block of fh_aligned_alloc(alignment, size). C23 7.24.3.5. */
 FH_API void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 
-/* A block aligned to `alignment`, a power of two up to 1 GiB; NULL and EINVAL for any other. C23 7.24.3.1. */
+/* A block aligned to `alignment`, a power of two up to 1 GiB; NULL and EINVAL if it is no power of
+ * two, ENOMEM if it is larger. C23 7.24.3.1. */
 FH_API void *fh_aligned_alloc(size_t alignment, size_t size) FH_MALLOC FH_SIZE(2);
 
 /* The same with the result in `*p`; returns 0, EINVAL (alignment no power of two or not a multiple of

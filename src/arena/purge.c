@@ -97,7 +97,7 @@ static void purge(size_t want, uint32_t age) {
 
 void purge_over_budget(size_t released) {
   if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) >= 0) purge(max_size(PURGE_STEP, released), 0);
+  if (option_get(OPTION_purge_delay_ms) >= 0) purge(max_size(PURGE_STEP, 2 * released), 0);
 }
 
 void purge_tick(void) {

@@ -176,9 +176,9 @@ static void free_small(slab_t *s, void *p, const char *call) {
     bool is_tagged = atomic_ptr_load_relaxed(&s->tag) != NULL;
     check_live(block, call);
     atomic32_bump(&h->remote_frees, 1);
-    h->has_shared = 1;
     if (is_tagged) heap_push(h, s, block, block, 1);
     else gather(h, block);
+    h->has_shared = 1;
   }
   heap_exit(h);
 }

@@ -19,7 +19,8 @@ static void flush_bin(heap_t *h, unsigned c) {
   }
   uintptr_t last = first;
   unsigned count = 1;
-  for (uintptr_t next; !block_is_end(next = block_next(last)); last = next) count++;
+  for (uintptr_t next; !block_is_end(next = block_next(last)); last = next)
+    if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
   heap_push(h, s, first, last, count);
 }
 

@@ -3,7 +3,7 @@
  *          heap.   Calls: arena.
  * Threads: the fields before `anchor` belong to the owner, whoever that is: to the heap that owns
  *          the slab, to the thread that cleared its partial bit or took it from FULL, to the thread
- *          that claimed its slices. Any thread calls slab_push, slab_find_partial, slab_read.
+ *          that claimed its slices. Any thread calls slab_push and slab_find_partial.
  * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and
  *                    keys in the blocks, and the owner's fields, are seen by the next owner.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the

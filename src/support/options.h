@@ -35,7 +35,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
   X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                                             \
     "Address space mapped at a time; less where the system gives less.")                                           \
   X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                                               \
-    "Transparent huge pages: auto asks for them where a range is dense.")                                          \
+    "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest to the system.")                                          \
   X(populate,       size,  KiB(64),  0,         MiB(2),          ANY,                                               \
     "Bytes made present in one system call when a size class grows fast; 0: each page at its first touch.")        \
   X(magazine,       size,  KiB(256), 0,         MiB(64),         ANY,                                               \
