@@ -16,10 +16,10 @@
  * cycle: -DTH=2 -DNB=2 -DT=2 -DN=2
  * check: -DTH=3 -DNB=2 -DT=1 -DN=1
  * check: -DTH=3 -DNB=2 -DT=2 -DN=2
- * check: -DTH=3 -DNB=2 -DT=1 -DN=2
+ * check: -DTH=2 -DNB=2 -DT=1 -DN=4
  * check: -DTH=2 -DNB=3 -DT=2 -DN=4
  * check: -DTH=3 -DNB=2 -DT=2 -DN=1 -DSTOP
- * check: -DTH=3 -DNB=3 -DT=2 -DN=2
+ * check: -DTH=3 -DNB=3 -DT=2 -DN=1
  */
 #define NOBODY 255
 

@@ -12,7 +12,7 @@
  * quick: -DTH=2 -DSIZE=5 -DSTOP
  * cycle: -DTH=2 -DSIZE=5
  * check: -DTH=3 -DSIZE=5
- * check: -DTH=3 -DSIZE=4 -DSTOP
+ * check: -DTH=2 -DSIZE=8 -DSTOP
  */
 #define STEP 2
 #define TRIES 3
