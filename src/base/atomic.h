@@ -10,6 +10,7 @@
 
 typedef struct { uint64_t value; } atomic64_t;
 typedef struct { uint32_t value; } atomic32_t;
+typedef struct { uint16_t value; } atomic16_t;
 typedef struct { void *value; } atomic_ptr_t;
 
 #define ATOMIC_OPERATIONS(name, box, type)                                                                       \
@@ -38,6 +39,12 @@ ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
 ATOMIC_OPERATIONS(atomic32, atomic32_t, uint32_t)
 ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
 
+static inline uint16_t atomic16_load_relaxed(const atomic16_t *a) {
+  return __atomic_load_n(&a->value, __ATOMIC_RELAXED);
+}
+static inline void atomic16_store_relaxed(atomic16_t *a, uint16_t v) {
+  __atomic_store_n(&a->value, v, __ATOMIC_RELAXED);
+}
 static inline uint64_t atomic64_add_relaxed(atomic64_t *a, uint64_t n) {
   return __atomic_fetch_add(&a->value, n, __ATOMIC_RELAXED);
 }

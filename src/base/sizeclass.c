@@ -3,7 +3,7 @@
 #include "sizeclass.h"
 #include "check.h"
 
-#define ROW(size) { size, SLICE_SIZE / (size) - 1, (uint32_t)((((uint64_t)1 << 32) + (size) - 1) / (size)) }
+#define ROW(size) { size, SLICE_SIZE / (size) - 1, (uint32_t)(((uint64_t)1 << 32) / (size) + 1) }
 #define EIGHT_FROM(base)                                                                   \
   ROW(base + base / 8), ROW(base + base / 4), ROW(base + base / 8 * 3), ROW(base + base / 2), \
   ROW(base + base / 8 * 5), ROW(base + base / 4 * 3), ROW(base + base / 8 * 7), ROW(base * 2)
@@ -15,6 +15,20 @@ const class_info_t class_info[CLASS_COUNT] = {
   ROW(272), ROW(288), ROW(304), ROW(320), ROW(336), ROW(352), ROW(368), ROW(384),
   ROW(400), ROW(416), ROW(432), ROW(448), ROW(464), ROW(480), ROW(496), ROW(512),
   EIGHT_FROM(512), EIGHT_FROM(1024), EIGHT_FROM(2048), EIGHT_FROM(4096), EIGHT_FROM(8192),
+};
+
+#define ONE(c) [c] = c
+#define ONES(c) ONE(c), ONE(c + 1), ONE(c + 2), ONE(c + 3), ONE(c + 4), ONE(c + 5), ONE(c + 6), ONE(c + 7)
+#define SPAN(from, width, c) [from + 1 ... from + width] = c
+#define SPANS(base, c) \
+  SPAN(base, base / 8, c), SPAN(base + base / 8, base / 8, c + 1), SPAN(base + base / 8 * 2, base / 8, c + 2), \
+  SPAN(base + base / 8 * 3, base / 8, c + 3), SPAN(base + base / 8 * 4, base / 8, c + 4), \
+  SPAN(base + base / 8 * 5, base / 8, c + 5), SPAN(base + base / 8 * 6, base / 8, c + 6), \
+  SPAN(base + base / 8 * 7, base / 8, c + 7)
+
+const uint8_t class_table[SMALL_STEPS + 1] = {
+  ONES(1), ONES(9), ONES(17), ONES(25),
+  SPANS(32, 33), SPANS(64, 41), SPANS(128, 49), SPANS(256, 57), SPANS(512, 65),
 };
 
 unsigned class_of_aligned(size_t alignment, size_t n) {

@@ -9,34 +9,35 @@
 #include "bits.h"
 
 enum {
-  CLASS_FAST_MAX = 32,           /* classes 1..32 are 16, 32, ... 512: the class is the size in 16-byte steps */
   CLASS_COUNT    = 73,           /* class 0 stays empty: a request of no bytes takes the slow path to class 1 */
-  FAST_MAX_SIZE  = 512,
   SMALL_MAX_SIZE = 16384,        /* larger requests are blocks of whole slices */
+  CLASS_STEP     = 16,
+  SMALL_STEPS    = SMALL_MAX_SIZE / CLASS_STEP,
 };
 
 typedef struct {
   uint16_t size;       /* bytes of a block */
   uint16_t capacity;   /* blocks of a slab: they lie at size, 2 * size, ... : never at a slice's start */
-  uint32_t inverse;    /* 2^32 / size, rounded up: see class_is_multiple */
+  uint32_t inverse;    /* the first number above 2^32 / size: see class_is_multiple */
 } class_info_t;
 
 extern hidden const class_info_t class_info[CLASS_COUNT];
 
-/* 0 < n <= SMALL_MAX_SIZE. */
-static inline unsigned class_of(size_t n) {
-  if (n <= FAST_MAX_SIZE) return (unsigned)((n + 15) >> 4);
-  unsigned high = bits_highest(n - 1);                        /* 2^high < n <= 2^(high + 1), high >= 9 */
-  return CLASS_FAST_MAX + 1 + (high - 9) * 8 + (unsigned)(((n - 1) >> (high - 3)) & 7);
-}
+/* By the size in steps, rounded up. A table, and no arithmetic for large sizes: a program's sizes
+ * may lie on either side of any limit, and a branch that cannot be foreseen costs more than a load. */
+extern hidden const uint8_t class_table[SMALL_STEPS + 1];
+
+static always_inline size_t class_steps(size_t n) { return (n + CLASS_STEP - 1) / CLASS_STEP; }    /* wraps to 0 */
+static inline unsigned class_of(size_t n) { return class_table[class_steps(n)]; }    /* n <= SMALL_MAX_SIZE */
 
 static inline size_t class_size(unsigned c) { return class_info[c].size; }
 
-/* Is `offset` (below 64 KiB) a multiple of the size whose `inverse` this is? The product wraps to
- * less than 2^16 just for multiples: k * size * inverse = k * 2^32 + k * e with e < size, and k * e
- * <= offset; any other remainder r adds r * inverse, which is 2^18 at least. */
+/* Is `offset` (below 64 KiB) a multiple of the size whose `inverse` this is, and not 0? The product
+ * wraps to 1..2^16 - 1 just for those: k * size * inverse = k * 2^32 + k * e with 0 < e <= size, and
+ * k * e <= offset; any other remainder r adds r * inverse, which is 2^18 at least. Never with an
+ * inverse of 0. */
 static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
-  return offset * inverse < 0x10000;
+  return offset * inverse - 1 < 0xFFFF;
 }
 
 /* The smallest class for `n` bytes whose blocks are aligned to `alignment`, or 0 if there is

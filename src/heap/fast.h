@@ -5,11 +5,11 @@
  *
  * malloc: the size gives the class, the class's bin is a list of free blocks, its first block is
  *         the answer.
- * free:   the address gives the window, the slice in it, and the slice's descriptor; if this heap
- *         owns the slab, the block goes on the slab's list. The list of a bin and the list of a
- *         slab are two: what is freed comes back when the bin is used up, so a malloc never waits
- *         for the store of the free before it. The marks (heap.h) are set after the tests and
- *         before anything is read that a signal handler could change. */
+ * free:   the address gives the window, the slice in it, and the slice's descriptor. If this heap
+ *         owns the slab, the block goes onto the slab's list; if nobody does, onto a list of the
+ *         heap. Both are not the bin's: what is freed comes back when the bin is used up, so a
+ *         malloc never waits for the store of the free before it. The marks (heap.h) are set before
+ *         anything is read that a signal handler could change. */
 #ifndef HEAP_FAST_H
 #define HEAP_FAST_H
 
@@ -19,37 +19,48 @@
 static always_inline void *fast_pop(size_t c) {
   heap_here.limit = 0;
   signal_fence();
-  heap_t *h = heap_here.heap;
+  heap_t *h = heap_of_thread();
   uintptr_t block = h->bin[c];
-  if (unlikely(block_is_end(block))) {
-    heap_here.limit = CLASS_FAST_MAX + 1;
+  if (unlikely(block == 0)) {
+    heap_here.limit = SMALL_STEPS + 1;
     return NULL;
   }
   uintptr_t next = block_next(block);
   h->bin[c] = next;
   signal_fence();
-  heap_here.limit = CLASS_FAST_MAX + 1;
+  heap_here.limit = SMALL_STEPS + 1;
   block_at(block)->key = 0;
   __builtin_prefetch((void *)next, 1);     /* the next malloc of this class reads its link and clears its key */
   return (void *)block;
 }
 
-/* 513 bytes up to SMALL_MAX_SIZE, and whatever else the test of the size turned away. */
-static __attribute__((noinline)) void *fast_malloc_medium(size_t size) {
-  if (unlikely(heap_here.limit == 0 || size - 1 >= SMALL_MAX_SIZE)) return heap_malloc_slow(size);
-  void *block = fast_pop(class_of(size));
-  return likely(block != NULL) ? block : heap_malloc_slow(size);
-}
-
 static always_inline void *fast_malloc(size_t size) {
-  size_t c = (size + 15) >> 4;             /* of a size that overflows here: 0, whose bin is always empty */
-  if (unlikely(c >= heap_here.limit)) return fast_malloc_medium(size);
-  void *block = fast_pop(c);
+  size_t steps = class_steps(size);        /* of a size that overflows here: 0, whose bin is always empty */
+  if (unlikely(steps >= heap_here.limit)) return heap_malloc_slow(size);
+  void *block = fast_pop(class_table[steps]);
   return likely(block != NULL) ? block : heap_malloc_slow(size);
 }
 
 static always_inline uintptr_t fast_descriptor_offset(uintptr_t block) {
   return block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) & (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
+}
+
+/* Keeps a block of a slab that nobody owns for the next bin of its class; false if there is no
+ * room. The heap is marked. */
+static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block) {
+  if (unlikely(c >= RETURN_CLASSES || h->room[c] == 0)) return false;
+  block_link(block, h->returned[c]);
+  h->returned[c] = block;
+  h->room[c]--;
+  return true;
+}
+
+/* Puts the block on the private list of its slab, which is the heap's own; true if all of the slab
+ * is free now. The heap is marked. */
+static always_inline bool fast_put_back(slab_t *s, uintptr_t block) {
+  block_link(block, s->head);
+  s->head = block;
+  return atomic32_drop_one(&s->used);
 }
 
 /* `slow` does what the fast path cannot: heap_free_slow, or its twin for another name. */
@@ -59,12 +70,13 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   heap_here.window = 0;                    /* from here on no handler takes the slab away */
   signal_fence();
   slab_t *s = (slab_t *)(window - (WINDOW_SIZE - 1) + fast_descriptor_offset(block));
-  if (unlikely(!atomic_ptr_is_relaxed(&s->fast_owner, heap_here.heap))) goto not_simple;
+  heap_t *h = heap_of_thread();
+  bool is_empty = false;
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;
   if (unlikely(block_is_free(block))) goto not_simple;
-  block_link(block, s->head);
-  s->head = block;
-  bool is_empty = atomic32_drop_one(&s->used);
+  if (likely(atomic_ptr_is_relaxed(&s->owner, h))) is_empty = fast_put_back(s, block);
+  else if (!atomic_ptr_is_relaxed(&s->owner, NULL) || !fast_keep(h, slab_class(s), block))
+    goto not_simple;
   signal_fence();
   heap_here.window = window;
   if (unlikely(is_empty)) return heap_slab_emptied(s);

@@ -25,7 +25,7 @@ _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char 
 
 static void check_start(const slab_t *s, const void *p, const char *call) {
   uint16_t offset = (uint16_t)(uintptr_t)p;
-  if (offset == 0 || !class_is_multiple(offset, s->inverse)) fatal("invalid pointer", p, call);
+  if (!class_is_multiple(offset, s->inverse)) fatal("invalid pointer", p, call);
 }
 
 static void check_live(uintptr_t block, const char *call) {
@@ -35,14 +35,6 @@ static void check_live(uintptr_t block, const char *call) {
 void heap_check_block(const slab_t *s, const void *p, const char *call) {
   check_start(s, p, call);
   check_live((uintptr_t)p, call);
-}
-
-/* ---- the heap's own blocks ------------------------------------------------------------------- */
-
-static void free_owned(heap_t *h, slab_t *s, uintptr_t block) {
-  block_link(block, s->head);
-  s->head = block;
-  if (atomic32_drop_one(&s->used)) heap_note_empty(h, s);
 }
 
 /* ---- others' --------------------------------------------------------------------------------- */
@@ -55,10 +47,10 @@ static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
 /* Is a slab of this class worth having for the heap? */
 static bool wants(const heap_t *h, unsigned c) {
   return h->owned[c] < OWNED_MAX &&
-         (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= EARN_BYTES;
+         heap_has_earned(h, c);
 }
 
-void heap_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
+static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
   atomic32_bump(&h->swaps, 1);
   slab_outcome_t outcome = slab_push(s, first, last, count, NULL, PUSH_ASK);
   if (likely(outcome == SLAB_SHARED)) return;
@@ -73,7 +65,7 @@ static void publish(heap_t *h, batch_t *b) {
   uintptr_t base = slab_base(s);
   b->slab = NULL;
   if (likely(!atomic_ptr_is_relaxed(&s->owner, h)))
-    return heap_push(h, s, base | b->first, base | b->last, b->count);
+    return push(h, s, base | b->first, base | b->last, b->count);
   slab_put_list(s, base | b->first); /* adopted since */
   if (slab_used(s) == 0) heap_note_empty(h, s);
 }
@@ -88,11 +80,21 @@ static void gather(heap_t *h, uintptr_t block) {
     *b = (batch_t){ s, (uint16_t)block, (uint16_t)block, 1, 0 };
     return;
   }
-  block_link(block, b->first);
+  block_link(block, slab_base(s) | b->first);
   b->first = (uint16_t)block;
   b->count++;
   if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES)
     publish(h, b);
+}
+
+void heap_give_back(heap_t *h, slab_t *s, uintptr_t block) {
+  if (atomic_ptr_is_relaxed(&s->owner, h)) {
+    if (fast_put_back(s, block)) heap_note_empty(h, s);
+    return;
+  }
+  atomic32_bump(&h->remote_frees, 1);
+  h->has_shared = 1;
+  gather(h, block);
 }
 
 enum { PENDING_KEYED = 1 }; /* in the low bit: the block was looked at, and marked as free */
@@ -121,29 +123,47 @@ static cold __attribute__((noinline)) void pending_is_full(void) {
   heap_exit(h);
 }
 
-static bool is_simple(const slab_t *s, const void *p) {
-  return slab_kind(slab_word(s)) == SLAB_SMALL &&
-         !atomic_ptr_is_relaxed(&s->owner, heap_here.heap) &&
-         atomic_ptr_is_relaxed(&s->tag, NULL) && arena_slice(p) >= ARENA_FIRST_SLICE;
-}
-
-/* The common free of a foreign block: under the mark of the fast free, it does nothing but remember
- * the block. In a small heap the block is at hand, and is looked at now; in a large one it is
- * fetched, and looked at when it is gathered. False if it is not that simple. */
-static bool put_off(void *p, const char *call) {
-  uintptr_t block = (uintptr_t)p, window = window_of(block);
-  slab_t *s = slab_of(p);
-  if (window != heap_here.window || !is_simple(s, p)) return false;
-  check_start(s, p, call);
-  bool is_near = atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES;
-  if (is_near) check_live(block, call);
-  else __builtin_prefetch(p, 1);
-  __builtin_prefetch(&s->anchor, 1);
+/* Marks the thread's heap as a fast free does; false if it is marked already. */
+static bool begin_free(void) {
+  if (heap_here.window == 0) return false;
   heap_here.window = 0;
   signal_fence();
-  heap_t *h = heap_here.heap;
+  return true;
+}
+
+static void end_free(void) {
+  signal_fence();
+  heap_here.window = heap_of_thread()->home;
+}
+
+/* A block of a slab that is the heap's own goes back there; one of a slab that is nobody's, and so
+ * not in another thread's hands, into the bin of its class. False if that has no room, or if the
+ * slab is another's. */
+static bool keep(slab_t *s, uintptr_t block, const char *call) {
+  heap_t *h = heap_of_thread();
+  bool is_own = atomic_ptr_is_relaxed(&s->owner, h), is_empty = false, is_done = true;
+  if (!is_own && !atomic_ptr_is_relaxed(&s->owner, NULL)) return false;
+  check_live(block, call);
+  if (!begin_free()) return false;
+  if (is_own) is_empty = fast_put_back(s, block);
+  else is_done = fast_keep(h, slab_class(s), block);
+  end_free();
+  if (is_empty) heap_slab_emptied(s);
+  return is_done;
+}
+
+/* A block of another heap's slab, or one for which there is no room here: it is remembered, no
+ * more. In a small heap the block is at hand, and is looked at now; in a large one it is fetched,
+ * and looked at when it is gathered. False if the heap is marked, or a handler has left no room. */
+static bool put_off(slab_t *s, uintptr_t block, const char *call) {
+  heap_t *h = heap_of_thread();
+  bool is_near = atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES;
+  if (is_near) check_live(block, call);
+  else __builtin_prefetch((void *)block, 1);
+  __builtin_prefetch(&s->anchor, 1);
+  if (!begin_free()) return false;
   unsigned count = h->pending_count;
-  bool has_room = count < PENDING_BLOCKS; /* if not, a handler came before the call below */
+  bool has_room = count < PENDING_BLOCKS;
   if (likely(has_room)) {
     if (is_near) block_at(block)->key = block_key(block);
     h->pending[count] = block | (is_near ? PENDING_KEYED : 0);
@@ -151,8 +171,7 @@ static bool put_off(void *p, const char *call) {
     h->has_shared = 1;
     atomic32_bump(&h->remote_frees, 1);
   }
-  signal_fence();
-  heap_here.window = window;
+  end_free();
   if (unlikely(count + 1 >= PENDING_BLOCKS)) pending_is_full();
   return has_room;
 }
@@ -164,29 +183,25 @@ static void free_without_heap(slab_t *s, uintptr_t block) {
 
 static void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
+  bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
   check_start(s, p, call);
-  heap_t *h = heap_enter();
-  if (h == NULL) return free_without_heap(s, block);
-  h->home = window_of(block);
-  if (atomic_ptr_is_relaxed(&s->owner, h)) { /* relaxed: equal only if this thread wrote it */
-    check_live(block, call);
-    free_owned(h, s, block);
-  } else {
-    /* The end of a first-class heap may free all its blocks at once: they do not wait. */
-    bool is_tagged = atomic_ptr_load_relaxed(&s->tag) != NULL;
-    check_live(block, call);
-    atomic32_bump(&h->remote_frees, 1);
-    if (is_tagged) heap_push(h, s, block, block, 1);
-    else gather(h, block);
-    h->has_shared = 1;
+  if (heap_here.window != 0) {
+    heap_of_thread()->home = window_of(block);
+    if (!is_tagged && (keep(s, block, call) || put_off(s, block, call))) return;
   }
+  heap_t *h = heap_enter();
+  check_live(block, call);
+  if (h == NULL) return free_without_heap(s, block);
+  /* The end of a first-class heap may free all its blocks at once: they do not wait. */
+  if (is_tagged) push(h, s, block, block, 1);
+  else heap_give_back(h, s, block);
   heap_exit(h);
 }
 
 /* ---- any block ------------------------------------------------------------------------------- */
 
 void heap_free(void *p, const char *call) {
-  if (p == NULL || put_off(p, call)) return;
+  if (p == NULL) return;
   uintptr_t tenant = map_find(p);
   switch (map_kind(tenant)) {
     case TENANT_ARENA: {

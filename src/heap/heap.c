@@ -8,16 +8,19 @@
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
+/* With the option stats_detail every call takes the slow path, and `busy` alone is the mark. */
+static bool has_fast_paths(const heap_t *h) {
+  return h == heap_of_thread() && likely(option_get(OPTION_stats_detail) == 0);
+}
+
 /* `h` is the calling thread's own, or one of those that stand in for it. */
-static bool is_marked(const heap_t *h) {
-  if (h->busy != 0) return true;
-  if (h != heap_here.heap) return false;
-  return heap_here.window == 0 || (heap_here.limit == 0 && !option_get(OPTION_stats_detail));
+bool heap_is_marked(const heap_t *h) {
+  return h->busy != 0 || (has_fast_paths(h) && (heap_here.window == 0 || heap_here.limit == 0));
 }
 
 static void mark(heap_t *h) {
   h->busy = 1;
-  if (h != heap_here.heap) return;
+  if (!has_fast_paths(h)) return;
   signal_fence();
   heap_here.limit = 0;
   heap_here.window = 0;
@@ -25,12 +28,10 @@ static void mark(heap_t *h) {
 }
 
 static void unmark(heap_t *h) {
-  bool is_counting =
-      unlikely(option_get(OPTION_stats_detail) != 0); /* every call takes the slow path then */
   signal_fence();
-  if (h == heap_here.heap) {
-    heap_here.window = is_counting ? WINDOW_NONE : h->home;
-    heap_here.limit = is_counting ? 0 : CLASS_FAST_MAX + 1;
+  if (has_fast_paths(h)) {
+    heap_here.window = h->home;
+    heap_here.limit = SMALL_STEPS + 1;
     signal_fence();
   }
   h->busy = 0;
@@ -50,12 +51,12 @@ static heap_t *nested_of(heap_t *h) {
 }
 
 heap_t *heap_enter(void) {
-  heap_t *h = heap_here.heap;
+  heap_t *h = heap_of_thread();
   if (unlikely(h == NULL || h == &heap_gone)) {
     h = heap_attach();
     if (h == NULL) return NULL;
   }
-  while (unlikely(is_marked(h))) {
+  while (unlikely(heap_is_marked(h))) {
     atomic64_add_relaxed(&heap_counts.nested, 1);
     h = nested_of(h);
     if (h == NULL) return NULL;
@@ -75,14 +76,16 @@ void heap_exit(heap_t *h) {
 
 /* ---- the slabs that a heap owns -------------------------------------------------------------- */
 
+slab_t *heap_first_slab(const heap_t *h, unsigned c) { return slab_numbered(h->slabs[c]); }
+
 /* A class's list: the first slab's `prev` is the last one, the last one's `next` is NULL. */
 static void link_slab(heap_t *h, slab_t *s, bool as_first) {
   unsigned c = slab_class(s);
-  slab_t *first = h->slabs[c];
+  slab_t *first = heap_first_slab(h, c);
   h->owned[c]++;
   s->next = NULL;
   s->prev = s;
-  h->slabs[c] = first == NULL || as_first ? s : first;
+  if (first == NULL || as_first) h->slabs[c] = slab_number(s);
   if (first == NULL) return;
   s->prev = first->prev;
   first->prev = s;
@@ -92,26 +95,16 @@ static void link_slab(heap_t *h, slab_t *s, bool as_first) {
 
 void heap_unlink_slab(heap_t *h, slab_t *s) {
   unsigned c = slab_class(s);
-  slab_t *first = h->slabs[c];
+  slab_t *first = heap_first_slab(h, c);
   h->owned[c]--;
-  if (s == first) h->slabs[c] = s->next;
+  if (s == first) h->slabs[c] = slab_number(s->next);
   else s->prev->next = s->next;
   if (s->next != NULL) s->next->prev = s->prev;
   else if (s != first) first->prev = s->prev;
   s->next = s->prev = NULL;
 }
 
-/* A slab that has just become this heap's. The slab's first 16 bytes, where no block lies, look
- * like a freed block, so that the fast free needs no test of its own for the address of a slice.
- * Where that would touch a page for nothing, frees are not fast. */
-void heap_own(heap_t *h, slab_t *s) {
-  link_slab(h, s, true);
-  h->home = window_of((uintptr_t)s);
-  if (h->tag != NULL || slab_class(s) > FAST_FREE_CLASS_MAX) return;
-  block_link(slab_base(s), 0);
-  atomic_ptr_store_relaxed(&s->fast_owner,
-                           h); /* relaxed: only this thread compares equal, and it wrote it */
-}
+void heap_own(heap_t *h, slab_t *s) { link_slab(h, s, true); }
 
 /* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or
  * given back. */
@@ -140,14 +133,14 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
     if (base == NULL) return NULL;
     size_t populate = (size_t)option_get(OPTION_populate);
     if (clean && populate != 0 &&
-        (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= populate * 4)
+        heap_taken(h, c) * class_size(c) >= populate * 4)
       os_populate(base, min_size(align_up(populate, os_page_size()), SLICE_SIZE));
   }
   return slab_new(base, c, h, h->tag);
 }
 
 static bool is_first_and_kept(heap_t *h, slab_t *s) {
-  return s == h->slabs[slab_class(s)] && h->idle < IDLE_MAX;
+  return s == heap_first_slab(h, slab_class(s)) && h->idle < IDLE_MAX;
 }
 
 /* All blocks of an owned slab are free: the first of a class may stay, a few of them in all. */
@@ -179,8 +172,27 @@ void heap_slab_emptied(slab_t *s) {
 /* ---- refilling a bin ------------------------------------------------------------------------- */
 
 static unsigned carve_count(const heap_t *h, unsigned c) {
-  size_t most = CARVE_BYTES / class_size(c), earned = atomic32_load_relaxed(&h->taken[c]) / 2 + 1;
+  size_t most = CARVE_BYTES / class_size(c), earned = heap_taken(h, c) / 2 + 1;
   return (unsigned)max_size(1, min_size(most, earned));
+}
+
+/* How many blocks of slabs that nobody owns the heap may keep: what the class has earned. None while
+ * the heap could own all slabs of the class: to adopt them is better then. */
+static unsigned return_limit(const heap_t *h, unsigned c) {
+  if (h->owned[c] > 0 && h->owned[c] < OWNED_MANY) return 0;
+  return (unsigned)min_size(min_size(RETURN_MOST, RETURN_BYTES / class_size(c)), heap_taken(h, c) / 2 + RETURN_FIRST);
+}
+
+static bool has_returned(const heap_t *h, unsigned c) {
+  return c < RETURN_CLASSES && h->room[c] <= h->limit[c] / 2 && h->returned[c] != 0;
+}
+
+static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
+  uintptr_t list = h->returned[c];
+  *count = h->limit[c] - h->room[c];
+  h->returned[c] = 0;
+  h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
+  return list;
 }
 
 /* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
@@ -189,7 +201,7 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
-  bool is_first = atomic32_load_relaxed(&h->taken[c]) == 0;
+  bool is_first = heap_taken(h, c) == 0;
   uintptr_t list =
       slab_take_some(s, is_first ? 1 : (unsigned)max_size(1, EARN_BYTES / class_size(c)), count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
@@ -204,7 +216,7 @@ static void let_go_of(heap_t *h, slab_t *s) {
 /* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
  * may come back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
-  for (slab_t *s = h->slabs[c]; s != NULL;
+  for (slab_t *s = heap_first_slab(h, c); s != NULL;
        s = s->next) { /* owned slabs: at most OWNED_MAX of a class */
     if (!slab_has(s, BIN_LEAST)) continue;
     heap_end_idleness(h, s);
@@ -212,7 +224,7 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
     link_slab(h, s, true);
     return slab_take_list(s, carve_count(h, c), count);
   }
-  if (h->owned[c] > USED_UP_MAX) let_go_of(h, h->slabs[c]->prev);
+  if (h->owned[c] > USED_UP_MAX) let_go_of(h, heap_first_slab(h, c)->prev);
   return 0;
 }
 
@@ -221,32 +233,33 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
 static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
   enum { LOOKS = 8 };
   slab_t *s;
-  for (int i = 0; i < LOOKS && (s = h->slabs[c]) != NULL; i++) {
+  for (int i = 0; i < LOOKS && (s = heap_first_slab(h, c)) != NULL; i++) {
     heap_end_idleness(h, s);
     uintptr_t list = slab_take_list(s, carve_count(h, c), count);
-    if (!block_is_end(list)) return list;
+    if (list != 0) return list;
     heap_unlink_slab(h, s);
     link_slab(h, s, false);
   }
   return 0;
 }
 
+enum { TAKEN_PART = 1 << 15 };
+
 static void note_taken(heap_t *h, unsigned c, unsigned count) {
-  enum { PART = 1 << 30 };
-  uint32_t taken =
-      atomic32_load_relaxed(&h->taken[c]) + count; /* relaxed: written by this heap's user alone */
-  if (unlikely(taken >= 2u * PART)) {
-    pool_note_taken(c, PART);
-    taken -= PART;
+  uint32_t taken = heap_taken(h, c) + count;
+  if (unlikely(taken >= 2u * TAKEN_PART)) {
+    pool_note_taken(c, TAKEN_PART);
+    taken -= TAKEN_PART;
   }
-  atomic32_store_relaxed(&h->taken[c], taken);
+  atomic16_store_relaxed(&h->taken[c], (uint16_t)taken); /* relaxed: this heap's user alone writes it */
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
+  if (has_returned(h, c)) return take_returned(h, c, count);
+  if (c < RETURN_CLASSES && h->returned[c] == 0) h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
   uintptr_t list = h->tag != NULL ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
-  if (!block_is_end(list)) return list;
-  if (h->tag == NULL && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) < EARN_BYTES)
-    return borrow(h, c, count);
+  if (list != 0) return list;
+  if (h->tag == NULL && !heap_has_earned(h, c)) return borrow(h, c, count);
   slab_t *s = h->tag == NULL ? slab_find_partial(c, h) : NULL;
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
@@ -254,25 +267,23 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   return slab_take_list(s, carve_count(h, c), count);
 }
 
-static uintptr_t refill(heap_t *h, unsigned c) {
+static bool refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   if (h->has_shared) heap_flush_shared(h);
   uintptr_t list = find_list(h, c, &count);
-  if (count != 0) note_taken(h, c, count);
-  return list;
+  h->bin[c] = list;
+  note_taken(h, c, count);
+  return list != 0;
 }
 
 /* ---- allocating ------------------------------------------------------------------------------ */
 
 static void *malloc_class(heap_t *h, unsigned c) {
+  if (h->bin[c] == 0 && !refill(h, c)) return NULL;
   uintptr_t block = h->bin[c];
-  if (block_is_end(block)) {
-    block = refill(h, c);
-    if (block_is_end(block)) return NULL;
-  }
   h->bin[c] = block_next(block);
   block_at(block)->key = 0;
-  if (FH_CHECK >= 2 && h->slabs[c] != NULL) ASSERT(slab_is_valid(h->slabs[c]));
+  if (FH_CHECK >= 2 && h->slabs[c] != 0) ASSERT(slab_is_valid(heap_first_slab(h, c)));
   return (void *)block;
 }
 

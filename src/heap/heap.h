@@ -7,8 +7,8 @@
  *
  * Signals: three marks say that an operation is under way, so that a signal handler which
  *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
- *          inside a fast malloc, heap_here.window is 0 inside a fast free, and everything else sets
- *          both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab
+ *          while a bin changes, heap_here.window is 0 inside a fast free, and everything else sets
+ *          both and the heap's `busy`. A fast malloc touches its bin only, most fast frees the slab
  *          only, so each may interrupt the other; and each mark is at the same time what the fast
  *          path tests anyway (the size, the window), so that it costs no test of its own, and a
  *          thread that has no heap yet, whose thread-local words are all 0, is marked too. A
@@ -26,13 +26,17 @@ enum {
   BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
   BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes */
+  OWNED_MANY = 8,                /* a heap with fewer slabs of a class adopts those that nobody owns, and keeps no blocks of them */
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
   BIN_LEAST = 16,                /* a slab with fewer free blocks is not looked at, unless an eighth of it is free */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time */
-  FAST_FREE_CLASS_MAX = 48,      /* 2,048 bytes: the first page of such a slab holds blocks, see heap_own */
+  RETURN_CLASSES = 49,           /* up to 2,048 bytes: freed blocks of slabs that nobody owns wait in lists of their own, ... */
+  RETURN_FIRST = 8,              /* ... so many at first, ... */
+  RETURN_MOST = 64,              /* ... and at most; ... */
+  RETURN_BYTES = 16384,          /* ... they are worth no more than this */
 };
 #define HUGE_MIN_SIZE MiB(32)
 
@@ -44,10 +48,12 @@ typedef struct {                 /* blocks of one foreign slab, chained, not yet
 } batch_t;
 
 struct heap {
-  uintptr_t bin[CLASS_COUNT];    /* blocks ready to be handed out: a list that ends with 16 low bits of 0 */
-  slab_t *slabs[CLASS_COUNT];    /* the slabs that it owns, the one in use first */
-  atomic32_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up */
-  uint8_t owned[CLASS_COUNT];    /* length of `slabs` */
+  uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
+  uintptr_t returned[RETURN_CLASSES];    /* lists of freed blocks of slabs that nobody owns: the next bin */
+  uint8_t limit[RETURN_CLASSES], room[RETURN_CLASSES];   /* how many such blocks are kept at most; how many more */
+  atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up, and the pool's sum has what would not fit */
+  uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
+  uint8_t owned[CLASS_COUNT];    /* how many these are */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t is_trimming;
@@ -56,7 +62,7 @@ struct heap {
   uint8_t pending_count;
   uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs, not yet gathered */
   batch_t batch[BATCH_SLOTS];
-  uintptr_t home;                /* heap_here.window when nothing is under way: where a slab was last touched */
+  uintptr_t home;                /* heap_here.window when nothing is under way: where a block was last freed */
   slab_t *magazine;              /* slices without blocks, for any class */
   uint32_t magazine_count;
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
@@ -68,14 +74,15 @@ struct heap {
 
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */
 typedef struct {
-  uint64_t limit;                /* CLASS_FAST_MAX + 1: classes from here on are not for the fast malloc; 0: mark */
+  uint64_t limit;                /* SMALL_STEPS + 1: sizes from here on are not for the fast malloc; 0: mark */
   uintptr_t window;              /* the last byte of the window in which the fast free expects blocks, or WINDOW_NONE; 0: mark */
-  heap_t *heap;                  /* the thread's own; NULL before its first call, &heap_gone after its end */
+  atomic_ptr_t heap;             /* the thread's own; NULL before its first call, &heap_gone after its end */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 extern hidden heap_t heap_gone;
 
 enum { WINDOW_NONE = 1 };        /* no address's window */
+static always_inline heap_t *heap_of_thread(void) { return atomic_ptr_load_relaxed(&heap_here.heap); }
 static always_inline uintptr_t window_of(uintptr_t p) { return p | (WINDOW_SIZE - 1); }      /* not 0 even of NULL */
 
 /* What the layer above wants to know and to decide. */
@@ -116,6 +123,7 @@ hidden void heap_start(void);                      /* when the library is loaded
 hidden heap_t *heap_enter(void);
 hidden heap_t *heap_attach(void);                  /* init.c: the calling thread's first, or one for a single operation */
 hidden void heap_exit(heap_t *h);
+hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
 
 hidden void *heap_malloc_in(heap_t *h, size_t size);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
@@ -129,9 +137,13 @@ hidden void heap_note_empty(heap_t *h, slab_t *s);
 hidden void heap_put_slice(heap_t *h, slab_t *s);
 hidden void heap_end_idleness(heap_t *h, slab_t *s);
 hidden void heap_unlink_slab(heap_t *h, slab_t *s);
+hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
+static inline uint32_t heap_taken(const heap_t *h, unsigned c) { return atomic16_load_relaxed(&h->taken[c]); }
+/* Has the heap used so much of this class that slabs of its own are worth while? */
+static inline bool heap_has_earned(const heap_t *h, unsigned c) { return heap_taken(h, c) * class_size(c) >= EARN_BYTES; }
 
-/* Frees a chain of blocks of a slab that the heap does not own. */
-hidden void heap_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count);
+/* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
+hidden void heap_give_back(heap_t *h, slab_t *s, uintptr_t block);
 
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
@@ -142,6 +154,7 @@ hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
 hidden void heap_flush_shared(heap_t *h);          /* frees that were put off */
 hidden void heap_flush_bins(heap_t *h);
 hidden void heap_let_go(heap_t *h);                /* of all that it owns */
+hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
 hidden void heap_trim(heap_t *h);                  /* a little */
 hidden void heap_empty_magazine(heap_t *h);
@@ -150,7 +163,7 @@ hidden heap_t *pool_claim(void);                   /* a heap with nothing in it;
 hidden void pool_release(heap_t *h);
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
-hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone, or whose counter is full */
+hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */
 hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail */
 hidden uint64_t pool_taken(unsigned c);
 hidden uint64_t pool_requested(unsigned c);

@@ -12,14 +12,18 @@ __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 
 /* The system calls this when a thread ends, with the thread's heap. A heap whose operation never
  * ended (a signal handler left it by longjmp or ended the thread) stays as it is: its blocks can be
- * freed, its lists are not touched. */
+ * freed, its lists are not touched. A fast operation leaves nothing worse behind than a count. */
 static void thread_leaves(void *heap) {
-  heap_here = (heap_here_t){ 0, 0, &heap_gone };
+  bool was_fast = heap_is_marked(heap);
+  atomic_ptr_store_relaxed(&heap_here.heap, &heap_gone);
+  heap_here.limit = 0;
+  heap_here.window = 0;
   signal_fence();
   for (heap_t *h = heap, *next; h != NULL; h = next) {
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) continue;
     h->busy = 1;
+    if (was_fast && h == heap) heap_recount(h);
     heap_let_go(h);
     pool_release(h);
   }
@@ -30,18 +34,19 @@ heap_t *heap_attach(void) {
   os_thread_set_leave(thread_leaves);
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
-  if (heap_here.heap == &heap_gone) {
+  if (heap_of_thread() == &heap_gone) {
     h->is_borrowed = 1;
     return h;
   }
-  if (heap_here.heap != NULL) { /* a signal handler was here first */
+  void *none = NULL;
+  if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
     pool_release(h);
-    return heap_here.heap;
+    return none;
   }
-  heap_here.heap = h; /* still marked; the end of the call unmarks it */
-  signal_fence();
-  heap_here.window = WINDOW_NONE;
-  heap_here.limit = CLASS_FAST_MAX + 1;
+  if (!option_get(OPTION_stats_detail)) {
+    heap_here.window = WINDOW_NONE;
+    heap_here.limit = SMALL_STEPS + 1;
+  }
   os_thread_watch(h);
   return h;
 }
@@ -49,7 +54,7 @@ heap_t *heap_attach(void) {
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
 static void collect_own(void) {
-  heap_t *h = heap_here.heap;
+  heap_t *h = heap_of_thread();
   if (h == NULL || h == &heap_gone) return;
   h = heap_enter();
   if (h == NULL) return;

@@ -23,12 +23,12 @@ void *large_malloc(void *tag, size_t size, size_t alignment) {
   void *p = arena_claim(n, step, &clean);
   if (p == NULL) return NULL;
   slab_t *s = slab_of(p);
-  atomic_ptr_store_relaxed(&s->fast_owner, NULL);
+  s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->tag, tag);
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
   atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
-  atomic32_store_relaxed(&s->kind, SLAB_LARGE | (clean ? SLAB_IS_CLEAN : 0));
+  atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
   atomic64_add_relaxed(&heap_counts.large_live, 1);
   atomic64_add_relaxed(&heap_counts.large_allocated, 1);
   return p;
@@ -36,7 +36,7 @@ void *large_malloc(void *tag, size_t size, size_t alignment) {
 
 void large_free(slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
-  if (slab_kind(atomic32_exchange_acq_rel(&s->kind, SLAB_NONE)) != SLAB_LARGE)
+  if (slab_kind(atomic32_exchange_acq_rel(&s->kind, 0)) != SLAB_LARGE)
     fatal("double free", p, call); /* of two
 threads that free the same block, one sees the other; no tag: nothing else is handed over */
   atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
@@ -67,7 +67,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   void *tag = atomic_ptr_load_relaxed(&s->tag);
   void *moved = huge_from_pages(tag, p, old_size, size);
   if (moved == NULL) return NULL;
-  atomic32_store_relaxed(&s->kind, SLAB_NONE);
+  atomic32_store_relaxed(&s->kind, 0);
   atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
   if (os_map_at(p, old_size) == OS_MAPPED) arena_release_clean(p, n);
   return moved;

@@ -6,22 +6,20 @@
 
 enum { TRIM_SHARED = 8 };
 
-/* Puts the blocks of a bin back where they came from: all of them lie in one slab. */
-static void flush_bin(heap_t *h, unsigned c) {
-  uintptr_t first = h->bin[c];
-  if (block_is_end(first)) return;
-  slab_t *s = slab_of((void *)first);
-  h->bin[c] = 0;
-  if (atomic_ptr_load_relaxed(&s->owner) == h) {
-    slab_put_list(s, first);
-    if (slab_used(s) == 0) heap_note_empty(h, s);
-    return;
+/* Puts the blocks of a list back where they came from. */
+static void flush_list(heap_t *h, uintptr_t *list) {
+  for (uintptr_t block; (block = *list) != 0;) {
+    *list = block_next(block);
+    if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
+    heap_give_back(h, slab_of((void *)block), block);
   }
-  uintptr_t last = first;
-  unsigned count = 1;
-  for (uintptr_t next; !block_is_end(next = block_next(last)); last = next)
-    if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
-  heap_push(h, s, first, last, count);
+}
+
+static void flush_bin(heap_t *h, unsigned c) {
+  flush_list(h, &h->bin[c]);
+  if (c >= RETURN_CLASSES) return;
+  flush_list(h, &h->returned[c]);
+  h->room[c] = h->limit[c];
 }
 
 void heap_flush_bins(heap_t *h) {
@@ -48,12 +46,17 @@ void heap_empty_magazine(heap_t *h) {
   }
 }
 
+void heap_recount(heap_t *h) {
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) slab_recount(s);
+}
+
 void heap_let_go(heap_t *h) {
   h->is_trimming = 1;
-  heap_flush_shared(h);
   heap_flush_bins(h);
+  heap_flush_shared(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
+    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) {
       heap_end_idleness(h, s);
       heap_unlink_slab(h, s);
       atomic_ptr_store_relaxed(&s->tag, NULL);
@@ -66,8 +69,9 @@ void heap_let_go(heap_t *h) {
 void heap_drop(heap_t *h) {
   heap_flush_shared(h);
   memset(h->bin, 0, sizeof h->bin);
+  memset(h->returned, 0, sizeof h->returned);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
+    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) {
       heap_unlink_slab(h, s);
       slab_release(s);
     }

@@ -17,16 +17,18 @@ heap_t *pool_claim(void) {
   heap_t *h = places_claim(&heaps, shape_of_heaps, &number);
   if (h == NULL) return NULL;
   h->number = number;
-  h->home = WINDOW_NONE;
   h->busy = 0;
+  h->home = WINDOW_NONE;
   return h;
 }
 
 void pool_release(heap_t *h) {
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    pool_note_taken(c, atomic32_load_relaxed(&h->taken[c]));
-    atomic32_store_relaxed(&h->taken[c], 0);
+    pool_note_taken(c, heap_taken(h, c));
+    atomic16_store_relaxed(&h->taken[c], 0);
   }
+  memset(h->limit, 0, sizeof h->limit);
+  memset(h->room, 0, sizeof h->room);
   h->tag = NULL;
   h->is_borrowed = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);

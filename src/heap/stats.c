@@ -50,7 +50,7 @@ static void add_heaps(fh_stats_t *stats) {
     stats->remote_frees += atomic32_load_relaxed(&h->remote_frees);
     stats->swaps += atomic32_load_relaxed(&h->swaps);
     for (unsigned c = 1; c < CLASS_COUNT; c++)
-      stats->classes[c - 1].allocated += atomic32_load_relaxed(&h->taken[c]);
+      stats->classes[c - 1].allocated += heap_taken(h, c);
   }
 }
 

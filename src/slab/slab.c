@@ -34,15 +34,15 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic_ptr_store_relaxed(&s->tag, tag);
   atomic32_store_relaxed(&s->slices, 1);
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
-  atomic32_store_relaxed(&s->kind, SLAB_SMALL | c << 8);
+  atomic32_store_relaxed(&s->kind, c);
   return s;
 }
 
 void slab_retire(slab_t *s) {
-  atomic_ptr_store_relaxed(&s->fast_owner, NULL);
   atomic_ptr_store_relaxed(&s->owner, NULL);
+  s->inverse = 0;
   atomic64_store_relaxed(&s->anchor, 0);
-  atomic32_store_relaxed(&s->kind, SLAB_NONE);
+  atomic32_store_relaxed(&s->kind, 0);
 }
 
 void slab_release(slab_t *s) {
@@ -56,6 +56,11 @@ static void note_used(slab_t *s, uint32_t used) {
   atomic32_store_relaxed(&s->used, used);
 } /* relaxed: statistics read it */
 
+/* The first block of a chain, 0 if it has none. */
+static uintptr_t chain_at(const slab_t *s, uint16_t avail) {
+  return avail != 0 ? slab_base(s) | avail : 0;
+}
+
 /* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
 static uintptr_t take_chain(slab_t *s, unsigned *count) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
@@ -63,10 +68,10 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
     anchor_t a = anchor_unpack(word);
     if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     *count = a.count;
-    return slab_base(s) | a.avail;
+    return chain_at(s, a.avail);
   }
   *count = 0;
-  return slab_base(s);
+  return 0;
 }
 
 /* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
@@ -103,17 +108,17 @@ bool slab_has(const slab_t *s, unsigned least) {
 
 uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
   unsigned fresh = 0;
-  uintptr_t list = block_is_end(s->head) ? take_chain(s, count) : take_private(s, count);
+  uintptr_t list = s->head == 0 ? take_chain(s, count) : take_private(s, count);
   if (*count < most) list = carve(s, most - *count, list, &fresh);
   *count += fresh;
   return list;
 }
 
 uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
-  if (block_is_end(s->head) && slab_collect(s) == 0) return carve(s, most, 0, count);
+  if (s->head == 0 && slab_collect(s) == 0) return carve(s, most, 0, count);
   uintptr_t first = s->head, last = first;
   unsigned n = 1;
-  for (uintptr_t next; n < most && !block_is_end(next = block_next(last)); n++) last = next;
+  for (uintptr_t next; n < most && (next = block_next(last)) != 0; n++) last = next;
   s->head = block_next(last);
   block_link(last, 0);
   note_used(s, slab_used(s) + n);
@@ -128,10 +133,16 @@ unsigned slab_collect(slab_t *s) {
   return count;
 }
 
+void slab_recount(slab_t *s) {
+  uint32_t free = 0, carved = atomic32_load_relaxed(&s->carved);
+  for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++;
+  note_used(s, carved - free);
+}
+
 void slab_put_list(slab_t *s, uintptr_t first) {
   uintptr_t last = first;
   unsigned count = 1;
-  for (uintptr_t next; !block_is_end(next = block_next(last)); last = next)
+  for (uintptr_t next; (next = block_next(last)) != 0; last = next)
     if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
   block_link(last, s->head);
   s->head = first;
@@ -143,7 +154,7 @@ void slab_put_list(slab_t *s, uintptr_t first) {
 /* The last block of a list that is not empty. */
 static uintptr_t last_of(const slab_t *s, uintptr_t block) {
   unsigned count = 1;
-  for (uintptr_t next; !block_is_end(next = block_next(block)); block = next)
+  for (uintptr_t next; (next = block_next(block)) != 0; block = next)
     if (++count > s->capacity) fatal("heap corruption", (void *)block, "free");
   return block;
 }
@@ -152,7 +163,6 @@ slab_outcome_t slab_let_go(slab_t *s) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = carved - slab_used(s);
   uintptr_t first = s->head, last = free != 0 ? last_of(s, first) : 0;
   void *owner = atomic_ptr_load_relaxed(&s->owner);
-  atomic_ptr_store_relaxed(&s->fast_owner, NULL);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
@@ -164,7 +174,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
       atomic_ptr_store_relaxed(&s->owner, owner);
       return SLAB_IS_EMPTY;
     }
-    if (free != 0) block_link(last, a.avail);
+    if (free != 0) block_link(last, chain_at(s, a.avail));
     bool is_full = carved == s->capacity && count < threshold(s);
     uint64_t to = anchor_pack(is_full ? ANCHOR_FULL : ANCHOR_PARTIAL,
                               (uint16_t)(free != 0 ? first : a.avail), count, carved);
@@ -211,7 +221,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
-    block_link(last, a.avail);
+    block_link(last, chain_at(s, a.avail));
     if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved)) {
       int outcome = leave_full(s, &word, first, count, heap, wish);
       if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
@@ -231,7 +241,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
 
 bool slab_is_valid(const slab_t *s) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = 0;
-  for (uintptr_t b = s->head; !block_is_end(b); b = block_next(b)) {
+  for (uintptr_t b = s->head; b != 0; b = block_next(b)) {
     HOLDS(I4, class_is_multiple((uint16_t)b, s->inverse));
     HOLDS(I1, ++free <= carved);
   }

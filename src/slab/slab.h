@@ -19,19 +19,18 @@
 #include "../arena/arena.h"
 #include "anchor.h"
 
-typedef enum { SLAB_NONE = 0, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
+typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
 
 typedef struct slab slab_t;
 struct slab {
   /* the owner's line: a free by the owner touches nothing else, and any other free reads nothing else before it is put off */
-  atomic_ptr_t fast_owner;      /* the heap whose frees may take the fast path; only the owner sets it, and clears it before it lets go */
-  uintptr_t head;               /* the private list: its first block; low 16 bits 0: empty */
-  uint32_t inverse;             /* of the block size: class_is_multiple */
+  atomic_ptr_t owner;           /* the heap that owns the slab, or NULL. relaxed: it equals a heap's own address only if
+                                   that heap wrote it */
+  uintptr_t head;               /* the private list: its first block; 0: empty */
+  uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
   atomic32_t used;              /* carved blocks that are not on the private list: written by the owner, read by statistics */
   atomic32_t carved;            /* blocks ever handed out; the rest was never touched. likewise */
-  atomic32_t kind;              /* slab_kind_t | class << 8 | flags; set before any block of it is handed out */
-  atomic_ptr_t owner;           /* the heap that owns the slab; NULL while shared. relaxed: it equals a heap's own address only if
-                                   that heap wrote it */
+  atomic32_t kind;              /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL */
   atomic64_t size;              /* usable bytes of a large block */
   atomic32_t slices;            /* of a large block */
@@ -44,34 +43,45 @@ struct slab {
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
-enum { SLAB_IS_CLEAN = 1 << 16 };     /* a large block that reads as zero as far as nobody wrote to it */
+enum {
+  SLAB_IS_LARGE = 0xFF,
+  SLAB_IS_CLEAN = 1 << 8,       /* a large block that reads as zero as far as nobody wrote to it */
+};
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
 static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
 static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }   /* relaxed: who frees a
   block got it from the thread that allocated it, which orders them */
-static inline slab_kind_t slab_kind(uint32_t word) { return (slab_kind_t)(word & 0xFF); }
-static inline unsigned slab_class(const slab_t *s) { return slab_word(s) >> 8 & 0xFF; }
+static inline slab_kind_t slab_kind(uint32_t word) {
+  if (word == 0) return SLAB_NONE;
+  return (word & SLAB_IS_LARGE) == SLAB_IS_LARGE ? SLAB_LARGE : SLAB_SMALL;
+}
+static inline unsigned slab_class(const slab_t *s) { return slab_word(s); }      /* of a small slab */
+
+/* Half as long as an address; 0 for NULL. */
+static inline uint32_t slab_number(const slab_t *s) {
+  return s == NULL ? 0 : (uint32_t)(arena_of(s)->number * WINDOW_SLICES + arena_slice(arena_described(s)));
+}
+static inline slab_t *slab_numbered(uint32_t number) {
+  if (number == 0) return NULL;                       /* the first slice of a window is no slab's */
+  arena_t *a = arena_at(number / WINDOW_SLICES);
+  return slab_of(arena_address(a, number % WINDOW_SLICES));
+}
 
 /* ---- blocks on a list ------------------------------------------------------------------------ */
 
-/* What a free block holds: the low half of the next block's address, and behind it a word that only
- * a freed block has. */
-typedef struct {
-  uint16_t next;
-  uint16_t unused_bytes[3];
-  uint64_t key;
-} free_block_t;
+/* What a free block holds: the next block's address, 0 at the end, and behind it a word that only a
+ * freed block has. */
+typedef struct { uint64_t next, key; } free_block_t;
 
 #define BLOCK_KEY 0x6B79A5C3u         /* added to the block's address: no program stores that in its own block */
 static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_KEY; }
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
-static always_inline uintptr_t block_next(uintptr_t block) { return bits_join_low16(block, &block_at(block)->next); }
-static always_inline bool block_is_end(uintptr_t block) { return (uint16_t)block == 0; }
+static always_inline uintptr_t block_next(uintptr_t block) { return block_at(block)->next; }
 static always_inline bool block_is_free(uintptr_t block) { return block_at(block)->key == block_key(block); }
 static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_at(block)->key = block_key(block);
-  block_at(block)->next = (uint16_t)next;
+  block_at(block)->next = next;
 }
 
 /* ---- the owner ------------------------------------------------------------------------------- */
@@ -84,7 +94,7 @@ hidden bool slab_has(const slab_t *s, unsigned least);
 
 /* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others
  * freed; and if that is less than `most`, never used ones. The blocks count as used; `*count` says
- * how many they are. An end (low 16 bits 0) if there is none left. */
+ * how many they are. 0 if there is none left. */
 hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 
 /* The same for exactly one block or more, at most `most` from any source. */
@@ -92,6 +102,9 @@ hidden uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count);
 
 /* Puts a list of blocks that slab_take_list gave back on the private list. */
 hidden void slab_put_list(slab_t *s, uintptr_t first);
+
+/* The private list was changed and `used` may not have been: counts again. */
+hidden void slab_recount(slab_t *s);
 
 /* Takes what others freed onto the private list; how many. */
 hidden unsigned slab_collect(slab_t *s);

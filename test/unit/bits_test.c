@@ -43,14 +43,6 @@ TEST(bits, ones_at_both_ends_are_counted_up_to_a_whole_word, "") {
   }
 }
 
-TEST(bits, a_link_replaces_the_low_sixteen_bits_and_no_others, "") {
-  for (uint32_t low = 0; low < 65536; low += 251) {
-    uint16_t link = (uint16_t)low;
-    CHECK_EQ(bits_join_low16(0x7FEEDDCC1234u, &link), (uintptr_t)0x7FEEDDCC0000u + low);
-    CHECK_EQ(bits_join_low16(0, &link), (uintptr_t)low);
-  }
-}
-
 TEST(bits, alignment_and_powers_of_two_are_exact, "") {
   CHECK_EQ(align_up(0, 16), 0u);
   CHECK_EQ(align_up(1, 16), 16u);

@@ -22,12 +22,11 @@ TEST(sizeclass, waste_is_below_sixteen_bytes_or_an_eighth_of_the_block, "Z2") {
   }
 }
 
-TEST(sizeclass, the_classes_of_the_fast_path_are_steps_of_sixteen_bytes, "") {
-  for (unsigned c = 0; c <= CLASS_FAST_MAX; c++) CHECK_EQ(class_size(c), c * (size_t)16);
-  CHECK_EQ(class_size(CLASS_FAST_MAX), (size_t)FAST_MAX_SIZE);
+TEST(sizeclass, classes_are_whole_steps_and_rise, "") {
+  for (unsigned c = 0; c <= 32; c++) CHECK_EQ(class_size(c), c * (size_t)CLASS_STEP);
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     CHECK_GT(class_size(c), class_size(c - 1));
-    CHECK_EQ(class_size(c) % 16, 0u);
+    CHECK_EQ(class_size(c) % CLASS_STEP, 0u);
   }
 }
 
@@ -39,10 +38,10 @@ TEST(sizeclass, all_blocks_of_a_slab_lie_in_its_slice_and_none_at_its_start, "I4
   }
 }
 
-TEST(sizeclass, a_multiple_is_told_from_every_other_offset_in_every_class, "Z1") {
+TEST(sizeclass, the_start_of_a_block_is_told_from_every_other_offset_in_every_class, "Z1") {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (uint32_t offset = 0; offset < SLICE_SIZE; offset++)
-      if (class_is_multiple(offset, class_info[c].inverse) != (offset % class_size(c) == 0))
+      if (class_is_multiple(offset, class_info[c].inverse) != (offset != 0 && offset % class_size(c) == 0))
         FAIL("class %u, offset %u", c, offset);
 }
 
@@ -55,4 +54,8 @@ TEST(sizeclass, an_alignment_gets_the_smallest_class_all_of_whose_blocks_keep_it
       if (n == 0 && alignment == 1) continue;              /* a size of no bytes and no alignment has no class */
       CHECK_EQ(c, want);
     }
+}
+
+TEST(sizeclass, no_offset_is_the_start_of_a_block_where_there_is_no_slab, "") {
+  for (uint32_t offset = 0; offset < SLICE_SIZE; offset++) CHECK(!class_is_multiple(offset, 0));
 }

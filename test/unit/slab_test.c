@@ -54,9 +54,9 @@ TEST(slab, a_slab_with_nothing_left_says_so_with_an_end, "I2") {
   slab_t *s = new_slab(CLASS, &heap_a);
   unsigned count = 7;
   take_all(s);
-  CHECK(block_is_end(slab_take_list(s, 5, &count)));
+  CHECK_EQ(slab_take_list(s, 5, &count), (uintptr_t)0);
   CHECK_EQ(count, 0u);
-  CHECK(block_is_end(slab_take_some(s, 5, &count)));
+  CHECK_EQ(slab_take_some(s, 5, &count), (uintptr_t)0);
   CHECK_EQ(count, 0u);
   CHECK_EQ(slab_collect(s), 0u);
 }
@@ -107,7 +107,7 @@ TEST(slab, a_chain_of_several_blocks_is_one_push_and_keeps_what_was_there, "I3")
   CHECK_EQ(count, 4u);
   CHECK(list == blocks[1] && block_next(list) == blocks[2]);
   CHECK_EQ(block_next(blocks[3]), blocks[9]);
-  CHECK(block_is_end(block_next(blocks[9])));
+  CHECK_EQ(block_next(blocks[9]), (uintptr_t)0);
 }
 
 TEST(slab, a_slab_that_is_let_go_with_all_blocks_out_is_full, "") {
@@ -357,7 +357,7 @@ static void give(worker_t *w, uintptr_t block) {
 }
 
 static void swap_out(worker_t *w, uintptr_t list) {
-  while (!block_is_end(list)) {
+  while (list != 0) {
     uintptr_t next = block_next(list);
     CHECK_EQ(atomic64_exchange_acq_rel((atomic64_t *)(list + 16), 1), (uint64_t)0);     /* nobody else has it */
     uintptr_t old = atomic64_exchange_acq_rel(&exchange[core_next(&w->state) % EXCHANGE], list);
@@ -386,7 +386,7 @@ static void work(unsigned number) {
     if (w.count == 0) continue;
     slab_t *s = w.slabs[dice % w.count];
     uintptr_t list = dice % 3 ? slab_take_some(s, 3, &count) : slab_take_list(s, 3, &count);
-    if (block_is_end(list) || dice == 15) {
+    if (list == 0 || dice == 15) {
       for (unsigned k = 0; k < w.count; k++)
         if (w.slabs[k] == s) w.slabs[k] = w.slabs[--w.count];
       let_go(s);

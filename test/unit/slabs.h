@@ -24,9 +24,9 @@ static slab_t *new_slab(unsigned c, void *heap) {
 /* Takes every block of an owned slab into `blocks`. */
 static unsigned take_all(slab_t *s) {
   unsigned total = 0, count;
-  for (uintptr_t list; !block_is_end(list = slab_take_list(s, 7, &count));) {
+  for (uintptr_t list; (list = slab_take_list(s, 7, &count)) != 0;) {
     CHECK_GT(count, 0u);
-    for (; !block_is_end(list); list = block_next(list), count--) {
+    for (; list != 0; list = block_next(list), count--) {
       block_at(list)->key = 0;
       blocks[total++] = list;
     }
