@@ -24,6 +24,7 @@ static void flush_bin(heap_t *h, unsigned c) {
 
 void heap_flush_bins(heap_t *h) {
   for (unsigned c = 1; c < CLASS_COUNT; c++) flush_bin(h, c);
+  heap_flush_shared(h);
 }
 
 /* A step of shrinking, taken each time the heap gives a slice back: one class's bin, and now and
@@ -54,7 +55,6 @@ void heap_recount(heap_t *h) {
 void heap_let_go(heap_t *h) {
   h->is_trimming = 1;
   heap_flush_bins(h);
-  heap_flush_shared(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) {
       heap_end_idleness(h, s);

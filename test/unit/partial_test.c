@@ -37,7 +37,7 @@ TEST(partial, empty_after_the_bit_is_found_by_the_thread_that_frees_last, "S-par
 TEST(partial, an_empty_slab_whose_bit_a_third_thread_clears_is_the_third_threads, "S-partial") {
   slab_t *s = just_made_partial(1);
   CHECK(!partial_publish(s));
-  block_link(blocks[capacity() - 1], anchor(s).avail);       /* the last free has swapped and not yet cleared the bit */
+  block_link(blocks[capacity() - 1], slab_base(s) | anchor(s).avail);       /* the last free has swapped and not yet cleared the bit */
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_EMPTY, (uint16_t)blocks[capacity() - 1], capacity(), capacity()));
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
   CHECK_EQ(slab_used(s), 0u);
