@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { UNIT = 4096, FIRST_WINDOW = 4096, WINDOWS = 192 };       /* the space starts where windows are looked for first */
+enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };       /* below where programs lie, and in nobody's shadow memory */
 #define SPACE ((char *)((size_t)FIRST_WINDOW << WINDOW_SHIFT))
 #define SPACE_SIZE ((size_t)WINDOWS << WINDOW_SHIFT)
 #define UNITS (SPACE_SIZE / UNIT)
@@ -240,7 +240,7 @@ static __thread void *watched;
 static os_leave_t *thread_leave;
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
-uint64_t os_random(void) { return os_fake.random; }
+uintptr_t os_place(void) { return (uintptr_t)SPACE; }
 
 void os_thread_set_leave(os_leave_t *leave) {
   pthread_mutex_lock(&mutex);
