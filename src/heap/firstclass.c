@@ -23,7 +23,7 @@ static heap_t *next_lane(heap_t *lane) {
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim();
   if (lane == NULL) return NULL;
-  lane->tag = heap;
+  atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_busy, 1);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
   do atomic_ptr_store_relaxed(&lane->nested, first);
@@ -100,7 +100,7 @@ static void end_huge(void *heap, bool release) {
     bool is_live;
     huge_t *b = huge_at(i, &is_live);
     if (!is_live || atomic_ptr_load_relaxed(&b->tag) != heap) continue;
-    if (release) huge_free(b, b->base, "fh_heap_destroy");
+    if (release) huge_free(b, huge_base(b), "fh_heap_destroy");
     else atomic_ptr_store_relaxed(&b->tag, NULL);
   }
 }

@@ -145,7 +145,7 @@ static bool put_off(void *p, const char *call) {
   unsigned count = h->pending_count;
   bool has_room = count < PENDING_BLOCKS; /* if not, a handler came before the call below */
   if (likely(has_room)) {
-    if (is_near) block_at(block)->key = block_key(block);
+    if (is_near) block_set_free(block);
     h->pending[count] = block | (is_near ? PENDING_KEYED : 0);
     h->pending_count = (uint8_t)(count + 1);
     h->has_shared = 1;
@@ -167,7 +167,7 @@ static void free_small(slab_t *s, void *p, const char *call) {
   check_start(s, p, call);
   heap_t *h = heap_enter();
   if (h == NULL) return free_without_heap(s, block);
-  h->home = window_of(block);
+  atomic64_store_relaxed(&h->home, window_of(block));
   if (atomic_ptr_is_relaxed(&s->owner, h)) { /* relaxed: equal only if this thread wrote it */
     check_live(block, call);
     free_owned(h, s, block);
@@ -185,7 +185,8 @@ static void free_small(slab_t *s, void *p, const char *call) {
 
 /* ---- any block ------------------------------------------------------------------------------- */
 
-void heap_free(void *p, const char *call) {
+/* Out of line, so that a fast free stays a leaf. */
+__attribute__((noinline)) void heap_free(void *p, const char *call) {
   if (p == NULL || put_off(p, call)) return;
   uintptr_t tenant = map_find(p);
   switch (map_kind(tenant)) {

@@ -29,7 +29,7 @@ static void unmark(heap_t *h) {
       unlikely(option_get(OPTION_stats_detail) != 0); /* every call takes the slow path then */
   signal_fence();
   if (h == heap_here.heap) {
-    heap_here.window = is_counting ? WINDOW_NONE : h->home;
+    heap_here.window = is_counting ? WINDOW_NONE : atomic64_load_relaxed(&h->home);
     heap_here.limit = is_counting ? 0 : CLASS_FAST_MAX + 1;
     signal_fence();
   }
@@ -106,8 +106,8 @@ void heap_unlink_slab(heap_t *h, slab_t *s) {
  * Where that would touch a page for nothing, frees are not fast. */
 void heap_own(heap_t *h, slab_t *s) {
   link_slab(h, s, true);
-  h->home = window_of((uintptr_t)s);
-  if (h->tag != NULL || slab_class(s) > FAST_FREE_CLASS_MAX) return;
+  atomic64_store_relaxed(&h->home, window_of((uintptr_t)s));
+  if (heap_tag(h) != NULL || slab_class(s) > FAST_FREE_CLASS_MAX) return;
   block_link(slab_base(s), 0);
   atomic_ptr_store_relaxed(&s->fast_owner,
                            h); /* relaxed: only this thread compares equal, and it wrote it */
@@ -116,7 +116,7 @@ void heap_own(heap_t *h, slab_t *s) {
 /* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or
  * given back. */
 void heap_put_slice(heap_t *h, slab_t *s) {
-  if (h->magazine_count >= (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT || h->tag != NULL) {
+  if (h->magazine_count >= (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT || heap_tag(h) != NULL) {
     slab_release(s);
     heap_trim(h);
     return;
@@ -143,7 +143,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
         (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) >= populate * 4)
       os_populate(base, min_size(align_up(populate, os_page_size()), SLICE_SIZE));
   }
-  return slab_new(base, c, h, h->tag);
+  return slab_new(base, c, h, heap_tag(h));
 }
 
 static bool is_first_and_kept(heap_t *h, slab_t *s) {
@@ -243,11 +243,11 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
-  uintptr_t list = h->tag != NULL ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
+  uintptr_t list = heap_tag(h) != NULL ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
   if (!block_is_end(list)) return list;
-  if (h->tag == NULL && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) < EARN_BYTES)
+  if (heap_tag(h) == NULL && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) < EARN_BYTES)
     return borrow(h, c, count);
-  slab_t *s = h->tag == NULL ? slab_find_partial(c, h) : NULL;
+  slab_t *s = heap_tag(h) == NULL ? slab_find_partial(c, h) : NULL;
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
   heap_own(h, s);
@@ -271,13 +271,13 @@ static void *malloc_class(heap_t *h, unsigned c) {
     if (block_is_end(block)) return NULL;
   }
   h->bin[c] = block_next(block);
-  block_at(block)->key = 0;
+  block_set_live(block);
   if (FH_CHECK >= 2 && h->slabs[c] != NULL) ASSERT(slab_is_valid(h->slabs[c]));
   return (void *)block;
 }
 
 void *heap_malloc_in(heap_t *h, size_t size) {
-  if (size > SMALL_MAX_SIZE) return large_malloc(h->tag, size, 1);
+  if (size > SMALL_MAX_SIZE) return large_malloc(heap_tag(h), size, 1);
   unsigned c = class_of(max_size(size, 1));
   if (unlikely(option_get(OPTION_stats_detail) != 0)) pool_note_requested(c, size);
   return malloc_class(h, c);
@@ -285,7 +285,7 @@ void *heap_malloc_in(heap_t *h, size_t size) {
 
 void *heap_aligned_in(heap_t *h, size_t alignment, size_t size) {
   unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  return c != 0 ? malloc_class(h, c) : large_malloc(h->tag, size, alignment);
+  return c != 0 ? malloc_class(h, c) : large_malloc(heap_tag(h), size, alignment);
 }
 
 static void *done_or_no_memory(void *block) {

@@ -17,7 +17,7 @@ heap_t *pool_claim(void) {
   heap_t *h = places_claim(&heaps, shape_of_heaps, &number);
   if (h == NULL) return NULL;
   h->number = number;
-  h->home = WINDOW_NONE;
+  atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->busy = 0;
   return h;
 }
@@ -27,7 +27,7 @@ void pool_release(heap_t *h) {
     pool_note_taken(c, atomic32_load_relaxed(&h->taken[c]));
     atomic32_store_relaxed(&h->taken[c], 0);
   }
-  h->tag = NULL;
+  atomic_ptr_store_relaxed(&h->tag, NULL);
   h->is_borrowed = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_busy, 0);

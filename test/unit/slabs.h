@@ -27,7 +27,7 @@ static unsigned take_all(slab_t *s) {
   for (uintptr_t list; !block_is_end(list = slab_take_list(s, 7, &count));) {
     CHECK_GT(count, 0u);
     for (; !block_is_end(list); list = block_next(list), count--) {
-      block_at(list)->key = 0;
+      block_set_live(list);
       blocks[total++] = list;
     }
     CHECK_EQ(count, 0u);
