@@ -237,15 +237,13 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
 /* ---- os.h: time, chance, threads ------------------------------------------------------------- */
 
 static __thread void *watched;
-static os_leave_t *thread_leave;
+static atomic_ptr_t thread_leave;          /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }
 
 void os_thread_set_leave(os_leave_t *leave) {
-  pthread_mutex_lock(&mutex);
-  thread_leave = leave;
-  pthread_mutex_unlock(&mutex);
+  atomic_ptr_store_relaxed(&thread_leave, (void *)leave);
 }
 
 bool os_thread_watch(void *heap) {
@@ -257,7 +255,7 @@ bool os_thread_watch(void *heap) {
 void os_fake_end_thread(void) {
   void *heap = watched;
   watched = NULL;
-  if (heap != NULL) thread_leave(heap);
+  if (heap != NULL) ((os_leave_t *)atomic_ptr_load_relaxed(&thread_leave))(heap);
 }
 
 bool os_thread_start(void (*run)(void)) {
