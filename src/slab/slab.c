@@ -156,7 +156,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
-  for (uint64_t word = atomic64_load_relaxed(&s->anchor);
+  for (uint64_t word = atomic64_load_acquire(&s->anchor); /* S-anchor: if it is empty, of the last pushes */
        ;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;

@@ -132,3 +132,35 @@ static void churn_or_visit(unsigned number) {
 TEST(concurrency, blocks_that_come_and_go_are_visited_or_not_and_nothing_else_is, "timeout=250") {
   run_all(churn_or_visit);
 }
+
+/* ---- what one thread did with a block before it freed it is over when the slab's slice is used again ---- */
+
+static slab_t *handed_over;
+static uintptr_t last_block;
+static atomic32_t is_freed;                       /* relaxed: it must not order what the anchor has to order */
+
+static void free_last_block(void) {
+  ((char *)last_block)[40] = 1;
+  CHECK(slab_push(handed_over, last_block, last_block, 1, NULL, PUSH_PUBLISH) == SLAB_SHARED);
+  atomic32_store_relaxed(&is_freed, 1);
+}
+
+static void let_go_of_empty_slab(void) {
+  while (atomic32_load_relaxed(&is_freed) == 0) {}
+  CHECK(slab_let_go(handed_over) == SLAB_IS_EMPTY);
+  ((char *)last_block)[40] = 2;
+}
+
+static void free_or_let_go(unsigned number) {
+  if (number == 0) free_last_block();
+  else let_go_of_empty_slab();
+}
+
+TEST(concurrency, an_owner_that_finds_its_slab_empty_sees_what_the_last_free_saw, "S-anchor") {
+  static int owner;
+  bool is_clean;
+  unsigned count;
+  handed_over = slab_new(arena_claim(1, 1, &is_clean), class_of(VISITED_SIZE), &owner, NULL);
+  last_block = slab_take_some(handed_over, 1, &count);
+  core_threads(2, free_or_let_go);
+}
