@@ -78,6 +78,21 @@ static void drop_range(void *at, size_t size) {
     misuse("mmap", at, size);
 }
 
+/* Where the units that are mapped, or those that are not, come to an end. */
+static char *end_of_run(char *at, char *end) {
+  const uint8_t *first = &is_mapped[unit_of(at)];
+  const uint8_t *other = memchr(first, !*first, (size_t)(end - at) / UNIT);
+  return other == NULL ? end : at + (size_t)(other - first) * UNIT;
+}
+
+/* What is mapped of a range goes. */
+static void drop_mapped(char *at, size_t size) {
+  for (char *end = at + size, *next; at < end; at = next) {
+    next = end_of_run(at, end);
+    if (is_mapped[unit_of(at)]) drop_range(at, (size_t)(next - at));
+  }
+}
+
 static void check_range(const void *at, size_t size) {
   if (size == 0 || ((uintptr_t)at | size) % os_fake.page_size != 0) misuse("no multiple of the page size", at, size);
 }
@@ -170,8 +185,7 @@ bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   if (!is_at(from, old_size)) misuse("moved, not mapped", from, old_size);
   good = good && is_inside(to, new_size) && has_room(new_size);
   if (good) {                    /* like mremap to a fixed place, whatever is mapped there goes */
-    for (char *at = to; at < (char *)to + new_size; at += UNIT)
-      if (is_mapped[unit_of(at)]) drop_range(at, UNIT);
+    drop_mapped(to, new_size);
     put_range(to, new_size);
     copy_resident(to, from, min_size(old_size, new_size));
     drop_range(from, old_size);
