@@ -33,6 +33,7 @@ static heap_t *add_lane(fh_heap_t *heap) {
 }
 
 static heap_t *enter_lane(fh_heap_t *heap) {
+  /* Bound: the lanes, one for each thread that was inside at once */
   for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); lane != NULL;
        lane = next_lane(lane)) { /* S-lanes */
     uint32_t no = 0;
@@ -70,7 +71,10 @@ void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
 
 void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
   if (p == NULL) return firstclass_aligned(heap, 1, size);
-  if (size == 0) return heap_realloc(p, 0, call);
+  if (size == 0) {
+    heap_free(p, call);
+    return NULL;
+  }
   size_t usable = heap_usable_size(p, call);
   if (size <= usable && size > usable / 2) return p;
   void *block = firstclass_aligned(heap, 1, size);
@@ -106,6 +110,7 @@ static void end_huge(void *heap, bool release) {
 }
 
 static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
+  /* Bound: the heap's lanes */
   for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes), *next; lane != NULL; lane = next) {
     next = next_lane(lane);
     end(lane);
