@@ -55,7 +55,7 @@ heap_t *heap_enter(void) {
     h = heap_attach();
     if (h == NULL) return NULL;
   }
-  while (unlikely(is_marked(h))) {
+  while (unlikely(is_marked(h))) { /* Bound: the handlers that have interrupted each other */
     atomic64_add_relaxed(&heap_counts.nested, 1);
     h = nested_of(h);
     if (h == NULL) return NULL;
@@ -116,7 +116,8 @@ void heap_own(heap_t *h, slab_t *s) {
 /* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or
  * given back. */
 void heap_put_slice(heap_t *h, slab_t *s) {
-  if (h->magazine_count >= (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT || heap_tag(h) != NULL) {
+  size_t most = (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
+  if (h->magazine_count >= most || heap_tag(h) != NULL) {
     slab_release(s);
     heap_trim(h);
     return;
@@ -205,7 +206,7 @@ static void let_go_of(heap_t *h, slab_t *s) {
  * may come back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   for (slab_t *s = h->slabs[c]; s != NULL;
-       s = s->next) { /* owned slabs: at most OWNED_MAX of a class */
+       s = s->next) { /* Bound: owned slabs, at most OWNED_MAX of a class */
     if (!slab_has(s, BIN_LEAST)) continue;
     heap_end_idleness(h, s);
     heap_unlink_slab(h, s);
@@ -243,11 +244,12 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
-  uintptr_t list = heap_tag(h) != NULL ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
+  bool is_tagged = heap_tag(h) != NULL;
+  uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
   if (!block_is_end(list)) return list;
-  if (heap_tag(h) == NULL && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) < EARN_BYTES)
+  if (!is_tagged && (uint64_t)atomic32_load_relaxed(&h->taken[c]) * class_size(c) < EARN_BYTES)
     return borrow(h, c, count);
-  slab_t *s = heap_tag(h) == NULL ? slab_find_partial(c, h) : NULL;
+  slab_t *s = is_tagged ? NULL : slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
   heap_own(h, s);

@@ -18,7 +18,7 @@ static void flush_bin(heap_t *h, unsigned c) {
     return;
   }
   uintptr_t last = first;
-  unsigned count = 1;
+  unsigned count = 1; /* Bound: the slab's capacity */
   for (uintptr_t next; !block_is_end(next = block_next(last)); last = next)
     if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
   heap_push(h, s, first, last, count);
@@ -41,7 +41,7 @@ void heap_trim(heap_t *h) {
 }
 
 void heap_empty_magazine(heap_t *h) {
-  for (slab_t *s; (s = h->magazine) != NULL;) {
+  for (slab_t *s; (s = h->magazine) != NULL;) { /* Bound: option magazine */
     h->magazine = s->next;
     h->magazine_count--;
     slab_release(s);
@@ -53,7 +53,7 @@ void heap_let_go(heap_t *h) {
   heap_flush_shared(h);
   heap_flush_bins(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
+    for (slab_t *s; (s = h->slabs[c]) != NULL;) { /* Bound: owned slabs */
       heap_end_idleness(h, s);
       heap_unlink_slab(h, s);
       atomic_ptr_store_relaxed(&s->tag, NULL);
@@ -67,7 +67,7 @@ void heap_drop(heap_t *h) {
   heap_flush_shared(h);
   memset(h->bin, 0, sizeof h->bin);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = h->slabs[c]) != NULL;) {
+    for (slab_t *s; (s = h->slabs[c]) != NULL;) { /* Bound: owned slabs */
       heap_unlink_slab(h, s);
       slab_release(s);
     }

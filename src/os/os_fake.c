@@ -16,7 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };       /* below where programs lie, and in nobody's shadow memory */
+/* The space lies below where programs do, and in no sanitizer's shadow memory. */
+enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };
 #define SPACE ((char *)((size_t)FIRST_WINDOW << WINDOW_SHIFT))
 #define SPACE_SIZE ((size_t)WINDOWS << WINDOW_SHIFT)
 #define UNITS (SPACE_SIZE / UNIT)

@@ -59,7 +59,7 @@ static void note_used(slab_t *s, uint32_t used) {
 /* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
 static uintptr_t take_chain(slab_t *s, unsigned *count) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
-  while (anchor_has_chain(word)) {
+  while (anchor_has_chain(word)) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     *count = a.count;
@@ -130,7 +130,7 @@ unsigned slab_collect(slab_t *s) {
 
 void slab_put_list(slab_t *s, uintptr_t first) {
   uintptr_t last = first;
-  unsigned count = 1;
+  unsigned count = 1; /* Bound: the slab's capacity */
   for (uintptr_t next; !block_is_end(next = block_next(last)); last = next)
     if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
   block_link(last, s->head);
@@ -142,7 +142,7 @@ void slab_put_list(slab_t *s, uintptr_t first) {
 
 /* The last block of a list that is not empty. */
 static uintptr_t last_of(const slab_t *s, uintptr_t block) {
-  unsigned count = 1;
+  unsigned count = 1; /* Bound: the slab's capacity */
   for (uintptr_t next; !block_is_end(next = block_next(block)); block = next)
     if (++count > s->capacity) fatal("heap corruption", (void *)block, "free");
   return block;
@@ -156,7 +156,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
-  for (uint64_t word = atomic64_load_acquire(&s->anchor); /* S-anchor: if it is empty, of the last pushes */
+  for (uint64_t word = atomic64_load_acquire(&s->anchor); /* S-anchor, if it is found empty */
        ;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
@@ -231,7 +231,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
 
 bool slab_is_valid(const slab_t *s) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = 0;
-  for (uintptr_t b = s->head; !block_is_end(b); b = block_next(b)) {
+  for (uintptr_t b = s->head; !block_is_end(b); b = block_next(b)) { /* Bound: `carved`, by I1 */
     HOLDS(I4, class_is_multiple((uint16_t)b, s->inverse));
     HOLDS(I1, ++free <= carved);
   }
