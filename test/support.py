@@ -8,8 +8,10 @@ import unittest
 SOURCE = os.environ.get("FREEHOLD_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARY = os.environ.get("FREEHOLD_LIBRARY", os.path.join(SOURCE, "build", "libfreehold.so"))
 DEBUG_LIBRARY = os.environ.get("FREEHOLD_DEBUG_LIBRARY", os.path.join(SOURCE, "build", "libfreehold-debug.so"))
+OBJECT = os.environ.get("FREEHOLD_OBJECT", os.path.join(SOURCE, "build", "freehold.o"))
 PROGRAMS = os.environ.get("FREEHOLD_PROGRAMS", os.path.join(SOURCE, "build", "test"))
 COMPILER = os.environ.get("FREEHOLD_COMPILER", "cc")
+FLAGS = os.environ.get("FREEHOLD_FLAGS", "-O2 -fPIC -std=gnu11").split()      # of the release build
 OPTIONS_LINK = "/etc/freehold.conf"
 
 

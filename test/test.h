@@ -50,6 +50,12 @@ typedef struct test_case {
 static test_case_t *test_first, **test_end = &test_first;
 static const char *test_self;                    /* argv[0] */
 
+/* Under a sanitizer everything may take longer. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { TEST_PATIENCE = 10 };
+#else
+enum { TEST_PATIENCE = 1 };
+#endif
 enum { TEST_FAILED = 1, TEST_SURVIVED = 42, TEST_SKIPPED = 77, TEST_DEFAULT_SECONDS = 60 };
 
 __attribute__((__unused__)) static void test_register(test_case_t *t) {
@@ -172,7 +178,7 @@ __attribute__((__unused__)) static bool test_fork(test_child_t *c, unsigned seco
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(seconds);
+    alarm(seconds * TEST_PATIENCE);
     dup2(ends[1], 1);
     dup2(ends[1], 2);
     return true;
@@ -274,7 +280,7 @@ __attribute__((__unused__)) static void test_program(test_child_t *c, const char
 
 static unsigned test_seconds(const test_case_t *t) {
   const char *at = strstr(t->tags, "timeout=");
-  return at != NULL ? (unsigned)atoi(at + 8) : (unsigned)TEST_DEFAULT_SECONDS;
+  return (at != NULL ? (unsigned)atoi(at + 8) : (unsigned)TEST_DEFAULT_SECONDS) * TEST_PATIENCE;
 }
 
 /* Runs one test in a child in its own process group; its wait status, or -1 when it hung. The guard is the parent's

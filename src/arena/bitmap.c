@@ -24,7 +24,7 @@ static bool claim_part(atomic64_t *word, uint64_t bits) {
 }
 
 void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *f, void *context) {
-  while (n > 0) {
+  while (n > 0) { /* Bound: the words of the run */
     unsigned at = first % 64;
     unsigned part = (unsigned)min_size(n, 64 - at);
     f(&words[first / 64], bits_run(at, part), context);

@@ -6,16 +6,10 @@
 
 atomic_ptr_t window_map[WINDOW_COUNT];
 
-/* Our windows lie side by side from a random place on, far below where the kernel puts stacks,
- * libraries and other mappings, and above where programs and their brk heaps begin. */
-enum {
-  FIRST_WINDOW_LOWEST = 4096,
-  FIRST_WINDOW_RANGE = 16384,
-  PLACES_TRIED = 64,
-  PROBES_TRIED = 16
-};
+enum { PLACES_TRIED = 64, PROBES_TRIED = 16 };
 
-static atomic32_t next_window; /* where to look next; relaxed: a hint, the map decides */
+/* Our windows lie side by side. Where to look next; relaxed: a hint, the map decides. */
+static atomic32_t next_window;
 
 void map_free(void *window, size_t count) {
   size_t first = (uintptr_t)window >> WINDOW_SHIFT;
@@ -64,7 +58,7 @@ static void *place_by_probe(size_t count, size_t size) {
 
 void *map_new(size_t count, size_t size) {
   size_t first = atomic32_load_relaxed(&next_window);
-  if (first == 0) first = FIRST_WINDOW_LOWEST + os_random() % FIRST_WINDOW_RANGE;
+  if (first == 0) first = os_place() >> WINDOW_SHIFT;
   for (int tried = 0; tried < PLACES_TRIED && first + count <= WINDOW_COUNT;) {
     size_t free = claim(first, count);
     if (free < count) {

@@ -62,7 +62,7 @@ static size_t purge_word(arena_t *a, size_t word) {
   uint64_t todo =
       claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: they are ours, A1 */
   size_t purged = 0;
-  for (uint64_t rest = todo; rest != 0;) {
+  for (uint64_t rest = todo; rest != 0;) { /* Bound: the runs in a word */
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;

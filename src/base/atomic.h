@@ -88,7 +88,7 @@ static inline void atomic32_bump(atomic32_t *a, uint32_t n) {
 /* Owner-only steps for which a compiler would use three instructions where the processor has
  * one. */
 static always_inline bool atomic32_drop_one(atomic32_t *a) {                 /* true if it became 0 */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if HAS_X86_ASSEMBLY
   bool is_zero;
   __asm__("subl $1, %0" : "+m"(a->value), "=@ccz"(is_zero));
   return is_zero;
@@ -98,8 +98,17 @@ static always_inline bool atomic32_drop_one(atomic32_t *a) {                 /* 
   return value == 0;
 #endif
 }
+static always_inline bool atomic64_is_relaxed(const atomic64_t *a, uint64_t v) {
+#if HAS_X86_ASSEMBLY
+  bool is_equal;
+  __asm__("cmpq %2, %1" : "=@cce"(is_equal) : "m"(a->value), "r"(v));
+  return is_equal;
+#else
+  return atomic64_load_relaxed(a) == v;
+#endif
+}
 static always_inline bool atomic_ptr_is_relaxed(const atomic_ptr_t *a, const void *p) {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if HAS_X86_ASSEMBLY
   bool is_equal;
   __asm__("cmpq %2, %1" : "=@cce"(is_equal) : "m"(a->value), "r"(p));
   return is_equal;

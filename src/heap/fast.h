@@ -29,7 +29,7 @@ static always_inline void *fast_pop(size_t c) {
   h->bin[c] = next;
   signal_fence();
   heap_here.limit = SMALL_STEPS + 1;
-  block_at(block)->key = 0;
+  block_set_live(block);
   __builtin_prefetch((void *)next, 1);     /* the next malloc of this class reads its link and clears its key */
   return (void *)block;
 }

@@ -23,7 +23,7 @@ static heap_t *next_lane(heap_t *lane) {
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim();
   if (lane == NULL) return NULL;
-  lane->tag = heap;
+  atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_busy, 1);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
   do atomic_ptr_store_relaxed(&lane->nested, first);
@@ -33,6 +33,7 @@ static heap_t *add_lane(fh_heap_t *heap) {
 }
 
 static heap_t *enter_lane(fh_heap_t *heap) {
+  /* Bound: the lanes, one for each thread that was inside at once */
   for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); lane != NULL;
        lane = next_lane(lane)) { /* S-lanes */
     uint32_t no = 0;
@@ -70,7 +71,10 @@ void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
 
 void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
   if (p == NULL) return firstclass_aligned(heap, 1, size);
-  if (size == 0) return heap_realloc(p, 0, call);
+  if (size == 0) {
+    heap_free(p, call);
+    return NULL;
+  }
   size_t usable = heap_usable_size(p, call);
   if (size <= usable && size > usable / 2) return p;
   void *block = firstclass_aligned(heap, 1, size);
@@ -100,12 +104,13 @@ static void end_huge(void *heap, bool release) {
     bool is_live;
     huge_t *b = huge_at(i, &is_live);
     if (!is_live || atomic_ptr_load_relaxed(&b->tag) != heap) continue;
-    if (release) huge_free(b, b->base, "fh_heap_destroy");
+    if (release) huge_free(b, huge_base(b), "fh_heap_destroy");
     else atomic_ptr_store_relaxed(&b->tag, NULL);
   }
 }
 
 static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
+  /* Bound: the heap's lanes */
   for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes), *next; lane != NULL; lane = next) {
     next = next_lane(lane);
     end(lane);

@@ -133,7 +133,7 @@ static bool begin_free(void) {
 
 static void end_free(void) {
   signal_fence();
-  heap_here.window = heap_of_thread()->home;
+  heap_here.window = atomic64_load_relaxed(&heap_of_thread()->home);
 }
 
 /* A block of a slab that is the heap's own goes back there; one of a slab that is nobody's, and so
@@ -165,7 +165,7 @@ static bool put_off(slab_t *s, uintptr_t block, const char *call) {
   unsigned count = h->pending_count;
   bool has_room = count < PENDING_BLOCKS;
   if (likely(has_room)) {
-    if (is_near) block_at(block)->key = block_key(block);
+    if (is_near) block_set_free(block);
     h->pending[count] = block | (is_near ? PENDING_KEYED : 0);
     h->pending_count = (uint8_t)(count + 1);
     h->has_shared = 1;
@@ -186,7 +186,7 @@ static void free_small(slab_t *s, void *p, const char *call) {
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
   check_start(s, p, call);
   if (heap_here.window != 0) {
-    heap_of_thread()->home = window_of(block);
+    atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));
     if (!is_tagged && (keep(s, block, call) || put_off(s, block, call))) return;
   }
   heap_t *h = heap_enter();
@@ -200,7 +200,8 @@ static void free_small(slab_t *s, void *p, const char *call) {
 
 /* ---- any block ------------------------------------------------------------------------------- */
 
-void heap_free(void *p, const char *call) {
+/* Out of line, so that a fast free stays a leaf. */
+__attribute__((noinline)) void heap_free(void *p, const char *call) {
   if (p == NULL) return;
   uintptr_t tenant = map_find(p);
   switch (map_kind(tenant)) {

@@ -30,7 +30,7 @@ static void mark(heap_t *h) {
 static void unmark(heap_t *h) {
   signal_fence();
   if (has_fast_paths(h)) {
-    heap_here.window = h->home;
+    heap_here.window = atomic64_load_relaxed(&h->home);
     heap_here.limit = SMALL_STEPS + 1;
     signal_fence();
   }
@@ -56,7 +56,7 @@ heap_t *heap_enter(void) {
     h = heap_attach();
     if (h == NULL) return NULL;
   }
-  while (unlikely(heap_is_marked(h))) {
+  while (unlikely(heap_is_marked(h))) { /* Bound: the handlers that have interrupted each other */
     atomic64_add_relaxed(&heap_counts.nested, 1);
     h = nested_of(h);
     if (h == NULL) return NULL;
@@ -109,7 +109,8 @@ void heap_own(heap_t *h, slab_t *s) { link_slab(h, s, true); }
 /* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or
  * given back. */
 void heap_put_slice(heap_t *h, slab_t *s) {
-  if (h->magazine_count >= (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT || h->tag != NULL) {
+  size_t most = (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
+  if (h->magazine_count >= most || heap_tag(h) != NULL) {
     slab_release(s);
     heap_trim(h);
     return;
@@ -136,7 +137,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
         heap_taken(h, c) * class_size(c) >= populate * 4)
       os_populate(base, min_size(align_up(populate, os_page_size()), SLICE_SIZE));
   }
-  return slab_new(base, c, h, h->tag);
+  return slab_new(base, c, h, heap_tag(h));
 }
 
 static bool is_first_and_kept(heap_t *h, slab_t *s) {
@@ -217,7 +218,7 @@ static void let_go_of(heap_t *h, slab_t *s) {
  * may come back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   for (slab_t *s = heap_first_slab(h, c); s != NULL;
-       s = s->next) { /* owned slabs: at most OWNED_MAX of a class */
+       s = s->next) { /* Bound: owned slabs, at most OWNED_MAX of a class */
     if (!slab_has(s, BIN_LEAST)) continue;
     heap_end_idleness(h, s);
     heap_unlink_slab(h, s);
@@ -257,10 +258,11 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   if (has_returned(h, c)) return take_returned(h, c, count);
   if (c < RETURN_CLASSES && h->returned[c] == 0) h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
-  uintptr_t list = h->tag != NULL ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
+  bool is_tagged = heap_tag(h) != NULL;
+  uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;
-  if (h->tag == NULL && !heap_has_earned(h, c)) return borrow(h, c, count);
-  slab_t *s = h->tag == NULL ? slab_find_partial(c, h) : NULL;
+  if (!is_tagged && !heap_has_earned(h, c)) return borrow(h, c, count);
+  slab_t *s = is_tagged ? NULL : slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
   heap_own(h, s);
@@ -282,13 +284,13 @@ static void *malloc_class(heap_t *h, unsigned c) {
   if (h->bin[c] == 0 && !refill(h, c)) return NULL;
   uintptr_t block = h->bin[c];
   h->bin[c] = block_next(block);
-  block_at(block)->key = 0;
+  block_set_live(block);
   if (FH_CHECK >= 2 && h->slabs[c] != 0) ASSERT(slab_is_valid(heap_first_slab(h, c)));
   return (void *)block;
 }
 
 void *heap_malloc_in(heap_t *h, size_t size) {
-  if (size > SMALL_MAX_SIZE) return large_malloc(h->tag, size, 1);
+  if (size > SMALL_MAX_SIZE) return large_malloc(heap_tag(h), size, 1);
   unsigned c = class_of(max_size(size, 1));
   if (unlikely(option_get(OPTION_stats_detail) != 0)) pool_note_requested(c, size);
   return malloc_class(h, c);
@@ -296,7 +298,7 @@ void *heap_malloc_in(heap_t *h, size_t size) {
 
 void *heap_aligned_in(heap_t *h, size_t alignment, size_t size) {
   unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  return c != 0 ? malloc_class(h, c) : large_malloc(h->tag, size, alignment);
+  return c != 0 ? malloc_class(h, c) : large_malloc(heap_tag(h), size, alignment);
 }
 
 static void *done_or_no_memory(void *block) {

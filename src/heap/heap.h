@@ -62,11 +62,11 @@ struct heap {
   uint8_t pending_count;
   uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs, not yet gathered */
   batch_t batch[BATCH_SLOTS];
-  uintptr_t home;                /* heap_here.window when nothing is under way: where a block was last freed */
+  atomic64_t home;               /* heap_here.window when nothing is under way: where a block was last freed */
   slab_t *magazine;              /* slices without blocks, for any class */
   uint32_t magazine_count;
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
-  void *tag;                     /* the first-class heap whose lane this is, or NULL */
+  atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic32_t lane_busy;
   atomic32_t remote_frees, swaps;
   uint32_t number;               /* const: its place in the pool */
@@ -159,6 +159,9 @@ hidden void heap_drop(heap_t *h);                  /* likewise, and of the block
 hidden void heap_trim(heap_t *h);                  /* a little */
 hidden void heap_empty_magazine(heap_t *h);
 
+/* relaxed, as is huge_base: who uses the heap wrote it; statistics take what stands there. */
+static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
+
 hidden heap_t *pool_claim(void);                   /* a heap with nothing in it; NULL: no memory */
 hidden void pool_release(heap_t *h);
 hidden size_t pool_size(void);                     /* places, claimed or not */
@@ -176,12 +179,13 @@ hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p);                     /* reads as zero if nobody wrote to it */
 
 typedef struct {
-  void *base;
+  atomic_ptr_t base;
   atomic64_t mapped, size;       /* bytes of the mapping; usable bytes */
   size_t windows;
   atomic_ptr_t tag;
   uint32_t number;
 } huge_t;
+static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }
 hidden void *huge_malloc(void *tag, size_t size);
 hidden void huge_free(huge_t *b, void *p, const char *call);
 hidden void *huge_resize(huge_t *b, size_t size);  /* the block, perhaps elsewhere; NULL: not possible */

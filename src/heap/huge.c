@@ -40,7 +40,7 @@ static huge_t *new_record(void) {
 
 /* The record stands for windows of which `mapped` bytes are mapped. */
 static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
-  b->base = base;
+  atomic_ptr_store_relaxed(&b->base, base);
   b->windows = windows_for(mapped);
   atomic_ptr_store_relaxed(&b->tag, tag);
   note_size(b, mapped);
@@ -65,7 +65,7 @@ void *huge_malloc(void *tag, size_t size) {
 }
 
 void huge_free(huge_t *b, void *p, const char *call) {
-  void *base = b->base;
+  void *base = huge_base(b);
   size_t windows = b->windows;
   if (p != base) fatal("invalid pointer", p, call);
   uint64_t mapped = atomic64_exchange_acq_rel(&b->mapped, 0); /* S-huge */
@@ -82,7 +82,7 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   if (mapped == old) return true;
   if (windows_for(mapped) > b->windows || (mapped > old && arena_is_over_limit(mapped - old)))
     return false;
-  if (!os_resize(b->base, old, mapped)) return false;
+  if (!os_resize(huge_base(b), old, mapped)) return false;
   note_size(b, mapped);
   return true;
 }
@@ -109,13 +109,13 @@ void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size) {
 }
 
 void *huge_resize(huge_t *b, size_t size) {
-  if (huge_resize_in_place(b, size)) return b->base;
+  if (huge_resize_in_place(b, size)) return huge_base(b);
   size_t mapped = mapping_for(size), old = atomic64_load_relaxed(&b->mapped),
          old_windows = b->windows;
   if (mapped < old || arena_is_over_limit(mapped - old)) return NULL;
-  void *old_base = b->base, *base = move_pages(old_base, old, mapped);
+  void *old_base = huge_base(b), *base = move_pages(old_base, old, mapped);
   if (base == NULL) return NULL;
-  b->base = base;
+  atomic_ptr_store_relaxed(&b->base, base);
   b->windows = windows_for(mapped);
   note_size(b, mapped);
   map_set(base, b->windows, b, TENANT_HUGE);

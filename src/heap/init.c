@@ -19,7 +19,7 @@ static void thread_leaves(void *heap) {
   heap_here.limit = 0;
   heap_here.window = 0;
   signal_fence();
-  for (heap_t *h = heap, *next; h != NULL; h = next) {
+  for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) continue;
     h->busy = 1;
@@ -69,7 +69,7 @@ void heap_collect(bool force) {
 }
 
 static void background(void) {
-  for (;;) {
+  for (;;) { /* Bound: none, it is a thread of its own */
     int64_t delay = option_get(OPTION_purge_delay_ms);
     os_sleep_ms((uint32_t)(delay < 20 ? 20 : delay));
     purge_tick();

@@ -8,7 +8,7 @@ enum { TRIM_SHARED = 8 };
 
 /* Puts the blocks of a list back where they came from. */
 static void flush_list(heap_t *h, uintptr_t *list) {
-  for (uintptr_t block; (block = *list) != 0;) {
+  for (uintptr_t block; (block = *list) != 0;) { /* Bound: what a bin holds, a slab or RETURN_MOST */
     *list = block_next(block);
     if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
     heap_give_back(h, slab_of((void *)block), block);
@@ -40,7 +40,7 @@ void heap_trim(heap_t *h) {
 }
 
 void heap_empty_magazine(heap_t *h) {
-  for (slab_t *s; (s = h->magazine) != NULL;) {
+  for (slab_t *s; (s = h->magazine) != NULL;) { /* Bound: option magazine */
     h->magazine = s->next;
     h->magazine_count--;
     slab_release(s);
@@ -49,14 +49,15 @@ void heap_empty_magazine(heap_t *h) {
 
 void heap_recount(heap_t *h) {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) slab_recount(s);
+    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
+      slab_recount(s);
 }
 
 void heap_let_go(heap_t *h) {
   h->is_trimming = 1;
   heap_flush_bins(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) {
+    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
       heap_end_idleness(h, s);
       heap_unlink_slab(h, s);
       atomic_ptr_store_relaxed(&s->tag, NULL);
@@ -71,7 +72,7 @@ void heap_drop(heap_t *h) {
   memset(h->bin, 0, sizeof h->bin);
   memset(h->returned, 0, sizeof h->returned);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) {
+    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
       heap_unlink_slab(h, s);
       slab_release(s);
     }

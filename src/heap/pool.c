@@ -17,8 +17,8 @@ heap_t *pool_claim(void) {
   heap_t *h = places_claim(&heaps, shape_of_heaps, &number);
   if (h == NULL) return NULL;
   h->number = number;
+  atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->busy = 0;
-  h->home = WINDOW_NONE;
   return h;
 }
 
@@ -29,7 +29,7 @@ void pool_release(heap_t *h) {
   }
   memset(h->limit, 0, sizeof h->limit);
   memset(h->room, 0, sizeof h->room);
-  h->tag = NULL;
+  atomic_ptr_store_relaxed(&h->tag, NULL);
   h->is_borrowed = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_busy, 0);

@@ -17,7 +17,7 @@ static found_t find(const void *p, const char *call) {
   uintptr_t tenant = map_find(p);
   if (map_kind(tenant) == TENANT_HUGE) {
     huge_t *b = map_record(tenant);
-    if (p != b->base) fatal("invalid pointer", p, call);
+    if (p != huge_base(b)) fatal("invalid pointer", p, call);
     return (found_t){ NULL, b, atomic64_load_relaxed(&b->size) };
   }
   if (map_kind(tenant) != TENANT_ARENA) return (found_t){ NULL, NULL, 0 };
@@ -60,7 +60,7 @@ bool heap_owns(const void *p) {
   uintptr_t tenant = map_find(p);
   if (map_kind(tenant) == TENANT_HUGE) {
     const huge_t *b = map_record(tenant);
-    return (uintptr_t)p - (uintptr_t)b->base < atomic64_load_relaxed(&b->mapped);
+    return (uintptr_t)p - (uintptr_t)huge_base(b) < atomic64_load_relaxed(&b->mapped);
   }
   if (map_kind(tenant) != TENANT_ARENA) return false;
   size_t slice = arena_slice(p);

@@ -11,10 +11,9 @@ static uint64_t bytes_of(const atomic64_t *slices) {
   return atomic64_load_relaxed(slices) << SLICE_SHIFT;
 }
 
-static void add_slab(fh_class_stats_t *c, const slab_t *s) {
+static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
   uint32_t used = slab_used(s), live = used > a.count ? used - a.count : 0;
-  uint32_t capacity = s->capacity != 0 ? s->capacity : 1;
   size_t quarter = (size_t)live * 4 / capacity;
   c->live += live;
   c->slabs++;
@@ -29,7 +28,7 @@ static bool count_slab(slab_t *s, void *base, void *context) {
     return true;
   }
   unsigned c = slab_class(s);
-  if (c >= 1 && c < CLASS_COUNT) add_slab(&stats->classes[c - 1], s);
+  if (c >= 1 && c < CLASS_COUNT) add_slab(&stats->classes[c - 1], s, class_info[c].capacity);
   return true;
 }
 
@@ -44,9 +43,9 @@ static void add_heaps(fh_stats_t *stats) {
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL || h->home == 0) continue; /* a place that was never used */
+    if (h == NULL || atomic64_load_relaxed(&h->home) == 0) continue; /* a place that was never used */
     stats->heaps++;
-    stats->threads += is_claimed && h->tag == NULL;
+    stats->threads += is_claimed && heap_tag(h) == NULL;
     stats->remote_frees += atomic32_load_relaxed(&h->remote_frees);
     stats->swaps += atomic32_load_relaxed(&h->swaps);
     for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -85,7 +84,7 @@ static void add_mappings(fh_stats_t *stats) {
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;
     const huge_t *b = huge_at(i, &is_live);
-    if (is_live) stats->resident += os_resident(b->base, atomic64_load_relaxed(&b->mapped));
+    if (is_live) stats->resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
   }
   stats->metadata += pool_size() * sizeof(heap_t) + huge_pool_size() * sizeof(huge_t);
 }

@@ -43,7 +43,7 @@ bool heap_visit(void *tag, fh_visitor_t *visitor, void *context) {
     bool is_live;
     huge_t *b = huge_at(i, &is_live);
     if (!is_live || (tag != NULL && atomic_ptr_load_relaxed(&b->tag) != tag)) continue;
-    if (!visitor(b->base, atomic64_load_relaxed(&b->size), context)) return false;
+    if (!visitor(huge_base(b), atomic64_load_relaxed(&b->size), context)) return false;
   }
   return true;
 }

@@ -34,7 +34,7 @@ hidden bool os_is_readable(const void *at, size_t size);             /* may thes
 hidden bool os_break_range(uintptr_t *from, uintptr_t *to);          /* what brk() has mapped: libc's own heap */
 
 hidden uint32_t os_now_ms(void);                     /* a clock that only goes forward, a few ms coarse; wraps */
-hidden uint64_t os_random(void);                     /* differs from process to process; no system call */
+hidden uintptr_t os_place(void);                     /* where windows may begin: another address in each process */
 
 hidden bool os_is_secure(void);                      /* raised privileges: the environment is not to be trusted  */
 hidden const char *os_environment(const char *name); /* NULL if unset, or if os_is_secure() */

@@ -16,7 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { UNIT = 4096, FIRST_WINDOW = 4096, WINDOWS = 192 };       /* the space starts where windows are looked for first */
+/* The space lies below where programs do, and in no sanitizer's shadow memory. */
+enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };
 #define SPACE ((char *)((size_t)FIRST_WINDOW << WINDOW_SHIFT))
 #define SPACE_SIZE ((size_t)WINDOWS << WINDOW_SHIFT)
 #define UNITS (SPACE_SIZE / UNIT)
@@ -76,6 +77,21 @@ static void drop_range(void *at, size_t size) {
   os_fake.mapped -= size;
   if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != at)
     misuse("mmap", at, size);
+}
+
+/* Where the units that are mapped, or those that are not, come to an end. */
+static char *end_of_run(char *at, char *end) {
+  const uint8_t *first = &is_mapped[unit_of(at)];
+  const uint8_t *other = memchr(first, !*first, (size_t)(end - at) / UNIT);
+  return other == NULL ? end : at + (size_t)(other - first) * UNIT;
+}
+
+/* What is mapped of a range goes. */
+static void drop_mapped(char *at, size_t size) {
+  for (char *end = at + size, *next; at < end; at = next) {
+    next = end_of_run(at, end);
+    if (is_mapped[unit_of(at)]) drop_range(at, (size_t)(next - at));
+  }
 }
 
 static void check_range(const void *at, size_t size) {
@@ -170,8 +186,7 @@ bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   if (!is_at(from, old_size)) misuse("moved, not mapped", from, old_size);
   good = good && is_inside(to, new_size) && has_room(new_size);
   if (good) {                    /* like mremap to a fixed place, whatever is mapped there goes */
-    for (char *at = to; at < (char *)to + new_size; at += UNIT)
-      if (is_mapped[unit_of(at)]) drop_range(at, UNIT);
+    drop_mapped(to, new_size);
     put_range(to, new_size);
     copy_resident(to, from, min_size(old_size, new_size));
     drop_range(from, old_size);
@@ -237,15 +252,13 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
 /* ---- os.h: time, chance, threads ------------------------------------------------------------- */
 
 static __thread void *watched;
-static os_leave_t *thread_leave;
+static atomic_ptr_t thread_leave;          /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
-uint64_t os_random(void) { return os_fake.random; }
+uintptr_t os_place(void) { return (uintptr_t)SPACE; }
 
 void os_thread_set_leave(os_leave_t *leave) {
-  pthread_mutex_lock(&mutex);
-  thread_leave = leave;
-  pthread_mutex_unlock(&mutex);
+  atomic_ptr_store_relaxed(&thread_leave, (void *)leave);
 }
 
 bool os_thread_watch(void *heap) {
@@ -257,7 +270,7 @@ bool os_thread_watch(void *heap) {
 void os_fake_end_thread(void) {
   void *heap = watched;
   watched = NULL;
-  if (heap != NULL) thread_leave(heap);
+  if (heap != NULL) ((os_leave_t *)atomic_ptr_load_relaxed(&thread_leave))(heap);
 }
 
 bool os_thread_start(void (*run)(void)) {

@@ -182,11 +182,18 @@ uint32_t os_now_ms(void) {
   return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 }
 
-uint64_t os_random(void) {
+static uint64_t random_number(void) {
   const void *bytes = (const void *)getauxval(AT_RANDOM);
   uint64_t seed = (uintptr_t)&bytes;
   if (bytes != NULL) memcpy(&seed, bytes, sizeof seed);
   return seed;
+}
+
+/* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
+ * and their brk heaps begin. */
+uintptr_t os_place(void) {
+  enum { LOWEST = 4096, RANGE = 16384 }; /* GiB */
+  return GiB(LOWEST + random_number() % RANGE);
 }
 
 /* The key plus one; 0: none yet. relaxed: the key is all there is to see. */

@@ -75,6 +75,7 @@ static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
 static slab_t *claim_in_arena(arena_t *a, unsigned c) {
   for (size_t i = 0; i < ARENA_GROUPS / 64; i++) {
     atomic64_t *hint = &arena_maps(a)->partial_groups[c][i];
+    /* Bound: the bits of a word */
     for (uint64_t groups = atomic64_load_relaxed(hint); groups != 0; groups &= groups - 1) {
       unsigned at = bits_lowest(groups);
       slab_t *s = claim_in_word(a, i * 64 + at, c);

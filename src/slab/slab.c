@@ -64,7 +64,7 @@ static uintptr_t chain_at(const slab_t *s, uint16_t avail) {
 /* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
 static uintptr_t take_chain(slab_t *s, unsigned *count) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
-  while (anchor_has_chain(word)) {
+  while (anchor_has_chain(word)) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     *count = a.count;
@@ -135,13 +135,13 @@ unsigned slab_collect(slab_t *s) {
 
 void slab_recount(slab_t *s) {
   uint32_t free = 0, carved = atomic32_load_relaxed(&s->carved);
-  for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++;
+  for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++; /* Bound: `carved` */
   note_used(s, carved - free);
 }
 
 void slab_put_list(slab_t *s, uintptr_t first) {
   uintptr_t last = first;
-  unsigned count = 1;
+  unsigned count = 1; /* Bound: the slab's capacity */
   for (uintptr_t next; (next = block_next(last)) != 0; last = next)
     if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
   block_link(last, s->head);
@@ -153,7 +153,7 @@ void slab_put_list(slab_t *s, uintptr_t first) {
 
 /* The last block of a list that is not empty. */
 static uintptr_t last_of(const slab_t *s, uintptr_t block) {
-  unsigned count = 1;
+  unsigned count = 1; /* Bound: the slab's capacity */
   for (uintptr_t next; (next = block_next(block)) != 0; block = next)
     if (++count > s->capacity) fatal("heap corruption", (void *)block, "free");
   return block;
@@ -166,7 +166,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
-  for (uint64_t word = atomic64_load_relaxed(&s->anchor);
+  for (uint64_t word = atomic64_load_acquire(&s->anchor); /* S-anchor, if it is found empty */
        ;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
@@ -241,7 +241,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
 
 bool slab_is_valid(const slab_t *s) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = 0;
-  for (uintptr_t b = s->head; b != 0; b = block_next(b)) {
+  for (uintptr_t b = s->head; b != 0; b = block_next(b)) { /* Bound: `carved`, by I1 */
     HOLDS(I4, class_is_multiple((uint16_t)b, s->inverse));
     HOLDS(I1, ++free <= carved);
   }

@@ -72,15 +72,24 @@ static inline slab_t *slab_numbered(uint32_t number) {
 
 /* What a free block holds: the next block's address, 0 at the end, and behind it a word that only a
  * freed block has. */
-typedef struct { uint64_t next, key; } free_block_t;
+typedef struct {
+  uint64_t next;
+  atomic64_t key;               /* written by who holds the block, read by visitors too */
+} free_block_t;
 
 #define BLOCK_KEY 0x6B79A5C3u         /* added to the block's address: no program stores that in its own block */
 static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_KEY; }
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
 static always_inline uintptr_t block_next(uintptr_t block) { return block_at(block)->next; }
-static always_inline bool block_is_free(uintptr_t block) { return block_at(block)->key == block_key(block); }
+static always_inline bool block_is_free(uintptr_t block) {
+  return atomic64_is_relaxed(&block_at(block)->key, block_key(block));     /* relaxed: who holds the block wrote it */
+}
+static always_inline void block_set_free(uintptr_t block) {
+  atomic64_store_relaxed(&block_at(block)->key, block_key(block));
+}
+static always_inline void block_set_live(uintptr_t block) { atomic64_store_relaxed(&block_at(block)->key, 0); }
 static always_inline void block_link(uintptr_t block, uintptr_t next) {
-  block_at(block)->key = block_key(block);
+  block_set_free(block);
   block_at(block)->next = next;
 }
 

@@ -1,27 +1,37 @@
-"""What the built library is held to: which symbols it needs, which instructions it has, how much stack it takes."""
+"""What the built library is held to: which symbols it needs, which instructions it has, what its paths call and how deep."""
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import callgraph  # noqa: E402
 import support  # noqa: E402
 
 ALLOWED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allowed_symbols.txt")
-FRAME_LIMIT = 512
 
 
 def allowed():
+    """The names that the list allows, and those of them that are the compiler's affair."""
     with open(ALLOWED) as file:
-        return {line.strip() for line in file if line.strip() and not line.startswith("#")}
+        lines = [line.strip() for line in file if line.strip()]
+    last = max(i for i, line in enumerate(lines) if line.startswith("#"))
+    return {line for line in lines if not line.startswith("#")}, set(lines[last + 1:])
+
+
+def names_of(command):
+    result = support.run(command)
+    assert result.returncode == 0, result.stderr
+    return {line.split()[-1].split("@")[0] for line in result.stdout.splitlines() if line.strip()}
 
 
 def symbols(*flags):
-    result = support.run(["nm", "-D", *flags, support.LIBRARY])
-    assert result.returncode == 0, result.stderr
-    return {line.split()[-1].split("@")[0] for line in result.stdout.splitlines() if line.strip()}
+    return names_of(["nm", "-D", *flags, support.LIBRARY])
+
+
+def needed():
+    """By the library, and by the object that programs link."""
+    return symbols("-u") | names_of(["nm", "-u", support.OBJECT])
 
 
 def disassembly():
@@ -52,10 +62,14 @@ class Symbols(unittest.TestCase):
     WAITING = re.compile(r"mutex|rwlock|sem_|cond_|barrier|once|sched_yield|sleep|futex|poll$|select$|atfork|usleep|join")
 
     def test_it_takes_from_libc_only_what_the_list_allows(self):
-        self.assertEqual(sorted(symbols("-u") - allowed()), [])
+        self.assertEqual(sorted(needed() - allowed()[0]), [])
+
+    def test_the_list_allows_nothing_that_is_not_needed(self):
+        names, of_compiler = allowed()
+        self.assertEqual(sorted(names - of_compiler - needed()), [])
 
     def test_nothing_on_the_list_locks_sleeps_or_yields(self):
-        self.assertEqual([s for s in sorted(allowed() | symbols("-u")) if self.WAITING.search(s)], [])
+        self.assertEqual([s for s in sorted(allowed()[0] | needed()) if self.WAITING.search(s)], [])
 
     def test_it_exports_every_entry_point_and_nothing_else_of_its_own(self):
         exported = symbols("--defined-only")
@@ -95,32 +109,82 @@ class Instructions(unittest.TestCase):
             self.assertLess(len(body), 120)
 
 
-class Stack(unittest.TestCase):
-    """A bound on the stack of a whole path is hard to sum; each function's own frame is checked instead, and none may
-    take a frame whose size is only known at run time. The deepest chain of frames of a call graph without recursion is
-    printed for the reader."""
+class Paths(unittest.TestCase):
+    """Every path from malloc, free and their kin, by the compiler's own call graph of the release build."""
+    ENTRIES = """malloc calloc realloc reallocarray free free_sized free_aligned_sized aligned_alloc posix_memalign memalign valloc
+        pvalloc malloc_usable_size fh_expand fh_heap_malloc fh_heap_calloc fh_heap_aligned_alloc fh_heap_realloc""".split()
+    # Where calls through pointers lead. A function of the program's own (callbacks) and libc's own malloc lead nowhere here.
+    TARGETS = {
+        "aligned_or_plain": ["api_no_memory", "api_deferred"],
+        "firstclass_aligned": ["api_no_memory"],
+        "reallocarray": ["api_no_memory"],
+        "heap_attach": ["api_start"],
+        "heap_calloc": ["api_no_memory"],
+        "heap_free": ["api_foreign_free"],
+        "heap_realloc": ["api_foreign_realloc", "api_no_memory"],
+        "heap_usable_size": ["api_foreign_size"],
+        "heap_check_size": ["api_foreign_size"],
+        "malloc_usable_size": ["api_foreign_size"],
+        "bitmap_each_part": ["take_part", "set_dirty_part", "release_part"],
+        "api_error": [],
+        "api_deferred": [],
+        "api_foreign_free": [],
+        "api_foreign_size": [],
+        "api_foreign_realloc": [],
+        "api_foreign_name": [],
+    }
+    NEVER_RETURNS = ["fatal", "heap_bad_pointer"]
+    FIRST_USE = "api_start"                                 # reads the options, once; most often the loader has called it
+    # Inside themselves these do nothing that could lead back: heap_trim, which is a part of heap_put_slice, by its mark
+    # (`is_trimming`), gather_pending because it has taken all that was pending.
+    GUARDS = frozenset({"heap_put_slice", "heap_trim", "gather_pending"})
+    STACK_LIMIT, FIRST_USE_LIMIT = 1024, 6 * 1024
+    # What they may call of libc: it neither locks nor waits. pthread_key_create does not lock in glibc (promises, section 1).
+    OUTSIDE = set("""memcpy memmove memset memchr memcmp strchr strlen strncmp strrchr clock_gettime getauxval __errno_location
+        __popcountdi2 pthread_setspecific pthread_key_create pthread_key_delete""".split())
 
-    def test_every_frame_is_small_and_of_constant_size(self):
-        with tempfile.TemporaryDirectory() as folder:
-            target = os.path.join(folder, "all.o")
-            subprocess.run([support.COMPILER, "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-fstack-usage", "-w", "-c", "src/all.c", "-o", target],
-                           cwd=support.SOURCE, check=True)
-            usage = [name for name in os.listdir(folder) if name.endswith(".su")]
-            if not usage:
-                self.skipTest("the compiler writes no stack usage")
-            frames = []
-            with open(os.path.join(folder, usage[0])) as file:
-                for line in file:
-                    where, size, kind = line.rstrip("\n").split("\t")
-                    frames.append((int(size), where.split(":")[-1], where.split(":")[0], kind))
-        frames.sort(reverse=True)
-        print("\nlargest frames:", ", ".join("%s %d" % (name, size) for size, name, _, _ in frames[:6]))
-        # Statistics, options and reports are no path of an allocation; they run once or on demand.
-        on_demand = re.compile(r"src/(support|api)/(?!malloc\.c)|heap/(stats|visit)\.c|include/")
-        for_statistics = {"os_resident"}
-        self.assertEqual(["%s: %d bytes (%s)" % (name, size, path) for size, name, path, _ in frames
-                          if size > FRAME_LIMIT and not on_demand.search(path) and name not in for_statistics], [])
-        self.assertEqual([name for _, name, _, kind in frames if kind.startswith("dynamic") and "bounded" not in kind], [])
+    @classmethod
+    def setUpClass(cls):
+        cls.graph = callgraph.of_release_build()
+        if cls.graph is None:
+            raise unittest.SkipTest("the compiler writes no call graph")
+        for name in cls.NEVER_RETURNS:
+            cls.graph.forget(name)
+        cls.graph.connect(cls.TARGETS)
+
+    def depths(self, limit):
+        """The deepest path of each entry point that passes the limit, as text; prints the deepest of all."""
+        found = sorted((self.graph.deepest(entry, self.GUARDS) for entry in self.ENTRIES), reverse=True)
+        text = ["%d bytes: %s" % (depth, " > ".join("%s %d" % (f, self.graph.frame(f)) for f in path)) for depth, path in found]
+        print("\n" + text[0])
+        return [line for line, (depth, _) in zip(text, found) if depth > limit]
+
+    def test_every_entry_point_is_in_the_graph(self):
+        self.assertEqual([name for name in self.ENTRIES if name not in self.graph.frames], [])
+
+    def test_it_is_known_where_each_indirect_call_leads(self):
+        reached = self.graph.reached_from(self.ENTRIES) - self.graph.reached_from([self.FIRST_USE])
+        self.assertEqual(sorted(name for name in reached if callgraph.INDIRECT in self.graph.calls.get(name, ())), [])
+
+    def test_functions_call_each_other_in_a_ring_only_where_a_mark_ends_it(self):
+        reached = self.graph.reached_from(self.ENTRIES)
+        self.assertEqual([ring for ring in self.graph.rings(self.GUARDS) if reached.intersection(ring)], [])
+
+    def test_no_frame_has_a_size_known_only_at_run_time(self):
+        self.assertEqual(self.graph.dynamic, [])
+
+    def test_the_stack_of_any_path_stays_below_a_kibibyte(self):
+        first_use = self.graph.calls.pop(self.FIRST_USE)
+        self.addCleanup(self.graph.calls.__setitem__, self.FIRST_USE, first_use)
+        self.assertEqual(self.depths(self.STACK_LIMIT), [])
+
+    def test_the_first_use_of_all_stays_below_six(self):
+        self.assertEqual(self.depths(self.FIRST_USE_LIMIT), [])
+
+    def test_what_they_call_of_libc_neither_locks_nor_waits(self):
+        outside = self.graph.reached_from(self.ENTRIES) - set(self.graph.frames) - {callgraph.INDIRECT}
+        self.assertEqual(sorted(outside - self.OUTSIDE), [])
+        self.assertEqual(sorted(self.OUTSIDE - outside), [])
 
 
 if __name__ == "__main__":

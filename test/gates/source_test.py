@@ -92,6 +92,8 @@ class Layers(unittest.TestCase):
 
 
 class Atomics(unittest.TestCase):
+    maxDiff = None
+
     def test_they_stand_in_base_atomic_h_alone(self):
         wrong = []
         pattern = re.compile(r"__atomic_\w+|__sync_\w+|_Atomic\b|\bstdatomic\b|\batomic_(?:load|store|fetch_\w+|compare_exchange\w*|exchange|thread_fence)\s*\(|\bvolatile\b[^;]*\basm\b.*lock")
@@ -105,7 +107,7 @@ class Atomics(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_a_loop_around_a_swap_says_why_it_makes_progress(self):
-        """Each loop whose body or condition swaps has a comment with the word Progress: within twelve lines above or in it."""
+        """Each loop whose body or condition swaps has a comment with the word Progress: at its head or at the swap."""
         wrong = []
         for path in core_sources():
             if path == os.path.join("src", "base", "atomic.h"):
@@ -113,33 +115,59 @@ class Atomics(unittest.TestCase):
             text = support.read(path)
             raw, code = text.split("\n"), code_of(text).split("\n")
             for number, line in enumerate(code):
-                if not re.search(r"\batomic(?:32|64|_ptr)_swap_\w+\s*\(", line) or not in_loop(code, number):
+                head = loop_around(code, number) if SWAP.search(line) else None
+                if head is None:
                     continue
-                near = "\n".join(raw[max(0, number - 12):number + 7])
-                if "Progress:" not in near:
+                if "Progress:" not in "\n".join(raw[max(0, head - 3):head + 2] + raw[max(head, number - 3):number + 3]):
                     wrong.append("%s:%d" % (path, number + 1))
         self.assertEqual(wrong, [])
 
 
+SWAP = re.compile(r"\b(?:atomic(?:32|64|_ptr)_swap_\w+|try_\w+)\s*\(")      # try_: a swap that may fail, by its name
 RETRY = r"\b(while|do)\b|\bfor\s*\(.*;\s*;"             # a loop over a range is bounded by itself
 
 
-def in_loop(code, number):
-    """Is line `number` in the body or head of a loop that may go on for as long as others interfere?"""
+def loop_around(code, number):
+    """The line where the loop begins in which line `number` is, if it may go on for as long as others interfere."""
     depth = 0
     for k in range(number, -1, -1):
         line = code[k]
         if k == number and re.search(RETRY, line):
-            return True
+            return k
         if k < number:
             depth += line.count("}") - line.count("{")
             if depth < 0:
                 if re.search(RETRY, line):
-                    return True
+                    return k
                 depth = 0
             if re.match(r"\S.*\)\s*\{?\s*$", line) and not line.startswith(("}", "#")):
-                return False
-    return False
+                return None
+    return None
+
+
+class Loops(unittest.TestCase):
+    maxDiff = None
+
+    """A call does a bounded amount of work: a loop counts up to something, or says what bounds it, or that it goes on only
+    while other threads get something done."""
+    COUNTED = re.compile(r"\bfor\s*\([^;]*;[^;]*(?:<=?\s*[\w(>.-]+|--\s*>\s*0|>\s*0)[^;]*;")
+    FOLDERS = tuple(os.path.join("src", folder) + os.sep for folder in ("arena", "slab", "heap"))
+    WHY = re.compile(r"Progress:|Bound:")
+
+    def test_every_loop_counts_or_says_what_bounds_it(self):
+        wrong = []
+        for path in core_sources():
+            if not path.startswith(self.FOLDERS):
+                continue
+            text = support.read(path)
+            raw, code = text.split("\n"), code_of(text).split("\n")
+            for number, line in enumerate(code):
+                if not re.search(r"\b(?:for|while)\s*\(|\bdo\b", line):
+                    continue
+                head = " ".join(code[number:number + 3])
+                if not self.COUNTED.search(head) and not self.WHY.search("\n".join(raw[max(0, number - 2):number + 4])):
+                    wrong.append("%s:%d: %s" % (path, number + 1, line.strip()))
+        self.assertEqual(wrong, [])
 
 
 class Comments(unittest.TestCase):

@@ -57,7 +57,7 @@ TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
     firstclass_delete(heap);
     for (int k = 0; k < MANY; k++) CHECK_NULL(atomic_ptr_load_relaxed(&slab_of(kept[k])->tag));
     heap_t *h = my_heap();
-    CHECK_EQ(h->tag, NULL);
+    CHECK_NULL(heap_tag(h));
     for (int k = 0; k < MANY; k++) CHECK_BYTES(kept[k], k, size);
     free_all(NULL);
     fast_free(huge);

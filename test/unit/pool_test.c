@@ -20,7 +20,7 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   bool is_claimed;
   uint32_t number = a->number;
   atomic16_store_relaxed(&a->taken[5], 100);
-  a->tag = a;
+  atomic_ptr_store_relaxed(&a->tag, a);
   a->is_borrowed = 1;
   atomic_ptr_store_relaxed(&a->nested, a);
   pool_release(a);
@@ -28,7 +28,7 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   CHECK(!is_claimed);
   CHECK_EQ(pool_taken(5), (uint64_t)100);
   CHECK_EQ(pool_claim(), a);
-  CHECK_NULL(a->tag);
+  CHECK_NULL(heap_tag(a));
   CHECK_EQ(a->is_borrowed, 0);
   CHECK_NULL(atomic_ptr_load_relaxed(&a->nested));
   CHECK_EQ(heap_taken(a, 5), 0u);

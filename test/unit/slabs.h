@@ -27,7 +27,7 @@ static unsigned take_all(slab_t *s) {
   for (uintptr_t list; (list = slab_take_list(s, 7, &count)) != 0;) {
     CHECK_GT(count, 0u);
     for (; list != 0; list = block_next(list), count--) {
-      block_at(list)->key = 0;
+      block_set_live(list);
       blocks[total++] = list;
     }
     CHECK_EQ(count, 0u);
