@@ -29,7 +29,7 @@ static inline unsigned bits_ones_above(uint64_t w) { return ~w == 0 ? 64 : 63 - 
 /* `block` with its low 16 bits replaced by those that stand at `*low`: one instruction on x86,
  * which is why the links of a free list are 16 bits wide and cannot leave their slice. */
 static always_inline uintptr_t bits_join_low16(uintptr_t block, const uint16_t *low) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   __asm__("movw %1, %w0" : "+r"(block) : "m"(*low));
   return block;
 #else
