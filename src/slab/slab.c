@@ -161,6 +161,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
     if (count == carved) { /* nobody holds a block, so nobody can change the word */
+      atomic64_load_acquire(&s->anchor); /* S-anchor: what those did who freed the blocks */
       atomic_ptr_store_relaxed(&s->owner, owner);
       return SLAB_IS_EMPTY;
     }
