@@ -229,9 +229,9 @@ static void reborn_before(void) {
 }
 static void reborn_thread(unsigned me) {
   if (me == 0) return give_back(0, 1, PUSH_PUBLISH);
-  if (me == 2) return find(2, FEW_BLOCKS);
-  make_slab(1, FEW_BLOCKS, 2);
-  let_go(1);
+  if (me == 1) make_slab(1, FEW_BLOCKS, 2);
+  else find(2, FEW_BLOCKS);
+  if (mine[me] != NULL) let_go(me);
 }
 
 /* ---- the hint to a group of 64 slices -------------------------------------------------------------------------------- */
