@@ -166,11 +166,12 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
-  for (uint64_t word = atomic64_load_acquire(&s->anchor); /* S-anchor, if it is found empty */
+  for (uint64_t word = atomic64_load_relaxed(&s->anchor);
        ;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
     if (count == carved) { /* nobody holds a block, so nobody can change the word */
+      atomic64_load_acquire(&s->anchor); /* S-anchor: what those did who freed the blocks */
       atomic_ptr_store_relaxed(&s->owner, owner);
       return SLAB_IS_EMPTY;
     }

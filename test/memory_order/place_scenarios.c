@@ -1,0 +1,73 @@
+/* place_scenarios.c - places.c and pool.c: numbered places, and heaps that one thread after another uses */
+#include "../../src/arena/places.h"
+#include "../../src/heap/heap.h"
+#include "checker.h"
+#include "system.h"
+
+static places_t places;
+typedef struct { uint64_t number, uses; } record_t;
+
+static void before(void) { system_restart(); }
+
+/* The first chunk of heaps is there; of their words only places.c's own decide anything. */
+static void heaps_before(void) {
+  system_restart();
+  heap_t *h = pool_claim();
+  checker_keep_together(h, PLACES_IN_CHUNK * sizeof *h);
+  pool_release(h);
+}
+
+static void claim_place(unsigned me) {
+  static const places_shape_t shape = { sizeof(record_t), NULL };
+  (void)me;
+  uint32_t number;
+  record_t *r = places_claim(&places, shape, &number);
+  EXPECT(r != NULL);
+  EXPECT(r->uses == 0 || r->number == number);
+  r->number = number;
+  r->uses++;
+  places_release(&places, number);
+}
+static void claim_place_twice(unsigned me) {
+  claim_place(me);
+  if (me == 0) claim_place(me);
+}
+static void every_place_is_free(void) {
+  for (size_t i = 0; i < places_size(&places) / PLACES_IN_CHUNK; i++)
+    EXPECT(atomic64_load_relaxed(&places.free[i]) == ~(uint64_t)0);
+}
+
+static void use_heap(unsigned me) {
+  heap_t *h = pool_claim();
+  EXPECT(h != NULL);
+  EXPECT(h->tag == NULL);
+  h->tag = h;
+  h->trim_class = (uint8_t)me;
+  atomic32_bump(&h->taken[1], 1);
+  pool_release(h);
+}
+static void heaps_after(void) {
+  bool is_claimed;
+  EXPECT(pool_taken(1) == 3);
+  for (size_t i = 0; i < pool_size(); i++) {
+    heap_t *h = pool_at(i, &is_claimed);
+    EXPECT(h == NULL || !is_claimed);
+  }
+}
+static void look_at_places(unsigned me) {
+  static const places_shape_t shape = { sizeof(record_t), NULL };
+  bool is_claimed;
+  if (me != 2) return claim_place(me);
+  for (size_t i = 0; i < places_size(&places); i += PLACES_IN_CHUNK) {
+    record_t *r = places_at(&places, shape, i + PLACES_IN_CHUNK - 1, &is_claimed);     /* nobody uses this one */
+    if (r != NULL) EXPECT(r->uses == 0);
+  }
+}
+
+const scenario_t place_scenarios[] = {
+  { "places: threads add the first chunk at once", 3, before, claim_place, every_place_is_free },
+  { "places: a place is used again", 2, before, claim_place_twice, every_place_is_free },
+  { "places: a heap is given back and claimed again", 3, heaps_before, use_heap, heaps_after },
+  { "places: places are looked at while they are made", 3, before, look_at_places, every_place_is_free },
+  { NULL, 0, NULL, NULL, NULL }
+};

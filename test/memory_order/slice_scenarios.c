@@ -1,0 +1,153 @@
+/* slice_scenarios.c - bitmap.c, arena.c, purge.c and map.c: slices and windows that are claimed and given back */
+#include "../../src/arena/arena.h"
+#include "../../src/os/os.h"
+#include "checker.h"
+#include "system.h"
+
+enum { RECORDS = 130 };
+
+static atomic64_t bits[3];
+static uint64_t record[RECORDS];           /* what a bit stands for; whoever has claimed it writes to it */
+
+static void use(size_t first, size_t count) {
+  for (size_t i = first; i < first + count; i++) record[i]++;
+}
+
+/* ---- bits of one word ------------------------------------------------------------------------------------------------ */
+
+static void one_word_before(void) {
+  system_restart();
+  bitmap_release(bits, 3, 2);
+}
+static void one_word_after(void) { EXPECT(atomic64_load_relaxed(&bits[0]) == bits_run(3, 2)); }
+
+static void claim_one(unsigned me) {
+  (void)me;
+  size_t found = bitmap_claim_one(bits, 1, 0);
+  if (found == BITMAP_NONE) return;
+  use(found, 1);
+  bitmap_release(bits, found, 1);
+}
+static void claim_these(unsigned me) {
+  if (!bitmap_claim_at(bits, me == 0 ? 4 : 3, me == 0 ? 1 : 2)) return;
+  use(me == 0 ? 4 : 3, me == 0 ? 1 : 2);
+  bitmap_release(bits, me == 0 ? 4 : 3, me == 0 ? 1 : 2);
+}
+static void claim_some(unsigned me) {
+  uint64_t got = bitmap_claim_some(&bits[0], bits_run(me == 0 ? 4 : 3, me == 0 ? 1 : 2));
+  for (uint64_t rest = got; rest != 0; rest &= rest - 1) {
+    use(bits_lowest(rest), 1);
+    bitmap_release(bits, bits_lowest(rest), 1);
+  }
+}
+static void claim_each_way(unsigned me) {
+  if (me == 0) claim_one(me);
+  else if (me == 1) claim_these(me);
+  else claim_some(me);
+}
+
+/* ---- runs over two words, with retreat ------------------------------------------------------------------------------- */
+
+static void two_words_before(void) {
+  system_restart();
+  bitmap_release(bits, 62, 4);
+}
+static void two_words_after(void) {
+  EXPECT(atomic64_load_relaxed(&bits[0]) == bits_run(62, 2) && atomic64_load_relaxed(&bits[1]) == bits_run(0, 2));
+}
+static void claim_runs(unsigned me) {
+  size_t n = me == 0 ? 3 : 2, found = me == 2 ? bitmap_claim_one(bits, 2, 1) : bitmap_claim_run(bits, 2, 0, n);
+  if (me == 2) n = 1;
+  if (found == BITMAP_NONE) return;
+  use(found, n);
+  bitmap_release(bits, found, n);
+}
+
+/* ---- an arena's slices ----------------------------------------------------------------------------------------------- */
+
+/* Writes to a slice, which must read as zero if the arena says so. */
+static void *claim_and_write(void) {
+  bool is_clean;
+  uint64_t *slice = arena_claim(1, 1, &is_clean);
+  EXPECT(slice != NULL);
+  EXPECT(!is_clean || slice[1] == 0);
+  slice[1] = 1;
+  return slice;
+}
+
+static void *slices[3];
+static void fresh_before(void) { system_restart(); }
+static void fresh_thread(unsigned me) { slices[me] = claim_and_write(); }
+static void fresh_after(void) {
+  EXPECT(slices[0] != slices[1] && slices[1] != slices[2] && slices[0] != slices[2]);
+  EXPECT(atomic64_load_relaxed(&arena_counts.committed) == 3);
+  for (size_t i = 0; i < arena_count(); i++) EXPECT(arena_at(i)->number == i);
+}
+static void found_thread(unsigned me) {
+  if (me != 0) {
+    slices[me] = claim_and_write();
+    return;
+  }
+  for (size_t i = 0; i < arena_count(); i++) {
+    arena_t *a = arena_at(i);
+    EXPECT(a == NULL || a->number == i);
+  }
+}
+static void found_after(void) { EXPECT(slices[1] != slices[2]); }
+
+static void reuse_before(void) {
+  system_restart();
+  arena_release(claim_and_write(), 1);
+}
+static void reuse_thread(unsigned me) {
+  if (me == 2) return purge_all();
+  arena_release(claim_and_write(), 1);
+}
+static void reuse_after(void) {
+  EXPECT(atomic64_load_relaxed(&arena_counts.committed) == 0);
+  purge_all();
+  EXPECT(atomic64_load_relaxed(&arena_counts.dirty) == 0);
+}
+
+/* ---- windows --------------------------------------------------------------------------------------------------------- */
+
+static atomic_ptr_t window_to_look_at;
+static uint64_t tenants[3];                /* records of tenants, 8 bytes apart as their kinds want it */
+
+static void windows_before(void) { system_restart(); }
+static void windows_thread(unsigned me) {
+  if (me == 2) {
+    void *window = atomic_ptr_load_relaxed(&window_to_look_at);
+    uintptr_t tenant = window == NULL ? TENANT_NONE : map_find(window);
+    EXPECT(map_kind(tenant) != TENANT_HUGE || *(uint64_t *)map_record(tenant) != 0);
+    return;
+  }
+  uint64_t *window = map_new(1, 4096);
+  EXPECT(window != NULL);
+  window[0] = tenants[me] = me + 1;
+  map_set(window, 1, &tenants[me], TENANT_HUGE);
+  atomic_ptr_store_relaxed(&window_to_look_at, window);
+}
+static void windows_again_thread(unsigned me) {
+  void *window = map_new(1, 4096);
+  EXPECT(window != NULL);
+  *(uint64_t *)window = me;
+  os_unmap(window, 4096);
+  map_free(window, 1);
+}
+static void windows_after(void) {}
+
+const scenario_t slice_scenarios[] = {
+  { "slices: one bit at a time", 3, one_word_before, claim_one, one_word_after },
+  { "slices: certain bits, or none of them", 3, one_word_before, claim_these, one_word_after },
+  { "slices: those of some bits that are free", 3, one_word_before, claim_some, one_word_after },
+  { "slices: each way of claiming against the others", 3, one_word_before, claim_each_way, one_word_after },
+  { "slices: runs over two words, given back where they meet", 3, two_words_before, claim_runs, two_words_after },
+  { "slices: two threads, runs over two words", 2, two_words_before, claim_runs, two_words_after },
+  { "slices: three threads make the first arena", 3, fresh_before, fresh_thread, fresh_after },
+  { "slices: an arena is looked at while it is made", 3, fresh_before, found_thread, found_after },
+  { "slices: what is claimed clean is zero, also while others purge", 3, reuse_before, reuse_thread, reuse_after },
+  { "slices: a window's tenant is complete when it is found", 3, windows_before, windows_thread, windows_after },
+  { "slices: a window is used again", 3, windows_before, windows_again_thread, windows_after },
+  { NULL, 0, NULL, NULL, NULL }
+};

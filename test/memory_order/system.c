@@ -1,0 +1,82 @@
+/* system.c - the system under the code under test: mappings in a range that is there from the start
+ *
+ * Memory is mapped once; what a thread maps is then known to itself alone, until it hands the address on. */
+#define _GNU_SOURCE
+#include "system.h"
+
+#include <sys/mman.h>
+
+#include "../../src/base/check.h"
+#include "../../src/os/os.h"
+#include "../../src/support/options.h"
+#include "../../src/slab/slab.h"
+#include "checker.h"
+
+enum { FIRST_WINDOW = 4096, WINDOWS = 4, ELSEWHERE = FIRST_WINDOW + WINDOWS };     /* as map.c begins if os_random() is 0 */
+
+os_counts_t os_counts;
+atomic64_t option_values[OPTION_COUNT];
+unsigned system_maps_that_fail;
+static size_t elsewhere_used;
+
+static void report(const char *what, const void *address, const char *call) {
+  (void)address, (void)call;
+  checker_fail(what);
+}
+
+static void *window(size_t number) { return (void *)(number << WINDOW_SHIFT); }
+
+bool system_start(void) {
+  size_t size = (WINDOWS + 1) * WINDOW_SIZE;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  if (mmap(window(FIRST_WINDOW), size, PROT_READ | PROT_WRITE, flags, -1, 0) != window(FIRST_WINDOW)) return false;
+  check_set_reporter(report);
+#define FALLBACK(name, type, fallback, ...) option_values[OPTION_##name].value = (uint64_t)(fallback);
+  FH_OPTIONS(FALLBACK)
+  option_values[OPTION_purge_delay_ms].value = (uint64_t)-1;       /* nothing is purged but where a scenario says so */
+  checker_ignore(option_values, sizeof option_values);
+  checker_ignore(&os_counts, sizeof os_counts);
+  checker_ignore(&arena_counts, sizeof arena_counts);
+  checker_ignore(&slab_counts, sizeof slab_counts);
+  return true;
+}
+
+void system_restart(void) {
+  elsewhere_used = 0;
+  system_maps_that_fail = 0;
+}
+
+static bool fails(void) {
+  if (system_maps_that_fail == 0) return false;
+  system_maps_that_fail--;
+  return true;
+}
+
+size_t os_page_size(void) { return 4096; }
+
+void *os_map(size_t size) {
+  if (fails()) return NULL;
+  void *at = (char *)window(ELSEWHERE) + elsewhere_used;
+  elsewhere_used += align_up(size, WINDOW_SIZE / 64);
+  checker_memory_changes(at, size);
+  return at;
+}
+
+os_map_result_t os_map_at(void *at, size_t size) {
+  if (fails()) return OS_NO_MEMORY;
+  if (at < window(FIRST_WINDOW) || (char *)at + size > (char *)window(ELSEWHERE)) return OS_TAKEN;
+  checker_memory_changes(at, size);
+  return OS_MAPPED;
+}
+
+void os_unmap(void *at, size_t size) { checker_memory_changes(at, size); }
+
+bool os_discard(void *at, size_t size) {
+  checker_memory_zeroed(at, size);
+  return true;
+}
+
+void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
+uint32_t os_now_ms(void) { return 0; }
+uint64_t os_random(void) { return 0; }
+void os_abort(void) { __builtin_trap(); }

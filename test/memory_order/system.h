@@ -1,0 +1,11 @@
+/* system.h - the system under the code under test */
+#ifndef SYSTEM_H
+#define SYSTEM_H
+
+#include <stdbool.h>
+
+bool system_start(void);                   /* once; false: no address space */
+void system_restart(void);                 /* at the start of each execution */
+extern unsigned system_maps_that_fail;     /* the next so many */
+
+#endif
