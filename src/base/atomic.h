@@ -18,6 +18,9 @@ typedef struct { void *value; } atomic_ptr_t;
   static inline type name##_load_acquire(const box *a) { return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE); }  \
   static inline void name##_store_relaxed(box *a, type v) { __atomic_store_n(&a->value, v, __ATOMIC_RELAXED); }  \
   static inline void name##_store_release(box *a, type v) { __atomic_store_n(&a->value, v, __ATOMIC_RELEASE); }  \
+  static inline type name##_exchange_relaxed(box *a, type v) {                                                   \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                                  \
+  }                                                                                                              \
   static inline type name##_exchange_acq_rel(box *a, type v) {                                                   \
     return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);                                                  \
   }                                                                                                              \
@@ -32,7 +35,7 @@ typedef struct { void *value; } atomic_ptr_t;
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);           \
   }                                                                                                              \
   static inline bool name##_swap_acq_rel(box *a, type *seen, type v) {                                           \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);           \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);           \
   }
 
 ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
@@ -72,8 +75,8 @@ static inline uint64_t atomic64_and_seq_cst(atomic64_t *a, uint64_t bits) {
 static inline uint64_t atomic64_load_seq_cst(const atomic64_t *a) {
   return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST);
 }
-static inline bool atomic64_swap_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t v) {
-  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+static inline uint64_t atomic64_and_acq_rel(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_and(&a->value, bits, __ATOMIC_ACQ_REL);
 }
 
 /* A word that only its owner adds to and anyone may read: a plain load and store, no lock

@@ -36,7 +36,7 @@ void *large_malloc(void *tag, size_t size, size_t alignment) {
 
 void large_free(slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
-  if (slab_kind(atomic32_exchange_acq_rel(&s->kind, 0)) != SLAB_LARGE)
+  if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
     fatal("double free", p, call); /* of two
 threads that free the same block, one sees the other; no tag: nothing else is handed over */
   atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);

@@ -19,19 +19,19 @@ static place_t place_of(const slab_t *s) {
 }
 
 static bool clear(atomic64_t *word, uint64_t bit) {
-  return (atomic64_and_seq_cst(word, ~bit) & bit) != 0;
+  return (atomic64_and_acq_rel(word, ~bit) & bit) != 0; /* S-partial */
 }
 
 /* The bit was cleared by this thread, so the slab is its own: takes it out of PARTIAL or EMPTY for
  * `heap`. False only if `heap` is NULL and the slab is not empty: nobody here wants it. */
 static bool take(slab_t *s, void *heap, bool *is_empty) {
-  uint64_t word = atomic64_load_acquire(&s->anchor); /* S-anchor */
+  uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: a failed swap means that another thread's push succeeded */
     anchor_t a = anchor_unpack(word);
     ASSERT(a.state == ANCHOR_PARTIAL || a.state == ANCHOR_EMPTY);
     *is_empty = a.state == ANCHOR_EMPTY;
     if (!*is_empty && heap == NULL) return false;
-    if (!atomic64_swap_acq_rel(&s->anchor, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0)))
+    if (!atomic64_swap_acquire(&s->anchor, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0)))
       continue; /* S-anchor */
     slab_own(s, heap, a.count != 0 ? slab_base(s) | a.avail : 0, a.count, a.carved);
     return true;
@@ -45,8 +45,8 @@ bool partial_publish(slab_t *s) {
   for (;;) { /* Progress: a further round means that another thread took the slab and let it go */
     atomic64_or_seq_cst(at.word, at.bit); /* S-partial */
     if ((atomic64_load_seq_cst(at.hint) & at.hint_bit) == 0)
-      atomic64_or_seq_cst(at.hint, at.hint_bit); /* S-group */
-    if (anchor_unpack(atomic64_load_seq_cst(&s->anchor)).state != ANCHOR_EMPTY)
+      atomic64_or_relaxed(at.hint, at.hint_bit); /* S-group */
+    if (anchor_unpack(atomic64_load_relaxed(&s->anchor)).state != ANCHOR_EMPTY)
       return false; /* S-partial */
     if (!clear(at.word, at.bit)) return false;
     if (take(s, NULL, &is_empty)) return true;
@@ -66,7 +66,7 @@ static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   for (uint64_t w; (w = atomic64_load_relaxed(word)) !=
                    0;) { /* Progress: the bit was cleared by another thread */
     uint64_t bit = w & (~w + 1);
-    if ((atomic64_and_seq_cst(word, ~bit) & bit) != 0) /* S-partial */
+    if ((atomic64_and_acquire(word, ~bit) & bit) != 0) /* S-partial */
       return slab_of(arena_address(a, group * 64 + bits_lowest(bit)));
   }
   return NULL;
@@ -82,7 +82,7 @@ static slab_t *claim_in_arena(arena_t *a, unsigned c) {
       if (s != NULL) return s;
       atomic64_and_seq_cst(hint, ~((uint64_t)1 << at)); /* S-group */
       if (atomic64_load_seq_cst(&arena_maps(a)->partial[i * 64 + at][c]) != 0)
-        atomic64_or_seq_cst(hint, (uint64_t)1 << at);
+        atomic64_or_relaxed(hint, (uint64_t)1 << at);
     }
   }
   return NULL;

@@ -171,7 +171,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
     if (count == carved) { /* nobody holds a block, so nobody can change the word */
-      atomic64_load_acquire(&s->anchor); /* S-anchor: what those did who freed the blocks */
+      atomic64_load_acquire(&s->anchor); /* S-anchor: what those wrote who freed the blocks */
       atomic_ptr_store_relaxed(&s->owner, owner);
       return SLAB_IS_EMPTY;
     }
@@ -228,7 +228,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
       if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
       uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
-      if (atomic64_swap_seq_cst(&s->anchor, &word, empty)) /* S-partial */
+      if (try_swap(s, &word, empty))
         return partial_unpublish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
     } else {
       unsigned most = a.state == ANCHOR_OWNED ? s->capacity : a.carved;

@@ -40,10 +40,10 @@ static void every_place_is_free(void) {
 static void use_heap(unsigned me) {
   heap_t *h = pool_claim();
   EXPECT(h != NULL);
-  EXPECT(h->tag == NULL);
-  h->tag = h;
+  EXPECT(heap_tag(h) == NULL);
+  atomic_ptr_store_relaxed(&h->tag, h);
   h->trim_class = (uint8_t)me;
-  atomic32_bump(&h->taken[1], 1);
+  atomic16_store_relaxed(&h->taken[1], (uint16_t)(heap_taken(h, 1) + 1));
   pool_release(h);
 }
 static void heaps_after(void) {

@@ -25,7 +25,7 @@ static void hold(unsigned me, uintptr_t block) {
 }
 
 static void hold_list(unsigned me, uintptr_t list) {
-  while (!block_is_end(list)) {
+  while (list != 0) {
     uintptr_t next = block_next(list);
     hold(me, list);
     list = next;
