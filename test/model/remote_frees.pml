@@ -1,6 +1,6 @@
 /* remote_frees.pml - frees of foreign blocks that heaps put off, gather and publish, and threads that end meanwhile
  *
- * Stands for, in src/heap/free.c: take_outcome heap_push publish gather gather_pending heap_flush_shared put_off
+ * Stands for, in src/heap/free.c: take_outcome push publish gather gather_pending heap_flush_shared keep put_off
  * and in src/heap/leave.c: flush_bin heap_let_go
  * and in src/heap/heap.c: heap_own heap_put_slice borrow let_go_of find_list refill
  *
