@@ -44,6 +44,10 @@ void *places_claim(places_t *places, places_shape_t shape, uint32_t *number) {
   return address(places, shape.stride, found);
 }
 
+bool places_claim_at(places_t *places, uint32_t number) {
+  return bitmap_claim_at(places->free, number, 1);
+}
+
 void places_release(places_t *places, uint32_t number) { bitmap_release(places->free, number, 1); }
 
 void *places_at(const places_t *places, places_shape_t shape, size_t number, bool *is_claimed) {

@@ -25,6 +25,8 @@ typedef struct {
 /* A place nobody has, and its number; NULL: no memory, or all taken. A place's first contents are
  * zero, later ones what the last holder left. */
 hidden void *places_claim(places_t *places, places_shape_t shape, uint32_t *number);
+/* Just this place, if nobody has it. */
+hidden bool places_claim_at(places_t *places, uint32_t number);
 hidden void places_release(places_t *places, uint32_t number);
 
 /* Numbers are below this. */

@@ -23,6 +23,7 @@ static heap_t *next_lane(heap_t *lane) {
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim();
   if (lane == NULL) return NULL;
+  heap_let_go(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_busy, 1);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);

@@ -71,7 +71,10 @@ void heap_exit(heap_t *h) {
     pool_release(h);
     return;
   }
+  bool has_trimmed = h->has_trimmed;
+  h->has_trimmed = 0;
   unmark(h);
+  if (unlikely(has_trimmed)) heap_end_rest();
 }
 
 /* ---- the slabs that a heap owns -------------------------------------------------------------- */

@@ -30,6 +30,8 @@ enum {
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
   BIN_LEAST = 16,                /* a slab with fewer free blocks is not looked at, unless an eighth of it is free */
+  RESTING_MAX = 4,               /* heaps that wait for the next thread with bins and slabs */
+  RESTING_SLABS = 64,            /* ... so many slabs at most */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time */
@@ -56,7 +58,7 @@ struct heap {
   uint8_t owned[CLASS_COUNT];    /* how many these are */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
-  uint8_t is_trimming;
+  uint8_t is_trimming, has_trimmed;      /* a step is under way; all classes had their turn */
   uint8_t has_shared;            /* something may be in `pending` or `batch` */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
@@ -68,6 +70,7 @@ struct heap {
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic32_t lane_busy;
+  atomic32_t is_resting;         /* in the pool, with things in it */
   atomic32_t remote_frees, swaps;
   uint32_t number;               /* const: its place in the pool */
 } aligned_to(64);
@@ -154,6 +157,8 @@ hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
 hidden void heap_flush_shared(heap_t *h);          /* frees that were put off */
 hidden void heap_flush_bins(heap_t *h);
 hidden void heap_let_go(heap_t *h);                /* of all that it owns */
+hidden bool heap_may_rest(heap_t *h);
+hidden bool heap_end_rest(void);                   /* a heap that rests lets go of everything; false: there is none */
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
 hidden void heap_trim(heap_t *h);                  /* a little */
@@ -162,8 +167,10 @@ hidden void heap_empty_magazine(heap_t *h);
 /* relaxed, as is huge_base: who uses the heap wrote it; statistics take what stands there. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
-hidden heap_t *pool_claim(void);                   /* a heap with nothing in it; NULL: no memory */
-hidden void pool_release(heap_t *h);
+hidden heap_t *pool_claim(void);                   /* a heap, perhaps one that rested, with things in it; NULL: no memory */
+hidden void pool_release(heap_t *h);               /* it has let go of everything */
+hidden bool pool_rest(heap_t *h);                  /* it has not; false if enough of these rest in the pool: it stays the caller's */
+hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there is none */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */

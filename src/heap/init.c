@@ -24,6 +24,7 @@ static void thread_leaves(void *heap) {
     if (h->busy != 0) continue;
     h->busy = 1;
     if (was_fast && h == heap) heap_recount(h);
+    if (h == heap && heap_may_rest(h) && pool_rest(h)) continue;
     heap_let_go(h);
     pool_release(h);
   }
@@ -64,6 +65,7 @@ static void collect_own(void) {
 
 void heap_collect(bool force) {
   collect_own();
+  while (heap_end_rest()) continue; /* Bound: RESTING_MAX, and threads that end meanwhile */
   if (force) purge_all();
   else purge_tick();
 }

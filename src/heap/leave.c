@@ -29,11 +29,12 @@ void heap_flush_bins(heap_t *h) {
 
 /* A step of shrinking, taken each time the heap gives a slice back: one class's bin, and now and
  * then the frees that were put off. A heap that frees what it had passes through all of them, and
- * keeps next to nothing. */
+ * keeps next to nothing; then it is the turn of one that rests in the pool (heap_exit). */
 void heap_trim(heap_t *h) {
   if (h->is_trimming) return; /* a step may give a slice back itself */
   h->is_trimming = 1;
   h->trim_class = (uint8_t)(h->trim_class + 1 < CLASS_COUNT ? h->trim_class + 1 : 1);
+  h->has_trimmed |= h->trim_class == 1;
   flush_bin(h, h->trim_class);
   if (h->has_shared && h->trim_class % TRIM_SHARED == 0) heap_flush_shared(h);
   h->is_trimming = 0;
@@ -51,6 +52,23 @@ void heap_recount(heap_t *h) {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
       slab_recount(s);
+}
+
+/* Is there so little in the heap of a thread that ends that the next thread may have it? */
+bool heap_may_rest(heap_t *h) {
+  unsigned slabs = 0;
+  heap_flush_shared(h);
+  heap_empty_magazine(h);
+  for (unsigned c = 1; c < CLASS_COUNT; c++) slabs += h->owned[c];
+  return slabs <= RESTING_SLABS;
+}
+
+bool heap_end_rest(void) {
+  heap_t *h = pool_claim_resting();
+  if (h == NULL) return false;
+  heap_let_go(h);
+  pool_release(h);
+  return true;
 }
 
 void heap_let_go(heap_t *h) {

@@ -12,14 +12,46 @@ static heap_t first_heaps[PLACES_IN_CHUNK]; /* most programs need no mapping for
 static const places_shape_t shape_of_heaps = { sizeof(heap_t), first_heaps };
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
+static atomic32_t resting; /* how many; relaxed: a bound that may be passed by a few */
+
+/* It is the caller's: true if it rested. */
+static bool wake(heap_t *h) {
+  if (!atomic32_load_relaxed(&h->is_resting)) return false;
+  atomic32_store_relaxed(&h->is_resting, 0);
+  atomic32_add_relaxed(&resting, (uint32_t)-1);
+  h->busy = 0;
+  return true;
+}
+
 heap_t *pool_claim(void) {
   uint32_t number;
   heap_t *h = places_claim(&heaps, shape_of_heaps, &number);
-  if (h == NULL) return NULL;
+  if (h == NULL || wake(h)) return h;
   h->number = number;
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->busy = 0;
   return h;
+}
+
+bool pool_rest(heap_t *h) {
+  if (atomic32_load_relaxed(&resting) >= RESTING_MAX) return false;
+  atomic32_add_relaxed(&resting, 1);
+  atomic32_store_relaxed(&h->is_resting, 1);
+  atomic_ptr_store_relaxed(&h->nested, NULL);
+  places_release(&heaps, h->number);
+  return true;
+}
+
+heap_t *pool_claim_resting(void) {
+  for (uint32_t i = 0; i < pool_size() && atomic32_load_relaxed(&resting) != 0; i++) {
+    bool is_claimed;
+    heap_t *h = pool_at(i, &is_claimed);
+    if (h == NULL || is_claimed || !atomic32_load_relaxed(&h->is_resting)) continue;
+    if (!places_claim_at(&heaps, i)) continue;
+    if (wake(h)) return h;
+    pool_release(h); /* another thread has used it meanwhile */
+  }
+  return NULL;
 }
 
 void pool_release(heap_t *h) {

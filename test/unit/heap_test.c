@@ -213,6 +213,39 @@ TEST(heap, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, "")
   CHECK_LE(committed(), (uint64_t)USED_UP_MAX + 1);
 }
 
+static void *end_with_slabs(void *context) {
+  size_t size = *(size_t *)context;
+  for (int i = 0; i < 100; i++) kept[i] = fast_malloc(size);
+  os_fake_end_thread();
+  return NULL;
+}
+
+TEST(heap, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until_somebody_collects, "S-pool") {
+  size_t size = 64;
+  heap_t *first = NULL;
+  for (int round = 0; round < 3; round++) {
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, end_with_slabs, &size), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    slab_t *s = slab_of(kept[99]);
+    if (round == 0) first = atomic_ptr_load_relaxed(&s->owner);
+    CHECK(first != NULL);
+    CHECK_EQ(atomic_ptr_load_relaxed(&s->owner), first);
+  }
+  CHECK(heap_end_rest());
+  CHECK_NULL(atomic_ptr_load_relaxed(&slab_of(kept[99])->owner));
+  CHECK(!heap_end_rest());
+}
+
+TEST(heap, no_more_than_a_few_heaps_rest, "") {
+  heap_t *h[RESTING_MAX + 1];
+  for (int i = 0; i <= RESTING_MAX; i++) h[i] = pool_claim();
+  for (int i = 0; i < RESTING_MAX; i++) CHECK(pool_rest(h[i]));
+  CHECK(!pool_rest(h[RESTING_MAX]));
+  for (int i = 0; i < RESTING_MAX; i++) CHECK(heap_end_rest());
+  CHECK(!heap_end_rest());
+}
+
 static unsigned swaps_of(const heap_t *h) { return atomic32_load_relaxed(&h->swaps); }
 
 TEST(heap, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap, "I3 S-anchor") {

@@ -53,7 +53,8 @@ unused static heap_t *my_heap(void) {
   return h;
 }
 
-/* Runs `f` in another thread, which then ends (as far as the core sees) or stays for ever without doing anything. */
+/* Runs `f` in another thread, which then ends (as far as the core sees), and its heap does not rest, or stays for ever
+ * without doing anything. */
 typedef struct { void (*f)(void *); void *context; bool ends; } in_thread_t;
 static void *in_thread_run(void *context) {
   in_thread_t *t = context;
@@ -66,6 +67,7 @@ unused static void in_thread(void (*f)(void *), void *context, bool ends) {
   in_thread_t t = { f, context, ends };
   CHECK_EQ(pthread_create(&thread, NULL, in_thread_run, &t), 0);
   CHECK_EQ(pthread_join(thread, NULL), 0);
+  if (ends) heap_end_rest();
 }
 
 unused static uint64_t committed(void) { return atomic64_load_relaxed(&arena_counts.committed); }
