@@ -175,9 +175,11 @@ void heap_slab_emptied(slab_t *s) {
 
 /* ---- refilling a bin ------------------------------------------------------------------------- */
 
+/* How many blocks a bin shall have at least, if need be fresh ones. */
 static unsigned carve_count(const heap_t *h, unsigned c) {
-  size_t most = CARVE_BYTES / class_size(c), earned = heap_taken(h, c) / 2 + 1;
-  return (unsigned)max_size(1, min_size(most, earned));
+  size_t taken = heap_taken(h, c), most = CARVE_BYTES / class_size(c);
+  if (taken >= HOT_BLOCKS) most = max_size(most, min_size(HOT_BIN, HOT_BYTES / class_size(c)));
+  return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
 }
 
 /* How many blocks of slabs that nobody owns the heap may keep: what the class has earned. None while
@@ -321,7 +323,13 @@ static void *aligned_or_plain(size_t alignment, size_t size) {
 }
 
 cold void *heap_malloc_slow(size_t size) { return aligned_or_plain(1, size); }
-void *heap_aligned(size_t alignment, size_t size) { return aligned_or_plain(alignment, size); }
+
+void *heap_aligned(size_t alignment, size_t size) {
+  if (alignment <= CLASS_STEP) return fast_malloc(size);
+  unsigned c = class_of_aligned(alignment, max_size(size, 1));
+  void *block = c != 0 && heap_here.limit != 0 ? fast_pop(c) : NULL;
+  return likely(block != NULL) ? block : aligned_or_plain(alignment, size);
+}
 
 void *heap_calloc(size_t count, size_t size) {
   size_t bytes;

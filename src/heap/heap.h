@@ -34,7 +34,9 @@ enum {
   RESTING_SLABS = 64,            /* ... so many slabs at most */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
-  CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time */
+  CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
+  HOT_BLOCKS = 2048,             /* ... until so many of a class were used: then its bin shall have ... */
+  HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
   RETURN_CLASSES = 49,           /* up to 2,048 bytes: freed blocks of slabs that nobody owns wait in lists of their own, ... */
   RETURN_FIRST = 8,              /* ... so many at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
