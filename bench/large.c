@@ -42,21 +42,23 @@ static bench_option_t options[] = {
   {.name = "high", .help = "largest block", .number = &high, .lowest = 1 << 14, .highest = 1 << 28},
   {.name = "touch", .help = "what is written: a byte of every page, or the first alone", .text = &touch,
    .words = "pages|first"},
+  BENCH_SEED,
   {.name = NULL},
 };
 
 static const bench_program_t program = {
-  "large",
-  "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
+  .name = "large",
+  .about = "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
   "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs of malloc and free of\n"
   "all threads, the writing of the pages included. Definition: freehold's own.",
-  "large --slots 256 --touch first",
-  options,
+  .operation = "pairs of malloc and free, those of all threads",
+  .example = "large --slots 256 --touch first",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
-  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  bench_check_order("low", low, "high", high);
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     workers[i] = (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true)};
@@ -68,7 +70,7 @@ int main(int count, char **arguments) {
   mark_t end = mark_now();
 
   json_start(&program);
-  json_elapsed(start, end, (double)(pairs * threads));
+  json_elapsed(start, end, pairs * threads);
   json_costs();
   json_end();
   return BENCH_OK;

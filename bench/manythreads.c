@@ -82,22 +82,26 @@ static bench_option_t options[] = {
 };
 
 static const bench_program_t program = {
-  "manythreads",
-  "very many threads, each allocates one block and sleeps\n\n"
+  .name = "manythreads",
+  .about = "very many threads, each allocates one block and sleeps\n\n"
   "`per_thread` is what is resident for each thread, less the same in a child whose threads do not allocate: stack\n"
   "and thread structures do not count. All stacks lie in one mapping, so `mappings` are the allocator's but for some\n"
   "thirty. `reached` is below --threads where the limit or the system ended it. Definition: freehold's own.",
-  "manythreads --threads 2000",
-  options,
+  .operation = "threads that allocated a block",
+  .example = "manythreads --threads 2000",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   result_t bare = threads_alone();
+  mark_t start = mark_now();
   result_t result = threads_measure(true);
+  mark_t end = mark_now();
   if (result.threads == 0) bench_fail(BENCH_SYSTEM, "no thread could be started");
   double bare_each = (double)bare.bytes / (double)bare.threads;
   json_start(&program);
+  json_elapsed(start, end, result.threads);
   json_integer("reached", result.threads);
   json_real("per_thread", (double)result.bytes / (double)result.threads - bare_each);
   json_real("bare_thread", bare_each);

@@ -9,6 +9,7 @@ static long threads = 16, bytes = 256L << 20, milliseconds = 3000, period = 20;
 static const char *order = "oldest";
 static queue_t queue;
 static atomic_llong live;     /* usable bytes of all blocks that are not freed */
+static atomic_llong operations;
 static atomic_bool stop;
 
 static void *producer_body(void *argument) {
@@ -21,6 +22,7 @@ static void *producer_body(void *argument) {
       atomic_fetch_add(&live, (long long)malloc_usable_size(batch.blocks[i]));
     }
     queue_put(&queue, &batch);
+    atomic_fetch_add(&operations, QUEUE_BATCH);
   }
   batch.count = 0;
   queue_put(&queue, &batch);
@@ -72,18 +74,20 @@ static bench_option_t options[] = {
   {.name = "order", .help = "which block is freed", .text = &order, .words = "oldest|random"},
   {.name = "milliseconds", .help = "for how long", .number = &milliseconds, .lowest = 100, .highest = 600000},
   {.name = "period", .help = "milliseconds from sample to sample", .number = &period, .lowest = 1, .highest = 10000},
+  BENCH_SEED,
   {.name = NULL},
 };
 
 static const bench_program_t program = {
-  "onefrees",
-  "many threads allocate, one thread frees all of it\n\n"
+  .name = "onefrees",
+  .about = "many threads allocate, one thread frees all of it\n\n"
   "Sizes from 16 bytes to 16 KiB, each doubling as likely as any other, every byte written; the thread that frees\n"
   "does so whenever more than --bytes are alive. Sampled once --bytes have been reached: resident, less what was\n"
   "before, over the usable bytes of live blocks; `ratio` is the median, `ratio_most` the largest,\n"
   "`ratio_last` the last. After mimalloc's issue 1364.",
-  "onefrees --threads 4 --bytes 64M",
-  options,
+  .operation = "blocks that were allocated, by all threads",
+  .example = "onefrees --threads 4 --bytes 64M",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
@@ -95,6 +99,7 @@ int main(int count, char **arguments) {
   for (long i = 0; i < threads; i++) seeds[i] = bench_seed((uint64_t)i);
   double *ratios = bench_pages(SAMPLES_MOST * sizeof *ratios, true);
   long long before = bench_resident();
+  mark_t start = mark_now();
   team_t freer = team_start(1, freer_body, NULL, 0);
   team_t producers = team_start((size_t)threads, producer_body, seeds, sizeof *seeds);
 
@@ -107,7 +112,10 @@ int main(int count, char **arguments) {
     if (first < bytes - bytes / 16) continue;
     ratios[samples++] = (double)resident / ((double)(first + second) / 2);
   }
+  mark_t spent = mark_between(start, mark_now());
+  long long allocated = atomic_load(&operations);
   json_start(&program);
+  json_work(allocated, spent);
   if (samples == 0) bench_fail(BENCH_SYSTEM, "never reached %ld bytes in the time given", bytes);
   json_integer("samples", (long long)samples);
   json_real("ratio_last", ratios[samples - 1]);

@@ -61,16 +61,18 @@ static bench_option_t options[] = {
   {.name = "vectors", .help = "how many, in mode many", .number = &vectors, .lowest = 1, .highest = VECTORS_MOST},
   {.name = "times", .help = "how often all is done; 0: once, or 20 times in mode many", .number = &times,
    .lowest = 0, .highest = 100000},
+  BENCH_SEED,
   {.name = NULL},
 };
 
 static const bench_program_t program = {
-  "reallocgrow",
-  "vectors that grow by realloc, each time by half of their size\n\n"
+  .name = "reallocgrow",
+  .about = "vectors that grow by realloc, each time by half of their size\n\n"
   "A byte of every new page is written. `ns` is wall time divided by the calls of realloc; `peak` tells whether the\n"
   "old and the new block were ever present together. Definition: freehold's own.",
-  "reallocgrow --mode many --top 16K --vectors 5000",
-  options,
+  .operation = "calls of realloc",
+  .example = "reallocgrow --mode many --top 16K --vectors 5000",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
@@ -82,8 +84,7 @@ int main(int count, char **arguments) {
   for (long i = 0; i < times; i++) steps += is_huge ? huge_run() : many_run();
   mark_t end = mark_now();
   json_start(&program);
-  json_elapsed(start, end, (double)steps);
-  json_real("seconds", end.wall - start.wall);
+  json_elapsed(start, end, steps);
   json_costs();
   json_end();
   return BENCH_OK;

@@ -21,8 +21,8 @@ static bool worker_live(void *life) {
   for (long i = 0; i < blocks / 2;) {
     long n = blocks / 2 - i < 64 ? blocks / 2 - i : 64;
     for (long j = 0; j < n; j++, i++) {
-      bench_touch(own[i] = bench_malloc((size_t)low + bench_below(&w->rng, (uint32_t)(high - low + 1))));
-      bench_touch(brief[j] = bench_malloc((size_t)low + bench_below(&w->rng, (uint32_t)(high - low + 1))));
+      bench_touch(own[i] = bench_malloc(bench_between(&w->rng, low, high)));
+      bench_touch(brief[j] = bench_malloc(bench_between(&w->rng, low, high)));
     }
     for (long j = 0; j < n; j++) free(brief[j]);
   }
@@ -35,22 +35,24 @@ static bench_option_t options[] = {
   {.name = "blocks", .help = "blocks that each allocates", .number = &blocks, .lowest = 2, .highest = BLOCKS_MOST},
   {.name = "low", .help = "smallest block", .number = &low, .lowest = 8, .highest = 1 << 20},
   {.name = "high", .help = "largest block", .number = &high, .lowest = 8, .highest = 1 << 20},
+  BENCH_SEED,
   {.name = NULL},
 };
 
 static const bench_program_t program = {
-  "threadchurn",
-  "threads that live briefly\n\n"
+  .name = "threadchurn",
+  .about = "threads that live briefly\n\n"
   "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random size, frees every other\n"
   "one, leaves the rest to its successor, which it starts before it exits. `ns` is wall time divided by the threads\n"
   "born; starting a thread is included and the same for all. Definition: freehold's own.",
-  "threadchurn --threads 16 --births 50K",
-  options,
+  .operation = "threads that were born",
+  .example = "threadchurn --threads 16 --births 50K",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
-  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  bench_check_order("low", low, "high", high);
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     workers[i].rng = bench_seed((uint64_t)i);
@@ -63,7 +65,7 @@ int main(int count, char **arguments) {
   mark_t end = mark_now();
 
   json_start(&program);
-  json_elapsed(start, end, (double)atomic_load(&born));
+  json_elapsed(start, end, atomic_load(&born));
   json_costs();
   json_end();
   return BENCH_OK;

@@ -8,6 +8,7 @@
 #define BENCH_THREADS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "bench.h"
 

@@ -8,12 +8,13 @@ static const char *const names[] = {
 static bench_option_t options[] = {{.name = NULL}};
 
 static const bench_program_t program = {
-  "whose",
-  "says for malloc and its family which file each is taken from\n\n"
+  .name = "whose",
+  .about = "says for malloc and its family which file each is taken from\n\n"
   "Asked before anything is measured: a library that cannot be preloaded is ignored with a warning, and libc would be\n"
   "measured under its name. `_Znwm` and `_ZdlPv` are operator new and delete. Definition: freehold's own.",
-  "LD_PRELOAD=libjemalloc.so.2 whose",
-  options,
+  .operation = "nothing",
+  .example = "LD_PRELOAD=libjemalloc.so.2 whose",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
