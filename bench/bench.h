@@ -59,6 +59,11 @@ static inline size_t bench_mixed_size(bench_rng_t *rng, size_t low, size_t high)
   return base + bench_below(rng, (uint32_t)base);
 }
 
+/* What thread `index` of `threads` does of `total`: what is left over goes to the first ones. */
+static inline long bench_share(long total, long threads, long index) {
+  return total / threads + (index < total % threads);
+}
+
 /* ---- cost of a stretch of work ---------------------------------------------------------------------------------- */
 
 static inline double bench_timeval(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }

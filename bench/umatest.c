@@ -48,7 +48,7 @@ int main(int count, char **arguments) {
   bench_check_order("low", low, "high", high);
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
-    long share = allocations / threads + (i < allocations % threads);
+    long share = bench_share(allocations, threads, i);
     workers[i] = (worker_t){bench_seed((uint64_t)i), share, bench_pages((size_t)(share + 1) * sizeof(void *), true)};
   }
 

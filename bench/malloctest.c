@@ -1,0 +1,45 @@
+/* malloctest.c - pairs of malloc and free of one size */
+#include "threads.h"
+
+enum { THREADS_MOST = 256 };
+
+static long threads = 1, pairs = 40000000, size = 512;
+
+static void *worker_body(void *argument) {
+  for (long i = *(long *)argument; i > 0; i--) free(bench_malloc((size_t)size));
+  return NULL;
+}
+
+static bench_option_t options[] = {
+  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
+  {.name = "pairs", .help = "pairs in total", .number = &pairs, .lowest = 1, .highest = 1L << 40},
+  {.name = "size", .help = "bytes of a block", .number = &size, .lowest = 1, .highest = 1 << 30},
+  {.name = NULL},
+};
+
+static const bench_program_t program = {
+  .name = "malloctest",
+  .about = "malloc-test: threads allocate a block and free it at once, over and over\n\n"
+  "Lever and Boreham, \"malloc() performance in a multithreaded Linux environment\" (USENIX 2000), the first of their\n"
+  "tests, with a total of pairs that the threads share evenly: 40,000,000 of 512 bytes. The block is not written.",
+  .operation = "pairs of malloc and free, those of all threads",
+  .example = "malloctest --threads 4 --size 8192",
+  .options = options,
+};
+
+int main(int count, char **arguments) {
+  bench_start(count, arguments, &program);
+  long *shares = bench_pages((size_t)threads * sizeof *shares, true);
+  for (long i = 0; i < threads; i++) shares[i] = bench_share(pairs, threads, i);
+
+  mark_t start = mark_now();
+  team_t team = team_start((size_t)threads, worker_body, shares, sizeof *shares);
+  team_join(&team);
+  mark_t end = mark_now();
+
+  json_start(&program);
+  json_elapsed(start, end, pairs);
+  json_costs();
+  json_end();
+  return BENCH_OK;
+}
