@@ -3,7 +3,7 @@
  * `pingpong_run` is also what callgrind counts, so it holds the two calls and as little else as can be. */
 #include "bench.h"
 
-enum { SMALL = 32, LOW = 16, SPAN = 240, QUEUE = 20000, PASSES_MOST = 100 };
+enum { SMALL = 32, LOW = 16, SPAN = 240, QUEUE = 20000, PASSES_MOST = 1000 };
 
 static const char *pattern = "pingpong";
 static long pairs = 400000, passes = 15, instructions = 0;
