@@ -59,16 +59,14 @@ typedef struct bench_program {
 static inline void bench_help(const bench_program_t *program) {
   printf("%s - %s\n\noptions:\n", program->name, program->about);
   for (bench_option_t *o = program->options; o->name != NULL; o++) {
-    if (o->number != NULL) {
-      printf("  --%s N  %s (%ld to %ld; default %ld)\n", o->name, o->help, o->lowest, o->highest,
-             *o->number);
-    } else {
-      printf("  --%s WORD  %s (%s; default %s)\n", o->name, o->help, o->words, *o->text);
-    }
+    if (o->number != NULL) printf("  --%s N (%ld to %ld; default %ld)\n", o->name, o->lowest, o->highest, *o->number);
+    else printf("  --%s WORD (%s; default %s)\n", o->name, o->words, *o->text);
+    printf("      %s\n", o->help);
   }
-  printf("  --help  this page\n\nNumbers may end in K, M or G (powers of 1024).\n"
-         "The allocator is the one that LD_PRELOAD names, else libc's. One line of JSON goes to standard output;\n"
-         "in it `operations` counts %s, `seconds` is wall time and `ns` the time of one of them.\n"
+  printf("  --help\n      this page\n\nNumbers may end in K, M or G (powers of 1024).\n"
+         "The allocator is the one that LD_PRELOAD names, else libc's. One line of JSON goes to standard output:\n"
+         "`operations` counts %s;\n"
+         "`seconds` is wall time, `ns` that of one of them in nanoseconds; `processor_seconds` is user and system time.\n"
          "exit code: 0 measured, 2 usage, 3 an allocation failed, 4 the system refused something else\n\n"
          "example:\n  %s\n", program->operation, program->example);
 }
