@@ -21,7 +21,7 @@ static double ratio_most, ratio_sum;
 static long samples;
 static bench_rng_t rng;
 
-/* ---- the heap --------------------------------------------------------------------------------------------------- */
+/* ---- the heap -------------------------------------------------------------------------------- */
 
 static void block_add(size_t size) {
   if (count == room) bench_fail(BENCH_SYSTEM, "more blocks than expected");
@@ -43,14 +43,16 @@ static void sample_take(void) {
   samples++;
 }
 
-/* ---- Robson: what survives lies as widely spread as can be --------------------------------------------------------- */
+/* ---- Robson: what survives lies as widely spread as can be ----------------------------------- */
 
 static void sort_digit(const item_t *from, item_t *to, int shift) {
   static long starts[RADIX + 1];
   memset(starts, 0, sizeof starts);
   for (long i = 0; i < count; i++) starts[((uintptr_t)from[i].block >> shift) % RADIX + 1]++;
   for (int i = 0; i < RADIX; i++) starts[i + 1] += starts[i];
-  for (long i = 0; i < count; i++) to[starts[((uintptr_t)from[i].block >> shift) % RADIX]++] = from[i];
+  for (long i = 0; i < count; i++) {
+    to[starts[((uintptr_t)from[i].block >> shift) % RADIX]++] = from[i];
+  }
 }
 
 /* By address, without the allocator's help. Blocks are aligned to 8, so three bits need no pass. */
@@ -87,7 +89,7 @@ static void robson_round(void) {
   while (count > 0) block_drop(count - 1);
 }
 
-/* ---- a walk: sizes that are wanted change slowly ------------------------------------------------------------------- */
+/* ---- a walk: sizes that are wanted change slowly --------------------------------------------- */
 
 static void walk_round(void) {
   static size_t centre = 256;
@@ -104,23 +106,24 @@ static void walk_round(void) {
 }
 
 static bench_option_t options[] = {
-  {.name = "kind", .help = "how the heap grows old", .text = &kind, .words = "robson|walk"},
-  {.name = "bytes", .help = "alive at most", .number = &bytes, .lowest = 1 << 20, .highest = 1L << 36},
-  {.name = "rounds", .help = "rounds", .number = &rounds, .lowest = 1, .highest = 1 << 20},
+  BENCH_WORD("kind", kind, "robson|walk", "how the heap grows old"),
+  BENCH_NUMBER("bytes", bytes, 1 << 20, 1L << 36, "alive at most"),
+  BENCH_NUMBER("rounds", rounds, 1, 1 << 20, "rounds"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "ageing",
   .about = "a heap that grows old: fragmentation\n\n"
-  "robson: --bytes are filled with blocks of 16 bytes, every other block, by address, is freed, and what came free is\n"
-  "filled with blocks of twice the size, up to 64 KiB; a round is all of this from an empty heap. The scheme is that of\n"
-  "Robson's bound (\"Bounds for some functions concerning dynamic storage allocation\", JACM 1974), the choice of what\n"
-  "survives is simpler. walk: blocks at random are replaced by blocks of a size that doubles or halves by chance after\n"
-  "every eighth of --bytes, between 16 bytes and 64 KiB. Every byte is written. `ratio` is what is resident, less what\n"
-  "was before, over --bytes, on average over the samples; `ratio_most` the largest, which is what Robson's bound is\n"
-  "about. Definition: freehold's own.",
+  "robson: --bytes are filled with blocks of 16 bytes, every other block, by address, is freed,\n"
+  "and what came free is filled with blocks of twice the size, up to 64 KiB; a round is all of\n"
+  "this from an empty heap. The scheme is that of Robson's bound (\"Bounds for some functions\n"
+  "concerning dynamic storage allocation\", JACM 1974), the choice of what survives is simpler.\n"
+  "walk: blocks at random are replaced by blocks of a size that doubles or halves by chance\n"
+  "after every eighth of --bytes, between 16 bytes and 64 KiB. Every byte is written. `ratio`\n"
+  "is what is resident, less what was before, over --bytes, on average over the samples;\n"
+  "`ratio_most` the largest, which is what Robson's bound is about. Definition: freehold's own.",
   .operation = "blocks that were allocated",
   .example = "ageing --kind walk --bytes 256M",
   .options = options,

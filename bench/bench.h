@@ -12,7 +12,7 @@
 
 #include "program.h"
 
-/* ---- time and chance -------------------------------------------------------------------------------------------- */
+/* ---- time and chance ------------------------------------------------------------------------- */
 
 static inline double bench_seconds(void) {
   struct timespec now;
@@ -30,9 +30,7 @@ typedef uint64_t bench_rng_t;
 
 static long bench_seed_number __attribute__((unused));
 
-#define BENCH_SEED                                                                                  \
-  {.name = "seed", .help = "of sizes and orders", .number = &bench_seed_number, .lowest = 0,        \
-   .highest = INT_MAX}
+#define BENCH_SEED BENCH_NUMBER("seed", bench_seed_number, 0, INT_MAX, "of sizes and orders")
 
 static inline bench_rng_t bench_seed(uint64_t stream) {
   return (((uint64_t)bench_seed_number << 32) + stream + 1) * 0x9E3779B97F4A7C15u;
@@ -64,9 +62,11 @@ static inline long bench_share(long total, long threads, long index) {
   return total / threads + (index < total % threads);
 }
 
-/* ---- cost of a stretch of work ---------------------------------------------------------------------------------- */
+/* ---- cost of a stretch of work --------------------------------------------------------------- */
 
-static inline double bench_timeval(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+static inline double bench_timeval(struct timeval t) {
+  return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
 
 typedef struct mark {
   double wall, processor;
@@ -88,7 +88,7 @@ static inline void json_work(long long operations, mark_t spent) {
   json_real("processor_seconds", spent.processor);
 }
 
-/* With the time of one operation. Processor time suffers less when others want the processors too. */
+/* With the time of one operation. Processor time suffers less when others want the processors. */
 static inline void json_elapsed(mark_t from, mark_t to, long long operations) {
   mark_t spent = mark_between(from, to);
   json_work(operations, spent);
@@ -96,11 +96,12 @@ static inline void json_elapsed(mark_t from, mark_t to, long long operations) {
   json_real("processor_ns", spent.processor * 1e9 / (double)operations);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Memory that is the workload's and not the allocator's: pointer tables, stacks. Zero, and touched if `touch`. */
+/* Memory that is the workload's and not the allocator's: tables of pointers, stacks. It is zero. */
 static inline void *bench_pages(size_t bytes, bool touch) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *p =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) bench_fail(BENCH_SYSTEM, "mmap of %zu bytes: %s", bytes, strerror(errno));
   madvise(p, bytes, MADV_NOHUGEPAGE);
   for (size_t at = 0; touch && at < bytes; at += 4096) ((volatile char *)p)[at] = 0;
@@ -125,7 +126,9 @@ static inline bool bench_read(const char *path, char *text, size_t size) {
   int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   size_t length = 0;
-  for (ssize_t n; length < size - 1 && (n = read(file, text + length, size - 1 - length)) > 0;) length += (size_t)n;
+  for (ssize_t n; length < size - 1 && (n = read(file, text + length, size - 1 - length)) > 0;) {
+    length += (size_t)n;
+  }
   close(file);
   text[length] = '\0';
   return true;
@@ -141,10 +144,14 @@ static inline long long bench_proc_bytes(const char *path, const char *label) {
 }
 
 /* Exact, by walking the page tables: milliseconds for gigabytes. */
-static inline long long bench_resident(void) { return bench_proc_bytes("/proc/self/smaps_rollup", "\nRss:"); }
+static inline long long bench_resident(void) {
+  return bench_proc_bytes("/proc/self/smaps_rollup", "\nRss:");
+}
 
-/* The most that was ever resident. From the memory map's own count, since getrusage hands on the parent's. */
-static inline long long bench_peak(void) { return bench_proc_bytes("/proc/self/status", "\nVmHWM:"); }
+/* The most that was ever resident, by the memory map: getrusage hands on the parent's. */
+static inline long long bench_peak(void) {
+  return bench_proc_bytes("/proc/self/status", "\nVmHWM:");
+}
 
 static inline long bench_mappings(void) {
   static char text[1 << 16];
@@ -169,7 +176,7 @@ static inline void json_costs(void) {
   json_integer("peak", bench_peak());
 }
 
-/* ---- several measurements --------------------------------------------------------------------------------------- */
+/* ---- several measurements -------------------------------------------------------------------- */
 
 /* Sorted by insertion: qsort may call the allocator. */
 static inline void bench_sort(double *values, size_t count) {

@@ -26,25 +26,25 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "iterations", .help = "blocks of each thread, one after another", .number = &iterations, .lowest = 1,
-   .highest = 1 << 30},
-  {.name = "size", .help = "bytes of a block", .number = &size, .lowest = 1, .highest = 4096},
-  {.name = "repetitions", .help = "how often blocks are written, divided by the number of threads",
-   .number = &repetitions, .lowest = 1, .highest = 1L << 40},
-  {.name = "sharing", .help = "passive: each thread first frees a block that the main thread allocated for it",
-   .text = &sharing, .words = "passive|active"},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("iterations", iterations, 1, 1 << 30, "blocks of each thread, one after another"),
+  BENCH_NUMBER("size", size, 1, 4096, "bytes of a block"),
+  BENCH_NUMBER("repetitions", repetitions, 1, 1L << 40,
+               "how often blocks are written, divided by the number of threads"),
+  BENCH_WORD("sharing", sharing, "passive|active",
+             "passive: each thread first frees a block that the main thread allocated for it"),
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "cachelines",
-  .about = "cache-scratch (passive) and cache-thrash (active): false sharing that the allocator causes\n\n"
-  "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), passive-false and active-false. A thread allocates a\n"
-  "block, writes and reads each of its bytes --repetitions / --threads times, and frees it; --iterations times. With\n"
-  "passive sharing the main thread has allocated one block for every thread, neighbours perhaps, which the threads\n"
-  "free first: an allocator that hands these out again shares their cache lines. The work is the same for any number\n"
-  "of threads, so `seconds` falls with them where no line is shared.",
+  .about = "cache-scratch and cache-thrash: false sharing that the allocator causes\n\n"
+  "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), passive-false and active-\n"
+  "false. A thread allocates a block, writes and reads each of its bytes --repetitions /\n"
+  "--threads times, and frees it; --iterations times. With passive sharing the main thread has\n"
+  "allocated one block for every thread, neighbours perhaps, which the threads free first: an\n"
+  "allocator that hands these out again shares their cache lines. The work is the same for any\n"
+  "number of threads, so `seconds` falls with them where no line is shared.",
   .operation = "bytes that were written, by all threads",
   .example = "cachelines --threads 4 --sharing active",
   .options = options,

@@ -6,22 +6,23 @@ enum { SLOTS_MOST = 1 << 20 };
 static long pairs = 2000000, slots = 1000, low = 16, high = 16384, dirty = 1;
 
 static bench_option_t options[] = {
-  {.name = "pairs", .help = "replacements", .number = &pairs, .lowest = 1, .highest = LONG_MAX / 2},
-  {.name = "slots", .help = "blocks alive at a time", .number = &slots, .lowest = 1, .highest = SLOTS_MOST},
-  {.name = "low", .help = "smallest block, a power of two", .number = &low, .lowest = 8, .highest = 1 << 26},
-  {.name = "high", .help = "largest block, a power of two", .number = &high, .lowest = 16, .highest = 1 << 28},
-  {.name = "dirty", .help = "percent of the pages of a block that are written, its first", .number = &dirty,
-   .lowest = 0, .highest = 100},
+  BENCH_NUMBER("pairs", pairs, 1, LONG_MAX / 2, "replacements"),
+  BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks alive at a time"),
+  BENCH_NUMBER("low", low, 8, 1 << 26, "smallest block, a power of two"),
+  BENCH_NUMBER("high", high, 16, 1 << 28, "largest block, a power of two"),
+  BENCH_NUMBER("dirty", dirty, 0, 100,
+               "percent of the pages of a block that are written, its first"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "calloc",
   .about = "blocks from calloc, replaced at random\n\n"
-  "Each doubling of the size is as likely as any other. The first and the last word of every block are read and have\n"
-  "to be zero; then the first is written, and a byte of each page as far as --dirty says. Small blocks show what\n"
-  "zeroing costs, large ones whether pages are zeroed that the kernel has just handed over. Definition: freehold's own.",
+  "Each doubling of the size is as likely as any other. The first and the last word of every\n"
+  "block are read and have to be zero; then the first is written, and a byte of each page as\n"
+  "far as --dirty says. Small blocks show what zeroing costs, large ones whether pages are\n"
+  "zeroed that the kernel has just handed over. Definition: freehold's own.",
   .operation = "pairs of calloc and free",
   .example = "calloc --low 64K --high 4M --slots 50 --pairs 20000 --dirty 10",
   .options = options,
@@ -31,7 +32,9 @@ static void *block_new(bench_rng_t *rng) {
   size_t size = bench_mixed_size(rng, (size_t)low, (size_t)high);
   char *p = calloc(1, size);
   if (p == NULL) bench_fail(BENCH_NO_MEMORY, "calloc of %zu bytes failed", size);
-  if (*(uint64_t *)p != 0 || p[size - 1] != 0) bench_fail(BENCH_SYSTEM, "calloc gave a block that is not zero");
+  if (*(uint64_t *)p != 0 || p[size - 1] != 0) {
+    bench_fail(BENCH_SYSTEM, "calloc gave a block that is not zero");
+  }
   bench_touch(p);
   bench_touch_pages(p, 0, size / 100 * (size_t)dirty);
   p[size - 1] = 1;

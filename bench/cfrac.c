@@ -1,16 +1,21 @@
-/* cfrac.c - a number is factored by continued fractions: a program whose memory is very many very small blocks
+/* cfrac.c - a number is factored by continued fractions: very many very small blocks
  *
- * Morrison and Brillhart: a convergent A of the continued fraction of the root of n has A^2 = (-1)^i Q modulo n with a
- * small Q. Where Q has small prime factors only, the two are a relation; relations whose product is a square on both
- * sides give x^2 = y^2 modulo n and, with luck, a factor of n. */
+ * Morrison and Brillhart: a convergent A of the continued fraction of the root of n has
+ * A^2 = (-1)^i Q modulo n with a small Q. Where Q has small prime factors only, the two are a
+ * relation; relations whose product is a square on both sides give x^2 = y^2 modulo n and, with
+ * luck, a factor of n. */
 #include "natural.h"
 
-enum { BASE_MOST = 512, RELATIONS_MOST = BASE_MOST + 32, ROW_WORDS = (BASE_MOST + RELATIONS_MOST + 63) / 64 };
+enum {
+  BASE_MOST = 512,
+  RELATIONS_MOST = BASE_MOST + 32,
+  ROW_WORDS = (BASE_MOST + RELATIONS_MOST + 63) / 64
+};
 
 static long digits = 30;
 static bench_rng_t rng;
 
-/* ---- two primes and their product ------------------------------------------------------------------------------- */
+/* ---- two primes and their product ------------------------------------------------------------ */
 
 static uint64_t power_modulo(uint64_t base, uint64_t exponent, uint64_t modulus) {
   uint64_t power = 1;
@@ -47,7 +52,7 @@ static uint64_t prime_make(void) {
   return n;
 }
 
-/* ---- the factor base -------------------------------------------------------------------------------------------- */
+/* ---- the factor base ------------------------------------------------------------------------- */
 
 static struct {
   int count;
@@ -66,7 +71,7 @@ static void base_make(const natural_t *n) {
   }
 }
 
-/* ---- relations -------------------------------------------------------------------------------------------------- */
+/* ---- relations ------------------------------------------------------------------------------- */
 
 typedef struct relation {
   natural_t *root;          /* A modulo n */
@@ -88,7 +93,7 @@ static uint8_t prime_divide_out(natural_t **n, uint32_t p) {
   }
 }
 
-/* Has q only factors of the base? Gives up early on one of which much is left after the smallest primes. */
+/* Has q only factors of the base? Gives up where much is left after the smallest primes. */
 static bool is_smooth(const natural_t *q, uint8_t *exponents) {
   natural_t *left = natural_copy(q);
   for (int i = 0; i < base.count && !(i == base.count / 4 && left->count > 1); i++) {
@@ -104,22 +109,31 @@ static void relation_try(const natural_t *root, const natural_t *q, bool is_nega
   quotients++;
   if (!is_smooth(q, exponents)) return;
   size_t size = (size_t)base.count + 1;
-  relations[relation_count++] = (relation_t){natural_copy(root), memcpy(bench_malloc(size), exponents, size)};
+  relations[relation_count++] =
+      (relation_t){natural_copy(root), memcpy(bench_malloc(size), exponents, size)};
 }
 
-/* ---- the continued fraction of the root of n -------------------------------------------------------------------- */
+/* ---- the continued fraction of the root of n ------------------------------------------------- */
 
 typedef struct expansion {
   const natural_t *n;
-  natural_t *start, *p, *q, *term;    /* the root of n, rounded down; P, Q and the last partial quotient */
-  natural_t *last, *root;             /* the last two A modulo n */
-  bool is_negative;                   /* is A^2 = -Q? */
+  natural_t *start;         /* the root of n, rounded down */
+  natural_t *p, *q, *term;  /* P, Q and the last partial quotient */
+  natural_t *last, *root;   /* the last two A modulo n */
+  bool is_negative;         /* is A^2 = -Q? */
 } expansion_t;
 
 static expansion_t expansion_start(const natural_t *n) {
   natural_t *start = natural_root(n);
-  return (expansion_t){n, start, natural_from(0), natural_from(1), natural_copy(start), natural_from(1),
-                       natural_copy(start), false};
+  return (expansion_t){
+      .n = n,
+      .start = start,
+      .p = natural_from(0),
+      .q = natural_from(1),
+      .term = natural_copy(start),
+      .last = natural_from(1),
+      .root = natural_copy(start),
+  };
 }
 
 static void replace(natural_t **old, natural_t *fresh) {
@@ -151,7 +165,7 @@ static void expansion_end(expansion_t *e) {
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) natural_drop(numbers[i]);
 }
 
-/* ---- squares ---------------------------------------------------------------------------------------------------- */
+/* ---- squares --------------------------------------------------------------------------------- */
 
 /* A row: the exponents' parities, then one bit for every relation that is in it. */
 typedef uint64_t row_t[ROW_WORDS];
@@ -171,7 +185,9 @@ static natural_t *square_root_of_primes(const uint64_t *row, const natural_t *n)
       if (row_bit(row, BASE_MOST + j)) exponent += relations[j].exponents[i + 1];
     }
     natural_t *prime = natural_from(base.primes[i]);
-    for (long k = 0; k < exponent / 2; k++) replace(&product, natural_multiply_modulo(product, prime, n));
+    for (long k = 0; k < exponent / 2; k++) {
+      replace(&product, natural_multiply_modulo(product, prime, n));
+    }
     natural_drop(prime);
   }
   return product;
@@ -190,7 +206,8 @@ static natural_t *row_factor(const uint64_t *row, const natural_t *n) {
   return factor;
 }
 
-/* Eliminates one parity after the other; a row without any is a square. True if one of these gives a factor. */
+/* Eliminates one parity after the other; a row without any is a square. True if one of these
+ * gives a factor. */
 static bool factor_find(const natural_t *n, uint64_t *factor) {
   static row_t rows[RELATIONS_MOST];
   for (int i = 0; i < relation_count; i++) {
@@ -215,7 +232,8 @@ static bool factor_find(const natural_t *n, uint64_t *factor) {
   }
   for (int i = used; i < relation_count; i++) {
     natural_t *found = row_factor(rows[i], n);
-    bool proper = found->count > 0 && found->count <= 2 && natural_compare(found, n) < 0 && natural_value(found) > 1;
+    bool proper = found->count > 0 && found->count <= 2 && natural_compare(found, n) < 0
+                  && natural_value(found) > 1;
     *factor = (uint64_t)natural_value(found);
     natural_drop(found);
     if (proper) return true;
@@ -231,18 +249,19 @@ static void relations_drop(void) {
 }
 
 static bench_option_t options[] = {
-  {.name = "digits", .help = "decimal digits of the number, even", .number = &digits, .lowest = 20, .highest = 36},
+  BENCH_NUMBER("digits", digits, 20, 36, "decimal digits of the number, even"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "cfrac",
   .about = "factors the product of two primes by continued fractions\n\n"
-  "A program of the kind of cfrac, which allocators have been measured with since Zorn and Grunwald, \"Empirical\n"
-  "measurements of six allocation-intensive C programs\" (1992): the method is Morrison and Brillhart's (1975), and\n"
-  "every number is a block of its own, of 4 bytes and 4 for each digit to the base 2^32, most of 12 to 32 bytes and\n"
-  "freed soon. The primes come from --seed and have half of --digits each. The answer is checked.",
+  "A program of the kind of cfrac, which allocators have been measured with since Zorn and\n"
+  "Grunwald, \"Empirical measurements of six allocation-intensive C programs\" (1992): the\n"
+  "method is Morrison and Brillhart's (1975), and every number is a block of its own, of 4\n"
+  "bytes and 4 for each digit to the base 2^32, most of 12 to 32 bytes and freed soon. The\n"
+  "primes come from --seed and have half of --digits each. The answer is checked.",
   .operation = "blocks that were allocated",
   .example = "cfrac --digits 32 --seed 7",
   .options = options,
@@ -265,7 +284,9 @@ int main(int count, char **arguments) {
   natural_drop(n);
   mark_t end = mark_now();
 
-  if (!found || (factor != first && factor != second)) bench_fail(BENCH_SYSTEM, "no factor was found");
+  if (!found || (factor != first && factor != second)) {
+    bench_fail(BENCH_SYSTEM, "no factor was found");
+  }
   json_start(&program);
   json_elapsed(start, end, natural_blocks + relation_count);
   json_integer("factor", (long long)factor);

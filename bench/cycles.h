@@ -1,8 +1,9 @@
 /* cycles.h - the time of single calls: a cycle counter, its own cost, histograms
  *
- * Threads: a histogram belongs to one thread; `histogram_add` merges them when their threads have ended.
- * Holds:   a value falls into one of 32 steps of its power of two, so a percentile is true to about 3 %; the largest
- *          value is kept as it is. */
+ * Threads: a histogram belongs to one thread; `histogram_add` merges them when their threads have
+ *          ended.
+ * Holds:   a value falls into one of 32 steps of its power of two, so a percentile is true to about
+ *          3 %; the largest value is kept as it is. */
 #ifndef BENCH_CYCLES_H
 #define BENCH_CYCLES_H
 
@@ -31,14 +32,16 @@ static inline uint64_t cycles_cost(void) {
   return least;
 }
 
-/* ---- the counter against the clock ------------------------------------------------------------------------------ */
+/* ---- the counter against the clock ----------------------------------------------------------- */
 
 typedef struct cycles_mark {
   uint64_t cycles;
   double seconds;
 } cycles_mark_t;
 
-static inline cycles_mark_t cycles_mark(void) { return (cycles_mark_t){cycles_now(), bench_seconds()}; }
+static inline cycles_mark_t cycles_mark(void) {
+  return (cycles_mark_t){cycles_now(), bench_seconds()};
+}
 
 /* Nanoseconds of a cycle; `from` should be some tenths of a second ago. */
 static inline double cycles_nanoseconds(cycles_mark_t from) {
@@ -46,9 +49,13 @@ static inline double cycles_nanoseconds(cycles_mark_t from) {
   return (to.seconds - from.seconds) * 1e9 / (double)(to.cycles - from.cycles);
 }
 
-/* ---- histograms ------------------------------------------------------------------------------------------------- */
+/* ---- histograms ------------------------------------------------------------------------------ */
 
-enum { HISTOGRAM_STEP_BITS = 5, HISTOGRAM_STEPS = 1 << HISTOGRAM_STEP_BITS, HISTOGRAM_BINS = 64 * HISTOGRAM_STEPS };
+enum {
+  HISTOGRAM_STEP_BITS = 5,
+  HISTOGRAM_STEPS = 1 << HISTOGRAM_STEP_BITS,
+  HISTOGRAM_BINS = 64 * HISTOGRAM_STEPS
+};
 
 typedef struct histogram {
   uint64_t count, most;

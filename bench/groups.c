@@ -18,7 +18,7 @@ typedef struct group {
 
 typedef struct worker {
   bench_rng_t rng;
-  _Atomic(group_t *) *kept; /* `store` groups; all threads' is the same one if groups change hands */
+  _Atomic(group_t *) *kept; /* `store` groups; one store for all if groups change hands */
   group_t *fresh;           /* filled next */
 } worker_t;
 
@@ -80,27 +80,29 @@ static _Atomic(group_t *) *store_make(void) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "rounds", .help = "rounds of each thread", .number = &rounds, .lowest = 1, .highest = 1 << 20},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1, .highest = 1 << 16},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = 1, .highest = 1 << 16},
-  {.name = "keep", .help = "one group in so many is kept", .number = &keep, .lowest = 1, .highest = 1 << 20},
-  {.name = "store", .help = "groups that are kept at a time", .number = &store, .lowest = 1, .highest = 1 << 20},
-  {.name = "hand", .help = "who frees a kept group: the thread it is from, or whichever comes by", .text = &hand,
-   .words = "own|any"},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("rounds", rounds, 1, 1 << 20, "rounds of each thread"),
+  BENCH_NUMBER("low", low, 1, 1 << 16, "smallest block"),
+  BENCH_NUMBER("high", high, 1, 1 << 16, "largest block"),
+  BENCH_NUMBER("keep", keep, 1, 1 << 20, "one group in so many is kept"),
+  BENCH_NUMBER("store", store, 1, 1 << 20, "groups that are kept at a time"),
+  BENCH_WORD("hand", hand, "own|any",
+             "who frees a kept group: the thread it is from, or whichever comes by"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "groups",
-  .about = "rounds of groups of equal blocks, some of them kept for later rounds, in several orders of freeing\n\n"
-  "What MicroQuill's sh6bench and sh8bench are described to do, written anew. A round has one group for every size\n"
-  "from --low to --high: about 4,000 bytes of blocks, 4 to 200 of them, the first and last byte of each written. A\n"
-  "group is freed at once, but for one in --keep: that is put into a random slot of a store, and the group that was\n"
-  "there is freed. By turns a group is freed first block first, last block first, or every other block and then the\n"
-  "rest. With --hand any all threads share one store, so that most kept groups are freed by another thread (sh8bench,\n"
-  "sizes to 1,512); with --hand own each has its own (sh6bench, sizes to 1,000). The last kept groups stay.",
+  .about = "rounds of groups of equal blocks, some of which are kept for later rounds\n\n"
+  "What MicroQuill's sh6bench and sh8bench are described to do, written anew. A round has one\n"
+  "group for every size from --low to --high: about 4,000 bytes of blocks, 4 to 200 of them,\n"
+  "the first and last byte of each written. A group is freed at once, but for one in --keep:\n"
+  "that is put into a random slot of a store, and the group that was there is freed. By turns a\n"
+  "group is freed first block first, last block first, or every other block and then the rest.\n"
+  "With --hand any all threads share one store, so that most kept groups are freed by another\n"
+  "thread (sh8bench, sizes to 1,512); with --hand own each has its own (sh6bench, sizes to\n"
+  "1,000). The last kept groups stay.",
   .operation = "blocks that were allocated, by all threads",
   .example = "groups --threads 4 --hand any --high 1512",
   .options = options,
@@ -109,7 +111,9 @@ static const bench_program_t program = {
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   bench_check_order("low", low, "high", high);
-  for (long size = low; size <= high; size++) operations_of_thread += rounds * group_count((size_t)size);
+  for (long size = low; size <= high; size++) {
+    operations_of_thread += rounds * group_count((size_t)size);
+  }
   bool is_shared = strcmp(hand, "any") == 0;
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {

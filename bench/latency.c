@@ -5,7 +5,7 @@
 enum { THREADS_MOST = 1024, SLOTS_MOST = 1 << 20 };
 
 static long threads = 64, pairs = 100000, slots = 500, low = 16, high = 16384, foreign = 20;
-static atomic_uintptr_t *shared;   /* a slot for every slot of a thread: blocks that anybody takes */
+static atomic_uintptr_t *shared; /* a slot for every slot of a thread: blocks that anybody takes */
 static uint64_t own_cost;
 
 typedef struct worker {
@@ -65,27 +65,27 @@ static void json_histogram(const char *call, const histogram_t *h, double nanose
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "pairs", .help = "replacements by each thread", .number = &pairs, .lowest = 1, .highest = 1L << 32},
-  {.name = "slots", .help = "blocks of each thread, and as many shared by all", .number = &slots, .lowest = 1,
-   .highest = SLOTS_MOST},
-  {.name = "low", .help = "smallest block, a power of two", .number = &low, .lowest = 8, .highest = 1 << 20},
-  {.name = "high", .help = "largest block, a power of two", .number = &high, .lowest = 16, .highest = 1 << 20},
-  {.name = "foreign", .help = "percent of the replacements that take place in the shared slots", .number = &foreign,
-   .lowest = 0, .highest = 100},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("pairs", pairs, 1, 1L << 32, "replacements by each thread"),
+  BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks of each thread, and as many shared by all"),
+  BENCH_NUMBER("low", low, 8, 1 << 20, "smallest block, a power of two"),
+  BENCH_NUMBER("high", high, 16, 1 << 20, "largest block, a power of two"),
+  BENCH_NUMBER("foreign", foreign, 0, 100,
+               "percent of the replacements that take place in the shared slots"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "latency",
   .about = "many threads replace blocks at random, every call timed\n\n"
-  "Each doubling of the size is as likely as any other. A replacement allocates a block, writes its first bytes, puts\n"
-  "it into a random slot, its own or a shared one, and frees the block that was there. Every malloc and free is timed\n"
-  "by the processor's cycle counter, whose own cost (`clock_ns`, the least distance of two readings) is subtracted.\n"
-  "`malloc_p50` and so on are percentiles in nanoseconds over the calls of all threads, true to 3 %; with more\n"
-  "threads than processors the last of them, and `malloc_max`, hold the time slices of other threads. `ns` has the\n"
-  "readings in it. Definition: freehold's own.",
+  "Each doubling of the size is as likely as any other. A replacement allocates a block, writes\n"
+  "its first bytes, puts it into a random slot, its own or a shared one, and frees the block\n"
+  "that was there. Every malloc and free is timed by the processor's cycle counter, whose own\n"
+  "cost (`clock_ns`, the least distance of two readings) is subtracted. `malloc_p50` and so on\n"
+  "are percentiles in nanoseconds over the calls of all threads, true to 3 %; with more threads\n"
+  "than processors the last of them, and `malloc_max`, hold the time slices of other threads.\n"
+  "`ns` has the readings in it. Definition: freehold's own.",
   .operation = "blocks that were allocated, by all threads",
   .example = "latency --threads 8 --foreign 0",
   .options = options,
@@ -100,8 +100,9 @@ int main(int count, char **arguments) {
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   histogram_t *histograms = bench_pages(2 * (size_t)threads * sizeof *histograms, true);
   for (long i = 0; i < threads; i++) {
-    workers[i] = (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true),
-                            &histograms[2 * i], &histograms[2 * i + 1]};
+    workers[i] =
+        (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true),
+                   &histograms[2 * i], &histograms[2 * i + 1]};
   }
 
   mark_t start = mark_now();

@@ -1,4 +1,4 @@
-/* locality.c - a heap of very many blocks: replacing them, and walking through those that were allocated in a row */
+/* locality.c - a heap of very many blocks: replacing them, and walking through some of them */
 #include "bench.h"
 
 enum { BLOCKS_MOST = 1 << 28 };
@@ -55,22 +55,24 @@ static uint64_t list_walk(const node_t *node) {
 }
 
 static bench_option_t options[] = {
-  {.name = "blocks", .help = "blocks of the heap", .number = &blocks, .lowest = 2, .highest = BLOCKS_MOST},
-  {.name = "pairs", .help = "replacements at random", .number = &pairs, .lowest = 0, .highest = LONG_MAX / 2},
-  {.name = "walks", .help = "walks along the list", .number = &walks, .lowest = 1, .highest = 1 << 20},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = (long)sizeof(node_t), .highest = 1 << 16},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = (long)sizeof(node_t), .highest = 1 << 16},
+  BENCH_NUMBER("blocks", blocks, 2, BLOCKS_MOST, "blocks of the heap"),
+  BENCH_NUMBER("pairs", pairs, 0, LONG_MAX / 2, "replacements at random"),
+  BENCH_NUMBER("walks", walks, 1, 1 << 20, "walks along the list"),
+  BENCH_NUMBER("low", low, (long)sizeof(node_t), 1 << 16, "smallest block"),
+  BENCH_NUMBER("high", high, (long)sizeof(node_t), 1 << 16, "largest block"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "locality",
   .about = "a heap of very many small blocks, aged, then a list in it that is walked\n\n"
-  "--blocks blocks are allocated (`fill_ns` each); --pairs times one at random is replaced (`replace_ns`); every other\n"
-  "one is freed (`free_ns`), and as many are allocated again (`refill_ns`) as a list in the order of their birth,\n"
-  "which is walked --walks times (`walk_ns` a node). An allocator that gives out neighbours one after another is\n"
-  "walked through fast. `ns` is all of it but the walks, over the blocks allocated. Definition: freehold's own.",
+  "--blocks blocks are allocated (`fill_ns` each); --pairs times one at random is replaced\n"
+  "(`replace_ns`); every other one is freed (`free_ns`), and as many are allocated again\n"
+  "(`refill_ns`) as a list in the order of their birth, which is walked --walks times\n"
+  "(`walk_ns` a node). An allocator that gives out neighbours one after another is walked\n"
+  "through fast. `ns` is all of it but the walks, over the blocks allocated. Definition:\n"
+  "freehold's own.",
   .operation = "blocks that were allocated",
   .example = "locality --blocks 10000000 --pairs 10000000",
   .options = options,

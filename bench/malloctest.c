@@ -11,17 +11,18 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "pairs", .help = "pairs in total", .number = &pairs, .lowest = 1, .highest = 1L << 40},
-  {.name = "size", .help = "bytes of a block", .number = &size, .lowest = 1, .highest = 1 << 30},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("pairs", pairs, 1, 1L << 40, "pairs in total"),
+  BENCH_NUMBER("size", size, 1, 1 << 30, "bytes of a block"),
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "malloctest",
   .about = "malloc-test: threads allocate a block and free it at once, over and over\n\n"
-  "Lever and Boreham, \"malloc() performance in a multithreaded Linux environment\" (USENIX 2000), the first of their\n"
-  "tests, with a total of pairs that the threads share evenly: 40,000,000 of 512 bytes. The block is not written.",
+  "Lever and Boreham, \"malloc() performance in a multithreaded Linux environment\" (USENIX\n"
+  "2000), the first of their tests, with a total of pairs that the threads share evenly:\n"
+  "40,000,000 of 512 bytes. The block is not written.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "malloctest --threads 4 --size 8192",
   .options = options,

@@ -18,20 +18,21 @@ static bool own_metadata(uint64_t *metadata) {
 }
 
 static bench_option_t options[] = {
-  {.name = "bytes", .help = "that are asked for in all", .number = &bytes, .lowest = 1 << 20, .highest = 1L << 38},
-  {.name = "low", .help = "smallest block, a power of two", .number = &low, .lowest = 16, .highest = 1 << 20},
-  {.name = "high", .help = "largest block, a power of two", .number = &high, .lowest = 32, .highest = 1 << 20},
+  BENCH_NUMBER("bytes", bytes, 1 << 20, 1L << 38, "that are asked for in all"),
+  BENCH_NUMBER("low", low, 16, 1 << 20, "smallest block, a power of two"),
+  BENCH_NUMBER("high", high, 32, 1 << 20, "largest block, a power of two"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "metadata",
   .about = "fills a heap with small blocks of mixed sizes and weighs it\n\n"
-  "Each doubling of the size is as likely as any other, every byte is written. `usable` sums malloc_usable_size,\n"
-  "the bytes asked for and what rounding adds. `overhead` is what is resident beyond these, over `usable`: metadata\n"
-  "and whatever else is touched; `waste` is the same over the bytes asked for. Under freehold `metadata_share` is\n"
-  "its own figure over `usable`. Definition: freehold's own.",
+  "Each doubling of the size is as likely as any other, every byte is written. `usable` sums\n"
+  "malloc_usable_size, the bytes asked for and what rounding adds. `overhead` is what is\n"
+  "resident beyond these, over `usable`: metadata and whatever else is touched; `waste` is the\n"
+  "same over the bytes asked for. Under freehold `metadata_share` is its own figure over\n"
+  "`usable`. Definition: freehold's own.",
   .operation = "blocks that were allocated",
   .example = "metadata --bytes 256M --high 4K",
   .options = options,

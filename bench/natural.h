@@ -1,9 +1,9 @@
 /* natural.h - natural numbers of any size, each a block of its own
  *
  * Owns:    nothing: every function gives a new number, which the caller drops with `natural_drop`.
- * Holds:   no leading zero digits: zero has none, and what is greater has more digits or greater ones.
+ * Holds:   no leading zero digits: zero has none.
  *
- * Written as programs with small numbers on the heap are: no result is put into an operand, no block is used twice. */
+ * Written as programs with numbers on the heap are: no result is put into an operand. */
 #ifndef BENCH_NATURAL_H
 #define BENCH_NATURAL_H
 
@@ -121,10 +121,12 @@ static inline natural_t *natural_shifted(const natural_t *a, int shift) {
   return n;
 }
 
-/* One digit of the quotient of `u`, whose digits from `at` on are worth less than v times 2^32; takes that many v away.
- * Knuth, The Art of Computer Programming 2, 4.3.1 D: v's first digit has its top bit set, so a guess from two digits
- * is at most two too large, and is corrected when the subtraction goes below zero. */
-static inline uint32_t natural_quotient_digit(natural_t *u, uint32_t at, const natural_t *v, uint32_t v_count) {
+/* One digit of the quotient of `u`, whose digits from `at` on are worth less than v times 2^32;
+ * takes that many v away. Knuth, The Art of Computer Programming 2, 4.3.1 D: v's first digit has
+ * its top bit set, so a guess from two digits is at most two too large, and is corrected when the
+ * subtraction goes below zero. */
+static inline uint32_t natural_quotient_digit(natural_t *u, uint32_t at, const natural_t *v,
+                                              uint32_t v_count) {
   uint64_t head = (uint64_t)u->digits[at + v_count] << 32 | u->digits[at + v_count - 1];
   uint64_t guess = head / v->digits[v_count - 1];
   if (guess > UINT32_MAX) guess = UINT32_MAX;
@@ -178,7 +180,8 @@ static inline natural_t *natural_remainder(const natural_t *a, const natural_t *
 }
 
 /* a * b mod n. */
-static inline natural_t *natural_multiply_modulo(const natural_t *a, const natural_t *b, const natural_t *n) {
+static inline natural_t *natural_multiply_modulo(const natural_t *a, const natural_t *b,
+                                                 const natural_t *n) {
   natural_t *product = natural_multiply(a, b), *rest = natural_remainder(product, n);
   natural_drop(product);
   return rest;

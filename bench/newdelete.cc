@@ -1,4 +1,4 @@
-/* newdelete.cc - C++ and aligned use: operator new and delete in their forms, aligned_alloc, posix_memalign */
+/* newdelete.cc - operator new and delete in their forms, aligned_alloc, posix_memalign */
 #include <new>
 
 #include "bench.h"
@@ -33,7 +33,9 @@ struct array_form {
 
 struct aligned_form {
   static void *allocate(size_t size) { return ::operator new(size, std::align_val_t(alignment)); }
-  static void release(void *p, size_t size) { ::operator delete(p, size, std::align_val_t(alignment)); }
+  static void release(void *p, size_t size) {
+    ::operator delete(p, size, std::align_val_t(alignment));
+  }
 };
 
 struct aligned_alloc_form {
@@ -77,31 +79,33 @@ const struct {
   const char *name;
   mark_t (*run)(slot_t *table);
 } forms[] = {
-    {"plain", form_run<plain_form>},     {"sized", form_run<sized_form>},
-    {"array", form_run<array_form>},     {"aligned", form_run<aligned_form>},
-    {"aligned_alloc", form_run<aligned_alloc_form>}, {"posix_memalign", form_run<posix_memalign_form>},
+    {"plain", form_run<plain_form>},
+    {"sized", form_run<sized_form>},
+    {"array", form_run<array_form>},
+    {"aligned", form_run<aligned_form>},
+    {"aligned_alloc", form_run<aligned_alloc_form>},
+    {"posix_memalign", form_run<posix_memalign_form>},
 };
 
 bench_option_t options[] = {
-    {.name = "form", .help = "which functions", .text = &form,
-     .words = "plain|sized|array|aligned|aligned_alloc|posix_memalign"},
-    {.name = "pairs", .help = "replacements", .number = &pairs, .lowest = 1, .highest = LONG_MAX / 2},
-    {.name = "slots", .help = "blocks alive at a time", .number = &slots, .lowest = 1, .highest = SLOTS_MOST},
-    {.name = "low", .help = "smallest block", .number = &low, .lowest = 8, .highest = 1 << 20},
-    {.name = "high", .help = "largest block", .number = &high, .lowest = 8, .highest = 1 << 20},
-    {.name = "alignment", .help = "of the aligned forms, a power of two", .number = &alignment, .lowest = 8,
-     .highest = 1 << 20},
+    BENCH_WORD("form", form, "plain|sized|array|aligned|aligned_alloc|posix_memalign",
+               "which functions"),
+    BENCH_NUMBER("pairs", pairs, 1, LONG_MAX / 2, "replacements"),
+    BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks alive at a time"),
+    BENCH_NUMBER("low", low, 8, 1 << 20, "smallest block"),
+    BENCH_NUMBER("high", high, 8, 1 << 20, "largest block"),
+    BENCH_NUMBER("alignment", alignment, 8, 1 << 20, "of the aligned forms, a power of two"),
     BENCH_SEED,
-    {.name = NULL},
+    BENCH_END,
 };
 
 const bench_program_t program = {
     .name = "newdelete",
     .about = "blocks replaced at random, by one form of allocation and deallocation\n\n"
-             "plain: operator new, and delete without a size; sized: delete with the size, as compilers call it for\n"
-             "complete types; array: new[] and sized delete[]; aligned: new and sized delete with an alignment;\n"
-             "aligned_alloc (sizes rounded up to the alignment) and posix_memalign with free. Uniformly random sizes;\n"
-             "the first bytes are written. Definition: freehold's own.",
+    "plain: operator new, and delete without a size; sized: delete with the size, as compilers\n"
+    "call it for complete types; array: new[] and sized delete[]; aligned: new and sized delete\n"
+    "with an alignment; aligned_alloc (sizes rounded up to the alignment) and posix_memalign with\n"
+    "free. Uniformly random sizes; the first bytes are written. Definition: freehold's own.",
     .operation = "pairs of allocation and deallocation",
     .example = "newdelete --form aligned --alignment 4096",
     .options = options,
@@ -112,7 +116,9 @@ const bench_program_t program = {
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   bench_check_order("low", low, "high", high);
-  if (!is_power_of_two(alignment)) bench_fail(BENCH_USAGE, "--alignment %ld: want a power of two", alignment);
+  if (!is_power_of_two(alignment)) {
+    bench_fail(BENCH_USAGE, "--alignment %ld: want a power of two", alignment);
+  }
   size_t which = 0;
   while (strcmp(forms[which].name, form) != 0) which++;
   mark_t spent = forms[which].run((slot_t *)bench_pages((size_t)slots * sizeof(slot_t), true));

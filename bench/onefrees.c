@@ -1,4 +1,4 @@
-/* onefrees.c - many threads only allocate, one only frees: does the heap stay as large as what lives in it? */
+/* onefrees.c - many threads only allocate, one only frees: how large is the heap? */
 #include <malloc.h>
 
 #include "threads.h"
@@ -34,8 +34,8 @@ static void block_free(void *p) {
   free(p);
 }
 
-/* The blocks that the freeing thread has been given, a ring from `first` on. Its room is never full: a block has
- * 2.4 KiB on average. */
+/* The blocks that the freeing thread has been given, a ring from `first` on. Its room is never
+ * full: a block has 2.4 KiB on average. */
 static void **kept;
 static size_t room, first, count;
 
@@ -69,22 +69,22 @@ static void *freer_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads that allocate", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "bytes", .help = "that are kept alive", .number = &bytes, .lowest = 1 << 20, .highest = 1L << 36},
-  {.name = "order", .help = "which block is freed", .text = &order, .words = "oldest|random"},
-  {.name = "milliseconds", .help = "for how long", .number = &milliseconds, .lowest = 100, .highest = 600000},
-  {.name = "period", .help = "milliseconds from sample to sample", .number = &period, .lowest = 1, .highest = 10000},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads that allocate"),
+  BENCH_NUMBER("bytes", bytes, 1 << 20, 1L << 36, "that are kept alive"),
+  BENCH_WORD("order", order, "oldest|random", "which block is freed"),
+  BENCH_NUMBER("milliseconds", milliseconds, 100, 600000, "for how long"),
+  BENCH_NUMBER("period", period, 1, 10000, "milliseconds from sample to sample"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "onefrees",
   .about = "many threads allocate, one thread frees all of it\n\n"
-  "Sizes from 16 bytes to 16 KiB, each doubling as likely as any other, every byte written; the thread that frees\n"
-  "does so whenever more than --bytes are alive. Sampled once --bytes have been reached: resident, less what was\n"
-  "before, over the usable bytes of live blocks; `ratio` is the median, `ratio_most` the largest,\n"
-  "`ratio_last` the last. After mimalloc's issue 1364.",
+  "Sizes from 16 bytes to 16 KiB, each doubling as likely as any other, every byte written; the\n"
+  "thread that frees does so whenever more than --bytes are alive. Sampled once --bytes have\n"
+  "been reached: resident, less what was before, over the usable bytes of live blocks; `ratio`\n"
+  "is the median, `ratio_most` the largest, `ratio_last` the last. After mimalloc's issue 1364.",
   .operation = "blocks that were allocated, by all threads",
   .example = "onefrees --threads 4 --bytes 64M",
   .options = options,
@@ -107,8 +107,10 @@ int main(int count, char **arguments) {
   double end = bench_seconds() + (double)milliseconds * 1e-3;
   while (bench_seconds() < end && samples < SAMPLES_MOST) {
     bench_sleep((double)period * 1e-3);
-    /* Read before and after, since the walk over the pages takes milliseconds and blocks come and go meanwhile. */
-    long long first = atomic_load(&live), resident = bench_resident() - before, second = atomic_load(&live);
+    /* Read before and after, since the walk over the pages takes milliseconds, in which blocks come
+     * and go. */
+    long long first = atomic_load(&live), resident = bench_resident() - before,
+              second = atomic_load(&live);
     if (first < bytes - bytes / 16) continue;
     ratios[samples++] = (double)resident / ((double)(first + second) / 2);
   }

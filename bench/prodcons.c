@@ -48,21 +48,21 @@ static void *side_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads, half of them producers", .number = &threads, .lowest = 2,
-   .highest = THREADS_MOST},
-  {.name = "blocks", .help = "blocks in total", .number = &blocks, .lowest = QUEUE_BATCH, .highest = LONG_MAX / 2},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1, .highest = 1 << 20},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = 1, .highest = 1 << 20},
+  BENCH_NUMBER("threads", threads, 2, THREADS_MOST, "threads, half of them producers"),
+  BENCH_NUMBER("blocks", blocks, QUEUE_BATCH, LONG_MAX / 2, "blocks in total"),
+  BENCH_NUMBER("low", low, 1, 1 << 20, "smallest block"),
+  BENCH_NUMBER("high", high, 1, 1 << 20, "largest block"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "prodcons",
   .about = "pairs of a producer, which only allocates, and a consumer, which only frees\n\n"
-  "After the producer and consumer pattern of Lever and Boreham, \"malloc() performance in a multithreaded Linux\n"
-  "environment\" (USENIX 2000). Blocks of uniformly random size pass in batches of 128 through a queue of 16 batches\n"
-  "with a lock. `ns` is wall time divided by the blocks that passed in all queues together.",
+  "After the producer and consumer pattern of Lever and Boreham, \"malloc() performance in a\n"
+  "multithreaded Linux environment\" (USENIX 2000). Blocks of uniformly random size pass in\n"
+  "batches of 128 through a queue of 16 batches with a lock. `ns` is wall time divided by the\n"
+  "blocks that passed in all queues together.",
   .operation = "blocks that were allocated by one thread and freed by another",
   .example = "prodcons --threads 16 --blocks 8M",
   .options = options,

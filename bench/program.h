@@ -2,11 +2,13 @@
  *
  * Owns:    the buffer of the JSON line.
  * Threads: the main thread's, but for `bench_fail`, which any may call.
- * Holds:   nothing here calls the allocator, so that all its calls are the workload's own. Also compiles as C++.
+ * Holds:   nothing here calls the allocator, so that all its calls are the workload's own. Also
+ *          compiles as C++.
  *
- * A program describes itself in a `bench_program_t`, calls `bench_start` first, then `json_start`, `json_elapsed`, its
- * own figures and `json_end`, and leaves with one of the codes below. Which allocator it measures is LD_PRELOAD's
- * choice; the JSON line names the file that malloc came from, so that a result cannot be taken for another library's. */
+ * A program describes itself in a `bench_program_t`, calls `bench_start` first, then `json_start`,
+ * `json_elapsed`, its own figures and `json_end`, and leaves with one of the codes below. Which
+ * allocator it measures is LD_PRELOAD's choice; the JSON line names the file that malloc came from,
+ * so that a result cannot be taken for another library's. */
 #ifndef BENCH_PROGRAM_H
 #define BENCH_PROGRAM_H
 
@@ -24,10 +26,11 @@
 
 enum { BENCH_OK = 0, BENCH_USAGE = 2, BENCH_NO_MEMORY = 3, BENCH_SYSTEM = 4 };
 
-/* ---- leaving ---------------------------------------------------------------------------------------------------- */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 __attribute__((noreturn, format(printf, 2, 3))) static inline void bench_fail(int code,
-                                                                              const char *format, ...) {
+                                                                              const char *format,
+                                                                              ...) {
   char text[300];
   va_list arguments;
   va_start(arguments, format);
@@ -37,7 +40,7 @@ __attribute__((noreturn, format(printf, 2, 3))) static inline void bench_fail(in
   _exit(code);
 }
 
-/* ---- options ---------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 typedef struct bench_option {
   const char *name;
@@ -48,26 +51,37 @@ typedef struct bench_option {
   const char *words;      /* separated by | */
 } bench_option_t;
 
+/* Rows of a program's table of options, which ends with BENCH_END. */
+#define BENCH_NUMBER(name_, variable, lowest_, highest_, help_)                                   \
+  {.name = name_, .help = help_, .number = &(variable), .lowest = lowest_, .highest = highest_}
+#define BENCH_WORD(name_, variable, words_, help_)                                                \
+  {.name = name_, .help = help_, .text = &(variable), .words = words_}
+#define BENCH_END {.name = NULL}
+
 typedef struct bench_program {
   const char *name;
   const char *about;       /* what it does, and who defined it */
   const char *operation;   /* what `operations` counts, in the plural */
   const char *example;
-  bench_option_t *options; /* ended by one without a name */
+  bench_option_t *options; /* ended by BENCH_END */
 } bench_program_t;
 
 static inline void bench_help(const bench_program_t *program) {
   printf("%s - %s\n\noptions:\n", program->name, program->about);
   for (bench_option_t *o = program->options; o->name != NULL; o++) {
-    if (o->number != NULL) printf("  --%s N (%ld to %ld; default %ld)\n", o->name, o->lowest, o->highest, *o->number);
+    if (o->number != NULL) {
+      printf("  --%s N (%ld to %ld; default %ld)\n", o->name, o->lowest, o->highest, *o->number);
+    }
     else printf("  --%s WORD (%s; default %s)\n", o->name, o->words, *o->text);
     printf("      %s\n", o->help);
   }
-  printf("  --help\n      this page\n\nNumbers may end in K, M or G (powers of 1024).\n"
-         "The allocator is the one that LD_PRELOAD names, else libc's. One line of JSON goes to standard output:\n"
-         "`operations` counts %s;\n"
-         "`seconds` is wall time, `ns` that of one of them in nanoseconds; `processor_seconds` is user and system time.\n"
-         "exit code: 0 measured, 2 usage, 3 an allocation failed, 4 the system refused something else\n\n"
+  printf("  --help\n      this page\n\n"
+         "Numbers may end in K, M or G (powers of 1024).\n"
+         "The allocator is the one that LD_PRELOAD names, else libc's. One line of JSON goes to\n"
+         "standard output: `operations` counts %s;\n"
+         "`seconds` is wall time, `ns` that of one of them in nanoseconds, `processor_seconds`\n"
+         "user and system time.\n"
+         "exit code: 0 measured, 2 usage, 3 an allocation failed, 4 the system refused\n\n"
          "example:\n  %s\n", program->operation, program->example);
 }
 
@@ -95,15 +109,22 @@ static inline const char *bench_word(const bench_option_t *o, const char *value)
   bench_fail(BENCH_USAGE, "--%s %s: want one of %s", o->name, value, o->words);
 }
 
+/* The option that `argument` names, as --NAME. */
+static inline const bench_option_t *bench_option(const bench_program_t *program,
+                                                 const char *argument) {
+  for (const bench_option_t *o = program->options; o->name != NULL; o++) {
+    if (strncmp(argument, "--", 2) == 0 && strcmp(argument + 2, o->name) == 0) return o;
+  }
+  bench_fail(BENCH_USAGE, "%s: no option %s; see --help", program->name, argument);
+}
+
 static inline void bench_start(int count, char **arguments, const bench_program_t *program) {
   for (int i = 1; i < count; i++) {
     if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
       bench_help(program);
       exit(BENCH_OK);
     }
-    bench_option_t *o = program->options;
-    while (o->name != NULL && (strncmp(arguments[i], "--", 2) != 0 || strcmp(arguments[i] + 2, o->name) != 0)) o++;
-    if (o->name == NULL) bench_fail(BENCH_USAGE, "%s: no option %s; see --help", program->name, arguments[i]);
+    const bench_option_t *o = bench_option(program, arguments[i]);
     if (++i == count) bench_fail(BENCH_USAGE, "--%s wants a value", o->name);
     if (o->number != NULL) *o->number = bench_number(o, arguments[i]);
     else *o->text = bench_word(o, arguments[i]);
@@ -111,7 +132,8 @@ static inline void bench_start(int count, char **arguments, const bench_program_
 }
 
 /* For the two ends of a range. */
-static inline void bench_check_order(const char *low_name, long low, const char *high_name, long high) {
+static inline void bench_check_order(const char *low_name, long low, const char *high_name,
+                                     long high) {
   if (low > high) {
     bench_fail(BENCH_USAGE, "--%s %ld is larger than --%s %ld", low_name, low, high_name, high);
   }
@@ -120,14 +142,15 @@ static inline void bench_check_order(const char *low_name, long low, const char 
 static inline bool is_power_of_two(long number) { return (number & (number - 1)) == 0; }
 
 /* For the ends of a range whose doublings are equally likely. */
-static inline void bench_check_powers(const char *low_name, long low, const char *high_name, long high) {
+static inline void bench_check_powers(const char *low_name, long low, const char *high_name,
+                                      long high) {
   if (low >= high || !is_power_of_two(low) || !is_power_of_two(high)) {
-    bench_fail(BENCH_USAGE, "--%s %ld and --%s %ld: want powers of two, the first the smaller one", low_name, low,
-               high_name, high);
+    bench_fail(BENCH_USAGE, "--%s %ld and --%s %ld: want powers of two, the first the smaller one",
+               low_name, low, high_name, high);
   }
 }
 
-/* ---- JSON: one object, one line --------------------------------------------------------------------------------- */
+/* ---- JSON: one object, one line -------------------------------------------------------------- */
 
 static char json_line[1 << 16];
 static size_t json_length;
@@ -138,7 +161,9 @@ __attribute__((format(printf, 1, 2))) static inline void json_add(const char *fo
   va_start(arguments, format);
   int n = vsnprintf(json_line + json_length, sizeof json_line - json_length, format, arguments);
   va_end(arguments);
-  if (n < 0 || (size_t)n >= sizeof json_line - json_length) bench_fail(BENCH_SYSTEM, "JSON line too long");
+  if (n < 0 || (size_t)n >= sizeof json_line - json_length) {
+    bench_fail(BENCH_SYSTEM, "JSON line too long");
+  }
   json_length += (size_t)n;
 }
 
@@ -198,7 +223,9 @@ static inline void json_end(void) {
   json_add("}\n");
   for (size_t done = 0; done < json_length;) {
     ssize_t n = write(STDOUT_FILENO, json_line + done, json_length - done);
-    if (n < 0 && errno != EINTR) bench_fail(BENCH_SYSTEM, "cannot write the result: %s", strerror(errno));
+    if (n < 0 && errno != EINTR) {
+      bench_fail(BENCH_SYSTEM, "cannot write the result: %s", strerror(errno));
+    }
     if (n > 0) done += (size_t)n;
   }
 }

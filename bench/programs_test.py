@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""programs_test.py - every workload keeps its promises: its answer, its count of operations, --help, refusals
+"""programs_test.py - every workload keeps its promises: answer, operations, --help, refusals
 
-    programs_test.py PROGRAMS LIBRARY [TEST]      as in: programs_test.py build/bench build/libfreehold.so Workloads.test_larson
+    programs_test.py build/bench build/libfreehold.so Workloads.test_larson
 
-PROGRAMS is the folder of the built workloads, LIBRARY freehold. Each workload of workloads.toml runs with its quick values
-under libc and under freehold.
+The folder of the built workloads, freehold and perhaps one test. Each workload of workloads.toml
+runs with its quick values under libc and under freehold.
 """
 
 import json
@@ -39,9 +39,11 @@ def group_blocks(low, high):
     return sum(min(max(4000 // size, 4), 200) for size in range(low, high + 1))
 
 
-# The operations that a program promises, by its parameters; for the others all allocators have to agree.
+# The operations that a program promises, by its parameters. For all, allocators have to agree.
 OPERATIONS = {
-    "cachelines": lambda p: p["threads"] * p["iterations"] * (p["repetitions"] // p["threads"]) * p["size"],
+    "cachelines": lambda p: (
+        p["threads"] * p["iterations"] * (p["repetitions"] // p["threads"]) * p["size"]
+    ),
     "calloc": lambda p: p["pairs"],
     "groups": lambda p: p["threads"] * p["rounds"] * group_blocks(p["low"], p["high"]),
     "idle": lambda p: p["blocks"],
@@ -53,7 +55,9 @@ OPERATIONS = {
     "newdelete": lambda p: p["pairs"],
     "patterns": lambda p: p["pairs"] * p["passes"],
     "prodcons": lambda p: p["blocks"] // 128 // (p["threads"] // 2) * (p["threads"] // 2) * 128,
-    "reallocgrow": lambda p: None if p["mode"] == "strings" else p["vectors"] * vector_steps(p["top"]) * p["times"],
+    "reallocgrow": lambda p: (
+        None if p["mode"] == "strings" else p["vectors"] * vector_steps(p["top"]) * p["times"]
+    ),
     "scalability": lambda p: p["threads"] * p["blocks"],
     "threadchurn": lambda p: p["births"],
     "threadtest": lambda p: p["threads"] * p["rounds"] * p["blocks"],
@@ -63,8 +67,13 @@ OPERATIONS = {
 
 
 def run(program, *arguments, allocator=None):
-    return subprocess.run([str(PROGRAMS / program), *arguments], env=(allocator or Allocator("libc", None)).environment(),
-                          capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [str(PROGRAMS / program), *arguments],
+        env=(allocator or Allocator("libc", None)).environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def quick_parameters(workload):
@@ -94,7 +103,9 @@ class Workloads(unittest.TestCase):
 
     def check_own_figures(self, answer):
         for call in ("malloc", "free"):
-            points = [answer[key] for key in answer if re.fullmatch(call + r"_(p\d+(_\d+)?|max)", key)]
+            points = [
+                answer[key] for key in answer if re.fullmatch(call + r"_(p\d+(_\d+)?|max)", key)
+            ]
             self.assertEqual(points, sorted(points), "percentiles do not rise")
         lists = [value for value in answer.values() if isinstance(value, list)]
         self.assertEqual(len({len(values) for values in lists} - {0}), 1 if lists else 0)
@@ -125,8 +136,13 @@ class Interface(unittest.TestCase):
     def options(self, program):
         """What --help lists: name -> (lowest, highest), or the words."""
         page = run(program, "--help").stdout
-        found = re.findall(r"^  --(\S+) (?:N|WORD) \((?:(\d+) to (\d+)|([\w|-]+)); default \S+\)$", page, re.M)
-        return {name: words.split("|") if words else (int(low), int(high)) for name, low, high, words in found}
+        found = re.findall(
+            r"^  --(\S+) (?:N|WORD) \((?:(\d+) to (\d+)|([\w|-]+)); default \S+\)$", page, re.M
+        )
+        return {
+            name: words.split("|") if words else (int(low), int(high))
+            for name, low, high, words in found
+        }
 
     def check_refused(self, program, *arguments):
         ran = run(program, *arguments)
@@ -142,7 +158,9 @@ class Interface(unittest.TestCase):
                 self.assertIn("`operations` counts ", ran.stdout)
                 example = ran.stdout.split("example:\n")[1]
                 self.assertIn(program, example)
-                self.assertLessEqual(set(re.findall(r"--(\S+)", example)), set(self.options(program)))
+                self.assertLessEqual(
+                    set(re.findall(r"--(\S+)", example)), set(self.options(program))
+                )
                 self.assertLessEqual(max(map(len, ran.stdout.splitlines())), 120)
 
     def test_bad_options_are_refused_in_one_line(self):
@@ -154,7 +172,13 @@ class Interface(unittest.TestCase):
                     self.check_refused(program, f"--{name}")
                     self.check_refused(program, f"--{name}", "nonsense")
                     if isinstance(values, tuple):
-                        for value in (values[0] - 1, values[1] + 1, "7x", "", "99999999999999999999"):
+                        for value in (
+                            values[0] - 1,
+                            values[1] + 1,
+                            "7x",
+                            "",
+                            "99999999999999999999",
+                        ):
                             self.check_refused(program, f"--{name}", str(value))
 
     def test_a_range_upside_down_is_refused(self):
@@ -166,11 +190,21 @@ class Interface(unittest.TestCase):
         self.assertEqual(json.loads(run("idle", "--size", "4K").stdout)["parameters"]["size"], 4096)
 
     def test_every_program_and_each_of_its_options_is_in_the_list(self):
-        built = {path.name for path in PROGRAMS.iterdir() if path.is_file() and path.stat().st_mode & 0o100}
+        built = {
+            path.name
+            for path in PROGRAMS.iterdir()
+            if path.is_file() and path.stat().st_mode & 0o100
+        }
         self.assertEqual(built - {"patterns.linked"}, set(NAMES))
         for workload in WORKLOADS:
-            self.assertEqual(set(workload["parameters"]), set(self.options(workload["program"])), workload["name"])
-            self.assertLessEqual(set(workload["quick"]), set(workload["parameters"]), workload["name"])
+            self.assertEqual(
+                set(workload["parameters"]),
+                set(self.options(workload["program"])),
+                workload["name"],
+            )
+            self.assertLessEqual(
+                set(workload["quick"]), set(workload["parameters"]), workload["name"]
+            )
             self.assertIn(workload["figure"]["better"], ("lower", "higher"))
 
     def test_names_of_workloads_are_unique(self):
@@ -180,18 +214,25 @@ class Interface(unittest.TestCase):
     def test_the_seed_alone_decides_the_sizes(self):
         def requested(seed):
             return json.loads(run("metadata", "--bytes", "4M", "--seed", seed).stdout)["requested"]
+
         self.assertEqual(requested("1"), requested("1"))
         self.assertNotEqual(requested("1"), requested("2"))
 
     def test_a_result_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w") as full:
-            ran = subprocess.run([str(PROGRAMS / "idle")], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            ran = subprocess.run(
+                [str(PROGRAMS / "idle")], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+            )
         self.assertEqual(ran.returncode, 4)
         self.assertRegex(ran.stderr, r"\Abench: cannot write the result: [^\n]+\n\Z")
 
     def test_memory_that_cannot_be_had_is_an_error(self):
-        ran = subprocess.run(["sh", "-c", 'ulimit -v 200000; exec "$0" --bytes 1G', str(PROGRAMS / "metadata")],
-                             capture_output=True, text=True, timeout=60)
+        ran = subprocess.run(
+            ["sh", "-c", 'ulimit -v 200000; exec "$0" --bytes 1G', str(PROGRAMS / "metadata")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual((ran.returncode, ran.stdout), (3, ""))
         self.assertRegex(ran.stderr, r"\Abench: malloc\(\d+\) failed\n\Z")
 

@@ -7,7 +7,7 @@ static const char *mode = "huge";
 static long top = 1 << 30, vectors = 2000, times = 0;
 static bool is_string;
 
-/* The next size: by half as much again, or by a word and a space. It starts with 16 bytes and ends at `top`. */
+/* The next size: by half as much again, or by a word and a space. From 16 bytes to `top`. */
 static size_t size_after(size_t size, bench_rng_t *rng) {
   size_t next = is_string ? size + 2 + bench_below(rng, 14) : size + size / 2;
   return next < (size_t)top ? next : (size_t)top;
@@ -56,23 +56,23 @@ static long many_run(void) {
 }
 
 static bench_option_t options[] = {
-  {.name = "mode", .help = "one vector, or many, or many strings that grow in turns", .text = &mode,
-   .words = "huge|many|strings"},
-  {.name = "top", .help = "bytes at which one has grown up", .number = &top, .lowest = 32,
-   .highest = LONG_MAX / 4},
-  {.name = "vectors", .help = "how many, in modes many and strings", .number = &vectors, .lowest = 1, .highest = VECTORS_MOST},
-  {.name = "times", .help = "how often all is done; 0: once in mode huge, else 20 times", .number = &times,
-   .lowest = 0, .highest = 100000},
+  BENCH_WORD("mode", mode, "huge|many|strings",
+             "one vector, or many, or many strings that grow in turns"),
+  BENCH_NUMBER("top", top, 32, LONG_MAX / 4, "bytes at which one has grown up"),
+  BENCH_NUMBER("vectors", vectors, 1, VECTORS_MOST, "how many, in modes many and strings"),
+  BENCH_NUMBER("times", times, 0, 100000,
+               "how often all is done; 0: once in mode huge, else 20 times"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "reallocgrow",
   .about = "vectors that grow by realloc by half of their size, or strings by a few bytes\n\n"
-  "A vector starts with 16 bytes and grows until it has --top, then it is freed; a string grows by 2 to 15 bytes each\n"
-  "time. Of many, one at random grows a step. A byte of every new page and the last byte are written. `peak` tells\n"
-  "whether the old and the new block were ever present together. Definition: freehold's own.",
+  "A vector starts with 16 bytes and grows until it has --top, then it is freed; a string grows\n"
+  "by 2 to 15 bytes each time. Of many, one at random grows a step. A byte of every new page\n"
+  "and the last byte are written. `peak` tells whether the old and the new block were ever\n"
+  "present together. Definition: freehold's own.",
   .operation = "calls of realloc",
   .example = "reallocgrow --mode strings --top 1K --vectors 5000",
   .options = options,

@@ -13,18 +13,19 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "blocks", .help = "blocks of each thread", .number = &blocks, .lowest = 1, .highest = 1L << 32},
-  {.name = "size", .help = "bytes of a block", .number = &size, .lowest = 1, .highest = 1 << 20},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("blocks", blocks, 1, 1L << 32, "blocks of each thread"),
+  BENCH_NUMBER("size", size, 1, 1 << 20, "bytes of a block"),
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "scalability",
   .about = "linux-scalability: each thread allocates blocks of one size, then frees them all\n\n"
-  "After the test of the Linux Scalability project (Lever and Boreham, USENIX 2000) as allocators are measured with\n"
-  "it since: 10,000,000 blocks of 16 bytes a thread, all alive before the first is freed, freed in the order of\n"
-  "birth. The blocks are not written; their addresses go into a table of the workload's own.",
+  "After the test of the Linux Scalability project (Lever and Boreham, USENIX 2000) as\n"
+  "allocators are measured with it since: 10,000,000 blocks of 16 bytes a thread, all alive\n"
+  "before the first is freed, freed in the order of birth. The blocks are not written; their\n"
+  "addresses go into a table of the workload's own.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "scalability --threads 4 --blocks 1000000",
   .options = options,

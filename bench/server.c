@@ -1,6 +1,7 @@
-/* server.c - a server's day: a burst, a pause, a changing mix of sizes, steady work; memory sampled all the while
+/* server.c - a server's day: a burst, a pause, a changing mix of sizes, steady work; and its memory
  *
- * Threads: workers count their own live bytes; the main thread samples. A barrier stands between the phases. */
+ * Threads: workers count their own live bytes; the main thread samples. A barrier stands between
+ *          the phases. */
 #include "threads.h"
 
 enum { THREADS_MOST = 256, SAMPLES_MOST = 2000, PHASES = 4 };
@@ -12,7 +13,7 @@ static double ends[PHASES];        /* of the phases, in seconds since the first 
 static double begin;
 
 typedef struct worker {
-  _Alignas(64) atomic_llong live;  /* bytes asked for and not yet freed; written by its thread alone */
+  _Alignas(64) atomic_llong live; /* bytes asked for and not yet freed; its thread alone writes */
   bench_rng_t rng;
   long most, count, operations;
   struct item {
@@ -21,7 +22,7 @@ typedef struct worker {
   } *items;
 } worker_t;
 
-/* ---- what requests do ------------------------------------------------------------------------------------------- */
+/* ---- what requests do ------------------------------------------------------------------------ */
 
 static void live_add(worker_t *w, long long size) {
   atomic_store_explicit(&w->live, atomic_load_explicit(&w->live, memory_order_relaxed) + size,
@@ -40,8 +41,8 @@ static void item_free(worker_t *w, struct item *item) {
   free(item->block);
 }
 
-/* Replaces `pairs` blocks at random; the sizes go from those between `low` and `high` to those eight times as large
- * while `shifting`. */
+/* Replaces `pairs` blocks at random; while `shifting`, the sizes go from those between `low` and
+ * `high` to those eight times as large. */
 static void items_replace(worker_t *w, size_t low, size_t high, bool shifting) {
   for (long i = 0; i < pairs; i++) {
     struct item *item = &w->items[bench_below(&w->rng, (uint32_t)w->count)];
@@ -52,11 +53,12 @@ static void items_replace(worker_t *w, size_t low, size_t high, bool shifting) {
   }
 }
 
-/* ---- the phases ------------------------------------------------------------------------------------------------- */
+/* ---- the phases ------------------------------------------------------------------------------ */
 
 /* All of `bytes` at once, then all but every eighth block goes. */
 static void phase_burst(worker_t *w) {
-  while (atomic_load_explicit(&w->live, memory_order_relaxed) < bytes / threads && w->count < w->most) {
+  while (atomic_load_explicit(&w->live, memory_order_relaxed) < bytes / threads
+         && w->count < w->most) {
     item_make(w, &w->items[w->count++], bench_mixed_size(&w->rng, 16, 1 << 14));
   }
   long kept = 0;
@@ -75,7 +77,8 @@ static void phase_idle(worker_t *w) {
 static void phase_shift(worker_t *w) { items_replace(w, 16, 1 << 11, true); }
 static void phase_steady(worker_t *w) { items_replace(w, 128, 1 << 14, false); }
 
-static void (*const phases[PHASES])(worker_t *w) = {phase_burst, phase_idle, phase_shift, phase_steady};
+static void (*const phases[PHASES])(worker_t *w) = {phase_burst, phase_idle, phase_shift,
+                                                    phase_steady};
 static const char *const phase_names[PHASES] = {"burst", "idle", "shift", "steady"};
 
 static void *worker_body(void *argument) {
@@ -91,7 +94,7 @@ static void *worker_body(void *argument) {
   return NULL;
 }
 
-/* ---- samples ---------------------------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 static struct {
   size_t count;
@@ -100,7 +103,9 @@ static struct {
 
 static double live_bytes(const worker_t *workers) {
   long long live = 0;
-  for (long i = 0; i < threads; i++) live += atomic_load_explicit(&workers[i].live, memory_order_relaxed);
+  for (long i = 0; i < threads; i++) {
+    live += atomic_load_explicit(&workers[i].live, memory_order_relaxed);
+  }
   return (double)live;
 }
 
@@ -147,27 +152,27 @@ static void json_samples(void) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "bytes", .help = "of the burst, all threads together", .number = &bytes, .lowest = 1 << 20,
-   .highest = 1L << 38},
-  {.name = "pairs", .help = "replacements of each thread in the phases shift and steady", .number = &pairs,
-   .lowest = 1, .highest = 1L << 32},
-  {.name = "idle", .help = "milliseconds of the phase idle", .number = &idle, .lowest = 0, .highest = 600000},
-  {.name = "period", .help = "milliseconds from sample to sample", .number = &period, .lowest = 1, .highest = 10000},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("bytes", bytes, 1 << 20, 1L << 38, "of the burst, all threads together"),
+  BENCH_NUMBER("pairs", pairs, 1, 1L << 32,
+               "replacements of each thread in the phases shift and steady"),
+  BENCH_NUMBER("idle", idle, 0, 600000, "milliseconds of the phase idle"),
+  BENCH_NUMBER("period", period, 1, 10000, "milliseconds from sample to sample"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "server",
   .about = "a server with phases whose resident and live bytes are sampled over time\n\n"
-  "burst: the threads fill --bytes with blocks of 16 bytes to 16 KiB and free seven of eight. idle: they sleep.\n"
-  "shift: they replace what is left at random, by 16 bytes to 2 KiB at first and by eight times as much in the end.\n"
-  "steady: the same with 128 bytes to 16 KiB. Each doubling of the size is as likely as any other, every byte is\n"
-  "written. `sample_resident` is what the kernel counts, less what was resident before; `sample_live` what the\n"
-  "threads asked for and have not freed. `ratio` is the integral of resident over time over that of live,\n"
-  "`idle_excess` what was resident and not live at the end of that phase, and so on. `seconds` and `ns` leave out the\n"
-  "phase idle. Definition: freehold's own.",
+  "burst: the threads fill --bytes with blocks of 16 bytes to 16 KiB and free seven of eight.\n"
+  "idle: they sleep. shift: they replace what is left at random, by 16 bytes to 2 KiB at first\n"
+  "and by eight times as much in the end. steady: the same with 128 bytes to 16 KiB. Each\n"
+  "doubling of the size is as likely as any other, every byte is written. `sample_resident` is\n"
+  "what the kernel counts, less what was resident before; `sample_live` what the threads asked\n"
+  "for and have not freed. `ratio` is the integral of resident over time over that of live,\n"
+  "`idle_excess` what was resident and not live at the end of that phase, and so on. `seconds`\n"
+  "and `ns` leave out the phase idle. Definition: freehold's own.",
   .operation = "blocks that were allocated, by all threads",
   .example = "server --threads 16 --bytes 1G --idle 2000",
   .options = options,

@@ -1,4 +1,4 @@
-/* threadchurn.c - short lives: threads are born, allocate, free a part, leave the rest to an heir and exit */
+/* threadchurn.c - threads are born, allocate, free a part, leave the rest to an heir and exit */
 #include "threads.h"
 
 enum { THREADS_MOST = 256, BLOCKS_MOST = 1 << 20 };
@@ -30,21 +30,22 @@ static bool worker_live(void *life) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads alive at a time", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "births", .help = "threads in total", .number = &births, .lowest = 1, .highest = LONG_MAX / 2},
-  {.name = "blocks", .help = "blocks that each allocates", .number = &blocks, .lowest = 2, .highest = BLOCKS_MOST},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = 8, .highest = 1 << 20},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = 8, .highest = 1 << 20},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads alive at a time"),
+  BENCH_NUMBER("births", births, 1, LONG_MAX / 2, "threads in total"),
+  BENCH_NUMBER("blocks", blocks, 2, BLOCKS_MOST, "blocks that each allocates"),
+  BENCH_NUMBER("low", low, 8, 1 << 20, "smallest block"),
+  BENCH_NUMBER("high", high, 8, 1 << 20, "largest block"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "threadchurn",
   .about = "threads that live briefly\n\n"
-  "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random size, frees every other\n"
-  "one, leaves the rest to its successor, which it starts before it exits. `ns` is wall time divided by the threads\n"
-  "born; starting a thread is included and the same for all. Definition: freehold's own.",
+  "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random\n"
+  "size, frees every other one, leaves the rest to its successor, which it starts before it\n"
+  "exits. `ns` is wall time divided by the threads born; starting a thread is included and the\n"
+  "same for all. Definition: freehold's own.",
   .operation = "threads that were born",
   .example = "threadchurn --threads 16 --births 50K",
   .options = options,
@@ -53,7 +54,9 @@ static const bench_program_t program = {
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   bench_check_order("low", low, "high", high);
-  if (births < threads) bench_fail(BENCH_USAGE, "--births %ld is less than --threads %ld", births, threads);
+  if (births < threads) {
+    bench_fail(BENCH_USAGE, "--births %ld is less than --threads %ld", births, threads);
+  }
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     workers[i].rng = bench_seed((uint64_t)i);

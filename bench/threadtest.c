@@ -26,20 +26,20 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "rounds", .help = "rounds of each thread", .number = &rounds, .lowest = 1, .highest = 1 << 30},
-  {.name = "blocks", .help = "blocks of a round", .number = &blocks, .lowest = 1, .highest = 1 << 30},
-  {.name = "size", .help = "bytes of a block", .number = &size, .lowest = 1, .highest = 1 << 20},
-  {.name = "work", .help = "turns of an empty loop after each call", .number = &work, .lowest = 0, .highest = 1 << 20},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("rounds", rounds, 1, 1 << 30, "rounds of each thread"),
+  BENCH_NUMBER("blocks", blocks, 1, 1 << 30, "blocks of a round"),
+  BENCH_NUMBER("size", size, 1, 1 << 20, "bytes of a block"),
+  BENCH_NUMBER("work", work, 0, 1 << 20, "turns of an empty loop after each call"),
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "threadtest",
   .about = "rounds of a batch of small blocks that is allocated and freed in the order of birth\n\n"
-  "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), with the numbers of Michael, \"Scalable lock-free\n"
-  "dynamic memory allocation\" (PLDI 2004): 100 rounds of 100,000 blocks of 8 bytes by every thread. The blocks are\n"
-  "not written.",
+  "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), with the numbers of Michael,\n"
+  "\"Scalable lock-free dynamic memory allocation\" (PLDI 2004): 100 rounds of 100,000 blocks\n"
+  "of 8 bytes by every thread. The blocks are not written.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "threadtest --threads 4 --size 64",
   .options = options,

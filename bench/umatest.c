@@ -22,22 +22,23 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "NT: threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "allocations", .help = "NA: blocks in total", .number = &allocations, .lowest = 1, .highest = 1L << 32},
-  {.name = "low", .help = "SI: smallest block", .number = &low, .lowest = 1, .highest = 1 << 20},
-  {.name = "high", .help = "SA: largest block", .number = &high, .lowest = 1, .highest = 1 << 20},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "NT: threads"),
+  BENCH_NUMBER("allocations", allocations, 1, 1L << 32, "NA: blocks in total"),
+  BENCH_NUMBER("low", low, 1, 1 << 20, "SI: smallest block"),
+  BENCH_NUMBER("high", high, 1, 1 << 20, "SA: largest block"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "umatest",
-  .about = "UMA_test: blocks of uniformly random size, zero-filled, then the first half of them freed\n\n"
-  "Elias, Matias, Fernandes and Borges, \"Experimental and theoretical analyses of memory allocation algorithms\"\n"
-  "(SAC 2014), Figure 2. NA blocks are shared out evenly over NT threads (what is left over by one each); every\n"
-  "thread fills its blocks with zeros and, when it has all of them, frees the first half in the order of birth. The\n"
-  "rest lives until the process ends. `resident` is taken when all threads have ended, `grown` is what it is more than\n"
-  "before they started.",
+  .about = "UMA_test: zero-filled blocks of random size, of which the first half is freed\n\n"
+  "Elias, Matias, Fernandes and Borges, \"Experimental and theoretical analyses of memory\n"
+  "allocation algorithms\" (SAC 2014), Figure 2. NA blocks are shared out evenly over NT\n"
+  "threads (what is left over by one each); every thread fills its blocks with zeros and, when\n"
+  "it has all of them, frees the first half in the order of birth. The rest lives until the\n"
+  "process ends. `resident` is taken when all threads have ended, `grown` is what it is more\n"
+  "than before they started.",
   .operation = "blocks that were allocated, by all threads",
   .example = "umatest --allocations 500000 --threads 4 --low 256 --high 1024",
   .options = options,
@@ -49,7 +50,8 @@ int main(int count, char **arguments) {
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     long share = bench_share(allocations, threads, i);
-    workers[i] = (worker_t){bench_seed((uint64_t)i), share, bench_pages((size_t)(share + 1) * sizeof(void *), true)};
+    workers[i] = (worker_t){bench_seed((uint64_t)i), share,
+                            bench_pages((size_t)(share + 1) * sizeof(void *), true)};
   }
 
   long long before = bench_resident();

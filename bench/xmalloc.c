@@ -19,7 +19,9 @@ static struct {
   pthread_cond_t filled, emptied;
   parcel_t *last;           /* the last one in is the first one out */
   long length, taken;
-} list = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .emptied = PTHREAD_COND_INITIALIZER};
+} list = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .filled = PTHREAD_COND_INITIALIZER,
+          .emptied = PTHREAD_COND_INITIALIZER};
 
 static void list_put(parcel_t *parcel) {
   pthread_mutex_lock(&list.lock);
@@ -78,22 +80,21 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "producers", .help = "threads that only allocate", .number = &producers, .lowest = 1,
-   .highest = THREADS_MOST},
-  {.name = "consumers", .help = "threads that only free", .number = &consumers, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "batches", .help = "batches in total, of 4,096 blocks each", .number = &batches, .lowest = 1,
-   .highest = 1 << 30},
+  BENCH_NUMBER("producers", producers, 1, THREADS_MOST, "threads that only allocate"),
+  BENCH_NUMBER("consumers", consumers, 1, THREADS_MOST, "threads that only free"),
+  BENCH_NUMBER("batches", batches, 1, 1 << 30, "batches in total, of 4,096 blocks each"),
   BENCH_SEED,
-  {.name = NULL},
+  BENCH_END,
 };
 
 static const bench_program_t program = {
   .name = "xmalloc",
   .about = "asymmetric threads: some only allocate and some only free\n\n"
-  "After Lever and Boreham (USENIX 2000) and Eder's xmalloc-test, as SuperMalloc has it. Blocks of 8 to 2,048 bytes,\n"
-  "powers of two and half as much again, each size equally likely, written up to 128 bytes, pass in batches of 4,096\n"
-  "over one list with a lock that holds 100 batches; the last batch in is the first one out. The work is fixed, where\n"
-  "the original runs for a fixed time.",
+  "After Lever and Boreham (USENIX 2000) and Eder's xmalloc-test, as SuperMalloc has it. Blocks\n"
+  "of 8 to 2,048 bytes, powers of two and half as much again, each size equally likely, written\n"
+  "up to 128 bytes, pass in batches of 4,096 over one list with a lock that holds 100 batches;\n"
+  "the last batch in is the first one out. The work is fixed, where the original runs for a\n"
+  "fixed time.",
   .operation = "blocks that were allocated by one thread and freed by another",
   .example = "xmalloc --producers 1 --consumers 3",
   .options = options,
@@ -104,7 +105,8 @@ int main(int count, char **arguments) {
   long threads = producers + consumers;
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
-    workers[i] = (worker_t){i < producers ? bench_share(batches, producers, i) : -1, bench_seed((uint64_t)i)};
+    workers[i] = (worker_t){i < producers ? bench_share(batches, producers, i) : -1,
+                            bench_seed((uint64_t)i)};
   }
 
   mark_t start = mark_now();
