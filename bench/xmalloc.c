@@ -51,6 +51,7 @@ static parcel_t *list_take(void) {
 
 typedef struct worker {
   long share;               /* of a producer: its batches; -1: a consumer */
+  long freed;               /* by a consumer: blocks */
   bench_rng_t rng;
 } worker_t;
 
@@ -65,8 +66,8 @@ static void produce(worker_t *w) {
   }
 }
 
-static void consume(void) {
-  for (parcel_t *parcel; (parcel = list_take()) != NULL;) {
+static void consume(worker_t *w) {
+  for (parcel_t *parcel; (parcel = list_take()) != NULL; w->freed += BATCH_BLOCKS) {
     for (int j = 0; j < BATCH_BLOCKS; j++) free(parcel->blocks[j]);
     free(parcel);
   }
@@ -74,7 +75,7 @@ static void consume(void) {
 
 static void *worker_body(void *argument) {
   worker_t *w = argument;
-  if (w->share < 0) consume();
+  if (w->share < 0) consume(w);
   else produce(w);
   return NULL;
 }
@@ -105,17 +106,19 @@ int main(int count, char **arguments) {
   long threads = producers + consumers;
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
-    workers[i] = (worker_t){i < producers ? bench_share(batches, producers, i) : -1,
-                            bench_seed((uint64_t)i)};
+    workers[i].share = i < producers ? bench_share(batches, producers, i) : -1;
+    workers[i].rng = bench_seed((uint64_t)i);
   }
 
   mark_t start = mark_now();
   team_t team = team_start((size_t)threads, worker_body, workers, sizeof *workers);
   team_join(&team);
   mark_t end = mark_now();
+  long freed = 0;
+  for (long i = 0; i < threads; i++) freed += workers[i].freed;
 
   json_start(&program);
-  json_elapsed(start, end, batches * BATCH_BLOCKS);
+  json_elapsed(start, end, freed);
   json_costs();
   json_end();
   return BENCH_OK;
