@@ -152,7 +152,7 @@ static inline void bench_check_powers(const char *low_name, long low, const char
 
 /* ---- JSON: one object, one line -------------------------------------------------------------- */
 
-static char json_line[1 << 16];
+static char json_line[1 << 17];
 static size_t json_length;
 static bool json_separated;   /* does a comma come before the next member? */
 
