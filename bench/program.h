@@ -178,6 +178,7 @@ static inline void json_integer(const char *name, long long value) {
 }
 
 static inline void json_real(const char *name, double value) {
+  if (!__builtin_isfinite(value)) bench_fail(BENCH_SYSTEM, "%s is not a number", name);
   json_name(name);
   json_add("%.6g", value);
 }

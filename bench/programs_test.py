@@ -265,6 +265,12 @@ class Interface(unittest.TestCase):
         self.assertEqual(requested("1"), requested("1"))
         self.assertNotEqual(requested("1"), requested("2"))
 
+    def test_a_run_too_short_to_be_sampled_has_figures_all_the_same(self):
+        tiny = ("--bytes", "1M", "--pairs", "1", "--idle", "0", "--period", "300", "--threads", "1")
+        answer = json.loads(run("server", *tiny).stdout)
+        self.assertGreater(answer["ratio"], 0)
+        self.assertGreaterEqual(len(answer["sample_live"]), 2)
+
     def test_a_result_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w") as full:
             ran = subprocess.run(

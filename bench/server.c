@@ -201,6 +201,7 @@ int main(int count, char **arguments) {
   long long before = bench_resident();
   begin = bench_seconds();
   mark_t start = mark_now();
+  sample_take(workers, before);
   team_t team = team_start((size_t)threads, worker_body, workers, sizeof *workers);
   for (double wait = (double)period * 1e-3; atomic_load(&phase) < PHASES;) {
     bench_sleep(wait);
@@ -210,6 +211,7 @@ int main(int count, char **arguments) {
     wait *= 2;
   }
   team_join(&team);
+  sample_take(workers, before);
   mark_t spent = mark_between(start, mark_now());
   spent.wall = ends[PHASES - 1] - (ends[1] - ends[0]);
 
