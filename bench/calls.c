@@ -2,7 +2,7 @@
  *
  * Threads: any; a relaxed counter of all.
  * When the process ends, one line with the number goes to the file that CALLS_FILE names. For the
- * test that compares a workload's operations with what it really did; nothing is measured with it. */
+ * test that compares a workload's operations with what it did; nothing is measured with it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>

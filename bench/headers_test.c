@@ -80,8 +80,8 @@ TEST(cycles, percentiles_of_known_values_are_found, "") {
 
 /* ---- natural.h ------------------------------------------------------------------------------- */
 
-/* Of up to `digits` digits; every third is as small or as large as can be, which is where guesses of
- * a quotient go wrong. */
+/* Of up to `digits` digits; every third is as small or as large as can be, which is where guesses
+ * of a quotient go wrong. */
 static natural_t *natural_chance(bench_rng_t *rng, uint32_t digits) {
   natural_t *n = natural_new(1 + bench_below(rng, digits));
   for (uint32_t i = 0; i < n->count; i++) {

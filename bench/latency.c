@@ -64,6 +64,22 @@ static void json_histogram(const char *call, const histogram_t *h, double nanose
   json_real(name, (double)h->most * nanoseconds);
 }
 
+/* The whole curve: how many calls took about so many nanoseconds. */
+static void json_curve(const char *call, const histogram_t *h, double nanoseconds) {
+  static double times[HISTOGRAM_BINS], calls[HISTOGRAM_BINS];
+  size_t count = 0;
+  for (size_t i = 0; i < HISTOGRAM_BINS; i++) {
+    if (h->bins[i] == 0) continue;
+    times[count] = histogram_value(i) * nanoseconds;
+    calls[count++] = (double)h->bins[i];
+  }
+  char name[40];
+  snprintf(name, sizeof name, "%s_times", call);
+  json_reals(name, times, count);
+  snprintf(name, sizeof name, "%s_calls", call);
+  json_reals(name, calls, count);
+}
+
 static bench_option_t options[] = {
   BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
   BENCH_NUMBER("pairs", pairs, 1, 1L << 32, "replacements by each thread"),
@@ -85,7 +101,8 @@ static const bench_program_t program = {
   "cost (`clock_ns`, the least distance of two readings) is subtracted. `malloc_p50` and so on\n"
   "are percentiles in nanoseconds over the calls of all threads, true to 3 %; with more threads\n"
   "than processors the last of them, and `malloc_max`, hold the time slices of other threads.\n"
-  "`ns` has the readings in it. Definition: freehold's own.",
+  "`malloc_times` and `malloc_calls` are the whole curve: so many calls took so long. `ns` has\n"
+  "the readings in it. Definition: freehold's own.",
   .operation = "blocks that were allocated, by all threads",
   .example = "latency --threads 8 --foreign 0",
   .options = options,
@@ -119,6 +136,8 @@ int main(int count, char **arguments) {
   json_elapsed(start, end, threads * pairs);
   json_histogram("malloc", workers[0].mallocs, nanoseconds);
   json_histogram("free", workers[0].frees, nanoseconds);
+  json_curve("malloc", workers[0].mallocs, nanoseconds);
+  json_curve("free", workers[0].frees, nanoseconds);
   json_real("clock_ns", (double)own_cost * nanoseconds);
   json_costs();
   json_end();

@@ -180,12 +180,12 @@ static inline void json_integer(const char *name, long long value) {
 static inline void json_real(const char *name, double value) {
   if (!__builtin_isfinite(value)) bench_fail(BENCH_SYSTEM, "%s is not a number", name);
   json_name(name);
-  json_add("%.6g", value);
+  json_add("%.9g", value);
 }
 
 static inline void json_reals(const char *name, const double *values, size_t count) {
   json_name(name);
-  for (size_t i = 0; i < count; i++) json_add("%s%.6g", i == 0 ? "[" : ", ", values[i]);
+  for (size_t i = 0; i < count; i++) json_add("%s%.9g", i == 0 ? "[" : ", ", values[i]);
   json_add(count == 0 ? "[]" : "]");
 }
 
