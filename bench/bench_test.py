@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""bench_test.py - the arithmetic of goals and tables, and that no library is measured under another's name
+"""bench_test.py - the arithmetic of goals, tables and profiles, and that no library is measured under another's name
 
     bench_test.py PROGRAMS      the folder of the built workloads; only `whose` and `patterns` are needed
 """
 
 import sys
 import tempfile
+import tomllib
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import driver  # noqa: E402
 import instructions  # noqa: E402
 import report  # noqa: E402
 from allocators import Allocator, Failed, allocator_named  # noqa: E402
 from suite import GOALS, REFERENCE, TO_BEST, WORKLOADS, Goal, goal_is_met, goal_value, middle  # noqa: E402
 
+WORKLOADS_FILE = Path(__file__).resolve().parent / "workloads.toml"
 PROGRAMS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/bench"
 
 
@@ -112,6 +115,39 @@ class Golden(unittest.TestCase):
             self.assertEqual(instructions.golden(file.name, "x86_64:GNU-12"),
                              {"freehold": 45.5, "freehold, linked": 44})
             self.assertEqual(instructions.golden(file.name, "riscv64:GNU-12"), {})
+
+
+PROFILE = """\
+events: Ir
+ob=(1) /bin/workload
+fn=(1) main
+10 5
++2 3
+cob=(2) /lib/allocator.so
+cfn=(2) malloc
+calls=2 0
++1 40
+* 1
+
+ob=(2)
+fn=(2)
+0 30
+-4 10
+ob=(3) /lib/libc.so.6
+7 2
+"""
+
+
+class Driver(unittest.TestCase):
+    def test_what_a_called_function_took_counts_where_it_happened(self):
+        self.assertEqual(driver.costs_by_object(PROFILE),
+                         {"/bin/workload": 9, "/lib/allocator.so": 40, "/lib/libc.so.6": 2})
+
+    def test_every_length_is_an_option_of_its_program(self):
+        parameters = {w["program"]: w["parameters"] for w in tomllib.loads(WORKLOADS_FILE.read_text())["workload"]}
+        for program, (name, short, long) in driver.LENGTHS.items():
+            self.assertIn(name, parameters[program])
+            self.assertLess(short, long)
 
 
 if __name__ == "__main__":

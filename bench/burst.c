@@ -9,7 +9,7 @@ enum { THREADS_MOST = 1024, LOW = 16, HIGH = 1 << 16 };
 
 static long threads = 32, bytes = 2L << 30, keep = 0, milliseconds = 1000;
 static const char *order = "random";
-static atomic_long ready, filled, emptied;
+static atomic_long ready, filled, emptied, operations;
 static atomic_bool go;
 static atomic_llong live;     /* usable bytes of the blocks that are kept */
 static int gate[2];
@@ -47,6 +47,7 @@ static void *worker_body(void *argument) {
   long long usable = 0;
   for (size_t i = 0; i < kept; i++) usable += (long long)malloc_usable_size(w->blocks[i]);
   atomic_fetch_add(&live, usable);
+  atomic_fetch_add(&operations, (long)count);
   if (strcmp(order, "random") == 0) shuffle(w->blocks + kept, count - kept, &w->rng);
   atomic_fetch_add(&filled, 1);
   while (atomic_load(&filled) < threads) bench_sleep(0.001);
@@ -58,23 +59,26 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "bytes", .help = "that all allocate together", .number = &bytes, .lowest = 1 << 20, .highest = 1L << 40},
-  {.name = "keep", .help = "percent of its blocks, the first, that a thread does not free", .number = &keep,
-   .lowest = 0, .highest = 100},
-  {.name = "order", .help = "in which blocks are freed", .text = &order, .words = "random|birth"},
-  {.name = "milliseconds", .help = "until the second figure", .number = &milliseconds, .lowest = 0, .highest = 600000},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_NUMBER("bytes", bytes, 1 << 20, 1L << 40, "that all allocate together"),
+  BENCH_NUMBER("keep", keep, 0, 100,
+               "percent of its blocks, the first, that a thread does not free"),
+  BENCH_WORD("order", order, "random|birth", "in which blocks are freed"),
+  BENCH_NUMBER("milliseconds", milliseconds, 0, 600000, "until the second figure"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "burst",
-  "threads allocate a burst, free it and block in a read for ever\n\n"
-  "Sizes from 16 bytes to 64 KiB, each doubling as likely as any other, every byte written. `excess_now` is what is\n"
-  "resident, less what was before the burst and less the blocks that are kept, as soon as the last thread has\n"
-  "freed; `excess_later` the same after --milliseconds, in which no thread runs. Definition: freehold's own.",
-  "burst --threads 8 --bytes 512M --keep 25",
-  options,
+  .name = "burst",
+  .about = "threads allocate a burst, free it and block in a read for ever\n\n"
+  "Sizes from 16 bytes to 64 KiB, each doubling as likely as any other, every byte written.\n"
+  "`excess_now` is what is resident, less what was before the burst and less the blocks that\n"
+  "are kept, as soon as the last thread has freed; `excess_later` the same after\n"
+  "--milliseconds, in which no thread runs. Definition: freehold's own.",
+  .operation = "blocks that were allocated, by all threads",
+  .example = "burst --threads 8 --bytes 512M --keep 25",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
@@ -83,19 +87,23 @@ int main(int count, char **arguments) {
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     size_t most = (size_t)(bytes / threads) / 4096 + 1000; /* the mean block has 8 KiB */
-    workers[i] = (worker_t){bench_seed((uint64_t)i), bench_pages(most * sizeof(void *), true), most};
+    workers[i] =
+        (worker_t){bench_seed((uint64_t)i), bench_pages(most * sizeof(void *), true), most};
   }
   team_t team = team_start((size_t)threads, worker_body, workers, sizeof *workers);
   while (atomic_load(&ready) < threads) bench_sleep(0.001);
   long long before = bench_resident();
+  mark_t start = mark_now();
   atomic_store(&go, true);
   while (atomic_load(&filled) < threads) bench_sleep(0.001);
   while (atomic_load(&emptied) < threads) bench_sleep(0.0005);
+  mark_t end = mark_now();
   long long now = bench_resident() - before - atomic_load(&live);
   bench_sleep((double)milliseconds * 1e-3);
   long long later = bench_resident() - before - atomic_load(&live);
 
   json_start(&program);
+  json_elapsed(start, end, atomic_load(&operations));
   json_integer("live", atomic_load(&live));
   json_integer("excess_now", now);
   json_integer("excess_later", later);

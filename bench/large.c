@@ -34,32 +34,35 @@ static void *worker_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads, each with blocks of its own", .number = &threads, .lowest = 1,
-   .highest = THREADS_MOST},
-  {.name = "pairs", .help = "replacements by each", .number = &pairs, .lowest = 1, .highest = LONG_MAX / 2},
-  {.name = "slots", .help = "blocks of each thread", .number = &slots, .lowest = 1, .highest = SLOTS_MOST},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1 << 14, .highest = 1 << 28},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = 1 << 14, .highest = 1 << 28},
-  {.name = "touch", .help = "what is written: a byte of every page, or the first alone", .text = &touch,
-   .words = "pages|first"},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads, each with blocks of its own"),
+  BENCH_NUMBER("pairs", pairs, 1, LONG_MAX / 2, "replacements by each"),
+  BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks of each thread"),
+  BENCH_NUMBER("low", low, 1 << 14, 1 << 28, "smallest block"),
+  BENCH_NUMBER("high", high, 1 << 14, 1 << 28, "largest block"),
+  BENCH_WORD("touch", touch, "pages|first",
+             "what is written: a byte of every page, or the first alone"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "large",
-  "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
-  "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs of malloc and free of\n"
-  "all threads, the writing of the pages included. Definition: freehold's own.",
-  "large --slots 256 --touch first",
-  options,
+  .name = "large",
+  .about = "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
+  "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs\n"
+  "of malloc and free of all threads, the writing of the pages included. Definition: freehold's\n"
+  "own.",
+  .operation = "pairs of malloc and free, those of all threads",
+  .example = "large --slots 256 --touch first",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
-  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  bench_check_order("low", low, "high", high);
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
-    workers[i] = (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true)};
+    workers[i] =
+        (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true)};
   }
 
   mark_t start = mark_now();
@@ -68,7 +71,7 @@ int main(int count, char **arguments) {
   mark_t end = mark_now();
 
   json_start(&program);
-  json_elapsed(start, end, (double)(pairs * threads));
+  json_elapsed(start, end, pairs * threads);
   json_costs();
   json_end();
   return BENCH_OK;

@@ -13,12 +13,8 @@ typedef struct worker {
   uint64_t pairs;
 } worker_t;
 
-static size_t size_next(bench_rng_t *rng) {
-  return (size_t)low + bench_below(rng, (uint32_t)(high - low + 1));
-}
-
 static void *block_new(bench_rng_t *rng) {
-  char *p = bench_malloc(size_next(rng));
+  char *p = bench_malloc(bench_between(rng, low, high));
   *(volatile char *)p = 1;
   return p;
 }
@@ -38,30 +34,32 @@ static bool worker_live(void *life) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads alive at a time", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1, .highest = 1 << 20},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = 1, .highest = 1 << 20},
-  {.name = "slots", .help = "blocks of each thread", .number = &slots, .lowest = 1, .highest = SLOTS_MOST},
-  {.name = "rounds", .help = "a thread dies after so many times --slots replacements", .number = &rounds,
-   .lowest = 1, .highest = 1000000},
-  {.name = "milliseconds", .help = "for how long", .number = &milliseconds, .lowest = 1, .highest = 3600000},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads alive at a time"),
+  BENCH_NUMBER("low", low, 1, 1 << 20, "smallest block"),
+  BENCH_NUMBER("high", high, 1, 1 << 20, "largest block"),
+  BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks of each thread"),
+  BENCH_NUMBER("rounds", rounds, 1, 1000000,
+               "a thread dies after so many times --slots replacements"),
+  BENCH_NUMBER("milliseconds", milliseconds, 1, 3600000, "for how long"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "larson",
-  "threads replace blocks at random, die and hand their blocks on\n\n"
-  "After Larson and Krishnan, \"Memory allocation for long-running server applications\" (ISMM 1998). The main\n"
-  "thread fills all slots; each thread replaces the blocks in random slots of its own, and after a while starts a\n"
-  "successor that inherits the slots and frees what its forebears allocated. `ns` is wall time divided by the pairs\n"
-  "that all threads made together.",
-  "larson --threads 16 --low 8 --high 1000 --slots 5000",
-  options,
+  .name = "larson",
+  .about = "threads replace blocks at random, die and hand their blocks on\n\n"
+  "After Larson and Krishnan, \"Memory allocation for long-running server applications\" (ISMM\n"
+  "1998). The main thread fills all slots; each thread replaces the blocks in random slots of\n"
+  "its own, and after a while starts a successor that inherits the slots and frees what its\n"
+  "forebears allocated. `ns` is wall time divided by the pairs that all threads made together.",
+  .operation = "pairs of malloc and free, those of all threads",
+  .example = "larson --threads 16 --low 8 --high 1000 --slots 5000",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
-  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  bench_check_order("low", low, "high", high);
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   bench_rng_t rng = bench_seed(0);
   for (long i = 0; i < threads; i++) {
@@ -83,8 +81,7 @@ int main(int count, char **arguments) {
   }
 
   json_start(&program);
-  json_elapsed(start, end, (double)pairs);
-  json_integer("pairs", (long long)pairs);
+  json_elapsed(start, end, (long long)pairs);
   json_integer("births", (long long)births);
   json_costs();
   json_end();

@@ -1,4 +1,4 @@
-/* manythreads.c - very many threads that allocate once and sleep: what a thread costs that hardly allocates
+/* manythreads.c - very many threads that allocate once and sleep: what does such a thread cost?
  *
  * A child does the same without allocating, for the cost of the thread itself. */
 #include <sys/wait.h>
@@ -9,7 +9,7 @@ enum { THREADS_MOST = 100000, CHECK_EVERY = 100 };
 
 static long threads = 10000, size = 100, limit = 4096L << 20;
 static atomic_long asleep;
-static int gate[2];       /* nothing is ever written: a read of it sleeps until the other end is closed */
+static int gate[2]; /* nothing is ever written: a read of it sleeps until the other end is closed */
 static bool allocates;
 
 typedef struct result {
@@ -39,7 +39,8 @@ static result_t threads_measure(bool with_blocks) {
   char *stacks = bench_pages((size_t)threads * BENCH_STACK, false);
   result_t result = {0, -bench_resident(), 0};
   while (result.threads < threads
-         && bench_thread_try(&ids[result.threads], stacks + result.threads * BENCH_STACK, sleeper_body, NULL)) {
+         && bench_thread_try(&ids[result.threads], stacks + result.threads * BENCH_STACK,
+                             sleeper_body, NULL)) {
     if (++result.threads % CHECK_EVERY != 0) continue;
     sleep_until_asleep(result.threads);
     if (bench_resident() > limit) break;
@@ -74,30 +75,35 @@ static result_t threads_alone(void) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads asleep at a time", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "size", .help = "bytes that each allocates", .number = &size, .lowest = 8, .highest = 1 << 20},
-  {.name = "limit", .help = "start no more threads when so many bytes are resident", .number = &limit,
-   .lowest = 1 << 20, .highest = LONG_MAX / 2},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads asleep at a time"),
+  BENCH_NUMBER("size", size, 8, 1 << 20, "bytes that each allocates"),
+  BENCH_NUMBER("limit", limit, 1 << 20, LONG_MAX / 2,
+               "start no more threads when so many bytes are resident"),
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "manythreads",
-  "very many threads, each allocates one block and sleeps\n\n"
-  "`per_thread` is what is resident for each thread, less the same in a child whose threads do not allocate: stack\n"
-  "and thread structures do not count. All stacks lie in one mapping, so `mappings` are the allocator's but for some\n"
-  "thirty. `reached` is below --threads where the limit or the system ended it. Definition: freehold's own.",
-  "manythreads --threads 2000",
-  options,
+  .name = "manythreads",
+  .about = "very many threads, each allocates one block and sleeps\n\n"
+  "`per_thread` is what is resident for each thread, less the same in a child whose threads do\n"
+  "not allocate: stack and thread structures do not count. All stacks lie in one mapping, so\n"
+  "`mappings` are the allocator's but for some thirty. `reached` is below --threads where the\n"
+  "limit or the system ended it. Definition: freehold's own.",
+  .operation = "threads that allocated a block",
+  .example = "manythreads --threads 2000",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   result_t bare = threads_alone();
+  mark_t start = mark_now();
   result_t result = threads_measure(true);
+  mark_t end = mark_now();
   if (result.threads == 0) bench_fail(BENCH_SYSTEM, "no thread could be started");
   double bare_each = (double)bare.bytes / (double)bare.threads;
   json_start(&program);
+  json_elapsed(start, end, result.threads);
   json_integer("reached", result.threads);
   json_real("per_thread", (double)result.bytes / (double)result.threads - bare_each);
   json_real("bare_thread", bare_each);

@@ -18,30 +18,32 @@ static bool own_metadata(uint64_t *metadata) {
 }
 
 static bench_option_t options[] = {
-  {.name = "bytes", .help = "that are asked for in all", .number = &bytes, .lowest = 1 << 20, .highest = 1L << 38},
-  {.name = "low", .help = "smallest block, a power of two", .number = &low, .lowest = 16, .highest = 1 << 20},
-  {.name = "high", .help = "largest block, a power of two", .number = &high, .lowest = 32, .highest = 1 << 20},
-  {.name = NULL},
+  BENCH_NUMBER("bytes", bytes, 1 << 20, 1L << 38, "that are asked for in all"),
+  BENCH_NUMBER("low", low, 16, 1 << 20, "smallest block, a power of two"),
+  BENCH_NUMBER("high", high, 32, 1 << 20, "largest block, a power of two"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "metadata",
-  "fills a heap with small blocks of mixed sizes and weighs it\n\n"
-  "Each doubling of the size is as likely as any other, every byte is written. `usable` sums malloc_usable_size,\n"
-  "the bytes asked for and what rounding adds. `overhead` is what is resident beyond these, over `usable`: metadata\n"
-  "and whatever else is touched; `waste` is the same over the bytes asked for. Under freehold `metadata_share` is\n"
-  "its own figure over `usable`. Definition: freehold's own.",
-  "metadata --bytes 256M --high 4K",
-  options,
+  .name = "metadata",
+  .about = "fills a heap with small blocks of mixed sizes and weighs it\n\n"
+  "Each doubling of the size is as likely as any other, every byte is written. `usable` sums\n"
+  "malloc_usable_size, the bytes asked for and what rounding adds. `overhead` is what is\n"
+  "resident beyond these, over `usable`: metadata and whatever else is touched; `waste` is the\n"
+  "same over the bytes asked for. Under freehold `metadata_share` is its own figure over\n"
+  "`usable`. Definition: freehold's own.",
+  .operation = "blocks that were allocated",
+  .example = "metadata --bytes 256M --high 4K",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
-  if (low >= high || (low & (low - 1)) != 0 || (high & (high - 1)) != 0) {
-    bench_fail(BENCH_USAGE, "--low and --high have to be powers of two, --low the smaller");
-  }
+  bench_check_powers("low", low, "high", high);
   bench_rng_t rng = bench_seed(1);
   long long before = bench_resident(), requested = 0, usable = 0, blocks = 0;
+  mark_t start = mark_now();
   /* Nothing is freed, so no table of the blocks is needed. */
   for (; requested < bytes; blocks++) {
     size_t size = bench_mixed_size(&rng, (size_t)low, (size_t)high);
@@ -50,10 +52,11 @@ int main(int count, char **arguments) {
     requested += (long long)size;
     usable += (long long)malloc_usable_size(p);
   }
+  mark_t end = mark_now();
   long long resident = bench_resident() - before;
 
   json_start(&program);
-  json_integer("blocks", blocks);
+  json_elapsed(start, end, blocks);
   json_integer("requested", requested);
   json_integer("usable", usable);
   json_integer("resident", resident);

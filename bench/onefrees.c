@@ -1,4 +1,4 @@
-/* onefrees.c - many threads only allocate, one only frees: does the heap stay as large as what lives in it? */
+/* onefrees.c - many threads only allocate, one only frees: how large is the heap? */
 #include <malloc.h>
 
 #include "threads.h"
@@ -9,6 +9,7 @@ static long threads = 16, bytes = 256L << 20, milliseconds = 3000, period = 20;
 static const char *order = "oldest";
 static queue_t queue;
 static atomic_llong live;     /* usable bytes of all blocks that are not freed */
+static atomic_llong operations;
 static atomic_bool stop;
 
 static void *producer_body(void *argument) {
@@ -21,6 +22,7 @@ static void *producer_body(void *argument) {
       atomic_fetch_add(&live, (long long)malloc_usable_size(batch.blocks[i]));
     }
     queue_put(&queue, &batch);
+    atomic_fetch_add(&operations, QUEUE_BATCH);
   }
   batch.count = 0;
   queue_put(&queue, &batch);
@@ -32,8 +34,8 @@ static void block_free(void *p) {
   free(p);
 }
 
-/* The blocks that the freeing thread has been given, a ring from `first` on. Its room is never full: a block has
- * 2.4 KiB on average. */
+/* The blocks that the freeing thread has been given, a ring from `first` on. Its room is never
+ * full: a block has 2.4 KiB on average. */
 static void **kept;
 static size_t room, first, count;
 
@@ -67,23 +69,25 @@ static void *freer_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads that allocate", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "bytes", .help = "that are kept alive", .number = &bytes, .lowest = 1 << 20, .highest = 1L << 36},
-  {.name = "order", .help = "which block is freed", .text = &order, .words = "oldest|random"},
-  {.name = "milliseconds", .help = "for how long", .number = &milliseconds, .lowest = 100, .highest = 600000},
-  {.name = "period", .help = "milliseconds from sample to sample", .number = &period, .lowest = 1, .highest = 10000},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads that allocate"),
+  BENCH_NUMBER("bytes", bytes, 1 << 20, 1L << 36, "that are kept alive"),
+  BENCH_WORD("order", order, "oldest|random", "which block is freed"),
+  BENCH_NUMBER("milliseconds", milliseconds, 100, 600000, "for how long"),
+  BENCH_NUMBER("period", period, 1, 10000, "milliseconds from sample to sample"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "onefrees",
-  "many threads allocate, one thread frees all of it\n\n"
-  "Sizes from 16 bytes to 16 KiB, each doubling as likely as any other, every byte written; the thread that frees\n"
-  "does so whenever more than --bytes are alive. Sampled once --bytes have been reached: resident, less what was\n"
-  "before, over the usable bytes of live blocks; `ratio` is the median, `ratio_most` the largest,\n"
-  "`ratio_last` the last. After mimalloc's issue 1364.",
-  "onefrees --threads 4 --bytes 64M",
-  options,
+  .name = "onefrees",
+  .about = "many threads allocate, one thread frees all of it\n\n"
+  "Sizes from 16 bytes to 16 KiB, each doubling as likely as any other, every byte written; the\n"
+  "thread that frees does so whenever more than --bytes are alive. Sampled once --bytes have\n"
+  "been reached: resident, less what was before, over the usable bytes of live blocks; `ratio`\n"
+  "is the median, `ratio_most` the largest, `ratio_last` the last. After mimalloc's issue 1364.",
+  .operation = "blocks that were allocated, by all threads",
+  .example = "onefrees --threads 4 --bytes 64M",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
@@ -95,6 +99,7 @@ int main(int count, char **arguments) {
   for (long i = 0; i < threads; i++) seeds[i] = bench_seed((uint64_t)i);
   double *ratios = bench_pages(SAMPLES_MOST * sizeof *ratios, true);
   long long before = bench_resident();
+  mark_t start = mark_now();
   team_t freer = team_start(1, freer_body, NULL, 0);
   team_t producers = team_start((size_t)threads, producer_body, seeds, sizeof *seeds);
 
@@ -102,12 +107,17 @@ int main(int count, char **arguments) {
   double end = bench_seconds() + (double)milliseconds * 1e-3;
   while (bench_seconds() < end && samples < SAMPLES_MOST) {
     bench_sleep((double)period * 1e-3);
-    /* Read before and after, since the walk over the pages takes milliseconds and blocks come and go meanwhile. */
-    long long first = atomic_load(&live), resident = bench_resident() - before, second = atomic_load(&live);
+    /* Read before and after, since the walk over the pages takes milliseconds, in which blocks come
+     * and go. */
+    long long first = atomic_load(&live), resident = bench_resident() - before,
+              second = atomic_load(&live);
     if (first < bytes - bytes / 16) continue;
     ratios[samples++] = (double)resident / ((double)(first + second) / 2);
   }
+  mark_t spent = mark_between(start, mark_now());
+  long long allocated = atomic_load(&operations);
   json_start(&program);
+  json_work(allocated, spent);
   if (samples == 0) bench_fail(BENCH_SYSTEM, "never reached %ld bytes in the time given", bytes);
   json_integer("samples", (long long)samples);
   json_real("ratio_last", ratios[samples - 1]);

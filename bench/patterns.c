@@ -1,9 +1,9 @@
 /* patterns.c - six patterns of one thread, in nanoseconds per pair of malloc and free
  *
- * `pingpong_run` is also what callgrind counts, so it holds the two calls and as little else as can be. */
+ * `pingpong_run` is also what callgrind counts: the two calls and as little else as can be. */
 #include "bench.h"
 
-enum { SMALL = 32, LOW = 16, SPAN = 240, QUEUE = 20000, PASSES_MOST = 100 };
+enum { SMALL = 32, LOW = 16, SPAN = 240, QUEUE = 20000, PASSES_MOST = 1000 };
 
 static const char *pattern = "pingpong";
 static long pairs = 400000, passes = 15, instructions = 0;
@@ -11,7 +11,7 @@ static long pairs = 400000, passes = 15, instructions = 0;
 static void **slots;      /* the blocks that a pattern keeps between its calls */
 static bench_rng_t rng;
 
-/* ---- patterns: each makes `count` pairs ------------------------------------------------------------------------- */
+/* ---- patterns: each makes `count` pairs ------------------------------------------------------ */
 
 static void pingpong_run(long count) {
   for (; count > 0; count--) {
@@ -69,30 +69,42 @@ static const pattern_t patterns[] = {
 };
 
 static bench_option_t options[] = {
-  {.name = "pattern", .help = "which one", .text = &pattern,
-   .words = "pingpong|batch|random-1k|random-20k|random-1m|fifo"},
-  {.name = "pairs", .help = "pairs of a pass", .number = &pairs, .lowest = 1, .highest = LONG_MAX / 2},
-  {.name = "passes", .help = "passes that are timed", .number = &passes, .lowest = 1, .highest = PASSES_MOST},
-  {.name = "instructions", .help = "make just so many pairs, untimed, after a fixed warm-up; 0: off",
-   .number = &instructions, .lowest = 0, .highest = LONG_MAX / 2},
-  {.name = NULL},
+  BENCH_WORD("pattern", pattern, "pingpong|batch|random-1k|random-20k|random-1m|fifo", "which one"),
+  BENCH_NUMBER("pairs", pairs, 1, LONG_MAX / 2, "pairs of a pass"),
+  BENCH_NUMBER("passes", passes, 1, PASSES_MOST, "passes that are timed"),
+  BENCH_NUMBER("instructions", instructions, 0, LONG_MAX / 2,
+               "make just so many pairs, untimed, after a fixed warm-up; 0: off"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "patterns",
-  "one thread, one of six patterns of malloc and free\n\n"
+  .name = "patterns",
+  .about = "one thread, one of six patterns of malloc and free\n\n"
   "  pingpong    a block of 32 bytes is freed at once\n"
   "  batch       20,000 blocks of 32 bytes, then freed in the order of their birth\n"
   "  random-1k   among 1,000 blocks of 16 to 255 bytes one at random is replaced;\n"
   "  random-20k  among 20,000;   random-1m  among 1,000,000\n"
-  "  fifo        among 20,000 blocks of 16 to 255 bytes the oldest is replaced\n\n"
-  "The first bytes of each block are written. After a warm-up come the passes, short enough that some run\n"
-  "undisturbed; `ns` is the fastest pass divided by its pairs, `ns_median` the median one. --instructions is for\n"
-  "callgrind: the difference of two runs of different length, divided by the difference of their pairs, is exact.\n"
-  "Definition: freehold's own.",
-  "LD_PRELOAD=libjemalloc.so.2 patterns --pattern random-1k --pairs 4M",
-  options,
+  "  fifo        among 20,000 blocks of 16 to 255 bytes the oldest is replaced\n"
+  "\n"
+  "The first bytes of each block are written. After a warm-up come the passes, short enough\n"
+  "that some run undisturbed; `ns` is the fastest pass divided by its pairs, `ns_median` the\n"
+  "median one. --instructions is for callgrind: the difference of two runs of different length,\n"
+  "divided by the difference of their pairs, is exact. Definition: freehold's own.",
+  .operation = "pairs of malloc and free",
+  .example = "LD_PRELOAD=libjemalloc.so.2 patterns --pattern random-1k --pairs 4M",
+  .options = options,
 };
+
+/* Only what callgrind is to count, and a line that says so. */
+static void run_counted(const pattern_t *p) {
+  p->run(QUEUE);
+  mark_t start = mark_now();
+  p->run(instructions);
+  json_start(&program);
+  json_elapsed(start, mark_now(), instructions);
+  json_end();
+}
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
@@ -104,23 +116,24 @@ int main(int count, char **arguments) {
   for (size_t i = 0; p->filled && i < p->slots; i++) {
     bench_touch(slots[i] = bench_malloc(LOW + bench_below(&rng, SPAN)));
   }
-  json_start(&program);
   if (instructions > 0) {
-    p->run(QUEUE);
-    p->run(instructions);
-    json_end();
+    run_counted(p);
     return BENCH_OK;
   }
 
   if (p->run == batch_run) pairs = (pairs + QUEUE - 1) / QUEUE * QUEUE;
   double ns[PASSES_MOST];
   p->run(QUEUE + 2 * (long)p->slots);   /* every block has been replaced by then */
+  mark_t start = mark_now();
   for (long i = 0; i < passes; i++) {
     double start = bench_seconds();
     p->run(pairs);
     ns[i] = (bench_seconds() - start) * 1e9 / (double)pairs;
   }
+  mark_t end = mark_now();
   bench_sort(ns, (size_t)passes);
+  json_start(&program);
+  json_work(pairs * passes, mark_between(start, end));
   json_real("ns", ns[0]);
   json_real("ns_median", ns[passes / 2]);
   json_costs();

@@ -15,7 +15,7 @@ static void produce(pair_t *pair) {
   batch_t batch = {.count = QUEUE_BATCH};
   for (long i = 0; i < pair->batches; i++) {
     for (int j = 0; j < QUEUE_BATCH; j++) {
-      size_t size = (size_t)low + bench_below(&pair->rng, (uint32_t)(high - low + 1));
+      size_t size = bench_between(&pair->rng, low, high);
       char *p = bench_malloc(size);
       p[0] = p[size - 1] = 1;
       batch.blocks[j] = p;
@@ -48,27 +48,29 @@ static void *side_body(void *argument) {
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads, half of them producers", .number = &threads, .lowest = 2,
-   .highest = THREADS_MOST},
-  {.name = "blocks", .help = "blocks in total", .number = &blocks, .lowest = QUEUE_BATCH, .highest = LONG_MAX / 2},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = 1, .highest = 1 << 20},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = 1, .highest = 1 << 20},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 2, THREADS_MOST, "threads, half of them producers"),
+  BENCH_NUMBER("blocks", blocks, QUEUE_BATCH, LONG_MAX / 2, "blocks in total"),
+  BENCH_NUMBER("low", low, 1, 1 << 20, "smallest block"),
+  BENCH_NUMBER("high", high, 1, 1 << 20, "largest block"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "prodcons",
-  "pairs of a producer, which only allocates, and a consumer, which only frees\n\n"
-  "After the producer and consumer pattern of Lever and Boreham, \"malloc() performance in a multithreaded Linux\n"
-  "environment\" (USENIX 2000). Blocks of uniformly random size pass in batches of 128 through a queue of 16 batches\n"
-  "with a lock. `ns` is wall time divided by the blocks that passed in all queues together.",
-  "prodcons --threads 16 --blocks 8M",
-  options,
+  .name = "prodcons",
+  .about = "pairs of a producer, which only allocates, and a consumer, which only frees\n\n"
+  "After the producer and consumer pattern of Lever and Boreham, \"malloc() performance in a\n"
+  "multithreaded Linux environment\" (USENIX 2000). Blocks of uniformly random size pass in\n"
+  "batches of 128 through a queue of 16 batches with a lock. `ns` is wall time divided by the\n"
+  "blocks that passed in all queues together.",
+  .operation = "blocks that were allocated by one thread and freed by another",
+  .example = "prodcons --threads 16 --blocks 8M",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
-  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  bench_check_order("low", low, "high", high);
   if (threads % 2 != 0) bench_fail(BENCH_USAGE, "--threads has to be even");
   long pair_count = threads / 2, batches = blocks / QUEUE_BATCH / pair_count;
   pair_t *pairs = bench_pages((size_t)pair_count * sizeof *pairs, true);
@@ -87,7 +89,7 @@ int main(int count, char **arguments) {
   mark_t end = mark_now();
 
   json_start(&program);
-  json_elapsed(start, end, (double)(pairs[0].batches * pair_count * QUEUE_BATCH));
+  json_elapsed(start, end, pairs[0].batches * pair_count * QUEUE_BATCH);
   json_costs();
   json_end();
   return BENCH_OK;

@@ -1,10 +1,10 @@
-/* threadchurn.c - short lives: threads are born, allocate, free a part, leave the rest to an heir and exit */
+/* threadchurn.c - threads are born, allocate, free a part, leave the rest to an heir and exit */
 #include "threads.h"
 
 enum { THREADS_MOST = 256, BLOCKS_MOST = 1 << 20 };
 
 static long threads = 2, births = 20000, blocks = 200, low = 16, high = 1024;
-static atomic_long born;
+static atomic_long born; /* and those that were refused, since no more are wanted */
 
 typedef struct worker {
   chain_t chain;
@@ -21,49 +21,58 @@ static bool worker_live(void *life) {
   for (long i = 0; i < blocks / 2;) {
     long n = blocks / 2 - i < 64 ? blocks / 2 - i : 64;
     for (long j = 0; j < n; j++, i++) {
-      bench_touch(own[i] = bench_malloc((size_t)low + bench_below(&w->rng, (uint32_t)(high - low + 1))));
-      bench_touch(brief[j] = bench_malloc((size_t)low + bench_below(&w->rng, (uint32_t)(high - low + 1))));
+      bench_touch(own[i] = bench_malloc(bench_between(&w->rng, low, high)));
+      bench_touch(brief[j] = bench_malloc(bench_between(&w->rng, low, high)));
     }
     for (long j = 0; j < n; j++) free(brief[j]);
   }
-  return atomic_fetch_add(&born, 1) + 1 < births;
+  return atomic_fetch_add(&born, 1) < births;
 }
 
 static bench_option_t options[] = {
-  {.name = "threads", .help = "threads alive at a time", .number = &threads, .lowest = 1, .highest = THREADS_MOST},
-  {.name = "births", .help = "threads in total", .number = &births, .lowest = 1, .highest = LONG_MAX / 2},
-  {.name = "blocks", .help = "blocks that each allocates", .number = &blocks, .lowest = 2, .highest = BLOCKS_MOST},
-  {.name = "low", .help = "smallest block", .number = &low, .lowest = 8, .highest = 1 << 20},
-  {.name = "high", .help = "largest block", .number = &high, .lowest = 8, .highest = 1 << 20},
-  {.name = NULL},
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads alive at a time"),
+  BENCH_NUMBER("births", births, 1, LONG_MAX / 2, "threads in total"),
+  BENCH_NUMBER("blocks", blocks, 2, BLOCKS_MOST, "blocks that each allocates"),
+  BENCH_NUMBER("low", low, 8, 1 << 20, "smallest block"),
+  BENCH_NUMBER("high", high, 8, 1 << 20, "largest block"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 static const bench_program_t program = {
-  "threadchurn",
-  "threads that live briefly\n\n"
-  "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random size, frees every other\n"
-  "one, leaves the rest to its successor, which it starts before it exits. `ns` is wall time divided by the threads\n"
-  "born; starting a thread is included and the same for all. Definition: freehold's own.",
-  "threadchurn --threads 16 --births 50K",
-  options,
+  .name = "threadchurn",
+  .about = "threads that live briefly\n\n"
+  "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random\n"
+  "size, frees every other one, leaves the rest to its successor, which it starts before it\n"
+  "exits. `ns` is wall time divided by the threads born; starting a thread is included and the\n"
+  "same for all. Definition: freehold's own.",
+  .operation = "threads that were born",
+  .example = "threadchurn --threads 16 --births 50K",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
-  if (low > high) bench_fail(BENCH_USAGE, "--low is larger than --high");
+  bench_check_order("low", low, "high", high);
+  if (births < threads) {
+    bench_fail(BENCH_USAGE, "--births %ld is less than --threads %ld", births, threads);
+  }
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     workers[i].rng = bench_seed((uint64_t)i);
     workers[i].heritage = bench_pages((size_t)blocks * sizeof(void *), true);
   }
 
+  atomic_store(&born, threads);
   mark_t start = mark_now();
   for (long i = 0; i < threads; i++) chain_start(&workers[i].chain, worker_live, &workers[i]);
   for (long i = 0; i < threads; i++) chain_join(&workers[i].chain);
   mark_t end = mark_now();
+  long lives = 0;
+  for (long i = 0; i < threads; i++) lives += (long)workers[i].chain.births;
 
   json_start(&program);
-  json_elapsed(start, end, (double)atomic_load(&born));
+  json_elapsed(start, end, lives);
   json_costs();
   json_end();
   return BENCH_OK;

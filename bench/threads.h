@@ -1,19 +1,22 @@
-/* threads.h - threads for workloads: started together, in chains of successors, and joined by bounded queues
+/* threads.h - threads for workloads: started together, in chains of successors, joined by queues
  *
- * Threads: a `queue_t` is shared and locked (the lock is the workload's: what is measured are the blocks that pass, a
- *          batch at a time). A `chain_t` belongs to whichever thread of the chain is alive.
- * Holds:   stacks come from one mapping of our own, so that the mappings of a program are few, are its allocator's but
- *          for a constant number, and no thread start is slowed by mmap. */
+ * Threads: a `queue_t` is shared and locked (the lock is the workload's: what is measured are the
+ *          blocks that pass, a batch at a time). A `chain_t` belongs to whichever thread of the
+ *          chain is alive.
+ * Holds:   stacks come from one mapping of our own, so that the mappings of a program are few, are
+ *          its allocator's but for a constant number, and no thread start is slowed by mmap. */
 #ifndef BENCH_THREADS_H
 #define BENCH_THREADS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "bench.h"
 
 enum { BENCH_STACK = 128 * 1024 };
 
-static inline bool bench_thread_try(pthread_t *thread, char *stack, void *(*body)(void *), void *argument) {
+static inline bool bench_thread_try(pthread_t *thread, char *stack, void *(*body)(void *),
+                                    void *argument) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   int error = pthread_attr_setstack(&attributes, stack, BENCH_STACK);
@@ -23,13 +26,14 @@ static inline bool bench_thread_try(pthread_t *thread, char *stack, void *(*body
   return error == 0;
 }
 
-static inline void bench_thread_start(pthread_t *thread, char *stack, void *(*body)(void *), void *argument) {
+static inline void bench_thread_start(pthread_t *thread, char *stack, void *(*body)(void *),
+                                      void *argument) {
   if (!bench_thread_try(thread, stack, body, argument)) {
     bench_fail(BENCH_SYSTEM, "cannot start a thread: %s", strerror(errno));
   }
 }
 
-/* ---- a team: `count` threads at once ---------------------------------------------------------------------------- */
+/* ---- a team: `count` threads at once --------------------------------------------------------- */
 
 typedef struct team {
   size_t count;
@@ -39,9 +43,11 @@ typedef struct team {
 
 /* Thread i runs body(arguments + i * size). */
 static inline team_t team_start(size_t count, void *(*body)(void *), void *arguments, size_t size) {
-  team_t team = {count, bench_pages(count * BENCH_STACK, false), bench_pages(count * sizeof(pthread_t), true)};
+  team_t team = {count, bench_pages(count * BENCH_STACK, false),
+                 bench_pages(count * sizeof(pthread_t), true)};
   for (size_t i = 0; i < count; i++) {
-    bench_thread_start(&team.threads[i], team.stacks + i * BENCH_STACK, body, (char *)arguments + i * size);
+    bench_thread_start(&team.threads[i], team.stacks + i * BENCH_STACK, body,
+                       (char *)arguments + i * size);
   }
   return team;
 }
@@ -50,7 +56,7 @@ static inline void team_join(const team_t *team) {
   for (size_t i = 0; i < team->count; i++) pthread_join(team->threads[i], NULL);
 }
 
-/* ---- chains: each thread starts its successor and dies ---------------------------------------------------------- */
+/* ---- chains: each thread starts its successor and dies --------------------------------------- */
 
 typedef struct chain {
   bool (*live)(void *life); /* one thread's life; true: let there be another */
@@ -69,7 +75,8 @@ static inline void *chain_body(void *argument) {
   chain->predecessor = self;
   if (more) {
     pthread_t successor;
-    bench_thread_start(&successor, chain->stacks + chain->births % 2 * BENCH_STACK, chain_body, chain);
+    bench_thread_start(&successor, chain->stacks + chain->births % 2 * BENCH_STACK, chain_body,
+                       chain);
   } else {
     chain->self = self;
     atomic_store(&chain->ended, true);
@@ -88,7 +95,7 @@ static inline void chain_join(chain_t *chain) {
   pthread_join(chain->self, NULL);
 }
 
-/* ---- queues of batches of blocks -------------------------------------------------------------------------------- */
+/* ---- queues of batches of blocks ------------------------------------------------------------- */
 
 enum { QUEUE_BATCH = 128, QUEUE_BATCHES = 16 };
 

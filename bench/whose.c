@@ -2,18 +2,21 @@
 #include "bench.h"
 
 static const char *const names[] = {
-  "free", "calloc", "realloc", "aligned_alloc", "posix_memalign", "malloc_usable_size", "_Znwm", "_ZdlPv",
+  "free",           "calloc",             "realloc", "aligned_alloc",
+  "posix_memalign", "malloc_usable_size", "_Znwm",   "_ZdlPv",
 };
 
-static bench_option_t options[] = {{.name = NULL}};
+static bench_option_t options[] = {BENCH_END};
 
 static const bench_program_t program = {
-  "whose",
-  "says for malloc and its family which file each is taken from\n\n"
-  "Asked before anything is measured: a library that cannot be preloaded is ignored with a warning, and libc would be\n"
-  "measured under its name. `_Znwm` and `_ZdlPv` are operator new and delete. Definition: freehold's own.",
-  "LD_PRELOAD=libjemalloc.so.2 whose",
-  options,
+  .name = "whose",
+  .about = "says for malloc and its family which file each is taken from\n\n"
+  "Asked before anything is measured: a library that cannot be preloaded is ignored with a\n"
+  "warning, and libc would be measured under its name. `_Znwm` and `_ZdlPv` are operator new\n"
+  "and delete. Definition: freehold's own.",
+  .operation = "nothing",
+  .example = "LD_PRELOAD=libjemalloc.so.2 whose",
+  .options = options,
 };
 
 int main(int count, char **arguments) {
