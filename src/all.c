@@ -31,7 +31,6 @@
 #include "heap/firstclass.c"
 
 #include "api/malloc.c"
-#include "api/override_elf.c"
 #include "api/glibc.c"
 #include "api/new.c"
 #include "api/ext.c"

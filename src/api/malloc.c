@@ -36,17 +36,24 @@ FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
 }
 
 FH_API void *aligned_alloc(size_t alignment, size_t size) {
-  if (likely(is_power_of_two(alignment))) return heap_aligned(alignment, size);
+  if (likely(is_power_of_two(alignment))) return fast_aligned(alignment, size);
   errno = EINVAL;
   return NULL;
 }
 
-FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
-  if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
+static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {
   int before = errno;
-  void *block = heap_aligned(alignment, size);
+  void *block = heap_aligned_slow(alignment, size);
   errno = before;
   if (block == NULL) return ENOMEM;
+  *p = block;
+  return 0;
+}
+
+FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
+  if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
+  void *block = fast_aligned_or_null(alignment, size);
+  if (unlikely(block == NULL)) return posix_memalign_slow(p, alignment, size);
   *p = block;
   return 0;
 }
@@ -57,16 +64,16 @@ FH_API size_t malloc_usable_size(void *p) { return heap_usable_size(p, "malloc_u
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
   while (power < alignment && power <= WINDOW_SIZE) power *= 2;
-  if (likely(power >= alignment)) return heap_aligned(power, size);
+  if (likely(power >= alignment)) return fast_aligned(power, size);
   errno = EINVAL;
   return NULL;
 }
 
-FH_API void *valloc(size_t size) { return heap_aligned(os_page_size(), size); }
+FH_API void *valloc(size_t size) { return fast_aligned(os_page_size(), size); }
 
 FH_API void *pvalloc(size_t size) {
   size_t page = os_page_size();
-  return heap_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
+  return fast_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
 }
 
 FH_API void cfree(void *p) { fast_free(p); }
@@ -80,6 +87,19 @@ TWIN(free_sized) void fh_free_sized(void *p, size_t size);
 TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
 TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t size);
+
+/* glibc's second names: for programs that look past `malloc`, and for libc.a. */
+#if defined(__GLIBC__)
+TWIN(malloc) void *__libc_malloc(size_t size);
+TWIN(calloc) void *__libc_calloc(size_t count, size_t size);
+TWIN(realloc) void *__libc_realloc(void *p, size_t size);
+TWIN(free) void __libc_free(void *p);
+TWIN(cfree) void __libc_cfree(void *p);
+TWIN(memalign) void *__libc_memalign(size_t alignment, size_t size);
+TWIN(valloc) void *__libc_valloc(size_t size);
+TWIN(pvalloc) void *__libc_pvalloc(size_t size);
+TWIN(posix_memalign) int __posix_memalign(void **p, size_t alignment, size_t size);
+#endif
 
 /* ---- first-class heaps ----------------------------------------------------------------------- */
 

@@ -180,7 +180,7 @@ static bool new_handler_returns(new_handler_t *handler) {
 /* ---- the operators --------------------------------------------------------------------------- */
 
 static inline void *new_try(size_t alignment, size_t size) {
-  return alignment == 0 ? fast_malloc(size) : heap_aligned(alignment, size);
+  return alignment == 0 ? fast_malloc(size) : fast_aligned(alignment, size);
 }
 
 /* The first try has failed: asks the handler for memory until there is some, or no handler. */
@@ -213,11 +213,11 @@ static inline void *new_plain_or_null(size_t size) {
   return likely(p != NULL) ? p : new_again_or_null(0, size);
 }
 static inline void *new_aligned(size_t size, size_t alignment) {
-  void *p = heap_aligned(alignment, size);
+  void *p = fast_aligned(alignment, size);
   return likely(p != NULL) ? p : new_again(alignment, size);
 }
 static inline void *new_aligned_or_null(size_t size, size_t alignment) {
-  void *p = heap_aligned(alignment, size);
+  void *p = fast_aligned(alignment, size);
   return likely(p != NULL) ? p : new_again_or_null(alignment, size);
 }
 

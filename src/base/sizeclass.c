@@ -31,14 +31,6 @@ const uint8_t class_table[SMALL_STEPS + 1] = {
   SPANS(32, 33), SPANS(64, 41), SPANS(128, 49), SPANS(256, 57), SPANS(512, 65),
 };
 
-unsigned class_of_aligned(size_t alignment, size_t n) {
-  if (n < alignment) n = alignment;
-  if (n > SMALL_MAX_SIZE) return 0;
-  for (unsigned c = class_of(n); c < CLASS_COUNT; c++)       /* a power of two is eight classes away at most */
-    if ((class_info[c].size & (alignment - 1)) == 0) return c;
-  return 0;
-}
-
 bool class_is_valid(void) {
   for (size_t n = 1; n <= SMALL_MAX_SIZE; n++) {
     unsigned c = class_of(n);

@@ -40,9 +40,13 @@ static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
   return offset * inverse - 1 < 0xFFFF;
 }
 
-/* The smallest class for `n` bytes whose blocks are aligned to `alignment`, or 0 if there is
- * none. */
-hidden unsigned class_of_aligned(size_t alignment, size_t n);
+/* The smallest class for `n` bytes whose blocks are aligned to `alignment` (a power of two), or 0 if
+ * there is none. That of the next multiple will do: where classes lie closer than the alignment
+ * every multiple of it is one, and where they do not all are multiples. */
+static inline unsigned class_of_aligned(size_t alignment, size_t n) {
+  size_t multiple = align_up(n, alignment);
+  return multiple - 1 < SMALL_MAX_SIZE ? class_of(multiple) : 0;
+}
 
 hidden bool class_is_valid(void);
 

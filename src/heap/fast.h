@@ -41,6 +41,17 @@ static always_inline void *fast_malloc(size_t size) {
   return likely(block != NULL) ? block : heap_malloc_slow(size);
 }
 
+/* `alignment`: a power of two. NULL if it is not that simple. */
+static always_inline void *fast_aligned_or_null(size_t alignment, size_t size) {
+  unsigned c = class_of_aligned(alignment, size);       /* of no bytes: 0, whose bin is always empty */
+  return likely(heap_here.limit != 0) ? fast_pop(c) : NULL;
+}
+
+static always_inline void *fast_aligned(size_t alignment, size_t size) {
+  void *block = fast_aligned_or_null(alignment, size);
+  return likely(block != NULL) ? block : heap_aligned_slow(alignment, size);
+}
+
 static always_inline uintptr_t fast_descriptor_offset(uintptr_t block) {
   return block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) & (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
 }

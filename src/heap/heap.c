@@ -323,13 +323,7 @@ static void *aligned_or_plain(size_t alignment, size_t size) {
 }
 
 cold void *heap_malloc_slow(size_t size) { return aligned_or_plain(1, size); }
-
-void *heap_aligned(size_t alignment, size_t size) {
-  if (alignment <= CLASS_STEP) return fast_malloc(size);
-  unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  void *block = c != 0 && heap_here.limit != 0 ? fast_pop(c) : NULL;
-  return likely(block != NULL) ? block : aligned_or_plain(alignment, size);
-}
+void *heap_aligned_slow(size_t alignment, size_t size) { return aligned_or_plain(alignment, size); }
 
 void *heap_calloc(size_t count, size_t size) {
   size_t bytes;

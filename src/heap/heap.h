@@ -111,7 +111,7 @@ hidden void heap_check_size(const void *p, size_t size, const char *call);    /*
 hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` zero */
 
 hidden void *heap_calloc(size_t count, size_t size);
-hidden void *heap_aligned(size_t alignment, size_t size);         /* alignment: a power of two */
+hidden void *heap_aligned_slow(size_t alignment, size_t size);    /* alignment: a power of two */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
 hidden bool heap_expand(void *p, size_t size, const char *call);
 hidden size_t heap_usable_size(const void *p, const char *call);

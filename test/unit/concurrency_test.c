@@ -33,7 +33,7 @@ static size_t read_signature(const char *p) {
 static char *allocate(uint64_t *state, size_t size) {
   switch (core_next(state) % 8) {
     case 0: return firstclass_aligned(first_class, 1, size);
-    case 1: return heap_aligned((size_t)16 << core_next(state) % 6, size);
+    case 1: return fast_aligned((size_t)16 << core_next(state) % 6, size);
     default: return fast_malloc(size);
   }
 }

@@ -50,7 +50,7 @@ static void run_mixture(bool must_succeed) {
     size_t old = slot[k].p != NULL ? slot[k].n : 0;
     unsigned char *p = slot[k].p != NULL ? heap_realloc(slot[k].p, n, "realloc")
                        : what == 0 ? heap_calloc(1, n)
-                       : what == 1 ? heap_aligned(4096, n)
+                       : what == 1 ? fast_aligned(4096, n)
                                    : fast_malloc(n);
     failed_calls += p == NULL;
     if (must_succeed) CHECK(p != NULL);
@@ -155,8 +155,8 @@ static void run_tour(bool must_succeed) {
   in_thread(use_and_end, must_succeed ? &must_succeed : NULL, true);
   claim_many_heaps(must_succeed);
   make_dirty_and_purge(must_succeed);
-  fast_free(answer(heap_aligned(GiB(1), 100), 100, must_succeed));
-  fast_free(answer(heap_aligned(MiB(1), MiB(5)), MiB(5), must_succeed));
+  fast_free(answer(fast_aligned(GiB(1), 100), 100, must_succeed));
+  fast_free(answer(fast_aligned(MiB(1), MiB(5)), MiB(5), must_succeed));
 }
 
 /* ---- each call in turn ---- */

@@ -62,7 +62,7 @@ TEST(heap, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=
     uint64_t kind = core_next(&state) % 100;
     slot[k].n = core_next(&state) % (kind < 80 ? 300 : kind < 97 ? 9000 : 300000);
     slot[k].byte = (unsigned char)i;
-    slot[k].p = i % 3 ? fast_malloc(slot[k].n) : heap_aligned(16u << core_next(&state) % 6, slot[k].n);
+    slot[k].p = i % 3 ? fast_malloc(slot[k].n) : fast_aligned(16u << core_next(&state) % 6, slot[k].n);
     CHECK(slot[k].p != NULL);
     memset(slot[k].p, slot[k].byte, slot[k].n);
   }
@@ -74,13 +74,13 @@ TEST(heap, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
   for (size_t alignment = 1; alignment <= WINDOW_SIZE; alignment *= 2)
     for (int i = 0; i < 5; i++) {
       static const size_t sizes[] = { 0, 1, 100, 5000, 200000 };
-      char *p = heap_aligned(alignment, sizes[i]);
+      char *p = fast_aligned(alignment, sizes[i]);
       CHECK(p != NULL);
       CHECK_EQ((uintptr_t)p % alignment, (uintptr_t)0);
       memset(p, 1, sizes[i]);
       fast_free(p);
     }
-  CHECK_NULL(heap_aligned(WINDOW_SIZE * 2, 1));
+  CHECK_NULL(fast_aligned(WINDOW_SIZE * 2, 1));
   CHECK_EQ(no_memory_calls(), 1u);
   check_nothing_lost();
 }
@@ -108,7 +108,7 @@ TEST(heap, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
   CHECK_NULL(fast_malloc(SIZE_MAX));
   CHECK_NULL(fast_malloc((size_t)PTRDIFF_MAX + 1));
   CHECK_NULL(fast_malloc(PTRDIFF_MAX));
-  CHECK_NULL(heap_aligned(4096, SIZE_MAX - 100));
+  CHECK_NULL(fast_aligned(4096, SIZE_MAX - 100));
   CHECK_EQ(no_memory_calls(), 4u);
   void *p = fast_malloc(10);
   CHECK(p != NULL);

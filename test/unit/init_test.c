@@ -37,7 +37,7 @@ static void end_and_go_on(void *context) {
   os_fake_end_thread();                                       /* a destructor that runs after ours calls all this */
   uint64_t before = committed();
   for (int i = 0; i < 200; i++) {
-    char *p = fast_malloc(100), *q = heap_calloc(3, 50), *r = heap_aligned(256, 70000);
+    char *p = fast_malloc(100), *q = heap_calloc(3, 50), *r = fast_aligned(256, 70000);
     CHECK(p != NULL && q != NULL && r != NULL);
     CHECK_BYTES(q, 0, 150);
     memset(p, 1, 100);
