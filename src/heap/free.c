@@ -70,9 +70,12 @@ static void publish(heap_t *h, batch_t *b) {
   if (slab_used(s) == 0) heap_note_empty(h, s);
 }
 
-/* Chains the block with others of its slab. */
-static void gather(heap_t *h, uintptr_t block) {
-  slab_t *s = slab_of((void *)block);
+/* Chains the block with others of its slab, unless that is the heap's own by now. */
+static void gather(heap_t *h, slab_t *s, uintptr_t block) {
+  if (atomic_ptr_is_relaxed(&s->owner, h)) {
+    if (fast_put_back(s, block)) heap_note_empty(h, s);
+    return;
+  }
   batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
   if (b->slab != s) {
     if (b->slab != NULL) publish(h, b);
@@ -88,13 +91,11 @@ static void gather(heap_t *h, uintptr_t block) {
 }
 
 void heap_give_back(heap_t *h, slab_t *s, uintptr_t block) {
-  if (atomic_ptr_is_relaxed(&s->owner, h)) {
-    if (fast_put_back(s, block)) heap_note_empty(h, s);
-    return;
+  if (!atomic_ptr_is_relaxed(&s->owner, h)) {
+    atomic32_bump(&h->remote_frees, 1);
+    h->has_shared = 1;
   }
-  atomic32_bump(&h->remote_frees, 1);
-  h->has_shared = 1;
-  gather(h, block);
+  gather(h, s, block);
 }
 
 enum { PENDING_KEYED = 1 }; /* in the low bit: the block was looked at, and marked as free */
@@ -105,7 +106,7 @@ static void gather_pending(heap_t *h) {
   for (unsigned i = 0; i < count; i++) {
     uintptr_t entry = h->pending[i], block = entry & ~(uintptr_t)PENDING_KEYED;
     if (entry == block) check_live(block, "free");
-    gather(h, block);
+    gather(h, slab_of((void *)block), block);
   }
 }
 
