@@ -53,8 +53,9 @@ static void grow_calm(uint32_t now) {
   atomic32_swap_relaxed(&patience, &much, much - 1);
 }
 
-/* Discards the dirty ones of the slices that a word stands for; how many they were. */
-static size_t purge_word(arena_t *a, size_t word) {
+/* Discards the dirty ones of the slices that a word stands for; how many they were. `*refused`: the
+ * system would not. */
+static size_t purge_word(arena_t *a, size_t word, bool *refused) {
   arena_maps_t *maps = arena_maps(a);
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return 0;
@@ -66,8 +67,8 @@ static size_t purge_word(arena_t *a, size_t word) {
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;
-    if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT))
-      continue; /* stays dirty */
+    *refused = !os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT);
+    if (*refused) break; /* the rest stays dirty */
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
     purged += n;
@@ -79,18 +80,19 @@ static size_t purge_word(arena_t *a, size_t word) {
 }
 
 /* Purges words that have rested for `age` ms, from the highest address down, until `want` slices
- * are gone. */
+ * are gone, or the system refuses: one that always does costs one call each time. */
 static void purge(size_t want, uint32_t age) {
   uint32_t now = os_now_ms();
   size_t purged = 0;
-  for (size_t i = arena_count(); i-- > 0 && purged < want;) {
+  bool refused = false;
+  for (size_t i = arena_count(); i-- > 0 && purged < want && !refused;) {
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
     for (size_t word = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-         word-- > 0 && purged < want;) {
+         word-- > 0 && purged < want && !refused;) {
       if (age != 0 && now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < age)
         continue;
-      purged += purge_word(a, word);
+      purged += purge_word(a, word, &refused);
     }
   }
 }
