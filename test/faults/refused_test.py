@@ -133,5 +133,22 @@ echo ${#text} ${#names[@]}
 """]
 
 
+class Memory(unittest.TestCase):
+    def test_what_cannot_be_unmapped_is_given_back_all_the_same(self):
+        code = """
+import re
+for round in range(24):
+    block = b"x" * (64 << 20)
+    del block
+print(re.search(r"VmRSS:\\s*(\\d+)", open("/proc/self/status").read()).group(1))
+"""
+        if not support.has("strace"):
+            self.skipTest("strace is not installed")
+        result = support.run(["strace", "-o", "/dev/null", "-E", "LD_PRELOAD=" + support.LIBRARY, "-e", "trace=munmap", "-e",
+                              "inject=munmap:error=ENOMEM:when=1+", "/usr/bin/python3", "-I", "-S", "-c", code], timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLess(int(result.stdout), 256 * 1024)
+
+
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])
