@@ -7,6 +7,7 @@
 #define TEST_WITHOUT_MAIN
 #include "../unit/heaps.h"
 
+#include "../../src/arena/places.h"
 #include "operations.h"
 
 enum { THREADS_MOST = 4, OPERATION_BYTES = 3, SLOTS = 64, FULLY_STAMPED = 4096, STAMP_STEP = 1021 };
@@ -196,6 +197,24 @@ static void *run_stream(void *context) {
   return NULL;
 }
 
+/* Windows belong to arenas or to nobody, heaps are given back but this thread's own, and records are used again. */
+static void check_nothing_is_kept(void) {
+  size_t arenas = 0, heaps = 0, first = os_place() >> WINDOW_SHIFT;
+  for (size_t i = first; i < first + WINDOWS; i++) {
+    tenant_t kind = map_kind((uintptr_t)atomic_ptr_load_relaxed(&window_map[i]));
+    CHECK(kind == TENANT_NONE || kind == TENANT_ARENA);
+    arenas += kind == TENANT_ARENA;
+  }
+  CHECK_EQ(arenas, arena_count());
+  for (size_t i = 0; i < pool_size(); i++) {
+    bool is_claimed;
+    pool_at(i, &is_claimed);
+    heaps += is_claimed;
+  }
+  CHECK_LE(heaps, (size_t)1);
+  CHECK_LE(huge_pool_size(), (size_t)2 * PLACES_IN_CHUNK);          /* SLOTS and some more are live at a time */
+}
+
 /* Without failures everything comes back. */
 static void clean_up(void) {
   os_fake_fail(0, 0, false);
@@ -211,6 +230,7 @@ static void clean_up(void) {
   if (atomic32_load_relaxed(&may_fail) == 0) CHECK_EQ(committed(), lost);
   lost = committed();
   for (size_t i = 0; i < arena_count(); i++) CHECK(arena_is_valid(arena_at(i)));
+  check_nothing_is_kept();
 }
 
 void operations_run(const uint8_t *bytes, size_t count) {
