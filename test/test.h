@@ -14,6 +14,8 @@
  * which starts the executable anew: for what must happen before main, at exit or at first use. Other words (names of
  * invariants) are for readers and for --filter, which looks at them too.
  *
+ * A program with a main of its own defines TEST_WITHOUT_MAIN first; a CHECK that does not hold then aborts.
+ *
  * Nothing here calls malloc before a test begins: the allocator under test may be the one that is broken. */
 #ifndef TEST_H
 #define TEST_H
@@ -84,12 +86,18 @@ __attribute__((format(printf, 1, 2), __unused__)) static void test_say(const cha
   if (n > 0 && write(2, line, (size_t)n) < 0) { /* nowhere left to complain */ }
 }
 
+#ifdef TEST_WITHOUT_MAIN
+#define TEST_LEAVE() abort()
+#else
+#define TEST_LEAVE() _exit(TEST_FAILED)
+#endif
+
 #define FAIL(...)                                                 \
   do {                                                            \
     test_say("%s:%d: ", __FILE__, __LINE__);                      \
     test_say(__VA_ARGS__);                                        \
     test_say("\n");                                               \
-    _exit(TEST_FAILED);                                           \
+    TEST_LEAVE();                                                 \
   } while (0)
 
 /* Leaves the test; the run reports it as skipped, with the reason. */
@@ -278,6 +286,8 @@ __attribute__((__unused__)) static void test_program(test_child_t *c, const char
 
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
+#ifndef TEST_WITHOUT_MAIN
+
 static unsigned test_seconds(const test_case_t *t) {
   const char *at = strstr(t->tags, "timeout=");
   return (at != NULL ? (unsigned)atoi(at + 8) : (unsigned)TEST_DEFAULT_SECONDS) * TEST_PATIENCE;
@@ -389,5 +399,6 @@ int main(int argc, char **argv) {
   if (failed > 0) return 1;
   return passed == 0 && skipped > 0 ? TEST_SKIPPED : 0;
 }
+#endif
 
 #endif

@@ -128,9 +128,11 @@ static bool has_room(size_t more) {
 }
 
 void os_fake_fail(uint32_t calls, uint64_t at, bool and_all_after) {
+  pthread_mutex_lock(&mutex);
   os_fake.fail_calls = calls;
   os_fake.fail_at = at;
   os_fake.fail_on = and_all_after;
+  pthread_mutex_unlock(&mutex);
 }
 
 bool os_fake_is_mapped(const void *at, size_t size) { return is_at(at, size); }

@@ -109,9 +109,6 @@ os_map_result_t os_map_at(void *at, size_t size) {
   return OS_TAKEN;
 }
 
-void os_unmap(void *at, size_t size) {
-  succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0));
-}
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   long at = CALL(mremap, from, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0);
@@ -126,6 +123,12 @@ static bool advise(const void *at, size_t size, int advice) {
   return succeeded(&os_counts.advices, CALL(madvise, at, size, advice, 0, 0, 0));
 }
 bool os_discard(void *at, size_t size) { return advise(at, size, MADV_DONTNEED); }
+
+/* A process with too many mappings is refused one more, which the rest of a split one would be: then
+ * the addresses stay taken, but not the memory. */
+void os_unmap(void *at, size_t size) {
+  if (!succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0))) os_discard(at, size);
+}
 
 bool os_populate(void *at, size_t size) {
   static atomic32_t missing; /* the kernel is older than 5.14; relaxed: a hint */

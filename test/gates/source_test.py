@@ -134,6 +134,8 @@ def loop_around(code, number):
         line = code[k]
         if k == number and re.search(RETRY, line):
             return k
+        if k == number - 1 and re.search(RETRY, line) and not line.rstrip().endswith(("{", "}", ";")):
+            return k                                       # a loop of one statement without braces
         if k < number:
             depth += line.count("}") - line.count("{")
             if depth < 0:
