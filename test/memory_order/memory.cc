@@ -21,7 +21,7 @@
 
 namespace {
 
-enum { TABLE_SIZE = 1 << 14, RANGES_MOST = 16, STACK_SIZE = 64 << 10, DEPTH_MOST = 20000 };
+enum { TABLE_SIZE = 1 << 14, RANGES_MOST = 16, STACK_SIZE = 64 << 10, DEPTH_MOST = 20000, LOCAL_MOST = 64 };
 
 struct plain_t {                           /* eight bytes that are accessed plainly, in parts of two */
   uintptr_t at;
@@ -86,6 +86,8 @@ ranges_t ignored, kept_together;
 struct { range_t range; rl::var_data *birth; } mappings[RANGES_MOST];
 unsigned mapping_count;
 site_t *current_site;
+void *thread_local_words;
+size_t thread_local_size;
 char failure[sizeof(verdict_t::what)];
 void (*begin_word)(rl::atomic_data *state);
 
@@ -175,8 +177,12 @@ struct orders_t {
   }
 };
 
+/* All threads of an execution run on one of the system's, so that what is local to a thread is put aside. */
 void let_others_run(const word_t *w) {
+  char mine[LOCAL_MOST];
+  memcpy(mine, thread_local_words, thread_local_size);
   rl::ctx().sched();
+  memcpy(thread_local_words, mine, thread_local_size);
   check_birth(w->at);
 }
 
@@ -297,11 +303,16 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
   }
   void before() {
     begin_word = begin_word_of;
+    memset(thread_local_words, 0, thread_local_size);
     begin_execution();
     running->before();
   }
-  void thread(unsigned index) { running->thread(index); }
+  void thread(unsigned index) {
+    memset(thread_local_words, 0, thread_local_size);
+    running->thread(index);
+  }
   void after() {
+    memset(thread_local_words, 0, thread_local_size);
     running->after();
     end_execution();
   }
@@ -313,9 +324,22 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
 
 void checker_at(site_t *site) { current_site = site; }
 void checker_ignore(const void *from, size_t size) { ignored.add(from, size); }
-void checker_keep_together(const void *from, size_t size) { kept_together.add(from, size); }
+void checker_keep_together(const void *from, size_t size) {
+  kept_together.add(from, size);
+  for (unsigned i = 0; i < words.count; i++) {
+    word_t *w = &words.entry[words.used[i]];
+    w->is_kept_together = kept_together.have(w->at);
+  }
+}
 void checker_fail(const char *what) { fail(rl::test_result_user_assert_failed, "%s", what); }
 unsigned checker_choose(unsigned count) { return rl::rand(count); }
+
+void checker_thread_local(void *from, size_t size) {
+  if (size > LOCAL_MOST) abort();
+  thread_local_words = from;
+  thread_local_size = size;
+  checker_ignore(from, size);
+}
 
 void checker_memory_changes(void *from, size_t size) {
   unsigned i = 0;
