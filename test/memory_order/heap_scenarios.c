@@ -34,7 +34,7 @@ static void before(void) {
   for (size_t slice = ARENA_FIRST_SLICE; slice < ARENA_FIRST_SLICE + SLABS; slice++)
     checker_keep_together(slab_of(arena_address(a, slice)), offsetof(slab_t, anchor));
   for (int i = 0; i < BLOCKS; i++) block[i][0] = allocate(BIG);
-  heap_t *h = heap_here.heap;
+  heap_t *h = heap_of_thread();
   checker_keep_together(h, PLACES_IN_CHUNK * sizeof *h);
   system_end_thread();
 }
@@ -59,7 +59,7 @@ static void huge_thread(unsigned me) {
     bool is_live;
     for (size_t i = 0; i < huge_pool_size() && i < 2; i++) {
       huge_t *b = huge_at(i, &is_live);
-      EXPECT(!is_live || b->base != NULL);
+      EXPECT(!is_live || atomic_ptr_load_relaxed(&b->base) != NULL);
     }
     return;
   }
@@ -98,7 +98,7 @@ static void heap_after(void) {
 }
 
 const scenario_t heap_scenarios[] = {
-  { "heap: threads allocate, free each other's blocks, and end", 3, 1, before, malloc_free_end, after },
+  { "heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end, after },
   { "heap: huge blocks are looked at while they are made", 3, 1, only_restart, huge_thread, free_huge },
   { "heap: a huge block's window and record are used again", 3, 1, only_restart, huge_again_thread, nothing_is_in_use },
   { "heap: threads allocate from one heap of the program", 3, 1, heap_before, heap_thread, heap_after },

@@ -139,24 +139,36 @@ void access(uintptr_t at, size_t size, bool is_store, uintptr_t code) {
 
 /* ---- atomic accesses ------------------------------------------------------------------------------------------------- */
 
-uint64_t read_memory(const word_t *w) { return w->size == 8 ? *(uint64_t *)w->at : *(uint32_t *)w->at; }
-void write_memory(const word_t *w, uint64_t value) {
-  if (w->size == 8) *(uint64_t *)w->at = value;
-  else *(uint32_t *)w->at = (uint32_t)value;
+/* Processors on which the low bytes of a number come first. */
+uint64_t read_memory(const word_t *w) {
+  uint64_t value = 0;
+  memcpy(&value, (void *)w->at, w->size);
+  return value;
+}
+void write_memory(const word_t *w, uint64_t value) { memcpy((void *)w->at, &value, w->size); }
+
+void begin_words_life(word_t *w) {
+  w->latest = read_memory(w);
+  w->state = rl::ctx().atomic_ctor(w);
+  begin_word(w->state);
+  for (uint64_t &value : w->value) value = w->latest;
 }
 
 word_t *word_at(const volatile void *at, unsigned size) {
   bool is_new;
   word_t *w = words.find((uintptr_t)at, execution, &is_new);
-  if (!is_new) return w;
-  w->size = size;
-  w->latest = w->original = read_memory(w);
-  w->is_ignored = ignored.have(w->at);
-  w->is_kept_together = kept_together.have(w->at);
-  if (w->is_ignored) return w;
-  w->state = rl::ctx().atomic_ctor(w);
-  begin_word(w->state);
-  for (uint64_t &value : w->value) value = w->latest;
+  if (is_new) {
+    w->size = size;
+    w->original = read_memory(w);
+    w->is_ignored = ignored.have(w->at);
+    w->is_kept_together = kept_together.have(w->at);
+    if (!w->is_ignored) begin_words_life(w);
+  } else if (!w->is_ignored && read_memory(w) != w->latest) {
+    /* A plain store, such as the program's into its block: it must be known here. */
+    access(w->at, size, false, (uintptr_t)at);
+    rl::ctx().atomic_dtor(w->state);
+    begin_words_life(w);
+  }
   return w;
 }
 
@@ -357,6 +369,10 @@ void checker_memory_zeroed(void *from, size_t size) {
     if (!range.has(p->at)) continue;
     access(p->at, 8, true, (uintptr_t)__builtin_return_address(0));
     *(uint64_t *)p->at = 0;
+  }
+  for (unsigned i = 0; i < words.count; i++) {
+    const word_t *w = &words.entry[words.used[i]];
+    if (range.has(w->at)) write_memory(w, 0);
   }
 }
 

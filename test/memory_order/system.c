@@ -91,7 +91,8 @@ bool os_thread_watch(void *heap) {
   return true;
 }
 void system_end_thread(void) {
-  if (heap_here.heap != NULL && heap_here.heap != &heap_gone) leave_thread(heap_here.heap);
+  heap_t *h = heap_of_thread();
+  if (h != NULL && h != &heap_gone) leave_thread(h);
 }
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
