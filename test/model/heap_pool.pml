@@ -2,7 +2,7 @@
  *
  * Stands for, in src/heap/pool.c: pool_claim pool_release
  * and in src/heap/init.c: thread_leaves heap_attach
- * and in src/heap/heap.c: is_marked mark unmark nested_of heap_enter heap_exit
+ * and in src/heap/heap.c: heap_is_marked mark unmark nested_of heap_enter heap_exit
  *
  * TH threads make CALLS calls each, end, and call once more, as late destructors do; HEAPS places (places.pml has the steps of
  * claiming one). Each thread has HANDLERS handlers, one of which may interrupt a call, or the handler before it, at any
