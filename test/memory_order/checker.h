@@ -34,12 +34,14 @@ void checker_at(site_t *site);
 typedef struct {
   const char *name;              /* a sentence that says what it guards */
   unsigned threads;              /* 2 or 3 */
+  unsigned is_long;              /* by so much less is the bound of its search (search_t) */
   void (*before)(void);          /* alone, before the threads start; memory is as at the program's start */
   void (*thread)(unsigned me);
   void (*after)(void);           /* alone, when all have ended */
 } scenario_t;
 
-extern const scenario_t slab_scenarios[], slice_scenarios[], place_scenarios[];      /* the last one's name is NULL */
+/* The last one's name is NULL. */
+extern const scenario_t slab_scenarios[], slice_scenarios[], place_scenarios[], heap_scenarios[];
 
 /* The execution is wrong; does not return. */
 void checker_fail(const char *what);
@@ -52,6 +54,9 @@ unsigned checker_choose(unsigned count);
 void checker_ignore(const void *from, size_t size);
 /* Words that other threads do not decide by: no other thread comes in between there. */
 void checker_keep_together(const void *from, size_t size);
+
+/* Thread-local words of the code under test: each thread of a scenario has its own, 0 when it starts. */
+void checker_thread_local(void *from, size_t size);
 
 /* A thread maps or unmaps [from, from + size): whoever uses it must know of that. Then, that it reads as zero again. */
 void checker_memory_changes(void *from, size_t size);

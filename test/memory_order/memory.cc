@@ -21,7 +21,7 @@
 
 namespace {
 
-enum { TABLE_SIZE = 1 << 14, RANGES_MOST = 16, STACK_SIZE = 64 << 10, DEPTH_MOST = 20000 };
+enum { TABLE_SIZE = 1 << 14, RANGES_MOST = 16, STACK_SIZE = 64 << 10, DEPTH_MOST = 20000, LOCAL_MOST = 64 };
 
 struct plain_t {                           /* eight bytes that are accessed plainly, in parts of two */
   uintptr_t at;
@@ -86,6 +86,8 @@ ranges_t ignored, kept_together;
 struct { range_t range; rl::var_data *birth; } mappings[RANGES_MOST];
 unsigned mapping_count;
 site_t *current_site;
+void *thread_local_words;
+size_t thread_local_size;
 char failure[sizeof(verdict_t::what)];
 void (*begin_word)(rl::atomic_data *state);
 
@@ -137,24 +139,36 @@ void access(uintptr_t at, size_t size, bool is_store, uintptr_t code) {
 
 /* ---- atomic accesses ------------------------------------------------------------------------------------------------- */
 
-uint64_t read_memory(const word_t *w) { return w->size == 8 ? *(uint64_t *)w->at : *(uint32_t *)w->at; }
-void write_memory(const word_t *w, uint64_t value) {
-  if (w->size == 8) *(uint64_t *)w->at = value;
-  else *(uint32_t *)w->at = (uint32_t)value;
+/* Processors on which the low bytes of a number come first. */
+uint64_t read_memory(const word_t *w) {
+  uint64_t value = 0;
+  memcpy(&value, (void *)w->at, w->size);
+  return value;
+}
+void write_memory(const word_t *w, uint64_t value) { memcpy((void *)w->at, &value, w->size); }
+
+void begin_words_life(word_t *w) {
+  w->latest = read_memory(w);
+  w->state = rl::ctx().atomic_ctor(w);
+  begin_word(w->state);
+  for (uint64_t &value : w->value) value = w->latest;
 }
 
 word_t *word_at(const volatile void *at, unsigned size) {
   bool is_new;
   word_t *w = words.find((uintptr_t)at, execution, &is_new);
-  if (!is_new) return w;
-  w->size = size;
-  w->latest = w->original = read_memory(w);
-  w->is_ignored = ignored.have(w->at);
-  w->is_kept_together = kept_together.have(w->at);
-  if (w->is_ignored) return w;
-  w->state = rl::ctx().atomic_ctor(w);
-  begin_word(w->state);
-  for (uint64_t &value : w->value) value = w->latest;
+  if (is_new) {
+    w->size = size;
+    w->original = read_memory(w);
+    w->is_ignored = ignored.have(w->at);
+    w->is_kept_together = kept_together.have(w->at);
+    if (!w->is_ignored) begin_words_life(w);
+  } else if (!w->is_ignored && read_memory(w) != w->latest) {
+    /* A plain store, such as the program's into its block: it must be known here. */
+    access(w->at, size, false, (uintptr_t)at);
+    rl::ctx().atomic_dtor(w->state);
+    begin_words_life(w);
+  }
   return w;
 }
 
@@ -175,8 +189,12 @@ struct orders_t {
   }
 };
 
+/* All threads of an execution run on one of the system's, so that what is local to a thread is put aside. */
 void let_others_run(const word_t *w) {
+  char mine[LOCAL_MOST];
+  memcpy(mine, thread_local_words, thread_local_size);
   rl::ctx().sched();
+  memcpy(thread_local_words, mine, thread_local_size);
   check_birth(w->at);
 }
 
@@ -297,11 +315,16 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
   }
   void before() {
     begin_word = begin_word_of;
+    memset(thread_local_words, 0, thread_local_size);
     begin_execution();
     running->before();
   }
-  void thread(unsigned index) { running->thread(index); }
+  void thread(unsigned index) {
+    memset(thread_local_words, 0, thread_local_size);
+    running->thread(index);
+  }
   void after() {
+    memset(thread_local_words, 0, thread_local_size);
     running->after();
     end_execution();
   }
@@ -313,9 +336,22 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
 
 void checker_at(site_t *site) { current_site = site; }
 void checker_ignore(const void *from, size_t size) { ignored.add(from, size); }
-void checker_keep_together(const void *from, size_t size) { kept_together.add(from, size); }
+void checker_keep_together(const void *from, size_t size) {
+  kept_together.add(from, size);
+  for (unsigned i = 0; i < words.count; i++) {
+    word_t *w = &words.entry[words.used[i]];
+    w->is_kept_together = kept_together.have(w->at);
+  }
+}
 void checker_fail(const char *what) { fail(rl::test_result_user_assert_failed, "%s", what); }
 unsigned checker_choose(unsigned count) { return rl::rand(count); }
+
+void checker_thread_local(void *from, size_t size) {
+  if (size > LOCAL_MOST) abort();
+  thread_local_words = from;
+  thread_local_size = size;
+  checker_ignore(from, size);
+}
 
 void checker_memory_changes(void *from, size_t size) {
   unsigned i = 0;
@@ -333,6 +369,10 @@ void checker_memory_zeroed(void *from, size_t size) {
     if (!range.has(p->at)) continue;
     access(p->at, 8, true, (uintptr_t)__builtin_return_address(0));
     *(uint64_t *)p->at = 0;
+  }
+  for (unsigned i = 0; i < words.count; i++) {
+    const word_t *w = &words.entry[words.used[i]];
+    if (range.has(w->at)) write_memory(w, 0);
   }
 }
 

@@ -65,9 +65,9 @@ static void look_at_places(unsigned me) {
 }
 
 const scenario_t place_scenarios[] = {
-  { "places: threads add the first chunk at once", 3, before, claim_place, every_place_is_free },
-  { "places: a place is used again", 2, before, claim_place_twice, every_place_is_free },
-  { "places: a heap is given back and claimed again", 3, heaps_before, use_heap, heaps_after },
-  { "places: places are looked at while they are made", 3, before, look_at_places, every_place_is_free },
-  { NULL, 0, NULL, NULL, NULL }
+  { "places: threads add the first chunk at once", 3, 0, before, claim_place, every_place_is_free },
+  { "places: a place is used again", 2, 0, before, claim_place_twice, every_place_is_free },
+  { "places: a heap is given back and claimed again", 3, 0, heaps_before, use_heap, heaps_after },
+  { "places: places are looked at while they are made", 3, 0, before, look_at_places, every_place_is_free },
+  { NULL, 0, 0, NULL, NULL, NULL }
 };

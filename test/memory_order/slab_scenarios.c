@@ -255,17 +255,17 @@ static void hint_searched_twice_thread(unsigned me) {
 }
 
 const scenario_t slab_scenarios[] = {
-  { "slab: the owner takes what others freed, links and contents", 3, owned_before, owned_thread, settle },
-  { "slab: two threads, the owner takes what the other freed", 2, owned_before, owned_thread, settle },
-  { "slab: an owner lets go while others free", 3, leaving_before, leaving_thread, settle },
-  { "slab: an owner lets go of a slab that others empty", 3, leaving_fresh_before, leaving_fresh_thread, settle },
-  { "slab: a slab let go of is emptied and found", 3, leaving_fresh_and_found_before, leaving_fresh_and_found_thread, settle },
-  { "slab: a full slab is adopted or published once", 3, full_before, full_thread, settle },
-  { "slab: a full slab that chains empty is released once", 3, full_before, full_empties_thread, settle },
-  { "slab: a partial slab is emptied, or found and let go again", 3, partial_before, partial_thread, settle },
-  { "slab: two threads find a slab that a third fills up with free blocks", 3, partial_before, found_twice_thread, settle },
-  { "slab: a slice becomes another slab while its bit is looked at", 3, reborn_before, reborn_thread, settle },
-  { "slab: two threads, the hint leads to a slab just published", 2, hint_before, hint_searched_twice_thread, settle },
-  { "slab: the hint leads to a slab just published", 3, hint_before, hint_thread, settle },
-  { NULL, 0, NULL, NULL, NULL }
+  { "slab: the owner takes what others freed, links and contents", 3, 0, owned_before, owned_thread, settle },
+  { "slab: two threads, the owner takes what the other freed", 2, 0, owned_before, owned_thread, settle },
+  { "slab: an owner lets go while others free", 3, 0, leaving_before, leaving_thread, settle },
+  { "slab: an owner lets go of a slab that others empty", 3, 0, leaving_fresh_before, leaving_fresh_thread, settle },
+  { "slab: a slab let go of is emptied and found", 3, 0, leaving_fresh_and_found_before, leaving_fresh_and_found_thread, settle },
+  { "slab: a full slab is adopted or published once", 3, 0, full_before, full_thread, settle },
+  { "slab: a full slab that chains empty is released once", 3, 0, full_before, full_empties_thread, settle },
+  { "slab: a partial slab is emptied, or found and let go again", 3, 0, partial_before, partial_thread, settle },
+  { "slab: two threads find a slab that a third fills up with free blocks", 3, 0, partial_before, found_twice_thread, settle },
+  { "slab: a slice becomes another slab while its bit is looked at", 3, 0, reborn_before, reborn_thread, settle },
+  { "slab: two threads, the hint leads to a slab just published", 2, 0, hint_before, hint_searched_twice_thread, settle },
+  { "slab: the hint leads to a slab just published", 3, 0, hint_before, hint_thread, settle },
+  { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -138,16 +138,16 @@ static void windows_again_thread(unsigned me) {
 static void windows_after(void) {}
 
 const scenario_t slice_scenarios[] = {
-  { "slices: one bit at a time", 3, one_word_before, claim_one, one_word_after },
-  { "slices: certain bits, or none of them", 3, one_word_before, claim_these, one_word_after },
-  { "slices: those of some bits that are free", 3, one_word_before, claim_some, one_word_after },
-  { "slices: each way of claiming against the others", 3, one_word_before, claim_each_way, one_word_after },
-  { "slices: runs over two words, given back where they meet", 3, two_words_before, claim_runs, two_words_after },
-  { "slices: two threads, runs over two words", 2, two_words_before, claim_runs, two_words_after },
-  { "slices: three threads make the first arena", 3, fresh_before, fresh_thread, fresh_after },
-  { "slices: an arena is looked at while it is made", 3, fresh_before, found_thread, found_after },
-  { "slices: what is claimed clean is zero, also while others purge", 3, reuse_before, reuse_thread, reuse_after },
-  { "slices: a window's tenant is complete when it is found", 3, windows_before, windows_thread, windows_after },
-  { "slices: a window is used again", 3, windows_before, windows_again_thread, windows_after },
-  { NULL, 0, NULL, NULL, NULL }
+  { "slices: one bit at a time", 3, 0, one_word_before, claim_one, one_word_after },
+  { "slices: certain bits, or none of them", 3, 0, one_word_before, claim_these, one_word_after },
+  { "slices: those of some bits that are free", 3, 0, one_word_before, claim_some, one_word_after },
+  { "slices: each way of claiming against the others", 3, 0, one_word_before, claim_each_way, one_word_after },
+  { "slices: runs over two words, given back where they meet", 3, 0, two_words_before, claim_runs, two_words_after },
+  { "slices: two threads, runs over two words", 2, 0, two_words_before, claim_runs, two_words_after },
+  { "slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after },
+  { "slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread, found_after },
+  { "slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before, reuse_thread, reuse_after },
+  { "slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread, windows_after },
+  { "slices: a window is used again", 3, 0, windows_before, windows_again_thread, windows_after },
+  { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -9,7 +9,7 @@
 #include "../../src/base/check.h"
 #include "../../src/os/os.h"
 #include "../../src/support/options.h"
-#include "../../src/slab/slab.h"
+#include "../../src/heap/heap.h"
 #include "checker.h"
 
 enum { FIRST_WINDOW = 4096, WINDOWS = 4, ELSEWHERE = FIRST_WINDOW + WINDOWS };     /* as map.c begins here */
@@ -18,6 +18,8 @@ os_counts_t os_counts;
 atomic64_t option_values[OPTION_COUNT];
 unsigned system_maps_that_fail;
 static size_t elsewhere_used;
+static os_leave_t *leave_thread;
+heap_hooks_t heap_hooks;
 
 static void report(const char *what, const void *address, const char *call) {
   (void)address, (void)call;
@@ -25,6 +27,9 @@ static void report(const char *what, const void *address, const char *call) {
 }
 
 static void *window(size_t number) { return (void *)(number << WINDOW_SHIFT); }
+
+static void do_nothing(void) {}
+static void defer_nothing(bool force) { (void)force; }
 
 bool system_start(void) {
   size_t size = (WINDOWS + 1) * WINDOW_SIZE;
@@ -38,6 +43,10 @@ bool system_start(void) {
   checker_ignore(&os_counts, sizeof os_counts);
   checker_ignore(&arena_counts, sizeof arena_counts);
   checker_ignore(&slab_counts, sizeof slab_counts);
+  checker_ignore(&heap_counts, sizeof heap_counts);
+  checker_thread_local(&heap_here, sizeof heap_here);
+  heap_hooks.start = do_nothing;
+  heap_hooks.deferred = defer_nothing;
   return true;
 }
 
@@ -76,6 +85,33 @@ bool os_discard(void *at, size_t size) {
   return true;
 }
 
+void os_thread_set_leave(os_leave_t *leave) { leave_thread = leave; }
+bool os_thread_watch(void *heap) {
+  (void)heap;
+  return true;
+}
+void system_end_thread(void) {
+  heap_t *h = heap_of_thread();
+  if (h != NULL && h != &heap_gone) leave_thread(h);
+}
+
+bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
+  (void)from, (void)old_size, (void)to, (void)new_size;
+  return false;
+}
+bool os_resize(void *at, size_t old_size, size_t new_size) {
+  (void)at, (void)old_size, (void)new_size;
+  return false;
+}
+bool os_populate(void *at, size_t size) {
+  (void)at, (void)size;
+  return false;
+}
+bool os_thread_start(void (*run)(void)) {
+  (void)run;
+  return false;
+}
+void os_sleep_ms(uint32_t ms) { (void)ms; }
 void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
 uint32_t os_now_ms(void) { return 0; }
 uintptr_t os_place(void) { return GiB(FIRST_WINDOW); }

@@ -11,12 +11,14 @@ import argparse
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 
 BEGIN, END = "<!-- weakening: written by test/memory_order/weaken.py -->", "<!-- end of weakening -->"
 WEAKER = {"seq_cst": ["acq_rel"], "acq_rel": ["acquire", "release"], "acquire": ["relaxed"], "release": ["relaxed"]}
 MARK_OF_FAILURE = "/failure"
+ADDRESSES = re.compile(r",? (at|code) (0x[0-9a-f]+|/\S+)")           # and paths: they differ from build to build
 
 
 def arguments():
@@ -72,7 +74,7 @@ def try_one(options, site, order, weaker):
     return {
         "file": file, "function": function, "operation": operation, "on_failure": site.endswith(MARK_OF_FAILURE),
         "order": order, "weakened_to": weaker,
-        "check": failed[0][1] if failed else None, "finds": failed[0][4].split(" at 0x")[0] if failed else None,
+        "check": failed[0][1] if failed else None, "finds": ADDRESSES.sub("", failed[0][4]) if failed else None,
     }
 
 

@@ -8,12 +8,13 @@
  * behind the same first block would be seen. TH threads, NB blocks, T the threshold, N operations of each thread; an operation
  * allocates a block, allocates one and lets go at once, frees one or two blocks as one chain, or lets go. In the end
  * every block is freed and every slab let go of: then the slice is free again. With STOP the first thread may stop for
- * ever at any point, and the others still end.
+ * ever at any point, and the others still end; if it had a chain in its hands, a slab that it does not own is
+ * still anybody's.
  *
  * quick: -DTH=3 -DNB=2 -DT=2 -DN=1
  * quick: -DTH=2 -DNB=3 -DT=2 -DN=3
- * quick: -DTH=2 -DNB=2 -DT=2 -DN=3 -DSTOP
- * cycle: -DTH=2 -DNB=2 -DT=2 -DN=2
+ * quick: -DTH=2 -DNB=2 -DT=2 -DN=2 -DSTOP
+ * cycle: -DTH=2 -DNB=2 -DT=2 -DN=1 -DSTOP
  * check: -DTH=3 -DNB=2 -DT=1 -DN=1
  * check: -DTH=3 -DNB=2 -DT=2 -DN=2
  * check: -DTH=2 -DNB=2 -DT=1 -DN=4
@@ -260,9 +261,12 @@ active [TH] proctype thread() {
 }
 
 active proctype monitor() {
+  byte k, hands;
 #ifdef STOP
   if :: stopping = true :: skip fi;
 #endif
   (done + stopped >= TH);
-  assert(stopped == 1 || (out == 0 && st == NONE && owner == NOBODY && !claimed && !in_partial))
+  assert(stopped == 1 || (out == 0 && st == NONE && owner == NOBODY && !claimed && !in_partial));
+  for (k : 1 .. NB) { hands = hands + hand[k] }
+  assert(out == hands || owner == 0 || (owner == NOBODY && (st == FULL || (st == PARTIAL && in_partial))))
 }

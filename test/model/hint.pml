@@ -8,7 +8,7 @@
  * or, if it has just cleared the hint, that: the group's slabs are not found until the next publication in the group.
  *
  * quick: -DTH=3 -DSL=2 -DN=2
- * quick: -DTH=3 -DSL=2 -DN=2 -DSTOP
+ * quick: -DTH=3 -DSL=2 -DN=1 -DSTOP
  * cycle: -DTH=3 -DSL=2 -DN=1 -DSTOP
  * check: -DTH=3 -DSL=3 -DN=3
  * check: -DTH=3 -DSL=3 -DN=2 -DSTOP

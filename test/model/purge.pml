@@ -6,11 +6,11 @@
  * BITS slices. The dirty bits and the count of them change apart from the free bits. What a claimer finds clean reads as
  * zero (A3), what it holds is never discarded under it, a dirty bit changes only while the slice is claimed (A1), and in
  * the end all slices are free and the count is the number of dirty bits. A discard may fail: the slice stays dirty.
- * With STOP the first thread may stop for ever at any point, and the others still end; it holds back what it claimed.
+ * With STOP the first thread may stop for ever at any point, and the others still end; what it had claimed is all that is missing.
  *
  * quick: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=3 -DBITS=2 -DN=1 -DSTOP
- * cycle: -DTH=2 -DBITS=2 -DN=1
+ * cycle: -DTH=2 -DBITS=2 -DN=1 -DSTOP
  * check: -DTH=2 -DBITS=3 -DN=3
  * check: -DTH=3 -DBITS=2 -DN=2
  */
@@ -20,21 +20,22 @@ byte free = ALL, dirty = 1;               /* one slice was written to and given 
 short count = 1;                          /* arena_counts.dirty */
 byte content = 1;                         /* ghost: slices that do not read as zero */
 byte held[BITS];                          /* ghost */
+byte mine[TH];                            /* what a thread has claimed */
 bool stopping; byte done, stopped;
 
 inline claim_slice() {
-  mine = 0;
+  mine[_pid] = 0;
   w = free;
   do
   :: w == 0 -> break
-  :: else -> atomic { if :: free == w -> mine = w & ~(w - 1); free = w & (w - 1); w = 0 :: else -> w = free fi }
+  :: else -> atomic { if :: free == w -> mine[_pid] = w & ~(w - 1); free = w & (w - 1); w = 0 :: else -> w = free fi }
   od
 }
 
 inline hold(who) {
   k = 0;
   do
-  :: k < BITS -> if :: (mine >> k) & 1 -> assert(held[k] == 0 || (who) == 0); held[k] = who :: else fi; k++
+  :: k < BITS -> if :: (mine[_pid] >> k) & 1 -> assert(held[k] == 0 || (who) == 0); held[k] = who :: else fi; k++
   :: else -> break
   od;
   k = 0
@@ -43,24 +44,24 @@ inline hold(who) {
 inline use_slice() {
   claim_slice();
   if
-  :: mine != 0 ->
-     atomic { hold(_pid + 1); w = dirty & mine };                   /* take_over */
+  :: mine[_pid] != 0 ->
+     atomic { hold(_pid + 1); w = dirty & mine[_pid] };                   /* take_over */
      if
      :: w != 0 -> atomic { assert((dirty & w) == w); dirty = dirty & ~w }; count = count - 1
-     :: else -> assert((content & mine) == 0)                        /* A3 */
+     :: else -> assert((content & mine[_pid]) == 0)                        /* A3 */
      fi;
      if
-     :: atomic { content = content | mine };                         /* written to, released as dirty */
-        assert((content & mine) == mine);
-        atomic { assert((dirty & mine) == 0); dirty = dirty | mine };
+     :: atomic { content = content | mine[_pid] };                         /* written to, released as dirty */
+        assert((content & mine[_pid]) == mine[_pid]);
+        atomic { assert((dirty & mine[_pid]) == 0); dirty = dirty | mine[_pid] };
         count = count + 1
-     :: (content & mine) == 0 -> skip                                /* arena_release_clean */
+     :: (content & mine[_pid]) == 0 -> skip                                /* arena_release_clean */
      fi;
      atomic { hold(0) };
-     atomic { assert((free & mine) == 0); free = free | mine }
+     atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] }
   :: else
   fi;
-  atomic { mine = 0; w = 0 }
+  atomic { mine[_pid] = 0; w = 0 }
 }
 
 inline purge_word() {
@@ -68,8 +69,8 @@ inline purge_word() {
   if
   :: (w & free) == 0 -> skip
   :: else ->
-     atomic { mine = free & w; free = free & ~w; hold(_pid + 1) };
-     w = dirty & mine;                                               /* they are ours, so they stay */
+     atomic { mine[_pid] = free & w; free = free & ~w; hold(_pid + 1) };
+     w = dirty & mine[_pid];                                               /* they are ours, so they stay */
      if
      :: w != 0 ->
         if
@@ -81,13 +82,13 @@ inline purge_word() {
      :: else
      fi;
      atomic { hold(0) };
-     if :: mine != 0 -> atomic { assert((free & mine) == 0); free = free | mine } :: else fi
+     if :: mine[_pid] != 0 -> atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] } :: else fi
   fi;
-  atomic { mine = 0; w = 0 }
+  atomic { mine[_pid] = 0; w = 0 }
 }
 
 active [TH] proctype thread() {
-  byte mine, w, k, turn;
+  byte w, k, turn;
   {
     do
     :: turn < N -> turn++; if :: use_slice() :: purge_word() fi
@@ -106,5 +107,6 @@ active proctype monitor() {
 #endif
   (done + stopped >= TH);
   assert((content & free & ~dirty) == 0);
-  assert(stopped == 1 || (free == ALL && count == (dirty & 1) + ((dirty >> 1) & 1) + ((dirty >> 2) & 1)))
+  assert((free | mine[0]) == ALL && (stopped == 1 || free == ALL));
+  assert(stopped == 1 || (count == (dirty & 1) + ((dirty >> 1) & 1) + ((dirty >> 2) & 1)))
 }

@@ -1,12 +1,12 @@
 /* remote_frees.pml - frees of foreign blocks that heaps put off, gather and publish, and threads that end meanwhile
  *
- * Stands for, in src/heap/free.c: take_outcome push publish gather gather_pending heap_flush_shared keep put_off
- * and in src/heap/leave.c: flush_bin heap_let_go
- * and in src/heap/heap.c: heap_own heap_put_slice borrow let_go_of find_list refill
+ * Stands for, in src/heap/free.c: take_outcome push publish gather heap_give_back gather_pending heap_flush_shared keep put_off
+ * and in src/heap/leave.c: flush_list flush_bin heap_flush_bins heap_let_go
+ * and in src/heap/heap.c: heap_own heap_put_slice take_returned borrow let_go_of find_list refill
  *
- * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in one swap is one step here (anchor.pml has its
- * steps). A heap holds blocks of others' slabs in `pending`, then chained in its one batch; a bin with blocks of one slab;
- * and the slabs that it owns. A thread allocates or frees N times and ends: then its heap is empty, for the next thread.
+ * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in
+ * one swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs in `pending`, then chained in
+ * its one batch; freed blocks of slabs that nobody owned, ROOM of them at most, which its next bin is made of; the blocks of its bin; and the slabs that it owns. A thread allocates or frees N times and ends: then its heap is empty, for the next thread.
  * At every moment each block of a live slab is in one place; in the end both slices are free. With STOP the first thread
  * may stop for ever at any point, and the others still end: what is missing then is one chain or slab that it had in its
  * hands, and what its heap held.
@@ -22,6 +22,7 @@
 #define SLABS 2
 #define NOBODY 255
 #define PENDING 2
+#define ROOM 1
 
 mtype = { NONE, OWNED, FULL, PARTIAL };
 
@@ -31,7 +32,7 @@ byte list[SLABS], chain[SLABS];           /* free blocks: on the owner's list, i
 
 /* What thread t has of slab s stands at [t * SLABS + s]. */
 byte hand[TH * SLABS];                    /* ghost: the program's */
-byte pending[TH * SLABS], batch[TH * SLABS], bin[TH * SLABS];
+byte pending[TH * SLABS], batch[TH * SLABS], bin[TH * SLABS], returned[TH * SLABS];
 byte flying[TH * SLABS];                  /* a chain that is on its way */
 bool stopping; byte done, stopped;
 
@@ -84,18 +85,31 @@ inline publish(s) {
 }
 
 /* One batch slot: a chain of the other slab gives way. */
-inline gather(s) {
+inline make_room(s) {
   if
   :: MINE(batch, 1 - s) > 0 -> publish(1 - s)
   :: else
-  fi;
-  atomic { MINE(pending, s)--; MINE(batch, s)++ }
+  fi
 }
+#define GATHER(what, s) make_room(s); atomic { MINE(what, s)--; MINE(batch, s)++ }
+
+#define GIVE_BACK(what, s)                                        \
+  if                                                              \
+  :: atomic { owner[s] == _pid -> MINE(what, s)--; list[s]++ }    \
+  :: owner[s] != _pid -> GATHER(what, s)                          \
+  fi
+
+#define FLUSH_LIST(what)                                          \
+  do                                                              \
+  :: MINE(what, 0) > 0 -> GIVE_BACK(what, 0)                      \
+  :: MINE(what, 1) > 0 -> GIVE_BACK(what, 1)                      \
+  :: BOTH(what) == 0 -> break                                     \
+  od
 
 inline gather_pending() {
   do
-  :: MINE(pending, 0) > 0 -> gather(0)
-  :: MINE(pending, 1) > 0 -> gather(1)
+  :: MINE(pending, 0) > 0 -> GATHER(pending, 0)
+  :: MINE(pending, 1) > 0 -> GATHER(pending, 1)
   :: BOTH(pending) == 0 -> break
   od
 }
@@ -104,15 +118,6 @@ inline flush_shared() {
   gather_pending();
   if :: MINE(batch, 0) > 0 -> publish(0) :: else fi;
   if :: MINE(batch, 1) > 0 -> publish(1) :: else fi
-}
-
-inline flush_bin(s) {
-  if
-  :: MINE(bin, s) > 0 ->
-     atomic { MINE(batch, s) = MINE(batch, s) + MINE(bin, s); MINE(bin, s) = 0 };
-     publish(s)
-  :: else
-  fi
 }
 
 /* Takes what the slab has into the bin; what others freed if its list is empty. */
@@ -126,10 +131,12 @@ inline take_list(s) {
   }
 }
 
-/* An owned slab, a partial one, or a free slice; it is kept, or borrowed from. */
+/* What was returned; an owned slab, a partial one, or a free slice; it is kept, or borrowed from. */
 inline refill() {
   flush_shared();
   if
+  :: atomic { BOTH(returned) > 0 -> MINE(bin, 0) = MINE(returned, 0); MINE(bin, 1) = MINE(returned, 1);
+                                    MINE(returned, 0) = 0; MINE(returned, 1) = 0 }
   :: owner[0] == _pid && list[0] + chain[0] > 0 -> take_list(0)
   :: owner[1] == _pid && list[1] + chain[1] > 0 -> take_list(1)
   :: else ->
@@ -173,7 +180,10 @@ inline allocate() {
 inline free_one(from, s) {
   if
   :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == _pid -> hand[(from) * SLABS + (s)]--; list[s]++ }
-  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid -> hand[(from) * SLABS + (s)]--; MINE(pending, s)++ };
+  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == NOBODY && BOTH(returned) < ROOM ->
+              hand[(from) * SLABS + (s)]--; MINE(returned, s)++ }
+  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid && (owner[s] != NOBODY || BOTH(returned) == ROOM) ->
+              hand[(from) * SLABS + (s)]--; MINE(pending, s)++ };
      if :: BOTH(pending) == PENDING -> gather_pending() :: else fi
   fi
 }
@@ -192,12 +202,12 @@ inline free_any() {
 }
 
 inline leave() {                          /* heap_let_go */
+  FLUSH_LIST(bin);
+  FLUSH_LIST(returned);
   flush_shared();
-  flush_bin(0);
-  flush_bin(1);
   if :: owner[0] == _pid -> let_go(0) :: else fi;
   if :: owner[1] == _pid -> let_go(1) :: else fi;
-  assert(BOTH(pending) + BOTH(batch) + BOTH(bin) + BOTH(flying) == 0 && owner[0] != _pid && owner[1] != _pid)
+  assert(BOTH(pending) + BOTH(batch) + BOTH(bin) + BOTH(returned) + BOTH(flying) == 0 && owner[0] != _pid && owner[1] != _pid)
 }
 
 active [TH] proctype thread() {
@@ -226,7 +236,7 @@ active [TH] proctype thread() {
 inline add_up(s) {
   sum = list[s] + chain[s];
   for (k : 0 .. TH - 1) {
-    sum = sum + hand[k * SLABS + s] + pending[k * SLABS + s] + batch[k * SLABS + s] + bin[k * SLABS + s] + flying[k * SLABS + s]
+    sum = sum + hand[k * SLABS + s] + pending[k * SLABS + s] + batch[k * SLABS + s] + bin[k * SLABS + s] + returned[k * SLABS + s] + flying[k * SLABS + s]
   }
   assert(sum == (st[s] == NONE -> 0 : NB))
 }
@@ -240,7 +250,7 @@ active proctype monitor() {
   d_step {
     add_up(0);
     add_up(1);
-    for (k : SLABS .. TH * SLABS - 1) { assert(hand[k] + pending[k] + batch[k] + bin[k] + flying[k] == 0) }
+    for (k : SLABS .. TH * SLABS - 1) { assert(hand[k] + pending[k] + batch[k] + bin[k] + returned[k] + flying[k] == 0) }
     assert((flying[0] > 0) + (flying[1] > 0) <= 1);
     assert((owner[0] == NOBODY || owner[0] == 0) && (owner[1] == NOBODY || owner[1] == 0));
     assert(stopped == 1 || (st[0] == NONE && st[1] == NONE))

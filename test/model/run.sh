@@ -5,13 +5,16 @@
 # assertion or a thread that waits; "cycle:" looks for a run without end. --quick leaves out those of "check:".
 # A model also names the C functions that it stands for. digests.txt holds a checksum of each, without comments and
 # spaces: when one has changed, the model has to be looked at again, and --renew says that it was. --digests stops
-# after that comparison. Exit code 1 if a search fails or a function has changed, 77 without spin.
+# after that comparison. Exit code 1 if a search fails or a function has changed, 2 for a wrong argument, 77 without spin.
+#
+# Example: run.sh --quick anchor.pml
 set -eu
 
 mode=full
 case "${1:-}" in
   --quick | --renew | --digests) mode=${1#--}; shift ;;
-  -*) echo "usage: run.sh [--quick | --renew | --digests] [MODEL.pml ...]" >&2; exit 2 ;;
+  --help | -h) sed -n '2,/^set/{/^set/d; s/^# \{0,1\}//; p}' "$0"; exit 0 ;;
+  -*) echo "run.sh: no option $1; --help lists them" >&2; exit 2 ;;
 esac
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -1,0 +1,109 @@
+/* heap_scenarios.c - the heap layer as a whole: malloc and free of several threads, huge blocks, heaps of the program
+ *
+ * Threads allocate, free each other's blocks, and end; what a thread gets it writes to. In the end all is given back. */
+#include "../../src/arena/places.h"
+#include "../../src/heap/fast.h"
+#include "checker.h"
+#include "system.h"
+
+enum { THREADS = 3, BIG = 16384, BLOCKS = 3, SLABS = 4 };
+
+static void *block[THREADS][BLOCKS];
+
+static void *allocate(size_t size) {
+  uint64_t *p = fast_malloc(size);
+  EXPECT(p != NULL);
+  p[0] = p[1] = 0x5555555555555555;
+  return p;
+}
+
+static void nothing_is_in_use(void) {
+  bool is_claimed;
+  while (heap_end_rest()) continue;
+  EXPECT(atomic64_load_relaxed(&arena_counts.committed) == 0);
+  EXPECT(atomic64_load_relaxed(&arena_counts.huge_bytes) == 0);
+  for (size_t i = 0; i < pool_size(); i++)
+    if (pool_at(i, &is_claimed) != NULL) EXPECT(!is_claimed);
+}
+
+/* One thread's blocks, a slab full of them; it has ended. */
+static void before(void) {
+  arena_t *a = (arena_t *)((uintptr_t)4096 << WINDOW_SHIFT);
+  system_restart();
+  checker_keep_together(&a->low_word, sizeof a->low_word);
+  checker_keep_together(arena_maps(a), offsetof(arena_maps_t, partial));
+  for (size_t slice = ARENA_FIRST_SLICE; slice < ARENA_FIRST_SLICE + SLABS; slice++)
+    checker_keep_together(slab_of(arena_address(a, slice)), offsetof(slab_t, anchor));
+  for (int i = 0; i < BLOCKS; i++) block[i][0] = allocate(BIG);
+  heap_t *h = heap_of_thread();
+  checker_keep_together(h, PLACES_IN_CHUNK * sizeof *h);
+  system_end_thread();
+}
+
+static void malloc_free_end(unsigned me) {
+  void *p = allocate(BIG);
+  fast_free(block[me][0]);
+  if (me != 1) fast_free(p);
+  else block[me][1] = p;
+  system_end_thread();
+}
+static void after(void) {
+  if (block[1][1] != NULL) fast_free(block[1][1]);
+  system_end_thread();
+  nothing_is_in_use();
+}
+
+/* ---- huge blocks ----------------------------------------------------------------------------------------------------- */
+
+static void huge_thread(unsigned me) {
+  if (me == 2) {
+    bool is_live;
+    for (size_t i = 0; i < huge_pool_size() && i < 2; i++) {
+      huge_t *b = huge_at(i, &is_live);
+      EXPECT(!is_live || atomic_ptr_load_relaxed(&b->base) != NULL);
+    }
+    return;
+  }
+  block[me][0] = huge_malloc(NULL, HUGE_MIN_SIZE);
+  EXPECT(block[me][0] != NULL);
+}
+static void huge_again_thread(unsigned me) {
+  uint64_t *p = huge_malloc(NULL, HUGE_MIN_SIZE + me);
+  EXPECT(p != NULL);
+  p[0] = me;
+  heap_free(p, "free");
+}
+static void only_restart(void) { system_restart(); }
+static void free_huge(void) {
+  for (int i = 0; i < 2; i++)
+    if (block[i][0] != NULL) heap_free(block[i][0], "free");
+  nothing_is_in_use();
+}
+
+/* ---- a heap of the program ------------------------------------------------------------------------------------------- */
+
+static fh_heap_t *heap;
+
+/* The heaps that need no mapping are all taken: a lane lies in memory that only those know of to whom it was handed on. */
+static void heap_before(void) {
+  system_restart();
+  heap = firstclass_new();
+  for (int i = 1; i < PLACES_IN_CHUNK; i++) EXPECT(pool_claim() != NULL);
+}
+static void heap_thread(unsigned me) {
+  uint64_t *p = firstclass_aligned(heap, 1, BIG);
+  EXPECT(p != NULL);
+  p[0] = me;
+}
+static void heap_after(void) {
+  firstclass_destroy(heap);
+  system_end_thread();
+}
+
+const scenario_t heap_scenarios[] = {
+  { "heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end, after },
+  { "heap: huge blocks are looked at while they are made", 3, 1, only_restart, huge_thread, free_huge },
+  { "heap: a huge block's window and record are used again", 3, 1, only_restart, huge_again_thread, nothing_is_in_use },
+  { "heap: threads allocate from one heap of the program", 3, 2, heap_before, heap_thread, heap_after },
+  { NULL, 0, 0, NULL, NULL, NULL }
+};
