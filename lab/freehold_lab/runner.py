@@ -4,7 +4,6 @@ Holds:   a run is written before the next one starts. A block counts with its la
          (ctrl-C, a full disk, a crash of this program) costs that run only, and the same command goes on from there.
 """
 
-import json
 import random
 import shlex
 import sys
@@ -183,7 +182,3 @@ def summary(store):
     disturbed = sum(bool(why) for _, why in store.blocks().values())
     return (f"{len(runs)} runs in {len(store.blocks())} blocks, {again} blocks run again, {disturbed} of them still "
             f"disturbed, {sum(run['ended'] != 'ok' for run in runs)} failed runs")
-
-
-def levels_of(run):
-    return json.loads(run["levels"])

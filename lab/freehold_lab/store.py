@@ -95,10 +95,13 @@ class Store:
                     **{name: costs.get(name) for name in COSTS}, figure=figure, **surroundings,
                     figures=json.dumps(figures), resident=json.dumps(costs.get("resident", [])))
 
-    def runs(self, complete=True):
-        """All runs that count: of each block the last attempt."""
-        latest = "attempt = (select max(attempt) from run r where r.block = run.block)" if complete else "1"
-        return self.rows(f"select * from run where {latest} order by id")
+    def runs(self):
+        """All runs that count: of each block the last attempt that was brought to an end, else what there is of it."""
+        return self.rows("""
+          select run.*, ifnull(block.disturbed, '') as disturbed from run left join block using (block, attempt)
+          where attempt = ifnull((select max(attempt) from block b where b.block = run.block),
+                                 (select max(attempt) from run r where r.block = run.block))
+          order by id""")
 
     def done(self):
         """(block, attempt, allocator) of every run that is there."""
