@@ -48,7 +48,8 @@ def write(path, out, base=None, with_png=True):
 def sections_of(results, base, palette):
     by_response, overall = {}, {}
     for response in [name for name in RATIOS if results.runs[name].notna().any()]:
-        by_response[response], resampled = ratios.by_cell(results.runs, response, base)
+        by_response[response], resampled = ratios.by_cell(
+            results.runs, response, base, is_counted=response == "calls")
         overall[response] = ratios.overall(by_response[response], resampled)
     first = Section("overall", "All workloads", f"Ratios are to {base}; below 1 the allocator needs less.")
     first.add(pictures.speed_and_memory(overall, base, palette), pictures.scaled_bars(by_response, base, palette),

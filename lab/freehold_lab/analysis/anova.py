@@ -25,6 +25,10 @@ class Checks:
     statistic: float                        # of the test of spread; larger is worse
 
     @property
+    def is_possible(self):
+        return self.normal == self.normal
+
+    @property
     def are_passed(self):
         return self.normal > LEVEL and self.spread > LEVEL
 
@@ -45,14 +49,15 @@ class Analysis:
         kind = "type III sums of squares" + (", balanced: all types agree" if self.is_balanced else ", unbalanced")
         scale = "logarithm of the response" if self.is_log else "response as measured"
         checked = (f"residuals: Shapiro-Wilk p = {self.checks.normal:.2g}, Brown-Forsythe p = {self.checks.spread:.2g}"
-                   + ("" if self.checks.are_passed else ", so take small effects with care"))
+                   + ("" if self.checks.are_passed else ", so take small effects with care")
+                   if self.checks.is_possible else "too few runs of a cell to check the residuals")
         return f"{kind}; {scale}; {checked}"
 
 
 def check(residuals, cells):
     """Shapiro and Wilk's test of normality, Brown and Forsythe's of equal spread."""
-    groups = [group for _, group in residuals.groupby(cells) if len(group) > 1 and group.std() > 0]
-    if len(groups) < 2:
+    groups = [group for _, group in residuals.groupby(cells) if len(group) > 2 and group.std() > 0]
+    if len(groups) < 2:                     # too few runs of a cell to speak of a spread
         return Checks(float("nan"), float("nan"), 0.0)
     chosen = residuals if len(residuals) <= 5000 else residuals.sample(5000, random_state=1)
     spread = stats.levene(*groups, center="median")

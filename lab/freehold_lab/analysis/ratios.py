@@ -15,7 +15,7 @@ from freehold_lab.analysis import tukey
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
-WIN, LOSS, NONE = "win", "loss", "no difference shown"
+WIN, LOSS, NONE, COUNTED = "win", "loss", "no difference shown", "counted once"
 
 
 def bootstrap(values, seed=1):
@@ -57,11 +57,12 @@ def verdicts(cell, response, base):
     return found
 
 
-def by_cell(runs, response, base):
-    """One row a cell and allocator: ratio, interval, verdict; and the resampled logarithms for `overall`."""
+def by_cell(runs, response, base, is_counted=False):
+    """One row a cell and allocator: ratio, interval, verdict; and the resampled logarithms for `overall`. What was only
+    counted once has no chance in it to be tested against."""
     rows, resampled = [], {}
     for (part, cell), group in runs.dropna(subset=[response]).groupby(["part", "cell"], sort=False):
-        marks = verdicts(group, response, base)
+        marks = dict.fromkeys(group.allocator, COUNTED) if is_counted else verdicts(group, response, base)
         for name, logs in log_ratios(group, response, base).items():
             if len(logs) == 0 or name not in marks:
                 continue

@@ -1,0 +1,108 @@
+"""cli_test.py - the command: exit codes, one line for what goes wrong, ctrl-C"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from freehold_lab import cli, experiment, peers
+from freehold_lab.allocators import libc_path
+from freehold_lab.places import repository
+
+COMMAND = [sys.executable, "-m", "freehold_lab"]
+
+
+def run(*words, **options):
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120, **options)
+
+
+@pytest.fixture
+def slow_bench(tmp_path, workloads):
+    """A repository whose only workload takes a second."""
+    bench = tmp_path / "root" / "bench"
+    bench.mkdir(parents=True)
+    (bench / "slow.c").write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+                                  "#include <unistd.h>\nint main(void) { Dl_info i; sleep(1); dladdr((void *)malloc, &i);"
+                                  'printf("{\\"malloc\\": \\"%s\\", \\"ns\\": 1}\\n", i.dli_fname); }\n')
+    (bench / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(slow C)\n"
+                                          "add_executable(slow slow.c)\nadd_custom_target(bench DEPENDS slow)\n")
+    (bench / "workloads.toml").write_text(
+        '[[workload]]\nname = "slow"\nprogram = "slow"\nmeasures = "nothing"\norigin = "tests"\n'
+        'figure = {key = "ns", unit = "ns", better = "lower"}\nparameters = {}\nquick = {}\n')
+    (tmp_path / "plan.toml").write_text('name = "plan"\nreplicates = 4\n[[parts]]\nworkload = "slow"\n'
+                                        '[disturbance]\nretries = 0\n')
+    return {**os.environ, "FREEHOLD_LAB_ROOT": str(tmp_path / "root"), "FREEHOLD_LAB_CACHE": str(tmp_path / "cache")}
+
+
+def test_ctrl_c_ends_in_a_clear_line_and_the_same_command_goes_on(slow_bench, tmp_path):
+    words = [*COMMAND, "run", str(tmp_path / "plan.toml"), "--freehold", "none", "--peers", "libc"]
+    started = subprocess.Popen(words, env=slow_bench, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    results = tmp_path / "lab-results" / "plan.sqlite"
+    while not results.exists() or results.stat().st_size < 1000:
+        time.sleep(0.1)
+        assert started.poll() is None
+    time.sleep(1.5)
+    started.send_signal(signal.SIGINT)
+    told = started.communicate(timeout=60)[1]
+    assert started.returncode == 130 and "the same command goes on from there" in told and "Traceback" not in told
+    done = run("run", str(tmp_path / "plan.toml"), "--freehold", "none", "--peers", "libc", env=slow_bench, cwd=tmp_path)
+    assert done.returncode == 0 and "4 runs in 4 blocks" in done.stderr
+    assert done.stdout.strip() == "lab-results/plan.sqlite"
+
+
+def test_an_allocator_that_does_not_serve_is_named_and_left_out(slow_bench, tmp_path):
+    done = run("verify", "--freehold", "none", "--peers", "libc", "--allocator", f"math={os.path.dirname(libc_path())}/libm.so.6",
+               env=slow_bench)
+    assert done.returncode == 1 and "left out: math: malloc came from" in done.stderr
+    assert done.stdout.startswith("libc\tglibc")
+
+
+BAD = {
+    "an experiment that is none": (["run", "nothing"], "no experiment nothing"),
+    "no results": (["report"], "no results in lab-results/"),
+    "results that are not there": (["report", "x.sqlite"], "x.sqlite: no such file"),
+    "a peer that is none": (["peers", "hoard"], "no peer hoard"),
+    "a library that is not there": (["verify", "--freehold", "/no/such.so"], "no /no/such.so"),
+}
+
+
+@pytest.mark.parametrize("words, told", BAD.values(), ids=BAD)
+def test_what_goes_wrong_ends_in_one_line(words, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == 1
+    said = capsys.readouterr().err
+    assert told in said and said.startswith("freehold-lab: ") and said.count("\n") == 1
+
+
+def test_wrong_usage_has_its_own_exit_code():
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run"])
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("command", ["list", "peers", "verify", "run", "report"])
+def test_every_command_has_help_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0 and "example:\n  freehold-lab " in capsys.readouterr().out
+
+
+def test_list_is_readable_by_programs(capsys):
+    assert cli.main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["experiments"]) == set(experiment.shipped_names())
+    assert "uma-test" in found["workloads"] and "ghostscript" in found["workloads"] and "libc" in found["allocators"]
+
+
+def test_the_packages_of_an_experiment_are_printed(capsys):
+    assert cli.main(["run", "seed-2006", "--packages"]) == 0
+    assert {"ghostscript", "mariadb-server", "sysbench", "perl"} <= set(capsys.readouterr().out.split())
+
+
+def test_the_page_about_the_laboratory_names_every_peer_and_experiment():
+    page = (repository() / "docs" / "lab.md").read_text()
+    assert all(f"`{name}`" in page for name in [*peers.PEERS, *experiment.shipped_names()])
