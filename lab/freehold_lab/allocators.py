@@ -31,8 +31,8 @@ class Allocator:
             raise Failed(f"{self.name}: there is no {self.path}")
 
     def settings(self):
-        """The variables that put it under a program. libc is preloaded like the others: some programs are linked with an
-        allocator of their own."""
+        """The variables that put it under a program. libc is preloaded like the others: some programs are linked with
+        an allocator of their own."""
         return {"LD_PRELOAD": self.path, **self.variables}
 
     def is_origin(self, file):

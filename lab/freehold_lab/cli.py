@@ -7,9 +7,11 @@ import signal
 import sys
 from pathlib import Path
 
+from tqdm import tqdm
+
 from freehold_lab import __version__, experiment, peers
 from freehold_lab.allocators import Allocator, allocator_named
-from freehold_lab.places import Failed, repository
+from freehold_lab.places import Failed, alone, repository
 
 EPILOG = """examples:
   freehold-lab peers                              builds or installs what freehold is compared with
@@ -21,7 +23,8 @@ RESULTS = Path("lab-results")
 
 
 def say(text):
-    print(f"freehold-lab: {text}", file=sys.stderr, flush=True)
+    """Above the progress bar, where there is one."""
+    tqdm.write(f"freehold-lab: {text}", file=sys.stderr)
 
 
 def arguments(words):
@@ -82,6 +85,8 @@ def add_run(commands):
     command.add_argument("--seed", type=int, help="of the order of the runs (default: by chance; recorded)")
     command.add_argument("--only", action="append", default=[], metavar="TEXT",
                          help="only parts whose name contains TEXT; may be repeated")
+    command.add_argument("--retries", type=int, metavar="N",
+                         help="how often a disturbed block is run again (default: what the experiment says)")
     command.add_argument("--packages", action="store_true",
                          help="only print the Debian packages that its workloads want")
 
@@ -157,11 +162,11 @@ def command_list(options):
 
 
 def command_peers(options):
-    made, left_out = peers.make_all(options.peer, options.jobs, say)
-    if not options.peer or made:
-        for allocator in made.values():
-            settings = "".join(f",{name}={value}" for name, value in allocator.variables.items())
-            print(f"{allocator.name}={allocator.path}{settings}")
+    with alone():
+        made, left_out = peers.make_all(options.peer, options.jobs, say)
+    for allocator in made.values():
+        settings = "".join(f",{name}={value}" for name, value in allocator.variables.items())
+        print(f"{allocator.name}={allocator.path}{settings}")
     return 1 if left_out and (options.strict or not made) else 0
 
 
@@ -176,6 +181,8 @@ def load_experiment(options, build):
     from freehold_lab.workloads import all_workloads
     workloads = all_workloads(build)
     chosen = experiment.load(experiment.find(options.experiment), workloads)
+    if options.retries is not None:
+        chosen.disturbance["retries"] = options.retries
     if options.only:
         chosen.parts = [part for part in chosen.parts if any(text in part.name for text in options.only)]
         if not chosen.parts:
@@ -185,13 +192,17 @@ def load_experiment(options, build):
 
 
 def command_run(options):
-    from freehold_lab.runner import Runner, Setting, summary
-    from freehold_lab.store import Store
+    chosen, workloads = load_experiment(options, build=False)   # what is wrong with it is told before a build
     if options.packages:
-        chosen, workloads = load_experiment(options, build=False)
         print(*sorted({package for part in chosen.parts for package in workloads[part.workload].packages}))
         return 0
-    experiment.find(options.experiment)     # a wrong name is told at once, not after minutes of building
+    with alone():
+        return carry_out(options)
+
+
+def carry_out(options):
+    from freehold_lab.runner import Runner, Setting, summary
+    from freehold_lab.store import Store
     chosen, workloads = load_experiment(options, build=True)
     found, left_out = allocators(options)
     store = Store(options.results or RESULTS / f"{chosen.name}.sqlite", options.fresh)

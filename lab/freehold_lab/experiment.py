@@ -179,7 +179,8 @@ def parse(table, text, source, workloads):
 
 def parse_disturbance(reader, table):
     reader.keys("disturbance", table, DISTURBANCE)
-    shares = {key: float(reader.get("disturbance", table, key, float, DISTURBANCE[key])) for key in ("steal", "foreign")}
+    shares = {key: float(reader.get("disturbance", table, key, float, DISTURBANCE[key]))
+              for key in ("steal", "foreign")}
     return {**shares, "retries": reader.number("disturbance", table, "retries", DISTURBANCE["retries"], 0)}
 
 

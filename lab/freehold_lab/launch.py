@@ -130,23 +130,24 @@ class Launch:
         groups = {"user": user, "group": user, "extra_groups": []} if user and os.getuid() == 0 else {}
         try:
             return subprocess.Popen([str(word) for word in command], cwd=self.folder, start_new_session=True, **groups,
-                                    **{"stdin": subprocess.DEVNULL, **files},
+                                    **files, stdin=subprocess.DEVNULL,
                                     env={**clean_environment(), "LC_ALL": "C", **(environment or {})})
         except FileNotFoundError:
             raise Failed(f"no command {command[0]} here") from None
 
-    def finish(self, command, what, environment=None, user=None, give=None):
-        """Runs a command to its end; its output."""
-        process = self.start(command, environment, user, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             stdin=subprocess.DEVNULL if give is None else subprocess.PIPE)
-        try:
-            output, errors = process.communicate(give, timeout=self.left())
-        except subprocess.TimeoutExpired:
-            raise Failed(f"{what}: still running after {self.limit:g} s") from None
-        if process.returncode != 0:
-            text = (errors.strip() or output).decode(errors="replace")
-            raise Failed(f"{what}: {ended(process.returncode)}: {last_line(text)}")
-        return output.decode(errors="replace")
+    def finish(self, command, what, environment=None, user=None):
+        """Runs a command to its end; its output. Through files: a pipe would stay open as long as a child that the
+        command leaves behind."""
+        with (self.folder / "output").open("w+b") as output, (self.folder / "errors").open("w+b") as errors:
+            process = self.start(command, environment, user, stdout=output, stderr=errors)
+            try:
+                code = process.wait(self.left())
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{what}: still running after {self.limit:g} s") from None
+            said = [file.seek(0) or file.read().decode(errors="replace") for file in (output, errors)]
+        if code != 0:
+            raise Failed(f"{what}: {ended(code)}: {last_line(said[1].strip() or said[0])}")
+        return said[0]
 
     def program(self, command, environment=None, user=None):
         """The program under the allocator, to its end; its output."""
@@ -154,9 +155,9 @@ class Launch:
         self.take_costs()
         return output
 
-    def client(self, command, user=None, give=None):
+    def client(self, command, user=None):
         """What is not measured and has libc's malloc."""
-        return self.finish(command, Path(str(command[0])).name, None, user, give)
+        return self.finish(command, Path(str(command[0])).name, None, user)
 
     @contextmanager
     def server(self, command, is_ready, user=None, stop=signal.SIGTERM):

@@ -21,6 +21,8 @@ COLOURS = ("#111111", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#5
            "#9467bd", "#17becf", "#aa3377", "#66aa00")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star", "hexagon", "pentagon",
            "bowtie", "hourglass", "triangle-left", "triangle-right")
+# Where names stand beside their marks, in turn, so that neighbours hide each other's less often.
+PLACES = ("top right", "bottom left", "top left", "bottom right")
 THREADS = ("threads", "NT", "clients")
 
 
@@ -39,6 +41,13 @@ class Palette:
     def of(self, name):
         number = self.order[name]
         return {"color": COLOURS[number % len(COLOURS)], "symbol": SYMBOLS[number % len(SYMBOLS)]}
+
+    def each(self, runs):
+        """(allocator, its rows) in the order of the allocators."""
+        for name in self.order:
+            mine = runs[runs.allocator == name]
+            if len(mine):
+                yield name, mine
 
     def style(self, name, shown=True):
         """What all traces of an allocator have in common."""
@@ -76,10 +85,9 @@ def scaled_bars(ratios, base, palette):
                            subplot_titles=[{"time": "time", "peak": "peak resident memory",
                                             "integral": "resident memory over time"}[name] for name in shown])
     for row, response in enumerate(shown, 1):
-        table = ratios[response].groupby(["part", "allocator"], sort=False).ratio.apply(
-            lambda values: math.exp(values.map(math.log).mean())).unstack(sort=False)
-        for name in [name for name in palette.order if name in table]:
-            figure.add_bar(x=list(table.index), y=list(table[name]), row=row, col=1,
+        for name, mine in palette.each(ratios[response]):
+            logs = mine.ratio.map(math.log).groupby(mine.part, sort=False).mean()
+            figure.add_bar(x=list(logs.index), y=[math.exp(mean) for mean in logs], row=row, col=1,
                            marker_color=palette.of(name)["color"], **palette.style(name, row == 1))
         figure.add_hline(y=1, line_width=1, row=row, col=1)
         figure.update_yaxes(type="log", title_text=f"× {base}", row=row, col=1)
@@ -101,14 +109,14 @@ def speed_and_memory(overall, base, palette):
             x, y = time.loc[name], peak.loc[name]
         else:
             continue
-        mark = palette.of(name)
-        figure.add_scatter(x=[x["ratio"]], y=[y["ratio"]], mode="markers+text", text=[name], textposition="top center",
+        mark, place = palette.of(name), PLACES[palette.order[name] % len(PLACES)]
+        figure.add_scatter(x=[x["ratio"]], y=[y["ratio"]], mode="markers+text", text=[name], textposition=place,
                            marker={"size": 11, **mark}, **palette.style(name),
                            error_x=whiskers(x, mark["color"]), error_y=whiskers(y, mark["color"]))
     figure.update_xaxes(type="log", title_text=f"time, × {base}")
     figure.update_yaxes(type="log", title_text=f"peak resident memory, × {base}")
     return Picture("speed-memory", "Speed against memory",
-                   "Geometric means over all workloads with 95 % bootstrap intervals; towards the lower left is better.",
+                   "Geometric means over all workloads with 95 % bootstrap intervals; the lower left is best.",
                    layout(figure, 520))
 
 
@@ -129,7 +137,7 @@ def by_factor(part, runs, factors, response, palette):
         levels = list(dict.fromkeys(runs[factor]))
         if is_numeric(levels):
             levels.sort()
-        for name, mine in runs.groupby("allocator", sort=False):
+        for name, mine in palette.each(runs):
             values = [mine[mine[factor] == level][response].dropna() for level in levels]
             mark = palette.of(name)
             figure.add_scatter(x=levels, y=[value.mean() for value in values], mode="lines+markers", marker=mark,
@@ -149,7 +157,7 @@ def by_factor(part, runs, factors, response, palette):
 
 def boxes(part, runs, factor, response, palette):
     figure = go.Figure()
-    for name, mine in runs.groupby("allocator", sort=False):
+    for name, mine in palette.each(runs):
         figure.add_box(x=mine[factor].astype(str), y=mine[response], marker_color=palette.of(name)["color"],
                        boxpoints="outliers", line_width=1, **palette.style(name))
     figure.update_yaxes(title_text=axis_title(response), type="log")
@@ -160,9 +168,9 @@ def boxes(part, runs, factor, response, palette):
 
 
 def over_time(part, runs, palette):
-    """Resident memory over time, of the allocator's run whose time is the median; live bytes where the workload knows."""
+    """Resident memory over time, of the run whose time is the median; live bytes where the workload knows them."""
     figure, lives = go.Figure(), False
-    for name, mine in runs.groupby("allocator", sort=False):
+    for name, mine in palette.each(runs):
         run = mine.sort_values("wall").iloc[(len(mine) - 1) // 2]
         figures, colour = json.loads(run["figures"]), palette.of(name)["color"]
         if "sample_resident" in figures:
@@ -188,7 +196,7 @@ PERCENTILE = re.compile(r"(\w+)_p(\d+(?:_\d+)?)$")
 def latency(part, runs, palette):
     """How long the slowest calls take: percentiles, the maximum last."""
     curves = {}
-    for name, mine in runs.groupby("allocator", sort=False):
+    for name, mine in palette.each(runs):
         tables = pandas.DataFrame([json.loads(text) for text in mine["figures"]])
         for column in tables.columns:
             found = PERCENTILE.match(column)
@@ -217,7 +225,7 @@ def latency(part, runs, palette):
 def slopes(part, table, factor, others, palette):
     figure = go.Figure()
     where = table[others].astype(str).agg(", ".join, axis=1) if others else pandas.Series("all", index=table.index)
-    for name, mine in table.groupby("allocator", sort=False):
+    for name, mine in palette.each(table):
         mark = palette.of(name)
         figure.add_scatter(x=where[mine.index], y=mine.slope * 1e9, mode="markers", marker={"size": 8, **mark},
                            error_y={"type": "data", "symmetric": False, "array": (mine.high - mine.slope) * 1e9,

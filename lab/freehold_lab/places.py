@@ -3,9 +3,11 @@
 Owns:    the cache folder: peers, built workloads and helpers, each remade when what it is made of changed.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -25,6 +27,18 @@ def cache():
     except OSError as problem:
         raise Failed(f"no cache folder: {problem}; name another with FREEHOLD_LAB_CACHE") from None
     return base.resolve()
+
+
+@contextmanager
+def alone():
+    """No other command builds or measures meanwhile: it would disturb this one, and rebuild what this one runs."""
+    with (cache() / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failed(f"another freehold-lab is building or measuring with {cache()}; wait until it has "
+                         "ended") from None
+        yield
 
 
 def repository():

@@ -104,8 +104,8 @@ def environment_tables(results):
                        "asked again by every run.", found[["allocator", "version", "path", "variables", "sha256"]])
     while_running = results.runs[["load", "steal", "foreign_share", "frequency", "temperature"]].describe().T
     yield tables.Table("surroundings", "The machine while it measured",
-                       "Over all runs: load average before, shares of processor time stolen by a hypervisor and used by "
-                       "other programs, MHz, °C; empty where the machine does not say.",
+                       "Over all runs: load average before, shares of processor time stolen by a hypervisor and used "
+                       "by other programs, MHz, °C; empty where the machine does not say.",
                        while_running[["mean", "min", "50%", "max"]].rename_axis("quantity").reset_index())
 
 
@@ -138,7 +138,7 @@ def write_files(results, out, base, palette, sections, with_png):
 def as_json(results, base, sections):
     return {"experiment": results.plan.name, "base": base, "begun": results.begun, "allocators": results.allocators,
             "left_out": results.left_out, "failed": results.failed, "notes": notes_of(results),
-            "tables": {table.name: json.loads(table.frame.to_json(orient="records"))
+            "tables": {table.name: json.loads(table.frame.to_json(orient="records", double_precision=15))
                        for section in sections for table in section.tables}}
 
 
@@ -149,7 +149,7 @@ def page_of(results, palette, sections, extra, drawn):
     machine = results.begun["machine"]
     return template.render(
         plan=results.plan, facts=facts_of(results), sections=sections, environment_tables=extra,
-        allocators=[{**allocator, "colour": palette.of(allocator["name"])["color"]} for allocator in results.allocators],
+        allocators=[{"name": name, "colour": palette.of(name)["color"]} for name in results.names],
         environment=[*machine.items(), ("laboratory", __version__), ("results", results.path)],
         notes=notes_of(results), commands=commands_of(results), css=Markup(text["page.css"]),
         js=Markup(text["page.js"]), plotly=Markup(get_plotlyjs()),

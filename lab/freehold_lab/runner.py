@@ -150,8 +150,8 @@ class Runner:
         shares = machine.Moment.now().since(before)
         surroundings = {"load": before.load, "steal": shares["steal"], "foreign_share": shares["foreign"],
                         "frequency": machine.frequency(), "temperature": machine.temperature()}
-        figure = figures.get(workload.figure.key) if ended == "ok" else None
-        self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings, costs, figure, figures)
+        self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings, costs,
+                           figures.get(workload.figure.key), figures)
         return shares
 
     def count_all(self):

@@ -18,8 +18,8 @@ create table if not exists allocator (name text primary key, path text, version 
   left_out text);
 create table if not exists run (id integer primary key, block integer, attempt integer, position integer, part text,
   workload text, cell text, levels text, replicate integer, allocator text, ended text, started real, wall real,
-  user real, system real, peak real, integral real, faults integer, figure real, load real, steal real, foreign_share real,
-  frequency real, temperature real, figures text, resident text);
+  user real, system real, peak real, integral real, faults integer, figure real, load real, steal real,
+  foreign_share real, frequency real, temperature real, figures text, resident text);
 create unique index if not exists run_once on run (block, attempt, allocator);
 create table if not exists block (block integer, attempt integer, disturbed text, primary key (block, attempt));
 create table if not exists count (part text, cell text, allocator text, calls text, primary key (cell, allocator));
@@ -88,7 +88,8 @@ class Store:
     def notes(self):
         return [row["text"] for row in self.rows("select text from note order by rowid")]
 
-    def add_run(self, block, attempt, position, cell, replicate, allocator, ended, surroundings, costs, figure, figures):
+    def add_run(self, block, attempt, position, cell, replicate, allocator, ended, surroundings, costs, figure,
+                figures):
         self.insert("run", block=block, attempt=attempt, position=position, part=cell.part, workload=cell.workload,
                     cell=cell.key, levels=json.dumps({factor: level.value for factor, level in cell.levels}),
                     replicate=replicate, allocator=allocator, ended=ended, started=time.time(),

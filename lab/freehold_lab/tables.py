@@ -62,7 +62,8 @@ def overall_tables(overall, base):
             title = "time" if response == "time" else RESPONSES[response][0]
             yield Table(file_name("overall", response), f"{title}, × {base}",
                         f"Geometric mean of the ratios to {base} over the workloads (each the mean of its cells), with "
-                        "95 % bootstrap interval, and in how many cells Tukey's test at 5 % shows a win or a loss.",
+                        "95 % bootstrap interval, and in how many cells Tukey's test at 5 % shows a win or a loss. An "
+                        "allocator with fewer parts or cells than the others did not come through all of them.",
                         frame.sort_values("ratio"))
 
 
@@ -82,11 +83,13 @@ def anova_tables(part, runs, factors, response):
         return
     left_out = f" Without {', '.join(analysis.left_out)}: not in every cell." if analysis.left_out else ""
     yield Table(file_name(part, response, "anova"), f"{part}: analysis of variance of {axis_title(response)}",
-                f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} Share: of the sum of squares.", analysis.table)
+                f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} Share: of the sum of squares.",
+                analysis.table)
     within = runs[~runs.allocator.isin(analysis.left_out)]
     everything = tukey.grouped(within, response, analysis.is_log, analysis.mean_square, analysis.degrees)
     same = "Allocators that share a letter are not shown to differ (Tukey, 5 % for all pairs together)."
-    yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {axis_title(response)}", same, everything)
+    yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {axis_title(response)}", same,
+                everything)
     for factor in factors:
         wide = tukey.by_level(within, response, factor, analysis)
         if len(factors) > 1 or runs[factor].nunique() > 1:

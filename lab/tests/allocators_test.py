@@ -101,7 +101,8 @@ def test_the_version_of_a_debian_library_is_its_packages():
 
 def test_every_peer_is_pinned_and_has_a_way_to_be_made():
     pins = tomllib.loads((peers.SOURCES / "Cargo.toml").read_text())["dependencies"]
-    locked = {package["name"]: package for package in tomllib.loads((peers.SOURCES / "Cargo.lock").read_text())["package"]}
+    packages = tomllib.loads((peers.SOURCES / "Cargo.lock").read_text())["package"]
+    locked = {package["name"]: package for package in packages}
     targets = (peers.SOURCES / "CMakeLists.txt").read_text()
     for peer in peers.PEERS.values():
         if peer.crate:

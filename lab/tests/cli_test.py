@@ -11,8 +11,20 @@ import pytest
 
 from freehold_lab import cli, experiment, peers
 from freehold_lab.allocators import libc_path
-from freehold_lab.places import repository
+from freehold_lab.places import alone, repository
 
+SLOW = r"""#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+  Dl_info info;
+  sleep(1);
+  dladdr((void *)malloc, &info);
+  printf("{\"malloc\": \"%s\", \"ns\": 1}\n", info.dli_fname);
+}
+"""
 COMMAND = [sys.executable, "-m", "freehold_lab"]
 
 
@@ -25,9 +37,7 @@ def slow_bench(tmp_path, workloads):
     """A repository whose only workload takes a second."""
     bench = tmp_path / "root" / "bench"
     bench.mkdir(parents=True)
-    (bench / "slow.c").write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
-                                  "#include <unistd.h>\nint main(void) { Dl_info i; sleep(1); dladdr((void *)malloc, &i);"
-                                  'printf("{\\"malloc\\": \\"%s\\", \\"ns\\": 1}\\n", i.dli_fname); }\n')
+    (bench / "slow.c").write_text(SLOW)
     (bench / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(slow C)\n"
                                           "add_executable(slow slow.c)\nadd_custom_target(bench DEPENDS slow)\n")
     (bench / "workloads.toml").write_text(
@@ -49,14 +59,14 @@ def test_ctrl_c_ends_in_a_clear_line_and_the_same_command_goes_on(slow_bench, tm
     started.send_signal(signal.SIGINT)
     told = started.communicate(timeout=60)[1]
     assert started.returncode == 130 and "the same command goes on from there" in told and "Traceback" not in told
-    done = run("run", str(tmp_path / "plan.toml"), "--freehold", "none", "--peers", "libc", env=slow_bench, cwd=tmp_path)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=slow_bench, cwd=tmp_path)
     assert done.returncode == 0 and "4 runs in 4 blocks" in done.stderr
     assert done.stdout.strip() == "lab-results/plan.sqlite"
 
 
 def test_an_allocator_that_does_not_serve_is_named_and_left_out(slow_bench, tmp_path):
-    done = run("verify", "--freehold", "none", "--peers", "libc", "--allocator", f"math={os.path.dirname(libc_path())}/libm.so.6",
-               env=slow_bench)
+    math = f"math={os.path.dirname(libc_path())}/libm.so.6"
+    done = run("verify", "--freehold", "none", "--peers", "libc", "--allocator", math, env=slow_bench)
     assert done.returncode == 1 and "left out: math: malloc came from" in done.stderr
     assert done.stdout.startswith("libc\tglibc")
 
@@ -76,6 +86,13 @@ def test_what_goes_wrong_ends_in_one_line(words, told, tmp_path, monkeypatch, ca
     assert cli.main(words) == 1
     said = capsys.readouterr().err
     assert told in said and said.startswith("freehold-lab: ") and said.count("\n") == 1
+
+
+def test_two_commands_do_not_build_or_measure_at_a_time(capsys):
+    with alone():
+        assert cli.main(["peers", "libc"]) == 1
+    assert "another freehold-lab is building or measuring" in capsys.readouterr().err
+    assert cli.main(["peers", "libc"]) == 0
 
 
 def test_wrong_usage_has_its_own_exit_code():

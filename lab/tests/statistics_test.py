@@ -12,9 +12,10 @@ def row(analysis, source):
     return analysis.table.set_index("source").loc[source]
 
 
-# ---- published answers ------------------------------------------------------------------------------------------------
+# ---- published answers ---------------------------------------------------------------------------------------------
 
-NIST = [  # data, F, between, within: certified; how many digits double precision leaves of data with many in common
+# Data, F, between, within as certified, and the digits that double precision leaves of data with many in common.
+NIST = [
     ("SiRstv", SILICON, 1.18046237440255, 5.11462616000000e-02, 2.16636560000000e-01, 1e-9),
     ("AtmWtAg", SILVER, 1.59467335677930e+01, 3.63834187500000e-09, 1.04951729166667e-08, 1e-4),
     ("SmLs01", small(1, 10), 2.10000000000000e+01, 1.68, 1.80, 1e-9),
@@ -52,13 +53,14 @@ def test_tukey_gives_the_published_differences_of_plant_growth():
                  ("ctrl", "trt2"): (0.494, -0.1972161, 1.1852161, 0.1979960),
                  ("trt1", "trt2"): (0.865, 0.1737839, 1.5562161, 0.0120064)}
     for pair in found.itertuples():
-        assert (pair.difference, pair.low, pair.high, pair.p) == pytest.approx(published[pair.one, pair.other], abs=2e-6)
+        found_here = (pair.difference, pair.low, pair.high, pair.p)
+        assert found_here == pytest.approx(published[pair.one, pair.other], abs=2e-6)
     assert tukey.letters({name: numpy.mean(values) for name, values in PLANTS.items()}, found) == {
         "trt1": "a", "ctrl": "ab", "trt2": "b"}
 
 
 def test_tukey_with_the_mean_square_of_a_model_gives_the_published_warp_breaks():
-    """R's example: TukeyHSD(aov(breaks ~ wool + tension), "tension"), the model without an interaction."""
+    """R's example: TukeyHSD(aov(breaks ~ wool + tension), "tension"): without an interaction."""
     frame = frame_of(LOOMS, "wool", "tension")
     squares = anova.table_of(*fit_additive(frame)).set_index("source")
     residuals = squares.loc["residuals"]
@@ -68,7 +70,8 @@ def test_tukey_with_the_mean_square_of_a_model_gives_the_published_warp_breaks()
     published = {("L", "M"): (-10.0, -19.35342, -0.6465793, 0.0336262), ("L", "H"): (-14.722222, -24.07564, -5.3688015,
                  0.0011218), ("M", "H"): (-4.722222, -14.07564, 4.6311985, 0.4474210)}
     for pair in found.itertuples():
-        assert (pair.difference, pair.low, pair.high, pair.p) == pytest.approx(published[pair.one, pair.other], abs=5e-6)
+        found_here = (pair.difference, pair.low, pair.high, pair.p)
+        assert found_here == pytest.approx(published[pair.one, pair.other], abs=5e-6)
 
 
 def fit_additive(frame):
@@ -77,7 +80,7 @@ def fit_additive(frame):
         "wool": "f0", "tension": "f1"}
 
 
-# ---- letters ----------------------------------------------------------------------------------------------------------
+# ---- letters -------------------------------------------------------------------------------------------------------
 
 def letters_of(means, *different):
     """The letters when the named pairs differ and no other does."""
@@ -91,7 +94,8 @@ def test_all_share_a_letter_when_nothing_differs():
 
 
 def test_letters_of_a_chain_overlap():
-    assert letters_of({"p": 1, "q": 2, "r": 3, "s": 4}, "pr", "ps", "qs") == {"p": "a", "q": "ab", "r": "bc", "s": "c"}
+    marks = letters_of({"p": 1, "q": 2, "r": 3, "s": 4}, "pr", "ps", "qs")
+    assert marks == {"p": "a", "q": "ab", "r": "bc", "s": "c"}
 
 
 def test_each_has_its_own_letter_when_all_differ():
@@ -108,7 +112,7 @@ def test_two_share_a_letter_exactly_when_they_do_not_differ():
             assert bool(set(marks[pair.one]) & set(marks[pair.other])) != pair.differs
 
 
-# ---- simulated data -----------------------------------------------------------------------------------------------------
+# ---- simulated data ------------------------------------------------------------------------------------------------
 
 def cell_of(chance, means, replicates=8, spread=0.05):
     """Runs of one cell: log-normal."""

@@ -29,7 +29,6 @@ class Results:
     allocators: list                        # records, in order
     left_out: dict
     failed: list                            # (cell, allocator, why)
-    counts: dict
     notes: list
 
     @property
@@ -58,10 +57,19 @@ def read(path):
         counts = store.counts()
         runs["time"] = [time_of(row, workloads[row["workload"]].figure) for row in kept]
         runs["calls"] = [counts.get((row["cell"], row["allocator"]), {}).get("calls") for row in kept]
-        return Results(path, plan, begun, workloads, runs, store.allocators(), store.left_out(), failed, counts,
-                       store.notes())
+        return Results(path, plan, begun, workloads, in_order(runs, plan, store), store.allocators(), store.left_out(),
+                       failed, store.notes())
     finally:
         store.close()
+
+
+def in_order(runs, plan, store):
+    """Cells as the experiment has them, allocators as they were named, then replicates: tables and pictures follow."""
+    cells = {cell.key: n for n, cell in enumerate(plan.cells())}
+    names = {allocator["name"]: n for n, allocator in enumerate(store.allocators())}
+    order = pandas.DataFrame({"cell": runs.cell.map(cells), "allocator": runs.allocator.map(names),
+                              "replicate": runs.replicate})
+    return runs.loc[order.sort_values(list(order)).index].reset_index(drop=True)
 
 
 def time_of(row, figure):

@@ -35,7 +35,7 @@ def bootstrap(values, seed=1):
 
 def log_ratios(cell, response, base):
     """allocator -> logarithms of its ratios to the base, one a replicate in which both ran."""
-    wide = cell.pivot_table(index="replicate", columns="allocator", values=response, sort=False)
+    wide = cell.pivot_table(index="replicate", columns="allocator", values=response)
     if base not in wide or not (wide[base].dropna() > 0).all():
         return {}
     return {name: numpy.log(wide[name] / wide[base]).dropna() for name in wide
