@@ -74,16 +74,6 @@ def reap():
         pass
 
 
-def wait_until(is_ready, what, process, seconds=60):
-    end = time.monotonic() + seconds
-    while not is_ready():
-        if process.poll() is not None:
-            raise Failed(f"{what} ended before it was ready: {ended(process.returncode)}")
-        if time.monotonic() > end:
-            raise Failed(f"{what} was not ready after {seconds} s")
-        time.sleep(0.02)
-
-
 class Launch:
     """What a workload gets to run its programs with. Exactly one command of a run is measured."""
 
@@ -165,7 +155,13 @@ class Launch:
         what, log = Path(str(command[0])).name, self.folder / "server.log"
         with log.open("wb") as out:
             process = self.start(self.measured(command, user), None, user, stdout=out, stderr=out)
-        wait_until(is_ready, what, process)
+        while not is_ready():
+            if process.poll() is not None:
+                said = last_line(log.read_text(errors="replace"))
+                raise Failed(f"{what} ended before it was ready: {ended(process.returncode)}: {said}")
+            if time.monotonic() > self.end:
+                raise Failed(f"{what} was not ready after {self.limit:g} s")
+            time.sleep(0.02)
         yield
         for server in descendants(process.pid)[:1]:
             os.kill(server, stop)

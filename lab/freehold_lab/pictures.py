@@ -86,13 +86,14 @@ def scaled_bars(ratios, base, palette):
                                             "integral": "resident memory over time"}[name] for name in shown])
     for row, response in enumerate(shown, 1):
         for name, mine in palette.each(ratios[response]):
-            logs = mine.ratio.map(math.log).groupby(mine.part, sort=False).mean()
-            figure.add_bar(x=list(logs.index), y=[math.exp(mean) for mean in logs], row=row, col=1,
-                           marker_color=palette.of(name)["color"], **palette.style(name, row == 1))
+            means = mine.ratio.map(math.log).groupby(mine.part, sort=False).mean().map(math.exp)
+            figure.add_bar(x=list(means.index), y=list(means - 1), base=1, customdata=list(means), row=row, col=1,
+                           hovertemplate="%{x}: %{customdata:.3g}", marker_color=palette.of(name)["color"],
+                           **palette.style(name, row == 1))
         figure.add_hline(y=1, line_width=1, row=row, col=1)
         figure.update_yaxes(type="log", title_text=f"× {base}", row=row, col=1)
     return Picture("scaled", f"Every workload, {base} = 1",
-                   "Geometric means of ratios over the cells of a workload; below the line is less, which is better. "
+                   "Geometric means of ratios over the cells of a workload; a bar that hangs down is less, so better. "
                    "Layout of figure 8 of the 2006 paper.", layout(figure, 260 * len(shown) + 80))
 
 

@@ -20,7 +20,11 @@ SLOW = r"""#define _GNU_SOURCE
 #include <unistd.h>
 int main(void) {
   Dl_info info;
-  sleep(1);
+  FILE *started = fopen("STARTED", "a");
+  fputc('x', started);
+  long times = ftell(started);
+  fclose(started);
+  if (times == 3) pause();
   dladdr((void *)malloc, &info);
   printf("{\"malloc\": \"%s\", \"ns\": 1}\n", info.dli_fname);
 }
@@ -34,10 +38,10 @@ def run(*words, **options):
 
 @pytest.fixture
 def slow_bench(tmp_path, workloads):
-    """A repository whose only workload takes a second."""
+    """A repository whose only workload does not end when it is run for the third time."""
     bench = tmp_path / "root" / "bench"
     bench.mkdir(parents=True)
-    (bench / "slow.c").write_text(SLOW)
+    (bench / "slow.c").write_text(SLOW.replace("STARTED", str(tmp_path / "started")))
     (bench / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(slow C)\n"
                                           "add_executable(slow slow.c)\nadd_custom_target(bench DEPENDS slow)\n")
     (bench / "workloads.toml").write_text(
@@ -48,19 +52,38 @@ def slow_bench(tmp_path, workloads):
     return {**os.environ, "FREEHOLD_LAB_ROOT": str(tmp_path / "root"), "FREEHOLD_LAB_CACHE": str(tmp_path / "cache")}
 
 
-def test_ctrl_c_ends_in_a_clear_line_and_the_same_command_goes_on(slow_bench, tmp_path):
-    words = [*COMMAND, "run", str(tmp_path / "plan.toml"), "--freehold", "none", "--peers", "libc"]
+def stopped_by(number, words, slow_bench, tmp_path):
+    """What the command said that was stopped in its third run."""
     started = subprocess.Popen(words, env=slow_bench, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    results = tmp_path / "lab-results" / "plan.sqlite"
-    while not results.exists() or results.stat().st_size < 1000:
-        time.sleep(0.1)
+    runs = tmp_path / "started"
+    while not runs.exists() or runs.stat().st_size < 3:
+        time.sleep(0.05)
         assert started.poll() is None
-    time.sleep(1.5)
-    started.send_signal(signal.SIGINT)
+    started.send_signal(number)
     told = started.communicate(timeout=60)[1]
-    assert started.returncode == 130 and "the same command goes on from there" in told and "Traceback" not in told
+    return started.returncode, told
+
+
+def wait_until_gone(text):
+    """No process has `text` in its command line any more."""
+    end = time.monotonic() + 30
+    while subprocess.run(["pgrep", "-f", text], capture_output=True).stdout:
+        assert time.monotonic() < end, "a process was left behind"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_was_stopped_goes_on_where_it_was(slow_bench, tmp_path, number):
+    words = [*COMMAND, "run", str(tmp_path / "plan.toml"), "--freehold", "none", "--peers", "libc"]
+    code, told = stopped_by(number, words, slow_bench, tmp_path)
+    wait_until_gone(str(tmp_path / "cache"))
+    if number == signal.SIGKILL:
+        assert code == -number
+    else:
+        assert code == 130 and "the same command goes on from there" in told and "Traceback" not in told
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=slow_bench, cwd=tmp_path)
     assert done.returncode == 0 and "4 runs in 4 blocks" in done.stderr
+    assert (tmp_path / "started").stat().st_size == 5
     assert done.stdout.strip() == "lab-results/plan.sqlite"
 
 

@@ -90,5 +90,45 @@ def test_a_command_that_is_missing_is_named(libc):
         launch.program(["no-such-program"])
 
 
+SERVER = """
+import signal, socket, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2] == "stay" else lambda *_: sys.exit(int(sys.argv[2])))
+if sys.argv[1]:
+    there = socket.socket(socket.AF_UNIX)
+    there.bind(sys.argv[1])
+    there.listen()
+    time.sleep(1000)
+print("no room left", flush=True)
+sys.exit(4)
+"""
+
+
+def serve(libc, code, path="there", limit=60):
+    with Launch(libc, limit) as launch:
+        with launch.server([sys.executable, "-c", SERVER, path, code], lambda: (launch.folder / "there").exists()):
+            launch.client(["true"])
+        return launch.costs
+
+
+def test_a_server_is_measured_until_it_ends_as_it_is_told_to(libc):
+    costs = serve(libc, "0")
+    assert costs["peak"] > 1 << 20 and costs["mapped"]
+
+
+def test_a_server_that_ends_with_an_error_is_told(libc):
+    with pytest.raises(Failed, match="exit code 3"):
+        serve(libc, "3")
+
+
+def test_a_server_that_ends_before_it_is_ready_is_told(libc):
+    with pytest.raises(Failed, match="ended before it was ready: exit code 4: no room left"):
+        serve(libc, "0", path="")
+
+
+def test_a_server_that_does_not_end_is_ended(libc):
+    with pytest.raises(Failed, match="does not end when told to"):
+        serve(libc, "stay", limit=3)
+
+
 def test_endings_have_words():
     assert (ended(-9), ended(139), ended(3)) == ("killed by SIGKILL", "killed by SIGSEGV", "exit code 3")

@@ -118,7 +118,7 @@ def test_every_picture_is_drawn_and_shows_every_allocator(page):
 def test_the_scaled_bars_stand_where_their_workload_is(page):
     """Every workload has the same true ratio, so a bar in the wrong place shows for peak, which is not that of time."""
     bars = page.execute_script("return document.getElementById('picture-scaled').data.filter(t => t.name === 'math')"
-                               ".map(t => t.x.map((part, n) => [part, t.y[n]]))")
+                               ".map(t => t.x.map((part, n) => [part, t.base + t.y[n]]))")
     assert [[part for part, _ in panel] for panel in bars] == [["uma-test", "server", "latency-64"]] * 3
     assert [value for _, value in bars[0]] == pytest.approx([0.7] * 3, rel=0.05)
     assert [value for _, value in bars[1]] == pytest.approx([1.3] * 3, rel=0.05)
