@@ -72,7 +72,8 @@ def add_slopes(section, results, part, palette):
     others = [factor for factor in factors if factor != part.slope and runs[factor].nunique() > 1]
     found = slope.by_allocator(runs, part.slope, others)
     if len(found):
-        section.add(pictures.slopes(part.name, found, part.slope, others, palette))
+        section.add(pictures.slopes(part.name, found, part.slope, others, palette),
+                    tables.slope_table(part.name, part.slope, found))
 
 
 def facts_of(results):

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 
 import pandas
 
-from freehold_lab.analysis import anova, ratios, slope, tukey
+from freehold_lab.analysis import anova, ratios, tukey
 from freehold_lab.analysis.frame import with_factors
 from freehold_lab.experiment import RESPONSES
-from freehold_lab.pictures import axis_title, file_name, is_numeric
-
-BYTES = ("peak", "integral")
+from freehold_lab.pictures import axis_title, file_name
 
 
 @dataclass
@@ -75,7 +73,7 @@ def cell_table(part, response, frame, base):
                  "Tukey's verdict at 5 % over all allocators of the cell.", frame, MARKS)
 
 
-def anova_tables(part, runs, factors, response):
+def anova_tables(part, runs, factors, response, base):
     """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels of each factor.
     Laid out as tables 2 to 7 of the 2014 paper."""
     analysis = anova.analyse(runs, response, ["allocator", *factors])
@@ -90,6 +88,10 @@ def anova_tables(part, runs, factors, response):
     same = "Allocators that share a letter are not shown to differ (Tukey, 5 % for all pairs together)."
     yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {axis_title(response)}", same,
                 everything)
+    if base in set(within.allocator):
+        yield Table(file_name(part, response, "tukey-against"), f"{part}: {axis_title(response)} against {base}",
+                    "Tukey's intervals, which hold for all pairs together, and p.",
+                    tukey.against(within, response, base, analysis))
     for factor in factors:
         wide = tukey.by_level(within, response, factor, analysis)
         if len(factors) > 1 or runs[factor].nunique() > 1:
@@ -114,10 +116,7 @@ def mean_table(part, runs, responses):
                  frame.merge(counted))
 
 
-def slope_table(part, runs, factor, others):
-    frame = slope.by_allocator(runs, factor, others)
-    if not len(frame):
-        return None
+def slope_table(part, factor, frame):
     return Table(file_name(part, "slope-table"), f"{part}: time as a straight line over {factor}",
                  "Seconds for one more, with 95 % interval. p_not_straight: small when the means of the levels do not "
                  "lie on a line (needs three levels).", frame)
@@ -134,9 +133,4 @@ def of_part(results, name, by_response, base):
         if len(mine):
             yield cell_table(name, response, mine, base)
     for response in [r for r in ("wall", "peak", "figure") if r in measured]:
-        yield from anova_tables(name, runs, varied, response)
-    planned = next(part for part in results.plan.parts if part.name == name)
-    if planned.slope and is_numeric(runs[planned.slope]):
-        table = slope_table(name, runs, planned.slope, [factor for factor in varied if factor != planned.slope])
-        if table is not None:
-            yield table
+        yield from anova_tables(name, runs, varied, response, base)

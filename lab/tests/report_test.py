@@ -168,6 +168,8 @@ def test_the_tables_find_the_effects_that_were_put_in(results, tmp_path):
     assert variance["allocator"]["p"] < 1e-6 and variance["NA"]["p"] < 1e-6 and variance["NT"]["p"] > 0.001
     groups = {row["allocator"]: row["letters"] for row in tables["uma-test-wall-tukey"]}
     assert groups["math"] == "a" and "a" not in groups["libc"]
+    against = {row["allocator"]: row for row in tables["uma-test-wall-tukey-against"]}
+    assert against["math"]["p"] < 1e-6 and against["math"]["high"] < 1 and set(against) == {"math", "resolve"}
     slopes = [row for row in tables["uma-test-slope-table"] if row["allocator"] == "libc"]
     assert len(slopes) == 2 and all(row["slope"] == pytest.approx(0.001, rel=0.1) for row in slopes)
     assert {row["verdict"] for row in tables["server-calls-ratios"]} == {"counted once"}

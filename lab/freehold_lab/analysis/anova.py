@@ -5,7 +5,6 @@ The logarithm of the response is taken when the residuals ask for it: when they 
 spread over the cells is more even after it.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy
@@ -47,7 +46,9 @@ class Analysis:
     @property
     def says(self):
         kind = "type III sums of squares" + (", balanced: all types agree" if self.is_balanced else ", unbalanced")
-        scale = "logarithm of the response" if self.is_log else "response as measured"
+        scale = "response as measured" if not self.is_log else (
+            f"logarithm of the response, as the residuals without it have p = {self.checks_plain.normal:.2g} and "
+            f"{self.checks_plain.spread:.2g}")
         checked = (f"residuals: Shapiro-Wilk p = {self.checks.normal:.2g}, Brown-Forsythe p = {self.checks.spread:.2g}"
                    + ("" if self.checks.are_passed else ", so take small effects with care")
                    if self.checks.is_possible else "too few runs of a cell to check the residuals")
@@ -113,8 +114,3 @@ def analyse(runs, response, factors, is_log=None):
     model, names = models[is_log]
     return Analysis(table_of(model, names), is_log, sizes.nunique() == 1, checks[is_log], checks[False],
                     model.mse_resid, model.df_resid, left_out)
-
-
-def order_of_sources(factors):
-    """All terms of the full model, as the table names them."""
-    return [" × ".join(chosen) for n in range(1, len(factors) + 1) for chosen in itertools.combinations(factors, n)]

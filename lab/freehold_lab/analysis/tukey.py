@@ -72,10 +72,27 @@ def letter(number):
     return alphabet[number] if number < len(alphabet) else f"[{number}]"
 
 
+def samples_of(runs, response, is_log):
+    return {name: numpy.log(values) if is_log else values
+            for name, values in runs.dropna(subset=[response]).groupby("allocator", sort=False)[response]}
+
+
+def against(runs, response, base, analysis):
+    """One row an allocator: how much more than the base it has (on the logarithmic scale: how many times as much), the
+    interval that holds for all pairs together, and p."""
+    samples = samples_of(runs, response, analysis.is_log)
+    others = [name for name in samples if name != base]
+    comparison = compare({base: samples[base], **{name: samples[name] for name in others}}, analysis.mean_square,
+                         analysis.degrees)
+    mine = comparison[comparison.one == base]
+    scale, what = (numpy.exp, "times the base") if analysis.is_log else (lambda values: values, "more than the base")
+    return pandas.DataFrame({"allocator": mine.other, what: scale(mine.difference), "low": scale(mine.low),
+                             "high": scale(mine.high), "p": probabilities(mine)})
+
+
 def grouped(runs, response, is_log=False, mean_square=None, degrees=None):
     """One row an allocator: mean (of the response as it is), number of runs and letters, the smallest mean first."""
-    samples = {name: numpy.log(values) if is_log else values
-               for name, values in runs.dropna(subset=[response]).groupby("allocator", sort=False)[response]}
+    samples = samples_of(runs, response, is_log)
     if len(samples) < 2:
         return None
     comparison = compare(samples, mean_square, degrees)
