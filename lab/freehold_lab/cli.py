@@ -250,8 +250,11 @@ def main(words=None):
     except Failed as problem:
         say(str(problem))
         return 1
+    except BrokenPipeError:
+        return 1
+    except OSError as problem:
+        say(f"{problem}; what was measured so far is kept")
+        return 1
     except KeyboardInterrupt:
         say("stopped")
         return 130
-    except BrokenPipeError:
-        return 1

@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from freehold_lab.allocators import clean_environment
-from freehold_lab.places import Failed, last_line, native
+from freehold_lab.places import Broken, Failed, last_line, native
 
 PERIOD = 5                                  # milliseconds between two looks at resident memory
 MEMORY_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 PR_SET_CHILD_SUBREAPER = 36
+METER_FAILED = 125
 
 
 def ended(code):
@@ -29,6 +30,12 @@ def ended(code):
     if number in set(signal.Signals):
         return f"killed by {signal.Signals(number).name}"
     return f"exit code {code}"
+
+
+def failure(command, code, how, said):
+    """The failure of a command, by whose it is."""
+    is_ours = code == METER_FAILED and Path(command[0]).name == "meter" or "No space left" in said
+    return (Broken if is_ours else Failed)(f"{how}: {last_line(said)}")
 
 
 def descendants(root):
@@ -50,7 +57,7 @@ def descendants(root):
     return found
 
 
-def stop_everything(grace=2.0):
+def stop_everything(grace=30.0):
     """Kills all processes below this one; orphans too, because this process is their reaper."""
     end = time.monotonic() + grace
     while living := descendants(os.getpid()):
@@ -136,7 +143,7 @@ class Launch:
                 raise Failed(f"{what}: still running after {self.limit:g} s") from None
             said = [file.seek(0) or file.read().decode(errors="replace") for file in (output, errors)]
         if code != 0:
-            raise Failed(f"{what}: {ended(code)}: {last_line(said[1].strip() or said[0])}")
+            raise failure(command, code, f"{what}: {ended(code)}", said[1].strip() or said[0])
         return said[0]
 
     def program(self, command, environment=None, user=None):
@@ -153,12 +160,13 @@ class Launch:
     def server(self, command, is_ready, user=None, stop=signal.SIGTERM):
         """A server under the allocator for the time of a with block; it is told to end by the signal `stop`."""
         what, log = Path(str(command[0])).name, self.folder / "server.log"
+        words = self.measured(command, user)
         with log.open("wb") as out:
-            process = self.start(self.measured(command, user), None, user, stdout=out, stderr=out)
+            process = self.start(words, None, user, stdout=out, stderr=out)
         while not is_ready():
             if process.poll() is not None:
-                said = last_line(log.read_text(errors="replace"))
-                raise Failed(f"{what} ended before it was ready: {ended(process.returncode)}: {said}")
+                raise failure(words, process.returncode, f"{what} ended before it was ready: "
+                              f"{ended(process.returncode)}", log.read_text(errors="replace"))
             if time.monotonic() > self.end:
                 raise Failed(f"{what} was not ready after {self.limit:g} s")
             time.sleep(0.02)
@@ -170,7 +178,7 @@ class Launch:
         except subprocess.TimeoutExpired:
             raise Failed(f"{what}: does not end when told to") from None
         if code not in (0, 128 + stop, -stop):
-            raise Failed(f"{what}: {ended(code)}: {last_line(log.read_text(errors='replace'))}")
+            raise failure(words, code, f"{what}: {ended(code)}", log.read_text(errors="replace"))
         self.take_costs()
 
     def take_costs(self):

@@ -18,6 +18,10 @@ class Failed(Exception):
     """Something could not be done; the message is one line for the person at the terminal."""
 
 
+class Broken(Failed):
+    """The laboratory itself cannot go on: a full disk, a program that may not be run. No allocator is to blame."""
+
+
 def cache():
     """The folder for what takes long to make: FREEHOLD_LAB_CACHE, else the user's own."""
     named = os.environ.get("FREEHOLD_LAB_CACHE")

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from freehold_lab import __version__, machine
 from freehold_lab.launch import Launch, can_count
-from freehold_lab.places import Failed
+from freehold_lab.places import Broken, Failed
 
 
 @dataclass
@@ -143,6 +143,8 @@ class Runner:
             with Launch(self.allocators[name], self.experiment.time_limit, cell.processors) as launch:
                 figures = workload.run(launch, dict(cell.parameters))
                 costs = launch.costs
+        except Broken:
+            raise
         except Failed as problem:
             ended = str(problem)
             self.failed[cell.key, name] = ended

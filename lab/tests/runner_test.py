@@ -116,6 +116,25 @@ def test_a_full_disk_ends_in_a_clear_line_and_loses_no_run(make, bench, tmp_path
     assert kept and all(row["ended"] == "ok" for row in kept)
 
 
+def test_what_the_machine_refuses_stops_the_experiment_and_blames_no_allocator(make, bench, workloads):
+    workloads["fake"].program.chmod(0o644)
+    with pytest.raises(Failed, match="Permission denied"):
+        bench(make())
+    workloads["fake"].program.chmod(0o755)
+    store, failed, _ = bench(make())
+    assert len(store.runs()) == 6 and not failed
+
+
+def test_a_full_temporary_folder_stops_the_experiment_and_blames_no_allocator(make, bench, monkeypatch):
+    def full(**_):
+        raise OSError(28, "No space left on device", "/tmp/x")
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkdtemp", full)
+        with pytest.raises(OSError, match="No space left"):
+            bench(make())
+    assert len(bench(make())[0].runs()) == 6
+
+
 def test_another_experiment_does_not_go_on_in_the_same_file(make, bench):
     bench(make())
     with pytest.raises(Failed, match="belongs to another experiment"):
