@@ -111,16 +111,12 @@ class Runner:
         replicate, cell, order = block
         attempt = 0 if judged is None else judged[0] + 1
         while True:
-            worst = {"steal": 0.0, "foreign": 0.0}
             for position, name in enumerate(order):
-                if (number, attempt, name) in done or (cell.key, name) in self.failed:
-                    self.bar.update()
-                    continue
-                self.bar.set_postfix_str(f"{cell.key} {name}"[:60])
-                shares = self.run_one(number, attempt, position, cell, replicate, name)
-                worst = {key: max(worst[key], shares[key]) for key in worst}
+                if (number, attempt, name) not in done and (cell.key, name) not in self.failed:
+                    self.bar.set_postfix_str(f"{cell.key} {name}"[:60])
+                    self.run_one(number, attempt, position, cell, replicate, name)
                 self.bar.update()
-            disturbed = self.judge(worst)
+            disturbed = self.judge(self.store.worst_shares(number, attempt))
             self.store.end_block(number, attempt, disturbed)
             if not self.is_due_again((attempt, disturbed)):
                 if disturbed:
@@ -133,8 +129,8 @@ class Runner:
     def judge(self, worst):
         """What disturbed a block beyond the bounds, in words; '' if nothing did."""
         words = {"steal": "stolen by the hypervisor", "foreign": "used by other programs"}
-        return ", ".join(f"{worst[key]:.0%} of processor time {words[key]}" for key in worst
-                         if worst[key] > self.experiment.disturbance[key])
+        return ", ".join(f"{worst[key]:.0%} of processor time {words[key]}" for key in words
+                         if (worst[key] or 0) > self.experiment.disturbance[key])
 
     def run_one(self, number, attempt, position, cell, replicate, name):
         workload, before = self.workloads[cell.workload], machine.Moment.now()
@@ -154,7 +150,6 @@ class Runner:
                         "frequency": machine.frequency(), "temperature": machine.temperature()}
         self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings, costs,
                            figures.get(workload.figure.key), figures)
-        return shares
 
     def count_all(self):
         """System calls for memory, once for each cell and allocator, in runs of their own: tracing slows them down."""

@@ -114,6 +114,11 @@ class Store:
         return {(row["cell"], row["allocator"]): row["ended"]
                 for row in self.rows("select cell, allocator, ended from run where ended != 'ok' order by id desc")}
 
+    def worst_shares(self, block, attempt):
+        """The most that others took of the processors in any run of it."""
+        return self.rows('select max(steal) as steal, max(foreign_share) as "foreign" from run where block = ? and '
+                         "attempt = ?", block, attempt)[0]
+
     def end_block(self, block, attempt, disturbed):
         self.insert("block", block=block, attempt=attempt, disturbed=disturbed)
 

@@ -106,6 +106,15 @@ def flat(wide):
     return wide.set_axis(columns, axis=1).reset_index()
 
 
+def design_table(part, replicates):
+    """What was varied, and how."""
+    return Table(file_name(part.name, "design"), f"{part.name}: factors and levels",
+                 f"Full factorial, {replicates} replicates. Other parameters: "
+                 f"{', '.join(f'{name} {value}' for name, value in part.parameters.items()) or 'the defaults'}.",
+                 pandas.DataFrame([{"factor": factor, "levels": ", ".join(level.label for level in levels)}
+                                   for factor, levels in part.factors.items()]))
+
+
 def mean_table(part, runs, responses):
     """What was measured, as it is: means over all replicates of a cell."""
     shown = [response for response in responses if runs[response].notna().any()]
@@ -127,6 +136,9 @@ def of_part(results, name, by_response, base):
     runs, factors = with_factors(results.part(name))
     varied = [factor for factor in factors if runs[factor].nunique() > 1]
     measured = [response for response in results.plan.responses if runs[response].notna().any()]
+    planned = next(part for part in results.plan.parts if part.name == name)
+    if planned.factors:
+        yield design_table(planned, results.plan.replicates)
     yield mean_table(name, runs, measured)
     for response, frame in by_response.items():
         mine = frame[frame.part == name] if len(frame) else frame

@@ -164,6 +164,7 @@ def test_the_tables_find_the_effects_that_were_put_in(results, tmp_path):
     overall = {row["allocator"]: row for row in tables["overall-time"]}
     assert overall["math"]["low"] < 0.7 < overall["math"]["high"] and overall["math"]["wins"] == 8
     assert overall["resolve"]["losses"] <= 3
+    assert tables["uma-test-design"] == [{"factor": "NA", "levels": "100, 200, 400"}, {"factor": "NT", "levels": "1, 2"}]
     variance = {row["source"]: row for row in tables["uma-test-wall-anova"]}
     assert variance["allocator"]["p"] < 1e-6 and variance["NA"]["p"] < 1e-6 and variance["NT"]["p"] > 0.001
     groups = {row["allocator"]: row["letters"] for row in tables["uma-test-wall-tukey"]}

@@ -183,6 +183,17 @@ def test_a_block_that_is_always_disturbed_is_kept_and_marked(make, bench, monkey
     assert any("still disturbed" in line for line in said)
 
 
+def test_a_block_that_was_interrupted_is_judged_by_all_its_runs(make, bench, monkeypatch):
+    busy = Busy(times=1)
+    monkeypatch.setattr(machine.Moment, "since", lambda moment, before: busy.since(moment, before))
+    plan = make(replicates=1, disturbance={"foreign": 0.1, "retries": 0})
+    stopping_after(2, monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        bench(plan)
+    store, _, _ = bench(plan)
+    assert [why for _, why in store.blocks().values()] == ["50% of processor time used by other programs"]
+
+
 def test_calls_are_counted_once_for_each_cell_and_allocator(make, bench):
     store, _, _ = bench(make(responses=["wall", "calls"]))
     counts = store.counts()
