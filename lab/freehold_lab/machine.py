@@ -60,11 +60,12 @@ class Moment:
         return Moment(sum(words), sum(words) - idle - stolen, stolen, own, os.getloadavg()[0])
 
     def since(self, before):
-        """The shares of all processor time that the hypervisor and other programs took."""
+        """The shares of all processor time that the hypervisor and other programs took, less what counting in whole
+        ticks can be wrong by: one a counter. Of a run of a few ticks only much is noticed."""
         total = max(1, self.total - before.total)
         own = (self.own - before.own) * os.sysconf("SC_CLK_TCK")
-        return {"steal": (self.stolen - before.stolen) / total,
-                "foreign": max(0.0, (self.busy - before.busy - own) / total)}
+        foreign, stolen = self.busy - before.busy - own - os.cpu_count() - 1, self.stolen - before.stolen - 1
+        return {"steal": max(0, stolen) / total, "foreign": max(0.0, foreign) / total}
 
 
 def commit():

@@ -38,7 +38,7 @@ def log_ratios(cell, response, base):
     wide = cell.pivot_table(index="replicate", columns="allocator", values=response)
     if base not in wide or not (wide[base].dropna() > 0).all():
         return {}
-    return {name: numpy.log(wide[name] / wide[base]).dropna() for name in wide
+    return {name: numpy.log(wide[name] / wide[base]).dropna() for name in dict.fromkeys(cell.allocator)
             if name != base and (wide[name].dropna() > 0).all()}
 
 
