@@ -137,7 +137,8 @@ def make_all(names, jobs, say):
     file = cache() / "peers.json"
     known = json.loads(file.read_text()) if file.is_file() else {}
     made, left_out = {}, {}
-    for peer in chosen(names):
+    for number, peer in enumerate(wanted := chosen(names), 1):
+        say(f"{number} of {len(wanted)}: {peer.name} {peer.release}")
         try:
             made[peer.name] = make(peer, jobs)
             say(f"{peer.name}: {made[peer.name].version}: verified")
