@@ -16,6 +16,9 @@ from freehold_lab.launch import Launch, can_count
 from freehold_lab.places import Broken, Failed
 
 
+GIVE_UP = 2                                 # failures of an allocator in a cell, after which it is not run there again
+
+
 @dataclass
 class Setting:
     """What a file of results belongs to."""
@@ -102,6 +105,9 @@ class Runner:
         if text not in self.store.notes():
             self.store.note(text)
 
+    def is_given_up(self, cell, name):
+        return len(self.failed.get((cell.key, name), ())) >= GIVE_UP
+
     def is_due_again(self, judged):
         attempt, disturbed = judged
         return bool(disturbed) and attempt < self.experiment.disturbance["retries"]
@@ -112,7 +118,7 @@ class Runner:
         attempt = 0 if judged is None else judged[0] + 1
         while True:
             for position, name in enumerate(order):
-                if (number, attempt, name) not in done and (cell.key, name) not in self.failed:
+                if (number, attempt, name) not in done and not self.is_given_up(cell, name):
                     self.bar.set_postfix_str(f"{cell.key} {name}"[:60])
                     self.run_one(number, attempt, position, cell, replicate, name)
                 self.bar.update()
@@ -143,8 +149,9 @@ class Runner:
             raise
         except Failed as problem:
             ended = str(problem)
-            self.failed[cell.key, name] = ended
-            self.tell(f"{cell.key}: {name}: {ended}; it is not run there again")
+            self.failed.setdefault((cell.key, name), []).append(ended)
+            self.tell(f"{cell.key}: {name}: {ended}" + ("; it is not run there again" if self.is_given_up(cell, name)
+                                                        else ""))
         shares = machine.Moment.now().since(before)
         surroundings = {"load": before.load, "steal": shares["steal"], "foreign_share": shares["foreign"],
                         "frequency": machine.frequency(), "temperature": machine.temperature()}
@@ -159,7 +166,7 @@ class Runner:
         counted = self.store.counts()
         cells = [cell for cell in self.experiment.cells() if not self.workloads[cell.workload].missing()]
         due = [(cell, name) for cell in cells for name in self.allocators
-               if (cell.key, name) not in counted and (cell.key, name) not in self.failed]
+               if (cell.key, name) not in counted and not self.is_given_up(cell, name)]
         self.bar.total += len(due)
         for cell, name in due:
             self.bar.set_postfix_str(f"counting calls: {cell.key} {name}"[:60])

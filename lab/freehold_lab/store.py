@@ -110,9 +110,11 @@ class Store:
                 for row in self.rows("select block, attempt, allocator from run")}
 
     def failed(self):
-        """(cell, allocator) -> why, of those that crashed, hung or could not run."""
-        return {(row["cell"], row["allocator"]): row["ended"]
-                for row in self.rows("select cell, allocator, ended from run where ended != 'ok' order by id desc")}
+        """(cell, allocator) -> how its runs ended that crashed, hung or could not run."""
+        found = {}
+        for row in self.rows("select cell, allocator, ended from run where ended != 'ok' order by id"):
+            found.setdefault((row["cell"], row["allocator"]), []).append(row["ended"])
+        return found
 
     def worst_shares(self, block, attempt):
         """The most that others took of the processors in any run of it."""
