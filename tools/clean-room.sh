@@ -63,7 +63,7 @@ rm -f "$log"
 for part in sources.list sources.list.d apt.conf apt.conf.d auth.conf.d trusted.gpg.d keyrings preferences.d; do
   [ ! -e "/etc/apt/$part" ] || { rm -rf "$room/etc/apt/$part"; cp -a "/etc/apt/$part" "$room/etc/apt/$part"; }
 done
-for part in /etc/resolv.conf /etc/hosts /etc/ssl/certs /usr/local/share/ca-certificates; do
+for part in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs /usr/local/share/ca-certificates; do
   [ ! -e "$part" ] || { mkdir -p "$room${part%/*}"; cp -aL "$part" "$room${part%/*}/"; }
 done
 rm -f "$room"/etc/apt/apt.conf.d/*docker*  # would delete what is fetched, time and again

@@ -1,0 +1,86 @@
+"""frame.py - the runs of a results file as a data frame
+
+One row a run that counts: replicates that are discarded and runs that failed are not in it. `time` is what a speed is
+compared by: the workload's own figure where that is a time or a rate, else wall time.
+"""
+
+import json
+import tomllib
+from dataclasses import dataclass
+
+import pandas
+
+from freehold_lab import experiment
+from freehold_lab.places import Failed
+from freehold_lab.store import Store
+from freehold_lab.workloads import all_workloads
+
+SECONDS = {"s": 1, "ns": 1e-9}
+
+
+@dataclass
+class Results:
+    """A results file, read."""
+    path: object
+    plan: experiment.Experiment
+    begun: dict                             # seed, machine, command ...
+    workloads: dict
+    runs: pandas.DataFrame
+    allocators: list                        # records, in order
+    left_out: dict
+    failed: list                            # (cell, allocator, why)
+    notes: list
+
+    @property
+    def names(self):
+        return [allocator["name"] for allocator in self.allocators]
+
+    def part(self, name):
+        return self.runs[self.runs.part == name]
+
+
+def read(path):
+    store = Store(path)
+    try:
+        begun = store.experiment()
+        if begun is None:
+            raise Failed(f"{path}: no experiment was begun in it")
+        workloads = all_workloads(build=False)
+        plan = experiment.parse(tomllib.loads(begun["file"]), begun["file"], str(path), workloads)
+        rows = store.runs()
+        failed = sorted({(row["cell"], row["allocator"], row["ended"]) for row in rows if row["ended"] != "ok"})
+        kept = [row for row in rows if row["ended"] == "ok" and row["replicate"] >= plan.discard]
+        if not kept:
+            raise Failed(f"{path}: no run to report: {len(rows)} runs, {len(failed)} failed, the first "
+                         f"{plan.discard} of each cell are discarded")
+        runs = pandas.DataFrame(kept).drop(columns=["ended"])
+        counts = store.counts()
+        runs["time"] = [time_of(row, workloads[row["workload"]].figure) for row in kept]
+        runs["calls"] = [counts.get((row["cell"], row["allocator"]), {}).get("calls") for row in kept]
+        return Results(path, plan, begun, workloads, in_order(runs, plan, store), store.allocators(), store.left_out(),
+                       failed, store.notes())
+    finally:
+        store.close()
+
+
+def in_order(runs, plan, store):
+    """Cells as the experiment has them, allocators as they were named, then replicates: tables and pictures follow."""
+    cells = {cell.key: n for n, cell in enumerate(plan.cells())}
+    names = {allocator["name"]: n for n, allocator in enumerate(store.allocators())}
+    order = pandas.DataFrame({"cell": runs.cell.map(cells), "allocator": runs.allocator.map(names),
+                              "replicate": runs.replicate})
+    return runs.loc[order.sort_values(list(order)).index].reset_index(drop=True)
+
+
+def time_of(row, figure):
+    if row["figure"] is not None and figure.unit in SECONDS:
+        return row["figure"] * SECONDS[figure.unit]
+    if row["figure"] and not figure.lower_is_better:
+        return 1 / row["figure"]
+    return row["wall"]
+
+
+def with_factors(runs):
+    """The runs of one part with a column for each factor; and the factors' names."""
+    levels = pandas.DataFrame([json.loads(text) for text in runs.levels], index=runs.index)
+    return runs.join(levels), list(levels.columns)

@@ -1,0 +1,260 @@
+"""cli.py - freehold-lab: the command"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from freehold_lab import __version__, experiment, peers
+from freehold_lab.allocators import Allocator, allocator_named
+from freehold_lab.places import Failed, alone, repository
+
+EPILOG = """examples:
+  freehold-lab peers                              builds or installs what freehold is compared with
+  freehold-lab run quick && freehold-lab report   five minutes on two processors, then a page with pictures
+  freehold-lab run seed-2014 --peers jemalloc snmalloc --allocator hoard=/opt/libhoard.so
+  freehold-lab report --base freehold --out page
+exit code: 0 done, 1 something could not be done, 2 wrong usage, 130 stopped (the same command goes on)"""
+RESULTS = Path("lab-results")
+
+
+def say(text):
+    """Above the progress bar, where there is one."""
+    tqdm.write(f"freehold-lab: {text}", file=sys.stderr)
+
+
+def arguments(words):
+    parser = argparse.ArgumentParser(prog="freehold-lab", epilog=EPILOG, description="Compares memory allocators.",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_list(commands)
+    add_peers(commands)
+    add_verify(commands)
+    add_run(commands)
+    add_report(commands)
+    return parser.parse_args(words)
+
+
+def add_command(commands, name, what, example):
+    return commands.add_parser(name, help=what, description=what, epilog=f"example:\n  {example}",
+                               formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def add_list(commands):
+    command = add_command(commands, "list", "what there is: experiments, workloads, allocators",
+                          "freehold-lab list workloads --json")
+    command.add_argument("kind", nargs="?", choices=("experiments", "workloads", "allocators"))
+    command.add_argument("--json", action="store_true", help="for a program to read")
+
+
+def add_peers(commands):
+    command = add_command(commands, "peers", "builds or installs other allocators, and verifies each in a child",
+                          "freehold-lab peers jemalloc mimalloc3")
+    command.add_argument("peer", nargs="*", help=f"which (all): {', '.join(peers.PEERS)}")
+    command.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="compilers at a time")
+    command.add_argument("--strict", action="store_true", help="exit code 1 if one is left out")
+
+
+def add_allocators(command):
+    command.add_argument("--peers", nargs="*", metavar="NAME",
+                         help="those of `freehold-lab peers` to take (default: all that are there)")
+    command.add_argument("--allocator", action="append", default=[], metavar="NAME=PATH[,VARIABLE=VALUE]",
+                         help="any other library; may be repeated")
+    command.add_argument("--freehold", metavar="PATH", help="default: FREEHOLD_SO, else build/libfreehold.so; "
+                                                            "'none' leaves it out")
+
+
+def add_verify(commands):
+    command = add_command(commands, "verify", "proves for each allocator that malloc and its family really are its own",
+                          "freehold-lab verify --allocator hoard=/opt/libhoard.so")
+    add_allocators(command)
+
+
+def add_run(commands):
+    command = add_command(commands, "run", "carries an experiment out, or goes on with one that was interrupted",
+                          "freehold-lab run quick --peers jemalloc libc")
+    command.add_argument("experiment", help=f"a TOML file or one of {', '.join(experiment.shipped_names())}")
+    add_allocators(command)
+    command.add_argument("--results", type=Path, metavar="FILE", help="default: lab-results/EXPERIMENT.sqlite")
+    command.add_argument("--fresh", action="store_true", help="begin anew; an old file is renamed, not removed")
+    command.add_argument("--seed", type=int, help="of the order of the runs (default: by chance; recorded)")
+    command.add_argument("--only", action="append", default=[], metavar="TEXT",
+                         help="only parts whose name contains TEXT; may be repeated")
+    command.add_argument("--retries", type=int, metavar="N",
+                         help="how often a disturbed block is run again (default: what the experiment says)")
+    command.add_argument("--packages", action="store_true",
+                         help="only print the Debian packages that its workloads want")
+
+
+def add_report(commands):
+    command = add_command(commands, "report", "one page with tables and pictures, and the same as CSV, JSON and PNG",
+                          "freehold-lab report lab-results/quick.sqlite --base jemalloc --out page")
+    command.add_argument("results", nargs="?", type=Path, help="default: the newest in lab-results/")
+    command.add_argument("--base", metavar="NAME", help="ratios are to this allocator (default: the experiment's)")
+    command.add_argument("--out", type=Path, metavar="DIR", help="default: the name of the results, without .sqlite")
+    command.add_argument("--no-png", action="store_true", help="no PNG files")
+
+
+def freehold(path):
+    if path == "none":
+        return None
+    named = path or os.environ.get("FREEHOLD_SO") or repository() / "build" / "libfreehold.so"
+    if not Path(named).is_file():
+        raise Failed(f"no {named}: run ./dev build, or name the library with --freehold PATH, or 'none'")
+    from freehold_lab.machine import commit
+    return Allocator("freehold", str(named), {}, commit())
+
+
+def allocators(options):
+    """Those that prove themselves, and why the others did not; freehold first, libc next."""
+    known, candidates, left_out = peers.remembered(), [], {}
+    wanted = list(known) if options.peers is None else options.peers
+    ours = freehold(options.freehold)
+    for make in [*((lambda: ours,) if ours else ()), *(lambda name=name: peer_of(known, name) for name in wanted),
+                 *(lambda text=text: allocator_named(text) for text in options.allocator)]:
+        try:
+            candidate = make()
+            candidate.verify()
+            candidates.append(candidate)
+        except Failed as problem:
+            name, _, reason = str(problem).partition(": ")
+            left_out[name] = reason
+            say(f"left out: {problem}")
+    names = [candidate.name for candidate in candidates]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise Failed(f"two allocators are called {', '.join(twice)}")
+    if not candidates:
+        raise Failed("no allocator is left")
+    return candidates, left_out
+
+
+def peer_of(known, name):
+    if name not in peers.PEERS:
+        raise Failed(f"{name}: no such peer; there are {', '.join(peers.PEERS)}")
+    if name not in known:
+        raise Failed(f"{name}: not made yet: freehold-lab peers {name}")
+    return known[name]
+
+
+def command_list(options):
+    from freehold_lab.workloads import all_workloads
+    found = {
+        "experiments": lambda: {name: experiment.load(experiment.find(name), all_workloads(build=False)).about
+                                for name in experiment.shipped_names()},
+        "workloads": lambda: {name: workload.about for name, workload in all_workloads(build=False).items()},
+        "allocators": lambda: {name: known.version for name, known in peers.remembered().items()},
+    }
+    chosen = {kind: found[kind]() for kind in ([options.kind] if options.kind else found)}
+    if options.json:
+        print(json.dumps(chosen, indent=1))
+        return 0
+    for kind, entries in chosen.items():
+        print(f"{kind}:")
+        for name, about in entries.items():
+            print(f"  {name:<22} {about.splitlines()[0] if about else ''}")
+    return 0
+
+
+def command_peers(options):
+    with alone():
+        made, left_out = peers.make_all(options.peer, options.jobs, say)
+    for allocator in made.values():
+        settings = "".join(f",{name}={value}" for name, value in allocator.variables.items())
+        print(f"{allocator.name}={allocator.path}{settings}")
+    return 1 if left_out and (options.strict or not made) else 0
+
+
+def command_verify(options):
+    found, left_out = allocators(options)
+    for allocator in found:
+        print(f"{allocator.name}\t{allocator.version or 'unknown version'}\t{allocator.path}")
+    return 1 if left_out else 0
+
+
+def load_experiment(options, build):
+    from freehold_lab.workloads import all_workloads
+    workloads = all_workloads(build)
+    chosen = experiment.load(experiment.find(options.experiment), workloads)
+    if options.retries is not None:
+        chosen.disturbance["retries"] = options.retries
+    if options.only:
+        chosen.parts = [part for part in chosen.parts if any(text in part.name for text in options.only)]
+        if not chosen.parts:
+            raise Failed(f"no part's name contains {' or '.join(options.only)}")
+        chosen.text += f"\n# only: {' '.join(options.only)}\n"
+    return chosen, workloads
+
+
+def command_run(options):
+    chosen, workloads = load_experiment(options, build=False)   # what is wrong with it is told before a build
+    if options.packages:
+        print(*sorted({package for part in chosen.parts for package in workloads[part.workload].packages}))
+        return 0
+    with alone():
+        return carry_out(options)
+
+
+def carry_out(options):
+    from freehold_lab.runner import Runner, Setting, summary
+    from freehold_lab.store import Store
+    chosen, workloads = load_experiment(options, build=True)
+    found, left_out = allocators(options)
+    store = Store(options.results or RESULTS / f"{chosen.name}.sqlite", options.fresh)
+    try:
+        setting = Setting(chosen, found, left_out, options.seed, ["freehold-lab", *sys.argv[1:]])
+        failed = Runner(store, setting, workloads, say).run()
+        say(f"{store.path}: {summary(store)}")
+        print(store.path)
+        return 1 if failed else 0
+    except KeyboardInterrupt:
+        say(f"stopped; {store.path}: {summary(store)}; the same command goes on from there")
+        return 130
+    finally:
+        store.close()
+
+
+def command_report(options):
+    from freehold_lab.report import write
+    results = options.results or newest()
+    if not results.is_file():
+        raise Failed(f"{results}: no such file")
+    out = options.out or results.with_suffix("")
+    page = write(results, out, options.base, not options.no_png)
+    print(page)
+    return 0
+
+
+def newest():
+    files = sorted(RESULTS.glob("*.sqlite"), key=lambda path: path.stat().st_mtime)
+    if not files:
+        raise Failed(f"no results in {RESULTS}/: freehold-lab run quick")
+    return files[-1]
+
+
+def stop(number, _):
+    raise KeyboardInterrupt
+
+
+def main(words=None):
+    options = arguments(words)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    try:
+        return globals()[f"command_{options.command}"](options)
+    except Failed as problem:
+        say(str(problem))
+        return 1
+    except BrokenPipeError:
+        return 1
+    except OSError as problem:
+        say(f"{problem}; what was measured so far is kept")
+        return 1
+    except KeyboardInterrupt:
+        say("stopped")
+        return 130

@@ -1,0 +1,245 @@
+"""experiment.py - an experiment file: what is run, how often, in which order
+
+A file is TOML: see docs/lab.md. Parts are workloads with factors; a cell is one combination of levels of a part; a
+block is one replicate of one cell, in which every allocator runs once, in random order. The plan - all blocks in their
+order - follows from the file, the allocators and the seed alone, so an interrupted experiment can go on.
+Holds:   all that a file can have wrong is found by `load`, before anything runs, and said with the place in the file.
+"""
+
+import itertools
+import os
+import random
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from freehold_lab.places import PACKAGE, Failed
+
+SHIPPED = PACKAGE / "experiments"
+# What the runner measures of every run; `figure` is the workload's own main figure.
+RESPONSES = {
+    "wall": ("execution time", "s"), "user": ("user time", "s"), "system": ("system time", "s"),
+    "figure": ("the workload's own figure", ""),
+    "peak": ("peak resident memory", "bytes"), "integral": ("resident memory over time", "byte s"),
+    "faults": ("page faults", ""), "calls": ("mmap, munmap, mremap, madvise and brk calls", ""),
+}
+KEYS = {"name", "about", "replicates", "discard", "responses", "time_limit", "base", "disturbance", "parts"}
+PART_KEYS = {"name", "workload", "quick", "parameters", "factors", "slope"}
+DISTURBANCE = {"steal": 0.05, "foreign": 0.10, "retries": 2}
+
+
+@dataclass(frozen=True)
+class Level:
+    label: str
+    value: object                           # what an axis shows: a number where the level is one
+    parameters: tuple = ()                  # of the workload, as (name, value)
+    processors: int = 0                     # 0: all
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of levels."""
+    part: str
+    workload: str
+    levels: tuple                           # of (factor, Level)
+    parameters: tuple                       # of the workload, as (name, value), sorted
+    processors: int
+
+    @property
+    def key(self):
+        chosen = ", ".join(f"{factor}={level.label}" for factor, level in self.levels)
+        return f"{self.part}: {chosen}" if chosen else self.part
+
+
+@dataclass
+class Part:
+    name: str
+    workload: str
+    factors: dict                           # name -> [Level]
+    parameters: dict
+    slope: str = ""                         # the factor over which time should grow in a straight line
+
+    def cells(self):
+        names = list(self.factors)
+        for levels in itertools.product(*self.factors.values()):
+            parameters = dict(self.parameters)
+            for level in levels:
+                parameters |= dict(level.parameters)
+            processors = max((level.processors for level in levels), default=0)
+            yield Cell(self.name, self.workload, tuple(zip(names, levels)), tuple(sorted(parameters.items())),
+                       processors)
+
+
+@dataclass
+class Experiment:
+    name: str
+    about: str
+    text: str                               # the file as it was read
+    replicates: int
+    discard: int
+    responses: list
+    time_limit: float
+    base: str
+    parts: list
+    disturbance: dict = field(default_factory=lambda: dict(DISTURBANCE))
+
+    def cells(self):
+        return [cell for part in self.parts for cell in part.cells()]
+
+    def plan(self, allocators, seed):
+        """Every block in its order, as (replicate, Cell, [allocator names in their order])."""
+        chance = random.Random(seed)
+        blocks = []
+        for replicate in range(self.replicates):
+            cells = self.cells()
+            chance.shuffle(cells)
+            blocks += [(replicate, cell, chance.sample(allocators, len(allocators))) for cell in cells]
+        return blocks
+
+
+class Reader:
+    """Checks as it reads; `where` is the place in the file that a complaint names."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def fail(self, where, what):
+        raise Failed(f"{self.source}: {where}: {what}" if where else f"{self.source}: {what}")
+
+    def keys(self, where, table, known):
+        for key in table:
+            if key not in known:
+                self.fail(where, f"no key {key}; there are {', '.join(sorted(known))}")
+
+    def get(self, where, table, key, kind, default=None):
+        value = table.get(key, default)
+        if value is None:
+            self.fail(where, f"{key} is missing")
+        wanted = (int, float) if kind is float else kind
+        if not isinstance(value, wanted) or isinstance(value, bool) != (kind is bool):
+            self.fail(where, f"{key} should be of type {kind.__name__}, is {value!r}")
+        return value
+
+    def number(self, where, table, key, default, lowest):
+        value = self.get(where, table, key, int, default)
+        if value < lowest:
+            self.fail(where, f"{key} is {value}, has to be {lowest} or more")
+        return value
+
+
+def find(name):
+    """The file of an experiment: a path, or the name of one that is shipped."""
+    shipped = SHIPPED / f"{name}.toml"
+    if shipped.is_file():
+        return shipped
+    if Path(name).is_file():
+        return Path(name)
+    raise Failed(f"no experiment {name}: neither a file nor one of {', '.join(shipped_names())}")
+
+
+def shipped_names():
+    return sorted(path.stem for path in SHIPPED.glob("*.toml"))
+
+
+def load(path, workloads):
+    """The experiment in a file; `workloads` are those that exist, by name."""
+    try:
+        text = Path(path).read_text()
+        table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise Failed(f"{path}: {problem}") from None
+    return parse(table, text, Path(path).name, workloads)
+
+
+def parse(table, text, source, workloads):
+    reader = Reader(source)
+    reader.keys("", table, KEYS)
+    replicates = reader.number("", table, "replicates", None, 1)
+    discard = reader.number("", table, "discard", 0, 0)
+    if discard >= replicates:
+        reader.fail("", f"discard is {discard}: nothing would be left of {replicates} replicates")
+    responses = reader.get("", table, "responses", list, ["wall", "peak"])
+    for response in responses:
+        if response not in RESPONSES:
+            reader.fail("", f"no response {response!r}; there are {', '.join(RESPONSES)}")
+    time_limit = reader.get("", table, "time_limit", float, 300)
+    if time_limit <= 0:
+        reader.fail("", f"time_limit is {time_limit}, has to be more than 0 seconds")
+    parts = reader.get("", table, "parts", list)
+    read = [parse_part(reader, f"parts[{n}]", part, workloads) for n, part in enumerate(parts)]
+    if not read:
+        reader.fail("", "no parts: nothing to run")
+    if len({part.name for part in read}) < len(read):
+        reader.fail("", "two parts have the same name; give them names of their own")
+    return Experiment(
+        reader.get("", table, "name", str), reader.get("", table, "about", str, ""), text, replicates, discard,
+        responses, float(time_limit), reader.get("", table, "base", str, "libc"), read,
+        parse_disturbance(reader, reader.get("", table, "disturbance", dict, {})))
+
+
+def parse_disturbance(reader, table):
+    reader.keys("disturbance", table, DISTURBANCE)
+    shares = {key: float(reader.get("disturbance", table, key, float, DISTURBANCE[key]))
+              for key in ("steal", "foreign")}
+    return {**shares, "retries": reader.number("disturbance", table, "retries", DISTURBANCE["retries"], 0)}
+
+
+def parse_part(reader, where, table, workloads):
+    if not isinstance(table, dict):
+        reader.fail(where, "should be a table: [[parts]]")
+    reader.keys(where, table, PART_KEYS)
+    name = reader.get(where, table, "workload", str)
+    if name not in workloads:
+        reader.fail(where, f"no workload {name}; there are {', '.join(sorted(workloads))}")
+    known = workloads[name].parameters
+    parameters = dict(workloads[name].quick) if reader.get(where, table, "quick", bool, False) else {}
+    given = reader.get(where, table, "parameters", dict, {})
+    reader.keys(f"{where}.parameters", given, known)
+    factors = reader.get(where, table, "factors", dict, {})
+    part = Part(reader.get(where, table, "name", str, name), name,
+                {factor: parse_factor(reader, f"{where}.factors.{factor}", factor, value, known)
+                 for factor, value in factors.items()},
+                {**parameters, **given}, reader.get(where, table, "slope", str, ""))
+    if part.slope and part.slope not in part.factors:
+        reader.fail(where, f"slope names {part.slope}, which is no factor of the part")
+    return part
+
+
+def parse_factor(reader, where, name, value, known):
+    """levels of a parameter: NAME = [1, 2]; under another name: NAME = {parameter = "low", levels = [1, 2]};
+    of several parameters at once: NAME = {levels = {label = {low = 1, high = 2}}}; NAME = {processors = [1, 2]}."""
+    if isinstance(value, list):
+        value = {"parameter": name, "levels": value}
+    if not isinstance(value, dict):
+        reader.fail(where, "want a list of levels or a table")
+    reader.keys(where, value, {"parameter", "levels", "processors"})
+    if "processors" in value:
+        return parse_processors(reader, where, value["processors"])
+    levels = value.get("levels")
+    if not levels or not isinstance(levels, (list, dict)):
+        reader.fail(where, "levels has to be a list or a table, and not empty")
+    if isinstance(levels, dict):
+        for label, settings in levels.items():
+            reader.keys(f"{where}.levels.{label}", settings if isinstance(settings, dict) else {"?": 0}, known)
+        return [Level(label, label, tuple(settings.items())) for label, settings in levels.items()]
+    parameter = reader.get(where, value, "parameter", str)
+    reader.keys(where, {parameter: 0}, known)
+    if len(set(map(str, levels))) < len(levels):
+        reader.fail(where, "a level stands there twice")
+    return [Level(label_of(level), level, ((parameter, level),)) for level in levels]
+
+
+def label_of(value):
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def parse_processors(reader, where, value):
+    available = len(os.sched_getaffinity(0))
+    if value == "all":
+        value = list(range(1, available + 1))
+    if not isinstance(value, list) or not value or not all(isinstance(n, int) and n > 0 for n in value):
+        reader.fail(where, 'processors has to be "all" or a list of numbers above 0')
+    reachable = [n for n in value if n <= available]
+    if not reachable:
+        reader.fail(where, f"there are only {available} processors here")
+    return [Level(str(n), n, (), n) for n in reachable]

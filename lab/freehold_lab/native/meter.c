@@ -1,0 +1,212 @@
+/* meter.c - runs one program and says what it cost: time, memory over time, page faults
+ *
+ *   meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]
+ *
+ * Writes one JSON object to the file REPORT and exits as the program did (128 + N after signal N). PERIOD is in
+ * milliseconds; the program may use the first PROCESSORS of ours, 0: all. The variables are set for it alone.
+ *
+ * Why it is not a few lines in the Python that calls it: the kernel counts the peak of the process that forked as a
+ * floor of the child's, and the interpreter is larger than most of what is measured.
+ *
+ * Resident memory is that of the program and all its descendants, from /proc/PID/statm: smaps_rollup, which would share
+ * out what processes have in common, walks every page table under a lock that the program itself needs. */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FAILED = 125, PROCESSES_MOST = 512, SAMPLES_MOST = 256 };
+
+typedef struct sample {
+  double at, bytes;
+} sample_t;
+
+/* What was seen so far; every `stride`-th sample is kept, and the stride doubles when there is no room left. */
+typedef struct watch {
+  const char *library;      /* what LD_PRELOAD names: seen in a process's memory map? */
+  bool mapped;
+  double start, last_at, last_bytes, peak, integral;
+  long count, stride;
+  int kept;
+  sample_t samples[SAMPLES_MOST];
+} watch_t;
+
+static pid_t child;
+
+/* Whoever ends us means the program. */
+static void pass_on(int signal_number) {
+  if (child > 0) kill(child, signal_number);
+}
+
+__attribute__((noreturn)) static void fail(const char *what) {
+  fprintf(stderr, "meter: %s: %s\n", what, strerror(errno));
+  exit(FAILED);
+}
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
+/* The text of a file of /proc; empty when the process is gone. */
+static void read_proc(pid_t process, const char *file, char *text, size_t size) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", process, file);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+  text[length > 0 ? length : 0] = '\0';
+  if (fd >= 0) close(fd);
+}
+
+static double resident_of(pid_t process) {
+  char text[128];
+  long total, resident;
+  read_proc(process, "statm", text, sizeof text);
+  return sscanf(text, "%ld %ld", &total, &resident) == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* Adds the children of `process` that its main thread started. */
+static int add_children(pid_t process, pid_t *found, int count) {
+  char file[32], text[4096];
+  snprintf(file, sizeof file, "task/%d/children", process);
+  read_proc(process, file, text, sizeof text);
+  for (char *rest = text, *end; count < PROCESSES_MOST; rest = end) {
+    long number = strtol(rest, &end, 10);
+    if (end == rest) break;
+    found[count++] = (pid_t)number;
+  }
+  return count;
+}
+
+static bool maps(pid_t process, const char *library) {
+  char path[64], line[4096];
+  snprintf(path, sizeof path, "/proc/%d/maps", process);
+  FILE *in = fopen(path, "re");
+  bool found = false;
+  while (in != NULL && !found && fgets(line, sizeof line, in) != NULL) found = strstr(line, library) != NULL;
+  if (in != NULL) fclose(in);
+  return found;
+}
+
+/* The resident bytes of the child and all its descendants. */
+static double look(watch_t *w) {
+  pid_t found[PROCESSES_MOST] = {child};
+  int count = 1;
+  double bytes = 0;
+  for (int i = 0; i < count; i++) {
+    bytes += resident_of(found[i]);
+    if (!w->mapped && w->library != NULL) w->mapped = maps(found[i], w->library);
+    count = add_children(found[i], found, count);
+  }
+  return bytes;
+}
+
+static void watch_keep(watch_t *w, double at, double bytes) {
+  if (w->count++ % w->stride != 0) return;
+  if (w->kept == SAMPLES_MOST) {
+    for (int i = 0; i < SAMPLES_MOST / 2; i++) w->samples[i] = w->samples[2 * i];
+    w->kept = SAMPLES_MOST / 2;
+    w->stride *= 2;
+  }
+  w->samples[w->kept++] = (sample_t){at, bytes};
+}
+
+static void watch_add(watch_t *w, double bytes) {
+  double at = seconds_now() - w->start;
+  w->integral += (at - w->last_at) * (bytes + w->last_bytes) / 2;
+  if (bytes > w->peak) w->peak = bytes;
+  w->last_at = at;
+  w->last_bytes = bytes;
+  watch_keep(w, at, bytes);
+}
+
+/* Until the program ends; what it held last is counted up to then. */
+static void watch_until_end(watch_t *w, int period) {
+  int end = (int)syscall(SYS_pidfd_open, child, 0);
+  if (end < 0) fail("pidfd_open");
+  struct pollfd ended = {.fd = end, .events = POLLIN};
+  int ready;
+  while ((ready = poll(&ended, 1, period)) <= 0) {
+    if (ready < 0 && errno != EINTR) fail("poll");
+    if (ready == 0) watch_add(w, look(w));
+  }
+  w->integral += (seconds_now() - w->start - w->last_at) * w->last_bytes;
+  close(end);
+}
+
+static void write_report(const char *path, const watch_t *w, double wall, const struct rusage *used) {
+  FILE *out = fopen(path, "we");
+  if (out == NULL) fail(path);
+  double peak = (double)used->ru_maxrss * 1024;
+  fprintf(out, "{\"wall\": %.6f, \"user\": %.6f, \"system\": %.6f, \"peak\": %.0f, \"integral\": %.0f, ", wall,
+          seconds_of(used->ru_utime), seconds_of(used->ru_stime), peak > w->peak ? peak : w->peak, w->integral);
+  fprintf(out, "\"minor\": %ld, \"major\": %ld, \"switched\": %ld, \"resident\": [", used->ru_minflt, used->ru_majflt,
+          used->ru_nivcsw);
+  for (int i = 0; i < w->kept; i++) {
+    fprintf(out, "%s[%.4f, %.0f]", i == 0 ? "" : ", ", w->samples[i].at, w->samples[i].bytes);
+  }
+  fprintf(out, "], \"mapped\": %s}\n", w->mapped ? "true" : "false");
+  if (fclose(out) != 0) fail(path);
+}
+
+/* Nothing runs on when the one who wants to know is gone. */
+static void end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+/* The child's side of the fork. */
+__attribute__((noreturn)) static void become(char **words, int from, int dashes, int processors) {
+  end_with_parent();
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  for (int cpu = 0, seen = 0; processors > 0 && cpu < CPU_SETSIZE; cpu++) {
+    if (CPU_ISSET(cpu, &allowed) && seen++ >= processors) CPU_CLR(cpu, &allowed);
+  }
+  if (sched_setaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_setaffinity");
+  for (int i = from; i < dashes; i++) putenv(words[i]);
+  execvp(words[dashes + 1], words + dashes + 1);
+  fail(words[dashes + 1]);
+}
+
+int main(int count, char **words) {
+  int dashes = 4;
+  while (dashes < count && strcmp(words[dashes], "--") != 0) dashes++;
+  if (dashes + 1 >= count) {
+    fputs("usage: meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]\n", stderr);
+    return FAILED;
+  }
+
+  end_with_parent();
+  static watch_t watch = {.stride = 1};
+  static const char preload[] = "LD_PRELOAD=";
+  for (int i = 4; i < dashes; i++) {
+    if (strncmp(words[i], preload, sizeof preload - 1) == 0) watch.library = words[i] + sizeof preload - 1;
+  }
+  watch.start = seconds_now();
+  child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) become(words, 4, dashes, atoi(words[3]));
+  signal(SIGTERM, pass_on);
+  signal(SIGINT, pass_on);
+  watch_until_end(&watch, atoi(words[2]));
+  double wall = seconds_now() - watch.start;
+
+  int status;
+  struct rusage used;
+  if (wait4(child, &status, 0, &used) < 0) fail("wait4");
+  write_report(words[1], &watch, wall, &used);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

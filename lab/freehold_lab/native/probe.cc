@@ -1,0 +1,68 @@
+// probe.cc - which library do malloc and its family come from in this process, and do they work?
+//
+// One JSON object: for each function the file that it was taken from, "" where there is none, and whether Google's
+// tcmalloc, if it is the one, is in its per-CPU mode. The addresses are those that the dynamic linker put into this
+// program, so they are what any program gets. A thread of its own and every function are used once.
+#include <dlfcn.h>
+#include <malloc.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+
+namespace {
+
+const char *origin(void *address) {
+  Dl_info info;
+  return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fname : "";
+}
+
+template <typename Function>
+void say(const char *name, Function *function) {
+  std::printf("\"%s\": \"%s\", ", name, origin(reinterpret_cast<void *>(function)));
+}
+
+void fail(const char *what) {
+  std::fprintf(stderr, "probe: %s does not work\n", what);
+  std::_Exit(1);
+}
+
+// Volatile, so that the compiler cannot see through a pair of calls and leave both out.
+void use_family() {
+  void *volatile block = std::malloc(100);
+  if (block == nullptr) fail("malloc");
+  std::memset(block, 1, 100);
+  block = std::realloc(block, 100000);
+  if (block == nullptr || static_cast<char *>(block)[99] != 1) fail("realloc");
+  std::free(block);
+  block = std::calloc(1000, 10);
+  if (block == nullptr || static_cast<char *>(block)[9999] != 0) fail("calloc");
+  std::free(block);
+  block = std::aligned_alloc(256, 1024);
+  if (block == nullptr || reinterpret_cast<std::size_t>(block) % 256 != 0) fail("aligned_alloc");
+  std::free(block);
+  block = ::operator new(1000);
+  if (malloc_usable_size(block) < 1000) fail("malloc_usable_size of a block from operator new");
+  ::operator delete(block);
+}
+
+}  // namespace
+
+int main() {
+  use_family();
+  std::thread(use_family).join();
+  std::printf("{");
+  say("malloc", std::malloc);
+  say("free", std::free);
+  say("calloc", std::calloc);
+  say("realloc", std::realloc);
+  say("aligned_alloc", aligned_alloc);
+  say("operator new", static_cast<void *(*)(std::size_t)>(::operator new));
+  say("operator delete", static_cast<void (*)(void *) noexcept>(::operator delete));
+  void *active = dlsym(RTLD_DEFAULT, "MallocExtension_Internal_GetPerCpuCachesActive");
+  std::printf("\"per-CPU mode\": %s}\n",
+              active == nullptr ? "null" : reinterpret_cast<bool (*)()>(active)() ? "true" : "false");
+  return 0;
+}

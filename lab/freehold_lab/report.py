@@ -1,0 +1,157 @@
+"""report.py - a results file as one self-contained page, and as CSV, JSON and PNG
+
+Holds:   the page needs nothing but itself: style, script, plotly's own script and all data are in it.
+"""
+
+import json
+import shlex
+import time
+from pathlib import Path
+
+import jinja2
+import pandas
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from freehold_lab import __version__, pictures, tables
+from freehold_lab.analysis import frame, ratios, slope
+from freehold_lab.places import PACKAGE, Failed
+
+RATIOS = ("time", "peak", "integral", "faults", "calls")
+
+
+class Section:
+    def __init__(self, name, title, text=""):
+        self.name, self.title, self.text = name, title, text
+        self.pictures, self.tables = [], []
+
+    def add(self, *found):
+        for thing in found:
+            if thing is not None:
+                (self.pictures if isinstance(thing, pictures.Picture) else self.tables).append(thing)
+
+
+def write(path, out, base=None, with_png=True):
+    """Makes the page and its files in the folder `out`; returns the page's path."""
+    results = frame.read(path)
+    base = base or (results.plan.base if results.plan.base in results.names else results.names[0])
+    if base not in set(results.runs.allocator):
+        raise Failed(f"no runs of {base} to compare with; there are {', '.join(results.runs.allocator.unique())}")
+    palette = pictures.Palette(results.names)
+    sections = sections_of(results, base, palette)
+    try:
+        return write_files(results, out, base, palette, sections, with_png)
+    except OSError as problem:
+        raise Failed(f"{out}: {problem.strerror or problem}") from None
+
+
+def sections_of(results, base, palette):
+    by_response, overall = {}, {}
+    for response in [name for name in RATIOS if results.runs[name].notna().any()]:
+        by_response[response], resampled = ratios.by_cell(
+            results.runs, response, base, is_counted=response == "calls")
+        overall[response] = ratios.overall(by_response[response], resampled)
+    first = Section("overall", "All workloads", f"Ratios are to {base}; below 1 the allocator needs less.")
+    first.add(pictures.speed_and_memory(overall, base, palette), pictures.scaled_bars(by_response, base, palette),
+              *tables.overall_tables(overall, base))
+    sections = [first]
+    for part in [part for part in results.plan.parts if len(results.part(part.name))]:
+        about = results.workloads[part.workload].about
+        section = Section(pictures.file_name("part", part.name), part.name, about)
+        section.add(*pictures.of_part(results, part.name, palette),
+                    *tables.of_part(results, part.name, by_response, base))
+        add_slopes(section, results, part, palette)
+        sections.append(section)
+    return sections
+
+
+def add_slopes(section, results, part, palette):
+    runs, factors = frame.with_factors(results.part(part.name))
+    if not part.slope or not pictures.is_numeric(runs[part.slope]):
+        return
+    others = [factor for factor in factors if factor != part.slope and runs[factor].nunique() > 1]
+    found = slope.by_allocator(runs, part.slope, others)
+    if len(found):
+        section.add(pictures.slopes(part.name, found, part.slope, others, palette),
+                    tables.slope_table(part.name, part.slope, found))
+
+
+def facts_of(results):
+    runs = results.runs
+    begun = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(results.begun["started"]))
+    return (f"{len(runs):,} runs that count, begun {begun}; {results.plan.replicates} replicates, of which the first "
+            f"{results.plan.discard} are discarded; all allocators of a block side by side in random order, seed "
+            f"{results.begun['seed']}.")
+
+
+def notes_of(results):
+    notes = [f"{name} was left out: {reason}" for name, reason in results.left_out.items()] + list(results.notes)
+    disturbed = results.runs[results.runs.disturbed != ""]
+    if len(disturbed):
+        blocks = disturbed.groupby(["cell", "replicate"]).ngroups
+        notes.append(f"{blocks} blocks ({len(disturbed)} runs) were disturbed beyond the bounds at every attempt and "
+                     f"are in all figures nevertheless, for instance: {disturbed.disturbed.iloc[0]}.")
+    again = results.runs[(results.runs.attempt > 0) & (results.runs.disturbed == "")]
+    if len(again):
+        notes.append(f"{again.groupby(['cell', 'replicate']).ngroups} blocks were disturbed, run again, and count with "
+                     "their later attempt.")
+    return notes
+
+
+def environment_tables(results):
+    found = pandas.DataFrame(results.allocators).rename(columns={"name": "allocator"})
+    found["sha256"] = found.sha256.str[:16]
+    yield tables.Table("allocators", "Allocators", "Each proved in a child that malloc and its family are its own, and "
+                       "asked again by every run.", found[["allocator", "version", "path", "variables", "sha256"]])
+    while_running = results.runs[["load", "steal", "foreign_share", "frequency", "temperature"]].describe().T
+    yield tables.Table("surroundings", "The machine while it measured",
+                       "Over all runs: load average before, shares of processor time stolen by a hypervisor and used "
+                       "by other programs, MHz, °C; empty where the machine does not say.",
+                       while_running[["mean", "min", "50%", "max"]].rename_axis("quantity").reset_index())
+
+
+def commands_of(results):
+    peers = [allocator["name"] for allocator in results.allocators if "crate" in (allocator["version"] or "")]
+    return ["./dev build", *([f"freehold-lab peers {' '.join(peers)}"] if peers else []),
+            f"{results.begun['command']} --seed {results.begun['seed']}"
+            if "--seed" not in shlex.split(results.begun["command"]) else results.begun["command"],
+            f"freehold-lab report {results.path}"]
+
+
+def write_files(results, out, base, palette, sections, with_png):
+    out = Path(out)
+    for folder in (out / "tables", out / "pictures"):
+        folder.mkdir(parents=True, exist_ok=True)
+    extra = list(environment_tables(results))
+    for table in [*(table for section in sections for table in section.tables), *extra]:
+        table.frame.to_csv(out / "tables" / f"{table.name}.csv", index=False)
+    results.runs.drop(columns=["resident"]).to_csv(out / "runs.csv", index=False)
+    (out / "report.json").write_text(json.dumps(as_json(results, base, sections), indent=1, default=str) + "\n")
+    drawn = [picture for section in sections for picture in section.pictures]
+    if with_png:
+        for picture in drawn:
+            picture.figure.write_image(out / "pictures" / f"{picture.name}.png", width=1100, scale=1.5)
+    page = out / "index.html"
+    page.write_text(page_of(results, palette, sections, extra, drawn))
+    return page
+
+
+def as_json(results, base, sections):
+    return {"experiment": results.plan.name, "base": base, "begun": results.begun, "allocators": results.allocators,
+            "left_out": results.left_out, "failed": results.failed, "notes": notes_of(results),
+            "tables": {table.name: json.loads(table.frame.to_json(orient="records", double_precision=15))
+                       for section in sections for table in section.tables}}
+
+
+def page_of(results, palette, sections, extra, drawn):
+    text = {name: (PACKAGE / "page" / name).read_text() for name in ("page.html", "page.css", "page.js")}
+    template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text["page.html"])
+    figures = {picture.name: json.loads(picture.figure.to_json()) for picture in drawn}
+    machine = results.begun["machine"]
+    return template.render(
+        plan=results.plan, facts=facts_of(results), sections=sections, environment_tables=extra,
+        allocators=[{"name": name, "colour": palette.of(name)["color"]} for name in results.names],
+        environment=[*machine.items(), ("laboratory", __version__), ("results", results.path)],
+        notes=notes_of(results), commands=commands_of(results), css=Markup(text["page.css"]),
+        js=Markup(text["page.js"]), plotly=Markup(get_plotlyjs()),
+        pictures=Markup(json.dumps(figures).replace("</", "<\\/")))

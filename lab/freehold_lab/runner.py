@@ -1,0 +1,188 @@
+"""runner.py - carries an experiment out: block after block, every run kept, disturbed blocks again
+
+Holds:   a run is written before the next one starts. A block counts with its last attempt; what a run is cut short by
+         (ctrl-C, a full disk, a crash of this program) costs that run only, and the same command goes on from there.
+"""
+
+import random
+import shlex
+import sys
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from freehold_lab import __version__, machine
+from freehold_lab.launch import Launch, can_count
+from freehold_lab.places import Broken, Failed
+
+
+GIVE_UP = 2                                 # failures of an allocator in a cell, after which it is not run there again
+
+
+@dataclass
+class Setting:
+    """What a file of results belongs to."""
+    experiment: object
+    allocators: list
+    left_out: dict
+    seed: int | None
+    command: list
+
+
+def open_plan(store, setting, say):
+    """Begins a new file or goes on with an old one; returns the plan."""
+    names = [allocator.name for allocator in setting.allocators]
+    begun = store.experiment()
+    if begun is None:
+        seed = random.SystemRandom().randrange(1 << 32) if setting.seed is None else setting.seed
+        store.begin(setting.experiment, seed, __version__, machine.description(), shlex.join(setting.command),
+                    setting.allocators, setting.left_out)
+        return setting.experiment.plan(names, seed)
+    check_same(store, begun, setting, names)
+    done = len(store.blocks())
+    plan = setting.experiment.plan(names, begun["seed"])
+    if done:
+        say(f"{store.path}: {done} of {len(plan)} blocks are there; going on")
+    return plan
+
+
+def check_same(store, begun, setting, names):
+    """Only the plan that a file was begun with may go on in it."""
+    if begun["file"] != setting.experiment.text:
+        raise Failed(f"{store.path} belongs to another experiment or an older state of its file; name another with "
+                     "--results, or begin anew with --fresh")
+    if setting.seed not in (None, begun["seed"]):
+        raise Failed(f"{store.path} was begun with --seed {begun['seed']}")
+    before = [allocator["name"] for allocator in store.allocators()]
+    if names != before:
+        raise Failed(f"{store.path} was begun with {', '.join(before)}, now there are {', '.join(names)}; name "
+                     "another file with --results, or begin anew with --fresh")
+    for allocator in setting.allocators:
+        old = store.rows("select sha256 from allocator where name = ?", allocator.name)[0]["sha256"]
+        if old != allocator.record()["sha256"]:
+            raise Failed(f"{allocator.name} is not the library that {store.path} was begun with; begin anew with "
+                         "--fresh")
+
+
+class Runner:
+    def __init__(self, store, setting, workloads, say):
+        self.store, self.setting, self.workloads, self.say = store, setting, workloads, say
+        self.experiment = setting.experiment
+        self.allocators = {allocator.name: allocator for allocator in setting.allocators}
+        self.failed = store.failed()
+
+    def run(self):
+        """Everything that is not there yet."""
+        plan = self.runnable(open_plan(self.store, self.setting, self.say))
+        judged, done = self.store.blocks(), self.store.done()
+        todo = [n for n, _ in plan if n not in judged or self.is_due_again(judged[n])]
+        self.bar = tqdm(total=len(plan) * len(self.allocators), desc=self.experiment.name, unit="run",
+                        initial=(len(plan) - len(todo)) * len(self.allocators), dynamic_ncols=True,
+                        file=sys.stderr, disable=None, smoothing=0)
+        try:
+            for number, block in plan:
+                if number in todo:
+                    self.run_block(number, block, judged.get(number), done)
+            if "calls" in self.experiment.responses:
+                self.count_all()
+        finally:
+            self.bar.close()
+        return self.store.failed()
+
+    def runnable(self, plan):
+        """The numbered blocks whose workload can run here; the others are named, in the results too."""
+        reasons = {name: self.workloads[name].missing() for name in {cell.workload for _, cell, _ in plan}}
+        for name, reason in reasons.items():
+            if reason:
+                self.tell(f"{name}: left out: {reason}")
+        if all(reasons.values()):
+            raise Failed(f"nothing to run: {next(iter(reasons.values()))}")
+        return [(number, block) for number, block in enumerate(plan) if not reasons[block[1].workload]]
+
+    def tell(self, text):
+        """To the person at the terminal and to the reader of the results; once."""
+        self.say(text)
+        if text not in self.store.notes():
+            self.store.note(text)
+
+    def is_given_up(self, cell, name):
+        return len(self.failed.get((cell.key, name), ())) >= GIVE_UP
+
+    def is_due_again(self, judged):
+        attempt, disturbed = judged
+        return bool(disturbed) and attempt < self.experiment.disturbance["retries"]
+
+    def run_block(self, number, block, judged, done):
+        """All allocators once; again as long as something disturbed them and retries are left."""
+        replicate, cell, order = block
+        attempt = 0 if judged is None else judged[0] + 1
+        while True:
+            for position, name in enumerate(order):
+                if (number, attempt, name) not in done and not self.is_given_up(cell, name):
+                    self.bar.set_postfix_str(f"{cell.key} {name}"[:60])
+                    self.run_one(number, attempt, position, cell, replicate, name)
+                self.bar.update()
+            disturbed = self.judge(self.store.worst_shares(number, attempt))
+            self.store.end_block(number, attempt, disturbed)
+            if not self.is_due_again((attempt, disturbed)):
+                if disturbed:
+                    self.say(f"{cell.key}, replicate {replicate + 1}: still disturbed ({disturbed}); kept, marked")
+                return
+            self.say(f"{cell.key}, replicate {replicate + 1}: disturbed ({disturbed}); again")
+            attempt += 1
+            self.bar.total += len(order)
+
+    def judge(self, worst):
+        """What disturbed a block beyond the bounds, in words; '' if nothing did."""
+        words = {"steal": "stolen by the hypervisor", "foreign": "used by other programs"}
+        return ", ".join(f"{worst[key]:.0%} of processor time {words[key]}" for key in words
+                         if (worst[key] or 0) > self.experiment.disturbance[key])
+
+    def run_one(self, number, attempt, position, cell, replicate, name):
+        workload, before = self.workloads[cell.workload], machine.Moment.now()
+        ended, figures, costs = "ok", {}, {}
+        try:
+            with Launch(self.allocators[name], self.experiment.time_limit, cell.processors) as launch:
+                figures = workload.run(launch, dict(cell.parameters))
+                costs = launch.costs
+        except Broken:
+            raise
+        except Failed as problem:
+            ended = str(problem)
+            self.failed.setdefault((cell.key, name), []).append(ended)
+            self.tell(f"{cell.key}: {name}: {ended}" + ("; it is not run there again" if self.is_given_up(cell, name)
+                                                        else ""))
+        shares = machine.Moment.now().since(before)
+        surroundings = {"load": before.load, "steal": shares["steal"], "foreign_share": shares["foreign"],
+                        "frequency": machine.frequency(), "temperature": machine.temperature()}
+        self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings, costs,
+                           figures.get(workload.figure.key), figures)
+
+    def count_all(self):
+        """System calls for memory, once for each cell and allocator, in runs of their own: tracing slows them down."""
+        if not can_count():
+            self.tell("strace cannot trace here; system calls are not counted")
+            return
+        counted = self.store.counts()
+        cells = [cell for cell in self.experiment.cells() if not self.workloads[cell.workload].missing()]
+        due = [(cell, name) for cell in cells for name in self.allocators
+               if (cell.key, name) not in counted and not self.is_given_up(cell, name)]
+        self.bar.total += len(due)
+        for cell, name in due:
+            self.bar.set_postfix_str(f"counting calls: {cell.key} {name}"[:60])
+            try:
+                with Launch(self.allocators[name], 10 * self.experiment.time_limit, cell.processors, True) as launch:
+                    self.workloads[cell.workload].run(launch, dict(cell.parameters))
+                self.store.add_count(cell, name, launch.costs)
+            except Failed as problem:
+                self.tell(f"{cell.key}: {name}: counting its system calls: {problem}")
+            self.bar.update()
+
+
+def summary(store):
+    """What a finished or unfinished file holds, in one line."""
+    runs = store.runs()
+    again = sum(attempt for attempt, _ in store.blocks().values())
+    disturbed = sum(bool(why) for _, why in store.blocks().values())
+    return (f"{len(runs)} runs in {len(store.blocks())} blocks, {again} blocks run again, {disturbed} of them still "
+            f"disturbed, {sum(run['ended'] != 'ok' for run in runs)} failed runs")

@@ -1,0 +1,75 @@
+"""workloads.py - what can be run: the programs of bench/, listed in bench/workloads.toml, and real programs
+
+A workload has `name`, `about`, `parameters` (with defaults), `quick` (values for a short run), `figure`, the Debian
+`packages` that it wants, and `run(launch, parameters)`, which returns its figures.
+"""
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from freehold_lab.places import Failed, repository, workload_programs
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The main figure of a workload."""
+    key: str
+    unit: str = ""
+    lower_is_better: bool = True
+
+
+@dataclass
+class BenchProgram:
+    """A program of bench/: it prints one JSON line with its figures and with the file that malloc came from."""
+    name: str
+    program: Path
+    about: str
+    figure: Figure
+    parameters: dict
+    quick: dict = field(default_factory=dict)
+    packages: tuple = ()
+
+    def missing(self):
+        return "" if self.program.is_file() else f"no program {self.program}"
+
+    def run(self, launch, parameters):
+        command = [self.program]
+        for name, value in {**self.parameters, **parameters}.items():
+            command += [f"--{name}", value]
+        answer = launch.program(command)
+        try:
+            figures = json.loads(answer)
+            origin = figures["malloc"]
+        except (ValueError, KeyError):
+            raise Failed(f"{self.name}: no JSON line but {answer[:80]!r}") from None
+        if not launch.allocator.is_origin(origin):
+            raise Failed(f"{self.name}: malloc came from {origin}")
+        return figures
+
+
+def read_list(file, programs):
+    """The workloads of a workloads.toml whose programs lie in the folder `programs`."""
+    try:
+        table = tomllib.loads(Path(file).read_text())
+    except (OSError, tomllib.TOMLDecodeError) as problem:
+        raise Failed(f"{file}: {problem}") from None
+    found = {}
+    for entry in table["workload"]:
+        try:
+            figure = Figure(entry["figure"]["key"], entry["figure"]["unit"], entry["figure"]["better"] == "lower")
+            workload = BenchProgram(entry["name"], Path(programs, entry["program"]),
+                                    f"{entry['measures']} ({entry['origin']})", figure, entry["parameters"],
+                                    entry["quick"])
+        except (KeyError, TypeError) as problem:
+            raise Failed(f"{file}: workload {entry.get('name', '?')}: {problem} is missing or wrong") from None
+        found[workload.name] = workload
+    return found
+
+
+def all_workloads(build=True):
+    """Every workload by name; with `build` the programs of bench/ are made first."""
+    from freehold_lab.programs import PROGRAMS
+    programs = workload_programs() if build else Path("not-built")
+    return {**read_list(repository() / "bench" / "workloads.toml", programs), **PROGRAMS}

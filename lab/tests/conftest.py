@@ -1,0 +1,62 @@
+"""conftest.py - what the tests share: a cache of their own, a fake workload, allocators that only have names"""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from freehold_lab import experiment
+from freehold_lab.allocators import Allocator, libc_path
+from freehold_lab.workloads import BenchProgram, Figure
+
+# Answers as the programs of bench/ do; what it does besides is its option --do, for the allocator --to alone.
+FAKE = """#!/bin/sh
+while [ $# -gt 0 ]; do eval "${1#--}=\\$2"; shift 2; done
+case ${LD_PRELOAD##*/} in *"$to"*) ;; *) do=nothing ;; esac
+case $do in
+  crash) kill -SEGV $$ ;;
+  hang) exec sleep 1000 ;;
+  lie) LD_PRELOAD=/lib/other.so ;;
+  fail) echo "no memory left" >&2; exit 3 ;;
+  babble) echo hello; exit 0 ;;
+esac
+echo "{\\"workload\\": \\"fake\\", \\"malloc\\": \\"$LD_PRELOAD\\", \\"ns\\": 1$size}"
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Every test process compiles the helpers into a folder of its own."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("FREEHOLD_LAB_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def workloads(tmp_path):
+    script = tmp_path / "fake"
+    script.write_text(FAKE)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    parameters = {"size": 1, "threads": 1, "do": "nothing", "to": ""}
+    return {"fake": BenchProgram("fake", script, "a fake", Figure("ns", "ns"), parameters, {"size": 2}),
+            "gone": BenchProgram("gone", tmp_path / "gone", "not there", Figure("ns", "ns"), {"size": 1})}
+
+
+@pytest.fixture
+def allocators():
+    """libc, and two libraries that change nothing: what runs are is of no matter here."""
+    folder = Path(libc_path()).parent
+    return [Allocator("libc", libc_path()), Allocator("math", str(folder / "libm.so.6")),
+            Allocator("resolve", str(folder / "libresolv.so.2"))]
+
+
+@pytest.fixture
+def make(workloads):
+    """An experiment from a table; its machine is never too busy unless it says so."""
+    def made(**table):
+        whole = {"name": "test", "replicates": 2, "time_limit": 30, "parts": [{"workload": "fake"}],
+                 "disturbance": {"steal": 2.0, "foreign": 2.0}, **table}
+        return experiment.parse(whole, json.dumps(whole), "test.toml", workloads)
+    return made

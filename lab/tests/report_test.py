@@ -1,0 +1,206 @@
+"""report_test.py - the page is whole: in a headless browser, without a network, every allocator, every switch"""
+
+import json
+import math
+import random
+import shutil
+
+import pandas
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from freehold_lab import experiment, machine, report
+from freehold_lab.places import Failed
+from freehold_lab.store import Store
+from freehold_lab.workloads import all_workloads
+
+SPEEDS = {"libc": 1.0, "math": 0.7, "resolve": 1.02}
+SAMPLES = {"sample_seconds": [0, 1, 2], "sample_resident": [1e6, 3e6, 2e6], "sample_live": [1e6, 2e6, 1e6]}
+PERCENTILES = {f"{call}_p{share}": 10.0 * n for call in ("malloc", "free")
+               for n, share in enumerate(("50", "99", "99_9"), 1)}
+PLAN = """
+name = "made"
+about = "made up & <written> by hand"
+replicates = 6
+discard = 1
+responses = ["wall", "peak", "integral", "figure", "calls"]
+[[parts]]
+workload = "uma-test"
+slope = "NA"
+[parts.factors]
+NA = { parameter = "allocations", levels = [100, 200, 400] }
+NT = { parameter = "threads", levels = [1, 2] }
+[[parts]]
+workload = "server"
+[[parts]]
+workload = "latency-64"
+"""
+
+
+def fill(store, plan, allocators):
+    """Runs that were never run: each allocator has its speed, with chance on top."""
+    chance = random.Random(5)
+    store.begin(plan, 5, "0", machine.description(), "freehold-lab run made.toml", allocators,
+                {"broken": "a program that uses malloc hangs under it"})
+    for number, (replicate, cell, order) in enumerate(plan.plan([a.name for a in allocators], 5)):
+        for position, name in enumerate(order):
+            size = dict(cell.parameters).get("allocations", 100)
+            seconds = SPEEDS[name] * size / 1000 * math.exp(chance.gauss(0, 0.02))
+            costs = {"wall": seconds, "user": seconds, "system": 0.0, "peak": 1e6 * (2 - SPEEDS[name]) + size,
+                     "integral": 1e6 * seconds, "faults": 100, "resident": [[0, 1e6], [seconds, 2e6]]}
+            surroundings = {"load": 0.1, "steal": 0.0, "foreign_share": 0.0, "frequency": None, "temperature": None}
+            figures = SAMPLES if cell.part == "server" else PERCENTILES if cell.part == "latency-64" else {}
+            store.add_run(number, 0, position, cell, replicate, name, "ok", surroundings, costs, seconds, figures)
+        store.end_block(number, 0, "20% of processor time used by other programs" if number == 40 else "")
+    for cell in plan.cells():
+        for name in SPEEDS:
+            store.add_count(cell, name, {"calls": 100})
+
+
+@pytest.fixture
+def results(tmp_path, allocators):
+    file = tmp_path / "made.toml"
+    file.write_text(PLAN)
+    store = Store(tmp_path / "made.sqlite")
+    fill(store, experiment.load(file, all_workloads(build=False)), allocators)
+    store.close()
+    return tmp_path / "made.sqlite"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    assert shutil.which("chromedriver"), "no chromedriver here; Debian's package is chromium-driver"
+    options = webdriver.ChromeOptions()
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                 "--window-size=1300,1000", "--host-resolver-rules=MAP * ~NOTFOUND",
+                 f"--user-data-dir={tmp_path}/profile"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(results, tmp_path, browser):
+    browser.get(report.write(results, tmp_path / "page", with_png=False).as_uri())
+    assert browser.find_element(By.TAG_NAME, "body").get_attribute("data-ready") == "yes"
+    return browser
+
+
+def visible(page, name):
+    """In how many pictures the allocator has a trace that is shown, and in how many it has one."""
+    return page.execute_script(
+        "const mine = [...document.querySelectorAll('.picture')].map(p => p.data.filter(t => t.name === arguments[0]))"
+        ".filter(t => t.length);"
+        "return [mine.filter(t => t.every(x => x.visible !== false)).length, mine.length]", name)
+
+
+def test_the_page_loads_by_itself_without_an_error(page):
+    assert [entry["message"] for entry in page.get_log("browser")] == []
+    asked = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
+    addresses = {event["params"]["request"]["url"].split(":")[0] for event in asked
+                 if event["method"] == "Network.requestWillBeSent"}
+    assert "file" in addresses and not addresses & {"http", "https", "ws", "wss", "ftp"}
+    assert page.execute_script("return document.querySelectorAll('script[src], link[href]').length") == 0
+
+
+def test_every_picture_is_drawn_and_shows_every_allocator(page):
+    drawn = page.execute_script("return [...document.querySelectorAll('.picture')].map(p => p.querySelectorAll("
+                                "'svg.main-svg').length > 0)")
+    assert len(drawn) >= 10 and all(drawn)
+    for name in SPEEDS:
+        shown, having = visible(page, name)
+        assert shown == having >= len(drawn) - 1        # the base has no scaled bar
+
+
+def test_the_scaled_bars_stand_where_their_workload_is(page):
+    """Every workload has the same true ratio, so a bar in the wrong place shows for peak, which is not that of time."""
+    bars = page.execute_script("return document.getElementById('picture-scaled').data.filter(t => t.name === 'math')"
+                               ".map(t => t.x.map((part, n) => [part, t.base + t.y[n]]))")
+    assert [[part for part, _ in panel] for panel in bars] == [["uma-test", "server", "latency-64"]] * 3
+    assert [value for _, value in bars[0]] == pytest.approx([0.7] * 3, rel=0.05)
+    assert [value for _, value in bars[1]] == pytest.approx([1.3] * 3, rel=0.05)
+
+
+def test_a_switch_takes_an_allocator_out_of_all_pictures_and_tables_and_brings_it_back(page):
+    box = page.find_element(By.CSS_SELECTOR, "#allocators input[value=math]")
+    rows = page.find_elements(By.CSS_SELECTOR, "tr[data-allocator=math]")
+    assert rows and all(row.value_of_css_property("display") != "none" for row in rows)
+    box.click()
+    assert visible(page, "math")[0] == 0 and visible(page, "libc")[0] > 0
+    assert all(row.value_of_css_property("display") == "none" for row in rows)
+    box.click()
+    shown, having = visible(page, "math")
+    assert shown == having and all(row.value_of_css_property("display") != "none" for row in rows)
+
+
+def test_a_click_on_a_head_sorts_the_table_and_another_turns_it_round(page):
+    table = page.find_element(By.CSS_SELECTOR, "#overall table.sortable")
+    head = next(head for head in table.find_elements(By.TAG_NAME, "th") if head.text == "ratio")
+    column = [cell.text for cell in table.find_elements(By.TAG_NAME, "th")].index("ratio") + 1
+
+    def values():
+        return [float(cell.get_attribute("data-value"))
+                for cell in table.find_elements(By.CSS_SELECTOR, f"td:nth-child({column})")]
+    page.execute_script("arguments[0].click()", head)
+    assert values() == sorted(values()) and len(values()) == 2
+    page.execute_script("arguments[0].click()", head)
+    assert values() == sorted(values(), reverse=True)
+
+
+def test_the_page_says_what_was_left_out_disturbed_and_how_to_repeat_it(page):
+    text = page.find_element(By.TAG_NAME, "body").text
+    assert "broken was left out: a program that uses malloc hangs under it" in text
+    assert "1 blocks (3 runs) were disturbed beyond the bounds" in text
+    assert "freehold-lab run made.toml --seed 5" in text
+    assert "made up & <written> by hand" in text
+
+
+def test_the_tables_find_the_effects_that_were_put_in(results, tmp_path):
+    report.write(results, tmp_path / "page", with_png=False)
+    tables = json.loads((tmp_path / "page" / "report.json").read_text())["tables"]
+    overall = {row["allocator"]: row for row in tables["overall-time"]}
+    assert overall["math"]["low"] < 0.7 < overall["math"]["high"] and overall["math"]["wins"] == 8
+    assert overall["resolve"]["losses"] <= 3
+    assert tables["uma-test-design"] == [{"factor": "NA", "levels": "100, 200, 400"}, {"factor": "NT", "levels": "1, 2"}]
+    variance = {row["source"]: row for row in tables["uma-test-wall-anova"]}
+    assert variance["allocator"]["p"] < 1e-6 and variance["NA"]["p"] < 1e-6 and variance["NT"]["p"] > 0.001
+    groups = {row["allocator"]: row["letters"] for row in tables["uma-test-wall-tukey"]}
+    assert groups["math"] == "a" and "a" not in groups["libc"]
+    against = {row["allocator"]: row for row in tables["uma-test-wall-tukey-against"]}
+    assert against["math"]["p"] < 1e-6 and against["math"]["high"] < 1 and set(against) == {"math", "resolve"}
+    slopes = [row for row in tables["uma-test-slope-table"] if row["allocator"] == "libc"]
+    assert len(slopes) == 2 and all(row["slope"] == pytest.approx(0.001, rel=0.1) for row in slopes)
+    assert {row["verdict"] for row in tables["server-calls-ratios"]} == {"counted once"}
+
+
+def test_csv_and_png_are_written_beside_the_page(results, tmp_path):
+    report.write(results, tmp_path / "page")
+    runs = pandas.read_csv(tmp_path / "page" / "runs.csv")
+    assert len(runs) == 8 * 5 * 3 and runs.replicate.min() == 1
+    pictures = list((tmp_path / "page" / "pictures").glob("*.png"))
+    assert len(pictures) >= 10 and all(path.read_bytes()[:4] == b"\x89PNG" for path in pictures)
+    assert len(list((tmp_path / "page" / "tables").glob("*.csv"))) >= 20
+
+
+def test_a_base_that_was_not_run_is_told_with_those_that_were(results, tmp_path):
+    with pytest.raises(Failed, match="no runs of hoard to compare with; there are .*math"):
+        report.write(results, tmp_path / "page", base="hoard")
+
+
+def test_a_file_without_results_is_told(tmp_path):
+    (tmp_path / "empty.sqlite").touch()
+    with pytest.raises(Failed, match="no experiment was begun in it"):
+        report.write(tmp_path / "empty.sqlite", tmp_path / "page")
+    (tmp_path / "text.sqlite").write_text("no database\n" * 100)
+    with pytest.raises(Failed, match="not a database"):
+        report.write(tmp_path / "text.sqlite", tmp_path / "page")
+
+
+def test_a_page_that_cannot_be_written_is_told(results, tmp_path):
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "index.html").symlink_to("/dev/full")
+    with pytest.raises(Failed, match="page: No space left on device"):
+        report.write(results, tmp_path / "page", with_png=False)

@@ -1,0 +1,195 @@
+"""statistics_test.py - the statistics give the published answers, and find what is there and little else"""
+
+import numpy
+import pandas
+import pytest
+from statistics_data import LOOMS, PLANTS, SILICON, SILVER, TEETH, frame_of, small
+
+from freehold_lab.analysis import anova, ratios, slope, tukey
+
+
+def row(analysis, source):
+    return analysis.table.set_index("source").loc[source]
+
+
+# ---- published answers ---------------------------------------------------------------------------------------------
+
+# Data, F, between, within as certified, and the digits that double precision leaves of data with many in common.
+NIST = [
+    ("SiRstv", SILICON, 1.18046237440255, 5.11462616000000e-02, 2.16636560000000e-01, 1e-9),
+    ("AtmWtAg", SILVER, 1.59467335677930e+01, 3.63834187500000e-09, 1.04951729166667e-08, 1e-4),
+    ("SmLs01", small(1, 10), 2.10000000000000e+01, 1.68, 1.80, 1e-9),
+    ("SmLs02", small(1, 100), 2.01000000000000e+02, 1.608e+01, 1.80e+01, 1e-9),
+    ("SmLs03", small(1, 1000), 2.00100000000000e+03, 1.6008e+02, 1.80e+02, 1e-9),
+    ("SmLs04", small(1000000, 10), 2.10000000000000e+01, 1.68, 1.80, 1e-6),
+    ("SmLs05", small(1000000, 100), 2.01000000000000e+02, 1.608e+01, 1.80e+01, 1e-6),
+]
+
+
+@pytest.mark.parametrize("name, samples, f, between, within, tolerance", NIST, ids=[case[0] for case in NIST])
+def test_the_analysis_of_variance_gives_what_nist_certifies(name, samples, f, between, within, tolerance):
+    found = anova.analyse(frame_of(samples, "treatment"), "y", ["treatment"], is_log=False)
+    assert row(found, "treatment")["F"] == pytest.approx(f, rel=tolerance)
+    assert row(found, "treatment")["sum of squares"] == pytest.approx(between, rel=tolerance)
+    assert row(found, "residuals")["sum of squares"] == pytest.approx(within, rel=tolerance)
+
+
+def test_two_factors_and_their_interaction_give_the_published_tooth_growth_table():
+    found = anova.analyse(frame_of(TEETH, "supp", "dose"), "y", ["supp", "dose"], is_log=False)
+    for source, df, squares, f in (("supp", 1, 205.35, 15.572), ("dose", 2, 2426.43, 92.000),
+                                   ("supp × dose", 2, 108.32, 4.107)):
+        assert row(found, source)["df"] == df
+        assert row(found, source)["sum of squares"] == pytest.approx(squares, abs=0.005)
+        assert row(found, source)["F"] == pytest.approx(f, abs=0.0005)
+    assert row(found, "residuals")["sum of squares"] == pytest.approx(712.11, abs=0.005)
+    assert row(found, "supp × dose")["p"] == pytest.approx(0.02186, abs=0.000005)
+    assert found.is_balanced
+
+
+def test_tukey_gives_the_published_differences_of_plant_growth():
+    found = tukey.compare(PLANTS)
+    found["p"] = tukey.probabilities(found)
+    published = {("ctrl", "trt1"): (-0.371, -1.0622161, 0.3202161, 0.3908711),
+                 ("ctrl", "trt2"): (0.494, -0.1972161, 1.1852161, 0.1979960),
+                 ("trt1", "trt2"): (0.865, 0.1737839, 1.5562161, 0.0120064)}
+    for pair in found.itertuples():
+        found_here = (pair.difference, pair.low, pair.high, pair.p)
+        assert found_here == pytest.approx(published[pair.one, pair.other], abs=2e-6)
+    assert tukey.letters({name: numpy.mean(values) for name, values in PLANTS.items()}, found) == {
+        "trt1": "a", "ctrl": "ab", "trt2": "b"}
+
+
+def test_tukey_with_the_mean_square_of_a_model_gives_the_published_warp_breaks():
+    """R's example: TukeyHSD(aov(breaks ~ wool + tension), "tension"): without an interaction."""
+    frame = frame_of(LOOMS, "wool", "tension")
+    squares = anova.table_of(*fit_additive(frame)).set_index("source")
+    residuals = squares.loc["residuals"]
+    samples = {name: values.to_numpy() for name, values in frame.groupby("tension", sort=False)["y"]}
+    found = tukey.compare(samples, residuals["mean square"], residuals["df"])
+    found["p"] = tukey.probabilities(found)
+    published = {("L", "M"): (-10.0, -19.35342, -0.6465793, 0.0336262), ("L", "H"): (-14.722222, -24.07564, -5.3688015,
+                 0.0011218), ("M", "H"): (-4.722222, -14.07564, 4.6311985, 0.4474210)}
+    for pair in found.itertuples():
+        found_here = (pair.difference, pair.low, pair.high, pair.p)
+        assert found_here == pytest.approx(published[pair.one, pair.other], abs=5e-6)
+
+
+def fit_additive(frame):
+    from statsmodels.formula.api import ols
+    return ols("y ~ C(f0, Sum) + C(f1, Sum)", frame.rename(columns={"wool": "f0", "tension": "f1"})).fit(), {
+        "wool": "f0", "tension": "f1"}
+
+
+# ---- letters -------------------------------------------------------------------------------------------------------
+
+def letters_of(means, *different):
+    """The letters when the named pairs differ and no other does."""
+    pairs = [{"one": one, "other": other, "differs": one + other in different or other + one in different}
+             for n, one in enumerate(means) for other in list(means)[:n]]
+    return tukey.letters(means, pandas.DataFrame(pairs))
+
+
+def test_all_share_a_letter_when_nothing_differs():
+    assert letters_of({"p": 1, "q": 2, "r": 3}) == {"p": "a", "q": "a", "r": "a"}
+
+
+def test_letters_of_a_chain_overlap():
+    marks = letters_of({"p": 1, "q": 2, "r": 3, "s": 4}, "pr", "ps", "qs")
+    assert marks == {"p": "a", "q": "ab", "r": "bc", "s": "c"}
+
+
+def test_each_has_its_own_letter_when_all_differ():
+    assert letters_of({"r": 3, "q": 2, "p": 1}, "pq", "pr", "qr") == {"p": "a", "q": "b", "r": "c"}
+
+
+def test_two_share_a_letter_exactly_when_they_do_not_differ():
+    chance = numpy.random.default_rng(7)
+    for _ in range(50):
+        samples = {name: chance.normal(chance.integers(0, 4), 1, 6) for name in "pqrstuv"}
+        found = tukey.compare(samples)
+        marks = tukey.letters({name: values.mean() for name, values in samples.items()}, found)
+        for pair in found.itertuples():
+            assert bool(set(marks[pair.one]) & set(marks[pair.other])) != pair.differs
+
+
+# ---- simulated data ------------------------------------------------------------------------------------------------
+
+def cell_of(chance, means, replicates=8, spread=0.05):
+    """Runs of one cell: log-normal."""
+    return pandas.DataFrame([
+        {"part": "p", "cell": "c", "replicate": n, "allocator": name,
+         "time": mean * numpy.exp(chance.normal(0, spread))}
+        for name, mean in means.items() for n in range(replicates)])
+
+
+def test_false_findings_stay_near_five_per_cent_of_all_cells():
+    chance = numpy.random.default_rng(11)
+    alike = dict.fromkeys("pqrstu", 1.0)
+    tables = [tukey.grouped(cell_of(chance, alike), "time", is_log=True) for _ in range(1000)]
+    found = numpy.mean([table.letters.nunique() > 1 for table in tables])
+    assert 0.03 < found < 0.07
+
+
+def test_false_findings_of_the_analysis_of_variance_stay_near_five_per_cent():
+    chance = numpy.random.default_rng(12)
+    design = pandas.DataFrame([(a, b) for a in "pqr" for b in "xy" for _ in range(5)], columns=["allocator", "threads"])
+    found = []
+    for _ in range(400):
+        design["y"] = chance.normal(10, 1, len(design))
+        found.append(anova.analyse(design, "y", ["allocator", "threads"], is_log=False).table.p.dropna() < 0.05)
+    shares = numpy.mean(found, axis=0)
+    assert len(shares) == 3 and (shares > 0.02).all() and (shares < 0.085).all()
+
+
+def test_a_difference_of_a_quarter_is_found_and_has_its_sign():
+    chance = numpy.random.default_rng(13)
+    for _ in range(50):
+        cell = cell_of(chance, {"base": 1.0, "fast": 0.75, "slow": 1.25, "same": 1.0})
+        marks = ratios.verdicts(cell, "time", "base")
+        assert (marks["fast"], marks["slow"]) == (ratios.WIN, ratios.LOSS)
+
+
+def test_the_bootstrap_interval_holds_the_true_ratio_about_as_often_as_it_says():
+    chance, held = numpy.random.default_rng(14), 0
+    for _ in range(300):
+        found, _ = ratios.by_cell(cell_of(chance, {"base": 1.0, "other": 1.3}, 12), "time", "base")
+        held += found.low[0] <= 1.3 <= found.high[0]
+    assert 0.88 < held / 300 < 0.985
+
+
+def test_the_geometric_mean_weighs_parts_alike_whatever_their_number_of_cells():
+    rows = [{"part": part, "cell": cell, "replicate": n, "allocator": name, "time": value}
+            for part, cell, value_of in (("p", "p1", 2.0), ("p", "p2", 2.0), ("p", "p3", 2.0), ("q", "q1", 0.5))
+            for name, value in (("base", 1.0), ("other", value_of)) for n in range(3)]
+    table = ratios.overall(*ratios.by_cell(pandas.DataFrame(rows), "time", "base"))
+    assert table.ratio[0] == pytest.approx(1.0)
+
+
+def test_the_logarithm_is_taken_when_the_residuals_ask_for_it_and_not_otherwise():
+    chance = numpy.random.default_rng(15)
+    design = pandas.DataFrame([(a, n) for a in "pqr" for n in (1, 10, 100) for _ in range(10)],
+                              columns=["allocator", "size"])
+    design["y"] = design["size"] * numpy.exp(chance.normal(0, 0.2, len(design)))
+    assert anova.analyse(design, "y", ["allocator", "size"]).is_log
+    design["y"] = 10 + design["size"] + chance.normal(0, 1, len(design))
+    assert not anova.analyse(design, "y", ["allocator", "size"]).is_log
+
+
+def test_an_allocator_that_is_not_in_every_cell_is_left_out_and_named():
+    design = pandas.DataFrame([(a, n, v) for a in "pqr" for n in (1, 2) for v in (1.0, 1.1, 1.3)],
+                              columns=["allocator", "size", "y"])
+    found = anova.analyse(design[(design.allocator != "q") | (design["size"] == 1)], "y", ["allocator", "size"])
+    assert found.left_out == ["q"]
+
+
+def test_slopes_have_their_interval_and_a_bend_is_noticed():
+    chance = numpy.random.default_rng(16)
+    x = numpy.repeat([1e5, 2e5, 3e5, 4e5], 10)
+    straight = slope.slope(x, 0.01 + 5e-8 * x + chance.normal(0, 1e-4, len(x)))
+    assert straight["low"] < 5e-8 < straight["high"] and straight["p_not_straight"] > 0.01
+    bent = slope.slope(x, 0.01 + 5e-8 * x + 1e-13 * x ** 2 + chance.normal(0, 1e-4, len(x)))
+    assert bent["p_not_straight"] < 1e-6
+
+
+def test_the_slope_of_two_levels_cannot_be_told_from_a_bend():
+    assert numpy.isnan(slope.slope([1, 1, 2, 2], [1, 1.1, 2, 2.1])["p_not_straight"])
