@@ -43,7 +43,10 @@ static heap_t *enter_lane(fh_heap_t *heap) {
   return add_lane(heap);
 }
 
-static void leave_lane(heap_t *lane) { atomic32_store_release(&lane->lane_busy, 0); } /* S-lane */
+static void leave_lane(heap_t *lane) {
+  if (lane->trims_due != 0) heap_trim(lane);
+  atomic32_store_release(&lane->lane_busy, 0); /* S-lane */
+}
 
 fh_heap_t *firstclass_new(void) {
   fh_heap_t *heap = fast_malloc(sizeof *heap);

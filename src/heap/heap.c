@@ -71,6 +71,7 @@ void heap_exit(heap_t *h) {
     pool_release(h);
     return;
   }
+  if (unlikely(h->trims_due != 0)) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
   unmark(h);
@@ -115,7 +116,7 @@ void heap_put_slice(heap_t *h, slab_t *s) {
   size_t most = (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
   if (h->magazine_count >= most || heap_tag(h) != NULL) {
     slab_release(s);
-    heap_trim(h);
+    if (!h->is_trimming && h->trims_due < UINT8_MAX) h->trims_due++;
     return;
   }
   slab_retire(s);

@@ -60,7 +60,7 @@ struct heap {
   uint8_t owned[CLASS_COUNT];    /* how many these are */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
-  uint8_t is_trimming, has_trimmed;      /* a step is under way; all classes had their turn */
+  uint8_t is_trimming, has_trimmed, trims_due;   /* steps are under way; all classes had their turn; slices given back */
   uint8_t has_shared;            /* something may be in `pending` or `batch` */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
@@ -163,7 +163,7 @@ hidden bool heap_may_rest(heap_t *h);
 hidden bool heap_end_rest(void);                   /* a heap that rests lets go of everything; false: there is none */
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
-hidden void heap_trim(heap_t *h);                  /* a little */
+hidden void heap_trim(heap_t *h);                  /* a little: the steps that are due */
 hidden void heap_empty_magazine(heap_t *h);
 
 /* relaxed, as is huge_base: who uses the heap wrote it; statistics take what stands there. */

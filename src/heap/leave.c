@@ -27,16 +27,18 @@ void heap_flush_bins(heap_t *h) {
   heap_flush_shared(h);
 }
 
-/* A step of shrinking, taken each time the heap gives a slice back: one class's bin, and now and
- * then the frees that were put off. A heap that frees what it had passes through all of them, and
- * keeps next to nothing; then it is the turn of one that rests in the pool (heap_exit). */
+/* Shrinks by a step for each slice that the heap has given back since the last time: a class's bin,
+ * and now and then the frees that were put off. A heap that frees what it had passes through all
+ * classes, and keeps next to nothing; then it is the turn of a heap that rests in the pool. Taken
+ * at the end of a call (heap_exit), where the stack is short. */
 void heap_trim(heap_t *h) {
-  if (h->is_trimming) return; /* a step may give a slice back itself */
-  h->is_trimming = 1;
-  h->trim_class = (uint8_t)(h->trim_class + 1 < CLASS_COUNT ? h->trim_class + 1 : 1);
-  h->has_trimmed |= h->trim_class == 1;
-  flush_bin(h, h->trim_class);
-  if (h->has_shared && h->trim_class % TRIM_SHARED == 0) heap_flush_shared(h);
+  h->is_trimming = 1; /* a step may give slices back itself */
+  for (; h->trims_due != 0; h->trims_due--) { /* Bound: slices given back in a call */
+    h->trim_class = (uint8_t)(h->trim_class + 1 < CLASS_COUNT ? h->trim_class + 1 : 1);
+    h->has_trimmed |= h->trim_class == 1;
+    flush_bin(h, h->trim_class);
+    if (h->has_shared && h->trim_class % TRIM_SHARED == 0) heap_flush_shared(h);
+  }
   h->is_trimming = 0;
 }
 

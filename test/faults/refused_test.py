@@ -44,10 +44,10 @@ class Refused:
         """None, or what is wrong with how the program ended."""
         if "freehold:" in result.stderr:
             return "freehold reported misuse"
-        if result.returncode == 0:
-            return None if result.stdout == self.expected.stdout else "another answer"
-        if not OUT_OF_MEMORY.search(result.stderr + result.stdout):
-            return "it ended with %d and does not say why" % result.returncode
+        if result.returncode == 0 and result.stdout == self.expected.stdout:
+            return None
+        if not OUT_OF_MEMORY.search(result.stderr + result.stdout):        # a shell goes on when a child was refused
+            return "it ended with %d, another answer, and does not say why" % result.returncode
         if result.returncode < 0 and result.returncode != -signal.SIGABRT:
             return "it crashed with signal %d" % -result.returncode
         return None
