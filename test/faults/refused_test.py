@@ -125,6 +125,7 @@ SELECT count(*), sum(length(b)), length(group_concat(b)), length(zeroblob(600000
 
 class Bash(Refused, unittest.TestCase):
     command = ["/bin/bash", "--norc", "-c", """
+set -e -o pipefail
 LC_ALL=C
 for ((i = 0; i < 2000; i++)); do names[i]=name$i; done
 text=$(printf '%s\\n' "${names[@]}" | sort -r -S 40M --parallel=2)
