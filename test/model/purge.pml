@@ -75,8 +75,8 @@ inline purge_word() {
      :: w == 0 -> break
      :: w != 0 ->
         if
-        :: atomic { run = w & ~(w - 1); assert(dirty & run); content = content & ~run };
-           atomic { dirty = dirty & ~run; w = w & ~run; purged++ }
+        :: atomic { range = w & ~(w - 1); assert(dirty & range); content = content & ~range };
+           atomic { dirty = dirty & ~range; w = w & ~range; purged++ }
         :: break                                                     /* refused: the rest stays dirty */
         fi
      od;
@@ -84,11 +84,11 @@ inline purge_word() {
      atomic { hold(0) };
      if :: mine[_pid] != 0 -> atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] } :: else fi
   fi;
-  atomic { mine[_pid] = 0; w = 0; run = 0; purged = 0 }
+  atomic { mine[_pid] = 0; w = 0; range = 0; purged = 0 }
 }
 
 active [TH] proctype thread() {
-  byte w, k, turn, run, purged;
+  byte w, k, turn, range, purged;
   {
     do
     :: turn < N -> turn++; if :: use_slice() :: purge_word() fi
