@@ -5,7 +5,7 @@
  *
  * BITS slices. The dirty bits and the count of them change apart from the free bits. What a claimer finds clean reads as
  * zero (A3), what it holds is never discarded under it, a dirty bit changes only while the slice is claimed (A1), and in
- * the end all slices are free and the count is the number of dirty bits. A discard may fail: the slice stays dirty.
+ * the end all slices are free and the count is the number of dirty bits. A discard may fail: what is left stays dirty.
  * With STOP the first thread may stop for ever at any point, and the others still end; what it had claimed is all that is missing.
  *
  * quick: -DTH=3 -DBITS=2 -DN=1
@@ -71,24 +71,24 @@ inline purge_word() {
   :: else ->
      atomic { mine[_pid] = free & w; free = free & ~w; hold(_pid + 1) };
      w = dirty & mine[_pid];                                               /* they are ours, so they stay */
-     if
+     do
+     :: w == 0 -> break
      :: w != 0 ->
         if
-        :: atomic { assert((dirty & w) == w); content = content & ~w };
-           atomic { dirty = dirty & ~w };
-           atomic { count = count - ((w & 1) + ((w >> 1) & 1) + ((w >> 2) & 1)) }
-        :: skip                                                      /* the discard failed */
+        :: atomic { range = w & ~(w - 1); assert(dirty & range); content = content & ~range };
+           atomic { dirty = dirty & ~range; w = w & ~range; purged++ }
+        :: break                                                     /* refused: the rest stays dirty */
         fi
-     :: else
-     fi;
+     od;
+     count = count - purged;
      atomic { hold(0) };
      if :: mine[_pid] != 0 -> atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] } :: else fi
   fi;
-  atomic { mine[_pid] = 0; w = 0 }
+  atomic { mine[_pid] = 0; w = 0; range = 0; purged = 0 }
 }
 
 active [TH] proctype thread() {
-  byte w, k, turn;
+  byte w, k, turn, range, purged;
   {
     do
     :: turn < N -> turn++; if :: use_slice() :: purge_word() fi

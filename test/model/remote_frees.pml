@@ -108,8 +108,8 @@ inline make_room(s) {
 
 inline gather_pending() {
   do
-  :: MINE(pending, 0) > 0 -> GATHER(pending, 0)
-  :: MINE(pending, 1) > 0 -> GATHER(pending, 1)
+  :: MINE(pending, 0) > 0 -> GIVE_BACK(pending, 0)
+  :: MINE(pending, 1) > 0 -> GIVE_BACK(pending, 1)
   :: BOTH(pending) == 0 -> break
   od
 }
