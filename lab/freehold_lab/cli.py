@@ -244,7 +244,8 @@ def stop(number, _):
 def main(words=None):
     options = arguments(words)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+        if signal.getsignal(number) != signal.SIG_IGN:          # nohup
+            signal.signal(number, stop)
     try:
         return globals()[f"command_{options.command}"](options)
     except Failed as problem:

@@ -52,9 +52,15 @@ def slow_bench(tmp_path, workloads):
     return {**os.environ, "FREEHOLD_LAB_ROOT": str(tmp_path / "root"), "FREEHOLD_LAB_CACHE": str(tmp_path / "cache")}
 
 
+def heed_interrupts():
+    """Shells make what they start in the background ignore them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def stopped_by(number, words, slow_bench, tmp_path):
     """What the command said that was stopped in its third run."""
-    started = subprocess.Popen(words, env=slow_bench, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    started = subprocess.Popen(words, env=slow_bench, cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=heed_interrupts)
     runs = tmp_path / "started"
     while not runs.exists() or runs.stat().st_size < 3:
         time.sleep(0.05)

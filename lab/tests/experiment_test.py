@@ -74,6 +74,8 @@ def test_every_block_has_every_allocator_once_and_the_order_follows_from_the_see
     assert all(sorted(order) == ["p", "q", "r"] for _, _, order in plan)
     assert len({(replicate, cell.key) for replicate, cell, _ in plan}) == len(plan) == 15
     assert len({tuple(order) for _, _, order in plan}) > 1
+    rounds = [tuple(cell.key for replicate, cell, _ in plan if replicate == number) for number in range(5)]
+    assert len(set(rounds)) > 1
 
 
 @pytest.mark.parametrize("name", experiment.shipped_names())
