@@ -46,7 +46,7 @@ static heap_t *nested_of(heap_t *h) {
   void *none = NULL;
   if (fresh == NULL) return NULL;
   if (atomic_ptr_swap_relaxed(&h->nested, &none, fresh)) return fresh;
-  pool_release(fresh); /* a handler between the two lines above was first */
+  heap_end(fresh); /* a handler between the two lines above was first */
   return none;
 }
 
@@ -67,8 +67,7 @@ heap_t *heap_enter(void) {
 
 void heap_exit(heap_t *h) {
   if (unlikely(h->is_borrowed)) {
-    heap_let_go(h);
-    pool_release(h);
+    heap_end(h);
     return;
   }
   if (unlikely(h->trims_due != 0)) heap_trim(h);

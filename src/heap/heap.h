@@ -159,6 +159,7 @@ hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
 hidden void heap_flush_shared(heap_t *h);          /* frees that were put off */
 hidden void heap_flush_bins(heap_t *h);
 hidden void heap_let_go(heap_t *h);                /* of all that it owns */
+hidden void heap_end(heap_t *h);                   /* likewise, and back to the pool */
 hidden bool heap_may_rest(heap_t *h);
 hidden bool heap_end_rest(void);                   /* a heap that rests lets go of everything; false: there is none */
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */

@@ -25,8 +25,7 @@ static void thread_leaves(void *heap) {
     h->busy = 1;
     if (was_fast && h == heap) heap_recount(h);
     if (h == heap && heap_may_rest(h) && pool_rest(h)) continue;
-    heap_let_go(h);
-    pool_release(h);
+    heap_end(h);
   }
 }
 
@@ -41,7 +40,7 @@ heap_t *heap_attach(void) {
   }
   void *none = NULL;
   if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
-    pool_release(h);
+    heap_end(h);
     return none;
   }
   if (!option_get(OPTION_stats_detail)) {

@@ -68,8 +68,7 @@ bool heap_may_rest(heap_t *h) {
 bool heap_end_rest(void) {
   heap_t *h = pool_claim_resting();
   if (h == NULL) return false;
-  heap_let_go(h);
-  pool_release(h);
+  heap_end(h);
   return true;
 }
 
@@ -85,6 +84,11 @@ void heap_let_go(heap_t *h) {
     }
   heap_empty_magazine(h);
   h->is_trimming = 0;
+}
+
+void heap_end(heap_t *h) {
+  heap_let_go(h);
+  pool_release(h);
 }
 
 void heap_drop(heap_t *h) {
