@@ -41,6 +41,7 @@ heap_t *heap_attach(void) {
   }
   void *none = NULL;
   if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
+    heap_let_go(h);
     pool_release(h);
     return none;
   }
