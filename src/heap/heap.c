@@ -46,12 +46,7 @@ static heap_t *nested_of(heap_t *h) {
   void *none = NULL;
   if (fresh == NULL) return NULL;
   if (atomic_ptr_swap_relaxed(&h->nested, &none, fresh)) return fresh;
-<<<<<<< HEAD
   heap_end(fresh); /* a handler between the two lines above was first */
-=======
-  heap_let_go(fresh); /* a handler between the two lines above was first */
-  pool_release(fresh);
->>>>>>> h-model-orders
   return none;
 }
 

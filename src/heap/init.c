@@ -40,12 +40,7 @@ heap_t *heap_attach(void) {
   }
   void *none = NULL;
   if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
-<<<<<<< HEAD
     heap_end(h);
-=======
-    heap_let_go(h);
-    pool_release(h);
->>>>>>> h-model-orders
     return none;
   }
   if (!option_get(OPTION_stats_detail)) {
