@@ -269,8 +269,8 @@ static void expect_nothing(left_t left) {
   IS_ZERO(slabs_owned);
   IS_ZERO(slabs_in_hand);
   if (left.slabs_shared != 0)
-    park_fail("left: %u slabs that nobody owns, with %lu blocks, of %zu bytes in one", left.slabs_shared, left.blocks,
-              left.block_size);
+    park_fail("left: %u slabs that nobody owns, with %lu blocks, of %zu bytes in one",
+              left.slabs_shared, left.blocks, left.block_size);
   IS_ZERO(large);
   IS_ZERO(huge_records);
   IS_ZERO(windows);

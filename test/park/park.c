@@ -275,7 +275,8 @@ static void parse(int argc, char **argv) {
 
 static void load(void) {
   const operation_t *o = options.operation;
-  if (options.library != NULL) setenv("FREEHOLD_OPTIONS", o != NULL && o->options != NULL ? o->options : "", 1);
+  const char *text = o != NULL && o->options != NULL ? o->options : "";
+  if (options.library != NULL) setenv("FREEHOLD_OPTIONS", text, 1);
   library_load(options.library, o != NULL && (o->flags & FIRST_USE) != 0);
   if (options.library != NULL && library_is_freehold()) oracle_load();
 }

@@ -106,7 +106,8 @@ void snapshot_set_limit(unsigned ms);               /* of processor time; a copy
 bool snapshot_take(unsigned long point, uintptr_t instruction, unsigned most);
 void snapshot_finish(void);                         /* waits for all copies */
 typedef enum { COPY_PASSED, COPY_FAILED, COPY_HUNG } copy_end_t;
-void at_copy_end(unsigned long point, uintptr_t instruction, copy_end_t end, const char *why);   /* the caller's */
+/* Called in the original; the caller of snapshot_take defines it. */
+void at_copy_end(unsigned long point, uintptr_t instruction, copy_end_t end, const char *why);
 void snapshot_wake_helper(void (*body)(void));      /* in the copy: the helper lives again and runs it */
 void snapshot_wait_for_subject(void);               /* by the helper: the subject's thread has ended */
 _Noreturn void snapshot_end(void);                  /* of the copy: all went well */

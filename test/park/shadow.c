@@ -21,7 +21,9 @@ static unsigned slots_used;      /* those from here on were never taken */
 
 /* The bytes that are written and looked at: the first ones, and the last. */
 static size_t edge(size_t size) { return size < 2 * EDGE ? size : EDGE; }
-static unsigned char byte_at(uint64_t seed, size_t i) { return (unsigned char)(seed * 167 + i * 31 + (seed >> 5)); }
+static unsigned char byte_at(uint64_t seed, size_t i) {
+  return (unsigned char)(seed * 167 + i * 31 + (seed >> 5));
+}
 
 static void write_contents(unsigned char *p, size_t size, uint64_t seed) {
   size_t n = edge(size);
