@@ -17,8 +17,8 @@ struct fh_heap {
 };
 
 static heap_t *next_lane(heap_t *lane) {
-  return atomic_ptr_load_acquire(&lane->nested);
-} /* S-lanes */
+  return atomic_ptr_load_relaxed(&lane->nested);
+} /* relaxed: the head of the list was acquired, and with it all that it leads to */
 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim();
@@ -28,7 +28,7 @@ static heap_t *add_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&lane->lane_busy, 1);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
   do atomic_ptr_store_relaxed(&lane->nested, first);
-  while (!atomic_ptr_swap_acq_rel(&heap->lanes, &first,
+  while (!atomic_ptr_swap_release(&heap->lanes, &first,
                                   lane)); /* S-lanes. Progress: another thread added one */
   return lane;
 }
@@ -114,8 +114,8 @@ static void end_huge(void *heap, bool release) {
 }
 
 static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
-  /* Bound: the heap's lanes */
-  for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes), *next; lane != NULL; lane = next) {
+  /* Bound: the heap's lanes. relaxed: nobody else uses the heap */
+  for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
     next = next_lane(lane);
     end(lane);
     pool_release(lane);

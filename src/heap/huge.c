@@ -68,7 +68,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   void *base = huge_base(b);
   size_t windows = b->windows;
   if (p != base) fatal("invalid pointer", p, call);
-  uint64_t mapped = atomic64_exchange_acq_rel(&b->mapped, 0); /* S-huge */
+  uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0); /* relaxed: of two frees one sees the other */
   if (mapped == 0) fatal("double free", p, call);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);

@@ -17,7 +17,7 @@
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP
  * cycle: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=1 -DSTOP
  * check: -DTH=2 -DHANDLERS=1 -DHEAPS=2 -DCALLS=1
- * check: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=2 -DSTOP
+ * check: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1 -DSTOP
  * check: -DTH=1 -DHANDLERS=3 -DHEAPS=5 -DCALLS=1
  */
 #define NONE 255
@@ -165,7 +165,10 @@ inline thread_leaves() {
   atomic { fresh = 0; h = 0 }
 }
 
-active [TH] proctype thread() provided (level[_pid] == 0) {
+/* A thread that has stopped, and its handlers with it, need only end. */
+#define IS_OVER(thread) (stopped == 1 && (thread) == 0)
+
+active [TH] proctype thread() provided (level[_pid] == 0 || IS_OVER(_pid)) {
   byte h, fresh, turn, t = _pid;
   bool borrowed;
   {
@@ -182,7 +185,7 @@ active [TH] proctype thread() provided (level[_pid] == 0) {
     od
   }
 #ifdef STOP
-  unless { stopping && _pid == 0 && done + stopped < TH -> stopped = 1 }
+  unless { IS_OVER(_pid) || (stopping && _pid == 0 && done + stopped < TH) -> stopped = 1 }
 #endif
 }
 
@@ -192,7 +195,7 @@ active [TH] proctype thread() provided (level[_pid] == 0) {
 
 byte within[TH * HANDLERS];               /* 1: the handler has begun */
 
-active [TH * HANDLERS] proctype handler() provided (level[THREAD] == DEPTH + within[NUMBER]) {
+active [TH * HANDLERS] proctype handler() provided (level[THREAD] == DEPTH + within[NUMBER] || IS_OVER(THREAD)) {
   byte h, fresh, t = THREAD;
   bool borrowed;
 end:
@@ -201,7 +204,7 @@ end:
     operate()
   }
 #ifdef STOP
-  unless { stopping && t == 0 && done + stopped < TH -> stopped = 1; goto end_here }
+  unless { IS_OVER(t) || (stopping && t == 0 && done + stopped < TH) -> stopped = 1; goto end_here }
 #endif
   ;
 #ifdef JUMP

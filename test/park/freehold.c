@@ -1,0 +1,524 @@
+/* freehold.c - what the subject is stopped in: the transitions that only freehold has
+ *
+ * Together with operation.c these execute the lines of src/heap, src/slab and src/arena;
+ * ./dev prove --coverage lists those that none does. Sizes are chosen by how many blocks a slab of
+ * 64 KiB has: 3 of 16,000 bytes, 31 of 2,000, 41 of 1,500, 162 of 400. */
+#include "park.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MANY = 512 };
+
+static void *block[MANY];
+static size_t size;
+static unsigned count;
+
+/* ---- what situations are made of ------------------------------------------------------------- */
+
+static void allocate(void) {
+  for (unsigned i = 0; i < count; i++) block[i] = get(size);
+}
+static void let_go(unsigned from, unsigned to, unsigned step) {
+  for (unsigned i = from; i < to; i += step) release(block[i]);
+}
+static void free_some(unsigned from, unsigned to, unsigned step) {
+  for (unsigned i = from; i < to; i += step) put(block[i]);
+}
+
+/* Until the next malloc of that size has to refill its bin. */
+static void drain(size_t of) {
+  while (!oracle_bin_is_empty(of)) get(of);
+}
+
+/* Until it takes a slab that is not the caller's yet. */
+static void use_up(size_t of) {
+  while (!oracle_class_is_used_up(of)) get(of);
+}
+
+static void own(size_t of, unsigned n) {
+  size = of;
+  count = n;
+  allocate();
+  drain(of);
+}
+
+static void collect_softly(void) { api.collect(false); }
+static void collect_hard(void) { api.collect(true); }
+
+/* By a thread that has ended: its heap rests with all that it has. */
+static void leave_resting(size_t of, unsigned n) {
+  size = of;
+  count = n;
+  in_thread(allocate);
+}
+
+/* Its heap is at an end too: nobody owns the slabs. */
+static void leave(size_t of, unsigned n) {
+  leave_resting(of, n);
+  in_helper(collect_hard);
+}
+
+static void hold_one(void) { hold(got[0], size); }
+static void malloc_one(void) { got[0] = api.malloc(size); }
+static void free_first(void) { api.free(block[0]); }
+
+/* ---- refilling a bin ------------------------------------------------------------------------- */
+
+static void own_free_blocks(void) {
+  own(400, 200);
+  use_up(400);
+  free_some(0, 60, 1);
+}
+static void put_sixty(void) {
+  free_some(0, 60, 1);
+  api.collect(false);
+}
+static void blocks_freed_by_others(void) {
+  own(400, 200);
+  use_up(400);
+  in_helper(put_sixty);
+}
+static void fresh_end(void) { own(400, 30); }
+static void slabs_used_up(void) {
+  own(1500, 41 * 3);
+  use_up(1500);
+}
+
+/* Half of the blocks of somebody who has ended, freed by a thread that does not want the slabs. */
+static void free_halves(void) {
+  free_some(0, count, 2);
+  api.collect(false);
+}
+static void partial_slab(void) {
+  slabs_used_up();
+  leave(1500, 41 * 2);
+  in_helper(free_halves);
+}
+static void slab_in_magazine(void) {
+  own(2000, 31 * 3);
+  use_up(2000);
+  own(6000, 30);
+  put_others(6000, NULL);
+  size = 2000;
+}
+static void returned_blocks(void) {
+  leave(200, 300);
+  get(200);
+  free_some(0, 24, 1);
+  drain(200);
+}
+static void somebody_rests(void) { leave_resting(400, 50); }
+/* Three of each of the classes above 1 KiB: more than a heap may rest with. */
+static void many_slabs(void) {
+  for (size_t of = 1100; of < 16000; of += of / 8)
+    for (size_t i = 0; i < 3 * 65536 / of; i++) get(of);
+}
+static void fast_growth(void) {
+  own(16000, 24);
+  use_up(16000);
+}
+static void second_of_class(void) {
+  own(16, 1);
+  size = 16;
+}
+static void first_with_partial(void) { leave(740, 20); }
+
+/* ---- slabs that empty ------------------------------------------------------------------------ */
+
+static void last_of_first_slab(void) {
+  own(2000, 20);
+  free_some(1, 20, 1);
+  drain(2000);
+  put_others(2000, block[0]);
+  release(block[0]);
+}
+static void last_of_second_slab(void) {
+  own(2000, 31 * 3);
+  put_others(2000, block[0]);
+  release(block[0]);
+}
+static void last_medium(void) {
+  own(6000, 30);
+  put_others(6000, block[0]);
+  release(block[0]);
+}
+
+/* ---- frees of blocks in slabs of nobody ------------------------------------------------------ */
+
+/* So many frees of others' blocks are put off already: the sixteenth publishes all of them. */
+enum { PUT_OFF_MOST = 16 };
+static void put_off(unsigned n) {
+  size = 48;
+  count = n;
+  in_helper(allocate);
+  free_some(0, n, 1);
+}
+
+static void full_and_unwanted(void) {
+  leave(2000, 31 * 2);
+  let_go(0, PUT_OFF_MOST, 1);
+}
+static void full_and_wanted(void) {
+  own(2000, 4);
+  full_and_unwanted();
+}
+static void free_sixteen(void) { free_in_turn(block, PUT_OFF_MOST); }
+static void free_all_but_four(void) {
+  free_some(4, count, 1);
+  api.collect(false);
+}
+static void partial_and_last(void) {
+  put_off(PUT_OFF_MOST - 4);
+  leave(2000, 20);
+  in_helper(free_all_but_four);
+  let_go(0, 4, 1);
+}
+static void free_four(void) { free_in_turn(block, 4); }
+static void full_and_big(void) {
+  put_off(PUT_OFF_MOST - 6);
+  leave(16000, 6);
+  let_go(0, 6, 1);
+}
+static void free_six(void) { free_in_turn(block, 6); }
+static void of_many_slabs(void) {
+  leave(16000, 3 * PUT_OFF_MOST);
+  for (unsigned i = 0; i < PUT_OFF_MOST; i++) block[i] = block[3 * i];
+  let_go(0, PUT_OFF_MOST, 1);
+}
+
+/* ---- arenas ---------------------------------------------------------------------------------- */
+
+static void grow_next(void) { size = MIB(20); }
+static void full_window(void) {
+  size = MIB(31);
+  for (unsigned i = 0; i < 32; i++) get(size);
+}
+static void first_word_full(void) {
+  own(16000, 120);
+  block[0] = get(KIB(100));
+  size = MIB(20);
+}
+static void large_in_first_word(void) {
+  void *p = get(KIB(100));
+  own(16000, 120);
+  release(block[0] = p);
+}
+static void big(void) { size = KIB(200); }
+static void purged(void) {
+  own(MIB(5), 1);
+  free_some(0, 1, 1);
+  api.collect(true);
+}
+static void patient(void) {
+  purged();
+  own(MIB(5), 1);
+  own(KIB(100), 1);
+  let_go(0, 1, 1);
+  sleep(5);
+}
+
+/* Somebody's mapping where the next slices, or the next windows, would be. */
+static void occupy(uintptr_t at) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+  if (mmap((void *)at, 4096, PROT_NONE, flags, -1, 0) != (void *)at) park_fail("cannot map %zx", at);
+}
+static void grow_over_taken(void) {
+  uintptr_t end = oracle_arena_end(get(KIB(100)));
+  size = MIB(20);
+  occupy(end + KIB(64));
+}
+static void occupy_windows(unsigned n) {
+  uintptr_t window = (uintptr_t)get(MIB(40)) >> 30;
+  size = MIB(40);
+  for (unsigned i = 1; i <= n; i++) occupy((window + i) << 30);
+}
+static void window_taken(void) { occupy_windows(1); }
+static void windows_taken(void) { occupy_windows(100); }
+static void window_between(void) {
+  void *p = get(MIB(40));
+  get(MIB(40));
+  put(p);
+  size = MIB(1400);
+}
+
+/* ---- memory that is short -------------------------------------------------------------------- */
+
+static void malloc_limited(void) {
+  limit_memory(true);
+  got[0] = api.malloc(size);
+  limit_memory(false);
+}
+static void hold_if_any(void) {
+  if (got[0] != NULL) hold(got[0], size);
+}
+static void forty(void) { size = MIB(40); }
+static void realloc_limited(void) {
+  limit_memory(true);
+  got[0] = api.realloc(block[0], MIB(3));
+  limit_memory(false);
+  if (got[0] == NULL) hold(block[0], KIB(600));
+}
+static void hold_moved_if_any(void) {
+  if (got[0] != NULL) hold(got[0], MIB(3));
+}
+static void next_to_free(void) {
+  own(KIB(100), 4);
+  free_some(1, 2, 1);
+  let_go(0, 1, 1);
+}
+static void large_in_other_arena(void) {
+  full_window();
+  block[0] = get(MIB(31));
+  own(400, 4);
+  release(block[0] = get(MIB(31)));
+}
+static void some_dirty(void) {
+  own(KIB(200), 20);
+  free_some(0, 20, 2);
+}
+static bool is_expanded;
+static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
+static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(100)); }
+
+/* ---- blocks that move ------------------------------------------------------------------------ */
+
+static void large_that_moves(void) {
+  own(KIB(600), 2);
+  let_go(0, 1, 1);
+}
+static void move_it(void) { got[0] = api.realloc(block[0], MIB(3)); }
+static void hold_moved(void) { hold(got[0], MIB(3)); }
+
+/* ---- first-class heaps ----------------------------------------------------------------------- */
+
+static fh_heap_t *heap;
+
+static void make_heap(void) {
+  heap = api.heap_new();
+  size = 100;
+}
+static void end_heap(void) { api.heap_delete(heap); }
+static void make_used_heap(void) {
+  make_heap();
+  for (unsigned i = 0; i < 50; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
+  block[50] = hold(api.heap_malloc(heap, KIB(100)), KIB(100));
+  block[51] = hold(api.heap_malloc(heap, MIB(33)), MIB(33));
+}
+static void make_doomed_heap(void) {
+  make_used_heap();
+  let_go(0, 52, 1);
+}
+static void make_heap_used_up(void) {
+  make_heap();
+  do hold(api.heap_malloc(heap, 3000), 3000);
+  while (!oracle_heap_is_used_up(heap, 3000));
+  size = 3000;
+}
+static void make_entered_heap(void) {
+  make_heap();
+  put(hold(api.heap_malloc(heap, 100), 100));
+  oracle_enter_lane(heap);
+}
+static void heap_malloc_one(void) { got[0] = api.heap_malloc(heap, size); }
+static void hold_heap_one(void) {
+  hold_one();
+  end_heap();
+}
+static void heap_takes(void) {
+  got[0] = api.heap_malloc(heap, 100);
+  got[1] = api.heap_calloc(heap, 10, 10);
+  got[2] = api.heap_aligned_alloc(heap, 64, 100);
+  got[3] = api.heap_malloc(heap, KIB(80));
+}
+static void hold_heaps(void) {
+  for (unsigned i = 0; i < 3; i++) hold(got[i], 100);
+  hold(got[3], KIB(80));
+  end_heap();
+}
+static void heap_block_alone(void) {
+  make_used_heap();
+  release(block[0]);
+}
+static void heap_moves(void) { got[0] = api.heap_realloc(heap, block[0], 5000); }
+static void hold_heap_moved(void) {
+  hold(got[0], 5000);
+  end_heap();
+}
+static void destroy_heap(void) { api.heap_destroy(heap); }
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static void look(void) {
+  static fh_stats_t stats;
+  stats.struct_size = sizeof stats;
+  api.stats_get(&stats);
+}
+static bool see(void *p, size_t usable, void *context) {
+  (void)p, (void)usable, (void)context;
+  return true;
+}
+static void visit(void) { api.heap_visit(NULL, see, NULL); }
+static void *huge_block, *of_libc;
+static void ask(void) {
+  api.usable_size(block[0]);
+  api.usable_size(of_libc);
+  api.good_size(1000);
+  api.owns(block[0]);
+  api.owns(huge_block);
+  api.owns(&size);
+}
+static void all_kinds(void) {
+  own(400, 10);
+  get(KIB(100));
+  huge_block = get(MIB(40));
+  of_libc = malloc(100);
+}
+static void libcs(void) { block[0] = malloc(100); }
+static void some_kinds(void) {
+  own(400, 10);
+  get(KIB(100));
+}
+static void libcs_resized(void) { got[0] = api.realloc(block[0], 200); }
+static void end_libcs(void) {
+  if (api.owns(got[0])) hold(got[0], 200);
+  else free(got[0]);
+}
+
+/* ---- calls that are like others -------------------------------------------------------------- */
+
+static void other_allocates(void) {
+  size = 200;
+  count = 4;
+  in_helper(allocate);
+  let_go(0, 2, 1);
+  get(200);
+}
+static void free_two_sized(void) {
+  api.free_sized(block[0], 200);
+  api.free_aligned_sized(block[1], 16, 200);
+}
+static void large_sized(void) {
+  own(KIB(100), 2);
+  let_go(0, 2, 1);
+}
+static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
+static void free_second(void) { api.free(block[1]); }
+static void other_in_large_process(void) {
+  other_allocates();
+  api.free(block[1]);
+  for (int i = 0; i < 3; i++) get(MIB(31));
+}
+static void resized_too_much(void) {
+  if (api.realloc(block[0], (size_t)PTRDIFF_MAX + 1) != NULL) park_fail("realloc gives too much");
+}
+static void a_few_of_small_class(void) {
+  own(16, 1);
+  get(16);
+}
+
+/* ---- no heap to be had ----------------------------------------------------------------------- */
+
+static fh_heap_t *heaps[128];
+static unsigned heaps_made;
+
+/* All places of the first chunk are taken, and memory is short. */
+static void take_all_heaps(void) {
+  other_allocates();
+  for (heaps_made = 0; !oracle_pool_is_empty(); heaps_made++) {
+    heaps[heaps_made] = api.heap_new();
+    put(hold(api.heap_malloc(heaps[heaps_made], 100), 100));
+  }
+  api.free(block[1]);
+}
+static void end_all_heaps(void) {
+  for (unsigned i = 0; i < heaps_made; i++) api.heap_delete(heaps[i]);
+  hold_if_any();
+}
+static void free_limited(void) {
+  limit_memory(true);
+  api.free(block[0]);
+  limit_memory(false);
+}
+static void a_few(void) { own(400, 10); }
+static void a_few_and_one(void) {
+  a_few();
+  let_go(0, 1, 1);
+}
+static void first_with_nothing(void) { size = 100; }
+
+const operation_t freehold_operations[] = {
+  {"refill-private", malloc_one, own_free_blocks, hold_one, NULL, QUICK},
+  {"refill-anchor", malloc_one, blocks_freed_by_others, hold_one, NULL, QUICK},
+  {"refill-fresh-end", malloc_one, fresh_end, hold_one, NULL, 0},
+  {"refill-fresh-slab", malloc_one, slabs_used_up, hold_one, NULL, 0},
+  {"refill-partial", malloc_one, partial_slab, hold_one, NULL, QUICK},
+  {"refill-magazine", malloc_one, slab_in_magazine, hold_one, NULL, 0},
+  {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
+  {"refill-populate", malloc_one, fast_growth, hold_one, NULL, 0},
+  {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
+  {"malloc-first-partial", malloc_one, first_with_partial, hold_one, NULL, 0},
+  {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
+  {"free-last-to-magazine", free_first, last_of_second_slab, NULL, NULL, 0},
+  {"free-last-to-arena", free_first, last_of_second_slab, NULL, "magazine:0", QUICK},
+  {"free-last-medium", free_first, last_medium, NULL, "magazine:0", 0},
+  {"free-full-published", free_sixteen, full_and_unwanted, NULL, NULL, 0},
+  {"free-full-adopted", free_sixteen, full_and_wanted, NULL, NULL, 0},
+  {"free-partial-emptied", free_four, partial_and_last, NULL, NULL, 0},
+  {"free-big-emptied", free_six, full_and_big, NULL, NULL, 0},
+  {"free-of-many-slabs", free_sixteen, of_many_slabs, NULL, "magazine:0", 0},
+  {"grow", malloc_one, grow_next, hold_one, NULL, 0},
+  {"grow-huge-pages", malloc_one, grow_next, hold_one, "thp:always", 0},
+  {"grow-arena", malloc_one, full_window, hold_one, NULL, 0},
+  {"free-other-arena", free_first, large_in_other_arena, NULL, NULL, 0},
+  {"grow-first-word-full", malloc_one, first_word_full, hold_one, NULL, 0},
+  {"grow-over-taken", malloc_one, grow_over_taken, hold_one, NULL, PASSES_OVER},
+  {"grow-limited", malloc_limited, grow_next, hold_if_any, NULL, PASSES_OVER},
+  {"grow-arena-limited", malloc_limited, full_window, hold_if_any, NULL, PASSES_OVER},
+  {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
+  {"malloc-huge-limited", malloc_limited, forty, hold_if_any, NULL, 0},
+  {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},
+  {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
+  {"malloc-huge-between", malloc_one, window_between, hold_one, NULL, 0},
+  {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL, MOVES},
+  {"free-large-first-word", free_first, large_in_first_word, NULL, NULL, 0},
+  {"reuse-purged", malloc_one, purged, hold_one, NULL, 0},
+  {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
+  {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
+  {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
+  {"collect", collect_softly, some_dirty, NULL, NULL, 0},
+  {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
+  {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
+  {"free-purges", free_first, next_to_free, NULL, "purge_budget:0,purge_delay_ms:0", 0},
+  {"heap-new", make_heap, NULL, end_heap, NULL, WITH_HEAP},
+  {"heap-takes", heap_takes, make_used_heap, hold_heaps, NULL, WITH_HEAP},
+  {"heap-realloc", heap_moves, heap_block_alone, hold_heap_moved, NULL, WITH_HEAP},
+  {"heap-malloc-first", heap_malloc_one, make_heap, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-delete", end_heap, make_used_heap, NULL, NULL, WITH_HEAP},
+  {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
+  {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
+  {"visit", visit, all_kinds, NULL, NULL, IS_BARE},
+  {"ask", ask, all_kinds, NULL, NULL, 0},
+  {"free-of-libc", free_first, libcs, NULL, NULL, 0},
+  {"realloc-of-libc", libcs_resized, libcs, end_libcs, NULL, 0},
+  {"realloc-too-much", resized_too_much, a_few, NULL, NULL, 0},
+  {"free-sized", free_two_sized, other_allocates, NULL, NULL, 0},
+  {"free-sized-large", free_large_sized, large_sized, free_second, NULL, 0},
+  {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
+  {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
+  {"collect-small-class", collect_softly, a_few_of_small_class, NULL, NULL, 0},
+  {"malloc-without-heap", malloc_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
+  {"free-without-heap", free_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
+  {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | INTERRUPTED},
+  {"nested-malloc", malloc_one, fresh_end, hold_one, NULL, NESTED | QUICK},
+  {"nested-free", free_first, a_few_and_one, NULL, NULL, NESTED},
+  {"late-malloc", malloc_one, fresh_end, hold_one, NULL, LATE},
+  {"late-free", free_first, a_few_and_one, NULL, NULL, LATE},
+  {"first-use-resting", malloc_one, somebody_rests, hold_one, NULL, IS_BARE},
+  {"thread-exit-much", NULL, many_slabs, NULL, NULL, 0},
+  {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
+};
+const size_t freehold_operation_count = COUNT_OF(freehold_operations);

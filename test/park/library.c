@@ -1,0 +1,167 @@
+/* library.c - the allocator under test: its functions, its text, and for freehold its hidden symbols */
+#include "park.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+api_t api;
+
+static struct {
+  const char *path;
+  uintptr_t base, text_from, text_to;
+} library;
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+typedef struct { unsigned char *bytes; size_t size; } file_t;
+
+static file_t map_file(const char *path) {
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &status) != 0) park_fail("cannot read %s", path);
+  file_t f = {NULL, (size_t)status.st_size};
+  f.bytes = mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  if (f.bytes == MAP_FAILED) park_fail("cannot map %s", path);
+  close(fd);
+  return f;
+}
+
+/* Makes the array of constructors empty. */
+static void cut_constructors(file_t f) {
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)f.bytes;
+  const Elf64_Phdr *part = (const Elf64_Phdr *)(f.bytes + head->e_phoff);
+  for (int i = 0; i < head->e_phnum; i++) {
+    if (part[i].p_type != PT_DYNAMIC) continue;
+    for (Elf64_Dyn *d = (Elf64_Dyn *)(f.bytes + part[i].p_offset); d->d_tag != DT_NULL; d++)
+      if (d->d_tag == DT_INIT_ARRAYSZ) d->d_un.d_val = 0;
+  }
+}
+
+static const char *copy_without_start(const char *path) {
+  static char copy[64];
+  file_t f = map_file(path);
+  cut_constructors(f);
+  int fd = memfd_create("park", 0);
+  if (fd < 0 || write(fd, f.bytes, f.size) != (ssize_t)f.size) park_fail("cannot copy %s", path);
+  munmap(f.bytes, f.size);
+  snprintf(copy, sizeof copy, "/proc/self/fd/%d", fd);
+  return copy;
+}
+
+static const Elf64_Sym *find_symbol(file_t f, const char *name, unsigned type) {
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)f.bytes;
+  const Elf64_Shdr *section = (const Elf64_Shdr *)(f.bytes + head->e_shoff);
+  for (int i = 0; i < head->e_shnum; i++) {
+    if (section[i].sh_type != SHT_SYMTAB) continue;
+    const char *names = (const char *)f.bytes + section[section[i].sh_link].sh_offset;
+    const Elf64_Sym *s = (const Elf64_Sym *)(f.bytes + section[i].sh_offset);
+    for (size_t n = section[i].sh_size / sizeof *s; n > 0; n--, s++)
+      if (ELF64_ST_TYPE(s->st_info) == type && strcmp(names + s->st_name, name) == 0) return s;
+  }
+  return NULL;
+}
+
+static uintptr_t symbol_value(const char *name, unsigned type) {
+  file_t f = map_file(library.path);
+  const Elf64_Sym *s = find_symbol(f, name, type);
+  if (s == NULL) park_fail("%s has no symbol %s", library.path, name);
+  uintptr_t value = s->st_value;
+  munmap(f.bytes, f.size);
+  return value;
+}
+
+void *library_hidden(const char *name) {
+  file_t f = map_file(library.path);
+  const Elf64_Sym *s = find_symbol(f, name, STT_FUNC);
+  if (s == NULL) s = find_symbol(f, name, STT_OBJECT);
+  if (s == NULL) park_fail("%s has no symbol %s", library.path, name);
+  uintptr_t value = s->st_value;
+  munmap(f.bytes, f.size);
+  return (void *)(library.base + value);
+}
+
+static int find_tls(struct dl_phdr_info *object, size_t size, void *block) {
+  (void)size;
+  if (object->dlpi_addr != library.base) return 0;
+  *(char **)block = object->dlpi_tls_data;
+  return 1;
+}
+
+void *library_hidden_tls(const char *name) {
+  char *block = NULL;
+  dl_iterate_phdr(find_tls, &block);
+  if (block == NULL) park_fail("%s: the thread has no block of thread-local storage", library.path);
+  return block + symbol_value(name, STT_TLS);
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static int find_text(struct dl_phdr_info *object, size_t size, void *inside) {
+  (void)size;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+    uintptr_t from = object->dlpi_addr + part->p_vaddr;
+    if (part->p_type != PT_LOAD || (part->p_flags & PF_X) == 0) continue;
+    if ((uintptr_t)inside - from >= part->p_memsz) continue;
+    library.base = object->dlpi_addr;
+    library.text_from = from;
+    library.text_to = from + part->p_memsz;
+    return 1;
+  }
+  return 0;
+}
+
+bool library_has(uintptr_t at) { return at - library.text_from < library.text_to - library.text_from; }
+size_t library_offset(uintptr_t at) { return at - library.base; }
+size_t library_text_size(void) { return library.text_to - library.base; }
+bool library_is_freehold(void) { return api.stats_get != NULL; }
+
+static void find_functions(void *handle) {
+  static const struct { const char *name; void **to; } functions[] = {
+    {"malloc", (void **)&api.malloc},
+    {"calloc", (void **)&api.calloc},
+    {"realloc", (void **)&api.realloc},
+    {"aligned_alloc", (void **)&api.aligned_alloc},
+    {"free", (void **)&api.free},
+    {"malloc_usable_size", (void **)&api.usable_size},
+    {"free_sized", (void **)&api.free_sized},
+    {"free_aligned_sized", (void **)&api.free_aligned_sized},
+    {"fh_collect", (void **)&api.collect},
+    {"fh_good_size", (void **)&api.good_size},
+    {"fh_expand", (void **)&api.expand},
+    {"fh_owns", (void **)&api.owns},
+    {"fh_stats_get", (void **)&api.stats_get},
+    {"fh_option_set", (void **)&api.option_set},
+    {"fh_heap_new", (void **)&api.heap_new},
+    {"fh_heap_malloc", (void **)&api.heap_malloc},
+    {"fh_heap_calloc", (void **)&api.heap_calloc},
+    {"fh_heap_aligned_alloc", (void **)&api.heap_aligned_alloc},
+    {"fh_heap_realloc", (void **)&api.heap_realloc},
+    {"fh_heap_delete", (void **)&api.heap_delete},
+    {"fh_heap_destroy", (void **)&api.heap_destroy},
+    {"fh_heap_visit", (void **)&api.heap_visit},
+  };
+  for (size_t i = 0; i < COUNT_OF(functions); i++)
+    *functions[i].to = dlsym(handle, functions[i].name);
+}
+
+void library_load(const char *path, bool without_start) {
+  void *handle = RTLD_DEFAULT;
+  if (path != NULL) {
+    library.path = realpath(path, NULL);
+    if (library.path == NULL) park_fail("%s: no such library", path);
+    handle = dlopen(without_start ? copy_without_start(path) : library.path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) park_fail("%s", dlerror());
+  }
+  find_functions(handle);
+  if (api.malloc == NULL) park_fail("%s has no malloc", path);
+  if (dl_iterate_phdr(find_text, (void *)api.malloc) == 0) park_fail("malloc lies nowhere");
+}

@@ -1,0 +1,326 @@
+/* oracle.c - what freehold says of itself when everything was freed and collected
+ *
+ * It reads freehold's own structures and calls its hidden functions, while no other thread runs.
+ * Without a loss nothing is left at all: no slab, no block, no claimed slice, no heap but the
+ * caller's. With one, what is left is what docs/promises.md says: the lost thread's heaps with what
+ * they hold, and what the thread had in its hands. */
+#include "park.h"
+
+#include "../../src/arena/places.h"
+#include "../../src/heap/heap.h"
+
+enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1024, SLICES_LOOKED_AT = 512 };
+enum { HEAPS_LOST = 2 };         /* a thread's own, and one for its handlers */
+
+static struct {
+  size_t (*pool_size)(void);
+  slab_t *(*heap_first_slab)(const heap_t *h, unsigned c);
+  heap_t *(*pool_at)(size_t number, bool *is_claimed);
+  size_t (*arena_count)(void);
+  arena_t *(*arena_at)(size_t number);
+  bool (*arena_is_valid)(const arena_t *a);
+  bool (*slab_is_valid)(const slab_t *s);
+  size_t (*huge_pool_size)(void);
+  huge_t *(*huge_at)(size_t number, bool *is_live);
+  atomic_ptr_t *window_map;
+  arena_counts_t *arena_counts;
+  heap_counts_t *heap_counts;
+} fh;
+
+/* What is left, sorted by who has it. */
+typedef struct {
+  unsigned heaps;                /* but the caller's */
+  unsigned places;               /* for heaps, never used */
+  unsigned slabs_owned;          /* by these */
+  unsigned slabs_in_hand;        /* by nobody, and out of everybody's reach */
+  unsigned slabs_shared;
+  unsigned large;
+  size_t block_size;             /* of one of the shared slabs */
+  unsigned long blocks_kept;     /* in the heaps' bins, and frees that they put off */
+  unsigned long blocks;          /* used, in slabs that no heap owns */
+  size_t slices_kept;            /* in the heaps' magazines */
+  size_t slices;                 /* claimed, and neither slab nor large block */
+  size_t runs, words, last_slice;        /* of these: adjacent runs, and words of the bitmap */
+  unsigned huge_records, windows;
+} left_t;
+
+void oracle_load(void) {
+  *(void **)&fh.pool_size = library_hidden("pool_size");
+  *(void **)&fh.heap_first_slab = library_hidden("heap_first_slab");
+  *(void **)&fh.pool_at = library_hidden("pool_at");
+  *(void **)&fh.arena_count = library_hidden("arena_count");
+  *(void **)&fh.arena_at = library_hidden("arena_at");
+  *(void **)&fh.arena_is_valid = library_hidden("arena_is_valid");
+  *(void **)&fh.slab_is_valid = library_hidden("slab_is_valid");
+  *(void **)&fh.huge_pool_size = library_hidden("huge_pool_size");
+  *(void **)&fh.huge_at = library_hidden("huge_at");
+  fh.window_map = library_hidden("window_map");
+  fh.arena_counts = library_hidden("arena_counts");
+  fh.heap_counts = library_hidden("heap_counts");
+}
+
+static heap_t *own_heap(void) {
+  heap_here_t *here = library_hidden_tls("heap_here");
+  return atomic_ptr_load_relaxed(&here->heap);
+}
+
+bool oracle_bin_is_empty(size_t size) {
+  return size > SMALL_MAX_SIZE || own_heap()->bin[class_of(size)] == 0;
+}
+
+static bool is_used_up(const heap_t *h, unsigned c) {
+  if (h->bin[c] != 0 || (c < RETURN_CLASSES && h->returned[c] != 0)) return false;
+  for (const slab_t *s = fh.heap_first_slab(h, c); s != NULL; s = s->next)
+    if (slab_used(s) < s->capacity) return false;
+  return true;
+}
+
+static heap_t *first_lane(fh_heap_t *heap) {
+  return atomic_ptr_load_relaxed((atomic_ptr_t *)heap); /* the lanes are its first field */
+}
+
+bool oracle_class_is_used_up(size_t size) { return is_used_up(own_heap(), class_of(size)); }
+bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size) {
+  return is_used_up(first_lane(heap), class_of(size));
+}
+
+bool oracle_pool_is_empty(void) {
+  for (size_t i = 0; i < fh.pool_size(); i++) {
+    bool is_claimed;
+    fh.pool_at(i, &is_claimed);
+    if (!is_claimed) return false;
+  }
+  return true;
+}
+
+void oracle_enter_lane(fh_heap_t *heap) {
+  atomic32_store_relaxed(&first_lane(heap)->lane_busy, 1);
+}
+
+uintptr_t oracle_arena_end(const void *p) {
+  const arena_t *a = arena_of(p);
+  return (uintptr_t)arena_address(a, atomic64_load_relaxed(&a->mapped));
+}
+
+/* ---- heaps ----------------------------------------------------------------------------------- */
+
+static unsigned long length_of(uintptr_t block) {
+  unsigned long n = 0;
+  for (; block != 0; block = block_next(block))
+    if (++n > SLICE_SIZE / 16) park_fail("a list of blocks has no end");
+  return n;
+}
+
+static void add_heap(left_t *left, const heap_t *h) {
+  left->heaps++;
+  left->slices_kept += h->magazine_count;
+  left->blocks_kept += h->pending_count;
+  for (size_t i = 0; i < BATCH_SLOTS; i++)
+    if (h->batch[i].slab != NULL) left->blocks_kept += h->batch[i].count;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) left->blocks_kept += length_of(h->bin[c]);
+  for (unsigned c = 1; c < RETURN_CLASSES; c++) left->blocks_kept += length_of(h->returned[c]);
+}
+
+static void add_heaps(left_t *left) {
+  const heap_t *own = own_heap();
+  for (size_t i = 0; i < fh.pool_size(); i++) {
+    bool is_claimed;
+    const heap_t *h = fh.pool_at(i, &is_claimed);
+    if (h == NULL || !is_claimed || h == own) continue;
+    if (atomic64_load_relaxed(&h->home) != 0) add_heap(left, h);
+    else left->places++;
+  }
+}
+
+/* ---- what others can see ----------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t digest, const void *from, size_t size) {
+  const uint64_t *word = from;
+  for (size_t i = 0; i < size / sizeof *word; i++) digest = (digest ^ word[i]) * 0x9E3779B97F4A7C15u;
+  return digest ^ digest >> 32;
+}
+
+static uint64_t mix_arena(uint64_t digest, const arena_t *a) {
+  const arena_maps_t *maps = arena_maps(a);
+  digest = mix(digest, a, sizeof *a);
+  digest = mix(digest, maps->dirty, sizeof maps->dirty);
+  digest = mix(digest, maps->partial, SLICES_LOOKED_AT / 64 * sizeof maps->partial[0]);
+  digest = mix(digest, maps->partial_groups, sizeof maps->partial_groups);
+  return mix(digest, slab_of(arena_address(a, ARENA_FIRST_SLICE)), SLICES_LOOKED_AT * DESCRIPTOR_SIZE);
+}
+
+uint64_t oracle_digest(void) {
+  uint64_t digest = mix(0, fh.arena_counts, sizeof *fh.arena_counts);
+  digest = mix(digest, fh.heap_counts, sizeof *fh.heap_counts);
+  for (size_t i = 0; i < fh.arena_count(); i++)
+    if (fh.arena_at(i) != NULL) digest = mix_arena(digest, fh.arena_at(i));
+  for (size_t i = 0; i < fh.pool_size(); i++) {
+    bool is_claimed;
+    const heap_t *h = fh.pool_at(i, &is_claimed);
+    digest += is_claimed;
+    if (h != NULL && is_claimed && atomic64_load_relaxed(&h->home) != 0) digest = mix(digest, h, sizeof *h);
+  }
+  return digest;
+}
+
+/* ---- slabs ----------------------------------------------------------------------------------- */
+
+static bool is_published(const slab_t *s) {
+  const arena_t *a = arena_of(s);
+  size_t slice = arena_slice(arena_described(s)), group = slice / 64;
+  unsigned c = slab_class(s);
+  uint64_t bits = atomic64_load_relaxed(&arena_maps(a)->partial[group][c]),
+           hints = atomic64_load_relaxed(&arena_maps(a)->partial_groups[c][group / 64]);
+  return (bits >> slice % 64 & 1) != 0 && (hints >> group % 64 & 1) != 0;
+}
+
+static bool is_reachable(const slab_t *s) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
+  return a.state == ANCHOR_FULL || (a.state == ANCHOR_PARTIAL && is_published(s));
+}
+
+static void add_shared(left_t *left, const slab_t *s) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
+  fh.slab_is_valid(s);
+  left->slabs_shared++;
+  left->blocks += a.carved - a.count;
+  left->block_size = class_size(slab_class(s));
+}
+
+static void add_slab(left_t *left, const slab_t *s, const void *own) {
+  void *owner = atomic_ptr_load_relaxed(&s->owner);
+  if (owner == own) fh.slab_is_valid(s);
+  if (owner != NULL) left->slabs_owned++;
+  else if (is_reachable(s)) add_shared(left, s);
+  else left->slabs_in_hand++;
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+static void add_lost_slice(left_t *left, size_t slice) {
+  left->runs += left->slices == 0 || slice != left->last_slice + 1;
+  left->words += left->slices == 0 || slice / 64 != left->last_slice / 64;
+  left->slices++;
+  left->last_slice = slice;
+}
+
+/* How many slices were looked at. */
+static size_t add_slice(left_t *left, const arena_t *a, size_t slice, const void *own) {
+  const slab_t *s = slab_of(arena_address(a, slice));
+  slab_kind_t kind = slab_kind(slab_word(s));
+  bool is_free = atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1;
+  if (kind != SLAB_NONE && is_free) park_fail("slice %zu is free and in use", slice);
+  if (kind == SLAB_SMALL) add_slab(left, s, own);
+  if (kind == SLAB_NONE && !is_free) add_lost_slice(left, slice);
+  if (kind != SLAB_LARGE) return 1;
+  left->large++;
+  return atomic32_load_relaxed(&s->slices);
+}
+
+/* Words that are wholly free are passed over beyond the first ones, for their descriptors were
+ * hardly ever touched. */
+static void add_arena(left_t *left, const arena_t *a, const void *own) {
+  size_t mapped = atomic64_load_relaxed(&a->mapped);
+  fh.arena_is_valid(a);
+  for (size_t slice = ARENA_FIRST_SLICE; slice < mapped;) {
+    bool is_free = slice >= SLICES_LOOKED_AT && slice % 64 == 0 &&
+                   atomic64_load_relaxed(&a->free[slice / 64]) == ~(uint64_t)0;
+    slice += is_free ? 64 : add_slice(left, a, slice, own);
+  }
+}
+
+static void add_huge(left_t *left) {
+  for (size_t i = 0; i < fh.huge_pool_size(); i++) {
+    bool is_live;
+    left->huge_records += fh.huge_at(i, &is_live) != NULL && is_live;
+  }
+}
+
+static void add_windows(left_t *left) {
+  uintptr_t at = (uintptr_t)fh.arena_at(0) >> WINDOW_SHIFT;
+  uintptr_t from = at < WINDOWS_AROUND ? 0 : at - WINDOWS_AROUND;
+  for (uintptr_t i = from; i < at + WINDOWS_AROUND; i++) {
+    uintptr_t tenant = (uintptr_t)atomic_ptr_load_relaxed(&fh.window_map[i]);
+    left->windows += tenant != 0 && map_kind(tenant) != TENANT_ARENA;
+  }
+}
+
+static left_t look(void) {
+  left_t left = {0};
+  add_heaps(&left);
+  for (size_t i = 0; i < fh.arena_count(); i++)
+    if (fh.arena_at(i) != NULL) add_arena(&left, fh.arena_at(i), own_heap());
+  add_huge(&left);
+  add_windows(&left);
+  return left;
+}
+
+/* Whatever was lost, and however often. */
+void oracle_check_structures(void) { look(); }
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+#define IS_ZERO(what) \
+  do { if (left.what != 0) park_fail("left: %lu " #what, (unsigned long)left.what); } while (0)
+
+static void expect_nothing(left_t left) {
+  IS_ZERO(heaps);
+  IS_ZERO(places);
+  IS_ZERO(slabs_owned);
+  IS_ZERO(slabs_in_hand);
+  if (left.slabs_shared != 0)
+    park_fail("left: %u slabs that nobody owns, with %lu blocks, of %zu bytes in one", left.slabs_shared, left.blocks,
+              left.block_size);
+  IS_ZERO(large);
+  IS_ZERO(huge_records);
+  IS_ZERO(windows);
+}
+
+static void expect_counts_of_nothing(void) {
+  EXPECT(atomic64_load_relaxed(&fh.arena_counts->committed) == 0);
+  EXPECT(atomic64_load_relaxed(&fh.arena_counts->dirty) == 0);
+  EXPECT(atomic64_load_relaxed(&fh.arena_counts->huge_bytes) == 0);
+  EXPECT(atomic64_load_relaxed(&fh.heap_counts->large_live) == 0);
+  EXPECT(atomic64_load_relaxed(&fh.heap_counts->huge_live) == 0);
+}
+
+/* docs/promises.md, section 3: the heaps and what they hold, and one thing in its hands: a block, a
+ * chain, a slab, a range of slices of which some may be free again, or a chunk of places. A realloc
+ * that copies has two blocks: the new one, and the program's. */
+static void expect_bounded(left_t left, unsigned large_most) {
+  size_t slices = left.slices - left.slices_kept;
+  if (left.slabs_in_hand > 1) park_fail("lost: %u slabs in hand", left.slabs_in_hand);
+  if (left.heaps > HEAPS_LOST) park_fail("lost: %u heaps", left.heaps);
+  if (left.places > PLACES_IN_CHUNK) park_fail("lost: %u places", left.places);
+  if (left.large + left.huge_records > large_most)
+    park_fail("lost: %u large and %u huge blocks", left.large, left.huge_records);
+  if (left.slices > left.slices_kept && (slices > IN_HAND_SLICES || (left.runs > 2 && left.words > 1)))
+    park_fail("lost: %zu slices in %zu runs", slices, left.runs);
+  if (left.slabs_shared > 1 && left.blocks > left.blocks_kept + PENDING_BLOCKS)
+    park_fail("lost: %lu blocks, %lu of them in bins", left.blocks, left.blocks_kept);
+}
+
+static void raise(uint64_t *worst, uint64_t now) {
+  if (now > *worst) *worst = now;
+}
+
+static void note_loss(left_t left) {
+  raise(&shared->worst_loss.heaps, left.heaps);
+  raise(&shared->worst_loss.slabs, left.slabs_owned + left.slabs_in_hand + left.slabs_shared);
+  raise(&shared->worst_loss.slices, left.slices);
+  raise(&shared->worst_loss.blocks, left.blocks);
+  raise(&shared->worst_loss.large, left.large + left.huge_records);
+}
+
+void oracle_check(loss_kind_t may_lose) {
+  left_t left = look();
+  if (may_lose <= LOSS_RANGE) {
+    expect_nothing(left);
+    expect_counts_of_nothing();
+    if (may_lose == LOSS_NONE) IS_ZERO(slices);
+    else if (left.runs > 1) park_fail("left: %zu runs of slices", left.runs);
+    return;
+  }
+  if (may_lose != LOSS_HEAP) expect_bounded(left, may_lose == LOSS_MOVE ? 2 : 1);
+  note_loss(left);
+}

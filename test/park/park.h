@@ -1,0 +1,221 @@
+/* park.h - a thread stopped, interrupted or ended at every instruction of an allocator
+ *
+ * One process sweeps one operation with one action. A thread of it, the subject, runs the operation
+ * in single steps. Before each instruction that lies in the allocator's text the process is copied
+ * (snapshot.h): in the copy the action is taken right there, everybody works on, and what they have
+ * and what the allocator says of itself is checked; the copy ends, and the subject takes its next
+ * step. So every point finds the same situation, undisturbed by the points before it.
+ *
+ *   library.c     the allocator: the functions to call, and where its text lies
+ *   step.c        the trap flag
+ *   snapshot.c    copies of the process, with its threads
+ *   shadow.c      what every block that is held should contain
+ *   round.c       what the others do while the subject is stopped
+ *   operation.c   operations of any allocator; freehold.c: those that only freehold has
+ *   action.c      what is done at a point, and what must hold afterwards
+ *   oracle.c      freehold's own invariants, and what was lost
+ *   deaths.c      a thousand threads that die
+ *   park.c        arguments, the sweep, one line of JSON */
+#ifndef PARK_PARK_H
+#define PARK_PARK_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../include/freehold/freehold.h"
+
+#define KIB(n) ((size_t)(n) << 10)
+#define MIB(n) ((size_t)(n) << 20)
+#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Ends the copy, or the whole program, with a line that says what is wrong. */
+_Noreturn void park_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define EXPECT(condition)                                              \
+  do {                                                                 \
+    if (!(condition)) park_fail("%s:%d: %s", __FILE_NAME__, __LINE__, #condition); \
+  } while (0)
+
+/* ---- library.c ------------------------------------------------------------------------------- */
+
+/* The allocator under test. From `free_sized` on all may be NULL unless it is freehold. */
+typedef struct {
+  void *(*malloc)(size_t size);
+  void *(*calloc)(size_t count, size_t size);
+  void *(*realloc)(void *p, size_t size);
+  void *(*aligned_alloc)(size_t alignment, size_t size);
+  void (*free)(void *p);
+  size_t (*usable_size)(const void *p);
+  void (*free_sized)(void *p, size_t size);
+  void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
+  void (*collect)(bool force);
+  size_t (*good_size)(size_t size);
+  bool (*expand)(void *p, size_t size);
+  bool (*owns)(const void *p);
+  bool (*stats_get)(fh_stats_t *stats);
+  bool (*option_set)(const char *name, int64_t value);
+  fh_heap_t *(*heap_new)(void);
+  void *(*heap_malloc)(fh_heap_t *heap, size_t size);
+  void *(*heap_calloc)(fh_heap_t *heap, size_t count, size_t size);
+  void *(*heap_aligned_alloc)(fh_heap_t *heap, size_t alignment, size_t size);
+  void *(*heap_realloc)(fh_heap_t *heap, void *p, size_t size);
+  void (*heap_delete)(fh_heap_t *heap);
+  void (*heap_destroy)(fh_heap_t *heap);
+  bool (*heap_visit)(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
+} api_t;
+extern api_t api;
+
+/* Loads the library of that path; NULL: the process's own malloc. `without_start` loads a copy whose
+ * constructors do not run. */
+void library_load(const char *path, bool without_start);
+bool library_is_freehold(void);
+bool library_has(uintptr_t instruction);
+size_t library_offset(uintptr_t instruction);      /* in the file's address space */
+size_t library_text_size(void);
+/* A symbol of freehold that is hidden, from the file's own table; of a thread-local one, the calling
+ * thread's. */
+void *library_hidden(const char *name);
+void *library_hidden_tls(const char *name);
+
+/* ---- step.c ---------------------------------------------------------------------------------- */
+
+/* While the calling thread is stepping, `at_point` is called before each of its instructions that
+ * lies in the library's text, in a handler of SIGTRAP. */
+typedef void step_point_t(uintptr_t instruction);
+void step_install(void);
+void step_begin(step_point_t *at_point);
+void step_end(void);
+uint64_t step_taken(void);                          /* all steps of the calling thread, wherever they lay */
+
+/* ---- snapshot.c ------------------------------------------------------------------------------ */
+
+
+/* The threads that a copy takes along: the calling one, and the helper, which otherwise waits. */
+void snapshot_start_helper(void);
+void in_helper(void (*body)(void));                 /* the helper runs it; waits for its end */
+void in_thread(void (*body)(void));                 /* a thread of its own runs it; waits for its end */
+void snapshot_note_subject(void);                   /* called by the subject, once */
+
+enum { COPIES_MAX = 16, WHY_SIZE = 400 };
+void snapshot_set_limit(unsigned ms);               /* of processor time; a copy that takes more hangs */
+/* Copies the process, calling thread included: true in the copy. The original goes on, but waits
+ * while it has `most` copies. */
+bool snapshot_take(unsigned long point, uintptr_t instruction, unsigned most);
+void snapshot_finish(void);                         /* waits for all copies */
+typedef enum { COPY_PASSED, COPY_FAILED, COPY_HUNG } copy_end_t;
+void at_copy_end(unsigned long point, uintptr_t instruction, copy_end_t end, const char *why);   /* the caller's */
+void snapshot_wake_helper(void (*body)(void));      /* in the copy: the helper lives again and runs it */
+void snapshot_wait_for_subject(void);               /* by the helper: the subject's thread has ended */
+_Noreturn void snapshot_end(void);                  /* of the copy: all went well */
+_Noreturn void snapshot_die(void);                  /* of the calling thread, by a raw system call */
+/* `word` is no longer `value`; and says so to those who wait. */
+void wait_while(volatile int *word, int value);
+void set_and_wake(volatile int *word, int value);
+
+/* ---- shadow.c -------------------------------------------------------------------------------- */
+
+/* Blocks with contents that tell whose they are. All fail if a block overlaps another or its
+ * contents are not what they were. `hold` takes a block that the caller has got already. */
+void *hold(void *p, size_t size);
+void release(void *p);                              /* forgets it; the caller frees or resizes it */
+void *get(size_t size);
+void put(void *p);
+void *resize(void *p, size_t size);
+bool is_held(const void *p);
+void shadow_check(void);
+void shadow_put_all(void);
+void put_some(size_t size, unsigned most);          /* of that size, but none that was given */
+void put_others(size_t size, const void *but);      /* all of that size but one */
+
+/* ---- round.c --------------------------------------------------------------------------------- */
+
+/* Blocks of the subject that the others free. */
+void give(void *p);
+bool is_given(const void *p);
+void round_whole(void);                             /* by the helper: everything that a thread may want */
+void round_short(void);                             /* by anybody: small, large, moved, aligned */
+void round_in_child(void);                          /* in the child of a fork */
+void round_counted(void);                           /* the same kinds of work, each instruction counted */
+typedef struct { const char *name; uint64_t worst; } round_worst_t;
+size_t round_worst(const round_worst_t **table);    /* shared by all copies */
+
+/* ---- operation.c, freehold.c ----------------------------------------------------------------- */
+
+typedef struct {
+  const char *name;
+  void (*run)(void);             /* the subject, in steps; NULL: the end of its thread */
+  void (*prepare)(void);         /* the subject before it, or NULL */
+  void (*finish)(void);          /* the subject after it: holds what it got; or NULL */
+  const char *options;           /* of freehold; NULL: none */
+  unsigned flags;
+} operation_t;
+enum {
+  QUICK = 1,                     /* part of ./dev test */
+  IS_BARE = 2,                   /* the subject has no blocks, and its thread has used nothing yet */
+  FIRST_USE = 4,                 /* the library's constructors have not run */
+  NESTED = 8,                    /* in a handler that has interrupted a malloc */
+  LATE = 16,                     /* when the allocator has been told that the thread ends */
+  MOVES = 64,                    /* two blocks are the subject's for a while */
+  INTERRUPTED = 128,             /* once by a handler that allocates; it goes on to be swept */
+  PASSES_OVER = 256,             /* a range of slices is nobody's for ever */
+  WITH_HEAP = 32,                /* a first-class heap is lost with the subject, and all that is in it */
+};
+
+extern const operation_t portable_operations[], freehold_operations[];
+extern const size_t portable_operation_count, freehold_operation_count;
+extern void *got[8];                                /* by the operation */
+void operation_give_blocks(void);                   /* by the subject */
+/* Frees blocks that are not held any longer; what it had not come to is freed by the second. */
+void free_in_turn(void **blocks, size_t n);
+void free_rest_of_turn(void);
+void limit_memory(bool is_limited);                 /* no further mapping; a copy is not limited */
+
+/* ---- action.c -------------------------------------------------------------------------------- */
+
+typedef struct {
+  const char *name;
+  void (*take)(void);            /* at the point, by the subject, in the copy */
+  void (*helper)(void);          /* from then on, by the helper */
+  bool loses;                    /* something may be lost, within bounds */
+  bool portable;
+  bool when_changed;             /* only where what others can see is not what it was at the last point */
+} action_t;
+extern const action_t actions[];
+extern const size_t action_count;
+void action_start(void);                            /* after the library was loaded */
+bool action_suits(const action_t *action, const operation_t *operation);
+/* Runs the operation in steps; the end of a thread begins when the caller's thread ends. */
+void action_run_subject(const operation_t *operation, step_point_t *at_point);
+
+/* ---- oracle.c -------------------------------------------------------------------------------- */
+
+typedef struct { uint64_t heaps, slabs, slices, blocks, large; } loss_t;
+void oracle_load(void);
+uint64_t oracle_digest(void);                       /* of the structures that threads share, and of heaps */
+bool oracle_bin_is_empty(size_t size);              /* does the caller's next malloc have to refill it? */
+bool oracle_class_is_used_up(size_t size);          /* ... out of a slab that it does not own yet? */
+bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
+bool oracle_pool_is_empty(void);                    /* the next heap needs a mapping */
+uintptr_t oracle_arena_end(const void *p);          /* where the arena of block `p` grows next */
+void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
+/* Everything was freed and collected, and no other thread runs: all is valid, and nothing left; or
+ * what is left stays within the bounds for a lost thread, for one that was moving a block, or for a
+ * lost first-class heap as well; or a range of slices alone is. */
+typedef enum { LOSS_NONE, LOSS_RANGE, LOSS_THREAD, LOSS_MOVE, LOSS_HEAP } loss_kind_t;
+void oracle_check(loss_kind_t may_lose);
+void oracle_check_structures(void);                 /* valid, whatever was lost */
+
+/* Memory that all copies share. */
+typedef struct {
+  loss_t worst_loss;
+} shared_t;
+extern shared_t *shared;
+void *shared_memory(size_t size);
+
+/* So many threads die; prints what each costs; 0 if that is within the bound, else 1. */
+int deaths(unsigned threads);
+
+#endif

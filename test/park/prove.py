@@ -1,0 +1,436 @@
+"""prove.py - every operation with every action, at every instruction; the table of what came of it
+
+Runs build/test/park for each pair of an operation and an action, as many at a time as there are processors, and
+appends one line of JSON for each pair to a file. A pair that stands there already, for the same library and the same
+program, is not run again: an interrupted sweep goes on where it was.
+
+  ./dev prove                           the whole sweep of freehold
+  ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
+  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no operation executes
+  ./dev prove --write                   the table of what is there into docs/promises.md
+  ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK, REENTER and FORK
+
+Exit code 0: all points of freehold passed; 1: some did not, or an operation could not be run; 2: usage.
+"""
+import argparse
+import collections
+import concurrent.futures
+import fnmatch
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "bench")]
+import allocators  # noqa: E402
+
+PEERS = list(allocators.PEERS)
+PEER_LIMIT_MS = 1000                  # of processor time for a point
+PEER_POINTS, QUICK_POINTS = 60, 100
+DEATHS = 1000
+PEER_ACTIONS = ("PARK", "REENTER", "FORK")
+ACTIONS = {"PARK": "park", "REENTER": "re-enter", "REENTER-COLLECT": "collect", "REENTER-LONGJMP": "jump",
+           "FORK": "fork", "FORK-HELPER": "fork by another", "DIE": "die", "CANCEL": "cancel"}
+WHOLE = ("fh_collect",)               # calls that look at all that there is: not in the column of the worst
+LOSING = ("REENTER-LONGJMP", "DIE", "CANCEL")
+PAGE = ROOT / "docs" / "promises.md"
+BEGIN, END = "<!-- the sweep begins -->", "<!-- the sweep ends -->"
+LAYERS = ("src/arena/", "src/heap/", "src/slab/")
+
+
+class Failed(Exception):
+    """The sweep could not be run; the message is a line for a person."""
+
+
+# ---- what is swept ---------------------------------------------------------------------------------------------------
+
+class Target:
+    """An allocator, and how `park` is told to sweep it."""
+
+    def __init__(self, name, program, library=None):
+        self.name, self.program, self.library = name, Path(program), library
+        if self.is_freehold():
+            self.arguments, self.environment = ["--library", str(library)], dict(os.environ)
+        else:
+            peer = allocators.allocator_named(name)
+            self.library = peer.path
+            self.arguments, self.environment = ["--limit-ms", str(PEER_LIMIT_MS)], peer.environment()
+        digest = hashlib.sha256(self.program.read_bytes())
+        digest.update(Path(self.library).read_bytes() if self.library else b"libc")
+        self.digest = digest.hexdigest()[:16]
+
+    def is_freehold(self):
+        return self.name == "freehold"
+
+    def run(self, *arguments):
+        done = subprocess.run([self.program, *self.arguments, *arguments], env=self.environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+        if done.returncode not in (0, 1) or not done.stdout:
+            reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+            raise Failed(f"{self.name} {' '.join(arguments)}: {reason}")
+        return json.loads(done.stdout)
+
+    def pairs(self, options):
+        """(operation, action) for everything that is asked for."""
+        for operation in self.run("--list")["operations"]:
+            if options.quick and not operation["quick"]:
+                continue
+            for action in operation["actions"]:
+                if not self.is_freehold() and action not in PEER_ACTIONS:
+                    continue
+                if fnmatch.fnmatch(operation["name"], options.operation) and fnmatch.fnmatch(action, options.action):
+                    yield operation["name"], action
+
+
+# ---- results that last -----------------------------------------------------------------------------------------------
+
+class Results:
+    """A file of JSON lines; the last line of a pair counts."""
+
+    def __init__(self, path):
+        self.path, self.lock, self.lines = Path(path), threading.Lock(), {}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.exists():
+            for line in self.path.read_text().splitlines():
+                try:
+                    self.keep(json.loads(line))
+                except json.JSONDecodeError:        # the last line of a sweep that was killed
+                    continue
+
+    def keep(self, result):
+        self.lines[result["allocator"], result["operation"], result["action"]] = result
+
+    def add(self, result):
+        with self.lock:
+            self.keep(result)
+            with self.path.open("a") as file:
+                file.write(json.dumps(result) + "\n")
+
+    def has(self, target, operation, action, sampling):
+        result = self.lines.get((target.name, operation, action))
+        return result is not None and result["digest"] == target.digest and result["sampling"] == sampling
+
+    def of(self, allocator):
+        return [result for result in self.lines.values() if result["allocator"] == allocator]
+
+
+class Bar:
+    """Points done of all points, with the time that is left; lines instead where there is no terminal."""
+
+    def __init__(self, total):
+        self.total, self.done, self.failed, self.start = max(total, 1), 0, 0, time.monotonic()
+        self.live, self.lock, self.told = sys.stderr.isatty(), threading.Lock(), 0
+
+    def step(self, points, failed):
+        with self.lock:
+            self.done += points
+            self.failed += failed
+            now, share = time.monotonic(), self.done / self.total
+            left = (now - self.start) * (1 - share) / max(share, 1e-9)
+            filled = "#" * round(30 * share)
+            line = (f"[{filled:30}] {100 * share:5.1f} %  {self.done} of {self.total} points, {self.failed} failed, "
+                    f"{left / 60:.0f} min left")
+            if self.live:
+                print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+            elif now - self.told > 30 or self.done >= self.total:
+                self.told = now
+                print(line, file=sys.stderr, flush=True)
+
+    def end(self):
+        if self.live:
+            print(file=sys.stderr)
+
+
+# ---- the sweep -------------------------------------------------------------------------------------------------------
+
+def sampling(target, options):
+    points = most_points(target, options)
+    return f"{points} points" if points else f"every {options.every}"
+
+
+def most_points(target, options):
+    """So many points of each operation, spread evenly; None: each Nth, however many."""
+    if target.is_freehold():
+        return QUICK_POINTS if options.quick else None
+    return PEER_POINTS
+
+
+def count_deaths(target, results):
+    """What a thread costs that dies, from so many in one process."""
+    how = f"{DEATHS} deaths"
+    if not results.has(target, "deaths", "DEATHS", how):
+        results.add({"allocator": target.name, "digest": target.digest, "sampling": how,
+                     **target.run("--deaths", str(DEATHS))})
+
+
+def step_of(target, points, options):
+    most = most_points(target, options)
+    return max(1, points // most) if most else options.every
+
+
+def count_points(target, operations, executor):
+    """Instructions of each operation, for the bar and to begin with the long ones."""
+    counts = executor.map(lambda operation: target.run(operation, "NONE")["points"], operations)
+    return dict(zip(operations, counts))
+
+
+def sweep(targets, options, results):
+    """Runs what is not in the results yet; why some pairs could not be run."""
+    broken, todo = [], []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
+        for target in targets:
+            how = sampling(target, options)
+            pairs = [pair for pair in target.pairs(options) if not results.has(target, *pair, how)]
+            points = count_points(target, sorted({operation for operation, _ in pairs}), executor)
+            todo += [(points[operation], target, operation, action) for operation, action in pairs]
+        bar = Bar(sum(points // step_of(target, points, options) for points, target, _, _ in todo))
+
+        def work(item):
+            points, target, operation, action = item
+            step = step_of(target, points, options)
+            try:
+                result = target.run("--every", str(step), operation, action)
+                results.add({"allocator": target.name, "digest": target.digest, "sampling": sampling(target, options),
+                             **result})
+                bar.step(points // step, result["tried"] - result["passed"])
+            except Failed as failure:
+                broken.append(str(failure))
+                bar.step(points // step, 0)
+
+        list(executor.map(work, sorted(todo, key=lambda item: -item[0])))
+        bar.end()
+    return broken
+
+
+def report_failures(results, library):
+    """Each failed point by the lines of code that it lies in; how many failed in all."""
+    failed = 0
+    for result in results:
+        if result["passed"] == result["tried"]:
+            continue
+        failed += result["tried"] - result["passed"]
+        print(f"{result['operation']} {result['action']}: {result['passed']} of {result['tried']} points pass, "
+              f"{result['hung']} hang")
+        for failure in result["failures"]:
+            print(f"  point {failure['point']} at {where(library, failure['offset'])}: {failure['why']}")
+    return failed
+
+
+def where(library, offset):
+    lines = subprocess.run(["addr2line", "-i", "-s", "-f", "-e", library, hex(offset)], capture_output=True, text=True)
+    words = lines.stdout.split()
+    return f"{words[0]} {words[1]}" if len(words) > 1 else hex(offset)
+
+
+# ---- coverage --------------------------------------------------------------------------------------------------------
+
+def instructions(library):
+    """The addresses of all instructions of the library."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True)
+    return [int(match, 16) for match in re.findall(r"^ +([0-9a-f]+):", text.stdout, re.M)]
+
+
+def lines_of(library, addresses):
+    """For each address the lines of code that it comes from: its own, and those into which that was inlined."""
+    asked = "\n".join(hex(address) for address in addresses)
+    run = subprocess.run(["addr2line", "-a", "-i", "-e", library], input=asked, capture_output=True, text=True,
+                         check=True)
+    lines = collections.defaultdict(set)
+    for line in run.stdout.splitlines():
+        if line.startswith("0x"):
+            address = int(line, 16)
+        elif match := re.search(r"/(src/\w+/\w+\.[ch]):(\d+)", line):
+            lines[address].add((match[1], int(match[2])))
+    return lines
+
+
+def executed(target, operation, folder):
+    path = Path(folder, operation)
+    target.run("--trace", str(path), operation, "NONE")
+    return {int(line, 16) for line in path.read_text().split()}
+
+
+def coverage(target, options):
+    """Prints the lines of the three layers that have instructions, none of which any operation executes."""
+    operations = sorted({operation for operation, _ in target.pairs(options)})
+    with tempfile.TemporaryDirectory() as folder:
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
+            seen = set().union(*executor.map(lambda operation: executed(target, operation, folder), operations))
+    lines = lines_of(target.library, instructions(target.library))
+    every = {line for found in lines.values() for line in found if line[0].startswith(LAYERS) and is_statement(*line)}
+    covered = {line for address in seen for line in lines.get(address, ())} & every
+    for file, number in sorted(every - covered):
+        print(f"{file}:{number}: {source_line(file, number).strip()}")
+    print(f"{len(covered)} of {len(every)} lines are executed by {len(operations)} operations")
+
+
+@functools.cache
+def source(file):
+    return (ROOT / file).read_text().splitlines()
+
+
+def source_line(file, number):
+    return source(file)[number - 1]
+
+
+def is_statement(file, number):
+    """Not the head or the end of a function, which have instructions in a copy that nobody calls."""
+    line = source_line(file, number)
+    return line.startswith((" ", "\t")) or ("{" in line and "}" in line)
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+class Tables:
+    """What docs/promises.md says of the sweep, from the results of a complete one."""
+
+    def __init__(self, results, operations):
+        self.by = collections.defaultdict(dict)
+        for (allocator, operation, action), result in results.lines.items():
+            self.by[allocator, action][operation] = result
+        self.operations = [operation for operation in operations if ("freehold", operation, "PARK") in results.lines]
+
+    def share(self, allocator, action, operation):
+        result = self.by[allocator, action].get(operation)
+        if result is None:
+            return "-"
+        if result["passed"] == result["tried"]:
+            return "all"
+        if allocator == "freehold":
+            return f"{result['passed']} of {result['tried']}"
+        return f"{100 * result['passed'] / result['tried']:.0f} %"
+
+    def worst(self, operation):
+        result = self.by["freehold", "COUNT"].get(operation)
+        counts = [count for call, count in result["worst"].items() if call not in WHOLE] if result else []
+        return str(max(counts, default="-"))
+
+    def points(self, operation):
+        return max(self.by["freehold", action][operation]["points"] for action in ACTIONS
+                   if operation in self.by["freehold", action])
+
+    def of_operations(self):
+        yield ["operation", "points", *ACTIONS.values(), "worst", *PEERS]
+        for operation in self.operations:
+            peers = [" / ".join(self.share(peer, action, operation) for action in PEER_ACTIONS) for peer in PEERS]
+            yield [operation, str(self.points(operation)),
+                   *(self.share("freehold", action, operation) for action in ACTIONS), self.worst(operation),
+                   *("" if set(peer) <= set("-/ ") else peer for peer in peers)]
+        yield self.total()
+
+    def total(self):
+        def passed(allocator, actions):
+            results = [result for action in actions for result in self.by[allocator, action].values()]
+            tried = sum(result["tried"] for result in results)
+            return f"{100 * sum(result['passed'] for result in results) / tried:.1f} %" if tried else "-"
+        return ["together", str(sum(map(self.points, self.operations))),
+                *(passed("freehold", [action]) for action in ACTIONS),
+                str(max((int(worst) for worst in map(self.worst, self.operations) if worst != "-"), default="-")),
+                *(" / ".join(passed(peer, [action]) for action in PEER_ACTIONS) for peer in PEERS)]
+
+    def of_calls(self):
+        worst = collections.defaultdict(int)
+        for result in self.by["freehold", "COUNT"].values():
+            for call, instructions in result["worst"].items():
+                worst[call] = max(worst[call], instructions)
+        yield ["a call by another thread", "instructions at most"]
+        yield from ([call, str(instructions)] for call, instructions in worst.items())
+
+    def of_losses(self):
+        names = {"heaps": "heaps", "slabs": "slabs", "slices": "further slices", "blocks": "blocks in shared slabs",
+                 "large": "large blocks"}
+        yield ["worst loss at any point", *names.values()]
+        for action in LOSING:
+            losses = [result["loss"] for result in self.by["freehold", action].values()]
+            if losses:
+                yield [ACTIONS[action], *(str(max(loss[name] for loss in losses)) for name in names)]
+
+    def of_deaths(self):
+        yield ["threads that died, one after another", "heaps each", "bytes in use each", "bytes resident each"]
+        result = self.by["freehold", "DEATHS"].get("deaths")
+        if result:
+            yield [str(result["tried"]), f"{result['heaps']:.2f}", f"{result['committed']}", f"{result['resident']}"]
+
+    def text(self):
+        tables = self.of_operations(), self.of_calls(), self.of_losses(), self.of_deaths()
+        return "\n\n".join(markdown(rows) for rows in tables)
+
+
+def markdown(rows):
+    head, *body = rows
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body])
+
+
+def operations_of(target):
+    return [operation["name"] for operation in target.run("--list")["operations"]]
+
+
+def write_table(text):
+    page = PAGE.read_text()
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+# ---- the program -----------------------------------------------------------------------------------------------------
+
+def parse():
+    parser = argparse.ArgumentParser(prog="./dev prove", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", action="store_true", help="sweep the peers instead of freehold")
+    parser.add_argument("--operation", default="*", metavar="PATTERN")
+    parser.add_argument("--action", default="*", metavar="PATTERN")
+    parser.add_argument("--quick", action="store_true", help="only the operations of ./dev test")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth point")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
+    parser.add_argument("--fresh", action="store_true", help="run again what has results already")
+    parser.add_argument("--coverage", action="store_true", help="print the lines that no operation executes")
+    parser.add_argument("--table", action="store_true", help="print the table of the results and run nothing")
+    parser.add_argument("--write", action="store_true", help="the same into docs/promises.md")
+    parser.add_argument("--library", default=ROOT / "build" / "libfreehold.so", metavar="FILE")
+    parser.add_argument("--program", default=ROOT / "build" / "test" / "park", metavar="FILE")
+    parser.add_argument("--results", default=ROOT / "build" / "prove" / "results.jsonl", metavar="FILE")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    results = Results(options.results)
+    if options.fresh:
+        results.lines.clear()
+    targets = [Target(name, options.program, options.library) for name in (PEERS if options.peers else ["freehold"])]
+    if options.coverage:
+        coverage(targets[0], options)
+        return 0
+    broken = [] if options.table or options.write else sweep(targets, options, results)
+    for reason in broken:
+        print(reason, file=sys.stderr)
+    is_whole = (options.operation, options.action, options.quick, options.peers) == ("*", "*", False, False)
+    if is_whole and not (options.table or options.write):
+        count_deaths(targets[0], results)
+    tables = Tables(results, operations_of(Target("freehold", options.program, options.library)))
+    if options.write:
+        write_table(tables.text())
+    elif not options.quick:
+        print(tables.text())
+    failed = report_failures(results.of("freehold"), targets[0].library) if not options.peers else 0
+    return 1 if failed or broken else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Failed, allocators.Failed) as failure:
+        print(f"prove: {failure}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

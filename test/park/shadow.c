@@ -1,0 +1,143 @@
+/* shadow.c - a record of every block that is held: nobody else gets a byte of it, nobody writes to it
+ *
+ * Threads: any, handlers too. A slot is taken and given up by one swap of its state. A thread is
+ * never stopped in here, for this is not the allocator's text. */
+#include "park.h"
+
+#include <string.h>
+
+enum { SLOTS = 4096, EDGE = 64 };
+enum { SLOT_FREE, SLOT_CHANGING, SLOT_HELD };
+
+static struct {
+  int state;
+  unsigned char *block;
+  size_t size;
+  uint64_t seed;
+} slots[SLOTS];
+static unsigned slots_used;      /* those from here on were never taken */
+
+/* ---- contents -------------------------------------------------------------------------------- */
+
+/* The bytes that are written and looked at: the first ones, and the last. */
+static size_t edge(size_t size) { return size < 2 * EDGE ? size : EDGE; }
+static unsigned char byte_at(uint64_t seed, size_t i) { return (unsigned char)(seed * 167 + i * 31 + (seed >> 5)); }
+
+static void write_contents(unsigned char *p, size_t size, uint64_t seed) {
+  size_t n = edge(size);
+  for (size_t i = 0; i < n; i++) p[i] = byte_at(seed, i);
+  for (size_t i = size - n; i < size; i++) p[i] = byte_at(seed, i);
+}
+
+static bool has_contents(const unsigned char *p, size_t from, size_t to, uint64_t seed) {
+  for (size_t i = from; i < to; i++)
+    if (p[i] != byte_at(seed, i)) return false;
+  return true;
+}
+
+static bool is_intact(unsigned slot) {
+  size_t size = slots[slot].size, n = edge(size);
+  const unsigned char *p = slots[slot].block;
+  return has_contents(p, 0, n, slots[slot].seed) && has_contents(p, size - n, size, slots[slot].seed);
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+static bool swap_state(unsigned slot, int from, int to) {
+  return __atomic_compare_exchange_n(&slots[slot].state, &from, to, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+
+static unsigned used(void) { return __atomic_load_n(&slots_used, __ATOMIC_ACQUIRE); }
+
+static unsigned take_slot(void) {
+  for (unsigned i = 0, n = used(); i < n; i++)
+    if (slots[i].state == SLOT_FREE && swap_state(i, SLOT_FREE, SLOT_CHANGING)) return i;
+  unsigned slot = __atomic_fetch_add(&slots_used, 1, __ATOMIC_ACQ_REL);
+  if (slot >= SLOTS) park_fail("too many blocks for the record");
+  slots[slot].state = SLOT_CHANGING;
+  return slot;
+}
+
+static void check_overlap(const unsigned char *p, size_t size) {
+  for (unsigned i = 0, n = used(); i < n; i++) {
+    const unsigned char *q = slots[i].block;
+    if (slots[i].state == SLOT_HELD && p < q + slots[i].size && q < p + size)
+      park_fail("block %p of %zu bytes overlaps block %p of %zu", (const void *)p, size, (const void *)q,
+                slots[i].size);
+  }
+}
+
+static int slot_of(const void *p) {
+  for (unsigned i = 0, n = used(); i < n; i++)
+    if (slots[i].state == SLOT_HELD && slots[i].block == p) return (int)i;
+  return -1;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+void *hold(void *p, size_t size) {
+  static uint64_t last_seed;
+  if (p == NULL) park_fail("no block of %zu bytes", size);
+  if ((uintptr_t)p % (size >= 16 ? 16 : 8) != 0) park_fail("block %p is not aligned", p);
+  check_overlap(p, size);
+  unsigned slot = take_slot();
+  slots[slot].block = p;
+  slots[slot].size = size;
+  slots[slot].seed = __atomic_add_fetch(&last_seed, 1, __ATOMIC_RELAXED);
+  write_contents(p, size, slots[slot].seed);
+  __atomic_store_n(&slots[slot].state, SLOT_HELD, __ATOMIC_RELEASE);
+  return p;
+}
+
+void release(void *p) {
+  int slot = slot_of(p);
+  if (slot < 0) park_fail("block %p is not held", p);
+  if (!is_intact((unsigned)slot)) park_fail("block %p of %zu bytes was written to", p, slots[slot].size);
+  if (!swap_state((unsigned)slot, SLOT_HELD, SLOT_FREE)) park_fail("block %p is given up twice", p);
+}
+
+bool is_held(const void *p) { return slot_of(p) >= 0; }
+
+void *get(size_t size) { return hold(api.malloc(size), size); }
+
+void put(void *p) {
+  release(p);
+  api.free(p);
+}
+
+void *resize(void *p, size_t size) {
+  int slot = slot_of(p);
+  if (slot < 0) park_fail("block %p is not held", p);
+  uint64_t seed = slots[slot].seed;
+  size_t kept = edge(slots[slot].size);
+  release(p);
+  p = api.realloc(p, size);
+  if (p != NULL && !has_contents(p, 0, kept < size ? kept : size, seed))
+    park_fail("realloc to %zu bytes lost the contents", size);
+  return hold(p, size);
+}
+
+void shadow_check(void) {
+  for (unsigned i = 0, n = used(); i < n; i++)
+    if (slots[i].state == SLOT_HELD && !is_intact(i))
+      park_fail("block %p of %zu bytes was written to", (void *)slots[i].block, slots[i].size);
+}
+
+void shadow_put_all(void) {
+  for (unsigned i = 0, n = used(); i < n; i++)
+    if (slots[i].state == SLOT_HELD) put(slots[i].block);
+}
+
+void put_others(size_t size, const void *but) {
+  for (unsigned i = 0, n = used(); i < n; i++)
+    if (slots[i].state == SLOT_HELD && slots[i].size == size && slots[i].block != but) put(slots[i].block);
+}
+
+void put_some(size_t size, unsigned most) {
+  for (unsigned i = 0, n = used(); i < n && most > 0; i++) {
+    if (slots[i].state != SLOT_HELD || slots[i].size != size || is_given(slots[i].block)) continue;
+    put(slots[i].block);
+    most--;
+  }
+}
