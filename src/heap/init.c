@@ -15,9 +15,10 @@ __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
  * freed, its lists are not touched. A fast operation leaves nothing worse behind than a count. */
 static void thread_leaves(void *heap) {
   bool was_fast = heap_is_marked(heap);
-  atomic_ptr_store_relaxed(&heap_here.heap, &heap_gone);
-  heap_here.limit = 0;
+  heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
   heap_here.window = 0;
+  signal_fence();
+  atomic_ptr_store_relaxed(&heap_here.heap, &heap_gone);
   signal_fence();
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
