@@ -291,7 +291,7 @@ def is_statement(file, number):
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 class Tables:
-    """What docs/promises.md says of the sweep, from the results of a complete one."""
+    """What docs/promises.md says of the sweep; where not every point was tried, it says how many were."""
 
     def __init__(self, results, operations):
         self.by = collections.defaultdict(dict)
@@ -304,7 +304,7 @@ class Tables:
         if result is None:
             return "-"
         if result["passed"] == result["tried"]:
-            return "all"
+            return "all" if result["tried"] == result["points"] else f"all of {result['tried']}"
         if allocator == "freehold":
             return f"{result['passed']} of {result['tried']}"
         return f"{100 * result['passed'] / result['tried']:.0f} %"
