@@ -12,7 +12,7 @@ from pathlib import Path
 
 from freehold_lab.places import Failed, last_line, native
 
-FAMILY = ("malloc", "free", "calloc", "realloc", "aligned_alloc")
+FAMILY = ("malloc", "free", "calloc", "realloc", "aligned_alloc", "posix_memalign")
 OPERATORS = ("operator new", "operator delete")
 # What the caller's environment could do to an allocator stays out of all runs.
 FOREIGN = ("LD_", "MALLOC", "MIMALLOC", "TCMALLOC", "FREEHOLD", "GLIBC_TUNABLES", "RPMALLOC", "SNMALLOC", "TBB_")
@@ -35,14 +35,19 @@ class Allocator:
         an allocator of their own."""
         return {"LD_PRELOAD": self.path, **self.variables}
 
+    def environment(self, extra=None):
+        """What a program under it gets: nothing of the caller's that could change an allocator."""
+        return {**clean_environment(), **self.settings(), **(extra or {})}
+
     def is_origin(self, file):
         return file != "" and str(Path(file).resolve()) == self.path
 
-    def verify(self, limit=30):
-        """Raises Failed unless a child finds the whole family in this library and can use it; else its answer."""
+    def verify(self, limit=30, probe=None, spared=()):
+        """Raises Failed unless a child finds the whole family in this library and can use it; else its answer. The
+        child is native/probe.cc, which may be built already; what is `spared` has to be there, but is not used."""
         try:
-            run = subprocess.run([native("probe")], env={**clean_environment(), **self.settings()},
-                                 capture_output=True, text=True, timeout=limit)
+            run = subprocess.run([probe or native("probe"), *spared], env=self.environment(), capture_output=True,
+                                 text=True, timeout=limit)
         except subprocess.TimeoutExpired:
             raise Failed(f"{self.name}: a program that uses malloc hangs under it") from None
         if run.returncode != 0:

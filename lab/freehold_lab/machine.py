@@ -68,10 +68,10 @@ class Moment:
         return {"steal": max(0, stolen) / total, "foreign": max(0.0, foreign) / total}
 
 
-def commit():
+def commit(root=None):
     """The commit of the repository, and whether the sources differ from it."""
     try:
-        root = repository()
+        root = root or repository()
         name = subprocess.run(["git", "-C", root, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
         if name.returncode != 0:
             return "not in a repository"

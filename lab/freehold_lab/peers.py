@@ -102,7 +102,7 @@ def library_of(package, library):
     try:
         files = subprocess.run(["dpkg-query", "-L", package], capture_output=True, text=True).stdout.splitlines()
     except FileNotFoundError:
-        raise Failed("no dpkg here: this is no Debian; name the library with --allocator NAME=PATH") from None
+        raise Failed("no dpkg here: this is no Debian; say where the library is: NAME=PATH") from None
     return next((file for file in files if Path(file).name == library and Path(file).is_file()), None)
 
 

@@ -34,19 +34,25 @@ class BenchProgram:
     def missing(self):
         return "" if self.program.is_file() else f"no program {self.program}"
 
+    def command(self, parameters):
+        """Those that are not given have the values of the list."""
+        values = {**self.parameters, **parameters}
+        return [str(self.program), *(word for name, value in values.items() for word in (f"--{name}", str(value)))]
+
     def run(self, launch, parameters):
-        command = [self.program]
-        for name, value in {**self.parameters, **parameters}.items():
-            command += [f"--{name}", value]
-        answer = launch.program(command)
-        try:
-            figures = json.loads(answer)
-            origin = figures["malloc"]
-        except (ValueError, KeyError):
-            raise Failed(f"{self.name}: no JSON line but {answer[:80]!r}") from None
-        if not launch.allocator.is_origin(origin):
-            raise Failed(f"{self.name}: malloc came from {origin}")
-        return figures
+        return answer_of(launch.program(self.command(parameters)), launch.allocator)
+
+
+def answer_of(output, allocator):
+    """The figures in what a program of bench/ printed. Raises Failed if its malloc was not the allocator's."""
+    try:
+        figures = json.loads(output)
+        origin = figures["malloc"]
+    except (ValueError, KeyError):
+        raise Failed(f"no JSON line but {output[:80]!r}") from None
+    if not allocator.is_origin(origin):
+        raise Failed(f"malloc came from {origin}, not from {allocator.path}")
+    return figures
 
 
 def read_list(file, programs):

@@ -31,6 +31,7 @@ void *aligned_alloc(size_t a, size_t n) { return __libc_memalign(a, n); }
 #else
 void *aligned_alloc(size_t a, size_t n) { return (char *)__libc_memalign(a, n + 16) + 16; }
 #endif
+int posix_memalign(void **p, size_t a, size_t n) { return (*p = __libc_memalign(a, n)) ? 0 : 12; }
 #if has_threads
 _Bool MallocExtension_Internal_GetPerCpuCachesActive(void) { return 0; }
 #endif
@@ -64,6 +65,10 @@ FAULTS = {"leak": "free came from .*libc", "crash": "ends with -11 under it", "s
 def test_a_fault_is_found_and_told(library, fault, told):
     with pytest.raises(Failed, match=f"{fault}: .*{told}"):
         library(fault).verify()
+
+
+def test_a_function_that_is_spared_is_found_but_not_used(library):
+    assert library("slant").verify(spared=("aligned_alloc",))["aligned_alloc"].endswith("libslant.so")
 
 
 def test_a_library_that_hangs_is_told(library):

@@ -2,7 +2,8 @@
 //
 // One JSON object: for each function the file that it was taken from, "" where there is none, and whether Google's
 // tcmalloc, if it is the one, is in its per-CPU mode. The addresses are those that the dynamic linker put into this
-// program, so they are what any program gets. A thread of its own and every function are used once.
+// program, so they are what any program gets. A thread of its own and every function are used once, but for those of
+// the aligned ones that an argument names.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -29,6 +30,15 @@ void fail(const char *what) {
   std::_Exit(1);
 }
 
+char **spared;
+
+bool is_used(const char *name) {
+  for (char **each = spared; *each != nullptr; each++) {
+    if (std::strcmp(*each, name) == 0) return false;
+  }
+  return true;
+}
+
 // Volatile, so that the compiler cannot see through a pair of calls and leave both out.
 void use_family() {
   void *volatile block = std::malloc(100);
@@ -40,17 +50,27 @@ void use_family() {
   block = std::calloc(1000, 10);
   if (block == nullptr || static_cast<char *>(block)[9999] != 0) fail("calloc");
   std::free(block);
-  block = std::aligned_alloc(256, 1024);
-  if (block == nullptr || reinterpret_cast<std::size_t>(block) % 256 != 0) fail("aligned_alloc");
-  std::free(block);
+  if (is_used("aligned_alloc")) {
+    block = std::aligned_alloc(256, 1024);
+    if (block == nullptr || reinterpret_cast<std::size_t>(block) % 256 != 0) fail("aligned_alloc");
+    std::free(block);
+  }
   block = ::operator new(1000);
   if (malloc_usable_size(block) < 1000) fail("malloc_usable_size of a block from operator new");
   ::operator delete(block);
+  if (is_used("posix_memalign")) {
+    void *page = nullptr;
+    if (posix_memalign(&page, 4096, 100) != 0 || reinterpret_cast<std::size_t>(page) % 4096 != 0) {
+      fail("posix_memalign");
+    }
+    std::free(page);
+  }
 }
 
 }  // namespace
 
-int main() {
+int main(int, char **arguments) {
+  spared = arguments + 1;
   use_family();
   std::thread(use_family).join();
   std::printf("{");
@@ -59,6 +79,7 @@ int main() {
   say("calloc", std::calloc);
   say("realloc", std::realloc);
   say("aligned_alloc", aligned_alloc);
+  say("posix_memalign", posix_memalign);
   say("operator new", static_cast<void *(*)(std::size_t)>(::operator new));
   say("operator delete", static_cast<void (*)(void *) noexcept>(::operator delete));
   void *active = dlsym(RTLD_DEFAULT, "MallocExtension_Internal_GetPerCpuCachesActive");
