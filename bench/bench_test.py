@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
 """bench_test.py - the arithmetic of goals, tables and profiles, and that no library is measured under another's name
 
-    bench_test.py PROGRAMS      the folder of the built workloads; only `whose` and `patterns` are needed
+    bench_test.py PROGRAMS      the folder of the built workloads; only `probe` is needed
 """
 
 import sys
 import tempfile
-import tomllib
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 import driver  # noqa: E402
 import instructions  # noqa: E402
 import report  # noqa: E402
-from allocators import Allocator, Failed, allocator_named  # noqa: E402
-from suite import GOALS, REFERENCE, TO_BEST, WORKLOADS, Goal, goal_is_met, goal_value, middle  # noqa: E402
+from allocators import InPlace, allocator_named  # noqa: E402
+from freehold_lab.places import Failed  # noqa: E402
+from suite import GOALS, LIST, REFERENCE, TO_BEST, WORKLOADS, Goal, goal_is_met, goal_value, middle  # noqa: E402
 
-WORKLOADS_FILE = Path(__file__).resolve().parent / "workloads.toml"
 PROGRAMS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/bench"
 
 
@@ -85,25 +84,46 @@ class Report(unittest.TestCase):
         self.assertIn("x was left out: is broken", page)
 
 
+class Workloads(unittest.TestCase):
+    def command(self, name, is_quick):
+        return " ".join(next(w for w in WORKLOADS if w.name == name).command("build", is_quick))
+
+    def test_a_row_changes_only_parameters_that_its_program_has(self):
+        for workload in WORKLOADS:
+            self.assertLessEqual(set(workload.own), set(workload.listed.parameters), workload.name)
+
+    def test_threads_of_a_row_replace_those_of_the_list(self):
+        self.assertRegex(self.command("larson-16", False), "^build/larson .*--threads 16 .*--slots 1000 ")
+
+    def test_memory_is_measured_whole_unless_it_is_quick(self):
+        whole = LIST["burst"].parameters["bytes"]
+        self.assertIn(f"--bytes {whole} ", self.command("burst", False))
+        self.assertNotIn(f"--bytes {whole} ", self.command("burst", True))
+
+    def test_speed_is_measured_in_short_runs(self):
+        self.assertEqual(self.command("larson-2", False), self.command("larson-2", True))
+
+
 class Allocators(unittest.TestCase):
-    def test_libc_is_verified_as_itself(self):
-        Allocator("libc", None).verify(PROGRAMS)
+    """The proof itself has its tests in lab/tests."""
+    probe = Path(PROGRAMS, "probe")
 
-    def test_a_library_without_malloc_is_refused(self):
-        with self.assertRaisesRegex(Failed, "malloc came from .*libc"):
-            Allocator("wrong", Path(PROGRAMS, "whose")).verify(PROGRAMS)
+    def test_libc_is_proved_without_being_preloaded(self):
+        libc = allocator_named("libc")
+        self.assertEqual(libc.settings(), {})
+        libc.verify(probe=self.probe)
 
-    def test_a_missing_library_is_refused(self):
-        with self.assertRaisesRegex(Failed, "there is no"):
-            Allocator("missing", "/nonexistent/lib.so")
+    def test_what_is_said_to_be_linked_in_and_is_not_is_refused(self):
+        with self.assertRaisesRegex(Failed, "wrong: malloc came from .*libc"):
+            InPlace("wrong", self.probe).verify(probe=self.probe)
 
-    def test_settings_follow_the_path(self):
+    def test_a_library_may_be_named_by_its_path(self):
         with tempfile.NamedTemporaryFile() as library:
             self.assertEqual(allocator_named(f"x={library.name},A=1,B=2").variables, {"A": "1", "B": "2"})
-            with self.assertRaises(Failed):
-                allocator_named(f"x={library.name},A")
-        with self.assertRaises(Failed):
-            allocator_named("unknown")
+
+    def test_an_unknown_name_is_told_with_those_there_are(self):
+        with self.assertRaisesRegex(Failed, "hoard: not one of libc, jemalloc"):
+            allocator_named("hoard")
 
 
 class Golden(unittest.TestCase):
@@ -144,7 +164,7 @@ class Driver(unittest.TestCase):
                          {"/bin/workload": 9, "/lib/allocator.so": 40, "/lib/libc.so.6": 2})
 
     def test_every_length_is_an_option_of_its_program(self):
-        parameters = {w["program"]: w["parameters"] for w in tomllib.loads(WORKLOADS_FILE.read_text())["workload"]}
+        parameters = {listed.program.name: listed.parameters for listed in LIST.values()}
         for program, (name, short, long) in driver.LENGTHS.items():
             self.assertIn(name, parameters[program])
             self.assertLess(short, long)

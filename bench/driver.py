@@ -14,14 +14,15 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
-import tomllib
 from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-from allocators import Allocator, Failed  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "lab"))
+from freehold_lab.allocators import Allocator  # noqa: E402
+from freehold_lab.places import Failed  # noqa: E402
+from freehold_lab.workloads import read_list  # noqa: E402
+from instructions import profile  # noqa: E402
 
 # The option that says how long a program runs, and two lengths that callgrind can bear. Programs
 # that run for a time, or whose figure is memory, are not here.
@@ -71,37 +72,20 @@ def costs_by_object(text):
 
 def counted(command, allocator):
     """Operations of a run, instructions outside the allocator's file, and inside."""
-    with tempfile.TemporaryDirectory() as folder:
-        ran = subprocess.run(
-            [
-                "valgrind",
-                "--tool=callgrind",
-                f"--callgrind-out-file={folder}/out",
-                f"--log-file={folder}/log",
-                *command,
-            ],
-            env=allocator.environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        if ran.returncode != 0:
-            raise Failed(f"{command[0]} ended with {ran.returncode}: {ran.stderr.strip()[-200:]}")
-        costs = costs_by_object(Path(folder, "out").read_text())
-    answer = json.loads(ran.stdout)
-    allocator.check_origin(answer["malloc"])
+    text, answer = profile(command, allocator)
+    costs = costs_by_object(text)
     inside = costs.get(allocator.path, 0)
     return answer["operations"], sum(costs.values()) - inside, inside
 
 
-def per_operation(programs, workload, allocator):
+def per_operation(workload, allocator):
     """Instructions of the driver and of the allocator for one operation of a workload."""
-    name, *lengths = LENGTHS[workload["program"]]
+    program = workload.program.name
+    name, *lengths = LENGTHS[program]
     runs = []
     for length in lengths:
-        values = {**workload["parameters"], **SMALLER.get(workload["program"], {}), name: length}
-        words = [word for key, value in values.items() for word in (f"--{key}", str(value))]
-        runs.append(counted([str(Path(programs, workload["program"])), *words], allocator))
+        command = workload.command({**SMALLER.get(program, {}), name: length})
+        runs.append(counted(command, allocator))
     operations = runs[1][0] - runs[0][0]
     return [(long - short) / operations for short, long in zip(runs[0][1:], runs[1][1:])]
 
@@ -126,11 +110,8 @@ def main():
     )
     parser.add_argument("--json", action="store_true", help="one object instead of the table")
     options = parser.parse_args()
-    known = {
-        w["name"]: w
-        for w in tomllib.loads((HERE / "workloads.toml").read_text())["workload"]
-        if w["program"] in LENGTHS
-    }
+    listed = read_list(HERE / "workloads.toml", options.programs)
+    known = {name: w for name, w in listed.items() if w.program.name in LENGTHS}
     unknown = [name for name in options.workloads if name not in known]
     if unknown:
         parser.error(f"{unknown[0]}: not one of {', '.join(known)}")
@@ -138,9 +119,7 @@ def main():
     results, failures = {}, 0
     for name in options.workloads or known:
         try:
-            driver, library = per_operation(
-                options.programs, known[name], Allocator("freehold", options.library)
-            )
+            driver, library = per_operation(known[name], Allocator("freehold", options.library))
         except (Failed, OSError, subprocess.TimeoutExpired) as failure:
             print(f"{name}: {failure}", file=sys.stderr)
             failures += 1

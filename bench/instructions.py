@@ -7,7 +7,6 @@ no allocator, and the driver's answer names the library that it called, which is
 """
 
 import argparse
-import json
 import os
 import platform
 import re
@@ -16,9 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-from allocators import PEERS, Allocator, Failed, allocators_named  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+from allocators import PEERS, InPlace, allocator_named  # noqa: E402
+from freehold_lab.allocators import Allocator  # noqa: E402
+from freehold_lab.places import Failed, last_line  # noqa: E402
+from freehold_lab.workloads import answer_of  # noqa: E402
 
 SHORT, LONG = 100000, 300000
 # The fast path gains whole instructions. Slow paths are spread over many pairs and move the count by fractions.
@@ -26,42 +27,42 @@ GOLDEN_SLACK = 0.5
 SKIPPED = 77
 
 
-def counted(command, allocator, pairs):
-    """Instructions of the whole run, and its answer."""
+def profile(command, allocator):
+    """Callgrind's profile of a run, and the run's answer."""
     with tempfile.TemporaryDirectory() as folder:
+        out, log = Path(folder, "out"), Path(folder, "log")
         run = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", f"--log-file={folder}/log",
-             *command, "--instructions", str(pairs)],
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--log-file={log}", *command],
             env=allocator.environment(), capture_output=True, text=True, timeout=300)
-        log = Path(folder, "log").read_text() if Path(folder, "log").exists() else run.stderr
-    found = re.search(r"Collected : (\d+)", log)
-    if run.returncode != 0 or not found:
-        raise Failed(f"{allocator.name}: callgrind ended with {run.returncode}: {log.strip()[-200:]}")
-    return int(found.group(1)), json.loads(run.stdout)
+        if run.returncode != 0 or not out.is_file():
+            told = run.stderr + (log.read_text() if log.is_file() else "")
+            raise Failed(f"{allocator.name}: callgrind ended with {run.returncode}: {last_line(told)}")
+        return out.read_text(), answer_of(run.stdout, allocator)
+
+
+def total(text):
+    """All instructions of a profile."""
+    return int(re.search(r"^totals: (\d+)", text, re.M).group(1))
 
 
 def per_pair(program, allocator, pattern="pingpong"):
     """Instructions of one pair under `allocator`, the driver's loop included."""
-    command = [str(program), "--pattern", pattern]
-    short, answer = counted(command, allocator, SHORT)
-    long, _ = counted(command, allocator, LONG)
-    allocator.check_origin(answer["malloc"])
+    command = [str(program), "--pattern", pattern, "--instructions"]
+    short, long = (total(profile([*command, str(pairs)], allocator)[0]) for pairs in (SHORT, LONG))
     return (long - short) / (LONG - SHORT)
 
 
 def linked(programs):
     """freehold as a part of the executable: nothing is preloaded, and malloc is found in the program itself."""
     program = Path(programs, "patterns.linked")
-    return Allocator("freehold, linked", None, origin=program) if program.is_file() else None
+    return InPlace("freehold, linked", program) if program.is_file() else None
 
 
 def all_counts(programs, allocators, pattern="pingpong", say=lambda text: None):
     """Instructions per pair by name. One that cannot be counted is told to `say` and left out."""
-    counts = {}
-    for allocator in [*allocators, linked(programs)]:
-        if allocator is None:
-            continue
-        program = allocator.origin if allocator.origin and not allocator.path else Path(programs, "patterns")
+    counts, own = {}, linked(programs)
+    runs = [(allocator, Path(programs, "patterns")) for allocator in allocators]
+    for allocator, program in [*runs, *([(own, own.path)] if own else [])]:
         try:
             counts[allocator.name] = per_pair(program, allocator, pattern)
         except (Failed, subprocess.TimeoutExpired, ValueError) as failure:
@@ -99,11 +100,14 @@ def main():
         print(f"{options.golden} has no figure for {machine}")
         return SKIPPED
     try:
-        peers = allocators_named([] if options.peers == ["none"] else options.peers)
+        peers = [] if options.peers == ["none"] else [allocator_named(text) for text in options.peers]
         counts = all_counts(options.programs, [Allocator("freehold", options.library), *peers], options.pattern,
                             say=lambda text: print(text, file=sys.stderr))
     except FileNotFoundError as missing:
         print(f"cannot run {missing.filename}: is it installed?", file=sys.stderr)
+        return 2
+    except Failed as failure:
+        print(failure, file=sys.stderr)
         return 2
 
     print(f"instructions per pair of malloc and free, {options.pattern}, the loop included")

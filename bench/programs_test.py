@@ -18,12 +18,14 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-from allocators import Allocator  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "lab"))
+from allocators import allocator_named  # noqa: E402
+from freehold_lab.allocators import Allocator  # noqa: E402
+from freehold_lab.workloads import answer_of  # noqa: E402
 
 PROGRAMS, LIBRARY = Path("build/bench"), "build/libfreehold.so"
 WORKLOADS = tomllib.loads((HERE / "workloads.toml").read_text())["workload"]
-NAMES = sorted({workload["program"] for workload in WORKLOADS} | {"whose"})
+NAMES = sorted({workload["program"] for workload in WORKLOADS})
 # What a run does depends on the clock, or on the addresses that the allocator gives out.
 UNCOUNTED = ("larson", "larson-wide", "one-frees", "ageing-robson")
 
@@ -107,7 +109,7 @@ def calls_apart(workload):
 def run(program, *arguments, allocator=None, **variables):
     return subprocess.run(
         [str(PROGRAMS / program), *arguments],
-        env=(allocator or Allocator("libc", None)).environment(variables),
+        env=(allocator or allocator_named("libc")).environment(variables),
         capture_output=True,
         text=True,
         timeout=120,
@@ -127,8 +129,7 @@ class Workloads(unittest.TestCase):
         ran = run(workload["program"], *words, allocator=allocator, **variables)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         self.assertEqual(ran.stdout.count("\n"), 1)
-        answer = json.loads(ran.stdout)
-        allocator.check_origin(answer["malloc"])
+        answer = answer_of(ran.stdout, allocator)
         self.assertEqual(answer["workload"], workload["program"])
         self.assertEqual(answer["parameters"], parameters)
         self.assertIsInstance(answer["operations"], int)
@@ -250,7 +251,7 @@ class Interface(unittest.TestCase):
             for path in PROGRAMS.iterdir()
             if path.is_file() and path.stat().st_mode & 0o100
         }
-        self.assertEqual(built - {"patterns.linked", "calls.so"}, set(NAMES))
+        self.assertEqual(built - {"patterns.linked", "calls.so", "probe"}, set(NAMES))
         for workload in WORKLOADS:
             self.assertEqual(
                 set(workload["parameters"]),

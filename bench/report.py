@@ -5,6 +5,9 @@ from statistics import median, quantiles
 
 from suite import GOALS, JUDGES, TO_BEST, TO_JEMALLOC, OVER_LIBC, goal_is_met, goal_value, middle
 
+# What the page says of the machine, of all that is recorded.
+FACTS = ("processor", "processors", "memory", "system", "kernel", "libc", "transparent huge pages")
+
 
 # ---- figures -------------------------------------------------------------------------------------------------------
 
@@ -53,11 +56,11 @@ def figures_table(record, workloads, with_ratio, figure=None):
     table = [["workload", *names, *(["freehold / best peer"] if with_ratio else [])]]
     for workload in workloads:
         by_name = record["results"].get(workload.name, {})
-        key = figure or workload.figure
-        row = [workload.what + (" (shrunk)" if record["quick"] and workload.shrinks() else "")]
+        key = figure or workload.figure.key
+        row = [workload.what + (" (shrunk)" if workload.is_shrunk(record["quick"]) else "")]
         for name in names:
             rows = by_name.get(name)
-            text = shown(middle(rows, key), workload.unit)
+            text = shown(middle(rows, key), workload.figure.unit)
             wide = spread(rows, key)
             row.append(text + (f" ±{wide * 100:.0f}%" if wide is not None and text != "-" and wide >= 0.005 else ""))
         if with_ratio:
@@ -69,7 +72,7 @@ def figures_table(record, workloads, with_ratio, figure=None):
 
 def goals_table(record, workloads):
     wanted = {workload.name for workload in workloads} | {"*"}
-    shrunk = {workload.name for workload in workloads if record["quick"] and workload.shrinks()}
+    shrunk = {workload.name for workload in workloads if workload.is_shrunk(record["quick"])}
     table = [["goal", "how", "measured", "at most", ""]]
     for goal in GOALS:
         if goal.workload not in wanted:
@@ -105,9 +108,9 @@ def short_goals(table):
 
 def sections(record, workloads):
     """(title, table) of everything that there is."""
-    speed = [w for w in workloads if w.speed]
-    timed = [w for w in speed if w.command[0] != "patterns"]
-    memory = [w for w in workloads if not w.speed]
+    speed = [w for w in workloads if w.is_speed]
+    timed = [w for w in speed if w.listed.program.name != "patterns"]
+    memory = [w for w in workloads if not w.is_speed]
     return [(title, table) for title, table in (
         ("Speed: nanoseconds (us, ms where it says so)", figures_table(record, speed, True)),
         ("Processor time of the same, all threads together", figures_table(record, timed, True, "processor_ns")),
@@ -142,7 +145,7 @@ def page(record, workloads, png):
     lines = ["# Benchmarks", "", "freehold beside other allocators on one machine. This page is written by", "",
              f"    {record['command']}", "",
              f"which takes some minutes and needs what `./dev bench` installs. {record['rounds']} rounds"
-             + (" of shortened runs (`--quick`; what was shrunk for it is not judged)" if record["quick"] else "")
+             + (" (`--quick`: what was shrunk for it is not judged)" if record["quick"] else "")
              + f"; in each, every workload ran once under every allocator, in random order (seed {record['seed']}). "
              "Figures are medians over the rounds, behind ± half the distance between the quartiles in percent of the "
              "median (left out below 0.5 %). Every result names the file that malloc came from in that very process.",
@@ -150,7 +153,7 @@ def page(record, workloads, png):
     if png:
         lines += [f"![Time and peak memory of each workload over the best allocator's]({Path(png).name})", ""]
     lines += ["| | |", "| --- | --- |", f"| freehold | commit {record['commit']} |"]
-    lines += [f"| {what} | {value} |" for what, value in record["machine"].items()]
+    lines += [f"| {what} | {record['machine'][what]} |" for what in FACTS if what in record["machine"]]
     lines += [f"| {name} | {facts['version'] or facts['path']} |"
               for name, facts in record["allocators"].items() if name != "freehold"]
     lines += ["", disturbances(record), ""]
@@ -176,9 +179,10 @@ HOW_TO_READ = """## How to read it
   patterns comes from a comparison of nine allocators: the best of them over jemalloc there, and a tenth more.
 - Memory is what the kernel counts as resident in `/proc/self/smaps_rollup`. Figures beyond the blocks subtract what was
   there before and the usable size of the blocks that live.
-- Each workload is a program in `build/bench` with `--help`, where its definition stands; `bench/suite.py` has the
-  arguments and the goals. `./dev bench --only larson --allocators jemalloc mine=/path/lib.so` measures a part.
-  `bench/instructions.py` counts instructions alone, and a test holds them to `bench/golden.txt`.
+- Each workload is a program in `build/bench` with `--help`, where its definition stands; `bench/workloads.toml` has
+  the arguments (where speed is measured, the quick ones), `bench/suite.py` the goals. `./dev bench --only larson
+  --allocators jemalloc mine=/path/lib.so` measures a part. `bench/instructions.py` counts instructions alone, and a
+  test holds them to `bench/golden.txt`.
 """
 
 
@@ -197,7 +201,7 @@ def picture(record, workloads, path):
         from matplotlib.ticker import FuncFormatter, NullFormatter
     except ImportError as problem:
         return f"{problem} (bench/requirements.txt has what it takes)"
-    drawn = [w for w in workloads if w.speed and w.name in record["results"]]
+    drawn = [w for w in workloads if w.is_speed and w.name in record["results"]]
     if not drawn:
         return "no workload of speed was measured"
     figure, sides = pyplot.subplots(1, 2, figsize=(13, 1.6 + 0.33 * len(drawn)), sharey=True, layout="constrained")

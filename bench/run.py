@@ -18,13 +18,16 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path.insert(0, str(HERE))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "lab"))
 import instructions  # noqa: E402
-import machine  # noqa: E402
 import report  # noqa: E402
-from allocators import PEERS, Allocator, Failed, allocator_named  # noqa: E402
+from allocators import KNOWN_FAULTS, PEERS, allocator_named  # noqa: E402
+from freehold_lab import machine  # noqa: E402
+from freehold_lab.allocators import Allocator, clean_environment  # noqa: E402
+from freehold_lab.launch import ended  # noqa: E402
+from freehold_lab.places import Failed, last_line, must  # noqa: E402
+from freehold_lab.workloads import answer_of  # noqa: E402
 from suite import WORKLOADS  # noqa: E402
 
 TIMEOUT = 180
@@ -39,7 +42,8 @@ def arguments():
                         help="workloads whose name contains TEXT; may be repeated")
     parser.add_argument("--allocators", nargs="*", default=list(PEERS), metavar="NAME[=PATH[,VAR=VALUE]]",
                         help="what freehold is compared with (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="shorter runs: a first impression, not figures to quote")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, and less memory "
+                        "where that is measured: a first impression, not figures to quote")
     parser.add_argument("--library", metavar="PATH",
                         default=os.environ.get("FREEHOLD_SO") or ROOT / "build/libfreehold.so",
                         help="freehold (default: build/libfreehold.so)")
@@ -78,11 +82,8 @@ def build():
     """The workloads, in the build folder that the library comes from."""
     if not (ROOT / "build/CMakeCache.txt").is_file():
         raise Failed("no build folder: run ./dev build first, or name built workloads with --programs")
-    for command in (["cmake", "-S", str(ROOT), "-B", str(ROOT / "build")],
-                    ["cmake", "--build", str(ROOT / "build"), "--target", "bench", "--parallel"]):
-        made = subprocess.run(command, capture_output=True, text=True)
-        if made.returncode != 0:
-            raise Failed("the workloads do not build:\n" + (made.stdout + made.stderr)[-2000:])
+    must(["cmake", "-S", ROOT, "-B", ROOT / "build"], "configuring the build")
+    must(["cmake", "--build", ROOT / "build", "--target", "bench", "--parallel"], "building the workloads")
     return ROOT / "build/bench"
 
 
@@ -93,7 +94,7 @@ def verified(options):
                  *(lambda text=text: allocator_named(text) for text in options.allocators)]:
         try:
             allocator = make()
-            allocator.verify(options.programs)
+            allocator.verify(probe=options.programs / "probe", spared=KNOWN_FAULTS.get(allocator.name, ()))
             if allocator.name in [other.name for other in found]:
                 raise Failed(f"{allocator.name}: named twice")
             found.append(allocator)
@@ -108,26 +109,25 @@ class Runner:
     """Runs one workload under one allocator at a time and keeps what came of it."""
 
     def __init__(self, options):
-        self.programs = Path(options.programs)
+        self.programs = options.programs
         self.quick = options.quick
         self.results = {}           # workload -> allocator -> a row for each round
         self.failures = {}          # (workload, allocator) -> reason
         self.child = None
 
     def run_one(self, workload, allocator):
-        before = machine.pressure()
+        before = machine.Moment.now()
         try:
             row = {"callgrind": self.count_instructions, "strace": self.count_calls, "": self.measure}[workload.tool](
                 workload, allocator)
         except Failed as failure:
             self.failures[workload.name, allocator.name] = str(failure)
             return
-        row |= {"load": before["load"], "steal": machine.steal_since(before)}
+        row |= {"load": before.load, "steal": machine.Moment.now().since(before)["steal"]}
         self.results.setdefault(workload.name, {}).setdefault(allocator.name, []).append(row)
 
     def command(self, workload):
-        program, *rest = workload.command
-        return [str(self.programs / program), *rest, *(workload.quick if self.quick else ())]
+        return workload.command(self.programs, self.quick)
 
     def environment(self, workload, allocator):
         return allocator.environment({"FREEHOLD_OPTIONS": workload.options} if workload.options else None)
@@ -142,25 +142,20 @@ class Runner:
             self.child.kill()
             self.child.communicate()
             raise Failed(f"no end within {TIMEOUT} seconds") from None
-        code = self.child.returncode
-        if code != 0:
-            how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            last = errors.strip().splitlines()
-            raise Failed(how + (f": {last[-1][:160]}" if last else ""))
+        if self.child.returncode != 0:
+            raise Failed(f"{ended(self.child.returncode)}: {last_line(errors)}")
         return answer
 
     def measure(self, workload, allocator):
-        row = json.loads(self.finish(self.command(workload), self.environment(workload, allocator)))
-        allocator.check_origin(row["malloc"])
-        return row
+        answer = self.finish(self.command(workload), self.environment(workload, allocator))
+        return answer_of(answer, allocator)
 
     def count_calls(self, workload, allocator):
         with tempfile.NamedTemporaryFile("r") as trace:
-            extra = [f"-E{name}={value}" for name, value in allocator.environment().items()
-                     if name not in os.environ or os.environ[name] != value]
-            plain = {name: value for name, value in allocator.environment().items() if name != "LD_PRELOAD"}
+            given = [f"-E{name}={value}" for name, value in allocator.settings().items()]
             try:
-                self.finish(["strace", "-f", "-qq", "-o", trace.name, *extra, *self.command(workload)], plain)
+                self.finish(["strace", "-f", "-qq", "-o", trace.name, *given, *self.command(workload)],
+                            clean_environment())
             except FileNotFoundError:
                 raise Failed("strace is not installed") from None
             lines = trace.read().splitlines()
@@ -173,7 +168,7 @@ class Runner:
             row = {"count": instructions.per_pair(self.programs / "patterns", allocator)}
             own = instructions.linked(self.programs) if allocator.name == "freehold" else None
             if own:
-                row["linked"] = instructions.per_pair(own.origin, own)
+                row["linked"] = instructions.per_pair(own.path, own)
         except FileNotFoundError:
             raise Failed("valgrind is not installed") from None
         return row
@@ -235,10 +230,10 @@ def main():
         say("bench: nothing is left to measure")
         return 2
 
-    say(f"bench: seed {options.seed}, load {machine.pressure()['load']:.2f} on {os.cpu_count()} processors")
+    say(f"bench: seed {options.seed}, load {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors")
     runner, runs, stopped = Runner(options), plan(options, allocators), False
     progress = Progress(len(runs))
-    start = machine.pressure()
+    start = machine.Moment.now()
     try:
         for done, (_, workload, allocator) in enumerate(runs):
             progress.show(done, f"{workload.name} {allocator.name}")
@@ -253,10 +248,9 @@ def main():
     record = {
         "command": "./dev bench" + "".join(f" {word}" for word in sys.argv[1:]), "seed": options.seed,
         "rounds": options.rounds, "quick": options.quick, "stopped": stopped,
-        "machine": machine.facts(), "commit": machine.commit(ROOT),
-        "disturbance": {"load": machine.pressure()["load"], "steal": machine.steal_since(start)},
-        "allocators": {a.name: {"path": a.path, "variables": a.variables, "version": machine.version(a.path)}
-                       for a in allocators},
+        "machine": machine.description(), "commit": machine.commit(ROOT),
+        "disturbance": machine.Moment.now().since(start),
+        "allocators": {allocator.name: allocator.record() for allocator in allocators},
         "left_out": left_out,
         "failures": {f"{workload} {name}": reason for (workload, name), reason in runner.failures.items()},
         "results": runner.results,

@@ -1,78 +1,89 @@
-"""suite.py - what is measured and what it is held against: the one place for both
+"""suite.py - what `./dev bench` measures and what it is held against: the one place for both
 
-A workload is a program with its arguments; its JSON line has the figures. A goal takes one figure of freehold, alone or
-beside the peers', and a limit.
+Programs, parameters and figures are those of workloads.toml; a row of the page may change some of them. A goal takes
+one figure of freehold, alone or beside the peers', and a limit.
 """
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lab"))
+from freehold_lab.workloads import BenchProgram, Figure, read_list  # noqa: E402
 
 # Those whose best freehold has to reach. Others that are named on the command line are shown, not judged by.
 JUDGES = ("libc", "jemalloc", "mimalloc", "tcmalloc")
+LIST = read_list(HERE / "workloads.toml", "")
 
 
 @dataclass(frozen=True)
 class Workload:
     name: str
     what: str                   # for the table
-    command: tuple
-    quick: tuple = ()           # arguments added for --quick
-    figure: str = "ns"          # the main figure, and what it counts
-    unit: str = "ns"
+    listed: BenchProgram
+    figure: Figure              # the main one
+    own: dict = field(default_factory=dict)     # parameters that differ from the listed ones
     tool: str = ""              # "strace": count its system calls; "callgrind": its instructions
     freehold_only: bool = False
     options: str = ""           # FREEHOLD_OPTIONS
-    speed: bool = False
+    is_speed: bool = False
 
-    def shrinks(self):
-        """Does --quick measure less of it, and not just for a shorter time?"""
-        return not {"--bytes", "--threads", "--top"}.isdisjoint(self.quick)
+    def command(self, programs, is_quick):
+        """The quick values only shorten a workload of speed, which therefore always has them: many short runs tell more
+        than one long one. Of the others they take memory."""
+        quick = self.listed.quick if is_quick or self.is_speed else {}
+        program, *words = self.listed.command({**quick, **self.own})
+        return [str(Path(programs, program)), *words]
 
-
-def pattern(name, what):
-    return Workload(name, what, ("patterns", "--pattern", name), ("--passes", "5"), speed=True)
-
-
-def threaded(name, what, *command, quick=()):
-    return [Workload(f"{name}-{threads}", f"{what}, {threads} threads", (*command, "--threads", str(threads)), quick,
-                     speed=True) for threads in (2, 16)]
+    def is_shrunk(self, is_quick):
+        """Does a quick run measure less of it?"""
+        return is_quick and not self.is_speed and not self.tool and bool(self.listed.quick)
 
 
+def workload(name, what, of=None, figure=None, **more):
+    """The entry `of` of the list, or the one with this very name."""
+    listed = LIST[of or name]
+    return Workload(name, what, listed, figure or listed.figure, **more)
+
+
+def speed(name, what, **more):
+    return workload(name, what, is_speed=True, **more)
+
+
+def threaded(name, what):
+    return [speed(f"{name}-{threads}", f"{what}, {threads} threads", of=name, own={"threads": threads})
+            for threads in (2, 16)]
+
+
+COUNT = Figure("count")
 WORKLOADS = [
-    pattern("pingpong", "ping-pong, 32 B"),
-    pattern("batch", "batch of 20,000 freed in order, 32 B"),
-    pattern("random-1k", "random replacement among 1,000"),
-    pattern("random-20k", "random replacement among 20,000"),
-    pattern("random-1m", "random replacement among 1,000,000"),
-    pattern("fifo", "FIFO of 20,000"),
-    *threaded("larson", "larson, 16-128 B, 1,000 slots", "larson", quick=("--milliseconds", "300")),
-    *threaded("larson-wide", "larson, 8-1,000 B, 5,000 slots", "larson", "--low", "8", "--high", "1000",
-              "--slots", "5000", quick=("--milliseconds", "300")),
-    *threaded("prodcons", "producer/consumer", "prodcons", quick=("--blocks", "1M")),
-    *threaded("threadchurn", "thread churn", "threadchurn", quick=("--births", "5000")),
-    Workload("large", "large blocks, 20 KiB-8 MiB", ("large",), ("--pairs", "1000"), speed=True),
-    Workload("grow-huge", "one vector grown to 1 GiB", ("reallocgrow",), ("--top", "256M"), speed=True),
-    Workload("grow-many", "2,000 vectors grown to 16 KiB", ("reallocgrow", "--mode", "many", "--top", "16K"),
-             ("--times", "5"), speed=True),
+    speed("pingpong", "ping-pong, 32 B"),
+    speed("batch", "batch of 20,000 freed in order, 32 B"),
+    speed("random-1k", "random replacement among 1,000"),
+    speed("random-20k", "random replacement among 20,000"),
+    speed("random-1m", "random replacement among 1,000,000"),
+    speed("fifo", "FIFO of 20,000"),
+    *threaded("larson", "larson, 16-128 B, 1,000 slots"),
+    *threaded("larson-wide", "larson, 8-1,000 B, 5,000 slots"),
+    *threaded("producer-consumer", "producer/consumer"),
+    *threaded("thread-churn", "thread churn"),
+    speed("large", "large blocks, 20 KiB-8 MiB"),
+    speed("grow-huge", "one vector grown to 1 GiB"),
+    speed("grow-vectors", "2,000 vectors grown to 16 KiB"),
 
-    Workload("instructions", "instructions a pair, ping-pong", ("patterns",), figure="count", unit="",
-             tool="callgrind"),
-    Workload("idle", "resident, program that hardly allocates", ("idle",), figure="resident", unit="bytes"),
-    Workload("calls", "system calls of that program", ("idle",), figure="count", unit="", tool="strace"),
-    Workload("metadata", "1 GiB of small blocks: resident beyond the blocks", ("metadata",), ("--bytes", "256M"),
-             figure="overhead", unit="share"),
-    Workload("manythreads", "10,000 threads with 100 bytes each: a thread", ("manythreads",), ("--threads", "1000"),
-             figure="per_thread", unit="bytes"),
-    Workload("burst", "burst of 2 GB freed by 32 threads: resident at once", ("burst",), ("--bytes", "512M"),
-             figure="excess_now", unit="bytes"),
-    Workload("burst-keep", "the same, the first quarter kept: resident beyond it", ("burst", "--keep", "25"),
-             ("--bytes", "512M"), figure="excess_now", unit="bytes"),
-    Workload("burst-background", "the same with the option background, after a second", ("burst", "--keep", "25"),
-             ("--bytes", "512M"), figure="excess_later", unit="bytes", freehold_only=True, options="background:on"),
-    Workload("onefrees", "16 threads allocate, one frees the oldest: resident/live", ("onefrees",),
-             ("--milliseconds", "1500", "--bytes", "64M"), figure="ratio", unit="ratio"),
-    Workload("onefrees-random", "the same, blocks freed at random", ("onefrees", "--order", "random"),
-             ("--milliseconds", "1500", "--bytes", "64M"), figure="ratio", unit="ratio"),
+    workload("instructions", "instructions a pair, ping-pong", of="pingpong", figure=COUNT, tool="callgrind"),
+    workload("idle", "resident, program that hardly allocates"),
+    workload("calls", "system calls of that program", of="idle", figure=COUNT, tool="strace"),
+    workload("small-blocks", "1 GiB of small blocks: resident beyond the blocks"),
+    workload("many-threads", "10,000 threads with 100 bytes each: a thread"),
+    workload("burst", "burst of 2 GB freed by 32 threads: resident at once"),
+    workload("burst-keep", "the same, the first quarter kept: resident beyond it"),
+    workload("burst-background", "the same with the option background, after a second", of="burst-keep",
+             figure=Figure("excess_later", "bytes"), freehold_only=True, options="background:on"),
+    workload("one-frees", "16 threads allocate, one frees the oldest: resident/live"),
+    workload("one-frees-random", "the same, blocks freed at random", of="one-frees", own={"order": "random"}),
 ]
 
 # ---- goals ---------------------------------------------------------------------------------------------------------
@@ -86,7 +97,7 @@ REFERENCE = {
 REFERENCE_SLACK = 1.10
 
 AHEAD = ("pingpong", "batch", "random-1k", "random-20k", "random-1m", "fifo", "larson-2", "larson-16", "larson-wide-2",
-         "larson-wide-16", "prodcons-2", "prodcons-16", "threadchurn-2", "threadchurn-16")
+         "larson-wide-16", "producer-consumer-2", "producer-consumer-16", "thread-churn-2", "thread-churn-16")
 
 
 @dataclass(frozen=True)
@@ -110,14 +121,14 @@ GOALS = [
     Goal("instructions a pair, linked", "instructions", "linked", VALUE, 45),
     Goal("hardly allocating program: resident beyond libc's", "idle", "resident", OVER_LIBC, 300 * 1024, "bytes"),
     Goal("hardly allocating program: system calls beyond libc's", "calls", "count", OVER_LIBC, 8),
-    Goal("1 GiB of small blocks: metadata, by freehold's statistics", "metadata", "metadata_share", VALUE, 0.01,
+    Goal("1 GiB of small blocks: metadata, by freehold's statistics", "small-blocks", "metadata_share", VALUE, 0.01,
          "share"),
-    Goal("10,000 threads: bytes of each", "manythreads", "per_thread", VALUE, 2048, "bytes"),
+    Goal("10,000 threads: bytes of each", "many-threads", "per_thread", VALUE, 2048, "bytes"),
     Goal("mappings, the most in any workload", "*", "mappings", VALUE, 199),
     Goal("burst: resident beyond what lives, at once", "burst", "excess_now", VALUE, 64 << 20, "bytes"),
     Goal("burst, a quarter kept: beyond what lives, at once", "burst-keep", "excess_now", VALUE, 64 << 20, "bytes"),
     Goal("burst with background: beyond what lives, later", "burst-background", "excess_later", OF_LIVE, 0.05, "share"),
-    Goal("one thread frees: resident over live", "onefrees", "ratio", VALUE, 1.10, "ratio"),
+    Goal("one thread frees: resident over live", "one-frees", "ratio", VALUE, 1.10, "ratio"),
 ]
 
 
