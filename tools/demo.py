@@ -11,7 +11,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from running import (ROOT, WORK, Failed, Progress, Workplace, check_preload, ended, first_line, libc, library, name_of,
+from running import (ROOT, WORK, Failed, Progress, Workplace, check_preload, ended, last_line, libc, library, name_of,
                      print_table, wait_until)
 
 EXAMPLE = """examples:
@@ -40,7 +40,7 @@ class Program:
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
         if done.returncode != 0:
             raise Failed(f"{shlex.join(map(str, self.command[:2]))}: {ended(done.returncode)}: "
-                         f"{first_line(done.stderr)}")
+                         f"{last_line(done.stderr)}")
         self.stderr = done.stderr
 
 
@@ -72,7 +72,7 @@ class Redis(Program):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             code = server.wait(LIMIT)
             if code != 0:
-                raise Failed(f"redis-server: {ended(code)}: {first_line(log.read_bytes() + errors.read_bytes())}")
+                raise Failed(f"redis-server: {ended(code)}: {last_line(log.read_bytes() + errors.read_bytes())}")
             self.stderr = errors.read_bytes()
             return seconds
         finally:
@@ -86,7 +86,7 @@ class Redis(Program):
     def client(self, program, *arguments):
         done = subprocess.run([program, "-s", self.socket, *arguments], capture_output=True, timeout=LIMIT)
         if done.returncode != 0 or b"rror" in done.stdout:
-            raise Failed(f"{program}: {ended(done.returncode)}: {first_line(done.stderr + done.stdout)}")
+            raise Failed(f"{program}: {ended(done.returncode)}: {last_line(done.stderr + done.stdout)}")
 
 
 def make(script, *arguments):

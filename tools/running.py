@@ -1,6 +1,7 @@
 """running.py - starting programs, with or without freehold, and leaving nothing behind
 
 Owns:    every process that demo.py and programs.py start, and the folder they work in.
+Calls:   freehold_lab, out of lab/: what ends processes and says how they ended. It needs the standard library only.
 Holds:   when `Workplace` is left, by whatever path, its processes have ended and its folder is gone.
 """
 
@@ -15,12 +16,13 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "lab"))
+from freehold_lab import launch, places  # noqa: E402
+from freehold_lab.allocators import libc_path  # noqa: E402
+from freehold_lab.launch import ended  # noqa: E402,F401
+from freehold_lab.places import Failed  # noqa: E402
+
 WORK = ROOT / "tools" / "work"
-PR_SET_CHILD_SUBREAPER = 36
-
-
-class Failed(Exception):
-    """A program did not do what it should; the message is one line for the person who reads the table."""
 
 
 def library(argument=None):
@@ -33,10 +35,10 @@ def library(argument=None):
 
 def libc():
     """Preloaded too, for the runs under libc's malloc: some programs (redis) are linked with another allocator."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        if line.endswith("/libc.so.6"):
-            return line.split()[-1]
-    raise SystemExit("this Python does not use the GNU C library; nothing to compare with")
+    try:
+        return libc_path()
+    except Failed as problem:
+        raise SystemExit(str(problem)) from None
 
 
 def name_of(path):
@@ -53,70 +55,24 @@ def check_preload(path):
         raise SystemExit(f"{path}: cannot be preloaded into cat: {reason[0] if reason else maps.returncode}")
 
 
-def first_line(text, otherwise="no message"):
-    """The last line that says something: where programs put the reason."""
-    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip()[:200] if lines else otherwise
-
-
-def ended(code):
-    """How a process ended, in words."""
-    if code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    if code > 128 and code - 128 in set(signal.Signals):
-        return f"killed by {signal.Signals(code - 128).name}"
-    return f"exit code {code}"
-
-
-def descendants(root):
-    """The processes below `root`, from /proc."""
-    parents = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                stat = Path("/proc", entry, "stat").read_text()
-            except OSError:
-                continue
-            state, parent = stat.rsplit(")", 1)[1].split()[:2]
-            if state != "Z":
-                parents.setdefault(int(parent), []).append(int(entry))
-    found, wanted = [], [root]
-    while wanted:
-        below = parents.get(wanted.pop(), [])
-        found += below
-        wanted += below
-    return found
+def last_line(text):
+    """Where programs put the reason."""
+    return places.last_line(text.decode(errors="replace"))
 
 
 def stop_everything():
     """Kills all processes below this one: orphans too, because this process is their reaper (see Workplace)."""
-    for _ in range(50):
-        living = descendants(os.getpid())
-        if not living:
-            return
-        for process in living:
-            try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        time.sleep(0.02)
-        reap()
-    print(f"still running: {living}", file=sys.stderr)
-
-
-def reap():
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
+        launch.stop_everything(grace=1.0)
+    except Failed as problem:
+        print(problem, file=sys.stderr)
 
 
 class Workplace:
     """A temporary folder, and the promise that no process outlives it."""
 
     def __enter__(self):
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(launch.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, lambda n, _: sys.exit(128 + n))

@@ -13,7 +13,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from running import Failed, ended, first_line, libc, wait_until
+from running import Failed, ended, last_line, libc, wait_until
 
 CASES = {}
 LIMIT = 150  # seconds that one command may take
@@ -76,7 +76,7 @@ class Run:
             process.communicate()
             raise Failed(f"{self.short(words)}: still running after {LIMIT} s") from None
         if process.returncode not in codes:
-            raise Failed(f"{self.short(words)}: {ended(process.returncode)}: {first_line(errors.strip() or output)}")
+            raise Failed(f"{self.short(words)}: {ended(process.returncode)}: {last_line(errors.strip() or output)}")
         return output
 
     def short(self, words):
@@ -102,10 +102,10 @@ class Run:
             code = process.wait(LIMIT)
         except Failed as problem:
             code = process.poll()
-            state = "" if code is None else f" ({words[0]} {ended(code)}: {first_line(log.read_bytes())})"
+            state = "" if code is None else f" ({words[0]} {ended(code)}: {last_line(log.read_bytes())})"
             raise Failed(f"{problem}{state}") from None
         if code not in (0, -stop):
-            raise Failed(f"{words[0]}: {ended(code)}: {first_line(log.read_bytes())}")
+            raise Failed(f"{words[0]}: {ended(code)}: {last_line(log.read_bytes())}")
 
     def close(self):
         for process in self.servers:
