@@ -12,10 +12,15 @@ static atomic_ptr_t arena_list[ARENA_MAX];
 static atomic32_t arena_list_length; /* slots that were claimed; relaxed: a slot's own word says if
                                         it is filled */
 
+/* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high, and
+ * steps are smaller from then on. */
+static atomic32_t growing;
+
 enum {
-  FIRST_STEP = 32,
-  GROWTH_TRIES = 8
-}; /* slices mapped with a new arena; ranges tried before a fresh arena */
+  FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
+  LEAST_STEP = 16,   /* slices mapped by each of many threads that grow at once */
+  GROWTH_TRIES = 8,  /* ranges tried before a fresh arena */
+};
 
 size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
 arena_t *arena_at(size_t number) {
@@ -89,12 +94,19 @@ static void advise_pages(void *at, size_t size, bool first) {
     os_advise_huge(at, size, false); /* auto: small processes stay small */
 }
 
-/* Maps the next range of the window, keeps its first `n` slices for the caller and frees the rest.
+/* How many slices a thread maps that wants `n`, while `others` are at it: what they map may serve it
+ * soon, but it does not wait for that. */
+static size_t growth_step(size_t n, uint32_t others) {
+  size_t step = min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
+                         atomic64_load_relaxed(&arena_counts.mapped) / 2);
+  if (others != 0) step = min_size(step, max_size(step >> min_size(others, 16), LEAST_STEP));
+  return max_size(n, step);
+}
+
+/* Maps the next `step` slices of the window, keeps the first `n` for the caller and frees the rest.
  * 0: no memory, or no room (slice 0 is never anybody's). A range whose mmap fails goes back, or is
  * lost if another thread has claimed the next. */
-static size_t grow(arena_t *a, size_t n) {
-  size_t step = max_size(n, min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
-                                     atomic64_load_relaxed(&arena_counts.mapped) / 2));
+static size_t map_next(arena_t *a, size_t n, size_t step) {
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
     uint64_t from = atomic64_load_relaxed(&a->mapped); /* relaxed: the swap reads again */
     if (from + n > WINDOW_SLICES) return 0;
@@ -121,21 +133,35 @@ static size_t grow(arena_t *a, size_t n) {
   return 0;
 }
 
-/* A new arena; its first `n` slices are the caller's. */
-static arena_t *arena_new(size_t n) {
-  size_t slices = ARENA_FIRST_SLICE + max_size(n, FIRST_STEP - 4);
-  arena_t *a = map_new(1, slices << SLICE_SHIFT);
-  if (a == NULL && slices > ARENA_FIRST_SLICE + n) {
-    slices = ARENA_FIRST_SLICE + n;
-    a = map_new(1, slices << SLICE_SHIFT);
-  }
-  if (a == NULL) return NULL;
+static size_t grow(arena_t *a, size_t n) {
+  if (atomic64_load_relaxed(&a->mapped) + n > WINDOW_SLICES) return 0;
+  uint32_t others = atomic32_add_relaxed(&growing, 1);
+  size_t slice = map_next(a, n, growth_step(n, others));
+  atomic32_add_relaxed(&growing, (uint32_t)-1);
+  return slice;
+}
+
+/* ---- a new arena ----------------------------------------------------------------------------- */
+
+/* Its window, with `*slices` mapped, or none but `n` if memory is short. */
+static arena_t *map_window(size_t n, size_t *slices) {
+  *slices = ARENA_FIRST_SLICE + max_size(n, FIRST_SLICES);
+  arena_t *a = map_new(1, *slices << SLICE_SHIFT);
+  if (a != NULL || *slices == ARENA_FIRST_SLICE + n) return a;
+  *slices = ARENA_FIRST_SLICE + n;
+  return map_new(1, *slices << SLICE_SHIFT);
+}
+
+static void unmap_window(arena_t *a, size_t slices) {
+  os_unmap(a, slices << SLICE_SHIFT);
+  map_free(a, 1);
+}
+
+/* Its first `n` slices are the caller's. False: there are ARENA_MAX of them. */
+static bool publish_window(arena_t *a, size_t n, size_t slices) {
+  if (atomic32_load_relaxed(&arena_list_length) >= ARENA_MAX) return false;
   uint32_t number = atomic32_add_relaxed(&arena_list_length, 1);
-  if (number >= ARENA_MAX) {
-    os_unmap(a, slices << SLICE_SHIFT);
-    map_free(a, 1);
-    return NULL;
-  }
+  if (number >= ARENA_MAX) return false;
   advise_pages(a, slices << SLICE_SHIFT, number == 0);
   a->number = number;
   atomic64_store_relaxed(&a->mapped, slices);
@@ -144,22 +170,36 @@ static arena_t *arena_new(size_t n) {
   atomic64_add_relaxed(&arena_counts.mapped, slices);
   map_set(a, 1, a, TENANT_ARENA);
   atomic_ptr_store_release(&arena_list[number], a); /* S-arena */
-  return a;
+  return true;
 }
 
 /* ---- claiming anything ----------------------------------------------------------------------- */
 
-/* The lowest free slices; else the rest of a window is mapped; else a new arena. */
-static arena_t *claim_anywhere(size_t n, size_t *slice) {
+/* In the arenas from number `from` on: the lowest free slices; else the rest of a window is mapped. */
+static arena_t *claim_existing(size_t n, size_t from, size_t *slice) {
   for (int may_grow = 0; may_grow <= 1; may_grow++)
-    for (size_t i = 0; i < arena_count(); i++) {
+    for (size_t i = from; i < arena_count(); i++) {
       arena_t *a = arena_at(i);
       if (a == NULL) continue;
       *slice = may_grow ? grow(a, n) : claim_free(a, n);
       if (*slice != 0) return a;
     }
-  *slice = ARENA_FIRST_SLICE;
-  return arena_new(n);
+  return NULL;
+}
+
+static arena_t *claim_anywhere(size_t n, size_t *slice) {
+  size_t slices, seen = arena_count();
+  arena_t *a = claim_existing(n, 0, slice);
+  if (a != NULL) return a;
+  arena_t *fresh = map_window(n, &slices);
+  if (fresh == NULL) return NULL;
+  a = claim_existing(n, seen, slice); /* of many threads that come here at once few add an arena */
+  if (a == NULL && publish_window(fresh, n, slices)) {
+    *slice = ARENA_FIRST_SLICE;
+    return fresh;
+  }
+  unmap_window(fresh, slices);
+  return a;
 }
 
 void *arena_claim(size_t n, size_t alignment, bool *clean) {

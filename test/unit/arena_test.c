@@ -270,6 +270,42 @@ TEST(arena, a_range_whose_mmap_fails_alone_is_tried_again, "") {
   CHECK_EQ(atomic64_load_relaxed(&a->mapped), mapped);
 }
 
+/* So many more threads in the middle of each other's mmaps: each wants a slice and finds none. */
+static int growers;
+static void all_grow(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call != OS_FAKE_MAP_AT || growers == 0) return;
+  growers--;
+  CHECK(claim(1) != NULL);
+}
+
+TEST(arena, threads_that_grow_at_once_do_not_each_map_a_whole_step, "") {
+  claim(1000);
+  while (free_slices() > 0) claim(1);
+  size_t step = atomic64_load_relaxed(&arena_counts.mapped) / 2, mapped = os_fake.mapped;
+  growers = 60;
+  os_fake.before = all_grow;
+  CHECK(claim(1) != NULL);
+  CHECK_EQ(growers, 0);
+  CHECK_EQ(arena_count(), 1u);
+  CHECK_LE((os_fake.mapped - mapped) / SLICE_SIZE, 2 * step + 60 * 16);
+  os_fake.before = NULL;
+  size_t before = os_fake.mapped;
+  while (os_fake.mapped == before) claim(1);          /* whole steps again */
+  CHECK_GT((os_fake.mapped - before) / SLICE_SIZE, step);
+}
+
+TEST(arena, of_threads_that_add_an_arena_at_once_those_that_find_room_in_anothers_drop_theirs, "") {
+  arena_t *a = arena_of(claim(1));
+  while (atomic64_load_relaxed(&a->mapped) < WINDOW_SLICES || free_slices() > 0) claim(1);
+  growers = 20;
+  os_fake.before = all_grow;
+  CHECK(claim(1) != NULL);
+  CHECK_EQ(growers, 0);
+  CHECK_EQ(arena_count(), 2u);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
 TEST(arena, another_growth_that_fails_in_between_leaves_the_first_whole, "") {
   char *mine = grow_at_once(false, true);
   CHECK(mine != NULL);
