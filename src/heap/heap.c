@@ -124,6 +124,14 @@ void heap_put_slice(heap_t *h, slab_t *s) {
   h->magazine_count++;
 }
 
+/* Pages that are in use soon: of a class of which much was used, and no larger than a page, so that
+ * each page will hold a link at least. */
+static void populate_slab(const heap_t *h, void *base, unsigned c) {
+  size_t most = (size_t)option_get(OPTION_populate), page = os_page_size();
+  if (most == 0 || class_size(c) > page || heap_taken(h, c) * class_size(c) < most * 4) return;
+  os_populate(base, min_size(align_up(most, page), SLICE_SIZE));
+}
+
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean = false;
   slab_t *s = h->magazine;
@@ -135,10 +143,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
   } else {
     base = arena_claim(1, 1, &clean);
     if (base == NULL) return NULL;
-    size_t populate = (size_t)option_get(OPTION_populate);
-    if (clean && populate != 0 &&
-        heap_taken(h, c) * class_size(c) >= populate * 4)
-      os_populate(base, min_size(align_up(populate, os_page_size()), SLICE_SIZE));
+    if (clean) populate_slab(h, base, c);
   }
   return slab_new(base, c, h, heap_tag(h));
 }
