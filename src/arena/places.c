@@ -26,22 +26,22 @@ static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end
 }
 
 /* Threads that come at once each add a chunk, or find the row taken and go on to the next. */
-static void *add_chunk(places_t *places, places_shape_t shape, uint32_t *number) {
+static void *add_chunk(places_t *places, const places_shape_t *shape, uint32_t *number) {
   uint32_t count = atomic32_load_relaxed(&places->chunk_count);
-  if (count == 0 && shape.first != NULL && put_chunk(places, shape.first, 0, 1, number))
-    return shape.first;
-  size_t size = align_up(shape.stride * PLACES_IN_CHUNK, os_page_size());
+  if (count == 0 && shape->first != NULL && put_chunk(places, shape->first, 0, 1, number))
+    return shape->first;
+  size_t size = align_up(shape->chunk_size, os_page_size());
   void *chunk = os_map(size);
   if (chunk == NULL || put_chunk(places, chunk, count, PLACES_CHUNKS, number)) return chunk;
   os_unmap(chunk, size);
   return NULL;
 }
 
-void *places_claim(places_t *places, places_shape_t shape, uint32_t *number) {
+void *places_claim(places_t *places, const places_shape_t *shape, uint32_t *number) {
   size_t found = bitmap_claim_one(places->free, atomic32_load_relaxed(&places->chunk_count), 0);
   if (found == BITMAP_NONE) return add_chunk(places, shape, number);
   *number = (uint32_t)found;
-  return address(places, shape.stride, found);
+  return address(places, shape->stride, found);
 }
 
 bool places_claim_at(places_t *places, uint32_t number) {
@@ -50,9 +50,9 @@ bool places_claim_at(places_t *places, uint32_t number) {
 
 void places_release(places_t *places, uint32_t number) { bitmap_release(places->free, number, 1); }
 
-void *places_at(const places_t *places, places_shape_t shape, size_t number, bool *is_claimed) {
+void *places_at(const places_t *places, const places_shape_t *shape, size_t number, bool *is_claimed) {
   uint64_t free = atomic64_load_relaxed(
       &places->free[number / PLACES_IN_CHUNK]); /* relaxed: a moment's truth */
   *is_claimed = (free >> number % PLACES_IN_CHUNK & 1) == 0;
-  return address(places, shape.stride, number);
+  return address(places, shape->stride, number);
 }

@@ -13,6 +13,7 @@ enum { PLACES_CHUNKS = 4096, PLACES_IN_CHUNK = 64 };
 
 typedef struct {
   size_t stride;                            /* bytes of a place */
+  size_t chunk_size;                        /* bytes of PLACES_IN_CHUNK places, and of what follows them */
   void *first;                              /* memory for the first chunk, or NULL: it is mapped like the others */
 } places_shape_t;
 
@@ -24,7 +25,7 @@ typedef struct {
 
 /* A place nobody has, and its number; NULL: no memory, or all taken. A place's first contents are
  * zero, later ones what the last holder left. */
-hidden void *places_claim(places_t *places, places_shape_t shape, uint32_t *number);
+hidden void *places_claim(places_t *places, const places_shape_t *shape, uint32_t *number);
 /* Just this place, if nobody has it. */
 hidden bool places_claim_at(places_t *places, uint32_t number);
 hidden void places_release(places_t *places, uint32_t number);
@@ -34,6 +35,6 @@ static inline size_t places_size(const places_t *places) {
   return (size_t)atomic32_load_relaxed(&places->chunk_count) * PLACES_IN_CHUNK;     /* relaxed: places_at looks again */
 }
 /* NULL if there never was such a place; `*is_claimed` is a moment's truth. */
-hidden void *places_at(const places_t *places, places_shape_t shape, size_t number, bool *is_claimed);
+hidden void *places_at(const places_t *places, const places_shape_t *shape, size_t number, bool *is_claimed);
 
 #endif

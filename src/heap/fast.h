@@ -59,9 +59,10 @@ static always_inline uintptr_t fast_descriptor_offset(uintptr_t block) {
 /* Keeps a block of a slab that nobody owns for the next bin of its class; false if there is no
  * room. The heap is marked. */
 static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block) {
-  if (unlikely(c >= RETURN_CLASSES || h->room[c] == 0)) return false;
-  block_link(block, h->returned[c]);
-  h->returned[c] = block;
+  if (unlikely(h->room[c] == 0)) return false;
+  uintptr_t *list = &h->freed->returned[c];
+  block_link(block, *list);
+  *list = block;
   h->room[c]--;
   return true;
 }

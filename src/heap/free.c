@@ -76,7 +76,7 @@ static void gather(heap_t *h, slab_t *s, uintptr_t block) {
     if (fast_put_back(s, block)) heap_note_empty(h, s);
     return;
   }
-  batch_t *b = &h->batch[arena_slice((void *)block) % BATCH_SLOTS];
+  batch_t *b = &h->freed->batch[arena_slice((void *)block) % BATCH_SLOTS];
   if (b->slab != s) {
     if (b->slab != NULL) publish(h, b);
     block_link(block, 0);
@@ -104,7 +104,7 @@ static void gather_pending(heap_t *h) {
   unsigned count = h->pending_count;
   h->pending_count = 0;
   for (unsigned i = 0; i < count; i++) {
-    uintptr_t entry = h->pending[i], block = entry & ~(uintptr_t)PENDING_KEYED;
+    uintptr_t entry = h->freed->pending[i], block = entry & ~(uintptr_t)PENDING_KEYED;
     if (entry == block) check_live(block, "free");
     gather(h, slab_of((void *)block), block);
   }
@@ -114,7 +114,7 @@ void heap_flush_shared(heap_t *h) {
   h->has_shared = 0;
   gather_pending(h);
   for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->batch[i].slab != NULL) publish(h, &h->batch[i]);
+    if (h->freed->batch[i].slab != NULL) publish(h, &h->freed->batch[i]);
 }
 
 static cold __attribute__((noinline)) void pending_is_full(void) {
@@ -167,7 +167,7 @@ static bool put_off(slab_t *s, uintptr_t block, const char *call) {
   bool has_room = count < PENDING_BLOCKS;
   if (likely(has_room)) {
     if (is_near) block_set_free(block);
-    h->pending[count] = block | (is_near ? PENDING_KEYED : 0);
+    h->freed->pending[count] = block | (is_near ? PENDING_KEYED : 0);
     h->pending_count = (uint8_t)(count + 1);
     h->has_shared = 1;
     atomic32_bump(&h->remote_frees, 1);

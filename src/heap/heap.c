@@ -195,13 +195,13 @@ static unsigned return_limit(const heap_t *h, unsigned c) {
 }
 
 static bool has_returned(const heap_t *h, unsigned c) {
-  return c < RETURN_CLASSES && h->room[c] <= h->limit[c] / 2 && h->returned[c] != 0;
+  return h->room[c] <= h->limit[c] / 2 && h->freed->returned[c] != 0;
 }
 
 static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
-  uintptr_t list = h->returned[c];
+  uintptr_t list = h->freed->returned[c];
   *count = h->limit[c] - h->room[c];
-  h->returned[c] = 0;
+  h->freed->returned[c] = 0;
   h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
   return list;
 }
@@ -267,7 +267,7 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   if (has_returned(h, c)) return take_returned(h, c, count);
-  if (c < RETURN_CLASSES && h->returned[c] == 0) h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
+  if (h->freed->returned[c] == 0) h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
   bool is_tagged = heap_tag(h) != NULL;
   uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;

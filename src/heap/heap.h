@@ -37,10 +37,9 @@ enum {
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
   HOT_BLOCKS = 2048,             /* ... until so many of a class were used: then its bin shall have ... */
   HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
-  RETURN_CLASSES = 49,           /* up to 2,048 bytes: freed blocks of slabs that nobody owns wait in lists of their own, ... */
-  RETURN_FIRST = 8,              /* ... so many at first, ... */
+  RETURN_FIRST = 8,              /* freed blocks of slabs that nobody owns wait in lists of their own, so many at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
-  RETURN_BYTES = 16384,          /* ... they are worth no more than this */
+  RETURN_BYTES = 32768,          /* ... they are worth no more than this */
 };
 #define HUGE_MIN_SIZE MiB(32)
 
@@ -51,21 +50,27 @@ typedef struct {                 /* blocks of one foreign slab, chained, not yet
   uint16_t first, last, count, unused_bytes;
 } batch_t;
 
+/* What a heap has freed and not put back into slabs. Apart from the heap, so that one of which little was used touches
+ * no page of it. */
+typedef struct {
+  uintptr_t returned[CLASS_COUNT];       /* lists of blocks of slabs that nobody owns: the next bins */
+  uintptr_t pending[PENDING_BLOCKS];     /* blocks of foreign slabs, not yet gathered */
+  batch_t batch[BATCH_SLOTS];
+} aligned_to(64) heap_freed_t;
+
 struct heap {
   uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
-  uintptr_t returned[RETURN_CLASSES];    /* lists of freed blocks of slabs that nobody owns: the next bin */
-  uint8_t limit[RETURN_CLASSES], room[RETURN_CLASSES];   /* how many such blocks are kept at most; how many more */
+  heap_freed_t *freed;
+  uint8_t limit[CLASS_COUNT], room[CLASS_COUNT];   /* how many blocks are kept in `returned` at most; how many more */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up, and the pool's sum has what would not fit */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
   uint8_t owned[CLASS_COUNT];    /* how many these are */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t is_trimming, has_trimmed, trims_due;   /* steps are under way; all classes had their turn; slices given back */
-  uint8_t has_shared;            /* something may be in `pending` or `batch` */
+  uint8_t has_shared;            /* something may be pending, or in a batch */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
-  uintptr_t pending[PENDING_BLOCKS];     /* freed blocks of foreign slabs, not yet gathered */
-  batch_t batch[BATCH_SLOTS];
   atomic64_t home;               /* heap_here.window when nothing is under way: where a block was last freed */
   slab_t *magazine;              /* slices without blocks, for any class */
   uint32_t magazine_count;

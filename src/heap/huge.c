@@ -11,12 +11,12 @@
 enum { MAPPINGS_MOST = 100 }; /* a program should not run out of mappings on our account */
 
 static places_t huge_blocks;
-static const places_shape_t shape_of_huge = { sizeof(huge_t), NULL };
+static const places_shape_t shape_of_huge = { sizeof(huge_t), PLACES_IN_CHUNK * sizeof(huge_t), NULL };
 
 bool huge_has_room(void) { return atomic64_load_relaxed(&heap_counts.huge_live) < MAPPINGS_MOST; }
 size_t huge_pool_size(void) { return places_size(&huge_blocks); }
 huge_t *huge_at(size_t number, bool *is_live) {
-  huge_t *b = places_at(&huge_blocks, shape_of_huge, number, is_live);
+  huge_t *b = places_at(&huge_blocks, &shape_of_huge, number, is_live);
   *is_live = *is_live && b != NULL && atomic64_load_acquire(&b->mapped) != 0; /* S-huge */
   return b;
 }
@@ -33,7 +33,7 @@ static void note_size(huge_t *b, size_t mapped) {
 
 static huge_t *new_record(void) {
   uint32_t number;
-  huge_t *b = places_claim(&huge_blocks, shape_of_huge, &number);
+  huge_t *b = places_claim(&huge_blocks, &shape_of_huge, &number);
   if (b != NULL) b->number = number;
   return b;
 }

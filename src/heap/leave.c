@@ -17,8 +17,7 @@ static void flush_list(heap_t *h, uintptr_t *list) {
 
 static void flush_bin(heap_t *h, unsigned c) {
   flush_list(h, &h->bin[c]);
-  if (c >= RETURN_CLASSES) return;
-  flush_list(h, &h->returned[c]);
+  flush_list(h, &h->freed->returned[c]);
   h->room[c] = h->limit[c];
 }
 
@@ -94,7 +93,7 @@ void heap_end(heap_t *h) {
 void heap_drop(heap_t *h) {
   heap_flush_shared(h);
   memset(h->bin, 0, sizeof h->bin);
-  memset(h->returned, 0, sizeof h->returned);
+  memset(h->freed->returned, 0, sizeof h->freed->returned);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
       heap_unlink_slab(h, s);

@@ -5,11 +5,16 @@
 #include "../arena/places.h"
 #include "heap.h"
 
-_Static_assert(sizeof(heap_t) <= 1920, "a thread costs less than 2 KB");
+_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 2240, "what a thread costs at most");
 
 static places_t heaps;
-static heap_t first_heaps[PLACES_IN_CHUNK]; /* most programs need no mapping for their heaps */
-static const places_shape_t shape_of_heaps = { sizeof(heap_t), first_heaps };
+
+typedef struct {
+  heap_t heaps[PLACES_IN_CHUNK];
+  heap_freed_t freed[PLACES_IN_CHUNK];
+} heap_chunk_t;
+static heap_chunk_t first_heaps; /* most programs need no mapping for their heaps */
+static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps };
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
 static atomic32_t resting; /* how many; relaxed: a bound that may be passed by a few */
@@ -25,9 +30,11 @@ static bool wake(heap_t *h) {
 
 heap_t *pool_claim(void) {
   uint32_t number;
-  heap_t *h = places_claim(&heaps, shape_of_heaps, &number);
+  heap_t *h = places_claim(&heaps, &shape_of_heaps, &number);
   if (h == NULL || wake(h)) return h;
   h->number = number;
+  heap_chunk_t *chunk = (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
+  h->freed = &chunk->freed[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->busy = 0;
   return h;
@@ -70,7 +77,7 @@ void pool_release(heap_t *h) {
 
 size_t pool_size(void) { return places_size(&heaps); }
 heap_t *pool_at(size_t number, bool *is_claimed) {
-  return places_at(&heaps, shape_of_heaps, number, is_claimed);
+  return places_at(&heaps, &shape_of_heaps, number, is_claimed);
 }
 
 void pool_note_taken(unsigned c, uint64_t blocks) {

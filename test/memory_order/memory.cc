@@ -287,7 +287,7 @@ bool swap(volatile void *at, unsigned size, uint64_t *seen, uint64_t value, int 
 void begin_execution() {
   for (unsigned i = 0; i < plains.count; i++) {
     plain_t *p = &plains.entry[plains.used[i]];
-    *(uint64_t *)p->at = p->original;
+    if (*(uint64_t *)p->at != p->original) *(uint64_t *)p->at = p->original;   /* constants are in memory that cannot be written */
   }
   for (unsigned i = 0; i < words.count; i++) write_memory(&words.entry[words.used[i]], words.entry[words.used[i]].original);
   plains.count = words.count = mapping_count = kept_together.count = 0;

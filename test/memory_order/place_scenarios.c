@@ -18,10 +18,10 @@ static void heaps_before(void) {
 }
 
 static void claim_place(unsigned me) {
-  static const places_shape_t shape = { sizeof(record_t), NULL };
+  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t), NULL };
   (void)me;
   uint32_t number;
-  record_t *r = places_claim(&places, shape, &number);
+  record_t *r = places_claim(&places, &shape, &number);
   EXPECT(r != NULL);
   EXPECT(r->uses == 0 || r->number == number);
   r->number = number;
@@ -55,11 +55,11 @@ static void heaps_after(void) {
   }
 }
 static void look_at_places(unsigned me) {
-  static const places_shape_t shape = { sizeof(record_t), NULL };
+  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t), NULL };
   bool is_claimed;
   if (me != 2) return claim_place(me);
   for (size_t i = 0; i < places_size(&places); i += PLACES_IN_CHUNK) {
-    record_t *r = places_at(&places, shape, i + PLACES_IN_CHUNK - 1, &is_claimed);     /* nobody uses this one */
+    record_t *r = places_at(&places, &shape, i + PLACES_IN_CHUNK - 1, &is_claimed);     /* nobody uses this one */
     if (r != NULL) EXPECT(r->uses == 0);
   }
 }

@@ -69,7 +69,7 @@ bool oracle_bin_is_empty(size_t size) {
 }
 
 static bool is_used_up(const heap_t *h, unsigned c) {
-  if (h->bin[c] != 0 || (c < RETURN_CLASSES && h->returned[c] != 0)) return false;
+  if (h->bin[c] != 0 || h->freed->returned[c] != 0) return false;
   for (const slab_t *s = fh.heap_first_slab(h, c); s != NULL; s = s->next)
     if (slab_used(s) < s->capacity) return false;
   return true;
@@ -116,9 +116,10 @@ static void add_heap(left_t *left, const heap_t *h) {
   left->slices_kept += h->magazine_count;
   left->blocks_kept += h->pending_count;
   for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->batch[i].slab != NULL) left->blocks_kept += h->batch[i].count;
+    if (h->freed->batch[i].slab != NULL) left->blocks_kept += h->freed->batch[i].count;
   for (unsigned c = 1; c < CLASS_COUNT; c++) left->blocks_kept += length_of(h->bin[c]);
-  for (unsigned c = 1; c < RETURN_CLASSES; c++) left->blocks_kept += length_of(h->returned[c]);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    left->blocks_kept += length_of(h->freed->returned[c]);
 }
 
 static void add_heaps(left_t *left) {

@@ -302,7 +302,7 @@ TEST(heap, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "")
   for (int i = 2; i < 1000; i++) fast_free(kept[i]);
   heap_flush_shared(h);
   CHECK_EQ(h->pending_count, 0);
-  for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->batch[i].slab);
+  for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->freed->batch[i].slab);
   CHECK_EQ(atomic32_load_relaxed(&h->remote_frees), 1000u);
 }
 
