@@ -7,7 +7,10 @@
 
 slab_counts_t slab_counts;
 
-enum { THRESHOLD_SHIFT = 3 }; /* a FULL slab is worth having when an eighth of it is free */
+enum {
+  THRESHOLD_SHIFT = 3, /* a FULL slab is worth having when an eighth of it is free, ... */
+  RUSH_BLOCKS = 32,    /* ... or when so many blocks come back together: more will follow */
+};
 
 static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SHIFT) + 1; }
 
@@ -223,7 +226,8 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
     block_link(last, chain_at(s, a.avail));
-    if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved)) {
+    bool is_rush = n >= RUSH_BLOCKS && wish != PUSH_PUBLISH;
+    if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved || is_rush)) {
       int outcome = leave_full(s, &word, first, count, heap, wish);
       if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {

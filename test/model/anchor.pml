@@ -154,7 +154,7 @@ inline push() {
      :: rs == FULL && n == rk ->
         atomic { swap(OWNED, 0, 0, n - rc); if :: ok -> own_it(NOBODY, first, n) :: else fi };
         if :: ok -> release(); break :: else fi
-     :: rs == FULL && n >= T && n < rk ->
+     :: rs == FULL && n < rk ->                /* the threshold is reached, or many come back together */
         atomic { swap(OWNED, 0, 0, n - rc); if :: ok -> own_it(_pid, first, n); break :: else fi }
      :: rs == FULL && n >= T && n < rk -> atomic { swap(PARTIAL, first, n, n - rc) }; if :: ok -> publish(); break :: else fi
      :: rs == PARTIAL && n < rk -> atomic { swap(PARTIAL, first, n, n - rc) }; if :: ok -> break :: else fi

@@ -216,6 +216,26 @@ TEST(slab, the_free_that_reaches_the_threshold_and_does_not_want_the_slab_publis
   CHECK_EQ(owner_of(s), (uintptr_t)&heap_b);
 }
 
+/* A chain of `count` blocks from number `from` on. */
+static slab_outcome_t push_chain(slab_t *s, unsigned from, unsigned count, void *heap, slab_wish_t wish) {
+  for (unsigned i = from; i + 1 < from + count; i++) block_link(blocks[i], blocks[i + 1]);
+  return slab_push(s, blocks[from], blocks[from + count - 1], count, heap, wish);
+}
+
+TEST(slab, many_blocks_that_come_back_together_make_a_full_slab_worth_having_before_the_threshold, "I1 I3") {
+  enum { SMALLEST = 1, RUSH = 32 };
+  slab_t *s = full_slab(SMALLEST);
+  CHECK_GT(worth_having(SMALLEST), 4u * RUSH);
+  CHECK(push_chain(s, 0, RUSH - 1, NULL, PUSH_ASK) == SLAB_SHARED);
+  CHECK(push_chain(s, RUSH, RUSH, NULL, PUSH_ASK) == SLAB_IS_WORTH);
+  CHECK_EQ(anchor(s).count, RUSH - 1u);
+  CHECK(push_chain(s, RUSH, RUSH, NULL, PUSH_PUBLISH) == SLAB_SHARED);     /* not wanted: too few for others */
+  CHECK(anchor(s).state == ANCHOR_FULL);
+  CHECK(push_chain(s, 2 * RUSH, RUSH, &heap_b, PUSH_ADOPT) == SLAB_OWNED_NOW);
+  CHECK_EQ(slab_used(s), class_info[SMALLEST].capacity - 3u * RUSH + 1u);
+  CHECK(slab_is_valid(s));
+}
+
 TEST(slab, full_and_all_freed_at_once_is_the_last_freers_to_release, "I3") {
   for (int with = 0; with < 2; with++) {
     slab_t *s = full_slab(72);                             /* three blocks of 16 KiB */
