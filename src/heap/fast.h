@@ -52,8 +52,10 @@ static always_inline void *fast_aligned(size_t alignment, size_t size) {
   return likely(block != NULL) ? block : heap_aligned_slow(alignment, size);
 }
 
-static always_inline uintptr_t fast_descriptor_offset(uintptr_t block) {
-  return block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) & (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
+/* `window`: the last byte of the block's. */
+static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) {
+  uintptr_t offset = block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) & (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
+  return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
 /* Keeps a block of a slab that nobody owns for the next bin of its class; false if there is no
@@ -81,7 +83,7 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   if (unlikely(window != heap_here.window)) return slow(p);
   heap_here.window = 0;                    /* from here on no handler takes the slab away */
   signal_fence();
-  slab_t *s = (slab_t *)(window - (WINDOW_SIZE - 1) + fast_descriptor_offset(block));
+  slab_t *s = fast_descriptor(block, window);
   heap_t *h = heap_of_thread();
   bool is_empty = false;
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;

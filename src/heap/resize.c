@@ -4,7 +4,10 @@
 #include "../os/os.h"
 #include "fast.h"
 
-enum { MOVE_PAGES_MIN = 512 << 10 }; /* from here on moving pages beats copying bytes */
+enum {
+  MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
+  HEADROOM_SHIFT = 2,         /* a small block that grows by less than a quarter grows by a quarter */
+};
 
 typedef struct {
   slab_t *slab; /* of a small or large block */
@@ -67,9 +70,23 @@ bool heap_owns(const void *p) {
   return slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
 }
 
+/* Can a small block stay, without waste? */
+static always_inline bool is_right(size_t usable, size_t size) {
+  return size <= usable && (size > usable / 2 || usable <= 64);
+}
+
+/* The same at once of a live block that lies where a fast free would expect it; false: look closer. */
+static always_inline bool is_right_here(const void *p, size_t size) {
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  if (window != heap_here.window) return false;
+  const slab_t *s = fast_descriptor(block, window);
+  return class_is_multiple((uint16_t)block, s->inverse) && !block_is_free(block) &&
+         is_right(class_size(slab_class(s)), size);
+}
+
 /* The block where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
-  if (is_small(f)) return size <= f->usable && (size > f->usable / 2 || f->usable <= 64);
+  if (is_small(f)) return is_right(f->usable, size);
   if (f->huge != NULL) return size >= HUGE_MIN_SIZE / 2 && huge_resize_in_place(f->huge, size);
   return large_resize(f->slab, p, size);
 }
@@ -81,8 +98,14 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   return large_move_to_huge(f->slab, p, size);
 }
 
+/* A string that grows by a few bytes will grow again: it gets room for some more of that. */
+static size_t with_headroom(const found_t *f, size_t size) {
+  size_t roomy = f->usable + (f->usable >> HEADROOM_SHIFT);
+  return size > f->usable && size < roomy && roomy <= SMALL_MAX_SIZE ? roomy : size;
+}
+
 static void *resize_by_copying(const found_t *f, void *p, size_t size) {
-  void *block = fast_malloc(size);
+  void *block = fast_malloc(with_headroom(f, size));
   if (block == NULL) return NULL;
   memcpy(block, p, min_size(size, f->usable));
   fast_free(p);
@@ -96,6 +119,7 @@ void *heap_realloc(void *p, size_t size, const char *call) {
     heap_free(p, call);
     return NULL;
   }
+  if (likely(is_right_here(p, size))) return p;
   found_t f = find(p, call);
   if (f.usable == 0) {
     if (!heap_hooks.foreign_realloc(p, size, call, &block)) fatal("invalid pointer", p, call);
