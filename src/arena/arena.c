@@ -18,7 +18,7 @@ static atomic32_t growing;
 
 enum {
   FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
-  LEAST_STEP = 16,   /* slices mapped by each of many threads that grow at once */
+  LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once */
   GROWTH_TRIES = 8,  /* ranges tried before a fresh arena */
 };
 

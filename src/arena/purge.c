@@ -11,7 +11,7 @@
 
 enum {
   PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
-  BUDGET_SHARE = 16, /* a large heap may keep this part of it dirty */
+  BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
 };
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */

@@ -288,7 +288,7 @@ TEST(arena, threads_that_grow_at_once_do_not_each_map_a_whole_step, "") {
   CHECK(claim(1) != NULL);
   CHECK_EQ(growers, 0);
   CHECK_EQ(arena_count(), 1u);
-  CHECK_LE((os_fake.mapped - mapped) / SLICE_SIZE, 2 * step + 60 * 16);
+  CHECK_LE((os_fake.mapped - mapped) / SLICE_SIZE, 2 * step + 60 * 64);
   os_fake.before = NULL;
   size_t before = os_fake.mapped;
   while (os_fake.mapped == before) claim(1);          /* whole steps again */
