@@ -75,10 +75,11 @@ bool library_is_freehold(void);
 bool library_has(uintptr_t instruction);
 size_t library_offset(uintptr_t instruction);      /* in the file's address space */
 size_t library_text_size(void);
-/* A symbol of freehold that is hidden, from the file's own table; of a thread-local one, the calling
- * thread's. */
+/* A symbol of freehold that is hidden, from the file's own table; of a thread-local one, where it lies
+ * in a thread's block. */
 void *library_hidden(const char *name);
-void *library_hidden_tls(const char *name);
+size_t library_hidden_tls(const char *name);
+char *library_tls(void);                            /* the calling thread's block */
 
 /* ---- step.c ---------------------------------------------------------------------------------- */
 
@@ -194,7 +195,7 @@ void action_run_subject(const operation_t *operation, step_point_t *at_point);
 
 typedef struct { uint64_t heaps, slabs, slices, blocks, large; } loss_t;
 void oracle_load(void);
-uint64_t oracle_digest(void);                       /* of the structures that threads share, and of heaps */
+uint64_t oracle_digest(void);                       /* of all that a thread may find that another has changed */
 bool oracle_bin_is_empty(size_t size);              /* does the caller's next malloc have to refill it? */
 bool oracle_class_is_used_up(size_t size);          /* ... out of a slab that it does not own yet? */
 bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
