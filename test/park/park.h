@@ -122,6 +122,7 @@ void set_and_wake(volatile int *word, int value);
  * contents are not what they were. `hold` takes a block that the caller has got already. */
 void *hold(void *p, size_t size);
 void release(void *p);                              /* forgets it; the caller frees or resizes it */
+void *hold_untouched(void *p, size_t size);         /* with no contents of its own */
 void *get(size_t size);
 void put(void *p);
 void *resize(void *p, size_t size);
