@@ -204,7 +204,7 @@ static void of_many_slabs(void) {
 static void grow_next(void) { size = MIB(20); }
 static void full_window(void) {
   size = MIB(31);
-  for (unsigned i = 0; i < 32; i++) get(size);
+  for (unsigned i = 0; i < 32; i++) hold_untouched(api.malloc(size), size);
 }
 static void first_word_full(void) {
   own(16000, 120);

@@ -89,13 +89,14 @@ static bool has_changed(void) {
 }
 
 static bool is_chosen(unsigned long point) {
+  static unsigned long changes;
   if (options.only != 0) return point == options.only;
-  if (point % options.every != 0) return false;
-  return !options.action->when_changed || has_changed();
+  if (options.action->when_changed) return has_changed() && changes++ % options.every == 0;
+  return point % options.every == 0;
 }
 
 static void at_point(uintptr_t instruction) {
-  sweep.points++;
+  if (sweep.points++ == 0 && library_is_freehold()) oracle_touch();
   executed[library_offset(instruction)] = 1;
   if (options.action == NULL || !is_chosen(sweep.points)) return;
   sweep.tried++;

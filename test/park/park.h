@@ -196,6 +196,7 @@ void action_run_subject(const operation_t *operation, step_point_t *at_point);
 
 typedef struct { uint64_t heaps, slabs, slices, blocks, large; } loss_t;
 void oracle_load(void);
+void oracle_touch(void);                            /* reads what copies will read, so that it is mapped */
 uint64_t oracle_digest(void);                       /* of all that a thread may find that another has changed */
 bool oracle_bin_is_empty(size_t size);              /* does the caller's next malloc have to refill it? */
 bool oracle_class_is_used_up(size_t size);          /* ... out of a slab that it does not own yet? */
