@@ -129,7 +129,7 @@ void *resize(void *p, size_t size);
 bool is_held(const void *p);
 void shadow_check(void);
 void shadow_put_all(void);
-void put_some(size_t size, unsigned most);          /* of that size, but none that was given */
+void put_ends(size_t size);                         /* of that size and not given: the first and the last */
 void put_others(size_t size, const void *but);      /* all of that size but one */
 
 /* ---- round.c --------------------------------------------------------------------------------- */

@@ -142,10 +142,14 @@ void put_others(size_t size, const void *but) {
     if (slots[i].state == SLOT_HELD && slots[i].size == size && slots[i].block != but) put(slots[i].block);
 }
 
-void put_some(size_t size, unsigned most) {
-  for (unsigned i = 0, n = used(); i < n && most > 0; i++) {
-    if (slots[i].state != SLOT_HELD || slots[i].size != size || is_given(slots[i].block)) continue;
-    put(slots[i].block);
-    most--;
-  }
+static bool may_put(unsigned slot, size_t size) {
+  return slots[slot].state == SLOT_HELD && slots[slot].size == size && !is_given(slots[slot].block);
+}
+
+void put_ends(size_t size) {
+  unsigned first = 0, last = used();
+  while (first < last && !may_put(first, size)) first++;
+  while (last > first && !may_put(last - 1, size)) last--;
+  if (first < last) put(slots[first].block);
+  if (first + 1 < last) put(slots[last - 1].block);
 }
