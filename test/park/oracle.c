@@ -95,6 +95,8 @@ bool oracle_pool_is_empty(void) {
   return true;
 }
 
+bool oracle_frees_are_put_off(void) { return own_heap()->pending_count + 1 < PENDING_BLOCKS; }
+
 void oracle_enter_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&first_lane(heap)->lane_busy, 1);
 }

@@ -203,6 +203,7 @@ bool oracle_class_is_used_up(size_t size);          /* ... out of a slab that it
 bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
 bool oracle_pool_is_empty(void);                    /* the next heap needs a mapping */
 uintptr_t oracle_arena_end(const void *p);          /* where the arena of block `p` grows next */
+bool oracle_frees_are_put_off(void);                /* is the caller's next free of another's block remembered, no more? */
 void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
 /* Everything was freed and collected, and no other thread runs: all is valid, and nothing left; or
  * what is left stays within the bounds for a lost thread, for one that was moving a block, or for a
@@ -214,6 +215,7 @@ void oracle_check_structures(void);                 /* valid, whatever was lost 
 /* Memory that all copies share. */
 typedef struct {
   loss_t worst_loss;
+  unsigned counted_rounds;
 } shared_t;
 extern shared_t *shared;
 void *shared_memory(size_t size);
