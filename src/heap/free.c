@@ -137,17 +137,26 @@ static void end_free(void) {
   heap_here.window = atomic64_load_relaxed(&heap_of_thread()->home);
 }
 
+static bool is_of_another(const slab_t *s, const heap_t *h) {
+  return !atomic_ptr_is_relaxed(&s->owner, h) && !atomic_ptr_is_relaxed(&s->owner, NULL);
+}
+
 /* A block of a slab that is the heap's own goes back there; one of a slab that is nobody's, and so
  * not in another thread's hands, into the bin of its class. False if that has no room, or if the
- * slab is another's. */
+ * slab is another's. Whose it is counts once the heap is marked: until then a handler may let go of
+ * the slab. */
 static bool keep(slab_t *s, uintptr_t block, const char *call) {
   heap_t *h = heap_of_thread();
-  bool is_own = atomic_ptr_is_relaxed(&s->owner, h), is_empty = false, is_done = true;
-  if (!is_own && !atomic_ptr_is_relaxed(&s->owner, NULL)) return false;
+  bool is_empty = false, is_done = false;
+  if (is_of_another(s, h)) return false;
   check_live(block, call);
   if (!begin_free()) return false;
-  if (is_own) is_empty = fast_put_back(s, block);
-  else is_done = fast_keep(h, slab_class(s), block);
+  if (atomic_ptr_is_relaxed(&s->owner, h)) {
+    is_empty = fast_put_back(s, block);
+    is_done = true;
+  } else if (!is_of_another(s, h)) {
+    is_done = fast_keep(h, slab_class(s), block);
+  }
   end_free();
   if (is_empty) heap_slab_emptied(s);
   return is_done;

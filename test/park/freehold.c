@@ -110,10 +110,21 @@ static void returned_blocks(void) {
   drain(200);
 }
 static void somebody_rests(void) { leave_resting(400, 50); }
-/* Three of each of the classes above 1 KiB: more than a heap may rest with. */
-static void many_slabs(void) {
-  for (size_t of = 1100; of < 16000; of += of / 8)
-    for (size_t i = 0; i < 3 * 65536 / of; i++) get(of);
+/* As many heaps rest as may, so this thread's cannot: it lets go of slabs that are full, half full and
+ * empty. */
+enum { RESTING_MOST = 4 };
+static void rest_together(void) {
+  static unsigned threads;
+  get(100);
+  if (++threads < RESTING_MOST) in_thread(rest_together);
+}
+static void cannot_rest(void) {
+  in_thread(rest_together);
+  for (size_t of = 3000; of <= 12000; of *= 2) {
+    own(of, (unsigned)(3 * 65536 / of));
+    free_some(0, count / 3, 1);
+    free_some(count / 3, 2 * count / 3, 2);
+  }
 }
 static void fast_growth(void) {
   own(16000, 24);
@@ -193,7 +204,7 @@ static void of_many_slabs(void) {
 static void grow_next(void) { size = MIB(20); }
 static void full_window(void) {
   size = MIB(31);
-  for (unsigned i = 0; i < 32; i++) get(size);
+  for (unsigned i = 0; i < 32; i++) hold_untouched(api.malloc(size), size);
 }
 static void first_word_full(void) {
   own(16000, 120);
@@ -369,8 +380,10 @@ static void ask(void) {
   api.owns(huge_block);
   api.owns(&size);
 }
+/* Of a size that the handlers do not free. */
+static void a_few_for_good(void) { own(300, 10); }
 static void all_kinds(void) {
-  own(400, 10);
+  a_few_for_good();
   get(KIB(100));
   huge_block = get(MIB(40));
   of_libc = malloc(100);
@@ -401,10 +414,9 @@ static void free_two_sized(void) {
 }
 static void large_sized(void) {
   own(KIB(100), 2);
-  let_go(0, 2, 1);
+  let_go(0, 1, 1);
 }
 static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
-static void free_second(void) { api.free(block[1]); }
 static void other_in_large_process(void) {
   other_allocates();
   api.free(block[1]);
@@ -413,9 +425,10 @@ static void other_in_large_process(void) {
 static void resized_too_much(void) {
   if (api.realloc(block[0], (size_t)PTRDIFF_MAX + 1) != NULL) park_fail("realloc gives too much");
 }
+/* More in the bin than a heap gathers of one slab, 32 blocks, but not many more. */
 static void a_few_of_small_class(void) {
   own(16, 1);
-  get(16);
+  for (unsigned i = 0; i < 30; i++) get(16);
 }
 
 /* ---- no heap to be had ----------------------------------------------------------------------- */
@@ -431,6 +444,10 @@ static void take_all_heaps(void) {
     put(hold(api.heap_malloc(heaps[heaps_made], 100), 100));
   }
   api.free(block[1]);
+}
+static void take_all_heaps_and_hold(void) {
+  take_all_heaps();
+  hold(block[0], size);
 }
 static void end_all_heaps(void) {
   for (unsigned i = 0; i < heaps_made; i++) api.heap_delete(heaps[i]);
@@ -481,7 +498,7 @@ const operation_t freehold_operations[] = {
   {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},
   {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
   {"malloc-huge-between", malloc_one, window_between, hold_one, NULL, 0},
-  {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL, MOVES},
+  {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL, MOVES | PASSES_OVER},
   {"free-large-first-word", free_first, large_in_first_word, NULL, NULL, 0},
   {"reuse-purged", malloc_one, purged, hold_one, NULL, 0},
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
@@ -504,13 +521,13 @@ const operation_t freehold_operations[] = {
   {"ask", ask, all_kinds, NULL, NULL, 0},
   {"free-of-libc", free_first, libcs, NULL, NULL, 0},
   {"realloc-of-libc", libcs_resized, libcs, end_libcs, NULL, 0},
-  {"realloc-too-much", resized_too_much, a_few, NULL, NULL, 0},
+  {"realloc-too-much", resized_too_much, a_few_for_good, NULL, NULL, 0},
   {"free-sized", free_two_sized, other_allocates, NULL, NULL, 0},
-  {"free-sized-large", free_large_sized, large_sized, free_second, NULL, 0},
+  {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
   {"collect-small-class", collect_softly, a_few_of_small_class, NULL, NULL, 0},
-  {"malloc-without-heap", malloc_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
+  {"malloc-without-heap", malloc_limited, take_all_heaps_and_hold, end_all_heaps, NULL, NESTED | WITH_HEAP},
   {"free-without-heap", free_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
   {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | INTERRUPTED},
   {"nested-malloc", malloc_one, fresh_end, hold_one, NULL, NESTED | QUICK},
@@ -518,7 +535,7 @@ const operation_t freehold_operations[] = {
   {"late-malloc", malloc_one, fresh_end, hold_one, NULL, LATE},
   {"late-free", free_first, a_few_and_one, NULL, NULL, LATE},
   {"first-use-resting", malloc_one, somebody_rests, hold_one, NULL, IS_BARE},
-  {"thread-exit-much", NULL, many_slabs, NULL, NULL, 0},
+  {"thread-exit-no-rest", NULL, cannot_rest, NULL, NULL, 0},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
 };
 const size_t freehold_operation_count = COUNT_OF(freehold_operations);

@@ -95,11 +95,13 @@ static int find_tls(struct dl_phdr_info *object, size_t size, void *block) {
   return 1;
 }
 
-void *library_hidden_tls(const char *name) {
+size_t library_hidden_tls(const char *name) { return symbol_value(name, STT_TLS); }
+
+char *library_tls(void) {
   char *block = NULL;
   dl_iterate_phdr(find_tls, &block);
   if (block == NULL) park_fail("%s: the thread has no block of thread-local storage", library.path);
-  return block + symbol_value(name, STT_TLS);
+  return block;
 }
 
 /* ---- the process ----------------------------------------------------------------------------- */

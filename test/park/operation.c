@@ -213,7 +213,7 @@ const operation_t portable_operations[] = {
   {"realloc-huge-down", resize_it, huge_down, hold_resized, NULL, MOVES},
   {"realloc-huge-far", resize_it, huge_far, hold_resized, NULL, MOVES},
   {"realloc-null", realloc_null, warm_small, hold_got, NULL, MOVES},
-  {"realloc-to-nothing", realloc_to_nothing, own_small, NULL, NULL, MOVES},
+  {"realloc-to-nothing", realloc_to_nothing, own_small, NULL, NULL, MOVES | QUICK},
   {"first-use-in-thread", malloc_small, small, hold_got, NULL, IS_BARE},
   {"thread-exit", NULL, use_much, NULL, NULL, 0},
 };

@@ -25,6 +25,7 @@ static struct {
   atomic_ptr_t *window_map;
   arena_counts_t *arena_counts;
   heap_counts_t *heap_counts;
+  size_t heap_here;              /* where it lies in a thread's block of thread-local storage */
 } fh;
 
 /* What is left, sorted by who has it. */
@@ -57,10 +58,11 @@ void oracle_load(void) {
   fh.window_map = library_hidden("window_map");
   fh.arena_counts = library_hidden("arena_counts");
   fh.heap_counts = library_hidden("heap_counts");
+  fh.heap_here = library_hidden_tls("heap_here");
 }
 
 static heap_t *own_heap(void) {
-  heap_here_t *here = library_hidden_tls("heap_here");
+  heap_here_t *here = (heap_here_t *)(library_tls() + fh.heap_here);
   return atomic_ptr_load_relaxed(&here->heap);
 }
 
@@ -92,6 +94,8 @@ bool oracle_pool_is_empty(void) {
   }
   return true;
 }
+
+bool oracle_frees_are_put_off(void) { return own_heap()->pending_count + 1 < PENDING_BLOCKS; }
 
 void oracle_enter_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&first_lane(heap)->lane_busy, 1);
@@ -133,6 +137,12 @@ static void add_heaps(left_t *left) {
   }
 }
 
+/* Of those in which freehold may have something. */
+static uintptr_t first_window(void) {
+  uintptr_t at = (uintptr_t)fh.arena_at(0) >> WINDOW_SHIFT;
+  return at < WINDOWS_AROUND ? 0 : at - WINDOWS_AROUND;
+}
+
 /* ---- what others can see ----------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t digest, const void *from, size_t size) {
@@ -141,27 +151,58 @@ static uint64_t mix(uint64_t digest, const void *from, size_t size) {
   return digest ^ digest >> 32;
 }
 
+/* But for the owner's lists and counts, which nobody else reads. */
+static uint64_t mix_descriptors(uint64_t digest, const slab_t *s, size_t n) {
+  for (; n > 0; n--, s++) {
+    uint64_t words[] = {(uintptr_t)atomic_ptr_load_relaxed(&s->owner), (uintptr_t)atomic_ptr_load_relaxed(&s->tag),
+                        atomic32_load_relaxed(&s->kind) | (uint64_t)atomic32_load_relaxed(&s->slices) << 32,
+                        atomic64_load_relaxed(&s->anchor)};
+    if ((words[0] | words[1] | words[2] | words[3]) != 0) digest = mix(digest ^ n, words, sizeof words);
+  }
+  return digest;
+}
+
 static uint64_t mix_arena(uint64_t digest, const arena_t *a) {
   const arena_maps_t *maps = arena_maps(a);
   digest = mix(digest, a, sizeof *a);
   digest = mix(digest, maps->dirty, sizeof maps->dirty);
   digest = mix(digest, maps->partial, SLICES_LOOKED_AT / 64 * sizeof maps->partial[0]);
   digest = mix(digest, maps->partial_groups, sizeof maps->partial_groups);
-  return mix(digest, slab_of(arena_address(a, ARENA_FIRST_SLICE)), SLICES_LOOKED_AT * DESCRIPTOR_SIZE);
+  return mix_descriptors(digest, slab_of(arena_address(a, ARENA_FIRST_SLICE)), SLICES_LOOKED_AT);
+}
+
+/* Nobody looks into a heap that is claimed, but for what says whose it is. */
+static uint64_t mix_heap(uint64_t digest, const heap_t *h) {
+  uint64_t words[] = {atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
+                      atomic32_load_relaxed(&h->lane_busy) | (uint64_t)atomic32_load_relaxed(&h->is_resting) << 32};
+  return mix(digest, words, sizeof words);
 }
 
 uint64_t oracle_digest(void) {
   uint64_t digest = mix(0, fh.arena_counts, sizeof *fh.arena_counts);
   digest = mix(digest, fh.heap_counts, sizeof *fh.heap_counts);
+  digest = mix(digest, &fh.window_map[first_window()], 2 * WINDOWS_AROUND * sizeof fh.window_map[0]);
   for (size_t i = 0; i < fh.arena_count(); i++)
     if (fh.arena_at(i) != NULL) digest = mix_arena(digest, fh.arena_at(i));
   for (size_t i = 0; i < fh.pool_size(); i++) {
     bool is_claimed;
     const heap_t *h = fh.pool_at(i, &is_claimed);
     digest += is_claimed;
-    if (h != NULL && is_claimed && atomic64_load_relaxed(&h->home) != 0) digest = mix(digest, h, sizeof *h);
+    if (h != NULL && is_claimed) digest = mix_heap(digest, h);
   }
   return digest;
+}
+
+/* A page that nobody has written to is a fault in each copy that reads it, unless the original has read
+ * it before. */
+void oracle_touch(void) {
+  static volatile uint64_t seen;
+  seen = oracle_digest();
+  for (size_t i = 0; i < fh.pool_size(); i++) {
+    bool is_claimed;
+    const heap_t *h = fh.pool_at(i, &is_claimed);
+    if (h != NULL) seen += atomic64_load_relaxed(&h->home);
+  }
 }
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
@@ -238,9 +279,8 @@ static void add_huge(left_t *left) {
 }
 
 static void add_windows(left_t *left) {
-  uintptr_t at = (uintptr_t)fh.arena_at(0) >> WINDOW_SHIFT;
-  uintptr_t from = at < WINDOWS_AROUND ? 0 : at - WINDOWS_AROUND;
-  for (uintptr_t i = from; i < at + WINDOWS_AROUND; i++) {
+  uintptr_t from = first_window();
+  for (uintptr_t i = from; i < from + 2 * WINDOWS_AROUND; i++) {
     uintptr_t tenant = (uintptr_t)atomic_ptr_load_relaxed(&fh.window_map[i]);
     left->windows += tenant != 0 && map_kind(tenant) != TENANT_ARENA;
   }

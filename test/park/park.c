@@ -89,13 +89,14 @@ static bool has_changed(void) {
 }
 
 static bool is_chosen(unsigned long point) {
+  static unsigned long changes;
   if (options.only != 0) return point == options.only;
-  if (point % options.every != 0) return false;
-  return !options.action->when_changed || has_changed();
+  if (options.action->when_changed) return has_changed() && changes++ % options.every == 0;
+  return point % options.every == 0;
 }
 
 static void at_point(uintptr_t instruction) {
-  sweep.points++;
+  if (sweep.points++ == 0 && library_is_freehold()) oracle_touch();
   executed[library_offset(instruction)] = 1;
   if (options.action == NULL || !is_chosen(sweep.points)) return;
   sweep.tried++;
@@ -122,6 +123,13 @@ static void *cancel_self(void *unused) {
   return unused;
 }
 
+/* Stacks that libc keeps for the threads to come, so that the copies need not map any. */
+static void leave_stacks(void) {
+  enum { STACKS = 3 };           /* the helper's, the subject's, and one for a thread of a copy */
+  static unsigned depth;
+  if (++depth < STACKS) in_thread(leave_stacks);
+}
+
 static void run_sweep(void) {
   pthread_t thread;
   const round_worst_t *table;
@@ -132,6 +140,7 @@ static void run_sweep(void) {
   round_worst(&table);
   action_start();
   step_install();
+  in_thread(leave_stacks);
   snapshot_start_helper();
   if (pthread_create(&thread, NULL, run_subject, NULL) != 0) park_fail("no thread");
   pthread_join(thread, NULL);

@@ -75,10 +75,11 @@ bool library_is_freehold(void);
 bool library_has(uintptr_t instruction);
 size_t library_offset(uintptr_t instruction);      /* in the file's address space */
 size_t library_text_size(void);
-/* A symbol of freehold that is hidden, from the file's own table; of a thread-local one, the calling
- * thread's. */
+/* A symbol of freehold that is hidden, from the file's own table; of a thread-local one, where it lies
+ * in a thread's block. */
 void *library_hidden(const char *name);
-void *library_hidden_tls(const char *name);
+size_t library_hidden_tls(const char *name);
+char *library_tls(void);                            /* the calling thread's block */
 
 /* ---- step.c ---------------------------------------------------------------------------------- */
 
@@ -121,13 +122,14 @@ void set_and_wake(volatile int *word, int value);
  * contents are not what they were. `hold` takes a block that the caller has got already. */
 void *hold(void *p, size_t size);
 void release(void *p);                              /* forgets it; the caller frees or resizes it */
+void *hold_untouched(void *p, size_t size);         /* with no contents of its own */
 void *get(size_t size);
 void put(void *p);
 void *resize(void *p, size_t size);
 bool is_held(const void *p);
 void shadow_check(void);
 void shadow_put_all(void);
-void put_some(size_t size, unsigned most);          /* of that size, but none that was given */
+void put_ends(size_t size);                         /* of that size and not given: the first and the last */
 void put_others(size_t size, const void *but);      /* all of that size but one */
 
 /* ---- round.c --------------------------------------------------------------------------------- */
@@ -194,12 +196,14 @@ void action_run_subject(const operation_t *operation, step_point_t *at_point);
 
 typedef struct { uint64_t heaps, slabs, slices, blocks, large; } loss_t;
 void oracle_load(void);
-uint64_t oracle_digest(void);                       /* of the structures that threads share, and of heaps */
+void oracle_touch(void);                            /* reads what copies will read, so that it is mapped */
+uint64_t oracle_digest(void);                       /* of all that a thread may find that another has changed */
 bool oracle_bin_is_empty(size_t size);              /* does the caller's next malloc have to refill it? */
 bool oracle_class_is_used_up(size_t size);          /* ... out of a slab that it does not own yet? */
 bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
 bool oracle_pool_is_empty(void);                    /* the next heap needs a mapping */
 uintptr_t oracle_arena_end(const void *p);          /* where the arena of block `p` grows next */
+bool oracle_frees_are_put_off(void);                /* is the caller's next free of another's block remembered, no more? */
 void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
 /* Everything was freed and collected, and no other thread runs: all is valid, and nothing left; or
  * what is left stays within the bounds for a lost thread, for one that was moving a block, or for a
@@ -211,6 +215,7 @@ void oracle_check_structures(void);                 /* valid, whatever was lost 
 /* Memory that all copies share. */
 typedef struct {
   loss_t worst_loss;
+  unsigned counted_rounds;
 } shared_t;
 extern shared_t *shared;
 void *shared_memory(size_t size);

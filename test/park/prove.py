@@ -34,7 +34,8 @@ sys.path[:0] = [str(ROOT / "bench")]
 import allocators  # noqa: E402
 
 PEERS = list(allocators.PEERS)
-PEER_LIMIT_MS = 1000                  # of processor time for a point
+PEER_LIMIT_MS = 300                   # of processor time for a point, which takes a hundredth of that unless it hangs
+PEER_COPIES = 8                       # at a time, for those that hang mostly sleep
 PEER_POINTS, QUICK_POINTS = 60, 100
 DEATHS = 1000
 PEER_ACTIONS = ("PARK", "REENTER", "FORK")
@@ -63,7 +64,8 @@ class Target:
         else:
             peer = allocators.allocator_named(name)
             self.library = peer.path
-            self.arguments, self.environment = ["--limit-ms", str(PEER_LIMIT_MS)], peer.environment()
+            self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES)]
+            self.environment = peer.environment()
         digest = hashlib.sha256(self.program.read_bytes())
         digest.update(Path(self.library).read_bytes() if self.library else b"libc")
         self.digest = digest.hexdigest()[:16]

@@ -8,6 +8,7 @@
 
 enum { SLOTS = 4096, EDGE = 64 };
 enum { SLOT_FREE, SLOT_CHANGING, SLOT_HELD };
+enum { NO_CONTENTS = 0 };        /* a seed */
 
 static struct {
   int state;
@@ -38,6 +39,7 @@ static bool has_contents(const unsigned char *p, size_t from, size_t to, uint64_
 static bool is_intact(unsigned slot) {
   size_t size = slots[slot].size, n = edge(size);
   const unsigned char *p = slots[slot].block;
+  if (slots[slot].seed == NO_CONTENTS) return true;
   return has_contents(p, 0, n, slots[slot].seed) && has_contents(p, size - n, size, slots[slot].seed);
 }
 
@@ -76,19 +78,25 @@ static int slot_of(const void *p) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-void *hold(void *p, size_t size) {
-  static uint64_t last_seed;
+static void *hold_with(void *p, size_t size, uint64_t seed) {
   if (p == NULL) park_fail("no block of %zu bytes", size);
   if ((uintptr_t)p % (size >= 16 ? 16 : 8) != 0) park_fail("block %p is not aligned", p);
   check_overlap(p, size);
   unsigned slot = take_slot();
   slots[slot].block = p;
   slots[slot].size = size;
-  slots[slot].seed = __atomic_add_fetch(&last_seed, 1, __ATOMIC_RELAXED);
-  write_contents(p, size, slots[slot].seed);
+  slots[slot].seed = seed;
+  if (seed != NO_CONTENTS) write_contents(p, size, seed);
   __atomic_store_n(&slots[slot].state, SLOT_HELD, __ATOMIC_RELEASE);
   return p;
 }
+
+void *hold(void *p, size_t size) {
+  static uint64_t last_seed;
+  return hold_with(p, size, __atomic_add_fetch(&last_seed, 1, __ATOMIC_RELAXED));
+}
+
+void *hold_untouched(void *p, size_t size) { return hold_with(p, size, NO_CONTENTS); }
 
 void release(void *p) {
   int slot = slot_of(p);
@@ -134,10 +142,14 @@ void put_others(size_t size, const void *but) {
     if (slots[i].state == SLOT_HELD && slots[i].size == size && slots[i].block != but) put(slots[i].block);
 }
 
-void put_some(size_t size, unsigned most) {
-  for (unsigned i = 0, n = used(); i < n && most > 0; i++) {
-    if (slots[i].state != SLOT_HELD || slots[i].size != size || is_given(slots[i].block)) continue;
-    put(slots[i].block);
-    most--;
-  }
+static bool may_put(unsigned slot, size_t size) {
+  return slots[slot].state == SLOT_HELD && slots[slot].size == size && !is_given(slots[slot].block);
+}
+
+void put_ends(size_t size) {
+  unsigned first = 0, last = used();
+  while (first < last && !may_put(first, size)) first++;
+  while (last > first && !may_put(last - 1, size)) last--;
+  if (first < last) put(slots[first].block);
+  if (first + 1 < last) put(slots[last - 1].block);
 }

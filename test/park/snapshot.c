@@ -5,8 +5,9 @@
  * its thread-local storage is the helper: it has the helper's heap, and libc takes it for it. fork's
  * handlers do not run, for to the allocator nothing has happened.
  *
- * A copy hangs if all of its threads sleep for a while, or if it has used much processor time. Neither
- * depends on how busy the machine is. */
+ * A copy hangs if all of its threads sleep for a while, if it has used much processor time, or if it
+ * goes on and on without using any. None of these depends on how busy the machine is: a thread that
+ * gets no processor, or that was stopped by a signal, is not held against it. */
 #include "park.h"
 
 #include <errno.h>
@@ -160,7 +161,7 @@ static void read_task(int pid, const char *tid, const char *file, char *text, si
 }
 
 /* A process and those that it has forked. */
-typedef struct { bool is_awake; uint64_t used_ms; } activity_t;
+typedef struct { bool is_awake, is_kept_waiting; uint64_t used_ms; } activity_t;
 static void look_at(int pid, activity_t *seen);
 
 /* A thread that was preempted on its way to sleep is in state S too, but it waits nowhere. */
@@ -171,6 +172,7 @@ static void look_at_thread(int pid, const char *tid, activity_t *seen) {
   read_task(pid, tid, "stat", text, sizeof text);
   const char *end = strrchr(text, ')');
   seen->is_awake |= end != NULL && end[2] != 'Z' && (end[2] != 'S' || !waits);
+  seen->is_kept_waiting |= end != NULL && strchr("RTt", end[2]) != NULL;
   read_task(pid, tid, "children", text, sizeof text);
   for (char *at = text, *next;; at = next) {
     long child = strtol(at, &next, 10);
@@ -203,10 +205,11 @@ static void look_at(int pid, activity_t *seen) {
 
 /* How it hangs; NULL: it does not. */
 static const char *how_it_hangs(struct copy *c) {
-  activity_t seen = {false, 0};
+  activity_t seen = {false, false, 0};
   look_at(c->pid, &seen);
   c->asleep = seen.is_awake ? 0 : c->asleep + 1;
-  if (++c->looks > LOOKS_MOST) return "hangs: it takes a minute";
+  c->looks += !seen.is_kept_waiting;
+  if (c->looks > LOOKS_MOST) return "hangs: it takes a minute";
   if (seen.used_ms > limit_ms) return "hangs: it spins";
   return c->asleep >= LOOKS_ASLEEP ? "hangs: it sleeps" : NULL;
 }
