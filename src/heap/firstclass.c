@@ -90,15 +90,15 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
 
 /* ---- the end of a heap ----------------------------------------------------------------------- */
 
-static bool forget_tag(slab_t *s, void *base, void *heap) {
+static bool forget_tag(slab_t *s, uint32_t word, void *base, void *heap) {
   (void)base;
-  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE)
+  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(word) == SLAB_LARGE)
     atomic_ptr_store_relaxed(&s->tag, NULL);
   return true;
 }
 
-static bool free_large(slab_t *s, void *base, void *heap) {
-  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE)
+static bool free_large(slab_t *s, uint32_t word, void *base, void *heap) {
+  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(word) == SLAB_LARGE)
     large_free(s, base, "fh_heap_destroy");
   return true;
 }

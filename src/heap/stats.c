@@ -20,15 +20,13 @@ static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
   c->fullness[quarter < 4 ? quarter : 3]++;
 }
 
-static bool count_slab(slab_t *s, void *base, void *context) {
+static bool count_slab(slab_t *s, uint32_t word, void *base, void *context) {
   fh_stats_t *stats = context;
   (void)base;
-  if (slab_kind(slab_word(s)) == SLAB_LARGE) {
+  if (slab_kind(word) == SLAB_LARGE)
     stats->live_bytes += atomic64_load_relaxed(&s->size);
-    return true;
-  }
-  unsigned c = slab_class(s);
-  if (c >= 1 && c < CLASS_COUNT) add_slab(&stats->classes[c - 1], s, class_info[c].capacity);
+  else
+    add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
   return true;
 }
 
