@@ -125,9 +125,12 @@ FH_API void fh_heap_destroy(fh_heap_t *heap);
 /* Called for each live block; return false to stop. It may not allocate from or free into the visited heap. */
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
-/* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor never said stop. What
- * other threads allocate or free meanwhile may or may not be seen; memory is never unmapped under the visitor's eyes
- * unless another thread frees it. */
+/* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
+ * never said stop. What other threads allocate or free meanwhile may or may not be seen, and so may
+ * the last 15 blocks that each of them has freed of others' slabs, at any time before, while more
+ * than 64 MiB were in use (likewise those that a signal handler has freed which interrupted the
+ * allocator). What the caller itself has freed is not seen. Memory is never unmapped under the
+ * visitor's eyes unless another thread frees it. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* ---- upkeep ----------------------------------------------------------------------------------------------------- */
@@ -176,7 +179,7 @@ typedef struct fh_class_stats {
   uint64_t requested;    /* (d) bytes asked for since start                                           */
   uint64_t allocated;    /* blocks handed to threads since start                                      */
   uint64_t live;         /* blocks in the program's hands, or ready in a thread's bin                 */
-  uint64_t peak;         /* most that `live` has been whenever a slab was taken or statistics read    */
+  uint64_t peak;         /* most that `live` has been when statistics were read                       */
   uint64_t slabs;        /* slabs of this class                                                       */
   uint64_t fullness[4];  /* slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1               */
 } fh_class_stats_t;

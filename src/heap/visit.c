@@ -38,8 +38,20 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   return true;
 }
 
+/* Blocks that this thread has freed and not looked at since carry no key yet (free.c). Those of a
+ * first-class heap are never put off. */
+static void finish_own_frees(void) {
+  heap_t *h = heap_of_thread();
+  if (h == NULL || h == &heap_gone) return;
+  h = heap_enter();
+  if (h == NULL) return;
+  heap_flush_shared(h);
+  heap_exit(h);
+}
+
 bool heap_visit(void *tag, fh_visitor_t *visitor, void *context) {
   blocks_visit_t visit = { tag, context, visitor };
+  if (tag == NULL) finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;

@@ -80,6 +80,28 @@ TEST(visit, an_allocator_that_was_never_used_has_nothing_to_visit, "") {
   CHECK_EQ(count, 0);
 }
 
+/* ---- frees that were put off -------------------------------------------------------------------------------------- */
+
+enum { PUT_OFF = 99, IN_USE = LARGE_HEAP_SLICES / 64 + 1 };
+static void *freed[PUT_OFF];
+
+static void allocate_to_be_freed(void *context) {
+  (void)context;
+  for (int i = 0; i < PUT_OFF; i++) freed[i] = fast_malloc(100);
+}
+static bool is_not_freed(void *p, size_t size, void *context) {
+  (void)size, (void)context;
+  for (int i = 0; i < PUT_OFF; i++) CHECK(p != freed[i]);
+  return true;
+}
+
+TEST(visit, in_a_large_heap_no_block_is_shown_that_the_visitor_itself_has_freed, "") {
+  for (int i = 0; i < IN_USE; i++) fast_malloc(64 * SLICE_SIZE);
+  in_thread(allocate_to_be_freed, NULL, false);
+  for (int i = 0; i < PUT_OFF; i++) fast_free(freed[i]);
+  CHECK(heap_visit(NULL, is_not_freed, NULL));
+}
+
 /* ---- while a slice is used for one thing after another ---------------------------------------------------------- */
 
 enum { SLICES = 4, SMALLER = 256, ENOUGH = 20000000 };
