@@ -60,11 +60,11 @@ FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
 
 FH_API size_t malloc_usable_size(void *p) { return heap_usable_size(p, "malloc_usable_size"); }
 
-/* glibc rounds an alignment that is no power of two up to the next one. */
+/* glibc rounds an alignment that is no power of two up to the next one; EINVAL if there is none. */
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
-  while (power < alignment && power <= WINDOW_SIZE) power *= 2;
-  if (likely(power >= alignment)) return fast_aligned(power, size);
+  while (power < alignment && power != 0) power *= 2;
+  if (likely(power != 0)) return fast_aligned(power, size);
   errno = EINVAL;
   return NULL;
 }

@@ -487,6 +487,19 @@ TEST(aligned, memalign_rounds_or_refuses_what_is_no_power_of_two, "") {
   }
 }
 
+TEST(aligned, memalign_of_an_alignment_that_can_be_rounded_fails_only_for_lack_of_memory, "") {
+  for (int shift = 29; shift < 63; shift++) {
+    errno = 0;
+    void *p = memalign(launder_size(((size_t)1 << shift) + 1), 100);
+    if (p == NULL) CHECK_EQ(errno, ENOMEM);
+    else CHECK_EQ((uintptr_t)p % ((size_t)2 << shift), 0u);
+    free(p);
+  }
+  errno = 0;
+  CHECK_NULL(memalign(launder_size(((size_t)1 << 63) + 1), 100));
+  CHECK_EQ(errno, EINVAL);
+}
+
 TEST(aligned, valloc_and_pvalloc_give_whole_pages, "") {
   size_t page = page_size();
   for (size_t i = 0; i < COUNT(BORDERS); i++) {
