@@ -684,6 +684,22 @@ TEST(glibc, malloc_trim_gives_memory_back, "") {
   CHECK_LE(resident_bytes(), full - (size_t)N * 40000 + MiB_(4));
 }
 
+/* The kernel does not take pages that are locked. */
+TEST(glibc, malloc_trim_answers_whether_memory_went_back, "") {
+  enum { LARGE = 300000 };
+  char *p = (char *)malloc(launder_size(LARGE));
+  memset(p, 1, LARGE);
+  char *page = (char *)((uintptr_t)(p + LARGE / 2) & ~(uintptr_t)(page_size() - 1));
+  if (mlock(page, page_size()) != 0) SKIP("no page may be locked here");
+  malloc_trim(0);
+  free(p);
+  if (fh_owns == NULL || !fh_owns(p)) SKIP("another allocator may have unmapped it");
+  CHECK_EQ(malloc_trim(0), 0);
+  munlock(page, page_size());
+  CHECK_EQ(malloc_trim(0), 1);
+  CHECK_EQ(malloc_trim(0), 0);
+}
+
 TEST(glibc, mallopt_takes_every_parameter_and_changes_no_contract, "") {
   static const int parameters[] = {M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION,
                                    M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, 12345, -12345};
