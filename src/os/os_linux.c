@@ -133,9 +133,9 @@ void os_unmap(void *at, size_t size) {
 bool os_populate(void *at, size_t size) {
   static atomic32_t missing; /* the kernel is older than 5.14; relaxed: a hint */
   if (atomic32_load_relaxed(&missing)) return false;
-  if (advise(at, size, MADV_POPULATE_WRITE)) return true;
-  atomic32_store_relaxed(&missing, 1);
-  return false;
+  long result = CALL(madvise, at, size, MADV_POPULATE_WRITE, 0, 0, 0);
+  if (result == -EINVAL) atomic32_store_relaxed(&missing, 1); /* others are of the moment */
+  return succeeded(&os_counts.advices, result);
 }
 
 void os_advise_huge(void *at, size_t size, bool huge) {
