@@ -136,7 +136,7 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
 /* ---- upkeep ----------------------------------------------------------------------------------------------------- */
 
 /* Gives idle memory of the calling thread and of nobody back; with `force` everything that is not in use, down to the
- * last dirty page, whatever the purge options say. Bounded by the number of slabs, never waits. Ours. */
+ * last dirty page, whatever the purge options say. Bounded by the numbers of slabs and of heaps, never waits. Ours. */
 FH_API void fh_collect(bool force);
 
 /* Called by the thread that allocates, now and then on the slow path (never inside a fast path), with a number that

@@ -174,6 +174,7 @@ hidden heap_t *pool_claim(void);                   /* a heap, perhaps one that r
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
 hidden bool pool_rest(heap_t *h);                  /* it has not; false if enough of these rest in the pool: it stays the caller's */
 hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there is none */
+hidden uint32_t pool_resting(void);                /* how many these are */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */

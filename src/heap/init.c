@@ -65,7 +65,8 @@ static void collect_own(void) {
 
 void heap_collect(bool force) {
   collect_own();
-  while (heap_end_rest()) continue; /* Bound: RESTING_MAX, and threads that end meanwhile */
+  /* Bound: those that rest now; threads may go on ending */
+  for (uint32_t n = pool_resting(); n > 0 && heap_end_rest(); n--) continue;
   if (force) purge_all();
   else purge_tick();
 }

@@ -106,6 +106,38 @@ TEST(init, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_
   CHECK(is_claimed);                                          /* the interrupted heap is retired */
 }
 
+static __thread bool rests_itself;
+static unsigned rested;
+static void use_and_rest(void *context) {
+  void *p[500];
+  (void)context;
+  rests_itself = true;
+  for (int i = 0; i < 500; i++) p[i] = fast_malloc(200);
+  for (int i = 0; i < 500; i++) fast_free(p[i]);
+  os_fake_end_thread();
+}
+/* While a heap that rested gives its slabs back, another thread ends and rests. */
+static void rest_meanwhile(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  pthread_t thread;
+  in_thread_t t = { use_and_rest, NULL, false };
+  if (call != OS_FAKE_DISCARD || rests_itself || rested >= 100) return;
+  rested++;
+  rests_itself = true;
+  CHECK_EQ(pthread_create(&thread, NULL, in_thread_run, &t), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  rests_itself = false;
+}
+
+TEST(init, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
+  core_option(OPTION_purge_delay_ms, 0);
+  in_thread(use_and_rest, NULL, false);
+  os_fake.before = rest_meanwhile;
+  heap_collect(false);
+  os_fake.before = NULL;
+  CHECK_GT(rested, 0u);
+  CHECK_LE(rested, 20u);
+}
 
 static unsigned rounds;
 static void sleep_hook(uint32_t ms) {
