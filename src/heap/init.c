@@ -71,10 +71,13 @@ void heap_collect(bool force) {
   else purge_tick();
 }
 
+enum { NAP_LEAST = 20, NAP_MOST = 1000 }; /* ms: so soon is a delay noticed that was made shorter */
+
 static void background(void) {
   for (;;) { /* Bound: none, it is a thread of its own */
     int64_t delay = option_get(OPTION_purge_delay_ms);
-    os_sleep_ms((uint32_t)(delay < 20 ? 20 : delay));
+    if (delay < 0) delay = NAP_MOST; /* never: until that is changed */
+    os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     purge_tick();
   }
 }

@@ -141,11 +141,16 @@ TEST(init, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
 
 static unsigned rounds;
 static void sleep_hook(uint32_t ms) {
+  static const struct { int64_t delay; uint32_t nap; } times[] = {
+    { 0, 20 }, { 50, 50 }, { 600000, 1000 }, { -1, 1000 }, { 50, 50 },
+  };
   CHECK_GE(ms, 20u);
-  if (++rounds == 20) {
-    CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
-    _exit(0);
-  }
+  rounds++;
+  if (rounds == 20) CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  if (rounds < 20) return;
+  if (rounds > 20) CHECK_EQ(ms, times[rounds - 21].nap);
+  if (rounds == 20 + ARRAY_LENGTH(times)) _exit(0);
+  core_option(OPTION_purge_delay_ms, times[rounds - 20].delay);
 }
 
 TEST(init, the_background_thread_is_started_once_if_it_is_wanted_and_gives_memory_back, "") {
