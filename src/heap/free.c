@@ -51,7 +51,7 @@ static bool wants(const heap_t *h, unsigned c) {
 }
 
 static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
-  atomic32_bump(&h->swaps, 1);
+  atomic64_bump(&h->swaps, 1);
   slab_outcome_t outcome = slab_push(s, first, last, count, NULL, PUSH_ASK);
   if (likely(outcome == SLAB_SHARED)) return;
   if (outcome == SLAB_IS_WORTH)
@@ -92,7 +92,7 @@ static void gather(heap_t *h, slab_t *s, uintptr_t block) {
 
 void heap_give_back(heap_t *h, slab_t *s, uintptr_t block) {
   if (!atomic_ptr_is_relaxed(&s->owner, h)) {
-    atomic32_bump(&h->remote_frees, 1);
+    atomic64_bump(&h->remote_frees, 1);
     h->has_shared = 1;
   }
   gather(h, s, block);
@@ -170,7 +170,7 @@ static bool put_off(slab_t *s, uintptr_t block, const char *call) {
     h->pending[count] = block | (is_near ? PENDING_KEYED : 0);
     h->pending_count = (uint8_t)(count + 1);
     h->has_shared = 1;
-    atomic32_bump(&h->remote_frees, 1);
+    atomic64_bump(&h->remote_frees, 1);
   }
   end_free();
   if (unlikely(count + 1 >= PENDING_BLOCKS)) pending_is_full();

@@ -69,12 +69,12 @@ struct heap {
   atomic64_t home;               /* heap_here.window when nothing is under way: where a block was last freed */
   slab_t *magazine;              /* slices without blocks, for any class */
   uint32_t magazine_count;
+  uint32_t number;               /* const: its place in the pool */
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic32_t lane_busy;
   atomic32_t is_resting;         /* in the pool, with things in it */
-  atomic32_t remote_frees, swaps;
-  uint32_t number;               /* const: its place in the pool */
+  atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */

@@ -44,8 +44,8 @@ static void add_heaps(fh_stats_t *stats) {
     if (h == NULL || atomic64_load_relaxed(&h->home) == 0) continue; /* a place that was never used */
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL;
-    stats->remote_frees += atomic32_load_relaxed(&h->remote_frees);
-    stats->swaps += atomic32_load_relaxed(&h->swaps);
+    stats->remote_frees += atomic64_load_relaxed(&h->remote_frees);
+    stats->swaps += atomic64_load_relaxed(&h->swaps);
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       stats->classes[c - 1].allocated += heap_taken(h, c);
   }

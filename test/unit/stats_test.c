@@ -62,6 +62,25 @@ TEST(stats, blocks_freed_by_others_and_blocks_of_slabs_of_nobody_are_counted_rig
   CHECK_GT(stats.remote_frees, (uint64_t)60);               /* until the heap takes a slab over */
 }
 
+static void *others[1000];
+static void allocate_others(void *context) {
+  (void)context;
+  for (size_t i = 0; i < ARRAY_LENGTH(others); i++) others[i] = fast_malloc(100);
+}
+
+TEST(stats, frees_of_others_blocks_are_counted_beyond_32_bits, "") {
+  in_thread(allocate_others, NULL, false);
+  read_stats();
+  uint64_t before = stats.remote_frees, swaps = stats.swaps;
+  atomic64_store_relaxed(&my_heap()->remote_frees, UINT32_MAX - 10);
+  atomic64_store_relaxed(&my_heap()->swaps, UINT32_MAX);
+  for (size_t i = 0; i < ARRAY_LENGTH(others); i++) fast_free(others[i]);
+  heap_flush_shared(my_heap());
+  read_stats();
+  CHECK_EQ(stats.remote_frees, before + UINT32_MAX - 10 + ARRAY_LENGTH(others));
+  CHECK_GT(stats.swaps, swaps + UINT32_MAX);
+}
+
 TEST(stats, large_and_huge_blocks_are_counted, "") {
   void *a = fast_malloc(100000), *b = fast_malloc(MiB(40));
   read_stats();
