@@ -138,8 +138,8 @@ static void end_free(void) {
 }
 
 /* A block of a slab that is the heap's own goes back there; one of a slab that is nobody's, and so
- * not in another thread's hands, into the bin of its class. False if that has no room, or if the
- * slab is another's. */
+ * not in another thread's hands, onto the list that becomes the next bin of its class. False if that
+ * has no room, or if the slab is another's. */
 static bool keep(slab_t *s, uintptr_t block, const char *call) {
   heap_t *h = heap_of_thread();
   bool is_own = atomic_ptr_is_relaxed(&s->owner, h), is_empty = false, is_done = true;
