@@ -188,6 +188,7 @@ hidden void large_free(slab_t *s, void *p, const char *call);
 hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p);                     /* reads as zero if nobody wrote to it */
+hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
 
 typedef struct {
   atomic_ptr_t base;
@@ -205,6 +206,7 @@ hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t siz
 hidden bool huge_has_room(void);                   /* few enough blocks have mappings of their own */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
+hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
 
 typedef struct { atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested; } heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */

@@ -74,3 +74,9 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   if (os_map_at(p, old_size) == OS_MAPPED) arena_release_clean(p, n);
   return moved;
 }
+
+bool large_is_valid(const slab_t *s) {
+  size_t size = atomic64_load_relaxed(&s->size);
+  HOLDS(L1, atomic32_load_relaxed(&s->slices) == slices_for(size) && size == usable_for(size));
+  return true;
+}

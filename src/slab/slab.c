@@ -252,3 +252,15 @@ bool slab_is_valid(const slab_t *s) {
   HOLDS(I3, anchor_unpack(atomic64_load_relaxed(&s->anchor)).count <= slab_used(s));
   return true;
 }
+
+bool slab_kinds_are_valid(const arena_t *a) {
+  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES), end = 0;
+  for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
+    const slab_t *s = slab_of(arena_address(a, slice));
+    bool is_free = atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1;
+    bool is_none = slab_kind(slab_word(s)) == SLAB_NONE;
+    HOLDS(I5, is_none || (!is_free && slice >= end));
+    if (!is_none) end = slice + atomic32_load_relaxed(&s->slices);
+  }
+  return true;
+}
