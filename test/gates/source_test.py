@@ -85,7 +85,7 @@ class Layers(unittest.TestCase):
                         needed.setdefault(name, []).append(path)
                     elif kind in "TDBRVW":
                         defined.setdefault(name, path)
-        needed.pop("heap_hooks", None)  # declared below, filled above: the one way in which events go up (heap.h)
+        needed.pop("heap_hooks", None)  # declared below, filled above: the one name by which events go up (heap.h)
         wrong = ["%s uses %s of %s" % (user, name, defined[name]) for name, users in needed.items() if name in defined
                  for user in users if layer_of(defined[name]) > layer_of(user)]
         self.assertEqual(wrong, [])
