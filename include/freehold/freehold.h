@@ -109,9 +109,9 @@ typedef struct fh_heap fh_heap_t;
 /* A heap without blocks. NULL and ENOMEM if memory is short. Ours. */
 FH_API fh_heap_t *fh_heap_new(void);
 
-/* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and the
- * errors ENOMEM and (alignment no power of two) EINVAL, are the same. Any number of threads and signal
- * handlers may be inside at once. Ours. */
+/* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and
+ * the errors ENOMEM and (alignment no power of two) EINVAL, are the same. Any number of threads and
+ * signal handlers may be inside at once. Ours. */
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) FH_MALLOC FH_SIZE(2);
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLOC FH_SIZE(2, 3);
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC FH_SIZE(3);
@@ -154,8 +154,8 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 typedef void fh_output_t(const char *text, size_t length, void *context);
 FH_API void fh_on_output(fh_output_t *callback, void *context);
 
-/* Called with an errno value: EFAULT for heap corruption, after the message about it was written (the
- * process aborts when the callback returns); ENOMEM when an allocation fails, and EINVAL when
+/* Called with an errno value: EFAULT for heap corruption, after the message about it was written
+ * (the process aborts when the callback returns); ENOMEM when an allocation fails, and EINVAL when
  * fh_option_set does: of these two no message is written. Mistakes in the text of options are lines
  * of output and no calls. Ours. */
 typedef void fh_error_t(int error, void *context);

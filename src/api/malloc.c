@@ -23,8 +23,8 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
   return NULL;
 }
 
-/* The size is not needed, for the block's own is at hand; one that is larger is reported, if looking
- * costs little beside the size. */
+/* The size is not needed, for the block's own is at hand; one that is larger is reported, if
+ * looking costs little beside the size. */
 FH_API void free_sized(void *p, size_t size) {
   if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_sized");
   fast_free_or(p, heap_free_sized_slow);

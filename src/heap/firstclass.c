@@ -91,9 +91,9 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
 /* ---- the end of a heap -----------------------------------------------------------------------
  *
  * Descriptors are read while other threads take slices and write theirs, a tag and then a kind. The
- * new kind may be seen here before the new tag, but the tag that is seen is never an older holder's:
- * whoever gives slices back clears it first, and what belonged to an earlier heap at the address of
- * this one was given back before that heap ended. */
+ * new kind may be seen here before the new tag, but the tag that is seen is never an older
+ * holder's: whoever gives slices back clears it first, and what belonged to an earlier heap at the
+ * address of this one was given back before that heap ended. */
 
 static bool forget_tag(slab_t *s, uint32_t word, void *base, void *heap) {
   (void)base;

@@ -116,5 +116,6 @@ bool heap_expand(void *p, size_t size, const char *call) {
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (fits && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
   if (is_small(&f)) return false;
-  return (f.huge != NULL ? huge_resize_in_place(f.huge, size) : large_resize(f.slab, p, size)) || fits;
+  bool is_done = f.huge != NULL ? huge_resize_in_place(f.huge, size) : large_resize(f.slab, p, size);
+  return is_done || fits;
 }

@@ -1,11 +1,12 @@
 /* stats.c - adds up what is counted everywhere                                        layer 5: heap
- * Owns:    the peaks, which rise when they are read.   Called by: api.   Calls: visit, pool, arena, os.
+ * Owns:    the peaks, which rise when they are read.   Called by: api.   Calls: visit, pool, arena,
+ *          os.
  * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here
  *          they are added, so figures of running threads may be a moment apart. */
 #include "../os/os.h"
 #include "visit.h"
 
-static atomic64_t class_peak[CLASS_COUNT]; /* of the class 0, which has no blocks: of all together */
+static atomic64_t class_peak[CLASS_COUNT]; /* the class 0 has no blocks: there, of all together */
 
 static uint64_t bytes_of(const atomic64_t *slices) {
   return atomic64_load_relaxed(slices) << SLICE_SHIFT;

@@ -24,8 +24,8 @@ typedef struct {
   fh_visitor_t *visitor;
 } blocks_visit_t;
 
-/* The slice may become another slab's at any moment: its class is what `word` says, and however many
- * blocks the next slab has, no more of them than lie in the slice. */
+/* The slice may become another slab's at any moment: its class is what `word` says, and however
+ * many blocks the next slab has, no more of them than lie in the slice. */
 static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context) {
   const blocks_visit_t *v = context;
   if (v->tag != NULL && atomic_ptr_load_relaxed(&s->tag) != v->tag) return true;

@@ -192,8 +192,8 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-/* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of them,
- * its key for pointers the second. The number says nothing of either half as long as the other is
+/* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of
+ * them, its key for pointers the second. The number says nothing of either half as long as the other is
  * not known. */
 static uint64_t random_number(void) {
   const void *bytes = (const void *)getauxval(AT_RANDOM);
