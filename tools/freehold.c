@@ -15,10 +15,8 @@
 #include "../include/freehold/freehold.h"
 #include "../src/support/options.h"
 
-#define COMMAND_TEXT2(x) #x
-#define COMMAND_TEXT(x) COMMAND_TEXT2(x)
 static const char command_version[] =
-    COMMAND_TEXT(FH_VERSION_MAJOR) "." COMMAND_TEXT(FH_VERSION_MINOR) "." COMMAND_TEXT(FH_VERSION_PATCH);
+    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
 static const char command_library[] = "libfreehold.so";
 
 /* Exit codes, those of env(1): the program's own, and these when it was not started. */

@@ -96,8 +96,8 @@ FH_API void *fh_malloc_at_least(size_t size, size_t *actual) FH_MALLOC FH_SIZE(1
  * mimalloc's mi_expand. */
 FH_API bool fh_expand(void *p, size_t size);
 
-/* Does `p` point at the start of a live block, or anywhere into memory that freehold manages? O(1); false for NULL, the stack, static
- * data and libc's heap. Ours. */
+/* Does `p` point into memory from which freehold hands out blocks, be there one or not? O(1); false
+ * for NULL, the stack, static data and libc's heap. Ours. */
 FH_API bool fh_owns(const void *p);
 
 /* ---- first-class heaps ------------------------------------------------------------------------------------------ */
@@ -106,8 +106,12 @@ FH_API bool fh_owns(const void *p);
  * thread may allocate from it, and free, fh_free or fh_realloc its blocks. Ours; the idea is mimalloc's. */
 typedef struct fh_heap fh_heap_t;
 
+/* A heap without blocks. NULL and ENOMEM if memory is short. Ours. */
 FH_API fh_heap_t *fh_heap_new(void);
 
+/* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and
+ * the errors ENOMEM and (alignment no power of two) EINVAL, are the same. Any number of threads and
+ * signal handlers may be inside at once. Ours. */
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) FH_MALLOC FH_SIZE(2);
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLOC FH_SIZE(2, 3);
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC FH_SIZE(3);
@@ -125,15 +129,18 @@ FH_API void fh_heap_destroy(fh_heap_t *heap);
 /* Called for each live block; return false to stop. It may not allocate from or free into the visited heap. */
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
-/* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor never said stop. What
- * other threads allocate or free meanwhile may or may not be seen; memory is never unmapped under the visitor's eyes
- * unless another thread frees it. */
+/* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
+ * never said stop. What other threads allocate or free meanwhile may or may not be seen, and so may
+ * the last 15 blocks that each of them has freed of others' slabs, at any time before, while more
+ * than 64 MiB were in use (likewise those that a signal handler has freed which interrupted the
+ * allocator). What the caller itself has freed is not seen. Memory is never unmapped under the
+ * visitor's eyes unless another thread frees it. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* ---- upkeep ----------------------------------------------------------------------------------------------------- */
 
 /* Gives idle memory of the calling thread and of nobody back; with `force` everything that is not in use, down to the
- * last dirty page, whatever the purge options say. Bounded by the number of slabs, never waits. Ours. */
+ * last dirty page, whatever the purge options say. Bounded by the numbers of slabs and of heaps, never waits. Ours. */
 FH_API void fh_collect(bool force);
 
 /* Called by the thread that allocates, now and then on the slow path (never inside a fast path), with a number that
@@ -147,8 +154,10 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 typedef void fh_output_t(const char *text, size_t length, void *context);
 FH_API void fh_on_output(fh_output_t *callback, void *context);
 
-/* Called after the message about an error was written, with an errno value: ENOMEM when an allocation fails, EFAULT for
- * heap corruption (the process aborts when the callback returns), EINVAL for a bad option. Ours. */
+/* Called with an errno value: EFAULT for heap corruption, after the message about it was written
+ * (the process aborts when the callback returns); ENOMEM when an allocation fails, and EINVAL when
+ * fh_option_set does: of these two no message is written. Mistakes in the text of options are lines
+ * of output and no calls. Ours. */
 typedef void fh_error_t(int error, void *context);
 FH_API void fh_on_error(fh_error_t *callback, void *context);
 
@@ -176,7 +185,7 @@ typedef struct fh_class_stats {
   uint64_t requested;    /* (d) bytes asked for since start                                           */
   uint64_t allocated;    /* blocks handed to threads since start                                      */
   uint64_t live;         /* blocks in the program's hands, or ready in a thread's bin                 */
-  uint64_t peak;         /* most that `live` has been whenever a slab was taken or statistics read    */
+  uint64_t peak;         /* most that `live` has been when statistics were read                       */
   uint64_t slabs;        /* slabs of this class                                                       */
   uint64_t fullness[4];  /* slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1               */
 } fh_class_stats_t;
@@ -205,7 +214,8 @@ typedef struct fh_stats {
   uint64_t swaps, swap_retries; /* compare-and-swaps on anchors, and how many had to be repeated      */
   uint64_t adoptions, publications; /* FULL slabs taken over, and made available to all               */
   /* threads */
-  uint64_t threads;             /* heaps in use by threads now                                        */
+  uint64_t threads;             /* heaps in use now: of threads, also of those that were killed, and of
+                                   signal handlers that have interrupted the allocator; none of fh_heap_t */
   uint64_t heaps;               /* heaps ever made                                                    */
   uint64_t nested;              /* calls that interrupted a call of their own thread                  */
   uint64_t arenas;

@@ -11,16 +11,13 @@
 #include "../heap/heap.h"
 #include "../support/options.h"
 
-#define EXT_TEXT2(x) #x
-#define EXT_TEXT(x) EXT_TEXT2(x)
-
 FH_API int fh_version(void) { return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH; }
 
 FH_API const char *fh_version_string(void) {
   static const char plain[] =
-      EXT_TEXT(FH_VERSION_MAJOR) "." EXT_TEXT(FH_VERSION_MINOR) "." EXT_TEXT(FH_VERSION_PATCH);
+      TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
   static const char debug[] =
-      EXT_TEXT(FH_VERSION_MAJOR) "." EXT_TEXT(FH_VERSION_MINOR) "." EXT_TEXT(FH_VERSION_PATCH) "-debug";
+      TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) "-debug";
   return FH_CHECK > 0 ? debug : plain;
 }
 

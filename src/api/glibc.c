@@ -11,7 +11,6 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/sizeclass.h"
 #include "../heap/heap.h"
-#include "../os/os.h"
 #include "../support/options.h"
 
 /* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes
@@ -141,13 +140,13 @@ void malloc_stats(void) { fh_stats_print(false); }
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* 1 if memory went back to the system. `pad` has no meaning here: there is no top of the heap to
- * keep. */
+/* 1 if pages went back to the system meanwhile, be it by another thread. `pad` has no meaning here:
+ * there is no top of the heap to keep. */
 int malloc_trim(size_t pad) {
   (void)pad;
-  uint64_t before = atomic64_load_relaxed(&os_counts.advices) + atomic64_load_relaxed(&os_counts.unmaps);
-  fh_collect(true);     /* relaxed: counts, compared for this thread's own calls */
-  return atomic64_load_relaxed(&os_counts.advices) + atomic64_load_relaxed(&os_counts.unmaps) != before;
+  uint64_t before = atomic64_load_relaxed(&arena_counts.purged); /* relaxed: a sum */
+  fh_collect(true);
+  return atomic64_load_relaxed(&arena_counts.purged) != before;
 }
 
 /* glibc's numbers; the parameters that describe its own structures are accepted and have no

@@ -23,8 +23,8 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
   return NULL;
 }
 
-/* The size is not needed, for the block's own is at hand; one that no block of that address can
- * have is reported, if looking costs little beside the size. */
+/* The size is not needed, for the block's own is at hand; one that is larger is reported, if
+ * looking costs little beside the size. */
 FH_API void free_sized(void *p, size_t size) {
   if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_sized");
   fast_free_or(p, heap_free_sized_slow);
@@ -60,11 +60,11 @@ FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
 
 FH_API size_t malloc_usable_size(void *p) { return heap_usable_size(p, "malloc_usable_size"); }
 
-/* glibc rounds an alignment that is no power of two up to the next one. */
+/* glibc rounds an alignment that is no power of two up to the next one; EINVAL if there is none. */
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
-  while (power < alignment && power <= WINDOW_SIZE) power *= 2;
-  if (likely(power >= alignment)) return fast_aligned(power, size);
+  while (power < alignment && power != 0) power *= 2;
+  if (likely(power != 0)) return fast_aligned(power, size);
   errno = EINVAL;
   return NULL;
 }

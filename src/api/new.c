@@ -221,7 +221,8 @@ static inline void *new_aligned_or_null(size_t size, size_t alignment) {
   return likely(p != NULL) ? p : new_again_or_null(alignment, size);
 }
 
-/* n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:
+/* Macros that define functions, against the rule: a forgotten form would be the runtime's.
+ * n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:
  * std::align_val_t. */
 #define NEW_FORMS(letters)                                                                                    \
   FH_API void *_Z##letters##m(size_t n);                                                                      \

@@ -91,7 +91,6 @@ static void report_put_activity(fmt_t *f, const fh_stats_t *s) {
 static void report_put_class(fmt_t *f, const char *name, const fh_class_stats_t *c) {
   fmt_right(f, name, 7);
   fmt_decimal_right(f, c->live, 12);
-  fmt_decimal_right(f, c->peak, 12);
   fmt_decimal_right(f, c->allocated, 14);
   fmt_size_right(f, c->requested, 10);
   fmt_decimal_right(f, c->slabs, 8);
@@ -100,7 +99,7 @@ static void report_put_class(fmt_t *f, const char *name, const fh_class_stats_t 
 }
 
 static void report_put_classes(fmt_t *f, const fh_stats_t *s) {
-  fmt_text(f, "blocks         live        peak     allocated requested   slabs    <1/4   <1/2   <3/4   full\n");
+  fmt_text(f, "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     char name[24];
     fmt_t text;
@@ -112,11 +111,11 @@ static void report_put_classes(fmt_t *f, const fh_stats_t *s) {
   report_put_class(f, "total", &s->total);
   fmt_right(f, "large", 7);
   fmt_decimal_right(f, s->large_live, 12);
-  fmt_decimal_right(f, s->large_allocated, 26);
+  fmt_decimal_right(f, s->large_allocated, 14);
   fmt_char(f, '\n');
   fmt_right(f, "huge", 7);
   fmt_decimal_right(f, s->huge_live, 12);
-  fmt_decimal_right(f, s->huge_allocated, 26);
+  fmt_decimal_right(f, s->huge_allocated, 14);
   fmt_char(f, '\n');
 }
 

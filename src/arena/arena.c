@@ -250,11 +250,22 @@ void arena_release(void *at, size_t n) {
   purge_tick();
 }
 
+/* Pages that are not in memory are not touched. */
+static bool reads_as_zero(const uint64_t *slice) {
+  if (os_resident(slice, SLICE_SIZE) == 0) return true;
+  for (size_t i = 0; i < SLICE_SIZE / sizeof *slice; i++)
+    if (slice[i] != 0) return false;
+  return true;
+}
+
 bool arena_is_valid(const arena_t *a) {
   size_t mapped = atomic64_load_relaxed(&a->mapped);
   for (size_t slice = 0; slice < WINDOW_SLICES; slice++) {
-    bool is_free = atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1;
-    HOLDS(A1, !is_free || (slice >= ARENA_FIRST_SLICE && slice < mapped));
+    uint64_t bit = (uint64_t)1 << slice % 64;
+    if ((atomic64_load_relaxed(&a->free[slice / 64]) & bit) == 0) continue;
+    HOLDS(A2, slice >= ARENA_FIRST_SLICE && slice < mapped);
+    bool is_dirty = (atomic64_load_relaxed(&arena_maps(a)->dirty[slice / 64]) & bit) != 0;
+    HOLDS(A3, is_dirty || reads_as_zero(arena_address(a, slice)));
   }
   return true;
 }

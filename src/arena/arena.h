@@ -7,7 +7,7 @@
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  arena_new (release) -> arena_at (acquire).
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed
- *          A2 the descriptor of a slice that is not the first of a slab or block has the kind 0
+ *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
  *          A3 a free slice that is not dirty reads as zero */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
@@ -91,6 +91,6 @@ hidden void purge_tick(void);                 /* at most one group, and only if 
 hidden void purge_over_budget(size_t released);    /* twice that many slices at most, or PURGE_STEP */
 hidden void purge_all(void);                  /* everything dirty */
 
-hidden bool arena_is_valid(const arena_t *a);
+hidden bool arena_is_valid(const arena_t *a);      /* while nobody claims or frees */
 
 #endif

@@ -2,6 +2,7 @@
  * Contract: map.h. */
 #include "map.h"
 
+#include "../base/check.h"
 #include "../os/os.h"
 
 atomic_ptr_t window_map[WINDOW_COUNT];
@@ -77,4 +78,16 @@ void *map_new(size_t count, size_t size) {
     tried++;
   }
   return place_by_probe(count, size);
+}
+
+bool map_is_valid(void) {
+  for (size_t i = 0; i < WINDOW_COUNT; i++) {
+    const char *window = (char *)(i << WINDOW_SHIFT);
+    uintptr_t tenant = map_find(window);
+    tenant_t kind = map_kind(tenant);
+    bool has_record = kind == TENANT_ARENA || kind == TENANT_HUGE;
+    HOLDS(W1, kind <= TENANT_HUGE && has_record == (map_record(tenant) != NULL));
+    HOLDS(W1, kind != TENANT_ARENA || map_record(tenant) == window);
+  }
+  return true;
 }

@@ -4,7 +4,7 @@
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
  *                    complete.
  * Holds:   W1 a word goes from 0 to CLAIMED to a tenant and back to 0, and only the claimer moves
- *             it */
+ *             it; an arena's record is its window */
 #ifndef ARENA_MAP_H
 #define ARENA_MAP_H
 
@@ -32,5 +32,7 @@ hidden void *map_new(size_t count, size_t size);
 hidden void map_set(void *window, size_t count, void *record, tenant_t kind);
 /* Takes them back; the caller has unmapped the memory. */
 hidden void map_free(void *window, size_t count);
+
+hidden bool map_is_valid(void);
 
 #endif

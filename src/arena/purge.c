@@ -1,5 +1,5 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look; the patience.   Called by: arena.c, heap.   Calls: bitmap,
+ * Owns:    the time of the last look; the doublings.   Called by: arena.c, heap.   Calls: bitmap,
  *          os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
@@ -16,41 +16,41 @@ enum {
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 
-/* Patience: the budget and the delay are doubled so many times. A program whose demand swings by more than
- * the budget would give the same pages back and touch them again for ever. So slices that are claimed soon
- * after they were purged are counted, and when they come to PURGE_STEP within REGRET_MS, patience grows; each
- * quiet CALM_MS it shrinks. The budget ends at the most that was ever in use. All relaxed: a bad guess costs
- * time only. */
-enum { PATIENCE_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
-static atomic32_t patience, regret, regret_since, calm_since;
+/* Patience. A program whose demand swings by more than the budget would give the same pages back
+ * and touch them again for ever. So slices that are claimed soon after they were purged are counted
+ * as regretted, and when they come to PURGE_STEP within REGRET_MS, the budget and the delay are
+ * doubled once more; after CALM_MS without that they are halved. The budget ends at the most that
+ * was ever in use. All relaxed: a bad guess costs time only. */
+enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
+static atomic32_t doublings, regretted, regretted_since, calm_since;
 
 static size_t budget_slices(void) {
   uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
-  size_t patient = min_size(budget << atomic32_load_relaxed(&patience), peak);
-  return max_size(max_size(budget, patient), share);
+  size_t doubled = min_size(budget << atomic32_load_relaxed(&doublings), peak);
+  return max_size(max_size(budget, doubled), share);
 }
 
 void purge_note_reuse(size_t n) {
   uint32_t now = os_now_ms();
-  if (now - atomic32_load_relaxed(&regret_since) > REGRET_MS) {
-    atomic32_store_relaxed(&regret_since, now);
-    atomic32_store_relaxed(&regret, 0);
+  if (now - atomic32_load_relaxed(&regretted_since) > REGRET_MS) {
+    atomic32_store_relaxed(&regretted_since, now);
+    atomic32_store_relaxed(&regretted, 0);
   }
-  uint32_t much = (uint32_t)(atomic32_add_relaxed(&regret, (uint32_t)n) + n),
-           more = atomic32_load_relaxed(&patience);
-  if (much < PURGE_STEP || more >= PATIENCE_MOST) return;
-  atomic32_store_relaxed(&regret, 0);
+  uint32_t slices = (uint32_t)(atomic32_add_relaxed(&regretted, (uint32_t)n) + n);
+  uint32_t before = atomic32_load_relaxed(&doublings);
+  if (slices < PURGE_STEP || before >= DOUBLINGS_MOST) return;
+  atomic32_store_relaxed(&regretted, 0);
   atomic32_store_relaxed(&calm_since, now);
-  atomic32_swap_relaxed(&patience, &more, more + 1);
+  atomic32_swap_relaxed(&doublings, &before, before + 1);
 }
 
-static void grow_calm(uint32_t now) {
-  uint32_t since = atomic32_load_relaxed(&calm_since), much = atomic32_load_relaxed(&patience);
-  if (much == 0 || now - since < CALM_MS || !atomic32_swap_relaxed(&calm_since, &since, now))
+static void halve_when_calm(uint32_t now) {
+  uint32_t since = atomic32_load_relaxed(&calm_since), before = atomic32_load_relaxed(&doublings);
+  if (before == 0 || now - since < CALM_MS || !atomic32_swap_relaxed(&calm_since, &since, now))
     return;
-  atomic32_swap_relaxed(&patience, &much, much - 1);
+  atomic32_swap_relaxed(&doublings, &before, before - 1);
 }
 
 /* Discards the dirty ones of the slices that a word stands for; how many they were. `*refused`: the
@@ -108,9 +108,9 @@ void purge_tick(void) {
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
   if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
-  grow_calm(now);
+  halve_when_calm(now);
   purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP,
-        (uint32_t)delay << atomic32_load_relaxed(&patience));
+        (uint32_t)delay << atomic32_load_relaxed(&doublings));
 }
 
 void purge_all(void) { purge((size_t)-1, 0); }

@@ -84,9 +84,6 @@ static inline uint64_t atomic64_and_acq_rel(atomic64_t *a, uint64_t bits) {
 static inline void atomic64_bump(atomic64_t *a, uint64_t n) {
   atomic64_store_relaxed(a, atomic64_load_relaxed(a) + n);
 }
-static inline void atomic32_bump(atomic32_t *a, uint32_t n) {
-  atomic32_store_relaxed(a, atomic32_load_relaxed(a) + n);
-}
 
 /* Owner-only steps for which a compiler would use three instructions where the processor has
  * one. */

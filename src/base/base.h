@@ -40,6 +40,8 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
 #define WINDOW_COUNT  ((size_t)1 << (ADDRESS_BITS - WINDOW_SHIFT))
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+#define TEXT_OF_WORD(x) #x
+#define TEXT_OF(x) TEXT_OF_WORD(x)       /* of what a macro stands for */
 
 static inline size_t align_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }     /* `to`: power of two */
 static inline size_t align_down(size_t n, size_t to) { return n & ~(to - 1); }

@@ -17,13 +17,11 @@ _Noreturn hidden void fatal(const char *what, const void *address, const char *c
 typedef void check_reporter_t(const char *what, const void *address, const char *call);
 hidden void check_set_reporter(check_reporter_t *reporter);
 
-#define CHECK_TEXT2(x) #x
-#define CHECK_TEXT(x) CHECK_TEXT2(x)
 /* Arguments are evaluated in the checked build only. */
 #define ASSERT(condition) \
   do {                                                                                                           \
     if (FH_CHECK >= 1 && !(condition))                                                                           \
-      fatal("assertion " #condition " at " __FILE__ ":" CHECK_TEXT(__LINE__), NULL, __func__);                   \
+      fatal("assertion " #condition " at " __FILE__ ":" TEXT_OF(__LINE__), NULL, __func__);                      \
   } while (0)
 /* One line of a `*_is_valid` function: names the invariant that broke. */
 #define HOLDS(name, condition) \

@@ -3,11 +3,17 @@
  * Threads: see fmt.h. */
 #include "fmt.h"
 
+#include "check.h"
+
 void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context) {
   *f = (fmt_t){ .text = text, .size = size, .drain = drain, .context = context };
 }
 
-bool fmt_is_valid(const fmt_t *f) { return (f->size == 0 ? f->used == 0 : f->used < f->size) && f->used <= f->total; }
+bool fmt_is_valid(const fmt_t *f) {
+  HOLDS(T1, f->size == 0 ? f->used == 0 : f->used < f->size);
+  HOLDS(T2, f->used <= f->total);
+  return true;
+}
 
 void fmt_flush(fmt_t *f) {
   if (f->drain != NULL && f->used > 0) f->drain(f->text, f->used, f->context);

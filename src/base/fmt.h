@@ -2,9 +2,9 @@
  * Owns:    nothing.   Called by: support, api, tools.   Calls: the drain that the caller gave.
  * Threads: one writer to a fmt_t; any number of them at once. No allocation, no locale, no errno,
  *          no stdio: safe in a signal handler and after a detected corruption.
- * Holds:   F1 used < size: there is always room for the zero byte at the end (size 0: nothing is
+ * Holds:   T1 used < size: there is always room for the zero byte at the end (size 0: nothing is
  *             ever stored)
- *          F2 total == bytes ever appended, whether or not there was room for them */
+ *          T2 total == bytes ever appended, whether or not there was room for them */
 #ifndef BASE_FMT_H
 #define BASE_FMT_H
 

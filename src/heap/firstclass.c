@@ -88,17 +88,22 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
   return block;
 }
 
-/* ---- the end of a heap ----------------------------------------------------------------------- */
+/* ---- the end of a heap -----------------------------------------------------------------------
+ *
+ * Descriptors are read while other threads take slices and write theirs, a tag and then a kind. The
+ * new kind may be seen here before the new tag, but the tag that is seen is never an older
+ * holder's: whoever gives slices back clears it first, and what belonged to an earlier heap at the
+ * address of this one was given back before that heap ended. */
 
-static bool forget_tag(slab_t *s, void *base, void *heap) {
+static bool forget_tag(slab_t *s, uint32_t word, void *base, void *heap) {
   (void)base;
-  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE)
-    atomic_ptr_store_relaxed(&s->tag, NULL);
+  if (slab_kind(word) == SLAB_LARGE)
+    atomic_ptr_swap_relaxed(&s->tag, &heap, NULL); /* it may be another heap's block by now */
   return true;
 }
 
-static bool free_large(slab_t *s, void *base, void *heap) {
-  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(slab_word(s)) == SLAB_LARGE)
+static bool free_large(slab_t *s, uint32_t word, void *base, void *heap) {
+  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(word) == SLAB_LARGE)
     large_free(s, base, "fh_heap_destroy");
   return true;
 }

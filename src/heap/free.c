@@ -51,7 +51,7 @@ static bool wants(const heap_t *h, unsigned c) {
 }
 
 static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
-  atomic32_bump(&h->swaps, 1);
+  atomic64_bump(&h->swaps, 1);
   slab_outcome_t outcome = slab_push(s, first, last, count, NULL, PUSH_ASK);
   if (likely(outcome == SLAB_SHARED)) return;
   if (outcome == SLAB_IS_WORTH)
@@ -92,7 +92,7 @@ static void gather(heap_t *h, slab_t *s, uintptr_t block) {
 
 void heap_give_back(heap_t *h, slab_t *s, uintptr_t block) {
   if (!atomic_ptr_is_relaxed(&s->owner, h)) {
-    atomic32_bump(&h->remote_frees, 1);
+    atomic64_bump(&h->remote_frees, 1);
     h->has_shared = 1;
   }
   gather(h, s, block);
@@ -142,9 +142,9 @@ static bool is_of_another(const slab_t *s, const heap_t *h) {
 }
 
 /* A block of a slab that is the heap's own goes back there; one of a slab that is nobody's, and so
- * not in another thread's hands, into the bin of its class. False if that has no room, or if the
- * slab is another's. Whose it is counts once the heap is marked: until then a handler may let go of
- * the slab. */
+ * not in another thread's hands, onto the list that becomes the next bin of its class. False if that
+ * has no room, or if the slab is another's. Whose it is counts once the heap is marked: until then a
+ * handler may let go of the slab. */
 static bool keep(slab_t *s, uintptr_t block, const char *call) {
   heap_t *h = heap_of_thread();
   bool is_empty = false, is_done = false;
@@ -179,7 +179,7 @@ static bool put_off(slab_t *s, uintptr_t block, const char *call) {
     h->freed->pending[count] = block | (is_near ? PENDING_KEYED : 0);
     h->pending_count = (uint8_t)(count + 1);
     h->has_shared = 1;
-    atomic32_bump(&h->remote_frees, 1);
+    atomic64_bump(&h->remote_frees, 1);
   }
   end_free();
   if (unlikely(count + 1 >= PENDING_BLOCKS)) pending_is_full();

@@ -74,12 +74,12 @@ struct heap {
   atomic64_t home;               /* heap_here.window when nothing is under way: where a block was last freed */
   slab_t *magazine;              /* slices without blocks, for any class */
   uint32_t magazine_count;
+  uint32_t number;               /* const: its place in the pool */
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic32_t lane_busy;
   atomic32_t is_resting;         /* in the pool, with things in it */
-  atomic32_t remote_frees, swaps;
-  uint32_t number;               /* const: its place in the pool */
+  atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */
@@ -179,6 +179,7 @@ hidden heap_t *pool_claim(void);                   /* a heap, perhaps one that r
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
 hidden bool pool_rest(heap_t *h);                  /* it has not; false if enough of these rest in the pool: it stays the caller's */
 hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there is none */
+hidden uint32_t pool_resting(void);                /* how many these are */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */
@@ -192,6 +193,7 @@ hidden void large_free(slab_t *s, void *p, const char *call);
 hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p);                     /* reads as zero if nobody wrote to it */
+hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
 
 typedef struct {
   atomic_ptr_t base;
@@ -209,6 +211,7 @@ hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t siz
 hidden bool huge_has_room(void);                   /* few enough blocks have mappings of their own */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
+hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
 
 typedef struct { atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested; } heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */

@@ -122,3 +122,12 @@ void *huge_resize(huge_t *b, size_t size) {
   map_free(old_base, old_windows);
   return base;
 }
+
+bool huge_is_valid(const huge_t *b) {
+  const char *base = huge_base(b);
+  HOLDS(U1, (uintptr_t)base % WINDOW_SIZE == 0);
+  HOLDS(U1, b->windows >= windows_for(atomic64_load_relaxed(&b->mapped)));
+  for (size_t i = 0; i < b->windows; i++)
+    HOLDS(U1, map_record(map_find(base + (i << WINDOW_SHIFT))) == b);
+  return true;
+}

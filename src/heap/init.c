@@ -65,15 +65,19 @@ static void collect_own(void) {
 
 void heap_collect(bool force) {
   collect_own();
-  while (heap_end_rest()) continue; /* Bound: RESTING_MAX, and threads that end meanwhile */
+  /* Bound: those that rest now; threads may go on ending */
+  for (uint32_t n = pool_resting(); n > 0 && heap_end_rest(); n--) continue;
   if (force) purge_all();
   else purge_tick();
 }
 
+enum { NAP_LEAST = 20, NAP_MOST = 1000 }; /* ms: so soon is a delay noticed that was made shorter */
+
 static void background(void) {
   for (;;) { /* Bound: none, it is a thread of its own */
     int64_t delay = option_get(OPTION_purge_delay_ms);
-    os_sleep_ms((uint32_t)(delay < 20 ? 20 : delay));
+    if (delay < 0) delay = NAP_MOST; /* never: until that is changed */
+    os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     purge_tick();
   }
 }

@@ -36,9 +36,10 @@ void *large_malloc(void *tag, size_t size, size_t alignment) {
 
 void large_free(slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
+  /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
   if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
-    fatal("double free", p, call); /* of two
-threads that free the same block, one sees the other; no tag: nothing else is handed over */
+    fatal("double free", p, call);
+  atomic_ptr_store_relaxed(&s->tag, NULL); /* before the slices go: firstclass.c */
   atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
   arena_release(p, atomic32_load_relaxed(&s->slices));
 }
@@ -68,7 +69,14 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   void *moved = huge_from_pages(tag, p, old_size, size);
   if (moved == NULL) return NULL;
   atomic32_store_relaxed(&s->kind, 0);
+  atomic_ptr_store_relaxed(&s->tag, NULL); /* as in large_free */
   atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
   if (os_map_at(p, old_size) == OS_MAPPED) arena_release_clean(p, n);
   return moved;
+}
+
+bool large_is_valid(const slab_t *s) {
+  size_t size = atomic64_load_relaxed(&s->size);
+  HOLDS(L1, atomic32_load_relaxed(&s->slices) == slices_for(size) && size == usable_for(size));
+  return true;
 }

@@ -19,6 +19,8 @@ static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed:
 
 static atomic32_t resting; /* how many; relaxed: a bound that may be passed by a few */
 
+uint32_t pool_resting(void) { return atomic32_load_relaxed(&resting); }
+
 /* It is the caller's: true if it rested. */
 static bool wake(heap_t *h) {
   if (!atomic32_load_relaxed(&h->is_resting)) return false;

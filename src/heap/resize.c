@@ -137,7 +137,9 @@ void *heap_realloc(void *p, size_t size, const char *call) {
 bool heap_expand(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX || f.usable == 0) return false;
-  if (size <= f.usable && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
+  bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
+  if (fits && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
   if (is_small(&f)) return false;
-  return f.huge != NULL ? huge_resize_in_place(f.huge, size) : large_resize(f.slab, p, size);
+  bool is_done = f.huge != NULL ? huge_resize_in_place(f.huge, size) : large_resize(f.slab, p, size);
+  return is_done || fits;
 }

@@ -1,11 +1,12 @@
 /* stats.c - adds up what is counted everywhere                                        layer 5: heap
- * Owns:    the peaks of the classes.   Called by: api.   Calls: visit, pool, arena, os.
+ * Owns:    the peaks, which rise when they are read.   Called by: api.   Calls: visit, pool, arena,
+ *          os.
  * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here
  *          they are added, so figures of running threads may be a moment apart. */
 #include "../os/os.h"
 #include "visit.h"
 
-static atomic64_t class_peak[CLASS_COUNT];
+static atomic64_t class_peak[CLASS_COUNT]; /* the class 0 has no blocks: there, of all together */
 
 static uint64_t bytes_of(const atomic64_t *slices) {
   return atomic64_load_relaxed(slices) << SLICE_SHIFT;
@@ -20,15 +21,13 @@ static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
   c->fullness[quarter < 4 ? quarter : 3]++;
 }
 
-static bool count_slab(slab_t *s, void *base, void *context) {
+static bool count_slab(slab_t *s, uint32_t word, void *base, void *context) {
   fh_stats_t *stats = context;
   (void)base;
-  if (slab_kind(slab_word(s)) == SLAB_LARGE) {
+  if (slab_kind(word) == SLAB_LARGE)
     stats->live_bytes += atomic64_load_relaxed(&s->size);
-    return true;
-  }
-  unsigned c = slab_class(s);
-  if (c >= 1 && c < CLASS_COUNT) add_slab(&stats->classes[c - 1], s, class_info[c].capacity);
+  else
+    add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
   return true;
 }
 
@@ -45,9 +44,9 @@ static void add_heaps(fh_stats_t *stats) {
     heap_t *h = pool_at(i, &is_claimed);
     if (h == NULL || atomic64_load_relaxed(&h->home) == 0) continue; /* a place that was never used */
     stats->heaps++;
-    stats->threads += is_claimed && heap_tag(h) == NULL;
-    stats->remote_frees += atomic32_load_relaxed(&h->remote_frees);
-    stats->swaps += atomic32_load_relaxed(&h->swaps);
+    stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
+    stats->remote_frees += atomic64_load_relaxed(&h->remote_frees);
+    stats->swaps += atomic64_load_relaxed(&h->swaps);
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       stats->classes[c - 1].allocated += heap_taken(h, c);
   }
@@ -65,11 +64,11 @@ static void add_classes(fh_stats_t *stats) {
     total->requested += class->requested;
     total->allocated += class->allocated;
     total->live += class->live;
-    total->peak += class->peak;
     total->slabs += class->slabs;
     for (int quarter = 0; quarter < 4; quarter++)
       total->fullness[quarter] += class->fullness[quarter];
   }
+  raise_class_peak(0, total);
 }
 
 static void add_mappings(fh_stats_t *stats) {

@@ -4,7 +4,7 @@
  *          and a free block is known by the key that it carries. */
 #include "visit.h"
 
-bool visit_slabs(bool (*visit)(slab_t *s, void *base, void *context), void *context) {
+bool visit_slabs(visit_slab_t *visit, void *context) {
   for (size_t i = 0, arenas = arena_count(); i < arenas; i++) {
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
@@ -12,7 +12,8 @@ bool visit_slabs(bool (*visit)(slab_t *s, void *base, void *context), void *cont
     for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
       void *base = arena_address(a, slice);
       slab_t *s = slab_of(base);
-      if (slab_kind(slab_word(s)) != SLAB_NONE && !visit(s, base, context)) return false;
+      uint32_t word = slab_word(s);
+      if (slab_kind(word) != SLAB_NONE && !visit(s, word, base, context)) return false;
     }
   }
   return true;
@@ -23,21 +24,34 @@ typedef struct {
   fh_visitor_t *visitor;
 } blocks_visit_t;
 
-static bool visit_blocks_of(slab_t *s, void *base, void *context) {
+/* The slice may become another slab's at any moment: its class is what `word` says, and however
+ * many blocks the next slab has, no more of them than lie in the slice. */
+static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context) {
   const blocks_visit_t *v = context;
-  uint32_t word = slab_word(s);
   if (v->tag != NULL && atomic_ptr_load_relaxed(&s->tag) != v->tag) return true;
   if (slab_kind(word) == SLAB_LARGE)
     return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
-  size_t size = class_size(slab_class(s));
-  uint32_t carved = atomic32_load_relaxed(&s->carved);
+  size_t size = class_size(word);
+  size_t carved = min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity);
   for (uintptr_t block = (uintptr_t)base + size; carved > 0; carved--, block += size)
     if (!block_is_free(block) && !v->visitor((void *)block, size, v->context)) return false;
   return true;
 }
 
+/* Blocks that this thread has freed and not looked at since carry no key yet (free.c). Those of a
+ * first-class heap are never put off. */
+static void finish_own_frees(void) {
+  heap_t *h = heap_of_thread();
+  if (h == NULL || h == &heap_gone) return;
+  h = heap_enter();
+  if (h == NULL) return;
+  heap_flush_shared(h);
+  heap_exit(h);
+}
+
 bool heap_visit(void *tag, fh_visitor_t *visitor, void *context) {
   blocks_visit_t visit = { tag, context, visitor };
+  if (tag == NULL) finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;

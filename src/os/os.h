@@ -40,7 +40,7 @@ hidden bool os_is_secure(void);                      /* raised privileges: the e
 hidden const char *os_environment(const char *name); /* NULL if unset, or if os_is_secure() */
 hidden size_t os_read_link(const char *path, char *text, size_t size);   /* bytes written, 0 if there is none */
 hidden size_t os_read_file(const char *path, char *text, size_t size);   /* likewise */
-hidden void os_write(int file, const char *text, size_t length);         /* as much as goes without waiting twice */
+hidden void os_write(int file, const char *text, size_t length);         /* all of it, unless a write fails */
 hidden int os_duplicate(int file, int least);        /* the lowest free number from `least` on, closed by exec; -1  */
 hidden uint64_t os_file_identity(int file);          /* tells open files apart; 0 if `file` is not open */
 _Noreturn hidden void os_abort(void);

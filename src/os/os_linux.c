@@ -133,9 +133,9 @@ void os_unmap(void *at, size_t size) {
 bool os_populate(void *at, size_t size) {
   static atomic32_t missing; /* the kernel is older than 5.14; relaxed: a hint */
   if (atomic32_load_relaxed(&missing)) return false;
-  if (advise(at, size, MADV_POPULATE_WRITE)) return true;
-  atomic32_store_relaxed(&missing, 1);
-  return false;
+  long result = CALL(madvise, at, size, MADV_POPULATE_WRITE, 0, 0, 0);
+  if (result == -EINVAL) atomic32_store_relaxed(&missing, 1); /* others are of the moment */
+  return succeeded(&os_counts.advices, result);
 }
 
 void os_advise_huge(void *at, size_t size, bool huge) {
@@ -185,11 +185,21 @@ uint32_t os_now_ms(void) {
   return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 }
 
+/* One to one, and each bit of the result depends on all of `x`. */
+static uint64_t mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+/* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of
+ * them, its key for pointers the second. The number says nothing of either half as long as the other is
+ * not known. */
 static uint64_t random_number(void) {
   const void *bytes = (const void *)getauxval(AT_RANDOM);
-  uint64_t seed = (uintptr_t)&bytes;
-  if (bytes != NULL) memcpy(&seed, bytes, sizeof seed);
-  return seed;
+  uint64_t halves[2] = { (uintptr_t)&bytes, 0 };
+  if (bytes != NULL) memcpy(halves, bytes, sizeof halves);
+  return mix(halves[0] + mix(halves[1]));
 }
 
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs

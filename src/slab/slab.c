@@ -43,6 +43,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
 
 void slab_retire(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
+  atomic_ptr_store_relaxed(&s->tag, NULL); /* nobody's slice has none: heap/firstclass.c */
   s->inverse = 0;
   atomic64_store_relaxed(&s->anchor, 0);
   atomic32_store_relaxed(&s->kind, 0);
@@ -253,5 +254,17 @@ bool slab_is_valid(const slab_t *s) {
   HOLDS(I1, slab_used(s) + free == carved);
   HOLDS(I2, carved <= s->capacity);
   HOLDS(I3, anchor_unpack(atomic64_load_relaxed(&s->anchor)).count <= slab_used(s));
+  return true;
+}
+
+bool slab_kinds_are_valid(const arena_t *a) {
+  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES), end = 0;
+  for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
+    const slab_t *s = slab_of(arena_address(a, slice));
+    bool is_free = atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1;
+    bool is_none = slab_kind(slab_word(s)) == SLAB_NONE;
+    HOLDS(I5, is_none || (!is_free && slice >= end));
+    if (!is_none) end = slice + atomic32_load_relaxed(&s->slices);
+  }
   return true;
 }

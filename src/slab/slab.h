@@ -12,7 +12,8 @@
  *             owned
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
  *             and count <= used
- *          I4 no block lies at the first byte of a slice */
+ *          I4 no block lies at the first byte of a slice
+ *          I5 the descriptor of a slice that is free, or not the first of a block, has the kind 0 */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
 
@@ -152,5 +153,6 @@ typedef struct { atomic64_t retries, adoptions, publications; } slab_counts_t;  
 extern hidden slab_counts_t slab_counts;
 
 hidden bool slab_is_valid(const slab_t *s);       /* the owner only */
+hidden bool slab_kinds_are_valid(const arena_t *a);      /* while nobody claims or frees */
 
 #endif

@@ -31,7 +31,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
   X(purge_delay_ms, int,   50,       -1,        600000,          ANY,                                           \
     "Milliseconds that freed memory stays before it goes back to the system; 0: at once, -1: never.")           \
   X(purge_budget,   size,  MiB(16),  0,         OPTION_NO_LIMIT, ANY,                                           \
-    "Bytes of freed memory, or a sixteenth of what is in use if that is more, that may wait for the delay.")    \
+    "Bytes of freed memory, or a 64th of what is in use if that is more, that may wait for the delay.")    \
   X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                                         \
     "Address space mapped at a time; less where the system gives less.")                                        \
   X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                                           \

@@ -150,6 +150,21 @@ print(re.search(r"VmRSS:\\s*(\\d+)", open("/proc/self/status").read()).group(1))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertLess(int(result.stdout), 256 * 1024)
 
+    def test_one_refusal_to_populate_is_no_reason_not_to_ask_again(self):
+        if not support.has("strace"):
+            self.skipTest("strace is not installed")
+        asked = {error: self.asked_to_populate(error) for error in ("EINTR", "EINVAL")}
+        self.assertGreater(asked["EINTR"], 3)
+        self.assertEqual(asked["EINVAL"], 1)              # a kernel that does not know it
+
+    def asked_to_populate(self, error):
+        with tempfile.NamedTemporaryFile() as log:
+            result = support.run(["strace", "-f", "-X", "raw", "-o", log.name, "-E", "LD_PRELOAD=" + support.LIBRARY, "-E",
+                                  "FREEHOLD_OPTIONS=populate:64K,thp:auto", "-e", "trace=madvise", "-e", "inject=madvise:error=%s" % error,
+                                  *Python.command], timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return len(re.findall(r", 0x17\)", log.read().decode()))
+
 
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])

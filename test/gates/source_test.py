@@ -85,7 +85,7 @@ class Layers(unittest.TestCase):
                         needed.setdefault(name, []).append(path)
                     elif kind in "TDBRVW":
                         defined.setdefault(name, path)
-        needed.pop("heap_hooks", None)  # declared below, filled above: the one way in which events go up (heap.h)
+        needed.pop("heap_hooks", None)  # declared below, filled above: the one name by which events go up (heap.h)
         wrong = ["%s uses %s of %s" % (user, name, defined[name]) for name, users in needed.items() if name in defined
                  for user in users if layer_of(defined[name]) > layer_of(user)]
         self.assertEqual(wrong, [])
@@ -213,6 +213,34 @@ class Comments(unittest.TestCase):
             elif layer is not None and "layer %d: %s" % (layer, LAYERS[layer]) not in head[:200]:
                 wrong.append(path + ": the first line does not name its layer")
         self.assertEqual(wrong, [])
+
+
+class Invariants(unittest.TestCase):
+    """Numbers such as I1 stand in one contract each; who names one, in a check or in a test, means that one."""
+    CONTRACT = re.compile(r"\* Holds: (.*?)(?:\n \* \w+:|\n \*\n|\*/)", re.S)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.numbers = {}
+        for path in core_sources():
+            for block in cls.CONTRACT.findall(support.read(path)):
+                for number in re.findall(r"(?:^| {2,})([A-Z]\d) ", block, re.M):
+                    cls.numbers.setdefault(number, []).append(path)
+
+    def test_each_number_stands_in_one_contract(self):
+        self.assertGreater(len(self.numbers), 10)
+        self.assertEqual({n: p for n, p in self.numbers.items() if len(p) != 1}, {})
+
+    def test_checks_name_an_invariant(self):
+        checked = {n for p in core_sources() for n in re.findall(r"HOLDS\(([A-Z]\d),", support.read(p))}
+        self.assertEqual(sorted(checked - set(self.numbers)), [])
+
+    def test_each_is_named_by_a_unit_test_and_no_other(self):
+        named = set()
+        for path in support.sources(".c", folder=os.path.join("test", "unit")):
+            for tags in re.findall(r'^TEST\(.*, "([^"]*)"\)', support.read(path), re.M):
+                named.update(re.findall(r"\b[A-Z]\d\b", tags))
+        self.assertEqual(sorted(named ^ set(self.numbers)), [])
 
 
 def exists(word, names):

@@ -100,10 +100,28 @@ static void heap_after(void) {
   system_end_thread();
 }
 
+/* A slice that the heap has given back is another thread's block while the heap ends. */
+static void stale_before(void) {
+  system_restart();
+  heap = firstclass_new();
+  heap_free(firstclass_aligned(heap, 1, SLICE_SIZE), "free");
+}
+static void stale_thread(unsigned me) {
+  if (me == 0) firstclass_destroy(heap);
+  else block[0][0] = large_malloc(NULL, SLICE_SIZE, 1);
+  system_end_thread();
+}
+static void stale_after(void) {
+  EXPECT(slab_kind(slab_word(slab_of(block[0][0]))) == SLAB_LARGE);
+  heap_free(block[0][0], "free");
+  system_end_thread();
+}
+
 const scenario_t heap_scenarios[] = {
   { "heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end, after },
   { "heap: huge blocks are looked at while they are made", 3, 1, only_restart, huge_thread, free_huge },
   { "heap: a huge block's window and record are used again", 3, 1, only_restart, huge_again_thread, nothing_is_in_use },
   { "heap: threads allocate from one heap of the program", 3, 2, heap_before, heap_thread, heap_after },
+  { "heap: one ends while a slice that it had is another's block", 2, 0, stale_before, stale_thread, stale_after },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

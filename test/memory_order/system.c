@@ -103,6 +103,7 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
   (void)at, (void)old_size, (void)new_size;
   return false;
 }
+size_t os_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 bool os_populate(void *at, size_t size) {
   (void)at, (void)size;
   return false;

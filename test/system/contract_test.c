@@ -487,6 +487,19 @@ TEST(aligned, memalign_rounds_or_refuses_what_is_no_power_of_two, "") {
   }
 }
 
+TEST(aligned, memalign_of_an_alignment_that_can_be_rounded_fails_only_for_lack_of_memory, "") {
+  for (int shift = 29; shift < 63; shift++) {
+    errno = 0;
+    void *p = memalign(launder_size(((size_t)1 << shift) + 1), 100);
+    if (p == NULL) CHECK_EQ(errno, ENOMEM);
+    else CHECK_EQ((uintptr_t)p % ((size_t)2 << shift), 0u);
+    free(p);
+  }
+  errno = 0;
+  CHECK_NULL(memalign(launder_size(((size_t)1 << 63) + 1), 100));
+  CHECK_EQ(errno, EINVAL);
+}
+
 TEST(aligned, valloc_and_pvalloc_give_whole_pages, "") {
   size_t page = page_size();
   for (size_t i = 0; i < COUNT(BORDERS); i++) {
@@ -669,6 +682,22 @@ TEST(glibc, malloc_trim_gives_memory_back, "") {
   int result = malloc_trim(0);
   CHECK(result == 0 || result == 1);
   CHECK_LE(resident_bytes(), full - (size_t)N * 40000 + MiB_(4));
+}
+
+/* The kernel does not take pages that are locked. */
+TEST(glibc, malloc_trim_answers_whether_memory_went_back, "") {
+  enum { LARGE = 300000 };
+  char *p = (char *)malloc(launder_size(LARGE));
+  memset(p, 1, LARGE);
+  char *page = (char *)((uintptr_t)(p + LARGE / 2) & ~(uintptr_t)(page_size() - 1));
+  if (mlock(page, page_size()) != 0) SKIP("no page may be locked here");
+  malloc_trim(0);
+  free(p);
+  if (fh_owns == NULL || !fh_owns(p)) SKIP("another allocator may have unmapped it");
+  CHECK_EQ(malloc_trim(0), 0);
+  munlock(page, page_size());
+  CHECK_EQ(malloc_trim(0), 1);
+  CHECK_EQ(malloc_trim(0), 0);
 }
 
 TEST(glibc, mallopt_takes_every_parameter_and_changes_no_contract, "") {

@@ -146,3 +146,21 @@ TEST(lifecycle, quick_exit_runs_its_handlers, "") {
   CHECK(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0);
   CHECK_PROGRAM("lifecycle.program_that_returns_from_main_with_live_blocks");
 }
+
+/* The kernel's first eight random bytes are glibc's stack canary: an address must not tell a part of them. */
+enum { TOLD = 7 };
+TEST(lifecycle, program_that_compares_its_addresses_with_the_kernels_random_bytes, "program") {
+  uint64_t first;
+  memcpy(&first, reinterpret_cast<const void *>(getauxval(AT_RANDOM)), sizeof first);
+  uintptr_t window = reinterpret_cast<uintptr_t>(malloc(launder_size(100))) >> 30;
+  _exit(window == 4096 + first % 16384 ? TOLD : 0);
+}
+TEST(lifecycle, addresses_do_not_tell_a_part_of_the_stack_canary, "") {
+  int told = 0;
+  for (int i = 0; i < 2; i++) {                        /* once may be chance */
+    test_child_t program;
+    test_program(&program, "lifecycle.program_that_compares_its_addresses_with_the_kernels_random_bytes");
+    told += WIFEXITED(program.status) && WEXITSTATUS(program.status) == TOLD;
+  }
+  CHECK_LT(told, 2);
+}

@@ -40,6 +40,22 @@ TEST(arena, the_first_claim_makes_an_arena_and_gives_clean_slices_behind_its_des
   CHECK_EQ(lost_slices(), 0u);
 }
 
+static void write_to_free(char *free) { *free = 1; }
+static void free_the_head(char *p) { bitmap_release(arena_of(p)->free, ARENA_FIRST_SLICE - 1, 1); }
+static void free_what_is_not_mapped(char *p) {
+  bitmap_release(arena_of(p)->free, atomic64_load_relaxed(&arena_of(p)->mapped), 1);
+}
+
+TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3") {
+  char *p = claim(1), *free = p + SLICE_SIZE;
+  *p = 1;
+  CHECK(arena_is_valid(arena_of(p)));
+  EXPECT_ABORT((write_to_free(free), arena_is_valid(arena_of(p))), "invariant A3");
+  EXPECT_ABORT((write_to_free(free + SLICE_SIZE - 1), arena_is_valid(arena_of(p))), "invariant A3");
+  EXPECT_ABORT((free_the_head(p), arena_is_valid(arena_of(p))), "invariant A2");
+  EXPECT_ABORT((free_what_is_not_mapped(p), arena_is_valid(arena_of(p))), "invariant A2");
+}
+
 TEST(arena, slices_given_back_in_any_order_are_one_range_again, "A1") {
   static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
   arena_release(claim(100), 100);                      /* so that all of them lie in one piece */

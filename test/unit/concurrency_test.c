@@ -122,10 +122,11 @@ static void churn_or_visit(unsigned number) {
     atomic32_add_relaxed(&working, (uint32_t)-1);
     return;
   }
-  do {                                               /* once at least: what the workers leave is there to the end */
+  for (bool is_last = false; !is_last;) {            /* the last time all that the workers leave is there */
+    is_last = atomic32_load_relaxed(&working) == 0;
     CHECK(heap_visit(NULL, note_block, &visited));
     CHECK(heap_visit(first_class, note_block, &visited));
-  } while (atomic32_load_relaxed(&working) != 0);
+  }
   CHECK_GT(visited, (size_t)0);
 }
 

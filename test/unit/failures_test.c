@@ -258,3 +258,18 @@ TEST(failures, whichever_munmap_of_the_tour_fails_nothing_but_its_range_is_lost,
 TEST(failures, from_whichever_call_of_the_tour_on_all_fail_nothing_is_lost, "timeout=200") {
   fail_each(run_tour, OS_FAKE_ANY, true, 3);
 }
+
+TEST(failures, a_huge_block_that_cannot_shrink_is_large_enough_all_the_same, "U1") {
+  char *p = fast_malloc(MiB(64));
+  p[MiB(64) - 1] = 5;
+  os_fake_fail(OS_FAKE_CHANGING, 1, true);
+  CHECK(heap_expand(p, MiB(40), "t"));
+  CHECK_EQ(heap_usable_size(p, "t"), MiB(64));
+  CHECK_EQ(p[MiB(64) - 1], 5);
+  CHECK(!heap_expand(p, MiB(70), "t"));
+  os_fake_fail(0, 0, false);
+  CHECK(heap_expand(p, MiB(40), "t"));
+  CHECK_EQ(heap_usable_size(p, "t"), MiB(40));
+  fast_free(p);
+  check_nothing_lost();
+}

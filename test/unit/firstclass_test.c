@@ -164,3 +164,18 @@ TEST(firstclass, threads_share_it_without_sharing_a_block, "F1 S-lane S-lanes") 
   firstclass_destroy(heap);
   check_nothing_lost();
 }
+
+/* Whoever reads descriptors while the heap ends must not take a slice for its own that was its own once. */
+TEST(firstclass, what_it_has_given_back_carries_its_tag_no_more, "F1") {
+  heap = firstclass_new();
+  char *small = firstclass_aligned(heap, 1, 100), *large = firstclass_aligned(heap, 1, 100000);
+  char *moved = firstclass_aligned(heap, 1, MiB(1));
+  slab_t *slabs[] = { slab_of(small), slab_of(large), slab_of(moved) };
+  for (size_t i = 0; i < ARRAY_LENGTH(slabs); i++) CHECK_EQ(atomic_ptr_load_relaxed(&slabs[i]->tag), (void *)heap);
+  fast_free(large);
+  CHECK(large_move_to_huge(slabs[2], moved, MiB(64)) != NULL);
+  CHECK_NULL(atomic_ptr_load_relaxed(&slabs[1]->tag));
+  CHECK_NULL(atomic_ptr_load_relaxed(&slabs[2]->tag));
+  firstclass_destroy(heap);
+  CHECK_NULL(atomic_ptr_load_relaxed(&slabs[0]->tag));
+}

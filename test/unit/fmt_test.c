@@ -72,7 +72,7 @@ TEST(fmt, text_of_others_is_shown_without_control_characters_and_cut, "") {
   SAYS("abc", fmt_shown(&f, "abc", 3, 3));
 }
 
-TEST(fmt, what_does_not_fit_is_cut_but_counted, "F1 F2") {
+TEST(fmt, what_does_not_fit_is_cut_but_counted, "T1 T2") {
   for (size_t size = 0; size <= 12; size++) {
     fresh(size);
     fmt_text(&f, "0123");
@@ -108,7 +108,7 @@ static void start_draining(size_t size) {
   fmt_start(&f, text, size, drain, &f);
 }
 
-TEST(fmt, a_full_buffer_is_drained_by_whole_lines_and_nothing_is_lost, "F1 F2") {
+TEST(fmt, a_full_buffer_is_drained_by_whole_lines_and_nothing_is_lost, "T1 T2") {
   start_draining(64);
   for (unsigned i = 0; i < 1000; i++) {
     fmt_text(&f, "line ");
@@ -126,7 +126,7 @@ TEST(fmt, a_full_buffer_is_drained_by_whole_lines_and_nothing_is_lost, "F1 F2") 
   CHECK_EQ(drained_calls, calls);
 }
 
-TEST(fmt, a_line_longer_than_the_buffer_comes_out_in_parts, "F2") {
+TEST(fmt, a_line_longer_than_the_buffer_comes_out_in_parts, "T2") {
   static const char row[] = "a line of some length without an end of line in it, longer than the buffer is";
   start_draining(16);
   fmt_text(&f, row);

@@ -246,7 +246,7 @@ TEST(heap, no_more_than_a_few_heaps_rest, "") {
   CHECK(!heap_end_rest());
 }
 
-static unsigned swaps_of(const heap_t *h) { return atomic32_load_relaxed(&h->swaps); }
+static uint64_t swaps_of(const heap_t *h) { return atomic64_load_relaxed(&h->swaps); }
 
 TEST(heap, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap, "I3 S-anchor") {
   size_t size = 64;
@@ -303,7 +303,7 @@ TEST(heap, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "")
   heap_flush_shared(h);
   CHECK_EQ(h->pending_count, 0);
   for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->freed->batch[i].slab);
-  CHECK_EQ(atomic32_load_relaxed(&h->remote_frees), 1000u);
+  CHECK_EQ(atomic64_load_relaxed(&h->remote_frees), (uint64_t)1000);
 }
 
 TEST(heap, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_many, "I1 S-anchor") {

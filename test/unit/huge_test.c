@@ -46,6 +46,8 @@ TEST(huge, a_block_of_several_windows_has_all_of_them, "U1 W1") {
   char *p = huge_malloc(NULL, 2 * WINDOW_SIZE + 1), *q = huge_malloc(NULL, MiB(64));
   CHECK(q < p || q >= p + 3 * WINDOW_SIZE);
   CHECK_EQ(record(p + 2 * WINDOW_SIZE), record(p));
+  CHECK(huge_is_valid(record(p)) && huge_is_valid(record(q)));
+  EXPECT_ABORT((map_set(p + WINDOW_SIZE, 1, record(q), TENANT_HUGE), huge_is_valid(record(p))), "invariant U1");
   p[2 * WINDOW_SIZE] = 1;
   huge_free(record(p), p, "free");
   for (int i = 0; i < 3; i++) CHECK(map_kind(map_find(p + i * WINDOW_SIZE)) == TENANT_NONE);
@@ -73,6 +75,7 @@ TEST(huge, a_block_that_has_no_room_moves_its_pages_and_keeps_its_bytes, "U1 W1"
   CHECK_EQ(q[0] + q[WINDOW_SIZE - MiB(2)], 9);
   CHECK(map_kind(map_find(p)) == TENANT_NONE);
   CHECK_EQ(record(q), record(q + WINDOW_SIZE));
+  CHECK(huge_is_valid(record(q)));
   CHECK(!os_fake_is_mapped(p, 4096));
   CHECK_EQ(huge_bytes(), (uint64_t)(WINDOW_SIZE + MiB(1)));
   huge_free(record(q), q, "free");

@@ -106,14 +106,51 @@ TEST(init, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_
   CHECK(is_claimed);                                          /* the interrupted heap is retired */
 }
 
+static __thread bool rests_itself;
+static unsigned rested;
+static void use_and_rest(void *context) {
+  void *p[500];
+  (void)context;
+  rests_itself = true;
+  for (int i = 0; i < 500; i++) p[i] = fast_malloc(200);
+  for (int i = 0; i < 500; i++) fast_free(p[i]);
+  os_fake_end_thread();
+}
+/* While a heap that rested gives its slabs back, another thread ends and rests. */
+static void rest_meanwhile(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  pthread_t thread;
+  in_thread_t t = { use_and_rest, NULL, false };
+  if (call != OS_FAKE_DISCARD || rests_itself || rested >= 100) return;
+  rested++;
+  rests_itself = true;
+  CHECK_EQ(pthread_create(&thread, NULL, in_thread_run, &t), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  rests_itself = false;
+}
+
+TEST(init, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
+  core_option(OPTION_purge_delay_ms, 0);
+  in_thread(use_and_rest, NULL, false);
+  os_fake.before = rest_meanwhile;
+  heap_collect(false);
+  os_fake.before = NULL;
+  CHECK_GT(rested, 0u);
+  CHECK_LE(rested, 20u);
+}
 
 static unsigned rounds;
 static void sleep_hook(uint32_t ms) {
+  static const struct { int64_t delay; uint32_t nap; } times[] = {
+    { 0, 20 }, { 50, 50 }, { 600000, 1000 }, { -1, 1000 }, { 50, 50 },
+  };
   CHECK_GE(ms, 20u);
-  if (++rounds == 20) {
-    CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
-    _exit(0);
-  }
+  rounds++;
+  if (rounds == 20) CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  if (rounds < 20) return;
+  if (rounds > 20) CHECK_EQ(ms, times[rounds - 21].nap);
+  if (rounds == 20 + ARRAY_LENGTH(times)) _exit(0);
+  core_option(OPTION_purge_delay_ms, times[rounds - 20].delay);
 }
 
 TEST(init, the_background_thread_is_started_once_if_it_is_wanted_and_gives_memory_back, "") {

@@ -11,6 +11,7 @@ TEST(large, a_block_has_the_fewest_slices_and_ends_with_a_page, "L1") {
       CHECK_EQ((uintptr_t)p % SLICE_SIZE, (uintptr_t)0);
       CHECK_EQ(slices(p), (size + SLICE_SIZE - 1) / SLICE_SIZE);
       CHECK_EQ(heap_usable_size(p, "t"), align_up(size, os_fake.page_size));
+      CHECK(large_is_valid(slab(p)));
       memset(p, 1, heap_usable_size(p, "t"));
       fast_free(p);
     }
@@ -18,7 +19,7 @@ TEST(large, a_block_has_the_fewest_slices_and_ends_with_a_page, "L1") {
   check_nothing_lost();
 }
 
-TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "A2") {
+TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "I5") {
   char *p = large_malloc(NULL, 5 * SLICE_SIZE, 1);
   for (size_t i = 1; i < 5; i++) CHECK(slab_kind(slab_word(slab(p + i * SLICE_SIZE))) == SLAB_NONE);
   CHECK(slab_kind(slab_word(slab(p))) == SLAB_LARGE);
@@ -26,6 +27,15 @@ TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "A2") {
   for (size_t i = 1; i < 9; i++) CHECK(slab_kind(slab_word(slab(p + i * SLICE_SIZE))) == SLAB_NONE);
   fast_free(p);
   CHECK(slab_kind(slab_word(slab(p))) == SLAB_NONE);
+}
+
+TEST(large, a_block_or_a_kind_that_is_not_as_it_should_be_is_seen, "L1 I5") {
+  char *p = large_malloc(NULL, 5 * SLICE_SIZE, 1);
+  CHECK(slab_kinds_are_valid(arena_of(p)));
+  EXPECT_ABORT((atomic32_store_relaxed(&slab(p + SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))), "invariant I5");
+  EXPECT_ABORT((atomic32_store_relaxed(&slab(p + 5 * SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))), "invariant I5");
+  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 6), large_is_valid(slab(p))), "invariant L1");
+  EXPECT_ABORT((atomic64_store_relaxed(&slab(p)->size, 5 * SLICE_SIZE - 1), large_is_valid(slab(p))), "invariant L1");
 }
 
 TEST(large, a_block_knows_if_its_memory_still_reads_as_zero, "A3") {
@@ -43,12 +53,13 @@ TEST(large, a_block_knows_if_its_memory_still_reads_as_zero, "A3") {
   CHECK_BYTES(p, 0, MiB(1));
 }
 
-TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L1 A2") {
+TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L1 I5") {
   char *p = large_malloc(NULL, 3 * SLICE_SIZE, 1);
   memset(p, 7, 3 * SLICE_SIZE);
   uint64_t before = committed();
   CHECK(large_resize(slab(p), p, 6 * SLICE_SIZE + 1));
   CHECK_EQ(slices(p), 7u);
+  CHECK(large_is_valid(slab(p)));
   CHECK_EQ(committed(), before + 4);
   CHECK_EQ(heap_usable_size(p, "t"), 6 * SLICE_SIZE + 4096);
   CHECK_BYTES(p, 7, 3 * SLICE_SIZE);

@@ -21,6 +21,21 @@ TEST(map, a_window_is_nobodys_until_it_is_given_and_again_when_it_is_taken_back,
   CHECK_EQ(map_new(1, 65536), (void *)w);
 }
 
+static void set_and_look(char *window, void *record, tenant_t kind) {
+  map_set(window, 1, record, kind);
+  map_is_valid();
+}
+
+TEST(map, a_word_that_no_tenant_has_written_is_seen, "W1") {
+  char *w = map_new(1, 65536);
+  EXPECT_SURVIVAL(set_and_look(w, w, TENANT_ARENA));
+  EXPECT_SURVIVAL(set_and_look(w, w, TENANT_HUGE));
+  EXPECT_ABORT(set_and_look(w, w + WINDOW_SIZE, TENANT_ARENA), "invariant W1");
+  EXPECT_ABORT(set_and_look(w, w, TENANT_CLAIMED), "invariant W1");
+  EXPECT_ABORT(set_and_look(w, NULL, TENANT_HUGE), "invariant W1");
+  EXPECT_ABORT(set_and_look(w, w, TENANT_MASK), "invariant W1");
+}
+
 TEST(map, addresses_beyond_the_map_are_nobodys, "") {
   CHECK(map_kind(map_find((void *)~(uintptr_t)0)) == TENANT_NONE);
   CHECK(map_kind(map_find((void *)((uintptr_t)1 << ADDRESS_BITS))) == TENANT_NONE);

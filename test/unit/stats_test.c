@@ -36,6 +36,20 @@ TEST(stats, live_blocks_and_bytes_are_exact_in_every_class, "") {
   CHECK_EQ(stats.total.slabs, (uint64_t)0);
 }
 
+TEST(stats, the_peak_of_all_classes_is_of_one_moment_and_not_the_sum_of_many, "") {
+  enum { EACH = 1000 };
+  void *p[EACH];
+  for (size_t size = 100; size <= 1000; size += 100) {
+    for (int i = 0; i < EACH; i++) p[i] = fast_malloc(size);
+    read_stats();
+    CHECK_GE(stats.classes[class_of(size) - 1].peak, (uint64_t)EACH);
+    CHECK_GE(stats.total.peak, stats.total.live);
+    for (int i = 0; i < EACH; i++) fast_free(p[i]);
+    heap_collect(true);
+  }
+  CHECK_LT(stats.total.peak, (uint64_t)2 * EACH);
+}
+
 TEST(stats, blocks_freed_by_others_and_blocks_of_slabs_of_nobody_are_counted_right, "I3") {
   void *p[1000];
   for (int i = 0; i < 1000; i++) p[i] = fast_malloc(100);
@@ -46,6 +60,25 @@ TEST(stats, blocks_freed_by_others_and_blocks_of_slabs_of_nobody_are_counted_rig
   read_stats();
   CHECK_EQ(stats.total.live, (uint64_t)600);
   CHECK_GT(stats.remote_frees, (uint64_t)30);               /* until the heap takes a slab over */
+}
+
+static void *others[1000];
+static void allocate_others(void *context) {
+  (void)context;
+  for (size_t i = 0; i < ARRAY_LENGTH(others); i++) others[i] = fast_malloc(100);
+}
+
+TEST(stats, frees_of_others_blocks_are_counted_beyond_32_bits, "") {
+  in_thread(allocate_others, NULL, false);
+  read_stats();
+  uint64_t before = stats.remote_frees, swaps = stats.swaps;
+  atomic64_store_relaxed(&my_heap()->remote_frees, UINT32_MAX - 10);
+  atomic64_store_relaxed(&my_heap()->swaps, UINT32_MAX);
+  for (size_t i = 0; i < ARRAY_LENGTH(others); i++) fast_free(others[i]);
+  heap_flush_shared(my_heap());
+  read_stats();
+  CHECK_EQ(stats.remote_frees, before + UINT32_MAX - 10 + ARRAY_LENGTH(others));
+  CHECK_GT(stats.swaps, swaps + UINT32_MAX);
 }
 
 TEST(stats, large_and_huge_blocks_are_counted, "") {

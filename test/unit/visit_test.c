@@ -42,7 +42,8 @@ static bool stop_at_five(void *p, size_t size, void *context) {
   (void)p, (void)size;
   return ++*(int *)context < 5;
 }
-static bool refuse_slabs(slab_t *s, void *base, void *context) {
+static bool refuse_slabs(slab_t *s, uint32_t word, void *base, void *context) {
+  CHECK_EQ(word, slab_word(s));
   CHECK_EQ((uintptr_t)base, slab_base(s));
   ++*(int *)context;
   return false;
@@ -77,4 +78,86 @@ TEST(visit, an_allocator_that_was_never_used_has_nothing_to_visit, "") {
   int count = 0;
   CHECK(heap_visit(NULL, count_blocks, &count));
   CHECK_EQ(count, 0);
+}
+
+/* ---- frees that were put off -------------------------------------------------------------------------------------- */
+
+enum { PUT_OFF = 99, IN_USE = LARGE_HEAP_SLICES / 64 + 1 };
+static void *freed[PUT_OFF];
+
+static void allocate_to_be_freed(void *context) {
+  (void)context;
+  for (int i = 0; i < PUT_OFF; i++) freed[i] = fast_malloc(100);
+}
+static bool is_not_freed(void *p, size_t size, void *context) {
+  (void)size, (void)context;
+  for (int i = 0; i < PUT_OFF; i++) CHECK(p != freed[i]);
+  return true;
+}
+
+TEST(visit, in_a_large_heap_no_block_is_shown_that_the_visitor_itself_has_freed, "") {
+  for (int i = 0; i < IN_USE; i++) fast_malloc(64 * SLICE_SIZE);
+  in_thread(allocate_to_be_freed, NULL, false);
+  for (int i = 0; i < PUT_OFF; i++) fast_free(freed[i]);
+  CHECK(heap_visit(NULL, is_not_freed, NULL));
+}
+
+/* ---- while a slice is used for one thing after another ---------------------------------------------------------- */
+
+enum { SLICES = 4, SMALLER = 256, ENOUGH = 20000000 };
+static char *slices[SLICES];
+static atomic32_t is_over;
+
+/* A slice as a slab of blocks that are all in use. */
+static slab_t *use_for_blocks(char *slice, size_t size) {
+  unsigned count;
+  slab_t *s = slab_new(slice, class_of(size), NULL, NULL);
+  for (uintptr_t b = slab_take_list(s, s->capacity, &count); b != 0; b = block_next(b)) block_set_live(b);
+  return s;
+}
+
+static void use_for_this_and_that(void) {
+  for (unsigned i = 0; !atomic32_load_relaxed(&is_over); i++) {
+    slab_retire(use_for_blocks(slices[i % SLICES], SMALL_MAX_SIZE));
+    slab_t *s = use_for_blocks(slices[i % SLICES], SMALLER);
+    slab_retire(s);
+    atomic64_store_relaxed(&s->size, SLICE_SIZE);
+    atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE);
+    slab_retire(s);
+  }
+}
+
+static bool lies_in_its_slice(void *p, size_t size, void *context) {
+  size_t offset = (uintptr_t)p % SLICE_SIZE;
+  ++*(size_t *)context;
+  if (size == SLICE_SIZE) CHECK_EQ(offset, 0u);
+  else CHECK(size == SMALLER || size == SMALL_MAX_SIZE);
+  CHECK_EQ(offset % size, 0u);
+  CHECK_LE(offset + size, SLICE_SIZE);
+  return true;
+}
+
+static void visit_or_use(unsigned number) {
+  size_t seen = 0;
+  if (number != 0) return use_for_this_and_that();
+  while (seen < ENOUGH) CHECK(heap_visit(NULL, lies_in_its_slice, &seen));
+  atomic32_store_relaxed(&is_over, 1);
+}
+
+/* A class that is read twice shows here, if two processors are free. */
+TEST(visit, of_a_slice_that_becomes_another_slab_meanwhile_only_blocks_inside_it_are_shown, "") {
+  bool clean;
+  for (int i = 0; i < SLICES; i++) slices[i] = arena_claim(1, 1, &clean);
+  core_threads(2, visit_or_use);
+}
+
+/* As it looks to a visitor that was held up after it had read the class. */
+TEST(visit, of_a_slab_no_more_blocks_are_shown_than_it_has_room_for, "I2") {
+  bool clean;
+  size_t seen = 0;
+  char *slice = arena_claim(1, 1, &clean);
+  slab_t *s = use_for_blocks(slice, SMALL_MAX_SIZE);
+  atomic32_store_relaxed(&s->carved, class_info[class_of(SMALLER)].capacity);
+  CHECK(heap_visit(NULL, lies_in_its_slice, &seen));
+  CHECK_EQ(seen, (size_t)s->capacity);
 }
