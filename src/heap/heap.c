@@ -124,12 +124,29 @@ void heap_put_slice(heap_t *h, slab_t *s) {
   h->magazine_count++;
 }
 
-/* Pages that are in use soon: of a class of which much was used, and no larger than a page, so that
- * each page will hold a link at least. */
-static void populate_slab(const heap_t *h, void *base, unsigned c) {
-  size_t most = (size_t)option_get(OPTION_populate), page = os_page_size();
-  if (most == 0 || class_size(c) > page || heap_taken(h, c) * class_size(c) < most * 4) return;
-  os_populate(base, min_size(align_up(most, page), SLICE_SIZE));
+/* Up to `n` slices from `at` on, if they are free, for the heap's next slabs, as far as its magazine
+ * has room. How many of them read as zero: all or none. */
+static size_t claim_ahead(heap_t *h, char *at, size_t n) {
+  bool clean;
+  n = min_size(n, (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT);
+  if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
+  for (size_t i = n; i-- > 0;) { /* the lowest comes first */
+    slab_t *s = slab_of(at + (i << SLICE_SHIFT));
+    s->next = h->magazine;
+    h->magazine = s;
+  }
+  h->magazine_count += (uint32_t)n;
+  return clean ? n : 0;
+}
+
+/* Has the system make the pages that are in use soon, for a burst of slices with one call: of a
+ * class of which much was used, and no larger than a page, so that each page will hold a link at
+ * least. */
+static void populate(heap_t *h, char *base, unsigned c) {
+  size_t burst = (size_t)option_get(OPTION_populate), page = os_page_size();
+  if (burst == 0 || class_size(c) > page || heap_taken(h, c) * class_size(c) < burst) return;
+  size_t slices = 1 + claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
+  os_populate(base, min_size(align_up(burst, page), slices << SLICE_SHIFT));
 }
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
@@ -143,7 +160,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
   } else {
     base = arena_claim(1, 1, &clean);
     if (base == NULL) return NULL;
-    if (clean) populate_slab(h, base, c);
+    if (clean) populate(h, base, c);
   }
   return slab_new(base, c, h, heap_tag(h));
 }

@@ -36,9 +36,9 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
     "Address space mapped at a time; less where the system gives less.")                                        \
   X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                                           \
     "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest to the system.")   \
-  X(populate,       size,  KiB(64),  0,         MiB(2),          ANY,                                           \
-    "Bytes made present in one system call when a size class grows fast; 0: each page at its first touch.")     \
-  X(magazine,       size,  KiB(256), 0,         MiB(64),         ANY,                                           \
+  X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                                           \
+    "Bytes made present at a time when a size class grows fast; 0: each page at its first touch.")     \
+  X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                                           \
     "Bytes of empty slabs that one thread may keep for itself.")                                                \
   X(background,     bool,  false,    false,     true,            START,                                         \
     "A thread of the library's own gives memory back, also when the program sleeps.")                           \

@@ -77,10 +77,10 @@ TEST(options, thp_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_thp, "thp", THP_AUTO, "auto", "", "always", "sometimes", true);
 }
 TEST(options, populate_takes_its_range_and_nothing_beyond, "O1") {
-  check_row(OPTION_populate, "populate", 64 << 10, "0", "-1", "2M", "2097153", true);
+  check_row(OPTION_populate, "populate", 448 << 10, "0", "-1", "2M", "2097153", true);
 }
 TEST(options, magazine_takes_its_range_and_nothing_beyond, "O1") {
-  check_row(OPTION_magazine, "magazine", 256 << 10, "0", "-1", "64M", "65M", true);
+  check_row(OPTION_magazine, "magazine", 384 << 10, "0", "-1", "64M", "65M", true);
 }
 TEST(options, background_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_background, "background", 0, "off", "of", "on", "2", false);
