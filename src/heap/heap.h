@@ -30,8 +30,8 @@ enum {
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
   BIN_LEAST = 16,                /* a slab with fewer free blocks is not looked at, unless an eighth of it is free */
-  RESTING_MAX = 4,               /* heaps that wait for the next thread with bins and slabs */
-  RESTING_SLABS = 64,            /* ... so many slabs at most */
+  RESTING_PAGES = 4096,          /* of 4 KiB: what heaps that wait for the next thread may hold together ... */
+  RESTING_PAGES_EACH = 1024,     /* ... and one of them; itself is one of them */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
@@ -78,7 +78,7 @@ struct heap {
   atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic32_t lane_busy;
-  atomic32_t is_resting;         /* in the pool, with things in it */
+  atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 
@@ -165,7 +165,7 @@ hidden void heap_flush_shared(heap_t *h);          /* frees that were put off */
 hidden void heap_flush_bins(heap_t *h);
 hidden void heap_let_go(heap_t *h);                /* of all that it owns */
 hidden void heap_end(heap_t *h);                   /* likewise, and back to the pool */
-hidden bool heap_may_rest(heap_t *h);
+hidden uint32_t heap_prepare_rest(heap_t *h);      /* how many pages it would hold: RESTING_PAGES */
 hidden bool heap_end_rest(void);                   /* a heap that rests lets go of everything; false: there is none */
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
@@ -177,9 +177,9 @@ static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&
 
 hidden heap_t *pool_claim(void);                   /* a heap, perhaps one that rested, with things in it; NULL: no memory */
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
-hidden bool pool_rest(heap_t *h);                  /* it has not; false if enough of these rest in the pool: it stays the caller's */
+hidden bool pool_rest(heap_t *h, uint32_t pages);  /* it has not, but holds so many; false if that is too much: it stays the caller's */
 hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there is none */
-hidden uint32_t pool_resting(void);                /* how many these are */
+hidden uint32_t pool_resting_pages(void);          /* what these hold; there are no more of them */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */

@@ -25,7 +25,7 @@ static void thread_leaves(void *heap) {
     if (h->busy != 0) continue;
     h->busy = 1;
     if (was_fast && h == heap) heap_recount(h);
-    if (h == heap && heap_may_rest(h) && pool_rest(h)) continue;
+    if (h == heap && pool_rest(h, heap_prepare_rest(h))) continue;
     heap_end(h);
   }
 }
@@ -66,7 +66,7 @@ static void collect_own(void) {
 void heap_collect(bool force) {
   collect_own();
   /* Bound: those that rest now; threads may go on ending */
-  for (uint32_t n = pool_resting(); n > 0 && heap_end_rest(); n--) continue;
+  for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   if (force) purge_all();
   else purge_tick();
 }

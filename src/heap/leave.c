@@ -55,13 +55,16 @@ void heap_recount(heap_t *h) {
       slab_recount(s);
 }
 
-/* Is there so little in the heap of a thread that ends that the next thread may have it? */
-bool heap_may_rest(heap_t *h) {
-  unsigned slabs = 0;
+/* Counts what was ever touched of the slabs that the heap owns. */
+uint32_t heap_prepare_rest(heap_t *h) {
+  enum { PAGE = 4096 };
+  size_t pages = 1;
   heap_flush_shared(h);
   heap_empty_magazine(h);
-  for (unsigned c = 1; c < CLASS_COUNT; c++) slabs += h->owned[c];
-  return slabs <= RESTING_SLABS;
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
+      pages += atomic32_load_relaxed(&s->carved) * class_size(c) / PAGE + 1;
+  return (uint32_t)pages;
 }
 
 bool heap_end_rest(void) {

@@ -17,15 +17,17 @@ static heap_chunk_t first_heaps; /* most programs need no mapping for their heap
 static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps };
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
-static atomic32_t resting; /* how many; relaxed: a bound that may be passed by a few */
+/* Of all heaps that rest. relaxed: a bound that may be passed by a few heaps. */
+static atomic32_t resting_pages;
 
-uint32_t pool_resting(void) { return atomic32_load_relaxed(&resting); }
+uint32_t pool_resting_pages(void) { return atomic32_load_relaxed(&resting_pages); }
 
 /* It is the caller's: true if it rested. */
 static bool wake(heap_t *h) {
-  if (!atomic32_load_relaxed(&h->is_resting)) return false;
-  atomic32_store_relaxed(&h->is_resting, 0);
-  atomic32_add_relaxed(&resting, (uint32_t)-1);
+  uint32_t pages = atomic32_load_relaxed(&h->resting_pages);
+  if (pages == 0) return false;
+  atomic32_store_relaxed(&h->resting_pages, 0);
+  atomic32_add_relaxed(&resting_pages, 0 - pages);
   h->busy = 0;
   return true;
 }
@@ -42,20 +44,20 @@ heap_t *pool_claim(void) {
   return h;
 }
 
-bool pool_rest(heap_t *h) {
-  if (atomic32_load_relaxed(&resting) >= RESTING_MAX) return false;
-  atomic32_add_relaxed(&resting, 1);
-  atomic32_store_relaxed(&h->is_resting, 1);
+bool pool_rest(heap_t *h, uint32_t pages) {
+  if (pages > RESTING_PAGES_EACH || pool_resting_pages() + pages > RESTING_PAGES) return false;
+  atomic32_add_relaxed(&resting_pages, pages);
+  atomic32_store_relaxed(&h->resting_pages, pages);
   atomic_ptr_store_relaxed(&h->nested, NULL);
   places_release(&heaps, h->number);
   return true;
 }
 
 heap_t *pool_claim_resting(void) {
-  for (uint32_t i = 0; i < pool_size() && atomic32_load_relaxed(&resting) != 0; i++) {
+  for (uint32_t i = 0; i < pool_size() && pool_resting_pages() != 0; i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL || is_claimed || !atomic32_load_relaxed(&h->is_resting)) continue;
+    if (h == NULL || is_claimed || atomic32_load_relaxed(&h->resting_pages) == 0) continue;
     if (!places_claim_at(&heaps, i)) continue;
     if (wake(h)) return h;
     pool_release(h); /* another thread has used it meanwhile */

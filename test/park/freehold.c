@@ -110,16 +110,10 @@ static void returned_blocks(void) {
   drain(200);
 }
 static void somebody_rests(void) { leave_resting(400, 50); }
-/* As many heaps rest as may, so this thread's cannot: it lets go of slabs that are full, half full and
+/* As much rests as may, so this thread's heap cannot: it lets go of slabs that are full, half full and
  * empty. */
-enum { RESTING_MOST = 4 };
-static void rest_together(void) {
-  static unsigned threads;
-  get(100);
-  if (++threads < RESTING_MOST) in_thread(rest_together);
-}
 static void cannot_rest(void) {
-  in_thread(rest_together);
+  oracle_let_nobody_rest();
   for (size_t of = 3000; of <= 12000; of *= 2) {
     own(of, (unsigned)(3 * 65536 / of));
     free_some(0, count / 3, 1);

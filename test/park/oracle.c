@@ -97,6 +97,10 @@ bool oracle_pool_is_empty(void) {
 
 bool oracle_frees_are_put_off(void) { return own_heap()->pending_count + 1 < PENDING_BLOCKS; }
 
+void oracle_let_nobody_rest(void) {
+  atomic32_store_relaxed((atomic32_t *)library_hidden("resting_pages"), RESTING_PAGES);
+}
+
 void oracle_enter_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&first_lane(heap)->lane_busy, 1);
 }
@@ -174,7 +178,7 @@ static uint64_t mix_arena(uint64_t digest, const arena_t *a) {
 /* Nobody looks into a heap that is claimed, but for what says whose it is. */
 static uint64_t mix_heap(uint64_t digest, const heap_t *h) {
   uint64_t words[] = {atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
-                      atomic32_load_relaxed(&h->lane_busy) | (uint64_t)atomic32_load_relaxed(&h->is_resting) << 32};
+                      atomic32_load_relaxed(&h->lane_busy) | (uint64_t)atomic32_load_relaxed(&h->resting_pages) << 32};
   return mix(digest, words, sizeof words);
 }
 

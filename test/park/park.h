@@ -204,6 +204,7 @@ bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
 bool oracle_pool_is_empty(void);                    /* the next heap needs a mapping */
 uintptr_t oracle_arena_end(const void *p);          /* where the arena of block `p` grows next */
 bool oracle_frees_are_put_off(void);                /* is the caller's next free of another's block remembered, no more? */
+void oracle_let_nobody_rest(void);                  /* heaps of threads that end let go of everything */
 void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
 /* Everything was freed and collected, and no other thread runs: all is valid, and nothing left; or
  * what is left stays within the bounds for a lost thread, for one that was moving a block, or for a

@@ -249,12 +249,14 @@ TEST(heap, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until_
   CHECK(!heap_end_rest());
 }
 
-TEST(heap, no_more_than_a_few_heaps_rest, "") {
-  heap_t *h[RESTING_MAX + 1];
-  for (int i = 0; i <= RESTING_MAX; i++) h[i] = pool_claim();
-  for (int i = 0; i < RESTING_MAX; i++) CHECK(pool_rest(h[i]));
-  CHECK(!pool_rest(h[RESTING_MAX]));
-  for (int i = 0; i < RESTING_MAX; i++) CHECK(heap_end_rest());
+TEST(heap, heaps_rest_as_long_as_they_hold_little_together, "") {
+  enum { HEAPS = RESTING_PAGES / RESTING_PAGES_EACH };
+  heap_t *h[HEAPS + 1];
+  for (int i = 0; i <= HEAPS; i++) h[i] = pool_claim();
+  CHECK(!pool_rest(h[0], RESTING_PAGES_EACH + 1));
+  for (int i = 0; i < HEAPS; i++) CHECK(pool_rest(h[i], RESTING_PAGES_EACH));
+  CHECK(!pool_rest(h[HEAPS], 1));
+  for (int i = 0; i < HEAPS; i++) CHECK(heap_end_rest());
   CHECK(!heap_end_rest());
 }
 
