@@ -250,22 +250,31 @@ void arena_release(void *at, size_t n) {
   purge_tick();
 }
 
-/* Pages that are not in memory are not touched. */
-static bool reads_as_zero(const uint64_t *slice) {
-  if (os_resident(slice, SLICE_SIZE) == 0) return true;
-  for (size_t i = 0; i < SLICE_SIZE / sizeof *slice; i++)
-    if (slice[i] != 0) return false;
+/* Pages that are not in memory are not touched, and 64 slices asked for at a time: most of a window
+ * never was in memory. */
+static bool is_present(const arena_t *a, size_t first, size_t n) {
+  return os_resident(arena_address(a, first), n << SLICE_SHIFT) != 0;
+}
+
+static bool reads_as_zero(const arena_t *a, size_t slice) {
+  const uint64_t *words = arena_address(a, slice);
+  if (!is_present(a, slice, 1)) return true;
+  for (size_t i = 0; i < SLICE_SIZE / sizeof *words; i++)
+    if (words[i] != 0) return false;
   return true;
 }
 
 bool arena_is_valid(const arena_t *a) {
   size_t mapped = atomic64_load_relaxed(&a->mapped);
-  for (size_t slice = 0; slice < WINDOW_SLICES; slice++) {
-    uint64_t bit = (uint64_t)1 << slice % 64;
-    if ((atomic64_load_relaxed(&a->free[slice / 64]) & bit) == 0) continue;
-    HOLDS(A2, slice >= ARENA_FIRST_SLICE && slice < mapped);
-    bool is_dirty = (atomic64_load_relaxed(&arena_maps(a)->dirty[slice / 64]) & bit) != 0;
-    HOLDS(A3, is_dirty || reads_as_zero(arena_address(a, slice)));
+  for (size_t first = 0; first < WINDOW_SLICES; first += 64) {
+    uint64_t free = atomic64_load_relaxed(&a->free[first / 64]);
+    uint64_t clean = free & ~atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
+    for (uint64_t left = free; left != 0; left &= left - 1) {
+      size_t slice = first + bits_lowest(left);
+      HOLDS(A2, slice >= ARENA_FIRST_SLICE && slice < mapped);
+    }
+    if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
+    for (; clean != 0; clean &= clean - 1) HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));
   }
   return true;
 }
