@@ -269,12 +269,12 @@ bool arena_is_valid(const arena_t *a) {
   for (size_t first = 0; first < WINDOW_SLICES; first += 64) {
     uint64_t free = atomic64_load_relaxed(&a->free[first / 64]);
     uint64_t clean = free & ~atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
-    for (uint64_t left = free; left != 0; left &= left - 1) {
+    for (uint64_t left = free; left != 0; left &= left - 1) { /* Bound: the bits of a word */
       size_t slice = first + bits_lowest(left);
       HOLDS(A2, slice >= ARENA_FIRST_SLICE && slice < mapped);
     }
     if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
-    for (; clean != 0; clean &= clean - 1) HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));
+    for (; clean != 0; clean &= clean - 1) HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean))); /* Bound: likewise */
   }
   return true;
 }
