@@ -51,6 +51,18 @@ TEST(resize, a_block_that_fits_stays_where_it_is_unless_that_wastes_half, "") {
   CHECK_EQ(resize(tiny, 1), (void *)tiny);
 }
 
+TEST(resize, a_small_block_that_grows_a_little_gets_room_for_more_of_that_and_one_that_grows_much_does_not, "") {
+  char *p = resize(fast_malloc(400), 401);
+  CHECK_GE(heap_usable_size(p, "t"), (size_t)500);
+  CHECK_EQ(resize(p, 499), (void *)p);
+  CHECK_EQ(heap_usable_size(p = resize(p, 800), "t"), heap_good_size(800));
+  fast_free(p);
+  p = resize(fast_malloc(SMALL_MAX_SIZE - 1000), SMALL_MAX_SIZE);     /* a quarter more would be no small block */
+  CHECK_EQ(heap_usable_size(p, "t"), (size_t)SMALL_MAX_SIZE);
+  fast_free(p);
+  check_nothing_lost();
+}
+
 TEST(resize, a_large_block_grows_in_place_when_the_slices_behind_are_free, "") {
   char *p = fast_malloc(100000);
   fill(p, 100000);
