@@ -52,7 +52,8 @@ def read(path):
 
 class Result(unittest.TextTestResult):
     def getDescription(self, test):
-        return re.sub(r"^test_", "", test._testMethodName).replace("_", " ")
+        name = getattr(test, "_testMethodName", None)        # a class whose setUpClass ended early has none
+        return re.sub(r"^test_", "", name).replace("_", " ") if name else str(test)
 
 
 def main(module):

@@ -89,12 +89,16 @@ class Overcommit(unittest.TestCase):
 
     def test_strict_accounting_charges_little_for_an_idle_program(self):
         self.write("2")
+        self.assertLess(min(self.charged() for _ in range(10)), 120 * KiB)  # KiB: no gigabyte of reserved space is charged
+
+    def charged(self):
+        """KiB that the machine has charged with an idle program beyond those without; other programs of the machine come and go"""
         result = support.run([sys.executable, "-c", "print(open('/proc/meminfo').read())"], support.preloaded())
         self.assertEqual(result.returncode, 0, result.stderr)
         with open("/proc/meminfo") as file:
             outside = file.read()
-        charged = [int(re.search(r"Committed_AS:\s*(\d+)", text).group(1)) for text in (result.stdout, outside)]
-        self.assertLess(charged[0] - charged[1], 120 * KiB)  # KiB: no gigabyte of reserved space is charged
+        within, without = (int(re.search(r"Committed_AS:\s*(\d+)", text).group(1)) for text in (result.stdout, outside))
+        return within - without
 
 
 class FailingCalls(unittest.TestCase):
