@@ -265,7 +265,8 @@ TEST(threads, a_thread_that_only_frees_what_others_allocate_lets_no_memory_pile_
     consumer[i] = start_thread(body_consume, ring[i].slot, 0);
   }
   for (int i = 0; i < 3; i++) join_thread(producer[i]), join_thread(consumer[i]);
-  CHECK_LE(resident_bytes(), early + MiB_(24));          /* 230 MB went through; at most 1 MB was live */
+  /* 230 MB went through, and at most 1 MB was live: what is left is within purge_budget and what heaps may rest with. */
+  CHECK_LE(resident_bytes(), early + MiB_(16) + MiB_(16) + MiB_(2));
 }
 
 /* As Larson and Krishnan's server: each thread replaces blocks in a set, then hands the set to a new thread. */
