@@ -65,6 +65,11 @@ heap_t *heap_enter(void) {
   return h;
 }
 
+heap_t *heap_enter_own(void) {
+  heap_t *h = heap_of_thread();
+  return h == NULL || h == &heap_gone ? NULL : heap_enter();
+}
+
 void heap_exit(heap_t *h) {
   if (unlikely(h->is_borrowed)) {
     heap_end(h);

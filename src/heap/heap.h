@@ -131,6 +131,7 @@ hidden void heap_start(void);                      /* when the library is loaded
 /* The heap to use for one operation, marked; NULL if none can be had. heap_exit ends the
  * operation. */
 hidden heap_t *heap_enter(void);
+hidden heap_t *heap_enter_own(void);               /* likewise, but NULL for a thread that has no heap of its own */
 hidden heap_t *heap_attach(void);                  /* init.c: the calling thread's first, or one for a single operation */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */

@@ -55,9 +55,7 @@ heap_t *heap_attach(void) {
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
 static void collect_own(void) {
-  heap_t *h = heap_of_thread();
-  if (h == NULL || h == &heap_gone) return;
-  h = heap_enter();
+  heap_t *h = heap_enter_own();
   if (h == NULL) return;
   heap_let_go(h);
   heap_exit(h);

@@ -55,15 +55,25 @@ void heap_recount(heap_t *h) {
       slab_recount(s);
 }
 
-/* Counts what was ever touched of the slabs that the heap owns. */
+enum { PAGE = 4096 };
+
+/* Blocks of slabs that the heap does not own: a bin of such has what was kept for it at most. */
+static size_t kept_pages(const heap_t *h, unsigned c) {
+  bool in_bin = h->bin[c] != 0 && h->owned[c] == 0;
+  size_t blocks = (size_t)(h->limit[c] - h->room[c]) + (in_bin ? h->limit[c] : 0);
+  return (blocks * class_size(c) + PAGE - 1) / PAGE;
+}
+
+/* Counts what was ever touched of the slabs that the heap owns, and the blocks of others. */
 uint32_t heap_prepare_rest(heap_t *h) {
-  enum { PAGE = 4096 };
   size_t pages = 1;
   heap_flush_shared(h);
   heap_empty_magazine(h);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    pages += kept_pages(h, c);
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
       pages += atomic32_load_relaxed(&s->carved) * class_size(c) / PAGE + 1;
+  }
   return (uint32_t)pages;
 }
 

@@ -41,9 +41,7 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
 /* Blocks that this thread has freed and not looked at since carry no key yet (free.c). Those of a
  * first-class heap are never put off. */
 static void finish_own_frees(void) {
-  heap_t *h = heap_of_thread();
-  if (h == NULL || h == &heap_gone) return;
-  h = heap_enter();
+  heap_t *h = heap_enter_own();
   if (h == NULL) return;
   heap_flush_shared(h);
   heap_exit(h);
