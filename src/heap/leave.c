@@ -8,7 +8,7 @@ enum { TRIM_SHARED = 8 };
 
 /* Puts the blocks of a list back where they came from. */
 static void flush_list(heap_t *h, uintptr_t *list) {
-  for (uintptr_t block; (block = *list) != 0;) { /* Bound: what a bin holds, a slab or RETURN_MOST */
+  for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, a slab or RETURN_MOST */
     *list = block_next(block);
     if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
     heap_give_back(h, slab_of((void *)block), block);
