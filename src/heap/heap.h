@@ -62,11 +62,11 @@ typedef struct {
 struct heap {
   uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
   heap_freed_t *freed;
-  uint8_t limit[CLASS_COUNT];    /* how many blocks are kept in `returned` at most ... */
-  uint8_t room[CLASS_COUNT];     /* ... and how many more there is room for */
+  uint8_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold ... */
+  uint8_t room[CLASS_COUNT];     /* ... and how many more it may now */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
-  uint8_t owned[CLASS_COUNT];    /* how many these are */
+  uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t is_trimming;           /* steps are under way */
