@@ -1,5 +1,6 @@
-/* all.c - the release build: one translation unit, layer by layer, bottom up. A call upward does not compile, for
- * nothing above is declared yet; the exceptions are the hooks (heap.h) that the top layer fills.                */
+/* all.c - the release build: one translation unit, layer by layer, bottom up. A call upward does
+ * not compile, for nothing above is declared yet; the exceptions are the hooks (heap.h) that the
+ * top layer fills. */
 #define _GNU_SOURCE
 #include "base/check.c"
 #include "base/fmt.c"

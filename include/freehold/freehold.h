@@ -1,15 +1,18 @@
 /* freehold.h - the public C interface of freehold, a lock-free general-purpose memory allocator.
  *
- * The C, POSIX and glibc names (malloc, free, aligned_alloc ...) come with the library as well; this header adds
- * the same family under the prefix fh_, and what no standard has.
+ * The C, POSIX and glibc names (malloc, free, aligned_alloc ...) come with the library as well;
+ * this header adds the same family under the prefix fh_, and what no standard has.
  *
  * Said once, true of every function below unless it says otherwise:
  *   Units     sizes and alignments are bytes, times are milliseconds.
- *   Errors    a function that returns a pointer returns NULL and sets errno to ENOMEM when memory cannot be had;
- *             sizes above PTRDIFF_MAX and overflowing products fail at once. A detected corruption (double free,
- *             interior, misaligned or foreign pointer) writes one line to standard error and aborts.
- *   Threads   may be called by any thread at any time; never takes a lock and never waits for another thread.
- *   Signals   may be called in a signal handler, also in one that interrupted an allocator function.
+ *   Errors    a function that returns a pointer returns NULL and sets errno to ENOMEM when memory
+ *             cannot be had; sizes above PTRDIFF_MAX and overflowing products fail at once. A
+ *             detected corruption (double free, interior, misaligned or foreign pointer) writes
+ *             one line to standard error and aborts.
+ *   Threads   may be called by any thread at any time; never takes a lock and never waits for
+ *             another thread.
+ *   Signals   may be called in a signal handler, also in one that interrupted an allocator
+ *             function.
  *   Fork      may be called in the child of a fork of a process with several threads.
  */
 #ifndef FREEHOLD_H
@@ -38,26 +41,27 @@ extern "C" {
 #define FH_SIZE(...)
 #endif
 
-/* ---- version ------------------------------------------------------------------------------------------------- */
+/* ---- version --------------------------------------------------------------------------------- */
 
-/* Major * 10000 + minor * 100 + patch of the library that is running (the header's may differ). Ours. */
+/* Major * 10000 + minor * 100 + patch of the library that is running (the header's may differ).
+ * Ours. */
 FH_API int fh_version(void);
 
 /* The same as text, "1.0.0", followed by "-debug" in the checked build. Static storage. Ours. */
 FH_API const char *fh_version_string(void);
 
-/* ---- the family of malloc -------------------------------------------------------------------------------------- */
+/* ---- the family of malloc -------------------------------------------------------------------- */
 
-/* A block of at least `size` bytes, aligned for every type (16 bytes when size >= 16). malloc(0) gives a unique
- * pointer. C23 7.24.3.6. */
+/* A block of at least `size` bytes, aligned for every type (16 bytes when size >= 16). malloc(0)
+ * gives a unique pointer. C23 7.24.3.6. */
 FH_API void *fh_malloc(size_t size) FH_MALLOC FH_SIZE(1);
 
 /* `count * size` bytes, all zero. C23 7.24.3.2. */
 FH_API void *fh_calloc(size_t count, size_t size) FH_MALLOC FH_SIZE(1, 2);
 
-/* Changes the size of block `p` to `size`, moving it if need be; the common prefix keeps its contents. On failure the
- * old block is untouched. realloc(NULL, n) is malloc(n); realloc(p, 0) frees p and returns NULL, as glibc does.
- * C23 7.24.3.7. */
+/* Changes the size of block `p` to `size`, moving it if need be; the common prefix keeps its
+ * contents. On failure the old block is untouched. realloc(NULL, n) is malloc(n); realloc(p, 0)
+ * frees p and returns NULL, as glibc does. C23 7.24.3.7. */
 FH_API void *fh_realloc(void *p, size_t size) FH_SIZE(2);
 
 /* fh_realloc(p, count * size), ENOMEM when the product overflows. POSIX 2024. */
@@ -66,7 +70,8 @@ FH_API void *fh_reallocarray(void *p, size_t count, size_t size) FH_SIZE(2, 3);
 /* Gives block `p` back; NULL is allowed. Keeps errno. C23 7.24.3.3, POSIX 2024. */
 FH_API void fh_free(void *p);
 
-/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave. C23 7.24.3.4. */
+/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave.
+ * C23 7.24.3.4. */
 FH_API void fh_free_sized(void *p, size_t size);
 
 /* fh_free for a block of fh_aligned_alloc(alignment, size). C23 7.24.3.5. */
@@ -76,34 +81,35 @@ FH_API void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
  * two, ENOMEM if it is larger. C23 7.24.3.1. */
 FH_API void *fh_aligned_alloc(size_t alignment, size_t size) FH_MALLOC FH_SIZE(2);
 
-/* The same with the result in `*p`; returns 0, EINVAL (alignment no power of two or not a multiple of
- * sizeof(void *)) or ENOMEM, leaving `*p` and errno alone on failure. POSIX. */
+/* The same with the result in `*p`; returns 0, EINVAL (alignment no power of two or not a multiple
+ * of sizeof(void *)) or ENOMEM, leaving `*p` and errno alone on failure. POSIX. */
 FH_API int fh_posix_memalign(void **p, size_t alignment, size_t size);
 
-/* How many bytes of block `p` may be used: at least what was asked, constant for the block's life, all of it
- * writable; 0 for NULL. glibc's malloc_usable_size. */
+/* How many bytes of block `p` may be used: at least what was asked, constant for the block's life,
+ * all of it writable; 0 for NULL. glibc's malloc_usable_size. */
 FH_API size_t fh_usable_size(const void *p);
 
-/* The usable size that a request of `size` bytes would get; `size` itself if it cannot be served. Ours; jemalloc's
- * nallocx, macOS's malloc_good_size. */
+/* The usable size that a request of `size` bytes would get; `size` itself if it cannot be served.
+ * Ours; jemalloc's nallocx, macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
 /* fh_malloc, and in `*actual` how many bytes are really there (actual may be NULL). Ours; P0901. */
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) FH_MALLOC FH_SIZE(1);
 
-/* Resizes block `p` to `size` bytes where it lies, or does nothing: true if at least `size` bytes are usable now. May
- * also shrink (size smaller than the block): then memory behind the new end goes back if it is worth it. Ours;
- * mimalloc's mi_expand. */
+/* Resizes block `p` to `size` bytes where it lies, or does nothing: true if at least `size` bytes
+ * are usable now. May also shrink (size smaller than the block): then memory behind the new end
+ * goes back if it is worth it. Ours; mimalloc's mi_expand. */
 FH_API bool fh_expand(void *p, size_t size);
 
 /* Does `p` point into memory from which freehold hands out blocks, be there one or not? O(1); false
  * for NULL, the stack, static data and libc's heap. Ours. */
 FH_API bool fh_owns(const void *p);
 
-/* ---- first-class heaps ------------------------------------------------------------------------------------------ */
+/* ---- first-class heaps ----------------------------------------------------------------------- */
 
-/* A heap of its own: blocks of one heap never share a slab with another's, and all of them can be freed at once. Any
- * thread may allocate from it, and free, fh_free or fh_realloc its blocks. Ours; the idea is mimalloc's. */
+/* A heap of its own: blocks of one heap never share a slab with another's, and all of them can be
+ * freed at once. Any thread may allocate from it, and free, fh_free or fh_realloc its blocks. Ours;
+ * the idea is mimalloc's. */
 typedef struct fh_heap fh_heap_t;
 
 /* A heap without blocks. NULL and ENOMEM if memory is short. Ours. */
@@ -114,19 +120,22 @@ FH_API fh_heap_t *fh_heap_new(void);
  * signal handlers may be inside at once. Ours. */
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) FH_MALLOC FH_SIZE(2);
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLOC FH_SIZE(2, 3);
-FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC FH_SIZE(3);
+FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment,
+                                   size_t size) FH_MALLOC FH_SIZE(3);
 
 /* fh_realloc whose new block, if one is needed, comes from `heap`. */
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
-/* Ends the heap and hands its live blocks on: they stay valid and are freed like any other. No other call may be
- * using the heap. */
+/* Ends the heap and hands its live blocks on: they stay valid and are freed like any other. No
+ * other call may be using the heap. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 
-/* Ends the heap and frees all its blocks at once. No other call may be using the heap or its blocks. */
+/* Ends the heap and frees all its blocks at once. No other call may be using the heap or its
+ * blocks. */
 FH_API void fh_heap_destroy(fh_heap_t *heap);
 
-/* Called for each live block; return false to stop. It may not allocate from or free into the visited heap. */
+/* Called for each live block; return false to stop. It may not allocate from or free into the
+ * visited heap. */
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
 /* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
@@ -137,20 +146,23 @@ typedef bool fh_visitor_t(void *block, size_t usable, void *context);
  * visitor's eyes unless another thread frees it. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
-/* ---- upkeep ----------------------------------------------------------------------------------------------------- */
+/* ---- upkeep ---------------------------------------------------------------------------------- */
 
-/* Gives idle memory of the calling thread and of nobody back; with `force` everything that is not in use, down to the
- * last dirty page, whatever the purge options say. Bounded by the numbers of slabs and of heaps, never waits. Ours. */
+/* Gives idle memory of the calling thread and of nobody back; with `force` everything that is not
+ * in use, down to the last dirty page, whatever the purge options say. Bounded by the numbers of
+ * slabs and of heaps, never waits. Ours. */
 FH_API void fh_collect(bool force);
 
-/* Called by the thread that allocates, now and then on the slow path (never inside a fast path), with a number that
- * grows by one each time (the heartbeat) and force true inside fh_collect(true): the place to do work that was put
- * off, such as freeing in small portions. It may allocate and free. NULL takes it away. Ours; the idea is mimalloc's. */
+/* Called by the thread that allocates, now and then on the slow path (never inside a fast path),
+ * with a number that grows by one each time (the heartbeat) and force true inside fh_collect(true):
+ * the place to do work that was put off, such as freeing in small portions. It may allocate and
+ * free. NULL takes it away. Ours; the idea is mimalloc's. */
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 
-/* Where text goes (default: standard error): statistics and warnings, a whole line at a time, not ended by a zero byte. It must not
- * allocate from freehold when the message is an error. NULL restores the default. Ours. */
+/* Where text goes (default: standard error): statistics and warnings, a whole line at a time, not
+ * ended by a zero byte. It must not allocate from freehold when the message is an error. NULL
+ * restores the default. Ours. */
 typedef void fh_output_t(const char *text, size_t length, void *context);
 FH_API void fh_on_output(fh_output_t *callback, void *context);
 
@@ -161,77 +173,79 @@ FH_API void fh_on_output(fh_output_t *callback, void *context);
 typedef void fh_error_t(int error, void *context);
 FH_API void fh_on_error(fh_error_t *callback, void *context);
 
-/* ---- options ---------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
-/* Options are read from the target text of the symbolic link /etc/freehold.conf, the environment variable
- * FREEHOLD_OPTIONS and the program's symbol `fh_options`, later ones winning; docs/options.md lists them. The text is
- * "name:value,name:value"; sizes may end in K, M, G, T (powers of 1024). Programs with raised privileges
- * (AT_SECURE) ignore the environment. */
-extern const char *fh_options; /* define it in your program: const char *fh_options = "purge_delay_ms:10"; */
+/* Options are read from the target text of the symbolic link /etc/freehold.conf, the environment
+ * variable FREEHOLD_OPTIONS and the program's symbol `fh_options`, later ones winning;
+ * docs/options.md lists them. The text is "name:value,name:value"; sizes may end in K, M, G, T
+ * (powers of 1024). Programs with raised privileges (AT_SECURE) ignore the environment. A program
+ * defines the symbol itself: const char *fh_options = "purge_delay_ms:10"; */
+extern const char *fh_options;
 
 /* The value in force; false if there is no option of that name. Ours. */
 FH_API bool fh_option_get(const char *name, int64_t *value);
 
-/* Sets an option at run time; false, changing nothing, if there is none of that name, the value is out of range or
- * it can only be set at start. Ours. */
+/* Sets an option at run time; false, changing nothing, if there is none of that name, the value is
+ * out of range or it can only be set at start. Ours. */
 FH_API bool fh_option_set(const char *name, int64_t value);
 
-/* ---- statistics ------------------------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
-/* One size class, or in `total` all of them. Counts are blocks; a figure that only the detailed mode knows (option
- * stats_detail) is marked (d) and 0 otherwise. */
+/* One size class, or in `total` all of them. Counts are blocks; a figure that only the detailed
+ * mode knows (option stats_detail) is marked (d) and 0 otherwise. */
 typedef struct fh_class_stats {
-  size_t   block_size;   /* bytes of one block; 0 in the total                                        */
-  uint64_t requested;    /* (d) bytes asked for since start                                           */
-  uint64_t allocated;    /* blocks handed to threads since start                                      */
-  uint64_t live;         /* blocks in the program's hands, or ready in a thread's bin                 */
-  uint64_t peak;         /* most that `live` has been when statistics were read                       */
-  uint64_t slabs;        /* slabs of this class                                                       */
-  uint64_t fullness[4];  /* slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1               */
+  size_t   block_size;   /* bytes of one block; 0 in the total */
+  uint64_t requested;    /* (d) bytes asked for since start */
+  uint64_t allocated;    /* blocks handed to threads since start */
+  uint64_t live;         /* blocks in the program's hands, or ready in a thread's bin */
+  uint64_t peak;         /* most that `live` has been when statistics were read */
+  uint64_t slabs;        /* slabs of this class */
+  uint64_t fullness[4];  /* slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1 */
 } fh_class_stats_t;
 
 enum { FH_CLASSES = 72 };
 
 typedef struct fh_stats {
-  size_t   struct_size;         /* set by the caller to sizeof(fh_stats_t): later versions add fields at the end */
+  size_t   struct_size;     /* the caller's sizeof(fh_stats_t): later versions add to the end */
   /* bytes */
-  uint64_t mapped;              /* address space of ours                                              */
-  uint64_t committed;           /* of that, in slabs, large and huge blocks                           */
-  uint64_t resident;            /* what the kernel says is in memory (mincore), of `mapped`           */
-  uint64_t dirty;               /* free, but not yet given back                                       */
-  uint64_t purged;              /* given back since start                                             */
-  uint64_t metadata;            /* of `mapped`, descriptors, maps and heaps (touched or not)          */
-  uint64_t live_bytes;          /* block sizes of live small blocks, and sizes of large and huge ones */
-  uint64_t peak_committed;      /* most that `committed` has been                                     */
+  uint64_t mapped;          /* address space of ours */
+  uint64_t committed;       /* of that, in slabs, large and huge blocks */
+  uint64_t resident;        /* what the kernel says is in memory (mincore), of `mapped` */
+  uint64_t dirty;           /* free, but not yet given back */
+  uint64_t purged;          /* given back since start */
+  uint64_t metadata;        /* of `mapped`, descriptors, maps and heaps (touched or not) */
+  uint64_t live_bytes;      /* block sizes of live small blocks, and sizes of large and huge ones */
+  uint64_t peak_committed;  /* most that `committed` has been */
   /* blocks */
-  uint64_t large_live, large_allocated;   /* blocks of whole slices inside an arena                   */
-  uint64_t huge_live, huge_allocated;     /* blocks with a mapping of their own                       */
+  uint64_t large_live, large_allocated;  /* blocks of whole slices inside an arena */
+  uint64_t huge_live, huge_allocated;    /* blocks with a mapping of their own */
   /* system calls, since start */
   uint64_t mmaps, munmaps, mremaps, madvises;
-  uint64_t failed_calls;        /* of these, refused by the kernel                                    */
+  uint64_t failed_calls;    /* of these, refused by the kernel */
   /* sharing */
-  uint64_t remote_frees;        /* blocks freed by a thread that does not own their slab              */
-  uint64_t swaps, swap_retries; /* compare-and-swaps on anchors, and how many had to be repeated      */
-  uint64_t adoptions, publications; /* FULL slabs taken over, and made available to all               */
+  uint64_t remote_frees;    /* blocks freed by a thread that does not own their slab */
+  uint64_t swaps, swap_retries;  /* compare-and-swaps on anchors, and how many had to be repeated */
+  uint64_t adoptions, publications; /* FULL slabs taken over, and made available to all */
   /* threads */
-  uint64_t threads;             /* heaps in use now: of threads, also of those that were killed, and of
-                                   signal handlers that have interrupted the allocator; none of fh_heap_t */
-  uint64_t heaps;               /* heaps ever made                                                    */
-  uint64_t nested;              /* calls that interrupted a call of their own thread                  */
+  /* heaps in use now: of threads, also of those that were killed, and of signal handlers that have
+   * interrupted the allocator; none of fh_heap_t */
+  uint64_t threads;
+  uint64_t heaps;           /* heaps ever made */
+  uint64_t nested;          /* calls that interrupted a call of their own thread */
   uint64_t arenas;
   fh_class_stats_t total;
   fh_class_stats_t classes[FH_CLASSES];
 } fh_stats_t;
 
-/* Fills `*stats`; reads stop nobody, so figures of running threads may be a moment apart. False if struct_size is
- * not one that this library knows. Ours. */
+/* Fills `*stats`; reads stop nobody, so figures of running threads may be a moment apart. False if
+ * struct_size is not one that this library knows. Ours. */
 FH_API bool fh_stats_get(fh_stats_t *stats);
 
 /* Writes the statistics through the output callback: text for people, or one JSON object. Ours. */
 FH_API void fh_stats_print(bool json);
 
-/* The JSON object into `buffer` of `size` bytes, cut and ended by a zero byte; returns the whole length, as snprintf
- * does. Ours. */
+/* The JSON object into `buffer` of `size` bytes, cut and ended by a zero byte; returns the whole
+ * length, as snprintf does. Ours. */
 FH_API size_t fh_stats_json(char *buffer, size_t size);
 
 #ifdef __cplusplus

@@ -28,7 +28,9 @@ static atomic_ptr_t callback_output, callback_error, callback_deferred;
 static atomic64_t callback_heartbeat;      /* relaxed: each number is drawn once */
 
 /* Which callbacks this thread is inside of: none is called from within itself. */
-enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2, CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8 };
+enum {
+  CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2, CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8
+};
 static __thread volatile unsigned callback_inside __attribute__((tls_model("initial-exec")));
 
 static callback_pair_t *callback_pair_find(callback_pair_t *from, void *function, void *context) {
@@ -121,7 +123,7 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   if (address != NULL) fmt_hex(&f, (uintptr_t)address);
   if (call != NULL) fmt_text(&f, " in "), fmt_text(&f, call), fmt_text(&f, "()");
   line[f.used++] = '\n';
-  if ((callback_inside & CALLBACK_IN_FATAL) != 0) {        /* a callback of ours has brought this one about */
+  if ((callback_inside & CALLBACK_IN_FATAL) != 0) {   /* a callback of ours has brought it about */
     os_write(2, line, f.used);
     os_abort();
   }

@@ -11,19 +11,24 @@
 #include "../heap/heap.h"
 #include "../support/options.h"
 
-FH_API int fh_version(void) { return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH; }
+FH_API int fh_version(void) {
+  return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH;
+}
 
 FH_API const char *fh_version_string(void) {
   static const char plain[] =
       TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
   static const char debug[] =
-      TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) "-debug";
+      TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH)
+      "-debug";
   return FH_CHECK > 0 ? debug : plain;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-FH_API size_t fh_usable_size(const void *p) { return p == NULL ? 0 : heap_usable_size(p, "fh_usable_size"); }
+FH_API size_t fh_usable_size(const void *p) {
+  return p == NULL ? 0 : heap_usable_size(p, "fh_usable_size");
+}
 
 FH_API size_t fh_good_size(size_t size) { return heap_good_size(size); }
 
@@ -33,7 +38,9 @@ FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
   return p;
 }
 
-FH_API bool fh_expand(void *p, size_t size) { return p != NULL && heap_expand(p, size, "fh_expand"); }
+FH_API bool fh_expand(void *p, size_t size) {
+  return p != NULL && heap_expand(p, size, "fh_expand");
+}
 
 FH_API bool fh_owns(const void *p) { return p != NULL && heap_owns(p); }
 

@@ -32,14 +32,18 @@ void api_foreign_start(void) {
 
 /* ---- glibc's heap, as it is laid out in memory ----------------------------------------------- */
 
-enum { CHUNK_BEFORE_IS_USED = 1, CHUNK_IS_MAPPED = 2, CHUNK_IS_OF_ARENA = 4, CHUNK_FLAGS = 7, CHUNK_LEAST = 32 };
-typedef struct { size_t before, size_and_flags; } foreign_chunk_t;         /* stands in front of the block */
+enum { CHUNK_BEFORE_IS_USED = 1, CHUNK_IS_MAPPED = 2, CHUNK_IS_OF_ARENA = 4, CHUNK_FLAGS = 7 };
+enum { CHUNK_LEAST = 32 };
+/* Stands in front of the block. */
+typedef struct { size_t before, size_and_flags; } foreign_chunk_t;
 
 /* The start of a 64 MiB window in which an arena other than the main one keeps its chunks. */
 #define FOREIGN_HEAP_SIZE MiB(64)
 typedef struct { void *arena; uintptr_t previous; size_t size, writable_size; } foreign_heap_t;
 
-static size_t foreign_chunk_size(const foreign_chunk_t *c) { return c->size_and_flags & ~(size_t)CHUNK_FLAGS; }
+static size_t foreign_chunk_size(const foreign_chunk_t *c) {
+  return c->size_and_flags & ~(size_t)CHUNK_FLAGS;
+}
 
 /* A mapping of its own: pages from the mapping's start to the chunk's end. The kernel places it
  * above the program and its brk heap. */
@@ -49,15 +53,16 @@ static bool foreign_is_mapped_chunk(const foreign_chunk_t *c) {
   if ((uintptr_t)c < to) return false;
   size_t page = os_page_size(), size = foreign_chunk_size(c);
   uintptr_t start = (uintptr_t)c - c->before, end = (uintptr_t)c + size;
-  return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS && start % page == 0 && end % page == 0 &&
-         os_is_readable((const void *)(end - 1), 1);
+  return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS &&
+         start % page == 0 && end % page == 0 && os_is_readable((const void *)(end - 1), 1);
 }
 
 /* A chunk between `from` and `to` is followed by another one, which says that this one is in
  * use. */
 static bool foreign_is_chunk_between(const foreign_chunk_t *c, uintptr_t from, uintptr_t to) {
   uintptr_t at = (uintptr_t)c, size = foreign_chunk_size(c);
-  if (at < from || at >= to || size % 16 != 0 || size > to - at || to - at - size < sizeof *c) return false;
+  if (at < from || at >= to || size % 16 != 0 || size > to - at) return false;
+  if (to - at - size < sizeof *c) return false;
   const foreign_chunk_t *next = (const foreign_chunk_t *)(at + size);
   return os_is_readable(next, sizeof *next) && (next->size_and_flags & CHUNK_BEFORE_IS_USED) != 0 &&
          foreign_chunk_size(next) <= to - at - size;
@@ -66,7 +71,8 @@ static bool foreign_is_chunk_between(const foreign_chunk_t *c, uintptr_t from, u
 static bool foreign_is_arena_chunk(const foreign_chunk_t *c) {
   const foreign_heap_t *heap = (const foreign_heap_t *)align_down((uintptr_t)c, FOREIGN_HEAP_SIZE);
   if (!os_is_readable(heap, sizeof *heap)) return false;
-  return heap->arena != NULL && (uintptr_t)heap->arena % 16 == 0 && heap->previous % FOREIGN_HEAP_SIZE == 0 &&
+  return heap->arena != NULL && (uintptr_t)heap->arena % 16 == 0 &&
+         heap->previous % FOREIGN_HEAP_SIZE == 0 &&
          heap->size <= heap->writable_size && heap->writable_size <= FOREIGN_HEAP_SIZE &&
          heap->size % os_page_size() == 0 && os_is_readable(heap->arena, 1) &&
          foreign_is_chunk_between(c, (uintptr_t)(heap + 1), (uintptr_t)heap + heap->size);
@@ -84,7 +90,9 @@ static bool foreign_is_libc_block(const void *p) {
 
 /* ---- what the core asks ---------------------------------------------------------------------- */
 
-static void foreign_release(void *p) { ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p); }
+static void foreign_release(void *p) {
+  ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p);
+}
 
 bool api_foreign_free(void *p, const char *call) {
   (void)call;
@@ -94,7 +102,8 @@ bool api_foreign_free(void *p, const char *call) {
 }
 
 bool api_foreign_size(const void *p, const char *call, size_t *size) {
-  size_t (*usable_size)(const void *) = (size_t (*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
+  size_t (*usable_size)(const void *) =
+      (size_t (*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
   (void)call;
   if (usable_size == NULL || !foreign_is_libc_block(p)) return false;
   *size = usable_size(p);

@@ -15,8 +15,12 @@
 
 /* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes
  * that the definitions of this layer do not want. */
-struct mallinfo { int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
-struct mallinfo2 { size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
+struct mallinfo {
+  int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct mallinfo2 {
+  size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
 FH_API struct mallinfo mallinfo(void);
 FH_API struct mallinfo2 mallinfo2(void);
 FH_API int malloc_info(int options, FILE *file);
@@ -76,7 +80,8 @@ static void glibc_put_attribute(fmt_t *f, const char *name, uint64_t n) {
 }
 
 /* <element type="..." size="..."/>, with a count if it is not UINT64_MAX */
-static void glibc_put_total(fmt_t *f, const char *element, const char *type, uint64_t count, uint64_t size) {
+static void glibc_put_total(fmt_t *f, const char *element, const char *type, uint64_t count,
+                            uint64_t size) {
   fmt_char(f, '<');
   fmt_text(f, element);
   fmt_text(f, " type=\"");
@@ -121,7 +126,7 @@ static void glibc_put_info(fmt_t *f, const fh_stats_t *stats) {
 }
 
 static void glibc_write(const char *text, size_t length, void *file) {
-  if (fwrite(text, 1, length, file) != length) return;    /* the stream keeps the error for its owner */
+  if (fwrite(text, 1, length, file) != length) return;    /* the stream keeps the error */
 }
 
 int malloc_info(int options, FILE *file) {
@@ -165,8 +170,9 @@ static int glibc_set(int parameter, int value) {
       return value >= 0 && value <= 80 * (int)sizeof(size_t) / 4;
     case GLIBC_MMAP_THRESHOLD:
       return value >= 0 && value <= 32 << 20;
-    case GLIBC_NLBLKS: case GLIBC_GRAIN: case GLIBC_KEEP: case GLIBC_ARENA_MAX: case GLIBC_ARENA_TEST:
-    case GLIBC_PERTURB: case GLIBC_CHECK_ACTION: case GLIBC_MMAP_MAX: case GLIBC_TOP_PAD:
+    case GLIBC_NLBLKS: case GLIBC_GRAIN: case GLIBC_KEEP:
+    case GLIBC_ARENA_MAX: case GLIBC_ARENA_TEST: case GLIBC_PERTURB:
+    case GLIBC_CHECK_ACTION: case GLIBC_MMAP_MAX: case GLIBC_TOP_PAD:
       return 1;
     default:
       return 0;

@@ -30,24 +30,26 @@ typedef new_handler_t *new_get_handler_t(void);
 typedef void new_throw_t(void);
 
 #define NEW_RUNTIME __attribute__((weak, visibility("default")))
-extern new_handler_t *_ZSt15get_new_handlerv(void) NEW_RUNTIME;         /* std::get_new_handler() */
-extern void _ZSt17__throw_bad_allocv(void) NEW_RUNTIME;                 /* std::__throw_bad_alloc()  */
+extern new_handler_t *_ZSt15get_new_handlerv(void) NEW_RUNTIME;   /* std::get_new_handler() */
+extern void _ZSt17__throw_bad_allocv(void) NEW_RUNTIME;           /* std::__throw_bad_alloc() */
 extern void *__cxa_allocate_exception(size_t size) NEW_RUNTIME;
 extern void __cxa_throw(void *object, void *type, void (*destroy)(void *)) NEW_RUNTIME;
 extern void *__cxa_begin_catch(void *exception) NEW_RUNTIME;
 extern void __cxa_end_catch(void) NEW_RUNTIME;
-extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                             /* typeid(std::bad_alloc) */
-extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                             /* its virtual functions */
-extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME;              /* its destructor */
+extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                       /* typeid(std::bad_alloc) */
+extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                       /* its virtual functions */
+extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME;        /* its destructor */
 
 /* A function of a runtime that was loaded later than the library, or out of sight of it. dlopen is
  * found by name: the linker would warn of it in every static program. */
 static void *new_find(const char *name) {
   static const char *const runtimes[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
-  void *(*open)(const char *, int) = dlsym == NULL ? NULL : (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
+  if (dlsym == NULL) return NULL;
+  void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
   if (open == NULL) return NULL;
   for (unsigned i = 0; i < ARRAY_LENGTH(runtimes); i++) {
-    void *runtime = open(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);        /* keeps it loaded: it is about to be used */
+    /* keeps it loaded: it is about to be used */
+    void *runtime = open(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
     void *found = runtime != NULL ? dlsym(runtime, name) : NULL;
     if (found != NULL) return found;
   }
@@ -64,28 +66,32 @@ static new_handler_t *new_handler(void) {
  * a bad_alloc is a pointer to its virtual functions, which follow two words of the table. */
 _Noreturn static void new_throw(size_t size) {
   new_throw_t *throw_bad_alloc = _ZSt17__throw_bad_allocv;
-  if (throw_bad_alloc == NULL) throw_bad_alloc = (new_throw_t *)new_find("_ZSt17__throw_bad_allocv");
+  if (throw_bad_alloc == NULL)
+    throw_bad_alloc = (new_throw_t *)new_find("_ZSt17__throw_bad_allocv");
   if (throw_bad_alloc != NULL) throw_bad_alloc();
-  if (__cxa_throw != NULL && __cxa_allocate_exception != NULL && _ZTISt9bad_alloc != NULL && _ZTVSt9bad_alloc != NULL &&
-      _ZNSt9bad_allocD1Ev != NULL) {
+  if (__cxa_throw != NULL && __cxa_allocate_exception != NULL && _ZTISt9bad_alloc != NULL &&
+      _ZTVSt9bad_alloc != NULL && _ZNSt9bad_allocD1Ev != NULL) {
     void **object = __cxa_allocate_exception(sizeof *object);
     *object = _ZTVSt9bad_alloc + 2 * sizeof(void *);
     __cxa_throw(object, _ZTISt9bad_alloc, _ZNSt9bad_allocD1Ev);
   }
-  fatal("out of memory, and no C++ runtime to throw std::bad_alloc; bytes asked for", (const void *)size, "operator new");
+  fatal("out of memory, and no C++ runtime to throw std::bad_alloc; bytes asked for",
+        (const void *)size, "operator new");
 }
 
-/* ---- a handler that throws, under a form of new that must not ------------------------------------------------------
- * bool new_handler_returns(new_handler_t *handler): false if it threw; the exception ends there. C has no catch, so the
- * frame has a personality of its own that takes every exception and goes on at new_handler_threw. A forced unwinding
- * (the end of a thread) passes. */
+/* ---- a handler that throws, under a form of new that must not --------------------------------
+ * bool new_handler_returns(new_handler_t *handler): false if it threw; the exception ends there. C
+ * has no catch, so the frame has a personality of its own that takes every exception and goes on at
+ * new_handler_threw. A forced unwinding (the end of a thread) passes. */
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
 hidden bool new_handler_returns(new_handler_t *handler);
 extern hidden char new_handler_threw[];
-hidden _Unwind_Reason_Code new_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
-                                           struct _Unwind_Exception *exception, struct _Unwind_Context *context);
+hidden _Unwind_Reason_Code new_personality(int version, _Unwind_Action actions,
+                                           _Unwind_Exception_Class class,
+                                           struct _Unwind_Exception *exception,
+                                           struct _Unwind_Context *context);
 hidden void new_swallow(void *exception);
 
 __attribute__((used)) _Unwind_Reason_Code new_personality(int version, _Unwind_Action actions,
@@ -145,7 +151,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         "new_handler_returns:\n"
         "  .cfi_startproc\n"
         "  .cfi_personality 0x1b, new_personality\n"
-        "  hint #34\n"                                       /* bti c */
+        "  hint #34\n"                   /* bti c */
         "  stp x29, x30, [sp, #-16]!\n"
         "  .cfi_def_cfa_offset 16\n"
         "  .cfi_offset 29, -16\n"
@@ -161,7 +167,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         "new_handler_threw:\n"
         "  .cfi_restore_state\n"
         "  .cfi_def_cfa_offset 16\n"
-        "  hint #36\n"                                       /* bti j: the unwinder arrives by a branch */
+        "  hint #36\n"                   /* bti j: the unwinder arrives by a branch */
         "  bl new_swallow\n"
         "  mov w0, #0\n"
         "  b 1b\n"
@@ -224,34 +230,44 @@ static inline void *new_aligned_or_null(size_t size, size_t alignment) {
 /* Macros that define functions, against the rule: a forgotten form would be the runtime's.
  * n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:
  * std::align_val_t. */
-#define NEW_FORMS(letters)                                                                                    \
-  FH_API void *_Z##letters##m(size_t n);                                                                      \
-  FH_API void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag);                                       \
-  FH_API void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment);                                     \
-  FH_API void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment, const void *tag);      \
-  void *_Z##letters##m(size_t n) { return new_plain(n); }                                                     \
-  void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag) { return (void)tag, new_plain_or_null(n); }   \
-  void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment) { return new_aligned(n, alignment); }       \
-  void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment, const void *tag) {            \
-    return (void)tag, new_aligned_or_null(n, alignment);                                                      \
+#define NEW_FORMS(letters)                                                                  \
+  FH_API void *_Z##letters##m(size_t n);                                                    \
+  FH_API void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag);                     \
+  FH_API void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment);                   \
+  FH_API void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment,      \
+                                                           const void *tag);                \
+  void *_Z##letters##m(size_t n) { return new_plain(n); }                                   \
+  void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag) {                           \
+    return (void)tag, new_plain_or_null(n);                                                 \
+  }                                                                                         \
+  void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment) {                         \
+    return new_aligned(n, alignment);                                                       \
+  }                                                                                         \
+  void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment,             \
+                                                    const void *tag) {                      \
+    return (void)tag, new_aligned_or_null(n, alignment);                                    \
   }
 
-#define DELETE_FORMS(letters)                                                                                 \
-  FH_API void _Z##letters##Pv(void *p);                                                                       \
-  FH_API void _Z##letters##Pvm(void *p, size_t n);                                                            \
-  FH_API void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag);                                        \
-  FH_API void _Z##letters##PvSt11align_val_t(void *p, size_t alignment);                                      \
-  FH_API void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment);                           \
-  FH_API void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag);       \
-  void _Z##letters##Pv(void *p) { fast_free(p); }                                                             \
-  void _Z##letters##Pvm(void *p, size_t n) { (void)n, fast_free(p); }                                         \
-  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, fast_free(p); }                   \
-  void _Z##letters##PvSt11align_val_t(void *p, size_t alignment) { (void)alignment, fast_free(p); }           \
-  void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment) {                                 \
-    (void)n, (void)alignment, fast_free(p);                                                                   \
-  }                                                                                                           \
-  void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag) {             \
-    (void)alignment, (void)tag, fast_free(p);                                                                 \
+#define DELETE_FORMS(letters)                                                               \
+  FH_API void _Z##letters##Pv(void *p);                                                     \
+  FH_API void _Z##letters##Pvm(void *p, size_t n);                                          \
+  FH_API void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag);                      \
+  FH_API void _Z##letters##PvSt11align_val_t(void *p, size_t alignment);                    \
+  FH_API void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment);         \
+  FH_API void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,       \
+                                                           const void *tag);                \
+  void _Z##letters##Pv(void *p) { fast_free(p); }                                           \
+  void _Z##letters##Pvm(void *p, size_t n) { (void)n, fast_free(p); }                       \
+  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, fast_free(p); } \
+  void _Z##letters##PvSt11align_val_t(void *p, size_t alignment) {                          \
+    (void)alignment, fast_free(p);                                                          \
+  }                                                                                         \
+  void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment) {               \
+    (void)n, (void)alignment, fast_free(p);                                                 \
+  }                                                                                         \
+  void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,              \
+                                                    const void *tag) {                      \
+    (void)alignment, (void)tag, fast_free(p);                                               \
   }
 
 NEW_FORMS(nw)

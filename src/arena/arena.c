@@ -94,8 +94,8 @@ static void advise_pages(void *at, size_t size, bool first) {
     os_advise_huge(at, size, false); /* auto: small processes stay small */
 }
 
-/* How many slices a thread maps that wants `n`, while `others` are at it: what they map may serve it
- * soon, but it does not wait for that. */
+/* How many slices a thread maps that wants `n`, while `others` are at it: what they map may serve
+ * it soon, but it does not wait for that. */
 static size_t growth_step(size_t n, uint32_t others) {
   size_t step = min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
                          atomic64_load_relaxed(&arena_counts.mapped) / 2);
@@ -175,7 +175,8 @@ static bool publish_window(arena_t *a, size_t n, size_t slices) {
 
 /* ---- claiming anything ----------------------------------------------------------------------- */
 
-/* In the arenas from number `from` on: the lowest free slices; else the rest of a window is mapped. */
+/* In the arenas from number `from` on: the lowest free slices; else the rest of a window is
+ * mapped. */
 static arena_t *claim_existing(size_t n, size_t from, size_t *slice) {
   for (int may_grow = 0; may_grow <= 1; may_grow++)
     for (size_t i = from; i < arena_count(); i++) {
@@ -274,7 +275,8 @@ bool arena_is_valid(const arena_t *a) {
       HOLDS(A2, slice >= ARENA_FIRST_SLICE && slice < mapped);
     }
     if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
-    for (; clean != 0; clean &= clean - 1) HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean))); /* Bound: likewise */
+    for (; clean != 0; clean &= clean - 1)     /* Bound: likewise */
+      HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));
   }
   return true;
 }

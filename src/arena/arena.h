@@ -29,19 +29,22 @@ enum {
 /* The head of a window. Its descriptors follow at once, DESCRIPTOR_SIZE for each slice of the
  * window; those of the slices in which they lie themselves are never used, and hold this head. */
 typedef struct {
-  atomic64_t free[ARENA_WORDS];               /* set: free to be claimed */
-  atomic64_t mapped;                          /* slices from the window's start on that are mapped, or being mapped */
-  atomic32_t low_word;                        /* a hint: no free slice in the words below */
-  uint32_t   number;                          /* const: its place in the list of arenas */
+  atomic64_t free[ARENA_WORDS];   /* set: free to be claimed */
+  atomic64_t mapped;              /* slices that are mapped, or being mapped: the window's first */
+  atomic32_t low_word;            /* a hint: no free slice in the words below */
+  uint32_t   number;              /* const: its place in the list of arenas */
 } arena_t;
-_Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE, "the head fits over the unused descriptors");
+_Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE,
+               "the head fits over the unused descriptors");
 
 typedef struct {
-  atomic64_t dirty[ARENA_WORDS];              /* set: free, and written to since it was mapped or given back */
-  atomic64_t purged[ARENA_WORDS];             /* set: free, and given back since it was last in use */
-  atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word */
-  atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];      /* for the slab layer: slabs that anyone may take, by class */
-  atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];    /* a hint: groups whose word above may not be 0 */
+  atomic64_t dirty[ARENA_WORDS];         /* set: free, written to since it was mapped or purged */
+  atomic64_t purged[ARENA_WORDS];        /* set: free, given back since it was last in use */
+  atomic32_t dirty_since[ARENA_WORDS];   /* os_now_ms of the last release in this word */
+  /* for the slab layer: slabs that anyone may take, by class */
+  atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];
+  /* a hint: groups whose word above may not be 0 */
+  atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 
@@ -51,15 +54,22 @@ typedef struct {
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 
-static inline arena_t *arena_of(const void *p) { return (arena_t *)align_down((uintptr_t)p, WINDOW_SIZE); }
-static inline size_t arena_slice(const void *p) { return ((uintptr_t)p >> SLICE_SHIFT) % WINDOW_SLICES; }
-static inline void *arena_address(const arena_t *a, size_t slice) { return (char *)a + (slice << SLICE_SHIFT); }
+static inline arena_t *arena_of(const void *p) {
+  return (arena_t *)align_down((uintptr_t)p, WINDOW_SIZE);
+}
+static inline size_t arena_slice(const void *p) {
+  return ((uintptr_t)p >> SLICE_SHIFT) % WINDOW_SLICES;
+}
+static inline void *arena_address(const arena_t *a, size_t slice) {
+  return (char *)a + (slice << SLICE_SHIFT);
+}
 static inline void *arena_descriptor(const void *p) {
   return (char *)arena_of(p) + (arena_slice(p) << DESCRIPTOR_SHIFT);
 }
 /* The slice that a descriptor stands for. */
 static inline void *arena_described(const void *descriptor) {
-  return arena_address(arena_of(descriptor), ((uintptr_t)descriptor % WINDOW_SIZE) >> DESCRIPTOR_SHIFT);
+  size_t slice = ((uintptr_t)descriptor % WINDOW_SIZE) >> DESCRIPTOR_SHIFT;
+  return arena_address(arena_of(descriptor), slice);
 }
 static inline arena_maps_t *arena_maps(const arena_t *a) {
   return (arena_maps_t *)arena_address(a, ARENA_FIRST_SLICE - ARENA_MAP_SLICES);
@@ -83,13 +93,13 @@ hidden bool arena_is_over_limit(size_t size);
 hidden void arena_note_peak(void);
 
 hidden size_t arena_count(void);
-hidden arena_t *arena_at(size_t number);      /* below arena_count(); NULL if it is just being made */
+hidden arena_t *arena_at(size_t number);  /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */
-hidden void purge_note_reuse(size_t n);       /* that many claimed slices had been purged */
-hidden void purge_tick(void);                 /* at most one group, and only if it is due */
-hidden void purge_over_budget(size_t released);    /* twice that many slices at most, or PURGE_STEP */
-hidden void purge_all(void);                  /* everything dirty */
+hidden void purge_note_reuse(size_t n);          /* that many claimed slices had been purged */
+hidden void purge_tick(void);                    /* at most one group, and only if it is due */
+hidden void purge_over_budget(size_t released);  /* twice that many slices at most, or PURGE_STEP */
+hidden void purge_all(void);                     /* everything dirty */
 
 hidden bool arena_is_valid(const arena_t *a);      /* while nobody claims or frees */
 

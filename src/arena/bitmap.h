@@ -33,6 +33,7 @@ hidden void bitmap_release(atomic64_t *words, size_t first, size_t n);
 
 /* Calls `f` with each word that a run touches and the bits of the run in it. */
 typedef void bitmap_part_t(atomic64_t *word, uint64_t bits, void *context);
-hidden void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *f, void *context);
+hidden void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *f,
+                             void *context);
 
 #endif

@@ -11,7 +11,9 @@
 #include "../base/atomic.h"
 
 /* A tenant is the address of its record with the kind in the low bits. */
-typedef enum { TENANT_NONE = 0, TENANT_CLAIMED = 1, TENANT_ARENA = 2, TENANT_HUGE = 3, TENANT_MASK = 7 } tenant_t;
+typedef enum {
+  TENANT_NONE = 0, TENANT_CLAIMED = 1, TENANT_ARENA = 2, TENANT_HUGE = 3, TENANT_MASK = 7
+} tenant_t;
 
 extern hidden atomic_ptr_t window_map[WINDOW_COUNT];
 
@@ -20,10 +22,13 @@ static inline bool map_in_range(const void *p) { return (uintptr_t)p >> ADDRESS_
 /* The tenant of the window in which `p` lies: one load. */
 static inline uintptr_t map_find(const void *p) {
   if (unlikely(!map_in_range(p))) return TENANT_NONE;
-  return (uintptr_t)atomic_ptr_load_acquire(&window_map[(uintptr_t)p >> WINDOW_SHIFT]);   /* S-window */
+  uintptr_t window = (uintptr_t)p >> WINDOW_SHIFT;
+  return (uintptr_t)atomic_ptr_load_acquire(&window_map[window]);   /* S-window */
 }
 static inline tenant_t map_kind(uintptr_t tenant) { return (tenant_t)(tenant & TENANT_MASK); }
-static inline void *map_record(uintptr_t tenant) { return (void *)(tenant & ~(uintptr_t)TENANT_MASK); }
+static inline void *map_record(uintptr_t tenant) {
+  return (void *)(tenant & ~(uintptr_t)TENANT_MASK);
+}
 
 /* Claims `count` adjacent windows and maps the first `size` bytes of them (a multiple of the page
  * size). NULL when memory or address space is short. */

@@ -50,7 +50,8 @@ bool places_claim_at(places_t *places, uint32_t number) {
 
 void places_release(places_t *places, uint32_t number) { bitmap_release(places->free, number, 1); }
 
-void *places_at(const places_t *places, const places_shape_t *shape, size_t number, bool *is_claimed) {
+void *places_at(const places_t *places, const places_shape_t *shape, size_t number,
+                bool *is_claimed) {
   uint64_t free = atomic64_load_relaxed(
       &places->free[number / PLACES_IN_CHUNK]); /* relaxed: a moment's truth */
   *is_claimed = (free >> number % PLACES_IN_CHUNK & 1) == 0;

@@ -12,9 +12,9 @@
 enum { PLACES_CHUNKS = 4096, PLACES_IN_CHUNK = 64 };
 
 typedef struct {
-  size_t stride;                            /* bytes of a place */
-  size_t chunk_size;                        /* bytes of PLACES_IN_CHUNK places, and of what follows them */
-  void *first;                              /* memory for the first chunk, or NULL: it is mapped like the others */
+  size_t stride;      /* bytes of a place */
+  size_t chunk_size;  /* bytes of PLACES_IN_CHUNK places, and of what follows them */
+  void *first;        /* memory for the first chunk, or NULL: it is mapped like the others */
 } places_shape_t;
 
 typedef struct {
@@ -32,9 +32,11 @@ hidden void places_release(places_t *places, uint32_t number);
 
 /* Numbers are below this. */
 static inline size_t places_size(const places_t *places) {
-  return (size_t)atomic32_load_relaxed(&places->chunk_count) * PLACES_IN_CHUNK;     /* relaxed: places_at looks again */
+  /* relaxed: places_at looks again */
+  return (size_t)atomic32_load_relaxed(&places->chunk_count) * PLACES_IN_CHUNK;
 }
 /* NULL if there never was such a place; `*is_claimed` is a moment's truth. */
-hidden void *places_at(const places_t *places, const places_shape_t *shape, size_t number, bool *is_claimed);
+hidden void *places_at(const places_t *places, const places_shape_t *shape, size_t number,
+                       bool *is_claimed);
 
 #endif

@@ -21,7 +21,7 @@
 #else
 #define HAS_FEATURE(name) 0
 #endif
-/* A single instruction in place of a compiler's two or three; sanitizers do not see what it accesses. */
+/* One instruction for a compiler's two or three; sanitizers do not see what it accesses. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && \
     !HAS_FEATURE(thread_sanitizer) && !HAS_FEATURE(address_sanitizer)
 #define HAS_X86_ASSEMBLY 1
@@ -43,7 +43,8 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
 #define TEXT_OF_WORD(x) #x
 #define TEXT_OF(x) TEXT_OF_WORD(x)       /* of what a macro stands for */
 
-static inline size_t align_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }     /* `to`: power of two */
+/* `to`: power of two */
+static inline size_t align_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
 static inline size_t align_down(size_t n, size_t to) { return n & ~(to - 1); }
 static inline bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }

@@ -5,12 +5,16 @@
 
 #include "base.h"
 
-static inline unsigned bits_lowest(uint64_t w) { return (unsigned)__builtin_ctzll(w); }   /* w != 0 */
-static inline unsigned bits_highest(uint64_t w) { return 63u - (unsigned)__builtin_clzll(w); }   /* w != 0 */
+/* Of a word that is not 0. */
+static inline unsigned bits_lowest(uint64_t w) { return (unsigned)__builtin_ctzll(w); }
+static inline unsigned bits_highest(uint64_t w) { return 63u - (unsigned)__builtin_clzll(w); }
+
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }
 
 /* `n` ones from bit `first` on; 1 <= n, first + n <= 64. */
-static inline uint64_t bits_run(unsigned first, unsigned n) { return (~(uint64_t)0 >> (64 - n)) << first; }
+static inline uint64_t bits_run(unsigned first, unsigned n) {
+  return (~(uint64_t)0 >> (64 - n)) << first;
+}
 
 /* Ones where a run of at least `n` ones of `w` begins; 1 <= n <= 64. Halving: six steps at most. */
 static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {

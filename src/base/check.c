@@ -8,7 +8,8 @@
 static atomic_ptr_t check_reporter;
 
 void check_set_reporter(check_reporter_t *reporter) {
-  atomic_ptr_store_relaxed(&check_reporter, (void *)reporter);   /* relaxed: the code it points to is constant */
+  /* relaxed: the code it points to is constant */
+  atomic_ptr_store_relaxed(&check_reporter, (void *)reporter);
 }
 
 _Noreturn cold void fatal(const char *what, const void *address, const char *call) {

@@ -18,10 +18,10 @@ typedef void check_reporter_t(const char *what, const void *address, const char 
 hidden void check_set_reporter(check_reporter_t *reporter);
 
 /* Arguments are evaluated in the checked build only. */
-#define ASSERT(condition) \
-  do {                                                                                                           \
-    if (FH_CHECK >= 1 && !(condition))                                                                           \
-      fatal("assertion " #condition " at " __FILE__ ":" TEXT_OF(__LINE__), NULL, __func__);                      \
+#define ASSERT(condition)                                                                          \
+  do {                                                                                             \
+    if (FH_CHECK >= 1 && !(condition))                                                             \
+      fatal("assertion " #condition " at " __FILE__ ":" TEXT_OF(__LINE__), NULL, __func__);        \
   } while (0)
 /* One line of a `*_is_valid` function: names the invariant that broke. */
 #define HOLDS(name, condition) \

@@ -58,7 +58,8 @@ void fmt_char(fmt_t *f, char c) { fmt_bytes(f, &c, 1); }
 
 void fmt_spaces(fmt_t *f, size_t count) {
   static const char spaces[] = "                ";
-  for (; count >= sizeof spaces - 1; count -= sizeof spaces - 1) fmt_bytes(f, spaces, sizeof spaces - 1);
+  const size_t most = sizeof spaces - 1;
+  for (; count >= most; count -= most) fmt_bytes(f, spaces, most);
   fmt_bytes(f, spaces, count);
 }
 
@@ -96,7 +97,7 @@ static const char fmt_units[] = "\0KMGTPE";
 
 void fmt_size(fmt_t *f, uint64_t bytes) {
   unsigned unit = 0;
-  uint64_t whole = bytes, below = 0;       /* bytes == (whole + below / 1024) of the unit, to within less than a 1024th */
+  uint64_t whole = bytes, below = 0;       /* (whole + below / 1024) units, to within a 1024th */
   for (; whole >= 1024; unit++) {
     below = whole % 1024;
     whole /= 1024;
@@ -122,7 +123,7 @@ void fmt_exact_size(fmt_t *f, uint64_t bytes) {
 }
 
 void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole) {
-  while (part > UINT64_MAX / 2000) {       /* leave room for the product; the loss is far below a tenth */
+  while (part > UINT64_MAX / 2000) {       /* room for the product; what is lost is no tenth */
     part >>= 1;
     whole >>= 1;
   }
@@ -186,8 +187,12 @@ void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
 
 void fmt_json_start(fmt_json_t *j, fmt_t *out) { *j = (fmt_json_t){ .out = out, .first = true }; }
 
-static bool fmt_json_in_array(const fmt_json_t *j) { return j->depth > 0 && (j->arrays >> (j->depth - 1) & 1) != 0; }
-static bool fmt_json_has_lines(const fmt_json_t *j) { return j->depth == 1 || fmt_json_in_array(j); }
+static bool fmt_json_in_array(const fmt_json_t *j) {
+  return j->depth > 0 && (j->arrays >> (j->depth - 1) & 1) != 0;
+}
+static bool fmt_json_has_lines(const fmt_json_t *j) {
+  return j->depth == 1 || fmt_json_in_array(j);
+}
 
 static void fmt_json_new_line(fmt_json_t *j) {
   fmt_char(j->out, '\n');

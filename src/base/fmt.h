@@ -23,8 +23,8 @@ typedef struct {
 } fmt_t;
 
 hidden void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context);
-hidden void fmt_flush(fmt_t *f);                     /* hands the rest to the drain */
-hidden const char *fmt_end(fmt_t *f);                /* ends the text by a zero byte; "" if size 0 */
+hidden void fmt_flush(fmt_t *f);       /* hands the rest to the drain */
+hidden const char *fmt_end(fmt_t *f);  /* ends the text by a zero byte; "" if size 0 */
 hidden bool fmt_is_valid(const fmt_t *f);
 
 /* ---- appending ---- */
@@ -34,10 +34,10 @@ hidden void fmt_char(fmt_t *f, char c);
 hidden void fmt_spaces(fmt_t *f, size_t count);
 hidden void fmt_decimal(fmt_t *f, uint64_t n);
 hidden void fmt_signed(fmt_t *f, int64_t n);
-hidden void fmt_hex(fmt_t *f, uint64_t n);                         /* 0x7f00 */
-hidden void fmt_size(fmt_t *f, uint64_t bytes);                    /* 512, 64.0K, 1.5G: one decimal, powers of 1024 */
-hidden void fmt_exact_size(fmt_t *f, uint64_t bytes);              /* 50000, 64K, 1G: loses nothing */
-hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole);  /* 12.5%; - if the whole is nothing */
+hidden void fmt_hex(fmt_t *f, uint64_t n);                       /* 0x7f00 */
+hidden void fmt_size(fmt_t *f, uint64_t bytes);                  /* 512, 64.0K, 1.5G: by 1024 */
+hidden void fmt_exact_size(fmt_t *f, uint64_t bytes);            /* 50000, 64K, 1G: loses nothing */
+hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole);  /* 12.5%; - of nothing */
 
 /* Someone else's text in a message: control characters become '?', what is beyond `limit` bytes
  * "...". */
@@ -51,8 +51,8 @@ hidden void fmt_size_right(fmt_t *f, uint64_t bytes, size_t width);
 hidden void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width);
 
 /* ---- JSON ----
- * The members of the outermost object and the elements of every array stand on lines of their own, so that a text
- * tool finds its way too. `name` is NULL inside an array. At most 32 levels. */
+ * The members of the outermost object and the elements of every array stand on lines of their own,
+ * so that a text tool finds its way too. `name` is NULL inside an array. At most 32 levels. */
 typedef struct {
   fmt_t   *out;
   unsigned depth;             /* containers now open */

@@ -18,13 +18,15 @@ const class_info_t class_info[CLASS_COUNT] = {
 };
 
 #define ONE(c) [c] = c
-#define ONES(c) ONE(c), ONE(c + 1), ONE(c + 2), ONE(c + 3), ONE(c + 4), ONE(c + 5), ONE(c + 6), ONE(c + 7)
+#define ONES(c)                                   \
+  ONE(c), ONE(c + 1), ONE(c + 2), ONE(c + 3),     \
+  ONE(c + 4), ONE(c + 5), ONE(c + 6), ONE(c + 7)
 #define SPAN(from, width, c) [from + 1 ... from + width] = c
-#define SPANS(base, c) \
-  SPAN(base, base / 8, c), SPAN(base + base / 8, base / 8, c + 1), SPAN(base + base / 8 * 2, base / 8, c + 2), \
-  SPAN(base + base / 8 * 3, base / 8, c + 3), SPAN(base + base / 8 * 4, base / 8, c + 4), \
-  SPAN(base + base / 8 * 5, base / 8, c + 5), SPAN(base + base / 8 * 6, base / 8, c + 6), \
-  SPAN(base + base / 8 * 7, base / 8, c + 7)
+#define SPANS(base, c)                                                                     \
+  SPAN(base, base / 8, c), SPAN(base + base / 8, base / 8, c + 1),                         \
+  SPAN(base + base / 8 * 2, base / 8, c + 2), SPAN(base + base / 8 * 3, base / 8, c + 3),  \
+  SPAN(base + base / 8 * 4, base / 8, c + 4), SPAN(base + base / 8 * 5, base / 8, c + 5),  \
+  SPAN(base + base / 8 * 6, base / 8, c + 6), SPAN(base + base / 8 * 7, base / 8, c + 7)
 
 const uint8_t class_table[SMALL_STEPS + 1] = {
   ONES(1), ONES(9), ONES(17), ONES(25),

@@ -9,7 +9,7 @@
 #include "bits.h"
 
 enum {
-  CLASS_COUNT    = 73,           /* class 0 stays empty: a request of no bytes takes the slow path to class 1 */
+  CLASS_COUNT    = 73,           /* class 0 stays empty: malloc(0) takes the slow path to class 1 */
   SMALL_MAX_SIZE = 16384,        /* larger requests are blocks of whole slices */
   CLASS_STEP     = 16,
   SMALL_STEPS    = SMALL_MAX_SIZE / CLASS_STEP,
@@ -17,31 +17,33 @@ enum {
 
 typedef struct {
   uint16_t size;       /* bytes of a block */
-  uint16_t capacity;   /* blocks of a slab: they lie at size, 2 * size, ... : never at a slice's start */
+  uint16_t capacity;   /* blocks of a slab, at size, 2 * size, ... : never at a slice's start */
   uint32_t inverse;    /* the first number above 2^32 / size: see class_is_multiple */
 } class_info_t;
 
 extern hidden const class_info_t class_info[CLASS_COUNT];
 
 /* By the size in steps, rounded up. A table, and no arithmetic for large sizes: a program's sizes
- * may lie on either side of any limit, and a branch that cannot be foreseen costs more than a load. */
+ * may lie on either side of any limit, and an unforeseen branch costs more than a load. */
 extern hidden const uint8_t class_table[SMALL_STEPS + 1];
 
-static always_inline size_t class_steps(size_t n) { return (n + CLASS_STEP - 1) / CLASS_STEP; }    /* wraps to 0 */
-static inline unsigned class_of(size_t n) { return class_table[class_steps(n)]; }    /* n <= SMALL_MAX_SIZE */
+/* Of the largest sizes: 0, for the sum wraps. */
+static always_inline size_t class_steps(size_t n) { return (n + CLASS_STEP - 1) / CLASS_STEP; }
+/* Of n <= SMALL_MAX_SIZE. */
+static inline unsigned class_of(size_t n) { return class_table[class_steps(n)]; }
 
 static inline size_t class_size(unsigned c) { return class_info[c].size; }
 
 /* Is `offset` (below 64 KiB) a multiple of the size whose `inverse` this is, and not 0? The product
- * wraps to 1..2^16 - 1 just for those: k * size * inverse = k * 2^32 + k * e with 0 < e <= size, and
- * k * e <= offset; any other remainder r adds r * inverse, which is 2^18 at least. Never with an
- * inverse of 0. */
+ * wraps to 1..2^16 - 1 just for those: k * size * inverse = k * 2^32 + k * e with 0 < e <= size,
+ * and k * e <= offset; any other remainder r adds r * inverse, which is 2^18 at least. Never with
+ * an inverse of 0. */
 static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
   return offset * inverse - 1 < 0xFFFF;
 }
 
-/* The smallest class for `n` bytes whose blocks are aligned to `alignment` (a power of two), or 0 if
- * there is none. That of the next multiple will do: where classes lie closer than the alignment
+/* The smallest class for `n` bytes whose blocks are aligned to `alignment` (a power of two), or 0
+ * if there is none. That of the next multiple will do: where classes lie closer than the alignment
  * every multiple of it is one, and where they do not all are multiples. */
 static inline unsigned class_of_aligned(size_t alignment, size_t n) {
   size_t multiple = align_up(n, alignment);

@@ -30,12 +30,12 @@ static always_inline void *fast_pop(size_t c) {
   signal_fence();
   heap_here.limit = SMALL_STEPS + 1;
   block_set_live(block);
-  __builtin_prefetch((void *)next, 1);     /* the next malloc of this class reads its link and clears its key */
+  __builtin_prefetch((void *)next, 1);     /* the class's next malloc uses its link and its key */
   return (void *)block;
 }
 
 static always_inline void *fast_malloc(size_t size) {
-  size_t steps = class_steps(size);        /* of a size that overflows here: 0, whose bin is always empty */
+  size_t steps = class_steps(size);        /* if that overflows: 0, whose bin is always empty */
   if (unlikely(steps >= heap_here.limit)) return heap_malloc_slow(size);
   void *block = fast_pop(class_table[steps]);
   return likely(block != NULL) ? block : heap_malloc_slow(size);
@@ -43,7 +43,7 @@ static always_inline void *fast_malloc(size_t size) {
 
 /* `alignment`: a power of two. NULL if it is not that simple. */
 static always_inline void *fast_aligned_or_null(size_t alignment, size_t size) {
-  unsigned c = class_of_aligned(alignment, size);       /* of no bytes: 0, whose bin is always empty */
+  unsigned c = class_of_aligned(alignment, size);    /* of no bytes: 0, whose bin is empty */
   return likely(heap_here.limit != 0) ? fast_pop(c) : NULL;
 }
 
@@ -54,7 +54,8 @@ static always_inline void *fast_aligned(size_t alignment, size_t size) {
 
 /* `window`: the last byte of the block's. */
 static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) {
-  uintptr_t offset = block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT) & (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
+  uintptr_t offset = block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT);
+  offset &= (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 

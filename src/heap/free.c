@@ -142,9 +142,9 @@ static bool is_of_another(const slab_t *s, const heap_t *h) {
 }
 
 /* A block of a slab that is the heap's own goes back there; one of a slab that is nobody's, and so
- * not in another thread's hands, onto the list that becomes the next bin of its class. False if that
- * has no room, or if the slab is another's. Whose it is counts once the heap is marked: until then a
- * handler may let go of the slab. */
+ * not in another thread's hands, onto the list that becomes the next bin of its class. False if
+ * that has no room, or if the slab is another's. Whose it is counts once the heap is marked: until
+ * then a handler may let go of the slab. */
 static bool keep(slab_t *s, uintptr_t block, const char *call) {
   heap_t *h = heap_of_thread();
   bool is_empty = false, is_done = false;

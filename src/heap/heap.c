@@ -129,8 +129,8 @@ void heap_put_slice(heap_t *h, slab_t *s) {
   h->magazine_count++;
 }
 
-/* Up to `n` slices from `at` on, if they are free, for the heap's next slabs, as far as its magazine
- * has room. How many of them read as zero: all or none. */
+/* Up to `n` slices from `at` on, if they are free, for the heap's next slabs, as far as its
+ * magazine has room. How many of them read as zero: all or none. */
 static size_t claim_ahead(heap_t *h, char *at, size_t n) {
   bool clean;
   n = min_size(n, (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT);
@@ -209,22 +209,23 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
   return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
 }
 
-/* How many blocks of slabs that nobody owns the heap may keep: what the class has earned. None while
- * the heap could own all slabs of the class: to adopt them is better then. */
-static unsigned return_limit(const heap_t *h, unsigned c) {
+/* How many blocks of slabs that nobody owns the heap may keep: what the class has earned. None
+ * while the heap could own all slabs of the class: to adopt them is better then. */
+static unsigned return_allowance(const heap_t *h, unsigned c) {
   if (h->owned[c] > 0 && h->owned[c] < OWNED_MANY) return 0;
-  return (unsigned)min_size(min_size(RETURN_MOST, RETURN_BYTES / class_size(c)), heap_taken(h, c) / 2 + RETURN_FIRST);
+  return (unsigned)min_size(min_size(RETURN_MOST, RETURN_BYTES / class_size(c)),
+                            heap_taken(h, c) / 2 + RETURN_FIRST);
 }
 
 static bool has_returned(const heap_t *h, unsigned c) {
-  return h->room[c] <= h->limit[c] / 2 && h->freed->returned[c] != 0;
+  return h->room[c] <= h->allowance[c] / 2 && h->freed->returned[c] != 0;
 }
 
 static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list = h->freed->returned[c];
-  *count = h->limit[c] - h->room[c];
+  *count = h->allowance[c] - h->room[c];
   h->freed->returned[c] = 0;
-  h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
+  h->room[c] = h->allowance[c] = (uint8_t)return_allowance(h, c);
   return list;
 }
 
@@ -284,12 +285,12 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
     pool_note_taken(c, TAKEN_PART);
     taken -= TAKEN_PART;
   }
-  atomic16_store_relaxed(&h->taken[c], (uint16_t)taken); /* relaxed: this heap's user alone writes it */
+  atomic16_store_relaxed(&h->taken[c], (uint16_t)taken); /* relaxed: its user alone writes it */
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   if (has_returned(h, c)) return take_returned(h, c, count);
-  if (h->freed->returned[c] == 0) h->room[c] = h->limit[c] = (uint8_t)return_limit(h, c);
+  if (h->freed->returned[c] == 0) h->room[c] = h->allowance[c] = (uint8_t)return_allowance(h, c);
   bool is_tagged = heap_tag(h) != NULL;
   uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;

@@ -9,9 +9,9 @@
  *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
  *          while a bin changes, heap_here.window is 0 inside a fast free, and everything else sets
  *          both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab or
- *          `returned`, so each may interrupt the other; and each mark is at the same time what the fast
- *          path tests anyway (the size, the window), so that it costs no test of its own, and a
- *          thread that has no heap yet, whose thread-local words are all 0, is marked too. A
+ *          `returned`, so each may interrupt the other; and each mark is at the same time what the
+ *          fast path tests anyway (the size, the window), so that it costs no test of its own, and
+ *          a thread that has no heap yet, whose thread-local words are all 0, is marked too. A
  *          handler that leaves by longjmp leaves the mark behind: the heap is then retired, not
  *          repaired. */
 #ifndef HEAP_HEAP_H
@@ -22,22 +22,23 @@
 
 enum {
   PENDING_BLOCKS = 16,           /* frees of foreign blocks that are put off together */
-  LARGE_HEAP_SLICES = 1024,      /* with so much in use (64 MiB) a block is taken to be in no cache */
+  LARGE_HEAP_SLICES = 1024,      /* so much in use, 64 MiB: blocks are taken to be in no cache */
   BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
   BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes */
-  OWNED_MANY = 8,                /* a heap with fewer slabs of a class adopts those that nobody owns, and keeps no blocks of them */
+  /* a heap with fewer slabs of a class adopts what nobody owns, and keeps no blocks of it */
+  OWNED_MANY = 8,
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
-  BIN_LEAST = 16,                /* a slab with fewer free blocks is not looked at, unless an eighth of it is free */
-  RESTING_PAGES = 4096,          /* of 4 KiB: what heaps that wait for the next thread may hold together ... */
+  BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
+  RESTING_PAGES = 4096,          /* of 4 KiB: what heaps at rest in the pool hold at most ... */
   RESTING_PAGES_EACH = 1024,     /* ... and one of them; itself is one of them */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
-  EARN_BYTES = 1024,             /* a class's first blocks come from slabs that the heap does not keep */
+  EARN_BYTES = 1024,             /* a class's first blocks come from slabs it does not keep */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
-  HOT_BLOCKS = 2048,             /* ... until so many of a class were used: then its bin shall have ... */
+  HOT_BLOCKS = 2048,             /* ... until a class has used so many; then its bin has ... */
   HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
-  RETURN_FIRST = 8,              /* freed blocks of slabs that nobody owns wait in lists of their own, so many at first, ... */
+  RETURN_FIRST = 8,              /* so many blocks of a class `returned` keeps at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
   RETURN_BYTES = 32768,          /* ... they are worth no more than this */
 };
@@ -50,10 +51,10 @@ typedef struct {                 /* blocks of one foreign slab, chained, not yet
   uint16_t first, last, count, unused_bytes;
 } batch_t;
 
-/* What a heap has freed and not put back into slabs. Apart from the heap, so that one of which little was used touches
- * no page of it. */
+/* What a heap has freed and not put back into slabs. Apart from the heap, so that one of which
+ * little was used touches no page of it. */
 typedef struct {
-  uintptr_t returned[CLASS_COUNT];       /* lists of blocks of slabs that nobody owns: the next bins */
+  uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of foreign slabs, not yet gathered */
   batch_t batch[BATCH_SLOTS];
 } aligned_to(64) heap_freed_t;
@@ -61,21 +62,24 @@ typedef struct {
 struct heap {
   uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
   heap_freed_t *freed;
-  uint8_t limit[CLASS_COUNT], room[CLASS_COUNT];   /* how many blocks are kept in `returned` at most; how many more */
-  atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; statistics add it up, and the pool's sum has what would not fit */
+  uint8_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold ... */
+  uint8_t room[CLASS_COUNT];     /* ... and how many more it may now */
+  atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
-  uint8_t owned[CLASS_COUNT];    /* how many these are */
+  uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
-  uint8_t is_trimming, has_trimmed, trims_due;   /* steps are under way; all classes had their turn; slices given back */
+  uint8_t is_trimming;           /* steps are under way */
+  uint8_t has_trimmed;           /* all classes had their turn */
+  uint8_t trims_due;             /* slices given back */
   uint8_t has_shared;            /* something may be pending, or in a batch */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
-  atomic64_t home;               /* heap_here.window when nothing is under way: where a block was last freed */
+  atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   slab_t *magazine;              /* slices without blocks, for any class */
   uint32_t magazine_count;
   uint32_t number;               /* const: its place in the pool */
-  atomic_ptr_t nested;           /* what signal handlers use while this one is marked; a lane: the next lane */
+  atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic32_t lane_busy;
   atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
@@ -84,20 +88,24 @@ struct heap {
 
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */
 typedef struct {
-  uint64_t limit;                /* SMALL_STEPS + 1: sizes from here on are not for the fast malloc; 0: mark */
-  uintptr_t window;              /* the last byte of the window in which the fast free expects blocks, or WINDOW_NONE; 0: mark */
-  atomic_ptr_t heap;             /* the thread's own; NULL before its first call, &heap_gone after its end */
+  uint64_t limit;                /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
+  /* the last byte of the window where the fast free expects blocks, or WINDOW_NONE; 0: mark */
+  uintptr_t window;
+  atomic_ptr_t heap;             /* the thread's own; first NULL, at the end &heap_gone */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 extern hidden heap_t heap_gone;
 
 enum { WINDOW_NONE = 1 };        /* no address's window */
-static always_inline heap_t *heap_of_thread(void) { return atomic_ptr_load_relaxed(&heap_here.heap); }
-static always_inline uintptr_t window_of(uintptr_t p) { return p | (WINDOW_SIZE - 1); }      /* not 0 even of NULL */
+static always_inline heap_t *heap_of_thread(void) {
+  return atomic_ptr_load_relaxed(&heap_here.heap);
+}
+/* Not 0 even of NULL. */
+static always_inline uintptr_t window_of(uintptr_t p) { return p | (WINDOW_SIZE - 1); }
 
 /* What the layer above wants to know and to decide. */
 typedef struct {
-  void (*start)(void);                             /* before the first heap is made; may be called again */
+  void (*start)(void);                             /* before the first heap is made; and again */
   void (*no_memory)(void);                         /* an allocation is about to return NULL */
   void (*deferred)(bool force);                    /* now and then, while no heap is marked */
   bool (*foreign_free)(void *p, const char *call);             /* false: not libc's either */
@@ -112,7 +120,8 @@ hidden void *heap_malloc_slow(size_t size);        /* what the fast path could n
 hidden void heap_free_slow(void *p);
 hidden void heap_free_sized_slow(void *p);
 hidden void heap_free_aligned_sized_slow(void *p);
-hidden void heap_check_size(const void *p, size_t size, const char *call);    /* is the block that large? */
+/* Is the block that large? */
+hidden void heap_check_size(const void *p, size_t size, const char *call);
 hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` zero */
 
 hidden void *heap_calloc(size_t count, size_t size);
@@ -124,15 +133,15 @@ hidden size_t heap_good_size(size_t size);
 hidden bool heap_owns(const void *p);
 hidden void heap_collect(bool force);
 hidden void heap_stats(fh_stats_t *stats);
-hidden void heap_start(void);                      /* when the library is loaded: what must not happen in a handler first */
+hidden void heap_start(void);                      /* at load: what a handler must not do first */
 
 /* ---- inside the layer ------------------------------------------------------------------------ */
 
 /* The heap to use for one operation, marked; NULL if none can be had. heap_exit ends the
  * operation. */
 hidden heap_t *heap_enter(void);
-hidden heap_t *heap_enter_own(void);               /* likewise, but NULL for a thread that has no heap of its own */
-hidden heap_t *heap_attach(void);                  /* init.c: the calling thread's first, or one for a single operation */
+hidden heap_t *heap_enter_own(void);               /* likewise; NULL: the thread has none */
+hidden heap_t *heap_attach(void);                  /* init.c: the first, or for one call */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
 
@@ -149,9 +158,13 @@ hidden void heap_put_slice(heap_t *h, slab_t *s);
 hidden void heap_end_idleness(heap_t *h, slab_t *s);
 hidden void heap_unlink_slab(heap_t *h, slab_t *s);
 hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
-static inline uint32_t heap_taken(const heap_t *h, unsigned c) { return atomic16_load_relaxed(&h->taken[c]); }
+static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
+  return atomic16_load_relaxed(&h->taken[c]);
+}
 /* Has the heap used so much of this class that slabs of its own are worth while? */
-static inline bool heap_has_earned(const heap_t *h, unsigned c) { return heap_taken(h, c) * class_size(c) >= EARN_BYTES; }
+static inline bool heap_has_earned(const heap_t *h, unsigned c) {
+  return heap_taken(h, c) * class_size(c) >= EARN_BYTES;
+}
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
 hidden void heap_give_back(heap_t *h, slab_t *s, uintptr_t block);
@@ -167,7 +180,7 @@ hidden void heap_flush_bins(heap_t *h);
 hidden void heap_let_go(heap_t *h);                /* of all that it owns */
 hidden void heap_end(heap_t *h);                   /* likewise, and back to the pool */
 hidden uint32_t heap_prepare_rest(heap_t *h);      /* how many pages it would hold: RESTING_PAGES */
-hidden bool heap_end_rest(void);                   /* a heap that rests lets go of everything; false: there is none */
+hidden bool heap_end_rest(void);                   /* of one that rests; false: there is none */
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
 hidden void heap_trim(heap_t *h);                  /* a little: the steps that are due */
@@ -176,9 +189,10 @@ hidden void heap_empty_magazine(heap_t *h);
 /* relaxed, as is huge_base: who uses the heap wrote it; statistics take what stands there. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
-hidden heap_t *pool_claim(void);                   /* a heap, perhaps one that rested, with things in it; NULL: no memory */
+hidden heap_t *pool_claim(void);                   /* perhaps one that rested; NULL: no memory */
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
-hidden bool pool_rest(heap_t *h, uint32_t pages);  /* it has not, but holds so many; false if that is too much: it stays the caller's */
+/* It has not, but holds so many; false if that is too much: it stays the caller's. */
+hidden bool pool_rest(heap_t *h, uint32_t pages);
 hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there is none */
 hidden uint32_t pool_resting_pages(void);          /* what these hold; there are no more of them */
 hidden size_t pool_size(void);                     /* places, claimed or not */
@@ -193,7 +207,7 @@ hidden void *large_malloc(void *tag, size_t size, size_t alignment);
 hidden void large_free(slab_t *s, void *p, const char *call);
 hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
-hidden bool large_is_clean(const void *p);                     /* reads as zero if nobody wrote to it */
+hidden bool large_is_clean(const void *p);         /* reads as zero if nobody wrote to it */
 hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
 
 typedef struct {
@@ -206,20 +220,24 @@ typedef struct {
 static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }
 hidden void *huge_malloc(void *tag, size_t size);
 hidden void huge_free(huge_t *b, void *p, const char *call);
-hidden void *huge_resize(huge_t *b, size_t size);  /* the block, perhaps elsewhere; NULL: not possible */
+hidden void *huge_resize(huge_t *b, size_t size);  /* perhaps elsewhere; NULL: not possible */
 hidden bool huge_resize_in_place(huge_t *b, size_t size);
-hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);    /* moves the pages there */
-hidden bool huge_has_room(void);                   /* few enough blocks have mappings of their own */
+/* Moves the pages there. */
+hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);
+hidden bool huge_has_room(void);                   /* few enough have their own mappings */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
 hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
 
-typedef struct { atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested; } heap_counts_t;
+typedef struct {
+  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
+} heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */
 
 /* firstclass.c: what fh_heap_* of freehold.h say. */
 hidden fh_heap_t *firstclass_new(void);
-hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);      /* alignment 1: any */
+/* Alignment 1: any. */
+hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);
 hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);

@@ -11,7 +11,9 @@
 enum { MAPPINGS_MOST = 100 }; /* a program should not run out of mappings on our account */
 
 static places_t huge_blocks;
-static const places_shape_t shape_of_huge = { sizeof(huge_t), PLACES_IN_CHUNK * sizeof(huge_t), NULL };
+static const places_shape_t shape_of_huge = {
+  .stride = sizeof(huge_t), .chunk_size = PLACES_IN_CHUNK * sizeof(huge_t)
+};
 
 bool huge_has_room(void) { return atomic64_load_relaxed(&heap_counts.huge_live) < MAPPINGS_MOST; }
 size_t huge_pool_size(void) { return places_size(&huge_blocks); }
@@ -68,7 +70,8 @@ void huge_free(huge_t *b, void *p, const char *call) {
   void *base = huge_base(b);
   size_t windows = b->windows;
   if (p != base) fatal("invalid pointer", p, call);
-  uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0); /* relaxed: of two frees one sees the other */
+  /* relaxed: of two frees one sees the other */
+  uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0);
   if (mapped == 0) fatal("double free", p, call);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);
@@ -87,8 +90,8 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   return true;
 }
 
-/* Windows of its own for `size` bytes, filled with the pages at `pages`. All of it is mapped first, so that the move
- * replaces nothing of anybody else's. */
+/* Windows of its own for `size` bytes, filled with the pages at `pages`. All of it is mapped first,
+ * so that the move replaces nothing of anybody else's. */
 static void *move_pages(void *pages, size_t old_size, size_t mapped) {
   void *base = map_new(windows_for(mapped), mapped);
   if (base == NULL) return NULL;

@@ -8,7 +8,7 @@ enum { TRIM_SHARED = 8 };
 
 /* Puts the blocks of a list back where they came from. */
 static void flush_list(heap_t *h, uintptr_t *list) {
-  for (uintptr_t block; (block = *list) != 0;) { /* Bound: what a bin holds, a slab or RETURN_MOST */
+  for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, a slab or RETURN_MOST */
     *list = block_next(block);
     if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
     heap_give_back(h, slab_of((void *)block), block);
@@ -18,7 +18,7 @@ static void flush_list(heap_t *h, uintptr_t *list) {
 static void flush_bin(heap_t *h, unsigned c) {
   flush_list(h, &h->bin[c]);
   flush_list(h, &h->freed->returned[c]);
-  h->room[c] = h->limit[c];
+  h->room[c] = h->allowance[c];
 }
 
 void heap_flush_bins(heap_t *h) {
@@ -60,7 +60,7 @@ enum { PAGE = 4096 };
 /* Blocks of slabs that the heap does not own: a bin of such has what was kept for it at most. */
 static size_t kept_pages(const heap_t *h, unsigned c) {
   bool in_bin = h->bin[c] != 0 && h->owned[c] == 0;
-  size_t blocks = (size_t)(h->limit[c] - h->room[c]) + (in_bin ? h->limit[c] : 0);
+  size_t blocks = (size_t)(h->allowance[c] - h->room[c]) + (in_bin ? h->allowance[c] : 0);
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
 

@@ -70,7 +70,7 @@ void pool_release(heap_t *h) {
     pool_note_taken(c, heap_taken(h, c));
     atomic16_store_relaxed(&h->taken[c], 0);
   }
-  memset(h->limit, 0, sizeof h->limit);
+  memset(h->allowance, 0, sizeof h->allowance);
   memset(h->room, 0, sizeof h->room);
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->is_borrowed = 0;

@@ -6,7 +6,7 @@
 
 enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
-  HEADROOM_SHIFT = 2,         /* a small block that grows by less than a quarter grows by a quarter */
+  HEADROOM_SHIFT = 2,         /* a small block that grows a little grows by a quarter */
 };
 
 typedef struct {
@@ -75,7 +75,8 @@ static always_inline bool is_right(size_t usable, size_t size) {
   return size <= usable && (size > usable / 2 || usable <= 64);
 }
 
-/* The same at once of a live block that lies where a fast free would expect it; false: look closer. */
+/* The same at once of a live block that lies where a fast free would expect it; false:
+ * look closer. */
 static always_inline bool is_right_here(const void *p, size_t size) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (window != heap_here.window) return false;
@@ -140,6 +141,7 @@ bool heap_expand(void *p, size_t size, const char *call) {
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (fits && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
   if (is_small(&f)) return false;
-  bool is_done = f.huge != NULL ? huge_resize_in_place(f.huge, size) : large_resize(f.slab, p, size);
+  bool is_done = f.huge != NULL ? huge_resize_in_place(f.huge, size)
+                                : large_resize(f.slab, p, size);
   return is_done || fits;
 }

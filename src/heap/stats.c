@@ -42,7 +42,7 @@ static void add_heaps(fh_stats_t *stats) {
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL || atomic64_load_relaxed(&h->home) == 0) continue; /* a place that was never used */
+    if (h == NULL || atomic64_load_relaxed(&h->home) == 0) continue; /* it was never used */
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
     stats->remote_frees += atomic64_load_relaxed(&h->remote_frees);

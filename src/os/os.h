@@ -13,36 +13,52 @@
 typedef struct { atomic64_t maps, unmaps, remaps, advices, failures; } os_counts_t;
 extern hidden os_counts_t os_counts;
 
-hidden size_t os_page_size(void);                    /* a power of two, 4 KiB to 64 KiB; no system call */
+hidden size_t os_page_size(void);          /* a power of two, 4 KiB to 64 KiB; no system call */
 
 /* Fresh zero memory, readable and writable, not counted against swap. Addresses and sizes are
  * multiples of the page size. */
-hidden void *os_map(size_t size);                    /* anywhere; NULL on failure */
+hidden void *os_map(size_t size);          /* anywhere; NULL on failure */
 typedef enum { OS_MAPPED, OS_TAKEN, OS_NO_MEMORY } os_map_result_t;
-hidden os_map_result_t os_map_at(void *at, size_t size);   /* there or nowhere; OS_TAKEN: something else lies there */
+/* There or nowhere; OS_TAKEN: something else lies there. */
+hidden os_map_result_t os_map_at(void *at, size_t size);
 hidden void os_unmap(void *at, size_t size);
 /* Moves the pages of [from, from + old_size) to [to, to + new_size), where nothing may lie; `from`
  * is unmapped. */
 hidden bool os_move(void *from, size_t old_size, void *to, size_t new_size);
-hidden bool os_resize(void *at, size_t old_size, size_t new_size);   /* grows or shrinks a mapping in place */
+/* Grows or shrinks a mapping in place. */
+hidden bool os_resize(void *at, size_t old_size, size_t new_size);
 
-hidden bool os_discard(void *at, size_t size);       /* gives the pages back; they read as zero afterwards */
-hidden bool os_populate(void *at, size_t size);      /* makes the pages present in one call; a hint */
-hidden void os_advise_huge(void *at, size_t size, bool huge);        /* asks for huge pages, or asks for none */
-hidden size_t os_resident(const void *at, size_t size);              /* bytes of the range that are in memory */
-hidden bool os_is_readable(const void *at, size_t size);             /* may these bytes be read? slow */
-hidden bool os_break_range(uintptr_t *from, uintptr_t *to);          /* what brk() has mapped: libc's own heap */
+/* Gives the pages back; they read as zero afterwards. */
+hidden bool os_discard(void *at, size_t size);
+/* Makes the pages present in one call; a hint. */
+hidden bool os_populate(void *at, size_t size);
+/* Asks for huge pages, or asks for none. */
+hidden void os_advise_huge(void *at, size_t size, bool huge);
+/* Bytes of the range that are in memory. */
+hidden size_t os_resident(const void *at, size_t size);
+/* May these bytes be read? Slow. */
+hidden bool os_is_readable(const void *at, size_t size);
+/* What brk() has mapped: libc's own heap. */
+hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 
-hidden uint32_t os_now_ms(void);                     /* a clock that only goes forward, a few ms coarse; wraps */
-hidden uintptr_t os_place(void);                     /* where windows may begin: another address in each process */
+/* A clock that only goes forward, a few milliseconds coarse; wraps. */
+hidden uint32_t os_now_ms(void);
+/* Where windows may begin: another address in each process. */
+hidden uintptr_t os_place(void);
 
-hidden bool os_is_secure(void);                      /* raised privileges: the environment is not to be trusted  */
-hidden const char *os_environment(const char *name); /* NULL if unset, or if os_is_secure() */
-hidden size_t os_read_link(const char *path, char *text, size_t size);   /* bytes written, 0 if there is none */
-hidden size_t os_read_file(const char *path, char *text, size_t size);   /* likewise */
-hidden void os_write(int file, const char *text, size_t length);         /* all of it, unless a write fails */
-hidden int os_duplicate(int file, int least);        /* the lowest free number from `least` on, closed by exec; -1  */
-hidden uint64_t os_file_identity(int file);          /* tells open files apart; 0 if `file` is not open */
+/* Raised privileges: the environment is not to be trusted. */
+hidden bool os_is_secure(void);
+/* NULL if unset, or if os_is_secure(). */
+hidden const char *os_environment(const char *name);
+/* Bytes written, 0 if there is none. */
+hidden size_t os_read_link(const char *path, char *text, size_t size);
+hidden size_t os_read_file(const char *path, char *text, size_t size);
+/* All of it, unless a write fails. */
+hidden void os_write(int file, const char *text, size_t length);
+/* The lowest free number from `least` on, closed by exec; -1. */
+hidden int os_duplicate(int file, int least);
+/* Tells open files apart; 0 if `file` is not open. */
+hidden uint64_t os_file_identity(int file);
 _Noreturn hidden void os_abort(void);
 
 /* Calls `leave` in each thread that called os_thread_watch, when it ends. os_thread_watch is false
@@ -53,6 +69,6 @@ hidden bool os_thread_watch(void *heap);
 
 /* Starts a thread with no signals that runs `run` (once); false if none can be had. */
 hidden bool os_thread_start(void (*run)(void));
-hidden void os_sleep_ms(uint32_t ms);                /* for the background thread alone */
+hidden void os_sleep_ms(uint32_t ms);      /* for the background thread alone */
 
 #endif

@@ -1,4 +1,4 @@
-/* os_fake.c - a system for unit tests: every call deterministic, every call can be made to fail  layer 1: os
+/* os_fake.c - a system for unit tests: deterministic, every call can be made to fail    layer 1: os
  * Contract: os.h; os_fake.h says what tests control.
  * Owns:    192 GiB of address space, reserved when first needed, in which each unit of 4 KiB is
  *          mapped or not.
@@ -38,7 +38,8 @@ _Noreturn static void misuse(const char *what, const void *at, size_t size) {
 
 static size_t unit_of(const void *at) { return (size_t)((const char *)at - SPACE) / UNIT; }
 static bool is_inside(const void *at, size_t size) {
-  return (const char *)at >= SPACE && size <= SPACE_SIZE && (size_t)((const char *)at - SPACE) <= SPACE_SIZE - size;
+  return (const char *)at >= SPACE && size <= SPACE_SIZE &&
+         (size_t)((const char *)at - SPACE) <= SPACE_SIZE - size;
 }
 
 static void reserve(void) {
@@ -55,7 +56,9 @@ static size_t count_mapped(const void *at, size_t size) {
   return count;
 }
 
-static bool is_at(const void *at, size_t size) { return is_inside(at, size) && count_mapped(at, size) == size / UNIT; }
+static bool is_at(const void *at, size_t size) {
+  return is_inside(at, size) && count_mapped(at, size) == size / UNIT;
+}
 
 /* Pieces change by what the neighbours of a range are. */
 static size_t neighbours(const void *at, size_t size) {
@@ -75,8 +78,8 @@ static void drop_range(void *at, size_t size) {
   memset(&is_mapped[unit_of(at)], 0, size / UNIT);
   os_fake.mappings += neighbours(at, size) - 1;
   os_fake.mapped -= size;
-  if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != at)
-    misuse("mmap", at, size);
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (mmap(at, size, PROT_NONE, flags, -1, 0) != at) misuse("mmap", at, size);
 }
 
 /* Where the units that are mapped, or those that are not, come to an end. */
@@ -95,7 +98,8 @@ static void drop_mapped(char *at, size_t size) {
 }
 
 static void check_range(const void *at, size_t size) {
-  if (size == 0 || ((uintptr_t)at | size) % os_fake.page_size != 0) misuse("no multiple of the page size", at, size);
+  if (size == 0 || ((uintptr_t)at | size) % os_fake.page_size != 0)
+    misuse("no multiple of the page size", at, size);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -155,14 +159,16 @@ static char *highest_place(size_t size) {
 }
 
 void *os_map(size_t size) {
-  bool good = start_call(OS_FAKE_MAP, &os_counts.maps, SPACE, size) && size < SPACE_SIZE && has_room(size);
+  bool good = start_call(OS_FAKE_MAP, &os_counts.maps, SPACE, size);
+  good = good && size < SPACE_SIZE && has_room(size);
   char *at = good ? highest_place(size) : NULL;
   if (at != NULL) put_range(at, size);
   return end_call(at != NULL) ? at : NULL;
 }
 
 os_map_result_t os_map_at(void *at, size_t size) {
-  bool good = start_call(OS_FAKE_MAP_AT, &os_counts.maps, at, size) && is_inside(at, size) && has_room(size);
+  bool good = start_call(OS_FAKE_MAP_AT, &os_counts.maps, at, size);
+  good = good && is_inside(at, size) && has_room(size);
   bool is_taken = good && count_mapped(at, size) != 0;
   if (good && !is_taken) put_range(at, size);
   end_call(good && !is_taken);
@@ -179,7 +185,8 @@ void os_unmap(void *at, size_t size) {
 static void copy_resident(char *to, char *from, size_t size) {
   unsigned char is_there;
   for (size_t done = 0; done < size; done += UNIT)
-    if (mincore(from + done, UNIT, &is_there) == 0 && (is_there & 1) != 0) memcpy(to + done, from + done, UNIT);
+    if (mincore(from + done, UNIT, &is_there) == 0 && (is_there & 1) != 0)
+      memcpy(to + done, from + done, UNIT);
 }
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
@@ -289,8 +296,12 @@ void os_sleep_ms(uint32_t ms) {
 
 bool os_is_secure(void) { return false; }
 const char *os_environment(const char *name) { return getenv(name); }
-size_t os_read_link(const char *path, char *text, size_t size) { return (void)path, (void)text, (void)size, 0; }
-size_t os_read_file(const char *path, char *text, size_t size) { return (void)path, (void)text, (void)size, 0; }
+size_t os_read_link(const char *path, char *text, size_t size) {
+  return (void)path, (void)text, (void)size, 0;
+}
+size_t os_read_file(const char *path, char *text, size_t size) {
+  return (void)path, (void)text, (void)size, 0;
+}
 int os_duplicate(int file, int least) { return (void)file, (void)least, -1; }
 uint64_t os_file_identity(int file) { return (uint64_t)file + 1; }
 

@@ -8,8 +8,8 @@
 #include "os.h"
 
 typedef enum {
-  OS_FAKE_MAP, OS_FAKE_MAP_AT, OS_FAKE_UNMAP, OS_FAKE_MOVE, OS_FAKE_RESIZE, OS_FAKE_DISCARD, OS_FAKE_POPULATE,
-  OS_FAKE_ADVISE_HUGE, OS_FAKE_CALLS
+  OS_FAKE_MAP, OS_FAKE_MAP_AT, OS_FAKE_UNMAP, OS_FAKE_MOVE, OS_FAKE_RESIZE, OS_FAKE_DISCARD,
+  OS_FAKE_POPULATE, OS_FAKE_ADVISE_HUGE, OS_FAKE_CALLS
 } os_fake_call_t;
 
 #define OS_FAKE_ANY ((1u << OS_FAKE_CALLS) - 1)
@@ -18,25 +18,26 @@ typedef enum {
 #define OS_FAKE_ADVISING (1u << OS_FAKE_DISCARD | 1u << OS_FAKE_POPULATE)
 
 typedef struct {
-  size_t page_size;              /* 4, 16 or 64 KiB */
+  size_t page_size;           /* 4, 16 or 64 KiB */
   uint32_t now_ms;
-  size_t most_mapped;            /* bytes that may be mapped at a time; more is OS_NO_MEMORY */
-  uint32_t fail_calls;           /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
-  uint64_t fail_at;              /* that one of them fails: 1 is the next; 0: none. Counts down  */
-  bool fail_on;                  /* and all after it */
-  bool no_watch, no_threads;     /* os_thread_watch, os_thread_start fail */
-  void (*before)(os_fake_call_t call, void *at, size_t size);      /* before each call; may call the core */
-  void (*sleep)(uint32_t ms);    /* what os_sleep_ms does besides moving the clock */
-  void (*started)(void);         /* what os_thread_start was last given */
-  size_t mapped;                 /* bytes now mapped */
-  size_t mappings;               /* pieces of the address space in which they lie */
+  size_t most_mapped;         /* bytes that may be mapped at a time; more is OS_NO_MEMORY */
+  uint32_t fail_calls;        /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
+  uint64_t fail_at;           /* that one of them fails: 1 is the next; 0: none. Counts down */
+  bool fail_on;               /* and all after it */
+  bool no_watch, no_threads;  /* os_thread_watch, os_thread_start fail */
+  /* before each call; may call the core */
+  void (*before)(os_fake_call_t call, void *at, size_t size);
+  void (*sleep)(uint32_t ms); /* what os_sleep_ms does besides moving the clock */
+  void (*started)(void);      /* what os_thread_start was last given */
+  size_t mapped;              /* bytes now mapped */
+  size_t mappings;            /* pieces of the address space in which they lie */
   uint64_t calls[OS_FAKE_CALLS];
 } os_fake_t;
 extern hidden os_fake_t os_fake;
 
 hidden void os_fake_fail(uint32_t calls, uint64_t at, bool and_all_after);
-hidden bool os_fake_is_mapped(const void *at, size_t size);      /* all of it */
-hidden void os_fake_take(void *at, size_t size);                 /* somebody else's mapping lies there now */
-hidden void os_fake_end_thread(void);                            /* the calling thread ends, as far as the core sees */
+hidden bool os_fake_is_mapped(const void *at, size_t size);  /* all of it */
+hidden void os_fake_take(void *at, size_t size);  /* somebody else's mapping lies there now */
+hidden void os_fake_end_thread(void);  /* the calling thread ends, as far as the core sees */
 
 #endif

@@ -124,8 +124,8 @@ static bool advise(const void *at, size_t size, int advice) {
 }
 bool os_discard(void *at, size_t size) { return advise(at, size, MADV_DONTNEED); }
 
-/* A process with too many mappings is refused one more, which the rest of a split one would be: then
- * the addresses stay taken, but not the memory. */
+/* A process with too many mappings is refused one more, which the rest of a split one would be:
+ * then the addresses stay taken, but not the memory. */
 void os_unmap(void *at, size_t size) {
   if (!succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0))) os_discard(at, size);
 }
@@ -193,8 +193,8 @@ static uint64_t mix(uint64_t x) {
 }
 
 /* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of
- * them, its key for pointers the second. The number says nothing of either half as long as the other is
- * not known. */
+ * them, its key for pointers the second. The number says nothing of either half as long as the
+ * other is not known. */
 static uint64_t random_number(void) {
   const void *bytes = (const void *)getauxval(AT_RANDOM);
   uint64_t halves[2] = { (uintptr_t)&bytes, 0 };

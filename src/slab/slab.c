@@ -139,7 +139,8 @@ unsigned slab_collect(slab_t *s) {
 
 void slab_recount(slab_t *s) {
   uint32_t free = 0, carved = atomic32_load_relaxed(&s->carved);
-  for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++; /* Bound: `carved` */
+  /* Bound: `carved` */
+  for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++;
   note_used(s, carved - free);
 }
 

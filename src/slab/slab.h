@@ -13,7 +13,8 @@
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
  *             and count <= used
  *          I4 no block lies at the first byte of a slice
- *          I5 the descriptor of a slice that is free, or not the first of a block, has the kind 0 */
+ *          I5 the descriptor of a slice that is free, or not the first of a block, has
+ *             the kind 0 */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
 
@@ -24,20 +25,27 @@ typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
 
 typedef struct slab slab_t;
 struct slab {
-  /* the owner's line: a free by the owner touches nothing else, and any other free reads nothing else before it is put off */
-  atomic_ptr_t owner;           /* the heap that owns the slab, or NULL. relaxed: it equals a heap's own address only if
-                                   that heap wrote it */
+  /* ---- the owner's line: a free by the owner touches nothing else, and any other free reads
+   * nothing else before it is put off */
+
+  /* the heap that owns the slab, or NULL. relaxed: it equals a heap's own address only if that heap
+   * wrote it */
+  atomic_ptr_t owner;
   uintptr_t head;               /* the private list: its first block; 0: empty */
   uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
-  atomic32_t used;              /* carved blocks that are not on the private list: written by the owner, read by statistics */
+  /* carved blocks that are not on the private list: written by the owner, read by statistics */
+  atomic32_t used;
   atomic32_t carved;            /* blocks ever handed out; the rest was never touched. likewise */
-  atomic32_t kind;              /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
+  /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
+  atomic32_t kind;
   atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL */
   atomic64_t size;              /* usable bytes of a large block */
   atomic32_t slices;            /* of a large block */
   uint16_t capacity;            /* const while the slab lives */
   uint16_t is_idle;             /* empty, and kept by its heap all the same */
-  /* the shared line */
+
+  /* ---- the shared line */
+
   atomic64_t anchor aligned_to(64);
   slab_t *next, *prev;          /* the owner's list of slabs of this class */
   uint64_t unused_words[5];
@@ -51,17 +59,19 @@ enum {
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
 static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
-static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }   /* relaxed: who frees a
-  block got it from the thread that allocated it, which orders them */
+/* relaxed: who frees a block got it from the thread that allocated it, which orders them */
+static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }
 static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
   return (word & SLAB_IS_LARGE) == SLAB_IS_LARGE ? SLAB_LARGE : SLAB_SMALL;
 }
-static inline unsigned slab_class(const slab_t *s) { return slab_word(s); }      /* of a small slab */
+/* Of a small slab. */
+static inline unsigned slab_class(const slab_t *s) { return slab_word(s); }
 
 /* Half as long as an address; 0 for NULL. */
 static inline uint32_t slab_number(const slab_t *s) {
-  return s == NULL ? 0 : (uint32_t)(arena_of(s)->number * WINDOW_SLICES + arena_slice(arena_described(s)));
+  if (s == NULL) return 0;
+  return (uint32_t)(arena_of(s)->number * WINDOW_SLICES + arena_slice(arena_described(s)));
 }
 static inline slab_t *slab_numbered(uint32_t number) {
   if (number == 0) return NULL;                       /* the first slice of a window is no slab's */
@@ -78,17 +88,21 @@ typedef struct {
   atomic64_t key;               /* written by who holds the block, read by visitors too */
 } free_block_t;
 
-#define BLOCK_KEY 0x6B79A5C3u         /* added to the block's address: no program stores that in its own block */
+/* Added to the block's address: no program stores that in its own block. */
+#define BLOCK_KEY 0x6B79A5C3u
 static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_KEY; }
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
 static always_inline uintptr_t block_next(uintptr_t block) { return block_at(block)->next; }
 static always_inline bool block_is_free(uintptr_t block) {
-  return atomic64_is_relaxed(&block_at(block)->key, block_key(block));     /* relaxed: who holds the block wrote it */
+  /* relaxed: who holds the block wrote it */
+  return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
 }
 static always_inline void block_set_free(uintptr_t block) {
   atomic64_store_relaxed(&block_at(block)->key, block_key(block));
 }
-static always_inline void block_set_live(uintptr_t block) { atomic64_store_relaxed(&block_at(block)->key, 0); }
+static always_inline void block_set_live(uintptr_t block) {
+  atomic64_store_relaxed(&block_at(block)->key, 0);
+}
 static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_set_free(block);
   block_at(block)->next = next;
@@ -147,13 +161,15 @@ typedef enum { PUSH_ASK, PUSH_ADOPT, PUSH_PUBLISH } slab_wish_t;
  * not own. SLAB_IS_WORTH (PUSH_ASK): nothing was done, say what you wish. SLAB_OWNED_NOW
  * (PUSH_ADOPT): the slab is `heap`'s. SLAB_IS_EMPTY: the last block came back, and the slab is the
  * caller's to release. */
-hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count, void *heap, slab_wish_t wish);
+hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count,
+                                void *heap, slab_wish_t wish);
 
 /* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is
  * none. */
 hidden slab_t *slab_find_partial(unsigned c, void *heap);
 
-typedef struct { atomic64_t retries, adoptions, publications; } slab_counts_t;    /* relaxed: sums */
+/* relaxed: sums */
+typedef struct { atomic64_t retries, adoptions, publications; } slab_counts_t;
 extern hidden slab_counts_t slab_counts;
 
 hidden bool slab_is_valid(const slab_t *s);       /* the owner only */

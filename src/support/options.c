@@ -26,9 +26,10 @@ static const char *const option_words_bool[] = { "off", "on" };
 #define OPTION_TYPE_thp   OPTION_KIND_WORD, option_words_thp
 #define OPTION_TYPE_stats OPTION_KIND_WORD, option_words_stats
 #define OPTION_TYPE_deepbind OPTION_KIND_WORD, option_words_deepbind
-#define OPTION_ROW2(name_, kind_, words_, fallback_, lowest_, highest_, when_, what_)                                \
-  { .name = #name_, .what = what_, .words = words_, .fallback = (int64_t)(fallback_), .lowest = (int64_t)(lowest_),  \
-    .highest = (int64_t)(highest_), .kind = kind_, .when = OPTION_SET_AT_##when_ },
+#define OPTION_ROW2(name_, kind_, words_, fallback_, lowest_, highest_, when_, what_)    \
+  { .name = #name_, .what = what_, .words = words_, .fallback = (int64_t)(fallback_),    \
+    .lowest = (int64_t)(lowest_), .highest = (int64_t)(highest_), .kind = kind_,         \
+    .when = OPTION_SET_AT_##when_ },
 #define OPTION_ROW1(...) OPTION_ROW2(__VA_ARGS__)
 #define OPTION_ROW(name, type, fallback, lowest, highest, when, what) \
   OPTION_ROW1(name, OPTION_TYPE_##type, fallback, lowest, highest, when, what)
@@ -50,20 +51,23 @@ static bool option_is_in_range(option_t option, int64_t value) {
 }
 
 bool option_set(option_t option, int64_t value) {
-  if (option_info[option].when != OPTION_SET_AT_ANY || !option_is_in_range(option, value)) return false;
+  if (option_info[option].when != OPTION_SET_AT_ANY) return false;
+  if (!option_is_in_range(option, value)) return false;
   atomic32_store_relaxed(&option_sources[option], OPTION_FROM_CALL);
   atomic64_store_relaxed(&option_values[option], (uint64_t)value);
   return true;
 }
 
 option_t option_find(const char *name, size_t length) {
-  for (unsigned i = 0; i < OPTION_COUNT; i++)
-    if (strncmp(option_info[i].name, name, length) == 0 && option_info[i].name[length] == '\0') return (option_t)i;
+  for (unsigned i = 0; i < OPTION_COUNT; i++) {
+    const char *known = option_info[i].name;
+    if (strncmp(known, name, length) == 0 && known[length] == '\0') return (option_t)i;
+  }
   return OPTION_COUNT;
 }
 
 bool options_are_valid(void) {
-  for (unsigned i = 0; i < OPTION_COUNT; i++) HOLDS(O1, option_is_in_range((option_t)i, option_get((option_t)i)));
+  for (option_t i = 0; i < OPTION_COUNT; i++) HOLDS(O1, option_is_in_range(i, option_get(i)));
   return true;
 }
 
@@ -104,7 +108,7 @@ static bool option_parse_size(const char *text, size_t length, int64_t *value) {
   text += used;
   length -= used;
   if (length > 0 && text[0] != 'B') {
-    const char *unit = memchr(units, text[0] & ~0x20, sizeof units - 1);   /* lower case letters too */
+    const char *unit = memchr(units, text[0] & ~0x20, sizeof units - 1);   /* small letters too */
     if (unit == NULL) return false;
     unsigned shift = (unsigned)(unit - units + 1) * 10;
     if (n > (uint64_t)INT64_MAX >> shift) return false;
@@ -195,8 +199,8 @@ static void options_start(options_loading_t *loading, options_warn_t *warn) {
 }
 
 /* `option` is OPTION_COUNT when nobody knows the name, `value` NULL when none was given. */
-static void options_complain(options_loading_t *loading, option_t option, const char *name, size_t name_length,
-                             const char *value, size_t value_length) {
+static void options_complain(options_loading_t *loading, option_t option, const char *name,
+                             size_t name_length, const char *value, size_t value_length) {
   char line[OPTIONS_LINE];
   fmt_t f;
   if (++loading->mistakes > OPTIONS_MOST_LINES || loading->warn == NULL) return;
@@ -237,7 +241,8 @@ static void options_trim(const char **text, size_t *length) {
 }
 
 /* "name:value"; nothing but spaces is no item. */
-static void options_read_item(options_loading_t *loading, const char *item, size_t length, option_source_t source) {
+static void options_read_item(options_loading_t *loading, const char *item, size_t length,
+                              option_source_t source) {
   options_trim(&item, &length);
   if (length == 0) return;
   const char *colon = memchr(item, ':', length);
@@ -253,7 +258,8 @@ static void options_read_item(options_loading_t *loading, const char *item, size
     options_complain(loading, option, name, name_length, value, value_length);
 }
 
-static void options_read_text(options_loading_t *loading, const char *text, size_t length, option_source_t source) {
+static void options_read_text(options_loading_t *loading, const char *text, size_t length,
+                              option_source_t source) {
   const char *end = text + length;
   for (;;) {
     const char *comma = memchr(text, ',', (size_t)(end - text));
@@ -273,10 +279,11 @@ static const char *options_of_program(void) {
 
 static void options_read_all(options_loading_t *loading) {
   char link[OPTIONS_LINK_MAX];
-  options_read_text(loading, link, os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link),
-                    OPTION_FROM_LINK);
+  size_t length = os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link);
+  options_read_text(loading, link, length, OPTION_FROM_LINK);
   const char *environment = os_environment(option_source_name[OPTION_FROM_ENVIRONMENT]);
-  if (environment != NULL) options_read_text(loading, environment, strlen(environment), OPTION_FROM_ENVIRONMENT);
+  if (environment != NULL)
+    options_read_text(loading, environment, strlen(environment), OPTION_FROM_ENVIRONMENT);
   const char *program = options_of_program();
   if (program != NULL) options_read_text(loading, program, strlen(program), OPTION_FROM_PROGRAM);
   options_sum_up(loading);
@@ -288,7 +295,8 @@ static void options_publish(const options_loading_t *loading) {
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     uint64_t fallback = (uint64_t)option_info[i].fallback;
     uint32_t by_default = OPTION_FROM_DEFAULT;
-    if (loading->sources[i] == OPTION_FROM_DEFAULT || option_source((option_t)i) == OPTION_FROM_CALL) continue;
+    if (loading->sources[i] == OPTION_FROM_DEFAULT) continue;
+    if (option_source((option_t)i) == OPTION_FROM_CALL) continue;
     atomic64_swap_relaxed(&option_values[i], &fallback, (uint64_t)loading->values[i]);
     atomic32_swap_relaxed(&option_sources[i], &by_default, loading->sources[i]);
   }
@@ -305,7 +313,7 @@ cold void options_load(options_warn_t *warn) {
   uint32_t untold = 0;
   if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
   if (!atomic32_swap_relaxed(&reported, &untold, 1)) return;
-  options_start(&loading, warn);           /* once more, aloud: now it is known that `warnings` is on */
+  options_start(&loading, warn);           /* once more, aloud: `warnings` is known to be on */
   options_read_all(&loading);
 }
 

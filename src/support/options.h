@@ -24,50 +24,57 @@ enum { OPTION_WORDS_stats(OPTION_ENUMERATOR) STATS_COUNT };
 enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
 
 /* int, size (bytes), bool, or the list of words of that name. START: read once, at the first use;
- * ANY: at every use. */
+ * ANY: at every use. The sentence is the documentation. */
 #define OPTION_NO_LIMIT INT64_MAX
-/* name            type   default   lowest     highest     set at  what it does: the documentation */
-#define FH_OPTIONS(X)                                                                                           \
-  X(purge_delay_ms, int,   50,       -1,        600000,          ANY,                                           \
-    "Milliseconds that freed memory stays before it goes back to the system; 0: at once, -1: never.")           \
-  X(purge_budget,   size,  MiB(16),  0,         OPTION_NO_LIMIT, ANY,                                           \
-    "Bytes of freed memory, or a 64th of what is in use if that is more, that may wait for the delay.")    \
-  X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                                         \
-    "Address space mapped at a time; less where the system gives less.")                                        \
-  X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                                           \
-    "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest to the system.")   \
-  X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                                           \
-    "Bytes made present at a time when a size class grows fast; 0: each page at its first touch.")     \
-  X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                                           \
-    "Bytes of empty slabs that one thread may keep for itself.")                                                \
-  X(background,     bool,  false,    false,     true,            START,                                         \
-    "A thread of the library's own gives memory back, also when the program sleeps.")                           \
-  X(deepbind,       deepbind, DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,                             \
-    "In a preloaded program: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep libc's.")          \
-  X(memory_limit,   size,  0,        0,         OPTION_NO_LIMIT, ANY,                                           \
-    "Bytes in use beyond which allocation fails with ENOMEM; 0: no limit.")                                     \
-  X(stats,          stats, STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                                           \
-    "Statistics when the program ends: exit writes text, json one JSON object, to standard error.")             \
-  X(stats_detail,   bool,  false,    false,     true,            START,                                         \
-    "Counts the bytes asked for in each size class too, which costs time on every allocation.")                 \
-  X(warnings,       bool,  true,     false,     true,            ANY,                                           \
+/* name            type   default   lowest     highest     set at; what it does */
+#define FH_OPTIONS(X)                                                                            \
+  X(purge_delay_ms, int,   50,       -1,        600000,          ANY,                            \
+    "Milliseconds that freed memory stays before it goes back to the system; 0: at once, -1: "   \
+    "never.")                                                                                    \
+  X(purge_budget,   size,  MiB(16),  0,         OPTION_NO_LIMIT, ANY,                            \
+    "Bytes of freed memory, or a 64th of what is in use if that is more, that may wait for "     \
+    "the delay.")                                                                                \
+  X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                          \
+    "Address space mapped at a time; less where the system gives less.")                         \
+  X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
+    "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest "   \
+    "to the system.")                                                                            \
+  X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
+    "Bytes made present at a time when a size class grows fast; 0: each page at its first touch.") \
+  X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
+    "Bytes of empty slabs that one thread may keep for itself.")                                 \
+  X(background,     bool,  false,    false,     true,            START,                          \
+    "A thread of the library's own gives memory back, also when the program sleeps.")            \
+  X(deepbind,       deepbind, DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,              \
+    "In a preloaded program: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "   \
+    "libc's.")                                                                                   \
+  X(memory_limit,   size,  0,        0,         OPTION_NO_LIMIT, ANY,                            \
+    "Bytes in use beyond which allocation fails with ENOMEM; 0: no limit.")                      \
+  X(stats,          stats, STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
+    "Statistics when the program ends: exit writes text, json one JSON object, to standard "      \
+    "error.")                                                                                    \
+  X(stats_detail,   bool,  false,    false,     true,            START,                          \
+    "Counts the bytes asked for in each size class too, which costs time on every allocation.")  \
+  X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")
 
 #define OPTION_NUMBER(name, ...) OPTION_##name,
 typedef enum { FH_OPTIONS(OPTION_NUMBER) OPTION_COUNT } option_t;
 
 /* Where values come from, weakest first. */
-#define OPTION_SOURCES(X)                                                                                       \
-  X(DEFAULT,     "default")                                                                                     \
-  X(LINK,        "/etc/freehold.conf")                                                                          \
-  X(ENVIRONMENT, "FREEHOLD_OPTIONS")                                                                            \
-  X(PROGRAM,     "fh_options")                                                                                  \
+#define OPTION_SOURCES(X)               \
+  X(DEFAULT,     "default")             \
+  X(LINK,        "/etc/freehold.conf")  \
+  X(ENVIRONMENT, "FREEHOLD_OPTIONS")    \
+  X(PROGRAM,     "fh_options")          \
   X(CALL,        "fh_option_set")
 #define OPTION_SOURCE_NUMBER(name, text) OPTION_FROM_##name,
 typedef enum { OPTION_SOURCES(OPTION_SOURCE_NUMBER) OPTION_SOURCE_COUNT } option_source_t;
 extern hidden const char *const option_source_name[OPTION_SOURCE_COUNT];
 
-typedef enum { OPTION_KIND_INT, OPTION_KIND_SIZE, OPTION_KIND_BOOL, OPTION_KIND_WORD } option_kind_t;
+typedef enum {
+  OPTION_KIND_INT, OPTION_KIND_SIZE, OPTION_KIND_BOOL, OPTION_KIND_WORD
+} option_kind_t;
 typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
 
 typedef struct {

@@ -264,10 +264,10 @@ TEST(heap, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   heap_t *h = my_heap();
   unsigned c = class_of(512);
   uint32_t pages = heap_prepare_rest(h);
-  h->limit[c] = 64;
+  h->allowance[c] = 64;
   h->room[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
-  h->limit[c] = 0;
+  h->allowance[c] = 0;
 }
 
 static uint64_t swaps_of(const heap_t *h) { return atomic64_load_relaxed(&h->swaps); }
