@@ -209,12 +209,14 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
   return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
 }
 
-/* How many blocks of slabs that nobody owns the heap may keep: what the class has earned. None
- * while the heap could own all slabs of the class: to adopt them is better then. */
-static unsigned return_allowance(const heap_t *h, unsigned c) {
-  if (h->owned[c] > 0 && h->owned[c] < OWNED_MANY) return 0;
-  return (unsigned)min_size(min_size(RETURN_MOST, RETURN_BYTES / class_size(c)),
-                            heap_taken(h, c) / 2 + RETURN_FIRST);
+/* Settles how many blocks of slabs that nobody owns the heap may keep from now on: what the class
+ * has earned, but an eighth at most of what all may still have. None while the heap could own all
+ * slabs of the class: to adopt them is better then. `returned` is empty. */
+static void renew_allowance(heap_t *h, unsigned c) {
+  size_t size = class_size(c), left = RETURN_TOTAL + h->allowance[c] * size - h->allowed_bytes;
+  size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most = min_size(RETURN_BYTES, left / 8) / size;
+  bool could_own = h->owned[c] > 0 && h->owned[c] < OWNED_MANY;
+  heap_set_allowance(h, c, could_own ? 0 : min_size(min_size(RETURN_MOST, most), earned));
 }
 
 static bool has_returned(const heap_t *h, unsigned c) {
@@ -225,8 +227,14 @@ static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list = h->freed->returned[c];
   *count = h->allowance[c] - h->room[c];
   h->freed->returned[c] = 0;
-  h->room[c] = h->allowance[c] = (uint8_t)return_allowance(h, c);
+  renew_allowance(h, c);
   return list;
+}
+
+/* How many blocks at once come out of a slab that is let go. */
+static unsigned borrow_count(const heap_t *h, unsigned c) {
+  size_t bytes = class_size(c) >= SHARED_SIZE ? LEND_BYTES : EARN_BYTES;
+  return heap_taken(h, c) == 0 ? 1 : (unsigned)max_size(1, bytes / class_size(c));
 }
 
 /* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
@@ -235,9 +243,7 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
-  bool is_first = heap_taken(h, c) == 0;
-  uintptr_t list =
-      slab_take_some(s, is_first ? 1 : (unsigned)max_size(1, EARN_BYTES / class_size(c)), count);
+  uintptr_t list = slab_take_some(s, borrow_count(h, c), count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
   return list;
 }
@@ -290,7 +296,7 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   if (has_returned(h, c)) return take_returned(h, c, count);
-  if (h->freed->returned[c] == 0) h->room[c] = h->allowance[c] = (uint8_t)return_allowance(h, c);
+  if (h->freed->returned[c] == 0) renew_allowance(h, c);
   bool is_tagged = heap_tag(h) != NULL;
   uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;

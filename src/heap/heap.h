@@ -34,13 +34,16 @@ enum {
   RESTING_PAGES = 4096,          /* of 4 KiB: what heaps at rest in the pool hold at most ... */
   RESTING_PAGES_EACH = 1024,     /* ... and one of them; itself is one of them */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
-  EARN_BYTES = 1024,             /* a class's first blocks come from slabs it does not keep */
+  EARN_BYTES = 1024,             /* a class's first blocks come from slabs it does not keep, ... */
+  SHARED_SIZE = 1024,            /* ... and all blocks that have so many bytes, ... */
+  LEND_BYTES = 16384,            /* ... so much of them at a time */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
   HOT_BLOCKS = 2048,             /* ... until a class has used so many; then its bin has ... */
   HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
   RETURN_FIRST = 8,              /* so many blocks of a class `returned` keeps at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
-  RETURN_BYTES = 32768,          /* ... they are worth no more than this */
+  RETURN_BYTES = 131072,         /* they are worth no more than this, ... */
+  RETURN_TOTAL = 4 << 20,        /* ... and all lists together no more than this */
 };
 #define HUGE_MIN_SIZE MiB(32)
 
@@ -64,6 +67,7 @@ struct heap {
   heap_freed_t *freed;
   uint8_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold ... */
   uint8_t room[CLASS_COUNT];     /* ... and how many more it may now */
+  uint32_t allowed_bytes;        /* what all of `allowance` is worth */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
@@ -163,7 +167,12 @@ static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
 }
 /* Has the heap used so much of this class that slabs of its own are worth while? */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return heap_taken(h, c) * class_size(c) >= EARN_BYTES;
+  return class_size(c) < SHARED_SIZE && heap_taken(h, c) * class_size(c) >= EARN_BYTES;
+}
+/* From now on `returned`, which is empty, may hold so many blocks. */
+static inline void heap_set_allowance(heap_t *h, unsigned c, size_t blocks) {
+  h->allowed_bytes += (uint32_t)((blocks - h->allowance[c]) * class_size(c));
+  h->allowance[c] = h->room[c] = (uint8_t)blocks;
 }
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */

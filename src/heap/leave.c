@@ -18,7 +18,7 @@ static void flush_list(heap_t *h, uintptr_t *list) {
 static void flush_bin(heap_t *h, unsigned c) {
   flush_list(h, &h->bin[c]);
   flush_list(h, &h->freed->returned[c]);
-  h->room[c] = h->allowance[c];
+  heap_set_allowance(h, c, 0); /* until the class is used again */
 }
 
 void heap_flush_bins(heap_t *h) {
@@ -33,7 +33,7 @@ void heap_flush_bins(heap_t *h) {
 void heap_trim(heap_t *h) {
   h->is_trimming = 1; /* a step may give slices back itself */
   for (; h->trims_due != 0; h->trims_due--) { /* Bound: slices given back in a call */
-    h->trim_class = (uint8_t)(h->trim_class + 1 < CLASS_COUNT ? h->trim_class + 1 : 1);
+    h->trim_class = (uint8_t)(h->trim_class > 1 ? h->trim_class - 1 : CLASS_COUNT - 1);
     h->has_trimmed |= h->trim_class == 1;
     flush_bin(h, h->trim_class);
     if (h->has_shared && h->trim_class % TRIM_SHARED == 0) heap_flush_shared(h);

@@ -72,6 +72,7 @@ void pool_release(heap_t *h) {
   }
   memset(h->allowance, 0, sizeof h->allowance);
   memset(h->room, 0, sizeof h->room);
+  h->allowed_bytes = 0;
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->is_borrowed = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);

@@ -78,6 +78,17 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
   return 0;
 }
 
+static unsigned others_freed(const slab_t *s) {
+  return anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking reads again */
+}
+
+/* What others freed becomes the private list, which is empty. */
+static void take_over_chain(slab_t *s) {
+  unsigned count;
+  s->head = take_chain(s, &count);
+  note_used(s, slab_used(s) - count);
+}
+
 /* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
  * and the last one to `rest`, a list that may be at its end. */
 static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count) {
@@ -105,15 +116,16 @@ static uintptr_t take_private(slab_t *s, unsigned *count) {
 bool slab_has(const slab_t *s, unsigned least) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = s->capacity - slab_used(s);
   if (carved < s->capacity || free >= least || free >= threshold(s)) return true;
-  unsigned others =
-      anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking them reads again */
+  unsigned others = others_freed(s);
   return others >= least || others >= threshold(s);
 }
 
 uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
   unsigned fresh = 0;
   uintptr_t list = s->head == 0 ? take_chain(s, count) : take_private(s, count);
-  if (*count < most) list = carve(s, most - *count, list, &fresh);
+  if (*count >= most) return list;
+  if (*count != 0 && others_freed(s) >= most - *count) take_over_chain(s); /* next time, and nothing fresh now */
+  else list = carve(s, most - *count, list, &fresh);
   *count += fresh;
   return list;
 }

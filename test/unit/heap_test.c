@@ -119,7 +119,7 @@ TEST(heap, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
 /* ---- what a heap keeps ---- */
 
 TEST(heap, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, "") {
-  for (size_t size = 16; size <= 1024; size *= 4) {
+  for (size_t size = 16; size < SHARED_SIZE; size *= 4) {
     unsigned c = class_of(size);
     void *p = fast_malloc(size);
     CHECK_EQ(my_heap()->owned[c], 0);
@@ -127,6 +127,45 @@ TEST(heap, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, ""
     for (size_t bytes = 0; bytes <= 4 * EARN_BYTES; bytes += size) fast_malloc(size);
     CHECK_EQ(my_heap()->owned[c], 1);
   }
+}
+
+TEST(heap, blocks_of_a_kib_and_more_come_from_slabs_that_no_heap_keeps_and_wait_for_the_next_bin, "") {
+  for (size_t size = SHARED_SIZE; size <= SMALL_MAX_SIZE; size *= 2) {
+    unsigned c = class_of(size);
+    allocate(&size);
+    CHECK_EQ(my_heap()->owned[c], 0);
+    CHECK_LE(slab_used(slab_of(kept[0])), (uint32_t)class_info[c].capacity);
+    void *freed = kept[0];
+    fast_free(freed);
+    CHECK_EQ(my_heap()->freed->returned[c], (uintptr_t)freed);
+    kept[0] = NULL;
+    release(NULL);
+    check_nothing_lost();
+  }
+}
+
+TEST(heap, what_is_kept_for_the_next_bins_is_bounded_in_all_and_given_up_by_a_heap_that_shrinks, "") {
+  enum { TIMES = 2000 };
+  heap_t *h = NULL;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    static void *blocks[TIMES];
+    for (int i = 0; i < TIMES; i++) blocks[i] = fast_malloc(class_size(c));
+    for (int i = 0; i < TIMES; i++) fast_free(blocks[i]);
+    for (int i = 0; i < TIMES / 4; i++) blocks[i] = fast_malloc(class_size(c));
+    for (int i = 0; i < TIMES / 4; i++) fast_free(blocks[i]);
+    h = my_heap();
+    uint32_t allowed = 0;
+    for (unsigned d = 1; d < CLASS_COUNT; d++) {
+      CHECK_LE(h->room[d], h->allowance[d]);
+      allowed += h->allowance[d] * (uint32_t)class_size(d);
+    }
+    CHECK_EQ(h->allowed_bytes, allowed);
+    CHECK_LE(allowed, (uint32_t)RETURN_TOTAL);
+  }
+  h->trims_due = CLASS_COUNT;
+  heap_exit(heap_enter());
+  CHECK_EQ(h->allowed_bytes, 0u);
+  check_nothing_lost();
 }
 
 static void take_one(void *p) {
@@ -161,10 +200,10 @@ TEST(heap, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_t
 }
 
 TEST(heap, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "") {
-  size_t size = 2000;
+  size_t size = 900;
   core_option(OPTION_magazine, 0);
   allocate(&size);
-  CHECK_GT(committed(), (uint64_t)100);
+  CHECK_GT(committed(), (uint64_t)60);
   release(NULL);
   CHECK_LE(committed(), (uint64_t)IDLE_MAX + 2);
   CHECK_EQ(my_heap()->magazine_count, 0u);

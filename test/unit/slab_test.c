@@ -88,6 +88,23 @@ TEST(slab, a_few_blocks_are_taken_from_the_list_then_from_others_then_fresh, "I1
   CHECK(slab_is_valid(s));
 }
 
+TEST(slab, as_much_as_would_be_carved_is_taken_from_what_others_freed_instead, "I1 I3") {
+  slab_t *s = new_slab(CLASS, &heap_a);
+  unsigned count;
+  uintptr_t first = slab_take_list(s, 10, &count);         /* ten blocks out, none beyond carved */
+  for (unsigned i = 0; i < 8; i++) CHECK(push_one(s, first + i * SIZE, NULL) == SLAB_SHARED);
+  block_link(first + 8 * SIZE, 0);
+  slab_put_list(s, first + 8 * SIZE);
+  CHECK_EQ(slab_take_list(s, 9, &count), first + 8 * SIZE);
+  CHECK_EQ(count, 1u);                                     /* and the eight come next */
+  CHECK_EQ(atomic32_load_relaxed(&s->carved), 10u);
+  CHECK_EQ(anchor(s).count, 0u);
+  CHECK(slab_is_valid(s));
+  CHECK_EQ(slab_take_list(s, 9, &count), first + 10 * SIZE);        /* one more is wanted, and fresh */
+  CHECK_EQ(count, 9u);
+  CHECK_EQ(atomic32_load_relaxed(&s->carved), 11u);
+}
+
 TEST(slab, a_slab_with_nothing_left_says_so_with_an_end, "I2") {
   slab_t *s = new_slab(CLASS, &heap_a);
   unsigned count = 7;
