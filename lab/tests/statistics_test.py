@@ -3,6 +3,7 @@
 import numpy
 import pandas
 import pytest
+from statsmodels.formula.api import ols
 from statistics_data import LOOMS, PLANTS, SILICON, SILVER, TEETH, frame_of, small
 
 from freehold_lab.analysis import anova, ratios, slope, tukey
@@ -75,7 +76,6 @@ def test_tukey_with_the_mean_square_of_a_model_gives_the_published_warp_breaks()
 
 
 def fit_additive(frame):
-    from statsmodels.formula.api import ols
     return ols("y ~ C(f0, Sum) + C(f1, Sum)", frame.rename(columns={"wool": "f0", "tension": "f1"})).fit(), {
         "wool": "f0", "tension": "f1"}
 
@@ -173,6 +173,27 @@ def test_the_logarithm_is_taken_when_the_residuals_ask_for_it_and_not_otherwise(
     assert anova.analyse(design, "y", ["allocator", "size"]).is_log
     design["y"] = 10 + design["size"] + chance.normal(0, 1, len(design))
     assert not anova.analyse(design, "y", ["allocator", "size"]).is_log
+
+
+def test_a_far_run_does_not_hide_that_the_logarithm_is_asked_for():
+    """Without it the spread grows with the mean; a few far runs make every cell's spread look alike to a test."""
+    chance = numpy.random.default_rng(17)
+    design = pandas.DataFrame([(a, n) for a in "pqr" for n in (1, 10, 100) for _ in range(6)],
+                              columns=["allocator", "size"])
+    design["y"] = design["size"] * numpy.exp(chance.normal(0, 0.2, len(design)))
+    design.loc[[3, 27], "y"] *= 200
+    found = anova.analyse(design, "y", ["allocator", "size"])
+    assert found.checks_plain.spread > 0.05 and found.is_log and found.gain > 10
+
+
+def test_the_gain_of_the_logarithm_is_the_one_of_box_and_coxs_likelihood():
+    """For a sample of its own scipy has the same likelihood."""
+    from scipy import stats
+    sample = pandas.Series(numpy.random.default_rng(18).lognormal(0, 1, 50))
+    constant = pandas.DataFrame({"y": sample})
+    plain, logarithmic = (ols("y ~ 1", constant.assign(y=y)).fit() for y in (sample, numpy.log(sample)))
+    assert anova.gain_of_logarithm(plain, logarithmic, sample) == pytest.approx(
+        stats.boxcox_llf(0, sample) - stats.boxcox_llf(1, sample))
 
 
 def test_an_allocator_that_is_not_in_every_cell_is_left_out_and_named():
