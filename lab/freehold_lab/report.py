@@ -13,7 +13,7 @@ import pandas
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from freehold_lab import __version__, pictures, tables
+from freehold_lab import __version__, drawing, pictures, tables
 from freehold_lab.analysis import frame, ratios, slope
 from freehold_lab.places import PACKAGE, Failed
 
@@ -28,7 +28,7 @@ class Section:
     def add(self, *found):
         for thing in found:
             if thing is not None:
-                (self.pictures if isinstance(thing, pictures.Picture) else self.tables).append(thing)
+                (self.pictures if isinstance(thing, drawing.Picture) else self.tables).append(thing)
 
 
 def write(path, out, base=None, with_png=True):
@@ -37,7 +37,7 @@ def write(path, out, base=None, with_png=True):
     base = base or (results.plan.base if results.plan.base in results.names else results.names[0])
     if base not in set(results.runs.allocator):
         raise Failed(f"no runs of {base} to compare with; there are {', '.join(results.runs.allocator.unique())}")
-    palette = pictures.Palette(results.names)
+    palette = drawing.Palette(results.names)
     sections = sections_of(results, base, palette)
     try:
         return write_files(results, out, base, palette, sections, with_png)
@@ -52,12 +52,12 @@ def sections_of(results, base, palette):
             results.runs, response, base, is_counted=response == "calls")
         overall[response] = ratios.overall(by_response[response], resampled)
     first = Section("overall", "All workloads", f"Ratios are to {base}; below 1 the allocator needs less.")
-    first.add(pictures.speed_and_memory(overall, base, palette), pictures.scaled_bars(by_response, base, palette),
-              *tables.overall_tables(overall, base))
+    first.add(pictures.speed_and_memory(overall, base, palette),
+              *pictures.scaled_bars(by_response, base, palette), *tables.overall_tables(overall, base))
     sections = [first]
     for part in [part for part in results.plan.parts if len(results.part(part.name))]:
         about = results.workloads[part.workload].about
-        section = Section(pictures.file_name("part", part.name), part.name, about)
+        section = Section(drawing.file_name("part", part.name), part.name, about)
         section.add(*pictures.of_part(results, part.name, palette),
                     *tables.of_part(results, part.name, by_response, base))
         add_slopes(section, results, part, palette)

@@ -8,8 +8,8 @@ import pandas
 
 from freehold_lab.analysis import anova, ratios, tukey
 from freehold_lab.analysis.frame import with_factors
+from freehold_lab.drawing import axis_title, file_name
 from freehold_lab.experiment import RESPONSES
-from freehold_lab.pictures import axis_title, file_name
 
 
 @dataclass
@@ -73,30 +73,30 @@ def cell_table(part, response, frame, base):
                  "Tukey's verdict at 5 % over all allocators of the cell.", frame, MARKS)
 
 
-def anova_tables(part, runs, factors, response, base):
+def anova_tables(part, runs, factors, response, what, base):
     """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels of each factor.
-    Laid out as tables 2 to 7 of the 2014 paper."""
+    Laid out as tables 2 to 7 of the 2014 paper. `what` says what the response is, with its unit."""
     analysis = anova.analyse(runs, response, ["allocator", *factors])
     if analysis is None:
         return
     left_out = f" Without {', '.join(analysis.left_out)}: not in every cell." if analysis.left_out else ""
-    yield Table(file_name(part, response, "anova"), f"{part}: analysis of variance of {axis_title(response)}",
+    yield Table(file_name(part, response, "anova"), f"{part}: analysis of variance of {what}",
                 f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} Share: of the sum of squares.",
                 analysis.table)
     within = runs[~runs.allocator.isin(analysis.left_out)]
     everything = tukey.grouped(within, response, analysis.is_log, analysis.mean_square, analysis.degrees)
     same = "Allocators that share a letter are not shown to differ (Tukey, 5 % for all pairs together)."
-    yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {axis_title(response)}", same,
+    yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {what}", same,
                 everything)
     if base in set(within.allocator):
-        yield Table(file_name(part, response, "tukey-against"), f"{part}: {axis_title(response)} against {base}",
+        yield Table(file_name(part, response, "tukey-against"), f"{part}: {what} against {base}",
                     "Tukey's intervals, which hold for all pairs together, and p.",
                     tukey.against(within, response, base, analysis))
     for factor in factors:
         wide = tukey.by_level(within, response, factor, analysis)
         if len(factors) > 1 or runs[factor].nunique() > 1:
             yield Table(file_name(part, response, "tukey-by", factor),
-                        f"{part}: Tukey's groups of {axis_title(response)} by {factor}",
+                        f"{part}: Tukey's groups of {what} by {factor}",
                         f"{same} Letters hold within a column.", flat(wide))
 
 
@@ -115,13 +115,13 @@ def design_table(part, replicates):
                                    for factor, levels in part.factors.items()]))
 
 
-def mean_table(part, runs, responses):
+def mean_table(part, runs, responses, figure):
     """What was measured, as it is: means over all replicates of a cell."""
     shown = [response for response in responses if runs[response].notna().any()]
     frame = runs.groupby(["cell", "allocator"], sort=False)[shown].mean().reset_index()
     counted = runs.groupby(["cell", "allocator"], sort=False).size().reset_index(name="runs")
     return Table(file_name(part, "means"), f"{part}: means",
-                 "Of the runs that count. " + "; ".join(f"{name}: {axis_title(name)}" for name in shown) + ".",
+                 "Of the runs that count. " + "; ".join(f"{name}: {axis_title(name, figure)}" for name in shown) + ".",
                  frame.merge(counted))
 
 
@@ -139,10 +139,11 @@ def of_part(results, name, by_response, base):
     planned = next(part for part in results.plan.parts if part.name == name)
     if planned.factors:
         yield design_table(planned, results.plan.replicates)
-    yield mean_table(name, runs, measured)
+    figure = results.figure_of(name)
+    yield mean_table(name, runs, measured, figure)
     for response, frame in by_response.items():
         mine = frame[frame.part == name] if len(frame) else frame
         if len(mine):
             yield cell_table(name, response, mine, base)
     for response in [r for r in ("wall", "peak", "figure") if r in measured]:
-        yield from anova_tables(name, runs, varied, response, base)
+        yield from anova_tables(name, runs, varied, response, axis_title(response, figure), base)

@@ -18,7 +18,7 @@ from freehold_lab.workloads import all_workloads
 SPEEDS = {"libc": 1.0, "math": 0.7, "resolve": 1.02}
 SAMPLES = {"sample_seconds": [0, 1, 2], "sample_resident": [1e6, 3e6, 2e6], "sample_live": [1e6, 2e6, 1e6]}
 PERCENTILES = {f"{call}_p{share}": 10.0 * n for call in ("malloc", "free")
-               for n, share in enumerate(("50", "99", "99_9"), 1)}
+               for n, share in enumerate(("50", "99", "99_9"), 1)} | {"malloc_max": 70.0, "free_max": 90.0}
 PLAN = """
 name = "made"
 about = "made up & <written> by hand"
@@ -122,6 +122,18 @@ def test_the_scaled_bars_stand_where_their_workload_is(page):
     assert [[part for part, _ in panel] for panel in bars] == [["uma-test", "server", "latency-64"]] * 3
     assert [value for _, value in bars[0]] == pytest.approx([0.7] * 3, rel=0.05)
     assert [value for _, value in bars[1]] == pytest.approx([1.3] * 3, rel=0.05)
+
+
+def test_the_longest_call_stands_last_in_the_picture_of_single_calls(page):
+    drawn = page.execute_script("return document.getElementById('picture-latency-64-latency').data"
+                                ".filter(t => t.name === 'math').map(t => [t.x, t.y])")
+    assert drawn == [[["50 %", "99 %", "99.9 %", "longest"], [10, 20, 30, longest]] for longest in (70, 90)]
+
+
+def test_what_a_workload_measures_itself_has_its_name_and_unit_on_the_page(page):
+    text = page.execute_script("return document.body.textContent")
+    assert "latency-64: analysis of variance of malloc p99, ns" in text
+    assert "server: analysis of variance of ratio" in text and "own figure" not in text
 
 
 def test_a_switch_takes_an_allocator_out_of_all_pictures_and_tables_and_brings_it_back(page):

@@ -36,7 +36,12 @@ class Results:
         return [allocator["name"] for allocator in self.allocators]
 
     def part(self, name):
+        """The runs of one part of the experiment."""
         return self.runs[self.runs.part == name]
+
+    def figure_of(self, name):
+        """The main figure of the workload of a part, a workloads.Figure."""
+        return next(self.workloads[part.workload].figure for part in self.plan.parts if part.name == name)
 
 
 def read(path):
