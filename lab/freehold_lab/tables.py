@@ -18,7 +18,7 @@ class Table:
     title: str
     caption: str
     frame: pandas.DataFrame
-    marks: dict = field(default_factory=dict)       # value of a cell -> its class on the page
+    marks: dict = field(default_factory=dict)       # (number of the row, column) -> win or loss
 
     @property
     def csv(self):
@@ -30,47 +30,85 @@ class Table:
 
     @property
     def rows(self):
-        for _, row in self.frame.iterrows():
+        for number, (_, row) in enumerate(self.frame.iterrows()):
             yield {"allocator": row.get("allocator"),
-                   "cells": [{"text": text_of(value), "value": plain(value),
-                              "mark": self.marks.get(value, "") if isinstance(value, str) else ""} for value in row]}
+                   "cells": [{"text": text_of(value), "value": plain(value), "mark": self.marks.get((number, column), "")}
+                             for column, value in row.items()]}
+
+    def markdown(self, digits=3):
+        """The table for a Markdown page; wins are bold, losses in italics. A cell may hold no bar."""
+        lines = ["| " + " | ".join(self.heads) + " |", "|" + " --- |" * len(self.heads)]
+        for number, (_, row) in enumerate(self.frame.iterrows()):
+            around = [EMPHASIS.get(self.marks.get((number, column)), "") for column in self.frame.columns]
+            words = [f"{mark}{text_of(value, digits)}{mark}" for mark, value in zip(around, row)]
+            lines.append("| " + " | ".join(word.replace("|", "\\|").replace("\n", " ") for word in words) + " |")
+        return "\n".join(lines)
 
 
 def plain(value):
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def text_of(value):
+EMPHASIS = {"win": "**", "loss": "*"}
+
+
+def text_of(value, digits=4):
+    """A value as a cell shows it: numbers with as many digits that count."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if math.isnan(value):
         return "–"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 10 ** digits - 0.5 else f"{value:.{digits}g}"
 
 
-MARKS = {ratios.WIN: "win", ratios.LOSS: "loss"}
+CLASSES = {ratios.WIN: "win", ratios.LOSS: "loss"}     # on the page
+COMPARED = ("time", "peak", "integral")
+
+
+def name_of(response):
+    return "time" if response == "time" else RESPONSES[response][0]
 
 
 def overall_tables(overall, base):
     """For each response the allocators' geometric means over all workloads."""
     for response, frame in overall.items():
         if len(frame):
-            title = "time" if response == "time" else RESPONSES[response][0]
-            yield Table(file_name("overall", response), f"{title}, × {base}",
+            yield Table(file_name("overall", response), f"{name_of(response)}, × {base}",
                         f"Geometric mean of the ratios to {base} over the workloads (each the mean of its cells), with "
                         "95 % bootstrap interval, and in how many cells Tukey's test at 5 % shows a win or a loss. An "
                         "allocator with fewer parts or cells than the others did not come through all of them.",
                         frame.sort_values("ratio"))
 
 
+def workload_tables(by_response, base, names):
+    """Time and memory of every workload under every allocator, in the order of `names`, and how far each
+    is from the best of the others."""
+    for response in COMPARED:
+        found = by_response.get(response, ())
+        if not len(found):
+            continue
+        means, marks, title = ratios.means(found, base, names), ratios.marks(found), name_of(response)
+        frame = means.rename_axis("workload").reset_index()
+        yield Table(file_name("workloads", response), f"{title} of every workload, × {base}",
+                    "Geometric means over the cells of a workload. Marked as won or lost where Tukey's test at 5 % shows "
+                    f"a difference to {base} in every cell of it; what is not marked is not shown to differ everywhere.",
+                    frame, {(n, name): CLASSES[marks[part, name]] for n, part in enumerate(means.index)
+                            for name in means.columns if (part, name) in marks})
+        yield Table(file_name("best", response), f"{title} against the best of the others",
+                    "Ratio to whichever other allocator needs least in a workload, geometric mean over the workloads; in "
+                    "how many an allocator needs least itself; and where it is furthest from it. The best is chosen after "
+                    "the fact, so of allocators that are alike each is somewhat above 1.",
+                    ratios.against_best(means).sort_values("ratio"))
+
+
 def cell_table(part, response, frame, base):
     frame = frame.drop(columns=["part", "response"])
-    title = "time" if response == "time" else RESPONSES[response][0]
-    return Table(file_name(part, response, "ratios"), f"{part}: {title}, × {base}",
+    return Table(file_name(part, response, "ratios"), f"{part}: {name_of(response)}, × {base}",
                  f"Ratio of geometric means to {base}, 95 % bootstrap interval (BCa, runs of one block in pairs), and "
-                 "Tukey's verdict at 5 % over all allocators of the cell.", frame, MARKS)
+                 "Tukey's verdict at 5 % over all allocators of the cell.", frame,
+                 {(n, "verdict"): CLASSES[verdict] for n, verdict in enumerate(frame.verdict) if verdict in CLASSES})
 
 
 def anova_tables(part, runs, factors, response, what, base):

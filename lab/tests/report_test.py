@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 import shutil
 
 import pandas
@@ -195,6 +196,24 @@ def test_csv_and_png_are_written_beside_the_page(results, tmp_path):
     pictures = list((tmp_path / "page" / "pictures").glob("*.png"))
     assert len(pictures) >= 10 and all(path.read_bytes()[:4] == b"\x89PNG" for path in pictures)
     assert len(list((tmp_path / "page" / "tables").glob("*.csv"))) >= 20
+
+
+def test_the_markdown_page_has_figures_pictures_machine_and_commands(results, tmp_path):
+    page = tmp_path / "docs" / "laboratory.md"
+    report.write(results, tmp_path / "page", with_png=False, markdown=page)
+    text = page.read_text()
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert pictures == ["laboratory-speed-memory.png", "laboratory-scaled.png"]
+    assert all((page.parent / name).read_bytes()[:4] == b"\x89PNG" for name in pictures)
+    tables = json.loads((tmp_path / "page" / "report.json").read_text())["tables"]
+    math_time = next(row["math"] for row in tables["workloads-time"] if row["workload"] == "server")
+    assert f"| server | 1 | **{math_time:.3g}** |" in text        # significant, by the same table as the page
+    assert f"| processor | {machine.description()['processor']} |" in text
+    assert f"| freehold | {machine.commit()} |" in text
+    assert "    freehold-lab run made.toml --seed 5\n    freehold-lab report made.sqlite --markdown laboratory.md" in text
+    assert "- broken was left out" in text and str(tmp_path) not in text
+    for lines in re.findall(r"(?:^\|.*\n)+", text, re.M):
+        assert len({line.replace("\\|", "").count("|") for line in lines.splitlines()}) == 1
 
 
 def test_a_base_that_was_not_run_is_told_with_those_that_were(results, tmp_path):

@@ -165,6 +165,33 @@ def test_the_geometric_mean_weighs_parts_alike_whatever_their_number_of_cells():
     assert table.ratio[0] == pytest.approx(1.0)
 
 
+def verdict_rows(*rows):
+    return pandas.DataFrame(rows, columns=["part", "cell", "allocator", "ratio", "verdict"])
+
+
+RATIOS = verdict_rows(("p", "p1", "fast", 0.5, ratios.WIN), ("p", "p1", "slow", 2.0, ratios.LOSS),
+                      ("p", "p2", "fast", 0.125, ratios.WIN), ("p", "p2", "slow", 2.0, ratios.NONE),
+                      ("q", "q1", "fast", 2.0, ratios.LOSS))
+
+
+def test_a_workloads_ratio_is_the_geometric_mean_of_its_cells():
+    table = ratios.means(RATIOS, "base", ["slow", "base", "fast", "absent"])
+    assert list(table.columns) == ["slow", "base", "fast"] and list(table.index) == ["p", "q"]
+    assert table.loc["p"].tolist() == pytest.approx([2, 1, 0.25])
+    assert table.loc["q", "fast"] == 2 and numpy.isnan(table.loc["q", "slow"])
+
+
+def test_a_workload_is_won_or_lost_where_every_cell_of_it_is():
+    assert ratios.marks(RATIOS) == {("p", "fast"): ratios.WIN, ("q", "fast"): ratios.LOSS}
+
+
+def test_the_distance_to_the_best_is_that_to_the_best_of_the_others():
+    table = ratios.against_best(ratios.means(RATIOS, "base", ["base", "fast", "slow"])).set_index("allocator")
+    assert table.ratio.tolist() == pytest.approx([(4 * 0.5) ** 0.5, (0.25 * 2) ** 0.5, 8])
+    assert table.loc["fast", ["parts", "best in", "furthest", "where"]].tolist() == [2, 1, 2, "q"]
+    assert table.loc["slow", ["parts", "best in", "where"]].tolist() == [1, 0, "p"]
+
+
 def test_the_logarithm_is_taken_when_the_residuals_ask_for_it_and_not_otherwise():
     chance = numpy.random.default_rng(15)
     design = pandas.DataFrame([(a, n) for a in "pqr" for n in (1, 10, 100) for _ in range(10)],
