@@ -19,6 +19,7 @@ class Table:
     caption: str
     frame: pandas.DataFrame
     marks: dict = field(default_factory=dict)       # (number of the row, column) -> win or loss
+    is_detail: bool = False                 # folded up on the page
 
     @property
     def csv(self):
@@ -184,4 +185,6 @@ def of_part(results, name, by_response, base):
         if len(mine):
             yield cell_table(name, response, mine, base)
     for response in [r for r in ("wall", "peak", "figure") if r in measured]:
-        yield from anova_tables(name, runs, varied, response, axis_title(response, figure), base)
+        for table in anova_tables(name, runs, varied, response, axis_title(response, figure), base):
+            table.is_detail = True
+            yield table

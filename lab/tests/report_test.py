@@ -79,6 +79,7 @@ def browser(tmp_path):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.set_script_timeout(300)          # on a machine that does much else
     yield driver
     driver.quit()
 
@@ -135,6 +136,14 @@ def test_what_a_workload_measures_itself_has_its_name_and_unit_on_the_page(page)
     text = page.execute_script("return document.body.textContent")
     assert "latency-64: analysis of variance of malloc p99, ns" in text
     assert "server: analysis of variance of ratio" in text and "own figure" not in text
+
+
+def test_tables_of_the_analysis_are_folded_up_and_can_be_opened(page):
+    fold = page.find_element(By.CSS_SELECTOR, "#part-server details")
+    table = fold.find_element(By.TAG_NAME, "table")
+    assert page.find_element(By.CSS_SELECTOR, "#part-server > .wide table").is_displayed() and not table.is_displayed()
+    page.execute_script("arguments[0].click()", fold.find_element(By.TAG_NAME, "summary"))
+    assert table.is_displayed()
 
 
 def test_a_switch_takes_an_allocator_out_of_all_pictures_and_tables_and_brings_it_back(page):
