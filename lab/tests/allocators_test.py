@@ -1,5 +1,6 @@
 """allocators_test.py - no library is measured that does not really serve malloc"""
 
+import json
 import subprocess
 import tomllib
 
@@ -140,6 +141,13 @@ def test_every_peer_is_pinned_and_has_a_way_to_be_made():
             assert peer.name in targets or peer.name.rstrip("23") in targets
         elif peer.name != "libc":
             assert "=" in peer.package and peer.library
+
+
+def test_what_is_remembered_of_libc_is_what_the_machine_has_now(monkeypatch, tmp_path):
+    monkeypatch.setenv("FREEHOLD_LAB_CACHE", str(tmp_path))
+    old = {"name": "libc", "path": libc_path(), "variables": {}, "version": "from before an upgrade"}
+    (tmp_path / "peers.json").write_text(json.dumps({"libc": old}))
+    assert peers.remembered()["libc"].version.startswith("glibc ")
 
 
 def test_an_unknown_peer_is_told_with_those_there_are():
