@@ -5,7 +5,7 @@
 
 enum { LEAST = 16, MOST = 1 << 16, RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, ADDRESS_BITS = 48 };
 
-static long bytes = 64L << 20, rounds = 1;
+static long bytes = 64L << 20, rounds = 2;
 static const char *kind = "robson";
 
 typedef struct item {

@@ -82,6 +82,7 @@ class Report(unittest.TestCase):
         page = report.page(record, WORKLOADS, None)
         self.assertIn("Nothing was measured.", page)
         self.assertIn("x was left out: is broken", page)
+        self.assertEqual("(laboratory.md)" in page, report.LABORATORY.is_file())
 
 
 class Workloads(unittest.TestCase):

@@ -12,7 +12,7 @@ enum {
   ROW_WORDS = (BASE_MOST + RELATIONS_MOST + 63) / 64
 };
 
-static long digits = 30;
+static long digits = 36;
 static bench_rng_t rng;
 
 /* ---- two primes and their product ------------------------------------------------------------ */

@@ -3,7 +3,7 @@
 
 enum { THREADS_MOST = 256, GROUP_BYTES = 4000, GROUP_LEAST = 4, GROUP_MOST = 200 };
 
-static long threads = 1, rounds = 40, low = 1, high = 1000, keep = 4, store = 1000;
+static long threads = 1, rounds = 3000, low = 1, high = 1000, keep = 4, store = 1000;
 static const char *hand = "own";
 static long operations_of_thread;
 

@@ -3,7 +3,7 @@
 
 enum { THREADS_MOST = 256, SLOTS_MOST = 1 << 20 };
 
-static long threads = 2, low = 16, high = 128, slots = 1000, rounds = 100, milliseconds = 1000;
+static long threads = 2, low = 16, high = 128, slots = 1000, rounds = 100, milliseconds = 3000;
 static atomic_bool stop;
 
 typedef struct worker {

@@ -3,7 +3,7 @@
 
 enum { THREADS_MOST = 256 };
 
-static long threads = 2, blocks = 4000000, low = 16, high = 1024;
+static long threads = 2, blocks = 16000000, low = 16, high = 1024;
 
 typedef struct pair {
   queue_t queue;

@@ -205,6 +205,17 @@ class Interface(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stdout), (2, ""), (program, arguments))
         self.assertRegex(ran.stderr, r"\Abench: [^\n]+\n\Z")
 
+    def test_without_options_a_program_from_the_literature_does_what_the_list_says(self):
+        """Whoever starts one by hand measures what the first entry with it is."""
+        for program in NAMES:
+            first = next(w for w in WORKLOADS if w["program"] == program)
+            if first["origin"] == "freehold":
+                continue
+            page = run(program, "--help").stdout
+            defaults = dict(re.findall(r"--(\S+) .*default (\S+)\)", page))
+            listed = {name: str(value) for name, value in first["parameters"].items()}
+            self.assertEqual(defaults, listed, program)
+
     def test_help_names_definition_options_and_an_example(self):
         for program in NAMES:
             with self.subTest(program):

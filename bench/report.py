@@ -5,6 +5,8 @@ from statistics import median, quantiles
 
 from suite import GOALS, JUDGES, TO_BEST, TO_JEMALLOC, OVER_LIBC, goal_is_met, goal_value, middle
 
+# Written by freehold-lab report --markdown.
+LABORATORY = Path(__file__).resolve().parent.parent / "docs" / "laboratory.md"
 # What the page says of the machine, of all that is recorded.
 FACTS = ("processor", "processors", "memory", "system", "kernel", "libc", "transparent huge pages")
 
@@ -166,6 +168,9 @@ def page(record, workloads, png):
     troubles += [f"- {what} failed: {why}" for what, why in record["failures"].items()]
     if troubles:
         lines += ["", "## What could not be measured", "", *troubles]
+    if LABORATORY.is_file():
+        lines += ["", "More programs and the newest peers, with intervals and tests: the run of the laboratory in "
+                  f"[{LABORATORY.name}]({LABORATORY.name})."]
     return "\n".join(lines + ["", HOW_TO_READ])
 
 

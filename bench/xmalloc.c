@@ -6,7 +6,7 @@ enum { THREADS_MOST = 256, BATCH_BLOCKS = 4096, BATCHES_MOST = 100, WRITTEN_MOST
 static const size_t sizes[] = {8,   12,  16,  24,  32,  48,   64,   96,  128,
                                192, 256, 384, 512, 768, 1024, 1536, 2048};
 
-static long producers = 2, consumers = 2, batches = 2000;
+static long producers = 2, consumers = 2, batches = 5000;
 
 /* Allocated by a producer and freed by a consumer, like the blocks in it. */
 typedef struct parcel {

@@ -44,7 +44,8 @@ class Allocator:
 
     def verify(self, limit=30, probe=None, spared=()):
         """Raises Failed unless a child finds the whole family in this library and can use it; else its answer. The
-        child is native/probe.cc, which may be built already; what is `spared` has to be there, but is not used."""
+        child is native/probe.cc, which may be built already; what is `spared` has to be there, but is not used.
+        A version that is not known yet is what the library itself says."""
         try:
             run = subprocess.run([probe or native("probe"), *spared], env=self.environment(), capture_output=True,
                                  text=True, timeout=limit)
@@ -65,6 +66,7 @@ class Allocator:
         if answer["per-CPU mode"] is False:
             raise Failed(f"{self.name}: tcmalloc is not in its per-CPU mode; under glibc 2.35 or newer it wants "
                          "GLIBC_TUNABLES=glibc.pthread.rseq=0")
+        self.version = self.version or answer["version"]
         return answer
 
     def record(self):

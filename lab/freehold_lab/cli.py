@@ -98,6 +98,8 @@ def add_report(commands):
     command.add_argument("--base", metavar="NAME", help="ratios are to this allocator (default: the experiment's)")
     command.add_argument("--out", type=Path, metavar="DIR", help="default: the name of the results, without .sqlite")
     command.add_argument("--no-png", action="store_true", help="no PNG files")
+    command.add_argument("--markdown", type=Path, metavar="FILE",
+                         help="a page of all workloads in Markdown as well, its pictures beside it")
 
 
 def freehold(path):
@@ -225,7 +227,7 @@ def command_report(options):
     if not results.is_file():
         raise Failed(f"{results}: no such file")
     out = options.out or results.with_suffix("")
-    page = write(results, out, options.base, not options.no_png)
+    page = write(results, out, options.base, not options.no_png, options.markdown)
     print(page)
     return 0
 

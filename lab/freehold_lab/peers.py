@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freehold_lab.allocators import Allocator, libc_path, owner_version
-from freehold_lab.places import PACKAGE, Failed, cache, command_path, must
+from freehold_lab.places import PACKAGE, Failed, cache, command_path, configure, must
 
 SOURCES = PACKAGE / "peer_sources"
 # Google's per-CPU mode wants the restartable sequence that glibc 2.35 and newer register for themselves.
@@ -79,7 +79,7 @@ def fetch_crates():
 def build(peer, jobs):
     """The library of a peer that comes as a crate."""
     folder = cache() / "peers"
-    must(["cmake", "-S", SOURCES, "-B", folder, f"-DVENDOR={fetch_crates()}"], "configuring the peers")
+    configure(SOURCES, folder, "configuring the peers", f"-DVENDOR={fetch_crates()}")
     must(["cmake", "--build", folder, "--target", peer.name, "--parallel", jobs], f"building {peer.name}")
     return folder / "lib" / f"lib{peer.name}.so"
 
@@ -127,7 +127,7 @@ def remembered():
     known = json.loads(file.read_text()) if file.is_file() else {}
     found = {"libc": make(PEERS["libc"], 1)}
     for name in PEERS:
-        if name in known and Path(known[name]["path"]).is_file():
+        if name not in found and name in known and Path(known[name]["path"]).is_file():
             found[name] = Allocator(**known[name])
     return found
 

@@ -1,100 +1,66 @@
 """pictures.py - the pictures of a report, as plotly figures
 
-Every trace bears the name of the allocator that it shows, so that the page can switch one off in all pictures.
+Every trace bears the name of the allocator that it shows, so that the page can switch one off in all
+pictures.
 """
 
 import json
 import math
 import re
-from dataclasses import dataclass
 
+import numpy
 import pandas
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 from scipy import stats
 
 from freehold_lab.analysis.frame import with_factors
+from freehold_lab.drawing import OURS, Picture, file_name, layout, places_of, quantity, scale_of, title
 from freehold_lab.experiment import RESPONSES
 
-# Told apart by most people who see colours differently; freehold's is the darkest.
-COLOURS = ("#111111", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22",
-           "#9467bd", "#17becf", "#aa3377", "#66aa00")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star", "hexagon", "pentagon",
-           "bowtie", "hourglass", "triangle-left", "triangle-right")
-# Where names stand beside their marks, in turn, so that neighbours hide each other's less often.
-PLACES = ("top right", "bottom left", "top left", "bottom right")
 THREADS = ("threads", "NT", "clients")
+SCALED = {"time": "time", "peak": "peak resident memory", "integral": "resident memory over time"}
+IN_A_ROW = 8                                # workloads whose bars fit beside each other
 
 
-@dataclass
-class Picture:
-    name: str                               # of its PNG file
-    title: str
-    caption: str
-    figure: go.Figure
-
-
-class Palette:
-    def __init__(self, names):
-        self.order = {name: n for n, name in enumerate(names)}
-
-    def of(self, name):
-        number = self.order[name]
-        return {"color": COLOURS[number % len(COLOURS)], "symbol": SYMBOLS[number % len(SYMBOLS)]}
-
-    def each(self, runs):
-        """(allocator, its rows) in the order of the allocators."""
-        for name in self.order:
-            mine = runs[runs.allocator == name]
-            if len(mine):
-                yield name, mine
-
-    def style(self, name, shown=True):
-        """What all traces of an allocator have in common."""
-        return {"name": name, "legendgroup": name, "showlegend": shown}
-
-
-def layout(figure, height=420, **more):
-    figure.update_layout(template="plotly_white", height=height, margin={"l": 70, "r": 20, "t": 40, "b": 60},
-                         legend={"itemclick": False, "itemdoubleclick": False}, **more)
-    return figure
-
-
-def axis_title(response):
-    what, unit = RESPONSES.get(response, ("time", ""))
-    return f"{what}, {unit}" if unit else what
-
-
-def file_name(*words):
-    return "-".join(re.sub(r"[^a-z0-9]+", "-", str(word).lower()).strip("-") for word in words)
-
-
-def interval(values):
-    """Half the 95 % interval of a mean."""
-    if len(values) < 2:
-        return 0.0
-    return stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+# ---- all workloads ---------------------------------------------------------------------------------
 
 
 def scaled_bars(ratios, base, palette):
-    """Time and memory of every part, the base's being 1."""
-    shown = [response for response in ("time", "peak", "integral") if len(ratios.get(response, ()))]
+    """Time and memory of every part, the base's being 1: a row of bars for each, in one picture; where
+    the workloads do not fit into a row, a picture for each."""
+    shown = [response for response in SCALED if len(ratios.get(response, ()))]
+    parts = list(dict.fromkeys(part for response in shown for part in ratios[response].part))
     if not shown:
-        return None
-    figure = make_subplots(rows=len(shown), cols=1, shared_xaxes=True, vertical_spacing=0.06,
-                           subplot_titles=[{"time": "time", "peak": "peak resident memory",
-                                            "integral": "resident memory over time"}[name] for name in shown])
-    for row, response in enumerate(shown, 1):
-        for name, mine in palette.each(ratios[response]):
-            means = mine.ratio.map(math.log).groupby(mine.part, sort=False).mean().map(math.exp)
-            figure.add_bar(x=list(means.index), y=list(means - 1), base=1, customdata=list(means), row=row, col=1,
-                           hovertemplate="%{x}: %{customdata:.3g}", marker_color=palette.of(name)["color"],
-                           **palette.style(name, row == 1))
-        figure.add_hline(y=1, line_width=1, row=row, col=1)
-        figure.update_yaxes(type="log", title_text=f"× {base}", row=row, col=1)
-    return Picture("scaled", f"Every workload, {base} = 1",
-                   "Geometric means of ratios over the cells of a workload; a bar that hangs down is less, so better. "
-                   "Layout of figure 8 of the 2006 paper.", layout(figure, 260 * len(shown) + 80))
+        return
+    rows = [list(row) for row in numpy.array_split(parts, math.ceil(len(parts) / IN_A_ROW))]
+    if len(rows) == 1:
+        yield bars("scaled", f"Every workload, {base} = 1", [(ratios[name], SCALED[name], parts) for name in shown],
+                   base, palette)
+        return
+    for response in shown:
+        yield bars(f"scaled-{response}", f"Every workload: {SCALED[response]}, {base} = 1",
+                   [(ratios[response], "", row) for row in rows], base, palette)
+
+
+def bars(name, heading, rows, base, palette):
+    """`rows` are (table of ratios, title, the parts of it that stand there). A bar is the geometric mean
+    over the cells of a part."""
+    figure = make_subplots(rows=len(rows), cols=1, subplot_titles=[row[1] for row in rows],
+                           vertical_spacing=min(0.2, 60 / (240 * len(rows))))
+    for number, (ratios, _, parts) in enumerate(rows, 1):
+        for allocator, mine in palette.each(ratios):
+            logs = mine.ratio.map(math.log).groupby(mine.part, sort=False).mean()
+            means = logs[[part for part in parts if part in logs]].map(math.exp)
+            figure.add_bar(x=list(means.index), y=list(means - 1), base=1, customdata=list(means), row=number,
+                           col=1, hovertemplate="%{x}: %{customdata:.3g}",
+                           marker_color=palette.of(allocator)["color"], **palette.style(allocator, number == 1))
+        figure.add_hline(y=1, line_width=1, row=number, col=1)
+        figure.update_yaxes(type="log", dtick="D2", title_text=f"× {base}", row=number, col=1)
+        figure.update_xaxes(categoryorder="array", categoryarray=parts, tickangle=0, row=number, col=1)
+    return Picture(name, heading, "Geometric means of ratios over the cells of a workload; a bar that hangs down is "
+                   "less, so better. Layout of figure 8 of the 2006 paper.",
+                   layout(figure, 240 * len(rows) + 80))
 
 
 def speed_and_memory(overall, base, palette):
@@ -102,17 +68,17 @@ def speed_and_memory(overall, base, palette):
     if not len(overall.get("time", ())) or not len(overall.get("peak", ())):
         return None
     time, peak = (overall[response].set_index("allocator") for response in ("time", "peak"))
+    one = {"ratio": 1, "low": 1, "high": 1}
+    points = {name: (one, one) if name == base else (time.loc[name], peak.loc[name]) for name in palette.order
+              if name == base or name in time.index and name in peak.index}
+    places = places_of(points, 900, 380)
     figure = go.Figure()
-    for name in palette.order:
-        if name == base:
-            x = y = {"ratio": 1, "low": 1, "high": 1}
-        elif name in time.index and name in peak.index:
-            x, y = time.loc[name], peak.loc[name]
-        else:
-            continue
-        mark, place = palette.of(name), PLACES[palette.order[name] % len(PLACES)]
-        figure.add_scatter(x=[x["ratio"]], y=[y["ratio"]], mode="markers+text", text=[name], textposition=place,
-                           marker={"size": 11, **mark}, **palette.style(name),
+    for name, (x, y) in points.items():
+        mark, ours = palette.of(name), name == OURS
+        figure.add_scatter(x=[x["ratio"]], y=[y["ratio"]], mode="markers+text", zorder=1 if ours else 0,
+                           text=[f"<b>{name}</b>" if ours else name], textposition=places[name],
+                           textfont={"color": mark["color"], "size": 15 if ours else 13},
+                           marker={"size": 15 if ours else 10, **mark}, **palette.style(name, False),
                            error_x=whiskers(x, mark["color"]), error_y=whiskers(y, mark["color"]))
     figure.update_xaxes(type="log", title_text=f"time, × {base}")
     figure.update_yaxes(type="log", title_text=f"peak resident memory, × {base}")
@@ -126,109 +92,146 @@ def whiskers(row, colour):
             "arrayminus": [row["ratio"] - row["low"]], "thickness": 1, "color": colour}
 
 
+# ---- one workload ----------------------------------------------------------------------------------
+
+
 def is_numeric(values):
     return all(isinstance(value, (int, float)) for value in values)
 
 
-def by_factor(part, runs, factors, response, palette):
+def mean_of_cells(runs, response):
+    """The mean of the means of the cells in `runs`, and half of its 95 % interval: from the spread within
+    the cells, as their levels were chosen and are no chance."""
+    cells = runs.groupby("cell")[response].agg(["mean", "var", "count"]).dropna(subset=["mean"])
+    degrees = (cells["count"] - 1).sum()
+    if degrees < 1:
+        return cells["mean"].mean(), 0.0
+    error = math.sqrt((cells["var"].fillna(0) / cells["count"]).sum()) / len(cells)
+    return cells["mean"].mean(), stats.t.ppf(0.975, degrees) * error
+
+
+def by_factor(part, runs, factors, response, figure_of_part, palette):
     """Means with intervals over the levels of each factor, the other factors averaged."""
     figure = make_subplots(rows=1, cols=len(factors), subplot_titles=[f"by {factor}" for factor in factors],
                            shared_yaxes=True)
+    what, unit = quantity(response, figure_of_part)
+    divisor, shown_unit = scale_of(runs[response], unit)
     for column, factor in enumerate(factors, 1):
         levels = list(dict.fromkeys(runs[factor]))
         if is_numeric(levels):
             levels.sort()
         for name, mine in palette.each(runs):
-            values = [mine[mine[factor] == level][response].dropna() for level in levels]
-            mark = palette.of(name)
-            figure.add_scatter(x=levels, y=[value.mean() for value in values], mode="lines+markers", marker=mark,
-                               line={"color": mark["color"]}, row=1, col=column,
-                               error_y={"array": [interval(value) for value in values], "thickness": 1},
-                               **palette.style(name, column == 1))
+            found = [mean_of_cells(mine[mine[factor] == level], response) for level in levels]
+            figure.add_scatter(x=levels, y=[mean / divisor for mean, _ in found], mode="lines+markers", row=1,
+                               col=column, error_y={"array": [half / divisor for _, half in found], "thickness": 1},
+                               **palette.mark(name), **palette.line(name), **palette.style(name, column == 1))
         scaling = is_numeric(levels) and min(levels) > 0 and max(levels) / min(levels) >= 8
         figure.update_xaxes(title_text=factor, row=1, col=column, type="log" if scaling else "-", tickvals=levels)
     if any(runs[factor].nunique() > 3 for factor in factors):
         figure.update_yaxes(type="log")
-    figure.update_yaxes(title_text=axis_title(response), col=1)
-    return Picture(file_name(part, response, "by-factor"), f"{part}: {axis_title(response)} by factor",
-                   "Means with 95 % intervals, averaged over the other factors; logarithmic axes where the levels span "
-                   "more than a few doublings. Figures 3 to 6 of the 2014 paper, figure 2 of the 2018 one.",
-                   layout(figure))
+    figure.update_yaxes(title_text=title(what, shown_unit), col=1)
+    return Picture(file_name(part, response, "by-factor"), f"{part}: {what} by factor",
+                   "Means over the levels of the other factors, with 95 % intervals from the spread of the runs of one "
+                   "cell; logarithmic axes where the levels span more than a few doublings. Figures 3 to 6 of the 2014 "
+                   "paper, figure 2 of the 2018 one.", layout(figure))
 
 
-def boxes(part, runs, factor, response, palette):
+def at_last_levels(runs, factors):
+    """The runs with all `factors` at the last of their levels, and these in words."""
+    chosen = [f"{factor} = {text_of_level(runs[factor].iloc[-1])}" for factor in factors]
+    for factor in factors:
+        runs = runs[runs[factor] == runs[factor].iloc[-1]]
+    return runs, ", ".join(chosen)
+
+
+def text_of_level(level):
+    return f"{level:,}" if isinstance(level, (int, float)) else str(level)
+
+
+def boxes(part, runs, factor, others, palette):
+    """Wall time over the levels of one factor, the `others` at their last level."""
+    runs, where = at_last_levels(runs, others)
+    divisor, unit = scale_of(runs.wall, "s")
     figure = go.Figure()
     for name, mine in palette.each(runs):
-        figure.add_box(x=mine[factor].astype(str), y=mine[response], marker_color=palette.of(name)["color"],
-                       boxpoints="outliers", line_width=1, **palette.style(name))
-    figure.update_yaxes(title_text=axis_title(response), type="log")
+        figure.add_box(x=mine[factor].astype(str), y=mine.wall / divisor, boxpoints="outliers", line_width=1,
+                       marker_color=palette.of(name)["color"], **palette.style(name))
+    figure.update_yaxes(title_text=title(RESPONSES["wall"][0], unit), type="log")
     figure.update_xaxes(title_text=factor, type="category")
-    return Picture(file_name(part, response, "boxes"), f"{part}: {axis_title(response)} over {factor}",
+    return Picture(file_name(part, "wall-boxes", factor),
+                   f"{part}: {RESPONSES['wall'][0]} over {factor}{', ' if where else ''}{where}",
                    "All runs that count: box of the middle half, median, whiskers of 1.5 box heights. Figures 6 and 7 "
                    "of the 2006 paper.", layout(figure, boxmode="group"))
+
+
+def resident_of(run):
+    """(seconds, bytes) of a run, from its start to its end; a look at a process that had just ended saw
+    nothing and is left out."""
+    samples = [(at, size) for at, size in json.loads(run["resident"]) if size > 0]
+    if not samples:
+        return [(0, 0), (run["wall"], 0)]
+    return [(0, 0), *samples, (max(run["wall"], samples[-1][0]), samples[-1][1])]
 
 
 def over_time(part, runs, palette):
     """Resident memory over time, of the run whose time is the median; live bytes where the workload knows them."""
     figure, lives = go.Figure(), False
+    divisor, unit = scale_of(runs.peak, "bytes")
     for name, mine in palette.each(runs):
         run = mine.sort_values("wall").iloc[(len(mine) - 1) // 2]
-        figures, colour = json.loads(run["figures"]), palette.of(name)["color"]
+        figures = json.loads(run["figures"])
         if "sample_resident" in figures:
             lives = True
-            figure.add_scatter(x=figures["sample_seconds"], y=figures["sample_resident"], line_color=colour,
-                               **palette.style(name))
-            figure.add_scatter(x=figures["sample_seconds"], y=figures["sample_live"], **palette.style(name, False),
-                               line={"color": colour, "dash": "dot", "width": 1})
+            times, sizes = figures["sample_seconds"], figures["sample_resident"]
+            figure.add_scatter(x=times, y=[size / divisor for size in figures["sample_live"]], mode="lines",
+                               **palette.line(name, dash="dot", width=1), **palette.style(name, False))
         else:
-            samples = json.loads(run["resident"])
-            figure.add_scatter(x=[at for at, _ in samples], y=[bytes_ for _, bytes_ in samples], line_color=colour,
-                               **palette.style(name))
+            times, sizes = zip(*resident_of(run))
+        figure.add_scatter(x=times, y=[size / divisor for size in sizes], mode="lines", **palette.line(name),
+                           **palette.style(name))
     figure.update_xaxes(title_text="time, s")
-    figure.update_yaxes(title_text="bytes", rangemode="tozero")
+    figure.update_yaxes(title_text=title("resident memory", unit), rangemode="tozero")
     dotted = " Dotted: what the program has live." if lives else ""
     return Picture(file_name(part, "over-time"), f"{part}: resident memory over time",
-                   f"The run of median time of each allocator.{dotted}", layout(figure))
+                   f"{runs.cell.iloc[0]}: the run of median time of each allocator.{dotted}", layout(figure))
 
 
-PERCENTILE = re.compile(r"(\w+)_p(\d+(?:_\d+)?)$")
+CALL_TIMES = [f"{number} {unit}" for unit in ("ns", "µs", "ms", "s") for number in (1, 10, 100)]   # 10^n ns
+PERCENTILE = re.compile(r"(\w+)_(?:p(\d+(?:_\d+)?)|max)$")
 
 
 def latency(part, runs, palette):
-    """How long the slowest calls take: percentiles, the maximum last."""
+    """How long the slowest calls take: percentiles, the longest call last."""
     curves = {}
     for name, mine in palette.each(runs):
         tables = pandas.DataFrame([json.loads(text) for text in mine["figures"]])
         for column in tables.columns:
             found = PERCENTILE.match(column)
             if found:
-                share = float(found.group(2).replace("_", ".")) / 100
-                curves.setdefault(found.group(1), {}).setdefault(name, []).append((1 - share, tables[column].median()))
+                share = float(found.group(2).replace("_", ".")) if found.group(2) else 100.0
+                curves.setdefault(found.group(1), {}).setdefault(name, []).append((share, tables[column].median()))
     if not curves:
         return None
     figure = make_subplots(rows=1, cols=len(curves), subplot_titles=list(curves), shared_yaxes=True)
     for column, (call, by_name) in enumerate(curves.items(), 1):
         for name, points in by_name.items():
-            points.sort(reverse=True)
-            mark = palette.of(name)
-            figure.add_scatter(x=[share for share, _ in points], y=[value for _, value in points], row=1, col=column,
-                               mode="lines+markers", marker=mark, line_color=mark["color"],
-                               **palette.style(name, column == 1))
-        figure.update_xaxes(type="log", autorange="reversed", title_text="share of calls that take longer", row=1,
-                            col=column)
-    figure.update_yaxes(type="log")
-    figure.update_yaxes(title_text="time of one call, ns", col=1)
+            points.sort()
+            figure.add_scatter(x=["longest" if share == 100 else f"{share:g} %" for share, _ in points],
+                               y=[value for _, value in points], row=1, col=column, mode="lines+markers",
+                               **palette.mark(name), **palette.line(name), **palette.style(name, column == 1))
+        figure.update_xaxes(type="category", title_text="share of calls that take no longer", row=1, col=column)
+    figure.update_yaxes(type="log", tickvals=[10 ** n for n in range(len(CALL_TIMES))], ticktext=CALL_TIMES)
+    figure.update_yaxes(title_text="time of one call", col=1)
     return Picture(file_name(part, "latency"), f"{part}: time of single calls",
-                   "Medians over the runs of each percentile; to the right are the rarer, slower calls.",
-                   layout(figure))
+                   "Medians over the runs of each percentile and of the longest call.", layout(figure))
 
 
 def slopes(part, table, factor, others, palette):
+    """Points with intervals for each combination of the other factors' levels; the table is slope.py's."""
     figure = go.Figure()
     where = table[others].astype(str).agg(", ".join, axis=1) if others else pandas.Series("all", index=table.index)
     for name, mine in palette.each(table):
-        mark = palette.of(name)
-        figure.add_scatter(x=where[mine.index], y=mine.slope * 1e9, mode="markers", marker={"size": 8, **mark},
+        figure.add_scatter(x=where[mine.index], y=mine.slope * 1e9, mode="markers", **palette.mark(name),
                            error_y={"type": "data", "symmetric": False, "array": (mine.high - mine.slope) * 1e9,
                                     "arrayminus": (mine.slope - mine.low) * 1e9, "thickness": 1},
                            **palette.style(name))
@@ -242,18 +245,14 @@ def slopes(part, table, factor, others, palette):
 def of_part(results, name, palette):
     """The pictures of one part."""
     runs, factors = with_factors(results.part(name))
+    figure = results.figure_of(name)
     varied = [factor for factor in factors if runs[factor].nunique() > 1]
     found = []
     for response in [r for r in ("wall", "peak", "figure", "integral") if r in results.plan.responses]:
-        if varied and runs[response].notna().any() and (response != "figure" or figure_is_own(results, runs)):
-            found.append(by_factor(name, runs, varied, response, palette))
+        if varied and runs[response].notna().any() and (response != "figure" or figure.unit != "s"):
+            found.append(by_factor(name, runs, varied, response, figure, palette))
     for factor in [factor for factor in varied if factor in THREADS]:
-        found.append(boxes(name, runs, factor, "wall", palette))
+        found.append(boxes(name, runs, factor, [other for other in varied if other != factor], palette))
     cell = runs[runs.cell == runs.cell.iloc[-1]]
     found += [over_time(name, cell, palette), latency(name, cell, palette)]
     return [picture for picture in found if picture is not None]
-
-
-def figure_is_own(results, runs):
-    """Is the workload's figure something else than its time?"""
-    return results.workloads[runs.workload.iloc[0]].figure.unit != "s"

@@ -89,10 +89,18 @@ def native(name):
     return program
 
 
+def configure(source, folder, what, *options):
+    """Runs cmake for the project `source` in the build folder; begins anew where that is of another
+    checkout, which cmake refuses."""
+    known = folder / "CMakeCache.txt"
+    is_other = known.is_file() and f"CMAKE_HOME_DIRECTORY:INTERNAL={source}\n" not in known.read_text()
+    must(["cmake", *(["--fresh"] if is_other else []), "-S", source, "-B", folder, *options], what)
+
+
 def workload_programs():
     """The folder of the built workloads; cmake decides what is stale."""
     folder = cache() / "bench"
-    must(["cmake", "-S", repository() / "bench", "-B", folder, "-DCMAKE_BUILD_TYPE=Release"], "configuring bench/")
+    configure(repository() / "bench", folder, "configuring bench/", "-DCMAKE_BUILD_TYPE=Release")
     must(["cmake", "--build", folder, "--target", "bench", "--parallel"], "building bench/")
     return folder
 

@@ -1,4 +1,4 @@
-"""report.py - a results file as one self-contained page, and as CSV, JSON and PNG
+"""report.py - a results file as one self-contained page, as CSV, JSON and PNG, and as a Markdown page
 
 Holds:   the page needs nothing but itself: style, script, plotly's own script and all data are in it.
 """
@@ -13,7 +13,7 @@ import pandas
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from freehold_lab import __version__, pictures, tables
+from freehold_lab import __version__, drawing, pictures, tables
 from freehold_lab.analysis import frame, ratios, slope
 from freehold_lab.places import PACKAGE, Failed
 
@@ -28,18 +28,21 @@ class Section:
     def add(self, *found):
         for thing in found:
             if thing is not None:
-                (self.pictures if isinstance(thing, pictures.Picture) else self.tables).append(thing)
+                (self.pictures if isinstance(thing, drawing.Picture) else self.tables).append(thing)
 
 
-def write(path, out, base=None, with_png=True):
-    """Makes the page and its files in the folder `out`; returns the page's path."""
+def write(path, out, base=None, with_png=True, markdown=None):
+    """Makes the page and its files in the folder `out`, and the page `markdown` if it is named; returns
+    the first one's path. Ratios are to `base`, the experiment's own if there is none."""
     results = frame.read(path)
     base = base or (results.plan.base if results.plan.base in results.names else results.names[0])
     if base not in set(results.runs.allocator):
         raise Failed(f"no runs of {base} to compare with; there are {', '.join(results.runs.allocator.unique())}")
-    palette = pictures.Palette(results.names)
+    palette = drawing.Palette(results.names)
     sections = sections_of(results, base, palette)
     try:
+        if markdown:
+            write_markdown(results, Path(markdown), sections[0])
         return write_files(results, out, base, palette, sections, with_png)
     except OSError as problem:
         raise Failed(f"{out}: {problem.strerror or problem}") from None
@@ -52,12 +55,12 @@ def sections_of(results, base, palette):
             results.runs, response, base, is_counted=response == "calls")
         overall[response] = ratios.overall(by_response[response], resampled)
     first = Section("overall", "All workloads", f"Ratios are to {base}; below 1 the allocator needs less.")
-    first.add(pictures.speed_and_memory(overall, base, palette), pictures.scaled_bars(by_response, base, palette),
-              *tables.overall_tables(overall, base))
+    first.add(pictures.speed_and_memory(overall, base, palette),
+              *pictures.scaled_bars(by_response, base, palette), *tables.overall_tables(overall, base), *tables.workload_tables(by_response, base, results.names))
     sections = [first]
     for part in [part for part in results.plan.parts if len(results.part(part.name))]:
         about = results.workloads[part.workload].about
-        section = Section(pictures.file_name("part", part.name), part.name, about)
+        section = Section(drawing.file_name("part", part.name), part.name, about)
         section.add(*pictures.of_part(results, part.name, palette),
                     *tables.of_part(results, part.name, by_response, base))
         add_slopes(section, results, part, palette)
@@ -130,10 +133,40 @@ def write_files(results, out, base, palette, sections, with_png):
     drawn = [picture for section in sections for picture in section.pictures]
     if with_png:
         for picture in drawn:
-            picture.figure.write_image(out / "pictures" / f"{picture.name}.png", width=1100, scale=1.5)
+            write_picture(picture, out / "pictures" / f"{picture.name}.png")
     page = out / "index.html"
     page.write_text(page_of(results, palette, sections, extra, drawn))
     return page
+
+
+def write_picture(picture, path):
+    picture.figure.write_image(path, width=1100, scale=1.5)
+
+
+def write_markdown(results, page, overall):
+    """What the section of all workloads says as the file `page`, its pictures beside it as
+    NAME-PICTURE.png: for a repository, where a page of some megabytes is out of place."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    name = Path(results.path).name
+    lines = [f"# The laboratory: {results.plan.name}", "", results.plan.about, "",
+             f"{facts_of(results)} {overall.text} Wins are **bold**, losses *in italics*.", ""]
+    for picture in overall.pictures:
+        beside = page.with_name(f"{page.stem}-{picture.name}.png")
+        write_picture(picture, beside)
+        lines += [f"![{picture.title}]({beside.name})", "", f"{picture.title}. {picture.caption}", ""]
+    for table in overall.tables:
+        lines += [f"## {table.title}", "", table.caption, "", table.markdown(), ""]
+    facts = pandas.DataFrame([*results.begun["machine"].items(), ("laboratory", __version__), ("results", name)],
+                             columns=["", "value"])
+    lines += ["## Environment", "", tables.Table("", "", "", facts).markdown(), ""]
+    for table in environment_tables(results):
+        shown = tables.Table("", "", "", table.frame.drop(columns=["path"], errors="ignore"))
+        lines += [f"### {table.title}", "", table.caption, "", shown.markdown(), ""]
+    notes = notes_of(results) or ["Nothing was left out, and nothing failed."]
+    lines += ["### What to know about these runs", "", *(f"- {note}" for note in notes), ""]
+    commands = [*commands_of(results)[:-1], f"freehold-lab report {name} --markdown {page.name}"]
+    lines += ["### To repeat it", "", *(f"    {command}" for command in commands), ""]
+    page.write_text("\n".join(lines))
 
 
 def as_json(results, base, sections):

@@ -8,8 +8,8 @@ import pandas
 
 from freehold_lab.analysis import anova, ratios, tukey
 from freehold_lab.analysis.frame import with_factors
+from freehold_lab.drawing import axis_title, file_name
 from freehold_lab.experiment import RESPONSES
-from freehold_lab.pictures import axis_title, file_name
 
 
 @dataclass
@@ -18,7 +18,8 @@ class Table:
     title: str
     caption: str
     frame: pandas.DataFrame
-    marks: dict = field(default_factory=dict)       # value of a cell -> its class on the page
+    marks: dict = field(default_factory=dict)       # (number of the row, column) -> win or loss
+    is_detail: bool = False                 # folded up on the page
 
     @property
     def csv(self):
@@ -30,73 +31,111 @@ class Table:
 
     @property
     def rows(self):
-        for _, row in self.frame.iterrows():
+        for number, (_, row) in enumerate(self.frame.iterrows()):
             yield {"allocator": row.get("allocator"),
-                   "cells": [{"text": text_of(value), "value": plain(value),
-                              "mark": self.marks.get(value, "") if isinstance(value, str) else ""} for value in row]}
+                   "cells": [{"text": text_of(value), "value": plain(value), "mark": self.marks.get((number, column), "")}
+                             for column, value in row.items()]}
+
+    def markdown(self, digits=3):
+        """The table for a Markdown page; wins are bold, losses in italics. A cell may hold no bar."""
+        lines = ["| " + " | ".join(self.heads) + " |", "|" + " --- |" * len(self.heads)]
+        for number, (_, row) in enumerate(self.frame.iterrows()):
+            around = [EMPHASIS.get(self.marks.get((number, column)), "") for column in self.frame.columns]
+            words = [f"{mark}{text_of(value, digits)}{mark}" for mark, value in zip(around, row)]
+            lines.append("| " + " | ".join(word.replace("|", "\\|").replace("\n", " ") for word in words) + " |")
+        return "\n".join(lines)
 
 
 def plain(value):
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def text_of(value):
+EMPHASIS = {"win": "**", "loss": "*"}
+
+
+def text_of(value, digits=4):
+    """A value as a cell shows it: numbers with as many digits that count."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if math.isnan(value):
         return "–"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 10 ** digits - 0.5 else f"{value:.{digits}g}"
 
 
-MARKS = {ratios.WIN: "win", ratios.LOSS: "loss"}
+CLASSES = {ratios.WIN: "win", ratios.LOSS: "loss"}     # on the page
+COMPARED = ("time", "peak", "integral")
+
+
+def name_of(response):
+    return "time" if response == "time" else RESPONSES[response][0]
 
 
 def overall_tables(overall, base):
     """For each response the allocators' geometric means over all workloads."""
     for response, frame in overall.items():
         if len(frame):
-            title = "time" if response == "time" else RESPONSES[response][0]
-            yield Table(file_name("overall", response), f"{title}, × {base}",
+            yield Table(file_name("overall", response), f"{name_of(response)}, × {base}",
                         f"Geometric mean of the ratios to {base} over the workloads (each the mean of its cells), with "
                         "95 % bootstrap interval, and in how many cells Tukey's test at 5 % shows a win or a loss. An "
                         "allocator with fewer parts or cells than the others did not come through all of them.",
                         frame.sort_values("ratio"))
 
 
+def workload_tables(by_response, base, names):
+    """Time and memory of every workload under every allocator, in the order of `names`, and how far each
+    is from the best of the others."""
+    for response in COMPARED:
+        found = by_response.get(response, ())
+        if not len(found):
+            continue
+        means, marks, title = ratios.means(found, base, names), ratios.marks(found), name_of(response)
+        frame = means.rename_axis("workload").reset_index()
+        yield Table(file_name("workloads", response), f"{title} of every workload, × {base}",
+                    "Geometric means over the cells of a workload. Marked as won or lost where Tukey's test at 5 % shows "
+                    f"a difference to {base} in every cell of it; what is not marked is not shown to differ everywhere.",
+                    frame, {(n, name): CLASSES[marks[part, name]] for n, part in enumerate(means.index)
+                            for name in means.columns if (part, name) in marks})
+        yield Table(file_name("best", response), f"{title} against the best of the others",
+                    "Ratio to whichever other allocator needs least in a workload, geometric mean over the workloads; in "
+                    "how many an allocator needs least itself; and where it is furthest from it. The best is chosen after "
+                    "the fact, so of allocators that are alike each is somewhat above 1.",
+                    ratios.against_best(means).sort_values("ratio"))
+
+
 def cell_table(part, response, frame, base):
     frame = frame.drop(columns=["part", "response"])
-    title = "time" if response == "time" else RESPONSES[response][0]
-    return Table(file_name(part, response, "ratios"), f"{part}: {title}, × {base}",
+    return Table(file_name(part, response, "ratios"), f"{part}: {name_of(response)}, × {base}",
                  f"Ratio of geometric means to {base}, 95 % bootstrap interval (BCa, runs of one block in pairs), and "
-                 "Tukey's verdict at 5 % over all allocators of the cell.", frame, MARKS)
+                 "Tukey's verdict at 5 % over all allocators of the cell.", frame,
+                 {(n, "verdict"): CLASSES[verdict] for n, verdict in enumerate(frame.verdict) if verdict in CLASSES})
 
 
-def anova_tables(part, runs, factors, response, base):
+def anova_tables(part, runs, factors, response, what, base):
     """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels of each factor.
-    Laid out as tables 2 to 7 of the 2014 paper."""
+    Laid out as tables 2 to 7 of the 2014 paper. `what` says what the response is, with its unit."""
     analysis = anova.analyse(runs, response, ["allocator", *factors])
     if analysis is None:
         return
     left_out = f" Without {', '.join(analysis.left_out)}: not in every cell." if analysis.left_out else ""
-    yield Table(file_name(part, response, "anova"), f"{part}: analysis of variance of {axis_title(response)}",
+    yield Table(file_name(part, response, "anova"), f"{part}: analysis of variance of {what}",
                 f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} Share: of the sum of squares.",
                 analysis.table)
     within = runs[~runs.allocator.isin(analysis.left_out)]
     everything = tukey.grouped(within, response, analysis.is_log, analysis.mean_square, analysis.degrees)
     same = "Allocators that share a letter are not shown to differ (Tukey, 5 % for all pairs together)."
-    yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {axis_title(response)}", same,
+    yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {what}", same,
                 everything)
     if base in set(within.allocator):
-        yield Table(file_name(part, response, "tukey-against"), f"{part}: {axis_title(response)} against {base}",
+        yield Table(file_name(part, response, "tukey-against"), f"{part}: {what} against {base}",
                     "Tukey's intervals, which hold for all pairs together, and p.",
                     tukey.against(within, response, base, analysis))
     for factor in factors:
         wide = tukey.by_level(within, response, factor, analysis)
         if len(factors) > 1 or runs[factor].nunique() > 1:
             yield Table(file_name(part, response, "tukey-by", factor),
-                        f"{part}: Tukey's groups of {axis_title(response)} by {factor}",
+                        f"{part}: Tukey's groups of {what} by {factor}",
                         f"{same} Letters hold within a column.", flat(wide))
 
 
@@ -115,13 +154,13 @@ def design_table(part, replicates):
                                    for factor, levels in part.factors.items()]))
 
 
-def mean_table(part, runs, responses):
+def mean_table(part, runs, responses, figure):
     """What was measured, as it is: means over all replicates of a cell."""
     shown = [response for response in responses if runs[response].notna().any()]
     frame = runs.groupby(["cell", "allocator"], sort=False)[shown].mean().reset_index()
     counted = runs.groupby(["cell", "allocator"], sort=False).size().reset_index(name="runs")
     return Table(file_name(part, "means"), f"{part}: means",
-                 "Of the runs that count. " + "; ".join(f"{name}: {axis_title(name)}" for name in shown) + ".",
+                 "Of the runs that count. " + "; ".join(f"{name}: {axis_title(name, figure)}" for name in shown) + ".",
                  frame.merge(counted))
 
 
@@ -139,10 +178,13 @@ def of_part(results, name, by_response, base):
     planned = next(part for part in results.plan.parts if part.name == name)
     if planned.factors:
         yield design_table(planned, results.plan.replicates)
-    yield mean_table(name, runs, measured)
+    figure = results.figure_of(name)
+    yield mean_table(name, runs, measured, figure)
     for response, frame in by_response.items():
         mine = frame[frame.part == name] if len(frame) else frame
         if len(mine):
             yield cell_table(name, response, mine, base)
     for response in [r for r in ("wall", "peak", "figure") if r in measured]:
-        yield from anova_tables(name, runs, varied, response, base)
+        for table in anova_tables(name, runs, varied, response, axis_title(response, figure), base):
+            table.is_detail = True
+            yield table

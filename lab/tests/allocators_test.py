@@ -1,5 +1,6 @@
 """allocators_test.py - no library is measured that does not really serve malloc"""
 
+import json
 import subprocess
 import tomllib
 
@@ -32,6 +33,9 @@ void *aligned_alloc(size_t a, size_t n) { return __libc_memalign(a, n); }
 void *aligned_alloc(size_t a, size_t n) { return (char *)__libc_memalign(a, n + 16) + 16; }
 #endif
 int posix_memalign(void **p, size_t a, size_t n) { return (*p = __libc_memalign(a, n)) ? 0 : 12; }
+#if has_version
+int mi_version(void) { return 30302; }
+#endif
 #if has_threads
 _Bool MallocExtension_Internal_GetPerCpuCachesActive(void) { return 0; }
 #endif
@@ -108,6 +112,22 @@ def test_the_version_of_a_debian_library_is_its_packages():
     assert allocator_named(f"mine={libc_path()}").version.startswith("libc6 ")
 
 
+def test_the_version_of_another_library_is_what_it_says_itself(library):
+    made = library("version")
+    made.verify()
+    assert made.version == "3.3.2"
+    made.version = "known"
+    made.verify()
+    assert made.version == "known"
+
+
+def test_a_version_that_another_library_of_the_process_says_is_not_taken(library, tmp_path):
+    saying, silent = library("version"), library("nothing")
+    silent.variables = {"LD_PRELOAD": f"{silent.path}:{saying.path}"}
+    silent.verify()
+    assert silent.version == ""
+
+
 def test_every_peer_is_pinned_and_has_a_way_to_be_made():
     pins = tomllib.loads((peers.SOURCES / "Cargo.toml").read_text())["dependencies"]
     packages = tomllib.loads((peers.SOURCES / "Cargo.lock").read_text())["package"]
@@ -121,6 +141,13 @@ def test_every_peer_is_pinned_and_has_a_way_to_be_made():
             assert peer.name in targets or peer.name.rstrip("23") in targets
         elif peer.name != "libc":
             assert "=" in peer.package and peer.library
+
+
+def test_what_is_remembered_of_libc_is_what_the_machine_has_now(monkeypatch, tmp_path):
+    monkeypatch.setenv("FREEHOLD_LAB_CACHE", str(tmp_path))
+    old = {"name": "libc", "path": libc_path(), "variables": {}, "version": "from before an upgrade"}
+    (tmp_path / "peers.json").write_text(json.dumps({"libc": old}))
+    assert peers.remembered()["libc"].version.startswith("glibc ")
 
 
 def test_an_unknown_peer_is_told_with_those_there_are():

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 import shutil
 
 import pandas
@@ -18,7 +19,7 @@ from freehold_lab.workloads import all_workloads
 SPEEDS = {"libc": 1.0, "math": 0.7, "resolve": 1.02}
 SAMPLES = {"sample_seconds": [0, 1, 2], "sample_resident": [1e6, 3e6, 2e6], "sample_live": [1e6, 2e6, 1e6]}
 PERCENTILES = {f"{call}_p{share}": 10.0 * n for call in ("malloc", "free")
-               for n, share in enumerate(("50", "99", "99_9"), 1)}
+               for n, share in enumerate(("50", "99", "99_9"), 1)} | {"malloc_max": 70.0, "free_max": 90.0}
 PLAN = """
 name = "made"
 about = "made up & <written> by hand"
@@ -78,6 +79,7 @@ def browser(tmp_path):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.set_script_timeout(300)          # on a machine that does much else
     yield driver
     driver.quit()
 
@@ -122,6 +124,26 @@ def test_the_scaled_bars_stand_where_their_workload_is(page):
     assert [[part for part, _ in panel] for panel in bars] == [["uma-test", "server", "latency-64"]] * 3
     assert [value for _, value in bars[0]] == pytest.approx([0.7] * 3, rel=0.05)
     assert [value for _, value in bars[1]] == pytest.approx([1.3] * 3, rel=0.05)
+
+
+def test_the_longest_call_stands_last_in_the_picture_of_single_calls(page):
+    drawn = page.execute_script("return document.getElementById('picture-latency-64-latency').data"
+                                ".filter(t => t.name === 'math').map(t => [t.x, t.y])")
+    assert drawn == [[["50 %", "99 %", "99.9 %", "longest"], [10, 20, 30, longest]] for longest in (70, 90)]
+
+
+def test_what_a_workload_measures_itself_has_its_name_and_unit_on_the_page(page):
+    text = page.execute_script("return document.body.textContent")
+    assert "latency-64: analysis of variance of malloc p99, ns" in text
+    assert "server: analysis of variance of ratio" in text and "own figure" not in text
+
+
+def test_tables_of_the_analysis_are_folded_up_and_can_be_opened(page):
+    fold = page.find_element(By.CSS_SELECTOR, "#part-server details")
+    table = fold.find_element(By.TAG_NAME, "table")
+    assert page.find_element(By.CSS_SELECTOR, "#part-server > .wide table").is_displayed() and not table.is_displayed()
+    page.execute_script("arguments[0].click()", fold.find_element(By.TAG_NAME, "summary"))
+    assert table.is_displayed()
 
 
 def test_a_switch_takes_an_allocator_out_of_all_pictures_and_tables_and_brings_it_back(page):
@@ -183,6 +205,24 @@ def test_csv_and_png_are_written_beside_the_page(results, tmp_path):
     pictures = list((tmp_path / "page" / "pictures").glob("*.png"))
     assert len(pictures) >= 10 and all(path.read_bytes()[:4] == b"\x89PNG" for path in pictures)
     assert len(list((tmp_path / "page" / "tables").glob("*.csv"))) >= 20
+
+
+def test_the_markdown_page_has_figures_pictures_machine_and_commands(results, tmp_path):
+    page = tmp_path / "docs" / "laboratory.md"
+    report.write(results, tmp_path / "page", with_png=False, markdown=page)
+    text = page.read_text()
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert pictures == ["laboratory-speed-memory.png", "laboratory-scaled.png"]
+    assert all((page.parent / name).read_bytes()[:4] == b"\x89PNG" for name in pictures)
+    tables = json.loads((tmp_path / "page" / "report.json").read_text())["tables"]
+    math_time = next(row["math"] for row in tables["workloads-time"] if row["workload"] == "server")
+    assert f"| server | 1 | **{math_time:.3g}** |" in text        # significant, by the same table as the page
+    assert f"| processor | {machine.description()['processor']} |" in text
+    assert f"| freehold | {machine.commit()} |" in text
+    assert "    freehold-lab run made.toml --seed 5\n    freehold-lab report made.sqlite --markdown laboratory.md" in text
+    assert "- broken was left out" in text and str(tmp_path) not in text
+    for lines in re.findall(r"(?:^\|.*\n)+", text, re.M):
+        assert len({line.replace("\\|", "").count("|") for line in lines.splitlines()}) == 1
 
 
 def test_a_base_that_was_not_run_is_told_with_those_that_were(results, tmp_path):

@@ -3,6 +3,7 @@
 import numpy
 import pandas
 import pytest
+from statsmodels.formula.api import ols
 from statistics_data import LOOMS, PLANTS, SILICON, SILVER, TEETH, frame_of, small
 
 from freehold_lab.analysis import anova, ratios, slope, tukey
@@ -75,7 +76,6 @@ def test_tukey_with_the_mean_square_of_a_model_gives_the_published_warp_breaks()
 
 
 def fit_additive(frame):
-    from statsmodels.formula.api import ols
     return ols("y ~ C(f0, Sum) + C(f1, Sum)", frame.rename(columns={"wool": "f0", "tension": "f1"})).fit(), {
         "wool": "f0", "tension": "f1"}
 
@@ -165,6 +165,33 @@ def test_the_geometric_mean_weighs_parts_alike_whatever_their_number_of_cells():
     assert table.ratio[0] == pytest.approx(1.0)
 
 
+def verdict_rows(*rows):
+    return pandas.DataFrame(rows, columns=["part", "cell", "allocator", "ratio", "verdict"])
+
+
+RATIOS = verdict_rows(("p", "p1", "fast", 0.5, ratios.WIN), ("p", "p1", "slow", 2.0, ratios.LOSS),
+                      ("p", "p2", "fast", 0.125, ratios.WIN), ("p", "p2", "slow", 2.0, ratios.NONE),
+                      ("q", "q1", "fast", 2.0, ratios.LOSS))
+
+
+def test_a_workloads_ratio_is_the_geometric_mean_of_its_cells():
+    table = ratios.means(RATIOS, "base", ["slow", "base", "fast", "absent"])
+    assert list(table.columns) == ["slow", "base", "fast"] and list(table.index) == ["p", "q"]
+    assert table.loc["p"].tolist() == pytest.approx([2, 1, 0.25])
+    assert table.loc["q", "fast"] == 2 and numpy.isnan(table.loc["q", "slow"])
+
+
+def test_a_workload_is_won_or_lost_where_every_cell_of_it_is():
+    assert ratios.marks(RATIOS) == {("p", "fast"): ratios.WIN, ("q", "fast"): ratios.LOSS}
+
+
+def test_the_distance_to_the_best_is_that_to_the_best_of_the_others():
+    table = ratios.against_best(ratios.means(RATIOS, "base", ["base", "fast", "slow"])).set_index("allocator")
+    assert table.ratio.tolist() == pytest.approx([(4 * 0.5) ** 0.5, (0.25 * 2) ** 0.5, 8])
+    assert table.loc["fast", ["parts", "best in", "furthest", "where"]].tolist() == [2, 1, 2, "q"]
+    assert table.loc["slow", ["parts", "best in", "where"]].tolist() == [1, 0, "p"]
+
+
 def test_the_logarithm_is_taken_when_the_residuals_ask_for_it_and_not_otherwise():
     chance = numpy.random.default_rng(15)
     design = pandas.DataFrame([(a, n) for a in "pqr" for n in (1, 10, 100) for _ in range(10)],
@@ -173,6 +200,27 @@ def test_the_logarithm_is_taken_when_the_residuals_ask_for_it_and_not_otherwise(
     assert anova.analyse(design, "y", ["allocator", "size"]).is_log
     design["y"] = 10 + design["size"] + chance.normal(0, 1, len(design))
     assert not anova.analyse(design, "y", ["allocator", "size"]).is_log
+
+
+def test_a_far_run_does_not_hide_that_the_logarithm_is_asked_for():
+    """Without it the spread grows with the mean; a few far runs make every cell's spread look alike to a test."""
+    chance = numpy.random.default_rng(17)
+    design = pandas.DataFrame([(a, n) for a in "pqr" for n in (1, 10, 100) for _ in range(6)],
+                              columns=["allocator", "size"])
+    design["y"] = design["size"] * numpy.exp(chance.normal(0, 0.2, len(design)))
+    design.loc[[3, 27], "y"] *= 200
+    found = anova.analyse(design, "y", ["allocator", "size"])
+    assert found.checks_plain.spread > 0.05 and found.is_log and found.gain > 10
+
+
+def test_the_gain_of_the_logarithm_is_the_one_of_box_and_coxs_likelihood():
+    """For a sample of its own scipy has the same likelihood."""
+    from scipy import stats
+    sample = pandas.Series(numpy.random.default_rng(18).lognormal(0, 1, 50))
+    constant = pandas.DataFrame({"y": sample})
+    plain, logarithmic = (ols("y ~ 1", constant.assign(y=y)).fit() for y in (sample, numpy.log(sample)))
+    assert anova.gain_of_logarithm(plain, logarithmic, sample) == pytest.approx(
+        stats.boxcox_llf(0, sample) - stats.boxcox_llf(1, sample))
 
 
 def test_an_allocator_that_is_not_in_every_cell_is_left_out_and_named():

@@ -1,8 +1,10 @@
 """anova.py - factorial analysis of variance with all interactions
 
 Type III sums of squares with sum-to-zero contrasts; where every cell has the same number of runs, types I to III agree.
-The logarithm of the response is taken when the residuals ask for it: when they fail a check as they are, and their
-spread over the cells is more even after it.
+The logarithm of the response is taken when the residuals ask for it: when they fail a check as they
+are, and the model of the logarithms is the likelier one. The likelihoods are those of Box and Cox, An
+analysis of transformations (1964), at powers 1 and 0; they weigh shape and spread together, so that
+one far run, which hides uneven spread from a test, does not decide.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,6 @@ class Checks:
     """Are the residuals normal and equally spread in all cells? Probabilities; small ones say no."""
     normal: float
     spread: float
-    statistic: float                        # of the test of spread; larger is worse
 
     @property
     def is_possible(self):
@@ -39,6 +40,7 @@ class Analysis:
     is_balanced: bool
     checks: Checks
     checks_plain: Checks                    # without the logarithm
+    gain: float                             # log-likelihood of the logarithms less that without
     mean_square: float                      # of the residuals
     degrees: float
     left_out: list                          # allocators that are not in every cell
@@ -48,7 +50,7 @@ class Analysis:
         kind = "type III sums of squares" + (", balanced: all types agree" if self.is_balanced else ", unbalanced")
         scale = "response as measured" if not self.is_log else (
             f"logarithm of the response, as the residuals without it have p = {self.checks_plain.normal:.2g} and "
-            f"{self.checks_plain.spread:.2g}")
+            f"{self.checks_plain.spread:.2g} and Box and Cox's log-likelihood grows by {self.gain:.3g}")
         checked = (f"residuals: Shapiro-Wilk p = {self.checks.normal:.2g}, Brown-Forsythe p = {self.checks.spread:.2g}"
                    + ("" if self.checks.are_passed else ", so take small effects with care")
                    if self.checks.is_possible else "too few runs of a cell to check the residuals")
@@ -56,13 +58,20 @@ class Analysis:
 
 
 def check(residuals, cells):
-    """Shapiro and Wilk's test of normality, Brown and Forsythe's of equal spread."""
+    """Shapiro and Wilk's test of normality (of at most 5,000 residuals), and Brown and Forsythe's of equal
+    spread in all `cells`, a label for each residual. Without probabilities where no two cells have three runs
+    that differ."""
     groups = [group for _, group in residuals.groupby(cells) if len(group) > 2 and group.std() > 0]
     if len(groups) < 2:                     # too few runs of a cell to speak of a spread
-        return Checks(float("nan"), float("nan"), 0.0)
+        return Checks(float("nan"), float("nan"))
     chosen = residuals if len(residuals) <= 5000 else residuals.sample(5000, random_state=1)
-    spread = stats.levene(*groups, center="median")
-    return Checks(stats.shapiro(chosen).pvalue, spread.pvalue, spread.statistic)
+    return Checks(stats.shapiro(chosen).pvalue, stats.levene(*groups, center="median").pvalue)
+
+
+def gain_of_logarithm(plain, logarithmic, values):
+    """By how much the log-likelihood of the `values` grows when their logarithms are modelled: the models'
+    own, with the logarithm of the transformation's Jacobian, -sum(log y) (Box and Cox 1964)."""
+    return logarithmic.llf - numpy.log(values).sum() - plain.llf
 
 
 def complete(runs, factors, group="allocator"):
@@ -109,8 +118,9 @@ def analyse(runs, response, factors, is_log=None):
     if (runs[response] > 0).all():
         models[True] = fit(runs, response, factors, True)
     checks = {scale: check(model.resid, cells) for scale, (model, _) in models.items()}
+    gain = gain_of_logarithm(models[False][0], models[True][0], runs[response]) if True in models else 0.0
     if is_log is None:
-        is_log = True in models and not checks[False].are_passed and checks[True].statistic < checks[False].statistic
+        is_log = checks[False].is_possible and not checks[False].are_passed and gain > 0
     model, names = models[is_log]
     return Analysis(table_of(model, names), is_log, sizes.nunique() == 1, checks[is_log], checks[False],
-                    model.mse_resid, model.df_resid, left_out)
+                    gain, model.mse_resid, model.df_resid, left_out)

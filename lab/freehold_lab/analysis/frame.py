@@ -1,10 +1,11 @@
 """frame.py - the runs of a results file as a data frame
 
-One row a run that counts: replicates that are discarded and runs that failed are not in it. `time` is what a speed is
-compared by: the workload's own figure where that is a time or a rate, else wall time.
+One row a run that counts: replicates that are discarded and runs that failed are not in it. `time` is
+what a speed is compared by: see `time_of`.
 """
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from freehold_lab.store import Store
 from freehold_lab.workloads import all_workloads
 
 SECONDS = {"s": 1, "ns": 1e-9}
+PERCENTILE = re.compile(r"_p\d|_max$")
 
 
 @dataclass
@@ -36,7 +38,12 @@ class Results:
         return [allocator["name"] for allocator in self.allocators]
 
     def part(self, name):
+        """The runs of one part of the experiment."""
         return self.runs[self.runs.part == name]
+
+    def figure_of(self, name):
+        """The main figure of the workload of a part, a workloads.Figure."""
+        return next(self.workloads[part.workload].figure for part in self.plan.parts if part.name == name)
 
 
 def read(path):
@@ -73,11 +80,16 @@ def in_order(runs, plan, store):
 
 
 def time_of(row, figure):
-    if row["figure"] is not None and figure.unit in SECONDS:
+    """Seconds, or what stands for them, by which the speed of a run is compared. `row` is one of
+    Store.runs(), `figure` the workload's. The figure itself where that is a time or a rate of the work;
+    else (a percentile of latency, memory) the time of one operation that the program says, which leaves
+    out set-up, pauses and time limits; else wall time."""
+    if row["figure"] is not None and figure.unit in SECONDS and not PERCENTILE.search(figure.key):
         return row["figure"] * SECONDS[figure.unit]
     if row["figure"] and not figure.lower_is_better:
         return 1 / row["figure"]
-    return row["wall"]
+    each = json.loads(row["figures"]).get("ns")
+    return each * SECONDS["ns"] if each else row["wall"]
 
 
 def with_factors(runs):

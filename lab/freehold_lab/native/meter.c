@@ -143,18 +143,23 @@ static void watch_until_end(watch_t *w, int period) {
   int ready;
   while ((ready = poll(&ended, 1, period)) <= 0) {
     if (ready < 0 && errno != EINTR) fail("poll");
-    if (ready == 0) watch_add(w, look(w));
+    double bytes = ready == 0 ? look(w) : 0;
+    if (bytes > 0) watch_add(w, bytes);     /* 0: it has just ended */
   }
   w->integral += (seconds_now() - w->start - w->last_at) * w->last_bytes;
   close(end);
 }
 
+/* Of a program that ended before the first look: as if it had grown evenly, as between two looks. */
+static double unseen_integral(double wall, double peak) { return wall * peak / 2; }
+
 static void write_report(const char *path, const watch_t *w, double wall, const struct rusage *used) {
   FILE *out = fopen(path, "we");
   if (out == NULL) fail(path);
   double peak = (double)used->ru_maxrss * 1024;
+  double integral = w->count > 0 ? w->integral : unseen_integral(wall, peak);
   fprintf(out, "{\"wall\": %.6f, \"user\": %.6f, \"system\": %.6f, \"peak\": %.0f, \"integral\": %.0f, ", wall,
-          seconds_of(used->ru_utime), seconds_of(used->ru_stime), peak > w->peak ? peak : w->peak, w->integral);
+          seconds_of(used->ru_utime), seconds_of(used->ru_stime), peak > w->peak ? peak : w->peak, integral);
   fprintf(out, "\"minor\": %ld, \"major\": %ld, \"switched\": %ld, \"resident\": [", used->ru_minflt, used->ru_majflt,
           used->ru_nivcsw);
   for (int i = 0; i < w->kept; i++) {
