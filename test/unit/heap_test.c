@@ -203,7 +203,7 @@ TEST(heap, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "") 
   size_t size = 900;
   core_option(OPTION_magazine, 0);
   allocate(&size);
-  CHECK_GT(committed(), (uint64_t)60);
+  CHECK_GT(committed(), (uint64_t)50);
   release(NULL);
   CHECK_LE(committed(), (uint64_t)IDLE_MAX + 2);
   CHECK_EQ(my_heap()->magazine_count, 0u);
