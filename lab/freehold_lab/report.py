@@ -1,6 +1,7 @@
 """report.py - a results file as one self-contained page, and as CSV, JSON and PNG
 
-Holds:   the page needs nothing but itself: style, script, plotly's own script and all data are in it.
+Holds:   the page needs nothing but itself: style, script, plotly's own script and
+         all data are in it.
 """
 
 import json
@@ -28,7 +29,8 @@ class Section:
     def add(self, *found):
         for thing in found:
             if thing is not None:
-                (self.pictures if isinstance(thing, pictures.Picture) else self.tables).append(thing)
+                (self.pictures if isinstance(thing, pictures.Picture)
+                 else self.tables).append(thing)
 
 
 def write(path, out, base=None, with_png=True):
@@ -36,7 +38,8 @@ def write(path, out, base=None, with_png=True):
     results = frame.read(path)
     base = base or (results.plan.base if results.plan.base in results.names else results.names[0])
     if base not in set(results.runs.allocator):
-        raise Failed(f"no runs of {base} to compare with; there are {', '.join(results.runs.allocator.unique())}")
+        raise Failed(f"no runs of {base} to compare with; there are "
+                     f"{', '.join(results.runs.allocator.unique())}")
     palette = pictures.Palette(results.names)
     sections = sections_of(results, base, palette)
     try:
@@ -51,8 +54,10 @@ def sections_of(results, base, palette):
         by_response[response], resampled = ratios.by_cell(
             results.runs, response, base, is_counted=response == "calls")
         overall[response] = ratios.overall(by_response[response], resampled)
-    first = Section("overall", "All workloads", f"Ratios are to {base}; below 1 the allocator needs less.")
-    first.add(pictures.speed_and_memory(overall, base, palette), pictures.scaled_bars(by_response, base, palette),
+    first = Section("overall", "All workloads",
+                    f"Ratios are to {base}; below 1 the allocator needs less.")
+    first.add(pictures.speed_and_memory(overall, base, palette),
+              pictures.scaled_bars(by_response, base, palette),
               *tables.overall_tables(overall, base))
     sections = [first]
     for part in [part for part in results.plan.parts if len(results.part(part.name))]:
@@ -79,21 +84,27 @@ def add_slopes(section, results, part, palette):
 def facts_of(results):
     runs = results.runs
     begun = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(results.begun["started"]))
-    return (f"{len(runs):,} runs that count, begun {begun}; {results.plan.replicates} replicates, of which the first "
-            f"{results.plan.discard} are discarded; all allocators of a block side by side in random order, seed "
+    return (f"{len(runs):,} runs that count, begun {begun}; {results.plan.replicates} replicates, "
+            "of which the first "
+            f"{results.plan.discard} are discarded; all allocators of a block side by side in "
+            "random order, seed "
             f"{results.begun['seed']}.")
 
 
 def notes_of(results):
-    notes = [f"{name} was left out: {reason}" for name, reason in results.left_out.items()] + list(results.notes)
+    notes = [f"{name} was left out: {reason}"
+             for name, reason in results.left_out.items()] + list(results.notes)
     disturbed = results.runs[results.runs.disturbed != ""]
     if len(disturbed):
         blocks = disturbed.groupby(["cell", "replicate"]).ngroups
-        notes.append(f"{blocks} blocks ({len(disturbed)} runs) were disturbed beyond the bounds at every attempt and "
-                     f"are in all figures nevertheless, for instance: {disturbed.disturbed.iloc[0]}.")
+        notes.append(f"{blocks} blocks ({len(disturbed)} runs) were disturbed beyond the bounds "
+                     "at every attempt and "
+                     "are in all figures nevertheless, for instance: "
+                     f"{disturbed.disturbed.iloc[0]}.")
     again = results.runs[(results.runs.attempt > 0) & (results.runs.disturbed == "")]
     if len(again):
-        notes.append(f"{again.groupby(['cell', 'replicate']).ngroups} blocks were disturbed, run again, and count with "
+        notes.append(f"{again.groupby(['cell', 'replicate']).ngroups} blocks were disturbed, run "
+                     "again, and count with "
                      "their later attempt.")
     return notes
 
@@ -101,17 +112,23 @@ def notes_of(results):
 def environment_tables(results):
     found = pandas.DataFrame(results.allocators).rename(columns={"name": "allocator"})
     found["sha256"] = found.sha256.str[:16]
-    yield tables.Table("allocators", "Allocators", "Each proved in a child that malloc and its family are its own, and "
-                       "asked again by every run.", found[["allocator", "version", "path", "variables", "sha256"]])
-    while_running = results.runs[["load", "steal", "foreign_share", "frequency", "temperature"]].describe().T
+    yield tables.Table("allocators", "Allocators",
+                       "Each proved in a child that malloc and its family are its own, and "
+                       "asked again by every run.",
+                       found[["allocator", "version", "path", "variables", "sha256"]])
+    while_running = results.runs[["load", "steal", "foreign_share", "frequency",
+                                  "temperature"]].describe().T
     yield tables.Table("surroundings", "The machine while it measured",
-                       "Over all runs: load average before, shares of processor time stolen by a hypervisor and used "
+                       "Over all runs: load average before, shares of processor time stolen by a "
+                       "hypervisor and used "
                        "by other programs, MHz, °C; empty where the machine does not say.",
-                       while_running[["mean", "min", "50%", "max"]].rename_axis("quantity").reset_index())
+                       while_running[["mean", "min", "50%",
+                                      "max"]].rename_axis("quantity").reset_index())
 
 
 def commands_of(results):
-    peers = [allocator["name"] for allocator in results.allocators if "crate" in (allocator["version"] or "")]
+    peers = [allocator["name"]
+             for allocator in results.allocators if "crate" in (allocator["version"] or "")]
     return ["./dev build", *([f"freehold-lab peers {' '.join(peers)}"] if peers else []),
             f"{results.begun['command']} --seed {results.begun['seed']}"
             if "--seed" not in shlex.split(results.begun["command"]) else results.begun["command"],
@@ -126,25 +143,30 @@ def write_files(results, out, base, palette, sections, with_png):
     for table in [*(table for section in sections for table in section.tables), *extra]:
         table.frame.to_csv(out / "tables" / f"{table.name}.csv", index=False)
     results.runs.drop(columns=["resident"]).to_csv(out / "runs.csv", index=False)
-    (out / "report.json").write_text(json.dumps(as_json(results, base, sections), indent=1, default=str) + "\n")
+    record = json.dumps(as_json(results, base, sections), indent=1, default=str)
+    (out / "report.json").write_text(record + "\n")
     drawn = [picture for section in sections for picture in section.pictures]
     if with_png:
         for picture in drawn:
-            picture.figure.write_image(out / "pictures" / f"{picture.name}.png", width=1100, scale=1.5)
+            picture.figure.write_image(out / "pictures" / f"{picture.name}.png", width=1100,
+                                       scale=1.5)
     page = out / "index.html"
     page.write_text(page_of(results, palette, sections, extra, drawn))
     return page
 
 
 def as_json(results, base, sections):
-    return {"experiment": results.plan.name, "base": base, "begun": results.begun, "allocators": results.allocators,
-            "left_out": results.left_out, "failed": results.failed, "notes": notes_of(results),
-            "tables": {table.name: json.loads(table.frame.to_json(orient="records", double_precision=15))
+    return {"experiment": results.plan.name, "base": base, "begun": results.begun,
+            "allocators": results.allocators, "left_out": results.left_out,
+            "failed": results.failed, "notes": notes_of(results),
+            "tables": {
+                table.name: json.loads(table.frame.to_json(orient="records", double_precision=15))
                        for section in sections for table in section.tables}}
 
 
 def page_of(results, palette, sections, extra, drawn):
-    text = {name: (PACKAGE / "page" / name).read_text() for name in ("page.html", "page.css", "page.js")}
+    text = {name: (PACKAGE / "page" / name).read_text()
+            for name in ("page.html", "page.css", "page.js")}
     template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text["page.html"])
     figures = {picture.name: json.loads(picture.figure.to_json()) for picture in drawn}
     machine = results.begun["machine"]

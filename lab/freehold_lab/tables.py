@@ -33,7 +33,8 @@ class Table:
         for _, row in self.frame.iterrows():
             yield {"allocator": row.get("allocator"),
                    "cells": [{"text": text_of(value), "value": plain(value),
-                              "mark": self.marks.get(value, "") if isinstance(value, str) else ""} for value in row]}
+                              "mark": self.marks.get(value, "") if isinstance(value, str) else ""}
+                             for value in row]}
 
 
 def plain(value):
@@ -59,9 +60,12 @@ def overall_tables(overall, base):
         if len(frame):
             title = "time" if response == "time" else RESPONSES[response][0]
             yield Table(file_name("overall", response), f"{title}, × {base}",
-                        f"Geometric mean of the ratios to {base} over the workloads (each the mean of its cells), with "
-                        "95 % bootstrap interval, and in how many cells Tukey's test at 5 % shows a win or a loss. An "
-                        "allocator with fewer parts or cells than the others did not come through all of them.",
+                        f"Geometric mean of the ratios to {base} over the workloads (each the "
+                        "mean of its cells), with "
+                        "95 % bootstrap interval, and in how many cells Tukey's test at 5 % shows "
+                        "a win or a loss. An "
+                        "allocator with fewer parts or cells than the others did not come through "
+                        "all of them.",
                         frame.sort_values("ratio"))
 
 
@@ -69,27 +73,34 @@ def cell_table(part, response, frame, base):
     frame = frame.drop(columns=["part", "response"])
     title = "time" if response == "time" else RESPONSES[response][0]
     return Table(file_name(part, response, "ratios"), f"{part}: {title}, × {base}",
-                 f"Ratio of geometric means to {base}, 95 % bootstrap interval (BCa, runs of one block in pairs), and "
+                 f"Ratio of geometric means to {base}, 95 % bootstrap interval (BCa, runs of one "
+                 "block in pairs), and "
                  "Tukey's verdict at 5 % over all allocators of the cell.", frame, MARKS)
 
 
 def anova_tables(part, runs, factors, response, base):
-    """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels of each factor.
-    Laid out as tables 2 to 7 of the 2014 paper."""
+    """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels
+    of each factor. Laid out as tables 2 to 7 of the 2014 paper."""
     analysis = anova.analyse(runs, response, ["allocator", *factors])
     if analysis is None:
         return
-    left_out = f" Without {', '.join(analysis.left_out)}: not in every cell." if analysis.left_out else ""
-    yield Table(file_name(part, response, "anova"), f"{part}: analysis of variance of {axis_title(response)}",
-                f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} Share: of the sum of squares.",
+    left_out = (f" Without {', '.join(analysis.left_out)}: not in every cell." if analysis.left_out
+                else "")
+    yield Table(file_name(part, response, "anova"),
+                f"{part}: analysis of variance of {axis_title(response)}",
+                f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} Share: of the sum of "
+                "squares.",
                 analysis.table)
     within = runs[~runs.allocator.isin(analysis.left_out)]
-    everything = tukey.grouped(within, response, analysis.is_log, analysis.mean_square, analysis.degrees)
-    same = "Allocators that share a letter are not shown to differ (Tukey, 5 % for all pairs together)."
-    yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {axis_title(response)}", same,
-                everything)
+    everything = tukey.grouped(within, response, analysis.is_log, analysis.mean_square,
+                               analysis.degrees)
+    same = ("Allocators that share a letter are not shown to differ "
+            "(Tukey, 5 % for all pairs together).")
+    yield Table(file_name(part, response, "tukey"),
+                f"{part}: Tukey's groups of {axis_title(response)}", same, everything)
     if base in set(within.allocator):
-        yield Table(file_name(part, response, "tukey-against"), f"{part}: {axis_title(response)} against {base}",
+        yield Table(file_name(part, response, "tukey-against"),
+                    f"{part}: {axis_title(response)} against {base}",
                     "Tukey's intervals, which hold for all pairs together, and p.",
                     tukey.against(within, response, base, analysis))
     for factor in factors:
@@ -108,11 +119,13 @@ def flat(wide):
 
 def design_table(part, replicates):
     """What was varied, and how."""
+    others = ", ".join(f"{name} {value}" for name, value in part.parameters.items())
+    rows = [{"factor": factor, "levels": ", ".join(level.label for level in levels)}
+            for factor, levels in part.factors.items()]
     return Table(file_name(part.name, "design"), f"{part.name}: factors and levels",
-                 f"Full factorial, {replicates} replicates. Other parameters: "
-                 f"{', '.join(f'{name} {value}' for name, value in part.parameters.items()) or 'the defaults'}.",
-                 pandas.DataFrame([{"factor": factor, "levels": ", ".join(level.label for level in levels)}
-                                   for factor, levels in part.factors.items()]))
+                 f"Full factorial, {replicates} replicates. "
+                 f"Other parameters: {others or 'the defaults'}.",
+                 pandas.DataFrame(rows))
 
 
 def mean_table(part, runs, responses):
@@ -121,13 +134,15 @@ def mean_table(part, runs, responses):
     frame = runs.groupby(["cell", "allocator"], sort=False)[shown].mean().reset_index()
     counted = runs.groupby(["cell", "allocator"], sort=False).size().reset_index(name="runs")
     return Table(file_name(part, "means"), f"{part}: means",
-                 "Of the runs that count. " + "; ".join(f"{name}: {axis_title(name)}" for name in shown) + ".",
+                 "Of the runs that count. "
+                 + "; ".join(f"{name}: {axis_title(name)}" for name in shown) + ".",
                  frame.merge(counted))
 
 
 def slope_table(part, factor, frame):
     return Table(file_name(part, "slope-table"), f"{part}: time as a straight line over {factor}",
-                 "Seconds for one more, with 95 % interval. p_not_straight: small when the means of the levels do not "
+                 "Seconds for one more, with 95 % interval. p_not_straight: small when the means "
+                 "of the levels do not "
                  "lie on a line (needs three levels).", frame)
 
 

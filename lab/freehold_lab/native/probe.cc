@@ -1,9 +1,9 @@
 // probe.cc - which library do malloc and its family come from in this process, and do they work?
 //
-// One JSON object: for each function the file that it was taken from, "" where there is none, and whether Google's
-// tcmalloc, if it is the one, is in its per-CPU mode. The addresses are those that the dynamic linker put into this
-// program, so they are what any program gets. A thread of its own and every function are used once, but for those of
-// the aligned ones that an argument names.
+// One JSON object: for each function the file that it was taken from, "" where there is none, and
+// whether Google's tcmalloc, if it is the one, is in its per-CPU mode. The addresses are those that
+// the dynamic linker put into this program, so they are what any program gets. A thread of its own
+// and every function are used once, but for those of the aligned ones that an argument names.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -83,7 +83,8 @@ int main(int, char **arguments) {
   say("operator new", static_cast<void *(*)(std::size_t)>(::operator new));
   say("operator delete", static_cast<void (*)(void *) noexcept>(::operator delete));
   void *active = dlsym(RTLD_DEFAULT, "MallocExtension_Internal_GetPerCpuCachesActive");
-  std::printf("\"per-CPU mode\": %s}\n",
-              active == nullptr ? "null" : reinterpret_cast<bool (*)()>(active)() ? "true" : "false");
+  const char *mode = "null";
+  if (active != nullptr) mode = reinterpret_cast<bool (*)()>(active)() ? "true" : "false";
+  std::printf("\"per-CPU mode\": %s}\n", mode);
   return 0;
 }
