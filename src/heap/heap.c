@@ -296,8 +296,8 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   if (list != 0) return list;
   if (!is_tagged && !heap_has_earned(h, c)) return borrow(h, c, count);
   slab_t *s = is_tagged ? NULL : slab_find_partial(c, h);
-  if (s == NULL) s = fresh_slab(h, c);
-  if (s == NULL) return 0;
+  if (s != NULL) slab_sort(s);
+  else if ((s = fresh_slab(h, c)) == NULL) return 0;
   heap_own(h, s);
   return slab_take_list(s, carve_count(h, c), count);
 }

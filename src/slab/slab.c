@@ -154,6 +154,29 @@ void slab_put_list(slab_t *s, uintptr_t first) {
   note_used(s, slab_used(s) - count);
 }
 
+enum { PLACES = SLICE_SIZE / CLASS_STEP };
+
+void slab_sort(slab_t *s) {
+  uint64_t places[PLACES / 64] = { 0 };
+  uintptr_t base = slab_base(s), first = 0;
+  unsigned count = 0; /* Bound: the slab's capacity */
+  for (uintptr_t b = s->head; b != 0; b = block_next(b)) {
+    if (++count > s->capacity || slab_of((void *)b) != s || !block_is_free(b))
+      fatal("heap corruption", (void *)b, "malloc");
+    size_t place = (uint16_t)b / CLASS_STEP;
+    places[place / 64] |= (uint64_t)1 << place % 64;
+  }
+  for (size_t i = PLACES / 64; i-- > 0;)
+    for (uint64_t w = places[i]; w != 0;) { /* Bound: the bits of a word */
+      unsigned highest = bits_highest(w);
+      w ^= (uint64_t)1 << highest;
+      uintptr_t block = base | (i * 64 + highest) * CLASS_STEP;
+      block_at(block)->next = first;
+      first = block;
+    }
+  s->head = first;
+}
+
 /* ---- letting go ------------------------------------------------------------------------------ */
 
 /* The last block of a list that is not empty. */

@@ -130,6 +130,10 @@ hidden void slab_put_list(slab_t *s, uintptr_t first);
 /* The private list was changed and `used` may not have been: counts again. */
 hidden void slab_recount(slab_t *s);
 
+/* Links the private list anew, in the order of addresses, so that neighbours are handed out one
+ * after another. */
+hidden void slab_sort(slab_t *s);
+
 /* Takes what others freed onto the private list; how many. */
 hidden unsigned slab_collect(slab_t *s);
 
