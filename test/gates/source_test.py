@@ -198,6 +198,8 @@ class Comments(unittest.TestCase):
         malloc free main madvise mmap munmap mremap errno longjmp siglongjmp fork dlopen
         dlclose dlsym true false NULL glibc musl ld so proc self smaps maps TLS""".split())
 
+    CXX = {"bad_alloc", "get_new_handler", "nothrow_t", "align_val_t", "seq_cst"}
+
     def test_a_name_in_backticks_exists_in_the_code(self):
         paths = core_sources() + list(support.sources(".h", ".hpp", folder="include"))
         others = (list(support.sources(".c", ".h", ".cc", ".py", folder="test"))
@@ -225,6 +227,19 @@ class Comments(unittest.TestCase):
                         if not exists(word, names):
                             wrong.append("%s:%d: `%s`" % (path, number, quoted))
                             break
+        self.assertEqual(wrong, [])
+
+    def test_a_word_with_an_underscore_is_a_name_in_the_code(self):
+        """Also without backticks, as in the lines of a contract."""
+        paths = core_sources()
+        names = {name for p in [*paths, *support.sources(".h", folder="include")]
+                 for name in re.findall(r"[A-Za-z_]\w*", code_of(support.read(p)))}
+        names.update(os.path.splitext(name)[0] for folder in ("src", "test")
+                     for name in [os.path.basename(p) for p in support.sources("", folder=folder)])
+        wrong = ["%s:%d: %s" % (p, number, word)
+                 for p in paths for number, comment in comments_of(support.read(p))
+                 for word in re.findall(r"\b[a-z]+_[a-z_0-9]*[a-z0-9]\b", comment)
+                 if word not in names and word not in self.CXX]
         self.assertEqual(wrong, [])
 
     def test_a_file_opens_with_its_contract(self):
