@@ -1,7 +1,9 @@
-"""allocators.py - what freehold is measured beside: Debian's packages, and what a program has anyway
+"""allocators.py - what freehold is measured beside: Debian's packages, and what a
+program has anyway
 
-Calls:   freehold_lab, out of lab/: how a library is put under a program, and the proof that it serves malloc there. Of
-         that package only what the standard library is enough for may be used in bench/: nothing installs the rest.
+Calls:   freehold_lab, out of lab/: how a library is put under a program, and the proof that it
+         serves malloc there. Of that package only what the standard library is enough for may be
+         used in bench/: nothing installs the rest.
 """
 
 import sys
@@ -18,13 +20,14 @@ PACKAGES = {
     "tcmalloc": ("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),
 }
 PEERS = ("libc", *PACKAGES)
-# What the proof does not use of a peer: 2.0.9 gives blocks that are not aligned. No workload of the page calls it.
+# What the proof does not use of a peer: 2.0.9 gives blocks that are not aligned. No
+# workload of the page calls it.
 KNOWN_FAULTS = {"mimalloc": ("aligned_alloc",)}
 
 
 class InPlace(allocators.Allocator):
-    """What serves a program without being preloaded: the C library, or an allocator that is linked in. Its `path` is
-    the file that malloc has to come from."""
+    """What serves a program without being preloaded: the C library, or an allocator that is linked
+    in. Its `path` is the file that malloc has to come from."""
 
     def settings(self):
         return dict(self.variables)

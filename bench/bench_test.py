@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""bench_test.py - the arithmetic of goals, tables and profiles, and that no library is measured under another's name
+"""bench_test.py - the arithmetic of goals, tables and profiles, and that no library is
+measured under another's name
 
     bench_test.py PROGRAMS      the folder of the built workloads; only `probe` is needed
 """
@@ -15,9 +16,11 @@ import instructions  # noqa: E402
 import report  # noqa: E402
 from allocators import InPlace, allocator_named  # noqa: E402
 from freehold_lab.places import Failed  # noqa: E402
-from suite import GOALS, LIST, REFERENCE, TO_BEST, WORKLOADS, Goal, goal_is_met, goal_value, middle  # noqa: E402
+from suite import (  # noqa: E402
+    GOALS, LIST, REFERENCE, TO_BEST, WORKLOADS, Goal, goal_is_met, goal_value, middle)
 
-PROGRAMS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/bench"
+PROGRAMS = (sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-")
+            else "build/bench")
 
 
 def rows(figure, *values):
@@ -33,7 +36,8 @@ class Goals(unittest.TestCase):
     def test_a_goal_without_its_figures_is_not_measured(self):
         for goal in GOALS:
             self.assertIsNone(goal_value(goal, {}), goal)
-            self.assertIsNone(goal_value(goal, {goal.workload: {"libc": rows(goal.figure, 1)}}), goal)
+            self.assertIsNone(goal_value(goal, {goal.workload: {"libc": rows(goal.figure, 1)}}),
+                              goal)
 
     def test_a_ratio_is_judged_by_the_two_digits_that_are_shown(self):
         goal = Goal("", "fifo", "ns", TO_BEST, 1.00, "x")
@@ -59,9 +63,9 @@ class Goals(unittest.TestCase):
 
 class Report(unittest.TestCase):
     def test_figures_are_shown_with_three_digits(self):
-        for value, unit, text in ((5.678, "ns", "5.68"), (123456, "ns", "123 us"), (64 << 20, "bytes", "64.0 MB"),
-                                  (0.0123, "share", "1.23 %"), (None, "ns", "-"), (-2048, "bytes", "-2.00 KB"),
-                                  (0, "", "0")):
+        for value, unit, text in ((5.678, "ns", "5.68"), (123456, "ns", "123 us"),
+                                  (64 << 20, "bytes", "64.0 MB"), (0.0123, "share", "1.23 %"),
+                                  (None, "ns", "-"), (-2048, "bytes", "-2.00 KB"), (0, "", "0")):
             self.assertEqual(report.shown(value, unit), text)
 
     def test_spread_is_half_the_distance_of_the_quartiles(self):
@@ -76,9 +80,9 @@ class Report(unittest.TestCase):
             self.assertEqual([row[-1] for row in table if "burst" in row[0]], [verdict])
 
     def test_a_page_of_nothing_says_so(self):
-        record = {"command": "./dev bench", "rounds": 5, "quick": False, "seed": 1, "machine": {}, "commit": "none",
-                  "disturbance": {"load": 0, "steal": 0}, "allocators": {}, "left_out": {"x": "is broken"},
-                  "failures": {}, "results": {}}
+        record = {"command": "./dev bench", "rounds": 5, "quick": False, "seed": 1, "machine": {},
+                  "commit": "none", "disturbance": {"load": 0, "steal": 0}, "allocators": {},
+                  "left_out": {"x": "is broken"}, "failures": {}, "results": {}}
         page = report.page(record, WORKLOADS, None)
         self.assertIn("Nothing was measured.", page)
         self.assertIn("x was left out: is broken", page)
@@ -94,7 +98,8 @@ class Workloads(unittest.TestCase):
             self.assertLessEqual(set(workload.own), set(workload.listed.parameters), workload.name)
 
     def test_threads_of_a_row_replace_those_of_the_list(self):
-        self.assertRegex(self.command("larson-16", False), "^build/larson .*--threads 16 .*--slots 1000 ")
+        self.assertRegex(self.command("larson-16", False),
+                         "^build/larson .*--threads 16 .*--slots 1000 ")
 
     def test_memory_is_measured_whole_unless_it_is_quick(self):
         whole = LIST["burst"].parameters["bytes"]
@@ -120,7 +125,8 @@ class Allocators(unittest.TestCase):
 
     def test_a_library_may_be_named_by_its_path(self):
         with tempfile.NamedTemporaryFile() as library:
-            self.assertEqual(allocator_named(f"x={library.name},A=1,B=2").variables, {"A": "1", "B": "2"})
+            self.assertEqual(allocator_named(f"x={library.name},A=1,B=2").variables,
+                             {"A": "1", "B": "2"})
 
     def test_an_unknown_name_is_told_with_those_there_are(self):
         with self.assertRaisesRegex(Failed, "hoard: not one of libc, jemalloc"):
@@ -130,7 +136,8 @@ class Allocators(unittest.TestCase):
 class Golden(unittest.TestCase):
     def test_only_lines_of_this_machine_and_compiler_hold(self):
         with tempfile.NamedTemporaryFile("w") as file:
-            file.write("# head\nx86_64:GNU-12 45.5 freehold\nx86_64:GNU-12 44 freehold, linked # why\n"
+            file.write(
+                "# head\nx86_64:GNU-12 45.5 freehold\nx86_64:GNU-12 44 freehold, linked # why\n"
                        "other 1 freehold\n")
             file.flush()
             self.assertEqual(instructions.golden(file.name, "x86_64:GNU-12"),

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """instructions.py - how many instructions one pair of malloc and free takes, counted exactly
 
-The driver (`patterns --pattern pingpong --instructions N`) runs twice under callgrind, with two lengths; the difference
-of the counts, divided by the difference of the pairs, holds nothing but the loop and the two calls. Callgrind replaces
-no allocator, and the driver's answer names the library that it called, which is checked.
+The driver (`patterns --pattern pingpong --instructions N`) runs twice under callgrind, with two
+lengths; the difference of the counts, divided by the difference of the pairs, holds nothing but the
+loop and the two calls. Callgrind replaces no allocator, and the driver's answer names the library
+that it called, which is checked.
 """
 
 import argparse
@@ -22,7 +23,8 @@ from freehold_lab.places import Failed, last_line  # noqa: E402
 from freehold_lab.workloads import answer_of  # noqa: E402
 
 SHORT, LONG = 100000, 300000
-# The fast path gains whole instructions. Slow paths are spread over many pairs and move the count by fractions.
+# The fast path gains whole instructions. Slow paths are spread over many pairs and move
+# the count by fractions.
 GOLDEN_SLACK = 0.5
 SKIPPED = 77
 
@@ -32,11 +34,13 @@ def profile(command, allocator):
     with tempfile.TemporaryDirectory() as folder:
         out, log = Path(folder, "out"), Path(folder, "log")
         run = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--log-file={log}", *command],
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--log-file={log}",
+             *command],
             env=allocator.environment(), capture_output=True, text=True, timeout=300)
         if run.returncode != 0 or not out.is_file():
             told = run.stderr + (log.read_text() if log.is_file() else "")
-            raise Failed(f"{allocator.name}: callgrind ended with {run.returncode}: {last_line(told)}")
+            raise Failed(
+                f"{allocator.name}: callgrind ended with {run.returncode}: {last_line(told)}")
         return out.read_text(), answer_of(run.stdout, allocator)
 
 
@@ -53,7 +57,8 @@ def per_pair(program, allocator, pattern="pingpong"):
 
 
 def linked(programs):
-    """freehold as a part of the executable: nothing is preloaded, and malloc is found in the program itself."""
+    """freehold as a part of the executable: nothing is preloaded, and malloc is
+    found in the program itself."""
     program = Path(programs, "patterns.linked")
     return InPlace("freehold, linked", program) if program.is_file() else None
 
@@ -81,17 +86,22 @@ def golden(path, machine):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", default="build/bench", metavar="DIR",
                         help="the built workloads (default %(default)s)")
-    parser.add_argument("--library", default=os.environ.get("FREEHOLD_SO", "build/libfreehold.so"), metavar="PATH",
-                        help="freehold (default %(default)s)")
+    parser.add_argument("--library", default=os.environ.get("FREEHOLD_SO", "build/libfreehold.so"),
+                        metavar="PATH", help="freehold (default %(default)s)")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), metavar="NAME[=PATH]",
                         help="what else to count; none: nothing (default: %(default)s)")
-    parser.add_argument("--pattern", default="pingpong", help="another pattern of `patterns` (default %(default)s)")
-    parser.add_argument("--check", type=float, metavar="N", help="fail if freehold takes more than N, either way")
-    parser.add_argument("--golden", metavar="FILE", help="fail if freehold takes more than FILE says")
-    parser.add_argument("--compiler", default="any", help="which of the golden figures hold, as in GNU-12.2.0")
+    parser.add_argument("--pattern", default="pingpong",
+                        help="another pattern of `patterns` (default %(default)s)")
+    parser.add_argument("--check", type=float, metavar="N",
+                        help="fail if freehold takes more than N, either way")
+    parser.add_argument("--golden", metavar="FILE",
+                        help="fail if freehold takes more than FILE says")
+    parser.add_argument("--compiler", default="any",
+                        help="which of the golden figures hold, as in GNU-12.2.0")
     options = parser.parse_args()
 
     machine = f"{platform.machine()}:{options.compiler.rsplit('.', 2)[0]}"
@@ -100,9 +110,10 @@ def main():
         print(f"{options.golden} has no figure for {machine}")
         return SKIPPED
     try:
-        peers = [] if options.peers == ["none"] else [allocator_named(text) for text in options.peers]
-        counts = all_counts(options.programs, [Allocator("freehold", options.library), *peers], options.pattern,
-                            say=lambda text: print(text, file=sys.stderr))
+        peers = ([] if options.peers == ["none"]
+                 else [allocator_named(text) for text in options.peers])
+        counts = all_counts(options.programs, [Allocator("freehold", options.library), *peers],
+                            options.pattern, say=lambda text: print(text, file=sys.stderr))
     except FileNotFoundError as missing:
         print(f"cannot run {missing.filename}: is it installed?", file=sys.stderr)
         return 2
@@ -116,7 +127,8 @@ def main():
         limit = expected[name] + GOLDEN_SLACK if name in expected else None
         if options.check is not None and name.startswith("freehold"):
             limit = options.check
-        verdict = "" if limit is None else f"   at most {limit:g}: {'yes' if count <= limit else 'NO'}"
+        verdict = ("" if limit is None
+                   else f"   at most {limit:g}: {'yes' if count <= limit else 'NO'}")
         failures += verdict.endswith("NO")
         print(f"  {name:<18} {count:8.2f}{verdict}")
         if name in expected and count < expected[name] - GOLDEN_SLACK:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """run.py - freehold beside other allocators: speed, memory, and what is held against the goals
 
-Every round runs each workload once under each allocator, the workloads in random order and the allocators of one
-workload in random order one after another, so that what disturbs the machine disturbs all alike. Shown are medians over
-the rounds. Before anything is measured each library is tried in a child: it must really serve malloc there; one that
-does not is named and left out. The goals stand in suite.py.
+Every round runs each workload once under each allocator, the workloads in random order and the
+allocators of one workload in random order one after another, so that what disturbs the machine
+disturbs all alike. Shown are medians over the rounds. Before anything is measured each library is
+tried in a child: it must really serve malloc there; one that does not is named and left out. The
+goals stand in suite.py.
 """
 
 import argparse
@@ -35,33 +36,40 @@ TIMEOUT = 180
 
 def arguments():
     parser = argparse.ArgumentParser(
-        prog="bench/run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="bench/run.py", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="exit code: 0 measured, 1 something could not be measured, 2 usage, 130 stopped")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 5; 2 with --quick")
     parser.add_argument("--only", action="append", metavar="TEXT",
                         help="workloads whose name contains TEXT; may be repeated")
-    parser.add_argument("--allocators", nargs="*", default=list(PEERS), metavar="NAME[=PATH[,VAR=VALUE]]",
+    parser.add_argument("--allocators", nargs="*", default=list(PEERS),
+                        metavar="NAME[=PATH[,VAR=VALUE]]",
                         help="what freehold is compared with (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and less memory "
                         "where that is measured: a first impression, not figures to quote")
     parser.add_argument("--library", metavar="PATH",
                         default=os.environ.get("FREEHOLD_SO") or ROOT / "build/libfreehold.so",
                         help="freehold (default: build/libfreehold.so)")
-    parser.add_argument("--programs", metavar="DIR", help="built workloads (default: build/bench, built if need be)")
-    parser.add_argument("--seed", type=int, metavar="N", help="of the order of runs (default: by chance; recorded)")
+    parser.add_argument("--programs", metavar="DIR",
+                        help="built workloads (default: build/bench, built if need be)")
+    parser.add_argument("--seed", type=int, metavar="N",
+                        help="of the order of runs (default: by chance; recorded)")
     parser.add_argument("--json", metavar="FILE", default=ROOT / "build/bench.json",
                         help="all results (default: build/bench.json)")
     parser.add_argument("--markdown", metavar="FILE",
                         help="the page (default: docs/benchmarks.md for a full run, else none)")
     parser.add_argument("--png", metavar="FILE", help="the picture (default: beside the page)")
-    parser.add_argument("--show", metavar="FILE", help="measure nothing: tables, page and picture of an earlier --json")
-    parser.add_argument("--list", action="store_true", help="names of the workloads and what they are")
+    parser.add_argument("--show", metavar="FILE",
+                        help="measure nothing: tables, page and picture of an earlier --json")
+    parser.add_argument("--list", action="store_true",
+                        help="names of the workloads and what they are")
     options = parser.parse_args()
     if options.rounds is None:
         options.rounds = 2 if options.quick else 5
     if options.rounds < 1:
         parser.error("--rounds has to be 1 or more")
-    options.workloads = [w for w in WORKLOADS if not options.only or any(text in w.name for text in options.only)]
+    options.workloads = [w for w in WORKLOADS if not options.only
+                         or any(text in w.name for text in options.only)]
     if not options.workloads:
         parser.error(f"no workload's name contains {' or '.join(options.only)}; see --list")
     is_full = not options.quick and not options.only and not options.show
@@ -81,9 +89,11 @@ def say(text):
 def build():
     """The workloads, in the build folder that the library comes from."""
     if not (ROOT / "build/CMakeCache.txt").is_file():
-        raise Failed("no build folder: run ./dev build first, or name built workloads with --programs")
+        raise Failed(
+            "no build folder: run ./dev build first, or name built workloads with --programs")
     must(["cmake", "-S", ROOT, "-B", ROOT / "build"], "configuring the build")
-    must(["cmake", "--build", ROOT / "build", "--target", "bench", "--parallel"], "building the workloads")
+    must(["cmake", "--build", ROOT / "build", "--target", "bench", "--parallel"],
+         "building the workloads")
     return ROOT / "build/bench"
 
 
@@ -94,7 +104,8 @@ def verified(options):
                  *(lambda text=text: allocator_named(text) for text in options.allocators)]:
         try:
             allocator = make()
-            allocator.verify(probe=options.programs / "probe", spared=KNOWN_FAULTS.get(allocator.name, ()))
+            allocator.verify(probe=options.programs / "probe",
+                             spared=KNOWN_FAULTS.get(allocator.name, ()))
             if allocator.name in [other.name for other in found]:
                 raise Failed(f"{allocator.name}: named twice")
             found.append(allocator)
@@ -118,7 +129,8 @@ class Runner:
     def run_one(self, workload, allocator):
         before = machine.Moment.now()
         try:
-            row = {"callgrind": self.count_instructions, "strace": self.count_calls, "": self.measure}[workload.tool](
+            row = {"callgrind": self.count_instructions, "strace": self.count_calls,
+                   "": self.measure}[workload.tool](
                 workload, allocator)
         except Failed as failure:
             self.failures[workload.name, allocator.name] = str(failure)
@@ -130,12 +142,13 @@ class Runner:
         return workload.command(self.programs, self.quick)
 
     def environment(self, workload, allocator):
-        return allocator.environment({"FREEHOLD_OPTIONS": workload.options} if workload.options else None)
+        return allocator.environment({"FREEHOLD_OPTIONS": workload.options} if workload.options
+                                     else None)
 
     def finish(self, command, environment):
         """The answer of a program that has to end well."""
-        self.child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      text=True)
+        self.child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True)
         try:
             answer, errors = self.child.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -154,7 +167,8 @@ class Runner:
         with tempfile.NamedTemporaryFile("r") as trace:
             given = [f"-E{name}={value}" for name, value in allocator.settings().items()]
             try:
-                self.finish(["strace", "-f", "-qq", "-o", trace.name, *given, *self.command(workload)],
+                self.finish(["strace", "-f", "-qq", "-o", trace.name, *given,
+                             *self.command(workload)],
                             clean_environment())
             except FileNotFoundError:
                 raise Failed("strace is not installed") from None
@@ -203,9 +217,10 @@ class Progress:
             return
         self.told = now
         left = (now - self.start) / done * (self.total - done) if done else None
-        text = f"bench: {done}/{self.total} {what:<32}" + (f" {left / 60:.1f} min left" if left is not None else "")
-        print(f"\r\033[K{text}" if self.is_terminal else text, end="" if self.is_terminal else "\n", file=sys.stderr,
-              flush=True)
+        text = (f"bench: {done}/{self.total} {what:<32}"
+                + (f" {left / 60:.1f} min left" if left is not None else ""))
+        print(f"\r\033[K{text}" if self.is_terminal else text, end="" if self.is_terminal else "\n",
+              file=sys.stderr, flush=True)
 
     def end(self):
         if self.is_terminal:
@@ -246,13 +261,14 @@ def main():
         say("bench: stopped; what was measured until here:")
 
     record = {
-        "command": "./dev bench" + "".join(f" {word}" for word in sys.argv[1:]), "seed": options.seed,
-        "rounds": options.rounds, "quick": options.quick, "stopped": stopped,
+        "command": "./dev bench" + "".join(f" {word}" for word in sys.argv[1:]),
+        "seed": options.seed, "rounds": options.rounds, "quick": options.quick, "stopped": stopped,
         "machine": machine.description(), "commit": machine.commit(ROOT),
         "disturbance": machine.Moment.now().since(start),
         "allocators": {allocator.name: allocator.record() for allocator in allocators},
         "left_out": left_out,
-        "failures": {f"{workload} {name}": reason for (workload, name), reason in runner.failures.items()},
+        "failures": {f"{workload} {name}": reason
+                     for (workload, name), reason in runner.failures.items()},
         "results": runner.results,
     }
     return finish(options, record)
@@ -270,7 +286,8 @@ def show(options):
 
 
 def finish(options, record):
-    """Everything that is written when the runs are over; the results first, so that they cannot be lost."""
+    """Everything that is written when the runs are over; the results first, so that
+    they cannot be lost."""
     Path(options.json).parent.mkdir(parents=True, exist_ok=True)
     Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
     say(f"bench: all results in {options.json}")

@@ -1,7 +1,7 @@
 """suite.py - what `./dev bench` measures and what it is held against: the one place for both
 
-Programs, parameters and figures are those of workloads.toml; a row of the page may change some of them. A goal takes
-one figure of freehold, alone or beside the peers', and a limit.
+Programs, parameters and figures are those of workloads.toml; a row of the page may change some of
+them. A goal takes one figure of freehold, alone or beside the peers', and a limit.
 """
 
 import sys
@@ -13,7 +13,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lab"))
 from freehold_lab.workloads import BenchProgram, Figure, read_list  # noqa: E402
 
-# Those whose best freehold has to reach. Others that are named on the command line are shown, not judged by.
+# Those whose best freehold has to reach. Others that are named on the command line
+# are shown, not judged by.
 JUDGES = ("libc", "jemalloc", "mimalloc", "tcmalloc")
 LIST = read_list(HERE / "workloads.toml", "")
 
@@ -31,8 +32,8 @@ class Workload:
     is_speed: bool = False
 
     def command(self, programs, is_quick):
-        """The quick values only shorten a workload of speed, which therefore always has them: many short runs tell more
-        than one long one. Of the others they take memory."""
+        """The quick values only shorten a workload of speed, which therefore always has them: many
+        short runs tell more than one long one. Of the others they take memory."""
         quick = self.listed.quick if is_quick or self.is_speed else {}
         program, *words = self.listed.command({**quick, **self.own})
         return [str(Path(programs, program)), *words]
@@ -53,7 +54,8 @@ def speed(name, what, **more):
 
 
 def threaded(name, what):
-    return [speed(f"{name}-{threads}", f"{what}, {threads} threads", of=name, own={"threads": threads})
+    return [speed(f"{name}-{threads}", f"{what}, {threads} threads", of=name,
+                  own={"threads": threads})
             for threads in (2, 16)]
 
 
@@ -73,31 +75,36 @@ WORKLOADS = [
     speed("grow-huge", "one vector grown to 1 GiB"),
     speed("grow-vectors", "2,000 vectors grown to 16 KiB"),
 
-    workload("instructions", "instructions a pair, ping-pong", of="pingpong", figure=COUNT, tool="callgrind"),
+    workload("instructions", "instructions a pair, ping-pong", of="pingpong", figure=COUNT,
+             tool="callgrind"),
     workload("idle", "resident, program that hardly allocates"),
     workload("calls", "system calls of that program", of="idle", figure=COUNT, tool="strace"),
     workload("small-blocks", "1 GiB of small blocks: resident beyond the blocks"),
     workload("many-threads", "10,000 threads with 100 bytes each: a thread"),
     workload("burst", "burst of 2 GB freed by 32 threads: resident at once"),
     workload("burst-keep", "the same, the first quarter kept: resident beyond it"),
-    workload("burst-background", "the same with the option background, after a second", of="burst-keep",
-             figure=Figure("excess_later", "bytes"), freehold_only=True, options="background:on"),
+    workload("burst-background", "the same with the option background, after a second",
+             of="burst-keep", figure=Figure("excess_later", "bytes"), freehold_only=True,
+             options="background:on"),
     workload("one-frees", "16 threads allocate, one frees the oldest: resident/live"),
-    workload("one-frees-random", "the same, blocks freed at random", of="one-frees", own={"order": "random"}),
+    workload("one-frees-random", "the same, blocks freed at random", of="one-frees",
+             own={"order": "random"}),
 ]
 
-# ---- goals ---------------------------------------------------------------------------------------------------------
+# ---- goals ---------------------------------------------------------------------------------------
 
-# The best column and jemalloc's of a comparison of nine allocators on two processors, nanoseconds a pair: their ratio
-# carries over to other machines better than the times do.
+# The best column and jemalloc's of a comparison of nine allocators on two processors, nanoseconds a
+# pair: their ratio carries over to other machines better than the times do.
 REFERENCE = {
     "pingpong": (4.7, 5.1), "batch": (5.7, 14), "random-1k": (5.6, 7.0),
     "random-20k": (7.3, 8.9), "random-1m": (29, 30), "fifo": (5.8, 8.2),
 }
 REFERENCE_SLACK = 1.10
 
-AHEAD = ("pingpong", "batch", "random-1k", "random-20k", "random-1m", "fifo", "larson-2", "larson-16", "larson-wide-2",
-         "larson-wide-16", "producer-consumer-2", "producer-consumer-16", "thread-churn-2", "thread-churn-16")
+AHEAD = ("pingpong", "batch", "random-1k", "random-20k", "random-1m", "fifo", "larson-2",
+         "larson-16", "larson-wide-2",
+         "larson-wide-16", "producer-consumer-2", "producer-consumer-16", "thread-churn-2",
+         "thread-churn-16")
 
 
 @dataclass(frozen=True)
@@ -114,20 +121,25 @@ VALUE, OVER_LIBC, OF_LIVE = "as measured", "more than with libc", "over the figu
 TO_BEST, TO_JEMALLOC = "ratio to the best peer", "ratio to jemalloc"
 
 GOALS = [
-    *[Goal(f"{name}: at or ahead of the best peer", name, "ns", TO_BEST, 1.00, "x") for name in AHEAD],
+    *[Goal(f"{name}: at or ahead of the best peer", name, "ns", TO_BEST, 1.00, "x")
+      for name in AHEAD],
     *[Goal(f"{name}: within 10 % of the best known, by jemalloc", name, "ns", TO_JEMALLOC,
            REFERENCE_SLACK * best / jemalloc, "x") for name, (best, jemalloc) in REFERENCE.items()],
     Goal("instructions a pair, preloaded", "instructions", "count", VALUE, 45),
     Goal("instructions a pair, linked", "instructions", "linked", VALUE, 45),
-    Goal("hardly allocating program: resident beyond libc's", "idle", "resident", OVER_LIBC, 300 * 1024, "bytes"),
+    Goal("hardly allocating program: resident beyond libc's", "idle", "resident", OVER_LIBC,
+         300 * 1024, "bytes"),
     Goal("hardly allocating program: system calls beyond libc's", "calls", "count", OVER_LIBC, 8),
-    Goal("1 GiB of small blocks: metadata, by freehold's statistics", "small-blocks", "metadata_share", VALUE, 0.01,
-         "share"),
+    Goal("1 GiB of small blocks: metadata, by freehold's statistics", "small-blocks",
+         "metadata_share", VALUE, 0.01, "share"),
     Goal("10,000 threads: bytes of each", "many-threads", "per_thread", VALUE, 2048, "bytes"),
     Goal("mappings, the most in any workload", "*", "mappings", VALUE, 199),
-    Goal("burst: resident beyond what lives, at once", "burst", "excess_now", VALUE, 64 << 20, "bytes"),
-    Goal("burst, a quarter kept: beyond what lives, at once", "burst-keep", "excess_now", VALUE, 64 << 20, "bytes"),
-    Goal("burst with background: beyond what lives, later", "burst-background", "excess_later", OF_LIVE, 0.05, "share"),
+    Goal("burst: resident beyond what lives, at once", "burst", "excess_now", VALUE, 64 << 20,
+         "bytes"),
+    Goal("burst, a quarter kept: beyond what lives, at once", "burst-keep", "excess_now", VALUE,
+         64 << 20, "bytes"),
+    Goal("burst with background: beyond what lives, later", "burst-background", "excess_later",
+         OF_LIVE, 0.05, "share"),
     Goal("one thread frees: resident over live", "one-frees", "ratio", VALUE, 1.10, "ratio"),
 ]
 
@@ -141,7 +153,8 @@ def middle(rows, figure):
 def goal_value(goal, results):
     """The figure that a goal judges, or None where something that it needs was not measured."""
     if goal.workload == "*":
-        most = [row[goal.figure] for by_name in results.values() for row in by_name.get("freehold", [])
+        most = [row[goal.figure] for by_name in results.values()
+                for row in by_name.get("freehold", [])
                 if goal.figure in row]
         return max(most, default=None)
     by_name = results.get(goal.workload, {})

@@ -5,9 +5,11 @@ import subprocess
 import sys
 import unittest
 
-SOURCE = os.environ.get("FREEHOLD_SOURCE", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SOURCE = os.environ.get("FREEHOLD_SOURCE",
+                        os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARY = os.environ.get("FREEHOLD_LIBRARY", os.path.join(SOURCE, "build", "libfreehold.so"))
-DEBUG_LIBRARY = os.environ.get("FREEHOLD_DEBUG_LIBRARY", os.path.join(SOURCE, "build", "libfreehold-debug.so"))
+DEBUG_LIBRARY = os.environ.get("FREEHOLD_DEBUG_LIBRARY",
+                               os.path.join(SOURCE, "build", "libfreehold-debug.so"))
 OBJECT = os.environ.get("FREEHOLD_OBJECT", os.path.join(SOURCE, "build", "freehold.o"))
 PROGRAMS = os.environ.get("FREEHOLD_PROGRAMS", os.path.join(SOURCE, "build", "test"))
 COMPILER = os.environ.get("FREEHOLD_COMPILER", "cc")
@@ -21,7 +23,8 @@ def program(name):
 
 def preloaded(library=LIBRARY, options=None):
     """An environment in which a program starts with `library`."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "FREEHOLD_OPTIONS")}
+    environment = {k: v
+                   for k, v in os.environ.items() if k not in ("LD_PRELOAD", "FREEHOLD_OPTIONS")}
     if library:
         environment["LD_PRELOAD"] = library
     if options is not None:
@@ -30,12 +33,15 @@ def preloaded(library=LIBRARY, options=None):
 
 
 def run(command, environment=None, timeout=60, **more):
-    return subprocess.run(command, env=environment if environment is not None else preloaded(None), timeout=timeout,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", **more)
+    return subprocess.run(command, env=environment if environment is not None else preloaded(None),
+                          timeout=timeout,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="replace", **more)
 
 
 def has(command):
-    return any(os.access(os.path.join(d, command), os.X_OK) for d in os.environ.get("PATH", "").split(":"))
+    return any(os.access(os.path.join(d, command), os.X_OK)
+               for d in os.environ.get("PATH", "").split(":"))
 
 
 def sources(*suffixes, folder="src"):
@@ -52,7 +58,8 @@ def read(path):
 
 class Result(unittest.TextTestResult):
     def getDescription(self, test):
-        name = getattr(test, "_testMethodName", None)        # a class whose setUpClass ended early has none
+        # a class whose setUpClass ended early has none
+        name = getattr(test, "_testMethodName", None)
         return re.sub(r"^test_", "", name).replace("_", " ") if name else str(test)
 
 
@@ -60,7 +67,8 @@ def main(module):
     """Runs the classes named on the command line, or all; 77 if everything was skipped."""
     loader = unittest.TestLoader()
     names = sys.argv[1:]
-    suite = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    suite = (loader.loadTestsFromNames(names, module) if names
+             else loader.loadTestsFromModule(module))
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=Result).run(suite)
     failed = len(result.failures) + len(result.errors)
     passed = result.testsRun - failed - len(result.skipped)

@@ -2,21 +2,25 @@
  *
  *   TEST(group, a_sentence_that_says_what_it_guards, "tags") { CHECK(...); }
  *
- * Every test runs in a child process of its own: a crash or a hang is that test's, and it starts from the same state
- * whichever tests ran before it. The first CHECK that does not hold prints what it saw and ends the child.
+ * Every test runs in a child process of its own: a crash or a hang is that test's, and it starts
+ * from the same state whichever tests ran before it. The first CHECK that does not hold prints what
+ * it saw and ends the child.
  *
  *   prog                    runs all tests; the last line is "N passed, N failed"
  *   prog --list             their names
  *   prog --filter X         those whose "group.name" contains X (several X: any of them)
  *   prog --run group.name   that one in this process, for a debugger
  *
- * Tags are words: "timeout=120" (seconds, else 60), "program": not run by itself but only through `test_program`,
- * which starts the executable anew: for what must happen before main, at exit or at first use. Other words (names of
- * invariants) are for readers and for --filter, which looks at them too.
+ * Tags are words: "timeout=120" (seconds, else 60), "program": not run by itself but only
+ * through `test_program`, which starts the executable anew: for what must happen before main, at
+ * exit or at first use. Other words (names of invariants) are for readers and for --filter,
+ * which looks at them too.
  *
- * A program with a main of its own defines TEST_WITHOUT_MAIN first; a CHECK that does not hold then aborts.
+ * A program with a main of its own defines TEST_WITHOUT_MAIN first; a CHECK that
+ * does not hold then aborts.
  *
- * Nothing here calls malloc before a test begins: the allocator under test may be the one that is broken. */
+ * Nothing here calls malloc before a test begins: the allocator under test may be
+ * the one that is broken. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -41,7 +45,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- registration ---------------------------------------------------------------------------------------------- */
+/* ---- registration ---------------------------------------------------------------------------- */
 
 typedef struct test_case {
   const char *group, *name, *tags;
@@ -65,15 +69,15 @@ __attribute__((__unused__)) static void test_register(test_case_t *t) {
   test_end = &t->next;
 }
 
-#define TEST(group, name, tags)                                                                          \
-  static void test_##group##_##name(void);                                                               \
-  static test_case_t case_##group##_##name = {#group, #name, tags, test_##group##_##name, NULL};         \
-  __attribute__((constructor)) static void register_##group##_##name(void) {                             \
-    test_register(&case_##group##_##name);                                                               \
-  }                                                                                                      \
+#define TEST(group, name, tags)                                                                    \
+  static void test_##group##_##name(void);                                                         \
+  static test_case_t case_##group##_##name = {#group, #name, tags, test_##group##_##name, NULL};   \
+  __attribute__((constructor)) static void register_##group##_##name(void) {                       \
+    test_register(&case_##group##_##name);                                                         \
+  }                                                                                                \
   static void test_##group##_##name(void)
 
-/* ---- saying and judging ---------------------------------------------------------------------------------------- */
+/* ---- saying and judging ---------------------------------------------------------------------- */
 
 /* One write to standard error, from a buffer on the stack. */
 __attribute__((format(printf, 1, 2), __unused__)) static void test_say(const char *format, ...) {
@@ -120,14 +124,14 @@ __attribute__((format(printf, 1, 2), __unused__)) static void test_say(const cha
 #define TEST_AUTO __auto_type
 #endif
 /* Integers and pointers; each argument is evaluated once. */
-#define TEST_COMPARE(a, op, b)                                                                           \
-  do {                                                                                                   \
-    TEST_AUTO left_ = (a);                                                                               \
-    TEST_AUTO right_ = (b);                                                                              \
-    if (!(left_ op right_))                                                                              \
-      FAIL("%s %s %s does not hold: %lld (0x%llx) against %lld (0x%llx)", #a, #op, #b,                   \
-           (long long)(left_), (unsigned long long)(left_), (long long)(right_),                         \
-           (unsigned long long)(right_));                                                                \
+#define TEST_COMPARE(a, op, b)                                                          \
+  do {                                                                                  \
+    TEST_AUTO left_ = (a);                                                              \
+    TEST_AUTO right_ = (b);                                                             \
+    if (!(left_ op right_))                                                             \
+      FAIL("%s %s %s does not hold: %lld (0x%llx) against %lld (0x%llx)", #a, #op, #b,  \
+           (long long)(left_), (unsigned long long)(left_), (long long)(right_),        \
+           (unsigned long long)(right_));                                               \
   } while (0)
 #define CHECK_EQ(a, b) TEST_COMPARE(a, ==, b)
 #define CHECK_NE(a, b) TEST_COMPARE(a, !=, b)
@@ -136,22 +140,25 @@ __attribute__((format(printf, 1, 2), __unused__)) static void test_say(const cha
 #define CHECK_GT(a, b) TEST_COMPARE(a, >, b)
 #define CHECK_GE(a, b) TEST_COMPARE(a, >=, b)
 #define CHECK_NULL(p)  CHECK_EQ((const void *)(p), (const void *)NULL)
-#define CHECK_SAME_TEXT(a, b)                                                                            \
-  do {                                                                                                   \
-    const char *left_ = (a), *right_ = (b);                                                              \
-    if (strcmp(left_, right_) != 0) FAIL("%s is \"%s\", not \"%s\"", #a, left_, right_);                 \
+#define CHECK_SAME_TEXT(a, b)                                                             \
+  do {                                                                                    \
+    const char *left_ = (a), *right_ = (b);                                               \
+    if (strcmp(left_, right_) != 0) FAIL("%s is \"%s\", not \"%s\"", #a, left_, right_);  \
   } while (0)
 
 /* All `n` bytes at `p` have the value `byte`. */
-#define CHECK_BYTES(p, byte, n)                                                                          \
-  do {                                                                                                   \
-    const unsigned char *at_ = (const unsigned char *)(p);                                               \
-    size_t n_ = (n), i_ = test_first_other(at_, (unsigned char)(byte), n_);                              \
-    if (i_ < n_) FAIL("%s: byte %zu of %zu is 0x%02x, not 0x%02x", #p, i_, n_, at_[i_], (unsigned char)(byte)); \
+#define CHECK_BYTES(p, byte, n)                                               \
+  do {                                                                        \
+    const unsigned char *at_ = (const unsigned char *)(p);                    \
+    size_t n_ = (n), i_ = test_first_other(at_, (unsigned char)(byte), n_);   \
+    if (i_ < n_)                                                              \
+      FAIL("%s: byte %zu of %zu is 0x%02x, not 0x%02x", #p, i_, n_, at_[i_],  \
+           (unsigned char)(byte));                                            \
   } while (0)
 
 /* Index of the first byte that is not `byte`; `n` if all are. */
-__attribute__((__unused__)) static size_t test_first_other(const unsigned char *p, unsigned char byte, size_t n) {
+__attribute__((__unused__)) static size_t test_first_other(const unsigned char *p,
+                                                           unsigned char byte, size_t n) {
   if (n == 0 || (p[0] == byte && memcmp(p, p + 1, n - 1) == 0)) return n;
   size_t i = 0;
   while (i < n && p[i] == byte) i++;
@@ -160,15 +167,17 @@ __attribute__((__unused__)) static size_t test_first_other(const unsigned char *
 
 __attribute__((__unused__)) static bool test_matches(const char *pattern, const char *text) {
   regex_t regex;
-  if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE) != 0) FAIL("bad pattern %s", pattern);
+  if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE) != 0)
+    FAIL("bad pattern %s", pattern);
   bool found = regexec(&regex, text, 0, NULL, 0) == 0;
   regfree(&regex);
   return found;
 }
 
-/* ---- children --------------------------------------------------------------------------------------------------- */
+/* ---- children -------------------------------------------------------------------------------- */
 
-/* What a child process did: its wait status and what it wrote to standard output and error together. */
+/* What a child process did: its wait status and what it wrote to standard output and
+ * error together. */
 typedef struct test_child {
   pid_t pid;
   int status, pipe;
@@ -202,7 +211,8 @@ __attribute__((__unused__)) static void test_reap(test_child_t *c) {
   c->length = 0;
   for (;;) {
     size_t room = sizeof c->text - 1 - c->length;
-    ssize_t n = room > 0 ? read(c->pipe, c->text + c->length, room) : read(c->pipe, more, sizeof more);
+    ssize_t n =
+        room > 0 ? read(c->pipe, c->text + c->length, room) : read(c->pipe, more, sizeof more);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     if (room > 0) c->length += (size_t)n;
@@ -213,7 +223,8 @@ __attribute__((__unused__)) static void test_reap(test_child_t *c) {
 }
 
 /* Text for a wait status, such as "signal 11 (Segmentation fault)". */
-__attribute__((__unused__)) static const char *test_status_text(int status, char *buffer, size_t size) {
+__attribute__((__unused__)) static const char *test_status_text(int status, char *buffer,
+                                                                size_t size) {
   if (WIFSIGNALED(status)) {
     snprintf(buffer, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
   } else {
@@ -223,8 +234,10 @@ __attribute__((__unused__)) static const char *test_status_text(int status, char
 }
 
 /* Judges a death test: aborted, with exactly one line, which matches. */
-__attribute__((__unused__)) static void test_judge_abort(const test_child_t *c, const char *expression, const char *pattern,
-                                                     const char *file, int line) {
+__attribute__((__unused__)) static void test_judge_abort(const test_child_t *c,
+                                                         const char *expression,
+                                                         const char *pattern, const char *file,
+                                                         int line) {
   char how[96];
   size_t lines = 0;
   for (size_t i = 0; i < c->length; i++) lines += c->text[i] == '\n';
@@ -235,34 +248,37 @@ __attribute__((__unused__)) static void test_judge_abort(const test_child_t *c, 
   else if (!test_matches(pattern, c->text)) wrong = "wrote another line";
   if (wrong == NULL) return;
   test_say("%s:%d: %s: %s; %s\n  expected  %s\n  it wrote  %s\n", file, line, expression, wrong,
-           test_status_text(c->status, how, sizeof how), pattern, c->length > 0 ? c->text : "(nothing)");
+           test_status_text(c->status, how, sizeof how), pattern,
+           c->length > 0 ? c->text : "(nothing)");
   _exit(TEST_FAILED);
 }
 
-/* `expression`, run in a child, aborts after exactly one line that the extended regular expression matches. */
-#define EXPECT_ABORT(expression, pattern)                                                                \
-  do {                                                                                                   \
-    test_child_t death_;                                                                                 \
-    if (test_fork(&death_, 20)) {                                                                        \
-      expression;                                                                                        \
-      _exit(TEST_SURVIVED);                                                                              \
-    }                                                                                                    \
-    test_reap(&death_);                                                                                  \
-    test_judge_abort(&death_, #expression, pattern, __FILE__, __LINE__);                                 \
+/* `expression`, run in a child, aborts after exactly one line that the extended
+ * regular expression matches. */
+#define EXPECT_ABORT(expression, pattern)                                 \
+  do {                                                                    \
+    test_child_t death_;                                                  \
+    if (test_fork(&death_, 20)) {                                         \
+      expression;                                                         \
+      _exit(TEST_SURVIVED);                                               \
+    }                                                                     \
+    test_reap(&death_);                                                   \
+    test_judge_abort(&death_, #expression, pattern, __FILE__, __LINE__);  \
   } while (0)
 
 /* `expression`, run in a child, returns: the process goes on. */
-#define EXPECT_SURVIVAL(expression)                                                                      \
-  do {                                                                                                   \
-    test_child_t life_;                                                                                  \
-    char how_[96];                                                                                       \
-    if (test_fork(&life_, 20)) {                                                                         \
-      expression;                                                                                        \
-      _exit(TEST_SURVIVED);                                                                              \
-    }                                                                                                    \
-    test_reap(&life_);                                                                                   \
-    if (!WIFEXITED(life_.status) || WEXITSTATUS(life_.status) != TEST_SURVIVED)                          \
-      FAIL("%s: %s\n%s", #expression, test_status_text(life_.status, how_, sizeof how_), life_.text);    \
+#define EXPECT_SURVIVAL(expression)                                                       \
+  do {                                                                                    \
+    test_child_t life_;                                                                   \
+    char how_[96];                                                                        \
+    if (test_fork(&life_, 20)) {                                                          \
+      expression;                                                                         \
+      _exit(TEST_SURVIVED);                                                               \
+    }                                                                                     \
+    test_reap(&life_);                                                                    \
+    if (!WIFEXITED(life_.status) || WEXITSTATUS(life_.status) != TEST_SURVIVED)           \
+      FAIL("%s: %s\n%s", #expression, test_status_text(life_.status, how_, sizeof how_),  \
+           life_.text);                                                                   \
   } while (0)
 
 /* Starts this executable anew with the test `full_name` in it, and waits for it. */
@@ -275,16 +291,17 @@ __attribute__((__unused__)) static void test_program(test_child_t *c, const char
 }
 
 /* The same, and it ended well. */
-#define CHECK_PROGRAM(full_name)                                                                         \
-  do {                                                                                                   \
-    test_child_t program_;                                                                               \
-    char how_[96];                                                                                       \
-    test_program(&program_, full_name);                                                                  \
-    if (!WIFEXITED(program_.status) || WEXITSTATUS(program_.status) != 0)                                \
-      FAIL("%s: %s\n%s", full_name, test_status_text(program_.status, how_, sizeof how_), program_.text); \
+#define CHECK_PROGRAM(full_name)                                                           \
+  do {                                                                                     \
+    test_child_t program_;                                                                 \
+    char how_[96];                                                                         \
+    test_program(&program_, full_name);                                                    \
+    if (!WIFEXITED(program_.status) || WEXITSTATUS(program_.status) != 0)                  \
+      FAIL("%s: %s\n%s", full_name, test_status_text(program_.status, how_, sizeof how_),  \
+           program_.text);                                                                 \
   } while (0)
 
-/* ---- the run ---------------------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 #ifndef TEST_WITHOUT_MAIN
 
@@ -293,9 +310,10 @@ static unsigned test_seconds(const test_case_t *t) {
   return (at != NULL ? (unsigned)atoi(at + 8) : (unsigned)TEST_DEFAULT_SECONDS) * TEST_PATIENCE;
 }
 
-/* Runs one test in a child in its own process group; its wait status, or -1 when it hung. The guard is the parent's
- * wait, not an alarm in the child: tests use alarms and signals themselves. */
-static int test_guard(const test_case_t *t, const sigset_t *old_mask, const sigset_t *child_signal) {
+/* Runs one test in a child in its own process group; its wait status, or -1 when it hung. The guard
+ * is the parent's wait, not an alarm in the child: tests use alarms and signals themselves. */
+static int test_guard(const test_case_t *t, const sigset_t *old_mask,
+                      const sigset_t *child_signal) {
   pid_t pid = fork();
   if (pid < 0) FAIL("fork: errno %d", errno);
   if (pid == 0) {
@@ -378,7 +396,8 @@ int main(int argc, char **argv) {
     clock_gettime(CLOCK_MONOTONIC, &start);
     int status = test_guard(t, &old_mask, &child_signal);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    double seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    double seconds =
+        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
     bool ended = status != -1 && WIFEXITED(status);
     if (ended && WEXITSTATUS(status) == 0) {
       passed++;
@@ -388,8 +407,11 @@ int main(int argc, char **argv) {
       test_report(t, "SKIP", seconds);
     } else {
       failed++;
-      if (status == -1) test_say("%s.%s hung: killed after %u s\n", t->group, t->name, test_seconds(t));
-      else if (!ended) test_say("%s.%s died of %s\n", t->group, t->name, test_status_text(status, how, sizeof how));
+      if (status == -1)
+        test_say("%s.%s hung: killed after %u s\n", t->group, t->name, test_seconds(t));
+      else if (!ended)
+        test_say("%s.%s died of %s\n", t->group, t->name,
+                 test_status_text(status, how, sizeof how));
       test_report(t, "FAILED", seconds);
     }
   }

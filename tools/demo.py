@@ -11,8 +11,8 @@ import sysconfig
 import time
 from pathlib import Path
 
-from running import (ROOT, WORK, Failed, Progress, Workplace, check_preload, ended, last_line, libc, library, name_of,
-                     print_table, wait_until)
+from running import (ROOT, WORK, Failed, Progress, Workplace, check_preload, ended, last_line, libc,
+                     library, name_of, print_table, wait_until)
 
 EXAMPLE = """examples:
   ./dev demo                          the whole table
@@ -25,7 +25,8 @@ LIMIT = 120  # seconds that one run may take
 
 
 class Program:
-    """A command line that is measured as a whole; `prepare` makes its input, once, under the system's malloc."""
+    """A command line that is measured as a whole; `prepare` makes its input, once,
+    under the system's malloc."""
 
     def __init__(self, name, prepare):
         self.name, self.prepare = name, prepare
@@ -35,9 +36,12 @@ class Program:
         self.command = self.prepare(place)
 
     def run(self, before):
-        """Runs the command with the words `before` in front of it; returns the seconds, if they are its own matter."""
-        done = subprocess.run([*before, *self.command], cwd=self.place, stdin=subprocess.DEVNULL, timeout=LIMIT,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        """Runs the command with the words `before` in front of it; returns the seconds, if
+        they are its own matter."""
+        done = subprocess.run([*before, *self.command], cwd=self.place, stdin=subprocess.DEVNULL,
+                              timeout=LIMIT,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              start_new_session=True)
         if done.returncode != 0:
             raise Failed(f"{shlex.join(map(str, self.command[:2]))}: {ended(done.returncode)}: "
                          f"{last_line(done.stderr)}")
@@ -45,7 +49,8 @@ class Program:
 
 
 class Redis(Program):
-    """A server: what counts is the time that a client's fixed load takes, and the server's memory."""
+    """A server: what counts is the time that a client's fixed load takes, and the
+    server's memory."""
 
     LOAD = ("set,get,incr,lpush,rpop,sadd,hset,zadd,lrange_100", 100000)
 
@@ -54,25 +59,27 @@ class Redis(Program):
 
     def start(self, place):
         self.place, self.socket = place, place / "redis.sock"
-        self.command = ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "", "--dir", place,
-                        "--appendonly", "no", "--maxclients", "200"]
+        self.command = ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "",
+                        "--dir", place, "--appendonly", "no", "--maxclients", "200"]
 
     def run(self, before):
         log, errors = self.place / "redis.log", self.place / "redis.errors"
         with log.open("wb") as out, errors.open("wb") as err:
-            server = subprocess.Popen([*before, *self.command], stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            server = subprocess.Popen([*before, *self.command], stdout=out, stderr=err,
+                                      stdin=subprocess.DEVNULL)
         try:
             wait_until(self.is_ready, "redis-server", alive=lambda: server.poll() is None)
             tests, requests = self.LOAD
             start = time.monotonic()
-            self.client("redis-benchmark", "-q", "-t", tests, "-n", str(requests), "-r", "100000", "-d", "200",
-                        "-P", "64", "-c", "20")
+            self.client("redis-benchmark", "-q", "-t", tests, "-n", str(requests), "-r", "100000",
+                        "-d", "200", "-P", "64", "-c", "20")
             seconds = time.monotonic() - start
             subprocess.run(["redis-cli", "-s", self.socket, "shutdown", "nosave"], timeout=LIMIT,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             code = server.wait(LIMIT)
             if code != 0:
-                raise Failed(f"redis-server: {ended(code)}: {last_line(log.read_bytes() + errors.read_bytes())}")
+                raise Failed(f"redis-server: {ended(code)}: "
+                             f"{last_line(log.read_bytes() + errors.read_bytes())}")
             self.stderr = errors.read_bytes()
             return seconds
         finally:
@@ -80,13 +87,17 @@ class Redis(Program):
             server.wait()
 
     def is_ready(self):
-        return self.socket.exists() and subprocess.run(["redis-cli", "-s", self.socket, "ping"],
-                                                       capture_output=True).stdout.strip() == b"PONG"
+        if not self.socket.exists():
+            return False
+        ping = subprocess.run(["redis-cli", "-s", self.socket, "ping"], capture_output=True)
+        return ping.stdout.strip() == b"PONG"
 
     def client(self, program, *arguments):
-        done = subprocess.run([program, "-s", self.socket, *arguments], capture_output=True, timeout=LIMIT)
+        done = subprocess.run([program, "-s", self.socket, *arguments], capture_output=True,
+                              timeout=LIMIT)
         if done.returncode != 0 or b"rror" in done.stdout:
-            raise Failed(f"{program}: {ended(done.returncode)}: {last_line(done.stderr + done.stdout)}")
+            raise Failed(
+                f"{program}: {ended(done.returncode)}: {last_line(done.stderr + done.stdout)}")
 
 
 def make(script, *arguments):
@@ -95,8 +106,8 @@ def make(script, *arguments):
 
 def prepare_ghostscript(place):
     make("document.py", 60, place / "document.ps")
-    return ["gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", "-sDEVICE=ppmraw", "-r300", "-sOutputFile=/dev/null",
-            "document.ps"]
+    return ["gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", "-sDEVICE=ppmraw", "-r300",
+            "-sOutputFile=/dev/null", "document.ps"]
 
 
 def library_sources(packages):
@@ -104,16 +115,19 @@ def library_sources(packages):
     top = Path(sysconfig.get_paths(vars={"installed_base": "/usr", "base": "/usr"})["stdlib"])
     files = [path for package in packages for path in (top / package).glob("*.py")]
     if len(files) < 100:
-        raise Failed(f"{top}: only {len(files)} Python sources there; the demo reads the standard library")
+        raise Failed(
+            f"{top}: only {len(files)} Python sources there; the demo reads the standard library")
     return sorted(files)
 
 
 def prepare_python(place):
-    return [PYTHON, WORK / "words.py", *library_sources(["", "asyncio", "email", "json", "xml/dom"])]
+    return [PYTHON, WORK / "words.py",
+            *library_sources(["", "asyncio", "email", "json", "xml/dom"])]
 
 
 def prepare_perl(place):
-    return ["perl", WORK / "words.pl", *library_sources(["", "asyncio", "email", "json", "xml/dom", "unittest"])]
+    return ["perl", WORK / "words.pl",
+            *library_sources(["", "asyncio", "email", "json", "xml/dom", "unittest"])]
 
 
 def prepare_compiler(place):
@@ -122,7 +136,8 @@ def prepare_compiler(place):
 
 
 def all_programs():
-    return [Redis(), Program("ghostscript", prepare_ghostscript), Program("python3", prepare_python),
+    return [Redis(), Program("ghostscript", prepare_ghostscript),
+            Program("python3", prepare_python),
             Program("perl", prepare_perl), Program("g++", prepare_compiler)]
 
 
@@ -145,7 +160,8 @@ class Measurer:
     def system_calls(self, program, allocator):
         """In a run of its own, because tracing makes it slower."""
         counts = self.place / "strace"
-        program.run(["strace", "-f", "-c", "-o", counts, "-E", f"LD_PRELOAD={self.preload[allocator]}"])
+        program.run(["strace", "-f", "-c", "-o", counts, "-E",
+                     f"LD_PRELOAD={self.preload[allocator]}"])
         calls = {}
         for line in counts.read_text().splitlines():
             words = line.split()
@@ -163,12 +179,14 @@ def can_trace():
 
 
 def measure_all(programs, measurer, rounds, progress):
-    """Rounds go over both allocators in turn, so that a machine that warms up or slows down does so for both."""
+    """Rounds go over both allocators in turn, so that a machine that warms up or
+    slows down does so for both."""
     results = {}
     traced = can_trace()
     if not traced:
         progress.clear()
-        print("demo: this machine does not let strace trace; system calls are not counted", file=sys.stderr)
+        print("demo: this machine does not let strace trace; system calls are not counted",
+              file=sys.stderr)
     for program in programs:
         program.start(measurer.place)
         samples = {allocator: [] for allocator in measurer.preload}
@@ -176,7 +194,8 @@ def measure_all(programs, measurer, rounds, progress):
             for allocator in measurer.preload:
                 progress.say(f"{program.name}: round {number + 1} of {rounds} with {allocator}")
                 samples[allocator].append(measurer.costs(program, allocator))
-        results[program.name] = {a: {key: statistics.median(s[key] for s in samples[a]) for key in samples[a][0]}
+        results[program.name] = {a: {key: statistics.median(s[key] for s in samples[a])
+                                     for key in samples[a][0]}
                                  for a in samples}
         for allocator in measurer.preload if traced else ():
             progress.say(f"{program.name}: counting system calls with {allocator}")
@@ -221,19 +240,22 @@ def show_statistics(program, measurer, ours):
     options = ",".join(filter(None, [os.environ.get("FREEHOLD_OPTIONS"), "stats:exit"]))
     program.run(["env", f"LD_PRELOAD={measurer.preload[ours]}", f"FREEHOLD_OPTIONS={options}"])
     if not program.stderr.strip():
-        raise Failed(f"{program.name} under {ours} with FREEHOLD_OPTIONS={options} printed no statistics")
+        raise Failed(
+            f"{program.name} under {ours} with FREEHOLD_OPTIONS={options} printed no statistics")
     print(f"\n{ours}'s statistics of {program.name} (FREEHOLD_OPTIONS={options}):\n")
     print(program.stderr.decode(errors="replace").rstrip())
 
 
 def main():
     programs = {program.name: program for program in all_programs()}
-    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__.split(" - ")[1], epilog=EXAMPLE,
+    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__.split(" - ")[1],
+                                     epilog=EXAMPLE,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="*", help=f"which (all): {', '.join(programs)}")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each; the median counts (3)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the results there as well")
-    parser.add_argument("--library", metavar="SO", help="compare this allocator instead (build/libfreehold.so)")
+    parser.add_argument("--library", metavar="SO",
+                        help="compare this allocator instead (build/libfreehold.so)")
     wanted = parser.parse_args()
     for name in wanted.program:
         if name not in programs:
@@ -251,11 +273,13 @@ def main():
         try:
             results = measure_all(chosen, measurer, wanted.rounds, progress)
             progress.clear()
-            print(f"{os.cpu_count()} processors, {wanted.rounds} rounds in turn, medians; ratio below 1: "
+            print(f"{os.cpu_count()} processors, {wanted.rounds} rounds in turn, medians; ratio "
+                  "below 1: "
                   f"{allocators[1]} needs less\n")
             show(results, allocators)
             if allocators[1] == "freehold":
-                show_statistics(programs["perl"] if "perl" in results else chosen[0], measurer, allocators[1])
+                show_statistics(programs["perl"] if "perl" in results else chosen[0], measurer,
+                                allocators[1])
         except (Failed, subprocess.SubprocessError) as problem:
             progress.clear()
             print(f"demo: {problem}", file=sys.stderr)

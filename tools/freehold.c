@@ -1,6 +1,7 @@
 /* freehold.c - the command: run a program on freehold, and show the options
  * Owns:    nothing.     Calls: support/options.h for the table, libc.
- * A program of its own, linked with base/fmt.c, support/options.c and the os layer; the allocator is not in it. */
+ * A program of its own, linked with base/fmt.c, support/options.c and the os layer;
+ * the allocator is not in it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,7 +25,7 @@ enum { EXIT_BAD_USE = 2, EXIT_NO_LIBRARY = 125, EXIT_CANNOT_START = 126, EXIT_NO
 
 static void command_warn(const char *line, size_t length) { fwrite(line, 1, length, stderr); }
 
-/* ---- options ------------------------------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char *command_value(option_t option, int64_t value, char *text, size_t size) {
   fmt_t f;
@@ -41,7 +42,8 @@ static const char *command_range(option_t option, char *text, size_t size) {
 }
 
 static void command_options_text(void) {
-  printf("%-15s %-9s %-18s %-9s %-17s %s\n", "option", "in force", "from", "default", "range", "set");
+  printf("%-15s %-9s %-18s %-9s %-17s %s\n", "option", "in force", "from", "default", "range",
+         "set");
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     const option_info_t *info = &option_info[i];
     char value[32], fallback[32], range[64];
@@ -54,7 +56,9 @@ static void command_options_text(void) {
   }
 }
 
-static void command_drain(const char *text, size_t length, void *file) { fwrite(text, 1, length, file); }
+static void command_drain(const char *text, size_t length, void *file) {
+  fwrite(text, 1, length, file);
+}
 
 static void command_options_json(void) {
   char buffer[1024], text[64];
@@ -70,7 +74,8 @@ static void command_options_json(void) {
     fmt_json_object(&j, NULL);
     fmt_json_text(&j, "name", info->name);
     fmt_json_signed(&j, "value", option_get((option_t)i));
-    fmt_json_text(&j, "text", command_value((option_t)i, option_get((option_t)i), text, sizeof text));
+    fmt_json_text(&j, "text",
+                  command_value((option_t)i, option_get((option_t)i), text, sizeof text));
     fmt_json_text(&j, "from", option_source_name[option_source((option_t)i)]);
     fmt_json_signed(&j, "default", info->fallback);
     fmt_json_signed(&j, "lowest", info->lowest);
@@ -99,7 +104,7 @@ static int command_options(int argc, char **argv) {
 
 static int command_help(FILE *to);
 
-/* ---- run ---------------------------------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 /* Every option as a flag, in both spellings: --purge_delay_ms and --purge-delay-ms. */
 enum { RUN_HELP = OPTION_COUNT };
@@ -119,7 +124,8 @@ static void run_make_flags(run_flags_t *flags) {
   flags->flags[2 * OPTION_COUNT] = (struct option){ "help", no_argument, NULL, RUN_HELP };
 }
 
-/* Where the library lies: beside the command (in a build folder), or in ../lib (where it is installed). */
+/* Where the library lies: beside the command (in a build folder), or in ../lib
+ * (where it is installed). */
 static bool run_find_library(char *path, size_t size) {
   static const char *const places[] = { "", "../lib/", "../lib64/" };
   char self[PATH_MAX], joined[PATH_MAX + 32], real[PATH_MAX];
@@ -136,7 +142,8 @@ static bool run_find_library(char *path, size_t size) {
 }
 
 /* Sets `name` to "first<separator>second"; either may be missing. */
-static bool run_set_joined(const char *name, const char *first, char separator, const char *second) {
+static bool run_set_joined(const char *name, const char *first, char separator,
+                           const char *second) {
   char *joined = NULL;
   bool both = first != NULL && first[0] != '\0' && second != NULL && second[0] != '\0';
   if (!both) return setenv(name, first != NULL && first[0] != '\0' ? first : second, 1) == 0;
@@ -146,7 +153,8 @@ static bool run_set_joined(const char *name, const char *first, char separator, 
   return is_set;
 }
 
-/* The options of the command line as "name:value,name:value" in `*text`; an exit code, 0 if they are good. */
+/* The options of the command line as "name:value,name:value" in `*text`; an exit
+ * code, 0 if they are good. */
 static int run_read_flags(int argc, char **argv, char **text) {
   run_flags_t flags;
   run_make_flags(&flags);
@@ -160,8 +168,10 @@ static int run_read_flags(int argc, char **argv, char **text) {
       exit(fflush(stdout) != 0);
     }
     if (i == ':' || i == '?') {
-      fprintf(stderr, i == ':' ? "freehold: %s needs a value\n" : "freehold: there is no option %s; "
-              "'freehold options' lists them\n", argv[optind - 1]);
+      const char *message = i == ':'
+          ? "freehold: %s needs a value\n"
+          : "freehold: there is no option %s; 'freehold options' lists them\n";
+      fprintf(stderr, message, argv[optind - 1]);
       return EXIT_BAD_USE;
     }
     if (!option_parse((option_t)i, optarg, strlen(optarg), &value)) {
@@ -170,7 +180,9 @@ static int run_read_flags(int argc, char **argv, char **text) {
               command_range((option_t)i, range, sizeof range));
       return EXIT_BAD_USE;
     }
-    if (asprintf(&longer, "%s%s%s:%s", *text, **text != '\0' ? "," : "", option_info[i].name, optarg) < 0) abort();
+    if (asprintf(&longer, "%s%s%s:%s", *text, **text != '\0' ? "," : "", option_info[i].name,
+                 optarg) < 0)
+      abort();
     free(*text);
     *text = longer;
   }
@@ -184,10 +196,13 @@ static int run_start(char **program, const char *options) {
     return EXIT_NO_LIBRARY;
   }
   if (strpbrk(library, ": ") != NULL) {
-    fprintf(stderr, "freehold: '%s' has a colon or a space in it, which LD_PRELOAD cannot express\n", library);
+    fprintf(stderr,
+            "freehold: '%s' has a colon or a space in it, which LD_PRELOAD cannot express\n",
+            library);
     return EXIT_NO_LIBRARY;
   }
-  if ((options[0] != '\0' && !run_set_joined("FREEHOLD_OPTIONS", getenv("FREEHOLD_OPTIONS"), ',', options)) ||
+  if ((options[0] != '\0' &&
+       !run_set_joined("FREEHOLD_OPTIONS", getenv("FREEHOLD_OPTIONS"), ',', options)) ||
       !run_set_joined("LD_PRELOAD", library, ':', getenv("LD_PRELOAD"))) {
     fprintf(stderr, "freehold: the environment has no room: %s\n", strerror(errno));
     return EXIT_NO_LIBRARY;
@@ -203,20 +218,22 @@ static int command_run(int argc, char **argv) {
   int wrong = run_read_flags(argc, argv, &options);
   if (wrong != 0) return wrong;
   if (optind >= argc) {
-    fprintf(stderr, "freehold: run needs a program: freehold run [--option value ...] -- PROGRAM [ARGUMENT ...]\n");
+    fprintf(stderr, "freehold: run needs a program: "
+                    "freehold run [--option value ...] -- PROGRAM [ARGUMENT ...]\n");
     return EXIT_BAD_USE;
   }
   return run_start(argv + optind, options);
 }
 
-/* ---- help --------------------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static int command_help(FILE *to) {
   fprintf(to,
     "freehold %s: a lock-free memory allocator, put under programs as they are\n"
     "\n"
     "  freehold run [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
-    "      starts PROGRAM with freehold as its malloc; exit code and environment are carried through\n"
+    "      starts PROGRAM with freehold as its malloc; exit code and environment are carried\n"
+    "      through\n"
     "  freehold options [--json]\n"
     "      the options: what is in force here, where it comes from, and what may be set\n"
     "  freehold version\n"
@@ -231,14 +248,17 @@ static int command_help(FILE *to) {
     "Options of run\n", command_version);
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     char name[96], range[64], fallback[32];
-    snprintf(name, sizeof name, "--%s %s", option_info[i].name, command_range((option_t)i, range, sizeof range));
+    snprintf(name, sizeof name, "--%s %s", option_info[i].name,
+             command_range((option_t)i, range, sizeof range));
     for (char *c = name; *c != ' '; c++) if (*c == '_') *c = '-';
     fprintf(to, "  %s (default %s)\n      %s\n", name,
-            command_value((option_t)i, option_info[i].fallback, fallback, sizeof fallback), option_info[i].what);
+            command_value((option_t)i, option_info[i].fallback, fallback, sizeof fallback),
+            option_info[i].what);
   }
   fprintf(to,
     "\n"
-    "Exit codes of run: the program's own; 2 bad use, 125 no library, 126 the program cannot be started, 127 not found.\n");
+    "Exit codes of run: the program's own; 2 bad use, 125 no library, 126 the program cannot be\n"
+    "started, 127 not found.\n");
   return 0;
 }
 
@@ -246,8 +266,10 @@ static int command_dispatch(int argc, char **argv) {
   const char *verb = argc > 1 ? argv[1] : "";
   if (strcmp(verb, "run") == 0) return command_run(argc - 1, argv + 1);
   if (strcmp(verb, "options") == 0) return command_options(argc - 1, argv + 1);
-  if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0) return printf("freehold %s\n", command_version) < 0;
-  if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) return command_help(stdout);
+  if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0)
+    return printf("freehold %s\n", command_version) < 0;
+  if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
+    return command_help(stdout);
   if (verb[0] == '\0') return command_help(stderr), EXIT_BAD_USE;
   fprintf(stderr, "freehold: there is no command '%s': run, options, version, help\n", verb);
   return EXIT_BAD_USE;

@@ -2,11 +2,13 @@
  *
  *   measure REPORT [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]
  *
- * Writes one line to the file REPORT: wall seconds, processor seconds, peak resident KiB of its largest process, page
- * faults, and exits as the program did (128 + N after signal N). The variables are set for the program alone.
+ * Writes one line to the file REPORT: wall seconds, processor seconds, peak resident KiB of its
+ * largest process, page faults, and exits as the program did (128 + N after signal N). The
+ * variables are set for the program alone.
  *
- * Why it is not a few lines in the Python that calls it: the kernel counts the peak of the process that forked as a
- * floor of the child's, and a Python interpreter is larger than some of the programs that are measured. */
+ * Why it is not a few lines in the Python that calls it: the kernel counts the peak of the process
+ * that forked as a floor of the child's, and a Python interpreter is larger than some of the
+ * programs that are measured. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <signal.h>
@@ -76,8 +78,9 @@ int main(int count, char **words) {
     fprintf(stderr, "measure: cannot write %s: %s\n", words[1], strerror(errno));
     return 2;
   }
-  fprintf(report, "%.6f %.6f %ld %ld\n", wall, seconds_of(used.ru_utime) + seconds_of(used.ru_stime),
-          used.ru_maxrss, used.ru_minflt + used.ru_majflt);
+  fprintf(report, "%.6f %.6f %ld %ld\n", wall,
+          seconds_of(used.ru_utime) + seconds_of(used.ru_stime), used.ru_maxrss,
+          used.ru_minflt + used.ru_majflt);
   if (fclose(report) != 0) {
     fprintf(stderr, "measure: cannot write %s: %s\n", words[1], strerror(errno));
     return 2;

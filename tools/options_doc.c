@@ -35,23 +35,29 @@ static void doc_put_page(fmt_t *f) {
   fmt_text(f,
     "# Options\n"
     "\n"
-    "This page is written by `tools/options_doc.c` from the table in `src/support/options.h`; a test compares the two.\n"
+    "This page is written by `tools/options_doc.c` from the table in `src/support/options.h`; a\n"
+    "test compares the two.\n"
     "\n"
-    "Options are text of the form `name:value,name:value`. It is read at the first use of the library, from these places;\n"
-    "a later place wins over an earlier one:\n"
+    "Options are text of the form `name:value,name:value`. It is read at the first use of the\n"
+    "library, from these places; a later place wins over an earlier one:\n"
     "\n"
-    "1. the target of the symbolic link `/etc/freehold.conf`: `ln -s purge_delay_ms:10,thp:never /etc/freehold.conf`\n"
-    "2. the environment: `FREEHOLD_OPTIONS=purge_delay_ms:10` (ignored in programs with raised privileges)\n"
-    "3. the program: `const char *fh_options = \"purge_delay_ms:10\";` in one of its C files (a program that the library is\n"
-    "   only preloaded into has to export the symbol: link it with `-rdynamic`)\n"
+    "1. the target of the symbolic link `/etc/freehold.conf`:\n"
+    "   `ln -s purge_delay_ms:10,thp:never /etc/freehold.conf`\n"
+    "2. the environment: `FREEHOLD_OPTIONS=purge_delay_ms:10` (ignored in programs with raised\n"
+    "   privileges)\n"
+    "3. the program: `const char *fh_options = \"purge_delay_ms:10\";` in one of its C files (a\n"
+    "   program that the library is only preloaded into has to export the symbol: link it with\n"
+    "   `-rdynamic`)\n"
     "\n"
-    "`freehold run --purge-delay-ms 10 -- PROGRAM` adds to the environment for one run. A program changes what may be set\n"
-    "at any time by `fh_option_set`, and reads every value by `fh_option_get`; words count from 0 there, in the order of the\n"
-    "range below. `freehold options` shows what is in force and where it comes from.\n"
+    "`freehold run --purge-delay-ms 10 -- PROGRAM` adds to the environment for one run. A\n"
+    "program changes what may be set at any time by `fh_option_set`, and reads every value by\n"
+    "`fh_option_get`; words count from 0 there, in the order of the range below.\n"
+    "`freehold options` shows what is in force and where it comes from.\n"
     "\n"
-    "Sizes are bytes or a number with K, M, G, T, P or E (powers of 1024; `64K`, `64k` and `64KiB` are the same). On or off\n"
-    "may also be written yes or no, true or false, 1 or 0. Spaces around names and values do not count. A name that there is\n"
-    "not or a value out of range is reported in one line on standard error, the value that held before stays, and the\n"
+    "Sizes are bytes or a number with K, M, G, T, P or E (powers of 1024; `64K`, `64k` and\n"
+    "`64KiB` are the same). On or off may also be written yes or no, true or false, 1 or 0.\n"
+    "Spaces around names and values do not count. A name that there is not or a value out of\n"
+    "range is reported in one line on standard error, the value that held before stays, and the\n"
     "program runs; of many mistakes the first eight are told, and how many more there are.\n"
     "\n"
     "| option | type | default | range | set | what it does |\n"
@@ -76,8 +82,9 @@ static int doc_check(const char *path, const char *page) {
   text[fread(text, 1, sizeof text - 1, file)] = '\0';
   fclose(file);
   if (strcmp(text, page) == 0) return 0;
-  fprintf(stderr, "%s: line %u is not what src/support/options.h says; write it anew with options_doc\n", path,
-          doc_first_difference(text, page));
+  fprintf(stderr,
+          "%s: line %u is not what src/support/options.h says; write it anew with options_doc\n",
+          path, doc_first_difference(text, page));
   return 1;
 }
 

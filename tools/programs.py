@@ -1,8 +1,8 @@
 """programs.py - a wide list of programs under freehold, their output compared with that under libc
 
-A case does fixed work with one program and returns what came out. It is run twice, with libc's malloc and with
-freehold; it passes when both runs end well, give the same output, and freehold was there in the processes of the second.
-The cases stand in tools/cases, their inputs in tools/work.
+A case does fixed work with one program and returns what came out. It is run twice, with libc's
+malloc and with freehold; it passes when both runs end well, give the same output, and freehold was
+there in the processes of the second. The cases stand in tools/cases, their inputs in tools/work.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from cases import CASES
 from cases.case import Run
-from running import (ROOT, Failed, Progress, Workplace, check_preload, library, name_of, print_table,
-                     stop_everything)
+from running import (ROOT, Failed, Progress, Workplace, check_preload, library, name_of,
+                     print_table, stop_everything)
 
 EXAMPLE = """examples:
   ./dev programs                      all of them
@@ -28,8 +28,9 @@ KEEP = ROOT / "build" / "programs"
 
 
 def launcher(preloaded, place):
-    """The library and the words that start a program with it: freehold's own command, for the library that it finds.
-    Copies, because some servers run as users who may not enter the checkout."""
+    """The library and the words that start a program with it: freehold's own
+    command, for the library that it finds. Copies, because some servers run as users
+    who may not enter the checkout."""
     copy = Path(shutil.copy(preloaded, place))
     copy.chmod(0o755)
     if preloaded != (ROOT / "build" / "libfreehold.so").resolve():
@@ -53,8 +54,8 @@ def difference(name, one, other):
 
 def run_case(case, launch, mapped, place):
     """One row of the table."""
-    row = {"name": case.name, "passed": False, "why": "", "seconds_libc": None, "seconds": None, "processes": 0,
-           "with_library": 0}
+    row = {"name": case.name, "passed": False, "why": "", "seconds_libc": None, "seconds": None,
+           "processes": 0, "with_library": 0}
     outputs = []
     for key, words in (("seconds_libc", []), ("seconds", launch)):
         folder = place / "case"
@@ -80,7 +81,8 @@ def run_case(case, launch, mapped, place):
     elif row["with_library"] == 0:
         row["why"] = "the library was in none of its processes"
     elif case.main and not run.had_library(case.main):
-        row["why"] = f"the library was not in {case.main} itself, only in {run.names_with_library()}"
+        row["why"] = (f"the library was not in {case.main} itself, "
+                      f"only in {run.names_with_library()}")
     else:
         row["passed"] = True
     return row
@@ -107,8 +109,10 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="*", help=f"which (all): {', '.join(CASES)}")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the results there as well")
-    parser.add_argument("--library", metavar="SO", help="preload this allocator instead (build/libfreehold.so)")
-    parser.add_argument("--packages", action="store_true", help="only print the Debian packages that the cases need")
+    parser.add_argument("--library", metavar="SO",
+                        help="preload this allocator instead (build/libfreehold.so)")
+    parser.add_argument("--packages", action="store_true",
+                        help="only print the Debian packages that the cases need")
     wanted = parser.parse_args()
     chosen = choose(parser, wanted.program)
     if wanted.packages:
@@ -129,8 +133,8 @@ def main():
     progress.clear()
     name = name_of(preloaded)
     print_table(["program", "result", "s, libc", f"s, {name}", "processes", f"with {name}"],
-                [[r["name"], "passed" if r["passed"] else "FAILED", seconds(r["seconds_libc"]), seconds(r["seconds"]),
-                  r["processes"], r["with_library"]] for r in rows], left=2)
+                [[r["name"], "passed" if r["passed"] else "FAILED", seconds(r["seconds_libc"]),
+                  seconds(r["seconds"]), r["processes"], r["with_library"]] for r in rows], left=2)
     failed = sum(not row["passed"] for row in rows)
     print(f"\n{len(rows) - failed} passed, {failed} failed")
     if wanted.json:

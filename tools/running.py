@@ -1,8 +1,10 @@
 """running.py - starting programs, with or without freehold, and leaving nothing behind
 
 Owns:    every process that demo.py and programs.py start, and the folder they work in.
-Calls:   freehold_lab, out of lab/: what ends processes and says how they ended. It needs the standard library only.
-Holds:   when `Workplace` is left, by whatever path, its processes have ended and its folder is gone.
+Calls:   freehold_lab, out of lab/: what ends processes and says how they ended. It needs
+         the standard library only.
+Holds:   when `Workplace` is left, by whatever path, its processes have ended and its
+         folder is gone.
 """
 
 import ctypes
@@ -26,15 +28,19 @@ WORK = ROOT / "tools" / "work"
 
 
 def library(argument=None):
-    """The allocator to preload: an argument, else FREEHOLD_SO, else the one that `./dev build` makes."""
-    path = Path(argument or os.environ.get("FREEHOLD_SO") or ROOT / "build" / "libfreehold.so").resolve()
+    """The allocator to preload: an argument, else FREEHOLD_SO, else the one that
+    `./dev build` makes."""
+    path = Path(argument or os.environ.get("FREEHOLD_SO")
+                or ROOT / "build" / "libfreehold.so").resolve()
     if not path.is_file():
-        raise SystemExit(f"{path}: no such library; build it with ./dev build, or name another with --library")
+        raise SystemExit(
+            f"{path}: no such library; build it with ./dev build, or name another with --library")
     return path
 
 
 def libc():
-    """Preloaded too, for the runs under libc's malloc: some programs (redis) are linked with another allocator."""
+    """Preloaded too, for the runs under libc's malloc: some programs (redis) are
+    linked with another allocator."""
     try:
         return libc_path()
     except Failed as problem:
@@ -47,12 +53,14 @@ def name_of(path):
 
 
 def check_preload(path):
-    """Ends the program unless `path` can be preloaded: a broken library would otherwise be ignored by ld.so."""
+    """Ends the program unless `path` can be preloaded: a broken library would
+    otherwise be ignored by ld.so."""
     maps = subprocess.run(["cat", "/proc/self/maps"], env={**os.environ, "LD_PRELOAD": str(path)},
                           capture_output=True, text=True)
     if maps.returncode != 0 or str(path) not in maps.stdout:
         reason = maps.stderr.strip().splitlines()
-        raise SystemExit(f"{path}: cannot be preloaded into cat: {reason[0] if reason else maps.returncode}")
+        raise SystemExit(
+            f"{path}: cannot be preloaded into cat: {reason[0] if reason else maps.returncode}")
 
 
 def last_line(text):
@@ -61,7 +69,8 @@ def last_line(text):
 
 
 def stop_everything():
-    """Kills all processes below this one: orphans too, because this process is their reaper (see Workplace)."""
+    """Kills all processes below this one: orphans too, because this process is their
+    reaper (see Workplace)."""
     try:
         launch.stop_everything(grace=1.0)
     except Failed as problem:
@@ -95,7 +104,8 @@ class Progress:
     def say(self, text):
         line = f"[{time.monotonic() - self.start:4.0f} s] {text}"
         if self.live:
-            print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="",
+                  file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
 
@@ -105,8 +115,9 @@ class Progress:
 
 
 def print_table(head, rows, groups=None, left=1):
-    """Columns as wide as their widest cell; the first `left` columns flush left, the others right. `groups` stands
-    above the head: each of its titles begins at its column and may reach over the empty cells that follow."""
+    """Columns as wide as their widest cell; the first `left` columns flush left, the others right.
+    `groups` stands above the head: each of its titles begins at its column and may reach over the
+    empty cells that follow."""
     widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
     starts = [sum(widths[:i]) + 2 * i for i in range(len(widths))]
     if groups:
@@ -115,12 +126,14 @@ def print_table(head, rows, groups=None, left=1):
             line = line.ljust(start) + title if title else line
         print(line)
     for row in [head, ["-" * width for width in widths], *rows]:
-        cells = [str(c).ljust(w) if i < left else str(c).rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
+        cells = [str(c).ljust(w) if i < left else str(c).rjust(w)
+                 for i, (c, w) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
 
 
 def wait_until(is_ready, what, seconds=30, alive=lambda: True):
-    """Polls: another program's readiness is all that these tools ever wait for, and never longer than `seconds`."""
+    """Polls: another program's readiness is all that these tools ever wait for, and
+    never longer than `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_ready():

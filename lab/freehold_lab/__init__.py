@@ -1,3 +1,4 @@
-"""freehold_lab - a laboratory for memory allocators: peers, designed experiments, statistics, pictures"""
+"""freehold_lab - a laboratory for memory allocators: peers, designed experiments,
+statistics, pictures"""
 
 __version__ = "1.0.0"

@@ -1,6 +1,7 @@
 """allocators.py - an allocator to measure, and the proof that it really serves a program
 
-Holds:   what is measured under a name is that library: see `verify`, and the runner, which asks every workload again.
+Holds:   what is measured under a name is that library: see `verify`, and the runner, which
+         asks every workload again.
 """
 
 import hashlib
@@ -15,7 +16,8 @@ from freehold_lab.places import Failed, last_line, native
 FAMILY = ("malloc", "free", "calloc", "realloc", "aligned_alloc", "posix_memalign")
 OPERATORS = ("operator new", "operator delete")
 # What the caller's environment could do to an allocator stays out of all runs.
-FOREIGN = ("LD_", "MALLOC", "MIMALLOC", "TCMALLOC", "FREEHOLD", "GLIBC_TUNABLES", "RPMALLOC", "SNMALLOC", "TBB_")
+FOREIGN = ("LD_", "MALLOC", "MIMALLOC", "TCMALLOC", "FREEHOLD", "GLIBC_TUNABLES", "RPMALLOC",
+           "SNMALLOC", "TBB_")
 
 
 @dataclass
@@ -31,8 +33,8 @@ class Allocator:
             raise Failed(f"{self.name}: there is no {self.path}")
 
     def settings(self):
-        """The variables that put it under a program. libc is preloaded like the others: some programs are linked with
-        an allocator of their own."""
+        """The variables that put it under a program. libc is preloaded like the others: some
+        programs are linked with an allocator of their own."""
         return {"LD_PRELOAD": self.path, **self.variables}
 
     def environment(self, extra=None):
@@ -47,24 +49,27 @@ class Allocator:
         child is native/probe.cc, which may be built already; what is `spared` has to be there, but is not used.
         A version that is not known yet is what the library itself says."""
         try:
-            run = subprocess.run([probe or native("probe"), *spared], env=self.environment(), capture_output=True,
-                                 text=True, timeout=limit)
+            run = subprocess.run([probe or native("probe"), *spared], env=self.environment(),
+                                 capture_output=True, text=True, timeout=limit)
         except subprocess.TimeoutExpired:
             raise Failed(f"{self.name}: a program that uses malloc hangs under it") from None
         if run.returncode != 0:
-            raise Failed(f"{self.name}: a program that uses malloc ends with {run.returncode} under it: "
+            raise Failed(
+                f"{self.name}: a program that uses malloc ends with {run.returncode} under it: "
                          f"{last_line(run.stderr)}")
         answer = json.loads(run.stdout)
         for function in FAMILY:
             if not self.is_origin(answer[function]):
-                raise Failed(f"{self.name}: {function} came from {answer[function] or 'nowhere'}, not from "
+                raise Failed(
+                    f"{self.name}: {function} came from {answer[function] or 'nowhere'}, not from "
                              f"{self.path}")
         for function in OPERATORS:
             # A library without them is served by libstdc++'s, which call malloc.
             if not self.is_origin(answer[function]) and "libstdc++" not in answer[function]:
                 raise Failed(f"{self.name}: {function} came from {answer[function] or 'nowhere'}")
         if answer["per-CPU mode"] is False:
-            raise Failed(f"{self.name}: tcmalloc is not in its per-CPU mode; under glibc 2.35 or newer it wants "
+            raise Failed(f"{self.name}: tcmalloc is not in its per-CPU mode; under glibc 2.35 or "
+                         "newer it wants "
                          "GLIBC_TUNABLES=glibc.pthread.rseq=0")
         self.version = self.version or answer["version"]
         return answer
@@ -80,14 +85,17 @@ def clean_environment():
 
 def owner_version(path):
     """The Debian package and version that a file belongs to, if one does."""
-    known_as = [str(path), str(path).removeprefix("/usr")]      # packages may name files from before /usr was merged
+    # packages may name files from before /usr was merged
+    known_as = [str(path), str(path).removeprefix("/usr")]
     try:
-        owners = [subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True) for name in known_as]
-        package = next((owner.stdout.split(": ")[0].split(",")[0] for owner in owners if owner.returncode == 0), None)
+        owners = [subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
+                  for name in known_as]
+        package = next((owner.stdout.split(": ")[0].split(",")[0]
+                        for owner in owners if owner.returncode == 0), None)
         if package is None:
             return ""
-        return subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Version}", package], capture_output=True,
-                              text=True).stdout
+        return subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Version}", package],
+                              capture_output=True, text=True).stdout
     except FileNotFoundError:
         return ""
 
@@ -97,7 +105,8 @@ def libc_path():
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith("/libc.so.6"):
             return line.split()[-1]
-    raise Failed("this Python does not use the GNU C library, whose malloc is what others are compared with")
+    raise Failed(
+        "this Python does not use the GNU C library, whose malloc is what others are compared with")
 
 
 def allocator_named(text):

@@ -15,10 +15,11 @@ from freehold_lab.places import Failed, alone, repository
 
 EPILOG = """examples:
   freehold-lab peers                              builds or installs what freehold is compared with
-  freehold-lab run quick && freehold-lab report   five minutes on two processors, then a page with pictures
+  freehold-lab run quick && freehold-lab report   five minutes on two processors, then a page
   freehold-lab run seed-2014 --peers jemalloc snmalloc --allocator hoard=/opt/libhoard.so
   freehold-lab report --base freehold --out page
-exit code: 0 done, 1 something could not be done, 2 wrong usage, 130 stopped (the same command goes on)"""
+exit code: 0 done, 1 something could not be done, 2 wrong usage, 130 stopped (the same command
+goes on)"""
 RESULTS = Path("lab-results")
 
 
@@ -28,7 +29,8 @@ def say(text):
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser(prog="freehold-lab", epilog=EPILOG, description="Compares memory allocators.",
+    parser = argparse.ArgumentParser(prog="freehold-lab", epilog=EPILOG,
+                                     description="Compares memory allocators.",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -53,50 +55,65 @@ def add_list(commands):
 
 
 def add_peers(commands):
-    command = add_command(commands, "peers", "builds or installs other allocators, and verifies each in a child",
+    command = add_command(commands, "peers",
+                          "builds or installs other allocators, and verifies each in a child",
                           "freehold-lab peers jemalloc mimalloc3")
     command.add_argument("peer", nargs="*", help=f"which (all): {', '.join(peers.PEERS)}")
-    command.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="compilers at a time")
+    command.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
+                         help="compilers at a time")
     command.add_argument("--strict", action="store_true", help="exit code 1 if one is left out")
 
 
 def add_allocators(command):
     command.add_argument("--peers", nargs="*", metavar="NAME",
                          help="those of `freehold-lab peers` to take (default: all that are there)")
-    command.add_argument("--allocator", action="append", default=[], metavar="NAME=PATH[,VARIABLE=VALUE]",
+    command.add_argument("--allocator", action="append", default=[],
+                         metavar="NAME=PATH[,VARIABLE=VALUE]",
                          help="any other library; may be repeated")
-    command.add_argument("--freehold", metavar="PATH", help="default: FREEHOLD_SO, else build/libfreehold.so; "
+    command.add_argument("--freehold", metavar="PATH",
+                         help="default: FREEHOLD_SO, else build/libfreehold.so; "
                                                             "'none' leaves it out")
 
 
 def add_verify(commands):
-    command = add_command(commands, "verify", "proves for each allocator that malloc and its family really are its own",
+    command = add_command(commands, "verify",
+                          "proves for each allocator that malloc and its family really are its own",
                           "freehold-lab verify --allocator hoard=/opt/libhoard.so")
     add_allocators(command)
 
 
 def add_run(commands):
-    command = add_command(commands, "run", "carries an experiment out, or goes on with one that was interrupted",
+    command = add_command(commands, "run",
+                          "carries an experiment out, or goes on with one that was interrupted",
                           "freehold-lab run quick --peers jemalloc libc")
-    command.add_argument("experiment", help=f"a TOML file or one of {', '.join(experiment.shipped_names())}")
+    command.add_argument("experiment",
+                         help=f"a TOML file or one of {', '.join(experiment.shipped_names())}")
     add_allocators(command)
-    command.add_argument("--results", type=Path, metavar="FILE", help="default: lab-results/EXPERIMENT.sqlite")
-    command.add_argument("--fresh", action="store_true", help="begin anew; an old file is renamed, not removed")
-    command.add_argument("--seed", type=int, help="of the order of the runs (default: by chance; recorded)")
+    command.add_argument("--results", type=Path, metavar="FILE",
+                         help="default: lab-results/EXPERIMENT.sqlite")
+    command.add_argument("--fresh", action="store_true",
+                         help="begin anew; an old file is renamed, not removed")
+    command.add_argument("--seed", type=int,
+                         help="of the order of the runs (default: by chance; recorded)")
     command.add_argument("--only", action="append", default=[], metavar="TEXT",
                          help="only parts whose name contains TEXT; may be repeated")
     command.add_argument("--retries", type=int, metavar="N",
-                         help="how often a disturbed block is run again (default: what the experiment says)")
+                         help="how often a disturbed block is run again (default: what the "
+                              "experiment says)")
     command.add_argument("--packages", action="store_true",
                          help="only print the Debian packages that its workloads want")
 
 
 def add_report(commands):
-    command = add_command(commands, "report", "one page with tables and pictures, and the same as CSV, JSON and PNG",
+    command = add_command(commands, "report",
+                          "one page with tables and pictures, and the same as CSV, JSON and PNG",
                           "freehold-lab report lab-results/quick.sqlite --base jemalloc --out page")
-    command.add_argument("results", nargs="?", type=Path, help="default: the newest in lab-results/")
-    command.add_argument("--base", metavar="NAME", help="ratios are to this allocator (default: the experiment's)")
-    command.add_argument("--out", type=Path, metavar="DIR", help="default: the name of the results, without .sqlite")
+    command.add_argument("results", nargs="?", type=Path,
+                         help="default: the newest in lab-results/")
+    command.add_argument("--base", metavar="NAME",
+                         help="ratios are to this allocator (default: the experiment's)")
+    command.add_argument("--out", type=Path, metavar="DIR",
+                         help="default: the name of the results, without .sqlite")
     command.add_argument("--no-png", action="store_true", help="no PNG files")
     command.add_argument("--markdown", type=Path, metavar="FILE",
                          help="a page of all workloads in Markdown as well, its pictures beside it")
@@ -107,7 +124,8 @@ def freehold(path):
         return None
     named = path or os.environ.get("FREEHOLD_SO") or repository() / "build" / "libfreehold.so"
     if not Path(named).is_file():
-        raise Failed(f"no {named}: run ./dev build, or name the library with --freehold PATH, or 'none'")
+        raise Failed(
+            f"no {named}: run ./dev build, or name the library with --freehold PATH, or 'none'")
     from freehold_lab.machine import commit
     return Allocator("freehold", str(named), {}, commit())
 
@@ -117,7 +135,8 @@ def allocators(options):
     known, candidates, left_out = peers.remembered(), [], {}
     wanted = list(known) if options.peers is None else options.peers
     ours = freehold(options.freehold)
-    for make in [*((lambda: ours,) if ours else ()), *(lambda name=name: peer_of(known, name) for name in wanted),
+    for make in [*((lambda: ours,) if ours else ()),
+                 *(lambda name=name: peer_of(known, name) for name in wanted),
                  *(lambda text=text: allocator_named(text) for text in options.allocator)]:
         try:
             candidate = make()
@@ -147,9 +166,11 @@ def peer_of(known, name):
 def command_list(options):
     from freehold_lab.workloads import all_workloads
     found = {
-        "experiments": lambda: {name: experiment.load(experiment.find(name), all_workloads(build=False)).about
+        "experiments": lambda: {name: experiment.load(experiment.find(name),
+                                                      all_workloads(build=False)).about
                                 for name in experiment.shipped_names()},
-        "workloads": lambda: {name: workload.about for name, workload in all_workloads(build=False).items()},
+        "workloads": lambda: {name: workload.about
+                              for name, workload in all_workloads(build=False).items()},
         "allocators": lambda: {name: known.version for name, known in peers.remembered().items()},
     }
     chosen = {kind: found[kind]() for kind in ([options.kind] if options.kind else found)}
@@ -186,7 +207,8 @@ def load_experiment(options, build):
     if options.retries is not None:
         chosen.disturbance["retries"] = options.retries
     if options.only:
-        chosen.parts = [part for part in chosen.parts if any(text in part.name for text in options.only)]
+        chosen.parts = [part
+                        for part in chosen.parts if any(text in part.name for text in options.only)]
         if not chosen.parts:
             raise Failed(f"no part's name contains {' or '.join(options.only)}")
         chosen.text += f"\n# only: {' '.join(options.only)}\n"
@@ -194,9 +216,11 @@ def load_experiment(options, build):
 
 
 def command_run(options):
-    chosen, workloads = load_experiment(options, build=False)   # what is wrong with it is told before a build
+    # what is wrong with it is told before a build
+    chosen, workloads = load_experiment(options, build=False)
     if options.packages:
-        print(*sorted({package for part in chosen.parts for package in workloads[part.workload].packages}))
+        print(*sorted({package for part in chosen.parts
+                       for package in workloads[part.workload].packages}))
         return 0
     with alone():
         return carry_out(options)

@@ -1,9 +1,11 @@
 """experiment.py - an experiment file: what is run, how often, in which order
 
-A file is TOML: see docs/lab.md. Parts are workloads with factors; a cell is one combination of levels of a part; a
-block is one replicate of one cell, in which every allocator runs once, in random order. The plan - all blocks in their
-order - follows from the file, the allocators and the seed alone, so an interrupted experiment can go on.
-Holds:   all that a file can have wrong is found by `load`, before anything runs, and said with the place in the file.
+A file is TOML: see docs/lab.md. Parts are workloads with factors; a cell is one combination of
+levels of a part; a block is one replicate of one cell, in which every allocator runs once, in
+random order. The plan - all blocks in their order - follows from the file, the allocators and the
+seed alone, so an interrupted experiment can go on.
+Holds:   all that a file can have wrong is found by `load`, before anything runs, and said
+         with the place in the file.
 """
 
 import itertools
@@ -23,7 +25,8 @@ RESPONSES = {
     "peak": ("peak resident memory", "bytes"), "integral": ("resident memory over time", "byte s"),
     "faults": ("page faults", ""), "calls": ("mmap, munmap, mremap, madvise and brk calls", ""),
 }
-KEYS = {"name", "about", "replicates", "discard", "responses", "time_limit", "base", "disturbance", "parts"}
+KEYS = {"name", "about", "replicates", "discard", "responses", "time_limit", "base", "disturbance",
+        "parts"}
 PART_KEYS = {"name", "workload", "quick", "parameters", "factors", "slope"}
 DISTURBANCE = {"steal": 0.05, "foreign": 0.10, "retries": 2}
 
@@ -57,7 +60,8 @@ class Part:
     workload: str
     factors: dict                           # name -> [Level]
     parameters: dict
-    slope: str = ""                         # the factor over which time should grow in a straight line
+    # the factor over which time should grow in a straight line
+    slope: str = ""
 
     def cells(self):
         names = list(self.factors)
@@ -66,8 +70,8 @@ class Part:
             for level in levels:
                 parameters |= dict(level.parameters)
             processors = max((level.processors for level in levels), default=0)
-            yield Cell(self.name, self.workload, tuple(zip(names, levels)), tuple(sorted(parameters.items())),
-                       processors)
+            yield Cell(self.name, self.workload, tuple(zip(names, levels)),
+                       tuple(sorted(parameters.items())), processors)
 
 
 @dataclass
@@ -93,7 +97,8 @@ class Experiment:
         for replicate in range(self.replicates):
             cells = self.cells()
             chance.shuffle(cells)
-            blocks += [(replicate, cell, chance.sample(allocators, len(allocators))) for cell in cells]
+            blocks += [(replicate, cell, chance.sample(allocators, len(allocators)))
+                       for cell in cells]
         return blocks
 
 
@@ -172,8 +177,9 @@ def parse(table, text, source, workloads):
     if len({part.name for part in read}) < len(read):
         reader.fail("", "two parts have the same name; give them names of their own")
     return Experiment(
-        reader.get("", table, "name", str), reader.get("", table, "about", str, ""), text, replicates, discard,
-        responses, float(time_limit), reader.get("", table, "base", str, "libc"), read,
+        reader.get("", table, "name", str), reader.get("", table, "about", str, ""), text,
+        replicates, discard, responses, float(time_limit),
+        reader.get("", table, "base", str, "libc"), read,
         parse_disturbance(reader, reader.get("", table, "disturbance", dict, {})))
 
 
@@ -181,7 +187,8 @@ def parse_disturbance(reader, table):
     reader.keys("disturbance", table, DISTURBANCE)
     shares = {key: float(reader.get("disturbance", table, key, float, DISTURBANCE[key]))
               for key in ("steal", "foreign")}
-    return {**shares, "retries": reader.number("disturbance", table, "retries", DISTURBANCE["retries"], 0)}
+    return {**shares,
+            "retries": reader.number("disturbance", table, "retries", DISTURBANCE["retries"], 0)}
 
 
 def parse_part(reader, where, table, workloads):
@@ -192,7 +199,8 @@ def parse_part(reader, where, table, workloads):
     if name not in workloads:
         reader.fail(where, f"no workload {name}; there are {', '.join(sorted(workloads))}")
     known = workloads[name].parameters
-    parameters = dict(workloads[name].quick) if reader.get(where, table, "quick", bool, False) else {}
+    parameters = (dict(workloads[name].quick) if reader.get(where, table, "quick", bool, False)
+                  else {})
     given = reader.get(where, table, "parameters", dict, {})
     reader.keys(f"{where}.parameters", given, known)
     factors = reader.get(where, table, "factors", dict, {})
@@ -206,8 +214,10 @@ def parse_part(reader, where, table, workloads):
 
 
 def parse_factor(reader, where, name, value, known):
-    """levels of a parameter: NAME = [1, 2]; under another name: NAME = {parameter = "low", levels = [1, 2]};
-    of several parameters at once: NAME = {levels = {label = {low = 1, high = 2}}}; NAME = {processors = [1, 2]}."""
+    """levels of a parameter: NAME = [1, 2];
+    under another name: NAME = {parameter = "low", levels = [1, 2]};
+    of several at once: NAME = {levels = {label = {low = 1, high = 2}}};
+    of processors: NAME = {processors = [1, 2]}."""
     if isinstance(value, list):
         value = {"parameter": name, "levels": value}
     if not isinstance(value, dict):
@@ -220,7 +230,8 @@ def parse_factor(reader, where, name, value, known):
         reader.fail(where, "levels has to be a list or a table, and not empty")
     if isinstance(levels, dict):
         for label, settings in levels.items():
-            reader.keys(f"{where}.levels.{label}", settings if isinstance(settings, dict) else {"?": 0}, known)
+            reader.keys(f"{where}.levels.{label}",
+                        settings if isinstance(settings, dict) else {"?": 0}, known)
         return [Level(label, label, tuple(settings.items())) for label, settings in levels.items()]
     parameter = reader.get(where, value, "parameter", str)
     reader.keys(where, {parameter: 0}, known)
@@ -237,7 +248,8 @@ def parse_processors(reader, where, value):
     available = len(os.sched_getaffinity(0))
     if value == "all":
         value = list(range(1, available + 1))
-    if not isinstance(value, list) or not value or not all(isinstance(n, int) and n > 0 for n in value):
+    if (not isinstance(value, list) or not value
+            or not all(isinstance(n, int) and n > 0 for n in value)):
         reader.fail(where, 'processors has to be "all" or a list of numbers above 0')
     reachable = [n for n in value if n <= available]
     if not reachable:

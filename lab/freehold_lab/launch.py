@@ -1,6 +1,8 @@
-"""launch.py - one run of a workload under an allocator: started, measured or counted, ended within its limit
+"""launch.py - one run of a workload under an allocator: started, measured or
+counted, ended within its limit
 
-Owns:    the processes of the run; when `Launch` is left, by whatever path, they have ended and its folder is gone.
+Owns:    the processes of the run; when `Launch` is left, by whatever path, they have
+         ended and its folder is gone.
 """
 
 import ctypes
@@ -44,7 +46,8 @@ def descendants(root):
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                state, parent = Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()[:2]
+                state, parent = Path("/proc", entry, "stat").read_text().rsplit(")",
+                                                                                1)[1].split()[:2]
             except OSError:
                 continue
             if state != "Z":
@@ -104,8 +107,8 @@ class Launch:
         return max(0.1, self.end - time.monotonic())
 
     def measured(self, command, user):
-        """The command with the allocator, and what measures or counts, in front of it. Another user may not be able to
-        read where they lie, and gets copies."""
+        """The command with the allocator, and what measures or counts, in front of it. Another user
+        may not be able to read where they lie, and gets copies."""
         variables, meter = self.allocator.settings(), native("meter")
         if user and os.getuid() == 0:
             variables["LD_PRELOAD"] = self.copy(self.allocator.path)
@@ -114,8 +117,8 @@ class Launch:
         report, words = self.folder / "report", [str(word) for word in command]
         if self.counting:
             given = [word for setting in settings for word in ("-E", setting)]
-            return ["strace", "-f", "--seccomp-bpf", "-qq", "-c", "-U", "calls,name", "-o", str(report), "-e",
-                    f"trace={','.join(MEMORY_CALLS)}", *given, *words]
+            return ["strace", "-f", "--seccomp-bpf", "-qq", "-c", "-U", "calls,name", "-o",
+                    str(report), "-e", f"trace={','.join(MEMORY_CALLS)}", *given, *words]
         return [str(meter), str(report), str(PERIOD), str(self.processors), *settings, "--", *words]
 
     def copy(self, file):
@@ -124,31 +127,37 @@ class Launch:
         return copied
 
     def start(self, command, environment=None, user=None, **files):
-        groups = {"user": user, "group": user, "extra_groups": []} if user and os.getuid() == 0 else {}
+        groups = ({"user": user, "group": user, "extra_groups": []} if user and os.getuid() == 0
+                  else {})
         try:
-            return subprocess.Popen([str(word) for word in command], cwd=self.folder, start_new_session=True, **groups,
-                                    **files, stdin=subprocess.DEVNULL,
-                                    env={**clean_environment(), "LC_ALL": "C", **(environment or {})})
+            return subprocess.Popen([str(word) for word in command], cwd=self.folder,
+                                    start_new_session=True, **groups, **files,
+                                    stdin=subprocess.DEVNULL,
+                                    env={**clean_environment(), "LC_ALL": "C",
+                                         **(environment or {})})
         except FileNotFoundError:
             raise Failed(f"no command {command[0]} here") from None
 
     def finish(self, command, what, environment=None, user=None):
-        """Runs a command to its end; its output. Through files: a pipe would stay open as long as a child that the
-        command leaves behind."""
-        with (self.folder / "output").open("w+b") as output, (self.folder / "errors").open("w+b") as errors:
+        """Runs a command to its end; its output. Through files: a pipe would stay open as long as a
+        child that the command leaves behind."""
+        with (self.folder / "output").open("w+b") as output, (self.folder
+                                                              / "errors").open("w+b") as errors:
             process = self.start(command, environment, user, stdout=output, stderr=errors)
             try:
                 code = process.wait(self.left())
             except subprocess.TimeoutExpired:
                 raise Failed(f"{what}: still running after {self.limit:g} s") from None
-            said = [file.seek(0) or file.read().decode(errors="replace") for file in (output, errors)]
+            said = [file.seek(0) or file.read().decode(errors="replace")
+                    for file in (output, errors)]
         if code != 0:
             raise failure(command, code, f"{what}: {ended(code)}", said[1].strip() or said[0])
         return said[0]
 
     def program(self, command, environment=None, user=None):
         """The program under the allocator, to its end; its output."""
-        output = self.finish(self.measured(command, user), Path(str(command[0])).name, environment, user)
+        output = self.finish(self.measured(command, user), Path(str(command[0])).name, environment,
+                             user)
         self.take_costs()
         return output
 
@@ -158,7 +167,8 @@ class Launch:
 
     @contextmanager
     def server(self, command, is_ready, user=None, stop=signal.SIGTERM):
-        """A server under the allocator for the time of a with block; it is told to end by the signal `stop`."""
+        """A server under the allocator for the time of a with block; it is told to
+        end by the signal `stop`."""
         what, log = Path(str(command[0])).name, self.folder / "server.log"
         words = self.measured(command, user)
         with log.open("wb") as out:

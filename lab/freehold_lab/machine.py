@@ -1,4 +1,5 @@
-"""machine.py - what a result depends on besides the allocator: the machine, and what disturbs it while it measures"""
+"""machine.py - what a result depends on besides the allocator: the machine, and what
+disturbs it while it measures"""
 
 import os
 import platform
@@ -32,13 +33,15 @@ def frequency():
     kilohertz = numbers("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq")
     if kilohertz:
         return sum(kilohertz) / len(kilohertz) / 1000
-    megahertz = [float(text) for text in re.findall(r"^cpu MHz\s*: ([0-9.]+)", read("/proc/cpuinfo"), re.M)]
+    megahertz = [float(text)
+                 for text in re.findall(r"^cpu MHz\s*: ([0-9.]+)", read("/proc/cpuinfo"), re.M)]
     return sum(megahertz) / len(megahertz) if megahertz else None
 
 
 def temperature():
     """Degrees Celsius of the hottest sensor; None where none can be read."""
-    sensors = numbers("sys/class/thermal/thermal_zone*/temp") + numbers("sys/class/hwmon/hwmon*/temp*_input")
+    sensors = (numbers("sys/class/thermal/thermal_zone*/temp")
+               + numbers("sys/class/hwmon/hwmon*/temp*_input"))
     return max(sensors) / 1000 if sensors else None
 
 
@@ -60,11 +63,13 @@ class Moment:
         return Moment(sum(words), sum(words) - idle - stolen, stolen, own, os.getloadavg()[0])
 
     def since(self, before):
-        """The shares of all processor time that the hypervisor and other programs took, less what counting in whole
-        ticks can be wrong by: one a counter. Of a run of a few ticks only much is noticed."""
+        """The shares of all processor time that the hypervisor and other programs took,
+        less what counting in whole ticks can be wrong by: one a counter. Of a run of a few
+        ticks only much is noticed."""
         total = max(1, self.total - before.total)
         own = (self.own - before.own) * os.sysconf("SC_CLK_TCK")
-        foreign, stolen = self.busy - before.busy - own - os.cpu_count() - 1, self.stolen - before.stolen - 1
+        foreign = self.busy - before.busy - own - os.cpu_count() - 1
+        stolen = self.stolen - before.stolen - 1
         return {"steal": max(0, stolen) / total, "foreign": max(0.0, foreign) / total}
 
 
@@ -72,10 +77,12 @@ def commit(root=None):
     """The commit of the repository, and whether the sources differ from it."""
     try:
         root = root or repository()
-        name = subprocess.run(["git", "-C", root, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+        name = subprocess.run(["git", "-C", root, "rev-parse", "--short=12", "HEAD"],
+                              capture_output=True, text=True)
         if name.returncode != 0:
             return "not in a repository"
-        changed = subprocess.run(["git", "-C", root, "status", "--porcelain", "--", "src", "include"],
+        changed = subprocess.run(["git", "-C", root, "status", "--porcelain", "--", "src",
+                                  "include"],
                                  capture_output=True, text=True).stdout.strip()
     except (Failed, FileNotFoundError):
         return "unknown"
@@ -96,7 +103,8 @@ def description():
         "libc": " ".join(platform.libc_ver()),
         "transparent huge pages": pages.group(1) if pages else "not there",
         "virtual": read("/sys/class/dmi/id/product_name").strip() or
-                   ("a hypervisor" if re.search(r"^flags.*\bhypervisor\b", read("/proc/cpuinfo"), re.M) else "no"),
+                   ("a hypervisor"
+                    if re.search(r"^flags.*\bhypervisor\b", read("/proc/cpuinfo"), re.M) else "no"),
         "frequency": "read" if frequency() else "cannot be read here",
         "temperature": "read" if temperature() is not None else "cannot be read here",
         "freehold": commit(),

@@ -1,7 +1,10 @@
-"""peers.py - the allocators that freehold is compared with: from package registries, by name and pinned version
+"""peers.py - the allocators that freehold is compared with: from package registries,
+by name and pinned version
 
-Owns:    CACHE/crates (sources), CACHE/peers (builds), CACHE/peers.json (what is there and was verified).
-Calls:   cargo (fetches the crates that carry C and C++ sources; nothing of theirs in Rust is built), cmake, apt-get.
+Owns:    CACHE/crates (sources), CACHE/peers (builds), CACHE/peers.json (what is
+         there and was verified).
+Calls:   cargo (fetches the crates that carry C and C++ sources; nothing of theirs in Rust
+         is built), cmake, apt-get.
 """
 
 import json
@@ -17,7 +20,8 @@ from freehold_lab.allocators import Allocator, libc_path, owner_version
 from freehold_lab.places import PACKAGE, Failed, cache, command_path, configure, must
 
 SOURCES = PACKAGE / "peer_sources"
-# Google's per-CPU mode wants the restartable sequence that glibc 2.35 and newer register for themselves.
+# Google's per-CPU mode wants the restartable sequence that glibc 2.35 and newer
+# register for themselves.
 NO_RSEQ = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 
@@ -40,8 +44,10 @@ PEERS = {peer.name: peer for peer in (
     Peer("tcmalloc-google", "of June 2025", crate="libtcmalloc-sys", variables=NO_RSEQ),
     Peer("hardened-malloc", "of July 2026", crate="hardened-malloc-sys"),
     Peer("rpmalloc", "1.4.3", crate="rpmalloc-sys"),
-    Peer("gperftools", "2.10", package="libtcmalloc-minimal4=2.10-1", library="libtcmalloc_minimal.so.4"),
-    Peer("tbbmalloc", "2021.8", package="libtbbmalloc2=2021.8.0-2+deb12u1", library="libtbbmalloc_proxy.so.2"),
+    Peer("gperftools", "2.10", package="libtcmalloc-minimal4=2.10-1",
+         library="libtcmalloc_minimal.so.4"),
+    Peer("tbbmalloc", "2021.8", package="libtbbmalloc2=2021.8.0-2+deb12u1",
+         library="libtbbmalloc_proxy.so.2"),
 )}
 
 
@@ -70,7 +76,8 @@ def fetch_crates():
     shutil.copy(SOURCES / "Cargo.toml", folder)
     shutil.copy(lock, folder)
     (folder / "none.rs").touch()
-    must(["cargo", "vendor", "--locked", "--manifest-path", folder / "Cargo.toml", folder / "vendor"],
+    must(["cargo", "vendor", "--locked", "--manifest-path", folder / "Cargo.toml",
+          folder / "vendor"],
          "fetching the peers' crates")
     shutil.copy(lock, done)
     return folder / "vendor"
@@ -85,11 +92,13 @@ def build(peer, jobs):
 
 
 def installed(peer):
-    """The library of a peer that comes from Debian; installed by apt-get if it is missing and we are root."""
+    """The library of a peer that comes from Debian; installed by apt-get if it is
+    missing and we are root."""
     name = peer.package.split("=")[0]
     if not library_of(name, peer.library):
         if os.getuid() != 0:
-            raise Failed(f"missing; as root: apt-get install --no-install-recommends {peer.package}")
+            raise Failed(
+                f"missing; as root: apt-get install --no-install-recommends {peer.package}")
         must(["apt-get", "install", "-q", "-y", "--no-install-recommends", peer.package],
              f"installing {peer.package}", env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
     found = library_of(name, peer.library)
@@ -100,10 +109,13 @@ def installed(peer):
 
 def library_of(package, library):
     try:
-        files = subprocess.run(["dpkg-query", "-L", package], capture_output=True, text=True).stdout.splitlines()
+        files = subprocess.run(["dpkg-query", "-L", package], capture_output=True,
+                               text=True).stdout.splitlines()
     except FileNotFoundError:
-        raise Failed("no dpkg here: this is no Debian; say where the library is: NAME=PATH") from None
-    return next((file for file in files if Path(file).name == library and Path(file).is_file()), None)
+        raise Failed(
+            "no dpkg here: this is no Debian; say where the library is: NAME=PATH") from None
+    return next((file for file in files if Path(file).name == library and Path(file).is_file()),
+                None)
 
 
 def make(peer, jobs):
@@ -113,16 +125,19 @@ def make(peer, jobs):
         made = Allocator(peer.name, build(peer, jobs), dict(peer.variables), version)
     elif peer.package:
         path = installed(peer)
-        made = Allocator(peer.name, path, dict(peer.variables), f"{peer.release} ({owner_version(path)})")
+        made = Allocator(peer.name, path, dict(peer.variables),
+                         f"{peer.release} ({owner_version(path)})")
     else:
         path = libc_path()
-        made = Allocator(peer.name, path, {}, f"{platform.libc_ver()[0]} {peer.release} ({owner_version(path)})")
+        made = Allocator(peer.name, path, {},
+                         f"{platform.libc_ver()[0]} {peer.release} ({owner_version(path)})")
     made.verify()
     return made
 
 
 def remembered():
-    """The peers that an earlier `make_all` verified, as Allocators by name, in the order of the table; libc always."""
+    """The peers that an earlier `make_all` verified, as Allocators by name, in the order
+    of the table; libc always."""
     file = cache() / "peers.json"
     known = json.loads(file.read_text()) if file.is_file() else {}
     found = {"libc": make(PEERS["libc"], 1)}
@@ -133,7 +148,8 @@ def remembered():
 
 
 def make_all(names, jobs, say):
-    """Makes each; `say` hears of every one, and why one is left out. The verified and the reasons of the others."""
+    """Makes each; `say` hears of every one, and why one is left out. The verified and
+    the reasons of the others."""
     file = cache() / "peers.json"
     known = json.loads(file.read_text()) if file.is_file() else {}
     made, left_out = {}, {}

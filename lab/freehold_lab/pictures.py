@@ -83,7 +83,8 @@ def speed_and_memory(overall, base, palette):
     figure.update_xaxes(type="log", title_text=f"time, × {base}")
     figure.update_yaxes(type="log", title_text=f"peak resident memory, × {base}")
     return Picture("speed-memory", "Speed against memory",
-                   "Geometric means over all workloads with 95 % bootstrap intervals; the lower left is best.",
+                   "Geometric means over all workloads with 95 % bootstrap intervals; the lower "
+                   "left is best.",
                    layout(figure, 520))
 
 
@@ -126,7 +127,8 @@ def by_factor(part, runs, factors, response, figure_of_part, palette):
                                col=column, error_y={"array": [half / divisor for _, half in found], "thickness": 1},
                                **palette.mark(name), **palette.line(name), **palette.style(name, column == 1))
         scaling = is_numeric(levels) and min(levels) > 0 and max(levels) / min(levels) >= 8
-        figure.update_xaxes(title_text=factor, row=1, col=column, type="log" if scaling else "-", tickvals=levels)
+        figure.update_xaxes(title_text=factor, row=1, col=column, type="log" if scaling else "-",
+                            tickvals=levels)
     if any(runs[factor].nunique() > 3 for factor in factors):
         figure.update_yaxes(type="log")
     figure.update_yaxes(title_text=title(what, shown_unit), col=1)
@@ -174,7 +176,8 @@ def resident_of(run):
 
 
 def over_time(part, runs, palette):
-    """Resident memory over time, of the run whose time is the median; live bytes where the workload knows them."""
+    """Resident memory over time, of the run whose time is the median; live bytes where
+    the workload knows them."""
     figure, lives = go.Figure(), False
     divisor, unit = scale_of(runs.peak, "bytes")
     for name, mine in palette.each(runs):
@@ -229,7 +232,8 @@ def latency(part, runs, palette):
 def slopes(part, table, factor, others, palette):
     """Points with intervals for each combination of the other factors' levels; the table is slope.py's."""
     figure = go.Figure()
-    where = table[others].astype(str).agg(", ".join, axis=1) if others else pandas.Series("all", index=table.index)
+    where = (table[others].astype(str).agg(", ".join, axis=1) if others
+             else pandas.Series("all", index=table.index))
     for name, mine in palette.each(table):
         figure.add_scatter(x=where[mine.index], y=mine.slope * 1e9, mode="markers", **palette.mark(name),
                            error_y={"type": "data", "symmetric": False, "array": (mine.high - mine.slope) * 1e9,

@@ -1,6 +1,7 @@
 """places.py - where things lie, and how commands are run that only have to succeed
 
-Owns:    the cache folder: peers, built workloads and helpers, each remade when what it is made of changed.
+Owns:    the cache folder: peers, built workloads and helpers, each remade when what
+         it is made of changed.
 """
 
 import fcntl
@@ -19,13 +20,15 @@ class Failed(Exception):
 
 
 class Broken(Failed):
-    """The laboratory itself cannot go on: a full disk, a program that may not be run. No allocator is to blame."""
+    """The laboratory itself cannot go on: a full disk, a program that may not be run.
+    No allocator is to blame."""
 
 
 def cache():
     """The folder for what takes long to make: FREEHOLD_LAB_CACHE, else the user's own."""
     named = os.environ.get("FREEHOLD_LAB_CACHE")
-    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "freehold-lab")
+    base = (Path(named) if named
+            else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "freehold-lab"))
     try:
         base.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -35,25 +38,29 @@ def cache():
 
 @contextmanager
 def alone():
-    """No other command builds or measures meanwhile: it would disturb this one, and rebuild what this one runs."""
+    """No other command builds or measures meanwhile: it would disturb this one, and
+    rebuild what this one runs."""
     with (cache() / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Failed(f"another freehold-lab is building or measuring with {cache()}; wait until it has "
+            raise Failed(
+                f"another freehold-lab is building or measuring with {cache()}; wait until it has "
                          "ended") from None
         yield
 
 
 def repository():
-    """The checkout that has the workloads: FREEHOLD_LAB_ROOT, else above here, else above the package."""
+    """The checkout that has the workloads: FREEHOLD_LAB_ROOT, else above here, else
+    above the package."""
     named = os.environ.get("FREEHOLD_LAB_ROOT")
     starts = [Path(named)] if named else [Path.cwd(), PACKAGE]
     for start in starts:
         for folder in (start.resolve(), *start.resolve().parents):
             if (folder / MARK).is_file():
                 return folder
-    raise Failed(f"no {MARK} in or above {starts[0]}: run this inside freehold's repository, or name it with "
+    raise Failed(f"no {MARK} in or above {starts[0]}: run this inside freehold's repository, or "
+                 "name it with "
                  f"FREEHOLD_LAB_ROOT")
 
 
@@ -63,7 +70,8 @@ def last_line(text):
 
 
 def must(command, what, **options):
-    """Runs a command that has to succeed; its own message, in one line, if it does not. Its output."""
+    """Runs a command that has to succeed; its own message, in one line, if it does
+    not. Its output."""
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, **options)
@@ -77,14 +85,16 @@ def must(command, what, **options):
 
 
 def native(name):
-    """The helper program `name` of native/, compiled if there is none yet or its source is newer."""
+    """The helper program `name` of native/, compiled if there is none yet or its
+    source is newer."""
     source = next(PACKAGE.glob(f"native/{name}.c*"))
     program = cache() / "native" / name
     if not program.is_file() or program.stat().st_mtime < source.stat().st_mtime:
         program.parent.mkdir(exist_ok=True)
         compiler = "c++" if source.suffix == ".cc" else "cc"
         fresh = program.with_suffix(f".{os.getpid()}")
-        must([compiler, "-O2", "-fno-builtin-malloc", "-pthread", source, "-o", fresh], f"compiling {source.name}")
+        must([compiler, "-O2", "-fno-builtin-malloc", "-pthread", source, "-o", fresh],
+             f"compiling {source.name}")
         fresh.replace(program)
     return program
 
@@ -106,5 +116,6 @@ def workload_programs():
 
 
 def command_path(name):
-    """Where a command of the system lies, also those that only root has in PATH; None if it is missing."""
+    """Where a command of the system lies, also those that only root has in PATH;
+    None if it is missing."""
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")

@@ -1,6 +1,7 @@
 """report.py - a results file as one self-contained page, as CSV, JSON and PNG, and as a Markdown page
 
-Holds:   the page needs nothing but itself: style, script, plotly's own script and all data are in it.
+Holds:   the page needs nothing but itself: style, script, plotly's own script and
+         all data are in it.
 """
 
 import json
@@ -82,21 +83,27 @@ def add_slopes(section, results, part, palette):
 def facts_of(results):
     runs = results.runs
     begun = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(results.begun["started"]))
-    return (f"{len(runs):,} runs that count, begun {begun}; {results.plan.replicates} replicates, of which the first "
-            f"{results.plan.discard} are discarded; all allocators of a block side by side in random order, seed "
+    return (f"{len(runs):,} runs that count, begun {begun}; {results.plan.replicates} replicates, "
+            "of which the first "
+            f"{results.plan.discard} are discarded; all allocators of a block side by side in "
+            "random order, seed "
             f"{results.begun['seed']}.")
 
 
 def notes_of(results):
-    notes = [f"{name} was left out: {reason}" for name, reason in results.left_out.items()] + list(results.notes)
+    notes = [f"{name} was left out: {reason}"
+             for name, reason in results.left_out.items()] + list(results.notes)
     disturbed = results.runs[results.runs.disturbed != ""]
     if len(disturbed):
         blocks = disturbed.groupby(["cell", "replicate"]).ngroups
-        notes.append(f"{blocks} blocks ({len(disturbed)} runs) were disturbed beyond the bounds at every attempt and "
-                     f"are in all figures nevertheless, for instance: {disturbed.disturbed.iloc[0]}.")
+        notes.append(f"{blocks} blocks ({len(disturbed)} runs) were disturbed beyond the bounds "
+                     "at every attempt and "
+                     "are in all figures nevertheless, for instance: "
+                     f"{disturbed.disturbed.iloc[0]}.")
     again = results.runs[(results.runs.attempt > 0) & (results.runs.disturbed == "")]
     if len(again):
-        notes.append(f"{again.groupby(['cell', 'replicate']).ngroups} blocks were disturbed, run again, and count with "
+        notes.append(f"{again.groupby(['cell', 'replicate']).ngroups} blocks were disturbed, run "
+                     "again, and count with "
                      "their later attempt.")
     return notes
 
@@ -104,17 +111,23 @@ def notes_of(results):
 def environment_tables(results):
     found = pandas.DataFrame(results.allocators).rename(columns={"name": "allocator"})
     found["sha256"] = found.sha256.str[:16]
-    yield tables.Table("allocators", "Allocators", "Each proved in a child that malloc and its family are its own, and "
-                       "asked again by every run.", found[["allocator", "version", "path", "variables", "sha256"]])
-    while_running = results.runs[["load", "steal", "foreign_share", "frequency", "temperature"]].describe().T
+    yield tables.Table("allocators", "Allocators",
+                       "Each proved in a child that malloc and its family are its own, and "
+                       "asked again by every run.",
+                       found[["allocator", "version", "path", "variables", "sha256"]])
+    while_running = results.runs[["load", "steal", "foreign_share", "frequency",
+                                  "temperature"]].describe().T
     yield tables.Table("surroundings", "The machine while it measured",
-                       "Over all runs: load average before, shares of processor time stolen by a hypervisor and used "
+                       "Over all runs: load average before, shares of processor time stolen by a "
+                       "hypervisor and used "
                        "by other programs, MHz, °C; empty where the machine does not say.",
-                       while_running[["mean", "min", "50%", "max"]].rename_axis("quantity").reset_index())
+                       while_running[["mean", "min", "50%",
+                                      "max"]].rename_axis("quantity").reset_index())
 
 
 def commands_of(results):
-    peers = [allocator["name"] for allocator in results.allocators if "crate" in (allocator["version"] or "")]
+    peers = [allocator["name"]
+             for allocator in results.allocators if "crate" in (allocator["version"] or "")]
     return ["./dev build", *([f"freehold-lab peers {' '.join(peers)}"] if peers else []),
             f"{results.begun['command']} --seed {results.begun['seed']}"
             if "--seed" not in shlex.split(results.begun["command"]) else results.begun["command"],
@@ -129,7 +142,8 @@ def write_files(results, out, base, palette, sections, with_png):
     for table in [*(table for section in sections for table in section.tables), *extra]:
         table.frame.to_csv(out / "tables" / f"{table.name}.csv", index=False)
     results.runs.drop(columns=["resident"]).to_csv(out / "runs.csv", index=False)
-    (out / "report.json").write_text(json.dumps(as_json(results, base, sections), indent=1, default=str) + "\n")
+    record = json.dumps(as_json(results, base, sections), indent=1, default=str)
+    (out / "report.json").write_text(record + "\n")
     drawn = [picture for section in sections for picture in section.pictures]
     if with_png:
         for picture in drawn:
@@ -170,14 +184,17 @@ def write_markdown(results, page, overall):
 
 
 def as_json(results, base, sections):
-    return {"experiment": results.plan.name, "base": base, "begun": results.begun, "allocators": results.allocators,
-            "left_out": results.left_out, "failed": results.failed, "notes": notes_of(results),
-            "tables": {table.name: json.loads(table.frame.to_json(orient="records", double_precision=15))
+    return {"experiment": results.plan.name, "base": base, "begun": results.begun,
+            "allocators": results.allocators, "left_out": results.left_out,
+            "failed": results.failed, "notes": notes_of(results),
+            "tables": {
+                table.name: json.loads(table.frame.to_json(orient="records", double_precision=15))
                        for section in sections for table in section.tables}}
 
 
 def page_of(results, palette, sections, extra, drawn):
-    text = {name: (PACKAGE / "page" / name).read_text() for name in ("page.html", "page.css", "page.js")}
+    text = {name: (PACKAGE / "page" / name).read_text()
+            for name in ("page.html", "page.css", "page.js")}
     template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text["page.html"])
     figures = {picture.name: json.loads(picture.figure.to_json()) for picture in drawn}
     machine = results.begun["machine"]

@@ -1,7 +1,8 @@
 """runner.py - carries an experiment out: block after block, every run kept, disturbed blocks again
 
-Holds:   a run is written before the next one starts. A block counts with its last attempt; what a run is cut short by
-         (ctrl-C, a full disk, a crash of this program) costs that run only, and the same command goes on from there.
+Holds:   a run is written before the next one starts. A block counts with its last attempt; what a
+         run is cut short by (ctrl-C, a full disk, a crash of this program) costs that run only, and
+         the same command goes on from there.
 """
 
 import random
@@ -16,7 +17,8 @@ from freehold_lab.launch import Launch, can_count
 from freehold_lab.places import Broken, Failed
 
 
-GIVE_UP = 2                                 # failures of an allocator in a cell, after which it is not run there again
+# failures of an allocator in a cell, after which it is not run there again
+GIVE_UP = 2
 
 
 @dataclass
@@ -35,8 +37,8 @@ def open_plan(store, setting, say):
     begun = store.experiment()
     if begun is None:
         seed = random.SystemRandom().randrange(1 << 32) if setting.seed is None else setting.seed
-        store.begin(setting.experiment, seed, __version__, machine.description(), shlex.join(setting.command),
-                    setting.allocators, setting.left_out)
+        store.begin(setting.experiment, seed, __version__, machine.description(),
+                    shlex.join(setting.command), setting.allocators, setting.left_out)
         return setting.experiment.plan(names, seed)
     check_same(store, begun, setting, names)
     done = len(store.blocks())
@@ -49,18 +51,21 @@ def open_plan(store, setting, say):
 def check_same(store, begun, setting, names):
     """Only the plan that a file was begun with may go on in it."""
     if begun["file"] != setting.experiment.text:
-        raise Failed(f"{store.path} belongs to another experiment or an older state of its file; name another with "
+        raise Failed(f"{store.path} belongs to another experiment or an older state of its file; "
+                     "name another with "
                      "--results, or begin anew with --fresh")
     if setting.seed not in (None, begun["seed"]):
         raise Failed(f"{store.path} was begun with --seed {begun['seed']}")
     before = [allocator["name"] for allocator in store.allocators()]
     if names != before:
-        raise Failed(f"{store.path} was begun with {', '.join(before)}, now there are {', '.join(names)}; name "
+        raise Failed(f"{store.path} was begun with {', '.join(before)}, now there are "
+                     f"{', '.join(names)}; name "
                      "another file with --results, or begin anew with --fresh")
     for allocator in setting.allocators:
         old = store.rows("select sha256 from allocator where name = ?", allocator.name)[0]["sha256"]
         if old != allocator.record()["sha256"]:
-            raise Failed(f"{allocator.name} is not the library that {store.path} was begun with; begin anew with "
+            raise Failed(f"{allocator.name} is not the library that {store.path} was begun with; "
+                         "begin anew with "
                          "--fresh")
 
 
@@ -76,9 +81,9 @@ class Runner:
         plan = self.runnable(open_plan(self.store, self.setting, self.say))
         judged, done = self.store.blocks(), self.store.done()
         todo = [n for n, _ in plan if n not in judged or self.is_due_again(judged[n])]
-        self.bar = tqdm(total=len(plan) * len(self.allocators), desc=self.experiment.name, unit="run",
-                        initial=(len(plan) - len(todo)) * len(self.allocators), dynamic_ncols=True,
-                        file=sys.stderr, disable=None, smoothing=0)
+        self.bar = tqdm(total=len(plan) * len(self.allocators), desc=self.experiment.name,
+                        unit="run", initial=(len(plan) - len(todo)) * len(self.allocators),
+                        dynamic_ncols=True, file=sys.stderr, disable=None, smoothing=0)
         try:
             for number, block in plan:
                 if number in todo:
@@ -90,14 +95,17 @@ class Runner:
         return self.store.failed()
 
     def runnable(self, plan):
-        """The numbered blocks whose workload can run here; the others are named, in the results too."""
-        reasons = {name: self.workloads[name].missing() for name in {cell.workload for _, cell, _ in plan}}
+        """The numbered blocks whose workload can run here; the others are named, in
+        the results too."""
+        reasons = {name: self.workloads[name].missing()
+                   for name in {cell.workload for _, cell, _ in plan}}
         for name, reason in reasons.items():
             if reason:
                 self.tell(f"{name}: left out: {reason}")
         if all(reasons.values()):
             raise Failed(f"nothing to run: {next(iter(reasons.values()))}")
-        return [(number, block) for number, block in enumerate(plan) if not reasons[block[1].workload]]
+        return [(number, block)
+                for number, block in enumerate(plan) if not reasons[block[1].workload]]
 
     def tell(self, text):
         """To the person at the terminal and to the reader of the results; once."""
@@ -126,7 +134,8 @@ class Runner:
             self.store.end_block(number, attempt, disturbed)
             if not self.is_due_again((attempt, disturbed)):
                 if disturbed:
-                    self.say(f"{cell.key}, replicate {replicate + 1}: still disturbed ({disturbed}); kept, marked")
+                    self.say(f"{cell.key}, replicate {replicate + 1}: still disturbed "
+                             f"({disturbed}); kept, marked")
                 return
             self.say(f"{cell.key}, replicate {replicate + 1}: disturbed ({disturbed}); again")
             attempt += 1
@@ -142,7 +151,8 @@ class Runner:
         workload, before = self.workloads[cell.workload], machine.Moment.now()
         ended, figures, costs = "ok", {}, {}
         try:
-            with Launch(self.allocators[name], self.experiment.time_limit, cell.processors) as launch:
+            with Launch(self.allocators[name], self.experiment.time_limit,
+                        cell.processors) as launch:
                 figures = workload.run(launch, dict(cell.parameters))
                 costs = launch.costs
         except Broken:
@@ -150,28 +160,33 @@ class Runner:
         except Failed as problem:
             ended = str(problem)
             self.failed.setdefault((cell.key, name), []).append(ended)
-            self.tell(f"{cell.key}: {name}: {ended}" + ("; it is not run there again" if self.is_given_up(cell, name)
-                                                        else ""))
+            self.tell(f"{cell.key}: {name}: {ended}"
+                      + ("; it is not run there again" if self.is_given_up(cell, name)
+                         else ""))
         shares = machine.Moment.now().since(before)
-        surroundings = {"load": before.load, "steal": shares["steal"], "foreign_share": shares["foreign"],
+        surroundings = {"load": before.load, "steal": shares["steal"],
+                        "foreign_share": shares["foreign"],
                         "frequency": machine.frequency(), "temperature": machine.temperature()}
-        self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings, costs,
-                           figures.get(workload.figure.key), figures)
+        self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings,
+                           costs, figures.get(workload.figure.key), figures)
 
     def count_all(self):
-        """System calls for memory, once for each cell and allocator, in runs of their own: tracing slows them down."""
+        """System calls for memory, once for each cell and allocator, in runs of their own:
+        tracing slows them down."""
         if not can_count():
             self.tell("strace cannot trace here; system calls are not counted")
             return
         counted = self.store.counts()
-        cells = [cell for cell in self.experiment.cells() if not self.workloads[cell.workload].missing()]
+        cells = [cell
+                 for cell in self.experiment.cells() if not self.workloads[cell.workload].missing()]
         due = [(cell, name) for cell in cells for name in self.allocators
                if (cell.key, name) not in counted and not self.is_given_up(cell, name)]
         self.bar.total += len(due)
         for cell, name in due:
             self.bar.set_postfix_str(f"counting calls: {cell.key} {name}"[:60])
             try:
-                with Launch(self.allocators[name], 10 * self.experiment.time_limit, cell.processors, True) as launch:
+                with Launch(self.allocators[name], 10 * self.experiment.time_limit, cell.processors,
+                            True) as launch:
                     self.workloads[cell.workload].run(launch, dict(cell.parameters))
                 self.store.add_count(cell, name, launch.costs)
             except Failed as problem:
@@ -184,5 +199,6 @@ def summary(store):
     runs = store.runs()
     again = sum(attempt for attempt, _ in store.blocks().values())
     disturbed = sum(bool(why) for _, why in store.blocks().values())
-    return (f"{len(runs)} runs in {len(store.blocks())} blocks, {again} blocks run again, {disturbed} of them still "
+    return (f"{len(runs)} runs in {len(store.blocks())} blocks, {again} blocks run again, "
+            f"{disturbed} of them still "
             f"disturbed, {sum(run['ended'] != 'ok' for run in runs)} failed runs")

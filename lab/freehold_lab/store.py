@@ -1,7 +1,9 @@
-"""store.py - the results file: one experiment on one machine, in SQLite, each run kept as soon as it ended
+"""store.py - the results file: one experiment on one machine, in SQLite, each run
+kept as soon as it ended
 
-Holds:   what was written once is never changed; runs of a block that was disturbed stay, marked as superseded by the
-         `attempt` that follows. A file belongs to one plan: the experiment's text, the allocators and the seed.
+Holds:   what was written once is never changed; runs of a block that was disturbed stay, marked as
+         superseded by the `attempt` that follows. A file belongs to one plan: the experiment's
+         text, the allocators and the seed.
 """
 
 import json
@@ -12,17 +14,20 @@ from pathlib import Path
 from freehold_lab.places import Failed
 
 SCHEMA = """
-create table if not exists experiment (name text, file text, seed integer, started real, version text, machine text,
-  command text);
-create table if not exists allocator (name text primary key, path text, version text, variables text, sha256 text,
-  left_out text);
-create table if not exists run (id integer primary key, block integer, attempt integer, position integer, part text,
-  workload text, cell text, levels text, replicate integer, allocator text, ended text, started real, wall real,
-  user real, system real, peak real, integral real, faults integer, figure real, load real, steal real,
-  foreign_share real, frequency real, temperature real, figures text, resident text);
+create table if not exists experiment (name text, file text, seed integer, started real,
+  version text, machine text, command text);
+create table if not exists allocator (name text primary key, path text, version text,
+  variables text, sha256 text, left_out text);
+create table if not exists run (id integer primary key, block integer, attempt integer,
+  position integer, part text, workload text, cell text, levels text, replicate integer,
+  allocator text, ended text, started real, wall real, user real, system real, peak real,
+  integral real, faults integer, figure real, load real, steal real, foreign_share real,
+  frequency real, temperature real, figures text, resident text);
 create unique index if not exists run_once on run (block, attempt, allocator);
-create table if not exists block (block integer, attempt integer, disturbed text, primary key (block, attempt));
-create table if not exists count (part text, cell text, allocator text, calls text, primary key (cell, allocator));
+create table if not exists block (block integer, attempt integer, disturbed text,
+  primary key (block, attempt));
+create table if not exists count (part text, cell text, allocator text, calls text,
+  primary key (cell, allocator));
 create table if not exists note (at real, text text);
 """
 COSTS = ("wall", "user", "system", "peak", "integral", "faults")
@@ -50,7 +55,8 @@ class Store:
             with self.base:
                 self.base.execute(statement, values)
         except sqlite3.Error as problem:
-            raise Failed(f"{self.path}: {problem}; all runs before this one are kept, the same command goes on "
+            raise Failed(f"{self.path}: {problem}; all runs before this one are kept, the same "
+                         "command goes on "
                          "from there") from None
 
     def insert(self, table, **row):
@@ -68,18 +74,20 @@ class Store:
     def begin(self, experiment, seed, version, machine, command, allocators, left_out):
         for allocator in allocators:
             record = allocator.record()
-            self.insert("allocator", **{**record, "variables": json.dumps(record["variables"])}, left_out=None)
+            self.insert("allocator", **{**record, "variables": json.dumps(record["variables"])},
+                        left_out=None)
         for name, reason in left_out.items():
             self.insert("allocator", name=name, left_out=reason)
-        self.insert("experiment", name=experiment.name, file=experiment.text, seed=seed, started=time.time(),
+        self.insert("experiment", name=experiment.name, file=experiment.text, seed=seed,
+                    started=time.time(),
                     version=version, machine=json.dumps(machine), command=command)
 
     def allocators(self):
         return self.rows("select * from allocator where left_out is null order by rowid")
 
     def left_out(self):
-        return {row["name"]: row["left_out"]
-                for row in self.rows("select * from allocator where left_out is not null order by rowid")}
+        rows = self.rows("select * from allocator where left_out is not null order by rowid")
+        return {row["name"]: row["left_out"] for row in rows}
 
     def note(self, text):
         """Something the reader of the results has to know."""
@@ -88,18 +96,21 @@ class Store:
     def notes(self):
         return [row["text"] for row in self.rows("select text from note order by rowid")]
 
-    def add_run(self, block, attempt, position, cell, replicate, allocator, ended, surroundings, costs, figure,
-                figures):
-        self.insert("run", block=block, attempt=attempt, position=position, part=cell.part, workload=cell.workload,
-                    cell=cell.key, levels=json.dumps({factor: level.value for factor, level in cell.levels}),
+    def add_run(self, block, attempt, position, cell, replicate, allocator, ended, surroundings,
+                costs, figure, figures):
+        self.insert("run", block=block, attempt=attempt, position=position, part=cell.part,
+                    workload=cell.workload, cell=cell.key,
+                    levels=json.dumps({factor: level.value for factor, level in cell.levels}),
                     replicate=replicate, allocator=allocator, ended=ended, started=time.time(),
                     **{name: costs.get(name) for name in COSTS}, figure=figure, **surroundings,
                     figures=json.dumps(figures), resident=json.dumps(costs.get("resident", [])))
 
     def runs(self):
-        """All runs that count: of each block the last attempt that was brought to an end, else what there is of it."""
+        """All runs that count: of each block the last attempt that was brought to an end,
+        else what there is of it."""
         return self.rows("""
-          select run.*, ifnull(block.disturbed, '') as disturbed from run left join block using (block, attempt)
+          select run.*, ifnull(block.disturbed, '') as disturbed
+          from run left join block using (block, attempt)
           where attempt = ifnull((select max(attempt) from block b where b.block = run.block),
                                  (select max(attempt) from run r where r.block = run.block))
           order by id""")
@@ -112,13 +123,15 @@ class Store:
     def failed(self):
         """(cell, allocator) -> how its runs ended that crashed, hung or could not run."""
         found = {}
-        for row in self.rows("select cell, allocator, ended from run where ended != 'ok' order by id"):
+        for row in self.rows(
+            "select cell, allocator, ended from run where ended != 'ok' order by id"):
             found.setdefault((row["cell"], row["allocator"]), []).append(row["ended"])
         return found
 
     def worst_shares(self, block, attempt):
         """The most that others took of the processors in any run of it."""
-        return self.rows('select max(steal) as steal, max(foreign_share) as "foreign" from run where block = ? and '
+        return self.rows('select max(steal) as steal, max(foreign_share) as "foreign" from run '
+                         'where block = ? and '
                          "attempt = ?", block, attempt)[0]
 
     def end_block(self, block, attempt, disturbed):
@@ -130,7 +143,9 @@ class Store:
                 for row in self.rows("select * from block order by block, attempt")}
 
     def add_count(self, cell, allocator, calls):
-        self.insert("count", part=cell.part, cell=cell.key, allocator=allocator, calls=json.dumps(calls))
+        self.insert("count", part=cell.part, cell=cell.key, allocator=allocator,
+                    calls=json.dumps(calls))
 
     def counts(self):
-        return {(row["cell"], row["allocator"]): json.loads(row["calls"]) for row in self.rows("select * from count")}
+        return {(row["cell"], row["allocator"]): json.loads(row["calls"])
+                for row in self.rows("select * from count")}

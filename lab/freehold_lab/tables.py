@@ -147,11 +147,13 @@ def flat(wide):
 
 def design_table(part, replicates):
     """What was varied, and how."""
+    others = ", ".join(f"{name} {value}" for name, value in part.parameters.items())
+    rows = [{"factor": factor, "levels": ", ".join(level.label for level in levels)}
+            for factor, levels in part.factors.items()]
     return Table(file_name(part.name, "design"), f"{part.name}: factors and levels",
-                 f"Full factorial, {replicates} replicates. Other parameters: "
-                 f"{', '.join(f'{name} {value}' for name, value in part.parameters.items()) or 'the defaults'}.",
-                 pandas.DataFrame([{"factor": factor, "levels": ", ".join(level.label for level in levels)}
-                                   for factor, levels in part.factors.items()]))
+                 f"Full factorial, {replicates} replicates. "
+                 f"Other parameters: {others or 'the defaults'}.",
+                 pandas.DataFrame(rows))
 
 
 def mean_table(part, runs, responses, figure):
@@ -166,7 +168,8 @@ def mean_table(part, runs, responses, figure):
 
 def slope_table(part, factor, frame):
     return Table(file_name(part, "slope-table"), f"{part}: time as a straight line over {factor}",
-                 "Seconds for one more, with 95 % interval. p_not_straight: small when the means of the levels do not "
+                 "Seconds for one more, with 95 % interval. p_not_straight: small when the means "
+                 "of the levels do not "
                  "lie on a line (needs three levels).", frame)
 
 

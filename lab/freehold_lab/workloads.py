@@ -1,7 +1,9 @@
-"""workloads.py - what can be run: the programs of bench/, listed in bench/workloads.toml, and real programs
+"""workloads.py - what can be run: the programs of bench/, listed in
+bench/workloads.toml, and real programs
 
-A workload has `name`, `about`, `parameters` (with defaults), `quick` (values for a short run), `figure`, the Debian
-`packages` that it wants, and `run(launch, parameters)`, which returns its figures.
+A workload has `name`, `about`, `parameters` (with defaults), `quick` (values for a
+short run), `figure`, the Debian `packages` that it wants, and `run(launch,
+parameters)`, which returns its figures.
 """
 
 import json
@@ -22,7 +24,8 @@ class Figure:
 
 @dataclass
 class BenchProgram:
-    """A program of bench/: it prints one JSON line with its figures and with the file that malloc came from."""
+    """A program of bench/: it prints one JSON line with its figures and with the
+    file that malloc came from."""
     name: str
     program: Path
     about: str
@@ -37,14 +40,16 @@ class BenchProgram:
     def command(self, parameters):
         """Those that are not given have the values of the list."""
         values = {**self.parameters, **parameters}
-        return [str(self.program), *(word for name, value in values.items() for word in (f"--{name}", str(value)))]
+        return [str(self.program),
+                *(word for name, value in values.items() for word in (f"--{name}", str(value)))]
 
     def run(self, launch, parameters):
         return answer_of(launch.program(self.command(parameters)), launch.allocator)
 
 
 def answer_of(output, allocator):
-    """The figures in what a program of bench/ printed. Raises Failed if its malloc was not the allocator's."""
+    """The figures in what a program of bench/ printed. Raises Failed if its malloc
+    was not the allocator's."""
     try:
         figures = json.loads(output)
         origin = figures["malloc"]
@@ -64,12 +69,14 @@ def read_list(file, programs):
     found = {}
     for entry in table["workload"]:
         try:
-            figure = Figure(entry["figure"]["key"], entry["figure"]["unit"], entry["figure"]["better"] == "lower")
+            figure = Figure(entry["figure"]["key"], entry["figure"]["unit"],
+                            entry["figure"]["better"] == "lower")
             workload = BenchProgram(entry["name"], Path(programs, entry["program"]),
-                                    f"{entry['measures']} ({entry['origin']})", figure, entry["parameters"],
-                                    entry["quick"])
+                                    f"{entry['measures']} ({entry['origin']})", figure,
+                                    entry["parameters"], entry["quick"])
         except (KeyError, TypeError) as problem:
-            raise Failed(f"{file}: workload {entry.get('name', '?')}: {problem} is missing or wrong") from None
+            raise Failed(f"{file}: workload {entry.get('name', '?')}: "
+                         f"{problem} is missing or wrong") from None
         found[workload.name] = workload
     return found
 

@@ -12,7 +12,8 @@ from freehold_lab.places import Failed
 from freehold_lab.workloads import Figure
 
 FORWARD = """#include <stddef.h>
-extern void *__libc_malloc(size_t); extern void __libc_free(void *); extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_malloc(size_t); extern void __libc_free(void *);
+extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t); extern void *__libc_memalign(size_t, size_t);
 #define has_%s 1
 #if !has_crash && !has_hang
@@ -48,7 +49,8 @@ def library(tmp_path):
     def built(fault):
         source, made = tmp_path / f"{fault}.c", tmp_path / f"lib{fault}.so"
         source.write_text(FORWARD % fault)
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-fno-builtin", str(source), "-o", str(made)], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-fno-builtin", str(source), "-o",
+                        str(made)], check=True)
         return Allocator(fault, str(made))
     return built
 
@@ -61,8 +63,10 @@ def test_a_library_with_a_whole_family_proves_itself(library):
     assert library("nothing").verify()["malloc"].endswith("libnothing.so")
 
 
-FAULTS = {"leak": "free came from .*libc", "crash": "ends with -11 under it", "slant": "aligned_alloc does not work",
-          "threads": "tcmalloc is not in its per-CPU mode; .* wants GLIBC_TUNABLES=glibc.pthread.rseq=0"}
+FAULTS = {"leak": "free came from .*libc", "crash": "ends with -11 under it",
+          "slant": "aligned_alloc does not work",
+          "threads": "tcmalloc is not in its per-CPU mode; .* wants "
+                     "GLIBC_TUNABLES=glibc.pthread.rseq=0"}
 
 
 @pytest.mark.parametrize("fault, told", FAULTS.items(), ids=FAULTS)
@@ -72,7 +76,8 @@ def test_a_fault_is_found_and_told(library, fault, told):
 
 
 def test_a_function_that_is_spared_is_found_but_not_used(library):
-    assert library("slant").verify(spared=("aligned_alloc",))["aligned_alloc"].endswith("libslant.so")
+    assert library("slant").verify(spared=("aligned_alloc",))["aligned_alloc"].endswith(
+        "libslant.so")
 
 
 def test_a_library_that_hangs_is_told(library):

@@ -33,7 +33,8 @@ COMMAND = [sys.executable, "-m", "freehold_lab"]
 
 
 def run(*words, **options):
-    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120,
+                          **options)
 
 
 @pytest.fixture
@@ -43,13 +44,15 @@ def slow_bench(tmp_path, workloads):
     bench.mkdir(parents=True)
     (bench / "slow.c").write_text(SLOW.replace("STARTED", str(tmp_path / "started")))
     (bench / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(slow C)\n"
-                                          "add_executable(slow slow.c)\nadd_custom_target(bench DEPENDS slow)\n")
+                                          "add_executable(slow slow.c)\nadd_custom_target(bench "
+                                          "DEPENDS slow)\n")
     (bench / "workloads.toml").write_text(
         '[[workload]]\nname = "slow"\nprogram = "slow"\nmeasures = "nothing"\norigin = "tests"\n'
         'figure = {key = "ns", unit = "ns", better = "lower"}\nparameters = {}\nquick = {}\n')
-    (tmp_path / "plan.toml").write_text('name = "plan"\nreplicates = 4\n[[parts]]\nworkload = "slow"\n'
-                                        '[disturbance]\nretries = 0\n')
-    return {**os.environ, "FREEHOLD_LAB_ROOT": str(tmp_path / "root"), "FREEHOLD_LAB_CACHE": str(tmp_path / "cache")}
+    plan = 'name = "plan"\nreplicates = 4\n[[parts]]\nworkload = "slow"\n'
+    (tmp_path / "plan.toml").write_text(plan + "[disturbance]\nretries = 0\n")
+    return {**os.environ, "FREEHOLD_LAB_ROOT": str(tmp_path / "root"),
+            "FREEHOLD_LAB_CACHE": str(tmp_path / "cache")}
 
 
 def heed_interrupts():
@@ -59,8 +62,8 @@ def heed_interrupts():
 
 def stopped_by(number, words, slow_bench, tmp_path):
     """What the command said that was stopped in its third run."""
-    started = subprocess.Popen(words, env=slow_bench, cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-                               preexec_fn=heed_interrupts)
+    started = subprocess.Popen(words, env=slow_bench, cwd=tmp_path, stderr=subprocess.PIPE,
+                               text=True, preexec_fn=heed_interrupts)
     runs = tmp_path / "started"
     while not runs.exists() or runs.stat().st_size < 3:
         time.sleep(0.05)
@@ -86,8 +89,10 @@ def test_a_command_that_was_stopped_goes_on_where_it_was(slow_bench, tmp_path, n
     if number == signal.SIGKILL:
         assert code == -number
     else:
-        assert code == 130 and "the same command goes on from there" in told and "Traceback" not in told
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=slow_bench, cwd=tmp_path)
+        assert code == 130
+        assert "the same command goes on from there" in told and "Traceback" not in told
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=slow_bench,
+                          cwd=tmp_path)
     assert done.returncode == 0 and "4 runs in 4 blocks" in done.stderr
     assert (tmp_path / "started").stat().st_size == 5
     assert done.stdout.strip() == "lab-results/plan.sqlite"
@@ -95,7 +100,8 @@ def test_a_command_that_was_stopped_goes_on_where_it_was(slow_bench, tmp_path, n
 
 def test_an_allocator_that_does_not_serve_is_named_and_left_out(slow_bench, tmp_path):
     math = f"math={os.path.dirname(libc_path())}/libm.so.6"
-    done = run("verify", "--freehold", "none", "--peers", "libc", "--allocator", math, env=slow_bench)
+    done = run("verify", "--freehold", "none", "--peers", "libc", "--allocator", math,
+               env=slow_bench)
     assert done.returncode == 1 and "left out: math: malloc came from" in done.stderr
     assert done.stdout.startswith("libc\tglibc")
 
@@ -141,12 +147,14 @@ def test_list_is_readable_by_programs(capsys):
     assert cli.main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["experiments"]) == set(experiment.shipped_names())
-    assert "uma-test" in found["workloads"] and "ghostscript" in found["workloads"] and "libc" in found["allocators"]
+    assert "uma-test" in found["workloads"] and "ghostscript" in found["workloads"]
+    assert "libc" in found["allocators"]
 
 
 def test_the_packages_of_an_experiment_are_printed(capsys):
     assert cli.main(["run", "seed-2006", "--packages"]) == 0
-    assert {"ghostscript", "mariadb-server", "sysbench", "perl"} <= set(capsys.readouterr().out.split())
+    assert {"ghostscript", "mariadb-server", "sysbench",
+            "perl"} <= set(capsys.readouterr().out.split())
 
 
 def test_the_page_about_the_laboratory_names_every_peer_and_experiment():

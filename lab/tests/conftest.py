@@ -1,4 +1,5 @@
-"""conftest.py - what the tests share: a cache of their own, a fake workload, allocators that only have names"""
+"""conftest.py - what the tests share: a cache of their own, a fake workload,
+allocators that only have names"""
 
 import json
 import stat
@@ -10,7 +11,8 @@ from freehold_lab import experiment
 from freehold_lab.allocators import Allocator, libc_path
 from freehold_lab.workloads import BenchProgram, Figure
 
-# Answers as the programs of bench/ do; what it does besides is its option --do, for the allocator --to alone.
+# Answers as the programs of bench/ do; what it does besides is its option --do, for
+# the allocator --to alone.
 FAKE = """#!/bin/sh
 while [ $# -gt 0 ]; do eval "${1#--}=\\$2"; shift 2; done
 case ${LD_PRELOAD##*/} in *"$to"*) ;; *) do=nothing ;; esac
@@ -40,8 +42,10 @@ def workloads(tmp_path):
     script.write_text(FAKE)
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     parameters = {"size": 1, "threads": 1, "do": "nothing", "to": ""}
-    return {"fake": BenchProgram("fake", script, "a fake", Figure("ns", "ns"), parameters, {"size": 2}),
-            "gone": BenchProgram("gone", tmp_path / "gone", "not there", Figure("ns", "ns"), {"size": 1})}
+    return {"fake": BenchProgram("fake", script, "a fake", Figure("ns", "ns"), parameters,
+                                 {"size": 2}),
+            "gone": BenchProgram("gone", tmp_path / "gone", "not there", Figure("ns", "ns"),
+                                 {"size": 1})}
 
 
 @pytest.fixture

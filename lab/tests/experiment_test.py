@@ -15,16 +15,21 @@ BAD = {
     "a response that is none": ({"responses": ["speed"]}, "no response 'speed'; there are wall"),
     "no time": ({"time_limit": 0}, "time_limit is 0"),
     "no parts": ({"parts": []}, "no parts"),
-    "a workload that is none": ({"parts": [{"workload": "x"}]}, "parts[0]: no workload x; there are fake, gone"),
+    "a workload that is none": ({"parts": [{"workload": "x"}]},
+                                "parts[0]: no workload x; there are fake, gone"),
     "a part without workload": ({"parts": [{}]}, "parts[0]: workload is missing"),
     "a parameter that is none": ({"parts": [{"workload": "fake", "parameters": {"seize": 1}}]},
                                  "parts[0].parameters: no key seize"),
     "a factor that is none": ({"parts": [{"workload": "fake", "factors": {"seize": [1]}}]},
                               "parts[0].factors.seize: no key seize"),
-    "a factor without levels": ({"parts": [{"workload": "fake", "factors": {"size": []}}]}, "levels has to be"),
-    "a level twice": ({"parts": [{"workload": "fake", "factors": {"size": [1, 1]}}]}, "a level stands there twice"),
-    "two parts of one name": ({"parts": [{"workload": "fake"}] * 2}, "two parts have the same name"),
-    "no such processors": ({"parts": [{"workload": "fake", "factors": {"NP": {"processors": [100000]}}}]},
+    "a factor without levels": ({"parts": [{"workload": "fake", "factors": {"size": []}}]},
+                                "levels has to be"),
+    "a level twice": ({"parts": [{"workload": "fake", "factors": {"size": [1, 1]}}]},
+                      "a level stands there twice"),
+    "two parts of one name": ({"parts": [{"workload": "fake"}] * 2},
+                              "two parts have the same name"),
+    "no such processors": (
+        {"parts": [{"workload": "fake", "factors": {"NP": {"processors": [100000]}}}]},
                            "processors here"),
     "a slope over nothing": ({"parts": [{"workload": "fake", "slope": "NA"}]}, "slope names NA"),
     "a disturbance that is none": ({"disturbance": {"noise": 1}}, "disturbance: no key noise"),
@@ -52,7 +57,8 @@ def test_an_unknown_name_lists_what_is_shipped():
 
 
 def test_cells_are_all_combinations_of_levels(make):
-    factors = {"size": [1, 2, 3], "T": {"parameter": "threads", "levels": [1, 2]}, "NP": {"processors": [1]},
+    factors = {"size": [1, 2, 3], "T": {"parameter": "threads", "levels": [1, 2]},
+               "NP": {"processors": [1]},
                "both": {"levels": {"small": {"size": 1}, "large": {"size": 9}}}}
     cells = make(parts=[{"workload": "fake", "factors": factors}]).cells()
     assert len({cell.key for cell in cells}) == 12
@@ -64,7 +70,8 @@ def test_cells_are_all_combinations_of_levels(make):
 def test_quick_values_give_way_to_those_of_the_part(make):
     part = {"workload": "fake", "quick": True}
     assert dict(make(parts=[part]).cells()[0].parameters) == {"size": 2}
-    assert dict(make(parts=[{**part, "parameters": {"size": 5}}]).cells()[0].parameters) == {"size": 5}
+    first = make(parts=[{**part, "parameters": {"size": 5}}]).cells()[0]
+    assert dict(first.parameters) == {"size": 5}
 
 
 def test_every_block_has_every_allocator_once_and_the_order_follows_from_the_seed(make):
@@ -74,7 +81,8 @@ def test_every_block_has_every_allocator_once_and_the_order_follows_from_the_see
     assert all(sorted(order) == ["p", "q", "r"] for _, _, order in plan)
     assert len({(replicate, cell.key) for replicate, cell, _ in plan}) == len(plan) == 15
     assert len({tuple(order) for _, _, order in plan}) > 1
-    rounds = [tuple(cell.key for replicate, cell, _ in plan if replicate == number) for number in range(5)]
+    rounds = [tuple(cell.key for replicate, cell, _ in plan if replicate == number)
+              for number in range(5)]
     assert len(set(rounds)) > 1
 
 

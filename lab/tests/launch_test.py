@@ -78,7 +78,8 @@ def test_system_calls_are_counted(libc):
 
 
 def test_a_summary_of_strace_is_read():
-    assert read_counts("  calls syscall\n--------- ----\n       12 mmap\n        3 brk\n       15 total\n") == {
+    assert read_counts(
+        "  calls syscall\n--------- ----\n       12 mmap\n        3 brk\n       15 total\n") == {
         "calls": 15, "mmap": 12, "munmap": 0, "mremap": 0, "madvise": 0, "brk": 3}
 
 
@@ -91,17 +92,20 @@ def test_orphans_that_left_the_group_are_ended_and_the_folder_is_gone(libc):
 
 
 def command_of(pid):
-    return subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True,
+                          text=True).stdout
 
 
 def test_a_command_that_is_missing_is_named(libc):
-    with Launch(libc, 60) as launch, pytest.raises(Failed, match="no-such-program: exit code 125: .*No such file"):
+    message = "no-such-program: exit code 125: .*No such file"
+    with Launch(libc, 60) as launch, pytest.raises(Failed, match=message):
         launch.program(["no-such-program"])
 
 
 SERVER = """
 import signal, socket, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2] == "stay" else lambda *_: sys.exit(int(sys.argv[2])))
+leave = lambda *_: sys.exit(int(sys.argv[2]))
+signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2] == "stay" else leave)
 if sys.argv[1]:
     there = socket.socket(socket.AF_UNIX)
     there.bind(sys.argv[1])
@@ -114,7 +118,8 @@ sys.exit(4)
 
 def serve(libc, code, path="there", limit=60):
     with Launch(libc, limit) as launch:
-        with launch.server([sys.executable, "-c", SERVER, path, code], lambda: (launch.folder / "there").exists()):
+        with launch.server([sys.executable, "-c", SERVER, path, code],
+                           lambda: (launch.folder / "there").exists()):
             launch.client(["true"])
         return launch.costs
 
@@ -140,4 +145,5 @@ def test_a_server_that_does_not_end_is_ended(libc):
 
 
 def test_endings_have_words():
-    assert (ended(-9), ended(139), ended(3)) == ("killed by SIGKILL", "killed by SIGSEGV", "exit code 3")
+    assert (ended(-9), ended(139), ended(3)) == ("killed by SIGKILL", "killed by SIGSEGV",
+                                                 "exit code 3")

@@ -17,7 +17,8 @@ def two_processors(monkeypatch):
 
 def shares(total, busy, stolen, own):
     """After a while in which the counters went on by so many ticks, `own` of them ours."""
-    return Moment(1000 + total, 500 + busy, 7 + stolen, 3.0 + own * TICK, 0.0).since(Moment(1000, 500, 7, 3.0, 0.0))
+    return Moment(1000 + total, 500 + busy, 7 + stolen, 3.0 + own * TICK,
+                  0.0).since(Moment(1000, 500, 7, 3.0, 0.0))
 
 
 def test_ticks_that_only_round_are_no_disturbance():
@@ -37,7 +38,8 @@ def test_our_own_work_is_no_disturbance():
     os.system("i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done")
     after = Moment.now()
     assert after.own > before.own and after.total >= before.total
-    quiet = Moment(after.total, before.busy + round((after.own - before.own) / TICK), before.stolen, after.own, 0.0)
+    quiet = Moment(after.total, before.busy + round((after.own - before.own) / TICK), before.stolen,
+                   after.own, 0.0)
     assert quiet.since(before)["foreign"] == 0.0
 
 

@@ -9,7 +9,8 @@ from freehold_lab.places import Failed
 from freehold_lab.programs import PROGRAMS, program, servers
 
 HEADERS = {
-    "one.h": "#ifndef ONE_H /* a guard */\n#define ONE_H\n#include <two.h>\n#ifdef LARGE\n#define SIZE 8\n#else\n"
+    "one.h": "#ifndef ONE_H /* a guard */\n#define ONE_H\n#include <two.h>\n#ifdef LARGE\n#define "
+             "SIZE 8\n#else\n"
              "#define SIZE \\\n  4\n#endif\n#endif\n",
     "two.h": "// #define NOT_ONE\n#if defined(ONE_H) && SIZE > 4\nint use = SIZE;\n#endif\n",
 }
@@ -24,7 +25,8 @@ def test_every_program_says_what_it_is_and_what_it_needs(name):
 
 def test_a_missing_program_is_named_with_its_packages(monkeypatch):
     monkeypatch.setattr(program, "find", lambda command: None)
-    assert PROGRAMS["redis"].missing() == ("no command redis-server, redis-benchmark; as root: apt-get install "
+    assert PROGRAMS["redis"].missing() == (
+        "no command redis-server, redis-benchmark; as root: apt-get install "
                                            "--no-install-recommends redis-server redis-tools")
 
 
@@ -41,16 +43,19 @@ def test_a_program_that_ran_without_the_library_is_not_measured():
 def test_the_preprocessors_logic_is_extracted(tmp_path):
     for name, text in HEADERS.items():
         (tmp_path / name).write_text(text)
-    said = subprocess.run(["perl", program.WORK / "preprocessor.pl", "1", "one.h", "two.h"], cwd=tmp_path, text=True,
-                          capture_output=True, check=True).stdout
-    assert said == "13 lines, 2 macros, 1 defined more than once, 0 used once, 3 conditions, 2 deep, first two.h\n"
+    said = subprocess.run(["perl", program.WORK / "preprocessor.pl", "1", "one.h", "two.h"],
+                          cwd=tmp_path, text=True, capture_output=True, check=True).stdout
+    assert said == ("13 lines, 2 macros, 1 defined more than once, 0 used once, 3 conditions, "
+                    "2 deep, first two.h\n")
 
 
 RATES = {  # what each client prints, and the rate in it
-    "sysbench": (r"queries:\s+\d+\s+\(([0-9.]+) per sec", "    queries:   10000  (40485.58 per sec.)\n", [40485.58]),
-    "pgbench": (r"tps = ([0-9.]+)", "tps = 15127.677599 (without initial connection time)\n", [15127.677599]),
-    "redis-benchmark": (r'(?m)^"[^"]+","([0-9.]+)"', '"test","rps"\n"SET","100.50","1"\n"GET","200.00","2"\n',
-                        [100.5, 200.0]),
+    "sysbench": (r"queries:\s+\d+\s+\(([0-9.]+) per sec",
+                 "    queries:   10000  (40485.58 per sec.)\n", [40485.58]),
+    "pgbench": (r"tps = ([0-9.]+)", "tps = 15127.677599 (without initial connection time)\n",
+                [15127.677599]),
+    "redis-benchmark": (r'(?m)^"[^"]+","([0-9.]+)"',
+                        '"test","rps"\n"SET","100.50","1"\n"GET","200.00","2"\n', [100.5, 200.0]),
 }
 
 

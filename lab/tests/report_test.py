@@ -1,4 +1,5 @@
-"""report_test.py - the page is whole: in a headless browser, without a network, every allocator, every switch"""
+"""report_test.py - the page is whole: in a headless browser, without a network,
+every allocator, every switch"""
 
 import json
 import math
@@ -17,7 +18,8 @@ from freehold_lab.store import Store
 from freehold_lab.workloads import all_workloads
 
 SPEEDS = {"libc": 1.0, "math": 0.7, "resolve": 1.02}
-SAMPLES = {"sample_seconds": [0, 1, 2], "sample_resident": [1e6, 3e6, 2e6], "sample_live": [1e6, 2e6, 1e6]}
+SAMPLES = {"sample_seconds": [0, 1, 2], "sample_resident": [1e6, 3e6, 2e6],
+           "sample_live": [1e6, 2e6, 1e6]}
 PERCENTILES = {f"{call}_p{share}": 10.0 * n for call in ("malloc", "free")
                for n, share in enumerate(("50", "99", "99_9"), 1)} | {"malloc_max": 70.0, "free_max": 90.0}
 PLAN = """
@@ -48,12 +50,17 @@ def fill(store, plan, allocators):
         for position, name in enumerate(order):
             size = dict(cell.parameters).get("allocations", 100)
             seconds = SPEEDS[name] * size / 1000 * math.exp(chance.gauss(0, 0.02))
-            costs = {"wall": seconds, "user": seconds, "system": 0.0, "peak": 1e6 * (2 - SPEEDS[name]) + size,
-                     "integral": 1e6 * seconds, "faults": 100, "resident": [[0, 1e6], [seconds, 2e6]]}
-            surroundings = {"load": 0.1, "steal": 0.0, "foreign_share": 0.0, "frequency": None, "temperature": None}
-            figures = SAMPLES if cell.part == "server" else PERCENTILES if cell.part == "latency-64" else {}
-            store.add_run(number, 0, position, cell, replicate, name, "ok", surroundings, costs, seconds, figures)
-        store.end_block(number, 0, "20% of processor time used by other programs" if number == 40 else "")
+            costs = {"wall": seconds, "user": seconds, "system": 0.0,
+                     "peak": 1e6 * (2 - SPEEDS[name]) + size,
+                     "integral": 1e6 * seconds, "faults": 100,
+                     "resident": [[0, 1e6], [seconds, 2e6]]}
+            surroundings = {"load": 0.1, "steal": 0.0, "foreign_share": 0.0, "frequency": None,
+                            "temperature": None}
+            figures = {"server": SAMPLES, "latency-64": PERCENTILES}.get(cell.part, {})
+            store.add_run(number, 0, position, cell, replicate, name, "ok", surroundings, costs,
+                          seconds, figures)
+        store.end_block(number, 0,
+                        "20% of processor time used by other programs" if number == 40 else "")
     for cell in plan.cells():
         for name in SPEEDS:
             store.add_count(cell, name, {"calls": 100})
@@ -94,7 +101,8 @@ def page(results, tmp_path, browser):
 def visible(page, name):
     """In how many pictures the allocator has a trace that is shown, and in how many it has one."""
     return page.execute_script(
-        "const mine = [...document.querySelectorAll('.picture')].map(p => p.data.filter(t => t.name === arguments[0]))"
+        "const mine = [...document.querySelectorAll('.picture')].map(p => p.data.filter(t => "
+        "t.name === arguments[0]))"
         ".filter(t => t.length);"
         "return [mine.filter(t => t.every(x => x.visible !== false)).length, mine.length]", name)
 
@@ -105,11 +113,13 @@ def test_the_page_loads_by_itself_without_an_error(page):
     addresses = {event["params"]["request"]["url"].split(":")[0] for event in asked
                  if event["method"] == "Network.requestWillBeSent"}
     assert "file" in addresses and not addresses & {"http", "https", "ws", "wss", "ftp"}
-    assert page.execute_script("return document.querySelectorAll('script[src], link[href]').length") == 0
+    assert page.execute_script(
+        "return document.querySelectorAll('script[src], link[href]').length") == 0
 
 
 def test_every_picture_is_drawn_and_shows_every_allocator(page):
-    drawn = page.execute_script("return [...document.querySelectorAll('.picture')].map(p => p.querySelectorAll("
+    drawn = page.execute_script(
+        "return [...document.querySelectorAll('.picture')].map(p => p.querySelectorAll("
                                 "'svg.main-svg').length > 0)")
     assert len(drawn) >= 10 and all(drawn)
     for name in SPEEDS:
@@ -118,10 +128,13 @@ def test_every_picture_is_drawn_and_shows_every_allocator(page):
 
 
 def test_the_scaled_bars_stand_where_their_workload_is(page):
-    """Every workload has the same true ratio, so a bar in the wrong place shows for peak, which is not that of time."""
-    bars = page.execute_script("return document.getElementById('picture-scaled').data.filter(t => t.name === 'math')"
+    """Every workload has the same true ratio, so a bar in the wrong place shows for peak,
+    which is not that of time."""
+    bars = page.execute_script(
+        "return document.getElementById('picture-scaled').data.filter(t => t.name === 'math')"
                                ".map(t => t.x.map((part, n) => [part, t.base + t.y[n]]))")
-    assert [[part for part, _ in panel] for panel in bars] == [["uma-test", "server", "latency-64"]] * 3
+    assert [[part for part, _ in panel]
+            for panel in bars] == [["uma-test", "server", "latency-64"]] * 3
     assert [value for _, value in bars[0]] == pytest.approx([0.7] * 3, rel=0.05)
     assert [value for _, value in bars[1]] == pytest.approx([1.3] * 3, rel=0.05)
 
@@ -186,13 +199,16 @@ def test_the_tables_find_the_effects_that_were_put_in(results, tmp_path):
     overall = {row["allocator"]: row for row in tables["overall-time"]}
     assert overall["math"]["low"] < 0.7 < overall["math"]["high"] and overall["math"]["wins"] == 8
     assert overall["resolve"]["losses"] <= 3
-    assert tables["uma-test-design"] == [{"factor": "NA", "levels": "100, 200, 400"}, {"factor": "NT", "levels": "1, 2"}]
+    assert tables["uma-test-design"] == [{"factor": "NA", "levels": "100, 200, 400"},
+                                         {"factor": "NT", "levels": "1, 2"}]
     variance = {row["source"]: row for row in tables["uma-test-wall-anova"]}
-    assert variance["allocator"]["p"] < 1e-6 and variance["NA"]["p"] < 1e-6 and variance["NT"]["p"] > 0.001
+    assert variance["allocator"]["p"] < 1e-6 and variance["NA"]["p"] < 1e-6
+    assert variance["NT"]["p"] > 0.001
     groups = {row["allocator"]: row["letters"] for row in tables["uma-test-wall-tukey"]}
     assert groups["math"] == "a" and "a" not in groups["libc"]
     against = {row["allocator"]: row for row in tables["uma-test-wall-tukey-against"]}
-    assert against["math"]["p"] < 1e-6 and against["math"]["high"] < 1 and set(against) == {"math", "resolve"}
+    assert against["math"]["p"] < 1e-6 and against["math"]["high"] < 1
+    assert set(against) == {"math", "resolve"}
     slopes = [row for row in tables["uma-test-slope-table"] if row["allocator"] == "libc"]
     assert len(slopes) == 2 and all(row["slope"] == pytest.approx(0.001, rel=0.1) for row in slopes)
     assert {row["verdict"] for row in tables["server-calls-ratios"]} == {"counted once"}

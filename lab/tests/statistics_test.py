@@ -1,4 +1,5 @@
-"""statistics_test.py - the statistics give the published answers, and find what is there and little else"""
+"""statistics_test.py - the statistics give the published answers, and find what is
+there and little else"""
 
 import numpy
 import pandas
@@ -13,9 +14,10 @@ def row(analysis, source):
     return analysis.table.set_index("source").loc[source]
 
 
-# ---- published answers ---------------------------------------------------------------------------------------------
+# ---- published answers ---------------------------------------------------------------------------
 
-# Data, F, between, within as certified, and the digits that double precision leaves of data with many in common.
+# Data, F, between, within as certified, and the digits that double precision leaves of
+# data with many in common.
 NIST = [
     ("SiRstv", SILICON, 1.18046237440255, 5.11462616000000e-02, 2.16636560000000e-01, 1e-9),
     ("AtmWtAg", SILVER, 1.59467335677930e+01, 3.63834187500000e-09, 1.04951729166667e-08, 1e-4),
@@ -27,8 +29,10 @@ NIST = [
 ]
 
 
-@pytest.mark.parametrize("name, samples, f, between, within, tolerance", NIST, ids=[case[0] for case in NIST])
-def test_the_analysis_of_variance_gives_what_nist_certifies(name, samples, f, between, within, tolerance):
+@pytest.mark.parametrize("name, samples, f, between, within, tolerance", NIST,
+                         ids=[case[0] for case in NIST])
+def test_the_analysis_of_variance_gives_what_nist_certifies(name, samples, f, between, within,
+                                                            tolerance):
     found = anova.analyse(frame_of(samples, "treatment"), "y", ["treatment"], is_log=False)
     assert row(found, "treatment")["F"] == pytest.approx(f, rel=tolerance)
     assert row(found, "treatment")["sum of squares"] == pytest.approx(between, rel=tolerance)
@@ -65,11 +69,13 @@ def test_tukey_with_the_mean_square_of_a_model_gives_the_published_warp_breaks()
     frame = frame_of(LOOMS, "wool", "tension")
     squares = anova.table_of(*fit_additive(frame)).set_index("source")
     residuals = squares.loc["residuals"]
-    samples = {name: values.to_numpy() for name, values in frame.groupby("tension", sort=False)["y"]}
+    samples = {name: values.to_numpy()
+               for name, values in frame.groupby("tension", sort=False)["y"]}
     found = tukey.compare(samples, residuals["mean square"], residuals["df"])
     found["p"] = tukey.probabilities(found)
-    published = {("L", "M"): (-10.0, -19.35342, -0.6465793, 0.0336262), ("L", "H"): (-14.722222, -24.07564, -5.3688015,
-                 0.0011218), ("M", "H"): (-4.722222, -14.07564, 4.6311985, 0.4474210)}
+    published = {("L", "M"): (-10.0, -19.35342, -0.6465793, 0.0336262),
+                 ("L", "H"): (-14.722222, -24.07564, -5.3688015, 0.0011218),
+                 ("M", "H"): (-4.722222, -14.07564, 4.6311985, 0.4474210)}
     for pair in found.itertuples():
         found_here = (pair.difference, pair.low, pair.high, pair.p)
         assert found_here == pytest.approx(published[pair.one, pair.other], abs=5e-6)
@@ -80,11 +86,12 @@ def fit_additive(frame):
         "wool": "f0", "tension": "f1"}
 
 
-# ---- letters -------------------------------------------------------------------------------------------------------
+# ---- letters -------------------------------------------------------------------------------------
 
 def letters_of(means, *different):
     """The letters when the named pairs differ and no other does."""
-    pairs = [{"one": one, "other": other, "differs": one + other in different or other + one in different}
+    pairs = [{"one": one, "other": other,
+              "differs": one + other in different or other + one in different}
              for n, one in enumerate(means) for other in list(means)[:n]]
     return tukey.letters(means, pandas.DataFrame(pairs))
 
@@ -112,7 +119,7 @@ def test_two_share_a_letter_exactly_when_they_do_not_differ():
             assert bool(set(marks[pair.one]) & set(marks[pair.other])) != pair.differs
 
 
-# ---- simulated data ------------------------------------------------------------------------------------------------
+# ---- simulated data ------------------------------------------------------------------------------
 
 def cell_of(chance, means, replicates=8, spread=0.05):
     """Runs of one cell: log-normal."""
@@ -132,11 +139,13 @@ def test_false_findings_stay_near_five_per_cent_of_all_cells():
 
 def test_false_findings_of_the_analysis_of_variance_stay_near_five_per_cent():
     chance = numpy.random.default_rng(12)
-    design = pandas.DataFrame([(a, b) for a in "pqr" for b in "xy" for _ in range(5)], columns=["allocator", "threads"])
+    design = pandas.DataFrame([(a, b) for a in "pqr" for b in "xy" for _ in range(5)],
+                              columns=["allocator", "threads"])
     found = []
     for _ in range(400):
         design["y"] = chance.normal(10, 1, len(design))
-        found.append(anova.analyse(design, "y", ["allocator", "threads"], is_log=False).table.p.dropna() < 0.05)
+        found.append(anova.analyse(design, "y", ["allocator", "threads"],
+                                   is_log=False).table.p.dropna() < 0.05)
     shares = numpy.mean(found, axis=0)
     assert len(shares) == 3 and (shares > 0.02).all() and (shares < 0.085).all()
 
@@ -159,7 +168,8 @@ def test_the_bootstrap_interval_holds_the_true_ratio_about_as_often_as_it_says()
 
 def test_the_geometric_mean_weighs_parts_alike_whatever_their_number_of_cells():
     rows = [{"part": part, "cell": cell, "replicate": n, "allocator": name, "time": value}
-            for part, cell, value_of in (("p", "p1", 2.0), ("p", "p2", 2.0), ("p", "p3", 2.0), ("q", "q1", 0.5))
+            for part, cell, value_of in (("p", "p1", 2.0), ("p", "p2", 2.0), ("p", "p3", 2.0),
+                                         ("q", "q1", 0.5))
             for name, value in (("base", 1.0), ("other", value_of)) for n in range(3)]
     table = ratios.overall(*ratios.by_cell(pandas.DataFrame(rows), "time", "base"))
     assert table.ratio[0] == pytest.approx(1.0)
@@ -226,7 +236,8 @@ def test_the_gain_of_the_logarithm_is_the_one_of_box_and_coxs_likelihood():
 def test_an_allocator_that_is_not_in_every_cell_is_left_out_and_named():
     design = pandas.DataFrame([(a, n, v) for a in "pqr" for n in (1, 2) for v in (1.0, 1.1, 1.3)],
                               columns=["allocator", "size", "y"])
-    found = anova.analyse(design[(design.allocator != "q") | (design["size"] == 1)], "y", ["allocator", "size"])
+    found = anova.analyse(design[(design.allocator != "q") | (design["size"] == 1)], "y",
+                          ["allocator", "size"])
     assert found.left_out == ["q"]
 
 

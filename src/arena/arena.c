@@ -9,8 +9,8 @@
 arena_counts_t arena_counts;
 
 static atomic_ptr_t arena_list[ARENA_MAX];
-static atomic32_t arena_list_length; /* slots that were claimed; relaxed: a slot's own word says if
-                                        it is filled */
+/* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
+static atomic32_t arena_list_length;
 
 /* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high, and
  * steps are smaller from then on. */
@@ -24,8 +24,8 @@ enum {
 
 size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
 arena_t *arena_at(size_t number) {
-  return atomic_ptr_load_acquire(&arena_list[number]);
-} /* S-arena */
+  return atomic_ptr_load_acquire(&arena_list[number]); /* S-arena */
+}
 
 /* ---- what the bits say of a range ------------------------------------------------------------ */
 
@@ -111,8 +111,8 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     uint64_t from = atomic64_load_relaxed(&a->mapped); /* relaxed: the swap reads again */
     if (from + n > WINDOW_SLICES) return 0;
     step = min_size(step, WINDOW_SLICES - from);
-    if (!atomic64_swap_relaxed(&a->mapped, &from,
-                               from + step)) { /* Progress: another thread grows ... */
+    /* Progress: another thread grows ... */
+    if (!atomic64_swap_relaxed(&a->mapped, &from, from + step)) {
       size_t slice = claim_free(a, n); /* ... and may have left us some */
       if (slice != 0) return slice;
       continue;
@@ -243,8 +243,7 @@ void arena_release(void *at, size_t n) {
   uint32_t now = os_now_ms();
   bitmap_each_part(maps->dirty, first, n, set_dirty_part, NULL);
   for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
-    atomic32_store_relaxed(&maps->dirty_since[word],
-                           now); /* relaxed: only purge's patience depends on it */
+    atomic32_store_relaxed(&maps->dirty_since[word], now); /* relaxed: for purge's patience alone */
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
   purge_over_budget(n);

@@ -1,10 +1,11 @@
 /* arena.h - windows of address space and their slices                                layer 3: arena
  * Owns:    the arenas: which slices are free, which of those are dirty, how much of a window is
  *          mapped.
- * Called by: slab, heap.   Calls: bitmap, map, os.
+ * Called by: slab, heap.   Calls: bitmap, map, support, os.
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
- * Sync:    S-bit (bitmap.h) hands slices on; S-arena  arena_new (release) -> arena_at (acquire).
+ * Sync:    S-bit (bitmap.h) hands slices on; S-arena  publish_window (release) -> arena_at
+ *          (acquire).
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps

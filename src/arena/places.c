@@ -52,8 +52,8 @@ void places_release(places_t *places, uint32_t number) { bitmap_release(places->
 
 void *places_at(const places_t *places, const places_shape_t *shape, size_t number,
                 bool *is_claimed) {
-  uint64_t free = atomic64_load_relaxed(
-      &places->free[number / PLACES_IN_CHUNK]); /* relaxed: a moment's truth */
+  /* relaxed: a moment's truth */
+  uint64_t free = atomic64_load_relaxed(&places->free[number / PLACES_IN_CHUNK]);
   *is_claimed = (free >> number % PLACES_IN_CHUNK & 1) == 0;
   return address(places, shape->stride, number);
 }

@@ -1,6 +1,6 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
  * Owns:    the time of the last look; the doublings.   Called by: arena.c, heap.   Calls: bitmap,
- *          os.
+ *          support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
@@ -60,8 +60,7 @@ static size_t purge_word(arena_t *a, size_t word, bool *refused) {
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return 0;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
-  uint64_t todo =
-      claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: they are ours, A1 */
+  uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
   size_t purged = 0;
   for (uint64_t rest = todo; rest != 0;) { /* Bound: the runs in a word */
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);

@@ -16,9 +16,8 @@ struct fh_heap {
   atomic_ptr_t lanes; /* heap_t, linked by `nested` */
 };
 
-static heap_t *next_lane(heap_t *lane) {
-  return atomic_ptr_load_relaxed(&lane->nested);
-} /* relaxed: the head of the list was acquired, and with it all that it leads to */
+/* relaxed: the head of the list was acquired, and with it all that it leads to */
+static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->nested); }
 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim();
@@ -28,15 +27,15 @@ static heap_t *add_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&lane->lane_busy, 1);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
   do atomic_ptr_store_relaxed(&lane->nested, first);
-  while (!atomic_ptr_swap_release(&heap->lanes, &first,
-                                  lane)); /* S-lanes. Progress: another thread added one */
+  /* S-lanes. Progress: another thread added one */
+  while (!atomic_ptr_swap_release(&heap->lanes, &first, lane));
   return lane;
 }
 
 static heap_t *enter_lane(fh_heap_t *heap) {
+  heap_t *first = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   /* Bound: the lanes, one for each thread that was inside at once */
-  for (heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); lane != NULL;
-       lane = next_lane(lane)) { /* S-lanes */
+  for (heap_t *lane = first; lane != NULL; lane = next_lane(lane)) {
     uint32_t no = 0;
     if (atomic32_swap_acquire(&lane->lane_busy, &no, 1)) return lane; /* S-lane */
   }

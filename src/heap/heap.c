@@ -39,8 +39,7 @@ static void unmark(heap_t *h) {
 
 /* The heap that stands in for `h` while that is marked. */
 static heap_t *nested_of(heap_t *h) {
-  heap_t *nested =
-      atomic_ptr_load_relaxed(&h->nested); /* relaxed: this thread's own, and its handlers' */
+  heap_t *nested = atomic_ptr_load_relaxed(&h->nested); /* relaxed: this thread's, its handlers' */
   if (nested != NULL) return nested;
   heap_t *fresh = pool_claim();
   void *none = NULL;
@@ -256,8 +255,8 @@ static void let_go_of(heap_t *h, slab_t *s) {
 /* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
  * may come back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
-  for (slab_t *s = heap_first_slab(h, c); s != NULL;
-       s = s->next) { /* Bound: owned slabs, at most OWNED_MAX of a class */
+  /* Bound: owned slabs, at most OWNED_MAX of a class */
+  for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) {
     if (!slab_has(s, BIN_LEAST)) continue;
     heap_end_idleness(h, s);
     heap_unlink_slab(h, s);

@@ -21,7 +21,7 @@
 #include "../slab/slab.h"
 
 enum {
-  PENDING_BLOCKS = 16,           /* frees of foreign blocks that are put off together */
+  PENDING_BLOCKS = 16,           /* frees of others' blocks that are put off together */
   LARGE_HEAP_SLICES = 1024,      /* so much in use, 64 MiB: blocks are taken to be in no cache */
   BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
@@ -49,7 +49,7 @@ enum {
 
 typedef struct heap heap_t;
 
-typedef struct {                 /* blocks of one foreign slab, chained, not yet published */
+typedef struct {                 /* blocks of one slab of another's, chained, not yet published */
   slab_t *slab;
   uint16_t first, last, count, unused_bytes;
 } batch_t;
@@ -58,7 +58,7 @@ typedef struct {                 /* blocks of one foreign slab, chained, not yet
  * little was used touches no page of it. */
 typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
-  uintptr_t pending[PENDING_BLOCKS];     /* blocks of foreign slabs, not yet gathered */
+  uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
   batch_t batch[BATCH_SLOTS];
 } aligned_to(64) heap_freed_t;
 

@@ -1,6 +1,7 @@
 /* huge.c - blocks with a mapping of their own                                         layer 5: heap
- * Owns:    the places of huge_t.     Called by: large.c, resize.c, heap.c.     Calls: map, os.
- * Threads: any; a huge block belongs to whoever holds it. Sync: S-window (map.h), S-bit (bitmap.h).
+ * Owns:    the places of huge_t.   Called by: heap.   Calls: places, map, arena, support, os.
+ * Threads: any; a huge block belongs to whoever holds it. Sync: S-window (map.h), S-bit (bitmap.h),
+ *          S-huge  note_size (release) -> huge_at (acquire).
  * Holds:   U1 a huge block starts its first window, and no two blocks share a window */
 #include "../arena/places.h"
 #include "../base/check.h"

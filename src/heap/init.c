@@ -1,5 +1,6 @@
 /* init.c - a thread's first call and its last                                         layer 5: heap
- * Owns:    heap_here, heap_gone.   Called by: heap.c, os (thread exit).   Calls: pool, os.
+ * Owns:    heap_here, heap_gone.   Called by: heap.c, api, os (thread exit).   Calls:
+ *          pool, leave, purge, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. A thread
  *          that has ended still may call anything: each call then borrows a heap and leaves nothing
  *          in it. */

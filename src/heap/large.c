@@ -1,5 +1,5 @@
 /* large.c - blocks of whole slices                                                    layer 5: heap
- * Owns:    heap_counts.   Called by: heap.c, resize.c.   Calls: arena, huge.c.
+ * Owns:    heap_counts.   Called by: heap.   Calls: arena, huge.c, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
  *          (arena.h).
  * Holds:   L1 a block of n bytes takes the fewest slices that hold it; its usable size ends with a

@@ -1,6 +1,5 @@
 /* pool.c - where heaps come from, and what is left of those that are gone             layer 5: heap
- * Owns:    the places of all heaps; totals.   Called by: heap, init, firstclass, stats.   Calls:
- *          places.
+ * Owns:    the places of all heaps; totals.   Called by: heap.   Calls: places.
  * Threads: any. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
 #include "../arena/places.h"
 #include "heap.h"

@@ -1,13 +1,13 @@
 /* anchor.h - the one word through which threads share a slab                          layer 4: slab
- * Owns:    the encoding of the anchor.   Called by: slab.c, and for reading by stats.   Calls:
- *          atomic.
+ * Owns:    the encoding of the anchor.   Called by: slab.c, partial.c, and for reading by stats.
+ *          Calls: atomic.
+ * Threads: any; what may be done to the word is in the table of docs/design.md, section 4.
  *
- * The table of docs/design.md, section 4. `avail` heads a chain of free blocks (their offsets in
- * the slab, linked through their first two bytes, 0 at the end), `count` is its length, and while
- * nobody owns the slab `carved` is how many of its blocks were ever handed out, so that the thread
- * that frees the last one of them knows it without reading anything else. No tag is needed: when
- * the word has come back to the value that was read, the chain behind `avail` is the chain that the
- * new block has to point to. */
+ * `avail` is the offset in the slab of the first block of a chain of free ones, linked as on any
+ * list (slab.h); 0: none. `count` is the chain's length, and while nobody owns the slab `carved` is
+ * how many of its blocks were ever handed out, so that the thread that frees the last one of them
+ * knows it without reading anything else. No tag is needed: when the word has come back to the
+ * value that was read, the chain behind `avail` is the chain that the new block has to point to. */
 #ifndef SLAB_ANCHOR_H
 #define SLAB_ANCHOR_H
 

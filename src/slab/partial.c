@@ -31,8 +31,8 @@ static bool take(slab_t *s, void *heap, bool *is_empty) {
     ASSERT(a.state == ANCHOR_PARTIAL || a.state == ANCHOR_EMPTY);
     *is_empty = a.state == ANCHOR_EMPTY;
     if (!*is_empty && heap == NULL) return false;
-    if (!atomic64_swap_acquire(&s->anchor, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0)))
-      continue; /* S-anchor */
+    uint64_t owned = anchor_pack(ANCHOR_OWNED, 0, 0, 0);
+    if (!atomic64_swap_acquire(&s->anchor, &word, owned)) continue; /* S-anchor */
     slab_own(s, heap, a.count != 0 ? slab_base(s) | a.avail : 0, a.count, a.carved);
     return true;
   }
@@ -46,8 +46,8 @@ bool partial_publish(slab_t *s) {
     atomic64_or_seq_cst(at.word, at.bit); /* S-partial */
     if ((atomic64_load_seq_cst(at.hint) & at.hint_bit) == 0)
       atomic64_or_relaxed(at.hint, at.hint_bit); /* S-group */
-    if (anchor_unpack(atomic64_load_relaxed(&s->anchor)).state != ANCHOR_EMPTY)
-      return false; /* S-partial */
+    uint64_t word = atomic64_load_relaxed(&s->anchor); /* S-partial */
+    if (anchor_unpack(word).state != ANCHOR_EMPTY) return false;
     if (!clear(at.word, at.bit)) return false;
     if (take(s, NULL, &is_empty)) return true;
   }
@@ -63,8 +63,8 @@ bool partial_unpublish(slab_t *s) {
 /* A set bit of this word, cleared: the slab is the caller's. */
 static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   atomic64_t *word = &arena_maps(a)->partial[group][c];
-  for (uint64_t w; (w = atomic64_load_relaxed(word)) !=
-                   0;) { /* Progress: the bit was cleared by another thread */
+  /* Progress: a further round means that another thread cleared the bit */
+  for (uint64_t w; (w = atomic64_load_relaxed(word)) != 0;) {
     uint64_t bit = w & (~w + 1);
     if ((atomic64_and_acquire(word, ~bit) & bit) != 0) /* S-partial */
       return slab_of(arena_address(a, group * 64 + bits_lowest(bit)));

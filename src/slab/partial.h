@@ -3,7 +3,7 @@
  * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its
  *          anchor then is.
  * Sync:    S-partial (slab.h): bit and anchor cross over; S-group: a group's word and its bit in
- *                    the hint cross over alike. */
+ *                    the hint cross over, all of it seq_cst. */
 #ifndef SLAB_PARTIAL_H
 #define SLAB_PARTIAL_H
 

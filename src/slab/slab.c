@@ -56,9 +56,8 @@ void slab_release(slab_t *s) {
 
 /* ---- the owner takes ------------------------------------------------------------------------- */
 
-static void note_used(slab_t *s, uint32_t used) {
-  atomic32_store_relaxed(&s->used, used);
-} /* relaxed: statistics read it */
+/* relaxed: statistics read it */
+static void note_used(slab_t *s, uint32_t used) { atomic32_store_relaxed(&s->used, used); }
 
 /* The first block of a chain, 0 if it has none. */
 static uintptr_t chain_at(const slab_t *s, uint16_t avail) {
@@ -206,8 +205,8 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
-  for (uint64_t word = atomic64_load_relaxed(&s->anchor);
-       ;) { /* Progress: a round more: another thread pushed */
+  uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
+  for (;;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
     if (count == carved) { /* nobody holds a block, so nobody can change the word */

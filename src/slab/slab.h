@@ -7,7 +7,7 @@
  * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and
  *                    keys in the blocks, and the owner's fields, are seen by the next owner.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
- *                    anchor (both seq_cst): one of the two threads sees the other.
+ *                    anchor: both change the bit's word, so one of the two threads sees the other.
  * Holds:   I1 used + free == carved, free being the length of the private list, while the slab is
  *             owned
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,

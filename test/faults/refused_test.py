@@ -1,7 +1,9 @@
-"""Whole programs whose k-th mmap, munmap, mremap, madvise or mprotect the kernel refuses, or all from the k-th on.
+"""Whole programs whose k-th mmap, munmap, mremap, madvise or mprotect the kernel refuses,
+or all from the k-th on.
 
-A program works as ever, or says that memory is out; it never crashes, hangs, or gives another answer. By itself this tries
-a few values of k for each call; FREEHOLD_SWEEP=all tries every one. A class is one program, and a test of its own."""
+A program works as ever, or says that memory is out; it never crashes, hangs, or gives another
+answer. By itself this tries a few values of k for each call; FREEHOLD_SWEEP=all tries every one. A
+class is one program, and a test of its own."""
 import os
 import re
 import signal
@@ -36,7 +38,8 @@ class Refused:
     def run_with(cls, *strace):
         with tempfile.NamedTemporaryFile() as log:
             preload = ["-E", "LD_PRELOAD=" + cls.library] if cls.library else []
-            result = support.run(["strace", "-f", "-o", log.name, *preload, *(strace or ["-e", "trace=mmap"]), *cls.command], timeout=120)
+            result = support.run(["strace", "-f", "-o", log.name, *preload,
+                                  *(strace or ["-e", "trace=mmap"]), *cls.command], timeout=120)
             result.log = log.read().decode(errors="replace")
             return result
 
@@ -46,14 +49,16 @@ class Refused:
             return "freehold reported misuse"
         if result.returncode == 0 and result.stdout == self.expected.stdout:
             return None
-        if not OUT_OF_MEMORY.search(result.stderr + result.stdout):        # a shell goes on when a child was refused
+        # a shell goes on when a child was refused
+        if not OUT_OF_MEMORY.search(result.stderr + result.stdout):
             return "it ended with %d, another answer, and does not say why" % result.returncode
         if result.returncode < 0 and result.returncode != -signal.SIGABRT:
             return "it crashed with signal %d" % -result.returncode
         return None
 
     def numbers(self, call):
-        """The first and the last of these calls that come after the library was loaded: the loader may crash by itself."""
+        """The first and the last of these calls that come after the library was loaded: the
+        loader may crash by itself."""
         log = self.run_with("-e", "trace=%s,readlinkat" % call).log
         before, _, after = log.partition(LOADED)
         assert after, "the library did not start"
@@ -68,11 +73,15 @@ class Refused:
         for k in range(first, last + 1, step):
             for when in ("%d" % k, "%d+" % k):
                 with self.subTest(call=call, when=when):
-                    result = self.run_with("-e", "trace=" + call, "-e", "inject=%s:error=ENOMEM:when=%s" % (call, when))
+                    result = self.run_with("-e", "trace=" + call, "-e",
+                                           "inject=%s:error=ENOMEM:when=%s" % (call, when))
                     wrong = self.judge(result)
-                    self.assertIsNone(wrong, "%s\n%s\n%s" % (wrong, result.stderr[-600:], result.log[-600:]))
+                    self.assertIsNone(wrong,
+                                      "%s\n%s\n%s" % (wrong, result.stderr[-600:],
+                                                      result.log[-600:]))
                     worked += result.returncode == 0
-        print("\n%s: %d calls; it worked in %d runs of those in which one or more were refused" % (call, count, worked))
+        print("\n%s: %d calls; it worked in %d runs of those in which one or more were refused" % (
+            call, count, worked))
         return worked
 
     def test_mmap(self):
@@ -145,8 +154,10 @@ print(re.search(r"VmRSS:\\s*(\\d+)", open("/proc/self/status").read()).group(1))
 """
         if not support.has("strace"):
             self.skipTest("strace is not installed")
-        result = support.run(["strace", "-o", "/dev/null", "-E", "LD_PRELOAD=" + support.LIBRARY, "-e", "trace=munmap", "-e",
-                              "inject=munmap:error=ENOMEM:when=1+", "/usr/bin/python3", "-I", "-S", "-c", code], timeout=120)
+        result = support.run(["strace", "-o", "/dev/null", "-E", "LD_PRELOAD=" + support.LIBRARY,
+                              "-e", "trace=munmap", "-e",
+                              "inject=munmap:error=ENOMEM:when=1+", "/usr/bin/python3", "-I", "-S",
+                              "-c", code], timeout=120)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertLess(int(result.stdout), 256 * 1024)
 
@@ -159,8 +170,10 @@ print(re.search(r"VmRSS:\\s*(\\d+)", open("/proc/self/status").read()).group(1))
 
     def asked_to_populate(self, error):
         with tempfile.NamedTemporaryFile() as log:
-            result = support.run(["strace", "-f", "-X", "raw", "-o", log.name, "-E", "LD_PRELOAD=" + support.LIBRARY, "-E",
-                                  "FREEHOLD_OPTIONS=populate:64K,thp:auto", "-e", "trace=madvise", "-e", "inject=madvise:error=%s" % error,
+            result = support.run(["strace", "-f", "-X", "raw", "-o", log.name, "-E",
+                                  "LD_PRELOAD=" + support.LIBRARY, "-E",
+                                  "FREEHOLD_OPTIONS=populate:64K,thp:auto", "-e", "trace=madvise",
+                                  "-e", "inject=madvise:error=%s" % error,
                                   *Python.command], timeout=120)
             self.assertEqual(result.returncode, 0, result.stderr)
             return len(re.findall(r", 0x17\)", log.read().decode()))

@@ -1,6 +1,7 @@
 /* storms_test.c - signals, forks, births and cancellations, many of each
  *
- * FREEHOLD_SOAK=N does N hundredths of the whole: 100 is what ./dev soak does (a million threads); without it, one or two. */
+ * FREEHOLD_SOAK=N does N hundredths of the whole: 100 is what ./dev soak does (a million
+ * threads); without it, one or two. */
 #include "../system/entry.h"
 
 #include <sys/syscall.h>
@@ -25,7 +26,8 @@ static void exchange_block(uint64_t *state) {
   p[0] = (uint32_t)n;
   p[1] = (uint32_t)*state;
   stamp(p + 2, n, p[1]);
-  uint32_t *old = (uint32_t *)__atomic_exchange_n(&shared[*state % SHARED], (void *)p, __ATOMIC_ACQ_REL);
+  uint32_t *old =
+      (uint32_t *)__atomic_exchange_n(&shared[*state % SHARED], (void *)p, __ATOMIC_ACQ_REL);
   if (old == NULL) return;
   CHECK(is_stamped(old + 2, old[0], old[1]));
   free(old);
@@ -35,7 +37,7 @@ static void free_shared(void) {
   for (int i = 0; i < SHARED; i++) free(__atomic_exchange_n(&shared[i], NULL, __ATOMIC_ACQ_REL));
 }
 
-/* ---- signals --------------------------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static long handled;
 static __thread timer_t own_timer;
@@ -46,7 +48,8 @@ static void set_interval(long microseconds) {
   CHECK_EQ(timer_settime(own_timer, 0, &often, NULL), 0);
 }
 
-/* In the end it stops its own timer, for a thread that does nothing but handle signals would not come to it. */
+/* In the end it stops its own timer, for a thread that does nothing but handle
+ * signals would not come to it. */
 static void handler_exchanges(int signal) {
   int kept = errno;
   (void)signal;
@@ -83,12 +86,14 @@ static void *body_under_signals(void *argument) {
   return NULL;
 }
 
-TEST(storms, ten_thousand_signals_a_second_into_each_of_sixteen_threads_whose_handlers_allocate, "timeout=250") {
+TEST(storms, ten_thousand_signals_a_second_into_each_of_sixteen_threads_whose_handlers_allocate,
+     "timeout=250") {
   enum { THREADS = 16 };
   pthread_t threads[THREADS];
   long most = hundredths(5000000);
   handle_by_exchange();
-  for (uintptr_t i = 0; i < THREADS; i++) threads[i] = start_thread(body_under_signals, (void *)i, 0);
+  for (uintptr_t i = 0; i < THREADS; i++)
+    threads[i] = start_thread(body_under_signals, (void *)i, 0);
   while (__atomic_load_n(&handled, __ATOMIC_RELAXED) < most) usleep(10000);
   __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
   for (int i = 0; i < THREADS; i++) join_thread(threads[i]);
@@ -96,7 +101,7 @@ TEST(storms, ten_thousand_signals_a_second_into_each_of_sixteen_threads_whose_ha
   tour_everything();
 }
 
-/* ---- forks ----------------------------------------------------------------------------------------------------------- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
 static long forks_left;
 
@@ -136,7 +141,7 @@ TEST(storms, eight_threads_fork_while_eight_allocate_under_signals, "timeout=250
   free_shared();
 }
 
-/* ---- births ---------------------------------------------------------------------------------------------------------- */
+/* ---- births ---------------------------------------------------------------------------------- */
 
 static void *body_short_life(void *argument) {
   uint64_t state = (uintptr_t)argument * 2654435761u + 1;
@@ -159,11 +164,12 @@ TEST(storms, a_million_threads_are_born_and_gone_and_leave_nothing, "timeout=250
   live_and_die(5000);
   size_t early = resident_bytes();
   live_and_die(hundredths(1000000));
-  CHECK_LE(resident_bytes(), early + MiB_(8));            /* at most 10 MB are in `shared`; 10,000 threads of 2 KB would show */
+  /* at most 10 MB are in `shared`; 10,000 threads of 2 KB would show */
+  CHECK_LE(resident_bytes(), early + MiB_(8));
   free_shared();
 }
 
-/* ---- cancellations --------------------------------------------------------------------------------------------------- */
+/* ---- cancellations --------------------------------------------------------------------------- */
 
 static void *body_until_cancelled(void *argument) {
   uint64_t state = (uintptr_t)argument * 2654435761u + 1;
@@ -196,7 +202,8 @@ TEST(storms, threads_are_cancelled_at_any_instruction_and_the_others_work_on, "t
   }
   __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
   for (int i = 0; i < 2; i++) join_thread(others[i]);
-  CHECK_LE(resident_bytes(), early + (size_t)cancellations * 192 * 1024);   /* what a heap holds is lost, no more */
+  /* what a heap holds is lost, no more */
+  CHECK_LE(resident_bytes(), early + (size_t)cancellations * 192 * 1024);
   free_shared();
   tour_everything();
 }

@@ -1,9 +1,10 @@
 /* operations.c - bytes as calls of the core in several threads, each block against a shadow record
  *
- * Input: a byte for the number of threads, then three bytes for each operation: what, on which slot, how much. The threads
- * take them in turn. A slot's record says what block stands in it and what must be in the block; a thread that uses a slot
- * holds it for so long, and passes over one that is held. Calls of the fake system can be made to fail, its clock moves
- * when an operation says so. In the end all is freed, and nothing may be lost. */
+ * Input: a byte for the number of threads, then three bytes for each operation: what, on which
+ * slot, how much. The threads take them in turn. A slot's record says what block stands in it and
+ * what must be in the block; a thread that uses a slot holds it for so long, and passes over one
+ * that is held. Calls of the fake system can be made to fail, its clock moves when an operation
+ * says so. In the end all is freed, and nothing may be lost. */
 #define TEST_WITHOUT_MAIN
 #include "../unit/heaps.h"
 
@@ -23,15 +24,18 @@ static slot_t slots[SLOTS];
 static struct {
   atomic32_t is_held;
   fh_heap_t *heap;
-} first_class;                   /* whose blocks are in slots like all others, until it is deleted */
-static atomic32_t may_fail;      /* in this run a system call was made to fail */
-static uint64_t lost, moves;     /* slices that such failures have cost so far; moves of pages before this run */
-static uint64_t missing;         /* mapped slices that are neither free nor an arena's own */
+} first_class;               /* whose blocks are in slots like all others, until it is deleted */
+static atomic32_t may_fail;  /* in this run a system call was made to fail */
+/* slices that such failures have cost so far; moves of pages before this run */
+static uint64_t lost, moves;
+static uint64_t missing;     /* mapped slices that are neither free nor an arena's own */
 
-/* ---- the record ------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static size_t step_of(size_t size) { return size <= FULLY_STAMPED ? 1 : size / STAMPS | 1; }
-static unsigned char stamp_at(const slot_t *s, size_t i) { return (unsigned char)(s->seed + i * 7); }
+static unsigned char stamp_at(const slot_t *s, size_t i) {
+  return (unsigned char)(s->seed + i * 7);
+}
 
 static void stamp(slot_t *s) {
   for (size_t i = 0, step = step_of(s->size); i < s->size; i += step) s->block[i] = stamp_at(s, i);
@@ -40,7 +44,8 @@ static void stamp(slot_t *s) {
 /* What was stamped as a block of `size` bytes, and of which `kept` are still there. */
 static void check_stamp(const slot_t *s, const unsigned char *block, size_t kept) {
   for (size_t i = 0, step = step_of(s->size); i < kept; i += step)
-    if (block[i] != stamp_at(s, i)) FAIL("byte %zu of a block of %zu bytes has changed", i, s->size);
+    if (block[i] != stamp_at(s, i))
+      FAIL("byte %zu of a block of %zu bytes has changed", i, s->size);
 }
 
 static void put(slot_t *s, void *block, size_t size, unsigned char seed) {
@@ -59,7 +64,7 @@ static void drop(slot_t *s) {
   s->block = NULL;
 }
 
-/* ---- operations ------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* Four of eight are small, one is huge, and a few of those take two windows. */
 static size_t size_of(uint8_t what, uint8_t much) {
@@ -123,7 +128,8 @@ static void do_first_class(slot_t *s, size_t size, uint8_t seed) {
     first_class.heap = NULL;
   } else {
     drop(s);
-    put(s, seed % 2 ? firstclass_aligned(heap, 1, size) : firstclass_calloc(heap, 1, size), size, seed);
+    put(s, seed % 2 ? firstclass_aligned(heap, 1, size) : firstclass_calloc(heap, 1, size), size,
+        seed);
   }
   atomic32_store_release(&first_class.is_held, 0);
 }
@@ -145,7 +151,9 @@ static void do_collect(slot_t *s, size_t size, uint8_t seed) {
   heap_collect(seed % 2);
 }
 static void do_fail(slot_t *s, size_t size, uint8_t seed) {
-  static const uint32_t kinds[] = { OS_FAKE_MAPPING, OS_FAKE_CHANGING, OS_FAKE_ADVISING, OS_FAKE_ANY & ~(1u << OS_FAKE_UNMAP) };
+  static const uint32_t kinds[] = {
+    OS_FAKE_MAPPING, OS_FAKE_CHANGING, OS_FAKE_ADVISING, OS_FAKE_ANY & ~(1u << OS_FAKE_UNMAP)
+  };
   (void)s;
   atomic32_store_relaxed(&may_fail, 1);
   os_fake_fail(kinds[seed % 4], 1 + size % 8, seed >> 7);
@@ -166,11 +174,11 @@ static void do_set_options(slot_t *s, size_t size, uint8_t seed) {
 }
 
 static void (*const operations[16])(slot_t *s, size_t size, uint8_t seed) = {
-  do_malloc, do_malloc, do_calloc, do_aligned, do_realloc, do_realloc, do_expand, do_free, do_free, do_nested,
-  do_first_class, do_destroy, do_collect, do_fail, do_wait, do_end,
+  do_malloc, do_malloc, do_calloc, do_aligned, do_realloc, do_realloc, do_expand, do_free, do_free,
+  do_nested, do_first_class, do_destroy, do_collect, do_fail, do_wait, do_end,
 };
 
-/* ---- a run ------------------------------------------------------------------------------------ */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 typedef struct {
   const uint8_t *from, *end;
@@ -198,7 +206,8 @@ static void *run_stream(void *context) {
   return NULL;
 }
 
-/* Windows belong to arenas or to nobody, heaps are given back but this thread's own, and records are used again. */
+/* Windows belong to arenas or to nobody, heaps are given back but this thread's own,
+ * and records are used again. */
 static void check_nothing_is_kept(void) {
   size_t arenas = 0, heaps = 0, first = os_place() >> WINDOW_SHIFT;
   for (size_t i = first; i < first + WINDOWS; i++) {
@@ -213,17 +222,20 @@ static void check_nothing_is_kept(void) {
     heaps += is_claimed;
   }
   CHECK_LE(heaps, (size_t)1);
-  CHECK_LE(huge_pool_size(), (size_t)2 * PLACES_IN_CHUNK);          /* SLOTS and some more are live at a time */
+  /* SLOTS and some more are live at a time */
+  CHECK_LE(huge_pool_size(), (size_t)2 * PLACES_IN_CHUNK);
 }
 
 static uint64_t count_missing(void) {
   uint64_t there = arena_count() * ARENA_FIRST_SLICE;
   for (size_t i = 0; i < arena_count(); i++)
-    for (size_t w = 0; w < ARENA_WORDS; w++) there += bits_count(atomic64_load_relaxed(&arena_at(i)->free[w]));
+    for (size_t w = 0; w < ARENA_WORDS; w++)
+      there += bits_count(atomic64_load_relaxed(&arena_at(i)->free[w]));
   return atomic64_load_relaxed(&arena_counts.mapped) - there;
 }
 
-/* Everything comes back, but for the slices that a moved block has left if they could not be mapped again. */
+/* Everything comes back, but for the slices that a moved block has left if they
+ * could not be mapped again. */
 static void clean_up(void) {
   os_fake_fail(0, 0, false);
   for (int i = 0; i < SLOTS; i++) drop(&slots[i]);
@@ -232,12 +244,15 @@ static void clean_up(void) {
   option_set(OPTION_purge_delay_ms, option_info[OPTION_purge_delay_ms].fallback);
   option_set(OPTION_magazine, option_info[OPTION_magazine].fallback);
   heap_collect(true);
-  CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live) + atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live) +
+               atomic64_load_relaxed(&heap_counts.huge_live),
+           (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   if (atomic32_load_relaxed(&may_fail) == 0) CHECK_EQ(count_missing(), missing);
   missing = count_missing();
-  if (atomic32_load_relaxed(&may_fail) == 0 || os_fake.calls[OS_FAKE_MOVE] == moves) CHECK_EQ(committed(), lost);
+  if (atomic32_load_relaxed(&may_fail) == 0 || os_fake.calls[OS_FAKE_MOVE] == moves)
+    CHECK_EQ(committed(), lost);
   lost = committed();
   for (size_t i = 0; i < arena_count(); i++) CHECK(arena_is_valid(arena_at(i)));
   check_nothing_is_kept();

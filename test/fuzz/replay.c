@@ -1,6 +1,7 @@
 /* replay.c - runs inputs of the fuzz target, without libFuzzer
  *
- * fuzz_replay FILE|FOLDER...    Exit code 0: all of them ran. An input that fails aborts; its name is the last line. */
+ * fuzz_replay FILE|FOLDER...
+ *     Exit code 0: all of them ran. An input that fails aborts; its name is the last line. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

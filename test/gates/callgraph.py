@@ -1,4 +1,5 @@
-"""The call graph of the release build with each function's stack, as the compiler writes it (gcc -fcallgraph-info=su)."""
+"""The call graph of the release build with each function's stack, as the compiler writes it
+(gcc -fcallgraph-info=su)."""
 import os
 import re
 import subprocess
@@ -7,7 +8,8 @@ import tempfile
 import support
 
 INDIRECT = "__indirect_call"
-OUTSIDE_FRAME = 48                       # what a function of libc takes: clock_gettime, the deepest, by measurement
+# what a function of libc takes: clock_gettime, the deepest, by measurement
+OUTSIDE_FRAME = 48
 
 
 def reach(calls, entries):
@@ -21,8 +23,9 @@ def reach(calls, entries):
 
 
 class CallGraph:
-    """`frames`: bytes of stack of each function of ours, return address included; `calls`: names that it calls, a tail
-    call like any other; `dynamic`: functions whose frame has no constant size."""
+    """`frames`: bytes of stack of each function of ours, return address included;
+    `calls`: names that it calls, a tail call like any other; `dynamic`: functions whose
+    frame has no constant size."""
 
     def __init__(self, text):
         self.frames, self.calls, self.dynamic = {}, {}, []
@@ -36,18 +39,22 @@ class CallGraph:
             self.frames[lines[0]] = int(found.group(1))
             if found.group(2) == "dynamic":
                 self.dynamic.append(lines[0])
-        for source, target in re.findall(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', text, re.M):
+        for source, target in re.findall(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"',
+                                         text, re.M):
             name = names.get(target, target)
-            self.calls.setdefault(names[source], set()).add(INDIRECT if target == INDIRECT else name)
+            self.calls.setdefault(names[source],
+                                  set()).add(INDIRECT if target == INDIRECT else name)
 
     def connect(self, targets):
-        """Puts what indirect calls of a function lead to in their place; whom `targets` does not name keeps INDIRECT."""
+        """Puts what indirect calls of a function lead to in their place; whom `targets` does
+        not name keeps INDIRECT."""
         for caller, callees in targets.items():
             if INDIRECT in self.calls.get(caller, ()):
                 self.calls[caller] = (self.calls[caller] - {INDIRECT}) | set(callees)
 
     def forget(self, name):
-        """A function that never returns to its caller or is bounded elsewhere: it counts as nothing."""
+        """A function that never returns to its caller or is bounded elsewhere: it
+        counts as nothing."""
         for callees in self.calls.values():
             callees.discard(name)
 
@@ -59,14 +66,17 @@ class CallGraph:
 
     def rings(self, without=frozenset()):
         """The sets of functions that call each other in a circle that does not pass `without`."""
-        calls = {name: callees - without for name, callees in self.calls.items() if name not in without}
+        calls = {name: callees - without
+                 for name, callees in self.calls.items() if name not in without}
         reached = {name: reach(calls, calls.get(name, ())) for name in self.frames}
-        rings = {frozenset(other for other in reached[name] if name in reached.get(other, ())) | {name}
+        rings = {frozenset(other for other in reached[name] if name in reached.get(other, ()))
+                 | {name}
                  for name in self.frames if name in reached[name]}
         return sorted(map(sorted, rings))
 
     def deepest(self, entry, guards=frozenset()):
-        """(bytes, path) of the deepest walk. A guard that is on it already calls nothing that could lead back to it."""
+        """(bytes, path) of the deepest walk. A guard that is on it already calls nothing
+        that could lead back to it."""
         path, known = [], {}
         in_rings = {name for ring in self.rings() for name in ring}
         free_of_rings = {name for name in self.frames if not in_rings & self.reached_from([name])}
@@ -78,10 +88,12 @@ class CallGraph:
             if name in guards and name in path:
                 callees = callees - in_rings
             path.append(name)
-            below, rest = max((walk(callee) for callee in sorted(callees)), default=(0, []), key=lambda found: found[0])
+            below, rest = max((walk(callee) for callee in sorted(callees)), default=(0, []),
+                              key=lambda found: found[0])
             path.pop()
             result = self.frame(name) + below, [name] + rest
-            if name in free_of_rings:                        # else it depends on what is on the path
+            # else it depends on what is on the path
+            if name in free_of_rings:
                 known[name] = result
             return result
 
@@ -91,7 +103,8 @@ class CallGraph:
 def of_release_build():
     """None if the compiler writes no call graph."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [support.COMPILER, *support.FLAGS, "-w", "-fcallgraph-info=su", "-c", "src/all.c", "-o", os.path.join(folder, "all.o")]
+        command = [support.COMPILER, *support.FLAGS, "-w", "-fcallgraph-info=su", "-c", "src/all.c",
+                   "-o", os.path.join(folder, "all.o")]
         if subprocess.run(command, cwd=support.SOURCE, stderr=subprocess.DEVNULL).returncode != 0:
             return None
         found = [name for name in os.listdir(folder) if name.endswith(".ci")]

@@ -1,4 +1,5 @@
-"""What the documentation is held to: its links lead somewhere, and the names that it quotes exist."""
+"""What the documentation is held to: its links lead somewhere, and the names that it
+quotes exist."""
 import os
 import re
 import sys
@@ -31,7 +32,8 @@ def numbered(pattern, text):
 def anchors(page):
     """The names by which the headings of a page are linked to."""
     for title in re.findall(r"^#+ (.*)$", prose(page), re.M):
-        yield re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
+        yield re.sub(r"[^\w\- ]", "",
+                     re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
 
 
 class Links(unittest.TestCase):
@@ -42,7 +44,8 @@ class Links(unittest.TestCase):
                 if re.match(r"\w+:", link):
                     continue
                 path, _, anchor = link.partition("#")
-                target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+                target = (os.path.normpath(os.path.join(os.path.dirname(page), path)) if path
+                          else page)
                 if not os.path.exists(os.path.join(support.SOURCE, target)):
                     wrong.append("%s:%d: %s" % (page, line, link))
                 elif anchor and target.endswith(".md") and anchor not in anchors(target):
@@ -52,19 +55,29 @@ class Links(unittest.TestCase):
     def test_every_decision_is_in_the_list(self):
         folder = os.path.join("docs", "decisions")
         listed = set(re.findall(r"\]\(([^)]+)\)", support.read(os.path.join(folder, "README.md"))))
-        there = {n for n in os.listdir(os.path.join(support.SOURCE, folder)) if n.endswith(".md") and n != "README.md"}
+        there = {n for n in os.listdir(os.path.join(support.SOURCE, folder)) if n.endswith(".md")
+                 and n != "README.md"}
         self.assertEqual(sorted(there - listed), [])
 
     def test_the_map_names_every_source(self):
         text = support.read(os.path.join("src", "README.md"))
         sources = [os.path.relpath(p, "src") for p in support.sources(".c", ".h")]
-        self.assertEqual([p for p in sources if "`%s`" % p not in text], ["all.c"] if "`all.c`" not in text else [])
+        self.assertEqual([p for p in sources if "`%s`" % p not in text],
+                         ["all.c"] if "`all.c`" not in text else [])
+
+
+def code_of(path, text):
+    """Of C: a name that only comments use does not exist."""
+    if not path.endswith((".c", ".h", ".cc", ".hpp")):
+        return text
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
 
 
 class Names(unittest.TestCase):
-    """A word in backticks that can only be a name of ours (it has an underscore, or is a path) must be one. NAME and NUMBER
-    stand for something."""
-    ELSEWHERE = re.compile(r"pthread_\w+$")                              # names of the world outside
+    """A word in backticks that can only be a name of ours (it has an underscore, or is a path) must
+    be one. NAME and NUMBER stand for something."""
+    # names of the world outside
+    ELSEWHERE = re.compile(r"pthread_\w+$")
     PLACES = ["", "src", "test", "include", "docs"]
 
     @classmethod
@@ -72,7 +85,8 @@ class Names(unittest.TestCase):
         cls.names = set()
         for folder in ("src", "include", "test", "tools", "bench"):
             for path in support.sources(".c", ".h", ".cc", ".hpp", ".py", ".pml", folder=folder):
-                cls.names.update(re.findall(r"[A-Za-z_]\w*", support.read(path)))
+                text = support.read(path)
+                cls.names.update(re.findall(r"[A-Za-z_]\w*", code_of(path, text)))
 
     def is_path(self, page, word):
         places = [os.path.dirname(page)] + self.PLACES
@@ -89,9 +103,11 @@ class Names(unittest.TestCase):
         for page in pages():
             for line, quoted in numbered(r"`([^`\n]+)`", prose(page)):
                 if re.fullmatch(r"[A-Za-z_*][\w*]*(\(\))?", quoted) and "_" in quoted.strip("_"):
-                    if not re.search(r"NAME|NUMBER", quoted) and not self.is_name(quoted.replace("()", "")):
+                    if (not re.search(r"NAME|NUMBER", quoted)
+                            and not self.is_name(quoted.replace("()", ""))):
                         wrong.append("%s:%d: %s" % (page, line, quoted))
-                elif re.fullmatch(r"(src|test|docs|include|tools|bench|heap|slab|arena|api|base|os|support)/[\w./-]+", quoted):
+                elif re.fullmatch(r"(src|test|docs|include|tools|bench|heap|slab|arena|api|base|os|"
+                                  r"support)/[\w./-]+", quoted):
                     if not re.search(r"NAME|NUMBER", quoted) and not self.is_path(page, quoted):
                         wrong.append("%s:%d: %s" % (page, line, quoted))
         self.assertEqual(wrong, [])

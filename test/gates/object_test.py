@@ -1,4 +1,5 @@
-"""What the built library is held to: which symbols it needs, which instructions it has, what its paths call and how deep."""
+"""What the built library is held to: which symbols it needs, which instructions it has, what its
+paths call and how deep."""
 import os
 import re
 import sys
@@ -54,12 +55,14 @@ def instructions_of(name):
             start, size = int(fields[0], 16), int(fields[1], 16)
             text = support.run(["objdump", "-d", "--no-show-raw-insn", "--start-address=%d" % start,
                                 "--stop-address=%d" % (start + size), support.LIBRARY]).stdout
-            return [line.split("\t", 1)[1].strip() for line in text.splitlines() if re.match(r"\s*[0-9a-f]+:\t", line)]
+            return [line.split("\t", 1)[1].strip()
+                    for line in text.splitlines() if re.match(r"\s*[0-9a-f]+:\t", line)]
     return []
 
 
 class Symbols(unittest.TestCase):
-    WAITING = re.compile(r"mutex|rwlock|sem_|cond_|barrier|once|sched_yield|sleep|futex|poll$|select$|atfork|usleep|join")
+    WAITING = re.compile(r"mutex|rwlock|sem_|cond_|barrier|once|sched_yield|sleep|futex|poll$|"
+                         r"select$|atfork|usleep|join")
 
     def test_it_takes_from_libc_only_what_the_list_allows(self):
         self.assertEqual(sorted(needed() - allowed()[0]), [])
@@ -73,17 +76,24 @@ class Symbols(unittest.TestCase):
 
     def test_it_exports_every_entry_point_and_nothing_else_of_its_own(self):
         exported = symbols("--defined-only")
-        wanted = set("""malloc calloc realloc reallocarray free free_sized free_aligned_sized aligned_alloc posix_memalign memalign
-            valloc pvalloc malloc_usable_size mallinfo mallinfo2 malloc_info malloc_stats malloc_trim mallopt cfree
-            __libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign __libc_valloc __libc_pvalloc
-            _Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t
-            _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t
-            _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t
-            _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t""".split())
+        wanted = set("""
+            malloc calloc realloc reallocarray free free_sized free_aligned_sized
+            aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size
+            mallinfo mallinfo2 malloc_info malloc_stats malloc_trim mallopt cfree
+            __libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign
+            __libc_valloc __libc_pvalloc _Znwm _Znam _ZnwmRKSt9nothrow_t
+            _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t
+            _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t _ZdlPv
+            _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
+            _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t
+            _ZdaPvmSt11align_val_t _ZdlPvSt11align_val_tRKSt9nothrow_t
+            _ZdaPvSt11align_val_tRKSt9nothrow_t""".split())
         header = support.read("include/freehold/freehold.h")
         wanted |= set(re.findall(r"^FH_API [^;]*?\b(fh_\w+)\(", header, re.M))
         self.assertEqual(sorted(wanted - exported), [])
-        foreign = [s for s in exported - wanted if not re.match(r"fh_|__libc_|malloc_|__posix_memalign$|_Z|cfree$|dlopen$|_init$|_fini$|sdallocx|nallocx", s)]
+        others = re.compile(r"fh_|__libc_|malloc_|__posix_memalign$|_Z|cfree$|dlopen$|"
+                            r"_init$|_fini$|sdallocx|nallocx")
+        foreign = [s for s in exported - wanted if not others.match(s)]
         self.assertEqual(foreign, [])
 
     def test_thread_local_storage_fits_the_spare_bytes_of_the_static_block(self):
@@ -97,7 +107,8 @@ class Symbols(unittest.TestCase):
 class Instructions(unittest.TestCase):
     def test_nothing_spins(self):
         """No pause (or its kin on other processors): nobody has a reason to wait politely."""
-        wrong = sorted({f for f, i in disassembly() if re.match(r"(rep nop|pause|tpause|umwait|umonitor|yield|isb|wfe|hlt)\b", i)})
+        wrong = sorted({f for f, i in disassembly() if re.match(
+            r"(rep nop|pause|tpause|umwait|umonitor|yield|isb|wfe|hlt)\b", i)})
         self.assertEqual(wrong, [])
 
     def test_malloc_and_free_have_no_locked_instruction(self):
@@ -110,10 +121,14 @@ class Instructions(unittest.TestCase):
 
 
 class Paths(unittest.TestCase):
-    """Every path from malloc, free and their kin, by the compiler's own call graph of the release build."""
-    ENTRIES = """malloc calloc realloc reallocarray free free_sized free_aligned_sized aligned_alloc posix_memalign memalign valloc
-        pvalloc malloc_usable_size fh_expand fh_heap_malloc fh_heap_calloc fh_heap_aligned_alloc fh_heap_realloc""".split()
-    # Where calls through pointers lead. A function of the program's own (callbacks) and libc's own malloc lead nowhere here.
+    """Every path from malloc, free and their kin, by the compiler's own call graph
+    of the release build."""
+    ENTRIES = """
+        malloc calloc realloc reallocarray free free_sized free_aligned_sized
+        aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size fh_expand
+        fh_heap_malloc fh_heap_calloc fh_heap_aligned_alloc fh_heap_realloc""".split()
+    # Where calls through pointers lead. A function of the program's own (callbacks) and libc's own
+    # malloc lead nowhere here.
     TARGETS = {
         "aligned_or_plain": ["api_no_memory", "api_deferred"],
         "firstclass_aligned": ["api_no_memory"],
@@ -134,14 +149,19 @@ class Paths(unittest.TestCase):
         "api_foreign_name": [],
     }
     NEVER_RETURNS = ["fatal", "heap_bad_pointer"]
-    FIRST_USE = "api_start"                                 # reads the options, once; most often the loader has called it
-    # Inside themselves these do nothing that could lead back: heap_trim, which is a part of heap_put_slice, by its mark
-    # (`is_trimming`), gather_pending because it has taken all that was pending.
+    # reads the options, once; most often the loader has called it
+    FIRST_USE = "api_start"
+    # Inside themselves these do nothing that could lead back: heap_trim, which is a
+    # part of heap_put_slice, by its mark (`is_trimming`), gather_pending because it has
+    # taken all that was pending.
     GUARDS = frozenset({"heap_put_slice", "heap_trim", "gather_pending"})
     STACK_LIMIT, FIRST_USE_LIMIT = 1024, 6 * 1024
-    # What they may call of libc: it neither locks nor waits. pthread_key_create does not lock in glibc (promises, section 1).
-    OUTSIDE = set("""memcpy memmove memset memchr memcmp strchr strlen strncmp strrchr clock_gettime getauxval __errno_location
-        __popcountdi2 pthread_setspecific pthread_key_create pthread_key_delete""".split())
+    # What they may call of libc: it neither locks nor waits. pthread_key_create does not lock in
+    # glibc (promises, section 1).
+    OUTSIDE = set("""
+        memcpy memmove memset memchr memcmp strchr strlen strncmp strrchr clock_gettime
+        getauxval __errno_location __popcountdi2 pthread_setspecific pthread_key_create
+        pthread_key_delete""".split())
 
     @classmethod
     def setUpClass(cls):
@@ -153,9 +173,12 @@ class Paths(unittest.TestCase):
         cls.graph.connect(cls.TARGETS)
 
     def depths(self, limit):
-        """The deepest path of each entry point that passes the limit, as text; prints the deepest of all."""
-        found = sorted((self.graph.deepest(entry, self.GUARDS) for entry in self.ENTRIES), reverse=True)
-        text = ["%d bytes: %s" % (depth, " > ".join("%s %d" % (f, self.graph.frame(f)) for f in path)) for depth, path in found]
+        """The deepest path of each entry point that passes the limit, as text;
+        prints the deepest of all."""
+        found = sorted((self.graph.deepest(entry, self.GUARDS) for entry in self.ENTRIES),
+                       reverse=True)
+        text = ["%d bytes: %s" % (depth, " > ".join("%s %d" % (f, self.graph.frame(f))
+                                                    for f in path)) for depth, path in found]
         print("\n" + text[0])
         return [line for line, (depth, _) in zip(text, found) if depth > limit]
 
@@ -164,11 +187,13 @@ class Paths(unittest.TestCase):
 
     def test_it_is_known_where_each_indirect_call_leads(self):
         reached = self.graph.reached_from(self.ENTRIES) - self.graph.reached_from([self.FIRST_USE])
-        self.assertEqual(sorted(name for name in reached if callgraph.INDIRECT in self.graph.calls.get(name, ())), [])
+        self.assertEqual(sorted(name for name in reached
+                                if callgraph.INDIRECT in self.graph.calls.get(name, ())), [])
 
     def test_functions_call_each_other_in_a_ring_only_where_a_mark_ends_it(self):
         reached = self.graph.reached_from(self.ENTRIES)
-        self.assertEqual([ring for ring in self.graph.rings(self.GUARDS) if reached.intersection(ring)], [])
+        self.assertEqual(
+            [ring for ring in self.graph.rings(self.GUARDS) if reached.intersection(ring)], [])
 
     def test_no_frame_has_a_size_known_only_at_run_time(self):
         self.assertEqual(self.graph.dynamic, [])
@@ -182,7 +207,8 @@ class Paths(unittest.TestCase):
         self.assertEqual(self.depths(self.FIRST_USE_LIMIT), [])
 
     def test_what_they_call_of_libc_neither_locks_nor_waits(self):
-        outside = self.graph.reached_from(self.ENTRIES) - set(self.graph.frames) - {callgraph.INDIRECT}
+        outside = self.graph.reached_from(self.ENTRIES) - set(self.graph.frames) - {
+            callgraph.INDIRECT}
         self.assertEqual(sorted(outside - self.OUTSIDE), [])
         self.assertEqual(sorted(self.OUTSIDE - outside), [])
 

@@ -1,4 +1,5 @@
-/* consumer.c - a program of somebody else's that links the installed library; 0 if its malloc is ours */
+/* consumer.c - a program of somebody else's that links the installed library; 0 if
+ * its malloc is ours */
 #include <freehold/freehold.h>
 #include <stdlib.h>
 

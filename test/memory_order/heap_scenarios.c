@@ -1,6 +1,8 @@
-/* heap_scenarios.c - the heap layer as a whole: malloc and free of several threads, huge blocks, heaps of the program
+/* heap_scenarios.c - the heap layer as a whole: malloc and free of several threads, huge
+ * blocks, heaps of the program
  *
- * Threads allocate, free each other's blocks, and end; what a thread gets it writes to. In the end all is given back. */
+ * Threads allocate, free each other's blocks, and end; what a thread gets it writes to. In
+ * the end all is given back. */
 #include "../../src/arena/places.h"
 #include "../../src/heap/fast.h"
 #include "checker.h"
@@ -53,7 +55,7 @@ static void after(void) {
   nothing_is_in_use();
 }
 
-/* ---- huge blocks ----------------------------------------------------------------------------------------------------- */
+/* ---- huge blocks ----------------------------------------------------------------------------- */
 
 static void huge_thread(unsigned me) {
   if (me == 2) {
@@ -80,11 +82,12 @@ static void free_huge(void) {
   nothing_is_in_use();
 }
 
-/* ---- a heap of the program ------------------------------------------------------------------------------------------- */
+/* ---- a heap of the program ------------------------------------------------------------------- */
 
 static fh_heap_t *heap;
 
-/* The heaps that need no mapping are all taken: a lane lies in memory that only those know of to whom it was handed on. */
+/* The heaps that need no mapping are all taken: a lane lies in memory that only those know of
+ * to whom it was handed on. */
 static void heap_before(void) {
   system_restart();
   heap = firstclass_new();
@@ -118,10 +121,15 @@ static void stale_after(void) {
 }
 
 const scenario_t heap_scenarios[] = {
-  { "heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end, after },
-  { "heap: huge blocks are looked at while they are made", 3, 1, only_restart, huge_thread, free_huge },
-  { "heap: a huge block's window and record are used again", 3, 1, only_restart, huge_again_thread, nothing_is_in_use },
-  { "heap: threads allocate from one heap of the program", 3, 2, heap_before, heap_thread, heap_after },
-  { "heap: one ends while a slice that it had is another's block", 2, 0, stale_before, stale_thread, stale_after },
+  { "heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end,
+    after },
+  { "heap: huge blocks are looked at while they are made", 3, 1, only_restart, huge_thread,
+    free_huge },
+  { "heap: a huge block's window and record are used again", 3, 1, only_restart, huge_again_thread,
+    nothing_is_in_use },
+  { "heap: threads allocate from one heap of the program", 3, 2, heap_before, heap_thread,
+    heap_after },
+  { "heap: one ends while a slice that it had is another's block", 2, 0, stale_before, stale_thread,
+    stale_after },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -1,4 +1,5 @@
-/* main.c - the command: searches scenarios, with every order as written or with one of them weakened */
+/* main.c - the command: searches scenarios, with every order as written or with one
+ * of them weakened */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +10,15 @@
 
 static const char usage[] =
   "usage: memory_order [OPTION ...] [SCENARIO ...]\n"
-  "Runs the C code of slabs, slices and places under every schedule and every value that the C11 memory model allows,\n"
-  "within bounds. SCENARIO: a part of a name; none: all.\n"
+  "Runs the C code of slabs, slices and places under every schedule and every value that the C11\n"
+  "memory model allows, within bounds. SCENARIO: a part of a name; none: all.\n"
   "  --list              names of the scenarios\n"
-  "  --sites             after the search: each use of an order that is not relaxed, and whether it was executed\n"
-  "  --weaken SITE=ORDER use ORDER there (SITE as --sites prints it; SITE/failure: of a swap that fails)\n"
-  "  --bound N           all executions in which threads are left at most N times before they end (default 2,\n"
-  "                      one less for the longest scenarios)\n"
+  "  --sites             after the search: each use of an order that is not relaxed, and whether\n"
+  "                      it was executed\n"
+  "  --weaken SITE=ORDER use ORDER there (SITE as --sites prints it; SITE/failure: of a swap\n"
+  "                      that fails)\n"
+  "  --bound N           all executions in which threads are left at most N times before they\n"
+  "                      end (default 2, one less for the longest scenarios)\n"
   "  --random N          and N executions at random (default 20000)\n"
   "  --all               all executions without a bound; for the smallest scenarios\n"
   "  --first             stop at the first scenario that fails\n"
@@ -23,7 +26,9 @@ static const char usage[] =
   "Exit code: 0 all hold, 1 one fails, 2 a wrong argument. Example:\n"
   "  memory_order --weaken 'bitmap.c release_part atomic64_or_release(word)=relaxed' --first\n";
 
-static const char *const order_names[] = { "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst" };
+static const char *const order_names[] = {
+  "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"
+};
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -31,7 +36,8 @@ static const char *base_name(const char *path) {
 }
 
 static void put_name(const site_t *site, char *name, size_t size) {
-  snprintf(name, size, "%s %s %s(%s)", base_name(site->file), site->function, site->operation, site->word);
+  snprintf(name, size, "%s %s %s(%s)", base_name(site->file), site->function, site->operation,
+           site->word);
 }
 
 static int order_of(const char *name) {
@@ -66,7 +72,9 @@ static void print_sites(void) {
   for (const site_t *site = __start_sites; site < __stop_sites; site++) {
     put_name(site, name, sizeof name);
     if (site->written == ORDER_AS_WRITTEN) printf("site\t%s\tnot executed\n", name);
-    else printf("site\t%s\t%s\t%s\n", name, order_names[site->written], order_names[site->written_failure]);
+    else
+      printf("site\t%s\t%s\t%s\n", name, order_names[site->written],
+             order_names[site->written_failure]);
   }
 }
 
@@ -79,8 +87,9 @@ static bool search(const scenario_t *scenario, how_t how) {
   verdict_t first = checker_search(scenario, bounded), second = { true, 0, "" };
   if (first.holds && how.random != 0) second = checker_search(scenario, random);
   bool holds = first.holds && second.holds;
-  printf("%s\t%s\t%llu\t%llu\t%s\n", holds ? "holds" : "FAILS", scenario->name, (unsigned long long)first.executions,
-         (unsigned long long)second.executions, first.holds ? second.what : first.what);
+  printf("%s\t%s\t%llu\t%llu\t%s\n", holds ? "holds" : "FAILS", scenario->name,
+         (unsigned long long)first.executions, (unsigned long long)second.executions,
+         first.holds ? second.what : first.what);
   fflush(stdout);
   return holds;
 }
@@ -100,7 +109,9 @@ int main(int count, char **arguments) {
     { "all", no_argument, NULL, 'a' },            { "first", no_argument, NULL, 'f' },
     { "show", no_argument, NULL, 'd' },           { NULL, 0, NULL, 0 }
   };
-  const scenario_t *const groups[] = { slab_scenarios, slice_scenarios, place_scenarios, heap_scenarios };
+  const scenario_t *const groups[] = {
+    slab_scenarios, slice_scenarios, place_scenarios, heap_scenarios
+  };
   how_t how = { 2, 20000, false, false };
   bool list = false, sites = false, first = false, all_hold = true, any = false;
   for (int c; (c = getopt_long(count, arguments, "", options, NULL)) != -1;) switch (c) {

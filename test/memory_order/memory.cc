@@ -1,9 +1,11 @@
-/* memory.cc - memory as the C11 standard has it: what the instrumented code calls at each access, answered by Relacy
+/* memory.cc - memory as the C11 standard has it: what the instrumented code calls at each
+ * access, answered by Relacy
  *
- * Relacy keeps, for each atomic word, its last three values with the vector clocks of their writers, and for each plain
- * datum the clocks of those who last touched it; it picks the thread that goes on and the value that a load finds. The
- * words themselves lie where the code under test has them: an address is looked up here at each access. What one
- * execution wrote is undone before the next one. */
+ * Relacy keeps, for each atomic word, its last three values with the vector clocks of their
+ * writers, and for each plain datum the clocks of those who last touched it; it picks the
+ * thread that goes on and the value that a load finds. The words themselves lie where the code
+ * under test has them: an address is looked up here at each access. What one execution wrote is
+ * undone before the next one. */
 #include <relacy/relacy.hpp>
 #undef new
 #undef delete
@@ -21,9 +23,11 @@
 
 namespace {
 
-enum { TABLE_SIZE = 1 << 14, RANGES_MOST = 16, STACK_SIZE = 64 << 10, DEPTH_MOST = 20000, LOCAL_MOST = 64 };
+enum {
+  TABLE_SIZE = 1 << 14, RANGES_MOST = 16, STACK_SIZE = 64 << 10, DEPTH_MOST = 20000, LOCAL_MOST = 64
+};
 
-struct plain_t {                           /* eight bytes that are accessed plainly, in parts of two */
+struct plain_t {    /* eight bytes that are accessed plainly, in parts of two */
   uintptr_t at;
   uint32_t execution;
   rl::var_data *part[4];
@@ -91,9 +95,12 @@ size_t thread_local_size;
 char failure[sizeof(verdict_t::what)];
 void (*begin_word)(rl::atomic_data *state);
 
-const char *const order_names[] = { "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst" };
+const char *const order_names[] = {
+  "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"
+};
 
-template <typename... values> [[noreturn]] void fail(rl::test_result_e kind, const char *format, values... v) {
+template <typename... values>
+[[noreturn]] void fail(rl::test_result_e kind, const char *format, values... v) {
   snprintf(failure, sizeof failure, format, v...);
   rl::ctx().fail_test(failure, kind, RL_INFO);
   abort();
@@ -108,14 +115,17 @@ template <typename... values> void log(const char *format, values... v) {
 
 rl::thread_info_base &me() { return *rl::ctx().threadx_; }
 
-/* ---- plain accesses -------------------------------------------------------------------------------------------------- */
+/* ---- plain accesses -------------------------------------------------------------------------- */
 
-bool is_on_stack(uintptr_t at) { return at - ((uintptr_t)__builtin_frame_address(0) - STACK_SIZE) < 2 * STACK_SIZE; }
+bool is_on_stack(uintptr_t at) {
+  return at - ((uintptr_t)__builtin_frame_address(0) - STACK_SIZE) < 2 * STACK_SIZE;
+}
 
 void check_birth(uintptr_t at) {
   for (unsigned i = 0; i < mapping_count; i++)
     if (mappings[i].range.has(at) && !mappings[i].birth->load(me()))
-      fail(rl::test_result_data_race, "memory at %#lx is used by a thread that cannot know of it", at);
+      fail(rl::test_result_data_race, "memory at %#lx is used by a thread that cannot know of it",
+           at);
 }
 
 plain_t *plain_at(uintptr_t at) {
@@ -137,7 +147,7 @@ void access(uintptr_t at, size_t size, bool is_store, uintptr_t code) {
   log("plain %s at %#lx, %lu bytes, code %#lx", is_store ? "store" : "load", at, size, code);
 }
 
-/* ---- atomic accesses ------------------------------------------------------------------------------------------------- */
+/* ---- atomic accesses ------------------------------------------------------------------------- */
 
 /* Processors on which the low bytes of a number come first. */
 uint64_t read_memory(const word_t *w) {
@@ -172,14 +182,16 @@ word_t *word_at(const volatile void *at, unsigned size) {
   return w;
 }
 
-/* The order in force at this operation, and when it fails; the site that announced it is used up. */
+/* The order in force at this operation, and when it fails; the site that announced it is used
+ * up. */
 struct orders_t {
   int order, failure;
   orders_t(int order, int failure = __ATOMIC_RELAXED) : order(order), failure(failure) {
     site_t *site = current_site;
     current_site = NULL;
     if (site == NULL) {
-      if (order != __ATOMIC_RELAXED) fail(rl::test_result_user_assert_failed, "an order that sites.h does not announce");
+      if (order != __ATOMIC_RELAXED)
+        fail(rl::test_result_user_assert_failed, "an order that sites.h does not announce");
       return;
     }
     site->written = order;
@@ -189,7 +201,8 @@ struct orders_t {
   }
 };
 
-/* All threads of an execution run on one of the system's, so that what is local to a thread is put aside. */
+/* All threads of an execution run on one of the system's, so that what is local to a
+ * thread is put aside. */
 void let_others_run(const word_t *w) {
   char mine[LOCAL_MOST];
   memcpy(mine, thread_local_words, thread_local_size);
@@ -201,9 +214,12 @@ void let_others_run(const word_t *w) {
 unsigned load_state(word_t *w, int order, bool is_latest) {
   rl::thread_info_base &t = me();
   switch (order) {
-    case __ATOMIC_RELAXED: return is_latest ? t.atomic_load_relaxed_rmw(w->state) : t.atomic_load_relaxed(w->state);
-    case __ATOMIC_SEQ_CST: return is_latest ? t.atomic_load_seq_cst_rmw(w->state) : t.atomic_load_seq_cst(w->state);
-    default: return is_latest ? t.atomic_load_acquire_rmw(w->state) : t.atomic_load_acquire(w->state);
+    case __ATOMIC_RELAXED:
+      return is_latest ? t.atomic_load_relaxed_rmw(w->state) : t.atomic_load_relaxed(w->state);
+    case __ATOMIC_SEQ_CST:
+      return is_latest ? t.atomic_load_seq_cst_rmw(w->state) : t.atomic_load_seq_cst(w->state);
+    default:
+      return is_latest ? t.atomic_load_acquire_rmw(w->state) : t.atomic_load_acquire(w->state);
   }
 }
 
@@ -237,7 +253,8 @@ uint64_t load(const volatile void *at, unsigned size, int written) {
   if (w->is_ignored) return read_memory(w);
   if (!w->is_kept_together) let_others_run(w);
   uint64_t value = w->value[load_state(w, orders.order, false)];
-  log("load %#lx: %#lx%s, %s", w->at, value, value == w->latest ? "" : " (old)", order_names[orders.order]);
+  log("load %#lx: %#lx%s, %s", w->at, value, value == w->latest ? "" : " (old)",
+      order_names[orders.order]);
   return value;
 }
 
@@ -250,7 +267,8 @@ void store(volatile void *at, unsigned size, uint64_t value, int written) {
   log("store %#lx: %#lx, %s", w->at, value, order_names[orders.order]);
 }
 
-template <typename change_t> uint64_t change(volatile void *at, unsigned size, int written, change_t changed) {
+template <typename change_t>
+uint64_t change(volatile void *at, unsigned size, int written, change_t changed) {
   orders_t orders(written);
   word_t *w = word_at(at, size);
   if (w->is_ignored) {
@@ -265,7 +283,8 @@ template <typename change_t> uint64_t change(volatile void *at, unsigned size, i
   return old;
 }
 
-bool swap(volatile void *at, unsigned size, uint64_t *seen, uint64_t value, int written, int written_failure) {
+bool swap(volatile void *at, unsigned size, uint64_t *seen, uint64_t value, int written,
+          int written_failure) {
   orders_t orders(written, written_failure);
   word_t *w = word_at(at, size);
   uint64_t old = w->is_ignored ? read_memory(w) : (let_others_run(w), w->latest);
@@ -277,19 +296,21 @@ bool swap(volatile void *at, unsigned size, uint64_t *seen, uint64_t value, int 
   }
   if (is_same) put(w, change_state(w, orders.order), value);
   else load_state(w, orders.failure, true);
-  log(is_same ? "swap %#lx: %#lx to %#lx, %s" : "swap %#lx fails: %#lx, not to %#lx, %s", w->at, old, value,
-      order_names[is_same ? orders.order : orders.failure]);
+  log(is_same ? "swap %#lx: %#lx to %#lx, %s" : "swap %#lx fails: %#lx, not to %#lx, %s", w->at,
+      old, value, order_names[is_same ? orders.order : orders.failure]);
   return is_same;
 }
 
-/* ---- one execution --------------------------------------------------------------------------------------------------- */
+/* ---- one execution --------------------------------------------------------------------------- */
 
 void begin_execution() {
   for (unsigned i = 0; i < plains.count; i++) {
     plain_t *p = &plains.entry[plains.used[i]];
-    if (*(uint64_t *)p->at != p->original) *(uint64_t *)p->at = p->original;   /* constants are in memory that cannot be written */
+    /* constants are in memory that cannot be written */
+    if (*(uint64_t *)p->at != p->original) *(uint64_t *)p->at = p->original;
   }
-  for (unsigned i = 0; i < words.count; i++) write_memory(&words.entry[words.used[i]], words.entry[words.used[i]].original);
+  for (unsigned i = 0; i < words.count; i++)
+    write_memory(&words.entry[words.used[i]], words.entry[words.used[i]].original);
   plains.count = words.count = mapping_count = kept_together.count = 0;
   current_site = NULL;
   execution++;
@@ -300,7 +321,8 @@ void end_execution() {
     for (rl::var_data *state : plains.entry[plains.used[i]].part)
       if (state != NULL) rl::ctx().var_dtor(state);
   for (unsigned i = 0; i < words.count; i++)
-    if (words.entry[words.used[i]].state != NULL) rl::ctx().atomic_dtor(words.entry[words.used[i]].state);
+    if (words.entry[words.used[i]].state != NULL)
+      rl::ctx().atomic_dtor(words.entry[words.used[i]].state);
   for (unsigned i = 0; i < mapping_count; i++) rl::ctx().var_dtor(mappings[i].birth);
 }
 
@@ -311,7 +333,8 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
   static void begin_word_of(rl::atomic_data *state) {
     rl::atomic_data_impl<count> *data = static_cast<rl::atomic_data_impl<count> *>(state);
     unsigned index = me().atomic_init(state);
-    for (rl::timestamp_t &seen : data->history_[index].first_seen_order_) seen = (rl::timestamp_t)-1;
+    for (rl::timestamp_t &seen : data->history_[index].first_seen_order_)
+      seen = (rl::timestamp_t)-1;
   }
   void before() {
     begin_word = begin_word_of;
@@ -332,7 +355,7 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
 
 } /* namespace */
 
-/* ---- for scenarios --------------------------------------------------------------------------------------------------- */
+/* ---- for scenarios --------------------------------------------------------------------------- */
 
 void checker_at(site_t *site) { current_site = site; }
 void checker_ignore(const void *from, size_t size) { ignored.add(from, size); }
@@ -359,7 +382,8 @@ void checker_memory_changes(void *from, size_t size) {
   if (i == RANGES_MOST) abort();
   if (i == mapping_count) mappings[mapping_count++].birth = rl::ctx().var_ctor();
   mappings[i].range = { (uintptr_t)from, (uintptr_t)from + size };
-  if (!mappings[i].birth->store(me())) fail(rl::test_result_data_race, "memory at %p is mapped or unmapped while it is in use", from);
+  if (!mappings[i].birth->store(me()))
+    fail(rl::test_result_data_race, "memory at %p is mapped or unmapped while it is in use", from);
 }
 
 void checker_memory_zeroed(void *from, size_t size) {
@@ -388,46 +412,50 @@ verdict_t checker_search(const scenario_t *scenario, search_t search) {
   params.progress_stream = &none;
   running = scenario;
   failure[0] = 0;
-  bool holds = scenario->threads == 2 ? rl::simulate<suite_t<2> >(params) : rl::simulate<suite_t<3> >(params);
+  bool holds =
+      scenario->threads == 2 ? rl::simulate<suite_t<2>>(params) : rl::simulate<suite_t<3>>(params);
   verdict_t verdict = { holds, params.stop_iteration, "" };
-  if (!holds) snprintf(verdict.what, sizeof verdict.what, "%s", failure[0] != 0 ? failure : rl::test_result_str(params.test_result));
+  if (!holds)
+    snprintf(verdict.what, sizeof verdict.what, "%s",
+             failure[0] != 0 ? failure : rl::test_result_str(params.test_result));
   return verdict;
 }
 
-/* ---- what the compiler calls ----------------------------------------------------------------------------------------- */
+/* ---- what the compiler calls ----------------------------------------------------------------- */
 
 #define CODE ((uintptr_t)__builtin_return_address(0))
-#define PLAIN(size)                                                                                     \
-  void __tsan_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }                        \
-  void __tsan_write##size(void *at) { access((uintptr_t)at, size, true, CODE); }                        \
-  void __tsan_unaligned_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }              \
+#define PLAIN(size)                                                                         \
+  void __tsan_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }            \
+  void __tsan_write##size(void *at) { access((uintptr_t)at, size, true, CODE); }            \
+  void __tsan_unaligned_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }  \
   void __tsan_unaligned_write##size(void *at) { access((uintptr_t)at, size, true, CODE); }
 
-#define ATOMIC(bits, type)                                                                              \
-  type __tsan_atomic##bits##_load(const volatile type *at, int order) {                                 \
-    return (type)load(at, bits / 8, order);                                                             \
-  }                                                                                                     \
-  void __tsan_atomic##bits##_store(volatile type *at, type v, int order) {                              \
-    store(at, bits / 8, v, order);                                                                      \
-  }                                                                                                     \
-  type __tsan_atomic##bits##_exchange(volatile type *at, type v, int order) {                           \
-    return (type)change(at, bits / 8, order, [v](uint64_t) { return (uint64_t)v; });                    \
-  }                                                                                                     \
-  type __tsan_atomic##bits##_fetch_add(volatile type *at, type v, int order) {                          \
-    return (type)change(at, bits / 8, order, [v](uint64_t old) { return (uint64_t)(type)(old + v); });  \
-  }                                                                                                     \
-  type __tsan_atomic##bits##_fetch_or(volatile type *at, type v, int order) {                           \
-    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old | v; });                    \
-  }                                                                                                     \
-  type __tsan_atomic##bits##_fetch_and(volatile type *at, type v, int order) {                          \
-    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old & v; });                    \
-  }                                                                                                     \
-  bool __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *seen, type v, int order,  \
-                                                     int failure_order) {                               \
-    uint64_t wide = *seen;                                                                              \
-    bool done = swap(at, bits / 8, &wide, v, order, failure_order);                                     \
-    *seen = (type)wide;                                                                                 \
-    return done;                                                                                        \
+#define ATOMIC(bits, type)                                                                   \
+  type __tsan_atomic##bits##_load(const volatile type *at, int order) {                      \
+    return (type)load(at, bits / 8, order);                                                  \
+  }                                                                                          \
+  void __tsan_atomic##bits##_store(volatile type *at, type v, int order) {                   \
+    store(at, bits / 8, v, order);                                                           \
+  }                                                                                          \
+  type __tsan_atomic##bits##_exchange(volatile type *at, type v, int order) {                \
+    return (type)change(at, bits / 8, order, [v](uint64_t) { return (uint64_t)v; });         \
+  }                                                                                          \
+  type __tsan_atomic##bits##_fetch_add(volatile type *at, type v, int order) {               \
+    return (type)change(at, bits / 8, order,                                                 \
+                        [v](uint64_t old) { return (uint64_t)(type)(old + v); });            \
+  }                                                                                          \
+  type __tsan_atomic##bits##_fetch_or(volatile type *at, type v, int order) {                \
+    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old | v; });         \
+  }                                                                                          \
+  type __tsan_atomic##bits##_fetch_and(volatile type *at, type v, int order) {               \
+    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old & v; });         \
+  }                                                                                          \
+  bool __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *seen, type v,  \
+                                                     int order, int failure_order) {         \
+    uint64_t wide = *seen;                                                                   \
+    bool done = swap(at, bits / 8, &wide, v, order, failure_order);                          \
+    *seen = (type)wide;                                                                      \
+    return done;                                                                             \
   }
 
 extern "C" {

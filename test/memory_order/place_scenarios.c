@@ -1,4 +1,5 @@
-/* place_scenarios.c - places.c and pool.c: numbered places, and heaps that one thread after another uses */
+/* place_scenarios.c - places.c and pool.c: numbered places, and heaps that one
+ * thread after another uses */
 #include "../../src/arena/places.h"
 #include "../../src/heap/heap.h"
 #include "checker.h"
@@ -18,7 +19,8 @@ static void heaps_before(void) {
 }
 
 static void claim_place(unsigned me) {
-  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t), NULL };
+  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t),
+                                        NULL };
   (void)me;
   uint32_t number;
   record_t *r = places_claim(&places, &shape, &number);
@@ -55,11 +57,13 @@ static void heaps_after(void) {
   }
 }
 static void look_at_places(unsigned me) {
-  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t), NULL };
+  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t),
+                                        NULL };
   bool is_claimed;
   if (me != 2) return claim_place(me);
   for (size_t i = 0; i < places_size(&places); i += PLACES_IN_CHUNK) {
-    record_t *r = places_at(&places, &shape, i + PLACES_IN_CHUNK - 1, &is_claimed);     /* nobody uses this one */
+    /* nobody uses this one */
+    record_t *r = places_at(&places, &shape, i + PLACES_IN_CHUNK - 1, &is_claimed);
     if (r != NULL) EXPECT(r->uses == 0);
   }
 }
@@ -68,6 +72,7 @@ const scenario_t place_scenarios[] = {
   { "places: threads add the first chunk at once", 3, 0, before, claim_place, every_place_is_free },
   { "places: a place is used again", 2, 0, before, claim_place_twice, every_place_is_free },
   { "places: a heap is given back and claimed again", 3, 0, heaps_before, use_heap, heaps_after },
-  { "places: places are looked at while they are made", 3, 0, before, look_at_places, every_place_is_free },
+  { "places: places are looked at while they are made", 3, 0, before, look_at_places,
+    every_place_is_free },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

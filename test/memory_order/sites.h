@@ -1,7 +1,8 @@
 /* sites.h - included before each file under test: names every use of an order that is not relaxed
  *
- * base/atomic.h stays what is compiled; each use of one of its operations outside it says first where it stands, so that
- * the checker can weaken just that one. The checker stops at an order stronger than relaxed that no label announced. */
+ * base/atomic.h stays what is compiled; each use of one of its operations outside it says first
+ * where it stands, so that the checker can weaken just that one. The checker stops at an order
+ * stronger than relaxed that no label announced. */
 #ifndef SITES_H
 #define SITES_H
 
@@ -9,39 +10,62 @@
 
 #include "../../src/base/atomic.h"
 
-#define AT_SITE(name, word)                                                                                              \
-  ({                                                                                                                     \
-    static site_t site_ __attribute__((section("sites"), aligned(8))) = {                                                \
-      name, #word, __FILE__, __func__, ORDER_AS_WRITTEN, ORDER_AS_WRITTEN, ORDER_AS_WRITTEN, ORDER_AS_WRITTEN            \
-    };                                                                                                                   \
-    __typeof__(word) word_ = (word);                                                                                     \
-    checker_at(&site_);                                                                                                  \
-    word_;                                                                                                               \
+#define AT_SITE(name, word)                                                     \
+  ({                                                                            \
+    static site_t site_ __attribute__((section("sites"), aligned(8))) = {       \
+      name, #word, __FILE__, __func__,                                          \
+      ORDER_AS_WRITTEN, ORDER_AS_WRITTEN, ORDER_AS_WRITTEN, ORDER_AS_WRITTEN    \
+    };                                                                          \
+    __typeof__(word) word_ = (word);                                            \
+    checker_at(&site_);                                                         \
+    word_;                                                                      \
   })
 
-#define atomic64_load_acquire(a)          atomic64_load_acquire(AT_SITE("atomic64_load_acquire", a))
-#define atomic64_load_seq_cst(a)          atomic64_load_seq_cst(AT_SITE("atomic64_load_seq_cst", a))
-#define atomic64_store_release(a, v)      atomic64_store_release(AT_SITE("atomic64_store_release", a), v)
-#define atomic64_exchange_acq_rel(a, v)   atomic64_exchange_acq_rel(AT_SITE("atomic64_exchange_acq_rel", a), v)
-#define atomic64_swap_acquire(a, seen, v) atomic64_swap_acquire(AT_SITE("atomic64_swap_acquire", a), seen, v)
-#define atomic64_swap_release(a, seen, v) atomic64_swap_release(AT_SITE("atomic64_swap_release", a), seen, v)
-#define atomic64_swap_acq_rel(a, seen, v) atomic64_swap_acq_rel(AT_SITE("atomic64_swap_acq_rel", a), seen, v)
-#define atomic64_or_release(a, bits)      atomic64_or_release(AT_SITE("atomic64_or_release", a), bits)
-#define atomic64_or_seq_cst(a, bits)      atomic64_or_seq_cst(AT_SITE("atomic64_or_seq_cst", a), bits)
-#define atomic64_and_acquire(a, bits)     atomic64_and_acquire(AT_SITE("atomic64_and_acquire", a), bits)
-#define atomic64_and_acq_rel(a, bits)     atomic64_and_acq_rel(AT_SITE("atomic64_and_acq_rel", a), bits)
-#define atomic64_and_seq_cst(a, bits)     atomic64_and_seq_cst(AT_SITE("atomic64_and_seq_cst", a), bits)
+#define atomic64_load_acquire(a) \
+  atomic64_load_acquire(AT_SITE("atomic64_load_acquire", a))
+#define atomic64_load_seq_cst(a) \
+  atomic64_load_seq_cst(AT_SITE("atomic64_load_seq_cst", a))
+#define atomic64_store_release(a, v) \
+  atomic64_store_release(AT_SITE("atomic64_store_release", a), v)
+#define atomic64_exchange_acq_rel(a, v) \
+  atomic64_exchange_acq_rel(AT_SITE("atomic64_exchange_acq_rel", a), v)
+#define atomic64_swap_acquire(a, seen, v) \
+  atomic64_swap_acquire(AT_SITE("atomic64_swap_acquire", a), seen, v)
+#define atomic64_swap_release(a, seen, v) \
+  atomic64_swap_release(AT_SITE("atomic64_swap_release", a), seen, v)
+#define atomic64_swap_acq_rel(a, seen, v) \
+  atomic64_swap_acq_rel(AT_SITE("atomic64_swap_acq_rel", a), seen, v)
+#define atomic64_or_release(a, bits) \
+  atomic64_or_release(AT_SITE("atomic64_or_release", a), bits)
+#define atomic64_or_seq_cst(a, bits) \
+  atomic64_or_seq_cst(AT_SITE("atomic64_or_seq_cst", a), bits)
+#define atomic64_and_acquire(a, bits) \
+  atomic64_and_acquire(AT_SITE("atomic64_and_acquire", a), bits)
+#define atomic64_and_acq_rel(a, bits) \
+  atomic64_and_acq_rel(AT_SITE("atomic64_and_acq_rel", a), bits)
+#define atomic64_and_seq_cst(a, bits) \
+  atomic64_and_seq_cst(AT_SITE("atomic64_and_seq_cst", a), bits)
 
-#define atomic32_load_acquire(a)          atomic32_load_acquire(AT_SITE("atomic32_load_acquire", a))
-#define atomic32_store_release(a, v)      atomic32_store_release(AT_SITE("atomic32_store_release", a), v)
-#define atomic32_swap_acquire(a, seen, v) atomic32_swap_acquire(AT_SITE("atomic32_swap_acquire", a), seen, v)
-#define atomic32_swap_acq_rel(a, seen, v) atomic32_swap_acq_rel(AT_SITE("atomic32_swap_acq_rel", a), seen, v)
+#define atomic32_load_acquire(a) \
+  atomic32_load_acquire(AT_SITE("atomic32_load_acquire", a))
+#define atomic32_store_release(a, v) \
+  atomic32_store_release(AT_SITE("atomic32_store_release", a), v)
+#define atomic32_swap_acquire(a, seen, v) \
+  atomic32_swap_acquire(AT_SITE("atomic32_swap_acquire", a), seen, v)
+#define atomic32_swap_acq_rel(a, seen, v) \
+  atomic32_swap_acq_rel(AT_SITE("atomic32_swap_acq_rel", a), seen, v)
 
-#define atomic_ptr_load_acquire(a)          atomic_ptr_load_acquire(AT_SITE("atomic_ptr_load_acquire", a))
-#define atomic_ptr_store_release(a, v)      atomic_ptr_store_release(AT_SITE("atomic_ptr_store_release", a), v)
-#define atomic_ptr_exchange_acq_rel(a, v)   atomic_ptr_exchange_acq_rel(AT_SITE("atomic_ptr_exchange_acq_rel", a), v)
-#define atomic_ptr_swap_acquire(a, seen, v) atomic_ptr_swap_acquire(AT_SITE("atomic_ptr_swap_acquire", a), seen, v)
-#define atomic_ptr_swap_release(a, seen, v) atomic_ptr_swap_release(AT_SITE("atomic_ptr_swap_release", a), seen, v)
-#define atomic_ptr_swap_acq_rel(a, seen, v) atomic_ptr_swap_acq_rel(AT_SITE("atomic_ptr_swap_acq_rel", a), seen, v)
+#define atomic_ptr_load_acquire(a) \
+  atomic_ptr_load_acquire(AT_SITE("atomic_ptr_load_acquire", a))
+#define atomic_ptr_store_release(a, v) \
+  atomic_ptr_store_release(AT_SITE("atomic_ptr_store_release", a), v)
+#define atomic_ptr_exchange_acq_rel(a, v) \
+  atomic_ptr_exchange_acq_rel(AT_SITE("atomic_ptr_exchange_acq_rel", a), v)
+#define atomic_ptr_swap_acquire(a, seen, v) \
+  atomic_ptr_swap_acquire(AT_SITE("atomic_ptr_swap_acquire", a), seen, v)
+#define atomic_ptr_swap_release(a, seen, v) \
+  atomic_ptr_swap_release(AT_SITE("atomic_ptr_swap_release", a), seen, v)
+#define atomic_ptr_swap_acq_rel(a, seen, v) \
+  atomic_ptr_swap_acq_rel(AT_SITE("atomic_ptr_swap_acq_rel", a), seen, v)
 
 #endif

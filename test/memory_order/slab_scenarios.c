@@ -1,7 +1,8 @@
 /* slab_scenarios.c - slab.c and partial.c: every transition of the anchor, by two and three threads
  *
- * Each scenario starts with slabs whose blocks some threads hold. What a thread gets it writes to, as a program would;
- * what it does not give back is given back in `settle`, and then no slice is in use. */
+ * Each scenario starts with slabs whose blocks some threads hold. What a thread gets it
+ * writes to, as a program would; what it does not give back is given back in `settle`, and
+ * then no slice is in use. */
 #include "../../src/base/check.h"
 #include "../../src/slab/partial.h"
 #include "checker.h"
@@ -16,7 +17,7 @@ static uintptr_t held[THREADS][HELD_MOST];
 static unsigned held_count[THREADS];
 static slab_t *mine[THREADS];              /* the slab that a thread owns */
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void hold(unsigned me, uintptr_t block) {
   uint64_t *words = (uint64_t *)block;
@@ -94,7 +95,7 @@ static void find(unsigned me, size_t size) {
   EXPECT(slab_is_valid(s));
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static unsigned count_partial(void) {
   arena_t *a = arena_at(0);
@@ -113,8 +114,10 @@ static void settle(void) {
   for (unsigned t = 0; t < THREADS; t++)
     if (mine[t] != NULL) let_go(t);
   unsigned partial = count_partial();
-  for (slab_t *s; (s = slab_find_partial(class_of(FEW_BLOCKS), HEAP(THREADS))) != NULL;) found[count++] = s;
-  for (slab_t *s; (s = slab_find_partial(class_of(EIGHT_BLOCKS), HEAP(THREADS))) != NULL;) found[count++] = s;
+  for (slab_t *s; (s = slab_find_partial(class_of(FEW_BLOCKS), HEAP(THREADS))) != NULL;)
+    found[count++] = s;
+  for (slab_t *s; (s = slab_find_partial(class_of(EIGHT_BLOCKS), HEAP(THREADS))) != NULL;)
+    found[count++] = s;
   EXPECT(count == partial);
   for (unsigned t = 0; t < THREADS; t++)
     while (held_count[t] > 0) give_back(t, 1, PUSH_PUBLISH);
@@ -126,7 +129,7 @@ static void settle(void) {
   EXPECT(atomic64_load_relaxed(&arena_counts.committed) == 0);
 }
 
-/* ---- OWNED: others push, the owner takes ----------------------------------------------------------------------------- */
+/* ---- OWNED: others push, the owner takes ----------------------------------------------------- */
 
 static void owned_before(void) {
   restart();
@@ -140,7 +143,7 @@ static void owned_thread(unsigned me) {
   take_from_owned(0, 1);
 }
 
-/* ---- OWNED: the owner lets go while others push ---------------------------------------------------------------------- */
+/* ---- OWNED: the owner lets go while others push ---------------------------------------------- */
 
 /* All blocks were handed out: FULL, or empty. */
 static void leaving_before(void) {
@@ -178,7 +181,7 @@ static void leaving_fresh_and_found_thread(unsigned me) {
   if (mine[2] != NULL) take_from_owned(2, 1);
 }
 
-/* ---- FULL: below the threshold, adopted, published, empty ------------------------------------------------------------ */
+/* ---- FULL: below the threshold, adopted, published, empty ------------------------------------ */
 
 static void full_before(void) {
   restart();
@@ -198,7 +201,7 @@ static void full_empties_thread(unsigned me) {
   if (mine[me] != NULL) let_go(me);
 }
 
-/* ---- PARTIAL: pushed to, emptied, found ------------------------------------------------------------------------------ */
+/* ---- PARTIAL: pushed to, emptied, found ------------------------------------------------------ */
 
 static void partial_before(void) {
   restart();
@@ -220,7 +223,7 @@ static void found_twice_thread(unsigned me) {
   if (mine[me] != NULL) let_go(me);
 }
 
-/* ---- a slice becomes another slab ------------------------------------------------------------------------------------ */
+/* ---- a slice becomes another slab ------------------------------------------------------------ */
 
 static void reborn_before(void) {
   restart();
@@ -234,7 +237,7 @@ static void reborn_thread(unsigned me) {
   if (mine[me] != NULL) let_go(me);
 }
 
-/* ---- the hint to a group of 64 slices -------------------------------------------------------------------------------- */
+/* ---- the hint to a group of 64 slices -------------------------------------------------------- */
 
 static void hint_before(void) {
   restart();
@@ -255,17 +258,26 @@ static void hint_searched_twice_thread(unsigned me) {
 }
 
 const scenario_t slab_scenarios[] = {
-  { "slab: the owner takes what others freed, links and contents", 3, 0, owned_before, owned_thread, settle },
-  { "slab: two threads, the owner takes what the other freed", 2, 0, owned_before, owned_thread, settle },
+  { "slab: the owner takes what others freed, links and contents", 3, 0, owned_before, owned_thread,
+    settle },
+  { "slab: two threads, the owner takes what the other freed", 2, 0, owned_before, owned_thread,
+    settle },
   { "slab: an owner lets go while others free", 3, 0, leaving_before, leaving_thread, settle },
-  { "slab: an owner lets go of a slab that others empty", 3, 0, leaving_fresh_before, leaving_fresh_thread, settle },
-  { "slab: a slab let go of is emptied and found", 3, 0, leaving_fresh_and_found_before, leaving_fresh_and_found_thread, settle },
+  { "slab: an owner lets go of a slab that others empty", 3, 0, leaving_fresh_before,
+    leaving_fresh_thread, settle },
+  { "slab: a slab let go of is emptied and found", 3, 0, leaving_fresh_and_found_before,
+    leaving_fresh_and_found_thread, settle },
   { "slab: a full slab is adopted or published once", 3, 0, full_before, full_thread, settle },
-  { "slab: a full slab that chains empty is released once", 3, 0, full_before, full_empties_thread, settle },
-  { "slab: a partial slab is emptied, or found and let go again", 3, 0, partial_before, partial_thread, settle },
-  { "slab: two threads find a slab that a third fills up with free blocks", 3, 0, partial_before, found_twice_thread, settle },
-  { "slab: a slice becomes another slab while its bit is looked at", 3, 0, reborn_before, reborn_thread, settle },
-  { "slab: two threads, the hint leads to a slab just published", 2, 0, hint_before, hint_searched_twice_thread, settle },
+  { "slab: a full slab that chains empty is released once", 3, 0, full_before, full_empties_thread,
+    settle },
+  { "slab: a partial slab is emptied, or found and let go again", 3, 0, partial_before,
+    partial_thread, settle },
+  { "slab: two threads find a slab that a third fills up with free blocks", 3, 0, partial_before,
+    found_twice_thread, settle },
+  { "slab: a slice becomes another slab while its bit is looked at", 3, 0, reborn_before,
+    reborn_thread, settle },
+  { "slab: two threads, the hint leads to a slab just published", 2, 0, hint_before,
+    hint_searched_twice_thread, settle },
   { "slab: the hint leads to a slab just published", 3, 0, hint_before, hint_thread, settle },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -1,4 +1,5 @@
-/* slice_scenarios.c - bitmap.c, arena.c, purge.c and map.c: slices and windows that are claimed and given back */
+/* slice_scenarios.c - bitmap.c, arena.c, purge.c and map.c: slices and windows that
+ * are claimed and given back */
 #include "../../src/arena/arena.h"
 #include "../../src/os/os.h"
 #include "checker.h"
@@ -7,13 +8,13 @@
 enum { RECORDS = 130 };
 
 static atomic64_t bits[3];
-static uint64_t record[RECORDS];           /* what a bit stands for; whoever has claimed it writes to it */
+static uint64_t record[RECORDS];  /* what a bit stands for; whoever has claimed it writes to it */
 
 static void use(size_t first, size_t count) {
   for (size_t i = first; i < first + count; i++) record[i]++;
 }
 
-/* ---- bits of one word ------------------------------------------------------------------------------------------------ */
+/* ---- bits of one word ------------------------------------------------------------------------ */
 
 static void one_word_before(void) {
   system_restart();
@@ -46,24 +47,26 @@ static void claim_each_way(unsigned me) {
   else claim_some(me);
 }
 
-/* ---- runs over two words, with retreat ------------------------------------------------------------------------------- */
+/* ---- runs over two words, with retreat ------------------------------------------------------- */
 
 static void two_words_before(void) {
   system_restart();
   bitmap_release(bits, 62, 4);
 }
 static void two_words_after(void) {
-  EXPECT(atomic64_load_relaxed(&bits[0]) == bits_run(62, 2) && atomic64_load_relaxed(&bits[1]) == bits_run(0, 2));
+  EXPECT(atomic64_load_relaxed(&bits[0]) == bits_run(62, 2) &&
+         atomic64_load_relaxed(&bits[1]) == bits_run(0, 2));
 }
 static void claim_runs(unsigned me) {
-  size_t n = me == 0 ? 3 : 2, found = me == 2 ? bitmap_claim_one(bits, 2, 1) : bitmap_claim_run(bits, 2, 0, n);
+  size_t n = me == 0 ? 3 : 2,
+         found = me == 2 ? bitmap_claim_one(bits, 2, 1) : bitmap_claim_run(bits, 2, 0, n);
   if (me == 2) n = 1;
   if (found == BITMAP_NONE) return;
   use(found, n);
   bitmap_release(bits, found, n);
 }
 
-/* ---- an arena's slices ----------------------------------------------------------------------------------------------- */
+/* ---- an arena's slices ----------------------------------------------------------------------- */
 
 /* Writes to a slice, which must read as zero if the arena says so. */
 static void *claim_and_write(void) {
@@ -109,10 +112,10 @@ static void reuse_after(void) {
   EXPECT(atomic64_load_relaxed(&arena_counts.dirty) == 0);
 }
 
-/* ---- windows --------------------------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static atomic_ptr_t window_to_look_at;
-static uint64_t tenants[3];                /* records of tenants, 8 bytes apart as their kinds want it */
+static uint64_t tenants[3];  /* records of tenants, 8 bytes apart as their kinds want it */
 
 static void windows_before(void) { system_restart(); }
 static void windows_thread(unsigned me) {
@@ -141,13 +144,19 @@ const scenario_t slice_scenarios[] = {
   { "slices: one bit at a time", 3, 0, one_word_before, claim_one, one_word_after },
   { "slices: certain bits, or none of them", 3, 0, one_word_before, claim_these, one_word_after },
   { "slices: those of some bits that are free", 3, 0, one_word_before, claim_some, one_word_after },
-  { "slices: each way of claiming against the others", 3, 0, one_word_before, claim_each_way, one_word_after },
-  { "slices: runs over two words, given back where they meet", 3, 0, two_words_before, claim_runs, two_words_after },
-  { "slices: two threads, runs over two words", 2, 0, two_words_before, claim_runs, two_words_after },
+  { "slices: each way of claiming against the others", 3, 0, one_word_before, claim_each_way,
+    one_word_after },
+  { "slices: runs over two words, given back where they meet", 3, 0, two_words_before, claim_runs,
+    two_words_after },
+  { "slices: two threads, runs over two words", 2, 0, two_words_before, claim_runs,
+    two_words_after },
   { "slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after },
-  { "slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread, found_after },
-  { "slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before, reuse_thread, reuse_after },
-  { "slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread, windows_after },
+  { "slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread,
+    found_after },
+  { "slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before,
+    reuse_thread, reuse_after },
+  { "slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread,
+    windows_after },
   { "slices: a window is used again", 3, 0, windows_before, windows_again_thread, windows_after },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -1,6 +1,7 @@
 /* system.c - the system under the code under test: mappings in a range that is there from the start
  *
- * Memory is mapped once; what a thread maps is then known to itself alone, until it hands the address on. */
+ * Memory is mapped once; what a thread maps is then known to itself alone, until it
+ * hands the address on. */
 #define _GNU_SOURCE
 #include "system.h"
 
@@ -12,7 +13,8 @@
 #include "../../src/heap/heap.h"
 #include "checker.h"
 
-enum { FIRST_WINDOW = 4096, WINDOWS = 4, ELSEWHERE = FIRST_WINDOW + WINDOWS };     /* as map.c begins here */
+/* as map.c begins here */
+enum { FIRST_WINDOW = 4096, WINDOWS = 4, ELSEWHERE = FIRST_WINDOW + WINDOWS };
 
 os_counts_t os_counts;
 atomic64_t option_values[OPTION_COUNT];
@@ -34,11 +36,15 @@ static void defer_nothing(bool force) { (void)force; }
 bool system_start(void) {
   size_t size = (WINDOWS + 1) * WINDOW_SIZE;
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  if (mmap(window(FIRST_WINDOW), size, PROT_READ | PROT_WRITE, flags, -1, 0) != window(FIRST_WINDOW)) return false;
+  if (mmap(window(FIRST_WINDOW), size, PROT_READ | PROT_WRITE, flags, -1, 0) !=
+      window(FIRST_WINDOW))
+    return false;
   check_set_reporter(report);
-#define FALLBACK(name, type, fallback, ...) option_values[OPTION_##name].value = (uint64_t)(fallback);
+#define FALLBACK(name, type, fallback, ...) \
+  option_values[OPTION_##name].value = (uint64_t)(fallback);
   FH_OPTIONS(FALLBACK)
-  option_values[OPTION_purge_delay_ms].value = (uint64_t)-1;       /* nothing is purged but where a scenario says so */
+  /* nothing is purged but where a scenario says so */
+  option_values[OPTION_purge_delay_ms].value = (uint64_t)-1;
   checker_ignore(option_values, sizeof option_values);
   checker_ignore(&os_counts, sizeof os_counts);
   checker_ignore(&arena_counts, sizeof arena_counts);

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Weakens each memory order that is not relaxed, one at a time, and says which check of memory_order fails then.
+"""Weakens each memory order that is not relaxed, one at a time, and says which check of
+memory_order fails then.
 
-An order whose weakening no check notices is stronger than anything here needs. Exit code: 0 if each is noticed, 1 if not
-(or if a check fails with the orders as they are, or an order was never executed), 2 for wrong arguments.
+An order whose weakening no check notices is stronger than anything here needs. Exit code: 0 if each
+is noticed, 1 if not (or if a check fails with the orders as they are, or an order was never
+executed), 2 for wrong arguments.
 
 example:
   weaken.py build/test/memory_order/memory_order --write docs/concurrency.md
@@ -15,16 +17,21 @@ import re
 import subprocess
 import sys
 
-BEGIN, END = "<!-- weakening: written by test/memory_order/weaken.py -->", "<!-- end of weakening -->"
-WEAKER = {"seq_cst": ["acq_rel"], "acq_rel": ["acquire", "release"], "acquire": ["relaxed"], "release": ["relaxed"]}
+BEGIN = "<!-- weakening: written by test/memory_order/weaken.py -->"
+END = "<!-- end of weakening -->"
+WEAKER = {"seq_cst": ["acq_rel"], "acq_rel": ["acquire", "release"], "acquire": ["relaxed"],
+          "release": ["relaxed"]}
 MARK_OF_FAILURE = "/failure"
-ADDRESSES = re.compile(r",? (at|code) (0x[0-9a-f]+|/\S+)")           # and paths: they differ from build to build
+# and paths: they differ from build to build
+ADDRESSES = re.compile(r",? (at|code) (0x[0-9a-f]+|/\S+)")
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="memory_order, as built by ./dev model")
-    parser.add_argument("--write", metavar="FILE", help="replace the table between the markers in FILE")
+    parser.add_argument("--write", metavar="FILE",
+                        help="replace the table between the markers in FILE")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--bound", default="2", help="as for memory_order")
@@ -69,17 +76,21 @@ def try_place(options, site, order):
 
 
 def try_one(options, site, order, weaker):
-    failed = [line for line in run(options, "--first", "--weaken", "%s=%s" % (site, weaker)) if line[0] == "FAILS"]
+    failed = [line
+              for line in run(options, "--first", "--weaken", "%s=%s" % (site, weaker))
+              if line[0] == "FAILS"]
     file, function, operation = site.replace(MARK_OF_FAILURE, "").split(" ", 2)
     return {
-        "file": file, "function": function, "operation": operation, "on_failure": site.endswith(MARK_OF_FAILURE),
-        "order": order, "weakened_to": weaker,
-        "check": failed[0][1] if failed else None, "finds": ADDRESSES.sub("", failed[0][4]) if failed else None,
+        "file": file, "function": function, "operation": operation,
+        "on_failure": site.endswith(MARK_OF_FAILURE), "order": order, "weakened_to": weaker,
+        "check": failed[0][1] if failed else None,
+        "finds": ADDRESSES.sub("", failed[0][4]) if failed else None,
     }
 
 
 def table(rows):
-    lines = ["| where | operation | weakened to | the check that fails | it finds |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| where | operation | weakened to | the check that fails | it finds |",
+             "| --- | --- | --- | --- | --- |"]
     for row in rows:
         operation = "`%s`" % row["operation"] + (" when it fails" if row["on_failure"] else "")
         cells = ["`%s`, %s" % (row["function"], row["file"]), operation, row["weakened_to"],
@@ -108,13 +119,15 @@ def main():
         print("never executed: " + site)
     if broken:
         return 1
-    todo = [place for site in sorted(set(sites) - set(unused)) for place in places(site, *sites[site])]
+    todo = [place for site in sorted(set(sites) - set(unused))
+            for place in places(site, *sites[site])]
     rows = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for done, tried in enumerate(pool.map(lambda place: try_place(options, *place), todo), 1):
             rows += tried
             if sys.stderr.isatty():
-                print("\r%d of %d places" % (done, len(todo)), end="\n" if done == len(todo) else "", file=sys.stderr)
+                print("\r%d of %d places" % (done, len(todo)),
+                      end="\n" if done == len(todo) else "", file=sys.stderr)
     print(json.dumps(rows, indent=1) if options.json else table(rows))
     if options.write:
         write_table(options.write, table(rows))

@@ -1,22 +1,27 @@
 /* misuse_test.c - what a program may do wrong with a pointer, and the one line that it gets
  *
- * Each misuse aborts after exactly "freehold: <what>: <address> in <call>()". Where a released slab may make a double
- * free look like a foreign pointer, both words are right; the address and the call always are. */
+ * Each misuse aborts after exactly "freehold: <what>: <address> in <call>()". Where a released
+ * slab may make a double free look like a foreign pointer, both words are right; the address
+ * and the call always are. */
 #include "../system/entry.h"
 
 static char pattern_text[256];
 /* The line about `p`: `what` is an alternation such as "double free|invalid pointer". */
 static const char *line(const char *what, const volatile void *p, const char *call) {
-  snprintf(pattern_text, sizeof pattern_text, "^freehold: (%s): 0x0*%lx in %s\\(\\)$", what, (unsigned long)(uintptr_t)p, call);
+  snprintf(pattern_text, sizeof pattern_text, "^freehold: (%s): 0x0*%lx in %s\\(\\)$", what,
+           (unsigned long)(uintptr_t)p, call);
   return pattern_text;
 }
 #define EITHER "double free|invalid pointer"
 
-static const size_t sizes[] = {0, 1, 16, 24, 100, 512, 513, 1000, 4096, 10000, 16384, 16385, 65536, 65537, 200000, 1000000, MiB_(5), MiB_(40), (size_t)2 << 30};
+static const size_t sizes[] = {
+  0, 1, 16, 24, 100, 512, 513, 1000, 4096, 10000, 16384, 16385, 65536, 65537, 200000, 1000000,
+  MiB_(5), MiB_(40), (size_t)2 << 30
+};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* Written to all over, or all over its first megabyte: what older blocks left in that memory is gone, so that an interior
- * pointer cannot be taken for an older block's start. */
+/* Written to all over, or all over its first megabyte: what older blocks left in that memory is
+ * gone, so that an interior pointer cannot be taken for an older block's start. */
 static void *new_block(size_t n) {
   void *p = malloc(launder_size(n));
   CHECK(p != NULL);
@@ -25,7 +30,7 @@ static void *new_block(size_t n) {
   return launder(p);
 }
 
-/* ---- double frees --------------------------------------------------------------------------------------------------- */
+/* ---- double frees ---------------------------------------------------------------------------- */
 
 TEST(double_free, at_once, "") {
   for (int i = 0; i < SIZES; i++) {
@@ -51,7 +56,8 @@ TEST(double_free, with_other_frees_between, "") {
     void *p[N];
     for (int k = 0; k < N; k++) p[k] = new_block(sizes[i]);
     for (int k = 0; k < N - 1; k++) free(p[k]);       /* the last one lives */
-    for (int k = 0; k < N - 1; k += 3) EXPECT_ABORT(free(launder(p[k])), line(EITHER, p[k], "free"));
+    for (int k = 0; k < N - 1; k += 3)
+      EXPECT_ABORT(free(launder(p[k])), line(EITHER, p[k], "free"));
   }
 }
 
@@ -145,7 +151,7 @@ TEST(double_free, through_realloc_that_moved_or_freed_the_block, "") {
   }
 }
 
-/* ---- pointers that are no block -------------------------------------------------------------------------------------- */
+/* ---- pointers that are no block -------------------------------------------------------------- */
 
 TEST(invalid, interior_pointers, "") {
   for (int i = 2; i < SIZES; i++) {
@@ -154,7 +160,9 @@ TEST(invalid, interior_pointers, "") {
     for (size_t at = 1; at < usable; at = at < 16 ? at * 2 : at * 4)
       EXPECT_ABORT(free(launder(p + at)), line("invalid pointer", p + at, "free"));
     EXPECT_ABORT(free(launder(p + usable - 1)), line("invalid pointer", p + usable - 1, "free"));
-    if (usable >= 32) EXPECT_ABORT(free(launder(p + usable / 32 * 16)), line("invalid pointer", p + usable / 32 * 16, "free"));
+    if (usable >= 32)
+      EXPECT_ABORT(free(launder(p + usable / 32 * 16)),
+                   line("invalid pointer", p + usable / 32 * 16, "free"));
     free(p);
   }
 }
@@ -188,15 +196,20 @@ static const char in_text[64] __attribute__((aligned(16))) = "constant";
 TEST(invalid, pointers_to_the_stack_to_static_data_and_to_code, "") {
   char on_stack[256] __attribute__((aligned(16)));
   memset(on_stack, 0, sizeof on_stack);
-  const volatile char *wrong[] = {on_stack, on_stack + 1, on_stack + 16, on_stack + 128, in_data, in_data + 16, in_data + 7, in_bss, in_bss + 65536,
-                                  in_bss + 100, in_text, (const char *)(uintptr_t)&body_free, (const char *)(uintptr_t)&errno};
+  const volatile char *wrong[] = {
+    on_stack, on_stack + 1, on_stack + 16, on_stack + 128, in_data, in_data + 16, in_data + 7,
+    in_bss, in_bss + 65536, in_bss + 100, in_text, (const char *)(uintptr_t)&body_free,
+    (const char *)(uintptr_t)&errno
+  };
   for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
     EXPECT_ABORT(free(launder(wrong[i])), line("invalid pointer", wrong[i], "free"));
 }
 
 TEST(invalid, pointers_to_memory_that_looks_like_a_block_of_libc, "") {
   static size_t fake[64] __attribute__((aligned(16)));
-  static const size_t headers[] = {0x21, 0x31, 0x91, 0x1000, 0x1002, 0x2, 0x25, 0xFFFFFFFFFFFFFFF1u};
+  static const size_t headers[] = {
+    0x21, 0x31, 0x91, 0x1000, 0x1002, 0x2, 0x25, 0xFFFFFFFFFFFFFFF1u
+  };
   for (unsigned i = 0; i < sizeof headers / sizeof headers[0]; i++) {
     for (int k = 1; k < 64; k += 2) fake[k] = headers[i];
     EXPECT_ABORT(free(launder(&fake[2])), line("invalid pointer", &fake[2], "free"));
@@ -204,7 +217,8 @@ TEST(invalid, pointers_to_memory_that_looks_like_a_block_of_libc, "") {
 }
 
 TEST(invalid, pointers_into_mappings_of_the_program, "") {
-  char *page = (char *)mmap(NULL, MiB_(4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *page =
+      (char *)mmap(NULL, MiB_(4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(page != MAP_FAILED);
   char *slice = (char *)(((uintptr_t)page + 65535) / 65536 * 65536);
   char *wrong[] = {page, page + 16, page + 4096, slice, slice + 16, slice + 65536, page + 100001};
@@ -217,9 +231,12 @@ TEST(invalid, pointers_into_mappings_of_the_program, "") {
   EXPECT_ABORT(free(launder(slice)), line("invalid pointer", slice, "free"));
 }
 
-static const uintptr_t wild[] = {1, 8, 16, 4095, 4096, 65536, 0x10000000, (uintptr_t)1 << 30, (uintptr_t)3 << 30, 0x123456789ABC, 0x123456789AB0,
-                                 (uintptr_t)1 << 46, 0x7FFFFFFFF000, 0x7FFFFFFFFFF0, (uintptr_t)1 << 47, (uintptr_t)1 << 48, 0xDEAD000000000010u,
-                                 0xFFFF800000000000u, 0xFFFFFFFFFFFF0000u, 0xFFFFFFFFFFFFF000u, UINTPTR_MAX - 15, UINTPTR_MAX};
+static const uintptr_t wild[] = {
+  1, 8, 16, 4095, 4096, 65536, 0x10000000, (uintptr_t)1 << 30, (uintptr_t)3 << 30, 0x123456789ABC,
+  0x123456789AB0, (uintptr_t)1 << 46, 0x7FFFFFFFF000, 0x7FFFFFFFFFF0, (uintptr_t)1 << 47,
+  (uintptr_t)1 << 48, 0xDEAD000000000010u, 0xFFFF800000000000u, 0xFFFFFFFFFFFF0000u,
+  0xFFFFFFFFFFFFF000u, UINTPTR_MAX - 15, UINTPTR_MAX
+};
 enum { WILD = sizeof wild / sizeof wild[0] };
 
 TEST(invalid, wild_pointers, "") {
@@ -227,21 +244,26 @@ TEST(invalid, wild_pointers, "") {
     void *p = (void *)wild[i];
     EXPECT_ABORT(free(launder(p)), line("invalid pointer", p, "free"));
     EXPECT_ABORT(launder(realloc(launder(p), 100)), line("invalid pointer", p, "realloc"));
-    EXPECT_ABORT(launder_size(malloc_usable_size(launder(p))), line("invalid pointer", p, "malloc_usable_size"));
+    EXPECT_ABORT(launder_size(malloc_usable_size(launder(p))),
+                 line("invalid pointer", p, "malloc_usable_size"));
   }
 }
 
 TEST(invalid, pointers_near_live_blocks_and_into_what_manages_them, "") {
   char *p = (char *)new_block(112), *large = (char *)new_block(200000);
-  char *slice = (char *)((uintptr_t)p & ~(uintptr_t)65535), *window = (char *)((uintptr_t)p & ~(((uintptr_t)1 << 30) - 1));
-  char *wrong[] = {slice, slice + 1, p + 1, p + 48, window, window + 16, window + 4096, window + 65536, large - 8, large + 16, large + 262144 + 16, window + ((uintptr_t)1 << 30) - 16};
+  char *slice = (char *)((uintptr_t)p & ~(uintptr_t)65535),
+       *window = (char *)((uintptr_t)p & ~(((uintptr_t)1 << 30) - 1));
+  char *wrong[] = {
+    slice, slice + 1, p + 1, p + 48, window, window + 16, window + 4096, window + 65536, large - 8,
+    large + 16, large + 262144 + 16, window + ((uintptr_t)1 << 30) - 16
+  };
   for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     if (wrong[i] == p) continue;
     EXPECT_ABORT(free(launder(wrong[i])), line(EITHER, wrong[i], "free"));
   }
 }
 
-/* ---- other calls -------------------------------------------------------------------------------------------------------- */
+/* ---- other calls ----------------------------------------------------------------------------- */
 
 TEST(freed, realloc_of_freed_memory, "") {
   for (int i = 0; i < SIZES; i++) {
@@ -257,7 +279,8 @@ TEST(freed, usable_size_of_freed_memory, "") {
   for (int i = 0; i < SIZES; i++) {
     void *p = new_block(sizes[i]);
     free(p);
-    EXPECT_ABORT(launder_size(malloc_usable_size(launder(p))), line(EITHER, p, "malloc_usable_size"));
+    EXPECT_ABORT(launder_size(malloc_usable_size(launder(p))),
+                 line(EITHER, p, "malloc_usable_size"));
   }
 }
 
@@ -265,7 +288,8 @@ TEST(freed, realloc_and_usable_size_of_interior_pointers, "") {
   for (int i = 2; i < SIZES; i++) {
     char *p = (char *)new_block(sizes[i]) + (sizes[i] > 16 ? 16 : 8);
     EXPECT_ABORT(launder(realloc(launder(p), 100)), line("invalid pointer", p, "realloc"));
-    EXPECT_ABORT(launder_size(malloc_usable_size(launder(p))), line("invalid pointer", p, "malloc_usable_size"));
+    EXPECT_ABORT(launder_size(malloc_usable_size(launder(p))),
+                 line("invalid pointer", p, "malloc_usable_size"));
   }
 }
 
@@ -286,7 +310,8 @@ TEST(sized, free_of_what_is_no_block, "c23") {
   CHECK(free_sized != NULL && free_aligned_sized != NULL);
   char *p = (char *)new_block(100);
   EXPECT_ABORT(free_sized(launder(p + 16), 84), line("invalid pointer", p + 16, "free_sized"));
-  EXPECT_ABORT(free_aligned_sized(launder(p + 16), 16, 84), line("invalid pointer", p + 16, "free_aligned_sized"));
+  EXPECT_ABORT(free_aligned_sized(launder(p + 16), 16, 84),
+               line("invalid pointer", p + 16, "free_aligned_sized"));
   free(p);
   EXPECT_ABORT(free_sized(launder(p), 100), line("double free", p, "free_sized"));
   for (int i = 0; i < WILD; i++) {

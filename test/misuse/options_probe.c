@@ -1,7 +1,9 @@
-/* options_probe.c - a program that allocates a little and tells an option's value; options_test.py starts it
+/* options_probe.c - a program that allocates a little and tells an option's value;
+ * options_test.py starts it
  *
- * options_probe [NAME...]   prints "NAME=VALUE" for each; exit code 0 if its allocations worked. With PROGRAM_OPTIONS
- * defined it brings an option text of one megabyte of its own. */
+ * options_probe [NAME...]
+ *     prints "NAME=VALUE" for each; exit code 0 if its allocations worked. With PROGRAM_OPTIONS
+ *     defined it brings an option text of one megabyte of its own. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +17,8 @@ __attribute__((weak)) bool fh_option_get(const char *name, int64_t *value);
 #define TEN(x)  x x x x x x x x x x
 #define ITEM    "arena_step:garbage,"                    /* 19 characters */
 extern const char *fh_options;
-__attribute__((visibility("default"))) const char *fh_options = TEN(TEN(TEN(TEN(ITEM ITEM ITEM ITEM ITEM ITEM)))) "purge_delay_ms:77";
+__attribute__((visibility("default"))) const char *fh_options =
+    TEN(TEN(TEN(TEN(ITEM ITEM ITEM ITEM ITEM ITEM)))) "purge_delay_ms:77";
 #endif
 
 int main(int argc, char **argv) {

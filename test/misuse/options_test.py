@@ -1,4 +1,5 @@
-"""Options that are wrong, huge or not to be trusted: one line about each mistake, and the program runs."""
+"""Options that are wrong, huge or not to be trusted: one line about each mistake,
+and the program runs."""
 import os
 import shutil
 import stat
@@ -9,12 +10,14 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import support  # noqa: E402
 
-ALL = ["purge_delay_ms", "purge_budget", "arena_step", "thp", "magazine", "background", "stats", "stats_detail"]
+ALL = ["purge_delay_ms", "purge_budget", "arena_step", "thp", "magazine", "background", "stats",
+       "stats_detail"]
 
 
 def probe(options, *names, name="options_probe", library=support.LIBRARY, **more):
     """The probe's result, and the values that it printed."""
-    result = support.run([support.program(name), *names], support.preloaded(library, options), **more)
+    result = support.run([support.program(name), *names], support.preloaded(library, options),
+                         **more)
     values = dict(line.split("=") for line in result.stdout.split() if "=" in line)
     return result, values
 
@@ -52,7 +55,8 @@ class Mistakes(unittest.TestCase):
         self.check_one_line("arena_step:2G", "arena_step", "2G", "64K", "1G")
 
     def test_a_value_that_is_no_value_is_told_with_the_range(self):
-        for value in ("abc", "1.5", "10ms", "0x10", "--1", "1 2", "-", "99999999999999999999", "-99999999999999999999", "1e3"):
+        for value in ("abc", "1.5", "10ms", "0x10", "--1", "1 2", "-", "99999999999999999999",
+                      "-99999999999999999999", "1e3"):
             self.check_one_line("purge_delay_ms:" + value, "purge_delay_ms", value, "-1", "600000")
         for value in ("64Q", "K", "-64K", "16E", "9999999999999P"):
             self.check_one_line("magazine:" + value, "magazine", value)
@@ -66,13 +70,15 @@ class Mistakes(unittest.TestCase):
         self.check_one_line("purge_delay_ms", "purge_delay_ms")
 
     def test_what_is_right_beside_a_mistake_holds(self):
-        result, values = probe("purge_delay_ms:5,nonsense:3,magazine:128K", "purge_delay_ms", "magazine")
+        result, values = probe("purge_delay_ms:5,nonsense:3,magazine:128K", "purge_delay_ms",
+                               "magazine")
         self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertEqual(values["purge_delay_ms"], "5")
         self.assertEqual(values["magazine"], "131072")
 
     def test_strange_bytes_do_no_harm(self):
-        for text in (":", ",", ",,,", ":::", ":,:,:", "=", "\x7f\x01", "a" * 1000, "purge_delay_ms:" + "9" * 1000, "%n%s%s%n:%s",
+        for text in (":", ",", ",,,", ":::", ":,:,:", "=", "\x7f\x01", "a" * 1000,
+                     "purge_delay_ms:" + "9" * 1000, "%n%s%s%n:%s",
                      "\udcff\udcfe:\udcff", "purge_delay_ms:\n1", "\n\n\n"):
             result, values = probe(text, *ALL)
             self.assertEqual(result.returncode, 0, text)
@@ -94,7 +100,8 @@ class Huge(unittest.TestCase):
 
     def test_the_longest_text_that_an_environment_holds(self):
         longest = 128 * 1024 - len("FREEHOLD_OPTIONS=") - 1   # the kernel's bound for one string
-        for piece in ("x", ",", ":", "no_such:1,", "purge_delay_ms:5,", "purge_delay_ms:" + "9" * 100000 + ","):
+        for piece in ("x", ",", ":", "no_such:1,", "purge_delay_ms:5,",
+                      "purge_delay_ms:" + "9" * 100000 + ","):
             text = (piece * (longest // len(piece) + 1))[:longest]
             result, _ = probe(text)
             self.check(result)
@@ -102,14 +109,16 @@ class Huge(unittest.TestCase):
         self.assertEqual((result.stderr, values["purge_delay_ms"]), ("", "9"))
 
     def test_one_megabyte_from_the_program_itself(self):
-        result, values = probe(None, "purge_delay_ms", "arena_step", name="options_probe.program", library=None)
+        result, values = probe(None, "purge_delay_ms", "arena_step", name="options_probe.program",
+                               library=None)
         self.check(result)
         self.assertIn("arena_step", result.stderr)
         self.assertEqual(values["purge_delay_ms"], "77")
 
 
 class RaisedPrivileges(unittest.TestCase):
-    """Under AT_SECURE the environment is ignored: a copy of the probe, set-uid root, is run by another user."""
+    """Under AT_SECURE the environment is ignored: a copy of the probe, set-uid root,
+    is run by another user."""
 
     def setUp(self):
         if os.geteuid() != 0:
@@ -128,7 +137,8 @@ class RaisedPrivileges(unittest.TestCase):
         os.chown(self.copy, 0, 0)
         os.chmod(self.copy, mode)
         environment = {"FREEHOLD_OPTIONS": "no_such_option:1,purge_delay_ms:5,stats:exit"}
-        result = support.run([self.copy, "purge_delay_ms"], environment, user=65534, group=65534, extra_groups=[])
+        result = support.run([self.copy, "purge_delay_ms"], environment, user=65534, group=65534,
+                             extra_groups=[])
         self.assertEqual(result.returncode, 0, result.stderr)
         return result, dict(line.split("=") for line in result.stdout.split() if "=" in line)
 

@@ -1,15 +1,19 @@
-/* anchor.pml - one slab that TH threads own, push to, let go of, publish, find, adopt, empty and release
+/* anchor.pml - one slab that TH threads own, push to, let go of, publish, find, adopt, empty and
+ * release
  *
- * Stands for, in src/slab/slab.c: slab_new slab_retire slab_release take_chain carve slab_let_go slab_own leave_full slab_push
+ * Stands for, in src/slab/slab.c: slab_new slab_retire slab_release take_chain carve slab_let_go
+ * and in src/slab/slab.c: slab_own leave_full slab_push
  * and in src/slab/partial.c: clear take partial_publish partial_unpublish slab_find_partial
  *
- * One step is one access to shared memory, with what the thread does meanwhile in memory that only it may touch. The anchor is the state, the first block of the chain and its length, and is
- * compared as just that: the links between blocks are modelled, so that a swap which succeeds over a chain that changed
- * behind the same first block would be seen. TH threads, NB blocks, T the threshold, N operations of each thread; an operation
- * allocates a block, allocates one and lets go at once, frees one or two blocks as one chain, or lets go. In the end
- * every block is freed and every slab let go of: then the slice is free again. With STOP the first thread may stop for
- * ever at any point, and the others still end; if it had a chain in its hands, a slab that it does not own is
- * still anybody's.
+ * One step is one access to shared memory, with what the thread does meanwhile in memory that only
+ * it may touch. The anchor is the state, the first block of the chain and its length, and is
+ * compared as just that: the links between blocks are modelled, so that a swap which succeeds over
+ * a chain that changed behind the same first block would be seen. TH threads, NB blocks, T the
+ * threshold, N operations of each thread; an operation allocates a block, allocates one and lets
+ * go at once, frees one or two blocks as one chain, or lets go. In the end every block is freed
+ * and every slab let go of: then the slice is free again. With STOP the first thread may stop for
+ * ever at any point, and the others still end; if it had a chain in its hands, a slab that it does
+ * not own is still anybody's.
  *
  * quick: -DTH=3 -DNB=2 -DT=2 -DN=1
  * quick: -DTH=2 -DNB=3 -DT=2 -DN=3
@@ -26,16 +30,16 @@
 
 mtype = { NONE, OWNED, FULL, PARTIAL, EMPTY };
 
-mtype st = NONE;                          /* the anchor: state, first block of the chain, its length */
+mtype st = NONE;                  /* the anchor: state, first block of the chain, its length */
 byte avail, count;
-byte carved;                              /* the owner's, and in the anchor while nobody owns the slab */
-byte owner = NOBODY, head, used;          /* the owner's: private list and blocks that are not on it */
-byte next[NB + 1];                        /* links inside the blocks; 0 ends a list */
-bool in_partial;                          /* the bit in the partial map */
-bool claimed;                             /* the slice is taken */
+byte carved;                      /* the owner's, and in the anchor while nobody owns the slab */
+byte owner = NOBODY, head, used;  /* the owner's: private list and blocks that are not on it */
+byte next[NB + 1];                /* links inside the blocks; 0 ends a list */
+bool in_partial;                  /* the bit in the partial map */
+bool claimed;                     /* the slice is taken */
 
-byte hand[NB + 1];                        /* ghost: the program holds the block, and nobody is freeing it yet */
-byte out;                                 /* ghost: blocks that are allocated, or on their way back */
+byte hand[NB + 1];  /* ghost: the program holds the block, and nobody is freeing it yet */
+byte out;           /* ghost: blocks that are allocated, or on their way back */
 bool stopping; byte done, stopped;
 
 /* The list from `first` on has `length` blocks, none of them the program's, and ends. */
@@ -137,27 +141,35 @@ inline let_go() {
      };
      if
      :: n == carved -> used = 0; release(); break
-     :: n != carved && carved == NB && n < T -> atomic { swap(FULL, first, n, 0); if :: ok -> break :: else fi }
+     :: n != carved && carved == NB && n < T ->
+        atomic { swap(FULL, first, n, 0); if :: ok -> break :: else fi }
      :: else -> atomic { swap(PARTIAL, first, n, 0) }; if :: ok -> publish(); break :: else fi
      fi
   od;
   atomic { fr = 0; first = 0; last = 0; n = 0; forget() }
 }
 
-/* slab_push of the chain from `first` to `last`, n blocks; whether this heap would adopt is anybody's guess. */
+/* slab_push of the chain from `first` to `last`, n blocks; whether this heap would
+ * adopt is anybody's guess. */
 inline push() {
   do
   :: atomic { read_anchor(); next[last] = ra; n = n + rc; assert(rs != NONE && rs != EMPTY) };
      if
      :: rs == OWNED -> atomic { swap(OWNED, first, n, n - rc) }; if :: ok -> break :: else fi
-     :: rs == FULL && n < T && n < rk -> atomic { swap(FULL, first, n, n - rc) }; if :: ok -> break :: else fi
+     :: rs == FULL && n < T && n < rk ->
+        atomic { swap(FULL, first, n, n - rc) };
+        if :: ok -> break :: else fi
      :: rs == FULL && n == rk ->
         atomic { swap(OWNED, 0, 0, n - rc); if :: ok -> own_it(NOBODY, first, n) :: else fi };
         if :: ok -> release(); break :: else fi
-     :: rs == FULL && n < rk ->                /* the threshold is reached, or many come back together */
+     :: rs == FULL && n < rk ->  /* the threshold is reached, or many come back together */
         atomic { swap(OWNED, 0, 0, n - rc); if :: ok -> own_it(_pid, first, n); break :: else fi }
-     :: rs == FULL && n >= T && n < rk -> atomic { swap(PARTIAL, first, n, n - rc) }; if :: ok -> publish(); break :: else fi
-     :: rs == PARTIAL && n < rk -> atomic { swap(PARTIAL, first, n, n - rc) }; if :: ok -> break :: else fi
+     :: rs == FULL && n >= T && n < rk ->
+        atomic { swap(PARTIAL, first, n, n - rc) };
+        if :: ok -> publish(); break :: else fi
+     :: rs == PARTIAL && n < rk ->
+        atomic { swap(PARTIAL, first, n, n - rc) };
+        if :: ok -> break :: else fi
      :: rs == PARTIAL && n >= rk ->
         assert(n == rk);
         atomic { swap(EMPTY, first, n, n - rc) }; if :: ok -> unpublish(); break :: else fi
@@ -177,7 +189,13 @@ inline take_block() {
      do
      :: atomic { read_anchor(); assert(rs == OWNED) };
         if
-        :: rc != 0 -> atomic { swap(OWNED, 0, 0, 0); if :: ok -> head = ra; used = used - rc; check_list(ra, rc); forget(); break :: else fi }
+        :: rc != 0 ->
+           atomic {
+             swap(OWNED, 0, 0, 0);
+             if :: ok -> head = ra; used = used - rc; check_list(ra, rc); forget(); break
+                :: else
+             fi
+           }
         :: rc == 0 && carved < NB -> atomic { carved++; used++; give(carved); forget(); break }
         :: else -> let_go(); break
         fi
@@ -196,11 +214,19 @@ inline find() {
 }
 
 inline pick(b) { atomic { hand[b] == 1 -> hand[b] = 0; first = b; last = b; n = 1 } }
-inline pick_two(b, c) { atomic { hand[b] == 1 && hand[c] == 1 -> hand[b] = 0; hand[c] = 0; next[b] = c; first = b; last = c; n = 2 } }
+inline pick_two(b, c) {
+  atomic {
+    hand[b] == 1 && hand[c] == 1 -> hand[b] = 0; hand[c] = 0;
+    next[b] = c; first = b; last = c; n = 2
+  }
+}
 
 inline free_chain() {
   if
-  :: atomic { owner == _pid -> next[last] = head; head = first; used = used - n; out = out - n; first = 0; last = 0; n = 0 }
+  :: atomic {
+       owner == _pid -> next[last] = head; head = first; used = used - n; out = out - n;
+       first = 0; last = 0; n = 0
+     }
   :: owner != _pid -> push()
   fi
 }
@@ -229,7 +255,11 @@ inline operate() {
   :: owner == _pid -> take_block()
   :: owner == _pid -> let_go()
   :: owner != _pid -> find(); if :: owner == _pid -> take_block() :: else fi
-  :: owner != _pid -> find(); if :: owner == _pid -> take_block(); if :: owner == _pid -> let_go() :: else fi :: else fi
+  :: owner != _pid ->
+     find();
+     if :: owner == _pid -> take_block(); if :: owner == _pid -> let_go() :: else fi
+        :: else
+     fi
   :: !NONE_IN_HAND -> if :: free_some() :: skip fi
   fi
 }
@@ -268,5 +298,6 @@ active proctype monitor() {
   (done + stopped >= TH);
   assert(stopped == 1 || (out == 0 && st == NONE && owner == NOBODY && !claimed && !in_partial));
   for (k : 1 .. NB) { hands = hands + hand[k] }
-  assert(out == hands || owner == 0 || (owner == NOBODY && (st == FULL || (st == PARTIAL && in_partial))))
+  assert(out == hands || owner == 0 ||
+         (owner == NOBODY && (st == FULL || (st == PARTIAL && in_partial))))
 }

@@ -1,12 +1,14 @@
 /* bitmap_words.pml - runs of bits in two words, claimed word by word with retreat by TH threads
  *
- * Stands for, in src/arena/bitmap.c: bitmap_claim_one bitmap_claim_some claim_part release_part bitmap_release
+ * Stands for, in src/arena/bitmap.c: bitmap_claim_one bitmap_claim_some claim_part release_part
+ * and in src/arena/bitmap.c: bitmap_release
  * and in src/arena/bitmap.c: bitmap_claim_at find_run bitmap_claim_run
  *
- * Two words of W bits; a set bit is free. A thread claims one bit, a run of two or three bits where the lowest was when it
- * looked (each word is read once, so the run may be gone), or the free ones of some bits of a word; and gives them back.
- * Nobody holds a bit together with another (M1); in the end all are free. With STOP the first thread may stop for ever
- * at any point, and the others still end; the bits of one run, at most, are missing then.
+ * Two words of W bits; a set bit is free. A thread claims one bit, a run of two or three bits where
+ * the lowest was when it looked (each word is read once, so the run may be gone), or the free ones
+ * of some bits of a word; and gives them back. Nobody holds a bit together with another (M1); in
+ * the end all are free. With STOP the first thread may stop for ever at any point, and the others
+ * still end; the bits of one run, at most, are missing then.
  *
  * quick: -DTH=3 -DW=2 -DN=1
  * quick: -DTH=2 -DW=2 -DN=2 -DSTOP
@@ -36,13 +38,17 @@ inline pass(from, to) {
   k = 0
 }
 
-/* claim_part, and what bitmap_claim_one does with a word: the word is read, then swapped if it has not changed; else it
- * is read again, as long as the bits are there. */
+/* claim_part, and what bitmap_claim_one does with a word: the word is read, then swapped if it has
+ * not changed; else it is read again, as long as the bits are there. */
 inline claim_part(w, bits) {
   r = word[w];
   do
   :: (r & (bits)) != (bits) -> ok = false; break
-  :: else -> atomic { if :: word[w] == r -> word[w] = r & ~(bits); ok = true; break :: else -> r = word[w] fi }
+  :: else -> atomic {
+       if :: word[w] == r -> word[w] = r & ~(bits); ok = true; break
+          :: else -> r = word[w]
+       fi
+     }
   od
 }
 
@@ -124,7 +130,8 @@ inline operate() {
   :: n = W + 1; claim_run()
   :: n = 1; i = 0; claim_one()
   :: n = 1; i = 1; claim_one()
-  :: atomic { low = word[1] & 3; word[1] = word[1] & ~3; n = 0; high = low; low = 0 }     /* bitmap_claim_some */
+  /* bitmap_claim_some */
+  :: atomic { low = word[1] & 3; word[1] = word[1] & ~3; n = 0; high = low; low = 0 }
   fi;
   if
   :: n == 0 || first != BITS ->

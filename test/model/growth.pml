@@ -2,11 +2,13 @@
  *
  * Stands for, in src/arena/arena.c: map_next
  *
- * A range is claimed by a swap of `mapped` and then mapped; the mmap succeeds, fails, or finds somebody else's mapping
- * there (which stays: the range is passed over). A range whose mmap failed goes back by a swap, which another thread's
- * claim of the next range makes impossible: then it is lost. No slice is mapped or handed out twice, none is handed out
- * that is not mapped, and every slice below `mapped` is mapped, passed over or lost. With STOP the first thread may stop
- * for ever at any point, and the others still end: then the range that it had claimed last is missing at most.
+ * A range is claimed by a swap of `mapped` and then mapped; the mmap succeeds, fails, or finds
+ * somebody else's mapping there (which stays: the range is passed over). A range whose mmap
+ * failed goes back by a swap, which another thread's claim of the next range makes impossible:
+ * then it is lost. No slice is mapped or handed out twice, none is handed out that is not
+ * mapped, and every slice below `mapped` is mapped, passed over or lost. With STOP the first
+ * thread may stop for ever at any point, and the others still end: then the range that it had
+ * claimed last is missing at most.
  *
  * quick: -DTH=3 -DSIZE=4
  * quick: -DTH=2 -DSIZE=5 -DSTOP
@@ -17,10 +19,10 @@
 #define STEP 2
 #define TRIES 3
 
-byte mapped;                              /* slices from the window's start on that are mapped, or being mapped */
-bool free[SIZE];                          /* the bitmap */
-byte claimer[SIZE];                       /* ghost: whose range it is, 0: nobody's */
-bool present[SIZE], taken[SIZE], lost[SIZE], held[SIZE];           /* ghost */
+byte mapped;         /* slices from the window's start on that are mapped, or being mapped */
+bool free[SIZE];     /* the bitmap */
+byte claimer[SIZE];  /* ghost: whose range it is, 0: nobody's */
+bool present[SIZE], taken[SIZE], lost[SIZE], held[SIZE];  /* ghost */
 bool stopping; byte done, stopped;
 
 #define EACH(what) k = from; do :: k < from + step -> what; k++ :: else -> break od; k = 0
@@ -31,7 +33,8 @@ inline claim_free() {
     k = 0;
     do
     :: k < SIZE && !free[k] -> k++
-    :: k < SIZE && free[k] -> free[k] = false; assert(present[k] && !held[k]); held[k] = true; got = true; break
+    :: k < SIZE && free[k] -> free[k] = false; assert(present[k] && !held[k]); held[k] = true;
+       got = true; break
     :: k == SIZE -> break
     od;
     k = 0
@@ -62,11 +65,17 @@ inline grow() {
      :: !ok -> claim_free(); if :: got -> break :: else fi
      :: ok ->
         if
-        :: atomic { EACH(assert(claimer[k] == _pid + 1 && !present[k]); present[k] = true); held[from] = true };
-           atomic { EACH(assert(present[k]); if :: k > from -> assert(!free[k] && !held[k]); free[k] = true :: else fi) };
+        :: atomic {
+             EACH(assert(claimer[k] == _pid + 1 && !present[k]); present[k] = true);
+             held[from] = true
+           };
+           atomic {
+             EACH(assert(present[k]);
+                  if :: k > from -> assert(!free[k] && !held[k]); free[k] = true :: else fi)
+           };
            got = true; break
         :: atomic { EACH(taken[k] = true) }
-        :: atomic {                       /* no memory: back with it, if nobody has claimed the next range */
+        :: atomic {  /* no memory: back with it, if nobody has claimed the next range */
              if
              :: mapped == from + step ->
                 mapped = from;

@@ -1,17 +1,19 @@
-/* heap_pool.pml - heaps that threads and their signal handlers claim from the pool, mark, and give back
+/* heap_pool.pml - heaps that threads and their signal handlers claim from the pool, mark, and give
+ * back
  *
  * Stands for, in src/heap/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
  * and in src/heap/init.c: thread_leaves heap_attach
  * and in src/heap/leave.c: heap_end_rest
  * and in src/heap/heap.c: heap_is_marked mark unmark nested_of heap_enter heap_exit
  *
- * TH threads make CALLS calls each, end, and call once more, as late destructors do; HEAPS places (places.pml has the steps of
- * claiming one). Each thread has HANDLERS handlers, one of which may interrupt a call, or the handler before it, at any
- * point, and makes a call of its own: the thread, or the outer handler, goes on when it has returned. A heap may
- * go back with things in it and rest, for the next thread. No two calls use one heap at a time, none goes back with things
- * in it otherwise, and in the end every place is free. With JUMP a handler may leave by longjmp, once in a thread: that
- * costs one heap at most. With STOP the first thread may stop for ever at any point, in its handler
- * too, and the others still end.
+ * TH threads make CALLS calls each, end, and call once more, as late destructors do; HEAPS places
+ * (places.pml has the steps of claiming one). Each thread has HANDLERS handlers, one of which may
+ * interrupt a call, or the handler before it, at any point, and makes a call of its own: the
+ * thread, or the outer handler, goes on when it has returned. A heap may go back with things in it
+ * and rest, for the next thread. No two calls use one heap at a time, none goes back with things in
+ * it otherwise, and in the end every place is free. With JUMP a handler may leave by longjmp, once
+ * in a thread: that costs one heap at most. With STOP the first thread may stop for ever at any
+ * point, in its handler too, and the others still end.
  *
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP
@@ -25,12 +27,12 @@
 
 bool claimed[HEAPS], busy[HEAPS];
 byte nested[HEAPS] = NONE;
-byte here[TH] = NONE;                     /* heap_here.heap */
-bool marked[TH] = true;                   /* heap_here.limit and window are 0 */
-bool resting[HEAPS];                      /* in the pool, with things in it */
-bool used[HEAPS], laden[HEAPS];            /* ghost: a call is under way in it; it has things in it */
-byte level[TH];                           /* how many handlers have interrupted one another */
-bool jumped[TH], has_jumped[TH];          /* a handler left by longjmp */
+byte here[TH] = NONE;             /* heap_here.heap */
+bool marked[TH] = true;           /* heap_here.limit and window are 0 */
+bool resting[HEAPS];              /* in the pool, with things in it */
+bool used[HEAPS], laden[HEAPS];   /* ghost: a call is under way in it; it has things in it */
+byte level[TH];                   /* how many handlers have interrupted one another */
+bool jumped[TH], has_jumped[TH];  /* a handler left by longjmp */
 bool ended[TH], stopping; byte done, stopped;
 
 inline pool_claim(to) {
@@ -42,7 +44,8 @@ inline pool_claim(to) {
     od;
     if
     :: to == HEAPS -> to = NONE
-    :: else -> claimed[to] = true; assert(!used[to] && nested[to] == NONE && laden[to] <= resting[to])
+    :: else -> claimed[to] = true;
+       assert(!used[to] && nested[to] == NONE && laden[to] <= resting[to])
     fi
   };
   if :: to != NONE -> resting[to] = false; busy[to] = false :: else fi
@@ -87,7 +90,8 @@ inline heap_attach() {
   if
   :: h == NONE
   :: h != NONE && here[t] == GONE -> borrowed = true
-  :: h != NONE && here[t] < GONE -> let_go(h); pool_release(h); h = here[t]     /* a handler was here first */
+  /* a handler was here first */
+  :: h != NONE && here[t] < GONE -> let_go(h); pool_release(h); h = here[t]
   :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; marked[t] = false
   fi
 }
@@ -103,7 +107,8 @@ inline nested_of() {
      :: else ->
         atomic { if :: nested[h] == NONE -> nested[h] = fresh; h = fresh; fresh = NONE :: else fi };
         if
-        :: fresh != NONE -> let_go(fresh); pool_release(fresh); h = nested[h]     /* a handler was quicker */
+        /* a handler was quicker */
+        :: fresh != NONE -> let_go(fresh); pool_release(fresh); h = nested[h]
         :: else
         fi
      fi
@@ -178,8 +183,8 @@ active [TH] proctype thread() provided (level[_pid] == 0 || IS_OVER(_pid)) {
        { operate() } unless { atomic { jumped[t] -> jumped[t] = false; borrowed = false } }
     :: else -> break
     od;
-    atomic { has_jumped[t] = true };      /* a jump out of what follows would end the thread's end */
-    do                                    /* the system calls thread_leaves for a thread that has a heap */
+    atomic { has_jumped[t] = true };  /* a jump out of what follows would end the thread's end */
+    do                                /* the system calls thread_leaves for a thread with a heap */
     :: here[t] < GONE -> thread_leaves(); operate(); heap_end_rest()
     :: atomic { here[t] >= GONE -> ended[t] = true; done++; break }
     od
@@ -195,7 +200,8 @@ active [TH] proctype thread() provided (level[_pid] == 0 || IS_OVER(_pid)) {
 
 byte within[TH * HANDLERS];               /* 1: the handler has begun */
 
-active [TH * HANDLERS] proctype handler() provided (level[THREAD] == DEPTH + within[NUMBER] || IS_OVER(THREAD)) {
+active [TH * HANDLERS] proctype handler()
+    provided (level[THREAD] == DEPTH + within[NUMBER] || IS_OVER(THREAD)) {
   byte h, fresh, t = THREAD;
   bool borrowed;
 end:
@@ -225,7 +231,10 @@ active proctype monitor() {
   if :: stopping = true :: skip fi;
 #endif
   (done + stopped >= TH);
-  for (k : 0 .. HEAPS - 1) { kept = kept + claimed[k]; assert(!laden[k] || resting[k] || claimed[k]) }
+  for (k : 0 .. HEAPS - 1) {
+    kept = kept + claimed[k];
+    assert(!laden[k] || resting[k] || claimed[k])
+  }
 #ifdef JUMP
   assert(kept <= 1)
 #else

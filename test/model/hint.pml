@@ -1,11 +1,13 @@
-/* hint.pml - the hint by which a group of slabs in the partial map is found, cleared by those who find nothing there
+/* hint.pml - the hint by which a group of slabs in the partial map is found, cleared by those who
+ * find nothing there
  *
  * Stands for, in src/slab/partial.c: partial_publish claim_in_word claim_in_arena
  *
- * One group of SL slabs, one bit of the hint. A thread publishes a slab that it holds, or looks for one by way of the hint.
- * In the end a slab in the map is found by the hint, and every slab is in the map or somebody's. With STOP the first
- * thread may stop for ever at any point, and the others still end. What is lost then is the slab that it held or was publishing;
- * or, if it has just cleared the hint, that: the group's slabs are not found until the next publication in the group.
+ * One group of SL slabs, one bit of the hint. A thread publishes a slab that it holds, or looks for
+ * one by way of the hint. In the end a slab in the map is found by the hint, and every slab is in
+ * the map or somebody's. With STOP the first thread may stop for ever at any point, and the others
+ * still end. What is lost then is the slab that it held or was publishing; or, if it has just
+ * cleared the hint, that: the group's slabs are not found until the next publication in the group.
  *
  * quick: -DTH=3 -DSL=2 -DN=2
  * quick: -DTH=3 -DSL=2 -DN=1 -DSTOP
@@ -15,15 +17,18 @@
  */
 #define NOBODY 255
 
-byte word;                                /* the group's slabs in the map */
+byte word;                 /* the group's slabs in the map */
 bool hint;
-byte holder[SL] = NOBODY;                 /* ghost: whose a slab is that is not in the map */
-bool clearing[TH];                        /* ghost: has cleared the hint and not looked at the word since */
-byte fresh[TH];                           /* ghost: has set this slab's bit and not looked at the hint since */
+byte holder[SL] = NOBODY;  /* ghost: whose a slab is that is not in the map */
+bool clearing[TH];         /* ghost: has cleared the hint and not looked at the word since */
+byte fresh[TH];            /* ghost: has set this slab's bit and not looked at the hint since */
 bool stopping; byte done, stopped;
 
 inline publish(s) {
-  atomic { assert(holder[s] == _pid && !(word & (1 << s))); holder[s] = NOBODY; word = word | (1 << s); fresh[_pid] = 1 << s };
+  atomic {
+    assert(holder[s] == _pid && !(word & (1 << s)));
+    holder[s] = NOBODY; word = word | (1 << s); fresh[_pid] = 1 << s
+  };
   if
   :: atomic { hint -> fresh[_pid] = 0 }
   :: !hint -> atomic { hint = true; fresh[_pid] = 0 }
@@ -41,7 +46,8 @@ inline claim_in_word() {
           got = 0;
           do :: !((seen >> got) & 1) -> got++ :: else -> break od;
           if
-          :: word & (1 << got) -> word = word & ~(1 << got); assert(holder[got] == NOBODY); holder[got] = _pid; break
+          :: word & (1 << got) -> word = word & ~(1 << got); assert(holder[got] == NOBODY);
+             holder[got] = _pid; break
           :: else -> got = NOBODY
           fi
         }

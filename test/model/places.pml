@@ -2,10 +2,11 @@
  *
  * Stands for, in src/arena/places.c: put_chunk add_chunk places_claim places_release
  *
- * Chunks of two places, CHUNKS of them at most. A mmap may fail; a map that finds no row goes back. Nobody has a place
- * together with another (M1), a claimed place lies in a chunk whose address can be seen (S-chunk), and in the end every
- * place of every chunk is free. With STOP the first thread may stop for ever at any point, and the others still end:
- * then one place is missing at most, or one chunk.
+ * Chunks of two places, CHUNKS of them at most. A mmap may fail; a map that finds no row goes
+ * back. Nobody has a place together with another (M1), a claimed place lies in a chunk whose
+ * address can be seen (S-chunk), and in the end every place of every chunk is free. With STOP the
+ * first thread may stop for ever at any point, and the others still end: then one place is
+ * missing at most, or one chunk.
  *
  * quick: -DTH=3 -DN=1
  * quick: -DTH=2 -DN=2 -DSTOP
@@ -46,7 +47,7 @@ inline claim_one() {
   od
 }
 
-inline put_chunk(from, to) {              /* `ok`: it found a row, whose first place is this thread's */
+inline put_chunk(from, to) {  /* `ok`: it found a row, whose first place is this thread's */
   ok = false; i = from;
   do
   :: i < to ->
@@ -55,7 +56,11 @@ inline put_chunk(from, to) {              /* `ok`: it found a row, whose first p
      :: ok ->
         r = chunk_count;
         do
-        :: r <= i -> atomic { if :: chunk_count == r -> chunk_count = i + 1; r = NONE :: else -> r = chunk_count fi }
+        :: r <= i -> atomic {
+             if :: chunk_count == r -> chunk_count = i + 1; r = NONE
+                :: else -> r = chunk_count
+             fi
+           }
         :: else -> break
         od;
         free[i] = free[i] | 2;

@@ -1,12 +1,16 @@
-/* purge.pml - slices of one word that threads claim, write to and release while others discard what is dirty
+/* purge.pml - slices of one word that threads claim, write to and release while others discard what
+ * is dirty
  *
  * Stands for, in src/arena/purge.c: purge_word
- * and in src/arena/arena.c: take_part set_dirty_part take_over put_free arena_release arena_release_clean
+ * and in src/arena/arena.c: take_part set_dirty_part take_over put_free arena_release
+ * and in src/arena/arena.c: arena_release_clean
  *
- * BITS slices. The dirty bits and the count of them change apart from the free bits. What a claimer finds clean reads as
- * zero (A3), what it holds is never discarded under it, a dirty bit changes only while the slice is claimed (A1), and in
- * the end all slices are free and the count is the number of dirty bits. A discard may fail: what is left stays dirty.
- * With STOP the first thread may stop for ever at any point, and the others still end; what it had claimed is all that is missing.
+ * BITS slices. The dirty bits and the count of them change apart from the free bits. What a
+ * claimer finds clean reads as zero (A3), what it holds is never discarded under it, a dirty
+ * bit changes only while the slice is claimed (A1), and in the end all slices are free and the
+ * count is the number of dirty bits. A discard may fail: what is left stays dirty. With STOP
+ * the first thread may stop for ever at any point, and the others still end; what it had
+ * claimed is all that is missing.
  *
  * quick: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=3 -DBITS=2 -DN=1 -DSTOP
@@ -28,14 +32,22 @@ inline claim_slice() {
   w = free;
   do
   :: w == 0 -> break
-  :: else -> atomic { if :: free == w -> mine[_pid] = w & ~(w - 1); free = w & (w - 1); w = 0 :: else -> w = free fi }
+  :: else -> atomic {
+       if :: free == w -> mine[_pid] = w & ~(w - 1); free = w & (w - 1); w = 0
+          :: else -> w = free
+       fi
+     }
   od
 }
 
 inline hold(who) {
   k = 0;
   do
-  :: k < BITS -> if :: (mine[_pid] >> k) & 1 -> assert(held[k] == 0 || (who) == 0); held[k] = who :: else fi; k++
+  :: k < BITS ->
+     if :: (mine[_pid] >> k) & 1 -> assert(held[k] == 0 || (who) == 0); held[k] = who
+        :: else
+     fi;
+     k++
   :: else -> break
   od;
   k = 0
@@ -45,17 +57,17 @@ inline use_slice() {
   claim_slice();
   if
   :: mine[_pid] != 0 ->
-     atomic { hold(_pid + 1); w = dirty & mine[_pid] };                   /* take_over */
+     atomic { hold(_pid + 1); w = dirty & mine[_pid] };  /* take_over */
      if
      :: w != 0 -> atomic { assert((dirty & w) == w); dirty = dirty & ~w }; count = count - 1
-     :: else -> assert((content & mine[_pid]) == 0)                        /* A3 */
+     :: else -> assert((content & mine[_pid]) == 0)      /* A3 */
      fi;
      if
-     :: atomic { content = content | mine[_pid] };                         /* written to, released as dirty */
+     :: atomic { content = content | mine[_pid] };       /* written to, released as dirty */
         assert((content & mine[_pid]) == mine[_pid]);
         atomic { assert((dirty & mine[_pid]) == 0); dirty = dirty | mine[_pid] };
         count = count + 1
-     :: (content & mine[_pid]) == 0 -> skip                                /* arena_release_clean */
+     :: (content & mine[_pid]) == 0 -> skip              /* arena_release_clean */
      fi;
      atomic { hold(0) };
      atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] }
@@ -70,19 +82,21 @@ inline purge_word() {
   :: (w & free) == 0 -> skip
   :: else ->
      atomic { mine[_pid] = free & w; free = free & ~w; hold(_pid + 1) };
-     w = dirty & mine[_pid];                                               /* they are ours, so they stay */
+     w = dirty & mine[_pid];  /* they are ours, so they stay */
      do
      :: w == 0 -> break
      :: w != 0 ->
         if
         :: atomic { range = w & ~(w - 1); assert(dirty & range); content = content & ~range };
            atomic { dirty = dirty & ~range; w = w & ~range; purged++ }
-        :: break                                                     /* refused: the rest stays dirty */
+        :: break              /* refused: the rest stays dirty */
         fi
      od;
      count = count - purged;
      atomic { hold(0) };
-     if :: mine[_pid] != 0 -> atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] } :: else fi
+     if :: mine[_pid] != 0 -> atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] }
+        :: else
+     fi
   fi;
   atomic { mine[_pid] = 0; w = 0; range = 0; purged = 0 }
 }

@@ -1,15 +1,19 @@
-/* remote_frees.pml - frees of foreign blocks that heaps put off, gather and publish, and threads that end meanwhile
+/* remote_frees.pml - frees of foreign blocks that heaps put off, gather and publish, and threads
+ * that end meanwhile
  *
- * Stands for, in src/heap/free.c: take_outcome push publish gather heap_give_back gather_pending heap_flush_shared keep put_off
+ * Stands for, in src/heap/free.c: take_outcome push publish gather heap_give_back gather_pending
+ * and in src/heap/free.c: heap_flush_shared keep put_off
  * and in src/heap/leave.c: flush_list flush_bin heap_flush_bins heap_let_go
  * and in src/heap/heap.c: heap_own heap_put_slice take_returned borrow let_go_of find_list refill
  *
- * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in
- * one swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs in `pending`, then chained in
- * its one batch; freed blocks of slabs that nobody owned, ROOM of them at most, which its next bin is made of; the blocks of its bin; and the slabs that it owns. A thread allocates or frees N times and ends: then its heap is empty, for the next thread.
- * At every moment each block of a live slab is in one place; in the end both slices are free. With STOP the first thread
- * may stop for ever at any point, and the others still end: what is missing then is one chain or slab that it had in its
- * hands, and what its heap held.
+ * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in one
+ * swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs in
+ * `pending`, then chained in its one batch; freed blocks of slabs that nobody owned, ROOM of them
+ * at most, which its next bin is made of; the blocks of its bin; and the slabs that it owns. A
+ * thread allocates or frees N times and ends: then its heap is empty, for the next thread. At every
+ * moment each block of a live slab is in one place; in the end both slices are free. With STOP the
+ * first thread may stop for ever at any point, and the others still end: what is missing then is
+ * one chain or slab that it had in its hands, and what its heap held.
  *
  * quick: -DTH=2 -DNB=2 -DT=1 -DN=2
  * quick: -DTH=2 -DNB=2 -DT=1 -DN=1 -DSTOP
@@ -40,7 +44,10 @@ bool stopping; byte done, stopped;
 #define BOTH(what) (MINE(what, 0) + MINE(what, 1))
 
 /* A slab whose blocks are all free, in the hands of this thread alone. */
-inline release(s) { assert(list[s] + chain[s] == NB); st[s] = NONE; owner[s] = NOBODY; list[s] = 0; chain[s] = 0 }
+inline release(s) {
+  assert(list[s] + chain[s] == NB);
+  st[s] = NONE; owner[s] = NOBODY; list[s] = 0; chain[s] = 0
+}
 
 /* slab_push of what flies, and take_outcome; whether the heap wants the slab is anybody's guess. */
 inline push(s) {
@@ -75,7 +82,8 @@ inline let_go(s) {
   }
 }
 
-/* A chain in the hands of the thread: to the slab's list if the heap has adopted the slab since, else to its anchor. */
+/* A chain in the hands of the thread: to the slab's list if the heap has adopted the slab
+ * since, else to its anchor. */
 inline publish(s) {
   atomic { MINE(flying, s) = MINE(batch, s); MINE(batch, s) = 0 };
   if
@@ -131,11 +139,13 @@ inline take_list(s) {
   }
 }
 
-/* What was returned; an owned slab, a partial one, or a free slice; it is kept, or borrowed from. */
+/* What was returned; an owned slab, a partial one, or a free slice; it is kept, or borrowed
+ * from. */
 inline refill() {
   flush_shared();
   if
-  :: atomic { BOTH(returned) > 0 -> MINE(bin, 0) = MINE(returned, 0); MINE(bin, 1) = MINE(returned, 1);
+  :: atomic { BOTH(returned) > 0 ->
+              MINE(bin, 0) = MINE(returned, 0); MINE(bin, 1) = MINE(returned, 1);
                                     MINE(returned, 0) = 0; MINE(returned, 1) = 0 }
   :: owner[0] == _pid && list[0] + chain[0] > 0 -> take_list(0)
   :: owner[1] == _pid && list[1] + chain[1] > 0 -> take_list(1)
@@ -150,7 +160,8 @@ inline refill() {
      :: pick != NOBODY ->
         atomic {
           if
-          :: st[pick] == PARTIAL -> st[pick] = OWNED; owner[pick] = _pid; list[pick] = chain[pick]; chain[pick] = 0
+          :: st[pick] == PARTIAL -> st[pick] = OWNED; owner[pick] = _pid; list[pick] = chain[pick];
+             chain[pick] = 0
           :: st[pick] == NONE -> st[pick] = OWNED; owner[pick] = _pid; list[pick] = NB
           :: else -> pick = NOBODY                     /* another was quicker */
           fi
@@ -179,10 +190,12 @@ inline allocate() {
 /* The program frees a block that this thread or another one was given. */
 inline free_one(from, s) {
   if
-  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == _pid -> hand[(from) * SLABS + (s)]--; list[s]++ }
+  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == _pid ->
+              hand[(from) * SLABS + (s)]--; list[s]++ }
   :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == NOBODY && BOTH(returned) < ROOM ->
               hand[(from) * SLABS + (s)]--; MINE(returned, s)++ }
-  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid && (owner[s] != NOBODY || BOTH(returned) == ROOM) ->
+  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid &&
+              (owner[s] != NOBODY || BOTH(returned) == ROOM) ->
               hand[(from) * SLABS + (s)]--; MINE(pending, s)++ };
      if :: BOTH(pending) == PENDING -> gather_pending() :: else fi
   fi
@@ -207,7 +220,8 @@ inline leave() {                          /* heap_let_go */
   flush_shared();
   if :: owner[0] == _pid -> let_go(0) :: else fi;
   if :: owner[1] == _pid -> let_go(1) :: else fi;
-  assert(BOTH(pending) + BOTH(batch) + BOTH(bin) + BOTH(returned) + BOTH(flying) == 0 && owner[0] != _pid && owner[1] != _pid)
+  assert(BOTH(pending) + BOTH(batch) + BOTH(bin) + BOTH(returned) + BOTH(flying) == 0 &&
+         owner[0] != _pid && owner[1] != _pid)
 }
 
 active [TH] proctype thread() {
@@ -219,7 +233,7 @@ active [TH] proctype thread() {
     :: turn < N -> turn++; if :: free_any() :: skip fi
     :: else -> break
     od;
-    do                                    /* what it was given is freed, by this thread or another */
+    do                              /* what it was given is freed, by this thread or another */
     :: MINE(hand, 0) > 0 -> if :: free_one(_pid, 0) :: MINE(hand, 0) == 0 fi
     :: MINE(hand, 1) > 0 -> if :: free_one(_pid, 1) :: MINE(hand, 1) == 0 fi
     :: BOTH(hand) == 0 -> break
@@ -236,7 +250,8 @@ active [TH] proctype thread() {
 inline add_up(s) {
   sum = list[s] + chain[s];
   for (k : 0 .. TH - 1) {
-    sum = sum + hand[k * SLABS + s] + pending[k * SLABS + s] + batch[k * SLABS + s] + bin[k * SLABS + s] + returned[k * SLABS + s] + flying[k * SLABS + s]
+    sum = sum + hand[k * SLABS + s] + pending[k * SLABS + s] + batch[k * SLABS + s] +
+          bin[k * SLABS + s] + returned[k * SLABS + s] + flying[k * SLABS + s]
   }
   assert(sum == (st[s] == NONE -> 0 : NB))
 }
@@ -250,7 +265,9 @@ active proctype monitor() {
   d_step {
     add_up(0);
     add_up(1);
-    for (k : SLABS .. TH * SLABS - 1) { assert(hand[k] + pending[k] + batch[k] + bin[k] + returned[k] + flying[k] == 0) }
+    for (k : SLABS .. TH * SLABS - 1) {
+      assert(hand[k] + pending[k] + batch[k] + bin[k] + returned[k] + flying[k] == 0)
+    }
     assert((flying[0] > 0) + (flying[1] > 0) <= 1);
     assert((owner[0] == NOBODY || owner[0] == 0) && (owner[1] == NOBODY || owner[1] == 0));
     assert(stopped == 1 || (st[0] == NONE && st[1] == NONE))

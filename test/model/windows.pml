@@ -1,11 +1,14 @@
-/* windows.pml - runs of windows of the address space that threads claim, map, hand to a tenant and give back
+/* windows.pml - runs of windows of the address space that threads claim, map, hand to a tenant and
+ * give back
  *
  * Stands for, in src/arena/map.c: map_free map_set claim map_new
  *
- * WINDOWS windows, each NONE, CLAIMED or a tenant's. A thread wants two adjacent ones, then one, and so on, from where the hint says; it
- * gives a part of a run back where the next window is taken, and the whole if the system's mapping fails or something
- * else lies there. Only the claimer changes a word (W1); no two threads map one window; in the end all are NONE. With
- * STOP the first thread may stop for ever at any point, and the others still end; what is missing then is the one run that it had.
+ * WINDOWS windows, each NONE, CLAIMED or a tenant's. A thread wants two adjacent ones, then one,
+ * and so on, from where the hint says; it gives a part of a run back where the next window is
+ * taken, and the whole if the system's mapping fails or something else lies there. Only the
+ * claimer changes a word (W1); no two threads map one window; in the end all are NONE. With STOP
+ * the first thread may stop for ever at any point, and the others still end; what is missing then
+ * is the one run that it had.
  *
  * quick: -DTH=2 -DWINDOWS=3 -DN=1
  * quick: -DTH=2 -DWINDOWS=3 -DN=1 -DSTOP
@@ -27,7 +30,12 @@ bool stopping; byte done, stopped;
 inline free_windows(n) {
   i = 0;
   do
-  :: i < n -> atomic { assert(owner[first + i] == _pid + 1 && !mapped[first + i]); owner[first + i] = 0; word[first + i] = NONE }; i++
+  :: i < n ->
+     atomic {
+       assert(owner[first + i] == _pid + 1 && !mapped[first + i]);
+       owner[first + i] = 0; word[first + i] = NONE
+     };
+     i++
   :: else -> break
   od;
   if :: first < next -> next = first :: else fi
@@ -41,7 +49,8 @@ inline claim() {
   :: else ->
      atomic {
        if
-       :: word[first + got] == NONE -> assert(owner[first + got] == 0); word[first + got] = CLAIMED; owner[first + got] = _pid + 1; ok = true
+       :: word[first + got] == NONE -> assert(owner[first + got] == 0);
+          word[first + got] = CLAIMED; owner[first + got] = _pid + 1; ok = true
        :: else -> ok = false
        fi
      };
@@ -55,11 +64,19 @@ inline claim() {
 inline map_range() {
   atomic {
     i = 0;
-    do :: i < count -> assert(owner[first + i] == _pid + 1 && !mapped[first + i]); mapped[first + i] = true; i++ :: else -> break od
+    do :: i < count -> assert(owner[first + i] == _pid + 1 && !mapped[first + i]);
+                       mapped[first + i] = true; i++
+       :: else -> break
+    od
   }
 }
 inline unmap_range() {
-  atomic { i = 0; do :: i < count -> assert(mapped[first + i]); mapped[first + i] = false; i++ :: else -> break od }
+  atomic {
+    i = 0;
+    do :: i < count -> assert(mapped[first + i]); mapped[first + i] = false; i++
+       :: else -> break
+    od
+  }
 }
 
 /* `ok`: the run from `first` on is mapped. */
@@ -87,7 +104,12 @@ inline live_there() {
   :: ok ->
      i = 0;
      do
-     :: i < count -> atomic { assert(owner[first + i] == _pid + 1 && word[first + i] == CLAIMED); word[first + i] = TENANT }; i++
+     :: i < count ->
+        atomic {
+          assert(owner[first + i] == _pid + 1 && word[first + i] == CLAIMED);
+          word[first + i] = TENANT
+        };
+        i++
      :: else -> break
      od;
      unmap_range();
@@ -101,7 +123,8 @@ active [TH] proctype thread() {
   bool ok;
   {
     do
-    :: turn < N -> turn++; count = 1 + turn % 2; live_there(); atomic { first = 0; got = 0; i = 0; ok = false }
+    :: turn < N -> turn++; count = 1 + turn % 2; live_there();
+       atomic { first = 0; got = 0; i = 0; ok = false }
     :: else -> break
     od;
     done++

@@ -1,8 +1,8 @@
 /* action.c - what is done at a point, and what must hold afterwards
  *
- * In every copy the subject takes the action at the point, then ends its operation and its thread if
- * it still can. The helper has the last word: once the subject's thread has ended it frees all blocks
- * that anybody holds, collects, and asks the oracle. */
+ * In every copy the subject takes the action at the point, then ends its operation and its thread
+ * if it still can. The helper has the last word: once the subject's thread has ended it frees all
+ * blocks that anybody holds, collects, and asks the oracle. */
 #include "park.h"
 
 #include <pthread.h>

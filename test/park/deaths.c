@@ -1,7 +1,7 @@
 /* deaths.c - what a thread that dies costs, from a thousand of them
  *
- * Each thread works a little, then ends by a bare system call at the next point of a malloc and a free,
- * all in one process: nothing is copied here, and the losses add up. */
+ * Each thread works a little, then ends by a bare system call at the next point of a malloc and a
+ * free, all in one process: nothing is copied here, and the losses add up. */
 #include "park.h"
 
 #include <pthread.h>
@@ -72,9 +72,11 @@ static void die_and_compare(void) {
          committed = (double)(after.committed - before.committed) / count,
          resident = (double)(after.resident - before.resident) / count;
   is_bounded = heaps <= 1 && committed <= (COUNT_OF(sizes) + 1) * SLAB_BYTES;
-  printf("{\"operation\": \"deaths\", \"action\": \"DEATHS\", \"points\": %lu, \"tried\": %u, \"passed\": %u, "
-         "\"hung\": 0, \"failures\": [], \"heaps\": %.3f, \"committed\": %.0f, \"resident\": %.0f}\n",
-         all, count, is_bounded ? count : 0, heaps, committed, resident);
+  printf(
+      "{\"operation\": \"deaths\", \"action\": \"DEATHS\", \"points\": %lu, \"tried\": %u, "
+      "\"passed\": %u, "
+      "\"hung\": 0, \"failures\": [], \"heaps\": %.3f, \"committed\": %.0f, \"resident\": %.0f}\n",
+      all, count, is_bounded ? count : 0, heaps, committed, resident);
   round_whole();
   shadow_put_all();
   oracle_check_structures();

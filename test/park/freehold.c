@@ -110,8 +110,8 @@ static void returned_blocks(void) {
   drain(200);
 }
 static void somebody_rests(void) { leave_resting(400, 50); }
-/* As much rests as may, so this thread's heap cannot: it lets go of slabs that are full, half full and
- * empty. */
+/* As much rests as may, so this thread's heap cannot: it lets go of slabs that are
+ * full, half full and empty. */
 static void cannot_rest(void) {
   oracle_let_nobody_rest();
   for (size_t of = 3000; of <= 12000; of *= 2) {
@@ -227,7 +227,8 @@ static void patient(void) {
 /* Somebody's mapping where the next slices, or the next windows, would be. */
 static void occupy(uintptr_t at) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-  if (mmap((void *)at, 4096, PROT_NONE, flags, -1, 0) != (void *)at) park_fail("cannot map %zx", at);
+  void *got = mmap((void *)at, 4096, PROT_NONE, flags, -1, 0);
+  if (got != (void *)at) park_fail("cannot map %zx", at);
 }
 static void grow_over_taken(void) {
   uintptr_t end = oracle_arena_end(get(KIB(100)));
@@ -492,7 +493,8 @@ const operation_t freehold_operations[] = {
   {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},
   {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
   {"malloc-huge-between", malloc_one, window_between, hold_one, NULL, 0},
-  {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL, MOVES | PASSES_OVER},
+  {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL,
+   MOVES | PASSES_OVER},
   {"free-large-first-word", free_first, large_in_first_word, NULL, NULL, 0},
   {"reuse-purged", malloc_one, purged, hold_one, NULL, 0},
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
@@ -521,7 +523,8 @@ const operation_t freehold_operations[] = {
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
   {"collect-small-class", collect_softly, a_few_of_small_class, NULL, NULL, 0},
-  {"malloc-without-heap", malloc_limited, take_all_heaps_and_hold, end_all_heaps, NULL, NESTED | WITH_HEAP},
+  {"malloc-without-heap", malloc_limited, take_all_heaps_and_hold, end_all_heaps, NULL,
+   NESTED | WITH_HEAP},
   {"free-without-heap", free_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
   {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | INTERRUPTED},
   {"nested-malloc", malloc_one, fresh_end, hold_one, NULL, NESTED | QUICK},

@@ -1,4 +1,5 @@
-/* library.c - the allocator under test: its functions, its text, and for freehold its hidden symbols */
+/* library.c - the allocator under test: its functions, its text, and for freehold
+ * its hidden symbols */
 #include "park.h"
 
 #include <dlfcn.h>
@@ -121,7 +122,9 @@ static int find_text(struct dl_phdr_info *object, size_t size, void *inside) {
   return 0;
 }
 
-bool library_has(uintptr_t at) { return at - library.text_from < library.text_to - library.text_from; }
+bool library_has(uintptr_t at) {
+  return at - library.text_from < library.text_to - library.text_from;
+}
 size_t library_offset(uintptr_t at) { return at - library.base; }
 size_t library_text_size(void) { return library.text_to - library.base; }
 bool library_is_freehold(void) { return api.stats_get != NULL; }

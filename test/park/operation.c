@@ -168,7 +168,8 @@ static void realloc_to_nothing(void) {
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Everything that a thread can leave behind: slabs full, half full and empty, frees of others' blocks. */
+/* Everything that a thread can leave behind: slabs full, half full and empty, frees
+ * of others' blocks. */
 static void use_much(void) {
   void *p[40];
   make_others(200, 10);

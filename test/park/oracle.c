@@ -147,21 +147,25 @@ static uintptr_t first_window(void) {
   return at < WINDOWS_AROUND ? 0 : at - WINDOWS_AROUND;
 }
 
-/* ---- what others can see ----------------------------------------------------------------------- */
+/* ---- what others can see --------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t digest, const void *from, size_t size) {
   const uint64_t *word = from;
-  for (size_t i = 0; i < size / sizeof *word; i++) digest = (digest ^ word[i]) * 0x9E3779B97F4A7C15u;
+  for (size_t i = 0; i < size / sizeof *word; i++)
+    digest = (digest ^ word[i]) * 0x9E3779B97F4A7C15u;
   return digest ^ digest >> 32;
 }
 
 /* But for the owner's lists and counts, which nobody else reads. */
 static uint64_t mix_descriptors(uint64_t digest, const slab_t *s, size_t n) {
   for (; n > 0; n--, s++) {
-    uint64_t words[] = {(uintptr_t)atomic_ptr_load_relaxed(&s->owner), (uintptr_t)atomic_ptr_load_relaxed(&s->tag),
-                        atomic32_load_relaxed(&s->kind) | (uint64_t)atomic32_load_relaxed(&s->slices) << 32,
-                        atomic64_load_relaxed(&s->anchor)};
-    if ((words[0] | words[1] | words[2] | words[3]) != 0) digest = mix(digest ^ n, words, sizeof words);
+    uint64_t words[] = {
+      (uintptr_t)atomic_ptr_load_relaxed(&s->owner), (uintptr_t)atomic_ptr_load_relaxed(&s->tag),
+      atomic32_load_relaxed(&s->kind) | (uint64_t)atomic32_load_relaxed(&s->slices) << 32,
+      atomic64_load_relaxed(&s->anchor)
+    };
+    if ((words[0] | words[1] | words[2] | words[3]) != 0)
+      digest = mix(digest ^ n, words, sizeof words);
   }
   return digest;
 }
@@ -177,15 +181,18 @@ static uint64_t mix_arena(uint64_t digest, const arena_t *a) {
 
 /* Nobody looks into a heap that is claimed, but for what says whose it is. */
 static uint64_t mix_heap(uint64_t digest, const heap_t *h) {
-  uint64_t words[] = {atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
-                      atomic32_load_relaxed(&h->lane_busy) | (uint64_t)atomic32_load_relaxed(&h->resting_pages) << 32};
+  uint64_t words[] = {
+    atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
+    atomic32_load_relaxed(&h->lane_busy) | (uint64_t)atomic32_load_relaxed(&h->resting_pages) << 32
+  };
   return mix(digest, words, sizeof words);
 }
 
 uint64_t oracle_digest(void) {
   uint64_t digest = mix(0, fh.arena_counts, sizeof *fh.arena_counts);
   digest = mix(digest, fh.heap_counts, sizeof *fh.heap_counts);
-  digest = mix(digest, &fh.window_map[first_window()], 2 * WINDOWS_AROUND * sizeof fh.window_map[0]);
+  digest =
+      mix(digest, &fh.window_map[first_window()], 2 * WINDOWS_AROUND * sizeof fh.window_map[0]);
   for (size_t i = 0; i < fh.arena_count(); i++)
     if (fh.arena_at(i) != NULL) digest = mix_arena(digest, fh.arena_at(i));
   for (size_t i = 0; i < fh.pool_size(); i++) {
@@ -197,8 +204,8 @@ uint64_t oracle_digest(void) {
   return digest;
 }
 
-/* A page that nobody has written to is a fault in each copy that reads it, unless the original has read
- * it before. */
+/* A page that nobody has written to is a fault in each copy that reads it, unless the
+ * original has read it before. */
 void oracle_touch(void) {
   static volatile uint64_t seen;
   seen = oracle_digest();
@@ -314,8 +321,8 @@ static void expect_nothing(left_t left) {
   IS_ZERO(slabs_owned);
   IS_ZERO(slabs_in_hand);
   if (left.slabs_shared != 0)
-    park_fail("left: %u slabs that nobody owns, with %lu blocks, of %zu bytes in one", left.slabs_shared, left.blocks,
-              left.block_size);
+    park_fail("left: %u slabs that nobody owns, with %lu blocks, of %zu bytes in one",
+              left.slabs_shared, left.blocks, left.block_size);
   IS_ZERO(large);
   IS_ZERO(huge_records);
   IS_ZERO(windows);
@@ -339,7 +346,8 @@ static void expect_bounded(left_t left, unsigned large_most) {
   if (left.places > PLACES_IN_CHUNK) park_fail("lost: %u places", left.places);
   if (left.large + left.huge_records > large_most)
     park_fail("lost: %u large and %u huge blocks", left.large, left.huge_records);
-  if (left.slices > left.slices_kept && (slices > IN_HAND_SLICES || (left.runs > 2 && left.words > 1)))
+  if (left.slices > left.slices_kept &&
+      (slices > IN_HAND_SLICES || (left.runs > 2 && left.words > 1)))
     park_fail("lost: %zu slices in %zu runs", slices, left.runs);
   if (left.slabs_shared > 1 && left.blocks > left.blocks_kept + PENDING_BLOCKS)
     park_fail("lost: %lu blocks, %lu of them in bins", left.blocks, left.blocks_kept);

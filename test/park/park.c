@@ -17,11 +17,11 @@ enum { FAILURES_TOLD = 12, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 static const char usage[] =
     "usage: park [OPTION ...] OPERATION ACTION\n"
     "\n"
-    "Runs an operation of an allocator in single steps, takes an action before each instruction in the\n"
-    "allocator's text, in a copy of the process, and checks that everybody else works on.\n"
+    "Runs an operation of an allocator in single steps, takes an action before each instruction\n"
+    "in the allocator's text, in a copy of the process, and checks that everybody else works on.\n"
     "\n"
-    "  --library FILE   freehold's shared library (else the process's own malloc is swept, such as one\n"
-    "                   that LD_PRELOAD names)\n"
+    "  --library FILE   freehold's shared library (else the process's own malloc is swept, such\n"
+    "                   as one that LD_PRELOAD names)\n"
     "  --every N        only each Nth point\n"
     "  --at K           only point K\n"
     "  --copies N       so many copies at a time, 16 at most (default 2)\n"
@@ -160,8 +160,8 @@ static void print_text(const char *text) {
 static void print_failures(void) {
   printf(", \"failures\": [");
   for (unsigned i = 0; i < sweep.told; i++) {
-    printf("%s{\"point\": %lu, \"offset\": %zu, \"why\": ", i > 0 ? ", " : "", sweep.failures[i].point,
-           sweep.failures[i].offset);
+    printf("%s{\"point\": %lu, \"offset\": %zu, \"why\": ", i > 0 ? ", " : "",
+           sweep.failures[i].point, sweep.failures[i].offset);
     print_text(sweep.failures[i].why);
     printf("}");
   }
@@ -185,11 +185,12 @@ static void print_result(void) {
   loss_t l = shared->worst_loss;
   printf("{\"operation\": \"%s\", \"action\": \"%s\", \"points\": %lu, \"tried\": %lu, "
          "\"passed\": %lu, \"hung\": %lu",
-         options.operation->name, options.action != NULL ? options.action->name : "NONE", sweep.points,
-         sweep.tried, sweep.passed, sweep.hung);
+         options.operation->name, options.action != NULL ? options.action->name : "NONE",
+         sweep.points, sweep.tried, sweep.passed, sweep.hung);
   print_worst();
   if (options.action != NULL && options.action->loses)
-    printf(", \"loss\": {\"heaps\": %lu, \"slabs\": %lu, \"slices\": %lu, \"blocks\": %lu, \"large\": %lu}",
+    printf(", \"loss\": {\"heaps\": %lu, \"slabs\": %lu, \"slices\": %lu, \"blocks\": %lu, "
+           "\"large\": %lu}",
            (unsigned long)l.heaps, (unsigned long)l.slabs, (unsigned long)l.slices,
            (unsigned long)l.blocks, (unsigned long)l.large);
   print_failures();
@@ -241,7 +242,8 @@ static void choose(const char *operation, const char *action) {
   for (size_t i = 0; i < action_count; i++)
     if (strcmp(actions[i].name, action) == 0) options.action = &actions[i];
   if (options.operation == NULL) park_fail("no operation %s; see --list", operation);
-  if (options.action == NULL && strcmp(action, "NONE") != 0) park_fail("no action %s; see --list", action);
+  if (options.action == NULL && strcmp(action, "NONE") != 0)
+    park_fail("no action %s; see --list", action);
   if (options.action != NULL && !action_suits(options.action, options.operation))
     park_fail("%s cannot be done in %s", action, operation);
 }
@@ -284,7 +286,8 @@ static void parse(int argc, char **argv) {
 
 static void load(void) {
   const operation_t *o = options.operation;
-  if (options.library != NULL) setenv("FREEHOLD_OPTIONS", o != NULL && o->options != NULL ? o->options : "", 1);
+  if (options.library != NULL)
+    setenv("FREEHOLD_OPTIONS", o != NULL && o->options != NULL ? o->options : "", 1);
   library_load(options.library, o != NULL && (o->flags & FIRST_USE) != 0);
   if (options.library != NULL && library_is_freehold()) oracle_load();
 }

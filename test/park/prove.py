@@ -1,16 +1,20 @@
 """prove.py - every operation with every action, at every instruction; the table of what came of it
 
-Runs build/test/park for each pair of an operation and an action, as many at a time as there are processors, and
-appends one line of JSON for each pair to a file. A pair that stands there already, for the same library and the same
-program, is not run again: an interrupted sweep goes on where it was.
+Runs build/test/park for each pair of an operation and an action, as many at a time as there
+are processors, and appends one line of JSON for each pair to a file. A pair that stands
+there already, for the same library and the same program, is not run again: an interrupted
+sweep goes on where it was.
 
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
-  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no operation executes
+  ./dev prove --coverage                which lines of src/heap, src/slab and
+  src/arena no operation executes
   ./dev prove --write                   the table of what is there into docs/promises.md
-  ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK, REENTER and FORK
+  ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK,
+  REENTER and FORK
 
-Exit code 0: all points of freehold passed; 1: some did not, or an operation could not be run; 2: usage.
+Exit code 0: all points of freehold passed; 1: some did not, or an operation could
+not be run; 2: usage.
 """
 import argparse
 import collections
@@ -34,14 +38,17 @@ sys.path[:0] = [str(ROOT / "bench")]
 import allocators  # noqa: E402
 
 PEERS = list(allocators.PEERS)
-PEER_LIMIT_MS = 300                   # of processor time for a point, which takes a hundredth of that unless it hangs
+# of processor time for a point, which takes a hundredth of that unless it hangs
+PEER_LIMIT_MS = 300
 PEER_COPIES = 8                       # at a time, for those that hang mostly sleep
 PEER_POINTS, QUICK_POINTS = 60, 100
 DEATHS = 1000
 PEER_ACTIONS = ("PARK", "REENTER", "FORK")
-ACTIONS = {"PARK": "park", "REENTER": "re-enter", "REENTER-COLLECT": "collect", "REENTER-LONGJMP": "jump",
+ACTIONS = {"PARK": "park", "REENTER": "re-enter", "REENTER-COLLECT": "collect",
+           "REENTER-LONGJMP": "jump",
            "FORK": "fork", "FORK-HELPER": "fork by another", "DIE": "die", "CANCEL": "cancel"}
-WHOLE = ("fh_collect",)               # calls that look at all that there is: not in the column of the worst
+# calls that look at all that there is: not in the column of the worst
+WHOLE = ("fh_collect",)
 LOSING = ("REENTER-LONGJMP", "DIE", "CANCEL")
 PAGE = ROOT / "docs" / "promises.md"
 BEGIN, END = "<!-- the sweep begins -->", "<!-- the sweep ends -->"
@@ -52,7 +59,7 @@ class Failed(Exception):
     """The sweep could not be run; the message is a line for a person."""
 
 
-# ---- what is swept ---------------------------------------------------------------------------------------------------
+# ---- what is swept -------------------------------------------------------------------------------
 
 class Target:
     """An allocator, and how `park` is told to sweep it."""
@@ -75,7 +82,8 @@ class Target:
 
     def run(self, *arguments):
         done = subprocess.run([self.program, *self.arguments, *arguments], env=self.environment,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              errors="replace")
         if done.returncode not in (0, 1) or not done.stdout:
             reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             raise Failed(f"{self.name} {' '.join(arguments)}: {reason}")
@@ -89,11 +97,12 @@ class Target:
             for action in operation["actions"]:
                 if not self.is_freehold() and action not in PEER_ACTIONS:
                     continue
-                if fnmatch.fnmatch(operation["name"], options.operation) and fnmatch.fnmatch(action, options.action):
+                if (fnmatch.fnmatch(operation["name"], options.operation)
+                        and fnmatch.fnmatch(action, options.action)):
                     yield operation["name"], action
 
 
-# ---- results that last -----------------------------------------------------------------------------------------------
+# ---- results that last ---------------------------------------------------------------------------
 
 class Results:
     """A file of JSON lines; the last line of a pair counts."""
@@ -119,14 +128,16 @@ class Results:
 
     def has(self, target, operation, action, sampling):
         result = self.lines.get((target.name, operation, action))
-        return result is not None and result["digest"] == target.digest and result["sampling"] == sampling
+        return (result is not None and result["digest"] == target.digest
+                and result["sampling"] == sampling)
 
     def of(self, allocator):
         return [result for result in self.lines.values() if result["allocator"] == allocator]
 
 
 class Bar:
-    """Points done of all points, with the time that is left; lines instead where there is no terminal."""
+    """Points done of all points, with the time that is left; lines instead where
+    there is no terminal."""
 
     def __init__(self, total):
         self.total, self.done, self.failed, self.start = max(total, 1), 0, 0, time.monotonic()
@@ -139,10 +150,12 @@ class Bar:
             now, share = time.monotonic(), self.done / self.total
             left = (now - self.start) * (1 - share) / max(share, 1e-9)
             filled = "#" * round(30 * share)
-            line = (f"[{filled:30}] {100 * share:5.1f} %  {self.done} of {self.total} points, {self.failed} failed, "
+            line = (f"[{filled:30}] {100 * share:5.1f} %  {self.done} of {self.total} points, "
+                    f"{self.failed} failed, "
                     f"{left / 60:.0f} min left")
             if self.live:
-                print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+                print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="",
+                      file=sys.stderr, flush=True)
             elif now - self.told > 30 or self.done >= self.total:
                 self.told = now
                 print(line, file=sys.stderr, flush=True)
@@ -152,7 +165,7 @@ class Bar:
             print(file=sys.stderr)
 
 
-# ---- the sweep -------------------------------------------------------------------------------------------------------
+# ---- the sweep -----------------------------------------------------------------------------------
 
 def sampling(target, options):
     points = most_points(target, options)
@@ -201,8 +214,8 @@ def sweep(targets, options, results):
             step = step_of(target, points, options)
             try:
                 result = target.run("--every", str(step), operation, action)
-                results.add({"allocator": target.name, "digest": target.digest, "sampling": sampling(target, options),
-                             **result})
+                results.add({"allocator": target.name, "digest": target.digest,
+                             "sampling": sampling(target, options), **result})
                 bar.step(points // step, result["tried"] - result["passed"])
             except Failed as failure:
                 broken.append(str(failure))
@@ -220,32 +233,37 @@ def report_failures(results, library):
         if result["passed"] == result["tried"]:
             continue
         failed += result["tried"] - result["passed"]
-        print(f"{result['operation']} {result['action']}: {result['passed']} of {result['tried']} points pass, "
+        print(f"{result['operation']} {result['action']}: {result['passed']} of {result['tried']} "
+              "points pass, "
               f"{result['hung']} hang")
         for failure in result["failures"]:
-            print(f"  point {failure['point']} at {where(library, failure['offset'])}: {failure['why']}")
+            print(f"  point {failure['point']} at {where(library, failure['offset'])}: "
+                  f"{failure['why']}")
     return failed
 
 
 def where(library, offset):
-    lines = subprocess.run(["addr2line", "-i", "-s", "-f", "-e", library, hex(offset)], capture_output=True, text=True)
+    lines = subprocess.run(["addr2line", "-i", "-s", "-f", "-e", library, hex(offset)],
+                           capture_output=True, text=True)
     words = lines.stdout.split()
     return f"{words[0]} {words[1]}" if len(words) > 1 else hex(offset)
 
 
-# ---- coverage --------------------------------------------------------------------------------------------------------
+# ---- coverage ------------------------------------------------------------------------------------
 
 def instructions(library):
     """The addresses of all instructions of the library."""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True)
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True,
+                          text=True, check=True)
     return [int(match, 16) for match in re.findall(r"^ +([0-9a-f]+):", text.stdout, re.M)]
 
 
 def lines_of(library, addresses):
-    """For each address the lines of code that it comes from: its own, and those into which that was inlined."""
+    """For each address the lines of code that it comes from: its own, and those into
+    which that was inlined."""
     asked = "\n".join(hex(address) for address in addresses)
-    run = subprocess.run(["addr2line", "-a", "-i", "-e", library], input=asked, capture_output=True, text=True,
-                         check=True)
+    run = subprocess.run(["addr2line", "-a", "-i", "-e", library], input=asked, capture_output=True,
+                         text=True, check=True)
     lines = collections.defaultdict(set)
     for line in run.stdout.splitlines():
         if line.startswith("0x"):
@@ -262,13 +280,16 @@ def executed(target, operation, folder):
 
 
 def coverage(target, options):
-    """Prints the lines of the three layers that have instructions, none of which any operation executes."""
+    """Prints the lines of the three layers that have instructions, none of which any
+    operation executes."""
     operations = sorted({operation for operation, _ in target.pairs(options)})
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
-            seen = set().union(*executor.map(lambda operation: executed(target, operation, folder), operations))
+            seen = set().union(
+                *executor.map(lambda operation: executed(target, operation, folder), operations))
     lines = lines_of(target.library, instructions(target.library))
-    every = {line for found in lines.values() for line in found if line[0].startswith(LAYERS) and is_statement(*line)}
+    every = {line for found in lines.values() for line in found if line[0].startswith(LAYERS)
+             and is_statement(*line)}
     covered = {line for address in seen for line in lines.get(address, ())} & every
     for file, number in sorted(every - covered):
         print(f"{file}:{number}: {source_line(file, number).strip()}")
@@ -285,21 +306,25 @@ def source_line(file, number):
 
 
 def is_statement(file, number):
-    """Not the head or the end of a function, which have instructions in a copy that nobody calls."""
+    """Not the head or the end of a function, which have instructions in a copy that
+    nobody calls."""
     line = source_line(file, number)
     return line.startswith((" ", "\t")) or ("{" in line and "}" in line)
 
 
-# ---- the table -------------------------------------------------------------------------------------------------------
+# ---- the table -----------------------------------------------------------------------------------
 
 class Tables:
-    """What docs/promises.md says of the sweep; where not every point was tried, it says how many were."""
+    """What docs/promises.md says of the sweep; where not every point was tried, it
+    says how many were."""
 
     def __init__(self, results, operations):
         self.by = collections.defaultdict(dict)
         for (allocator, operation, action), result in results.lines.items():
             self.by[allocator, action][operation] = result
-        self.operations = [operation for operation in operations if ("freehold", operation, "PARK") in results.lines]
+        self.operations = [operation
+                           for operation in operations
+                           if ("freehold", operation, "PARK") in results.lines]
 
     def share(self, allocator, action, operation):
         result = self.by[allocator, action].get(operation)
@@ -313,7 +338,8 @@ class Tables:
 
     def worst(self, operation):
         result = self.by["freehold", "COUNT"].get(operation)
-        counts = [count for call, count in result["worst"].items() if call not in WHOLE] if result else []
+        counts = ([count for call, count in result["worst"].items() if call not in WHOLE] if result
+                  else [])
         return str(max(counts, default="-"))
 
     def points(self, operation):
@@ -323,20 +349,25 @@ class Tables:
     def of_operations(self):
         yield ["operation", "points", *ACTIONS.values(), "worst", *PEERS]
         for operation in self.operations:
-            peers = [" / ".join(self.share(peer, action, operation) for action in PEER_ACTIONS) for peer in PEERS]
+            peers = [" / ".join(self.share(peer, action, operation) for action in PEER_ACTIONS)
+                     for peer in PEERS]
             yield [operation, str(self.points(operation)),
-                   *(self.share("freehold", action, operation) for action in ACTIONS), self.worst(operation),
+                   *(self.share("freehold", action, operation) for action in ACTIONS),
+                   self.worst(operation),
                    *("" if set(peer) <= set("-/ ") else peer for peer in peers)]
         yield self.total()
 
     def total(self):
         def passed(allocator, actions):
-            results = [result for action in actions for result in self.by[allocator, action].values()]
+            results = [result for action in actions
+                       for result in self.by[allocator, action].values()]
             tried = sum(result["tried"] for result in results)
-            return f"{100 * sum(result['passed'] for result in results) / tried:.1f} %" if tried else "-"
+            return (f"{100 * sum(result['passed'] for result in results) / tried:.1f} %" if tried
+                    else "-")
         return ["together", str(sum(map(self.points, self.operations))),
                 *(passed("freehold", [action]) for action in ACTIONS),
-                str(max((int(worst) for worst in map(self.worst, self.operations) if worst != "-"), default="-")),
+                str(max((int(worst) for worst in map(self.worst, self.operations) if worst != "-"),
+                        default="-")),
                 *(" / ".join(passed(peer, [action]) for action in PEER_ACTIONS) for peer in PEERS)]
 
     def of_calls(self):
@@ -348,19 +379,22 @@ class Tables:
         yield from ([call, str(instructions)] for call, instructions in worst.items())
 
     def of_losses(self):
-        names = {"heaps": "heaps", "slabs": "slabs", "slices": "further slices", "blocks": "blocks in shared slabs",
-                 "large": "large blocks"}
+        names = {"heaps": "heaps", "slabs": "slabs", "slices": "further slices",
+                 "blocks": "blocks in shared slabs", "large": "large blocks"}
         yield ["worst loss at any point", *names.values()]
         for action in LOSING:
             losses = [result["loss"] for result in self.by["freehold", action].values()]
             if losses:
-                yield [ACTIONS[action], *(str(max(loss[name] for loss in losses)) for name in names)]
+                yield [ACTIONS[action],
+                       *(str(max(loss[name] for loss in losses)) for name in names)]
 
     def of_deaths(self):
-        yield ["threads that died, one after another", "heaps each", "bytes in use each", "bytes resident each"]
+        yield ["threads that died, one after another", "heaps each", "bytes in use each",
+               "bytes resident each"]
         result = self.by["freehold", "DEATHS"].get("deaths")
         if result:
-            yield [str(result["tried"]), f"{result['heaps']:.2f}", f"{result['committed']}", f"{result['resident']}"]
+            yield [str(result["tried"]), f"{result['heaps']:.2f}", f"{result['committed']}",
+                   f"{result['resident']}"]
 
     def text(self):
         tables = self.of_operations(), self.of_calls(), self.of_losses(), self.of_deaths()
@@ -383,7 +417,7 @@ def write_table(text):
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
 
 
-# ---- the program -----------------------------------------------------------------------------------------------------
+# ---- the program ---------------------------------------------------------------------------------
 
 def parse():
     parser = argparse.ArgumentParser(prog="./dev prove", description=__doc__,
@@ -395,12 +429,15 @@ def parse():
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth point")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--fresh", action="store_true", help="run again what has results already")
-    parser.add_argument("--coverage", action="store_true", help="print the lines that no operation executes")
-    parser.add_argument("--table", action="store_true", help="print the table of the results and run nothing")
+    parser.add_argument("--coverage", action="store_true",
+                        help="print the lines that no operation executes")
+    parser.add_argument("--table", action="store_true",
+                        help="print the table of the results and run nothing")
     parser.add_argument("--write", action="store_true", help="the same into docs/promises.md")
     parser.add_argument("--library", default=ROOT / "build" / "libfreehold.so", metavar="FILE")
     parser.add_argument("--program", default=ROOT / "build" / "test" / "park", metavar="FILE")
-    parser.add_argument("--results", default=ROOT / "build" / "prove" / "results.jsonl", metavar="FILE")
+    parser.add_argument("--results", default=ROOT / "build" / "prove" / "results.jsonl",
+                        metavar="FILE")
     return parser.parse_args()
 
 
@@ -409,14 +446,16 @@ def main():
     results = Results(options.results)
     if options.fresh:
         results.lines.clear()
-    targets = [Target(name, options.program, options.library) for name in (PEERS if options.peers else ["freehold"])]
+    targets = [Target(name, options.program, options.library)
+               for name in (PEERS if options.peers else ["freehold"])]
     if options.coverage:
         coverage(targets[0], options)
         return 0
     broken = [] if options.table or options.write else sweep(targets, options, results)
     for reason in broken:
         print(reason, file=sys.stderr)
-    is_whole = (options.operation, options.action, options.quick, options.peers) == ("*", "*", False, False)
+    is_whole = (options.operation, options.action, options.quick, options.peers) == ("*", "*",
+                                                                                     False, False)
     if is_whole and not (options.table or options.write):
         count_deaths(targets[0], results)
     tables = Tables(results, operations_of(Target("freehold", options.program, options.library)))

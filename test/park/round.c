@@ -36,7 +36,8 @@ static size_t next_class(size_t size) {
   return size + doubling / 8;
 }
 
-/* One block of the larger ones: each lies in pages of its own, and a page costs more than a call. */
+/* One block of the larger ones: each lies in pages of its own, and a page costs more than a
+ * call. */
 static void use_every_class(void) {
   for (size_t size = 16; size <= SMALL_MAX; size = next_class(size)) {
     void *p = get(size), *q = size <= PAIRS_MAX ? get(size) : NULL;
@@ -161,10 +162,15 @@ static void count_aligned(void) { counted[0] = api.aligned_alloc(KIB(128), KIB(1
 static void count_collect(void) { api.collect(true); }
 static void count_free_given(void) { api.free(given[given_count]); }
 
-/* A counted instruction takes 20 us and more. So what has no bound but the size of the heap is counted
- * in some rounds only, and of the frees that are merely put off, which are all alike, the first. */
+/* A counted instruction takes 20 us and more. So what has no bound but the size of the
+ * heap is counted in some rounds only, and of the frees that are merely put off, which
+ * are all alike, the first. */
 enum { SELDOM = 8 };
-static const struct { const char *name; void (*run)(void); bool frees_given, is_seldom; } counted_work[] = {
+static const struct {
+  const char *name;
+  void (*run)(void);
+  bool frees_given, is_seldom;
+} counted_work[] = {
   {"malloc, first in its thread", count_malloc, false, false},
   {"free, first in its thread", count_free, false, false},
   {"malloc, small", count_malloc, false, false},

@@ -1,4 +1,5 @@
-/* shadow.c - a record of every block that is held: nobody else gets a byte of it, nobody writes to it
+/* shadow.c - a record of every block that is held: nobody else gets a byte of it,
+ * nobody writes to it
  *
  * Threads: any, handlers too. A slot is taken and given up by one swap of its state. A thread is
  * never stopped in here, for this is not the allocator's text. */
@@ -22,7 +23,9 @@ static unsigned slots_used;      /* those from here on were never taken */
 
 /* The bytes that are written and looked at: the first ones, and the last. */
 static size_t edge(size_t size) { return size < 2 * EDGE ? size : EDGE; }
-static unsigned char byte_at(uint64_t seed, size_t i) { return (unsigned char)(seed * 167 + i * 31 + (seed >> 5)); }
+static unsigned char byte_at(uint64_t seed, size_t i) {
+  return (unsigned char)(seed * 167 + i * 31 + (seed >> 5));
+}
 
 static void write_contents(unsigned char *p, size_t size, uint64_t seed) {
   size_t n = edge(size);
@@ -40,7 +43,8 @@ static bool is_intact(unsigned slot) {
   size_t size = slots[slot].size, n = edge(size);
   const unsigned char *p = slots[slot].block;
   if (slots[slot].seed == NO_CONTENTS) return true;
-  return has_contents(p, 0, n, slots[slot].seed) && has_contents(p, size - n, size, slots[slot].seed);
+  return has_contents(p, 0, n, slots[slot].seed) &&
+         has_contents(p, size - n, size, slots[slot].seed);
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
@@ -65,8 +69,8 @@ static void check_overlap(const unsigned char *p, size_t size) {
   for (unsigned i = 0, n = used(); i < n; i++) {
     const unsigned char *q = slots[i].block;
     if (slots[i].state == SLOT_HELD && p < q + slots[i].size && q < p + size)
-      park_fail("block %p of %zu bytes overlaps block %p of %zu", (const void *)p, size, (const void *)q,
-                slots[i].size);
+      park_fail("block %p of %zu bytes overlaps block %p of %zu", (const void *)p, size,
+                (const void *)q, slots[i].size);
   }
 }
 
@@ -101,7 +105,8 @@ void *hold_untouched(void *p, size_t size) { return hold_with(p, size, NO_CONTEN
 void release(void *p) {
   int slot = slot_of(p);
   if (slot < 0) park_fail("block %p is not held", p);
-  if (!is_intact((unsigned)slot)) park_fail("block %p of %zu bytes was written to", p, slots[slot].size);
+  if (!is_intact((unsigned)slot))
+    park_fail("block %p of %zu bytes was written to", p, slots[slot].size);
   if (!swap_state((unsigned)slot, SLOT_HELD, SLOT_FREE)) park_fail("block %p is given up twice", p);
 }
 
@@ -139,7 +144,8 @@ void shadow_put_all(void) {
 
 void put_others(size_t size, const void *but) {
   for (unsigned i = 0, n = used(); i < n; i++)
-    if (slots[i].state == SLOT_HELD && slots[i].size == size && slots[i].block != but) put(slots[i].block);
+    if (slots[i].state == SLOT_HELD && slots[i].size == size && slots[i].block != but)
+      put(slots[i].block);
 }
 
 static bool may_put(unsigned slot, size_t size) {

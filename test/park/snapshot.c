@@ -1,13 +1,13 @@
 /* snapshot.c - copies of the process at one instruction, with two of its threads
  *
- * fork copies the calling thread alone. The other thread that a copy needs, the helper, waits in the
- * original; its memory is copied with everything else, so in the copy a thread that is made with
- * its thread-local storage is the helper: it has the helper's heap, and libc takes it for it. fork's
- * handlers do not run, for to the allocator nothing has happened.
+ * fork copies the calling thread alone. The other thread that a copy needs, the helper, waits in
+ * the original; its memory is copied with everything else, so in the copy a thread that is made
+ * with its thread-local storage is the helper: it has the helper's heap, and libc takes it for it.
+ * fork's handlers do not run, for to the allocator nothing has happened.
  *
- * A copy hangs if all of its threads sleep for a while, if it has used much processor time, or if it
- * goes on and on without using any. None of these depends on how busy the machine is: a thread that
- * gets no processor, or that was stopped by a signal, is not held against it. */
+ * A copy hangs if all of its threads sleep for a while, if it has used much processor time, or if
+ * it goes on and on without using any. None of these depends on how busy the machine is: a thread
+ * that gets no processor, or that was stopped by a signal, is not held against it. */
 #include "park.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@
 enum { LOOK_MS = 20, LOOKS_ASLEEP = 15, LOOKS_MOST = 3000 };
 
 typedef struct {
-  volatile int *tid;             /* libc's own word; the kernel clears it when the thread has ended */
+  volatile int *tid;  /* libc's own word; the kernel clears it when the thread has ended */
   void *tls;
 } thread_t;
 static thread_t subject, helper;
@@ -54,7 +54,8 @@ void set_and_wake(volatile int *word, int value) {
 
 static thread_t this_thread(void) {
   int *tid = NULL;
-  if (prctl(PR_GET_TID_ADDRESS, &tid) != 0) park_fail("the kernel does not tell the address of a tid");
+  if (prctl(PR_GET_TID_ADDRESS, &tid) != 0)
+    park_fail("the kernel does not tell the address of a tid");
   return (thread_t){tid, (void *)pthread_self()};
 }
 
@@ -150,7 +151,8 @@ static int copy_process(struct copy *c) {
   return 0;
 }
 
-/* By bare system calls, for the caller may be in the middle of malloc; "" if there is no such file. */
+/* By bare system calls, for the caller may be in the middle of malloc; "" if there is no such
+ * file. */
 static void read_task(int pid, const char *tid, const char *file, char *text, size_t size) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task/%s/%s", pid, tid, file);
@@ -233,7 +235,8 @@ static void reap(struct copy *c, const char *hang) {
   else explain(c, status, why, sizeof why);
   if (ftruncate(c->errors, 0) != 0 || lseek(c->errors, 0, SEEK_SET) != 0) park_fail("memfd");
   bool passed = hang == NULL && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  at_copy_end(c->point, c->instruction, passed ? COPY_PASSED : hang != NULL ? COPY_HUNG : COPY_FAILED, why);
+  copy_end_t end = passed ? COPY_PASSED : hang != NULL ? COPY_HUNG : COPY_FAILED;
+  at_copy_end(c->point, c->instruction, end, why);
 }
 
 /* Until one of the copies has ended or hangs; false if there is none. */

@@ -1,9 +1,11 @@
-/* api_test.c - everything that freehold.h declares; linked with the library                                       */
+/* api_test.c - everything that freehold.h declares; linked with the library */
 #include "entry.h"
 
 #include <freehold/freehold.h>
 
-static const size_t sizes[] = {0, 1, 16, 24, 100, 512, 513, 5000, 16384, 16385, 65536, 200000, 3000000};
+static const size_t sizes[] = {
+  0, 1, 16, 24, 100, 512, 513, 5000, 16384, 16385, 65536, 200000, 3000000
+};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 TEST(version, number_and_text_agree_with_the_header, "") {
@@ -15,7 +17,7 @@ TEST(version, number_and_text_agree_with_the_header, "") {
   CHECK(version[strlen(text)] == '\0' || strcmp(version + strlen(text), "-debug") == 0);
 }
 
-/* ---- the family --------------------------------------------------------------------------------------------------- */
+/* ---- the family ------------------------------------------------------------------------------ */
 
 TEST(family, prefixed_names_mix_with_the_standard_ones, "") {
   for (int i = 0; i < SIZES; i++) {
@@ -84,7 +86,7 @@ TEST(size, good_size_says_what_a_request_would_get, "") {
   CHECK_EQ(fh_good_size(SIZE_MAX), SIZE_MAX);
   CHECK_EQ(fh_good_size((size_t)PTRDIFF_MAX + 1), (size_t)PTRDIFF_MAX + 1);
   for (size_t n = 1, last = 0; n < MiB_(3); n += n / 7 + 1) {
-    CHECK_GE(fh_good_size(n), last);                    /* grows with the request, and is its own good size */
+    CHECK_GE(fh_good_size(n), last);  /* grows with the request, and is its own good size */
     CHECK_EQ(fh_good_size(fh_good_size(n)), last = fh_good_size(n));
   }
 }
@@ -135,7 +137,7 @@ TEST(owns, only_our_own_memory, "") {
   }
 }
 
-/* ---- heaps ----------------------------------------------------------------------------------------------------------- */
+/* ---- heaps ----------------------------------------------------------------------------------- */
 
 static void *fill_heap(fh_heap_t *heap, size_t k) {
   size_t n = sizes[k % SIZES];
@@ -264,7 +266,7 @@ TEST(heap, failures_of_its_family_are_the_standard_ones, "") {
   fh_heap_destroy(heap);
 }
 
-/* ---- visiting --------------------------------------------------------------------------------------------------------- */
+/* ---- visiting -------------------------------------------------------------------------------- */
 
 typedef struct { void **p; size_t *n; size_t count, seen, bytes, stop_at; bool twice; } visit_t;
 static bool visitor(void *block, size_t usable, void *context) {
@@ -343,7 +345,7 @@ TEST(visit, goes_on_while_other_threads_allocate, "") {
   CHECK_GT(seen, 0u);
 }
 
-/* ---- upkeep -------------------------------------------------------------------------------------------------------------- */
+/* ---- upkeep ---------------------------------------------------------------------------------- */
 
 TEST(collect, with_force_gives_everything_idle_back, "") {
   enum { N = 40000 };
@@ -406,7 +408,8 @@ TEST(output, statistics_go_through_the_callback, "") {
     _exit(0);
   }
   test_reap(&child);
-  if (!WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0 || child.length > 0) FAIL("%s", child.text);
+  if (!WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0 || child.length > 0)
+    FAIL("%s", child.text);
   if (test_fork(&child, 20)) {
     fh_on_output(keep_output, &output_length);
     fh_on_output(NULL, NULL);
@@ -436,13 +439,14 @@ TEST(error, the_callback_hears_of_failures_and_corruption, "") {
   void *p = malloc(launder_size(100));
   free(p);
   char pattern[64];
-  snprintf(pattern, sizeof pattern, "^freehold: double free: 0x[0-9a-f]+ in free..\nerror %d; $", EFAULT);
+  snprintf(pattern, sizeof pattern, "^freehold: double free: 0x[0-9a-f]+ in free..\nerror %d; $",
+           EFAULT);
   EXPECT_ABORT(free(launder(p)), pattern);
   fh_on_error(NULL, NULL);
   CHECK_NULL(malloc(launder_size(SIZE_MAX)));
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 TEST(options, are_got_and_set_by_name, "") {
   int64_t value = 12345, other = 0;
@@ -472,7 +476,7 @@ TEST(options, that_do_not_exist_or_count_only_at_start_change_nothing, "") {
   CHECK_EQ(after, value);
 }
 
-/* ---- statistics ----------------------------------------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 static fh_stats_t stats_now(void) {
   static fh_stats_t s;
@@ -561,7 +565,8 @@ TEST(stats, remote_frees_and_threads_are_counted, "") {
   CHECK_LE(stats_now().threads, before.threads + 1);     /* those that ended are gone */
 }
 
-/* Our mappings are those in which the sum of resident pages can be told: compare with what the kernel says of the process. */
+/* Our mappings are those in which the sum of resident pages can be told: compare with what the
+ * kernel says of the process. */
 TEST(stats, resident_agrees_with_the_kernel, "") {
   enum { N = 60000 };
   static void *p[N];
@@ -570,7 +575,8 @@ TEST(stats, resident_agrees_with_the_kernel, "") {
   size_t kernel_before = resident_bytes();
   for (int i = 0; i < N; i++) memset(p[i] = malloc(launder_size(1400)), 1, 1400);
   after = stats_now();
-  size_t kernel = resident_bytes() - kernel_before, ours = (size_t)(after.resident - before.resident);
+  size_t kernel = resident_bytes() - kernel_before,
+         ours = (size_t)(after.resident - before.resident);
   size_t gap = kernel > ours ? kernel - ours : ours - kernel;
   CHECK_LE(gap, kernel / 20);
   for (int i = 0; i < N; i++) free(p[i]);

@@ -3,12 +3,16 @@
  * Runs with the library preloaded and, as a second program, with freehold.o linked in. */
 #include "entry.h"
 
-static const size_t TOO_LARGE[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX - 65535, SIZE_MAX / 2 + 2};
+static const size_t TOO_LARGE[] = {
+  (size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX - 65535, SIZE_MAX / 2 + 2
+};
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 /* Sizes at the borders of classes, pages, slices and blocks with a mapping of their own. */
-static const size_t BORDERS[] = {0,     1,     7,     8,      15,     16,     17,     24,        32,        33,        100,        512,        513,
-                                 1000,  1024,  4095,  4096,   4097,   16383,  16384,  16385,     65535,     65536,     65537,      100000,     131072,
-                                 262144, 524288, 1048575, 1048576, 1048577, 3000000, MiB_(4), MiB_(4) + 1, MiB_(32), MiB_(33) + 5};
+static const size_t BORDERS[] = {
+  0, 1, 7, 8, 15, 16, 17, 24, 32, 33, 100, 512, 513, 1000, 1024, 4095, 4096, 4097, 16383, 16384,
+  16385, 65535, 65536, 65537, 100000, 131072, 262144, 524288, 1048575, 1048576, 1048577, 3000000,
+  MiB_(4), MiB_(4) + 1, MiB_(32), MiB_(33) + 5
+};
 
 TEST(setup, these_tests_run_on_freehold, "") {
   if (fh_version == NULL) FAIL("the allocator under test is another one");
@@ -16,7 +20,7 @@ TEST(setup, these_tests_run_on_freehold, "") {
   CHECK(fh_owns != NULL && fh_owns(p));
 }
 
-/* ---- malloc and free ---------------------------------------------------------------------------------------------- */
+/* ---- malloc and free ------------------------------------------------------------------------- */
 
 TEST(malloc, blocks_of_16_bytes_and_more_are_aligned_to_16, "") {
   for (size_t n = 0; n <= 20000; n++) {
@@ -124,7 +128,8 @@ TEST(malloc, blocks_never_overlap_and_keep_their_contents, "") {
   for (int i = 0; i < STEPS; i++) {
     size_t k = random_next(&state) % N;
     if (slot[k].p != NULL) {
-      if (!is_stamped(slot[k].p, slot[k].n, k)) FAIL("block %p of %zu bytes has changed", slot[k].p, slot[k].n);
+      if (!is_stamped(slot[k].p, slot[k].n, k))
+        FAIL("block %p of %zu bytes has changed", slot[k].p, slot[k].n);
       free(slot[k].p);
     }
     slot[k].n = random_size(&state);
@@ -136,7 +141,10 @@ TEST(malloc, blocks_never_overlap_and_keep_their_contents, "") {
 }
 
 TEST(malloc, blocks_beyond_4_GiB_are_whole, "lrmalloc-defect") {
-  static const size_t sizes[] = {((size_t)4 << 30) - 1, (size_t)4 << 30, ((size_t)4 << 30) + 1, ((size_t)5 << 30) + 12345, (size_t)9 << 30};
+  static const size_t sizes[] = {
+    ((size_t)4 << 30) - 1, (size_t)4 << 30, ((size_t)4 << 30) + 1, ((size_t)5 << 30) + 12345,
+    (size_t)9 << 30
+  };
   for (size_t i = 0; i < COUNT(sizes); i++) {
     size_t n = sizes[i];
     char *p = (char *)malloc(launder_size(n));
@@ -198,7 +206,7 @@ TEST(free, takes_alignment_and_size_that_were_asked_for, "c23") {
   free_aligned_sized(launder(NULL), 64, 100);
 }
 
-/* ---- calloc -------------------------------------------------------------------------------------------------------- */
+/* ---- calloc ---------------------------------------------------------------------------------- */
 
 TEST(calloc, gives_zeros_after_any_recycling, "") {
   for (int round = 0; round < 4; round++) {
@@ -242,8 +250,10 @@ TEST(calloc, gives_zeros_after_a_block_of_another_size_was_there, "") {
 }
 
 TEST(calloc, refuses_products_that_overflow, "") {
-  static const size_t pairs[][2] = {{SIZE_MAX, 2}, {2, SIZE_MAX}, {(size_t)1 << 32, (size_t)1 << 32}, {SIZE_MAX / 2 + 1, 2},
-                                    {SIZE_MAX / 16 + 1, 16}, {SIZE_MAX, SIZE_MAX}, {3, SIZE_MAX / 3 + 1}};
+  static const size_t pairs[][2] = {
+    {SIZE_MAX, 2}, {2, SIZE_MAX}, {(size_t)1 << 32, (size_t)1 << 32}, {SIZE_MAX / 2 + 1, 2},
+    {SIZE_MAX / 16 + 1, 16}, {SIZE_MAX, SIZE_MAX}, {3, SIZE_MAX / 3 + 1}
+  };
   for (size_t i = 0; i < COUNT(pairs); i++) {
     size_t a = launder_size(pairs[i][0]), b = launder_size(pairs[i][1]);
     errno = 0;
@@ -263,7 +273,7 @@ TEST(calloc, refuses_products_that_overflow, "") {
   }
 }
 
-/* ---- realloc ------------------------------------------------------------------------------------------------------- */
+/* ---- realloc --------------------------------------------------------------------------------- */
 
 TEST(realloc, keeps_the_common_prefix_between_any_two_sizes, "") {
   for (size_t i = 0; i < COUNT(BORDERS); i++) {
@@ -274,7 +284,8 @@ TEST(realloc, keeps_the_common_prefix_between_any_two_sizes, "") {
       stamp(p, from, i * 64 + k);
       p = realloc(p, to);
       CHECK(p != NULL);
-      if (!is_prefix_stamped(p, kept, from, i * 64 + k)) FAIL("realloc of %zu to %zu bytes lost contents", from, to);
+      if (!is_prefix_stamped(p, kept, from, i * 64 + k))
+        FAIL("realloc of %zu to %zu bytes lost contents", from, to);
       CHECK_GE(malloc_usable_size(p), to);
       stamp(p, malloc_usable_size(p), k);
       free(p);
@@ -378,7 +389,7 @@ TEST(realloc, array_form_multiplies, "") {
   CHECK_NULL(reallocarray(p, launder_size(0), 10));
 }
 
-/* ---- alignment ------------------------------------------------------------------------------------------------------- */
+/* ---- alignment ------------------------------------------------------------------------------- */
 
 static void check_aligned(void *p, size_t a, size_t n, const char *call) {
   if (p == NULL) FAIL("%s(%zu, %zu) failed with errno %d", call, a, n, errno);
@@ -426,7 +437,9 @@ TEST(aligned, many_aligned_blocks_at_once_do_not_overlap, "") {
 }
 
 TEST(aligned, aligned_alloc_refuses_what_is_no_power_of_two_with_EINVAL, "") {
-  static const size_t bad[] = {0, 3, 5, 6, 7, 9, 12, 24, 48, 100, 4095, 4097, SIZE_MAX, SIZE_MAX - 1, ((size_t)1 << 30) + 1};
+  static const size_t bad[] = {
+    0, 3, 5, 6, 7, 9, 12, 24, 48, 100, 4095, 4097, SIZE_MAX, SIZE_MAX - 1, ((size_t)1 << 30) + 1
+  };
   for (size_t i = 0; i < COUNT(bad); i++) {
     errno = 0;
     CHECK_NULL(aligned_alloc(launder_size(bad[i]), 100));
@@ -475,7 +488,8 @@ TEST(aligned, posix_memalign_tells_by_its_result_and_touches_nothing_else_on_fai
 }
 
 TEST(aligned, memalign_rounds_or_refuses_what_is_no_power_of_two, "") {
-  static const size_t odd[] = {3, 24, 100, 5000};     /* glibc rounds up, its manual says EINVAL: both are a contract */
+  /* glibc rounds up, its manual says EINVAL: both are a contract */
+  static const size_t odd[] = {3, 24, 100, 5000};
   for (size_t i = 0; i < COUNT(odd); i++) {
     errno = 0;
     void *p = memalign(launder_size(odd[i]), 100);
@@ -512,7 +526,7 @@ TEST(aligned, valloc_and_pvalloc_give_whole_pages, "") {
   }
 }
 
-/* ---- usable size --------------------------------------------------------------------------------------------------- */
+/* ---- usable size ----------------------------------------------------------------------------- */
 
 TEST(usable, all_of_it_may_be_written_and_neighbours_stay_as_they_are, "") {
   for (size_t n = 0; n < 3000; n = n < 600 ? n + 1 : n + 37) {
@@ -565,10 +579,11 @@ TEST(usable, rounding_wastes_at_most_an_eighth_from_128_bytes_on, "Z2") {
   }
 }
 
-/* ---- the rest of glibc's names ------------------------------------------------------------------------------------- */
+/* ---- the rest of glibc's names --------------------------------------------------------------- */
 
 TEST(glibc, the_inner_names_answer_like_the_outer_ones, "") {
-  CHECK(__libc_malloc != NULL && __libc_free != NULL && __libc_calloc != NULL && __libc_realloc != NULL);
+  CHECK(__libc_malloc != NULL && __libc_free != NULL && __libc_calloc != NULL &&
+        __libc_realloc != NULL);
   CHECK(__libc_memalign != NULL && __libc_valloc != NULL && __libc_pvalloc != NULL);
   char *p = (char *)__libc_malloc(launder_size(100));
   CHECK(fh_owns != NULL && fh_owns(p));
@@ -628,7 +643,8 @@ TEST(glibc, mallinfo2_counts_the_blocks_of_freehold, "") {
   for (int i = 0; i < N; i++) p[i] = malloc(launder_size(1000));
   void *huge = malloc(launder_size(MiB_(64)));
   struct mallinfo2 held = mallinfo2();
-  CHECK_GE(held.uordblks + held.hblkhd, before.uordblks + before.hblkhd + (size_t)N * 1000 + MiB_(64));
+  CHECK_GE(held.uordblks + held.hblkhd,
+           before.uordblks + before.hblkhd + (size_t)N * 1000 + MiB_(64));
   CHECK_GE(held.arena + held.hblkhd, (size_t)N * 1000 + MiB_(64));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -701,8 +717,10 @@ TEST(glibc, malloc_trim_answers_whether_memory_went_back, "") {
 }
 
 TEST(glibc, mallopt_takes_every_parameter_and_changes_no_contract, "") {
-  static const int parameters[] = {M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION,
-                                   M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, 12345, -12345};
+  static const int parameters[] = {
+    M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION, M_PERTURB,
+    M_ARENA_TEST, M_ARENA_MAX, 12345, -12345
+  };
   static const int values[] = {0, 1, -1, 64, 1 << 20, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < COUNT(parameters); i++) {
     for (size_t k = 0; k < COUNT(values); k++) {
@@ -713,7 +731,8 @@ TEST(glibc, mallopt_takes_every_parameter_and_changes_no_contract, "") {
   }
 }
 
-/* A static program of glibc moves the break for its thread-local variables before main; nothing moves it later. */
+/* A static program of glibc moves the break for its thread-local variables before
+ * main; nothing moves it later. */
 TEST(glibc, nothing_starts_the_heap_of_libc, "") {
   void *before = sbrk(0);
   tour_everything();

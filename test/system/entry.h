@@ -1,7 +1,8 @@
 /* entry.h - every entry point of a C allocator that programs may call, and a tour of each
  *
- * The tests that include this are linked with nothing special: the allocator is whatever is preloaded or linked in.
- * Names that libc's headers lack are declared weak, so that a test can say which one is missing. */
+ * The tests that include this are linked with nothing special: the allocator is whatever is
+ * preloaded or linked in. Names that libc's headers lack are declared weak, so that a test can
+ * say which one is missing. */
 #ifndef TEST_SYSTEM_ENTRY_H
 #define TEST_SYSTEM_ENTRY_H
 
@@ -45,9 +46,10 @@ static inline size_t launder_size(size_t n) {
 
 static inline size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-/* ---- contents that can be recognised ----------------------------------------------------------------------------- */
+/* ---- contents that can be recognised --------------------------------------------------------- */
 
-/* Fills block `p` so that each byte depends on where it is and on `seed`; long blocks at their ends and every page. */
+/* Fills block `p` so that each byte depends on where it is and on `seed`; long blocks at
+ * their ends and every page. */
 static inline void stamp(void *p, size_t n, uint64_t seed) {
   unsigned char *b = (unsigned char *)p;
   size_t step = n > 8192 ? 509 : 1;
@@ -89,14 +91,15 @@ static inline size_t random_size(uint64_t *state) {
   }
 }
 
-/* ---- the process ------------------------------------------------------------------------------------------------- */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 /* Reads a file of /proc without allocating; the length. */
 static inline size_t read_file(const char *path, char *buffer, size_t size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   size_t length = 0;
   if (fd < 0) FAIL("%s: errno %d", path, errno);
-  for (ssize_t n; length < size - 1 && (n = read(fd, buffer + length, size - 1 - length)) > 0;) length += (size_t)n;
+  for (ssize_t n; length < size - 1 && (n = read(fd, buffer + length, size - 1 - length)) > 0;)
+    length += (size_t)n;
   close(fd);
   buffer[length] = '\0';
   return length;
@@ -111,7 +114,7 @@ static inline size_t resident_bytes(void) {
 
 #define MiB_(n) ((size_t)(n) << 20)
 
-/* ---- threads ----------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static inline pthread_t start_thread(void *(*body)(void *), void *argument, size_t stack) {
   pthread_t thread;
@@ -132,9 +135,10 @@ static inline void run_threads(unsigned count, void *(*body)(void *)) {
   for (unsigned i = 0; i < count; i++) join_thread(threads[i]);
 }
 
-/* ---- a tour of every entry point --------------------------------------------------------------------------------- */
+/* ---- a tour of every entry point ------------------------------------------------------------- */
 
-/* Each takes a block that it may use up (another thread may have allocated it) and leaves nothing allocated. */
+/* Each takes a block that it may use up (another thread may have allocated it) and
+ * leaves nothing allocated. */
 typedef void entry_tour_t(void *given);
 
 static inline void tour_use(void *p, size_t n) {
@@ -142,24 +146,53 @@ static inline void tour_use(void *p, size_t n) {
   memset(p, 0x3C, n);
   free(p);
 }
-static inline void tour_malloc(void *given) { tour_use(malloc(launder_size(100)), 100); free(given); }
+static inline void tour_malloc(void *given) {
+  tour_use(malloc(launder_size(100)), 100);
+  free(given);
+}
 static inline void tour_free(void *given) { free(given); }
-static inline void tour_calloc(void *given) { tour_use(calloc(launder_size(10), 30), 300); free(given); }
+static inline void tour_calloc(void *given) {
+  tour_use(calloc(launder_size(10), 30), 300);
+  free(given);
+}
 static inline void tour_realloc(void *given) { tour_use(realloc(given, launder_size(5000)), 5000); }
-static inline void tour_realloc_null(void *given) { tour_use(realloc(launder(NULL), 70), 70); free(given); }
-static inline void tour_reallocarray(void *given) { tour_use(reallocarray(given, launder_size(30), 30), 900); }
-static inline void tour_aligned_alloc(void *given) { tour_use(aligned_alloc(launder_size(256), 512), 512); free(given); }
+static inline void tour_realloc_null(void *given) {
+  tour_use(realloc(launder(NULL), 70), 70);
+  free(given);
+}
+static inline void tour_reallocarray(void *given) {
+  tour_use(reallocarray(given, launder_size(30), 30), 900);
+}
+static inline void tour_aligned_alloc(void *given) {
+  tour_use(aligned_alloc(launder_size(256), 512), 512);
+  free(given);
+}
 static inline void tour_posix_memalign(void *given) {
   void *p = NULL;
   CHECK_EQ(posix_memalign(&p, launder_size(4096), 100), 0);
   tour_use(p, 100);
   free(given);
 }
-static inline void tour_memalign(void *given) { tour_use(memalign(launder_size(64), 100), 100); free(given); }
-static inline void tour_valloc(void *given) { tour_use(valloc(launder_size(100)), 100); free(given); }
-static inline void tour_pvalloc(void *given) { tour_use(pvalloc(launder_size(100)), 4096); free(given); }
-static inline void tour_usable(void *given) { CHECK_GE(malloc_usable_size(given), 1u); free(given); }
-static inline void tour_large(void *given) { tour_use(malloc(launder_size(200000)), 200000); free(given); }
+static inline void tour_memalign(void *given) {
+  tour_use(memalign(launder_size(64), 100), 100);
+  free(given);
+}
+static inline void tour_valloc(void *given) {
+  tour_use(valloc(launder_size(100)), 100);
+  free(given);
+}
+static inline void tour_pvalloc(void *given) {
+  tour_use(pvalloc(launder_size(100)), 4096);
+  free(given);
+}
+static inline void tour_usable(void *given) {
+  CHECK_GE(malloc_usable_size(given), 1u);
+  free(given);
+}
+static inline void tour_large(void *given) {
+  tour_use(malloc(launder_size(200000)), 200000);
+  free(given);
+}
 static inline void tour_huge(void *given) {
   char *p = (char *)malloc(launder_size((size_t)2 << 30));
   CHECK(p != NULL);
@@ -180,7 +213,10 @@ static inline void tour_free_aligned_sized(void *given) {
   if (free_aligned_sized != NULL) free_aligned_sized(p, 128, 256); else free(p);
   free(given);
 }
-static inline void tour_collect(void *given) { free(given); if (fh_collect != NULL) fh_collect(true); }
+static inline void tour_collect(void *given) {
+  free(given);
+  if (fh_collect != NULL) fh_collect(true);
+}
 
 static const struct { const char *name; entry_tour_t *tour; } entry_tours[] = {
     {"malloc", tour_malloc},

@@ -1,13 +1,15 @@
-/* fork_test.c - fork at any moment: the child of a process with many threads allocates and frees at once          */
+/* fork_test.c - fork at any moment: the child of a process with many threads
+ * allocates and frees at once */
 #include "entry.h"
 
 #include <pthread.h>
 
 enum { STORM_THREADS = 32, FORKS_EACH = 25, SHARED = 256 };
-static void *shared[SHARED];                           /* blocks that any thread may take and free */
+static void *shared[SHARED];  /* blocks that any thread may take and free */
 static int stop;
 
-/* What a child does with blocks of its own and of its parent's threads; its exit code is 0 if all is well. */
+/* What a child does with blocks of its own and of its parent's threads; its exit
+ * code is 0 if all is well. */
 static void live_in_child(uint64_t seed) {
   uint64_t state = seed * 2 + 1;
   void *p[64];
@@ -19,7 +21,7 @@ static void live_in_child(uint64_t seed) {
     CHECK(p[i] != NULL);
     stamp(p[i], n[i], (uint64_t)i);
   }
-  for (int i = 0; i < SHARED; i++) {                    /* blocks that other threads of the parent allocated */
+  for (int i = 0; i < SHARED; i++) {  /* blocks that other threads of the parent allocated */
     uint32_t *block = (uint32_t *)__atomic_exchange_n(&shared[i], NULL, __ATOMIC_ACQ_REL);
     if (block == NULL) continue;
     CHECK(is_stamped(block + 2, block[0], block[1]));
@@ -52,7 +54,8 @@ static void wait_for_child(pid_t pid) {
   int status;
   char how[96];
   CHECK_EQ(waitpid(pid, &status, 0), pid);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) FAIL("a child ended with %s", test_status_text(status, how, sizeof how));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    FAIL("a child ended with %s", test_status_text(status, how, sizeof how));
 }
 
 static void *body_forks(void *argument) {

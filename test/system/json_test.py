@@ -31,27 +31,32 @@ class Json(unittest.TestCase):
 
     def test_fh_stats_json_gives_one_object(self):
         for kind in ("shared", "debug"):
-            result = support.run([support.program("api_test." + kind), "--run", "stats.program_that_prints_json"])
+            result = support.run([support.program("api_test." + kind), "--run",
+                                  "stats.program_that_prints_json"])
             self.assertEqual(result.returncode, 0, result.stderr)
             self.check(result.stdout)
 
     def test_the_option_stats_json_prints_one_object_at_exit(self):
-        result = support.run([support.program("limits_probe"), "mixed"], support.preloaded(options="stats:json"))
+        result = support.run([support.program("limits_probe"), "mixed"],
+                             support.preloaded(options="stats:json"))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.check(result.stderr)
 
     def test_the_option_stats_exit_prints_text_at_exit(self):
-        result = support.run([support.program("limits_probe"), "mixed"], support.preloaded(options="stats:exit"))
+        result = support.run([support.program("limits_probe"), "mixed"],
+                             support.preloaded(options="stats:exit"))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertGreater(len(result.stderr.splitlines()), 5)
         self.assertIn("resident", result.stderr)
 
     def test_fields_of_the_struct_are_fields_of_the_object(self):
-        result = support.run([support.program("api_test.shared"), "--run", "stats.program_that_prints_json"])
+        result = support.run([support.program("api_test.shared"), "--run",
+                              "stats.program_that_prints_json"])
         header = support.read("include/freehold/freehold.h")
         struct = header[header.index("typedef struct fh_stats {"):header.index("} fh_stats_t;")]
         import re
-        names = [n for line in struct.splitlines() for m in [re.match(r"\s*uint64_t\s+([\w, ]+);", line)] if m
+        names = [n for line in struct.splitlines()
+                 for m in [re.match(r"\s*uint64_t\s+([\w, ]+);", line)] if m
                  for n in re.split(r",\s*", m.group(1))]
         self.assertGreater(len(names), 15)
         for name in names:

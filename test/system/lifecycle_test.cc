@@ -1,13 +1,13 @@
 /* lifecycle_test.cc - calls before main, at exit and from thread_local destructors
  *
- * The programs in here are this executable started anew: what they do at start they do in every start, the run that
- * lists or drives the tests included. */
+ * The programs in here are this executable started anew: what they do at start they do in every
+ * start, the run that lists or drives the tests included. */
 #include "entry.h"
 
 #include <atomic>
 #include <sys/auxv.h>
 
-/* ---- before main -------------------------------------------------------------------------------------------------- */
+/* ---- before main ----------------------------------------------------------------------------- */
 
 static void *from_preinit, *from_constructor;
 
@@ -17,7 +17,8 @@ static void in_preinit(int, char **, char **) {
   from_preinit = malloc(launder_size(300));
   stamp(from_preinit, 300, 2);
 }
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **, char **) = in_preinit;
+typedef void preinit_t(int, char **, char **);
+__attribute__((section(".preinit_array"), used)) static preinit_t *const preinit = in_preinit;
 }
 
 __attribute__((constructor(101))) static void in_first_constructor() {
@@ -58,7 +59,7 @@ TEST(lifecycle, blocks_from_before_main_may_be_freed_by_another_thread, "") {
   run_threads(4, body_tour);
 }
 
-/* ---- thread_local ------------------------------------------------------------------------------------------------- */
+/* ---- thread_local ---------------------------------------------------------------------------- */
 
 static std::atomic<int> local_destructions;
 struct made_in_thread {
@@ -86,7 +87,7 @@ TEST(lifecycle, every_entry_point_may_be_called_last_by_a_thread_local_destructo
   CHECK_EQ(local_destructions.load(), 20 * (ENTRY_TOURS + 1));
 }
 
-/* ---- at exit -------------------------------------------------------------------------------------------------------- */
+/* ---- at exit --------------------------------------------------------------------------------- */
 
 static void *busy_for_ever(void *argument) {
   uint64_t state = reinterpret_cast<uintptr_t>(argument) + 21;
@@ -103,7 +104,8 @@ static void at_exit() {
   else free(given);
 }
 static void leave_in_the_middle_of_work() {
-  for (uintptr_t i = 0; i < 3; i++) pthread_detach(start_thread(busy_for_ever, reinterpret_cast<void *>(i), 0));
+  for (uintptr_t i = 0; i < 3; i++)
+    pthread_detach(start_thread(busy_for_ever, reinterpret_cast<void *>(i), 0));
   static made_before_main late_object;                 /* destroyed while the threads still work */
   local_object.which = ENTRY_TOURS;
   for (unsigned i = 0; i < 5; i++) CHECK_EQ(atexit(at_exit), 0);
@@ -128,7 +130,8 @@ TEST(lifecycle, every_entry_point_may_be_called_last_at_exit, "") {
     }
     test_reap(&child);
     if (!WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0)
-      FAIL("%s at exit: %s\n%s", entry_tours[exit_tour].name, test_status_text(child.status, how, sizeof how), child.text);
+      FAIL("%s at exit: %s\n%s", entry_tours[exit_tour].name,
+           test_status_text(child.status, how, sizeof how), child.text);
   }
 }
 
@@ -147,7 +150,8 @@ TEST(lifecycle, quick_exit_runs_its_handlers, "") {
   CHECK_PROGRAM("lifecycle.program_that_returns_from_main_with_live_blocks");
 }
 
-/* The kernel's first eight random bytes are glibc's stack canary: an address must not tell a part of them. */
+/* The kernel's first eight random bytes are glibc's stack canary: an address must
+ * not tell a part of them. */
 enum { TOLD = 7 };
 TEST(lifecycle, program_that_compares_its_addresses_with_the_kernels_random_bytes, "program") {
   uint64_t first;
@@ -159,7 +163,8 @@ TEST(lifecycle, addresses_do_not_tell_a_part_of_the_stack_canary, "") {
   int told = 0;
   for (int i = 0; i < 2; i++) {                        /* once may be chance */
     test_child_t program;
-    test_program(&program, "lifecycle.program_that_compares_its_addresses_with_the_kernels_random_bytes");
+    test_program(&program,
+                 "lifecycle.program_that_compares_its_addresses_with_the_kernels_random_bytes");
     told += WIFEXITED(program.status) && WEXITSTATUS(program.status) == TOLD;
   }
   CHECK_LT(told, 2);

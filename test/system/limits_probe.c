@@ -1,7 +1,9 @@
-/* limits_probe.c - a program that the limits tests start under limits, failing system calls and other C libraries
+/* limits_probe.c - a program that the limits tests start under limits, failing system
+ * calls and other C libraries
  *
- * limits_probe small | mixed | threads | first | maps    Exit code 0: every call either worked or gave NULL with ENOMEM,
- * and no block lost its contents. It does not need test.h: it is also built static, static-pie and with musl. */
+ * limits_probe small | mixed | threads | first | maps
+ *     Exit code 0: every call either worked or gave NULL with ENOMEM, and no block lost its
+ *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -32,7 +34,9 @@ enum { SLOTS = 300 };
 typedef struct { unsigned char *p[SLOTS]; size_t n[SLOTS]; } table_t;
 static void check(const table_t *t, size_t k) {
   if (t->p[k] == NULL || t->n[k] == 0) return;
-  if (t->p[k][0] == (unsigned char)k && t->p[k][t->n[k] - 1] == (unsigned char)k && t->p[k][t->n[k] / 2] == (unsigned char)k) return;
+  if (t->p[k][0] == (unsigned char)k && t->p[k][t->n[k] - 1] == (unsigned char)k &&
+      t->p[k][t->n[k] / 2] == (unsigned char)k)
+    return;
   say("a block has changed\n");
   _exit(2);
 }
@@ -66,7 +70,11 @@ static void mix(table_t *t, uint64_t seed, int steps, size_t most) {
     case 2:
       free(t->p[k]);
       p = must_be_honest(calloc(1, n), "calloc");
-      for (size_t b = 0; p != NULL && b < n; b++) if (((unsigned char *)p)[b] != 0) { say("calloc gave dirt\n"); _exit(2); }
+      for (size_t b = 0; p != NULL && b < n; b++)
+        if (((unsigned char *)p)[b] != 0) {
+          say("calloc gave dirt\n");
+          _exit(2);
+        }
       put(t, k, p, n);
       break;
     default:
@@ -89,7 +97,8 @@ static void *body(void *argument) {
 static void threads(unsigned count) {
   pthread_t thread[16];
   unsigned started = 0;
-  for (; started < count; started++) if (pthread_create(&thread[started], NULL, body, (void *)(uintptr_t)started) != 0) break;
+  for (; started < count; started++)
+    if (pthread_create(&thread[started], NULL, body, (void *)(uintptr_t)started) != 0) break;
   for (unsigned i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
@@ -105,7 +114,8 @@ static void small(void) {
   free(must_be_honest(aligned_alloc((size_t)64 << 20, 100), "aligned_alloc of 64 MiB"));
 }
 
-/* First use of the allocator in several threads and in handlers at once. Under musl starting a thread allocates nothing. */
+/* First use of the allocator in several threads and in handlers at once. Under musl starting a
+ * thread allocates nothing. */
 static int arrived;
 static void handler(int signal) {
   (void)signal;
@@ -127,7 +137,8 @@ static void first(void) {
   static table_t tables[4];
   pthread_t thread[4];
   signal(SIGUSR1, handler);
-  for (int i = 0; i < 4; i++) if (pthread_create(&thread[i], NULL, first_body, &tables[i]) != 0) _exit(5);
+  for (int i = 0; i < 4; i++)
+    if (pthread_create(&thread[i], NULL, first_body, &tables[i]) != 0) _exit(5);
   while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < 4) {}
   __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
   for (int i = 0; i < 4; i++) pthread_kill(thread[i], SIGUSR1);
@@ -142,7 +153,8 @@ static void first(void) {
   }
 }
 
-/* Half of a heap of mixed sizes is freed at random, several times over; then the mappings are counted. */
+/* Half of a heap of mixed sizes is freed at random, several times over; then the
+ * mappings are counted. */
 static unsigned count_maps(void) {
   static char line[4096];
   unsigned count = 0;
@@ -160,12 +172,12 @@ static void maps(void) {
     for (int i = 0; i < N; i++) {
       x = x * 6364136223846793005u + 1442695040888963407u;
       if (p[i] != NULL && x >> 63) { free(p[i]); p[i] = NULL; }
-      size_t n = i % 1000 == 3 ? (x >> 30) % 3000000 : i % 50 == 7 ? (x >> 30) % 60000 : (x >> 30) % 600;
+      size_t most = i % 1000 == 3 ? 3000000 : i % 50 == 7 ? 60000 : 600, n = (x >> 30) % most;
       if (p[i] == NULL && (p[i] = malloc(n)) != NULL) memset(p[i], 1, n);
     }
     unsigned now = count_maps();
     if (now > most) most = now;
-    usleep(80000);                                      /* longer than memory waits before it goes back */
+    usleep(80000);  /* longer than memory waits before it goes back */
   }
   threads(8);
   for (int i = 0; i < N; i += 2) { free(p[i]); p[i] = NULL; }
@@ -177,7 +189,7 @@ static void maps(void) {
 
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "small";
-  if (write(1, "main\n", 5) != 5) return 3;             /* as far as this the C library came by itself */
+  if (write(1, "main\n", 5) != 5) return 3;  /* as far as this the C library came by itself */
   if (strcmp(mode, "small") == 0) small();
   else if (strcmp(mode, "mixed") == 0) { small(); threads(4); mix(&table, 7, 20000, 3000000); }
   else if (strcmp(mode, "threads") == 0) threads(8);

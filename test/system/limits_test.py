@@ -36,7 +36,8 @@ class AddressSpace(unittest.TestCase):
                 "print(n)")
         result = limited_python(code, 65536 + 200 * KiB)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertGreater(int(result.stdout), 100000)      # of 260 MB, python and its libraries taken off
+        # of 260 MB, python and its libraries taken off
+        self.assertGreater(int(result.stdout), 100000)
 
     def test_static_programs_start_with_less(self):
         for kibibytes in (65536, 16384, 8192):
@@ -56,8 +57,8 @@ class AddressSpace(unittest.TestCase):
 def limited_python(code, kibibytes):
     env = support.preloaded()
     preload = env.pop("LD_PRELOAD")
-    return support.run(["sh", "-c", 'ulimit -v "$1"; LD_PRELOAD="$2" exec "$3" -c "$4"', "sh", str(kibibytes), preload,
-                        sys.executable, code], env)
+    return support.run(["sh", "-c", 'ulimit -v "$1"; LD_PRELOAD="$2" exec "$3" -c "$4"', "sh",
+                        str(kibibytes), preload, sys.executable, code], env)
 
 
 class Overcommit(unittest.TestCase):
@@ -89,20 +90,25 @@ class Overcommit(unittest.TestCase):
 
     def test_strict_accounting_charges_little_for_an_idle_program(self):
         self.write("2")
-        self.assertLess(min(self.charged() for _ in range(10)), 120 * KiB)  # KiB: no gigabyte of reserved space is charged
+        # KiB: no gigabyte of reserved space is charged
+        self.assertLess(min(self.charged() for _ in range(10)), 120 * KiB)
 
     def charged(self):
-        """KiB that the machine has charged with an idle program beyond those without; other programs of the machine come and go"""
-        result = support.run([sys.executable, "-c", "print(open('/proc/meminfo').read())"], support.preloaded())
+        """KiB that the machine has charged with an idle program beyond those without; other
+        programs of the machine come and go"""
+        result = support.run([sys.executable, "-c", "print(open('/proc/meminfo').read())"],
+                             support.preloaded())
         self.assertEqual(result.returncode, 0, result.stderr)
         with open("/proc/meminfo") as file:
             outside = file.read()
-        within, without = (int(re.search(r"Committed_AS:\s*(\d+)", text).group(1)) for text in (result.stdout, outside))
+        within, without = (int(re.search(r"Committed_AS:\s*(\d+)", text).group(1))
+                           for text in (result.stdout, outside))
         return within - without
 
 
 class FailingCalls(unittest.TestCase):
-    """The kernel refuses the k-th call of a kind, or all from the k-th on: NULL and ENOMEM, or it works all the same."""
+    """The kernel refuses the k-th call of a kind, or all from the k-th on: NULL and ENOMEM,
+    or it works all the same."""
 
     def setUp(self):
         if not support.has("strace"):
@@ -116,7 +122,8 @@ class FailingCalls(unittest.TestCase):
         with tempfile.NamedTemporaryFile() as log:
             result = support.run(["strace", "-f", "-o", log.name, *arguments, self.name, mode])
             if result.returncode != 0 and "main" not in result.stdout:
-                result.returncode = 0        # the C library gave up before main, as it does when its own malloc fails
+                # the C library gave up before main, as it does when its own malloc fails
+                result.returncode = 0
             return result, log.read().decode(errors="replace")
 
     def count(self, call, mode):
@@ -125,7 +132,8 @@ class FailingCalls(unittest.TestCase):
 
     def check(self, call, when, mode, error="ENOMEM"):
         with self.subTest(call=call, when=when, mode=mode, error=error):
-            result, log = self.strace("-e", "trace=" + call, "-e", "inject=%s:error=%s:when=%s" % (call, error, when), mode=mode)
+            result, log = self.strace("-e", "trace=" + call, "-e",
+                                      "inject=%s:error=%s:when=%s" % (call, error, when), mode=mode)
             self.assertEqual(result.returncode, 0, "%s\n%s" % (result.stderr, log[-600:]))
 
     def each(self, call, mode, most, error="ENOMEM"):
@@ -158,12 +166,14 @@ class FailingCalls(unittest.TestCase):
     def test_mprotect(self):
         count = self.count("mprotect", "small")
         for k in range(1, count + 1):
-            result, _ = self.strace("-e", "trace=mprotect", "-e", "inject=mprotect:error=ENOMEM:when=%d" % k)
+            result, _ = self.strace("-e", "trace=mprotect", "-e",
+                                    "inject=mprotect:error=ENOMEM:when=%d" % k)
             self.assertIn(result.returncode, (0, 127), "the C library itself may refuse to start")
 
     def test_calls_that_only_inform(self):
         """Neither the page size nor the clock nor a random number is worth dying for."""
-        for call in ("getrandom", "readlink", "clock_gettime", "prctl", "mincore", "membarrier", "sched_getaffinity", "openat", "read"):
+        for call in ("getrandom", "readlink", "clock_gettime", "prctl", "mincore", "membarrier",
+                     "sched_getaffinity", "openat", "read"):
             for error in ("ENOSYS", "EPERM"):
                 self.check(call, "1+", "small", error)
 
@@ -188,7 +198,8 @@ class OtherLinkings(unittest.TestCase):
         self.check("limits_probe.musl")
 
     def test_first_use_in_threads_and_handlers_at_once(self):
-        """Under musl a thread starts without an allocation, so that the very first calls of the process coincide."""
+        """Under musl a thread starts without an allocation, so that the very first calls
+        of the process coincide."""
         self.musl()
         for i in range(300):
             result = support.run([support.program("limits_probe.musl"), "first"])
@@ -197,7 +208,8 @@ class OtherLinkings(unittest.TestCase):
     def musl(self):
         if not os.environ.get("MUSL_GCC", "").endswith("musl-gcc"):
             self.skipTest("musl-gcc is not installed")
-        self.assertTrue(os.path.exists(support.program("limits_probe.musl")), "freehold.o does not link with musl")
+        self.assertTrue(os.path.exists(support.program("limits_probe.musl")),
+                        "freehold.o does not link with musl")
 
 
 class Mappings(unittest.TestCase):

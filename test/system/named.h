@@ -1,4 +1,5 @@
-/* named.h - in front of a test's first line: what it calls malloc is fh_malloc, and libc's own malloc stays libc's
+/* named.h - in front of a test's first line: what it calls malloc is fh_malloc, and
+ * libc's own malloc stays libc's
  *
  * So the system tests run in a process whose malloc belongs to a sanitizer. */
 #ifndef TEST_SYSTEM_NAMED_H
@@ -26,7 +27,7 @@
 #define valloc(size) fh_aligned_alloc(4096, size)
 #define pvalloc(size) fh_aligned_alloc(4096, ((size) + 4095) & ~(size_t)4095)
 #define malloc_trim(pad) fh_collect((pad) == 0)
-#define mallinfo2() named_statistics()        /* libc's own starts libc's heap, which no handler may do */
+#define mallinfo2() named_statistics()  /* libc's own starts libc's heap, which no handler may do */
 
 static inline bool named_statistics(void) {
   fh_stats_t stats = { .struct_size = sizeof stats };

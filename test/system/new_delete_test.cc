@@ -1,4 +1,4 @@
-/* new_delete_test.cc - every form of operator new and delete                                                     */
+/* new_delete_test.cc - every form of operator new and delete */
 #include "entry.h"
 
 #include <cstdint>
@@ -58,7 +58,8 @@ TEST(new_delete, single_objects_in_all_forms, "") {
   for (std::size_t n : sizes) {
     ::operator delete(filled(::operator new(launder_size(n)), n, natural(n)));
     ::operator delete(filled(::operator new(launder_size(n)), n, natural(n)), n);
-    ::operator delete(filled(::operator new(launder_size(n), std::nothrow), n, natural(n)), std::nothrow);
+    ::operator delete(filled(::operator new(launder_size(n), std::nothrow), n, natural(n)),
+                      std::nothrow);
     ::operator delete(filled(::operator new(launder_size(n), std::nothrow), n, natural(n)));
   }
   ::operator delete(launder(nullptr));
@@ -70,7 +71,8 @@ TEST(new_delete, arrays_in_all_forms, "") {
   for (std::size_t n : sizes) {
     ::operator delete[](filled(::operator new[](launder_size(n)), n, natural(n)));
     ::operator delete[](filled(::operator new[](launder_size(n)), n, natural(n)), n);
-    ::operator delete[](filled(::operator new[](launder_size(n), std::nothrow), n, natural(n)), std::nothrow);
+    ::operator delete[](filled(::operator new[](launder_size(n), std::nothrow), n, natural(n)),
+                        std::nothrow);
   }
   ::operator delete[](launder(nullptr));
 }
@@ -80,7 +82,8 @@ TEST(new_delete, aligned_objects_in_all_forms, "") {
     for (std::size_t n : sizes) {
       ::operator delete(filled(::operator new(launder_size(n), align(a)), n, a), align(a));
       ::operator delete(filled(::operator new(launder_size(n), align(a)), n, a), n, align(a));
-      ::operator delete(filled(::operator new(launder_size(n), align(a), std::nothrow), n, a), align(a), std::nothrow);
+      ::operator delete(filled(::operator new(launder_size(n), align(a), std::nothrow), n, a),
+                        align(a), std::nothrow);
     }
   }
 }
@@ -90,13 +93,15 @@ TEST(new_delete, aligned_arrays_in_all_forms, "") {
     for (std::size_t n : sizes) {
       ::operator delete[](filled(::operator new[](launder_size(n), align(a)), n, a), align(a));
       ::operator delete[](filled(::operator new[](launder_size(n), align(a)), n, a), n, align(a));
-      ::operator delete[](filled(::operator new[](launder_size(n), align(a), std::nothrow), n, a), align(a), std::nothrow);
+      ::operator delete[](filled(::operator new[](launder_size(n), align(a), std::nothrow), n, a),
+                          align(a), std::nothrow);
     }
   }
 }
 
 TEST(new_delete, new_of_nothing_gives_unique_pointers, "") {
-  void *a = ::operator new(launder_size(0)), *b = ::operator new(launder_size(0)), *c = ::operator new[](launder_size(0));
+  void *a = ::operator new(launder_size(0)), *b = ::operator new(launder_size(0)),
+       *c = ::operator new[](launder_size(0));
   CHECK(a != b && b != c && a != c);
 }
 
@@ -142,8 +147,10 @@ TEST(new_delete, the_new_handler_is_called_again_and_again, "") {
     CHECK_EQ(handler_calls, 5);
     handler_calls = 0;
     std::set_new_handler(handler_that_gives_up_later);
-    CHECK_NULL(form == 0 ? ::operator new(n, std::nothrow) : form == 1 ? ::operator new[](n, std::nothrow)
-             : form == 2 ? ::operator new(n, align(64), std::nothrow) : ::operator new[](n, align(64), std::nothrow));
+    CHECK_NULL(form == 0   ? ::operator new(n, std::nothrow)
+               : form == 1 ? ::operator new[](n, std::nothrow)
+               : form == 2 ? ::operator new(n, align(64), std::nothrow)
+                           : ::operator new[](n, align(64), std::nothrow));
     CHECK_EQ(handler_calls, 5);
   }
 }

@@ -1,4 +1,5 @@
-/* plugin.c - a shared library that plugin_test.c opens; which allocator it uses depends on how it is linked and opened */
+/* plugin.c - a shared library that plugin_test.c opens; which allocator it uses depends on
+ * how it is linked and opened */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* plugin_test.c - libraries that are opened late, and blocks that come from libc's own heap
  *
- * PLUGIN is a library linked with nothing; PLUGIN_LINKED one that is linked with libfreehold. Both paths are given by
- * the build. Runs with freehold preloaded; those of the group `late` run without, so that the plugin brings it. */
+ * PLUGIN is a library linked with nothing; PLUGIN_LINKED one that is linked with libfreehold. Both
+ * paths are given by the build. Runs with freehold preloaded; those of the group `late` run
+ * without, so that the plugin brings it. */
 #include "entry.h"
 
 #include <dlfcn.h>
@@ -22,10 +23,12 @@ static void *symbol(void *handle, const char *name) {
   return address;
 }
 
-static const size_t sizes[] = {0, 1, 16, 24, 100, 1000, 5000, 20000, 65536, 130000, 140000, 1000000, 40000000};
+static const size_t sizes[] = {
+  0, 1, 16, 24, 100, 1000, 5000, 20000, 65536, 130000, 140000, 1000000, 40000000
+};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* ---- blocks of libc's heap ------------------------------------------------------------------------------------------ */
+/* ---- blocks of libc's heap ------------------------------------------------------------------- */
 
 /* Opened so that its calls go to libc: what it allocates is not ours. */
 static void *open_deep(void) {
@@ -126,7 +129,7 @@ TEST(deep, many_threads_mix_blocks_of_both, "") {
   run_threads(6, body_foreign);
 }
 
-/* ---- a plugin that brings the library -------------------------------------------------------------------------------- */
+/* ---- a plugin that brings the library -------------------------------------------------------- */
 
 typedef int plugin_answer_t(void);
 
@@ -162,7 +165,7 @@ static void *body_outlives(void *argument) {
   CHECK_EQ(works(), 1);
   __atomic_add_fetch(&stage, 1, __ATOMIC_ACQ_REL);
   while (__atomic_load_n(&stage, __ATOMIC_ACQUIRE) < 10) usleep(1000);
-  return NULL;                                          /* the thread's heap is let go of now, if at all */
+  return NULL;      /* the thread's heap is let go of now, if at all */
 }
 TEST(late, threads_may_outlive_the_library, "") {
   void *handle = open_plugin(PLUGIN_LINKED, RTLD_NOW);
@@ -182,6 +185,6 @@ TEST(late, opened_with_deepbind_its_own_calls_reach_the_library, "") {
   void *p = ((plugin_malloc_t *)symbol(handle, "plugin_malloc"))(launder_size(1000));
   CHECK(p != NULL);
   ((plugin_free_t *)symbol(handle, "plugin_free"))(p);
-  p = malloc(launder_size(1000));                       /* libc's: the plugin's free is ours and hands it on */
+  p = malloc(launder_size(1000));  /* libc's: the plugin's free is ours and hands it on */
   ((plugin_free_t *)symbol(handle, "plugin_free"))(p);
 }

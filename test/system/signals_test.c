@@ -1,4 +1,5 @@
-/* signals_test.c - malloc and free in signal handlers, also in those that interrupt them or never return          */
+/* signals_test.c - malloc and free in signal handlers, also in those that interrupt
+ * them or never return */
 #include "entry.h"
 
 #include <setjmp.h>
@@ -29,7 +30,7 @@ static void handle(int signal, void (*handler)(int), int flags) {
   CHECK_EQ(sigaction(signal, &action, NULL), 0);
 }
 
-/* ---- handlers that allocate ---------------------------------------------------------------------------------------- */
+/* ---- handlers that allocate ------------------------------------------------------------------ */
 
 static __thread void *held_by_handler[64];
 static __thread uint64_t handler_state;
@@ -61,7 +62,8 @@ static void *body_interrupted(void *argument) {
   timer_t timer = start_timer(SIGUSR1, 50);
   while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
     size_t k = random_next(&state) % SLOTS;
-    if (p[k] != NULL && !is_stamped(p[k], n[k], k)) FAIL("an interrupted thread's block has changed");
+    if (p[k] != NULL && !is_stamped(p[k], n[k], k))
+      FAIL("an interrupted thread's block has changed");
     if (state % 8 == 0 && p[k] != NULL) {
       size_t m = random_size(&state) + 1, kept = m < n[k] ? m : n[k];
       p[k] = realloc(p[k], m);
@@ -83,7 +85,8 @@ TEST(signals, handlers_that_allocate_and_free_may_interrupt_any_call, "timeout=1
   handle(SIGUSR1, handler_allocates, 0);
   pthread_t threads[4];
   for (uintptr_t i = 0; i < 4; i++) threads[i] = start_thread(body_interrupted, (void *)i, 0);
-  for (int wait = 0; handled < 60000 && wait < 900; wait++) usleep(100000);   /* by count; the wait only bounds it */
+  /* by count; the wait only bounds it */
+  for (int wait = 0; handled < 60000 && wait < 900; wait++) usleep(100000);
   __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
   for (int i = 0; i < 4; i++) join_thread(threads[i]);
   CHECK_GE(handled, 1000);
@@ -119,7 +122,7 @@ TEST(signals, handlers_that_interrupt_handlers_may_allocate, "") {
   CHECK_GE(handled, 6);
 }
 
-/* ---- handlers that never return -------------------------------------------------------------------------------------- */
+/* ---- handlers that never return -------------------------------------------------------------- */
 
 static __thread sigjmp_buf landing;
 static __thread volatile sig_atomic_t may_jump;
@@ -132,7 +135,7 @@ static void handler_jumps(int signal) {
   siglongjmp(landing, 1);
 }
 
-static void *volatile in_flight[200];                  /* volatile: a jump comes between any two stores */
+static void *volatile in_flight[200];  /* volatile: a jump comes between any two stores */
 static void jump_out_of_calls(int jumps) {
   static __thread uint64_t state;
   volatile int left = jumps;
@@ -147,7 +150,7 @@ static void jump_out_of_calls(int jumps) {
     for (;;) {
       size_t k = random_next(&state) % 100, n = random_size(&state) % 8000;
       void *p = in_flight[k];
-      in_flight[k] = NULL;                              /* a jump leaks one block here, which is ours to lose */
+      in_flight[k] = NULL;             /* a jump leaks one block here, which is ours to lose */
       free(p);
       in_flight[k] = malloc(n);
       if (in_flight[k] == NULL) FAIL("malloc failed after %d jumps", jumps - left);
@@ -212,7 +215,7 @@ TEST(signals, jumps_in_one_thread_harm_no_other, "timeout=120") {
   CHECK(all_is_well());
 }
 
-/* ---- handlers as the first caller ------------------------------------------------------------------------------------ */
+/* ---- handlers as the first caller ------------------------------------------------------------ */
 
 static void handler_tours(int signal) {
   int kept = errno;
@@ -264,10 +267,11 @@ TEST(signals, first_calls_of_two_threads_and_of_their_handlers_coincide, "progra
 }
 
 TEST(signals, first_use_in_two_threads_and_handlers_at_once, "") {
-  for (int i = 0; i < 150; i++) CHECK_PROGRAM("signals.first_calls_of_two_threads_and_of_their_handlers_coincide");
+  for (int i = 0; i < 150; i++)
+    CHECK_PROGRAM("signals.first_calls_of_two_threads_and_of_their_handlers_coincide");
 }
 
-/* ---- a crash handler --------------------------------------------------------------------------------------------------- */
+/* ---- a crash handler ------------------------------------------------------------------------- */
 
 static void handler_reports_a_crash(int signal) {
   char *report = (char *)malloc(launder_size(20000));

@@ -1,10 +1,10 @@
-/* threads_test.c - many threads: their births and deaths, and blocks that travel between them                     */
+/* threads_test.c - many threads: their births and deaths, and blocks that travel between them */
 #include "entry.h"
 
 #include <limits.h>
 #include <sys/syscall.h>
 
-/* ---- births and deaths ------------------------------------------------------------------------------------------ */
+/* ---- births and deaths ----------------------------------------------------------------------- */
 
 static void *body_some_blocks(void *argument) {
   uint64_t state = (uintptr_t)argument * 2654435761u + 1;
@@ -20,7 +20,7 @@ TEST(threads, twelve_thousand_one_after_another_leak_nothing, "lrmalloc-defect t
     join_thread(start_thread(body_some_blocks, (void *)i, 65536));
     if (i == 2000) early = resident_bytes();
   }
-  CHECK_LE(resident_bytes(), early + MiB_(2));         /* 10,000 threads: 200 bytes each would show */
+  CHECK_LE(resident_bytes(), early + MiB_(2));  /* 10,000 threads: 200 bytes each would show */
 }
 
 static struct { int waiting; int open; } gate;
@@ -30,8 +30,10 @@ static void *body_wait_at_gate(void *argument) {
   stamp(small, 100, (uintptr_t)argument);
   stamp(second, 1000, (uintptr_t)argument);
   __atomic_add_fetch(&gate.waiting, 1, __ATOMIC_ACQ_REL);
-  while (!__atomic_load_n(&gate.open, __ATOMIC_ACQUIRE)) syscall(SYS_futex, &gate.open, 0 /* wait */, 0, NULL);
-  CHECK(is_stamped(small, 100, (uintptr_t)argument) && is_stamped(second, 1000, (uintptr_t)argument));
+  while (!__atomic_load_n(&gate.open, __ATOMIC_ACQUIRE))
+    syscall(SYS_futex, &gate.open, 0 /* wait */, 0, NULL);
+  CHECK(is_stamped(small, 100, (uintptr_t)argument) &&
+        is_stamped(second, 1000, (uintptr_t)argument));
   free(second);
   return small;
 }
@@ -47,7 +49,9 @@ TEST(threads, ten_thousand_at_once, "lrmalloc-defect timeout=180") {
   for (uintptr_t i = 0; i < N; i++) {
     int error = pthread_create(&threads[i], &attributes, body_wait_at_gate, (void *)i);
     if (error == EAGAIN)
-      FAIL("the system refuses the %zuth thread: raise kernel.threads-max, vm.max_map_count and the limits of the container", (size_t)i);
+      FAIL("the system refuses the %zuth thread: raise kernel.threads-max, vm.max_map_count and "
+           "the limits of the container",
+           (size_t)i);
     CHECK_EQ(error, 0);
   }
   while (__atomic_load_n(&gate.waiting, __ATOMIC_ACQUIRE) < N) usleep(1000);
@@ -123,10 +127,11 @@ TEST(threads, one_that_leaves_by_the_raw_system_call_harms_nobody, "") {
     join_thread(start_thread(body_some_blocks, (void *)1, 65536));
     if (i == 100) early = resident_bytes();
   }
-  CHECK_LE(resident_bytes(), early + (size_t)900 * 192 * 1024);   /* what their heaps held is lost, no more */
+  /* what their heaps held is lost, no more */
+  CHECK_LE(resident_bytes(), early + (size_t)900 * 192 * 1024);
 }
 
-/* ---- first and last calls ----------------------------------------------------------------------------------------- */
+/* ---- first and last calls -------------------------------------------------------------------- */
 
 static void *given_to_tour[ENTRY_TOURS];
 static void *body_first_call(void *argument) {
@@ -169,11 +174,12 @@ static void in_last_rounds(void *value) {
   if (i < ENTRY_TOURS) entry_tours[i].tour(malloc(launder_size(40)));
   else tour_everything();
   if (++last_round < PTHREAD_DESTRUCTOR_ITERATIONS) pthread_setspecific(last_key, value);
-  if (last_round == PTHREAD_DESTRUCTOR_ITERATIONS - 1) pthread_setspecific(late_key, malloc(launder_size(64)));
+  if (last_round == PTHREAD_DESTRUCTOR_ITERATIONS - 1)
+    pthread_setspecific(late_key, malloc(launder_size(64)));
 }
 static void *body_with_destructors(void *argument) {
   uintptr_t i = (uintptr_t)argument;
-  if (i % 2 == 0) free(malloc(launder_size(30)));      /* else the destructor makes the first call too */
+  if (i % 2 == 0) free(malloc(launder_size(30))); /* else the destructor makes the first call too */
   pthread_setspecific(last_key, (void *)(i / 2 + 1));
   return NULL;
 }
@@ -187,26 +193,30 @@ static void *body_background(void *argument) {
   return NULL;
 }
 
-TEST(threads, every_entry_point_may_be_the_last_call_in_each_round_of_destructors, "lrmalloc-defect") {
+TEST(threads, every_entry_point_may_be_the_last_call_in_each_round_of_destructors,
+     "lrmalloc-defect") {
   pthread_t background = start_thread(body_background, NULL, 0);
   CHECK_EQ(pthread_key_create(&last_key, in_last_rounds), 0);
   CHECK_EQ(pthread_key_create(&late_key, free), 0);
   unsigned threads = 0;
   for (int round = 0; round < 10; round++) {
-    for (uintptr_t i = 0; i < 2 * (ENTRY_TOURS + 1); i++, threads++) join_thread(start_thread(body_with_destructors, (void *)i, 0));
+    for (uintptr_t i = 0; i < 2 * (ENTRY_TOURS + 1); i++, threads++)
+      join_thread(start_thread(body_with_destructors, (void *)i, 0));
   }
   for (int i = 0; i < PTHREAD_DESTRUCTOR_ITERATIONS; i++) CHECK_EQ(rounds_seen[i], threads);
   size_t early = 0;
   for (int i = 0; i < 2500; i++) {
-    join_thread(start_thread(body_with_destructors, (void *)(uintptr_t)(2 * ENTRY_TOURS + 1), 65536));
+    join_thread(
+        start_thread(body_with_destructors, (void *)(uintptr_t)(2 * ENTRY_TOURS + 1), 65536));
     if (i == 500) early = resident_bytes();
   }
-  CHECK_LE(resident_bytes(), early + MiB_(2));          /* calls after the heap was let go leak nothing either */
+  /* calls after the heap was let go leak nothing either */
+  CHECK_LE(resident_bytes(), early + MiB_(2));
   __atomic_store_n(&gate.open, 1, __ATOMIC_RELEASE);
   join_thread(background);
 }
 
-/* ---- blocks that travel --------------------------------------------------------------------------------------------- */
+/* ---- blocks that travel ---------------------------------------------------------------------- */
 
 enum { RING = 1024 };
 static struct { void *slot[RING]; } ring[8];
@@ -221,9 +231,11 @@ static void *body_exchange(void *argument) {
     p[0] = n;
     p[1] = r;
     if (n > 16) stamp(p + 2, n - 16, r);
-    p = (uint64_t *)__atomic_exchange_n(&ring[r % 8].slot[r / 8 % RING], (void *)p, __ATOMIC_ACQ_REL);
+    p = (uint64_t *)__atomic_exchange_n(&ring[r % 8].slot[r / 8 % RING], (void *)p,
+                                        __ATOMIC_ACQ_REL);
     if (p == NULL) continue;
-    if (!is_stamped(p + 2, p[0] - 16, p[1])) FAIL("a block of %zu bytes has changed on its way", (size_t)p[0]);
+    if (!is_stamped(p + 2, p[0] - 16, p[1]))
+      FAIL("a block of %zu bytes has changed on its way", (size_t)p[0]);
     if (r % 5 == 0) {
       p = (uint64_t *)realloc(p, p[0] * 2);
       CHECK(p != NULL && is_prefix_stamped(p + 2, p[0] - 16, p[0] - 16, p[1]));
@@ -265,18 +277,21 @@ TEST(threads, a_thread_that_only_frees_what_others_allocate_lets_no_memory_pile_
     consumer[i] = start_thread(body_consume, ring[i].slot, 0);
   }
   for (int i = 0; i < 3; i++) join_thread(producer[i]), join_thread(consumer[i]);
-  /* 230 MB went through, and at most 1 MB was live: what is left is within purge_budget and what heaps may rest with. */
+  /* 230 MB went through, and at most 1 MB was live: what is left is within purge_budget and
+   * what heaps may rest with. */
   CHECK_LE(resident_bytes(), early + MiB_(16) + MiB_(16) + MiB_(2));
 }
 
-/* As Larson and Krishnan's server: each thread replaces blocks in a set, then hands the set to a new thread. */
+/* As Larson and Krishnan's server: each thread replaces blocks in a set, then hands
+ * the set to a new thread. */
 enum { SET = 800, GENERATIONS = 25, SET_STEPS = 12000 };
 typedef struct set { void *p[SET]; uint32_t n[SET]; uint64_t state; } set_t;
 static void *body_generation(void *argument) {
   set_t *set = (set_t *)argument;
   for (int i = 0; i < SET_STEPS; i++) {
     size_t k = random_next(&set->state) % SET;
-    if (set->p[k] != NULL && !is_stamped(set->p[k], set->n[k], k)) FAIL("block %zu of %u bytes has changed", k, set->n[k]);
+    if (set->p[k] != NULL && !is_stamped(set->p[k], set->n[k], k))
+      FAIL("block %zu of %u bytes has changed", k, set->n[k]);
     size_t n = random_size(&set->state) % 20000;
     if (i % 16 == 7 && set->p[k] != NULL) {
       size_t kept = n < set->n[k] ? n : set->n[k];

@@ -57,7 +57,9 @@ TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3") 
 }
 
 TEST(arena, slices_given_back_in_any_order_are_one_range_again, "A1") {
-  static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+  static const int orders[6][3] = {
+    { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 }
+  };
   arena_release(claim(100), 100);                      /* so that all of them lie in one piece */
   for (int o = 0; o < 6; o++) {
     char *p[3], *wall;
@@ -138,7 +140,8 @@ TEST(arena, a_window_that_is_full_is_followed_by_another_arena, "") {
 
 TEST(arena, the_last_slices_of_a_window_are_used, "") {
   claim(8000);
-  for (size_t i = ARENA_FIRST_SLICE + 8000; i < WINDOW_SLICES; i++) CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(0));
+  for (size_t i = ARENA_FIRST_SLICE + 8000; i < WINDOW_SLICES; i++)
+    CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(0));
   CHECK_EQ(free_slices(), 0u);
   CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(1));
 }
@@ -187,7 +190,8 @@ TEST(arena, whichever_mmap_fails_nothing_is_lost_and_later_claims_work, "A1 time
         CHECK_GE(k, 5u);
         break;
       }
-      if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0) FAIL("mmap %d failed: %s", (int)k, c.text);
+      if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0)
+        FAIL("mmap %d failed: %s", (int)k, c.text);
     }
 }
 
@@ -224,7 +228,8 @@ TEST(arena, growth_passes_over_somebody_elses_mapping_in_its_window, "") {
   CHECK_GT(os_fake.mapped, mapped);
 }
 
-/* Another thread in the middle of the first mmap of a growth: it claims `other_size` slices itself. */
+/* Another thread in the middle of the first mmap of a growth: it claims `other_size` slices
+ * itself. */
 static char *other;
 static size_t other_size;
 static bool other_fails, first_fails;
@@ -262,7 +267,7 @@ TEST(arena, two_threads_that_grow_at_once_both_keep_what_they_mapped, "") {
 TEST(arena, a_range_whose_mmap_fails_behind_anothers_back_is_given_up_and_nobody_gets_it, "") {
   char *mine = grow_at_once(true, false);
   CHECK(mine != NULL && other != NULL);
-  CHECK_GT(mine, other);                              /* the next try lies behind the other's range */
+  CHECK_GT(mine, other);  /* the next try lies behind the other's range */
   CHECK(os_fake_is_mapped(mine, 2 * SLICE_SIZE) && os_fake_is_mapped(other, 50 * SLICE_SIZE));
   CHECK_EQ(lost_slices(), 0u);
   for (int i = 0; i < 200; i++) {
@@ -388,14 +393,16 @@ static void claim_and_release(unsigned number) {
       char *p = arena_claim(n, (size_t)1 << core_next(&state) % 3, &clean);
       if (p == NULL) continue;
       CHECK_EQ((void *)arena_of(p), (void *)arena_at(0));
-      for (size_t k = 0; k < n; k++) CHECK_EQ(atomic32_exchange_acq_rel(&owner[arena_slice(p) + k], number + 1), 0u);
+      for (size_t k = 0; k < n; k++)
+        CHECK_EQ(atomic32_exchange_acq_rel(&owner[arena_slice(p) + k], number + 1), 0u);
       if (clean) CHECK_BYTES(p, 0, 4096);
       p[0] = p[4095] = 1;
       mine[count].at = p;
       mine[count++].n = n;
     } else if (count > 0) {
       size_t k = core_next(&state) % count, first = arena_slice(mine[k].at);
-      for (size_t j = 0; j < mine[k].n; j++) CHECK_EQ(atomic32_exchange_acq_rel(&owner[first + j], 0), number + 1);
+      for (size_t j = 0; j < mine[k].n; j++)
+        CHECK_EQ(atomic32_exchange_acq_rel(&owner[first + j], 0), number + 1);
       arena_release(mine[k].at, mine[k].n);
       mine[k] = mine[--count];
     }

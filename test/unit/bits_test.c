@@ -48,5 +48,6 @@ TEST(bits, alignment_and_powers_of_two_are_exact, "") {
   CHECK_EQ(align_up(1, 16), 16u);
   CHECK_EQ(align_up(16, 16), 16u);
   CHECK_EQ(align_down(31, 16), 16u);
-  CHECK(!is_power_of_two(0) && is_power_of_two(1) && !is_power_of_two(3) && is_power_of_two((size_t)1 << 63));
+  CHECK(!is_power_of_two(0) && is_power_of_two(1) && !is_power_of_two(3) &&
+        is_power_of_two((size_t)1 << 63));
 }

@@ -2,10 +2,13 @@
 #include "core.h"
 
 TEST(check, fatal_tells_the_reporter_what_where_and_in_which_call, "") {
-  EXPECT_ABORT(fatal("double free", (void *)0x1230, "free"), "^freehold: double free: 0x1230 in free\\(\\)$");
+  EXPECT_ABORT(fatal("double free", (void *)0x1230, "free"),
+               "^freehold: double free: 0x1230 in free\\(\\)$");
 }
 
-static void returns(const char *what, const void *address, const char *call) { (void)what, (void)address, (void)call; }
+static void returns(const char *what, const void *address, const char *call) {
+  (void)what, (void)address, (void)call;
+}
 
 TEST(check, fatal_never_returns_even_if_the_reporter_does_or_there_is_none, "") {
   test_child_t c;

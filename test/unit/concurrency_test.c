@@ -1,7 +1,8 @@
-/* concurrency_test.c - every part of the core at once, in several threads, while others count, visit and purge
+/* concurrency_test.c - every part of the core at once, in several threads, while
+ * others count, visit and purge
  *
- * Under ThreadSanitizer these are the tests that find a word which one thread writes and another reads without an
- * atomic. */
+ * Under ThreadSanitizer these are the tests that find a word which one thread writes and another
+ * reads without an atomic. */
 #include "heaps.h"
 
 enum { WORKERS = 3, ROUNDS = 20000, SHARED = 128, LEAST = 16 };
@@ -93,8 +94,9 @@ TEST(concurrency, threads_that_work_end_count_and_purge_at_once_spoil_nothing, "
 
 /* ---- visitors ---- */
 
-/* A visitor reads a word of each block of a slab, also one that the program writes meanwhile, or that is part of a larger
- * block by then. So here blocks are of one size, and nothing is written at that word. */
+/* A visitor reads a word of each block of a slab, also one that the program writes
+ * meanwhile, or that is part of a larger block by then. So here blocks are of one size, and
+ * nothing is written at that word. */
 enum { VISITED_SIZE = 96 };
 
 static void churn_one_class(uint64_t *state) {
@@ -122,7 +124,7 @@ static void churn_or_visit(unsigned number) {
     atomic32_add_relaxed(&working, (uint32_t)-1);
     return;
   }
-  for (bool is_last = false; !is_last;) {            /* the last time all that the workers leave is there */
+  for (bool is_last = false; !is_last;) {  /* the last time all that the workers leave is there */
     is_last = atomic32_load_relaxed(&working) == 0;
     CHECK(heap_visit(NULL, note_block, &visited));
     CHECK(heap_visit(first_class, note_block, &visited));
@@ -134,11 +136,12 @@ TEST(concurrency, blocks_that_come_and_go_are_visited_or_not_and_nothing_else_is
   run_all(churn_or_visit);
 }
 
-/* ---- what one thread did with a block before it freed it is over when the slab's slice is used again ---- */
+/* ---- what one thread did with a block before it freed it is over when the slab's
+ * slice is used again */
 
 static slab_t *handed_over;
 static uintptr_t last_block;
-static atomic32_t is_freed;                       /* relaxed: it must not order what the anchor has to order */
+static atomic32_t is_freed;  /* relaxed: it must not order what the anchor has to order */
 
 static void free_last_block(void) {
   ((char *)last_block)[40] = 1;

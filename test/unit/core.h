@@ -1,4 +1,5 @@
-/* core.h - what the unit tests of the core share: the frame, the fake system, and a line and an abort for each error */
+/* core.h - what the unit tests of the core share: the frame, the fake system, and a line
+ * and an abort for each error */
 #ifndef CORE_H
 #define CORE_H
 

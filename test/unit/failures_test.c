@@ -1,4 +1,5 @@
-/* failures_test.c - each system call of a fixed script fails in turn: NULL or success, nothing lost, and all well afterwards
+/* failures_test.c - each system call of a fixed script fails in turn: NULL or success, nothing
+ * lost, and all well afterwards
  *
  * Two scripts: a mixture of all sizes, and a tour of what else asks the system for something. */
 #include "heaps.h"
@@ -85,7 +86,8 @@ static void check_kept(const char *p, size_t n) {
   CHECK_EQ(p[n - 1], 77);
 }
 
-/* One block through every size, up by doubling and down again, with a wall behind it now and then. */
+/* One block through every size, up by doubling and down again, with a wall behind it now and
+ * then. */
 static void grow_and_shrink(bool must_succeed) {
   size_t n = 100, most = MiB(30);
   char *p = answer(fast_malloc(n), n, must_succeed);
@@ -95,7 +97,7 @@ static void grow_and_shrink(bool must_succeed) {
       void *wall = up && bits_count(n) % 2 ? answer(fast_malloc(100000), 1, must_succeed) : NULL;
       char *moved = heap_realloc(p, next, "realloc");
       check_kept(moved != NULL ? moved : p, moved != NULL ? 1 : n);
-      if (moved == NULL && !up) break;                          /* a block that cannot shrink keeps its size */
+      if (moved == NULL && !up) break;  /* a block that cannot shrink keeps its size */
       fast_free(wall);
       if (answer(moved, next, must_succeed) == NULL) break;
       p = moved;
@@ -111,9 +113,11 @@ static void use_first_class(bool must_succeed, void (*end)(fh_heap_t *heap)) {
   if (heap == NULL) return;
   for (size_t i = 0; i < 4 * ARRAY_LENGTH(sizes); i++) {
     size_t n = sizes[i / 4];
-    char *p = i % 4 == 0 ? firstclass_calloc(heap, 1, n) : firstclass_aligned(heap, i % 4 == 1 ? 4096 : 1, n);
+    char *p = i % 4 == 0 ? firstclass_calloc(heap, 1, n)
+                         : firstclass_aligned(heap, i % 4 == 1 ? 4096 : 1, n);
     if (answer(p, n, must_succeed) == NULL) continue;
-    char *q = i % 4 == 3 && n < MiB(1) ? firstclass_realloc(heap, p, 2 * n, "fh_heap_realloc") : NULL;
+    char *q =
+        i % 4 == 3 && n < MiB(1) ? firstclass_realloc(heap, p, 2 * n, "fh_heap_realloc") : NULL;
     if (q != NULL) check_kept(q, 1);
     else check_kept(p, n);
     if (i % 4 == 2 || end == firstclass_delete) fast_free(q != NULL ? q : p);
@@ -161,12 +165,15 @@ static void run_tour(bool must_succeed) {
 
 /* ---- each call in turn ---- */
 
-/* `allowed`: slices that a failed mmap over a moved block's place has cost, the only loss there may be. */
+/* `allowed`: slices that a failed mmap over a moved block's place has cost, the only
+ * loss there may be. */
 static void check_loss(uint64_t allowed) {
   heap_collect(true);
   CHECK_LE(committed(), allowed);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
-  CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live) + atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live) +
+               atomic64_load_relaxed(&heap_counts.huge_live),
+           (uint64_t)0);
 }
 
 static uint64_t count_calls(uint32_t kinds) {
@@ -197,7 +204,8 @@ static void fail_each(script_t *script, uint32_t kinds, bool all_after, uint64_t
     if (test_fork(&c, 60)) fail_one(script, kinds, k, all_after);
     test_reap(&c);
     if (WIFEXITED(c.status) && WEXITSTATUS(c.status) == 50) break;
-    if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0) FAIL("call %d failed, and then: %s", (int)k, c.text);
+    if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0)
+      FAIL("call %d failed, and then: %s", (int)k, c.text);
   }
   CHECK_GE(k, 4u);
 }
@@ -211,13 +219,18 @@ static void succeed_with(script_t *script) {
   CHECK_GT(count_calls(OS_FAKE_CHANGING), (uint64_t)3);
   CHECK_GT(count_calls(OS_FAKE_ADVISING), (uint64_t)5);
 }
-TEST(failures, without_any_the_mixture_succeeds_and_loses_nothing, "") { succeed_with(run_mixture); }
+TEST(failures, without_any_the_mixture_succeeds_and_loses_nothing,
+     "") {
+  succeed_with(run_mixture);
+}
 TEST(failures, without_any_the_tour_succeeds_and_loses_nothing, "") { succeed_with(run_tour); }
 
-TEST(failures, whichever_mmap_fails_calls_return_null_or_succeed_and_nothing_is_lost, "timeout=200") {
+TEST(failures, whichever_mmap_fails_calls_return_null_or_succeed_and_nothing_is_lost,
+     "timeout=200") {
   fail_each(run_mixture, OS_FAKE_MAPPING, false, 1);
 }
-TEST(failures, from_whichever_mmap_on_all_fail_calls_return_null_or_succeed_and_nothing_is_lost, "timeout=200") {
+TEST(failures, from_whichever_mmap_on_all_fail_calls_return_null_or_succeed_and_nothing_is_lost,
+     "timeout=200") {
   fail_each(run_mixture, OS_FAKE_MAPPING, true, 2);
 }
 TEST(failures, whichever_mremap_fails_the_blocks_stay_whole_and_nothing_is_lost, "timeout=200") {

@@ -39,7 +39,8 @@ TEST(firstclass, destroying_it_gives_back_all_its_blocks_of_every_size, "F1") {
   for (int round = 0; round < 2; round++) {
     heap = firstclass_new();
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
-      for (int k = 0; k < (sizes[i] < MiB(1) ? 200 : 3); k++) CHECK(firstclass_aligned(heap, 1, sizes[i]) != NULL);
+      for (int k = 0; k < (sizes[i] < MiB(1) ? 200 : 3); k++)
+        CHECK(firstclass_aligned(heap, 1, sizes[i]) != NULL);
     CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)3);
     firstclass_destroy(heap);
     check_nothing_lost();
@@ -115,10 +116,12 @@ TEST(firstclass, calloc_and_realloc_are_its_own_too, "F1 A3") {
 static void allocate_inside(os_fake_call_t call, void *at, size_t size) {
   (void)call, (void)at, (void)size;
   os_fake.before = NULL;
-  kept[1] = firstclass_aligned(heap, 1, 100);                /* a signal handler, or another thread, in the middle of a call */
+  /* a signal handler, or another thread, in the middle of a call */
+  kept[1] = firstclass_aligned(heap, 1, 100);
 }
 
-TEST(firstclass, whoever_comes_while_a_lane_is_taken_gets_another_and_waits_for_nobody, "F1 S-lane") {
+TEST(firstclass, whoever_comes_while_a_lane_is_taken_gets_another_and_waits_for_nobody,
+     "F1 S-lane") {
   heap = firstclass_new();
   os_fake.before = allocate_inside;
   kept[0] = firstclass_aligned(heap, 1, 300000);
@@ -165,13 +168,15 @@ TEST(firstclass, threads_share_it_without_sharing_a_block, "F1 S-lane S-lanes") 
   check_nothing_lost();
 }
 
-/* Whoever reads descriptors while the heap ends must not take a slice for its own that was its own once. */
+/* Whoever reads descriptors while the heap ends must not take a slice for its own
+ * that was its own once. */
 TEST(firstclass, what_it_has_given_back_carries_its_tag_no_more, "F1") {
   heap = firstclass_new();
   char *small = firstclass_aligned(heap, 1, 100), *large = firstclass_aligned(heap, 1, 100000);
   char *moved = firstclass_aligned(heap, 1, MiB(1));
   slab_t *slabs[] = { slab_of(small), slab_of(large), slab_of(moved) };
-  for (size_t i = 0; i < ARRAY_LENGTH(slabs); i++) CHECK_EQ(atomic_ptr_load_relaxed(&slabs[i]->tag), (void *)heap);
+  for (size_t i = 0; i < ARRAY_LENGTH(slabs); i++)
+    CHECK_EQ(atomic_ptr_load_relaxed(&slabs[i]->tag), (void *)heap);
   fast_free(large);
   CHECK(large_move_to_huge(slabs[2], moved, MiB(64)) != NULL);
   CHECK_NULL(atomic_ptr_load_relaxed(&slabs[1]->tag));

@@ -62,7 +62,8 @@ TEST(heap, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=
     uint64_t kind = core_next(&state) % 100;
     slot[k].n = core_next(&state) % (kind < 80 ? 300 : kind < 97 ? 9000 : 300000);
     slot[k].byte = (unsigned char)i;
-    slot[k].p = i % 3 ? fast_malloc(slot[k].n) : fast_aligned(16u << core_next(&state) % 6, slot[k].n);
+    slot[k].p =
+        i % 3 ? fast_malloc(slot[k].n) : fast_aligned(16u << core_next(&state) % 6, slot[k].n);
     CHECK(slot[k].p != NULL);
     memset(slot[k].p, slot[k].byte, slot[k].n);
   }
@@ -86,7 +87,9 @@ TEST(heap, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
 }
 
 TEST(heap, calloc_gives_zeros_also_where_others_wrote_and_knows_an_overflow, "A3") {
-  static const size_t sizes[] = { 1, 100, 4000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 300000, MiB(3) };
+  static const size_t sizes[] = {
+    1, 100, 4000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 300000, MiB(3)
+  };
   for (int round = 0; round < 3; round++)
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
       char *p = heap_calloc(1, sizes[i]), *q = heap_calloc(sizes[i], 1);
@@ -216,10 +219,10 @@ TEST(heap, a_class_that_grows_fast_takes_its_slices_in_bursts_that_one_call_make
   for (size_t i = 0; i < BYTES / SIZE; i++) CHECK(fast_malloc(SIZE) != NULL);
   uint64_t bursts = os_fake.calls[OS_FAKE_POPULATE] - calls;
   CHECK_GT(bursts, (uint64_t)0);
-  CHECK_LE(bursts, (uint64_t)(2 * BYTES / BURST));        /* fewer slices where a mapped range ends */
+  CHECK_LE(bursts, (uint64_t)(2 * BYTES / BURST));  /* fewer slices where a mapped range ends */
   CHECK_LT(my_heap()->magazine_count, (uint32_t)(BURST / SLICE_SIZE));
   for (size_t size = 8192, i = 0; i < BYTES / size; i++) CHECK(fast_malloc(size) != NULL);
-  CHECK_EQ(os_fake.calls[OS_FAKE_POPULATE] - calls, bursts);     /* whose pages may never be touched */
+  CHECK_EQ(os_fake.calls[OS_FAKE_POPULATE] - calls, bursts);  /* whose pages may never be touched */
 }
 
 TEST(heap, what_was_freed_is_used_again_before_anything_fresh, "") {
@@ -245,7 +248,8 @@ TEST(heap, what_another_thread_frees_comes_back_to_the_owner_and_nothing_is_lost
   }
 }
 
-TEST(heap, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all, "S-anchor S-pool") {
+TEST(heap, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all,
+     "S-anchor S-pool") {
   for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
     in_thread(allocate, &size, true);
     for (int i = 0; i < MANY; i++) CHECK_BYTES(kept[i], i, size);
@@ -261,7 +265,8 @@ TEST(heap, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, "")
   release(NULL);
   heap_collect(true);
   CHECK_GT(before, (uint64_t)60);
-  CHECK_LE(committed(), (uint64_t)USED_UP_MAX + 1 + (uint64_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
+  CHECK_LE(committed(),
+           (uint64_t)USED_UP_MAX + 1 + (uint64_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
 }
 
 static void *end_with_slabs(void *context) {
@@ -271,7 +276,8 @@ static void *end_with_slabs(void *context) {
   return NULL;
 }
 
-TEST(heap, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until_somebody_collects, "S-pool") {
+TEST(heap, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until_somebody_collects,
+     "S-pool") {
   size_t size = 64;
   heap_t *first = NULL;
   for (int round = 0; round < 3; round++) {
@@ -411,7 +417,8 @@ TEST(heap, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its_o
       freed++;
     }
   CHECK_GT(freed, 500);
-  CHECK(slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_load_relaxed(&s->owner) != my_heap() || slab_is_valid(s));
+  CHECK(slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_load_relaxed(&s->owner) != my_heap() ||
+        slab_is_valid(s));
   release(NULL);
 }
 
@@ -509,7 +516,8 @@ TEST(heap, a_pointer_that_is_no_block_is_told, "") {
   EXPECT_ABORT(fast_free(large + SLICE_SIZE), "invalid pointer|double free");
   EXPECT_ABORT(fast_free(arena_of(p)), "invalid pointer");
   EXPECT_ABORT(fast_free((char *)arena_of(p) + WINDOW_SIZE - 16), "invalid pointer");
-  EXPECT_ABORT(heap_usable_size(p + 16, "malloc_usable_size"), "invalid pointer: .* in malloc_usable_size");
+  EXPECT_ABORT(heap_usable_size(p + 16, "malloc_usable_size"),
+               "invalid pointer: .* in malloc_usable_size");
   EXPECT_ABORT(heap_realloc(p + 16, 5, "realloc"), "invalid pointer: .* in realloc");
 }
 

@@ -1,4 +1,5 @@
-/* heaps.h - heaps without a layer above: the hooks, threads that end, and a reckoning that nothing was lost */
+/* heaps.h - heaps without a layer above: the hooks, threads that end, and a
+ * reckoning that nothing was lost */
 #ifndef HEAPS_H
 #define HEAPS_H
 
@@ -41,7 +42,9 @@ static bool hook_realloc(void *p, size_t size, const char *call, void **result) 
   return true;
 }
 
-heap_hooks_t heap_hooks = { hook_start, hook_no_memory, hook_deferred, hook_free, hook_size, hook_realloc };
+heap_hooks_t heap_hooks = {
+  hook_start, hook_no_memory, hook_deferred, hook_free, hook_size, hook_realloc
+};
 
 unused static unsigned no_memory_calls(void) { return atomic32_load_relaxed(&hooks.no_memory); }
 
@@ -53,8 +56,8 @@ unused static heap_t *my_heap(void) {
   return h;
 }
 
-/* Runs `f` in another thread, which then ends (as far as the core sees), and its heap does not rest, or stays for ever
- * without doing anything. */
+/* Runs `f` in another thread, which then ends (as far as the core sees), and its heap does not
+ * rest, or stays for ever without doing anything. */
 typedef struct { void (*f)(void *); void *context; bool ends; } in_thread_t;
 static void *in_thread_run(void *context) {
   in_thread_t *t = context;
@@ -72,7 +75,8 @@ unused static void in_thread(void (*f)(void *), void *context, bool ends) {
 
 unused static uint64_t committed(void) { return atomic64_load_relaxed(&arena_counts.committed); }
 
-/* Every slice is free and every huge block gone: what the test freed and let go of has come back. */
+/* Every slice is free and every huge block gone: what the test freed and let go of has come
+ * back. */
 unused static void check_nothing_lost(void) {
   size_t n = 0;
   heap_collect(true);
@@ -83,7 +87,8 @@ unused static void check_nothing_lost(void) {
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
   for (size_t i = 0; i < arena_count(); i++) {
     CHECK(arena_is_valid(arena_at(i)) && slab_kinds_are_valid(arena_at(i)));
-    for (size_t w = 0; w < ARENA_WORDS; w++) n += bits_count(atomic64_load_relaxed(&arena_at(i)->free[w]));
+    for (size_t w = 0; w < ARENA_WORDS; w++)
+      n += bits_count(atomic64_load_relaxed(&arena_at(i)->free[w]));
   }
   CHECK(map_is_valid());
   CHECK_EQ(n + arena_count() * ARENA_FIRST_SLICE, atomic64_load_relaxed(&arena_counts.mapped));

@@ -47,7 +47,8 @@ TEST(huge, a_block_of_several_windows_has_all_of_them, "U1 W1") {
   CHECK(q < p || q >= p + 3 * WINDOW_SIZE);
   CHECK_EQ(record(p + 2 * WINDOW_SIZE), record(p));
   CHECK(huge_is_valid(record(p)) && huge_is_valid(record(q)));
-  EXPECT_ABORT((map_set(p + WINDOW_SIZE, 1, record(q), TENANT_HUGE), huge_is_valid(record(p))), "invariant U1");
+  EXPECT_ABORT((map_set(p + WINDOW_SIZE, 1, record(q), TENANT_HUGE), huge_is_valid(record(p))),
+               "invariant U1");
   p[2 * WINDOW_SIZE] = 1;
   huge_free(record(p), p, "free");
   for (int i = 0; i < 3; i++) CHECK(map_kind(map_find(p + i * WINDOW_SIZE)) == TENANT_NONE);
@@ -106,12 +107,13 @@ TEST(huge, a_resize_that_fails_leaves_the_block_as_it_was, "U1") {
   CHECK_EQ(heap_usable_size(p, "t"), MiB(64));
   CHECK_BYTES(p, 8, 100);
   size_t windows = 0;
-  for (size_t i = 0; i < WINDOW_COUNT; i++) windows += atomic_ptr_load_relaxed(&window_map[i]) != NULL;
+  for (size_t i = 0; i < WINDOW_COUNT; i++)
+    windows += atomic_ptr_load_relaxed(&window_map[i]) != NULL;
   CHECK_EQ(windows, 1u);
 }
 
 TEST(huge, without_memory_there_is_no_block_and_nothing_is_lost, "U1") {
-  for (uint64_t k = 2; k < 8; k++) {                           /* the first without a chunk of records, then with one */
+  for (uint64_t k = 2; k < 8; k++) {  /* the first without a chunk of records, then with one */
     os_fake_fail(OS_FAKE_MAPPING, k / 2, true);
     void *p = huge_malloc(NULL, MiB(64));
     os_fake_fail(0, 0, false);

@@ -34,7 +34,7 @@ TEST(init, a_threads_first_call_may_be_a_free_of_anothers_block, "") {
 static void end_and_go_on(void *context) {
   (void)context;
   void *early = fast_malloc(100);
-  os_fake_end_thread();                                       /* a destructor that runs after ours calls all this */
+  os_fake_end_thread();  /* a destructor that runs after ours calls all this */
   uint64_t before = committed();
   for (int i = 0; i < 200; i++) {
     char *p = fast_malloc(100), *q = heap_calloc(3, 50), *r = fast_aligned(256, 70000);
@@ -94,7 +94,8 @@ static void end_inside(void *context) {
   os_fake_end_thread();
 }
 
-TEST(init, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_be_freed, "S-pool") {
+TEST(init, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_be_freed,
+     "S-pool") {
   in_thread(end_inside, NULL, false);
   slab_t *s = slab_of(block);
   CHECK(anchor_unpack(atomic64_load_relaxed(&s->anchor)).state == ANCHOR_OWNED);

@@ -32,10 +32,17 @@ TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "I5") {
 TEST(large, a_block_or_a_kind_that_is_not_as_it_should_be_is_seen, "L1 I5") {
   char *p = large_malloc(NULL, 5 * SLICE_SIZE, 1);
   CHECK(slab_kinds_are_valid(arena_of(p)));
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p + SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))), "invariant I5");
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p + 5 * SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))), "invariant I5");
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 6), large_is_valid(slab(p))), "invariant L1");
-  EXPECT_ABORT((atomic64_store_relaxed(&slab(p)->size, 5 * SLICE_SIZE - 1), large_is_valid(slab(p))), "invariant L1");
+  EXPECT_ABORT(
+      (atomic32_store_relaxed(&slab(p + SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))),
+      "invariant I5");
+  EXPECT_ABORT((atomic32_store_relaxed(&slab(p + 5 * SLICE_SIZE)->kind, 1),
+                slab_kinds_are_valid(arena_of(p))),
+               "invariant I5");
+  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 6), large_is_valid(slab(p))),
+               "invariant L1");
+  EXPECT_ABORT(
+      (atomic64_store_relaxed(&slab(p)->size, 5 * SLICE_SIZE - 1), large_is_valid(slab(p))),
+      "invariant L1");
 }
 
 TEST(large, a_block_knows_if_its_memory_still_reads_as_zero, "A3") {
@@ -122,13 +129,13 @@ TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
   char *p = large_malloc(NULL, MiB(4), 1);
   memset(p, 3, MiB(4));
   size_t mapped = os_fake.mapped;
-  os_fake_fail(OS_FAKE_MAPPING, 2, true);                    /* the record's place is there, the window is not */
+  os_fake_fail(OS_FAKE_MAPPING, 2, true);    /* the record's place is there, the window is not */
   CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
   os_fake_fail(OS_FAKE_CHANGING, 1, false);
   CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
   os_fake_fail(0, 0, false);
   CHECK_BYTES(p, 3, MiB(4));
-  CHECK_LE(os_fake.mapped, mapped + 65536);                   /* the chunk of records stays */
+  CHECK_LE(os_fake.mapped, mapped + 65536);  /* the chunk of records stays */
   fast_free(p);
   check_nothing_lost();
 }

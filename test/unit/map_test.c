@@ -117,7 +117,8 @@ static void make_and_free(unsigned number) {
     char *w = map_new(count, 4096);
     if (w == NULL) continue;                           /* all windows are taken for a moment */
     map_set(w, count, (void *)((uintptr_t)(number + 1) << 3), TENANT_HUGE);
-    for (size_t k = 0; k < count; k++) CHECK_EQ((uintptr_t)map_record(word(w + k * WINDOW_SIZE)), (uintptr_t)(number + 1) << 3);
+    for (size_t k = 0; k < count; k++)
+      CHECK_EQ((uintptr_t)map_record(word(w + k * WINDOW_SIZE)), (uintptr_t)(number + 1) << 3);
     os_unmap(w, 4096);
     map_free(w, count);
     atomic64_add_relaxed(&made, 1);

@@ -29,8 +29,8 @@ static void load(const char *environment, const char *program) {
 }
 
 /* Both ends of the range are taken, what lies beyond is not, and text comes back as it went in. */
-static void check_row(option_t option, const char *name, int64_t fallback, const char *lowest, const char *below,
-                      const char *highest, const char *above, bool any_time) {
+static void check_row(option_t option, const char *name, int64_t fallback, const char *lowest,
+                      const char *below, const char *highest, const char *above, bool any_time) {
   const option_info_t *info = &option_info[option];
   int64_t value = 77;
   CHECK_SAME_TEXT(info->name, name);
@@ -102,18 +102,32 @@ TEST(options, warnings_takes_its_range_and_nothing_beyond, "O1") {
 }
 
 TEST(options, a_size_may_have_a_unit_in_any_usual_spelling, "") {
-  static const struct { const char *text; int64_t value; } good[] = {
-    { "0", 0 }, { "4096", 4096 }, { "64K", 65536 }, { "64k", 65536 }, { "64KB", 65536 }, { "64KiB", 65536 },
-    { "1G", 1 << 30 }, { "2T", (int64_t)2 << 40 }, { "7E", (int64_t)7 << 60 }, { "12B", 12 }, { "007", 7 },
+  static const struct { const char *text; int64_t value;
+  } good[] = {
+    { "0", 0 },
+    { "4096", 4096 },
+    { "64K", 65536 },
+    { "64k", 65536 },
+    { "64KB", 65536 },
+    { "64KiB", 65536 },
+    { "1G", 1 << 30 },
+    { "2T", (int64_t)2 << 40 },
+    { "7E", (int64_t)7 << 60 },
+    { "12B", 12 },
+    { "007", 7 },
   };
-  static const char *const bad[] = { "", "K", "-1", "+1", "1.5G", "64KK", "64Ki", "64 K", "0x10", "8E", "1Z", "99999999999999999999", "1K " };
+  static const char *const bad[] = {
+    "", "K", "-1", "+1", "1.5G", "64KK", "64Ki", "64 K", "0x10", "8E", "1Z", "99999999999999999999",
+    "1K "
+  };
   int64_t value;
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     CHECK(option_parse(OPTION_purge_budget, good[i].text, strlen(good[i].text), &value));
     CHECK_EQ(value, good[i].value);
   }
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-    if (option_parse(OPTION_purge_budget, bad[i], strlen(bad[i]), &value)) FAIL("'%s' was taken", bad[i]);
+    if (option_parse(OPTION_purge_budget, bad[i], strlen(bad[i]), &value))
+      FAIL("'%s' was taken", bad[i]);
 }
 
 TEST(options, a_switch_may_be_said_in_four_ways, "") {
@@ -151,11 +165,12 @@ TEST(options, a_bad_value_is_told_with_its_range_and_the_one_before_holds, "") {
 TEST(options, each_kind_of_mistake_has_its_line, "") {
   load("arena_step:2G,thp,nosuch:1,:5,magazine:1M,magazine:x", NULL);
   CHECK_EQ(option_get(OPTION_magazine), 1 << 20);
-  CHECK_SAME_TEXT(lines, "freehold: option arena_step: '2G' is not in 64K..1G; 64M holds\n"
-                         "freehold: option thp: '' is not in auto|never|always; auto holds\n"
-                         "freehold: option nosuch: there is none of that name; 'freehold options' lists them\n"
-                         "freehold: option : there is none of that name; 'freehold options' lists them\n"
-                         "freehold: option magazine: 'x' is not in 0..64M; 1M holds\n");
+  CHECK_SAME_TEXT(
+      lines, "freehold: option arena_step: '2G' is not in 64K..1G; 64M holds\n"
+             "freehold: option thp: '' is not in auto|never|always; auto holds\n"
+             "freehold: option nosuch: there is none of that name; 'freehold options' lists them\n"
+             "freehold: option : there is none of that name; 'freehold options' lists them\n"
+             "freehold: option magazine: 'x' is not in 0..64M; 1M holds\n");
 }
 
 TEST(options, mistakes_are_told_once_however_often_the_options_are_loaded, "") {
@@ -179,7 +194,8 @@ TEST(options, a_text_of_a_megabyte_is_read_quickly_and_told_in_a_few_lines, "tim
   load(NULL, text);
   CHECK_EQ(option_get(OPTION_purge_delay_ms), 17);
   CHECK_LE(lines_count, 10u);
-  CHECK(strstr(lines, "freehold: options: ") != NULL && strstr(lines, " more mistakes, not shown\n") != NULL);
+  CHECK(strstr(lines, "freehold: options: ") != NULL &&
+        strstr(lines, " more mistakes, not shown\n") != NULL);
 }
 
 TEST(options, a_megabyte_without_a_comma_is_one_mistake_in_one_short_line, "timeout=10") {
@@ -228,7 +244,8 @@ TEST(options, many_threads_may_load_at_once, "") {
   pthread_barrier_t barrier;
   setenv("FREEHOLD_OPTIONS", "purge_delay_ms:17,nosuch:1", 1);
   pthread_barrier_init(&barrier, NULL, THREADS);
-  for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, load_too, &barrier), 0);
+  for (int i = 0; i < THREADS; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, load_too, &barrier), 0);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   CHECK_EQ(atomic32_load_relaxed(&told), 1u);
 }

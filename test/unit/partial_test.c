@@ -1,16 +1,19 @@
-/* partial_test.c - tests of slab/partial: the partial bit against EMPTY, in each order in which two threads can meet */
+/* partial_test.c - tests of slab/partial: the partial bit against EMPTY, in each order in
+ * which two threads can meet */
 #include "slabs.h"
 
 enum { CLASS = 60 };                                         /* 5,632 bytes, 10 blocks */
 
 static unsigned capacity(void) { return class_info[CLASS].capacity; }
 
-/* A slab whose thread has made the anchor PARTIAL and come no further: all but `out` blocks are back. */
+/* A slab whose thread has made the anchor PARTIAL and come no further: all but `out`
+ * blocks are back. */
 static slab_t *just_made_partial(unsigned out) {
   slab_t *s = full_slab(CLASS);
   unsigned back = capacity() - out;
   for (unsigned i = 0; i < back; i++) block_link(blocks[i], i + 1 < back ? blocks[i + 1] : 0);
-  atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_PARTIAL, (uint16_t)blocks[0], back, capacity()));
+  atomic64_store_relaxed(&s->anchor,
+                         anchor_pack(ANCHOR_PARTIAL, (uint16_t)blocks[0], back, capacity()));
   return s;
 }
 static slab_outcome_t free_last(slab_t *s) { return push_one(s, blocks[capacity() - 1], NULL); }
@@ -37,12 +40,14 @@ TEST(partial, empty_after_the_bit_is_found_by_the_thread_that_frees_last, "S-par
 TEST(partial, an_empty_slab_whose_bit_a_third_thread_clears_is_the_third_threads, "S-partial") {
   slab_t *s = just_made_partial(1);
   CHECK(!partial_publish(s));
-  block_link(blocks[capacity() - 1], slab_base(s) | anchor(s).avail);       /* the last free has swapped and not yet cleared the bit */
-  atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_EMPTY, (uint16_t)blocks[capacity() - 1], capacity(), capacity()));
+  /* the last free has swapped and not yet cleared the bit */
+  block_link(blocks[capacity() - 1], slab_base(s) | anchor(s).avail);
+  atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_EMPTY, (uint16_t)blocks[capacity() - 1],
+                                                 capacity(), capacity()));
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
   CHECK_EQ(slab_used(s), 0u);
   CHECK(slab_is_valid(s));
-  CHECK(!partial_unpublish(s));                              /* it comes too late */
+  CHECK(!partial_unpublish(s));  /* it comes too late */
   CHECK(anchor(s).state == ANCHOR_OWNED);
   CHECK_EQ(take_all(s), capacity());
 }
@@ -50,7 +55,7 @@ TEST(partial, an_empty_slab_whose_bit_a_third_thread_clears_is_the_third_threads
 TEST(partial, who_clears_the_bit_of_a_slab_that_lives_again_puts_it_back, "S-partial") {
   slab_t *s = just_made_partial(1);
   CHECK(!partial_publish(s));
-  CHECK(!partial_unpublish(s));                              /* it meant an earlier life of the slab, which was empty */
+  CHECK(!partial_unpublish(s));  /* it meant an earlier life of the slab, which was empty */
   CHECK(bit_is_set(s));
   CHECK(anchor(s).state == ANCHOR_PARTIAL);
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
@@ -65,7 +70,8 @@ TEST(partial, a_slab_that_is_nobodys_any_more_is_not_touched_by_a_late_clearer, 
   CHECK(anchor(s).state == ANCHOR_NONE);
 }
 
-TEST(partial, the_hint_of_a_group_comes_back_with_the_next_bit_and_goes_when_the_group_is_searched, "S-group") {
+TEST(partial, the_hint_of_a_group_comes_back_with_the_next_bit_and_goes_when_the_group_is_searched,
+     "S-group") {
   slab_t *s = just_made_partial(2);
   size_t group = arena_slice((void *)slab_base(s)) / 64;
   atomic64_t *hint = &arena_maps(arena_of(s))->partial_groups[CLASS][group / 64];

@@ -87,7 +87,8 @@ TEST(places, a_thread_that_stops_while_it_adds_a_chunk_holds_back_that_chunk_alo
   uint32_t number;
   bool is_claimed;
   static char stopped[64 * 192];
-  atomic_ptr_store_relaxed(&places.chunks[0], stopped);        /* it has set the address and come no further */
+  /* it has set the address and come no further */
+  atomic_ptr_store_relaxed(&places.chunks[0], stopped);
   CHECK(places_claim(&places, &shape, &number) != NULL);
   CHECK_EQ(number, 64u);
   CHECK_EQ(places_at(&places, &shape, 0, &is_claimed), (void *)stopped);
@@ -99,7 +100,8 @@ TEST(places, the_first_chunk_may_lie_in_memory_of_its_own_and_the_next_is_mapped
   places_shape_t with = { 192, PLACES_IN_CHUNK * 192, memory };
   uint32_t number;
   bool is_claimed;
-  for (uint32_t i = 0; i < 64; i++) CHECK_EQ(places_claim(&places, &with, &number), (void *)&memory[i * 192]);
+  for (uint32_t i = 0; i < 64; i++)
+    CHECK_EQ(places_claim(&places, &with, &number), (void *)&memory[i * 192]);
   CHECK_EQ(os_fake.calls[OS_FAKE_MAP], 0u);
   CHECK(places_claim(&places, &with, &number) != NULL);
   CHECK_EQ(number, 64u);
@@ -114,7 +116,8 @@ TEST(places, a_chunk_fills_whole_pages_of_any_size, "") {
   for (size_t page = 4096; page <= 65536; page *= 4) {
     os_fake.page_size = page;
     places_t fresh = { 0 };
-    CHECK(places_claim(&fresh, &(places_shape_t){ 100, PLACES_IN_CHUNK * 100, NULL }, &number) != NULL);
+    CHECK(places_claim(&fresh, &(places_shape_t){ 100, PLACES_IN_CHUNK * 100, NULL }, &number) !=
+          NULL);
   }
 }
 

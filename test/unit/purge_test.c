@@ -84,7 +84,8 @@ TEST(purge, what_is_in_use_is_left_alone_between_what_goes, "A1") {
   purge_all();
   CHECK_EQ(dirty(), 0u);
   CHECK_EQ(purged(), 10u);
-  for (size_t i = 0; i < 30; i++) CHECK_BYTES(p + i * SLICE_SIZE, i % 3 == 0 ? 0 : 0x77, SLICE_SIZE);
+  for (size_t i = 0; i < 30; i++)
+    CHECK_BYTES(p + i * SLICE_SIZE, i % 3 == 0 ? 0 : 0x77, SLICE_SIZE);
   check_dirty();
 }
 
@@ -146,7 +147,8 @@ TEST(purge, two_looks_close_together_are_one, "") {
   memset(wall, 1, SLICE_SIZE);
   arena_release_clean(wall, 1);
   make_dirty(2);
-  atomic32_store_relaxed(&arena_maps(arena_at(0))->dirty_since[arena_slice(wall) / 64], os_fake.now_ms - 1000);
+  atomic32_store_relaxed(&arena_maps(arena_at(0))->dirty_since[arena_slice(wall) / 64],
+                         os_fake.now_ms - 1000);
   purge_tick();
   CHECK_EQ(dirty(), 2u);
   os_fake.now_ms += 13;
@@ -178,13 +180,14 @@ static void another_in_between(os_fake_call_t call, void *at, size_t size) {
   if (call != OS_FAKE_DISCARD) return;
   os_fake.before = NULL;
   bool clean;
-  CHECK(!arena_claim_at(at, 1, &clean));               /* what is being discarded is nobody else's */
+  CHECK(!arena_claim_at(at, 1, &clean));  /* what is being discarded is nobody else's */
   taken = claim(1);
   CHECK(taken < (char *)at || taken >= (char *)at + size);
   arena_release(given, 1);
 }
 
-TEST(purge, what_is_being_discarded_is_nobodys_and_what_others_do_meanwhile_is_kept, "A1 M1 S-bit") {
+TEST(purge, what_is_being_discarded_is_nobodys_and_what_others_do_meanwhile_is_kept,
+     "A1 M1 S-bit") {
   core_option(OPTION_purge_budget, (int64_t)GiB(1));
   given = claim(1);
   memset(given, 5, SLICE_SIZE);

@@ -11,8 +11,10 @@ static void check_filled(const char *p, size_t n) {
 static void *resize(void *p, size_t size) { return heap_realloc(p, size, "realloc"); }
 
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
-  static const size_t sizes[] = { 1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512),
-                                  MiB(3), HUGE_MIN_SIZE, MiB(40) };
+  static const size_t sizes[] = {
+    1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512), MiB(3),
+    HUGE_MIN_SIZE, MiB(40)
+  };
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
     for (size_t k = 0; k < ARRAY_LENGTH(sizes); k++) {
       char *p = fast_malloc(sizes[i]), *wall = k % 2 ? fast_malloc(70000) : NULL;
@@ -51,13 +53,15 @@ TEST(resize, a_block_that_fits_stays_where_it_is_unless_that_wastes_half, "") {
   CHECK_EQ(resize(tiny, 1), (void *)tiny);
 }
 
-TEST(resize, a_small_block_that_grows_a_little_gets_room_for_more_of_that_and_one_that_grows_much_does_not, "") {
+TEST(resize, a_small_block_that_grows_a_little_gets_room_for_more_and_one_that_grows_much_does_not,
+     "") {
   char *p = resize(fast_malloc(400), 401);
   CHECK_GE(heap_usable_size(p, "t"), (size_t)500);
   CHECK_EQ(resize(p, 499), (void *)p);
   CHECK_EQ(heap_usable_size(p = resize(p, 800), "t"), heap_good_size(800));
   fast_free(p);
-  p = resize(fast_malloc(SMALL_MAX_SIZE - 1000), SMALL_MAX_SIZE);     /* a quarter more would be no small block */
+  /* a quarter more would be no small block */
+  p = resize(fast_malloc(SMALL_MAX_SIZE - 1000), SMALL_MAX_SIZE);
   CHECK_EQ(heap_usable_size(p, "t"), (size_t)SMALL_MAX_SIZE);
   fast_free(p);
   check_nothing_lost();
@@ -120,7 +124,8 @@ TEST(resize, without_memory_the_block_is_untouched_whatever_it_is, "") {
         _exit(0);
       }
       test_reap(&c);
-      if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0) FAIL("size %d, call %d: %s", (int)sizes[i], (int)k, c.text);
+      if (!WIFEXITED(c.status) || WEXITSTATUS(c.status) != 0)
+        FAIL("size %d, call %d: %s", (int)sizes[i], (int)k, c.text);
     }
     fast_free(p);
     fast_free(wall);

@@ -41,7 +41,8 @@ TEST(sizeclass, all_blocks_of_a_slab_lie_in_its_slice_and_none_at_its_start, "I4
 TEST(sizeclass, the_start_of_a_block_is_told_from_every_other_offset_in_every_class, "Z1") {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (uint32_t offset = 0; offset < SLICE_SIZE; offset++)
-      if (class_is_multiple(offset, class_info[c].inverse) != (offset != 0 && offset % class_size(c) == 0))
+      if (class_is_multiple(offset, class_info[c].inverse) !=
+          (offset != 0 && offset % class_size(c) == 0))
         FAIL("class %u, offset %u", c, offset);
 }
 
@@ -50,7 +51,8 @@ TEST(sizeclass, an_alignment_gets_the_smallest_class_all_of_whose_blocks_keep_it
     for (size_t n = 0; n <= SMALL_MAX_SIZE + 1; n += n < 600 ? 1 : 37) {
       unsigned want = 0, c = class_of_aligned(alignment, n);
       for (unsigned k = CLASS_COUNT - 1; k >= 1; k--)
-        if (class_size(k) >= n && class_size(k) >= alignment && class_size(k) % alignment == 0) want = k;
+        if (class_size(k) >= n && class_size(k) >= alignment && class_size(k) % alignment == 0)
+          want = k;
       if (n == 0) want = 0;                                /* a size of no bytes has no class */
       CHECK_EQ(c, want);
     }

@@ -27,7 +27,7 @@ TEST(slab, a_list_that_is_put_back_is_free_and_comes_first, "I1") {
   CHECK(slab_is_valid(s));
   CHECK_EQ(slab_used(s), 0u);
   CHECK_EQ(slab_take_list(s, 3, &count), list);
-  CHECK_EQ(count, 10u);                                    /* all that is free: `most` bounds what is carved */
+  CHECK_EQ(count, 10u);  /* all that is free: `most` bounds what is carved */
   CHECK_EQ(slab_used(s), 10u);
 }
 
@@ -172,7 +172,8 @@ TEST(slab, a_slab_that_is_let_go_with_all_blocks_out_is_full, "") {
   CHECK(!bit_is_set(s));
 }
 
-TEST(slab, a_slab_that_is_let_go_with_less_than_the_threshold_free_is_full_and_keeps_the_chain, "I3") {
+TEST(slab, a_slab_that_is_let_go_with_less_than_the_threshold_free_is_full_and_keeps_the_chain,
+     "I3") {
   slab_t *s = new_slab(CLASS, &heap_a);
   take_all(s);
   for (unsigned i = 0; i < 40; i++) push_one(s, blocks[i], NULL);
@@ -187,7 +188,8 @@ TEST(slab, a_slab_that_is_let_go_with_less_than_the_threshold_free_is_full_and_k
   CHECK_EQ(count, 64u);
 }
 
-TEST(slab, a_slab_that_is_let_go_with_more_free_is_partial_with_both_chains_joined, "I1 I3 S-partial") {
+TEST(slab, a_slab_that_is_let_go_with_more_free_is_partial_with_both_chains_joined,
+     "I1 I3 S-partial") {
   slab_t *s = new_slab(CLASS, &heap_a);
   take_all(s);
   for (unsigned i = 0; i < 40; i++) push_one(s, blocks[i], NULL);
@@ -220,7 +222,7 @@ TEST(slab, a_slab_that_is_let_go_with_all_blocks_free_stays_its_owners, "I1") {
   slab_t *s = new_slab(CLASS, &heap_a);
   unsigned count;
   uintptr_t list = slab_take_list(s, 4, &count);
-  CHECK(push_one(s, list, NULL) == SLAB_SHARED);           /* one by another, the rest by the owner */
+  CHECK(push_one(s, list, NULL) == SLAB_SHARED);  /* one by another, the rest by the owner */
   slab_put_list(s, list + SIZE);
   CHECK(slab_let_go(s) == SLAB_IS_EMPTY);
   CHECK_EQ(owner_of(s), (uintptr_t)&heap_a);
@@ -261,9 +263,11 @@ TEST(slab, the_free_that_reaches_the_threshold_adopts_the_slab_with_its_chain, "
   }
 }
 
-TEST(slab, the_free_that_reaches_the_threshold_and_does_not_want_the_slab_publishes_it, "S-partial") {
+TEST(slab, the_free_that_reaches_the_threshold_and_does_not_want_the_slab_publishes_it,
+     "S-partial") {
   slab_t *s = full_slab(CLASS);
-  for (unsigned i = 0; i < worth_having(CLASS); i++) CHECK(push_one(s, blocks[i], NULL) == SLAB_SHARED);
+  for (unsigned i = 0; i < worth_having(CLASS); i++)
+    CHECK(push_one(s, blocks[i], NULL) == SLAB_SHARED);
   CHECK(anchor(s).state == ANCHOR_PARTIAL);
   CHECK(bit_is_set(s));
   CHECK_EQ(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)1);
@@ -272,19 +276,22 @@ TEST(slab, the_free_that_reaches_the_threshold_and_does_not_want_the_slab_publis
 }
 
 /* A chain of `count` blocks from number `from` on. */
-static slab_outcome_t push_chain(slab_t *s, unsigned from, unsigned count, void *heap, slab_wish_t wish) {
+static slab_outcome_t push_chain(slab_t *s, unsigned from, unsigned count, void *heap,
+                                 slab_wish_t wish) {
   for (unsigned i = from; i + 1 < from + count; i++) block_link(blocks[i], blocks[i + 1]);
   return slab_push(s, blocks[from], blocks[from + count - 1], count, heap, wish);
 }
 
-TEST(slab, many_blocks_that_come_back_together_make_a_full_slab_worth_having_before_the_threshold, "I1 I3") {
+TEST(slab, many_blocks_that_come_back_together_make_a_full_slab_worth_having_before_the_threshold,
+     "I1 I3") {
   enum { SMALLEST = 1, RUSH = 32 };
   slab_t *s = full_slab(SMALLEST);
   CHECK_GT(worth_having(SMALLEST), 4u * RUSH);
   CHECK(push_chain(s, 0, RUSH - 1, NULL, PUSH_ASK) == SLAB_SHARED);
   CHECK(push_chain(s, RUSH, RUSH, NULL, PUSH_ASK) == SLAB_IS_WORTH);
   CHECK_EQ(anchor(s).count, RUSH - 1u);
-  CHECK(push_chain(s, RUSH, RUSH, NULL, PUSH_PUBLISH) == SLAB_SHARED);     /* not wanted: too few for others */
+  /* not wanted: too few for others */
+  CHECK(push_chain(s, RUSH, RUSH, NULL, PUSH_PUBLISH) == SLAB_SHARED);
   CHECK(anchor(s).state == ANCHOR_FULL);
   CHECK(push_chain(s, 2 * RUSH, RUSH, &heap_b, PUSH_ADOPT) == SLAB_OWNED_NOW);
   CHECK_EQ(slab_used(s), class_info[SMALLEST].capacity - 3u * RUSH + 1u);
@@ -296,7 +303,8 @@ TEST(slab, full_and_all_freed_at_once_is_the_last_freers_to_release, "I3") {
     slab_t *s = full_slab(72);                             /* three blocks of 16 KiB */
     block_link(blocks[0], blocks[1]);
     block_link(blocks[1], blocks[2]);
-    CHECK(slab_push(s, blocks[0], blocks[2], 3, with ? &heap_b : NULL, with ? PUSH_ADOPT : PUSH_PUBLISH) == SLAB_IS_EMPTY);
+    CHECK(slab_push(s, blocks[0], blocks[2], 3, with ? &heap_b : NULL,
+                    with ? PUSH_ADOPT : PUSH_PUBLISH) == SLAB_IS_EMPTY);
     slab_release(s);
     CHECK_EQ(committed(), (uint64_t)0);
   }
@@ -379,7 +387,8 @@ TEST(slab, a_double_free_that_the_anchor_can_tell_is_fatal_in_every_state, "I3")
   CHECK(slab_let_go(s) == SLAB_IS_EMPTY);
   slab_release(s);
   EXPECT_ABORT(push_one(s, blocks[0], NULL), "double free");
-  atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_EMPTY, (uint16_t)blocks[0], CAPACITY, CAPACITY));
+  atomic64_store_relaxed(&s->anchor,
+                         anchor_pack(ANCHOR_EMPTY, (uint16_t)blocks[0], CAPACITY, CAPACITY));
   EXPECT_ABORT(push_one(s, blocks[0], NULL), "double free");
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_PARTIAL, (uint16_t)blocks[0], 5, 5));
   EXPECT_ABORT(push_one(s, blocks[0], NULL), "double free");
@@ -408,7 +417,8 @@ TEST(slab, each_broken_invariant_is_found_by_its_name, "I1 I2 I3 I4") {
 
 /* ---- threads: blocks pass between heaps that take, adopt, borrow, let go and release ---- */
 
-enum { THREADS = 4, OWNED_MOST = 3, EXCHANGE = 64, STRESS_CLASS = 56 };        /* 4,096 bytes, 15 blocks, threshold 2 */
+/* 4,096 bytes, 15 blocks, threshold 2 */
+enum { THREADS = 4, OWNED_MOST = 3, EXCHANGE = 64, STRESS_CLASS = 56 };
 static atomic64_t exchange[EXCHANGE];
 static int heaps[THREADS];
 typedef struct { slab_t *slabs[OWNED_MOST + 2]; unsigned count, number; uint64_t state; } worker_t;
@@ -419,7 +429,8 @@ static void let_go(slab_t *s) {
 
 static void give(worker_t *w, uintptr_t block) {
   slab_t *s = slab_of((void *)block);
-  CHECK_EQ(atomic64_exchange_acq_rel((atomic64_t *)(block + 16), 0), (uint64_t)1);      /* it was out, once */
+  /* it was out, once */
+  CHECK_EQ(atomic64_exchange_acq_rel((atomic64_t *)(block + 16), 0), (uint64_t)1);
   void *adopter = w->count < OWNED_MOST && core_next(&w->state) % 2 ? &heaps[w->number] : NULL;
   if (atomic_ptr_load_relaxed(&s->owner) == &heaps[w->number]) {
     block_link(block, 0);
@@ -434,7 +445,8 @@ static void give(worker_t *w, uintptr_t block) {
 static void swap_out(worker_t *w, uintptr_t list) {
   while (list != 0) {
     uintptr_t next = block_next(list);
-    CHECK_EQ(atomic64_exchange_acq_rel((atomic64_t *)(list + 16), 1), (uint64_t)0);     /* nobody else has it */
+    /* nobody else has it */
+    CHECK_EQ(atomic64_exchange_acq_rel((atomic64_t *)(list + 16), 1), (uint64_t)0);
     uintptr_t old = atomic64_exchange_acq_rel(&exchange[core_next(&w->state) % EXCHANGE], list);
     if (old != 0) give(w, old);
     list = next;
@@ -471,7 +483,8 @@ static void work(unsigned number) {
   while (w.count > 0) let_go(w.slabs[--w.count]);
 }
 
-TEST(slab, threads_that_pass_blocks_around_never_get_one_twice_and_lose_no_slab, "I1 I3 S-anchor S-partial S-group") {
+TEST(slab, threads_that_pass_blocks_around_never_get_one_twice_and_lose_no_slab,
+     "I1 I3 S-anchor S-partial S-group") {
   core_threads(THREADS, work);
   worker_t last = { .count = OWNED_MOST };                 /* adopts nothing */
   for (int i = 0; i < EXCHANGE; i++)

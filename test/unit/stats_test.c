@@ -156,5 +156,6 @@ TEST(stats, with_detail_the_bytes_asked_for_are_counted_too, "") {
 
 TEST(stats, reading_them_before_anything_else_is_allowed_and_says_nothing_is_there, "") {
   read_stats();
-  CHECK_EQ(stats.mapped + stats.committed + stats.live_bytes + stats.heaps + stats.arenas, (uint64_t)0);
+  CHECK_EQ(stats.mapped + stats.committed + stats.live_bytes + stats.heaps + stats.arenas,
+           (uint64_t)0);
 }

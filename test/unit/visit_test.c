@@ -24,7 +24,8 @@ static bool note(void *p, size_t size, void *context) {
 TEST(visit, each_live_block_is_visited_once_and_no_free_one, "") {
   uint64_t state = 3;
   for (int i = 0; i < MANY; i++) {
-    block[i].p = fast_malloc(i % 100 == 0 ? 100000 : i == 77 ? MiB(40) : 10 + core_next(&state) % 1000);
+    size_t size = i % 100 == 0 ? 100000 : i == 77 ? MiB(40) : 10 + core_next(&state) % 1000;
+    block[i].p = fast_malloc(size);
     memset(block[i].p, 0xAB, 10);
     block[i].is_live = true;
   }
@@ -80,7 +81,7 @@ TEST(visit, an_allocator_that_was_never_used_has_nothing_to_visit, "") {
   CHECK_EQ(count, 0);
 }
 
-/* ---- frees that were put off -------------------------------------------------------------------------------------- */
+/* ---- frees that were put off ----------------------------------------------------------------- */
 
 enum { PUT_OFF = 99, IN_USE = LARGE_HEAP_SLICES / 64 + 1 };
 static void *freed[PUT_OFF];
@@ -102,7 +103,7 @@ TEST(visit, in_a_large_heap_no_block_is_shown_that_the_visitor_itself_has_freed,
   CHECK(heap_visit(NULL, is_not_freed, NULL));
 }
 
-/* ---- while a slice is used for one thing after another ---------------------------------------------------------- */
+/* ---- while a slice is used for one thing after another --------------------------------------- */
 
 enum { SLICES = 4, SMALLER = 256, ENOUGH = 20000000 };
 static char *slices[SLICES];
@@ -112,7 +113,8 @@ static atomic32_t is_over;
 static slab_t *use_for_blocks(char *slice, size_t size) {
   unsigned count;
   slab_t *s = slab_new(slice, class_of(size), NULL, NULL);
-  for (uintptr_t b = slab_take_list(s, s->capacity, &count); b != 0; b = block_next(b)) block_set_live(b);
+  for (uintptr_t b = slab_take_list(s, s->capacity, &count); b != 0; b = block_next(b))
+    block_set_live(b);
   return s;
 }
 

@@ -25,8 +25,9 @@ class Case:
 
 
 def case(name, packages, main=None):
-    """Makes a case of a function of a Run that returns the text (or bytes, or a list of such) to compare. `packages`
-    are Debian's; the executable `main` must have had the library, else any of the processes."""
+    """Makes a case of a function of a Run that returns the text (or bytes, or a list of
+    such) to compare. `packages` are Debian's; the executable `main` must have had the
+    library, else any of the processes."""
     def register(work):
         CASES[name] = Case(name, packages.split(), main, work)
         return work
@@ -34,10 +35,12 @@ def case(name, packages, main=None):
 
 
 class Run:
-    """One run of a case: with `launch` in front of the programs under test, or under libc's malloc."""
+    """One run of a case: with `launch` in front of the programs under test, or under
+    libc's malloc."""
 
     def __init__(self, folder, traces, launch, mapped):
-        self.folder, self.traces, self.launch, self.mapped = folder, traces, [str(word) for word in launch], mapped
+        self.folder, self.traces, self.mapped = folder, traces, mapped
+        self.launch = [str(word) for word in launch]
         self.servers = []
         if mapped:
             for old in traces.glob("*") if traces.is_dir() else ():
@@ -46,8 +49,8 @@ class Run:
             traces.chmod(0o1777)
 
     def command(self, words):
-        """The whole command line. Under test the dynamic linker also notes for each process what it initialised: the
-        proof that the allocator was there."""
+        """The whole command line. Under test the dynamic linker also notes for each process what it
+        initialised: the proof that the allocator was there."""
         start = ["env", "LD_DEBUG=libs", f"LD_DEBUG_OUTPUT={self.traces}/ld", *self.launch]
         return [*(start if self.mapped else ["env", f"LD_PRELOAD={libc()}"]), *map(str, words)]
 
@@ -61,13 +64,15 @@ class Run:
 
     def popen(self, words, user=None, environment=None, folder=None, **files):
         """In a session of its own, and as `user` where we are root: some servers refuse to be."""
-        groups = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if is_other(user) else {}
-        return subprocess.Popen(words, cwd=folder or self.folder, start_new_session=True, **groups, **files,
-                                env={**os.environ, "LC_ALL": "C", **(environment or {})})
+        groups = ({"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+                  if is_other(user) else {})
+        return subprocess.Popen(words, cwd=folder or self.folder, start_new_session=True, **groups,
+                                **files, env={**os.environ, "LC_ALL": "C", **(environment or {})})
 
     def finish(self, words, give, environment, user, folder, codes):
         give = give.encode() if isinstance(give, str) else give
-        process = self.popen(words, user, environment, folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = self.popen(words, user, environment, folder, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE,
                              stdin=subprocess.DEVNULL if give is None else subprocess.PIPE)
         try:
             output, errors = process.communicate(give, timeout=LIMIT)
@@ -76,7 +81,8 @@ class Run:
             process.communicate()
             raise Failed(f"{self.short(words)}: still running after {LIMIT} s") from None
         if process.returncode not in codes:
-            raise Failed(f"{self.short(words)}: {ended(process.returncode)}: {last_line(errors.strip() or output)}")
+            raise Failed(f"{self.short(words)}: {ended(process.returncode)}: "
+                         f"{last_line(errors.strip() or output)}")
         return output
 
     def short(self, words):
@@ -86,8 +92,8 @@ class Run:
 
     @contextlib.contextmanager
     def server(self, *words, is_ready, user=None, stop=signal.SIGTERM, environment=None):
-        """A server under test for the time of a with block. It must be ready within 30 seconds, have the library mapped
-        and end without error when asked to stop."""
+        """A server under test for the time of a with block. It must be ready within 30 seconds,
+        have the library mapped and end without error when asked to stop."""
         log = self.folder / "server.log"
         with log.open("wb") as out:
             process = self.popen(self.command(words), user, environment, stdout=out, stderr=out,
@@ -95,14 +101,16 @@ class Run:
         self.servers.append(process)
         try:
             wait_until(is_ready, words[0], alive=lambda: process.poll() is None)
-            if self.mapped and str(self.mapped) not in Path(f"/proc/{process.pid}/maps").read_text():
+            if (self.mapped
+                    and str(self.mapped) not in Path(f"/proc/{process.pid}/maps").read_text()):
                 raise Failed(f"{words[0]}: the library is not in the server's memory map")
             yield process
             process.send_signal(stop)
             code = process.wait(LIMIT)
         except Failed as problem:
             code = process.poll()
-            state = "" if code is None else f" ({words[0]} {ended(code)}: {last_line(log.read_bytes())})"
+            state = ("" if code is None
+                     else f" ({words[0]} {ended(code)}: {last_line(log.read_bytes())})")
             raise Failed(f"{problem}{state}") from None
         if code not in (0, -stop):
             raise Failed(f"{words[0]}: {ended(code)}: {last_line(log.read_bytes())}")
@@ -114,10 +122,12 @@ class Run:
             process.wait()
 
     def traced(self):
-        """For each process, the executables it ran and whether the library was initialised in it."""
+        """For each process, the executables it ran and whether the library was
+        initialised in it."""
         for trace in self.traces.glob("ld.*") if self.mapped else ():
             text = trace.read_text(errors="replace")
-            programs = {Path(line.split("initialize program: ")[1]).name for line in text.splitlines()
+            programs = {Path(line.split("initialize program: ")[1]).name
+                        for line in text.splitlines()
                         if "initialize program: " in line}
             yield programs, f"calling init: {self.mapped}" in text
 
@@ -129,12 +139,14 @@ class Run:
         return any(has and program in programs for programs, has in self.traced())
 
     def names_with_library(self):
-        return ", ".join(sorted({name for programs, has in self.traced() if has for name in programs}))
+        return ", ".join(
+            sorted({name for programs, has in self.traced() if has for name in programs}))
 
     @staticmethod
     def text_of(output):
         parts = output if isinstance(output, (list, tuple)) else [output]
-        return "\n".join(p.decode(errors="backslashreplace") if isinstance(p, bytes) else str(p) for p in parts)
+        return "\n".join(p.decode(errors="backslashreplace") if isinstance(p, bytes) else str(p)
+                         for p in parts)
 
 
 def is_other(user):

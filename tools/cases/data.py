@@ -13,14 +13,16 @@ def sqlite3(run):
 
 @case("ffmpeg", "ffmpeg", main="ffmpeg")
 def ffmpeg(run):
-    """Encodes a moving test picture and a tone, reads them back, and lists a hash for each frame."""
+    """Encodes a moving test picture and a tone, reads them back, and lists a hash
+    for each frame."""
     quiet = ["ffmpeg", "-nostdin", "-v", "error", "-bitexact"]
-    run.program(*quiet, "-f", "lavfi", "-i", "testsrc=size=480x270:rate=25:duration=6", "-f", "lavfi", "-i",
-                "sine=frequency=440:duration=6", "-vf", "hue=s=0.7,drawgrid=w=40:h=40", "-c:v", "libx264", "-preset",
+    run.program(*quiet, "-f", "lavfi", "-i", "testsrc=size=480x270:rate=25:duration=6", "-f",
+                "lavfi", "-i", "sine=frequency=440:duration=6", "-vf",
+                "hue=s=0.7,drawgrid=w=40:h=40", "-c:v", "libx264", "-preset",
                 "veryfast", "-threads", "2", "-c:a", "aac", "-y", "video.mkv")
     frames = run.program(*quiet, "-i", "video.mkv", "-f", "framemd5", "-")
-    scaled = run.program(*quiet, "-i", "video.mkv", "-vf", "scale=160:90,transpose", "-c:v", "mpeg4", "-threads", "2",
-                         "-an", "-f", "md5", "-")
+    scaled = run.program(*quiet, "-i", "video.mkv", "-vf", "scale=160:90,transpose", "-c:v",
+                         "mpeg4", "-threads", "2", "-an", "-f", "md5", "-")
     return [frames, scaled]
 
 
@@ -42,9 +44,9 @@ def ghostscript(run):
     return seen
 
 
-CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-            "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-dev-shm-usage",
-            "--virtual-time-budget=20000"]
+CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            "--no-first-run", "--disable-component-update", "--disable-sync", "--disable-quic",
+            "--disable-dev-shm-usage", "--virtual-time-budget=20000"]
 
 
 @case("chromium", "chromium", main="chromium")

@@ -8,9 +8,10 @@ from cases.case import case
 from running import WORK, Failed
 
 PYTHON = "/usr/bin/python3"
-PYTHON_TESTS = """test_json test_dict test_re test_bytes test_list test_pickle test_set test_unicode test_array
-test_collections test_deque test_heapq test_memoryview test_sort test_struct test_tokenize test_weakref test_zlib
-test_threading test_ast""".split()
+PYTHON_TESTS = """
+    test_json test_dict test_re test_bytes test_list test_pickle test_set test_unicode
+    test_array test_collections test_deque test_heapq test_memoryview test_sort
+    test_struct test_tokenize test_weakref test_zlib test_threading test_ast""".split()
 
 
 def sources(count):
@@ -24,11 +25,13 @@ def sources(count):
 
 @case("python3", "python3 libpython3.11-testsuite", main="python3")
 def python3(run):
-    """Python's own tests, with every object from malloc, and a program; the verdict on each test is compared."""
+    """Python's own tests, with every object from malloc, and a program; the verdict
+    on each test is compared."""
     environment = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "HOME": str(run.folder)}
     output = run.program(PYTHON, "-m", "test", "-v", "--timeout", "120",
                          *PYTHON_TESTS, environment=environment).decode(errors="replace")
-    verdicts = re.findall(r"^(test\w+ \(\S+\)).*? \.\.\. (ok|skipped|expected failure)", output, re.MULTILINE)
+    verdicts = re.findall(r"^(test\w+ \(\S+\)).*? \.\.\. (ok|skipped|expected failure)", output,
+                          re.MULTILINE)
     if len(verdicts) < 1000 or "== Tests result: SUCCESS ==" not in output:
         raise Failed(f"python3 -m test: {len(verdicts)} verdicts, no success")
     text = run.program(PYTHON, WORK / "words.py", *sources(80), environment=environment)

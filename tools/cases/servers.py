@@ -1,4 +1,5 @@
-"""servers.py - cases: servers on loopback or a socket in the case's folder, under a load that ends by itself"""
+"""servers.py - cases: servers on loopback or a socket in the case's folder, under a
+load that ends by itself"""
 
 import os
 import shutil
@@ -34,7 +35,8 @@ class Wire:
 
 def redis_request(*words):
     words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word)
+                                              for word in words)
 
 
 def redis_reply(wire):
@@ -62,10 +64,12 @@ def redis_all(wire, requests):
 @case("redis", "redis-server redis-tools", main="redis-server")
 def redis(run):
     path = run.folder / "redis.sock"
-    with run.server("redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", run.folder,
-                    "--enable-debug-command", "local", is_ready=lambda: path.exists() and answers(path)):
-        load = run.client("redis-benchmark", "-s", path, "-q", "-n", "60000", "-r", "50000", "-P", "16", "-d", "150",
-                          "-t", "set,get,lpush,rpop,sadd,hset,zadd,lrange_300")
+    with run.server("redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir",
+                    run.folder,
+                    "--enable-debug-command", "local",
+                    is_ready=lambda: path.exists() and answers(path)):
+        load = run.client("redis-benchmark", "-s", path, "-q", "-n", "60000", "-r", "50000", "-P",
+                          "16", "-d", "150", "-t", "set,get,lpush,rpop,sadd,hset,zadd,lrange_300")
         if b"rror" in load:
             raise Failed("redis-benchmark reports an error")
         wire = Wire(path)
@@ -77,15 +81,20 @@ def redis(run):
         fixed += [["RPUSH", f"l{i % 20}", "x" * (i % 90)] for i in range(10000)]
         fixed += [["DEL", f"s{i}"] for i in range(0, 20000, 3)]
         changes = redis_all(wire, fixed)
-        reads = redis_all(wire, [["GET", f"s{i}"] for i in range(20000)] + [["ZRANGE", "z7", 0, -1, "WITHSCORES"]]
-                          + [["HGETALL", "h3"], ["LRANGE", "l5", 0, -1], ["DBSIZE"], ["DEBUG", "DIGEST"]])
+        reads = redis_all(wire,
+                          [["GET", f"s{i}"] for i in range(20000)]
+                          + [["ZRANGE", "z7", 0, -1, "WITHSCORES"]]
+                          + [["HGETALL", "h3"], ["LRANGE", "l5", 0, -1], ["DBSIZE"],
+                             ["DEBUG", "DIGEST"]])
         redis_all(wire, [["SAVE"]])  # written by the same process
         forked = redis_all(wire, [["BGSAVE"]])  # and by a child of its
-        return [digest(repr(changes).encode()), digest(repr(reads[:-2]).encode()), reads[-2], reads[-1], forked[0]]
+        return [digest(repr(changes).encode()), digest(repr(reads[:-2]).encode()), reads[-2],
+                reads[-1], forked[0]]
 
 
 def memcached_talk(path, worker, results):
-    """One connection: sets, reads back, deletes; values of many sizes, so that slab classes fill and evict nothing."""
+    """One connection: sets, reads back, deletes; values of many sizes, so that slab
+    classes fill and evict nothing."""
     wire, seen = Wire(path), []
     for i in range(4000):
         value = (f"{worker}:{i};" * (1 + i % 150)).encode()
@@ -105,7 +114,8 @@ def memcached(run):
     path, results = run.folder / "memcached.sock", {}
     with run.server("memcached", "-s", path, "-a", "0666", "-m", "128", "-t", "4", user="nobody",
                     is_ready=lambda: path.exists() and answers(path)):
-        workers = [threading.Thread(target=memcached_talk, args=(path, n, results)) for n in range(6)]
+        workers = [threading.Thread(target=memcached_talk, args=(path, n, results))
+                   for n in range(6)]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -114,7 +124,8 @@ def memcached(run):
         wire.send(b"stats\r\n")
         counts = []
         while (line := wire.line()) != b"END":
-            if line.split()[1] in (b"curr_items", b"total_items", b"cmd_get", b"get_hits", b"evictions"):
+            if line.split()[1] in (b"curr_items", b"total_items", b"cmd_get", b"get_hits",
+                                   b"evictions"):
                 counts.append(line.decode())
     if len(results) != 6:
         raise Failed(f"{6 - len(results)} of 6 connections broke off")
@@ -129,7 +140,10 @@ http {{
   fastcgi_temp_path {folder}/t3; uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
   types {{ text/html html; text/plain txt; }}
   gzip on; gzip_min_length 100; gzip_types text/plain; gzip_comp_level 6;
-  server {{ listen 127.0.0.1:{port}; root {folder}/www; location /again/ {{ proxy_pass http://127.0.0.1:{port}/; }} }}
+  server {{
+    listen 127.0.0.1:{port}; root {folder}/www;
+    location /again/ {{ proxy_pass http://127.0.0.1:{port}/; }}
+  }}
 }}
 """
 
@@ -146,15 +160,16 @@ def nginx(run):
                     run.folder / "error.log", user="nobody", stop=signal.SIGQUIT,
                     is_ready=lambda: answers(("127.0.0.1", port))):
         for page in ("page3.txt", "again/page20.txt"):
-            load = run.client("wrk", "-t", "2", "-c", "32", "-d", "2", "-H", "Accept-Encoding: gzip",
-                              f"{base}/{page}").decode()
+            load = run.client("wrk", "-t", "2", "-c", "32", "-d", "2", "-H",
+                              "Accept-Encoding: gzip", f"{base}/{page}").decode()
             if "Socket errors" in load or "Non-2xx" in load or "Requests/sec" not in load:
                 raise Failed(f"wrk: {load.strip().splitlines()[-1]}")
         seen = []
         for n in range(40):
             for where in ("", "/again"):
                 for coding in ("identity", "gzip"):
-                    request = urllib.request.Request(f"{base}{where}/page{n}.txt", headers={"Accept-Encoding": coding})
+                    request = urllib.request.Request(f"{base}{where}/page{n}.txt",
+                                                     headers={"Accept-Encoding": coding})
                     with urllib.request.urlopen(request, timeout=30) as reply:
                         seen.append(f"{reply.status} {where}{n} {coding} {digest(reply.read())}")
     errors = (run.folder / "error.log").read_text()
@@ -168,35 +183,41 @@ select count(*), sum(abalance), min(abalance), max(abalance) from pgbench_accoun
 select bid, count(*), sum(abalance) from pgbench_accounts group by bid order by bid;
 select md5(string_agg(aid || ':' || abalance, ',' order by aid)) from pgbench_accounts;
 select count(*), sum(delta) from pgbench_history;
-create table words as select md5(i::text) as word, i % 977 as class, i as n from generate_series(1, 60000) i;
+create table words as
+  select md5(i::text) as word, i % 977 as class, i as n from generate_series(1, 60000) i;
 create index on words (word);
-select class, count(*), max(word), sum(n) over (order by class) from (select class, word, n from words) w
-  group by class, n having n < 40 order by class, n limit 60;
-select jsonb_object_agg(class, total order by class) from (select class, sum(n) total from words group by class) s;
+select class, count(*), max(word), sum(n) over (order by class)
+  from (select class, word, n from words) w group by class, n having n < 40
+  order by class, n limit 60;
+select jsonb_object_agg(class, total order by class)
+  from (select class, sum(n) total from words group by class) s;
 select count(*) from words a join words b on a.class = b.class and a.word < b.word and a.n < 3000;
-select string_agg(upper(regexp_replace(word, '[0-9]+', '-', 'g')), ' ' order by n) from words where n < 200;
+select string_agg(upper(regexp_replace(word, '[0-9]+', '-', 'g')), ' ' order by n)
+  from words where n < 200;
 """
 
 
 @case("postgresql", "postgresql postgresql-contrib", main="postgres")
 def postgresql(run):
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"),
+                       key=lambda path: int(path.parent.name))
     if not installed:
         raise Failed("no /usr/lib/postgresql/*/bin")
     programs, data = installed[-1], run.folder / "data"
     as_user = {"user": "postgres"}
     run.program(programs / "initdb", "-D", data, "-A", "trust", "-N", "--locale=C", **as_user)
     here = ["-h", run.folder, "-U", "postgres"]
-    with run.server(programs / "postgres", "-D", data, "-k", run.folder, "-c", "listen_addresses=", "-c", "fsync=off",
-                    "-c", "autovacuum=off", stop=signal.SIGINT, **as_user,
+    with run.server(programs / "postgres", "-D", data, "-k", run.folder, "-c", "listen_addresses=",
+                    "-c", "fsync=off", "-c", "autovacuum=off", stop=signal.SIGINT, **as_user,
                     is_ready=lambda: answers(run.folder / ".s.PGSQL.5432")):
         wait_for_postgres(run, programs, here)
         run.client(programs / "pgbench", *here, "-i", "-q", "-s", "2", "postgres")
-        load = run.client(programs / "pgbench", *here, "-c", "6", "-j", "2", "-t", "250", "--random-seed=11", "-M",
-                          "prepared", "postgres").decode()
+        load = run.client(programs / "pgbench", *here, "-c", "6", "-j", "2", "-t", "250",
+                          "--random-seed=11", "-M", "prepared", "postgres").decode()
         if "number of transactions actually processed: 1500/1500" not in load:
             raise Failed("pgbench did not process its 1500 transactions")
-        return run.client(programs / "psql", *here, "-At", "-v", "ON_ERROR_STOP=1", "postgres", give=POSTGRES_QUERIES)
+        return run.client(programs / "psql", *here, "-At", "-v", "ON_ERROR_STOP=1", "postgres",
+                          give=POSTGRES_QUERIES)
 
 
 def wait_for_postgres(run, programs, here):
@@ -212,20 +233,29 @@ def mariadb(run):
     if os.getuid() == 0:
         shutil.chown(data, "mysql")
     as_user = {"user": "mysql"}
-    common = ["--no-defaults", f"--datadir={data}", f"--tmpdir={run.folder}", "--innodb-buffer-pool-size=64M"]
-    run.client("mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db", **as_user)
-    with run.server("/usr/sbin/mariadbd", *common, f"--socket={path}", "--skip-networking", "--skip-log-bin",
-                    f"--pid-file={data}/pid", **as_user, is_ready=lambda: path.exists() and answers(path)):
+    common = ["--no-defaults", f"--datadir={data}", f"--tmpdir={run.folder}",
+              "--innodb-buffer-pool-size=64M"]
+    run.client("mariadb-install-db", *common, "--auth-root-authentication-method=normal",
+               "--skip-test-db", **as_user)
+    with run.server("/usr/sbin/mariadbd", *common, f"--socket={path}", "--skip-networking",
+                    "--skip-log-bin",
+                    f"--pid-file={data}/pid", **as_user,
+                    is_ready=lambda: path.exists() and answers(path)):
         client = ["mariadb", "--no-defaults", f"--socket={path}", "-u", "root", "-N", "-B"]
         run.client(*client, "-e", "create database sbtest")
-        # sysbench's threads share one source of random numbers, so what it leaves differs from run to run.
-        fixed = run.client(*client, "-e", "create table fixed (id int primary key, k int, c char(128), key (k)); "
-                           "insert into fixed select seq, crc32(seq) % 3000, sha2(seq, 512) from seq_1_to_30000; "
-                           "update fixed set k = k + 1, c = reverse(c) where id % 3 = 0; delete from fixed where k % 7 = 0; "
-                           "checksum table fixed; select k % 100, count(*), group_concat(left(c, 5) order by id) "
+        # sysbench's threads share one source of random numbers, so what it leaves
+        # differs from run to run.
+        fixed = run.client(*client, "-e",
+                           "create table fixed (id int primary key, k int, c char(128), key (k)); "
+                           "insert into fixed select seq, crc32(seq) % 3000, sha2(seq, 512) from "
+                           "seq_1_to_30000; "
+                           "update fixed set k = k + 1, c = reverse(c) where id % 3 = 0; delete "
+                           "from fixed where k % 7 = 0; "
+                           "checksum table fixed; select k % 100, count(*), group_concat(left(c, "
+                           "5) order by id) "
                            "from fixed group by 1 order by 2 desc, 1 limit 20", "sbtest")
-        bench = ["sysbench", "oltp_read_write", f"--mysql-socket={path}", "--mysql-user=root", "--tables=4",
-                 "--table-size=3000"]
+        bench = ["sysbench", "oltp_read_write", f"--mysql-socket={path}", "--mysql-user=root",
+                 "--tables=4", "--table-size=3000"]
         run.client(*bench, "prepare")
         tables = "sbtest1, sbtest2, sbtest3, sbtest4"
         loaded = run.client(*bench, "--threads=8", "--events=1200", "--time=60", "run").decode()

@@ -1,4 +1,5 @@
-"""document.py PAGES FILE - writes a PostScript document of text, curves and shadings, the same every time"""
+"""document.py PAGES FILE - writes a PostScript document of text, curves and
+shadings, the same every time"""
 
 import math
 import random
@@ -12,7 +13,8 @@ HEAD = """%!PS-Adobe-3.0
 /head {{ /Helvetica-Bold findfont 16 scalefont setfont }} def
 /code {{ /Courier findfont 8 scalefont setfont }} def
 """
-SYLLABLES = "free hold land own er thread slab heap are na slice block page map an chor al loc at or mem o ry".split()
+SYLLABLES = ("free hold land own er thread slab heap are na slice block page map an chor al loc at "
+             "or mem o ry").split()
 
 
 def sentence(random_, length):
@@ -31,17 +33,20 @@ def curves(random_, number):
     yield "gsave 306 250 translate 0.4 setlinewidth"
     for turn in range(240):
         a, b = turn * 0.13 * (1 + number % 7), turn * 0.29
-        points = [150 * math.sin(a), 130 * math.cos(b), 120 * math.cos(a * 2), 120 * math.sin(b * 3),
-                  90 * math.sin(b), 90 * math.cos(a)]
-        yield f"{turn / 240:.3f} {1 - turn / 240:.3f} {random_.random():.3f} setrgbcolor newpath 0 0 moveto"
+        points = [150 * math.sin(a), 130 * math.cos(b), 120 * math.cos(a * 2),
+                  120 * math.sin(b * 3), 90 * math.sin(b), 90 * math.cos(a)]
+        yield (f"{turn / 240:.3f} {1 - turn / 240:.3f} {random_.random():.3f} setrgbcolor "
+               "newpath 0 0 moveto")
         yield " ".join(f"{p:.2f}" for p in points) + " curveto"
         yield "gsave 0.93 setgray fill grestore stroke" if turn % 24 == 0 else "stroke"
     yield "grestore"
 
 
 def shading(number):
-    yield ("<< /ShadingType 3 /ColorSpace /DeviceRGB /Coords [480 120 5 480 120 70] /Extend [false false] /Function"
-           f" << /FunctionType 2 /Domain [0 1] /C0 [1 {number % 5 / 5} 0] /C1 [0 0.2 1] /N 1.5 >> >> shfill")
+    yield ("<< /ShadingType 3 /ColorSpace /DeviceRGB /Coords [480 120 5 480 120 70] /Extend "
+           "[false false] /Function"
+           f" << /FunctionType 2 /Domain [0 1] /C0 [1 {number % 5 / 5} 0] /C1 [0 0.2 1] /N 1.5 >> "
+           ">> shfill")
 
 
 def grid(random_):

@@ -1,4 +1,5 @@
-"""heavy_cpp.py PARTS FILE - writes a C++ file that works a compiler hard; run, the compiled program prints one line"""
+"""heavy_cpp.py PARTS FILE - writes a C++ file that works a compiler hard; run, the
+compiled program prints one line"""
 
 import sys
 
@@ -16,16 +17,23 @@ HEAD = """// A generated translation unit: templates of the standard library ove
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
-template <int N> struct number { static constexpr long value = number<N - 1>::value * 31 % 1000003 + N; };
+template <int N> struct number {
+  static constexpr long value = number<N - 1>::value * 31 % 1000003 + N;
+};
 template <> struct number<0> { static constexpr long value = 7; };
 """
 
 PART = """
 namespace part_{n} {{
-struct key {{ int a; std::string b; bool operator<(const key &o) const {{ return std::tie(a, b) < std::tie(o.a, o.b); }} }};
+struct key {{
+  int a;
+  std::string b;
+  bool operator<(const key &o) const {{ return std::tie(a, b) < std::tie(o.a, o.b); }}
+}};
 using value = std::variant<int, double, std::string, std::vector<key>>;
 struct tree {{
   std::map<key, std::vector<value>> leaves;
@@ -46,13 +54,15 @@ struct tree {{
 long work() {{
   tree root;
   for (int i = 0; i < {n} + 20; i++) {{
-    root.leaves[key{{i, std::to_string(i)}}].push_back(value{{std::string(static_cast<size_t>(i), 'x')}});
+    std::string text(static_cast<size_t>(i), 'x');
+    root.leaves[key{{i, std::to_string(i)}}].push_back(value{{std::move(text)}});
     root.children["c" + std::to_string(i % 5)] = std::make_shared<tree>(tree{{root.leaves, {{}}}});
   }}
   std::set<std::pair<long, std::string>> ordered;
   for (const auto &child : root.children) ordered.emplace(child.second->weigh(), child.first);
   std::vector<long> sums(ordered.size());
-  std::transform(ordered.begin(), ordered.end(), sums.begin(), [](const auto &p) {{ return p.first; }});
+  std::transform(ordered.begin(), ordered.end(), sums.begin(),
+                 [](const auto &p) {{ return p.first; }});
   std::stable_sort(sums.begin(), sums.end(), std::greater<long>());
   return std::accumulate(sums.begin(), sums.end(), root.weigh());
 }}

@@ -1,7 +1,9 @@
-"""history.py COMMITS - writes a history of Python's standard library as a stream for git fast-import
+"""history.py COMMITS - writes a history of Python's standard library as a stream for
+git fast-import
 
-Each commit adds a few of its files, edits some that are there, renames one now and then, and merges a side branch: the
-shape that a repository gets in use. Names and dates are fixed, so the object names are the same every time.
+Each commit adds a few of its files, edits some that are there, renames one now and then, and merges
+a side branch: the shape that a repository gets in use. Names and dates are fixed, so the object
+names are the same every time.
 """
 
 import random
@@ -50,7 +52,8 @@ def put(name, text):
 def main(commits):
     random_ = random.Random(5)
     top = Path(sysconfig.get_paths()["stdlib"])
-    waiting = sorted(path for folder in (top, top / "asyncio", top / "email", top / "json") for path in folder.glob("*.py"))
+    waiting = sorted(path for folder in (top, top / "asyncio", top / "email", top / "json")
+                     for path in folder.glob("*.py"))
     if len(waiting) < 100:
         sys.exit(f"{top}: only {len(waiting)} Python sources")
     tree, renamed = {}, 0

@@ -1,4 +1,5 @@
-"""puzzle.py FILE - writes problems for an SMT solver whose answers are known: queens, a factored product, a riddle"""
+"""puzzle.py FILE - writes problems for an SMT solver whose answers are known: queens, a
+factored product, a riddle"""
 
 import sys
 
@@ -17,8 +18,10 @@ def product(p, q, bits):
     """Only one pair of factors with a <= b and both above 1 is there to be found."""
     yield f"(push)\n(declare-const a (_ BitVec {bits})) (declare-const b (_ BitVec {bits}))"
     for limit in ("a", "b"):
-        yield f"(assert (bvult {limit} (_ bv{1 << bits // 2} {bits}))) (assert (bvult (_ bv1 {bits}) {limit}))"
-    yield f"(assert (bvule a b)) (assert (= (bvmul a b) (_ bv{p * q} {bits})))\n(check-sat)\n(get-value (a b))\n(pop)"
+        yield (f"(assert (bvult {limit} (_ bv{1 << bits // 2} {bits}))) "
+               f"(assert (bvult (_ bv1 {bits}) {limit}))")
+    yield (f"(assert (bvule a b)) (assert (= (bvmul a b) (_ bv{p * q} {bits})))\n"
+           "(check-sat)\n(get-value (a b))\n(pop)")
 
 
 def pigeons(count):

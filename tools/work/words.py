@@ -1,4 +1,5 @@
-"""words.py FILES... - a python3 program on real text: parses, counts, sorts, rewrites and serialises source files"""
+"""words.py FILES... - a python3 program on real text: parses, counts, sorts, rewrites
+and serialises source files"""
 
 import ast
 import collections
@@ -29,9 +30,12 @@ def main(paths):
             followers[word][following] += 1
         tree = ast.parse(text)
         nodes.update(type(node).__name__ for node in ast.walk(tree))
-        outlines.append([node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))])
-    index = {word: sorted(after.items(), key=lambda x: (-x[1], x[0]))[:5] for word, after in followers.items()}
-    text = json.dumps({"index": index, "outlines": outlines, "nodes": nodes}, sort_keys=True, indent=1)
+        outlines.append([node.name for node in ast.walk(tree)
+                         if isinstance(node, (ast.FunctionDef, ast.ClassDef))])
+    index = {word: sorted(after.items(), key=lambda x: (-x[1], x[0]))[:5]
+             for word, after in followers.items()}
+    text = json.dumps({"index": index, "outlines": outlines, "nodes": nodes}, sort_keys=True,
+                      indent=1)
     again = json.loads(text)
     assert again["outlines"] == outlines
     print(len(paths), "files", sum(words.values()), "words", len(words), "different")

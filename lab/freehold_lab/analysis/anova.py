@@ -20,7 +20,8 @@ LEVEL = 0.05
 
 @dataclass
 class Checks:
-    """Are the residuals normal and equally spread in all cells? Probabilities; small ones say no."""
+    """Are the residuals normal and equally spread in all cells? Probabilities; small
+    ones say no."""
     normal: float
     spread: float
 
@@ -47,7 +48,8 @@ class Analysis:
 
     @property
     def says(self):
-        kind = "type III sums of squares" + (", balanced: all types agree" if self.is_balanced else ", unbalanced")
+        kind = ("type III sums of squares"
+                + (", balanced: all types agree" if self.is_balanced else ", unbalanced"))
         scale = "response as measured" if not self.is_log else (
             f"logarithm of the response, as the residuals without it have p = {self.checks_plain.normal:.2g} and "
             f"{self.checks_plain.spread:.2g} and Box and Cox's log-likelihood grows by {self.gain:.3g}")
@@ -77,13 +79,15 @@ def gain_of_logarithm(plain, logarithmic, values):
 def complete(runs, factors, group="allocator"):
     """Without the members of `group` that are not in every cell; those too."""
     cells = runs.groupby(factors, observed=True).ngroups if factors else 1
-    found = runs.groupby(group)[factors].apply(lambda part: len(part.drop_duplicates())) if factors else None
+    found = (runs.groupby(group)[factors].apply(lambda part: len(part.drop_duplicates())) if factors
+             else None)
     missing = [] if found is None else [name for name, number in found.items() if number < cells]
     return runs[~runs[group].isin(missing)], missing
 
 
 def fit(runs, response, factors, is_log):
-    """The full factorial model. Factors are renamed, because formulas allow fewer names than people do."""
+    """The full factorial model. Factors are renamed, because formulas allow fewer
+    names than people do."""
     names = {factor: f"f{n}" for n, factor in enumerate(factors)}
     data = runs[[response, *factors]].rename(columns={response: "y", **names})
     if is_log:
@@ -95,22 +99,26 @@ def fit(runs, response, factors, is_log):
 def table_of(model, names):
     table = anova_lm(model, typ=3).drop(index="Intercept")
     shown = {f"C({name}, Sum)": factor for factor, name in names.items()}
-    sources = [" × ".join(shown[part] for part in source.split(":")) if source != "Residual" else "residuals"
+    sources = [" × ".join(shown[part] for part in source.split(":")) if source != "Residual"
+               else "residuals"
                for source in table.index]
     return pandas.DataFrame({
-        "source": sources, "df": table["df"].round().astype(int).values, "sum of squares": table["sum_sq"].values,
-        "mean square": (table["sum_sq"] / table["df"]).values, "F": table["F"].values, "p": table["PR(>F)"].values,
+        "source": sources, "df": table["df"].round().astype(int).values,
+        "sum of squares": table["sum_sq"].values, "mean square": (table["sum_sq"] / table[
+            "df"]).values, "F": table["F"].values, "p": table["PR(>F)"].values,
         "share": (table["sum_sq"] / table["sum_sq"].sum()).values})
 
 
 def analyse(runs, response, factors, is_log=None):
-    """The analysis of `response` over `factors`, allocator among them; None if there is too little to analyse."""
+    """The analysis of `response` over `factors`, allocator among them; None if there
+    is too little to analyse."""
     others = [factor for factor in factors if factor != "allocator"]
     runs = runs.dropna(subset=[response])
     runs, left_out = complete(runs, others) if "allocator" in factors else (runs, [])
     sizes = runs.groupby(factors, observed=True).size()
     full = int(numpy.prod([runs[factor].nunique() for factor in factors]))
-    if len(sizes) < full or sizes.max() < 2 or runs[response].nunique() < 2 or runs[factors[0]].nunique() < 2:
+    if (len(sizes) < full or sizes.max() < 2 or runs[response].nunique() < 2
+            or runs[factors[0]].nunique() < 2):
         return None
     factors = [factor for factor in factors if runs[factor].nunique() > 1]
     cells = runs[factors].astype(str).agg("|".join, axis=1)

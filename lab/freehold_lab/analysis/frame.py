@@ -55,23 +55,27 @@ def read(path):
         workloads = all_workloads(build=False)
         plan = experiment.parse(tomllib.loads(begun["file"]), begun["file"], str(path), workloads)
         rows = store.runs()
-        failed = sorted({(row["cell"], row["allocator"], row["ended"]) for row in rows if row["ended"] != "ok"})
+        failed = sorted({(row["cell"], row["allocator"], row["ended"])
+                         for row in rows if row["ended"] != "ok"})
         kept = [row for row in rows if row["ended"] == "ok" and row["replicate"] >= plan.discard]
         if not kept:
-            raise Failed(f"{path}: no run to report: {len(rows)} runs, {len(failed)} failed, the first "
+            raise Failed(
+                f"{path}: no run to report: {len(rows)} runs, {len(failed)} failed, the first "
                          f"{plan.discard} of each cell are discarded")
         runs = pandas.DataFrame(kept).drop(columns=["ended"])
         counts = store.counts()
         runs["time"] = [time_of(row, workloads[row["workload"]].figure) for row in kept]
-        runs["calls"] = [counts.get((row["cell"], row["allocator"]), {}).get("calls") for row in kept]
-        return Results(path, plan, begun, workloads, in_order(runs, plan, store), store.allocators(), store.left_out(),
-                       failed, store.notes())
+        runs["calls"] = [counts.get((row["cell"], row["allocator"]), {}).get("calls")
+                         for row in kept]
+        return Results(path, plan, begun, workloads, in_order(runs, plan, store),
+                       store.allocators(), store.left_out(), failed, store.notes())
     finally:
         store.close()
 
 
 def in_order(runs, plan, store):
-    """Cells as the experiment has them, allocators as they were named, then replicates: tables and pictures follow."""
+    """Cells as the experiment has them, allocators as they were named, then replicates:
+    tables and pictures follow."""
     cells = {cell.key: n for n, cell in enumerate(plan.cells())}
     names = {allocator["name"]: n for n, allocator in enumerate(store.allocators())}
     order = pandas.DataFrame({"cell": runs.cell.map(cells), "allocator": runs.allocator.map(names),

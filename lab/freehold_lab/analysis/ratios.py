@@ -1,8 +1,10 @@
-"""ratios.py - every allocator against a base: ratios with bootstrap intervals, geometric means, wins and losses
+"""ratios.py - every allocator against a base: ratios with bootstrap intervals,
+geometric means, wins and losses
 
-A ratio is that of geometric means, below 1 when the allocator needs less than the base. Runs of one block ran side by
-side, so they are compared in pairs. Whether a ratio is a win or a loss says Tukey's test on the logarithms over all
-allocators of the cell, so that many allocators do not make false findings; the intervals are each for itself.
+A ratio is that of geometric means, below 1 when the allocator needs less than the base. Runs of one
+block ran side by side, so they are compared in pairs. Whether a ratio is a win or a loss says
+Tukey's test on the logarithms over all allocators of the cell, so that many allocators do not make
+false findings; the intervals are each for itself.
 """
 
 import warnings
@@ -19,17 +21,20 @@ WIN, LOSS, NONE, COUNTED = "win", "loss", "no difference shown", "counted once"
 
 
 def bootstrap(values, seed=1):
-    """The interval of the mean and the resampled means; both without width where the values do not differ."""
+    """The interval of the mean and the resampled means; both without width where the
+    values do not differ."""
     values = numpy.asarray(values, float)
     if len(values) < 2 or numpy.ptp(values) == 0:
         return (values.mean(), values.mean()), numpy.full(RESAMPLES, values.mean())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        drawn = stats.bootstrap((values,), numpy.mean, n_resamples=RESAMPLES, confidence_level=CONFIDENCE,
+        drawn = stats.bootstrap((values,), numpy.mean, n_resamples=RESAMPLES,
+                                confidence_level=CONFIDENCE,
                                 method="BCa", rng=numpy.random.default_rng(seed))
     low, high = drawn.confidence_interval
     if not numpy.isfinite([low, high]).all():
-        low, high = numpy.quantile(drawn.bootstrap_distribution, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        low, high = numpy.quantile(drawn.bootstrap_distribution,
+                                   [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return (low, high), drawn.bootstrap_distribution
 
 
@@ -38,14 +43,16 @@ def log_ratios(cell, response, base):
     wide = cell.pivot_table(index="replicate", columns="allocator", values=response)
     if base not in wide or not (wide[base].dropna() > 0).all():
         return {}
-    return {name: numpy.log(wide[name] / wide[base]).dropna() for name in dict.fromkeys(cell.allocator)
+    return {name: numpy.log(wide[name] / wide[base]).dropna()
+            for name in dict.fromkeys(cell.allocator)
             if name != base and (wide[name].dropna() > 0).all()}
 
 
 def verdicts(cell, response, base):
     """allocator -> win, loss or no difference shown."""
     positive = cell[cell[response] > 0]
-    samples = {name: numpy.log(values) for name, values in positive.groupby("allocator", sort=False)[response]}
+    samples = {name: numpy.log(values)
+               for name, values in positive.groupby("allocator", sort=False)[response]}
     if base not in samples or len(samples) < 2:
         return {}
     found = {}
@@ -58,34 +65,37 @@ def verdicts(cell, response, base):
 
 
 def by_cell(runs, response, base, is_counted=False):
-    """One row a cell and allocator: ratio, interval, verdict; and the resampled logarithms for `overall`. What was only
-    counted once has no chance in it to be tested against."""
+    """One row a cell and allocator: ratio, interval, verdict; and the resampled logarithms for
+    `overall`. What was only counted once has no chance in it to be tested against."""
     rows, resampled = [], {}
     for (part, cell), group in runs.dropna(subset=[response]).groupby(["part", "cell"], sort=False):
-        marks = dict.fromkeys(group.allocator, COUNTED) if is_counted else verdicts(group, response, base)
+        marks = (dict.fromkeys(group.allocator, COUNTED) if is_counted
+                 else verdicts(group, response, base))
         for name, logs in log_ratios(group, response, base).items():
             if len(logs) == 0 or name not in marks:
                 continue
             (low, high), drawn = bootstrap(logs)
             resampled[part, cell, name] = drawn
             rows.append({"part": part, "cell": cell, "allocator": name, "response": response,
-                         "ratio": numpy.exp(logs.mean()), "low": numpy.exp(low), "high": numpy.exp(high),
-                         "pairs": len(logs), "verdict": marks[name]})
+                         "ratio": numpy.exp(logs.mean()), "low": numpy.exp(low),
+                         "high": numpy.exp(high), "pairs": len(logs), "verdict": marks[name]})
     return pandas.DataFrame(rows), resampled
 
 
 def overall(ratios, resampled):
-    """One row an allocator: the geometric mean over the parts of what it has over their cells, with its interval, and
-    how many cells are wins and losses."""
+    """One row an allocator: the geometric mean over the parts of what it has over their cells, with
+    its interval, and how many cells are wins and losses."""
     rows = []
     for name, mine in ratios.groupby("allocator", sort=False) if len(ratios) else ():
         parts = [numpy.mean([resampled[part, cell, name] for cell in group.cell], axis=0)
                  for part, group in mine.groupby("part", sort=False)]
         logs = [numpy.log(group.ratio).mean() for _, group in mine.groupby("part", sort=False)]
-        low, high = numpy.quantile(numpy.mean(parts, axis=0), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        low, high = numpy.quantile(numpy.mean(parts, axis=0),
+                                   [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
         count = mine.verdict.value_counts()
         rows.append({"allocator": name, "ratio": numpy.exp(numpy.mean(logs)), "low": numpy.exp(low),
-                     "high": numpy.exp(high), "parts": len(parts), "cells": len(mine), "wins": count.get(WIN, 0),
+                     "high": numpy.exp(high), "parts": len(parts), "cells": len(mine),
+                     "wins": count.get(WIN, 0),
                      "losses": count.get(LOSS, 0), "no difference shown": count.get(NONE, 0)})
     return pandas.DataFrame(rows)
 

@@ -2,14 +2,17 @@
  *
  *   meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]
  *
- * Writes one JSON object to the file REPORT and exits as the program did (128 + N after signal N). PERIOD is in
- * milliseconds; the program may use the first PROCESSORS of ours, 0: all. The variables are set for it alone.
+ * Writes one JSON object to the file REPORT and exits as the program did (128 + N after signal N).
+ * PERIOD is in milliseconds; the program may use the first PROCESSORS of ours, 0: all. The
+ * variables are set for it alone.
  *
- * Why it is not a few lines in the Python that calls it: the kernel counts the peak of the process that forked as a
- * floor of the child's, and the interpreter is larger than most of what is measured.
+ * Why it is not a few lines in the Python that calls it: the kernel counts the peak of
+ * the process that forked as a floor of the child's, and the interpreter is larger than
+ * most of what is measured.
  *
- * Resident memory is that of the program and all its descendants, from /proc/PID/statm: smaps_rollup, which would share
- * out what processes have in common, walks every page table under a lock that the program itself needs. */
+ * Resident memory is that of the program and all its descendants, from /proc/PID/statm:
+ * smaps_rollup, which would share out what processes have in common, walks every page table under a
+ * lock that the program itself needs. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +36,8 @@ typedef struct sample {
   double at, bytes;
 } sample_t;
 
-/* What was seen so far; every `stride`-th sample is kept, and the stride doubles when there is no room left. */
+/* What was seen so far; every `stride`-th sample is kept, and the stride doubles
+ * when there is no room left. */
 typedef struct watch {
   const char *library;      /* what LD_PRELOAD names: seen in a process's memory map? */
   bool mapped;
@@ -77,7 +81,9 @@ static double resident_of(pid_t process) {
   char text[128];
   long total, resident;
   read_proc(process, "statm", text, sizeof text);
-  return sscanf(text, "%ld %ld", &total, &resident) == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
+  return sscanf(text, "%ld %ld", &total, &resident) == 2
+             ? (double)resident * (double)sysconf(_SC_PAGESIZE)
+             : 0;
 }
 
 /* Adds the children of `process` that its main thread started. */
@@ -98,7 +104,8 @@ static bool maps(pid_t process, const char *library) {
   snprintf(path, sizeof path, "/proc/%d/maps", process);
   FILE *in = fopen(path, "re");
   bool found = false;
-  while (in != NULL && !found && fgets(line, sizeof line, in) != NULL) found = strstr(line, library) != NULL;
+  while (in != NULL && !found && fgets(line, sizeof line, in) != NULL)
+    found = strstr(line, library) != NULL;
   if (in != NULL) fclose(in);
   return found;
 }
@@ -190,7 +197,8 @@ int main(int count, char **words) {
   int dashes = 4;
   while (dashes < count && strcmp(words[dashes], "--") != 0) dashes++;
   if (dashes + 1 >= count) {
-    fputs("usage: meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]\n", stderr);
+    fputs("usage: meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]\n",
+          stderr);
     return FAILED;
   }
 
@@ -198,7 +206,8 @@ int main(int count, char **words) {
   static watch_t watch = {.stride = 1};
   static const char preload[] = "LD_PRELOAD=";
   for (int i = 4; i < dashes; i++) {
-    if (strncmp(words[i], preload, sizeof preload - 1) == 0) watch.library = words[i] + sizeof preload - 1;
+    if (strncmp(words[i], preload, sizeof preload - 1) == 0)
+      watch.library = words[i] + sizeof preload - 1;
   }
   watch.start = seconds_now();
   child = fork();

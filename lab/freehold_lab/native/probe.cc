@@ -111,7 +111,8 @@ int main(int, char **arguments) {
   say("operator delete", static_cast<void (*)(void *) noexcept>(::operator delete));
   say_version();
   void *active = dlsym(RTLD_DEFAULT, "MallocExtension_Internal_GetPerCpuCachesActive");
-  std::printf("\"per-CPU mode\": %s}\n",
-              active == nullptr ? "null" : reinterpret_cast<bool (*)()>(active)() ? "true" : "false");
+  const char *mode = "null";
+  if (active != nullptr) mode = reinterpret_cast<bool (*)()>(active)() ? "true" : "false";
+  std::printf("\"per-CPU mode\": %s}\n", mode);
   return 0;
 }

@@ -1,7 +1,7 @@
 """program.py - a real program as a workload: what it is, what it needs, what it may use
 
-Holds:   the input is the same for every allocator: the repository makes it, or a Debian package ships it. Nothing is
-         installed here; `missing` names the packages.
+Holds:   the input is the same for every allocator: the repository makes it, or a Debian package
+         ships it. Nothing is installed here; `missing` names the packages.
 """
 
 import glob
@@ -27,7 +27,8 @@ class Program:
     parameters: dict
     quick: dict
     figure: Figure
-    work: object                            # (launch, **parameters) -> figures, or None: then time is the figure
+    # (launch, **parameters) -> figures, or None: then time is the figure
+    work: object
 
     def missing(self):
         gone = [command for command in self.commands if find(command) is None]
@@ -46,8 +47,8 @@ class Program:
 def program(name, packages, commands, figure=WALL, quick=None, **parameters):
     """Makes a workload of a function; its documentation says what it does."""
     def register(work):
-        PROGRAMS[name] = Program(name, work.__doc__, tuple(packages.split()), tuple(commands.split()), parameters,
-                                 quick or {}, figure, work)
+        PROGRAMS[name] = Program(name, " ".join(work.__doc__.split()), tuple(packages.split()),
+                                 tuple(commands.split()), parameters, quick or {}, figure, work)
         return work
     return register
 
@@ -65,13 +66,15 @@ def shared_work(name):
 
 
 def made(launch, script, *words):
-    """What one of the repository's scripts prints or writes, made without the allocator under test."""
+    """What one of the repository's scripts prints or writes, made without the
+    allocator under test."""
     return launch.client([sys.executable, shared_work(script), *words])
 
 
 def python_sources(count):
     """Text that Debian's python3 ships."""
-    files = sorted(file for folder in glob.glob("/usr/lib/python3.*") for file in glob.glob(f"{folder}/*.py"))
+    files = sorted(file for folder in glob.glob("/usr/lib/python3.*")
+                   for file in glob.glob(f"{folder}/*.py"))
     if len(files) < count:
         raise Failed(f"only {len(files)} of {count} Python sources in /usr/lib/python3.*")
     return files[:count]

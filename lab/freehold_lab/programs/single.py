@@ -1,4 +1,5 @@
-"""single.py - programs that turn one input into one output: the time that they take is the figure"""
+"""single.py - programs that turn one input into one output: the time that they take
+is the figure"""
 
 import glob
 
@@ -15,7 +16,8 @@ def ghostscript(launch, pages):
 
 @program("perl-preprocessor", "perl linux-libc-dev", "perl", rounds=6, quick={"rounds": 1})
 def perl_preprocessor(launch, rounds):
-    """perl extracts the preprocessor's logic from the kernel's headers: conditions, nesting, macros"""
+    """perl extracts the preprocessor's logic from the kernel's headers: conditions,
+    nesting, macros"""
     headers = sorted(glob.glob("/usr/include/linux/**/*.h", recursive=True))
     launch.program(["perl", WORK / "preprocessor.pl", rounds, *headers])
 
@@ -25,7 +27,8 @@ def sqlite3(launch, rounds):
     """sqlite3 fills tables, indexes them, joins and groups"""
     script = launch.folder / "work.sql"
     script.write_text(shared_work("work.sql").read_text())
-    launch.program(["sh", "-c", 'i=0; while [ $i -lt "$0" ]; do rm -f work.db; sqlite3 -bail work.db <"$1" '
+    launch.program(["sh", "-c",
+                    'i=0; while [ $i -lt "$0" ]; do rm -f work.db; sqlite3 -bail work.db <"$1" '
                     '>/dev/null || exit 1; i=$((i + 1)); done', rounds, script])
 
 
@@ -42,7 +45,8 @@ def lua(launch, rounds):
     launch.program(["lua5.4", WORK / "work.lua", rounds])
 
 
-@program("python3", "python3-minimal libpython3-stdlib", "/usr/bin/python3", files=150, quick={"files": 50})
+@program("python3", "python3-minimal libpython3-stdlib", "/usr/bin/python3", files=150,
+         quick={"files": 50})
 def python3(launch, files):
     """python3 makes an index of all words of its own library; every object comes from malloc"""
     launch.program(["/usr/bin/python3", shared_work("words.py"), *python_sources(files)],
@@ -65,11 +69,13 @@ def node(launch, files):
 def gxx(launch, classes):
     """g++ compiles a large unit of templates"""
     made(launch, "heavy_cpp.py", classes, launch.folder / "heavy.cc")
-    launch.program(["g++", "-std=c++17", "-O1", "-c", launch.folder / "heavy.cc", "-o", launch.folder / "heavy.o"])
+    launch.program(["g++", "-std=c++17", "-O1", "-c", launch.folder / "heavy.cc", "-o",
+                    launch.folder / "heavy.o"])
 
 
 @program("rocksdb", "rocksdb-tools", "/usr/*bin/db_bench", keys=200000, quick={"keys": 50000})
 def rocksdb(launch, keys):
     """db_bench fills a database at random, overwrites it and reads it"""
-    launch.program([find("/usr/*bin/db_bench"), "--benchmarks=fillrandom,overwrite,readrandom", f"--num={keys}",
+    launch.program([find("/usr/*bin/db_bench"), "--benchmarks=fillrandom,overwrite,readrandom",
+                    f"--num={keys}",
                     "--value_size=200", "--seed=1", "--threads=1", f"--db={launch.folder}/db"])
