@@ -212,8 +212,9 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
  * has earned, but an eighth at most of what all may still have. None while the heap could own all
  * slabs of the class: to adopt them is better then. `returned` is empty. */
 static void renew_allowance(heap_t *h, unsigned c) {
-  size_t size = class_size(c), left = RETURN_TOTAL + h->allowance[c] * size - h->allowed_bytes;
-  size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most = min_size(RETURN_BYTES, left / 8) / size;
+  size_t size = class_size(c), earned = heap_taken(h, c) / 2 + RETURN_FIRST;
+  size_t left = RETURN_TOTAL + h->allowance[c] * size - h->allowed_bytes;
+  size_t most = min_size(RETURN_BYTES, left / 8) / size;
   bool could_own = h->owned[c] > 0 && h->owned[c] < OWNED_MANY;
   heap_set_allowance(h, c, could_own ? 0 : min_size(min_size(RETURN_MOST, most), earned));
 }

@@ -123,7 +123,7 @@ uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
   unsigned fresh = 0;
   uintptr_t list = s->head == 0 ? take_chain(s, count) : take_private(s, count);
   if (*count >= most) return list;
-  if (*count != 0 && others_freed(s) >= most - *count) take_over_chain(s); /* next time, and nothing fresh now */
+  if (*count != 0 && others_freed(s) >= most - *count) take_over_chain(s); /* for the next time */
   else list = carve(s, most - *count, list, &fresh);
   *count += fresh;
   return list;

@@ -132,7 +132,7 @@ TEST(heap, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, ""
   }
 }
 
-TEST(heap, blocks_of_a_kib_and_more_come_from_slabs_that_no_heap_keeps_and_wait_for_the_next_bin, "") {
+TEST(heap, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the_next_bin, "") {
   for (size_t size = SHARED_SIZE; size <= SMALL_MAX_SIZE; size *= 2) {
     unsigned c = class_of(size);
     allocate(&size);
@@ -147,7 +147,7 @@ TEST(heap, blocks_of_a_kib_and_more_come_from_slabs_that_no_heap_keeps_and_wait_
   }
 }
 
-TEST(heap, what_is_kept_for_the_next_bins_is_bounded_in_all_and_given_up_by_a_heap_that_shrinks, "") {
+TEST(heap, what_waits_for_the_next_bins_is_bounded_and_given_up_by_a_heap_that_shrinks, "") {
   enum { TIMES = 2000 };
   heap_t *h = NULL;
   for (unsigned c = 1; c < CLASS_COUNT; c++) {

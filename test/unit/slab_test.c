@@ -100,7 +100,7 @@ TEST(slab, as_much_as_would_be_carved_is_taken_from_what_others_freed_instead, "
   CHECK_EQ(atomic32_load_relaxed(&s->carved), 10u);
   CHECK_EQ(anchor(s).count, 0u);
   CHECK(slab_is_valid(s));
-  CHECK_EQ(slab_take_list(s, 9, &count), first + 10 * SIZE);        /* one more is wanted, and fresh */
+  CHECK_EQ(slab_take_list(s, 9, &count), first + 10 * SIZE); /* one more is wanted: fresh */
   CHECK_EQ(count, 9u);
   CHECK_EQ(atomic32_load_relaxed(&s->carved), 11u);
 }
