@@ -148,6 +148,11 @@ static void hold_resized(void) {
   hold(got[0], moved_to);
 }
 static void small_in_place(void) { make_resized(100, 110); }
+/* A free tells the thread where its blocks lie. */
+static void small_in_place_at_once(void) {
+  put(get(100));
+  small_in_place();
+}
 static void small_to_small(void) { make_resized(100, 800); }
 static void small_to_large(void) { make_resized(2000, KIB(80)); }
 static void large_to_small(void) { make_resized(KIB(80), 2000); }
@@ -203,6 +208,7 @@ const operation_t portable_operations[] = {
   {"free-of-others", free_of_others, others_small, NULL, NULL, 0},
   {"free-of-others-medium", free_of_others, others_medium, NULL, NULL, 0},
   {"realloc-in-place", resize_it, small_in_place, hold_resized, NULL, MOVES},
+  {"realloc-in-place-at-once", resize_it, small_in_place_at_once, hold_resized, NULL, MOVES | QUICK},
   {"realloc-small", resize_it, small_to_small, hold_resized, NULL, MOVES},
   {"realloc-small-to-large", resize_it, small_to_large, hold_resized, NULL, MOVES},
   {"realloc-large-to-small", resize_it, large_to_small, hold_resized, NULL, MOVES},

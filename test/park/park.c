@@ -95,9 +95,16 @@ static bool is_chosen(unsigned long point) {
   return point % options.every == 0;
 }
 
+/* What somebody else does once, at a moment that the operation chooses. */
+static bool has_happened;
+static void let_it_happen(void) {
+  if (options.operation->meanwhile != NULL && !has_happened) has_happened = options.operation->meanwhile();
+}
+
 static void at_point(uintptr_t instruction) {
   if (sweep.points++ == 0 && library_is_freehold()) oracle_touch();
   executed[library_offset(instruction)] = 1;
+  let_it_happen();
   if (options.action == NULL || !is_chosen(sweep.points)) return;
   sweep.tried++;
   if (!snapshot_take(sweep.points, instruction, options.copies)) return;
@@ -144,6 +151,8 @@ static void run_sweep(void) {
   snapshot_start_helper();
   if (pthread_create(&thread, NULL, run_subject, NULL) != 0) park_fail("no thread");
   pthread_join(thread, NULL);
+  if (options.operation->meanwhile != NULL && !has_happened && options.trace == NULL)
+    park_fail("%s: the moment for others did not come in %lu points", options.operation->name, sweep.points);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */

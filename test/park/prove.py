@@ -6,11 +6,12 @@ program, is not run again: an interrupted sweep goes on where it was.
 
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
-  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no operation executes
+  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no operation executes, and why
   ./dev prove --write                   the table of what is there into docs/promises.md
   ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK, REENTER and FORK
 
-Exit code 0: all points of freehold passed; 1: some did not, or an operation could not be run; 2: usage.
+Exit code 0: all points of freehold passed; 1: some did not, or an operation could not be run, or (--coverage) is
+missing; 2: usage.
 """
 import argparse
 import collections
@@ -235,10 +236,26 @@ def where(library, offset):
 
 # ---- coverage --------------------------------------------------------------------------------------------------------
 
-def instructions(library):
-    """The addresses of all instructions of the library."""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True)
-    return [int(match, 16) for match in re.findall(r"^ +([0-9a-f]+):", text.stdout, re.M)]
+class Text:
+    """In which function each instruction of the library lies, and the functions that nothing there leads to."""
+
+    def __init__(self, library):
+        run = functools.partial(subprocess.run, capture_output=True, text=True, check=True)
+        dump = run(["objdump", "-d", "--no-show-raw-insn", library]).stdout
+        moved = run(["readelf", "-rW", library]).stdout
+        exported = run(["nm", "-D", "--defined-only", library]).stdout
+        self.function_of, entries, function = {}, {}, None
+        reached = {int(address, 16) for address in re.findall(r"R_X86_64_RELATIV\w* +([0-9a-f]+)", moved)}
+        reached |= {int(line.split()[0], 16) for line in exported.splitlines()}
+        for line in dump.splitlines():
+            if head := re.match(r"([0-9a-f]+) <(.+)>:", line):
+                function = head[2].removesuffix(".cold")
+                entries[int(head[1], 16)] = function
+            elif at := re.match(r" +([0-9a-f]+):\t", line):
+                self.function_of[int(at[1], 16)] = function
+                if (to := re.search(r"([0-9a-f]+) <([^>+]+)>", line)) and to[2].removesuffix(".cold") != function:
+                    reached.add(int(to[1], 16))
+        self.uncalled = set(entries.values()) - {entries.get(address) for address in reached}
 
 
 def lines_of(library, addresses):
@@ -261,18 +278,59 @@ def executed(target, operation, folder):
     return {int(line, 16) for line in path.read_text().split()}
 
 
+def is_report(line, functions):
+    return "fatal(" in line or "heap_bad_pointer(" in line or functions == {"heap_bad_pointer"}
+
+
+def is_background(line, functions):
+    return functions == {"background"} or "os_thread_start(background)" in line
+
+
+def is_beyond_limits(line, functions):
+    return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
+
+
+# Lines that no operation can execute: why, and what tells them, by their text and the functions that have them.
+UNSWEPT = (
+    ("in functions that nobody calls in this build: checks, and copies of what was inlined", None),
+    ("report misuse, and do not return", is_report),
+    ("the thread of the option background, and its start, which the C library does with all signals blocked", is_background),
+    ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
+)
+
+
+def why_unswept(line, functions, uncalled):
+    """The number of the kind in UNSWEPT; None: an operation is missing."""
+    if functions <= uncalled:
+        return 0
+    return next((i for i, (_, tells) in enumerate(UNSWEPT) if tells and tells(line, functions - uncalled)), None)
+
+
 def coverage(target, options):
-    """Prints the lines of the three layers that have instructions, none of which any operation executes."""
+    """Prints the lines of the three layers that have instructions, none of which any operation executes, by the reason;
+    how many have none."""
     operations = sorted({operation for operation, _ in target.pairs(options)})
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
             seen = set().union(*executor.map(lambda operation: executed(target, operation, folder), operations))
-    lines = lines_of(target.library, instructions(target.library))
-    every = {line for found in lines.values() for line in found if line[0].startswith(LAYERS) and is_statement(*line)}
-    covered = {line for address in seen for line in lines.get(address, ())} & every
-    for file, number in sorted(every - covered):
-        print(f"{file}:{number}: {source_line(file, number).strip()}")
-    print(f"{len(covered)} of {len(every)} lines are executed by {len(operations)} operations")
+    text = Text(target.library)
+    functions, covered = collections.defaultdict(set), set()
+    for address, lines in lines_of(target.library, text.function_of).items():
+        lines = {line for line in lines if line[0].startswith(LAYERS) and is_statement(*line)}
+        covered |= lines if address in seen else set()
+        for line in lines:
+            functions[line].add(text.function_of[address])
+    left = collections.defaultdict(list)
+    for line in sorted(set(functions) - covered):
+        left[why_unswept(source_line(*line), functions[line], text.uncalled)].append(line)
+    for kind, lines in sorted(left.items(), key=lambda item: len(UNSWEPT) if item[0] is None else item[0]):
+        reason = "NO OPERATION EXECUTES THESE" if kind is None else UNSWEPT[kind][0]
+        print(f"{len(lines)} {'line' if len(lines) == 1 else 'lines'}: {reason}")
+        for file, number in lines:
+            print(f"  {file}:{number}: {source_line(file, number).strip()}")
+    print(f"{len(covered)} of {len(functions)} lines are executed by {len(operations)} operations; "
+          f"{len(functions) - len(covered) - len(left[None])} cannot be, for the reasons above; {len(left[None])} are missing")
+    return len(left[None])
 
 
 @functools.cache
@@ -411,8 +469,7 @@ def main():
         results.lines.clear()
     targets = [Target(name, options.program, options.library) for name in (PEERS if options.peers else ["freehold"])]
     if options.coverage:
-        coverage(targets[0], options)
-        return 0
+        return 1 if coverage(targets[0], options) else 0
     broken = [] if options.table or options.write else sweep(targets, options, results)
     for reason in broken:
         print(reason, file=sys.stderr)
