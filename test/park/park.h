@@ -41,7 +41,8 @@ _Noreturn void park_fail(const char *format, ...) __attribute__((format(printf, 
 
 /* ---- library.c ------------------------------------------------------------------------------- */
 
-/* The allocator under test. From `free_sized` on all may be NULL unless it is freehold. */
+/* The allocator under test. All but malloc and free may be NULL unless it is freehold: what it lacks is not another
+ * library's function of that name. */
 typedef struct {
   void *(*malloc)(size_t size);
   void *(*calloc)(size_t count, size_t size);
@@ -72,6 +73,7 @@ extern api_t api;
  * constructors do not run. */
 void library_load(const char *path, bool without_start);
 bool library_is_freehold(void);
+const char *library_lacks(unsigned flags);          /* an entry point that an operation with these flags needs, or NULL */
 bool library_has(uintptr_t instruction);
 size_t library_offset(uintptr_t instruction);      /* in the file's address space */
 size_t library_text_size(void);
@@ -90,6 +92,8 @@ bool step_would_swap(const void *word);             /* there: the next instructi
 void step_install(void);
 void step_begin(step_point_t *at_point);
 void step_end(void);
+void step_set_limit(uint64_t steps);                /* the rest of a longer operation runs at full speed */
+bool step_was_cut(void);
 uint64_t step_taken(void);                          /* all steps of the calling thread, wherever they lay */
 
 /* ---- snapshot.c ------------------------------------------------------------------------------ */
@@ -163,6 +167,7 @@ enum {
   NESTED = 8,                    /* in a handler that has interrupted a malloc */
   LATE = 16,                     /* when the allocator has been told that the thread ends */
   MOVES = 64,                    /* two blocks are the subject's for a while */
+  REALLOCS = 512, ALIGNS = 1024, CALLOCS = 2048,   /* the entry points that it needs beside malloc and free */
   HEAP_IN_HAND = 256,            /* the subject has a heap that it is about to use or to give back, beside its own */
   PASSES_OVER = 128,             /* a range of slices is nobody's for ever */
   WITH_HEAP = 32,                /* a first-class heap is lost with the subject, and all that is in it */

@@ -37,6 +37,7 @@ import allocators  # noqa: E402
 PEERS = list(allocators.PEERS)
 PEER_LIMIT_MS = 300                   # of processor time for a point, which takes a hundredth of that unless it hangs
 PEER_COPIES = 8                       # at a time, for those that hang mostly sleep
+PEER_STEPS = 100_000                  # of an operation: two seconds; a realloc that copies 40 MiB takes millions
 PEER_POINTS, QUICK_POINTS = 60, 100
 DEATHS = 1000
 PEER_ACTIONS = ("PARK", "REENTER", "FORK")
@@ -65,7 +66,7 @@ class Target:
         else:
             peer = allocators.allocator_named(name)
             self.library = peer.path
-            self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES)]
+            self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES), "--steps", str(PEER_STEPS)]
             self.environment = peer.environment()
         digest = hashlib.sha256(self.program.read_bytes())
         digest.update(Path(self.library).read_bytes() if self.library else b"libc")
@@ -82,10 +83,14 @@ class Target:
             raise Failed(f"{self.name} {' '.join(arguments)}: {reason}")
         return json.loads(done.stdout)
 
+    def lacking(self):
+        """(operation, entry point) for each operation that needs one which this allocator has not."""
+        return [(operation["name"], operation["lacks"]) for operation in self.run("--list")["operations"] if operation["lacks"]]
+
     def pairs(self, options):
         """(operation, action) for everything that is asked for."""
         for operation in self.run("--list")["operations"]:
-            if options.quick and not operation["quick"]:
+            if operation["lacks"] or (options.quick and not operation["quick"]):
                 continue
             for action in operation["actions"]:
                 if not self.is_freehold() and action not in PEER_ACTIONS:
@@ -157,7 +162,8 @@ class Bar:
 
 def sampling(target, options):
     points = most_points(target, options)
-    return f"{points} points" if points else f"every {options.every}"
+    steps = "" if target.is_freehold() else f" of {PEER_STEPS} steps"
+    return f"{points} points{steps}" if points else f"every {options.every}"
 
 
 def most_points(target, options):
@@ -226,6 +232,17 @@ def report_failures(results, library):
         for failure in result["failures"]:
             print(f"  point {failure['point']} at {where(library, failure['offset'])}: {failure['why']}")
     return failed
+
+
+def report_gaps(targets, results):
+    """What of the peers was not swept, and why."""
+    for target in targets:
+        for operation, entry in target.lacking():
+            print(f"{target.name} {operation}: not swept, for it has no {entry} of its own")
+        cut = {result["operation"]: result["points"] for result in results.of(target.name) if result.get("cut")}
+        for operation, points in sorted(cut.items()):
+            print(f"{target.name} {operation}: cut short after {PEER_STEPS:,} steps, its first {points:,} points; the rest of "
+                  "it, most often a copy of the contents, ran at full speed")
 
 
 def where(library, offset):
@@ -481,6 +498,8 @@ def main():
         write_table(tables.text())
     elif not options.quick:
         print(tables.text())
+    if options.peers:
+        report_gaps(targets, results)
     failed = report_failures(results.of("freehold"), targets[0].library) if not options.peers else 0
     return 1 if failed or broken else 0
 

@@ -14,6 +14,8 @@ enum { TRAP_FLAG = 0x100 };
 
 static __thread step_point_t *volatile stepping;   /* NULL: the next trap takes the flag away */
 static __thread volatile uint64_t taken;
+static uint64_t most;                               /* 0: no limit */
+static volatile bool was_cut;
 static __thread const greg_t *volatile before;     /* the registers, as they are before the instruction */
 
 static void on_trap(int signal, siginfo_t *info, void *context) {
@@ -23,7 +25,10 @@ static void on_trap(int signal, siginfo_t *info, void *context) {
     int kept = errno;
     taken++;
     before = registers;
-    if (library_has((uintptr_t)registers[REG_RIP])) stepping((uintptr_t)registers[REG_RIP]);
+    if (most != 0 && taken > most) {
+      was_cut = true;
+      stepping = NULL;
+    } else if (library_has((uintptr_t)registers[REG_RIP])) stepping((uintptr_t)registers[REG_RIP]);
     errno = kept;
   }
   if (stepping == NULL) registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
@@ -57,4 +62,6 @@ bool step_would_swap(const void *word) {
 }
 
 void step_end(void) { stepping = NULL; }
+void step_set_limit(uint64_t steps) { most = steps; }
+bool step_was_cut(void) { return was_cut; }
 uint64_t step_taken(void) { return taken; }
