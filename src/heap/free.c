@@ -59,14 +59,14 @@ static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   take_outcome(h, s, outcome);
 }
 
+/* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once its
+ * batches are empty (refill), or while it publishes the one of that slab. */
 static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
+  ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
-  if (likely(!atomic_ptr_is_relaxed(&s->owner, h)))
-    return push(h, s, base | b->first, base | b->last, b->count);
-  slab_put_list(s, base | b->first); /* adopted since */
-  if (slab_used(s) == 0) heap_note_empty(h, s);
+  push(h, s, base | b->first, base | b->last, b->count);
 }
 
 /* Chains the block with others of its slab, unless that is the heap's own by now. */

@@ -82,14 +82,10 @@ inline let_go(s) {
   }
 }
 
-/* A chain in the hands of the thread: to the slab's list if the heap has adopted the slab
- * since, else to its anchor. */
+/* A chain in the hands of the thread goes to the slab's anchor; the heap has not come to own the slab since. */
 inline publish(s) {
-  atomic { MINE(flying, s) = MINE(batch, s); MINE(batch, s) = 0 };
-  if
-  :: atomic { owner[s] == _pid -> list[s] = list[s] + MINE(flying, s); MINE(flying, s) = 0 }
-  :: owner[s] != _pid -> push(s)
-  fi
+  atomic { MINE(flying, s) = MINE(batch, s); MINE(batch, s) = 0; assert(owner[s] != _pid) };
+  push(s)
 }
 
 /* One batch slot: a chain of the other slab gives way. */

@@ -22,6 +22,7 @@ static const operation_t *swept;
 static loss_kind_t loss_of_swept(bool thread_is_lost) {
   if (!thread_is_lost) return (swept->flags & PASSES_OVER) != 0 ? LOSS_RANGE : LOSS_NONE;
   if ((swept->flags & WITH_HEAP) != 0) return LOSS_HEAP;
+  if ((swept->flags & HEAP_IN_HAND) != 0) return LOSS_IN_HAND;
   return (swept->flags & (MOVES | PASSES_OVER)) != 0 ? LOSS_MOVE : LOSS_THREAD;
 }
 
@@ -163,7 +164,6 @@ void action_start(void) {
 }
 
 /* In a handler that has interrupted a malloc well inside. */
-enum { WELL_INSIDE = 80 };
 static void interrupt(uintptr_t instruction) {
   static unsigned instructions;
   (void)instruction;
@@ -180,19 +180,10 @@ static void run_nested(void) {
   hold(p, NEW_CLASS);
 }
 
-/* The sweep goes on after an interruption. */
-static step_point_t *swept_point;
-static void point_with_interruption(uintptr_t instruction) {
-  static unsigned instructions;
-  if (++instructions == WELL_INSIDE) put(get(64));
-  swept_point(instruction);
-}
-
 void action_run_subject(const operation_t *operation, step_point_t *at_point) {
   int type;
   swept = operation;
-  swept_point = at_point;
-  point = (operation->flags & INTERRUPTED) != 0 ? point_with_interruption : at_point;
+  point = at_point;
   pthread_setspecific(last_key, operation);
   if ((operation->flags & LATE) != 0) return;
   if ((operation->flags & NESTED) != 0) {

@@ -5,6 +5,7 @@
  * 64 KiB has: 3 of 16,000 bytes, 31 of 2,000, 41 of 1,500, 162 of 400. */
 #include "park.h"
 
+#include <setjmp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -120,15 +121,64 @@ static void cannot_rest(void) {
     free_some(count / 3, 2 * count / 3, 2);
   }
 }
+/* Much of a class was used whose blocks are no larger than a page: the next slices come in a burst. */
 static void fast_growth(void) {
-  own(16000, 24);
-  use_up(16000);
+  own(4000, 120);
+  do get(4000);
+  while (!oracle_class_is_used_up(4000) || !oracle_magazine_is_empty());
+}
+static void more_than_can_be_counted(void) {
+  own_free_blocks();
+  oracle_note_taken(400);
 }
 static void second_of_class(void) {
   own(16, 1);
   size = 16;
 }
 static void first_with_partial(void) { leave(740, 20); }
+/* All that was ever carved of the slab is held, and some of it is fresh. */
+static void allocate_and_drain(void) {
+  allocate();
+  drain(size);
+}
+static void first_with_fresh_end(void) {
+  size = 740;
+  count = 20;
+  in_thread(allocate_and_drain);
+  in_helper(collect_hard);
+}
+static void free_three(void) {
+  free_some(0, 3, 1);
+  api.collect(false);
+}
+/* Others free blocks of the slab as soon as it has an owner again. */
+static bool others_free_of_taken(void) {
+  if (!oracle_has_slab(block[0])) return false;
+  in_helper(free_three);
+  return true;
+}
+static void free_further(void) {
+  free_some(60, 64, 1);
+  api.collect(false);
+}
+static bool others_free_at_the_swap(void) {
+  if (!oracle_would_swap_anchor(block[0])) return false;
+  in_helper(free_further);
+  return true;
+}
+/* The slab has been taken since it was published, so its group's hint is stale. */
+static void get_three(void) {
+  for (int i = 0; i < 3; i++) get(1500);
+}
+static void hint_is_stale(void) {
+  leave(1500, 20);
+  in_helper(get_three);
+}
+static bool others_publish_behind_the_hint(void) {
+  if (!oracle_hint_is_gone(block[0])) return false;
+  in_helper(collect_softly);
+  return true;
+}
 
 /* ---- slabs that empty ------------------------------------------------------------------------ */
 
@@ -153,12 +203,12 @@ static void last_medium(void) {
 /* ---- frees of blocks in slabs of nobody ------------------------------------------------------ */
 
 /* So many frees of others' blocks are put off already: the sixteenth publishes all of them. */
-enum { PUT_OFF_MOST = 16 };
+enum { PUT_OFF_MOST = 16, OWNED_AT_LAST = 24 };   /* the helper's first blocks lie in slabs that are nobody's */
 static void put_off(unsigned n) {
   size = 48;
-  count = n;
+  count = OWNED_AT_LAST + n;
   in_helper(allocate);
-  free_some(0, n, 1);
+  free_some(OWNED_AT_LAST, count, 1);
 }
 
 static void full_and_unwanted(void) {
@@ -186,6 +236,27 @@ static void full_and_big(void) {
   leave(16000, 6);
   let_go(0, 6, 1);
 }
+/* A slab of three blocks, nobody's. Two that come back together are published at once, and make it worth taking. */
+static void two_of_three(void) {
+  put_off(PUT_OFF_MOST - 2);
+  leave(16000, 3);
+  let_go(0, 2, 1);
+}
+static void free_two(void) { free_in_turn(block, 2); }
+static void free_third(void) {
+  put(block[2]);
+  api.collect(false);
+}
+static bool others_free_first(void) {
+  if (!oracle_would_swap_anchor(block[0])) return false;
+  in_helper(free_third);
+  return true;
+}
+static bool others_empty_it(void) {
+  if (!oracle_has_to_publish(block[0])) return false;
+  in_helper(free_third);
+  return true;
+}
 static void free_six(void) { free_in_turn(block, 6); }
 static void of_many_slabs(void) {
   leave(16000, 3 * PUT_OFF_MOST);
@@ -193,12 +264,73 @@ static void of_many_slabs(void) {
   let_go(0, PUT_OFF_MOST, 1);
 }
 
+static void *large_block;              /* in the first window */
+
 /* ---- arenas ---------------------------------------------------------------------------------- */
 
 static void grow_next(void) { size = MIB(20); }
+static void fill_holes(void) {
+  limit_memory(true);
+  for (size_t of = MIB(16); of >= KIB(64); of /= 2)
+    for (void *p; (p = api.malloc(of)) != NULL;) hold_untouched(p, of);
+  limit_memory(false);
+}
+/* The first window has no room for a block of this size, and no hole for any. */
+static size_t unmapped(const void *in_window) { return -oracle_arena_end(in_window) % MIB(1024); }
 static void full_window(void) {
+  large_block = get(KIB(100));
   size = MIB(31);
-  for (unsigned i = 0; i < 32; i++) hold_untouched(api.malloc(size), size);
+  while (unmapped(large_block) >= size) hold_untouched(api.malloc(size), size);
+  fill_holes();
+}
+/* Nor is any of it left to be mapped. */
+static void fill_window(void) {
+  full_window();
+  size_t rest = unmapped(large_block);
+  if (rest != 0) hold_untouched(api.malloc(rest), rest);
+}
+static void window_used_up(void) {
+  fill_window();
+  size = KIB(100);
+}
+static void slabs_and_window_used_up(void) {
+  slabs_used_up();
+  fill_window();
+  use_up(1500);
+  size = 1500;
+}
+static void get_large(void) { hold_untouched(api.malloc(MIB(31)), MIB(31)); }
+static bool others_add_arena(void) {
+  if (!oracle_has_window_claimed()) return false;
+  in_helper(get_large);
+  return true;
+}
+/* A step of growth is larger than what is wanted. */
+static void much_is_mapped(void) {
+  for (int i = 0; i < 4; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
+  fill_holes();
+  size = KIB(100);
+}
+static void grow_at_once(void) {
+  large_block = get(KIB(100));
+  grow_next();
+}
+static void grow_and_free(void) { put(hold_untouched(api.malloc(MIB(20)), MIB(20))); }
+static bool others_grow(void) {
+  if (!oracle_would_grow(large_block)) return false;
+  in_helper(grow_and_free);
+  return true;
+}
+static void slices_for_one(void) {
+  large_block = get(KIB(100));
+  put(get(MIB(5)));
+  size = MIB(5);
+}
+static void get_five(void) { get(MIB(5)); }
+static bool others_claim_first(void) {
+  if (!oracle_would_claim_slices(large_block)) return false;
+  in_helper(get_five);
+  return true;
 }
 static void first_word_full(void) {
   own(16000, 120);
@@ -212,13 +344,13 @@ static void large_in_first_word(void) {
 }
 static void big(void) { size = KIB(200); }
 static void purged(void) {
-  own(MIB(5), 1);
+  own(MIB(20), 1);
   free_some(0, 1, 1);
   api.collect(true);
 }
 static void patient(void) {
   purged();
-  own(MIB(5), 1);
+  own(MIB(20), 1);
   own(KIB(100), 1);
   let_go(0, 1, 1);
   sleep(5);
@@ -242,6 +374,16 @@ static void occupy_windows(unsigned n) {
 }
 static void window_taken(void) { occupy_windows(1); }
 static void windows_taken(void) { occupy_windows(100); }
+/* ... and where the kernel maps. */
+static void windows_and_near_taken(void) {
+  windows_taken();
+  void *probe = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (uintptr_t i = 1; i <= 2; i++) {   /* or something lies there already */
+    uintptr_t at = (((uintptr_t)probe >> 30) - i) << 30;
+    mmap((void *)at, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  }
+  munmap(probe, 4096);
+}
 static void window_between(void) {
   void *p = get(MIB(40));
   get(MIB(40));
@@ -295,6 +437,11 @@ static void large_that_moves(void) {
   let_go(0, 1, 1);
 }
 static void move_it(void) { got[0] = api.realloc(block[0], MIB(3)); }
+/* The kernel moves no pages that lie in two mappings. */
+static void large_in_two_mappings(void) {
+  large_that_moves();
+  if (madvise((char *)block[0] + KIB(256), KIB(64), MADV_DONTDUMP) != 0) park_fail("madvise");
+}
 static void hold_moved(void) { hold(got[0], MIB(3)); }
 
 /* ---- first-class heaps ----------------------------------------------------------------------- */
@@ -318,8 +465,9 @@ static void make_doomed_heap(void) {
 }
 static void make_heap_used_up(void) {
   make_heap();
-  do hold(api.heap_malloc(heap, 3000), 3000);
-  while (!oracle_heap_is_used_up(heap, 3000));
+  for (int slabs = 0; slabs < 2; slabs++)
+    do hold(api.heap_malloc(heap, 3000), 3000);
+    while (!oracle_heap_is_used_up(heap, 3000));
   size = 3000;
 }
 static void make_entered_heap(void) {
@@ -346,6 +494,16 @@ static void hold_heaps(void) {
 static void heap_block_alone(void) {
   make_used_heap();
   release(block[0]);
+}
+static void heap_moves_limited(void) {
+  limit_memory(true);
+  got[0] = api.heap_realloc(heap, block[0], MIB(40));
+  limit_memory(false);
+}
+static void hold_unmoved(void) {
+  if (got[0] != NULL) hold(got[0], MIB(40));
+  else hold(block[0], 3000);
+  end_heap();
 }
 static void heap_moves(void) { got[0] = api.heap_realloc(heap, block[0], 5000); }
 static void hold_heap_moved(void) {
@@ -387,6 +545,7 @@ static void libcs(void) { block[0] = malloc(100); }
 static void some_kinds(void) {
   own(400, 10);
   get(KIB(100));
+  hold(api.aligned_alloc(MIB(64), KIB(4)), KIB(4));   /* huge, for its alignment */
 }
 static void libcs_resized(void) { got[0] = api.realloc(block[0], 200); }
 static void end_libcs(void) {
@@ -396,11 +555,17 @@ static void end_libcs(void) {
 
 /* ---- calls that are like others -------------------------------------------------------------- */
 
+/* So many that the helper owns the slab of the last ones, of which two are to be freed. */
 static void other_allocates(void) {
   size = 200;
-  count = 4;
+  count = 40;
   in_helper(allocate);
-  let_go(0, 2, 1);
+  let_go(38, 40, 1);
+  for (unsigned i = 0; i < 2; i++) {
+    void *first = block[i];
+    block[i] = block[38 + i];
+    block[38 + i] = first;
+  }
   get(200);
 }
 static void free_two_sized(void) {
@@ -432,13 +597,20 @@ static fh_heap_t *heaps[128];
 static unsigned heaps_made;
 
 /* All places of the first chunk are taken, and memory is short. */
-static void take_all_heaps(void) {
-  other_allocates();
+static void take_free_heaps(void) {
   for (heaps_made = 0; !oracle_pool_is_empty(); heaps_made++) {
     heaps[heaps_made] = api.heap_new();
     put(hold(api.heap_malloc(heaps[heaps_made], 100), 100));
   }
+}
+static void take_all_heaps(void) {
+  other_allocates();
+  take_free_heaps();
   api.free(block[1]);
+}
+static void others_take_all_heaps(void) {
+  in_helper(take_free_heaps);
+  size = 100;
 }
 static void take_all_heaps_and_hold(void) {
   take_all_heaps();
@@ -460,6 +632,56 @@ static void a_few_and_one(void) {
 }
 static void first_with_nothing(void) { size = 100; }
 
+/* ---- handlers, and the ends of threads -------------------------------------------------------- */
+
+static bool a_handler_allocates(void) {
+  static unsigned instructions;
+  if (++instructions < WELL_INSIDE) return false;
+  put(get(64));
+  return true;
+}
+static bool a_handler_is_first(void) {
+  if (!oracle_would_attach_nested()) return false;
+  put(get(64));
+  return true;
+}
+
+/* A handler has jumped out of a fast free before the free did anything. */
+static sigjmp_buf out_of_free;
+static void jump_when_marked(uintptr_t instruction) {
+  (void)instruction;
+  if (oracle_heap_is_marked()) siglongjmp(out_of_free, 1);
+}
+static void mark_left_behind(void) {
+  own(400, 10);
+  put(block[9]);
+  if (sigsetjmp(out_of_free, 1) == 0) {
+    step_begin(jump_when_marked);
+    api.free(block[0]);
+    park_fail("a free sets no mark");
+  }
+  step_end();
+}
+
+/* The heap that rests is used by a thread whose own does not rest. */
+static void use_it(void) { put(get(64)); }
+static void use_in_thread(void) {
+  oracle_let_nobody_rest();
+  in_thread(use_it);
+}
+static bool others_use_the_resting(void) {
+  if (!oracle_would_claim_heap()) return false;
+  in_helper(use_in_thread);
+  return true;
+}
+
+/* The library's constructor. */
+static void start(void) {
+  void (*load)(void);
+  *(void **)&load = library_hidden("lifecycle_load");
+  load();
+}
+
 const operation_t freehold_operations[] = {
   {"refill-private", malloc_one, own_free_blocks, hold_one, NULL, QUICK},
   {"refill-anchor", malloc_one, blocks_freed_by_others, hold_one, NULL, QUICK},
@@ -469,8 +691,12 @@ const operation_t freehold_operations[] = {
   {"refill-magazine", malloc_one, slab_in_magazine, hold_one, NULL, 0},
   {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
   {"refill-populate", malloc_one, fast_growth, hold_one, NULL, 0},
+  {"refill-uncounted", malloc_one, more_than_can_be_counted, hold_one, NULL, 0},
+  {"refill-anchor-raced", malloc_one, blocks_freed_by_others, hold_one, NULL, 0, others_free_at_the_swap},
+  {"refill-partial-raced", malloc_one, hint_is_stale, hold_one, NULL, 0, others_publish_behind_the_hint},
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
   {"malloc-first-partial", malloc_one, first_with_partial, hold_one, NULL, 0},
+  {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
   {"free-last-to-magazine", free_first, last_of_second_slab, NULL, NULL, 0},
   {"free-last-to-arena", free_first, last_of_second_slab, NULL, "magazine:0", QUICK},
@@ -479,19 +705,29 @@ const operation_t freehold_operations[] = {
   {"free-full-adopted", free_sixteen, full_and_wanted, NULL, NULL, 0},
   {"free-partial-emptied", free_four, partial_and_last, NULL, NULL, 0},
   {"free-big-emptied", free_six, full_and_big, NULL, NULL, 0},
+  {"free-raced", free_two, two_of_three, NULL, NULL, QUICK, others_free_first},
+  {"free-published-empty", free_two, two_of_three, NULL, NULL, 0, others_empty_it},
   {"free-of-many-slabs", free_sixteen, of_many_slabs, NULL, "magazine:0", 0},
   {"grow", malloc_one, grow_next, hold_one, NULL, 0},
   {"grow-huge-pages", malloc_one, grow_next, hold_one, "thp:always", 0},
   {"grow-arena", malloc_one, full_window, hold_one, NULL, 0},
   {"free-other-arena", free_first, large_in_other_arena, NULL, NULL, 0},
+  {"grow-together", malloc_one, grow_at_once, hold_one, NULL, 0, others_grow},
+  {"grow-arena-together", malloc_one, full_window, hold_one, NULL, 0, others_add_arena},
+  {"grow-arena-for-slab", malloc_one, slabs_and_window_used_up, hold_one, "magazine:0", 0},
+  {"grow-arena-small-limited", malloc_limited, window_used_up, hold_if_any, NULL, PASSES_OVER},
+  {"malloc-many-slices-raced", malloc_one, slices_for_one, hold_one, NULL, 0, others_claim_first},
   {"grow-first-word-full", malloc_one, first_word_full, hold_one, NULL, 0},
   {"grow-over-taken", malloc_one, grow_over_taken, hold_one, NULL, PASSES_OVER},
   {"grow-limited", malloc_limited, grow_next, hold_if_any, NULL, PASSES_OVER},
+  {"grow-step-limited", malloc_limited, much_is_mapped, hold_if_any, NULL, PASSES_OVER},
   {"grow-arena-limited", malloc_limited, full_window, hold_if_any, NULL, PASSES_OVER},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
   {"malloc-huge-limited", malloc_limited, forty, hold_if_any, NULL, 0},
   {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},
   {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
+  {"malloc-huge-probes-taken", malloc_one, windows_and_near_taken, hold_one, NULL, 0},
+  {"malloc-huge-pages", malloc_one, forty, hold_one, "thp:always", 0},
   {"malloc-huge-between", malloc_one, window_between, hold_one, NULL, 0},
   {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL,
    MOVES | PASSES_OVER},
@@ -500,13 +736,16 @@ const operation_t freehold_operations[] = {
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
+  {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
+  {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
   {"free-purges", free_first, next_to_free, NULL, "purge_budget:0,purge_delay_ms:0", 0},
   {"heap-new", make_heap, NULL, end_heap, NULL, WITH_HEAP},
   {"heap-takes", heap_takes, make_used_heap, hold_heaps, NULL, WITH_HEAP},
   {"heap-realloc", heap_moves, heap_block_alone, hold_heap_moved, NULL, WITH_HEAP},
+  {"heap-realloc-limited", heap_moves_limited, heap_block_alone, hold_unmoved, NULL, WITH_HEAP},
   {"heap-malloc-first", heap_malloc_one, make_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
@@ -526,13 +765,17 @@ const operation_t freehold_operations[] = {
   {"malloc-without-heap", malloc_limited, take_all_heaps_and_hold, end_all_heaps, NULL,
    NESTED | WITH_HEAP},
   {"free-without-heap", free_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
-  {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | INTERRUPTED},
+  {"first-use-without-heap", malloc_limited, others_take_all_heaps, end_all_heaps, NULL, IS_BARE | WITH_HEAP},
+  {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE, a_handler_allocates},
   {"nested-malloc", malloc_one, fresh_end, hold_one, NULL, NESTED | QUICK},
+  {"nested-malloc-nested", malloc_one, fresh_end, hold_one, NULL, NESTED | HEAP_IN_HAND, a_handler_is_first},
   {"nested-free", free_first, a_few_and_one, NULL, NULL, NESTED},
   {"late-malloc", malloc_one, fresh_end, hold_one, NULL, LATE},
   {"late-free", free_first, a_few_and_one, NULL, NULL, LATE},
   {"first-use-resting", malloc_one, somebody_rests, hold_one, NULL, IS_BARE},
   {"thread-exit-no-rest", NULL, cannot_rest, NULL, NULL, 0},
+  {"thread-exit-marked", NULL, mark_left_behind, NULL, NULL, 0},
+  {"start", start, NULL, NULL, NULL, IS_BARE | FIRST_USE},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
 };
 const size_t freehold_operation_count = COUNT_OF(freehold_operations);

@@ -154,8 +154,16 @@ static void find_functions(void *handle) {
     {"fh_heap_destroy", (void **)&api.heap_destroy},
     {"fh_heap_visit", (void **)&api.heap_visit},
   };
-  for (size_t i = 0; i < COUNT_OF(functions); i++)
-    *functions[i].to = dlsym(handle, functions[i].name);
+  for (size_t i = 0; i < COUNT_OF(functions); i++) {
+    void *found = dlsym(handle, functions[i].name);
+    *functions[i].to = library_has((uintptr_t)found) ? found : NULL;
+  }
+}
+
+const char *library_lacks(unsigned flags) {
+  if ((flags & REALLOCS) != 0 && api.realloc == NULL) return "realloc";
+  if ((flags & ALIGNS) != 0 && api.aligned_alloc == NULL) return "aligned_alloc";
+  return (flags & CALLOCS) != 0 && api.calloc == NULL ? "calloc" : NULL;
 }
 
 void library_load(const char *path, bool without_start) {
@@ -166,7 +174,9 @@ void library_load(const char *path, bool without_start) {
     handle = dlopen(without_start ? copy_without_start(path) : library.path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) park_fail("%s", dlerror());
   }
+  void *found = dlsym(handle, "malloc");
+  if (found == NULL) park_fail("%s has no malloc", path);
+  if (dl_iterate_phdr(find_text, found) == 0) park_fail("malloc lies nowhere");
   find_functions(handle);
-  if (api.malloc == NULL) park_fail("%s has no malloc", path);
-  if (dl_iterate_phdr(find_text, (void *)api.malloc) == 0) park_fail("malloc lies nowhere");
+  if (api.free == NULL) park_fail("malloc's library has no free");
 }

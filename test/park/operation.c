@@ -148,6 +148,11 @@ static void hold_resized(void) {
   hold(got[0], moved_to);
 }
 static void small_in_place(void) { make_resized(100, 110); }
+/* A free tells the thread where its blocks lie. */
+static void small_in_place_at_once(void) {
+  put(get(100));
+  small_in_place();
+}
 static void small_to_small(void) { make_resized(100, 800); }
 static void small_to_large(void) { make_resized(2000, KIB(80)); }
 static void large_to_small(void) { make_resized(KIB(80), 2000); }
@@ -191,10 +196,10 @@ const operation_t portable_operations[] = {
   {"malloc-huge", malloc_huge, huge, hold_got, NULL, 0},
   {"malloc-nothing", malloc_nothing, nothing, hold_got, NULL, 0},
   {"malloc-too-much", malloc_too_much, nothing, NULL, NULL, 0},
-  {"calloc", calloc_small, warm_small, hold_got, NULL, 0},
-  {"calloc-large", calloc_large, large, hold_got, NULL, 0},
-  {"aligned", aligned_small, aligned, hold_got, NULL, 0},
-  {"aligned-large", aligned_large, aligned_far, hold_got, NULL, 0},
+  {"calloc", calloc_small, warm_small, hold_got, NULL, CALLOCS},
+  {"calloc-large", calloc_large, large, hold_got, NULL, CALLOCS},
+  {"aligned", aligned_small, aligned, hold_got, NULL, ALIGNS},
+  {"aligned-large", aligned_large, aligned_far, hold_got, NULL, ALIGNS},
   {"free-hit", free_it, own_small, NULL, NULL, QUICK},
   {"free-medium", free_it, own_medium, NULL, NULL, 0},
   {"free-large", free_it, own_large, NULL, NULL, 0},
@@ -203,18 +208,19 @@ const operation_t portable_operations[] = {
   {"free-of-other", free_of_other, other_small, NULL, NULL, QUICK},
   {"free-of-others", free_of_others, others_small, NULL, NULL, 0},
   {"free-of-others-medium", free_of_others, others_medium, NULL, NULL, 0},
-  {"realloc-in-place", resize_it, small_in_place, hold_resized, NULL, MOVES},
-  {"realloc-small", resize_it, small_to_small, hold_resized, NULL, MOVES},
-  {"realloc-small-to-large", resize_it, small_to_large, hold_resized, NULL, MOVES},
-  {"realloc-large-to-small", resize_it, large_to_small, hold_resized, NULL, MOVES},
-  {"realloc-large-up", resize_it, large_up, hold_resized, NULL, MOVES},
-  {"realloc-large-down", resize_it, large_down, hold_resized, NULL, MOVES},
-  {"realloc-large-blocked", resize_it, large_blocked, hold_resized, NULL, MOVES},
-  {"realloc-huge-up", resize_it, huge_up, hold_resized, NULL, MOVES},
-  {"realloc-huge-down", resize_it, huge_down, hold_resized, NULL, MOVES},
-  {"realloc-huge-far", resize_it, huge_far, hold_resized, NULL, MOVES},
-  {"realloc-null", realloc_null, warm_small, hold_got, NULL, MOVES},
-  {"realloc-to-nothing", realloc_to_nothing, own_small, NULL, NULL, MOVES | QUICK},
+  {"realloc-in-place", resize_it, small_in_place, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-in-place-at-once", resize_it, small_in_place_at_once, hold_resized, NULL, MOVES | QUICK | REALLOCS},
+  {"realloc-small", resize_it, small_to_small, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-small-to-large", resize_it, small_to_large, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-large-to-small", resize_it, large_to_small, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-large-up", resize_it, large_up, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-large-down", resize_it, large_down, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-large-blocked", resize_it, large_blocked, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-huge-up", resize_it, huge_up, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-huge-down", resize_it, huge_down, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-huge-far", resize_it, huge_far, hold_resized, NULL, MOVES | REALLOCS},
+  {"realloc-null", realloc_null, warm_small, hold_got, NULL, MOVES | REALLOCS},
+  {"realloc-to-nothing", realloc_to_nothing, own_small, NULL, NULL, MOVES | QUICK | REALLOCS},
   {"first-use-in-thread", malloc_small, small, hold_got, NULL, IS_BARE},
   {"thread-exit", NULL, use_much, NULL, NULL, 0},
 };

@@ -25,6 +25,7 @@ static struct {
   atomic_ptr_t *window_map;
   arena_counts_t *arena_counts;
   heap_counts_t *heap_counts;
+  places_t *heaps;
   size_t heap_here;              /* where it lies in a thread's block of thread-local storage */
 } fh;
 
@@ -58,6 +59,7 @@ void oracle_load(void) {
   fh.window_map = library_hidden("window_map");
   fh.arena_counts = library_hidden("arena_counts");
   fh.heap_counts = library_hidden("heap_counts");
+  fh.heaps = library_hidden("heaps");
   fh.heap_here = library_hidden_tls("heap_here");
 }
 
@@ -97,12 +99,23 @@ bool oracle_pool_is_empty(void) {
 
 bool oracle_frees_are_put_off(void) { return own_heap()->pending_count + 1 < PENDING_BLOCKS; }
 
+bool oracle_magazine_is_empty(void) { return own_heap()->magazine_count == 0; }
+
+bool oracle_heap_is_marked(void) {
+  const heap_here_t *here = (const heap_here_t *)(library_tls() + fh.heap_here);
+  return here->limit == 0 || here->window == 0;
+}
+
 void oracle_let_nobody_rest(void) {
   atomic32_store_relaxed((atomic32_t *)library_hidden("resting_pages"), RESTING_PAGES);
 }
 
 void oracle_enter_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&first_lane(heap)->lane_busy, 1);
+}
+
+void oracle_note_taken(size_t size) {
+  atomic16_store_relaxed(&own_heap()->taken[class_of(size)], UINT16_MAX);
 }
 
 uintptr_t oracle_arena_end(const void *p) {
@@ -218,14 +231,21 @@ void oracle_touch(void) {
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
-static bool is_published(const slab_t *s) {
-  const arena_t *a = arena_of(s);
-  size_t slice = arena_slice(arena_described(s)), group = slice / 64;
-  unsigned c = slab_class(s);
-  uint64_t bits = atomic64_load_relaxed(&arena_maps(a)->partial[group][c]),
-           hints = atomic64_load_relaxed(&arena_maps(a)->partial_groups[c][group / 64]);
-  return (bits >> slice % 64 & 1) != 0 && (hints >> group % 64 & 1) != 0;
+static size_t group_of(const slab_t *s) { return arena_slice(arena_described(s)) / 64; }
+
+static bool has_partial_bit(const slab_t *s) {
+  const arena_maps_t *maps = arena_maps(arena_of(s));
+  uint64_t bits = atomic64_load_relaxed(&maps->partial[group_of(s)][slab_class(s)]);
+  return bits >> arena_slice(arena_described(s)) % 64 & 1;
 }
+
+static bool has_hint(const slab_t *s) {
+  const arena_maps_t *maps = arena_maps(arena_of(s));
+  uint64_t hints = atomic64_load_relaxed(&maps->partial_groups[slab_class(s)][group_of(s) / 64]);
+  return hints >> group_of(s) % 64 & 1;
+}
+
+static bool is_published(const slab_t *s) { return has_partial_bit(s) && has_hint(s); }
 
 static bool is_reachable(const slab_t *s) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
@@ -247,6 +267,41 @@ static void add_slab(left_t *left, const slab_t *s, const void *own) {
   else if (is_reachable(s)) add_shared(left, s);
   else left->slabs_in_hand++;
 }
+
+/* ---- moments --------------------------------------------------------------------------------- */
+
+bool oracle_would_claim_heap(void) { return step_would_swap(&fh.heaps->free[0]); }
+
+bool oracle_would_attach_nested(void) {
+  return own_heap() != NULL && step_would_swap(&own_heap()->nested);
+}
+
+bool oracle_would_claim_slices(const void *p) {
+  const arena_t *a = arena_of(p);
+  for (size_t i = 0; i < SLICES_LOOKED_AT / 64; i++)
+    if (atomic64_load_relaxed(&a->free[i]) != 0 && step_would_swap(&a->free[i])) return true;
+  return false;
+}
+
+bool oracle_would_grow(const void *p) { return step_would_swap(&arena_of(p)->mapped); }
+bool oracle_would_swap_anchor(const void *p) { return step_would_swap(&slab_of(p)->anchor); }
+
+bool oracle_has_window_claimed(void) {
+  for (uintptr_t i = first_window(), end = i + 2 * WINDOWS_AROUND; i < end; i++)
+    if (atomic_ptr_load_relaxed(&fh.window_map[i]) == (void *)TENANT_CLAIMED) return true;
+  return false;
+}
+
+bool oracle_has_slab(const void *p) {
+  return own_heap() != NULL && atomic_ptr_load_relaxed(&slab_of(p)->owner) == own_heap();
+}
+
+bool oracle_has_to_publish(const void *p) {
+  const slab_t *s = slab_of(p);
+  return anchor_unpack(atomic64_load_relaxed(&s->anchor)).state == ANCHOR_PARTIAL && !has_partial_bit(s);
+}
+
+bool oracle_hint_is_gone(const void *p) { return !has_hint(slab_of(p)); }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
@@ -337,12 +392,12 @@ static void expect_counts_of_nothing(void) {
 }
 
 /* docs/promises.md, section 3: the heaps and what they hold, and one thing in its hands: a block, a
- * chain, a slab, a range of slices of which some may be free again, or a chunk of places. A realloc
- * that copies has two blocks: the new one, and the program's. */
-static void expect_bounded(left_t left, unsigned large_most) {
+ * chain, a slab, a range of slices of which some may be free again, a heap that a handler made
+ * superfluous, or a chunk of places. A realloc that copies has two blocks: the new one, and the program's. */
+static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most) {
   size_t slices = left.slices - left.slices_kept;
   if (left.slabs_in_hand > 1) park_fail("lost: %u slabs in hand", left.slabs_in_hand);
-  if (left.heaps > HEAPS_LOST) park_fail("lost: %u heaps", left.heaps);
+  if (left.heaps > heaps_most) park_fail("lost: %u heaps", left.heaps);
   if (left.places > PLACES_IN_CHUNK) park_fail("lost: %u places", left.places);
   if (left.large + left.huge_records > large_most)
     park_fail("lost: %u large and %u huge blocks", left.large, left.huge_records);
@@ -374,6 +429,7 @@ void oracle_check(loss_kind_t may_lose) {
     else if (left.runs > 1) park_fail("left: %zu runs of slices", left.runs);
     return;
   }
-  if (may_lose != LOSS_HEAP) expect_bounded(left, may_lose == LOSS_MOVE ? 2 : 1);
+  unsigned heaps_most = HEAPS_LOST + (may_lose == LOSS_IN_HAND), large_most = 1 + (may_lose == LOSS_MOVE);
+  if (may_lose != LOSS_HEAP) expect_bounded(left, heaps_most, large_most);
   note_loss(left);
 }

@@ -26,6 +26,7 @@ static const char usage[] =
     "  --at K           only point K\n"
     "  --copies N       so many copies at a time, 16 at most (default 2)\n"
     "  --limit-ms N     processor time after which a copy counts as hanging (default 5000)\n"
+    "  --steps N        no more steps than that: the rest of a longer operation is not swept (default: all of it)\n"
     "  --trace FILE     write the offsets of the instructions that the operation executes\n"
     "  --list           operations, and the actions that suit them, as JSON\n"
     "  --deaths N       instead: N threads that die, and what each costs\n"
@@ -42,7 +43,8 @@ static struct {
   const action_t *action;
   const char *library, *trace;
   unsigned every, copies, limit_ms, deaths;
-  unsigned long only;
+  unsigned long only, steps;
+  bool is_list;
 } options = {.every = 1, .copies = 2, .limit_ms = 5000};
 
 static struct {
@@ -95,9 +97,16 @@ static bool is_chosen(unsigned long point) {
   return point % options.every == 0;
 }
 
+/* What somebody else does once, at a moment that the operation chooses. */
+static bool has_happened;
+static void let_it_happen(void) {
+  if (options.operation->meanwhile != NULL && !has_happened) has_happened = options.operation->meanwhile();
+}
+
 static void at_point(uintptr_t instruction) {
   if (sweep.points++ == 0 && library_is_freehold()) oracle_touch();
   executed[library_offset(instruction)] = 1;
+  let_it_happen();
   if (options.action == NULL || !is_chosen(sweep.points)) return;
   sweep.tried++;
   if (!snapshot_take(sweep.points, instruction, options.copies)) return;
@@ -144,6 +153,8 @@ static void run_sweep(void) {
   snapshot_start_helper();
   if (pthread_create(&thread, NULL, run_subject, NULL) != 0) park_fail("no thread");
   pthread_join(thread, NULL);
+  if (options.operation->meanwhile != NULL && !has_happened && options.trace == NULL)
+    park_fail("%s: the moment for others did not come in %lu points", options.operation->name, sweep.points);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -184,9 +195,9 @@ static void print_worst(void) {
 static void print_result(void) {
   loss_t l = shared->worst_loss;
   printf("{\"operation\": \"%s\", \"action\": \"%s\", \"points\": %lu, \"tried\": %lu, "
-         "\"passed\": %lu, \"hung\": %lu",
-         options.operation->name, options.action != NULL ? options.action->name : "NONE",
-         sweep.points, sweep.tried, sweep.passed, sweep.hung);
+         "\"passed\": %lu, \"hung\": %lu, \"cut\": %s",
+         options.operation->name, options.action != NULL ? options.action->name : "NONE", sweep.points,
+         sweep.tried, sweep.passed, sweep.hung, step_was_cut() ? "true" : "false");
   print_worst();
   if (options.action != NULL && options.action->loses)
     printf(", \"loss\": {\"heaps\": %lu, \"slabs\": %lu, \"slices\": %lu, \"blocks\": %lu, "
@@ -230,7 +241,9 @@ static void list(void) {
       printf("%s\"%s\"", comma, actions[k].name);
       comma = ", ";
     }
-    printf("]}");
+    printf("], \"lacks\": ");
+    print_text(library_lacks(o->flags) != NULL ? library_lacks(o->flags) : "");
+    printf("}");
   }
   printf("]}\n");
 }
@@ -253,11 +266,10 @@ static void parse(int argc, char **argv) {
     {"library", required_argument, NULL, 'l'}, {"every", required_argument, NULL, 'e'},
     {"at", required_argument, NULL, 'a'},      {"limit-ms", required_argument, NULL, 'm'},
     {"trace", required_argument, NULL, 't'},   {"deaths", required_argument, NULL, 'd'},
-    {"copies", required_argument, NULL, 'c'},
+    {"copies", required_argument, NULL, 'c'},   {"steps", required_argument, NULL, 's'},
     {"list", no_argument, NULL, 'i'},          {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
   };
-  bool is_list = false;
   for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
     switch (c) {
       case 'l': options.library = optarg; break;
@@ -267,16 +279,13 @@ static void parse(int argc, char **argv) {
       case 'c': options.copies = (unsigned)atoi(optarg); break;
       case 't': options.trace = optarg; break;
       case 'd': options.deaths = (unsigned)atoi(optarg); break;
-      case 'i': is_list = true; break;
+      case 'i': options.is_list = true; break;
+      case 's': options.steps = strtoul(optarg, NULL, 10); break;
       case 'h': fputs(usage, stdout); exit(0);
       default: exit(EXIT_USAGE);
     }
   }
-  if (is_list) {
-    list();
-    exit(0);
-  }
-  if (options.deaths != 0 && optind == argc) return;
+  if (optind == argc && (options.is_list || options.deaths != 0)) return;
   if (optind + 2 != argc || options.every == 0 || options.copies - 1 >= COPIES_MAX) {
     fputs(usage, stderr);
     exit(EXIT_USAGE);
@@ -297,7 +306,14 @@ int main(int argc, char **argv) {
   parse(argc, argv);
   setrlimit(RLIMIT_CORE, &none);
   load();
+  if (options.is_list) {
+    list();
+    return 0;
+  }
+  if (options.operation != NULL && library_lacks(options.operation->flags) != NULL)
+    park_fail("%s needs %s", options.operation->name, library_lacks(options.operation->flags));
   snapshot_set_limit(options.limit_ms);
+  step_set_limit(options.steps);
   if (options.deaths != 0) return deaths(options.deaths);
   run_sweep();
   if (options.trace != NULL) write_trace();

@@ -7,14 +7,13 @@ sweep goes on where it was.
 
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
-  ./dev prove --coverage                which lines of src/heap, src/slab and
-  src/arena no operation executes
+  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no operation executes, and why
   ./dev prove --write                   the table of what is there into docs/promises.md
   ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK,
   REENTER and FORK
 
-Exit code 0: all points of freehold passed; 1: some did not, or an operation could
-not be run; 2: usage.
+Exit code 0: all points of freehold passed; 1: some did not, or an operation could not be run, or (--coverage) is
+missing; 2: usage.
 """
 import argparse
 import collections
@@ -41,6 +40,7 @@ PEERS = list(allocators.PEERS)
 # of processor time for a point, which takes a hundredth of that unless it hangs
 PEER_LIMIT_MS = 300
 PEER_COPIES = 8                       # at a time, for those that hang mostly sleep
+PEER_STEPS = 100_000                  # of an operation: two seconds; a realloc that copies 40 MiB takes millions
 PEER_POINTS, QUICK_POINTS = 60, 100
 DEATHS = 1000
 PEER_ACTIONS = ("PARK", "REENTER", "FORK")
@@ -71,7 +71,7 @@ class Target:
         else:
             peer = allocators.allocator_named(name)
             self.library = peer.path
-            self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES)]
+            self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES), "--steps", str(PEER_STEPS)]
             self.environment = peer.environment()
         digest = hashlib.sha256(self.program.read_bytes())
         digest.update(Path(self.library).read_bytes() if self.library else b"libc")
@@ -89,10 +89,14 @@ class Target:
             raise Failed(f"{self.name} {' '.join(arguments)}: {reason}")
         return json.loads(done.stdout)
 
+    def lacking(self):
+        """(operation, entry point) for each operation that needs one which this allocator has not."""
+        return [(operation["name"], operation["lacks"]) for operation in self.run("--list")["operations"] if operation["lacks"]]
+
     def pairs(self, options):
         """(operation, action) for everything that is asked for."""
         for operation in self.run("--list")["operations"]:
-            if options.quick and not operation["quick"]:
+            if operation["lacks"] or (options.quick and not operation["quick"]):
                 continue
             for action in operation["actions"]:
                 if not self.is_freehold() and action not in PEER_ACTIONS:
@@ -169,7 +173,8 @@ class Bar:
 
 def sampling(target, options):
     points = most_points(target, options)
-    return f"{points} points" if points else f"every {options.every}"
+    steps = "" if target.is_freehold() else f" of {PEER_STEPS} steps"
+    return f"{points} points{steps}" if points else f"every {options.every}"
 
 
 def most_points(target, options):
@@ -242,6 +247,17 @@ def report_failures(results, library):
     return failed
 
 
+def report_gaps(targets, results):
+    """What of the peers was not swept, and why."""
+    for target in targets:
+        for operation, entry in target.lacking():
+            print(f"{target.name} {operation}: not swept, for it has no {entry} of its own")
+        cut = {result["operation"]: result["points"] for result in results.of(target.name) if result.get("cut")}
+        for operation, points in sorted(cut.items()):
+            print(f"{target.name} {operation}: cut short after {PEER_STEPS:,} steps, its first {points:,} points; the rest of "
+                  "it, most often a copy of the contents, ran at full speed")
+
+
 def where(library, offset):
     lines = subprocess.run(["addr2line", "-i", "-s", "-f", "-e", library, hex(offset)],
                            capture_output=True, text=True)
@@ -251,11 +267,26 @@ def where(library, offset):
 
 # ---- coverage ------------------------------------------------------------------------------------
 
-def instructions(library):
-    """The addresses of all instructions of the library."""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True,
-                          text=True, check=True)
-    return [int(match, 16) for match in re.findall(r"^ +([0-9a-f]+):", text.stdout, re.M)]
+class Text:
+    """In which function each instruction of the library lies, and the functions that nothing there leads to."""
+
+    def __init__(self, library):
+        run = functools.partial(subprocess.run, capture_output=True, text=True, check=True)
+        dump = run(["objdump", "-d", "--no-show-raw-insn", library]).stdout
+        moved = run(["readelf", "-rW", library]).stdout
+        exported = run(["nm", "-D", "--defined-only", library]).stdout
+        self.function_of, entries, function = {}, {}, None
+        reached = {int(address, 16) for address in re.findall(r"R_X86_64_RELATIV\w* +([0-9a-f]+)", moved)}
+        reached |= {int(line.split()[0], 16) for line in exported.splitlines()}
+        for line in dump.splitlines():
+            if head := re.match(r"([0-9a-f]+) <(.+)>:", line):
+                function = head[2].removesuffix(".cold")
+                entries[int(head[1], 16)] = function
+            elif at := re.match(r" +([0-9a-f]+):\t", line):
+                self.function_of[int(at[1], 16)] = function
+                if (to := re.search(r"([0-9a-f]+) <([^>+]+)>", line)) and to[2].removesuffix(".cold") != function:
+                    reached.add(int(to[1], 16))
+        self.uncalled = set(entries.values()) - {entries.get(address) for address in reached}
 
 
 def lines_of(library, addresses):
@@ -279,21 +310,59 @@ def executed(target, operation, folder):
     return {int(line, 16) for line in path.read_text().split()}
 
 
+def is_report(line, functions):
+    return "fatal(" in line or "heap_bad_pointer(" in line or functions == {"heap_bad_pointer"}
+
+
+def is_background(line, functions):
+    return functions == {"background"} or "os_thread_start(background)" in line
+
+
+def is_beyond_limits(line, functions):
+    return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
+
+
+# Lines that no operation can execute: why, and what tells them, by their text and the functions that have them.
+UNSWEPT = (
+    ("in functions that nobody calls in this build: checks, and copies of what was inlined", None),
+    ("report misuse, and do not return", is_report),
+    ("the thread of the option background, and its start, which the C library does with all signals blocked", is_background),
+    ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
+)
+
+
+def why_unswept(line, functions, uncalled):
+    """The number of the kind in UNSWEPT; None: an operation is missing."""
+    if functions <= uncalled:
+        return 0
+    return next((i for i, (_, tells) in enumerate(UNSWEPT) if tells and tells(line, functions - uncalled)), None)
+
+
 def coverage(target, options):
-    """Prints the lines of the three layers that have instructions, none of which any
-    operation executes."""
+    """Prints the lines of the three layers that have instructions, none of which any operation executes, by the reason;
+    how many have none."""
     operations = sorted({operation for operation, _ in target.pairs(options)})
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
-            seen = set().union(
-                *executor.map(lambda operation: executed(target, operation, folder), operations))
-    lines = lines_of(target.library, instructions(target.library))
-    every = {line for found in lines.values() for line in found if line[0].startswith(LAYERS)
-             and is_statement(*line)}
-    covered = {line for address in seen for line in lines.get(address, ())} & every
-    for file, number in sorted(every - covered):
-        print(f"{file}:{number}: {source_line(file, number).strip()}")
-    print(f"{len(covered)} of {len(every)} lines are executed by {len(operations)} operations")
+            seen = set().union(*executor.map(lambda operation: executed(target, operation, folder), operations))
+    text = Text(target.library)
+    functions, covered = collections.defaultdict(set), set()
+    for address, lines in lines_of(target.library, text.function_of).items():
+        lines = {line for line in lines if line[0].startswith(LAYERS) and is_statement(*line)}
+        covered |= lines if address in seen else set()
+        for line in lines:
+            functions[line].add(text.function_of[address])
+    left = collections.defaultdict(list)
+    for line in sorted(set(functions) - covered):
+        left[why_unswept(source_line(*line), functions[line], text.uncalled)].append(line)
+    for kind, lines in sorted(left.items(), key=lambda item: len(UNSWEPT) if item[0] is None else item[0]):
+        reason = "NO OPERATION EXECUTES THESE" if kind is None else UNSWEPT[kind][0]
+        print(f"{len(lines)} {'line' if len(lines) == 1 else 'lines'}: {reason}")
+        for file, number in lines:
+            print(f"  {file}:{number}: {source_line(file, number).strip()}")
+    print(f"{len(covered)} of {len(functions)} lines are executed by {len(operations)} operations; "
+          f"{len(functions) - len(covered) - len(left[None])} cannot be, for the reasons above; {len(left[None])} are missing")
+    return len(left[None])
 
 
 @functools.cache
@@ -449,8 +518,7 @@ def main():
     targets = [Target(name, options.program, options.library)
                for name in (PEERS if options.peers else ["freehold"])]
     if options.coverage:
-        coverage(targets[0], options)
-        return 0
+        return 1 if coverage(targets[0], options) else 0
     broken = [] if options.table or options.write else sweep(targets, options, results)
     for reason in broken:
         print(reason, file=sys.stderr)
@@ -463,6 +531,8 @@ def main():
         write_table(tables.text())
     elif not options.quick:
         print(tables.text())
+    if options.peers:
+        report_gaps(targets, results)
     failed = report_failures(results.of("freehold"), targets[0].library) if not options.peers else 0
     return 1 if failed or broken else 0
 

@@ -62,6 +62,7 @@ static void start_and_end_thread(void) {
 }
 
 static void use_large(void) {
+  if (api.realloc == NULL) return put(get(KIB(100)));
   void *p = get(KIB(20)), *q = resize(get(3000), KIB(300));
   p = resize(p, KIB(100));
   p = resize(p, KIB(20));
@@ -71,6 +72,7 @@ static void use_large(void) {
 }
 
 static void use_aligned(void) {
+  if (api.aligned_alloc == NULL) return;
   for (size_t alignment = 64; alignment <= KIB(256); alignment *= 64) {
     void *p = hold(api.aligned_alloc(alignment, 2 * alignment), 2 * alignment);
     if ((uintptr_t)p % alignment != 0) park_fail("%p is not aligned to %zu", p, alignment);
@@ -79,6 +81,7 @@ static void use_aligned(void) {
 }
 
 static void use_zeroed(size_t count) {
+  if (api.calloc == NULL) return;
   char *p = api.calloc(count, 8);
   for (size_t i = 0; p != NULL && i < count * 8; i++)
     if (p[i] != 0) park_fail("calloc: byte %zu of %zu is not zero", i, count * 8);
@@ -119,10 +122,10 @@ void round_short(void) {
   void *p = get(64), *q = get(2048);
   put(get(64));
   put(q);
-  p = resize(p, 700);
+  if (api.realloc != NULL) p = resize(p, 700);
   put(get(KIB(100)));
   use_zeroed(20);
-  put(hold(api.aligned_alloc(64, 256), 256));
+  if (api.aligned_alloc != NULL) put(hold(api.aligned_alloc(64, 256), 256));
   put(p);
 }
 

@@ -14,15 +14,22 @@ enum { TRAP_FLAG = 0x100 };
 
 static __thread step_point_t *volatile stepping;   /* NULL: the next trap takes the flag away */
 static __thread volatile uint64_t taken;
+static uint64_t most;                               /* 0: no limit */
+static volatile bool was_cut;
+static __thread const greg_t *volatile before;     /* the registers, as they are before the instruction */
 
 static void on_trap(int signal, siginfo_t *info, void *context) {
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
   (void)signal, (void)info;
   if (stepping != NULL) {
-    int before = errno;
+    int kept = errno;
     taken++;
-    if (library_has((uintptr_t)registers[REG_RIP])) stepping((uintptr_t)registers[REG_RIP]);
-    errno = before;
+    before = registers;
+    if (most != 0 && taken > most) {
+      was_cut = true;
+      stepping = NULL;
+    } else if (library_has((uintptr_t)registers[REG_RIP])) stepping((uintptr_t)registers[REG_RIP]);
+    errno = kept;
   }
   if (stepping == NULL) registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
 }
@@ -42,5 +49,19 @@ void step_begin(step_point_t *at_point) {
                    ::: "memory", "cc");
 }
 
+enum { LOCK = 0xF0, REX = 0x40, REX_WIDE = 8, TWO_BYTES = 0x0F, COMPARE_AND_EXCHANGE = 0xB1 };
+
+/* A compare-and-swap expects rax. Which word it swaps is told by the value alone, for few others have the same. */
+bool step_would_swap(const void *word) {
+  const unsigned char *at = (const unsigned char *)(uintptr_t)before[REG_RIP];
+  uint64_t expected = (uint64_t)before[REG_RAX];
+  if (*at++ != LOCK) return false;
+  unsigned rex = (*at & 0xF0) == REX ? *at++ : 0;
+  if (at[0] != TWO_BYTES || at[1] != COMPARE_AND_EXCHANGE) return false;
+  return memcmp(word, &expected, (rex & REX_WIDE) != 0 ? 8 : 4) == 0;
+}
+
 void step_end(void) { stepping = NULL; }
+void step_set_limit(uint64_t steps) { most = steps; }
+bool step_was_cut(void) { return was_cut; }
 uint64_t step_taken(void) { return taken; }
