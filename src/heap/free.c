@@ -59,8 +59,8 @@ static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   take_outcome(h, s, outcome);
 }
 
-/* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once its
- * batches are empty (refill), or while it publishes the one of that slab. */
+/* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once
+ * its batches are empty (refill), or while it publishes the one of that slab. */
 static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
