@@ -119,7 +119,8 @@ int main(int count, char **arguments) {
   team_join(&producers);
   team_join(&freer);
   json_start(&program);
-  json_work(atomic_load(&operations), spent); /* with each thread's last batch, when the clock had stopped */
+  /* with each thread's last batch, when the clock had stopped */
+  json_work(atomic_load(&operations), spent);
   json_real("ns", spent.wall * 1e9 / (double)atomic_load(&operations));
   if (samples == 0) bench_fail(BENCH_SYSTEM, "never reached %ld bytes in the time given", bytes);
   json_integer("samples", (long long)samples);

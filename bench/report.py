@@ -190,8 +190,8 @@ def page(record, workloads, png):
     if troubles:
         lines += ["", "## What could not be measured", "", *troubles]
     if LABORATORY.is_file():
-        lines += ["", "More programs and the newest peers, with intervals and tests: the run of the laboratory in "
-                  f"[{LABORATORY.name}]({LABORATORY.name})."]
+        lines += ["", "More programs and the newest peers, with intervals and tests: the run of "
+                  f"the laboratory in [{LABORATORY.name}]({LABORATORY.name})."]
     return "\n".join(lines + ["", HOW_TO_READ])
 
 

@@ -45,9 +45,10 @@ class Allocator:
         return file != "" and str(Path(file).resolve()) == self.path
 
     def verify(self, limit=30, probe=None, spared=()):
-        """Raises Failed unless a child finds the whole family in this library and can use it; else its answer. The
-        child is native/probe.cc, which may be built already; what is `spared` has to be there, but is not used.
-        A version that is not known yet is what the library itself says."""
+        """Raises Failed unless a child finds the whole family in this library and can use it; else
+        its answer. The child is native/probe.cc, which may be built already; what is `spared` has
+        to be there, but is not used. A version that is not known yet is what the library itself
+        says."""
         try:
             run = subprocess.run([probe or native("probe"), *spared], env=self.environment(),
                                  capture_output=True, text=True, timeout=limit)

@@ -1,7 +1,7 @@
 """drawing.py - what all pictures share: an allocator's look, units of axes, where names stand
 
-Holds:   an allocator has one colour and one symbol in all pictures of a report, and freehold is the one
-         that is drawn strongest.
+Holds:   an allocator has one colour and one symbol in all pictures of a report, and freehold is
+         the one that is drawn strongest.
 """
 
 import math
@@ -16,8 +16,8 @@ OURS = "freehold"
 # Told apart by most people who see colours differently; freehold's is the darkest.
 COLOURS = ("#111111", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b",
            "#7f7f7f", "#bcbd22", "#9467bd", "#17becf", "#aa3377", "#66aa00")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star", "hexagon",
-           "pentagon", "bowtie", "hourglass", "triangle-left", "triangle-right")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star",
+           "hexagon", "pentagon", "bowtie", "hourglass", "triangle-left", "triangle-right")
 # Units by the one that tables have, the largest first: a picture takes the largest that leaves no
 # value in the middle below 1.
 UNITS = {
@@ -26,7 +26,8 @@ UNITS = {
     "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")),
     "byte s": ((1 << 30, "GiB s"), (1 << 20, "MiB s"), (1 << 10, "KiB s"), (1, "byte s")),
 }
-FIGURES = {"ns": "time of one operation", "seconds": "time of the work", "requests_per_second": "requests"}
+FIGURES = {"ns": "time of one operation", "seconds": "time of the work",
+           "requests_per_second": "requests"}
 
 
 @dataclass
@@ -73,7 +74,8 @@ def layout(figure, height=420, **more):
     """All numbers of axes are written out: 20,000 and 0.05, on logarithmic axes too."""
     for update in (figure.update_xaxes, figure.update_yaxes):
         update(tickformat=",~r")
-    figure.update_layout(template="plotly_white", height=height, margin={"l": 70, "r": 20, "t": 40, "b": 60},
+    figure.update_layout(template="plotly_white", height=height,
+                         margin={"l": 70, "r": 20, "t": 40, "b": 60},
                          legend={"itemclick": False, "itemdoubleclick": False}, **more)
     return figure
 
@@ -82,14 +84,15 @@ def file_name(*words):
     return "-".join(re.sub(r"[^a-z0-9]+", "-", str(word).lower()).strip("-") for word in words)
 
 
-# ---- units -----------------------------------------------------------------------------------------
+# ---- units ---------------------------------------------------------------------------------------
 
 
 def quantity(response, figure):
     """What a response is and its unit, '' if it has none; `figure` is the workload's own (a
     workloads.Figure)."""
     if response == "figure":
-        return FIGURES.get(figure.key, figure.key.removesuffix(f"_{figure.unit}").replace("_", " ")), figure.unit
+        what = figure.key.removesuffix(f"_{figure.unit}").replace("_", " ")
+        return FIGURES.get(figure.key, what), figure.unit
     return RESPONSES.get(response, ("time", "s"))
 
 
@@ -109,12 +112,12 @@ def scale_of(values, unit):
     return next((step for step in steps if middle >= step[0]), steps[-1])
 
 
-# ---- names beside marks ----------------------------------------------------------------------------
+# ---- names beside marks --------------------------------------------------------------------------
 
 LETTER, LINE, MARK = 7.5, 17, 9             # sizes in pixels
 # (how plotly calls it, where the left and upper edge of a text of width 1 and height 1 are)
-PLACES = (("top right", 0, -1.2), ("bottom right", 0, 0.2), ("top left", -1, -1.2), ("bottom left", -1, 0.2),
-          ("top center", -0.5, -1.3), ("bottom center", -0.5, 0.3))
+PLACES = (("top right", 0, -1.2), ("bottom right", 0, 0.2), ("top left", -1, -1.2),
+          ("bottom left", -1, 0.2), ("top center", -0.5, -1.3), ("bottom center", -0.5, 0.3))
 
 
 def overlap(one, other):
@@ -125,8 +128,8 @@ def overlap(one, other):
 
 
 def pixels_of(points, size):
-    """Positions on a logarithmic axis of `size` pixels that just holds all `points`, a list of lists of
-    positive numbers."""
+    """Positions on a logarithmic axis of `size` pixels that just holds all `points`, a list of
+    lists of positive numbers."""
     logs = [[math.log(value) for value in values] for values in points]
     least = min(map(min, logs))
     span = max(max(map(max, logs)) - least, 1e-9)
@@ -135,9 +138,10 @@ def pixels_of(points, size):
 
 def places_of(points, width, height):
     """name -> where its text stands so that it covers little of other texts, marks and intervals.
-    `points` is name -> (x, y), each with `ratio`, `low` and `high`, both to be shown on logarithmic axes
-    that span `width` and `height` pixels."""
-    ends = [[[row["low"], row["ratio"], row["high"]] for row in rows] for rows in zip(*points.values())]
+    `points` is name -> (x, y), each with `ratio`, `low` and `high`, both to be shown on
+    logarithmic axes that span `width` and `height` pixels."""
+    ends = [[[row["low"], row["ratio"], row["high"]] for row in rows]
+            for rows in zip(*points.values())]
     across, up = (pixels_of(values, size) for values, size in zip(ends, (width, height)))
     taken = []
     for (left, x, right), (low, y, high) in zip(across, up):

@@ -87,7 +87,8 @@ def build(peer, jobs):
     """The library of a peer that comes as a crate."""
     folder = cache() / "peers"
     configure(SOURCES, folder, "configuring the peers", f"-DVENDOR={fetch_crates()}")
-    must(["cmake", "--build", folder, "--target", peer.name, "--parallel", jobs], f"building {peer.name}")
+    must(["cmake", "--build", folder, "--target", peer.name, "--parallel", jobs],
+         f"building {peer.name}")
     return folder / "lib" / f"lib{peer.name}.so"
 
 

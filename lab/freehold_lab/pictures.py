@@ -1,7 +1,7 @@
 """pictures.py - the pictures of a report, as plotly figures
 
-Every trace bears the name of the allocator that it shows, so that the page can switch one off in all
-pictures.
+Every trace bears the name of the allocator that it shows, so that the page can switch one off in
+all pictures.
 """
 
 import json
@@ -15,7 +15,8 @@ from plotly.subplots import make_subplots
 from scipy import stats
 
 from freehold_lab.analysis.frame import with_factors
-from freehold_lab.drawing import OURS, Picture, file_name, layout, places_of, quantity, scale_of, title
+from freehold_lab.drawing import (OURS, Picture, file_name, layout, places_of, quantity, scale_of,
+                                  title)
 from freehold_lab.experiment import RESPONSES
 
 THREADS = ("threads", "NT", "clients")
@@ -23,20 +24,20 @@ SCALED = {"time": "time", "peak": "peak resident memory", "integral": "resident 
 IN_A_ROW = 8                                # workloads whose bars fit beside each other
 
 
-# ---- all workloads ---------------------------------------------------------------------------------
+# ---- all workloads -------------------------------------------------------------------------------
 
 
 def scaled_bars(ratios, base, palette):
-    """Time and memory of every part, the base's being 1: a row of bars for each, in one picture; where
-    the workloads do not fit into a row, a picture for each."""
+    """Time and memory of every part, the base's being 1: a row of bars for each, in one picture;
+    where the workloads do not fit into a row, a picture for each."""
     shown = [response for response in SCALED if len(ratios.get(response, ()))]
     parts = list(dict.fromkeys(part for response in shown for part in ratios[response].part))
     if not shown:
         return
     rows = [list(row) for row in numpy.array_split(parts, math.ceil(len(parts) / IN_A_ROW))]
     if len(rows) == 1:
-        yield bars("scaled", f"Every workload, {base} = 1", [(ratios[name], SCALED[name], parts) for name in shown],
-                   base, palette)
+        yield bars("scaled", f"Every workload, {base} = 1",
+                   [(ratios[name], SCALED[name], parts) for name in shown], base, palette)
         return
     for response in shown:
         yield bars(f"scaled-{response}", f"Every workload: {SCALED[response]}, {base} = 1",
@@ -44,22 +45,25 @@ def scaled_bars(ratios, base, palette):
 
 
 def bars(name, heading, rows, base, palette):
-    """`rows` are (table of ratios, title, the parts of it that stand there). A bar is the geometric mean
-    over the cells of a part."""
+    """`rows` are (table of ratios, title, the parts of it that stand there). A bar is the geometric
+    mean over the cells of a part."""
     figure = make_subplots(rows=len(rows), cols=1, subplot_titles=[row[1] for row in rows],
                            vertical_spacing=min(0.2, 60 / (240 * len(rows))))
     for number, (ratios, _, parts) in enumerate(rows, 1):
         for allocator, mine in palette.each(ratios):
             logs = mine.ratio.map(math.log).groupby(mine.part, sort=False).mean()
             means = logs[[part for part in parts if part in logs]].map(math.exp)
-            figure.add_bar(x=list(means.index), y=list(means - 1), base=1, customdata=list(means), row=number,
-                           col=1, hovertemplate="%{x}: %{customdata:.3g}",
-                           marker_color=palette.of(allocator)["color"], **palette.style(allocator, number == 1))
+            figure.add_bar(x=list(means.index), y=list(means - 1), base=1, customdata=list(means),
+                           row=number, col=1, hovertemplate="%{x}: %{customdata:.3g}",
+                           marker_color=palette.of(allocator)["color"],
+                           **palette.style(allocator, number == 1))
         figure.add_hline(y=1, line_width=1, row=number, col=1)
         figure.update_yaxes(type="log", dtick="D2", title_text=f"× {base}", row=number, col=1)
-        figure.update_xaxes(categoryorder="array", categoryarray=parts, tickangle=0, row=number, col=1)
-    return Picture(name, heading, "Geometric means of ratios over the cells of a workload; a bar that hangs down is "
-                   "less, so better. Layout of figure 8 of the 2006 paper.",
+        figure.update_xaxes(categoryorder="array", categoryarray=parts, tickangle=0,
+                            row=number, col=1)
+    return Picture(name, heading,
+                   "Geometric means of ratios over the cells of a workload; a bar that hangs down "
+                   "is less, so better. Layout of figure 8 of the 2006 paper.",
                    layout(figure, 240 * len(rows) + 80))
 
 
@@ -69,17 +73,20 @@ def speed_and_memory(overall, base, palette):
         return None
     time, peak = (overall[response].set_index("allocator") for response in ("time", "peak"))
     one = {"ratio": 1, "low": 1, "high": 1}
-    points = {name: (one, one) if name == base else (time.loc[name], peak.loc[name]) for name in palette.order
+    points = {name: (one, one) if name == base else (time.loc[name], peak.loc[name])
+              for name in palette.order
               if name == base or name in time.index and name in peak.index}
     places = places_of(points, 900, 380)
     figure = go.Figure()
     for name, (x, y) in points.items():
         mark, ours = palette.of(name), name == OURS
-        figure.add_scatter(x=[x["ratio"]], y=[y["ratio"]], mode="markers+text", zorder=1 if ours else 0,
+        figure.add_scatter(x=[x["ratio"]], y=[y["ratio"]], mode="markers+text",
+                           zorder=1 if ours else 0,
                            text=[f"<b>{name}</b>" if ours else name], textposition=places[name],
                            textfont={"color": mark["color"], "size": 15 if ours else 13},
-                           marker={"size": 15 if ours else 10, **mark}, **palette.style(name, False),
-                           error_x=whiskers(x, mark["color"]), error_y=whiskers(y, mark["color"]))
+                           marker={"size": 15 if ours else 10, **mark},
+                           error_x=whiskers(x, mark["color"]), error_y=whiskers(y, mark["color"]),
+                           **palette.style(name, False))
     figure.update_xaxes(type="log", title_text=f"time, × {base}")
     figure.update_yaxes(type="log", title_text=f"peak resident memory, × {base}")
     return Picture("speed-memory", "Speed against memory",
@@ -93,7 +100,7 @@ def whiskers(row, colour):
             "arrayminus": [row["ratio"] - row["low"]], "thickness": 1, "color": colour}
 
 
-# ---- one workload ----------------------------------------------------------------------------------
+# ---- one workload --------------------------------------------------------------------------------
 
 
 def is_numeric(values):
@@ -101,8 +108,8 @@ def is_numeric(values):
 
 
 def mean_of_cells(runs, response):
-    """The mean of the means of the cells in `runs`, and half of its 95 % interval: from the spread within
-    the cells, as their levels were chosen and are no chance."""
+    """The mean of the means of the cells in `runs`, and half of its 95 % interval: from the spread
+    within the cells, as their levels were chosen and are no chance."""
     cells = runs.groupby("cell")[response].agg(["mean", "var", "count"]).dropna(subset=["mean"])
     degrees = (cells["count"] - 1).sum()
     if degrees < 1:
@@ -113,8 +120,8 @@ def mean_of_cells(runs, response):
 
 def by_factor(part, runs, factors, response, figure_of_part, palette):
     """Means with intervals over the levels of each factor, the other factors averaged."""
-    figure = make_subplots(rows=1, cols=len(factors), subplot_titles=[f"by {factor}" for factor in factors],
-                           shared_yaxes=True)
+    figure = make_subplots(rows=1, cols=len(factors), shared_yaxes=True,
+                           subplot_titles=[f"by {factor}" for factor in factors])
     what, unit = quantity(response, figure_of_part)
     divisor, shown_unit = scale_of(runs[response], unit)
     for column, factor in enumerate(factors, 1):
@@ -123,9 +130,12 @@ def by_factor(part, runs, factors, response, figure_of_part, palette):
             levels.sort()
         for name, mine in palette.each(runs):
             found = [mean_of_cells(mine[mine[factor] == level], response) for level in levels]
-            figure.add_scatter(x=levels, y=[mean / divisor for mean, _ in found], mode="lines+markers", row=1,
-                               col=column, error_y={"array": [half / divisor for _, half in found], "thickness": 1},
-                               **palette.mark(name), **palette.line(name), **palette.style(name, column == 1))
+            figure.add_scatter(x=levels, y=[mean / divisor for mean, _ in found],
+                               error_y={"array": [half / divisor for _, half in found],
+                                        "thickness": 1},
+                               mode="lines+markers", row=1, col=column,
+                               **palette.mark(name), **palette.line(name),
+                               **palette.style(name, column == 1))
         scaling = is_numeric(levels) and min(levels) > 0 and max(levels) / min(levels) >= 8
         figure.update_xaxes(title_text=factor, row=1, col=column, type="log" if scaling else "-",
                             tickvals=levels)
@@ -133,9 +143,10 @@ def by_factor(part, runs, factors, response, figure_of_part, palette):
         figure.update_yaxes(type="log")
     figure.update_yaxes(title_text=title(what, shown_unit), col=1)
     return Picture(file_name(part, response, "by-factor"), f"{part}: {what} by factor",
-                   "Means over the levels of the other factors, with 95 % intervals from the spread of the runs of one "
-                   "cell; logarithmic axes where the levels span more than a few doublings. Figures 3 to 6 of the 2014 "
-                   "paper, figure 2 of the 2018 one.", layout(figure))
+                   "Means over the levels of the other factors, with 95 % intervals from the "
+                   "spread of the runs of one cell; logarithmic axes where the levels span more "
+                   "than a few doublings. Figures 3 to 6 of the 2014 paper, figure 2 of the 2018 "
+                   "one.", layout(figure))
 
 
 def at_last_levels(runs, factors):
@@ -156,19 +167,19 @@ def boxes(part, runs, factor, others, palette):
     divisor, unit = scale_of(runs.wall, "s")
     figure = go.Figure()
     for name, mine in palette.each(runs):
-        figure.add_box(x=mine[factor].astype(str), y=mine.wall / divisor, boxpoints="outliers", line_width=1,
-                       marker_color=palette.of(name)["color"], **palette.style(name))
+        figure.add_box(x=mine[factor].astype(str), y=mine.wall / divisor, boxpoints="outliers",
+                       line_width=1, marker_color=palette.of(name)["color"], **palette.style(name))
     figure.update_yaxes(title_text=title(RESPONSES["wall"][0], unit), type="log")
     figure.update_xaxes(title_text=factor, type="category")
     return Picture(file_name(part, "wall-boxes", factor),
                    f"{part}: {RESPONSES['wall'][0]} over {factor}{', ' if where else ''}{where}",
-                   "All runs that count: box of the middle half, median, whiskers of 1.5 box heights. Figures 6 and 7 "
-                   "of the 2006 paper.", layout(figure, boxmode="group"))
+                   "All runs that count: box of the middle half, median, whiskers of 1.5 box "
+                   "heights. Figures 6 and 7 of the 2006 paper.", layout(figure, boxmode="group"))
 
 
 def resident_of(run):
-    """(seconds, bytes) of a run, from its start to its end; a look at a process that had just ended saw
-    nothing and is left out."""
+    """(seconds, bytes) of a run, from its start to its end; a look at a process that had just ended
+    saw nothing and is left out."""
     samples = [(at, size) for at, size in json.loads(run["resident"]) if size > 0]
     if not samples:
         return [(0, 0), (run["wall"], 0)]
@@ -186,20 +197,23 @@ def over_time(part, runs, palette):
         if "sample_resident" in figures:
             lives = True
             times, sizes = figures["sample_seconds"], figures["sample_resident"]
-            figure.add_scatter(x=times, y=[size / divisor for size in figures["sample_live"]], mode="lines",
-                               **palette.line(name, dash="dot", width=1), **palette.style(name, False))
+            figure.add_scatter(x=times, y=[size / divisor for size in figures["sample_live"]],
+                               mode="lines", **palette.line(name, dash="dot", width=1),
+                               **palette.style(name, False))
         else:
             times, sizes = zip(*resident_of(run))
-        figure.add_scatter(x=times, y=[size / divisor for size in sizes], mode="lines", **palette.line(name),
-                           **palette.style(name))
+        figure.add_scatter(x=times, y=[size / divisor for size in sizes], mode="lines",
+                           **palette.line(name), **palette.style(name))
     figure.update_xaxes(title_text="time, s")
     figure.update_yaxes(title_text=title("resident memory", unit), rangemode="tozero")
     dotted = " Dotted: what the program has live." if lives else ""
     return Picture(file_name(part, "over-time"), f"{part}: resident memory over time",
-                   f"{runs.cell.iloc[0]}: the run of median time of each allocator.{dotted}", layout(figure))
+                   f"{runs.cell.iloc[0]}: the run of median time of each allocator.{dotted}",
+                   layout(figure))
 
 
-CALL_TIMES = [f"{number} {unit}" for unit in ("ns", "µs", "ms", "s") for number in (1, 10, 100)]   # 10^n ns
+CALL_TIMES = [f"{number} {unit}" for unit in ("ns", "µs", "ms", "s")
+              for number in (1, 10, 100)]   # 10^n ns
 PERCENTILE = re.compile(r"(\w+)_(?:p(\d+(?:_\d+)?)|max)$")
 
 
@@ -212,33 +226,40 @@ def latency(part, runs, palette):
             found = PERCENTILE.match(column)
             if found:
                 share = float(found.group(2).replace("_", ".")) if found.group(2) else 100.0
-                curves.setdefault(found.group(1), {}).setdefault(name, []).append((share, tables[column].median()))
+                curve = curves.setdefault(found.group(1), {}).setdefault(name, [])
+                curve.append((share, tables[column].median()))
     if not curves:
         return None
     figure = make_subplots(rows=1, cols=len(curves), subplot_titles=list(curves), shared_yaxes=True)
     for column, (call, by_name) in enumerate(curves.items(), 1):
         for name, points in by_name.items():
             points.sort()
-            figure.add_scatter(x=["longest" if share == 100 else f"{share:g} %" for share, _ in points],
-                               y=[value for _, value in points], row=1, col=column, mode="lines+markers",
-                               **palette.mark(name), **palette.line(name), **palette.style(name, column == 1))
-        figure.update_xaxes(type="category", title_text="share of calls that take no longer", row=1, col=column)
-    figure.update_yaxes(type="log", tickvals=[10 ** n for n in range(len(CALL_TIMES))], ticktext=CALL_TIMES)
+            shares = ["longest" if share == 100 else f"{share:g} %" for share, _ in points]
+            figure.add_scatter(x=shares, y=[value for _, value in points], row=1, col=column,
+                               mode="lines+markers", **palette.mark(name), **palette.line(name),
+                               **palette.style(name, column == 1))
+        figure.update_xaxes(type="category", title_text="share of calls that take no longer",
+                            row=1, col=column)
+    figure.update_yaxes(type="log", tickvals=[10 ** n for n in range(len(CALL_TIMES))],
+                        ticktext=CALL_TIMES)
     figure.update_yaxes(title_text="time of one call", col=1)
     return Picture(file_name(part, "latency"), f"{part}: time of single calls",
-                   "Medians over the runs of each percentile and of the longest call.", layout(figure))
+                   "Medians over the runs of each percentile and of the longest call.",
+                   layout(figure))
 
 
 def slopes(part, table, factor, others, palette):
-    """Points with intervals for each combination of the other factors' levels; the table is slope.py's."""
+    """Points with intervals for each combination of the other factors' levels; the table is
+    slope.py's."""
     figure = go.Figure()
     where = (table[others].astype(str).agg(", ".join, axis=1) if others
              else pandas.Series("all", index=table.index))
     for name, mine in palette.each(table):
-        figure.add_scatter(x=where[mine.index], y=mine.slope * 1e9, mode="markers", **palette.mark(name),
-                           error_y={"type": "data", "symmetric": False, "array": (mine.high - mine.slope) * 1e9,
-                                    "arrayminus": (mine.slope - mine.low) * 1e9, "thickness": 1},
-                           **palette.style(name))
+        figure.add_scatter(x=where[mine.index], y=mine.slope * 1e9, mode="markers",
+                           error_y={"type": "data", "symmetric": False, "thickness": 1,
+                                    "array": (mine.high - mine.slope) * 1e9,
+                                    "arrayminus": (mine.slope - mine.low) * 1e9},
+                           **palette.mark(name), **palette.style(name))
     figure.update_xaxes(title_text=", ".join(others) or "all runs", type="category")
     figure.update_yaxes(title_text=f"ns more for one more of {factor}")
     return Picture(file_name(part, "slope"), f"{part}: slope of time over {factor}",
@@ -252,11 +273,13 @@ def of_part(results, name, palette):
     figure = results.figure_of(name)
     varied = [factor for factor in factors if runs[factor].nunique() > 1]
     found = []
-    for response in [r for r in ("wall", "peak", "figure", "integral") if r in results.plan.responses]:
-        if varied and runs[response].notna().any() and (response != "figure" or figure.unit != "s"):
+    for response in ("wall", "peak", "figure", "integral"):
+        if (response in results.plan.responses and varied and runs[response].notna().any()
+                and (response != "figure" or figure.unit != "s")):
             found.append(by_factor(name, runs, varied, response, figure, palette))
     for factor in [factor for factor in varied if factor in THREADS]:
-        found.append(boxes(name, runs, factor, [other for other in varied if other != factor], palette))
+        others = [other for other in varied if other != factor]
+        found.append(boxes(name, runs, factor, others, palette))
     cell = runs[runs.cell == runs.cell.iloc[-1]]
     found += [over_time(name, cell, palette), latency(name, cell, palette)]
     return [picture for picture in found if picture is not None]

@@ -103,7 +103,8 @@ def configure(source, folder, what, *options):
     """Runs cmake for the project `source` in the build folder; begins anew where that is of another
     checkout, which cmake refuses."""
     known = folder / "CMakeCache.txt"
-    is_other = known.is_file() and f"CMAKE_HOME_DIRECTORY:INTERNAL={source}\n" not in known.read_text()
+    is_other = (known.is_file()
+                and f"CMAKE_HOME_DIRECTORY:INTERNAL={source}\n" not in known.read_text())
     must(["cmake", *(["--fresh"] if is_other else []), "-S", source, "-B", folder, *options], what)
 
 

@@ -1,4 +1,4 @@
-"""report.py - a results file as one self-contained page, as CSV, JSON and PNG, and as a Markdown page
+"""report.py - a results file as one self-contained page, as CSV, JSON and PNG, and as Markdown
 
 Holds:   the page needs nothing but itself: style, script, plotly's own script and
          all data are in it.
@@ -33,12 +33,13 @@ class Section:
 
 
 def write(path, out, base=None, with_png=True, markdown=None):
-    """Makes the page and its files in the folder `out`, and the page `markdown` if it is named; returns
-    the first one's path. Ratios are to `base`, the experiment's own if there is none."""
+    """Makes the page and its files in the folder `out`, and the page `markdown` if it is named;
+    returns the first one's path. Ratios are to `base`, the experiment's own if there is none."""
     results = frame.read(path)
     base = base or (results.plan.base if results.plan.base in results.names else results.names[0])
     if base not in set(results.runs.allocator):
-        raise Failed(f"no runs of {base} to compare with; there are {', '.join(results.runs.allocator.unique())}")
+        raise Failed(f"no runs of {base} to compare with; there are "
+                     f"{', '.join(results.runs.allocator.unique())}")
     palette = drawing.Palette(results.names)
     sections = sections_of(results, base, palette)
     try:
@@ -55,9 +56,12 @@ def sections_of(results, base, palette):
         by_response[response], resampled = ratios.by_cell(
             results.runs, response, base, is_counted=response == "calls")
         overall[response] = ratios.overall(by_response[response], resampled)
-    first = Section("overall", "All workloads", f"Ratios are to {base}; below 1 the allocator needs less.")
+    first = Section("overall", "All workloads",
+                    f"Ratios are to {base}; below 1 the allocator needs less.")
     first.add(pictures.speed_and_memory(overall, base, palette),
-              *pictures.scaled_bars(by_response, base, palette), *tables.overall_tables(overall, base), *tables.workload_tables(by_response, base, results.names))
+              *pictures.scaled_bars(by_response, base, palette),
+              *tables.overall_tables(overall, base),
+              *tables.workload_tables(by_response, base, results.names))
     sections = [first]
     for part in [part for part in results.plan.parts if len(results.part(part.name))]:
         about = results.workloads[part.workload].about
@@ -167,11 +171,12 @@ def write_markdown(results, page, overall):
     for picture in overall.pictures:
         beside = page.with_name(f"{page.stem}-{picture.name}.png")
         write_picture(picture, beside)
-        lines += [f"![{picture.title}]({beside.name})", "", f"{picture.title}. {picture.caption}", ""]
+        lines += [f"![{picture.title}]({beside.name})", "",
+                  f"{picture.title}. {picture.caption}", ""]
     for table in overall.tables:
         lines += [f"## {table.title}", "", table.caption, "", table.markdown(), ""]
-    facts = pandas.DataFrame([*results.begun["machine"].items(), ("laboratory", __version__), ("results", name)],
-                             columns=["", "value"])
+    facts = pandas.DataFrame([*results.begun["machine"].items(), ("laboratory", __version__),
+                              ("results", name)], columns=["", "value"])
     lines += ["## Environment", "", tables.Table("", "", "", facts).markdown(), ""]
     for table in environment_tables(results):
         shown = tables.Table("", "", "", table.frame.drop(columns=["path"], errors="ignore"))

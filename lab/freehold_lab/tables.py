@@ -33,16 +33,20 @@ class Table:
     def rows(self):
         for number, (_, row) in enumerate(self.frame.iterrows()):
             yield {"allocator": row.get("allocator"),
-                   "cells": [{"text": text_of(value), "value": plain(value), "mark": self.marks.get((number, column), "")}
+                   "cells": [{"text": text_of(value), "value": plain(value),
+                              "mark": self.marks.get((number, column), "")}
                              for column, value in row.items()]}
 
     def markdown(self, digits=3):
-        """The table for a Markdown page; wins are bold, losses in italics. A cell may hold no bar."""
+        """The table for a Markdown page; wins are bold, losses in italics. A cell may hold no
+        bar."""
         lines = ["| " + " | ".join(self.heads) + " |", "|" + " --- |" * len(self.heads)]
         for number, (_, row) in enumerate(self.frame.iterrows()):
-            around = [EMPHASIS.get(self.marks.get((number, column)), "") for column in self.frame.columns]
+            around = [EMPHASIS.get(self.marks.get((number, column)), "")
+                      for column in self.frame.columns]
             words = [f"{mark}{text_of(value, digits)}{mark}" for mark, value in zip(around, row)]
-            lines.append("| " + " | ".join(word.replace("|", "\\|").replace("\n", " ") for word in words) + " |")
+            words = [word.replace("|", "\\|").replace("\n", " ") for word in words]
+            lines.append("| " + " | ".join(words) + " |")
         return "\n".join(lines)
 
 
@@ -77,54 +81,63 @@ def overall_tables(overall, base):
     for response, frame in overall.items():
         if len(frame):
             yield Table(file_name("overall", response), f"{name_of(response)}, × {base}",
-                        f"Geometric mean of the ratios to {base} over the workloads (each the mean of its cells), with "
-                        "95 % bootstrap interval, and in how many cells Tukey's test at 5 % shows a win or a loss. An "
-                        "allocator with fewer parts or cells than the others did not come through all of them.",
+                        f"Geometric mean of the ratios to {base} over the workloads (each the mean "
+                        "of its cells), with 95 % bootstrap interval, and in how many cells "
+                        "Tukey's test at 5 % shows a win or a loss. An allocator with fewer parts "
+                        "or cells than the others did not come through all of them.",
                         frame.sort_values("ratio"))
 
 
 def workload_tables(by_response, base, names):
-    """Time and memory of every workload under every allocator, in the order of `names`, and how far each
-    is from the best of the others."""
+    """Time and memory of every workload under every allocator, in the order of `names`, and how far
+    each is from the best of the others."""
     for response in COMPARED:
         found = by_response.get(response, ())
         if not len(found):
             continue
-        means, marks, title = ratios.means(found, base, names), ratios.marks(found), name_of(response)
+        means, marks = ratios.means(found, base, names), ratios.marks(found)
+        title = name_of(response)
         frame = means.rename_axis("workload").reset_index()
         yield Table(file_name("workloads", response), f"{title} of every workload, × {base}",
-                    "Geometric means over the cells of a workload. Marked as won or lost where Tukey's test at 5 % shows "
-                    f"a difference to {base} in every cell of it; what is not marked is not shown to differ everywhere.",
-                    frame, {(n, name): CLASSES[marks[part, name]] for n, part in enumerate(means.index)
-                            for name in means.columns if (part, name) in marks})
+                    "Geometric means over the cells of a workload. Marked as won or lost where "
+                    f"Tukey's test at 5 % shows a difference to {base} in every cell of it; what "
+                    "is not marked is not shown to differ everywhere.", frame,
+                    {(n, name): CLASSES[marks[part, name]] for n, part in enumerate(means.index)
+                     for name in means.columns if (part, name) in marks})
         yield Table(file_name("best", response), f"{title} against the best of the others",
-                    "Ratio to whichever other allocator needs least in a workload, geometric mean over the workloads; in "
-                    "how many an allocator needs least itself; and where it is furthest from it. The best is chosen after "
-                    "the fact, so of allocators that are alike each is somewhat above 1.",
+                    "Ratio to whichever other allocator needs least in a workload, geometric mean "
+                    "over the workloads; in how many an allocator needs least itself; and where it "
+                    "is furthest from it. The best is chosen after the fact, so of allocators that "
+                    "are alike each is somewhat above 1.",
                     ratios.against_best(means).sort_values("ratio"))
 
 
 def cell_table(part, response, frame, base):
     frame = frame.drop(columns=["part", "response"])
     return Table(file_name(part, response, "ratios"), f"{part}: {name_of(response)}, × {base}",
-                 f"Ratio of geometric means to {base}, 95 % bootstrap interval (BCa, runs of one block in pairs), and "
-                 "Tukey's verdict at 5 % over all allocators of the cell.", frame,
-                 {(n, "verdict"): CLASSES[verdict] for n, verdict in enumerate(frame.verdict) if verdict in CLASSES})
+                 f"Ratio of geometric means to {base}, 95 % bootstrap interval (BCa, runs of one "
+                 "block in pairs), and Tukey's verdict at 5 % over all allocators of the cell.",
+                 frame, {(n, "verdict"): CLASSES[verdict]
+                         for n, verdict in enumerate(frame.verdict) if verdict in CLASSES})
 
 
 def anova_tables(part, runs, factors, response, what, base):
-    """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels of each factor.
-    Laid out as tables 2 to 7 of the 2014 paper. `what` says what the response is, with its unit."""
+    """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels
+    of each factor. Laid out as tables 2 to 7 of the 2014 paper. `what` says what the response is,
+    with its unit."""
     analysis = anova.analyse(runs, response, ["allocator", *factors])
     if analysis is None:
         return
-    left_out = f" Without {', '.join(analysis.left_out)}: not in every cell." if analysis.left_out else ""
+    left_out = (f" Without {', '.join(analysis.left_out)}: not in every cell."
+                if analysis.left_out else "")
     yield Table(file_name(part, response, "anova"), f"{part}: analysis of variance of {what}",
-                f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} Share: of the sum of squares.",
-                analysis.table)
+                f"{analysis.says[0].upper()}{analysis.says[1:]}.{left_out} "
+                "Share: of the sum of squares.", analysis.table)
     within = runs[~runs.allocator.isin(analysis.left_out)]
-    everything = tukey.grouped(within, response, analysis.is_log, analysis.mean_square, analysis.degrees)
-    same = "Allocators that share a letter are not shown to differ (Tukey, 5 % for all pairs together)."
+    everything = tukey.grouped(within, response, analysis.is_log, analysis.mean_square,
+                               analysis.degrees)
+    same = ("Allocators that share a letter are not shown to differ "
+            "(Tukey, 5 % for all pairs together).")
     yield Table(file_name(part, response, "tukey"), f"{part}: Tukey's groups of {what}", same,
                 everything)
     if base in set(within.allocator):
@@ -162,7 +175,8 @@ def mean_table(part, runs, responses, figure):
     frame = runs.groupby(["cell", "allocator"], sort=False)[shown].mean().reset_index()
     counted = runs.groupby(["cell", "allocator"], sort=False).size().reset_index(name="runs")
     return Table(file_name(part, "means"), f"{part}: means",
-                 "Of the runs that count. " + "; ".join(f"{name}: {axis_title(name, figure)}" for name in shown) + ".",
+                 "Of the runs that count. "
+                 + "; ".join(f"{name}: {axis_title(name, figure)}" for name in shown) + ".",
                  frame.merge(counted))
 
 

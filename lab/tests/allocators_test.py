@@ -150,7 +150,8 @@ def test_every_peer_is_pinned_and_has_a_way_to_be_made():
 
 def test_what_is_remembered_of_libc_is_what_the_machine_has_now(monkeypatch, tmp_path):
     monkeypatch.setenv("FREEHOLD_LAB_CACHE", str(tmp_path))
-    old = {"name": "libc", "path": libc_path(), "variables": {}, "version": "from before an upgrade"}
+    old = {"name": "libc", "path": libc_path(), "variables": {},
+           "version": "from before an upgrade"}
     (tmp_path / "peers.json").write_text(json.dumps({"libc": old}))
     assert peers.remembered()["libc"].version.startswith("glibc ")
 

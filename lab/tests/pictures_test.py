@@ -1,4 +1,4 @@
-"""pictures_test.py - pictures say what was measured, in units that can be read, and names are legible"""
+"""pictures_test.py - pictures say what was measured, in units one can read; names are legible"""
 
 import math
 
@@ -32,12 +32,14 @@ def test_many_workloads_are_a_picture_for_each_response_and_none_is_missing():
     for picture in drawn:
         rows = [trace.x for trace in picture.figure.data if trace.name == "freehold"]
         assert [part for row in rows for part in row] == parts
-        assert max(map(len, rows)) <= pictures.IN_A_ROW and max(map(len, rows)) - min(map(len, rows)) <= 1
+        lengths = [len(row) for row in rows]
+        assert max(lengths) <= pictures.IN_A_ROW and max(lengths) - min(lengths) <= 1
 
 
 def test_the_interval_of_a_mean_comes_from_the_spread_within_cells():
     """Two cells far apart: their distance is no chance. For one cell it is Student's interval."""
-    runs = pandas.DataFrame({"cell": ["p"] * 3 + ["q"] * 3, "y": [1.0, 1.1, 1.2, 100.0, 100.1, 100.2]})
+    runs = pandas.DataFrame({"cell": ["p"] * 3 + ["q"] * 3,
+                             "y": [1.0, 1.1, 1.2, 100.0, 100.1, 100.2]})
     mean, half = pictures.mean_of_cells(runs, "y")
     assert mean == pytest.approx(50.6) and 0 < half < 0.2
     one = runs[runs.cell == "p"]
@@ -52,9 +54,12 @@ def test_a_process_that_had_just_ended_is_not_seen_as_empty():
 
 
 def test_units_are_the_largest_in_which_the_middle_is_not_below_one():
-    for values, unit, expected in (([0.002, 0.03, 4.0], "s", (1e-3, "ms")), ([2.0, 3.0], "s", (1, "s")),
-                                   ([3e6, 5e6], "bytes", (1 << 20, "MiB")), ([0.5], "ratio", (1, "ratio")),
-                                   ([7.0], "ns", (1, "ns")), ([0.0], "bytes", (1, "bytes"))):
+    for values, unit, expected in (([0.002, 0.03, 4.0], "s", (1e-3, "ms")),
+                                   ([2.0, 3.0], "s", (1, "s")),
+                                   ([3e6, 5e6], "bytes", (1 << 20, "MiB")),
+                                   ([0.5], "ratio", (1, "ratio")),
+                                   ([7.0], "ns", (1, "ns")),
+                                   ([0.0], "bytes", (1, "bytes"))):
         assert drawing.scale_of(pandas.Series(values), unit) == expected
 
 
@@ -93,4 +98,5 @@ def test_names_of_neighbours_do_not_cover_each_other():
         wide = drawing.LETTER * len(name)
         boxes.append((across + left * wide, -up + top * drawing.LINE, across + (left + 1) * wide,
                       -up + (top + 1) * drawing.LINE))
-    assert sum(drawing.overlap(one, other) for n, one in enumerate(boxes) for other in boxes[:n]) == 0
+    assert sum(drawing.overlap(one, other)
+               for n, one in enumerate(boxes) for other in boxes[:n]) == 0

@@ -20,8 +20,9 @@ from freehold_lab.workloads import all_workloads
 SPEEDS = {"libc": 1.0, "math": 0.7, "resolve": 1.02}
 SAMPLES = {"sample_seconds": [0, 1, 2], "sample_resident": [1e6, 3e6, 2e6],
            "sample_live": [1e6, 2e6, 1e6]}
-PERCENTILES = {f"{call}_p{share}": 10.0 * n for call in ("malloc", "free")
-               for n, share in enumerate(("50", "99", "99_9"), 1)} | {"malloc_max": 70.0, "free_max": 90.0}
+PERCENTILES = {**{f"{call}_p{share}": 10.0 * n for call in ("malloc", "free")
+                  for n, share in enumerate(("50", "99", "99_9"), 1)},
+               "malloc_max": 70.0, "free_max": 90.0}
 PLAN = """
 name = "made"
 about = "made up & <written> by hand"
@@ -142,7 +143,8 @@ def test_the_scaled_bars_stand_where_their_workload_is(page):
 def test_the_longest_call_stands_last_in_the_picture_of_single_calls(page):
     drawn = page.execute_script("return document.getElementById('picture-latency-64-latency').data"
                                 ".filter(t => t.name === 'math').map(t => [t.x, t.y])")
-    assert drawn == [[["50 %", "99 %", "99.9 %", "longest"], [10, 20, 30, longest]] for longest in (70, 90)]
+    assert drawn == [[["50 %", "99 %", "99.9 %", "longest"], [10, 20, 30, longest]]
+                     for longest in (70, 90)]
 
 
 def test_what_a_workload_measures_itself_has_its_name_and_unit_on_the_page(page):
@@ -154,7 +156,8 @@ def test_what_a_workload_measures_itself_has_its_name_and_unit_on_the_page(page)
 def test_tables_of_the_analysis_are_folded_up_and_can_be_opened(page):
     fold = page.find_element(By.CSS_SELECTOR, "#part-server details")
     table = fold.find_element(By.TAG_NAME, "table")
-    assert page.find_element(By.CSS_SELECTOR, "#part-server > .wide table").is_displayed() and not table.is_displayed()
+    assert page.find_element(By.CSS_SELECTOR, "#part-server > .wide table").is_displayed()
+    assert not table.is_displayed()
     page.execute_script("arguments[0].click()", fold.find_element(By.TAG_NAME, "summary"))
     assert table.is_displayed()
 
@@ -232,10 +235,12 @@ def test_the_markdown_page_has_figures_pictures_machine_and_commands(results, tm
     assert all((page.parent / name).read_bytes()[:4] == b"\x89PNG" for name in pictures)
     tables = json.loads((tmp_path / "page" / "report.json").read_text())["tables"]
     math_time = next(row["math"] for row in tables["workloads-time"] if row["workload"] == "server")
-    assert f"| server | 1 | **{math_time:.3g}** |" in text        # significant, by the same table as the page
+    # significant, by the same table as the page
+    assert f"| server | 1 | **{math_time:.3g}** |" in text
     assert f"| processor | {machine.description()['processor']} |" in text
     assert f"| freehold | {machine.commit()} |" in text
-    assert "    freehold-lab run made.toml --seed 5\n    freehold-lab report made.sqlite --markdown laboratory.md" in text
+    assert ("    freehold-lab run made.toml --seed 5\n"
+            "    freehold-lab report made.sqlite --markdown laboratory.md") in text
     assert "- broken was left out" in text and str(tmp_path) not in text
     for lines in re.findall(r"(?:^\|.*\n)+", text, re.M):
         assert len({line.replace("\\|", "").count("|") for line in lines.splitlines()}) == 1

@@ -82,8 +82,9 @@ def test_tukey_with_the_mean_square_of_a_model_gives_the_published_warp_breaks()
 
 
 def fit_additive(frame):
-    return ols("y ~ C(f0, Sum) + C(f1, Sum)", frame.rename(columns={"wool": "f0", "tension": "f1"})).fit(), {
-        "wool": "f0", "tension": "f1"}
+    model = ols("y ~ C(f0, Sum) + C(f1, Sum)",
+                frame.rename(columns={"wool": "f0", "tension": "f1"})).fit()
+    return model, {"wool": "f0", "tension": "f1"}
 
 
 # ---- letters -------------------------------------------------------------------------------------
@@ -196,7 +197,8 @@ def test_a_workload_is_won_or_lost_where_every_cell_of_it_is():
 
 
 def test_the_distance_to_the_best_is_that_to_the_best_of_the_others():
-    table = ratios.against_best(ratios.means(RATIOS, "base", ["base", "fast", "slow"])).set_index("allocator")
+    means = ratios.means(RATIOS, "base", ["base", "fast", "slow"])
+    table = ratios.against_best(means).set_index("allocator")
     assert table.ratio.tolist() == pytest.approx([(4 * 0.5) ** 0.5, (0.25 * 2) ** 0.5, 8])
     assert table.loc["fast", ["parts", "best in", "furthest", "where"]].tolist() == [2, 1, 2, "q"]
     assert table.loc["slow", ["parts", "best in", "where"]].tolist() == [1, 0, "p"]
@@ -213,7 +215,8 @@ def test_the_logarithm_is_taken_when_the_residuals_ask_for_it_and_not_otherwise(
 
 
 def test_a_far_run_does_not_hide_that_the_logarithm_is_asked_for():
-    """Without it the spread grows with the mean; a few far runs make every cell's spread look alike to a test."""
+    """Without it the spread grows with the mean; a few far runs make every cell's spread look alike
+    to a test."""
     chance = numpy.random.default_rng(17)
     design = pandas.DataFrame([(a, n) for a in "pqr" for n in (1, 10, 100) for _ in range(6)],
                               columns=["allocator", "size"])
@@ -228,7 +231,9 @@ def test_the_gain_of_the_logarithm_is_the_one_of_box_and_coxs_likelihood():
     from scipy import stats
     sample = pandas.Series(numpy.random.default_rng(18).lognormal(0, 1, 50))
     constant = pandas.DataFrame({"y": sample})
-    plain, logarithmic = (ols("y ~ 1", constant.assign(y=y)).fit() for y in (sample, numpy.log(sample)))
+    plain, logarithmic = (ols("y ~ 1", constant.assign(y=y)).fit()
+                          for y in (sample, numpy.log(sample)))
+
     assert anova.gain_of_logarithm(plain, logarithmic, sample) == pytest.approx(
         stats.boxcox_llf(0, sample) - stats.boxcox_llf(1, sample))
 

@@ -1,10 +1,10 @@
 """anova.py - factorial analysis of variance with all interactions
 
-Type III sums of squares with sum-to-zero contrasts; where every cell has the same number of runs, types I to III agree.
-The logarithm of the response is taken when the residuals ask for it: when they fail a check as they
-are, and the model of the logarithms is the likelier one. The likelihoods are those of Box and Cox, An
-analysis of transformations (1964), at powers 1 and 0; they weigh shape and spread together, so that
-one far run, which hides uneven spread from a test, does not decide.
+Type III sums of squares with sum-to-zero contrasts; where every cell has the same number of runs,
+types I to III agree. The logarithm of the response is taken when the residuals ask for it: when
+they fail a check as they are, and the model of the logarithms is the likelier one. The likelihoods
+are those of Box and Cox, An analysis of transformations (1964), at powers 1 and 0; they weigh shape
+and spread together, so that one far run, which hides uneven spread from a test, does not decide.
 """
 
 from dataclasses import dataclass
@@ -51,18 +51,20 @@ class Analysis:
         kind = ("type III sums of squares"
                 + (", balanced: all types agree" if self.is_balanced else ", unbalanced"))
         scale = "response as measured" if not self.is_log else (
-            f"logarithm of the response, as the residuals without it have p = {self.checks_plain.normal:.2g} and "
-            f"{self.checks_plain.spread:.2g} and Box and Cox's log-likelihood grows by {self.gain:.3g}")
-        checked = (f"residuals: Shapiro-Wilk p = {self.checks.normal:.2g}, Brown-Forsythe p = {self.checks.spread:.2g}"
+            "logarithm of the response, as the residuals without it have "
+            f"p = {self.checks_plain.normal:.2g} and {self.checks_plain.spread:.2g} "
+            f"and Box and Cox's log-likelihood grows by {self.gain:.3g}")
+        checked = (f"residuals: Shapiro-Wilk p = {self.checks.normal:.2g}, "
+                   f"Brown-Forsythe p = {self.checks.spread:.2g}"
                    + ("" if self.checks.are_passed else ", so take small effects with care")
                    if self.checks.is_possible else "too few runs of a cell to check the residuals")
         return f"{kind}; {scale}; {checked}"
 
 
 def check(residuals, cells):
-    """Shapiro and Wilk's test of normality (of at most 5,000 residuals), and Brown and Forsythe's of equal
-    spread in all `cells`, a label for each residual. Without probabilities where no two cells have three runs
-    that differ."""
+    """Shapiro and Wilk's test of normality (of at most 5,000 residuals), and Brown and Forsythe's
+    of equal spread in all `cells`, a label for each residual. Without probabilities where no two
+    cells have three runs that differ."""
     groups = [group for _, group in residuals.groupby(cells) if len(group) > 2 and group.std() > 0]
     if len(groups) < 2:                     # too few runs of a cell to speak of a spread
         return Checks(float("nan"), float("nan"))
@@ -71,8 +73,9 @@ def check(residuals, cells):
 
 
 def gain_of_logarithm(plain, logarithmic, values):
-    """By how much the log-likelihood of the `values` grows when their logarithms are modelled: the models'
-    own, with the logarithm of the transformation's Jacobian, -sum(log y) (Box and Cox 1964)."""
+    """By how much the log-likelihood of the `values` grows when their logarithms are modelled: the
+    models' own, with the logarithm of the transformation's Jacobian, -sum(log y) (Box and Cox
+    1964)."""
     return logarithmic.llf - numpy.log(values).sum() - plain.llf
 
 
@@ -126,9 +129,10 @@ def analyse(runs, response, factors, is_log=None):
     if (runs[response] > 0).all():
         models[True] = fit(runs, response, factors, True)
     checks = {scale: check(model.resid, cells) for scale, (model, _) in models.items()}
-    gain = gain_of_logarithm(models[False][0], models[True][0], runs[response]) if True in models else 0.0
+    gain = (gain_of_logarithm(models[False][0], models[True][0], runs[response])
+            if True in models else 0.0)
     if is_log is None:
         is_log = checks[False].is_possible and not checks[False].are_passed and gain > 0
     model, names = models[is_log]
-    return Analysis(table_of(model, names), is_log, sizes.nunique() == 1, checks[is_log], checks[False],
-                    gain, model.mse_resid, model.df_resid, left_out)
+    return Analysis(table_of(model, names), is_log, sizes.nunique() == 1, checks[is_log],
+                    checks[False], gain, model.mse_resid, model.df_resid, left_out)

@@ -1,7 +1,7 @@
 """frame.py - the runs of a results file as a data frame
 
-One row a run that counts: replicates that are discarded and runs that failed are not in it. `time` is
-what a speed is compared by: see `time_of`.
+One row a run that counts: replicates that are discarded and runs that failed are not in it. `time`
+is what a speed is compared by: see `time_of`.
 """
 
 import json
@@ -43,7 +43,8 @@ class Results:
 
     def figure_of(self, name):
         """The main figure of the workload of a part, a workloads.Figure."""
-        return next(self.workloads[part.workload].figure for part in self.plan.parts if part.name == name)
+        return next(self.workloads[part.workload].figure
+                    for part in self.plan.parts if part.name == name)
 
 
 def read(path):
@@ -85,9 +86,9 @@ def in_order(runs, plan, store):
 
 def time_of(row, figure):
     """Seconds, or what stands for them, by which the speed of a run is compared. `row` is one of
-    Store.runs(), `figure` the workload's. The figure itself where that is a time or a rate of the work;
-    else (a percentile of latency, memory) the time of one operation that the program says, which leaves
-    out set-up, pauses and time limits; else wall time."""
+    Store.runs(), `figure` the workload's. The figure itself where that is a time or a rate of the
+    work; else (a percentile of latency, memory) the time of one operation that the program says,
+    which leaves out set-up, pauses and time limits; else wall time."""
     if row["figure"] is not None and figure.unit in SECONDS and not PERCENTILE.search(figure.key):
         return row["figure"] * SECONDS[figure.unit]
     if row["figure"] and not figure.lower_is_better:

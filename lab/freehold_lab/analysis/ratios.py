@@ -101,16 +101,18 @@ def overall(ratios, resampled):
 
 
 def means(ratios, base, names):
-    """The geometric mean of every allocator's ratios over the cells of a part: a data frame with a row a
-    part and a column for each allocator of `names` that ran at all; that of the base is 1. NaN where it did
-    not run."""
-    logs = ratios.assign(log=numpy.log(ratios.ratio)).groupby(["part", "allocator"], sort=False).log.mean()
+    """The geometric mean of every allocator's ratios over the cells of a part: a data frame with a
+    row a part and a column for each allocator of `names` that ran at all; that of the base is 1.
+    NaN where it did not run."""
+    by_part = ratios.assign(log=numpy.log(ratios.ratio)).groupby(["part", "allocator"], sort=False)
+    logs = by_part.log.mean()
     table = numpy.exp(logs.unstack("allocator")).reindex(ratios.part.unique()).assign(**{base: 1.0})
     return table[[name for name in names if name in table]]
 
 
 def marks(ratios):
-    """(part, allocator) -> win or loss: where every cell of the part is one. Others are not in it."""
+    """(part, allocator) -> win or loss: where every cell of the part is one. Others are not in
+    it."""
     found = {}
     for key, verdict in ratios.groupby(["part", "allocator"], sort=False).verdict:
         if verdict.nunique() == 1 and verdict.iloc[0] in (WIN, LOSS):
@@ -120,15 +122,17 @@ def marks(ratios):
 
 def against_best(table):
     """How far from the best of the others an allocator is. `table` is that of `means`. One row an
-    allocator: the geometric mean over the parts of its ratio to the smallest of the other allocators in
-    each, in how many it is the smallest itself, and the part in which it is the furthest away.
+    allocator: the geometric mean over the parts of its ratio to the smallest of the other
+    allocators in each, in how many it is the smallest itself, and the part in which it is the
+    furthest away.
 
-    The smallest of several measured figures is on average smaller than the truth, so of allocators that are
-    alike each is somewhat above 1."""
+    The smallest of several measured figures is on average smaller than the truth, so of allocators
+    that are alike each is somewhat above 1."""
     rows = []
     for name in table.columns if len(table.columns) > 1 else ():
         ratio = (table[name] / table.drop(columns=name).min(axis=1)).dropna()
         if len(ratio):
             rows.append({"allocator": name, "ratio": stats.gmean(ratio), "parts": len(ratio),
-                         "best in": int((ratio <= 1).sum()), "furthest": ratio.max(), "where": ratio.idxmax()})
+                         "best in": int((ratio <= 1).sum()), "furthest": ratio.max(),
+                         "where": ratio.idxmax()})
     return pandas.DataFrame(rows)

@@ -157,18 +157,22 @@ static void watch_until_end(watch_t *w, int period) {
   close(end);
 }
 
-/* Of a program that ended before the first look: as if it had grown evenly, as between two looks. */
+/* Of a program that ended before the first look: as if it had grown evenly, as between two
+ * looks. */
 static double unseen_integral(double wall, double peak) { return wall * peak / 2; }
 
-static void write_report(const char *path, const watch_t *w, double wall, const struct rusage *used) {
+static void write_report(const char *path, const watch_t *w, double wall,
+                         const struct rusage *used) {
   FILE *out = fopen(path, "we");
   if (out == NULL) fail(path);
   double peak = (double)used->ru_maxrss * 1024;
   double integral = w->count > 0 ? w->integral : unseen_integral(wall, peak);
-  fprintf(out, "{\"wall\": %.6f, \"user\": %.6f, \"system\": %.6f, \"peak\": %.0f, \"integral\": %.0f, ", wall,
-          seconds_of(used->ru_utime), seconds_of(used->ru_stime), peak > w->peak ? peak : w->peak, integral);
-  fprintf(out, "\"minor\": %ld, \"major\": %ld, \"switched\": %ld, \"resident\": [", used->ru_minflt, used->ru_majflt,
-          used->ru_nivcsw);
+  fprintf(out,
+          "{\"wall\": %.6f, \"user\": %.6f, \"system\": %.6f, \"peak\": %.0f, \"integral\": %.0f, ",
+          wall, seconds_of(used->ru_utime), seconds_of(used->ru_stime),
+          peak > w->peak ? peak : w->peak, integral);
+  fprintf(out, "\"minor\": %ld, \"major\": %ld, \"switched\": %ld, \"resident\": [",
+          used->ru_minflt, used->ru_majflt, used->ru_nivcsw);
   for (int i = 0; i < w->kept; i++) {
     fprintf(out, "%s[%.4f, %.0f]", i == 0 ? "" : ", ", w->samples[i].at, w->samples[i].bytes);
   }

@@ -1,9 +1,10 @@
 // probe.cc - which library do malloc and its family come from in this process, and do they work?
 //
-// One JSON object: for each function the file that it was taken from, "" where there is none, what the library says is
-// its version, and whether Google's tcmalloc, if it is the one, is in its per-CPU mode. The addresses are those that the dynamic linker put into this
-// program, so they are what any program gets. A thread of its own and every function are used once, but for those of
-// the aligned ones that an argument names.
+// One JSON object: for each function the file that it was taken from, "" where there is none, what
+// the library says is its version, and whether Google's tcmalloc, if it is the one, is in its
+// per-CPU mode. The addresses are those that the dynamic linker put into this program, so they are
+// what any program gets. A thread of its own and every function are used once, but for those of the
+// aligned ones that an argument names.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -39,13 +40,17 @@ bool is_used(const char *name) {
   return true;
 }
 
-// The function of that name, if what malloc came from has it; other libraries of a process do not count.
+// The function of that name, if what malloc came from has it; other libraries of a process do not
+// count.
 template <typename Function>
 Function *own(const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);
-  bool is_own = found != nullptr && std::strcmp(origin(found), origin(reinterpret_cast<void *>(std::malloc))) == 0;
+  const char *ours = origin(reinterpret_cast<void *>(std::malloc));
+  bool is_own = found != nullptr && std::strcmp(origin(found), ours) == 0;
   return is_own ? reinterpret_cast<Function *>(found) : nullptr;
 }
+
+using mallctl_t = int(const char *, void *, std::size_t *, void *, std::size_t);
 
 // By the functions that some allocators have for it; "" by others.
 void say_version() {
@@ -56,12 +61,18 @@ void say_version() {
     std::snprintf(text, sizeof text, "%s", gperftools(nullptr, nullptr, nullptr));
   } else if (auto *mimalloc = own<int()>("mi_version")) {
     int number = mimalloc();
-    if (number < 1000) std::snprintf(text, sizeof text, "%d.%d", number / 100, number / 10 % 10);
-    else std::snprintf(text, sizeof text, "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
-  } else if (auto *jemalloc = own<int(const char *, void *, std::size_t *, void *, std::size_t)>("mallctl")) {
+    if (number < 1000) {
+      std::snprintf(text, sizeof text, "%d.%d", number / 100, number / 10 % 10);
+    } else {
+      std::snprintf(text, sizeof text, "%d.%d.%d", number / 10000, number / 100 % 100,
+                    number % 100);
+    }
+  } else if (auto *jemalloc = own<mallctl_t>("mallctl")) {
     const char *said = "";
     std::size_t size = sizeof said;
-    if (jemalloc("version", &said, &size, nullptr, 0) == 0) std::snprintf(text, sizeof text, "%s", said);
+    if (jemalloc("version", &said, &size, nullptr, 0) == 0) {
+      std::snprintf(text, sizeof text, "%s", said);
+    }
   }
   std::printf("\"version\": \"%s\", ", text);
 }
