@@ -19,6 +19,7 @@
  * quick: -DTH=2 -DNB=3 -DT=2 -DN=3
  * quick: -DTH=2 -DNB=2 -DT=2 -DN=2 -DSTOP
  * cycle: -DTH=2 -DNB=2 -DT=2 -DN=1 -DSTOP
+ * cycle-check: -DTH=3 -DNB=2 -DT=2 -DN=1 -DSTOP
  * check: -DTH=3 -DNB=2 -DT=1 -DN=1
  * check: -DTH=3 -DNB=2 -DT=2 -DN=2
  * check: -DTH=2 -DNB=2 -DT=1 -DN=4

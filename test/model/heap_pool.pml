@@ -18,7 +18,9 @@
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP
  * cycle: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=1 -DSTOP
+ * cycle: -DTH=2 -DHANDLERS=0 -DHEAPS=2 -DCALLS=1 -DSTOP
  * check: -DTH=2 -DHANDLERS=1 -DHEAPS=2 -DCALLS=1
+ * check: -DTH=3 -DHANDLERS=0 -DHEAPS=2 -DCALLS=1
  * check: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1 -DSTOP
  * check: -DTH=1 -DHANDLERS=3 -DHEAPS=5 -DCALLS=1
  */
@@ -194,6 +196,7 @@ active [TH] proctype thread() provided (level[_pid] == 0 || IS_OVER(_pid)) {
 #endif
 }
 
+#if HANDLERS > 0
 #define NUMBER (_pid - TH)                /* of the handler */
 #define THREAD (NUMBER % TH)
 #define DEPTH (NUMBER / TH)
@@ -224,6 +227,7 @@ end:
 end_here:
   skip
 }
+#endif
 
 active proctype monitor() {
   byte k, kept, jumps;

@@ -15,6 +15,7 @@
  * quick: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=3 -DBITS=2 -DN=1 -DSTOP
  * cycle: -DTH=2 -DBITS=2 -DN=1 -DSTOP
+ * cycle-check: -DTH=3 -DBITS=2 -DN=1 -DSTOP
  * check: -DTH=2 -DBITS=3 -DN=3
  * check: -DTH=3 -DBITS=2 -DN=2
  */

@@ -2,7 +2,8 @@
 # run.sh [--quick | --renew | --digests] [MODEL.pml ...] - has spin search the models, and says a line for each search
 #
 # A model names its searches in comment lines: "quick:" and "check:" with definitions search all states for a broken
-# assertion or a thread that waits; "cycle:" looks for a run without end. --quick leaves out those of "check:".
+# assertion or a thread that waits; "cycle:" and "cycle-check:" look for a run without end. --quick leaves out those of
+# the two checks.
 # A model also names the C functions that it stands for. digests.txt holds a checksum of each, without comments and
 # spaces: when one has changed, the model has to be looked at again, and --renew says that it was. --digests stops
 # after that comparison. Exit code 1 if a search fails or a function has changed, 2 for a wrong argument, 77 without spin.
@@ -77,10 +78,12 @@ search() {
   folder=$(mktemp -d "$place/search.XXXXXX")
   build="-DSAFETY"
   options="-m2000000"
-  if [ "$2" = cycle ]; then
-    build="-DNP"
-    options="-m2000000 -l"
-  fi
+  case $2 in
+    cycle*)
+      build="-DNP"
+      options="-m2000000 -l"
+      ;;
+  esac
   # shellcheck disable=SC2086 # definitions and options are words
   if (cd "$folder" && spin $3 -a "$1" && ${CC:-cc} $optimise $build -DCOLLAPSE -DMEMLIM=${MODEL_MEMORY:-6000} -o pan pan.c &&
       ./pan $options) >"$folder/log" 2>&1 && grep -q 'errors: 0' "$folder/log" &&
@@ -98,7 +101,7 @@ search() {
 kinds="quick cycle"
 optimise=-O0                              # compiling would take longer than a short search
 if [ "$mode" != quick ]; then
-  kinds="quick cycle check"
+  kinds="quick cycle check cycle-check"
   optimise=-O2
 fi
 running=0
