@@ -250,9 +250,8 @@ static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count
   }
   if (!try_swap(s, word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) return PUSH_AGAIN;
   slab_own(s, heap, first, count, carved);
-  if (is_empty) return SLAB_IS_EMPTY;
-  atomic64_add_relaxed(&slab_counts.adoptions, 1);
-  return SLAB_OWNED_NOW;
+  atomic64_add_relaxed(&slab_counts.adoptions, !is_empty);
+  return is_empty ? SLAB_IS_EMPTY : SLAB_OWNED_NOW;
 }
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap,

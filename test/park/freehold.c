@@ -2,7 +2,7 @@
  *
  * Together with operation.c these execute the lines of src/heap, src/slab and src/arena;
  * ./dev prove --coverage lists those that none does. Sizes are chosen by how many blocks a slab of
- * 64 KiB has: 3 of 16,000 bytes, 31 of 2,000, 41 of 1,500, 162 of 400. */
+ * 64 KiB has: 3 of 16,000 bytes, 67 of 900, 92 of 700, 162 of 400. */
 #include "park.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MANY = 512 };
+enum { MANY = 1024 };
 
 static void *block[MANY];
 static size_t size;
@@ -82,9 +82,19 @@ static void blocks_freed_by_others(void) {
   in_helper(put_sixty);
 }
 static void fresh_end(void) { own(400, 30); }
+static void free_twenty(void) {
+  free_some(5, 25, 1);
+  api.collect(false);
+}
+/* The owner has little on its list, others have freed more, and some of the slab is fresh. */
+static void others_freed_more(void) {
+  own(400, 30);
+  in_helper(free_twenty);
+  free_some(26, 28, 1);
+}
 static void slabs_used_up(void) {
-  own(1500, 41 * 3);
-  use_up(1500);
+  own(700, 92 * 3);
+  use_up(700);
 }
 
 /* Half of the blocks of somebody who has ended, freed by a thread that does not want the slabs. */
@@ -94,15 +104,15 @@ static void free_halves(void) {
 }
 static void partial_slab(void) {
   slabs_used_up();
-  leave(1500, 41 * 2);
+  leave(700, 92 * 2);
   in_helper(free_halves);
 }
 static void slab_in_magazine(void) {
-  own(2000, 31 * 3);
-  use_up(2000);
+  own(900, 67 * 3);
+  use_up(900);
   own(6000, 30);
   put_others(6000, NULL);
-  size = 2000;
+  size = 900;
 }
 static void returned_blocks(void) {
   leave(200, 300);
@@ -115,17 +125,18 @@ static void somebody_rests(void) { leave_resting(400, 50); }
  * full, half full and empty. */
 static void cannot_rest(void) {
   oracle_let_nobody_rest();
-  for (size_t of = 3000; of <= 12000; of *= 2) {
+  for (size_t of = 450; of <= 3600; of *= 2) {
     own(of, (unsigned)(3 * 65536 / of));
     free_some(0, count / 3, 1);
     free_some(count / 3, 2 * count / 3, 2);
   }
 }
-/* Much of a class was used whose blocks are no larger than a page: the next slices come in a burst. */
+/* Much of a class was used whose blocks are no larger than a page: the next slices come in a
+ * burst. */
 static void fast_growth(void) {
-  own(4000, 120);
-  do get(4000);
-  while (!oracle_class_is_used_up(4000) || !oracle_magazine_is_empty());
+  own(900, 500);
+  do get(900);
+  while (!oracle_class_is_used_up(900) || !oracle_magazine_is_empty());
 }
 static void more_than_can_be_counted(void) {
   own_free_blocks();
@@ -168,10 +179,10 @@ static bool others_free_at_the_swap(void) {
 }
 /* The slab has been taken since it was published, so its group's hint is stale. */
 static void get_three(void) {
-  for (int i = 0; i < 3; i++) get(1500);
+  for (int i = 0; i < 3; i++) get(700);
 }
 static void hint_is_stale(void) {
-  leave(1500, 20);
+  leave(700, 20);
   in_helper(get_three);
 }
 static bool others_publish_behind_the_hint(void) {
@@ -183,15 +194,15 @@ static bool others_publish_behind_the_hint(void) {
 /* ---- slabs that empty ------------------------------------------------------------------------ */
 
 static void last_of_first_slab(void) {
-  own(2000, 20);
+  own(900, 20);
   free_some(1, 20, 1);
-  drain(2000);
-  put_others(2000, block[0]);
+  drain(900);
+  put_others(900, block[0]);
   release(block[0]);
 }
 static void last_of_second_slab(void) {
-  own(2000, 31 * 3);
-  put_others(2000, block[0]);
+  own(900, 67 * 3);
+  put_others(900, block[0]);
   release(block[0]);
 }
 static void last_medium(void) {
@@ -212,11 +223,13 @@ static void put_off(unsigned n) {
 }
 
 static void full_and_unwanted(void) {
-  leave(2000, 31 * 2);
+  leave(900, 67 * 2);
   let_go(0, PUT_OFF_MOST, 1);
 }
 static void full_and_wanted(void) {
-  own(2000, 4);
+  own(900, 4);
+  get(900);                              /* of a class of which it owns a slab it keeps no others' */
+  drain(900);
   full_and_unwanted();
 }
 static void free_sixteen(void) { free_in_turn(block, PUT_OFF_MOST); }
@@ -226,7 +239,7 @@ static void free_all_but_four(void) {
 }
 static void partial_and_last(void) {
   put_off(PUT_OFF_MOST - 4);
-  leave(2000, 20);
+  leave(900, 20);
   in_helper(free_all_but_four);
   let_go(0, 4, 1);
 }
@@ -296,8 +309,8 @@ static void window_used_up(void) {
 static void slabs_and_window_used_up(void) {
   slabs_used_up();
   fill_window();
-  use_up(1500);
-  size = 1500;
+  use_up(700);
+  size = 700;
 }
 static void get_large(void) { hold_untouched(api.malloc(MIB(31)), MIB(31)); }
 static bool others_add_arena(void) {
@@ -687,6 +700,7 @@ const operation_t freehold_operations[] = {
   {"refill-anchor", malloc_one, blocks_freed_by_others, hold_one, NULL, QUICK},
   {"refill-fresh-end", malloc_one, fresh_end, hold_one, NULL, 0},
   {"refill-fresh-slab", malloc_one, slabs_used_up, hold_one, NULL, 0},
+  {"refill-others-instead", malloc_one, others_freed_more, hold_one, NULL, 0},
   {"refill-partial", malloc_one, partial_slab, hold_one, NULL, QUICK},
   {"refill-magazine", malloc_one, slab_in_magazine, hold_one, NULL, 0},
   {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
