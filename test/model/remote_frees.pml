@@ -82,7 +82,8 @@ inline let_go(s) {
   }
 }
 
-/* A chain in the hands of the thread goes to the slab's anchor; the heap has not come to own the slab since. */
+/* A chain in the hands of the thread goes to the slab's anchor; the heap has not come to own the
+ * slab since. */
 inline publish(s) {
   atomic { MINE(flying, s) = MINE(batch, s); MINE(batch, s) = 0; assert(owner[s] != _pid) };
   push(s)

@@ -214,7 +214,8 @@ static void last_medium(void) {
 /* ---- frees of blocks in slabs of nobody ------------------------------------------------------ */
 
 /* So many frees of others' blocks are put off already: the sixteenth publishes all of them. */
-enum { PUT_OFF_MOST = 16, OWNED_AT_LAST = 24 };   /* the helper's first blocks lie in slabs that are nobody's */
+/* the helper's first blocks lie in slabs that are nobody's */
+enum { PUT_OFF_MOST = 16, OWNED_AT_LAST = 24 };
 static void put_off(unsigned n) {
   size = 48;
   count = OWNED_AT_LAST + n;
@@ -228,7 +229,7 @@ static void full_and_unwanted(void) {
 }
 static void full_and_wanted(void) {
   own(900, 4);
-  get(900);                              /* of a class of which it owns a slab it keeps no others' */
+  get(900); /* of a class of which it owns a slab it keeps no others' */
   drain(900);
   full_and_unwanted();
 }
@@ -249,7 +250,8 @@ static void full_and_big(void) {
   leave(16000, 6);
   let_go(0, 6, 1);
 }
-/* A slab of three blocks, nobody's. Two that come back together are published at once, and make it worth taking. */
+/* A slab of three blocks, nobody's. Two that come back together are published at once, and make
+ * it worth taking. */
 static void two_of_three(void) {
   put_off(PUT_OFF_MOST - 2);
   leave(16000, 3);
@@ -645,7 +647,7 @@ static void a_few_and_one(void) {
 }
 static void first_with_nothing(void) { size = 100; }
 
-/* ---- handlers, and the ends of threads -------------------------------------------------------- */
+/* ---- handlers, and the ends of threads ------------------------------------------------------ */
 
 static bool a_handler_allocates(void) {
   static unsigned instructions;
@@ -706,8 +708,10 @@ const operation_t freehold_operations[] = {
   {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
   {"refill-populate", malloc_one, fast_growth, hold_one, NULL, 0},
   {"refill-uncounted", malloc_one, more_than_can_be_counted, hold_one, NULL, 0},
-  {"refill-anchor-raced", malloc_one, blocks_freed_by_others, hold_one, NULL, 0, others_free_at_the_swap},
-  {"refill-partial-raced", malloc_one, hint_is_stale, hold_one, NULL, 0, others_publish_behind_the_hint},
+  {"refill-anchor-raced", malloc_one, blocks_freed_by_others, hold_one, NULL, 0,
+   others_free_at_the_swap},
+  {"refill-partial-raced", malloc_one, hint_is_stale, hold_one, NULL, 0,
+   others_publish_behind_the_hint},
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
   {"malloc-first-partial", malloc_one, first_with_partial, hold_one, NULL, 0},
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
@@ -779,10 +783,13 @@ const operation_t freehold_operations[] = {
   {"malloc-without-heap", malloc_limited, take_all_heaps_and_hold, end_all_heaps, NULL,
    NESTED | WITH_HEAP},
   {"free-without-heap", free_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
-  {"first-use-without-heap", malloc_limited, others_take_all_heaps, end_all_heaps, NULL, IS_BARE | WITH_HEAP},
-  {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE, a_handler_allocates},
+  {"first-use-without-heap", malloc_limited, others_take_all_heaps, end_all_heaps, NULL, IS_BARE |
+   WITH_HEAP},
+  {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE,
+   a_handler_allocates},
   {"nested-malloc", malloc_one, fresh_end, hold_one, NULL, NESTED | QUICK},
-  {"nested-malloc-nested", malloc_one, fresh_end, hold_one, NULL, NESTED | HEAP_IN_HAND, a_handler_is_first},
+  {"nested-malloc-nested", malloc_one, fresh_end, hold_one, NULL, NESTED | HEAP_IN_HAND,
+   a_handler_is_first},
   {"nested-free", free_first, a_few_and_one, NULL, NULL, NESTED},
   {"late-malloc", malloc_one, fresh_end, hold_one, NULL, LATE},
   {"late-free", free_first, a_few_and_one, NULL, NULL, LATE},

@@ -298,7 +298,8 @@ bool oracle_has_slab(const void *p) {
 
 bool oracle_has_to_publish(const void *p) {
   const slab_t *s = slab_of(p);
-  return anchor_unpack(atomic64_load_relaxed(&s->anchor)).state == ANCHOR_PARTIAL && !has_partial_bit(s);
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
+  return a.state == ANCHOR_PARTIAL && !has_partial_bit(s);
 }
 
 bool oracle_hint_is_gone(const void *p) { return !has_hint(slab_of(p)); }
@@ -393,7 +394,8 @@ static void expect_counts_of_nothing(void) {
 
 /* docs/promises.md, section 3: the heaps and what they hold, and one thing in its hands: a block, a
  * chain, a slab, a range of slices of which some may be free again, a heap that a handler made
- * superfluous, or a chunk of places. A realloc that copies has two blocks: the new one, and the program's. */
+ * superfluous, or a chunk of places. A realloc that copies has two blocks: the new one, and the
+ * program's. */
 static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most) {
   size_t slices = left.slices - left.slices_kept;
   if (left.slabs_in_hand > 1) park_fail("lost: %u slabs in hand", left.slabs_in_hand);
@@ -429,7 +431,8 @@ void oracle_check(loss_kind_t may_lose) {
     else if (left.runs > 1) park_fail("left: %zu runs of slices", left.runs);
     return;
   }
-  unsigned heaps_most = HEAPS_LOST + (may_lose == LOSS_IN_HAND), large_most = 1 + (may_lose == LOSS_MOVE);
+  unsigned heaps_most = HEAPS_LOST + (may_lose == LOSS_IN_HAND);
+  unsigned large_most = 1 + (may_lose == LOSS_MOVE);
   if (may_lose != LOSS_HEAP) expect_bounded(left, heaps_most, large_most);
   note_loss(left);
 }

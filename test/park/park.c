@@ -26,7 +26,8 @@ static const char usage[] =
     "  --at K           only point K\n"
     "  --copies N       so many copies at a time, 16 at most (default 2)\n"
     "  --limit-ms N     processor time after which a copy counts as hanging (default 5000)\n"
-    "  --steps N        no more steps than that: the rest of a longer operation is not swept (default: all of it)\n"
+    "  --steps N        no more steps than that: the rest of a longer operation is not swept\n"
+    "                   (default: all of it)\n"
     "  --trace FILE     write the offsets of the instructions that the operation executes\n"
     "  --list           operations, and the actions that suit them, as JSON\n"
     "  --deaths N       instead: N threads that die, and what each costs\n"
@@ -100,7 +101,8 @@ static bool is_chosen(unsigned long point) {
 /* What somebody else does once, at a moment that the operation chooses. */
 static bool has_happened;
 static void let_it_happen(void) {
-  if (options.operation->meanwhile != NULL && !has_happened) has_happened = options.operation->meanwhile();
+  if (options.operation->meanwhile != NULL && !has_happened)
+    has_happened = options.operation->meanwhile();
 }
 
 static void at_point(uintptr_t instruction) {
@@ -154,7 +156,8 @@ static void run_sweep(void) {
   if (pthread_create(&thread, NULL, run_subject, NULL) != 0) park_fail("no thread");
   pthread_join(thread, NULL);
   if (options.operation->meanwhile != NULL && !has_happened && options.trace == NULL)
-    park_fail("%s: the moment for others did not come in %lu points", options.operation->name, sweep.points);
+    park_fail("%s: the moment for others did not come in %lu points", options.operation->name,
+              sweep.points);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -196,8 +199,8 @@ static void print_result(void) {
   loss_t l = shared->worst_loss;
   printf("{\"operation\": \"%s\", \"action\": \"%s\", \"points\": %lu, \"tried\": %lu, "
          "\"passed\": %lu, \"hung\": %lu, \"cut\": %s",
-         options.operation->name, options.action != NULL ? options.action->name : "NONE", sweep.points,
-         sweep.tried, sweep.passed, sweep.hung, step_was_cut() ? "true" : "false");
+         options.operation->name, options.action != NULL ? options.action->name : "NONE",
+         sweep.points, sweep.tried, sweep.passed, sweep.hung, step_was_cut() ? "true" : "false");
   print_worst();
   if (options.action != NULL && options.action->loses)
     printf(", \"loss\": {\"heaps\": %lu, \"slabs\": %lu, \"slices\": %lu, \"blocks\": %lu, "

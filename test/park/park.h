@@ -41,8 +41,8 @@ _Noreturn void park_fail(const char *format, ...) __attribute__((format(printf, 
 
 /* ---- library.c ------------------------------------------------------------------------------- */
 
-/* The allocator under test. All but malloc and free may be NULL unless it is freehold: what it lacks is not another
- * library's function of that name. */
+/* The allocator under test. All but malloc and free may be NULL unless it is freehold: what it
+ * lacks is not another library's function of that name. */
 typedef struct {
   void *(*malloc)(size_t size);
   void *(*calloc)(size_t count, size_t size);
@@ -73,7 +73,8 @@ extern api_t api;
  * whose constructors do not run. */
 void library_load(const char *path, bool without_start);
 bool library_is_freehold(void);
-const char *library_lacks(unsigned flags);          /* an entry point that an operation with these flags needs, or NULL */
+/* an entry point that an operation with these flags needs, or NULL */
+const char *library_lacks(unsigned flags);
 bool library_has(uintptr_t instruction);
 size_t library_offset(uintptr_t instruction);      /* in the file's address space */
 size_t library_text_size(void);
@@ -88,13 +89,16 @@ char *library_tls(void);                            /* the calling thread's bloc
 /* While the calling thread is stepping, `at_point` is called before each of its instructions that
  * lies in the library's text, in a handler of SIGTRAP. */
 typedef void step_point_t(uintptr_t instruction);
-bool step_would_swap(const void *word);             /* there: the next instruction is a swap, and expects what stands here */
+/* there: the next instruction is a swap, and expects what stands here */
+bool step_would_swap(const void *word);
 void step_install(void);
 void step_begin(step_point_t *at_point);
 void step_end(void);
-void step_set_limit(uint64_t steps);                /* the rest of a longer operation runs at full speed */
+/* the rest of a longer operation runs at full speed */
+void step_set_limit(uint64_t steps);
 bool step_was_cut(void);
-uint64_t step_taken(void);                          /* all steps of the calling thread, wherever they lay */
+/* all steps of the calling thread, wherever they lay */
+uint64_t step_taken(void);
 
 /* ---- snapshot.c ------------------------------------------------------------------------------ */
 
@@ -159,22 +163,28 @@ typedef struct {
   void (*finish)(void);   /* the subject after it: holds what it got; or NULL */
   const char *options;    /* of freehold; NULL: none */
   unsigned flags;
-  bool (*meanwhile)(void);       /* in handlers at the points, until it is true: others have done what it is about; or NULL */
+  /* in handlers at the points, until it is true: others have done what it is about; or NULL */
+  bool (*meanwhile)(void);
 } operation_t;
 enum {
   QUICK = 1,                     /* part of ./dev test */
-  IS_BARE = 2,                   /* the subject has no blocks, and its thread has used nothing yet */
+  /* the subject has no blocks, and its thread has used nothing yet */
+  IS_BARE = 2,
   FIRST_USE = 4,                 /* the library's constructors have not run */
   NESTED = 8,                    /* in a handler that has interrupted a malloc */
   LATE = 16,                     /* when the allocator has been told that the thread ends */
   MOVES = 64,                    /* two blocks are the subject's for a while */
-  REALLOCS = 512, ALIGNS = 1024, CALLOCS = 2048,   /* the entry points that it needs beside malloc and free */
-  HEAP_IN_HAND = 256,            /* the subject has a heap that it is about to use or to give back, beside its own */
+  /* the entry points that it needs beside malloc and free */
+  REALLOCS = 512, ALIGNS = 1024, CALLOCS = 2048,
+  /* the subject has a heap that it is about to use or to give back, beside its own */
+  HEAP_IN_HAND = 256,
   PASSES_OVER = 128,             /* a range of slices is nobody's for ever */
-  WITH_HEAP = 32,                /* a first-class heap is lost with the subject, and all that is in it */
+  /* a first-class heap is lost with the subject, and all that is in it */
+  WITH_HEAP = 32,
 };
 
-enum { WELL_INSIDE = 80 };       /* instructions after the first one of a call that is interrupted */
+/* instructions after the first one of a call that is interrupted */
+enum { WELL_INSIDE = 80 };
 
 extern const operation_t portable_operations[], freehold_operations[];
 extern const size_t portable_operation_count, freehold_operation_count;
@@ -213,25 +223,33 @@ bool oracle_class_is_used_up(size_t size);  /* ... out of a slab that it does no
 bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
 bool oracle_pool_is_empty(void);                    /* the next heap needs a mapping */
 uintptr_t oracle_arena_end(const void *p);          /* where the arena of block `p` grows next */
-bool oracle_frees_are_put_off(void);                /* is the caller's next free of another's block remembered, no more? */
+/* is the caller's next free of another's block remembered, no more? */
+bool oracle_frees_are_put_off(void);
 bool oracle_magazine_is_empty(void);                /* the caller's */
 bool oracle_heap_is_marked(void);                   /* the caller's, by a fast operation */
-void oracle_let_nobody_rest(void);                  /* heaps of threads that end let go of everything */
+/* heaps of threads that end let go of everything */
+void oracle_let_nobody_rest(void);
 void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
-void oracle_note_taken(size_t size);                /* as if the caller had taken as many blocks as its heap can count */
+/* as if the caller had taken as many blocks as its heap can count */
+void oracle_note_taken(size_t size);
 /* Moments: the caller ... */
-bool oracle_would_claim_heap(void);                 /* is about to swap the word of the first places for heaps */
-bool oracle_would_attach_nested(void);              /* ... the word that says who stands in for its heap */
-bool oracle_would_claim_slices(const void *p);      /* ... a word of the bitmap of block p's arena */
+/* is about to swap the word of the first places for heaps */
+bool oracle_would_claim_heap(void);
+/* ... the word that says who stands in for its heap */
+bool oracle_would_attach_nested(void);
+/* ... a word of the bitmap of block p's arena */
+bool oracle_would_claim_slices(const void *p);
 bool oracle_would_grow(const void *p);              /* ... how much of that arena is mapped */
 bool oracle_would_swap_anchor(const void *p);       /* ... the anchor of block p's slab */
 bool oracle_has_window_claimed(void);               /* has claimed a window and not said what for */
 bool oracle_has_slab(const void *p);                /* owns block p's slab */
-bool oracle_has_to_publish(const void *p);          /* that slab is partial, and its bit is not set */
+/* that slab is partial, and its bit is not set */
+bool oracle_has_to_publish(const void *p);
 bool oracle_hint_is_gone(const void *p);            /* the hint for such slabs is clear */
 /* Everything was freed and collected, and no other thread runs: all is valid, and nothing left; or
- * what is left stays within the bounds for a lost thread, for one that was moving a block, that had a
- * further heap in its hands, or for a lost first-class heap as well; or a range of slices alone is. */
+ * what is left stays within the bounds for a lost thread, for one that was moving a block, that had
+ * a further heap in its hands, or for a lost first-class heap as well; or a range of slices alone
+ * is. */
 typedef enum { LOSS_NONE, LOSS_RANGE, LOSS_THREAD, LOSS_MOVE, LOSS_IN_HAND, LOSS_HEAP } loss_kind_t;
 void oracle_check(loss_kind_t may_lose);
 void oracle_check_structures(void);         /* valid, whatever was lost */

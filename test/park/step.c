@@ -16,7 +16,8 @@ static __thread step_point_t *volatile stepping;   /* NULL: the next trap takes 
 static __thread volatile uint64_t taken;
 static uint64_t most;                               /* 0: no limit */
 static volatile bool was_cut;
-static __thread const greg_t *volatile before;     /* the registers, as they are before the instruction */
+/* the registers, as they are before the instruction */
+static __thread const greg_t *volatile before;
 
 static void on_trap(int signal, siginfo_t *info, void *context) {
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -51,7 +52,8 @@ void step_begin(step_point_t *at_point) {
 
 enum { LOCK = 0xF0, REX = 0x40, REX_WIDE = 8, TWO_BYTES = 0x0F, COMPARE_AND_EXCHANGE = 0xB1 };
 
-/* A compare-and-swap expects rax. Which word it swaps is told by the value alone, for few others have the same. */
+/* A compare-and-swap expects rax. Which word it swaps is told by the value alone, for few others
+ * have the same. */
 bool step_would_swap(const void *word) {
   const unsigned char *at = (const unsigned char *)(uintptr_t)before[REG_RIP];
   uint64_t expected = (uint64_t)before[REG_RAX];
