@@ -7,13 +7,14 @@ sweep goes on where it was.
 
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
-  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no operation executes, and why
+  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no
+                                        operation executes, and why
   ./dev prove --write                   the table of what is there into docs/promises.md
   ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK,
   REENTER and FORK
 
-Exit code 0: all points of freehold passed; 1: some did not, or an operation could not be run, or (--coverage) is
-missing; 2: usage.
+Exit code 0: all points of freehold passed; 1: some did not, or an operation could not be run, or
+(--coverage) is missing; 2: usage.
 """
 import argparse
 import collections
@@ -40,7 +41,7 @@ PEERS = list(allocators.PEERS)
 # of processor time for a point, which takes a hundredth of that unless it hangs
 PEER_LIMIT_MS = 300
 PEER_COPIES = 8                       # at a time, for those that hang mostly sleep
-PEER_STEPS = 100_000                  # of an operation: two seconds; a realloc that copies 40 MiB takes millions
+PEER_STEPS = 100_000    # of an operation: two seconds; a realloc that copies 40 MiB takes millions
 PEER_POINTS, QUICK_POINTS = 60, 100
 DEATHS = 1000
 PEER_ACTIONS = ("PARK", "REENTER", "FORK")
@@ -71,7 +72,8 @@ class Target:
         else:
             peer = allocators.allocator_named(name)
             self.library = peer.path
-            self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES), "--steps", str(PEER_STEPS)]
+            self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES),
+                              "--steps", str(PEER_STEPS)]
             self.environment = peer.environment()
         digest = hashlib.sha256(self.program.read_bytes())
         digest.update(Path(self.library).read_bytes() if self.library else b"libc")
@@ -90,8 +92,10 @@ class Target:
         return json.loads(done.stdout)
 
     def lacking(self):
-        """(operation, entry point) for each operation that needs one which this allocator has not."""
-        return [(operation["name"], operation["lacks"]) for operation in self.run("--list")["operations"] if operation["lacks"]]
+        """(operation, entry point) for each operation that needs one which the allocator lacks."""
+        operations = self.run("--list")["operations"]
+        return [(operation["name"], operation["lacks"])
+                for operation in operations if operation["lacks"]]
 
     def pairs(self, options):
         """(operation, action) for everything that is asked for."""
@@ -252,10 +256,12 @@ def report_gaps(targets, results):
     for target in targets:
         for operation, entry in target.lacking():
             print(f"{target.name} {operation}: not swept, for it has no {entry} of its own")
-        cut = {result["operation"]: result["points"] for result in results.of(target.name) if result.get("cut")}
+        cut = {result["operation"]: result["points"]
+               for result in results.of(target.name) if result.get("cut")}
         for operation, points in sorted(cut.items()):
-            print(f"{target.name} {operation}: cut short after {PEER_STEPS:,} steps, its first {points:,} points; the rest of "
-                  "it, most often a copy of the contents, ran at full speed")
+            print(f"{target.name} {operation}: cut short after {PEER_STEPS:,} steps, its first "
+                  f"{points:,} points; the rest of it, most often a copy of the contents, ran at "
+                  "full speed")
 
 
 def where(library, offset):
@@ -268,7 +274,7 @@ def where(library, offset):
 # ---- coverage ------------------------------------------------------------------------------------
 
 class Text:
-    """In which function each instruction of the library lies, and the functions that nothing there leads to."""
+    """In which function each instruction lies, and the functions that nothing there leads to."""
 
     def __init__(self, library):
         run = functools.partial(subprocess.run, capture_output=True, text=True, check=True)
@@ -276,7 +282,8 @@ class Text:
         moved = run(["readelf", "-rW", library]).stdout
         exported = run(["nm", "-D", "--defined-only", library]).stdout
         self.function_of, entries, function = {}, {}, None
-        reached = {int(address, 16) for address in re.findall(r"R_X86_64_RELATIV\w* +([0-9a-f]+)", moved)}
+        relative = re.findall(r"R_X86_64_RELATIV\w* +([0-9a-f]+)", moved)
+        reached = {int(address, 16) for address in relative}
         reached |= {int(line.split()[0], 16) for line in exported.splitlines()}
         for line in dump.splitlines():
             if head := re.match(r"([0-9a-f]+) <(.+)>:", line):
@@ -284,7 +291,8 @@ class Text:
                 entries[int(head[1], 16)] = function
             elif at := re.match(r" +([0-9a-f]+):\t", line):
                 self.function_of[int(at[1], 16)] = function
-                if (to := re.search(r"([0-9a-f]+) <([^>+]+)>", line)) and to[2].removesuffix(".cold") != function:
+                to = re.search(r"([0-9a-f]+) <([^>+]+)>", line)
+                if to and to[2].removesuffix(".cold") != function:
                     reached.add(int(to[1], 16))
         self.uncalled = set(entries.values()) - {entries.get(address) for address in reached}
 
@@ -322,11 +330,13 @@ def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
 
 
-# Lines that no operation can execute: why, and what tells them, by their text and the functions that have them.
+# Lines that no operation can execute: why, and what tells them, by their text and the functions
+# that have them.
 UNSWEPT = (
     ("in functions that nobody calls in this build: checks, and copies of what was inlined", None),
     ("report misuse, and do not return", is_report),
-    ("the thread of the option background, and its start, which the C library does with all signals blocked", is_background),
+    ("the thread of the option background, and its start, which the C library does with all "
+     "signals blocked", is_background),
     ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
 )
 
@@ -335,16 +345,18 @@ def why_unswept(line, functions, uncalled):
     """The number of the kind in UNSWEPT; None: an operation is missing."""
     if functions <= uncalled:
         return 0
-    return next((i for i, (_, tells) in enumerate(UNSWEPT) if tells and tells(line, functions - uncalled)), None)
+    called = functions - uncalled
+    return next((i for i, (_, tells) in enumerate(UNSWEPT) if tells and tells(line, called)), None)
 
 
 def coverage(target, options):
-    """Prints the lines of the three layers that have instructions, none of which any operation executes, by the reason;
-    how many have none."""
+    """Prints the lines of the three layers that have instructions, none of which any operation
+    executes, by the reason; how many have none."""
     operations = sorted({operation for operation, _ in target.pairs(options)})
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
-            seen = set().union(*executor.map(lambda operation: executed(target, operation, folder), operations))
+            run = functools.partial(executed, target, folder=folder)
+            seen = set().union(*executor.map(run, operations))
     text = Text(target.library)
     functions, covered = collections.defaultdict(set), set()
     for address, lines in lines_of(target.library, text.function_of).items():
@@ -355,14 +367,17 @@ def coverage(target, options):
     left = collections.defaultdict(list)
     for line in sorted(set(functions) - covered):
         left[why_unswept(source_line(*line), functions[line], text.uncalled)].append(line)
-    for kind, lines in sorted(left.items(), key=lambda item: len(UNSWEPT) if item[0] is None else item[0]):
+    kinds = [*range(len(UNSWEPT)), None]
+    for kind, lines in sorted(left.items(), key=lambda item: kinds.index(item[0])):
         reason = "NO OPERATION EXECUTES THESE" if kind is None else UNSWEPT[kind][0]
         print(f"{len(lines)} {'line' if len(lines) == 1 else 'lines'}: {reason}")
         for file, number in lines:
             print(f"  {file}:{number}: {source_line(file, number).strip()}")
+    missing = len(left[None])
     print(f"{len(covered)} of {len(functions)} lines are executed by {len(operations)} operations; "
-          f"{len(functions) - len(covered) - len(left[None])} cannot be, for the reasons above; {len(left[None])} are missing")
-    return len(left[None])
+          f"{len(functions) - len(covered) - missing} cannot be, for the reasons above; "
+          f"{missing} are missing")
+    return missing
 
 
 @functools.cache
