@@ -201,10 +201,16 @@ def step_of(target, points, options):
     return max(1, points // most) if most else options.every
 
 
-def count_points(target, operations, executor):
-    """Instructions of each operation, for the bar and to begin with the long ones."""
-    counts = executor.map(lambda operation: target.run(operation, "NONE")["points"], operations)
-    return dict(zip(operations, counts))
+def count_points(target, operations, executor, broken):
+    """Instructions of each operation that can be run, for the bar and to begin with the long ones."""
+    def count(operation):
+        try:
+            return target.run(operation, "NONE")["points"]
+        except Failed as failure:
+            broken.append(str(failure))
+            return None
+    counts = zip(operations, executor.map(count, operations))
+    return {operation: points for operation, points in counts if points is not None}
 
 
 def sweep(targets, options, results):
@@ -214,8 +220,8 @@ def sweep(targets, options, results):
         for target in targets:
             how = sampling(target, options)
             pairs = [pair for pair in target.pairs(options) if not results.has(target, *pair, how)]
-            points = count_points(target, sorted({operation for operation, _ in pairs}), executor)
-            todo += [(points[operation], target, operation, action) for operation, action in pairs]
+            points = count_points(target, sorted({operation for operation, _ in pairs}), executor, broken)
+            todo += [(points[operation], target, operation, action) for operation, action in pairs if operation in points]
         bar = Bar(sum(points // step_of(target, points, options) for points, target, _, _ in todo))
 
         def work(item):
