@@ -119,12 +119,12 @@ class Instructions(unittest.TestCase):
             self.assertEqual([i for i in body if re.match(r"lock\b|xchg\s.*\(", i)], [])
             self.assertLess(len(body), 120)
 
-    def test_malloc_and_free_call_nothing_and_leave_by_jumps(self):
-        """So that they need no frame, and the slow way's return goes to the program at once."""
+    def test_malloc_and_free_have_no_frame_and_leave_by_jumps(self):
+        """What is slow is jumped to, and returns to the program at once."""
         for name in ("malloc", "free", "fh_malloc", "fh_free"):
             body = instructions_of(name)
-            self.assertEqual([i for i in body if re.match(r"(bnd )?call", i)], [], name)
-            self.assertTrue([i for i in body if re.match(r"jmp\s.*<heap_", i)], name)
+            self.assertTrue(body, name + " is not there")
+            self.assertEqual([i for i in body if re.match(r"(bnd )?call|push|pop|.*%rsp", i)], [])
 
 
 class Paths(unittest.TestCase):

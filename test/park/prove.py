@@ -202,7 +202,7 @@ def step_of(target, points, options):
 
 
 def count_points(target, operations, executor, broken):
-    """Instructions of each operation that can be run, for the bar and to begin with the long ones."""
+    """Instructions of each operation that can be run, for the bar and to begin with the long."""
     def count(operation):
         try:
             return target.run(operation, "NONE")["points"]
@@ -220,8 +220,10 @@ def sweep(targets, options, results):
         for target in targets:
             how = sampling(target, options)
             pairs = [pair for pair in target.pairs(options) if not results.has(target, *pair, how)]
-            points = count_points(target, sorted({operation for operation, _ in pairs}), executor, broken)
-            todo += [(points[operation], target, operation, action) for operation, action in pairs if operation in points]
+            operations = sorted({operation for operation, _ in pairs})
+            points = count_points(target, operations, executor, broken)
+            todo += [(points[operation], target, operation, action)
+                     for operation, action in pairs if operation in points]
         bar = Bar(sum(points // step_of(target, points, options) for points, target, _, _ in todo))
 
         def work(item):
