@@ -39,7 +39,8 @@ typedef struct {
   unsigned large;
   size_t block_size;             /* of one of the shared slabs */
   unsigned long blocks_kept;     /* in the heaps' bins, and frees that they put off */
-  unsigned long blocks;          /* used, in slabs that no heap owns */
+  unsigned long blocks;          /* used, in slabs that no heap owns ... */
+  unsigned long blocks_of_one;   /* ... and the most of these in one slab */
   size_t slices_kept;            /* in the heaps' magazines */
   size_t slices;                 /* claimed, and neither slab nor large block */
   size_t runs, words, last_slice;        /* of these: adjacent runs, and words of the bitmap */
@@ -252,11 +253,16 @@ static bool is_reachable(const slab_t *s) {
   return a.state == ANCHOR_FULL || (a.state == ANCHOR_PARTIAL && is_published(s));
 }
 
+static void raise(uint64_t *worst, uint64_t now) {
+  if (now > *worst) *worst = now;
+}
+
 static void add_shared(left_t *left, const slab_t *s) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
   fh.slab_is_valid(s);
   left->slabs_shared++;
   left->blocks += a.carved - a.count;
+  raise(&left->blocks_of_one, a.carved - a.count);
   left->block_size = class_size(slab_class(s));
 }
 
@@ -406,12 +412,8 @@ static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most
   if (left.slices > left.slices_kept &&
       (slices > IN_HAND_SLICES || (left.runs > 2 && left.words > 1)))
     park_fail("lost: %zu slices in %zu runs", slices, left.runs);
-  if (left.slabs_shared > 1 && left.blocks > left.blocks_kept + PENDING_BLOCKS)
+  if (left.blocks - left.blocks_of_one > left.blocks_kept + PENDING_BLOCKS) /* a chain is of one */
     park_fail("lost: %lu blocks, %lu of them in bins", left.blocks, left.blocks_kept);
-}
-
-static void raise(uint64_t *worst, uint64_t now) {
-  if (now > *worst) *worst = now;
 }
 
 static void note_loss(left_t left) {
