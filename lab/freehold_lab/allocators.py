@@ -4,6 +4,7 @@ Holds:   what is measured under a name is that library: see `verify`, and the ru
          asks every workload again.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -84,6 +85,7 @@ def clean_environment():
     return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
 
 
+@functools.cache        # dpkg reads the lists of all packages each time
 def owner_version(path):
     """The Debian package and version that a file belongs to, if one does."""
     # packages may name files from before /usr was merged
