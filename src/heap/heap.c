@@ -238,7 +238,8 @@ static unsigned borrow_count(const heap_t *h, unsigned c) {
 }
 
 /* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
- * thousand threads which allocate a little share their slabs. */
+ * thousand threads which allocate a little share their slabs; and so do all blocks of a class that
+ * has few in a slab. */
 static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);

@@ -165,7 +165,8 @@ hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->taken[c]);
 }
-/* Has the heap used so much of this class that slabs of its own are worth while? */
+/* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
+ * has few blocks in a slab. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
   return class_size(c) < SHARED_SIZE && heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }

@@ -57,7 +57,7 @@ void heap_recount(heap_t *h) {
 
 enum { PAGE = 4096 };
 
-/* Blocks of slabs that the heap does not own: a bin of such has what was kept for it at most. */
+/* Blocks of slabs that the heap does not own; a bin of such is taken to have what may be kept. */
 static size_t kept_pages(const heap_t *h, unsigned c) {
   bool in_bin = h->bin[c] != 0 && h->owned[c] == 0;
   size_t blocks = (size_t)(h->allowance[c] - h->room[c]) + (in_bin ? h->allowance[c] : 0);

@@ -81,11 +81,11 @@ static unsigned others_freed(const slab_t *s) {
   return anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking reads again */
 }
 
-/* What others freed becomes the private list, which is empty. */
-static void take_over_chain(slab_t *s) {
+unsigned slab_collect(slab_t *s) {
   unsigned count;
   s->head = take_chain(s, &count);
   note_used(s, slab_used(s) - count);
+  return count;
 }
 
 /* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
@@ -123,7 +123,7 @@ uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
   unsigned fresh = 0;
   uintptr_t list = s->head == 0 ? take_chain(s, count) : take_private(s, count);
   if (*count >= most) return list;
-  if (*count != 0 && others_freed(s) >= most - *count) take_over_chain(s); /* for the next time */
+  if (*count != 0 && others_freed(s) >= most - *count) slab_collect(s); /* for the next time */
   else list = carve(s, most - *count, list, &fresh);
   *count += fresh;
   return list;
@@ -141,28 +141,11 @@ uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
   return first;
 }
 
-unsigned slab_collect(slab_t *s) {
-  unsigned count;
-  uintptr_t chain = take_chain(s, &count);
-  if (count != 0) slab_put_list(s, chain);
-  return count;
-}
-
 void slab_recount(slab_t *s) {
   uint32_t free = 0, carved = atomic32_load_relaxed(&s->carved);
   /* Bound: `carved` */
   for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++;
   note_used(s, carved - free);
-}
-
-void slab_put_list(slab_t *s, uintptr_t first) {
-  uintptr_t last = first;
-  unsigned count = 1; /* Bound: the slab's capacity */
-  for (uintptr_t next; (next = block_next(last)) != 0; last = next)
-    if (++count > s->capacity) fatal("heap corruption", (void *)last, "free");
-  block_link(last, s->head);
-  s->head = first;
-  note_used(s, slab_used(s) - count);
 }
 
 enum { PLACES = SLICE_SIZE / CLASS_STEP };

@@ -117,15 +117,13 @@ hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
 hidden bool slab_has(const slab_t *s, unsigned least);
 
 /* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others
- * freed; and if that is less than `most`, never used ones. The blocks count as used; `*count` says
- * how many they are. 0 if there is none left. */
+ * freed. If that is less than `most`, never used ones are added, unless others have freed as many:
+ * then these become the private list. The blocks count as used; `*count` says how many they are. 0
+ * if there is none left. */
 hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 
 /* The same for exactly one block or more, at most `most` from any source. */
 hidden uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count);
-
-/* Puts a list of blocks that slab_take_list gave back on the private list. */
-hidden void slab_put_list(slab_t *s, uintptr_t first);
 
 /* The private list was changed and `used` may not have been: counts again. */
 hidden void slab_recount(slab_t *s);
@@ -134,7 +132,7 @@ hidden void slab_recount(slab_t *s);
  * after another. */
 hidden void slab_sort(slab_t *s);
 
-/* Takes what others freed onto the private list; how many. */
+/* What others freed becomes the private list, which is empty; how many these are. */
 hidden unsigned slab_collect(slab_t *s);
 
 static inline uint32_t slab_used(const slab_t *s) { return atomic32_load_relaxed(&s->used); }

@@ -57,6 +57,13 @@ static void pass_block(unsigned from, unsigned to) {
   held[to][held_count[to]++] = held[from][--held_count[from]];
 }
 
+/* By the owner. */
+static void put_back(slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
+  block_link(last, s->head);
+  s->head = first;
+  atomic32_store_relaxed(&s->used, slab_used(s) - count);
+}
+
 static void note_outcome(unsigned me, slab_t *s, slab_outcome_t outcome) {
   if (outcome == SLAB_OWNED_NOW) mine[me] = s;
   if (outcome == SLAB_IS_EMPTY) slab_release(s);
@@ -72,7 +79,7 @@ static void give_back(unsigned me, unsigned count, slab_wish_t wish) {
     block_link(block, first);
     first = block;
   }
-  if (atomic_ptr_load_relaxed(&s->owner) == HEAP(me)) return slab_put_list(s, first);
+  if (atomic_ptr_load_relaxed(&s->owner) == HEAP(me)) return put_back(s, first, last, count);
   note_outcome(me, s, slab_push(s, first, last, count, HEAP(me), wish));
 }
 

@@ -18,12 +18,12 @@ TEST(slab, a_new_slab_gives_each_of_its_blocks_once_and_none_at_its_start, "I1 I
   }
 }
 
-TEST(slab, a_list_that_is_put_back_is_free_and_comes_first, "I1") {
+TEST(slab, blocks_that_are_put_back_are_free_and_come_first, "I1") {
   slab_t *s = new_slab(CLASS, &heap_a);
   unsigned count;
   uintptr_t list = slab_take_list(s, 10, &count);
   CHECK_EQ(count, 10u);
-  slab_put_list(s, list);
+  for (unsigned i = 10; i-- > 0;) put_back(s, list + i * SIZE);
   CHECK(slab_is_valid(s));
   CHECK_EQ(slab_used(s), 0u);
   CHECK_EQ(slab_take_list(s, 3, &count), list);
@@ -33,9 +33,9 @@ TEST(slab, a_list_that_is_put_back_is_free_and_comes_first, "I1") {
 
 /* Every third block of an owned slab, then the others downwards, each on the private list. */
 static void free_in_disorder(slab_t *s, unsigned count) {
-  for (unsigned i = 0; i < count; i += 3) slab_put_list(s, (block_link(blocks[i], 0), blocks[i]));
+  for (unsigned i = 0; i < count; i += 3) put_back(s, blocks[i]);
   for (unsigned i = count; i-- > 0;)
-    if (i % 3 != 0) slab_put_list(s, (block_link(blocks[i], 0), blocks[i]));
+    if (i % 3 != 0) put_back(s, blocks[i]);
 }
 
 TEST(slab, a_sorted_list_has_the_same_blocks_in_the_order_of_addresses, "I1 I4") {
@@ -93,8 +93,7 @@ TEST(slab, as_much_as_would_be_carved_is_taken_from_what_others_freed_instead, "
   unsigned count;
   uintptr_t first = slab_take_list(s, 10, &count);         /* ten blocks out, none beyond carved */
   for (unsigned i = 0; i < 8; i++) CHECK(push_one(s, first + i * SIZE, NULL) == SLAB_SHARED);
-  block_link(first + 8 * SIZE, 0);
-  slab_put_list(s, first + 8 * SIZE);
+  put_back(s, first + 8 * SIZE);
   CHECK_EQ(slab_take_list(s, 9, &count), first + 8 * SIZE);
   CHECK_EQ(count, 1u);                                     /* and the eight come next */
   CHECK_EQ(atomic32_load_relaxed(&s->carved), 10u);
@@ -119,9 +118,10 @@ TEST(slab, a_slab_with_nothing_left_says_so_with_an_end, "I2") {
 TEST(slab, a_list_longer_than_the_slab_can_hold_is_corruption, "I1") {
   slab_t *s = new_slab(CLASS, &heap_a);
   take_all(s);
-  block_link(blocks[1], blocks[0]);
+  put_back(s, blocks[0]);
+  put_back(s, blocks[1]);
   block_link(blocks[0], blocks[1]);                        /* a ring */
-  EXPECT_ABORT(slab_put_list(s, blocks[0]), "heap corruption");
+  EXPECT_ABORT(slab_let_go(s), "heap corruption");
 }
 
 /* ---- OWNED ---- */
@@ -223,7 +223,7 @@ TEST(slab, a_slab_that_is_let_go_with_all_blocks_free_stays_its_owners, "I1") {
   unsigned count;
   uintptr_t list = slab_take_list(s, 4, &count);
   CHECK(push_one(s, list, NULL) == SLAB_SHARED);  /* one by another, the rest by the owner */
-  slab_put_list(s, list + SIZE);
+  for (unsigned i = 1; i < 4; i++) put_back(s, list + i * SIZE);
   CHECK(slab_let_go(s) == SLAB_IS_EMPTY);
   CHECK_EQ(owner_of(s), (uintptr_t)&heap_a);
   slab_release(s);
@@ -399,7 +399,7 @@ static bool check_slab(slab_t *s) { return slab_is_valid(s); }
 TEST(slab, each_broken_invariant_is_found_by_its_name, "I1 I2 I3 I4") {
   slab_t *s = new_slab(CLASS, &heap_a);
   take_all(s);
-  slab_put_list(s, (block_link(blocks[0], 0), blocks[0]));
+  put_back(s, blocks[0]);
   uint64_t word = atomic64_load_relaxed(&s->anchor);
   CHECK(check_slab(s));
   atomic32_store_relaxed(&s->used, 3);
@@ -433,8 +433,7 @@ static void give(worker_t *w, uintptr_t block) {
   CHECK_EQ(atomic64_exchange_acq_rel((atomic64_t *)(block + 16), 0), (uint64_t)1);
   void *adopter = w->count < OWNED_MOST && core_next(&w->state) % 2 ? &heaps[w->number] : NULL;
   if (atomic_ptr_load_relaxed(&s->owner) == &heaps[w->number]) {
-    block_link(block, 0);
-    slab_put_list(s, block);
+    put_back(s, block);
     return;
   }
   slab_outcome_t outcome = push_one(s, block, adopter);

@@ -36,6 +36,13 @@ static unsigned take_all(slab_t *s) {
   return total;
 }
 
+/* The owner frees a block, as heap/fast.h does. */
+unused static void put_back(slab_t *s, uintptr_t block) {
+  block_link(block, s->head);
+  s->head = block;
+  atomic32_store_relaxed(&s->used, slab_used(s) - 1);
+}
+
 static slab_outcome_t push_one(slab_t *s, uintptr_t block, void *adopter) {
   return slab_push(s, block, block, 1, adopter, adopter != NULL ? PUSH_ADOPT : PUSH_PUBLISH);
 }
