@@ -69,24 +69,30 @@ static void publish(heap_t *h, batch_t *b) {
   push(h, s, base | b->first, base | b->last, b->count);
 }
 
+static bool is_due(const batch_t *b) {
+  return b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(b->slab)) >= BATCH_BYTES ||
+         slab_would_be_empty(b->slab, b->count);
+}
+
 /* Chains the block with others of its slab, unless that is the heap's own by now. */
 static void gather(heap_t *h, slab_t *s, uintptr_t block) {
   if (atomic_ptr_is_relaxed(&s->owner, h)) {
     if (fast_put_back(s, block)) heap_note_empty(h, s);
     return;
   }
-  batch_t *b = &h->freed->batch[arena_slice((void *)block) % BATCH_SLOTS];
+  size_t slot = arena_slice((void *)block) % BATCH_SLOTS;
+  batch_t *b = &h->freed->batch[slot];
   if (b->slab != s) {
     if (b->slab != NULL) publish(h, b);
+    h->freed->slots |= (uint64_t)1 << slot;
     block_link(block, 0);
     *b = (batch_t){ s, (uint16_t)block, (uint16_t)block, 1, 0 };
-    return;
+  } else {
+    block_link(block, slab_base(s) | b->first);
+    b->first = (uint16_t)block;
+    b->count++;
   }
-  block_link(block, slab_base(s) | b->first);
-  b->first = (uint16_t)block;
-  b->count++;
-  if (b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(s)) >= BATCH_BYTES)
-    publish(h, b);
+  if (is_due(b)) publish(h, b);
 }
 
 void heap_give_back(heap_t *h, slab_t *s, uintptr_t block) {
@@ -112,8 +118,11 @@ static void gather_pending(heap_t *h) {
 void heap_flush_shared(heap_t *h) {
   h->has_shared = 0;
   gather_pending(h);
-  for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->freed->batch[i].slab != NULL) publish(h, &h->freed->batch[i]);
+  for (uint64_t w = h->freed->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+    batch_t *b = &h->freed->batch[bits_lowest(w)];
+    if (b->slab != NULL) publish(h, b);
+  }
+  h->freed->slots = 0;
 }
 
 static cold __attribute__((noinline)) void pending_is_full(void) {

@@ -119,7 +119,7 @@ void heap_put_slice(heap_t *h, slab_t *s) {
   size_t most = (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
   if (h->magazine_count >= most || heap_tag(h) != NULL) {
     slab_release(s);
-    if (!h->is_trimming && h->trims_due < UINT8_MAX) h->trims_due++;
+    if (h->trims_due < UINT8_MAX) h->trims_due++;
     return;
   }
   slab_retire(s);

@@ -23,7 +23,7 @@
 enum {
   PENDING_BLOCKS = 16,           /* frees of others' blocks that are put off together */
   LARGE_HEAP_SLICES = 1024,      /* so much in use, 64 MiB: blocks are taken to be in no cache */
-  BATCH_SLOTS = 8,               /* slabs for which frees are gathered at a time */
+  BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
   BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes */
   /* a heap with fewer slabs of a class adopts what nobody owns, and keeps no blocks of it */
@@ -59,6 +59,7 @@ typedef struct {                 /* blocks of one slab of another's, chained, no
 typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
+  uint64_t slots;                        /* a bit for each that has been used since the last flush */
   batch_t batch[BATCH_SLOTS];
 } aligned_to(64) heap_freed_t;
 
@@ -73,7 +74,6 @@ struct heap {
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
-  uint8_t is_trimming;           /* steps are under way */
   uint8_t has_trimmed;           /* all classes had their turn */
   uint8_t trims_due;             /* slices given back */
   uint8_t has_shared;            /* something may be pending, or in a batch */

@@ -4,8 +4,6 @@
 
 #include "../base/check.h"
 
-enum { TRIM_SHARED = 8 };
-
 /* Puts the blocks of a list back where they came from. */
 static void flush_list(heap_t *h, uintptr_t *list) {
   for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, a slab or RETURN_MOST */
@@ -26,19 +24,17 @@ void heap_flush_bins(heap_t *h) {
   heap_flush_shared(h);
 }
 
-/* Shrinks by a step for each slice that the heap has given back since the last time: a class's bin,
- * and now and then the frees that were put off. A heap that frees what it had passes through all
- * classes, and keeps next to nothing; then it is the turn of a heap that rests in the pool. Taken
- * at the end of a call (heap_exit), where the stack is short. */
+/* Shrinks by a step for each slice that the heap has given back, also in this: a class's bin, and
+ * the frees that were put off. A heap that frees what it had passes through all classes, and keeps
+ * next to nothing; then it is the turn of a heap that rests in the pool. Taken at the end of a call
+ * (heap_exit), where the stack is short. */
 void heap_trim(heap_t *h) {
-  h->is_trimming = 1; /* a step may give slices back itself */
-  for (; h->trims_due != 0; h->trims_due--) { /* Bound: slices given back in a call */
+  for (; h->trims_due != 0; h->trims_due--) { /* Bound: slabs with blocks in bins */
     h->trim_class = (uint8_t)(h->trim_class > 1 ? h->trim_class - 1 : CLASS_COUNT - 1);
     h->has_trimmed |= h->trim_class == 1;
     flush_bin(h, h->trim_class);
-    if (h->has_shared && h->trim_class % TRIM_SHARED == 0) heap_flush_shared(h);
+    if (h->has_shared) heap_flush_shared(h);
   }
-  h->is_trimming = 0;
 }
 
 void heap_empty_magazine(heap_t *h) {
@@ -85,7 +81,6 @@ bool heap_end_rest(void) {
 }
 
 void heap_let_go(heap_t *h) {
-  h->is_trimming = 1;
   heap_flush_bins(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
@@ -95,7 +90,7 @@ void heap_let_go(heap_t *h) {
       if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
     }
   heap_empty_magazine(h);
-  h->is_trimming = 0;
+  h->trims_due = 0;
 }
 
 void heap_end(heap_t *h) {

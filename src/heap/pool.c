@@ -4,7 +4,7 @@
 #include "../arena/places.h"
 #include "heap.h"
 
-_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 2240, "what a thread costs at most");
+_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 3136, "what a thread costs at most");
 
 static places_t heaps;
 

@@ -162,6 +162,12 @@ typedef enum { PUSH_ASK, PUSH_ADOPT, PUSH_PUBLISH } slab_wish_t;
 hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count,
                                 void *heap, slab_wish_t wish);
 
+/* Nobody owns the slab, and `n` blocks more are all that is not free of it. */
+static inline bool slab_would_be_empty(const slab_t *s, unsigned n) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a push reads again */
+  return a.count + n == a.carved; /* which is 0 while it is owned */
+}
+
 /* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is
  * none. */
 hidden slab_t *slab_find_partial(unsigned c, void *heap);

@@ -158,10 +158,8 @@ class Paths(unittest.TestCase):
     NEVER_RETURNS = ["fatal", "heap_bad_pointer"]
     # reads the options, once; most often the loader has called it
     FIRST_USE = "api_start"
-    # Inside themselves these do nothing that could lead back: heap_trim, which is a
-    # part of heap_put_slice, by its mark (`is_trimming`), gather_pending because it has
-    # taken all that was pending.
-    GUARDS = frozenset({"heap_put_slice", "heap_trim", "gather_pending"})
+    # Inside itself this does nothing that could lead back: it has taken all that was pending.
+    GUARDS = frozenset({"gather_pending"})
     STACK_LIMIT, FIRST_USE_LIMIT = 1024, 6 * 1024
     # What they may call of libc: it neither locks nor waits. pthread_key_create does not lock in
     # glibc (promises, section 1).

@@ -96,7 +96,10 @@ inline make_room(s) {
   :: else
   fi
 }
-#define GATHER(what, s) make_room(s); atomic { MINE(what, s)--; MINE(batch, s)++ }
+#define GATHER(what, s)                                           \
+  make_room(s);                                                   \
+  atomic { MINE(what, s)--; MINE(batch, s)++ };                   \
+  if :: publish(s) :: skip fi /* it is due, or it waits */
 
 #define GIVE_BACK(what, s)                                        \
   if                                                              \

@@ -340,6 +340,15 @@ TEST(heap, a_gathered_chain_is_published_when_its_bytes_are_worth_it, "") {
   CHECK_EQ(swaps_of(h), PENDING_BLOCKS / 2u);               /* two of them are worth BATCH_BYTES */
 }
 
+TEST(heap, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
+  size_t size = 1024;
+  core_option(OPTION_magazine, 0);
+  in_thread(allocate, &size, true);                         /* slabs of nobody */
+  uint64_t before = committed();
+  for (int i = 0; i < MANY / 4; i++) fast_free(kept[i]);    /* 15 slabs: each has its own batch */
+  CHECK_LE(committed(), before - 12);                       /* the others: `pending`, `returned` */
+}
+
 TEST(heap, what_waits_to_be_published_is_on_the_next_slow_path, "") {
   size_t size = 64;
   in_thread(allocate, &size, false);
