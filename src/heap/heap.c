@@ -231,20 +231,18 @@ static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
   return list;
 }
 
-/* How many blocks at once come out of a slab that is let go. */
-static unsigned borrow_count(const heap_t *h, unsigned c) {
-  size_t bytes = class_size(c) >= SHARED_SIZE ? LEND_BYTES : EARN_BYTES;
-  return heap_taken(h, c) == 0 ? 1 : (unsigned)max_size(1, bytes / class_size(c));
-}
-
 /* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
  * thousand threads which allocate a little share their slabs; and so do all blocks of a class that
- * has few in a slab. */
+ * has few in a slab: of these, all that were freed. */
 static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
+  unsigned size = (unsigned)class_size(c);
   slab_t *s = slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
-  uintptr_t list = slab_take_some(s, borrow_count(h, c), count);
+  uintptr_t list;
+  if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
+  else if (size < SHARED_SIZE) list = slab_take_some(s, EARN_BYTES / size, count);
+  else list = slab_take_list(s, LEND_BYTES / size, count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
   return list;
 }

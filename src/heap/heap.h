@@ -36,7 +36,7 @@ enum {
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs it does not keep, ... */
   SHARED_SIZE = 1024,            /* ... and all blocks that have so many bytes, ... */
-  LEND_BYTES = 16384,            /* ... so much of them at a time */
+  LEND_BYTES = 32768,            /* ... so much of them at a time, or all that were freed */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
   HOT_BLOCKS = 2048,             /* ... until a class has used so many; then its bin has ... */
   HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
@@ -59,7 +59,7 @@ typedef struct {                 /* blocks of one slab of another's, chained, no
 typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
-  uint64_t slots;                        /* a bit for each that has been used since the last flush */
+  uint64_t slots;                        /* a bit for each used since the last flush */
   batch_t batch[BATCH_SLOTS];
 } aligned_to(64) heap_freed_t;
 
