@@ -146,6 +146,7 @@ static void second_of_class(void) {
   own(16, 1);
   size = 16;
 }
+static void second_of_lent_class(void) { own(2000, 1); }
 static void first_with_partial(void) { leave(740, 20); }
 /* All that was ever carved of the slab is held, and some of it is fresh. */
 static void allocate_and_drain(void) {
@@ -250,8 +251,13 @@ static void full_and_big(void) {
   leave(16000, 6);
   let_go(0, 6, 1);
 }
-/* A slab of three blocks, nobody's. Two that come back together are published at once, and make
- * it worth taking. */
+/* A slab of three blocks, nobody's. One that comes back is published at once, and makes it worth
+ * taking. */
+static void one_of_three(void) {
+  put_off(PUT_OFF_MOST - 1);
+  leave(16000, 3);
+  let_go(0, 1, 1);
+}
 static void two_of_three(void) {
   put_off(PUT_OFF_MOST - 2);
   leave(16000, 3);
@@ -267,9 +273,13 @@ static bool others_free_first(void) {
   in_helper(free_third);
   return true;
 }
+static void free_second_and_third(void) {
+  free_some(1, 3, 1);
+  api.collect(false);
+}
 static bool others_empty_it(void) {
   if (!oracle_has_to_publish(block[0])) return false;
-  in_helper(free_third);
+  in_helper(free_second_and_third);
   return true;
 }
 static void free_six(void) { free_in_turn(block, 6); }
@@ -713,6 +723,7 @@ const operation_t freehold_operations[] = {
   {"refill-partial-raced", malloc_one, hint_is_stale, hold_one, NULL, 0,
    others_publish_behind_the_hint},
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
+  {"malloc-second-lent", malloc_one, second_of_lent_class, hold_one, NULL, 0},
   {"malloc-first-partial", malloc_one, first_with_partial, hold_one, NULL, 0},
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
@@ -724,7 +735,7 @@ const operation_t freehold_operations[] = {
   {"free-partial-emptied", free_four, partial_and_last, NULL, NULL, 0},
   {"free-big-emptied", free_six, full_and_big, NULL, NULL, 0},
   {"free-raced", free_two, two_of_three, NULL, NULL, QUICK, others_free_first},
-  {"free-published-empty", free_two, two_of_three, NULL, NULL, 0, others_empty_it},
+  {"free-published-empty", free_first, one_of_three, NULL, NULL, 0, others_empty_it},
   {"free-of-many-slabs", free_sixteen, of_many_slabs, NULL, "magazine:0", 0},
   {"grow", malloc_one, grow_next, hold_one, NULL, 0},
   {"grow-huge-pages", malloc_one, grow_next, hold_one, "thp:always", 0},
