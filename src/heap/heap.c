@@ -362,6 +362,5 @@ void *heap_calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return done_or_no_memory(NULL);
   void *block = fast_malloc(bytes);
-  if (block != NULL && (bytes <= SMALL_MAX_SIZE || !large_is_clean(block))) memset(block, 0, bytes);
-  return block;
+  return fast_clear(block, bytes);
 }

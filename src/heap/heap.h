@@ -45,7 +45,7 @@ enum {
   RETURN_BYTES = 131072,         /* they are worth no more than this, ... */
   RETURN_TOTAL = 4 << 20,        /* ... and all lists together no more than this */
 };
-#define HUGE_MIN_SIZE MiB(32)
+#define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* more than an arena is asked for */
 
 typedef struct heap heap_t;
 
@@ -218,6 +218,7 @@ hidden void large_free(slab_t *s, void *p, const char *call);
 hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p);         /* reads as zero if nobody wrote to it */
+hidden void large_clear(void *p, size_t size);     /* so many bytes of a fresh block */
 hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
 
 typedef struct {

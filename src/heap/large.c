@@ -10,16 +10,16 @@
 
 heap_counts_t heap_counts;
 
+enum { NEW_PAGES_MIN = 128 << 10 };
+
 static size_t slices_for(size_t size) { return (size + SLICE_SIZE - 1) >> SLICE_SHIFT; }
 static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
 
 void *large_malloc(void *tag, size_t size, size_t alignment) {
-  enum { MOST_SLICES = WINDOW_SLICES / 2 };
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
-  bool fits = n + step < MOST_SLICES, clean;
-  if (!fits || ((size >= HUGE_MIN_SIZE || alignment > HUGE_MIN_SIZE) && huge_has_room()))
-    return huge_malloc(tag, size);
+  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(tag, size);
+  bool clean;
   void *p = arena_claim(n, step, &clean);
   if (p == NULL) return NULL;
   slab_t *s = slab_of(p);
@@ -47,6 +47,14 @@ void large_free(slab_t *s, void *p, const char *call) {
 bool large_is_clean(const void *p) {
   if (map_kind(map_find(p)) == TENANT_HUGE) return true;
   return (slab_word(slab_of(p)) & SLAB_IS_CLEAN) != 0;
+}
+
+/* Pages in memory are written, which is faster than new ones. A block of which many are not gets
+ * new ones for all: its last user needed few, and so may the next. */
+void large_clear(void *p, size_t size) {
+  if (large_is_clean(p)) return;
+  bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, usable_for(size)) < size - size / 4;
+  if (!is_sparse || !os_discard(p, usable_for(size))) memset(p, 0, size);
 }
 
 bool large_resize(slab_t *s, void *p, size_t size) {
