@@ -219,8 +219,11 @@ static void renew_allowance(heap_t *h, unsigned c) {
   heap_set_allowance(h, c, could_own ? 0 : min_size(min_size(RETURN_MOST, most), earned));
 }
 
+/* Is that half of what the list may hold, or worth a bin? */
 static bool has_returned(const heap_t *h, unsigned c) {
-  return h->room[c] <= h->allowance[c] / 2 && h->freed->returned[c] != 0;
+  size_t count = h->allowance[c] - h->room[c];
+  return h->freed->returned[c] != 0 &&
+         (h->room[c] <= h->allowance[c] / 2 || count * class_size(c) >= CARVE_BYTES);
 }
 
 static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
