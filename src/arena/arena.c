@@ -20,6 +20,7 @@ enum {
   FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
   LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once */
   GROWTH_TRIES = 8,  /* ranges tried before a fresh arena */
+  JOIN_TRIES = 2,    /* likewise, to be one run with the free slices below them */
 };
 
 size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
@@ -133,12 +134,28 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
   return 0;
 }
 
-static size_t grow(arena_t *a, size_t n) {
-  if (atomic64_load_relaxed(&a->mapped) + n > WINDOW_SLICES) return 0;
+static size_t grow_by(arena_t *a, size_t n) {
   uint32_t others = atomic32_add_relaxed(&growing, 1);
   size_t slice = map_next(a, n, growth_step(n, others));
   atomic32_add_relaxed(&growing, (uint32_t)-1);
   return slice;
+}
+
+/* What is free right below the end of what is mapped is the first part of the `n` slices, so that
+ * no more is mapped than is missing; unless others grow the window at the same moment. */
+static size_t grow(arena_t *a, size_t n) {
+  for (int tries = 0; tries < JOIN_TRIES; tries++) {
+    size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
+    size_t below = bitmap_run_below(a->free, end, n - 1), missing = n - below;
+    if (end + missing > WINDOW_SLICES) return 0;
+    if (below == 0 || !bitmap_claim_at(a->free, end - below, below)) break;
+    size_t slice = grow_by(a, missing);
+    if (slice == end) return end - below;
+    bitmap_release(a->free, end - below, below);
+    if (slice == 0) return 0;
+    bitmap_release(a->free, slice, missing);
+  }
+  return grow_by(a, n);
 }
 
 /* ---- a new arena ----------------------------------------------------------------------------- */

@@ -73,6 +73,19 @@ static size_t find_run(const atomic64_t *words, size_t word_count, size_t from, 
   return BITMAP_NONE;
 }
 
+size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {
+  size_t n = 0;
+  most = min_size(most, end);
+  while (n < most) { /* Bound: the words of the run */
+    unsigned high = (unsigned)((end - n - 1) % 64 + 1);
+    uint64_t w = atomic64_load_relaxed(&words[(end - n - 1) / 64]); /* relaxed: the claim decides */
+    unsigned ones = bits_ones_above(w << (64 - high));
+    n += min_size(ones, high);
+    if (ones < high) break;
+  }
+  return min_size(n, most);
+}
+
 size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n) {
   if (n == 1) return bitmap_claim_one(words, word_count, from);
   for (int retreats = 0; retreats < BITMAP_RETREATS; retreats++) {

@@ -22,6 +22,9 @@ hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from
  * or if others were quicker too often. */
 hidden size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n);
 
+/* How many bits right below number `end` are free, `most` at most. */
+hidden size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most);
+
 /* Just these bits, all or none. A run over several words is claimed word by word upwards, and given
  * back on failure. */
 hidden bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n);

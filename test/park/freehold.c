@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -373,6 +374,17 @@ static void purged(void) {
   free_some(0, 1, 1);
   api.collect(true);
 }
+static void calloc_one(void) { got[0] = api.calloc(1, size); }
+static void few_pages_in_memory(void) {
+  size = MIB(1);
+  put(hold_untouched(api.malloc(size), size));
+}
+static void all_pages_in_memory(void) {
+  size = MIB(1);
+  void *p = api.malloc(size);
+  memset(p, 1, size);
+  api.free(p);
+}
 static void patient(void) {
   purged();
   own(MIB(20), 1);
@@ -393,8 +405,8 @@ static void grow_over_taken(void) {
   occupy(end + KIB(64));
 }
 static void occupy_windows(unsigned n) {
-  uintptr_t window = (uintptr_t)get(MIB(40)) >> 30;
-  size = MIB(40);
+  uintptr_t window = (uintptr_t)get(HUGE) >> 30;
+  size = HUGE;
   for (unsigned i = 1; i <= n; i++) occupy((window + i) << 30);
 }
 static void window_taken(void) { occupy_windows(1); }
@@ -410,8 +422,8 @@ static void windows_and_near_taken(void) {
   munmap(probe, 4096);
 }
 static void window_between(void) {
-  void *p = get(MIB(40));
-  get(MIB(40));
+  void *p = get(HUGE);
+  get(HUGE);
   put(p);
   size = MIB(1400);
 }
@@ -426,7 +438,7 @@ static void malloc_limited(void) {
 static void hold_if_any(void) {
   if (got[0] != NULL) hold(got[0], size);
 }
-static void forty(void) { size = MIB(40); }
+static void huge_next(void) { size = HUGE; }
 static void realloc_limited(void) {
   limit_memory(true);
   got[0] = api.realloc(block[0], MIB(3));
@@ -482,7 +494,7 @@ static void make_used_heap(void) {
   make_heap();
   for (unsigned i = 0; i < 50; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
   block[50] = hold(api.heap_malloc(heap, KIB(100)), KIB(100));
-  block[51] = hold(api.heap_malloc(heap, MIB(33)), MIB(33));
+  block[51] = hold(api.heap_malloc(heap, HUGE), HUGE);
 }
 static void make_doomed_heap(void) {
   make_used_heap();
@@ -522,11 +534,11 @@ static void heap_block_alone(void) {
 }
 static void heap_moves_limited(void) {
   limit_memory(true);
-  got[0] = api.heap_realloc(heap, block[0], MIB(40));
+  got[0] = api.heap_realloc(heap, block[0], HUGE);
   limit_memory(false);
 }
 static void hold_unmoved(void) {
-  if (got[0] != NULL) hold(got[0], MIB(40));
+  if (got[0] != NULL) hold(got[0], HUGE);
   else hold(block[0], 3000);
   end_heap();
 }
@@ -563,14 +575,14 @@ static void a_few_for_good(void) { own(300, 10); }
 static void all_kinds(void) {
   a_few_for_good();
   get(KIB(100));
-  huge_block = get(MIB(40));
+  huge_block = get(HUGE);
   of_libc = malloc(100);
 }
 static void libcs(void) { block[0] = malloc(100); }
 static void some_kinds(void) {
   own(400, 10);
   get(KIB(100));
-  hold(api.aligned_alloc(MIB(64), KIB(4)), KIB(4));   /* huge, for its alignment */
+  hold(api.aligned_alloc(MIB(512), KIB(4)), KIB(4));   /* huge, for its alignment */
 }
 static void libcs_resized(void) { got[0] = api.realloc(block[0], 200); }
 static void end_libcs(void) {
@@ -752,16 +764,18 @@ const operation_t freehold_operations[] = {
   {"grow-step-limited", malloc_limited, much_is_mapped, hold_if_any, NULL, PASSES_OVER},
   {"grow-arena-limited", malloc_limited, full_window, hold_if_any, NULL, PASSES_OVER},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
-  {"malloc-huge-limited", malloc_limited, forty, hold_if_any, NULL, 0},
+  {"malloc-huge-limited", malloc_limited, huge_next, hold_if_any, NULL, 0},
   {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},
   {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
   {"malloc-huge-probes-taken", malloc_one, windows_and_near_taken, hold_one, NULL, 0},
-  {"malloc-huge-pages", malloc_one, forty, hold_one, "thp:always", 0},
+  {"malloc-huge-pages", malloc_one, huge_next, hold_one, "thp:always", 0},
   {"malloc-huge-between", malloc_one, window_between, hold_one, NULL, 0},
   {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL,
    MOVES | PASSES_OVER},
   {"free-large-first-word", free_first, large_in_first_word, NULL, NULL, 0},
   {"reuse-purged", malloc_one, purged, hold_one, NULL, 0},
+  {"calloc-few-in-memory", calloc_one, few_pages_in_memory, hold_one, NULL, 0},
+  {"calloc-all-in-memory", calloc_one, all_pages_in_memory, hold_one, NULL, 0},
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},

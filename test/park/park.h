@@ -30,6 +30,7 @@
 
 #define KIB(n) ((size_t)(n) << 10)
 #define MIB(n) ((size_t)(n) << 20)
+#define HUGE MIB(600)    /* more than half a window of freehold's */
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Ends the copy, or the whole program, with a line that says what is wrong. */

@@ -180,7 +180,7 @@ TEST(heap, destroy_frees_all_blocks_at_once, "") {
       CHECK(p != NULL);
       memset(p, 1, 16 + i % 700);
     }
-    void *large = fh_heap_malloc(heap, 300000), *huge = fh_heap_malloc(heap, MiB_(40));
+    void *large = fh_heap_malloc(heap, 300000), *huge = fh_heap_malloc(heap, MiB_(600));
     CHECK(large != NULL && huge != NULL);
     memset(large, 1, 300000);
     fh_heap_destroy(heap);
@@ -504,13 +504,13 @@ TEST(stats, figures_follow_what_the_program_does, "") {
   static fh_stats_t before, held, after;
   before = stats_now();
   for (int i = 0; i < N; i++) memset(p[i] = malloc(launder_size(1000)), 1, 1000);
-  void *large = malloc(launder_size(500000)), *huge = malloc(launder_size(MiB_(50)));
+  void *large = malloc(launder_size(500000)), *huge = malloc(launder_size(MiB_(600)));
   memset(large, 1, 500000);
   held = stats_now();
   CHECK_GE(held.total.live, before.total.live + N);
   CHECK_GE(held.total.allocated, before.total.allocated + N);
   CHECK_GE(held.total.peak, held.total.live);
-  CHECK_GE(held.live_bytes, before.live_bytes + N * (uint64_t)1000 + 500000 + MiB_(50));
+  CHECK_GE(held.live_bytes, before.live_bytes + N * (uint64_t)1000 + 500000 + MiB_(600));
   CHECK_EQ(held.large_live, before.large_live + 1);
   CHECK_EQ(held.huge_live, before.huge_live + 1);
   CHECK_GE(held.mapped, held.committed);

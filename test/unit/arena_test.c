@@ -291,6 +291,38 @@ TEST(arena, a_range_whose_mmap_fails_alone_is_tried_again, "") {
   CHECK_EQ(atomic64_load_relaxed(&a->mapped), mapped);
 }
 
+/* The last slices of what is mapped are free, and growth maps no more than it must. */
+static char *claim_over_the_end(void) {
+  core_option(OPTION_arena_step, SLICE_SIZE);
+  char *p = claim(1000);
+  while (free_slices() > 0) claim(1);
+  arena_release(p, 1000);
+  return p;
+}
+
+TEST(arena, growth_maps_no_more_than_what_the_free_slices_at_the_end_lack, "") {
+  char *p = claim_over_the_end();
+  size_t mapped = os_fake.mapped;
+  CHECK_EQ(claim(1500), p);
+  CHECK_EQ(os_fake.mapped, mapped + 500 * SLICE_SIZE);
+  CHECK_EQ(free_slices(), 0u);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, where_the_end_cannot_grow_its_free_slices_stay_free, "") {
+  char *p = claim_over_the_end();
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  bool clean;
+  CHECK_NULL(arena_claim(1500, 1, &clean));
+  CHECK_EQ(free_slices(), 1000u);
+  os_fake_fail(0, 0, false);
+  os_fake_take(p + 1000 * SLICE_SIZE, SLICE_SIZE);         /* somebody else's mapping follows */
+  char *q = claim(1500);
+  CHECK(q > p && arena_of(q) == arena_of(p));
+  CHECK_EQ(free_slices(), 1000u);                          /* no more than those */
+  CHECK_EQ(claim(1000), p);
+}
+
 /* So many more threads in the middle of each other's mmaps: each wants a slice and finds none. */
 static int growers;
 static void all_grow(os_fake_call_t call, void *at, size_t size) {

@@ -65,6 +65,17 @@ TEST(bitmap, a_claim_over_a_word_border_that_fails_gives_back_all_that_it_took, 
   }
 }
 
+TEST(bitmap, the_free_bits_right_below_a_number_are_counted_across_words, "") {
+  for (size_t end = 1; end <= BITS; end += end < 70 ? 1 : 17)
+    for (size_t n = 0; n <= end; n += n < 70 ? 1 : 17) {
+      set_all(0);
+      bitmap_release(words, end - n, n);
+      for (size_t i = end; i < BITS; i += 64) bitmap_release(words, i, 1);
+      CHECK_EQ(bitmap_run_below(words, end, BITS), n);
+      CHECK_EQ(bitmap_run_below(words, end, n / 2), n / 2);
+    }
+}
+
 TEST(bitmap, those_of_some_bits_that_are_free_are_claimed_and_no_others, "M1") {
   set_all(0xF0F0);
   CHECK_EQ(bitmap_claim_some(&words[0], 0xFF00), (uint64_t)0xF000);

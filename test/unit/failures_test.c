@@ -15,7 +15,7 @@ static size_t pick_size(uint64_t *state) {
   if (kind < 60) return 1 + core_next(state) % 2000;
   if (kind < 85) return 1 + core_next(state) % 60000;
   if (kind < 94) return 1 + core_next(state) % MiB(1);
-  return MiB(32) + core_next(state) % MiB(4);
+  return HUGE_MIN_SIZE + core_next(state) % MiB(4);
 }
 
 static void check_slot(unsigned k, size_t n) {
@@ -108,7 +108,7 @@ static void grow_and_shrink(bool must_succeed) {
 
 /* In a heap of the program's own, which then ends in one of its two ways. */
 static void use_first_class(bool must_succeed, void (*end)(fh_heap_t *heap)) {
-  static const size_t sizes[] = { 50, 3000, 100000, MiB(2), MiB(40) };
+  static const size_t sizes[] = { 50, 3000, 100000, MiB(2), HUGE_MIN_SIZE };
   fh_heap_t *heap = answer(firstclass_new(), 0, must_succeed);
   if (heap == NULL) return;
   for (size_t i = 0; i < 4 * ARRAY_LENGTH(sizes); i++) {
@@ -174,13 +174,6 @@ static void check_loss(uint64_t allowed) {
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live) +
                atomic64_load_relaxed(&heap_counts.huge_live),
            (uint64_t)0);
-}
-
-static uint64_t count_calls(uint32_t kinds) {
-  uint64_t n = 0;
-  for (int i = 0; i < OS_FAKE_CALLS; i++)
-    if (kinds >> i & 1) n += os_fake.calls[i];
-  return n;
 }
 
 static void fail_one(script_t *script, uint32_t kinds, uint64_t k, bool all_after) {
@@ -273,7 +266,7 @@ TEST(failures, from_whichever_call_of_the_tour_on_all_fail_nothing_is_lost, "tim
 }
 
 TEST(failures, a_huge_block_that_cannot_shrink_is_large_enough_all_the_same, "U1") {
-  char *p = fast_malloc(MiB(64));
+  char *p = huge_malloc(NULL, MiB(64));
   p[MiB(64) - 1] = 5;
   os_fake_fail(OS_FAKE_CHANGING, 1, true);
   CHECK(heap_expand(p, MiB(40), "t"));

@@ -35,7 +35,7 @@ TEST(firstclass, its_blocks_lie_in_slabs_of_its_own, "F1") {
 }
 
 TEST(firstclass, destroying_it_gives_back_all_its_blocks_of_every_size, "F1") {
-  static const size_t sizes[] = { 16, 100, 5000, 100000, MiB(40) };
+  static const size_t sizes[] = { 16, 100, 5000, 100000, HUGE_MIN_SIZE };
   for (int round = 0; round < 2; round++) {
     heap = firstclass_new();
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
@@ -54,7 +54,7 @@ TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
     size_t size = sizes[i];
     heap = firstclass_new();
     fill(&size);
-    char *huge = firstclass_aligned(heap, 1, MiB(40));
+    char *huge = firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
     firstclass_delete(heap);
     for (int k = 0; k < MANY; k++) CHECK_NULL(atomic_ptr_load_relaxed(&slab_of(kept[k])->tag));
     heap_t *h = my_heap();

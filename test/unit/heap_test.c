@@ -107,6 +107,29 @@ TEST(heap, calloc_gives_zeros_also_where_others_wrote_and_knows_an_overflow, "A3
   check_nothing_lost();
 }
 
+/* A block of 8 MiB is freed of which this part was touched; the next one comes from calloc. */
+static size_t in_memory_after_calloc(size_t touched, size_t size) {
+  char *p = fast_malloc(size);
+  memset(p, 0xFF, touched);
+  memset(p + size - 4096, 0xFF, 4096);
+  fast_free(p);
+  CHECK_EQ(heap_calloc(1, size), (void *)p);
+  size_t in_memory = os_resident(p, size);
+  CHECK_BYTES(p, 0, touched);
+  CHECK_BYTES(p + size - 4096, 0, 4096);
+  fast_free(p);
+  return in_memory;
+}
+
+TEST(heap, calloc_makes_no_page_of_a_block_whose_last_user_needed_few, "A3") {
+  size_t size = MiB(8);
+  CHECK_EQ(in_memory_after_calloc(MiB(1), size), (size_t)0);
+  CHECK_EQ(in_memory_after_calloc(size, size), size); /* all are there: they are written */
+  os_fake_fail(OS_FAKE_ADVISING, 1, true);  /* likewise if none can be given back */
+  purge_all();
+  CHECK_GE(in_memory_after_calloc(MiB(1), size), MiB(1));
+}
+
 TEST(heap, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
   CHECK_NULL(fast_malloc(SIZE_MAX));
   CHECK_NULL(fast_malloc((size_t)PTRDIFF_MAX + 1));
@@ -145,6 +168,18 @@ TEST(heap, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the_n
     release(NULL);
     check_nothing_lost();
   }
+}
+
+/* They are in the processor's caches, others are not. */
+TEST(heap, what_was_freed_is_handed_out_again_as_soon_as_it_is_worth_a_bin, "") {
+  enum { SIZE = 1024, FREED = CARVE_BYTES / SIZE };
+  size_t size = SIZE;
+  unsigned c = class_of(size);
+  allocate(&size);
+  while (my_heap()->bin[c] != 0) fast_malloc(size);
+  for (int i = 0; i < FREED; i++) fast_free(kept[i]);
+  CHECK_GT(my_heap()->room[c], my_heap()->allowance[c] / 2u);
+  for (int i = FREED; i-- > 0;) CHECK_EQ(fast_malloc(size), kept[i]);
 }
 
 TEST(heap, what_waits_for_the_next_bins_is_bounded_and_given_up_by_a_heap_that_shrinks, "") {

@@ -73,6 +73,14 @@ unused static void in_thread(void (*f)(void *), void *context, bool ends) {
   if (ends) heap_end_rest();
 }
 
+/* Calls to the system of these kinds so far. */
+unused static uint64_t count_calls(uint32_t kinds) {
+  uint64_t n = 0;
+  for (int i = 0; i < OS_FAKE_CALLS; i++)
+    if (kinds >> i & 1) n += os_fake.calls[i];
+  return n;
+}
+
 unused static uint64_t committed(void) { return atomic64_load_relaxed(&arena_counts.committed); }
 
 /* Every slice is free and every huge block gone: what the test freed and let go of has come

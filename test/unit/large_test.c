@@ -107,6 +107,21 @@ TEST(large, a_block_freed_twice_or_in_the_middle_is_told, "") {
   EXPECT_ABORT(heap_realloc(p + 4096, 1, "realloc"), "invalid pointer: .* in realloc");
 }
 
+TEST(large, blocks_of_up_to_half_a_window_are_handed_out_again_without_a_call_to_the_system, "L1") {
+  enum { ROUNDS = 30 };
+  core_option(OPTION_purge_budget, (int64_t)GiB(1));
+  for (int i = 0; i < 2; i++) fast_free(fast_malloc(HUGE_MIN_SIZE - MiB(1)));
+  uint64_t before = count_calls(OS_FAKE_ANY);
+  for (int i = 0; i < ROUNDS; i++) {
+    char *p = fast_malloc(HUGE_MIN_SIZE - MiB(1 + i));
+    CHECK(map_kind(map_find(p)) == TENANT_ARENA);
+    p[0] = 1;
+    fast_free(p);
+  }
+  CHECK_EQ(count_calls(OS_FAKE_ANY), before);
+  CHECK(map_kind(map_find(fast_malloc(HUGE_MIN_SIZE))) == TENANT_HUGE);
+}
+
 TEST(large, pages_move_to_a_mapping_of_their_own_and_what_they_leave_is_clean, "A3 U1") {
   char *p = large_malloc(NULL, MiB(4), 1);
   for (size_t i = 0; i < MiB(4); i += 4096) p[i] = (char)(i >> 12);

@@ -13,7 +13,7 @@ static void *resize(void *p, size_t size) { return heap_realloc(p, size, "reallo
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
   static const size_t sizes[] = {
     1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512), MiB(3),
-    HUGE_MIN_SIZE, MiB(40)
+    MiB(40), HUGE_MIN_SIZE, HUGE_MIN_SIZE + MiB(8)
   };
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
     for (size_t k = 0; k < ARRAY_LENGTH(sizes); k++) {
@@ -89,7 +89,8 @@ TEST(resize, a_large_block_that_cannot_grow_in_place_moves_its_pages_without_a_c
 }
 
 TEST(resize, a_huge_block_that_becomes_small_is_copied_and_goes_back, "U1") {
-  char *p = fast_malloc(MiB(64));
+  char *p = fast_malloc(HUGE_MIN_SIZE);
+  CHECK(map_kind(map_find(p)) == TENANT_HUGE);
   fill(p, 1000);
   char *q = resize(p, 1000);
   CHECK(map_kind(map_find(q)) == TENANT_ARENA);
@@ -100,7 +101,7 @@ TEST(resize, a_huge_block_that_becomes_small_is_copied_and_goes_back, "U1") {
 }
 
 TEST(resize, without_memory_the_block_is_untouched_whatever_it_is, "") {
-  static const size_t sizes[] = { 100, 5000, 100000, MiB(2), MiB(40) };
+  static const size_t sizes[] = { 100, 5000, 100000, MiB(2), MiB(40), HUGE_MIN_SIZE };
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
     char *p = fast_malloc(sizes[i]), *wall = fast_malloc(60000);
     fill(p, min_size(sizes[i], MiB(1)));
@@ -133,7 +134,7 @@ TEST(resize, without_memory_the_block_is_untouched_whatever_it_is, "") {
 }
 
 TEST(resize, a_size_beyond_all_memory_is_refused_and_the_block_stays, "") {
-  char *p = fast_malloc(100), *q = fast_malloc(MiB(64));
+  char *p = fast_malloc(100), *q = fast_malloc(HUGE_MIN_SIZE);
   fill(p, 100);
   CHECK_NULL(resize(p, SIZE_MAX));
   CHECK_NULL(resize(p, PTRDIFF_MAX));
@@ -144,7 +145,7 @@ TEST(resize, a_size_beyond_all_memory_is_refused_and_the_block_stays, "") {
 }
 
 TEST(resize, expanding_never_moves, "") {
-  char *p = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(MiB(40));
+  char *p = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_MIN_SIZE);
   CHECK(heap_expand(p, 100, "t") && heap_expand(p, 112, "t") && !heap_expand(p, 113, "t"));
   CHECK(heap_expand(large, 200000, "t"));
   CHECK_GE(heap_usable_size(large, "t"), 200000u);
@@ -152,7 +153,7 @@ TEST(resize, expanding_never_moves, "") {
   bool clean;
   CHECK(arena_claim_at(wall, 1, &clean));
   CHECK(!heap_expand(large, 300000, "t"));
-  CHECK(heap_expand(huge, MiB(80), "t"));
+  CHECK(heap_expand(huge, HUGE_MIN_SIZE + MiB(80), "t"));
   CHECK(!heap_expand(huge, 2 * WINDOW_SIZE, "t"));
   CHECK(!heap_expand(huge, SIZE_MAX, "t"));
   CHECK(!heap_expand((void *)"elsewhere", 1, "t"));
@@ -168,10 +169,11 @@ TEST(resize, a_good_size_is_what_a_block_of_that_size_can_hold, "Z1") {
 }
 
 TEST(resize, what_is_ours_is_known_to_the_byte, "") {
-  char *p = fast_malloc(100), *huge = fast_malloc(MiB(40));
+  char *p = fast_malloc(100), *huge = fast_malloc(HUGE_MIN_SIZE);
   static char elsewhere[8];
-  CHECK(heap_owns(p) && heap_owns(p + 50) && heap_owns(huge) && heap_owns(huge + MiB(40) - 1));
-  CHECK(!heap_owns(huge + MiB(40)) && !heap_owns(elsewhere) && !heap_owns(NULL));
+  CHECK(heap_owns(p) && heap_owns(p + 50));
+  CHECK(heap_owns(huge) && heap_owns(huge + HUGE_MIN_SIZE - 1));
+  CHECK(!heap_owns(huge + HUGE_MIN_SIZE) && !heap_owns(elsewhere) && !heap_owns(NULL));
   CHECK(!heap_owns(arena_of(p)) && !heap_owns((void *)~(uintptr_t)0));
   CHECK_EQ(heap_usable_size(NULL, "t"), 0u);
 }

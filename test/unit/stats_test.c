@@ -82,11 +82,11 @@ TEST(stats, frees_of_others_blocks_are_counted_beyond_32_bits, "") {
 }
 
 TEST(stats, large_and_huge_blocks_are_counted, "") {
-  void *a = fast_malloc(100000), *b = fast_malloc(MiB(40));
+  void *a = fast_malloc(100000), *b = fast_malloc(HUGE_MIN_SIZE);
   read_stats();
   CHECK_EQ(stats.large_live, (uint64_t)1);
   CHECK_EQ(stats.huge_live, (uint64_t)1);
-  CHECK_EQ(stats.live_bytes, align_up(100000, 4096) + MiB(40));
+  CHECK_EQ(stats.live_bytes, align_up(100000, 4096) + HUGE_MIN_SIZE);
   CHECK_GE(stats.committed, stats.live_bytes);
   CHECK_GE(stats.peak_committed, stats.committed);
   CHECK_GE(stats.mapped, stats.committed);
@@ -101,7 +101,7 @@ TEST(stats, large_and_huge_blocks_are_counted, "") {
 TEST(stats, what_the_system_was_asked_is_what_it_counted, "") {
   for (int i = 0; i < 300; i++) fast_free(fast_malloc((size_t)i * 5000));
   os_fake_fail(OS_FAKE_MAPPING, 1, false);
-  fast_free(fast_malloc(MiB(64)));
+  fast_free(fast_malloc(HUGE_MIN_SIZE));
   heap_collect(true);
   read_stats();
   CHECK_EQ(stats.mmaps, os_fake.calls[OS_FAKE_MAP] + os_fake.calls[OS_FAKE_MAP_AT]);

@@ -24,7 +24,7 @@ static bool note(void *p, size_t size, void *context) {
 TEST(visit, each_live_block_is_visited_once_and_no_free_one, "") {
   uint64_t state = 3;
   for (int i = 0; i < MANY; i++) {
-    size_t size = i % 100 == 0 ? 100000 : i == 77 ? MiB(40) : 10 + core_next(&state) % 1000;
+    size_t size = i % 100 == 0 ? 100000 : i == 77 ? HUGE_MIN_SIZE : 10 + core_next(&state) % 1000;
     block[i].p = fast_malloc(size);
     memset(block[i].p, 0xAB, 10);
     block[i].is_live = true;
@@ -70,7 +70,7 @@ TEST(visit, the_blocks_of_a_first_class_heap_can_be_visited_alone, "F1") {
   int count = 0;
   for (int i = 0; i < 300; i++) fast_malloc(64);
   for (int i = 0; i < 70; i++) firstclass_aligned(heap, 1, i % 10 == 0 ? 90000 : 64);
-  firstclass_aligned(heap, 1, MiB(40));
+  firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
   CHECK(heap_visit(heap, count_blocks, &count));
   CHECK_EQ(count, 71);
 }
