@@ -42,8 +42,8 @@ enum {
   HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
   RETURN_FIRST = 8,              /* so many blocks of a class `returned` keeps at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
-  RETURN_BYTES = 131072,         /* they are worth no more than this, ... */
-  RETURN_TOTAL = 4 << 20,        /* ... and all lists together no more than this */
+  RETURN_BYTES = 262144,         /* they are worth no more than this, ... */
+  RETURN_TOTAL = 8 << 20,        /* ... and all lists together no more than this */
 };
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* more than an arena is asked for */
 
