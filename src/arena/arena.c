@@ -19,8 +19,8 @@ static atomic32_t growing;
 enum {
   FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
   LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once */
-  GROWTH_TRIES = 8,  /* ranges tried before a fresh arena */
-  JOIN_TRIES = 2,    /* likewise, to be one run with the free slices below them */
+  GROWTH_TRIES = 8,  /* ranges tried before a fresh arena, ... */
+  JOIN_TRIES = 2,    /* ... and as often again for each try to join one with free slices below it */
 };
 
 size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
@@ -141,19 +141,25 @@ static size_t grow_by(arena_t *a, size_t n) {
   return slice;
 }
 
-/* What is free right below the end of what is mapped is the first part of the `n` slices, so that
- * no more is mapped than is missing; unless others grow the window at the same moment. */
+/* The first arena's first range may be advised otherwise than what follows (advise_pages): a block
+ * on both sides of that border could not move without a copy. */
+static bool is_end_of_first(const arena_t *a, size_t end) {
+  return a->number == 0 && end == ARENA_FIRST_SLICE + FIRST_SLICES;
+}
+
+/* What is free right below the end of what is mapped becomes the first part of the `n` slices, so
+ * that no more is mapped than is missing; unless others grow the window, or claim there, at the
+ * same moment. */
 static size_t grow(arena_t *a, size_t n) {
   for (int tries = 0; tries < JOIN_TRIES; tries++) {
     size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
-    size_t below = bitmap_run_below(a->free, end, n - 1), missing = n - below;
-    if (end + missing > WINDOW_SLICES) return 0;
-    if (below == 0 || !bitmap_claim_at(a->free, end - below, below)) break;
-    size_t slice = grow_by(a, missing);
-    if (slice == end) return end - below;
-    bitmap_release(a->free, end - below, below);
+    size_t below = is_end_of_first(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);
+    if (end + n - below > WINDOW_SLICES) return 0;
+    if (below == 0) break;
+    size_t slice = grow_by(a, n - below);
     if (slice == 0) return 0;
-    bitmap_release(a->free, slice, missing);
+    if (slice == end && bitmap_claim_at(a->free, end - below, below)) return end - below;
+    bitmap_release(a->free, slice, n - below);
   }
   return grow_by(a, n);
 }
@@ -179,7 +185,7 @@ static bool publish_window(arena_t *a, size_t n, size_t slices) {
   if (atomic32_load_relaxed(&arena_list_length) >= ARENA_MAX) return false;
   uint32_t number = atomic32_add_relaxed(&arena_list_length, 1);
   if (number >= ARENA_MAX) return false;
-  advise_pages(a, slices << SLICE_SHIFT, number == 0);
+  advise_pages(a, slices << SLICE_SHIFT, number == 0 && n <= FIRST_SLICES);
   a->number = number;
   atomic64_store_relaxed(&a->mapped, slices);
   if (slices > ARENA_FIRST_SLICE + n)

@@ -77,7 +77,7 @@ static inline arena_maps_t *arena_maps(const arena_t *a) {
 }
 
 /* `n` adjacent slices, the first at a multiple of `alignment` slices (a power of two; n + alignment
- * is below half a window). `*clean` tells whether all of it reads as zero. NULL when memory is
+ * is half a window at most). `*clean` tells whether all of it reads as zero. NULL when memory is
  * short or the limit is reached. */
 hidden void *arena_claim(size_t n, size_t alignment, bool *clean);
 /* The `n` slices from `at` on, if they happen to be free. `*clean` as above. */

@@ -53,13 +53,6 @@ static always_inline void *fast_aligned(size_t alignment, size_t size) {
   return likely(block != NULL) ? block : heap_aligned_slow(alignment, size);
 }
 
-/* Of a fresh block the first `size` bytes; NULL stays NULL. */
-static always_inline void *fast_clear(void *block, size_t size) {
-  if (likely(block != NULL && size <= SMALL_MAX_SIZE)) return memset(block, 0, size);
-  if (block != NULL) large_clear(block, size);
-  return block;
-}
-
 /* `window`: the last byte of the block's. */
 static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) {
   uintptr_t offset = block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT);

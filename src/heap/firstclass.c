@@ -68,7 +68,7 @@ void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
   void *block = firstclass_aligned(heap, 1, bytes);
-  return fast_clear(block, bytes);
+  return heap_clear(block, bytes);
 }
 
 void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {

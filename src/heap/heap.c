@@ -365,5 +365,5 @@ void *heap_calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return done_or_no_memory(NULL);
   void *block = fast_malloc(bytes);
-  return fast_clear(block, bytes);
+  return heap_clear(block, bytes);
 }

@@ -45,7 +45,7 @@ enum {
   RETURN_BYTES = 262144,         /* they are worth no more than this, ... */
   RETURN_TOTAL = 8 << 20,        /* ... and all lists together no more than this */
 };
-#define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* more than an arena is asked for */
+#define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* with its alignment: no arena is asked for so much */
 
 typedef struct heap heap_t;
 
@@ -218,7 +218,14 @@ hidden void large_free(slab_t *s, void *p, const char *call);
 hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p);         /* reads as zero if nobody wrote to it */
-hidden void large_clear(void *p, size_t size);     /* so many bytes of a fresh block */
+/* The first `size` bytes of a fresh block, large or huge, read as zero afterwards. */
+hidden void large_clear(void *p, size_t size);
+/* Likewise of any fresh block; NULL stays NULL. */
+static inline void *heap_clear(void *p, size_t size) {
+  if (p != NULL && size <= SMALL_MAX_SIZE) return memset(p, 0, size);
+  if (p != NULL) large_clear(p, size);
+  return p;
+}
 hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
 
 typedef struct {
@@ -233,7 +240,7 @@ hidden void *huge_malloc(void *tag, size_t size);
 hidden void huge_free(huge_t *b, void *p, const char *call);
 hidden void *huge_resize(huge_t *b, size_t size);  /* perhaps elsewhere; NULL: not possible */
 hidden bool huge_resize_in_place(huge_t *b, size_t size);
-/* Moves the pages there. */
+/* Moves the pages there, which are counted nowhere. */
 hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);
 hidden bool huge_has_room(void);                   /* few enough have their own mappings */
 hidden huge_t *huge_at(size_t number, bool *is_live);

@@ -104,7 +104,7 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
 
 void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size) {
   size_t mapped = mapping_for(max_size(size, old_size));
-  huge_t *b = arena_is_over_limit(mapped - old_size) ? NULL : new_record();
+  huge_t *b = arena_is_over_limit(mapped) ? NULL : new_record();
   if (b == NULL) return NULL;
   void *base = move_pages(pages, old_size, mapped);
   if (base != NULL) return settle(b, tag, base, mapped);

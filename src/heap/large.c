@@ -10,7 +10,7 @@
 
 heap_counts_t heap_counts;
 
-enum { NEW_PAGES_MIN = 128 << 10 };
+enum { NEW_PAGES_MIN = 128 << 10 }; /* of less all is written: that is as fast as to ask */
 
 static size_t slices_for(size_t size) { return (size + SLICE_SIZE - 1) >> SLICE_SHIFT; }
 static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
@@ -50,11 +50,13 @@ bool large_is_clean(const void *p) {
 }
 
 /* Pages in memory are written, which is faster than new ones. A block of which many are not gets
- * new ones for all: its last user needed few, and so may the next. */
+ * new ones for all, if the system will: its last user needed few, and so may the next. */
 void large_clear(void *p, size_t size) {
+  size_t all = usable_for(size);
   if (large_is_clean(p)) return;
-  bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, usable_for(size)) < size - size / 4;
-  if (!is_sparse || !os_discard(p, usable_for(size))) memset(p, 0, size);
+  bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, all) < all - all / 4;
+  if (is_sparse && os_discard(p, all)) atomic64_add_relaxed(&arena_counts.purged, all);
+  else memset(p, 0, size);
 }
 
 bool large_resize(slab_t *s, void *p, size_t size) {
@@ -69,17 +71,23 @@ bool large_resize(slab_t *s, void *p, size_t size) {
   return true;
 }
 
-/* The pages move, no byte is copied. What they leave is mapped again; should that fail, those
- * slices stay claimed for ever. */
+/* The pages move, no byte is copied; they are counted where they are going to. What they leave is
+ * mapped again; should that fail, those slices stay claimed for ever. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   void *tag = atomic_ptr_load_relaxed(&s->tag);
+  atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
   void *moved = huge_from_pages(tag, p, old_size, size);
-  if (moved == NULL) return NULL;
+  if (moved == NULL) {
+    atomic64_add_relaxed(&arena_counts.committed, n);
+    return NULL;
+  }
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* as in large_free */
   atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
-  if (os_map_at(p, old_size) == OS_MAPPED) arena_release_clean(p, n);
+  if (os_map_at(p, old_size) != OS_MAPPED) return moved;
+  atomic64_add_relaxed(&arena_counts.committed, n);
+  arena_release_clean(p, n);
   return moved;
 }
 

@@ -6,7 +6,7 @@
 
 enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
-  OWN_MAPPING_MIN = 16 << 20, /* a huge block that shrinks to less becomes one of an arena */
+  STAYS_HUGE_MIN = 16 << 20,  /* a huge block resized to less becomes one of an arena */
   HEADROOM_SHIFT = 2,         /* a small block that grows a little grows by a quarter */
 };
 
@@ -89,12 +89,12 @@ static always_inline bool is_right_here(const void *p, size_t size) {
 /* The block where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (is_small(f)) return is_right(f->usable, size);
-  if (f->huge != NULL) return size >= OWN_MAPPING_MIN && huge_resize_in_place(f->huge, size);
+  if (f->huge != NULL) return size >= STAYS_HUGE_MIN && huge_resize_in_place(f->huge, size);
   return large_resize(f->slab, p, size);
 }
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
-  if (f->huge != NULL) return size >= OWN_MAPPING_MIN ? huge_resize(f->huge, size) : NULL;
+  if (f->huge != NULL) return size >= STAYS_HUGE_MIN ? huge_resize(f->huge, size) : NULL;
   if (is_small(f) || f->usable < MOVE_PAGES_MIN || size < f->usable || !huge_has_room())
     return NULL;
   return large_move_to_huge(f->slab, p, size);

@@ -34,7 +34,7 @@ hidden bool os_discard(void *at, size_t size);
 hidden bool os_populate(void *at, size_t size);
 /* Asks for huge pages, or asks for none. */
 hidden void os_advise_huge(void *at, size_t size, bool huge);
-/* Bytes of the range that are in memory. */
+/* Bytes of the range that are in memory; all, if the system does not say. */
 hidden size_t os_resident(const void *at, size_t size);
 /* May these bytes be read? Slow. */
 hidden bool os_is_readable(const void *at, size_t size);

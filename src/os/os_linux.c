@@ -147,8 +147,8 @@ size_t os_resident(const void *at, size_t size) {
   size_t page = os_page_size(), resident = 0;
   for (size_t done = 0; done < size;) {
     size_t part = min_size(size - done, page * sizeof pages);
-    if (CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0) < 0)
-      memset(pages, 0, sizeof pages);
+    long result = CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0);
+    if (result < 0) memset(pages, result != -ENOMEM, sizeof pages); /* ENOMEM: not all is mapped */
     for (size_t i = 0; i < part / page; i++) resident += (pages[i] & 1) * page;
     done += part;
   }

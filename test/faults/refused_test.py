@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import support  # noqa: E402
 
-CALLS = ["mmap", "munmap", "mremap", "madvise", "mprotect"]
+CALLS = ["mmap", "munmap", "mremap", "madvise", "mprotect", "mincore"]
 SWEEP_ALL = os.environ.get("FREEHOLD_SWEEP") == "all"
 SAMPLES = 6                                   # of k for one call, without SWEEP_ALL
 # What programs, libc and the loader say when they got no memory.
@@ -148,7 +148,8 @@ class Memory(unittest.TestCase):
         code = """
 import re
 for round in range(24):
-    block = b"x" * (64 << 20)
+    block = bytearray(600 << 20)
+    block[:64 << 20] = b"x" * (64 << 20)
     del block
 print(re.search(r"VmRSS:\\s*(\\d+)", open("/proc/self/status").read()).group(1))
 """

@@ -66,12 +66,13 @@ static void drop(slot_t *s) {
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* Four of eight are small, one is huge, and a few of those take two windows. */
+/* Four of eight are small, some large ones many MiB; one is huge, and a few of those take two
+ * windows. */
 static size_t size_of(uint8_t what, uint8_t much) {
   switch (much & 7) {
     case 4: return (size_t)much * 64;
     case 5: return (size_t)much * 512 + what;
-    case 6: return (size_t)much * 16384 + what;
+    case 6: return (size_t)much * (what < 0xE0 ? 16384 : 524288) + what;
     case 7: return (much < 0xE0 ? HUGE_MIN_SIZE : WINDOW_SIZE) + (size_t)much * 65536;
     default: return (size_t)(much >> 3) * 16 + (what >> 4);
   }

@@ -16,7 +16,7 @@ static const char *line(const char *what, const volatile void *p, const char *ca
 
 static const size_t sizes[] = {
   0, 1, 16, 24, 100, 512, 513, 1000, 4096, 10000, 16384, 16385, 65536, 65537, 200000, 1000000,
-  MiB_(5), MiB_(40), (size_t)2 << 30
+  MiB_(5), MiB_(40), MiB_(600), (size_t)2 << 30
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 

@@ -404,9 +404,19 @@ static void grow_over_taken(void) {
   size = MIB(20);
   occupy(end + KIB(64));
 }
+/* The last of what is mapped is free, and too little. */
+static uintptr_t free_the_end(void) {
+  void *p = get(MIB(20));
+  uintptr_t end = oracle_arena_end(p);
+  size = MIB(31);
+  put(p);
+  return end;
+}
+static void end_is_free(void) { free_the_end(); }
+static void end_is_free_and_taken_behind(void) { occupy(free_the_end()); }
 static void occupy_windows(unsigned n) {
-  uintptr_t window = (uintptr_t)get(HUGE) >> 30;
-  size = HUGE;
+  uintptr_t window = (uintptr_t)get(huge_size()) >> 30;
+  size = huge_size();
   for (unsigned i = 1; i <= n; i++) occupy((window + i) << 30);
 }
 static void window_taken(void) { occupy_windows(1); }
@@ -422,8 +432,8 @@ static void windows_and_near_taken(void) {
   munmap(probe, 4096);
 }
 static void window_between(void) {
-  void *p = get(HUGE);
-  get(HUGE);
+  void *p = get(huge_size());
+  get(huge_size());
   put(p);
   size = MIB(1400);
 }
@@ -438,7 +448,7 @@ static void malloc_limited(void) {
 static void hold_if_any(void) {
   if (got[0] != NULL) hold(got[0], size);
 }
-static void huge_next(void) { size = HUGE; }
+static void huge_next(void) { size = huge_size(); }
 static void realloc_limited(void) {
   limit_memory(true);
   got[0] = api.realloc(block[0], MIB(3));
@@ -494,7 +504,7 @@ static void make_used_heap(void) {
   make_heap();
   for (unsigned i = 0; i < 50; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
   block[50] = hold(api.heap_malloc(heap, KIB(100)), KIB(100));
-  block[51] = hold(api.heap_malloc(heap, HUGE), HUGE);
+  block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 static void make_doomed_heap(void) {
   make_used_heap();
@@ -534,11 +544,11 @@ static void heap_block_alone(void) {
 }
 static void heap_moves_limited(void) {
   limit_memory(true);
-  got[0] = api.heap_realloc(heap, block[0], HUGE);
+  got[0] = api.heap_realloc(heap, block[0], huge_size());
   limit_memory(false);
 }
 static void hold_unmoved(void) {
-  if (got[0] != NULL) hold(got[0], HUGE);
+  if (got[0] != NULL) hold(got[0], huge_size());
   else hold(block[0], 3000);
   end_heap();
 }
@@ -575,7 +585,7 @@ static void a_few_for_good(void) { own(300, 10); }
 static void all_kinds(void) {
   a_few_for_good();
   get(KIB(100));
-  huge_block = get(HUGE);
+  huge_block = get(huge_size());
   of_libc = malloc(100);
 }
 static void libcs(void) { block[0] = malloc(100); }
@@ -759,6 +769,8 @@ const operation_t freehold_operations[] = {
   {"grow-arena-small-limited", malloc_limited, window_used_up, hold_if_any, NULL, PASSES_OVER},
   {"malloc-many-slices-raced", malloc_one, slices_for_one, hold_one, NULL, 0, others_claim_first},
   {"grow-first-word-full", malloc_one, first_word_full, hold_one, NULL, 0},
+  {"grow-joined", malloc_one, end_is_free, hold_one, NULL, 0},
+  {"grow-joined-over-taken", malloc_one, end_is_free_and_taken_behind, hold_one, NULL, PASSES_OVER},
   {"grow-over-taken", malloc_one, grow_over_taken, hold_one, NULL, PASSES_OVER},
   {"grow-limited", malloc_limited, grow_next, hold_if_any, NULL, PASSES_OVER},
   {"grow-step-limited", malloc_limited, much_is_mapped, hold_if_any, NULL, PASSES_OVER},

@@ -129,6 +129,8 @@ size_t library_offset(uintptr_t at) { return at - library.base; }
 size_t library_text_size(void) { return library.text_to - library.base; }
 bool library_is_freehold(void) { return api.stats_get != NULL; }
 
+size_t huge_size(void) { return library_is_freehold() ? MIB(600) : MIB(40); }
+
 static void find_functions(void *handle) {
   static const struct { const char *name; void **to; } functions[] = {
     {"malloc", (void **)&api.malloc},

@@ -58,8 +58,8 @@ static void large(void) { got_size = KIB(100); }
 static void malloc_large(void) { got[0] = api.malloc(KIB(100)); }
 static void many_slices(void) { got_size = MIB(5); }
 static void malloc_many_slices(void) { got[0] = api.malloc(MIB(5)); }
-static void huge(void) { got_size = HUGE; }
-static void malloc_huge(void) { got[0] = api.malloc(HUGE); }
+static void huge(void) { got_size = huge_size(); }
+static void malloc_huge(void) { got[0] = api.malloc(huge_size()); }
 static void malloc_nothing(void) { got[0] = api.malloc(0); }
 static void nothing(void) { got_size = 0; }
 static void small(void) { got_size = 100; }
@@ -91,7 +91,7 @@ static void own_medium(void) {
   make_own(3000);
 }
 static void own_large(void) { make_own(KIB(100)); }
-static void own_huge(void) { make_own(HUGE); }
+static void own_huge(void) { make_own(huge_size()); }
 static void free_it(void) {
   api.free(got[0]);
   got[0] = NULL;
@@ -162,9 +162,9 @@ static void large_blocked(void) {
   make_resized(KIB(100), KIB(300));
   give(get(KIB(100)));
 }
-static void huge_up(void) { make_resized(HUGE, HUGE + MIB(4)); }
-static void huge_down(void) { make_resized(HUGE + MIB(8), HUGE - MIB(4)); }
-static void huge_far(void) { make_resized(HUGE, MIB(1400)); }
+static void huge_up(void) { make_resized(huge_size(), huge_size() + MIB(4)); }
+static void huge_down(void) { make_resized(huge_size() + MIB(8), huge_size() - MIB(4)); }
+static void huge_far(void) { make_resized(huge_size(), MIB(1400)); }
 static void realloc_null(void) { got[0] = api.realloc(NULL, 100); }
 static void realloc_to_nothing(void) { got[0] = api.realloc(got[0], 0); }
 /* Some give a block of no bytes. */

@@ -30,7 +30,6 @@
 
 #define KIB(n) ((size_t)(n) << 10)
 #define MIB(n) ((size_t)(n) << 20)
-#define HUGE MIB(600)    /* more than half a window of freehold's */
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Ends the copy, or the whole program, with a line that says what is wrong. */
@@ -74,6 +73,7 @@ extern api_t api;
  * whose constructors do not run. */
 void library_load(const char *path, bool without_start);
 bool library_is_freehold(void);
+size_t huge_size(void);          /* of blocks for each of which it asks the system */
 /* an entry point that an operation with these flags needs, or NULL */
 const char *library_lacks(unsigned flags);
 bool library_has(uintptr_t instruction);

@@ -68,7 +68,7 @@ static void use_large(void) {
   p = resize(p, KIB(20));
   put(q);
   put(resize(p, MIB(1)));
-  put(get(HUGE));
+  put(get(huge_size()));
 }
 
 static void use_aligned(void) {
@@ -159,7 +159,7 @@ static void count_free(void) { api.free(counted[0]); }
 static void count_malloc_first(void) { counted[0] = api.malloc(1100); }
 static void count_malloc_large(void) { counted[0] = api.malloc(KIB(100)); }
 static void count_grow(void) { counted[0] = api.malloc(MIB(31)); }
-static void count_huge(void) { counted[0] = api.malloc(HUGE); }
+static void count_huge(void) { counted[0] = api.malloc(huge_size()); }
 static void count_realloc(void) { counted[0] = api.realloc(counted[0], KIB(200)); }
 static void count_aligned(void) { counted[0] = api.aligned_alloc(KIB(128), KIB(128)); }
 static void count_collect(void) { api.collect(true); }

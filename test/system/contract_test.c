@@ -11,7 +11,7 @@ static const size_t TOO_LARGE[] = {
 static const size_t BORDERS[] = {
   0, 1, 7, 8, 15, 16, 17, 24, 32, 33, 100, 512, 513, 1000, 1024, 4095, 4096, 4097, 16383, 16384,
   16385, 65535, 65536, 65537, 100000, 131072, 262144, 524288, 1048575, 1048576, 1048577, 3000000,
-  MiB_(4), MiB_(4) + 1, MiB_(32), MiB_(33) + 5
+  MiB_(4), MiB_(4) + 1, MiB_(33) + 5, MiB_(512) - 65536, MiB_(512) - 65535, MiB_(512)
 };
 
 TEST(setup, these_tests_run_on_freehold, "") {
@@ -641,11 +641,12 @@ TEST(glibc, mallinfo2_counts_the_blocks_of_freehold, "") {
   static void *p[N];
   struct mallinfo2 before = mallinfo2();
   for (int i = 0; i < N; i++) p[i] = malloc(launder_size(1000));
-  void *huge = malloc(launder_size(MiB_(64)));
+  void *huge = malloc(launder_size(MiB_(600)));
   struct mallinfo2 held = mallinfo2();
   CHECK_GE(held.uordblks + held.hblkhd,
-           before.uordblks + before.hblkhd + (size_t)N * 1000 + MiB_(64));
-  CHECK_GE(held.arena + held.hblkhd, (size_t)N * 1000 + MiB_(64));
+           before.uordblks + before.hblkhd + (size_t)N * 1000 + MiB_(600));
+  CHECK_EQ(held.hblks, before.hblks + 1);
+  CHECK_GE(held.arena + held.hblkhd, (size_t)N * 1000 + MiB_(600));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   struct mallinfo old = mallinfo();
