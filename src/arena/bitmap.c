@@ -55,9 +55,10 @@ bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n) {
   return true;
 }
 
-/* Where the lowest run of `n` set bits begins, by one reading of each word; others may change them
- * meanwhile. */
-static size_t find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n) {
+/* Where the lowest run of `n` set bits begins, or the lowest that begins a word, by one reading of
+ * each word; others may change them meanwhile. */
+static size_t find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
+                       bool at_word) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = atomic64_load_relaxed(&words[i]); /* relaxed: the claim decides */
@@ -68,7 +69,7 @@ static size_t find_run(const atomic64_t *words, size_t word_count, size_t from, 
     }
     uint64_t starts = n <= 64 ? bits_runs_of(w, (unsigned)n) : 0;
     if (starts != 0) return i * 64 + bits_lowest(starts);
-    tail = bits_ones_above(w);
+    tail = at_word ? 0 : bits_ones_above(w);
   }
   return BITMAP_NONE;
 }
@@ -89,7 +90,8 @@ size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {
 size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n) {
   if (n == 1) return bitmap_claim_one(words, word_count, from);
   for (int retreats = 0; retreats < BITMAP_RETREATS; retreats++) {
-    size_t first = find_run(words, word_count, from, n);
+    size_t first = n < BITMAP_ALIGNED ? BITMAP_NONE : find_run(words, word_count, from, n, true);
+    if (first == BITMAP_NONE) first = find_run(words, word_count, from, n, false);
     if (first == BITMAP_NONE) return BITMAP_NONE;
     if (bitmap_claim_at(words, first, n)) return first;
   }

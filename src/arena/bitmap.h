@@ -12,14 +12,18 @@
 #include "../base/atomic.h"
 #include "../base/bits.h"
 
-enum { BITMAP_RETREATS = 16 };
+enum {
+  BITMAP_RETREATS = 16,
+  BITMAP_ALIGNED = 129, /* bits: runs from here on begin a word if one can */
+};
 #define BITMAP_NONE ((size_t)-1)
 
 /* The lowest free bit at or above word `from`, claimed; BITMAP_NONE if there is none. */
 hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from);
 
 /* The lowest run of `n` free bits at or above word `from`, claimed; BITMAP_NONE if there is none,
- * or if others were quicker too often. */
+ * or if others were quicker too often. Of BITMAP_ALIGNED bits or more the lowest that begins a
+ * word, if there is one. */
 hidden size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n);
 
 /* How many bits right below number `end` are free, `most` at most. */

@@ -48,8 +48,19 @@ TEST(bitmap, the_lowest_run_that_is_long_enough_is_taken_also_across_words, "") 
   CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 4), (size_t)61);
   CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 4), (size_t)130);
   CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 3), (size_t)10);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 150), (size_t)134);
-  CHECK_EQ(count_set(), (size_t)1 + 190 - 4 - 150);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 120), (size_t)134);
+  CHECK_EQ(count_set(), (size_t)1 + 190 - 4 - 120);
+}
+
+TEST(bitmap, a_long_run_begins_a_word_unless_there_is_none_such, "") {
+  enum { LONG = BITMAP_ALIGNED };
+  set_all(0);
+  bitmap_release(words, 10, LONG + 10);
+  bitmap_release(words, 150, 192 - 150 + LONG);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, LONG), (size_t)192);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, LONG), (size_t)10);
+  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, LONG), BITMAP_NONE);
+  CHECK_EQ(count_set(), (size_t)10 + 192 - 150);
 }
 
 TEST(bitmap, a_claim_over_a_word_border_that_fails_gives_back_all_that_it_took, "M1") {
