@@ -166,7 +166,9 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
     if (base == NULL) return NULL;
     if (clean) populate(h, base, c);
   }
-  return slab_new(base, c, h, heap_tag(h));
+  s = slab_new(base, c, h, heap_tag(h));
+  s->is_clean = clean;
+  return s;
 }
 
 static bool is_first_and_kept(heap_t *h, slab_t *s) {
@@ -234,9 +236,22 @@ static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
   return list;
 }
 
+/* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
+ * fresh ones; of such the heap has none now. */
+static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
+  unsigned c = slab_class(s), most = LEND_BYTES / (unsigned)class_size(c), fresh;
+  uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
+  if (*count >= most) return list;
+  fresh = (unsigned)min_size(fresh, most - *count);
+  heap_set_fresh(h, c, (fresh_t){ first, fresh, s->is_clean });
+  slab_take_fresh(s, fresh);
+  *count += fresh;
+  return list;
+}
+
 /* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
  * thousand threads which allocate a little share their slabs; and so do all blocks of a class that
- * has few in a slab: of these, all that were freed. */
+ * has few in a slab. */
 static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   unsigned size = (unsigned)class_size(c);
   slab_t *s = slab_find_partial(c, h);
@@ -244,8 +259,8 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   if (s == NULL) return 0;
   uintptr_t list;
   if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
-  else if (size < SHARED_SIZE) list = slab_take_some(s, EARN_BYTES / size, count);
-  else list = slab_take_list(s, LEND_BYTES / size, count);
+  else if (c < SHARED_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
+  else list = take_lent(h, s, count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
   return list;
 }
@@ -310,20 +325,27 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   return slab_take_list(s, carve_count(h, c), count);
 }
 
-static bool refill(heap_t *h, unsigned c) {
+static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   if (h->has_shared) heap_flush_shared(h);
-  uintptr_t list = find_list(h, c, &count);
-  h->bin[c] = list;
+  h->bin[c] = find_list(h, c, &count);
   note_taken(h, c, count);
-  return list != 0;
 }
 
 /* ---- allocating ------------------------------------------------------------------------------ */
 
+static void *take_fresh(heap_t *h, unsigned c) {
+  fresh_t fresh = heap_fresh(h, c);
+  if (fresh.count == 0) return NULL;
+  heap_set_fresh(h, c, fresh_rest(fresh, c));
+  if (!fresh.is_clean) block_set_live(fresh.first);
+  return (void *)fresh.first;
+}
+
 static void *malloc_class(heap_t *h, unsigned c) {
-  if (h->bin[c] == 0 && !refill(h, c)) return NULL;
+  if (h->bin[c] == 0 && (has_returned(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
+  if (block == 0) return take_fresh(h, c);
   h->bin[c] = block_next(block);
   block_set_live(block);
   if (FH_CHECK >= 2 && h->slabs[c] != 0) ASSERT(slab_is_valid(heap_first_slab(h, c)));

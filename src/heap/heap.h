@@ -19,6 +19,7 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../slab/slab.h"
+#include "fresh.h"
 
 enum {
   PENDING_BLOCKS = 16,           /* frees of others' blocks that are put off together */
@@ -35,7 +36,7 @@ enum {
   RESTING_PAGES_EACH = 1024,     /* ... and one of them; itself is one of them */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs it does not keep, ... */
-  SHARED_SIZE = 1024,            /* ... and all blocks that have so many bytes, ... */
+  SHARED_CLASS = 40,             /* ... and all blocks from this class on, 1 KiB, ... */
   LEND_BYTES = 32768,            /* ... so much of them at a time, or all that were freed */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
   HOT_BLOCKS = 2048,             /* ... until a class has used so many; then its bin has ... */
@@ -54,13 +55,16 @@ typedef struct {                 /* blocks of one slab of another's, chained, no
   uint16_t first, last, count, unused_bytes;
 } batch_t;
 
-/* What a heap has freed and not put back into slabs. Apart from the heap, so that one of which
- * little was used touches no page of it. */
+/* What a heap has freed and not put back into slabs, and what it was lent. Apart from the heap, so
+ * that one of which little was used touches no page of it. */
 typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
   uint64_t slots;                        /* a bit for each used since the last flush */
   batch_t batch[BATCH_SLOTS];
+  /* blocks that were never used, of the larger classes: fresh.h. relaxed: its user alone writes it,
+   * visitors read it */
+  atomic64_t fresh[CLASS_COUNT - SHARED_CLASS];
 } aligned_to(64) heap_freed_t;
 
 struct heap {
@@ -162,13 +166,22 @@ hidden void heap_put_slice(heap_t *h, slab_t *s);
 hidden void heap_end_idleness(heap_t *h, slab_t *s);
 hidden void heap_unlink_slab(heap_t *h, slab_t *s);
 hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
+static inline fresh_t freed_fresh(const heap_freed_t *freed, unsigned c) {
+  if (c < SHARED_CLASS) return (fresh_t){ 0 };
+  return fresh_unpack(atomic64_load_relaxed(&freed->fresh[c - SHARED_CLASS]));
+}
+static inline fresh_t heap_fresh(const heap_t *h, unsigned c) { return freed_fresh(h->freed, c); }
+static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
+  atomic64_store_relaxed(&h->freed->fresh[c - SHARED_CLASS], fresh_pack(f));
+}
+
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->taken[c]);
 }
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
  * has few blocks in a slab. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return class_size(c) < SHARED_SIZE && heap_taken(h, c) * class_size(c) >= EARN_BYTES;
+  return c < SHARED_CLASS && heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 /* From now on `returned`, which is empty, may hold so many blocks. */
 static inline void heap_set_allowance(heap_t *h, unsigned c, size_t blocks) {
@@ -207,6 +220,8 @@ hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there 
 hidden uint32_t pool_resting_pages(void);          /* what these hold; there are no more of them */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
+/* Was it lent to a heap, and not handed out yet? A moment's truth. */
+hidden bool pool_is_fresh(uintptr_t block, unsigned c);
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */
 hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail */
 hidden uint64_t pool_taken(unsigned c);

@@ -4,7 +4,7 @@
 #include "../arena/places.h"
 #include "heap.h"
 
-_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 3136, "what a thread costs at most");
+_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 3392, "what a thread costs at most");
 
 static places_t heaps;
 
@@ -31,13 +31,17 @@ static bool wake(heap_t *h) {
   return true;
 }
 
+static heap_freed_t *freed_of(heap_t *h, size_t number) {
+  heap_chunk_t *chunk = (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
+  return &chunk->freed[number % PLACES_IN_CHUNK];
+}
+
 heap_t *pool_claim(void) {
   uint32_t number;
   heap_t *h = places_claim(&heaps, &shape_of_heaps, &number);
   if (h == NULL || wake(h)) return h;
   h->number = number;
-  heap_chunk_t *chunk = (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
-  h->freed = &chunk->freed[number % PLACES_IN_CHUNK];
+  h->freed = freed_of(h, number);
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->busy = 0;
   return h;
@@ -82,6 +86,15 @@ void pool_release(heap_t *h) {
 size_t pool_size(void) { return places_size(&heaps); }
 heap_t *pool_at(size_t number, bool *is_claimed) {
   return places_at(&heaps, &shape_of_heaps, number, is_claimed);
+}
+
+bool pool_is_fresh(uintptr_t block, unsigned c) {
+  for (size_t i = 0; c >= SHARED_CLASS && i < pool_size(); i++) {
+    bool is_claimed;
+    heap_t *h = pool_at(i, &is_claimed);
+    if (h != NULL && fresh_has(freed_fresh(freed_of(h, i), c), c, block)) return true;
+  }
+  return false;
 }
 
 void pool_note_taken(unsigned c, uint64_t blocks) {

@@ -1,5 +1,6 @@
 /* visit.c - every slab and every live block, without stopping anyone                  layer 5: heap
- * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: slab, arena, huge.
+ * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: pool, slab,
+ *          arena, huge.
  * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
  *          and a free block is known by the key that it carries. */
 #include "visit.h"
@@ -34,7 +35,9 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   size_t size = class_size(word);
   size_t carved = min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity);
   for (uintptr_t block = (uintptr_t)base + size; carved > 0; carved--, block += size)
-    if (!block_is_free(block) && !v->visitor((void *)block, size, v->context)) return false;
+    if (!block_is_free(block) && !pool_is_fresh(block, word) &&
+        !v->visitor((void *)block, size, v->context))
+      return false;
   return true;
 }
 

@@ -33,6 +33,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic32_store_relaxed(&s->carved, 0);
   s->next = s->prev = NULL;
   s->is_idle = 0;
+  s->is_clean = 0;
   atomic_ptr_store_relaxed(&s->owner, heap);
   atomic_ptr_store_relaxed(&s->tag, tag);
   atomic32_store_relaxed(&s->slices, 1);
@@ -88,18 +89,27 @@ unsigned slab_collect(slab_t *s) {
   return count;
 }
 
+uintptr_t slab_fresh_end(const slab_t *s, unsigned *count) {
+  uint32_t carved = atomic32_load_relaxed(&s->carved);
+  *count = s->capacity - carved;
+  return slab_base(s) + (carved + 1) * class_size(slab_class(s));
+}
+
+void slab_take_fresh(slab_t *s, unsigned n) {
+  atomic32_store_relaxed(&s->carved, atomic32_load_relaxed(&s->carved) + n);
+  note_used(s, slab_used(s) + n);
+}
+
 /* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
  * and the last one to `rest`, a list that may be at its end. */
 static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count) {
   size_t size = class_size(slab_class(s));
-  uint32_t carved = atomic32_load_relaxed(&s->carved);
-  unsigned n = *count = (unsigned)min_size(most, s->capacity - carved);
+  uintptr_t first = slab_fresh_end(s, count), block = first;
+  unsigned n = *count = (unsigned)min_size(most, *count);
   if (n == 0) return rest;
-  uintptr_t first = slab_base(s) + (carved + 1) * size, block = first;
   for (unsigned i = 1; i < n; i++, block += size) block_link(block, block + size);
   block_link(block, rest);
-  atomic32_store_relaxed(&s->carved, carved + n);
-  note_used(s, slab_used(s) + n);
+  slab_take_fresh(s, n);
   return first;
 }
 
@@ -119,9 +129,13 @@ bool slab_has(const slab_t *s, unsigned least) {
   return others >= least || others >= threshold(s);
 }
 
+uintptr_t slab_take_freed(slab_t *s, unsigned *count) {
+  return s->head == 0 ? take_chain(s, count) : take_private(s, count);
+}
+
 uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
   unsigned fresh = 0;
-  uintptr_t list = s->head == 0 ? take_chain(s, count) : take_private(s, count);
+  uintptr_t list = slab_take_freed(s, count);
   if (*count >= most) return list;
   if (*count != 0 && others_freed(s) >= most - *count) slab_collect(s); /* for the next time */
   else list = carve(s, most - *count, list, &fresh);

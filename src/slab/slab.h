@@ -43,6 +43,7 @@ struct slab {
   atomic32_t slices;            /* of a large block */
   uint16_t capacity;            /* const while the slab lives */
   uint16_t is_idle;             /* empty, and kept by its heap all the same */
+  uint16_t is_clean;            /* what was not carved yet reads as zero */
 
   /* ---- the shared line */
 
@@ -125,6 +126,12 @@ hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 /* The same for exactly one block or more, at most `most` from any source. */
 hidden uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count);
 
+/* All free blocks of the slab as a list, no fresh ones; they count as used. */
+hidden uintptr_t slab_take_freed(slab_t *s, unsigned *count);
+/* Where the slab's fresh end begins, and how many blocks it has. */
+hidden uintptr_t slab_fresh_end(const slab_t *s, unsigned *count);
+/* The next `n` of these are the caller's, as they are. */
+hidden void slab_take_fresh(slab_t *s, unsigned n);
 /* The private list was changed and `used` may not have been: counts again. */
 hidden void slab_recount(slab_t *s);
 

@@ -148,6 +148,11 @@ static void second_of_class(void) {
   size = 16;
 }
 static void second_of_lent_class(void) { own(2000, 1); }
+static void few_of_lent_class(void) {
+  size = 2000;
+  count = 2;
+  allocate();
+}
 static void first_with_partial(void) { leave(740, 20); }
 /* All that was ever carved of the slab is held, and some of it is fresh. */
 static void allocate_and_drain(void) {
@@ -583,6 +588,7 @@ static void ask(void) {
 /* Of a size that the handlers do not free. */
 static void a_few_for_good(void) { own(300, 10); }
 static void all_kinds(void) {
+  few_of_lent_class();
   a_few_for_good();
   get(KIB(100));
   huge_block = get(huge_size());
@@ -746,6 +752,7 @@ const operation_t freehold_operations[] = {
    others_publish_behind_the_hint},
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
   {"malloc-second-lent", malloc_one, second_of_lent_class, hold_one, NULL, 0},
+  {"malloc-lent", malloc_one, few_of_lent_class, hold_one, NULL, 0},
   {"malloc-first-partial", malloc_one, first_with_partial, hold_one, NULL, 0},
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
@@ -816,6 +823,7 @@ const operation_t freehold_operations[] = {
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
+  {"collect-lent", collect_softly, few_of_lent_class, NULL, NULL, 0},
   {"collect-small-class", collect_softly, a_few_of_small_class, NULL, NULL, 0},
   {"malloc-without-heap", malloc_limited, take_all_heaps_and_hold, end_all_heaps, NULL,
    NESTED | WITH_HEAP},

@@ -70,11 +70,13 @@ static heap_t *own_heap(void) {
 }
 
 bool oracle_bin_is_empty(size_t size) {
-  return size > SMALL_MAX_SIZE || own_heap()->bin[class_of(size)] == 0;
+  if (size > SMALL_MAX_SIZE) return true;
+  unsigned c = class_of(size);
+  return own_heap()->bin[c] == 0 && heap_fresh(own_heap(), c).count == 0;
 }
 
 static bool is_used_up(const heap_t *h, unsigned c) {
-  if (h->bin[c] != 0 || h->freed->returned[c] != 0) return false;
+  if (h->bin[c] != 0 || h->freed->returned[c] != 0 || heap_fresh(h, c).count != 0) return false;
   for (const slab_t *s = fh.heap_first_slab(h, c); s != NULL; s = s->next)
     if (slab_used(s) < s->capacity) return false;
   return true;
@@ -141,7 +143,7 @@ static void add_heap(left_t *left, const heap_t *h) {
     if (h->freed->batch[i].slab != NULL) left->blocks_kept += h->freed->batch[i].count;
   for (unsigned c = 1; c < CLASS_COUNT; c++) left->blocks_kept += length_of(h->bin[c]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    left->blocks_kept += length_of(h->freed->returned[c]);
+    left->blocks_kept += length_of(h->freed->returned[c]) + heap_fresh(h, c).count;
 }
 
 static void add_heaps(left_t *left) {

@@ -97,12 +97,12 @@ TEST(concurrency, threads_that_work_end_count_and_purge_at_once_spoil_nothing, "
 /* A visitor reads a word of each block of a slab, also one that the program writes
  * meanwhile, or that is part of a larger block by then. So here blocks are of one size, and
  * nothing is written at that word. */
-enum { VISITED_SIZE = 96 };
+static size_t visited_size; /* a class's */
 
 static void churn_one_class(uint64_t *state) {
   for (int i = 0; i < 4 * ROUNDS; i++) {
-    char *p = i % 3 ? fast_malloc(VISITED_SIZE) : firstclass_aligned(first_class, 1, VISITED_SIZE);
-    memset(p + 16, 1, VISITED_SIZE - 16);
+    char *p = i % 3 ? fast_malloc(visited_size) : firstclass_aligned(first_class, 1, visited_size);
+    memset(p + 16, 1, visited_size - 16);
     fast_free(atomic_ptr_exchange_acq_rel(&shared[core_next(state) % SHARED], p));
   }
   os_fake_end_thread();
@@ -110,8 +110,8 @@ static void churn_one_class(uint64_t *state) {
 
 static bool note_block(void *p, size_t size, void *context) {
   if (p == first_class) return true;
-  CHECK_EQ(size, (size_t)VISITED_SIZE);
-  CHECK((uintptr_t)p % SLICE_SIZE != 0 && (uintptr_t)p % SLICE_SIZE % VISITED_SIZE == 0);
+  CHECK_EQ(size, visited_size);
+  CHECK((uintptr_t)p % SLICE_SIZE != 0 && (uintptr_t)p % SLICE_SIZE % visited_size == 0);
   ++*(size_t *)context;
   return true;
 }
@@ -133,6 +133,12 @@ static void churn_or_visit(unsigned number) {
 }
 
 TEST(concurrency, blocks_that_come_and_go_are_visited_or_not_and_nothing_else_is, "timeout=250") {
+  visited_size = 96;
+  run_all(churn_or_visit);
+}
+
+TEST(concurrency, so_are_blocks_of_slabs_that_no_heap_keeps, "timeout=250") {
+  visited_size = 1280;
   run_all(churn_or_visit);
 }
 
@@ -164,7 +170,7 @@ TEST(concurrency, an_owner_that_finds_its_slab_empty_sees_what_the_last_free_saw
   static int owner;
   bool is_clean;
   unsigned count;
-  handed_over = slab_new(arena_claim(1, 1, &is_clean), class_of(VISITED_SIZE), &owner, NULL);
+  handed_over = slab_new(arena_claim(1, 1, &is_clean), class_of(96), &owner, NULL);
   last_block = slab_take_some(handed_over, 1, &count);
   core_threads(2, free_or_let_go);
 }

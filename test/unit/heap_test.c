@@ -145,7 +145,7 @@ TEST(heap, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
 /* ---- what a heap keeps ---- */
 
 TEST(heap, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, "") {
-  for (size_t size = 16; size < SHARED_SIZE; size *= 4) {
+  for (size_t size = 16; size < class_size(SHARED_CLASS); size *= 4) {
     unsigned c = class_of(size);
     void *p = fast_malloc(size);
     CHECK_EQ(my_heap()->owned[c], 0);
@@ -156,7 +156,7 @@ TEST(heap, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, ""
 }
 
 TEST(heap, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the_next_bin, "") {
-  for (size_t size = SHARED_SIZE; size <= SMALL_MAX_SIZE; size *= 2) {
+  for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
     unsigned c = class_of(size);
     allocate(&size);
     CHECK_EQ(my_heap()->owned[c], 0);
@@ -167,6 +167,29 @@ TEST(heap, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the_n
     kept[0] = NULL;
     release(NULL);
     check_nothing_lost();
+  }
+}
+
+/* In slices that were never used: a first touch counts when the program writes, not in malloc. */
+TEST(heap, blocks_of_a_kib_that_were_never_used_are_not_touched_before_the_program_does, "") {
+  for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+    char *first = fast_malloc(size), *second = fast_malloc(size);
+    CHECK_EQ(second, first + size);
+    CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);
+    size_t before = os_resident((void *)slab_base(slab_of(first)), SLICE_SIZE);
+    CHECK_EQ(fast_malloc(size), second + size);
+    CHECK_EQ(os_resident((void *)slab_base(slab_of(first)), SLICE_SIZE), before);
+    CHECK_LE(before, align_up(size, os_page_size()) + os_page_size());
+  }
+}
+
+TEST(heap, blocks_that_were_never_used_go_back_with_the_others, "") {
+  for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+    for (int i = 0; i < 2; i++) kept[i] = fast_malloc(size);
+    CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);
+    for (int i = 0; i < 2; i++) fast_free(kept[i]);
+    check_nothing_lost();
+    CHECK_EQ(heap_fresh(my_heap(), class_of(size)).count, 0u);
   }
 }
 

@@ -24,7 +24,7 @@ static bool note(void *p, size_t size, void *context) {
 TEST(visit, each_live_block_is_visited_once_and_no_free_one, "") {
   uint64_t state = 3;
   for (int i = 0; i < MANY; i++) {
-    size_t size = i % 100 == 0 ? 100000 : i == 77 ? HUGE_MIN_SIZE : 10 + core_next(&state) % 1000;
+    size_t size = i % 100 == 0 ? 100000 : i == 77 ? HUGE_MIN_SIZE : 10 + core_next(&state) % 3000;
     block[i].p = fast_malloc(size);
     memset(block[i].p, 0xAB, 10);
     block[i].is_live = true;

@@ -1,0 +1,37 @@
+/* fresh.h - lent blocks that were never used                                          layer 5: heap
+ * Owns:    nothing.   Called by: heap.   Calls: sizeclass.
+ *
+ * They lie side by side in their slab and are not linked, so that no page of them is touched before
+ * they are handed out: its first touch is the program's. They have no key either, so whoever visits
+ * blocks asks the heaps (pool_is_fresh); for that they are one word. */
+#ifndef HEAP_FRESH_H
+#define HEAP_FRESH_H
+
+#include "../base/sizeclass.h"
+
+typedef struct {
+  uintptr_t first;
+  unsigned count;
+  bool is_clean;                 /* they read as zero */
+} fresh_t;
+
+enum { FRESH_CLEAN = 1 << 15, FRESH_SHIFT = 16 };
+
+/* 0: none. */
+static inline uint64_t fresh_pack(fresh_t f) {
+  if (f.count == 0) return 0;
+  return (uint64_t)f.first << FRESH_SHIFT | (f.is_clean ? FRESH_CLEAN : 0) | f.count;
+}
+static inline fresh_t fresh_unpack(uint64_t word) {
+  return (fresh_t){ word >> FRESH_SHIFT, word & (FRESH_CLEAN - 1), (word & FRESH_CLEAN) != 0 };
+}
+
+/* What remains of those of class `c` without the first. */
+static inline fresh_t fresh_rest(fresh_t f, unsigned c) {
+  return (fresh_t){ f.first + class_size(c), f.count - 1, f.is_clean };
+}
+static inline bool fresh_has(fresh_t f, unsigned c, uintptr_t block) {
+  return block - f.first < f.count * class_size(c);
+}
+
+#endif
