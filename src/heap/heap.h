@@ -26,7 +26,7 @@ enum {
   LARGE_HEAP_SLICES = 1024,      /* so much in use, 64 MiB: blocks are taken to be in no cache */
   BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
-  BATCH_BYTES = 4096,            /* ... or when they are worth so many bytes */
+  BATCH_BYTES = 16384,           /* ... or when they are worth so many bytes */
   /* a heap with fewer slabs of a class adopts what nobody owns, and keeps no blocks of it */
   OWNED_MANY = 8,
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */

@@ -395,7 +395,7 @@ TEST(heap, a_gathered_chain_is_published_when_its_bytes_are_worth_it, "") {
   for (int i = 0; i < PENDING_BLOCKS - 1; i++) fast_free(kept[i]);
   CHECK_EQ(swaps_of(h), 0u);
   fast_free(kept[PENDING_BLOCKS - 1]);
-  CHECK_EQ(swaps_of(h), PENDING_BLOCKS / 2u);               /* two of them are worth BATCH_BYTES */
+  CHECK_EQ(swaps_of(h), PENDING_BLOCKS * size / BATCH_BYTES);
 }
 
 TEST(heap, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
