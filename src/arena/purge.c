@@ -12,6 +12,8 @@
 enum {
   PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
   BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
+  REFUSALS_MOST = 4, /* ranges that the system will not take back (a program may have locked some of
+                      * its pages, or all); then a purge ends */
 };
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
@@ -53,21 +55,22 @@ static void halve_when_calm(uint32_t now) {
   atomic32_swap_relaxed(&doublings, &before, before - 1);
 }
 
-/* Discards the dirty ones of the slices that a word stands for; how many they were. `*refused`: the
- * system would not. */
-static size_t purge_word(arena_t *a, size_t word, bool *refused) {
+/* Discards the dirty ones of the slices that a word stands for; how many they were. Those that the
+ * system refuses to take stay dirty, and are counted. */
+static size_t purge_word(arena_t *a, size_t word, int *refusals) {
   arena_maps_t *maps = arena_maps(a);
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return 0;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
   uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
   size_t purged = 0;
-  for (uint64_t rest = todo; rest != 0;) { /* Bound: the runs in a word */
+  for (uint64_t rest = todo; rest != 0 && *refusals < REFUSALS_MOST;) { /* Bound: a word's runs */
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;
-    *refused = !os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT);
-    if (*refused) break; /* the rest stays dirty */
+    bool is_refused = !os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT);
+    *refusals += is_refused;
+    if (is_refused) continue;
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
     purged += n;
@@ -79,19 +82,19 @@ static size_t purge_word(arena_t *a, size_t word, bool *refused) {
 }
 
 /* Purges words that have rested for `age` ms, from the highest address down, until `want` slices
- * are gone, or the system refuses: one that always does costs one call each time. */
+ * are gone, or the system has refused too often. */
 static void purge(size_t want, uint32_t age) {
   uint32_t now = os_now_ms();
   size_t purged = 0;
-  bool refused = false;
-  for (size_t i = arena_count(); i-- > 0 && purged < want && !refused;) {
+  int refusals = 0;
+  for (size_t i = arena_count(); i-- > 0 && purged < want && refusals < REFUSALS_MOST;) {
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
     for (size_t word = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-         word-- > 0 && purged < want && !refused;) {
+         word-- > 0 && purged < want && refusals < REFUSALS_MOST;) {
       if (age != 0 && now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < age)
         continue;
-      purged += purge_word(a, word, &refused);
+      purged += purge_word(a, word, &refusals);
     }
   }
 }

@@ -89,6 +89,28 @@ TEST(purge, what_is_in_use_is_left_alone_between_what_goes, "A1") {
   check_dirty();
 }
 
+TEST(purge, a_range_that_the_system_refuses_stays_dirty_and_the_others_go, "A3") {
+  char *p = claim(30);
+  memset(p, 0x77, 30 * SLICE_SIZE);
+  for (size_t i = 0; i < 30; i += 3) arena_release(p + i * SLICE_SIZE, 1);
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, false);
+  purge_all();
+  CHECK_EQ(dirty(), 1u);
+  CHECK_EQ(purged(), 9u);
+  check_dirty();
+  purge_all();
+  CHECK_EQ(dirty(), 0u);
+}
+
+TEST(purge, a_system_that_refuses_everything_is_not_asked_again_and_again, "") {
+  char *p = claim(60);
+  for (size_t i = 0; i < 60; i += 3) arena_release(p + i * SLICE_SIZE, 1);
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  purge_all();
+  CHECK_EQ(dirty(), 20u);
+  CHECK_LE(discards(), 4u);
+}
+
 TEST(purge, a_delay_of_nothing_gives_everything_back_at_once, "") {
   core_option(OPTION_purge_delay_ms, 0);
   make_dirty(100);
