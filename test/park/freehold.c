@@ -480,6 +480,11 @@ static void some_dirty(void) {
   own(KIB(200), 20);
   free_some(0, 20, 2);
 }
+/* The lock is not inherited by the copies of the process, so it is part of the operation. */
+static void collect_locked(void) {
+  mlock(block[4], 1);
+  collect_hard();
+}
 static bool is_expanded;
 static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
 static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(100)); }
@@ -805,6 +810,7 @@ const operation_t freehold_operations[] = {
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
+  {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
   {"free-purges", free_first, next_to_free, NULL, "purge_budget:0,purge_delay_ms:0", 0},
   {"heap-new", make_heap, NULL, end_heap, NULL, WITH_HEAP},
   {"heap-takes", heap_takes, make_used_heap, hold_heaps, NULL, WITH_HEAP},
