@@ -12,8 +12,9 @@
 enum {
   PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
   BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
-  REFUSALS_MOST = 4, /* ranges that the system will not take back (a program may have locked some of
-                      * its pages, or all); then a purge ends */
+  /* Ranges in a row that the system would not take back, for a program may have locked some of its
+   * pages, or all: then a purge ends, unless it is for all. */
+  REFUSALS_MOST = 4,
 };
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
@@ -57,19 +58,19 @@ static void halve_when_calm(uint32_t now) {
 
 /* Discards the dirty ones of the slices that a word stands for; how many they were. Those that the
  * system refuses to take stay dirty, and are counted. */
-static size_t purge_word(arena_t *a, size_t word, int *refusals) {
+static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned most) {
   arena_maps_t *maps = arena_maps(a);
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return 0;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
   uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
   size_t purged = 0;
-  for (uint64_t rest = todo; rest != 0 && *refusals < REFUSALS_MOST;) { /* Bound: a word's runs */
+  for (uint64_t rest = todo; rest != 0 && *refusals < most;) { /* Bound: a word's runs */
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;
     bool is_refused = !os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT);
-    *refusals += is_refused;
+    *refusals = is_refused ? *refusals + 1 : 0;
     if (is_refused) continue;
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
@@ -82,26 +83,27 @@ static size_t purge_word(arena_t *a, size_t word, int *refusals) {
 }
 
 /* Purges words that have rested for `age` ms, from the highest address down, until `want` slices
- * are gone, or the system has refused too often. */
-static void purge(size_t want, uint32_t age) {
+ * are gone, or the system has refused `most` in a row. */
+static void purge(size_t want, uint32_t age, unsigned most) {
   uint32_t now = os_now_ms();
   size_t purged = 0;
-  int refusals = 0;
-  for (size_t i = arena_count(); i-- > 0 && purged < want && refusals < REFUSALS_MOST;) {
+  unsigned refusals = 0;
+  for (size_t i = arena_count(); i-- > 0 && purged < want && refusals < most;) {
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
     for (size_t word = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-         word-- > 0 && purged < want && refusals < REFUSALS_MOST;) {
+         word-- > 0 && purged < want && refusals < most;) {
       if (age != 0 && now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < age)
         continue;
-      purged += purge_word(a, word, &refusals);
+      purged += purge_word(a, word, &refusals, most);
     }
   }
 }
 
 void purge_over_budget(size_t released) {
   if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) >= 0) purge(max_size(PURGE_STEP, 2 * released), 0);
+  if (option_get(OPTION_purge_delay_ms) >= 0)
+    purge(max_size(PURGE_STEP, 2 * released), 0, REFUSALS_MOST);
 }
 
 void purge_tick(void) {
@@ -112,7 +114,7 @@ void purge_tick(void) {
   if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
   halve_when_calm(now);
   purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP,
-        (uint32_t)delay << atomic32_load_relaxed(&doublings));
+        (uint32_t)delay << atomic32_load_relaxed(&doublings), REFUSALS_MOST);
 }
 
-void purge_all(void) { purge((size_t)-1, 0); }
+void purge_all(void) { purge((size_t)-1, 0, ~0u); }

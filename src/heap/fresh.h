@@ -1,12 +1,13 @@
 /* fresh.h - lent blocks that were never used                                          layer 5: heap
- * Owns:    nothing.   Called by: heap.   Calls: sizeclass.
+ * Owns:    nothing.   Called by: heap.   Calls: sizeclass, arena.
  *
  * They lie side by side in their slab and are not linked, so that no page of them is touched before
  * they are handed out: its first touch is the program's. They have no key either, so whoever visits
- * blocks asks the heaps (pool_is_fresh); for that they are one word. */
+ * blocks asks the heaps first (pool_fresh_of); for that they are one word. */
 #ifndef HEAP_FRESH_H
 #define HEAP_FRESH_H
 
+#include "../arena/arena.h"
 #include "../base/sizeclass.h"
 
 typedef struct {
@@ -30,8 +31,11 @@ static inline fresh_t fresh_unpack(uint64_t word) {
 static inline fresh_t fresh_rest(fresh_t f, unsigned c) {
   return (fresh_t){ f.first + class_size(c), f.count - 1, f.is_clean };
 }
-static inline bool fresh_has(fresh_t f, unsigned c, uintptr_t block) {
-  return block - f.first < f.count * class_size(c);
+/* A bit for each of them that lies in the slab at `base`, in the order of addresses. */
+static inline uint64_t fresh_bits(fresh_t f, unsigned c, const void *base) {
+  size_t offset = f.first - (uintptr_t)base;
+  if (f.count == 0 || offset >= SLICE_SIZE) return 0;
+  return bits_run((unsigned)(offset / class_size(c) - 1), f.count);
 }
 
 #endif

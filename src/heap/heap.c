@@ -144,13 +144,12 @@ static size_t claim_ahead(heap_t *h, char *at, size_t n) {
 }
 
 /* Has the system make the pages that are in use soon, for a burst of slices with one call: of a
- * class of which much was used, and no larger than a page, so that each page will hold a link at
- * least. */
+ * class of which much was used, and whose fresh blocks are linked. */
 static void populate(heap_t *h, char *base, unsigned c) {
-  size_t burst = (size_t)option_get(OPTION_populate), page = os_page_size();
-  if (burst == 0 || class_size(c) > page || heap_taken(h, c) * class_size(c) < burst) return;
+  size_t burst = (size_t)option_get(OPTION_populate);
+  if (burst == 0 || c >= SHARED_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
   size_t slices = 1 + claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
-  os_populate(base, min_size(align_up(burst, page), slices << SLICE_SHIFT));
+  os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {

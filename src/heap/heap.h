@@ -220,8 +220,8 @@ hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there 
 hidden uint32_t pool_resting_pages(void);          /* what these hold; there are no more of them */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
-/* Was it lent to a heap, and not handed out yet? A moment's truth. */
-hidden bool pool_is_fresh(uintptr_t block, unsigned c);
+/* A bit for each block of the slab that was lent to a heap and is not handed out yet. */
+hidden uint64_t pool_fresh_of(const void *base, unsigned c);
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */
 hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail */
 hidden uint64_t pool_taken(unsigned c);

@@ -62,10 +62,12 @@ void heap_recount(heap_t *h) {
 
 enum { PAGE = 4096 };
 
-/* Blocks of slabs that the heap does not own; a bin of such is taken to have what may be kept. */
+/* Blocks of slabs that the heap does not own; a bin of such is taken to have what may be kept, and
+ * fresh ones to be in memory. */
 static size_t kept_pages(const heap_t *h, unsigned c) {
   bool in_bin = h->bin[c] != 0 && h->owned[c] == 0;
-  size_t blocks = (size_t)(h->allowance[c] - h->room[c]) + (in_bin ? h->allowance[c] : 0);
+  size_t blocks = (size_t)(h->allowance[c] - h->room[c]) + (in_bin ? h->allowance[c] : 0) +
+                  heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
 

@@ -88,13 +88,14 @@ heap_t *pool_at(size_t number, bool *is_claimed) {
   return places_at(&heaps, &shape_of_heaps, number, is_claimed);
 }
 
-bool pool_is_fresh(uintptr_t block, unsigned c) {
+uint64_t pool_fresh_of(const void *base, unsigned c) {
+  uint64_t bits = 0;
   for (size_t i = 0; c >= SHARED_CLASS && i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h != NULL && fresh_has(freed_fresh(freed_of(h, i), c), c, block)) return true;
+    if (h != NULL) bits |= fresh_bits(freed_fresh(freed_of(h, i), c), c, base);
   }
-  return false;
+  return bits;
 }
 
 void pool_note_taken(unsigned c, uint64_t blocks) {

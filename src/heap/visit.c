@@ -2,7 +2,7 @@
  * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: pool, slab,
  *          arena, huge.
  * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
- *          and a free block is known by the key that it carries. */
+ *          and a free block is known by the key that it carries, or as fresh (fresh.h). */
 #include "visit.h"
 
 bool visit_slabs(visit_slab_t *visit, void *context) {
@@ -26,7 +26,9 @@ typedef struct {
 } blocks_visit_t;
 
 /* The slice may become another slab's at any moment: its class is what `word` says, and however
- * many blocks the next slab has, no more of them than lie in the slice. */
+ * many blocks the next slab has, no more of them than lie in the slice. A block is among a heap's
+ * fresh ones before `carved` counts it, and has a key before it goes from there to its slab: read
+ * in that order it is seen as one of both, or is the program's. */
 static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context) {
   const blocks_visit_t *v = context;
   if (v->tag != NULL && atomic_ptr_load_relaxed(&s->tag) != v->tag) return true;
@@ -34,10 +36,12 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
     return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
   size_t size = class_size(word);
   size_t carved = min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity);
-  for (uintptr_t block = (uintptr_t)base + size; carved > 0; carved--, block += size)
-    if (!block_is_free(block) && !pool_is_fresh(block, word) &&
-        !v->visitor((void *)block, size, v->context))
-      return false;
+  uint64_t fresh = v->tag == NULL ? pool_fresh_of(base, word) : 0;
+  uintptr_t block = (uintptr_t)base + size;
+  for (; carved > 0; carved--, block += size, fresh >>= 1) {
+    if ((fresh & 1) != 0 || block_is_free(block)) continue;
+    if (!v->visitor((void *)block, size, v->context)) return false;
+  }
   return true;
 }
 

@@ -2,6 +2,7 @@
  * release
  *
  * Stands for, in src/slab/slab.c: slab_new slab_retire slab_release take_chain carve slab_let_go
+ * and in src/slab/slab.c: slab_take_freed slab_take_fresh
  * and in src/slab/slab.c: slab_own leave_full slab_push
  * and in src/slab/partial.c: clear take partial_publish partial_unpublish slab_find_partial
  *

@@ -482,7 +482,7 @@ static void some_dirty(void) {
 }
 /* The lock is not inherited by the copies of the process, so it is part of the operation. */
 static void collect_locked(void) {
-  mlock(block[4], 1);
+  if (mlock(block[4], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
   collect_hard();
 }
 static bool is_expanded;

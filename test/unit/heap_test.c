@@ -371,6 +371,20 @@ TEST(heap, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   h->room[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
   h->allowance[c] = 0;
+  heap_set_fresh(h, class_of(4096), (fresh_t){ SLICE_SIZE, 5, false });
+  CHECK_EQ(heap_prepare_rest(h), pages + 5);
+  heap_set_fresh(h, class_of(4096), (fresh_t){ 0 });
+}
+
+TEST(heap, what_is_fresh_of_a_slab_is_told_whichever_heap_was_lent_it, "") {
+  char *block = fast_malloc(2048), *second = fast_malloc(2048);
+  unsigned c = class_of(2048), lent = heap_fresh(my_heap(), c).count;
+  void *base = (void *)slab_base(slab_of(block));
+  CHECK_EQ(second, block + 2048);
+  CHECK_EQ(pool_fresh_of(base, c), ((UINT64_C(1) << lent) - 1) << 2);
+  CHECK_EQ(pool_fresh_of((char *)base + SLICE_SIZE, c), UINT64_C(0));
+  fast_malloc(2048);
+  CHECK_EQ(pool_fresh_of(base, c), ((UINT64_C(1) << (lent - 1)) - 1) << 3);
 }
 
 static uint64_t swaps_of(const heap_t *h) { return atomic64_load_relaxed(&h->swaps); }
