@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 import driver  # noqa: E402
 import instructions  # noqa: E402
+import misses  # noqa: E402
 import report  # noqa: E402
 from allocators import InPlace, allocator_named  # noqa: E402
 from freehold_lab.places import Failed  # noqa: E402
@@ -86,7 +87,18 @@ class Report(unittest.TestCase):
         page = report.page(record, WORKLOADS, None)
         self.assertIn("Nothing was measured.", page)
         self.assertIn("x was left out: is broken", page)
-        self.assertEqual("(laboratory.md)" in page, report.LABORATORY.is_file())
+
+
+class Misses(unittest.TestCase):
+    def test_the_table_holds_freehold_against_the_best_other_of_each_program(self):
+        totals = {"D1mr": 1000, "D1mw": 500, "DLmr": 20, "DLmw": 10, "Ir": 1}
+        self.assertEqual(misses.misses(totals), {"first level": 1500, "last level": 30})
+        rows = {"one": {"freehold": {"last level": 2000}, "a": {"last level": 4000},
+                        "b": {"last level": 1000}},
+                "two": {"freehold": {"last level": 2000}, "a": {"last level": 4000}}}
+        lines = list(misses.table(rows, "last level"))
+        self.assertEqual([line.split()[-1] for line in lines[2:]], ["2.000", "0.500", "1.000"])
+        self.assertEqual(lines[3].split(), ["two", "2", "4", "-", "0.500"])
 
 
 class Workloads(unittest.TestCase):

@@ -5,8 +5,6 @@ from statistics import median, quantiles
 
 from suite import GOALS, JUDGES, TO_BEST, TO_JEMALLOC, OVER_LIBC, goal_is_met, goal_value, middle
 
-# Written by freehold-lab report --markdown.
-LABORATORY = Path(__file__).resolve().parent.parent / "docs" / "laboratory.md"
 # What the page says of the machine, of all that is recorded.
 FACTS = ("processor", "processors", "memory", "system", "kernel", "libc", "transparent huge pages")
 
@@ -154,7 +152,7 @@ def text(record, workloads):
 
 
 def page(record, workloads, png):
-    """docs/benchmarks.md."""
+    """The results as Markdown."""
     short = short_goals(goals_table(record, workloads))
     tables = dict(sections(record, workloads))
     lines = ["# Benchmarks", "",
@@ -189,9 +187,8 @@ def page(record, workloads, png):
     troubles += [f"- {what} failed: {why}" for what, why in record["failures"].items()]
     if troubles:
         lines += ["", "## What could not be measured", "", *troubles]
-    if LABORATORY.is_file():
-        lines += ["", "More programs and the newest peers, with intervals and tests: the run of "
-                  f"the laboratory in [{LABORATORY.name}]({LABORATORY.name})."]
+    lines += ["", "More programs and the newest peers, with intervals and tests: "
+              "docs/benchmarks.md, a run of the laboratory."]
     return "\n".join(lines + ["", HOW_TO_READ])
 
 

@@ -57,7 +57,7 @@ def arguments():
     parser.add_argument("--json", metavar="FILE", default=ROOT / "build/bench.json",
                         help="all results (default: build/bench.json)")
     parser.add_argument("--markdown", metavar="FILE",
-                        help="the page (default: docs/benchmarks.md for a full run, else none)")
+                        help="the page (default: build/bench.md for a full run, else none)")
     parser.add_argument("--png", metavar="FILE", help="the picture (default: beside the page)")
     parser.add_argument("--show", metavar="FILE",
                         help="measure nothing: tables, page and picture of an earlier --json")
@@ -74,7 +74,7 @@ def arguments():
         parser.error(f"no workload's name contains {' or '.join(options.only)}; see --list")
     is_full = not options.quick and not options.only and not options.show
     if options.markdown is None and is_full:
-        options.markdown = ROOT / "docs/benchmarks.md"
+        options.markdown = ROOT / "build/bench.md"
     if options.png is None and options.markdown:
         options.png = Path(options.markdown).with_suffix(".png")
     if options.seed is None:
