@@ -78,7 +78,8 @@ def counts(command, text, allocator):
         run = subprocess.run(
             ["valgrind", "--tool=cachegrind", "--cache-sim=yes", *CACHES,
              f"--cachegrind-out-file={out}", f"--log-file={log_file}", *command],
-            input=text, env=allocator.environment(SETTINGS), capture_output=True, text=True, timeout=LIMIT)
+            input=text, env=allocator.environment(SETTINGS),
+            capture_output=True, text=True, timeout=LIMIT)
         if run.returncode != 0 or not out.is_file():
             raise Failed(f"{allocator.name}: {command[0]} under cachegrind ended with "
                          f"{run.returncode}: {last_line(run.stderr)}")
