@@ -21,6 +21,7 @@
 
 #include "heap/pool.c"
 #include "heap/huge.c"
+#include "heap/magazine.c"
 #include "heap/large.c"
 #include "heap/visit.c"
 #include "heap/stats.c"

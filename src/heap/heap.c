@@ -113,54 +113,21 @@ void heap_unlink_slab(heap_t *h, slab_t *s) {
 
 void heap_own(heap_t *h, slab_t *s) { link_slab(h, s, true); }
 
-/* A slab whose blocks are all free and which is on no list: its slice is kept for the next slab, or
- * given back. */
-void heap_put_slice(heap_t *h, slab_t *s) {
-  size_t most = (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
-  if (h->magazine_count >= most || heap_tag(h) != NULL) {
-    slab_release(s);
-    if (h->trims_due < UINT8_MAX) h->trims_due++;
-    return;
-  }
-  slab_retire(s);
-  s->next = h->magazine;
-  h->magazine = s;
-  h->magazine_count++;
-}
-
-/* Up to `n` slices from `at` on, if they are free, for the heap's next slabs, as far as its
- * magazine has room. How many of them read as zero: all or none. */
-static size_t claim_ahead(heap_t *h, char *at, size_t n) {
-  bool clean;
-  n = min_size(n, (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT);
-  if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
-  for (size_t i = n; i-- > 0;) { /* the lowest comes first */
-    slab_t *s = slab_of(at + (i << SLICE_SHIFT));
-    s->next = h->magazine;
-    h->magazine = s;
-  }
-  h->magazine_count += (uint32_t)n;
-  return clean ? n : 0;
-}
-
 /* Has the system make the pages that are in use soon, for a burst of slices with one call: of a
  * class of which much was used, and whose fresh blocks are linked. */
 static void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
   if (burst == 0 || c >= SHARED_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
-  size_t slices = 1 + claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
+  size_t slices = 1 + heap_claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
   os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean = false;
-  slab_t *s = h->magazine;
+  slab_t *s = heap_take_run(h, 1);
   void *base;
-  if (s != NULL) {
-    h->magazine = s->next;
-    h->magazine_count--;
-    base = (void *)slab_base(s);
-  } else {
+  if (s != NULL) base = (void *)slab_base(s);
+  else {
     base = arena_claim(1, 1, &clean);
     if (base == NULL) return NULL;
     if (clean) populate(h, base, c);
@@ -352,7 +319,7 @@ static void *malloc_class(heap_t *h, unsigned c) {
 }
 
 void *heap_malloc_in(heap_t *h, size_t size) {
-  if (size > SMALL_MAX_SIZE) return large_malloc(heap_tag(h), size, 1);
+  if (size > SMALL_MAX_SIZE) return large_malloc(h, size, 1);
   unsigned c = class_of(max_size(size, 1));
   if (unlikely(option_get(OPTION_stats_detail) != 0)) pool_note_requested(c, size);
   return malloc_class(h, c);
@@ -360,7 +327,7 @@ void *heap_malloc_in(heap_t *h, size_t size) {
 
 void *heap_aligned_in(heap_t *h, size_t alignment, size_t size) {
   unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  return c != 0 ? malloc_class(h, c) : large_malloc(heap_tag(h), size, alignment);
+  return c != 0 ? malloc_class(h, c) : large_malloc(h, size, alignment);
 }
 
 static void *done_or_no_memory(void *block) {

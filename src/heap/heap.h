@@ -45,6 +45,11 @@ enum {
   RETURN_MOST = 64,              /* ... and at most; ... */
   RETURN_BYTES = 262144,         /* they are worth no more than this, ... */
   RETURN_TOTAL = 8 << 20,        /* ... and all lists together no more than this */
+  RUN_MOST = 12,                 /* of large blocks a heap keeps runs of so many slices at most, */
+  RUN_TIMES = 4,                 /* ... all together so many times what it keeps for slabs, ... */
+  RUN_EARNED = 4,                /* ... and one slice for so many large blocks that it allocated; */
+  RUN_LEAST = 4,                 /* ... more slices than these while what all heaps keep is ... */
+  RUN_TOTAL = 256, RUN_PART = 8, /* ... not so many, or not this part of what is in use */
 };
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* with its alignment: no arena is asked for so much */
 
@@ -84,8 +89,10 @@ struct heap {
   uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
-  slab_t *magazine;              /* slices without blocks, for any class */
-  uint32_t magazine_count;
+  uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
+  uint32_t singles;              /* how many are on the first list */
+  uint16_t run_slices, run_share; /* slices on all others; how many these may be */
+  atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: large_settle */
   uint32_t number;               /* const: its place in the pool */
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
@@ -157,12 +164,10 @@ hidden void *heap_malloc_in(heap_t *h, size_t size);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
 hidden void heap_free(void *p, const char *call);
 
-/* A slab that has just become this heap's; one whose blocks are all free, on the heap's list (it
- * may stay) or on none (its slice is kept or given back); one that is used again; one that leaves
- * the list. */
+/* A slab that has just become this heap's; one on its list whose blocks are all free: it may stay;
+ * one that is used again; one that leaves the list. */
 hidden void heap_own(heap_t *h, slab_t *s);
 hidden void heap_note_empty(heap_t *h, slab_t *s);
-hidden void heap_put_slice(heap_t *h, slab_t *s);
 hidden void heap_end_idleness(heap_t *h, slab_t *s);
 hidden void heap_unlink_slab(heap_t *h, slab_t *s);
 hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
@@ -189,6 +194,17 @@ static inline void heap_set_allowance(heap_t *h, unsigned c, size_t blocks) {
   h->allowance[c] = h->room[c] = (uint8_t)blocks;
 }
 
+/* magazine.c. The slice of a slab whose blocks are all free, which is on no list, and the `n` slices
+ * of a large block that was freed: they are kept or given back. */
+hidden void heap_put_slice(heap_t *h, slab_t *s);
+hidden void heap_put_run(heap_t *h, slab_t *s, size_t n);
+hidden slab_t *heap_take_run(heap_t *h, size_t n);       /* `n` slices that were kept, or NULL */
+/* Up to `n` slices from `at` on, if they are free, for the next slabs, as far as the magazine has
+ * room, which keeps no slice. How many of them read as zero: all or none. */
+hidden size_t heap_claim_ahead(heap_t *h, char *at, size_t n);
+hidden void heap_empty_magazine(heap_t *h);
+hidden bool heap_magazine_is_valid(const heap_t *h);     /* its user only */
+
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
 hidden void heap_give_back(heap_t *h, slab_t *s, uintptr_t block);
 
@@ -207,7 +223,6 @@ hidden bool heap_end_rest(void);                   /* of one that rests; false: 
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
 hidden void heap_trim(heap_t *h);                  /* a little: the steps that are due */
-hidden void heap_empty_magazine(heap_t *h);
 
 /* relaxed, as is huge_base: who uses the heap wrote it; statistics take what stands there. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
@@ -228,7 +243,7 @@ hidden uint64_t pool_taken(unsigned c);
 hidden uint64_t pool_requested(unsigned c);
 
 /* large.c, huge.c. The block's address is a multiple of the slice size; NULL: no memory. */
-hidden void *large_malloc(void *tag, size_t size, size_t alignment);
+hidden void *large_malloc(heap_t *h, size_t size, size_t alignment);
 hidden void large_free(slab_t *s, void *p, const char *call);
 hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
@@ -261,6 +276,8 @@ hidden bool huge_has_room(void);                   /* few enough have their own 
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
 hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
+
+hidden void large_settle(heap_t *h);               /* what it has counted goes to heap_counts */
 
 typedef struct {
   atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;

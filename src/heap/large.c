@@ -15,22 +15,46 @@ enum { NEW_PAGES_MIN = 128 << 10 }; /* of less all is written: that is as fast a
 static size_t slices_for(size_t size) { return (size + SLICE_SIZE - 1) >> SLICE_SHIFT; }
 static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
 
-void *large_malloc(void *tag, size_t size, size_t alignment) {
+/* A heap counts by itself, so that threads do not meet at one word for each block. */
+static void count_live(heap_t *h, uint64_t n) {
+  if (h != NULL) atomic64_bump(&h->large_live, n);
+  else atomic64_add_relaxed(&heap_counts.large_live, n);
+}
+
+void large_settle(heap_t *h) {
+  atomic64_add_relaxed(&heap_counts.large_live, atomic64_load_relaxed(&h->large_live));
+  atomic64_add_relaxed(&heap_counts.large_allocated, atomic64_load_relaxed(&h->large_allocated));
+  atomic64_store_relaxed(&h->large_live, 0);
+  atomic64_store_relaxed(&h->large_allocated, 0);
+}
+
+/* NULL: no memory, not even if the heap keeps nothing. */
+static void *claim_run(heap_t *h, size_t n, size_t step, bool *clean) {
+  slab_t *kept = step == 1 ? heap_take_run(h, n) : NULL;
+  *clean = false;
+  if (kept != NULL) return (void *)slab_base(kept);
+  void *p = arena_claim(n, step, clean);
+  if (likely(p != NULL)) return p;
+  heap_empty_magazine(h);
+  return arena_claim(n, step, clean);
+}
+
+void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
-  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(tag, size);
+  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(heap_tag(h), size);
   bool clean;
-  void *p = arena_claim(n, step, &clean);
+  void *p = claim_run(h, n, step, &clean);
   if (p == NULL) return NULL;
   slab_t *s = slab_of(p);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
-  atomic_ptr_store_relaxed(&s->tag, tag);
+  atomic_ptr_store_relaxed(&s->tag, heap_tag(h));
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
   atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
-  atomic64_add_relaxed(&heap_counts.large_live, 1);
-  atomic64_add_relaxed(&heap_counts.large_allocated, 1);
+  count_live(h, 1);
+  atomic64_bump(&h->large_allocated, 1);
   return p;
 }
 
@@ -40,8 +64,12 @@ void large_free(slab_t *s, void *p, const char *call) {
   if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
     fatal("double free", p, call);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* before the slices go: firstclass.c */
-  atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
-  arena_release(p, atomic32_load_relaxed(&s->slices));
+  size_t n = atomic32_load_relaxed(&s->slices);
+  heap_t *h = heap_enter_own();
+  count_live(h, (uint64_t)-1);
+  if (h == NULL) return arena_release(p, n);
+  heap_put_run(h, s, n);
+  heap_exit(h);
 }
 
 bool large_is_clean(const void *p) {
@@ -84,7 +112,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   }
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* as in large_free */
-  atomic64_add_relaxed(&heap_counts.large_live, (uint64_t)-1);
+  count_live(NULL, (uint64_t)-1);
   if (os_map_at(p, old_size) != OS_MAPPED) return moved;
   atomic64_add_relaxed(&arena_counts.committed, n);
   arena_release_clean(p, n);

@@ -46,14 +46,6 @@ void heap_trim(heap_t *h) {
   }
 }
 
-void heap_empty_magazine(heap_t *h) {
-  for (slab_t *s; (s = h->magazine) != NULL;) { /* Bound: option magazine */
-    h->magazine = s->next;
-    h->magazine_count--;
-    slab_release(s);
-  }
-}
-
 void heap_recount(heap_t *h) {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
@@ -76,6 +68,7 @@ uint32_t heap_prepare_rest(heap_t *h) {
   size_t pages = 1;
   heap_flush_shared(h);
   heap_empty_magazine(h);
+  large_settle(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     pages += kept_pages(h, c);
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
@@ -101,6 +94,7 @@ void heap_let_go(heap_t *h) {
       if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
     }
   heap_empty_magazine(h);
+  large_settle(h);
   h->trims_due = 0;
 }
 
@@ -111,6 +105,7 @@ void heap_end(heap_t *h) {
 
 void heap_drop(heap_t *h) {
   heap_flush_shared(h);
+  large_settle(h);
   memset(h->bin, 0, sizeof h->bin);
   memset(h->freed->returned, 0, sizeof h->freed->returned);
   for (unsigned c = 1; c < CLASS_COUNT; c++)

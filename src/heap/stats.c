@@ -47,6 +47,8 @@ static void add_heaps(fh_stats_t *stats) {
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
     stats->remote_frees += atomic64_load_relaxed(&h->remote_frees);
     stats->swaps += atomic64_load_relaxed(&h->swaps);
+    stats->large_live += atomic64_load_relaxed(&h->large_live); /* what others freed: below 0 */
+    stats->large_allocated += atomic64_load_relaxed(&h->large_allocated);
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       stats->classes[c - 1].allocated += heap_taken(h, c);
   }
@@ -103,8 +105,8 @@ void heap_stats(fh_stats_t *stats) {
   stats->dirty = bytes_of(&arena_counts.dirty);
   stats->purged = atomic64_load_relaxed(&arena_counts.purged);
   stats->live_bytes += huge;
-  stats->large_live = atomic64_load_relaxed(&heap_counts.large_live);
-  stats->large_allocated = atomic64_load_relaxed(&heap_counts.large_allocated);
+  stats->large_live += atomic64_load_relaxed(&heap_counts.large_live);
+  stats->large_allocated += atomic64_load_relaxed(&heap_counts.large_allocated);
   stats->huge_live = atomic64_load_relaxed(&heap_counts.huge_live);
   stats->huge_allocated = atomic64_load_relaxed(&heap_counts.huge_allocated);
   stats->mmaps = atomic64_load_relaxed(&os_counts.maps);

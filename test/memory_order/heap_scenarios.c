@@ -111,7 +111,7 @@ static void stale_before(void) {
 }
 static void stale_thread(unsigned me) {
   if (me == 0) firstclass_destroy(heap);
-  else block[0][0] = large_malloc(NULL, SLICE_SIZE, 1);
+  else block[0][0] = heap_malloc_slow(SLICE_SIZE);
   system_end_thread();
 }
 static void stale_after(void) {

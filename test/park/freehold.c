@@ -476,6 +476,26 @@ static void large_in_other_arena(void) {
   own(400, 4);
   release(block[0] = get(MIB(31)));
 }
+/* A heap that allocates much may keep the slices of a few blocks. */
+static void earned_large(void) {
+  own(KIB(100), 3);
+  for (unsigned i = 0; i < 20; i++) put(get(size));
+}
+static void room_for_large(void) {
+  earned_large();
+  let_go(0, 1, 1);
+}
+static void no_room_for_large(void) {
+  earned_large();
+  free_some(1, 3, 1);
+  let_go(0, 1, 1);
+}
+static void others_large(void) {
+  size = KIB(100);
+  count = 1;
+  in_helper(allocate);
+  let_go(0, 1, 1);
+}
 static void some_dirty(void) {
   own(KIB(200), 20);
   free_some(0, 20, 2);
@@ -803,6 +823,10 @@ const operation_t freehold_operations[] = {
   {"calloc-few-in-memory", calloc_one, few_pages_in_memory, hold_one, NULL, 0},
   {"calloc-all-in-memory", calloc_one, all_pages_in_memory, hold_one, NULL, 0},
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
+  {"malloc-large-kept", malloc_one, earned_large, hold_one, NULL, 0},
+  {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},
+  {"free-large-makes-room", free_first, no_room_for_large, NULL, NULL, 0},
+  {"free-large-first-use", free_first, others_large, NULL, NULL, IS_BARE},
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},

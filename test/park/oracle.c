@@ -20,6 +20,7 @@ static struct {
   arena_t *(*arena_at)(size_t number);
   bool (*arena_is_valid)(const arena_t *a);
   bool (*slab_is_valid)(const slab_t *s);
+  bool (*heap_magazine_is_valid)(const heap_t *h);
   size_t (*huge_pool_size)(void);
   huge_t *(*huge_at)(size_t number, bool *is_live);
   atomic_ptr_t *window_map;
@@ -55,6 +56,7 @@ void oracle_load(void) {
   *(void **)&fh.arena_at = library_hidden("arena_at");
   *(void **)&fh.arena_is_valid = library_hidden("arena_is_valid");
   *(void **)&fh.slab_is_valid = library_hidden("slab_is_valid");
+  *(void **)&fh.heap_magazine_is_valid = library_hidden("heap_magazine_is_valid");
   *(void **)&fh.huge_pool_size = library_hidden("huge_pool_size");
   *(void **)&fh.huge_at = library_hidden("huge_at");
   fh.window_map = library_hidden("window_map");
@@ -102,7 +104,7 @@ bool oracle_pool_is_empty(void) {
 
 bool oracle_frees_are_put_off(void) { return own_heap()->pending_count + 1 < PENDING_BLOCKS; }
 
-bool oracle_magazine_is_empty(void) { return own_heap()->magazine_count == 0; }
+bool oracle_magazine_is_empty(void) { return own_heap()->singles == 0; }
 
 bool oracle_heap_is_marked(void) {
   const heap_here_t *here = (const heap_here_t *)(library_tls() + fh.heap_here);
@@ -137,7 +139,7 @@ static unsigned long length_of(uintptr_t block) {
 
 static void add_heap(left_t *left, const heap_t *h) {
   left->heaps++;
-  left->slices_kept += h->magazine_count;
+  left->slices_kept += h->singles + h->run_slices;
   left->blocks_kept += h->pending_count;
   for (size_t i = 0; i < BATCH_SLOTS; i++)
     if (h->freed->batch[i].slab != NULL) left->blocks_kept += h->freed->batch[i].count;
@@ -148,6 +150,7 @@ static void add_heap(left_t *left, const heap_t *h) {
 
 static void add_heaps(left_t *left) {
   const heap_t *own = own_heap();
+  if (own != NULL) fh.heap_magazine_is_valid(own);
   for (size_t i = 0; i < fh.pool_size(); i++) {
     bool is_claimed;
     const heap_t *h = fh.pool_at(i, &is_claimed);

@@ -250,13 +250,13 @@ TEST(heap, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_t
     heap_t *h = my_heap();
     size_t owned = 0;
     for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->owned[c];
-    CHECK_LE(h->magazine_count, 3u);
+    CHECK_LE(h->singles, 3u);
     CHECK_LE(h->idle, (unsigned)IDLE_MAX);
     CHECK_LE(owned, (size_t)h->idle + i + 1);
     CHECK_LE(committed(), 3 + owned + 12);
   }
   check_nothing_lost();
-  CHECK_EQ(my_heap()->magazine_count, 0u);
+  CHECK_EQ(my_heap()->singles, 0u);
   CHECK_EQ(my_heap()->idle, 0u);
 }
 
@@ -267,7 +267,7 @@ TEST(heap, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "") 
   CHECK_GT(committed(), (uint64_t)50);
   release(NULL);
   CHECK_LE(committed(), (uint64_t)IDLE_MAX + 2);
-  CHECK_EQ(my_heap()->magazine_count, 0u);
+  CHECK_EQ(my_heap()->singles, 0u);
   check_nothing_lost();
 }
 
@@ -278,7 +278,7 @@ TEST(heap, a_class_that_grows_fast_takes_its_slices_in_bursts_that_one_call_make
   uint64_t bursts = os_fake.calls[OS_FAKE_POPULATE] - calls;
   CHECK_GT(bursts, (uint64_t)0);
   CHECK_LE(bursts, (uint64_t)(2 * BYTES / BURST));  /* fewer slices where a mapped range ends */
-  CHECK_LT(my_heap()->magazine_count, (uint32_t)(BURST / SLICE_SIZE));
+  CHECK_LT(my_heap()->singles, (uint32_t)(BURST / SLICE_SIZE));
   for (size_t size = 8192, i = 0; i < BYTES / size; i++) CHECK(fast_malloc(size) != NULL);
   CHECK_EQ(os_fake.calls[OS_FAKE_POPULATE] - calls, bursts);  /* whose pages may never be touched */
 }

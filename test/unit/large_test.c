@@ -7,7 +7,7 @@ static size_t slices(void *p) { return atomic32_load_relaxed(&slab(p)->slices); 
 TEST(large, a_block_has_the_fewest_slices_and_ends_with_a_page, "L1") {
   for (os_fake.page_size = 4096; os_fake.page_size <= 65536; os_fake.page_size *= 4)
     for (size_t size = SMALL_MAX_SIZE + 1; size < MiB(1); size += 9999) {
-      char *p = large_malloc(NULL, size, 1);
+      char *p = large_malloc(my_heap(), size, 1);
       CHECK_EQ((uintptr_t)p % SLICE_SIZE, (uintptr_t)0);
       CHECK_EQ(slices(p), (size + SLICE_SIZE - 1) / SLICE_SIZE);
       CHECK_EQ(heap_usable_size(p, "t"), align_up(size, os_fake.page_size));
@@ -20,7 +20,7 @@ TEST(large, a_block_has_the_fewest_slices_and_ends_with_a_page, "L1") {
 }
 
 TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "I5") {
-  char *p = large_malloc(NULL, 5 * SLICE_SIZE, 1);
+  char *p = large_malloc(my_heap(), 5 * SLICE_SIZE, 1);
   for (size_t i = 1; i < 5; i++) CHECK(slab_kind(slab_word(slab(p + i * SLICE_SIZE))) == SLAB_NONE);
   CHECK(slab_kind(slab_word(slab(p))) == SLAB_LARGE);
   CHECK(large_resize(slab(p), p, 9 * SLICE_SIZE));
@@ -30,7 +30,7 @@ TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "I5") {
 }
 
 TEST(large, a_block_or_a_kind_that_is_not_as_it_should_be_is_seen, "L1 I5") {
-  char *p = large_malloc(NULL, 5 * SLICE_SIZE, 1);
+  char *p = large_malloc(my_heap(), 5 * SLICE_SIZE, 1);
   CHECK(slab_kinds_are_valid(arena_of(p)));
   EXPECT_ABORT(
       (atomic32_store_relaxed(&slab(p + SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))),
@@ -46,22 +46,22 @@ TEST(large, a_block_or_a_kind_that_is_not_as_it_should_be_is_seen, "L1 I5") {
 }
 
 TEST(large, a_block_knows_if_its_memory_still_reads_as_zero, "A3") {
-  char *p = large_malloc(NULL, MiB(1), 1);
+  char *p = large_malloc(my_heap(), MiB(1), 1);
   CHECK(large_is_clean(p));
   CHECK_BYTES(p, 0, MiB(1));
   memset(p, 1, MiB(1));
   fast_free(p);
-  CHECK_EQ(large_malloc(NULL, MiB(1), 1), (void *)p);
+  CHECK_EQ(large_malloc(my_heap(), MiB(1), 1), (void *)p);
   CHECK(!large_is_clean(p));
   fast_free(p);
   purge_all();
-  CHECK_EQ(large_malloc(NULL, MiB(1), 1), (void *)p);
+  CHECK_EQ(large_malloc(my_heap(), MiB(1), 1), (void *)p);
   CHECK(large_is_clean(p));
   CHECK_BYTES(p, 0, MiB(1));
 }
 
 TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L1 I5") {
-  char *p = large_malloc(NULL, 3 * SLICE_SIZE, 1);
+  char *p = large_malloc(my_heap(), 3 * SLICE_SIZE, 1);
   memset(p, 7, 3 * SLICE_SIZE);
   uint64_t before = committed();
   CHECK(large_resize(slab(p), p, 6 * SLICE_SIZE + 1));
@@ -70,7 +70,7 @@ TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L
   CHECK_EQ(committed(), before + 4);
   CHECK_EQ(heap_usable_size(p, "t"), 6 * SLICE_SIZE + 4096);
   CHECK_BYTES(p, 7, 3 * SLICE_SIZE);
-  char *wall = large_malloc(NULL, SLICE_SIZE, 1);
+  char *wall = large_malloc(my_heap(), SLICE_SIZE, 1);
   CHECK_EQ(wall, p + 7 * SLICE_SIZE);
   CHECK(large_resize(slab(p), p, 7 * SLICE_SIZE));
   CHECK(!large_resize(slab(p), p, 7 * SLICE_SIZE + 1));
@@ -88,11 +88,11 @@ TEST(large, no_memory_is_null_and_nothing_is_lost, "") {
   void *first = fast_malloc(100);
   for (uint64_t k = 1; k < 6; k++) {
     os_fake_fail(OS_FAKE_MAPPING, k, true);
-    void *p = large_malloc(NULL, MiB(20), 1);
+    void *p = large_malloc(my_heap(), MiB(20), 1);
     os_fake_fail(0, 0, false);
     if (p != NULL) fast_free(p);
   }
-  void *p = large_malloc(NULL, MiB(20), 1);
+  void *p = large_malloc(my_heap(), MiB(20), 1);
   CHECK(p != NULL);
   fast_free(p);
   fast_free(first);
@@ -138,7 +138,7 @@ TEST(large, blocks_of_up_to_half_a_window_are_handed_out_again_without_a_call_to
 }
 
 TEST(large, pages_move_to_a_mapping_of_their_own_and_what_they_leave_is_clean, "A3 U1") {
-  char *p = large_malloc(NULL, MiB(4), 1);
+  char *p = large_malloc(my_heap(), MiB(4), 1);
   for (size_t i = 0; i < MiB(4); i += 4096) p[i] = (char)(i >> 12);
   char *q = large_move_to_huge(slab(p), p, MiB(40));
   CHECK(q != NULL);
@@ -146,7 +146,7 @@ TEST(large, pages_move_to_a_mapping_of_their_own_and_what_they_leave_is_clean, "
   for (size_t i = 0; i < MiB(4); i += 4096) CHECK_EQ(q[i], (char)(i >> 12));
   CHECK_EQ(heap_usable_size(q, "t"), MiB(40));
   CHECK_EQ(committed(), (uint64_t)0);
-  char *again = large_malloc(NULL, MiB(4), 1);
+  char *again = large_malloc(my_heap(), MiB(4), 1);
   CHECK_EQ(again, p);
   CHECK(large_is_clean(again));
   CHECK_BYTES(again, 0, MiB(4));
@@ -156,13 +156,13 @@ TEST(large, pages_move_to_a_mapping_of_their_own_and_what_they_leave_is_clean, "
 }
 
 TEST(large, pages_that_move_count_once, "") {
-  char *p = large_malloc(NULL, MiB(100), 1);
+  char *p = large_malloc(my_heap(), MiB(100), 1);
   CHECK(large_move_to_huge(slab(p), p, MiB(101)) != NULL);
   CHECK_LE(atomic64_load_relaxed(&arena_counts.peak_committed), (uint64_t)MiB(101) / SLICE_SIZE);
 }
 
 TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
-  char *p = large_malloc(NULL, MiB(4), 1);
+  char *p = large_malloc(my_heap(), MiB(4), 1);
   memset(p, 3, MiB(4));
   size_t mapped = os_fake.mapped;
   os_fake_fail(OS_FAKE_MAPPING, 2, true);    /* the record's place is there, the window is not */
@@ -177,7 +177,7 @@ TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
 }
 
 TEST(large, if_the_place_that_pages_left_cannot_be_mapped_again_it_is_never_handed_out, "") {
-  char *p = large_malloc(NULL, MiB(4), 1);
+  char *p = large_malloc(my_heap(), MiB(4), 1);
   memset(p, 3, MiB(4));
   fast_free(fast_malloc(HUGE_MIN_SIZE));                     /* the records have their place */
   os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);

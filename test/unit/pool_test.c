@@ -12,7 +12,7 @@ TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
     CHECK_EQ(a->slabs[c], 0u);
     CHECK_EQ(a->owned[c], 0);
   }
-  CHECK_EQ(a->magazine_count, 0u);
+  CHECK_EQ(a->singles, 0u);
 }
 
 TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_totals, "S-pool") {

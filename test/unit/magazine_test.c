@@ -1,0 +1,133 @@
+/* magazine_test.c - tests of heap/magazine */
+#include "heaps.h"
+
+static size_t shares_most(void) {
+  return RUN_TIMES * (size_t)(option_get(OPTION_magazine) >> SLICE_SHIFT);
+}
+
+/* As many large blocks as earn a share of `slices`. */
+static void earn(heap_t *h, size_t slices) {
+  for (size_t i = 0; i < slices * RUN_EARNED; i++) fast_free(large_malloc(h, MiB(2), 1));
+}
+
+/* The thread has `n` blocks of `slices` slices and frees them. */
+static void free_together(size_t n, size_t slices) {
+  void *p[64];
+  for (size_t i = 0; i < n; i++) p[i] = fast_malloc(slices * SLICE_SIZE);
+  for (size_t i = 0; i < n; i++) fast_free(p[i]);
+}
+
+TEST(magazine, a_thread_gets_again_what_it_freed_and_the_arena_is_not_asked, "L2") {
+  heap_t *h = my_heap();
+  earn(h, RUN_LEAST);
+  for (size_t n = 1; n <= RUN_LEAST; n++) {
+    char *p = fast_malloc(n * SLICE_SIZE - 1);
+    uint64_t before = committed();
+    for (int i = 0; i < 5; i++) {
+      memset(p, 7, n * SLICE_SIZE - 1);
+      fast_free(p);
+      CHECK(heap_magazine_is_valid(h));
+      CHECK_EQ(committed(), before);
+      CHECK_EQ(fast_malloc(n * SLICE_SIZE - 1), (void *)p);
+    }
+    fast_free(p);
+    char *q = heap_calloc(n, SLICE_SIZE);
+    CHECK_EQ(q, p);
+    CHECK_BYTES(q, 0, n * SLICE_SIZE);
+    fast_free(q);
+  }
+  check_nothing_lost();
+}
+
+TEST(magazine, a_large_block_of_a_thread_that_seldom_allocates_such_goes_back_at_once, "") {
+  for (size_t n = 1; n <= RUN_MOST; n++) {
+    my_heap();
+    heap_collect(false);
+    void *p = fast_malloc(n * SLICE_SIZE);
+    CHECK_EQ(committed(), (uint64_t)n);
+    fast_free(p);
+    CHECK_EQ(committed(), (uint64_t)0);
+  }
+  check_nothing_lost();
+}
+
+TEST(magazine, runs_are_no_more_than_the_share_and_the_longest_make_room, "L2") {
+  heap_t *h = my_heap();
+  earn(h, 100);
+  for (int round = 0; round < 3; round++)
+    for (size_t n = 1; n <= RUN_MOST + 1; n++) {
+      free_together(40, n);
+      CHECK(heap_magazine_is_valid(h));
+      CHECK_LE((size_t)h->run_slices, shares_most());
+      CHECK_LE(h->run_share, shares_most());
+      CHECK_LE(h->singles, shares_most() / RUN_TIMES);
+      if (n > 1 && n <= RUN_MOST) CHECK(h->magazine[n - 1] != 0);
+    }
+  CHECK_EQ(h->run_share, shares_most());
+  free_together(1, RUN_MOST);
+  free_together(10, 2);
+  CHECK_EQ(h->magazine[RUN_MOST - 1], 0u);
+  core_option(OPTION_magazine, 0);
+  free_together(1, 2);
+  free_together(1, 1);
+  CHECK(heap_magazine_is_valid(h));
+  check_nothing_lost();
+  CHECK_EQ(h->run_share, 0);
+}
+
+static void use_many(void *heap) {
+  heap_t *h = *(heap_t **)heap = my_heap();
+  earn(h, 100);
+  for (int i = 0; i < 20; i++) free_together(1 + i % 4, 2 + i % 3);
+}
+
+TEST(magazine, many_threads_have_shares_that_are_small_together, "") {
+  enum { THREADS = 60 };
+  heap_t *heaps[THREADS];
+  size_t shares = 0, kept = 0;
+  for (int i = 0; i < THREADS; i++) in_thread(use_many, &heaps[i], false);
+  for (int i = 0; i < THREADS; i++) {
+    CHECK_GE(heaps[i]->run_share, RUN_LEAST);
+    shares += heaps[i]->run_share;
+    kept += heaps[i]->run_slices + heaps[i]->singles;
+  }
+  CHECK_LE(shares, (size_t)RUN_TOTAL + THREADS * RUN_LEAST);
+  CHECK_GE(shares, (size_t)RUN_TOTAL);
+  CHECK_EQ(committed(), (uint64_t)kept);
+}
+
+TEST(magazine, a_thread_that_ends_keeps_nothing_and_its_share_is_free_again, "") {
+  heap_t *h;
+  for (int i = 0; i < 60; i++) {
+    in_thread(use_many, &h, true);
+    CHECK_EQ(h->run_share, 0);
+    CHECK_EQ(h->run_slices, 0);
+  }
+  check_nothing_lost();
+}
+
+TEST(magazine, a_heap_that_gets_no_memory_uses_what_it_keeps, "") {
+  earn(my_heap(), 8);
+  free_together(4, 2);
+  CHECK_GT(committed(), (uint64_t)0);
+  core_option(OPTION_memory_limit, (int64_t)MiB(1));
+  void *p = fast_malloc(MiB(1));
+  CHECK(p != NULL);
+  CHECK_EQ(no_memory_calls(), 0u);
+  CHECK_NULL(fast_malloc(MiB(1)));
+  fast_free(p);
+  check_nothing_lost();
+}
+
+TEST(magazine, slices_that_are_somebody_elses_or_miscounted_are_seen, "L2") {
+  heap_t *h = my_heap();
+  earn(h, 8);
+  free_together(2, 2);
+  slab_t *s = slab_numbered(h->magazine[1]);
+  CHECK(s != NULL && heap_magazine_is_valid(h));
+  EXPECT_ABORT((atomic32_store_relaxed(&s->kind, 1), heap_magazine_is_valid(h)), "invariant L2");
+  EXPECT_ABORT((arena_release((void *)slab_base(s), 2), heap_magazine_is_valid(h)),
+               "invariant L2");
+  EXPECT_ABORT((h->run_slices++, heap_magazine_is_valid(h)), "invariant L2");
+  EXPECT_ABORT((h->singles++, heap_magazine_is_valid(h)), "invariant L2");
+}
