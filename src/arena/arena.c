@@ -30,16 +30,21 @@ arena_t *arena_at(size_t number) {
 
 /* ---- what the bits say of a range ------------------------------------------------------------ */
 
+/* relaxed, all three: the slices are claimed, A1 */
+static void count_part(atomic64_t *word, uint64_t bits, void *count) {
+  *(size_t *)count += bits_count(atomic64_load_relaxed(word) & bits);
+}
+
 static void take_part(atomic64_t *word, uint64_t bits, void *count) {
-  uint64_t set = atomic64_load_relaxed(word) & bits; /* relaxed: these slices are claimed, A1 */
+  uint64_t set = atomic64_load_relaxed(word) & bits;
   if (set == 0) return;
   atomic64_and_relaxed(word, ~set);
   *(size_t *)count += bits_count(set);
 }
 
-static void set_dirty_part(atomic64_t *word, uint64_t bits, void *context) {
+static void set_part(atomic64_t *word, uint64_t bits, void *context) {
   (void)context;
-  atomic64_or_relaxed(word, bits); /* relaxed: the release of the slices follows */
+  if ((atomic64_load_relaxed(word) & bits) != bits) atomic64_or_relaxed(word, bits);
 }
 
 void arena_note_peak(void) {
@@ -53,7 +58,7 @@ void arena_note_peak(void) {
 /* Books `n` claimed slices; true if all of them read as zero. */
 static bool take_over(arena_t *a, size_t first, size_t n) {
   size_t dirty = 0, purged = 0;
-  bitmap_each_part(arena_maps(a)->dirty, first, n, take_part, &dirty);
+  bitmap_each_part(arena_maps(a)->dirty, first, n, count_part, &dirty);
   bitmap_each_part(arena_maps(a)->purged, first, n, take_part, &purged);
   if (purged != 0) purge_note_reuse(purged);
   if (dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
@@ -257,16 +262,26 @@ static void put_free(arena_t *a, size_t first, size_t n) {
     atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64)); /* a hint */
 }
 
-void arena_release_clean(void *at, size_t n) { put_free(arena_of(at), arena_slice(at), n); }
+void arena_release_clean(void *at, size_t n) {
+  arena_t *a = arena_of(at);
+  size_t first = arena_slice(at), were_dirty = 0;
+  bitmap_each_part(arena_maps(a)->dirty, first, n, take_part, &were_dirty);
+  put_free(a, first, n);
+}
+
+/* relaxed: for purge's patience alone. Written only if it is news to the other threads. */
+static void note_time(atomic32_t *since, uint32_t now) {
+  if (atomic32_load_relaxed(since) != now) atomic32_store_relaxed(since, now);
+}
 
 void arena_release(void *at, size_t n) {
   arena_t *a = arena_of(at);
   arena_maps_t *maps = arena_maps(a);
   size_t first = arena_slice(at);
   uint32_t now = os_now_ms();
-  bitmap_each_part(maps->dirty, first, n, set_dirty_part, NULL);
+  bitmap_each_part(maps->dirty, first, n, set_part, NULL);
   for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
-    atomic32_store_relaxed(&maps->dirty_since[word], now); /* relaxed: for purge's patience alone */
+    note_time(&maps->dirty_since[word], now);
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
   purge_over_budget(n);

@@ -39,7 +39,8 @@ _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE,
                "the head fits over the unused descriptors");
 
 typedef struct {
-  atomic64_t dirty[ARENA_WORDS];         /* set: free, written to since it was mapped or purged */
+  /* set: released since it was mapped or purged; it stays while the slice is in use again */
+  atomic64_t dirty[ARENA_WORDS];
   atomic64_t purged[ARENA_WORDS];        /* set: free, given back since it was last in use */
   atomic32_t dirty_since[ARENA_WORDS];   /* os_now_ms of the last release in this word */
   /* for the slab layer: slabs that anyone may take, by class */

@@ -203,9 +203,12 @@ static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
 }
 
 /* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
- * fresh ones; of such the heap has none now. */
+ * fresh ones; of such the heap has none now. Those in pages that were in use before are linked too:
+ * to touch them makes no new page present. */
 static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
-  unsigned c = slab_class(s), most = LEND_BYTES / (unsigned)class_size(c), fresh;
+  unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
+  unsigned most = (heap_taken(h, c) * size >= MUCH_LENT ? SLICE_SIZE : LEND_BYTES) / size;
+  if (!s->is_clean) return slab_take_list(s, most, count);
   uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
   if (*count >= most) return list;
   fresh = (unsigned)min_size(fresh, most - *count);

@@ -37,7 +37,8 @@ enum {
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
   EARN_BYTES = 1024,             /* a class's first blocks come from slabs it does not keep, ... */
   SHARED_CLASS = 40,             /* ... and all blocks from this class on, 1 KiB, ... */
-  LEND_BYTES = 32768,            /* ... so much of them at a time, or all that were freed */
+  LEND_BYTES = 32768,            /* ... so much of them at a time, or all that were freed, ... */
+  MUCH_LENT = 262144,            /* ... until a class was lent so much; then a slab at a time */
   CARVE_BYTES = 4096,            /* fresh blocks that are linked at a time, ... */
   HOT_BLOCKS = 2048,             /* ... until a class has used so many; then its bin has ... */
   HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
@@ -194,8 +195,8 @@ static inline void heap_set_allowance(heap_t *h, unsigned c, size_t blocks) {
   h->allowance[c] = h->room[c] = (uint8_t)blocks;
 }
 
-/* magazine.c. The slice of a slab whose blocks are all free, which is on no list, and the `n` slices
- * of a large block that was freed: they are kept or given back. */
+/* magazine.c. The slice of a slab whose blocks are all free, which is on no list, and the slices of
+ * a large block that was freed: they are kept or given back. */
 hidden void heap_put_slice(heap_t *h, slab_t *s);
 hidden void heap_put_run(heap_t *h, slab_t *s, size_t n);
 hidden slab_t *heap_take_run(heap_t *h, size_t n);       /* `n` slices that were kept, or NULL */

@@ -85,7 +85,7 @@ size_t heap_claim_ahead(heap_t *h, char *at, size_t n) {
   bool clean;
   n = min_size(n, singles_most());
   if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
-  for (size_t i = n; i-- > 0;) put(h, slab_of(at + (i << SLICE_SHIFT)), 1); /* lowest comes first */
+  for (size_t i = n; i-- > 0;) put(h, slab_of(at + (i << SLICE_SHIFT)), 1); /* the lowest first */
   return clean ? n : 0;
 }
 
@@ -104,7 +104,7 @@ static bool is_claimed(const slab_t *s) {
 bool heap_magazine_is_valid(const heap_t *h) {
   size_t slices[2] = { 0 };
   for (size_t n = 1; n <= RUN_MOST; n++)
-    for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = s->next) {
+    for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = s->next) { /* Bound: L2 */
       HOLDS(L2, slab_kind(slab_word(s)) == SLAB_NONE && is_claimed(s));
       slices[n > 1] += n;
     }

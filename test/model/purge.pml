@@ -2,15 +2,15 @@
  * is dirty
  *
  * Stands for, in src/arena/purge.c: purge_word
- * and in src/arena/arena.c: take_part set_dirty_part take_over put_free arena_release
+ * and in src/arena/arena.c: count_part take_part set_part take_over put_free arena_release
  * and in src/arena/arena.c: arena_release_clean
  *
  * BITS slices. The dirty bits and the count of them change apart from the free bits. What a
  * claimer finds clean reads as zero (A3), what it holds is never discarded under it, a dirty
  * bit changes only while the slice is claimed (A1), and in the end all slices are free and the
- * count is the number of dirty bits. A discard may fail: what is left stays dirty. With STOP
- * the first thread may stop for ever at any point, and the others still end; what it had
- * claimed is all that is missing.
+ * count is the number of dirty bits; one of a slice in use does not count. A discard may fail:
+ * what is left stays dirty. With STOP the first thread may stop for ever at any point, and the
+ * others still end; what it had claimed is all that is missing.
  *
  * quick: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=3 -DBITS=2 -DN=1 -DSTOP
@@ -60,15 +60,16 @@ inline use_slice() {
   :: mine[_pid] != 0 ->
      atomic { hold(_pid + 1); w = dirty & mine[_pid] };  /* take_over */
      if
-     :: w != 0 -> atomic { assert((dirty & w) == w); dirty = dirty & ~w }; count = count - 1
+     :: w != 0 -> assert((dirty & w) == w); count = count - 1
      :: else -> assert((content & mine[_pid]) == 0)      /* A3 */
      fi;
      if
      :: atomic { content = content | mine[_pid] };       /* written to, released as dirty */
         assert((content & mine[_pid]) == mine[_pid]);
-        atomic { assert((dirty & mine[_pid]) == 0); dirty = dirty | mine[_pid] };
+        atomic { assert((dirty & mine[_pid]) == w); dirty = dirty | mine[_pid] };
         count = count + 1
-     :: (content & mine[_pid]) == 0 -> skip              /* arena_release_clean */
+     :: atomic { content = content & ~mine[_pid] };      /* mapped anew: arena_release_clean */
+        atomic { assert((dirty & mine[_pid]) == w); dirty = dirty & ~mine[_pid] }
      fi;
      atomic { hold(0) };
      atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] }

@@ -387,6 +387,23 @@ TEST(heap, what_is_fresh_of_a_slab_is_told_whichever_heap_was_lent_it, "") {
   CHECK_EQ(pool_fresh_of(base, c), ((UINT64_C(1) << (lent - 1)) - 1) << 3);
 }
 
+TEST(heap, lent_blocks_are_linked_where_pages_were_in_use_and_all_of_a_slab_if_much_is_used, "") {
+  enum { SIZE = 4096, IN_SLAB = SLICE_SIZE / SIZE - 1 };
+  unsigned c = class_of(SIZE);
+  fast_malloc(SIZE);
+  fast_malloc(SIZE);
+  CHECK_EQ(heap_fresh(my_heap(), c).count, LEND_BYTES / SIZE - 1u);
+  bool clean;
+  arena_release(arena_claim(20, 1, &clean), 20);          /* the next slices are dirty */
+  for (int taken = 0; taken < 2 * MUCH_LENT / SIZE; taken++) fast_malloc(SIZE);
+  while (my_heap()->bin[c] != 0) fast_malloc(SIZE);
+  fast_malloc(SIZE);
+  CHECK_EQ(heap_fresh(my_heap(), c).count, 0u);
+  size_t linked = 0;
+  for (uintptr_t b = my_heap()->bin[c]; b != 0; b = block_next(b)) linked++;
+  CHECK_EQ(linked, IN_SLAB - 1u);
+}
+
 static uint64_t swaps_of(const heap_t *h) { return atomic64_load_relaxed(&h->swaps); }
 
 TEST(heap, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap, "I3 S-anchor") {
