@@ -42,7 +42,8 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
     "Bytes made present at a time when a size class grows fast; 0: each page at its first touch.") \
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
-    "Bytes of empty slabs that one thread may keep for itself.")                                 \
+    "Bytes of empty slabs that one thread may keep for itself; of freed large blocks four times " \
+    "as much.")                                                                                  \
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps.")            \
   X(deepbind,       deepbind, DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,              \
