@@ -30,7 +30,7 @@ arena_t *arena_at(size_t number) {
 
 /* ---- what the bits say of a range ------------------------------------------------------------ */
 
-/* relaxed, all three: the slices are claimed, A1 */
+/* relaxed, all three: the slices are claimed, A1; their release follows */
 static void count_part(atomic64_t *word, uint64_t bits, void *count) {
   *(size_t *)count += bits_count(atomic64_load_relaxed(word) & bits);
 }

@@ -1,6 +1,6 @@
 /* arena.h - windows of address space and their slices                                layer 3: arena
- * Owns:    the arenas: which slices are free, which of those are dirty, how much of a window is
- *          mapped.
+ * Owns:    the arenas: which slices are free, which were released since they were mapped or
+ *          purged, how much of a window is mapped.
  * Called by: slab, heap.   Calls: bitmap, map, support, os.
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.

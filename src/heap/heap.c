@@ -123,16 +123,11 @@ static void populate(heap_t *h, char *base, unsigned c) {
 }
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
-  bool clean = false;
-  slab_t *s = heap_take_run(h, 1);
-  void *base;
-  if (s != NULL) base = (void *)slab_base(s);
-  else {
-    base = arena_claim(1, 1, &clean);
-    if (base == NULL) return NULL;
-    if (clean) populate(h, base, c);
-  }
-  s = slab_new(base, c, h, heap_tag(h));
+  bool clean;
+  void *base = heap_claim_run(h, 1, 1, &clean);
+  if (base == NULL) return NULL;
+  if (clean) populate(h, base, c);
+  slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;
   return s;
 }
@@ -203,8 +198,8 @@ static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
 }
 
 /* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
- * fresh ones; of such the heap has none now. Those in pages that were in use before are linked too:
- * to touch them makes no new page present. */
+ * fresh ones; of such the heap has none now. In a slice that was used before they are linked: most
+ * of its pages are present. */
 static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
   unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
   unsigned most = (heap_taken(h, c) * size >= MUCH_LENT ? SLICE_SIZE : LEND_BYTES) / size;
@@ -212,7 +207,7 @@ static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
   uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
   if (*count >= most) return list;
   fresh = (unsigned)min_size(fresh, most - *count);
-  heap_set_fresh(h, c, (fresh_t){ first, fresh, s->is_clean });
+  heap_set_fresh(h, c, (fresh_t){ first, fresh });
   slab_take_fresh(s, fresh);
   *count += fresh;
   return list;
@@ -307,7 +302,6 @@ static void *take_fresh(heap_t *h, unsigned c) {
   fresh_t fresh = heap_fresh(h, c);
   if (fresh.count == 0) return NULL;
   heap_set_fresh(h, c, fresh_rest(fresh, c));
-  if (!fresh.is_clean) block_set_live(fresh.first);
   return (void *)fresh.first;
 }
 

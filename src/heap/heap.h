@@ -199,9 +199,11 @@ static inline void heap_set_allowance(heap_t *h, unsigned c, size_t blocks) {
  * a large block that was freed: they are kept or given back. */
 hidden void heap_put_slice(heap_t *h, slab_t *s);
 hidden void heap_put_run(heap_t *h, slab_t *s, size_t n);
-hidden slab_t *heap_take_run(heap_t *h, size_t n);       /* `n` slices that were kept, or NULL */
+/* `n` slices, the first at a multiple of `alignment`: kept ones, or the arena's. `*clean` as there.
+ * NULL: no memory, not even if the heap keeps nothing. */
+hidden void *heap_claim_run(heap_t *h, size_t n, size_t alignment, bool *clean);
 /* Up to `n` slices from `at` on, if they are free, for the next slabs, as far as the magazine has
- * room, which keeps no slice. How many of them read as zero: all or none. */
+ * room, which has no single slice now. How many of them read as zero: all or none. */
 hidden size_t heap_claim_ahead(heap_t *h, char *at, size_t n);
 hidden void heap_empty_magazine(heap_t *h);
 hidden bool heap_magazine_is_valid(const heap_t *h);     /* its user only */
@@ -257,6 +259,7 @@ static inline void *heap_clear(void *p, size_t size) {
   if (p != NULL) large_clear(p, size);
   return p;
 }
+hidden void large_settle(heap_t *h);               /* what it has counted goes to heap_counts */
 hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
 
 typedef struct {
@@ -277,8 +280,6 @@ hidden bool huge_has_room(void);                   /* few enough have their own 
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
 hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
-
-hidden void large_settle(heap_t *h);               /* what it has counted goes to heap_counts */
 
 typedef struct {
   atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;

@@ -1,7 +1,7 @@
 /* large.c - blocks of whole slices                                                    layer 5: heap
- * Owns:    heap_counts.   Called by: heap.   Calls: arena, huge.c, os.
+ * Owns:    heap_counts.   Called by: heap.   Calls: magazine.c, huge.c, arena, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
- *          (arena.h).
+ *          (arena.h), and counts: each heap has its own, which its user writes.
  * Holds:   L1 a block of n bytes takes the fewest slices that hold it; its usable size ends with a
  *             page */
 #include "../base/check.h"
@@ -28,23 +28,12 @@ void large_settle(heap_t *h) {
   atomic64_store_relaxed(&h->large_allocated, 0);
 }
 
-/* NULL: no memory, not even if the heap keeps nothing. */
-static void *claim_run(heap_t *h, size_t n, size_t step, bool *clean) {
-  slab_t *kept = step == 1 ? heap_take_run(h, n) : NULL;
-  *clean = false;
-  if (kept != NULL) return (void *)slab_base(kept);
-  void *p = arena_claim(n, step, clean);
-  if (likely(p != NULL)) return p;
-  heap_empty_magazine(h);
-  return arena_claim(n, step, clean);
-}
-
 void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
   if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(heap_tag(h), size);
   bool clean;
-  void *p = claim_run(h, n, step, &clean);
+  void *p = heap_claim_run(h, n, step, &clean);
   if (p == NULL) return NULL;
   slab_t *s = slab_of(p);
   s->inverse = 0;

@@ -107,6 +107,7 @@ void heap_stats(fh_stats_t *stats) {
   stats->live_bytes += huge;
   stats->large_live += atomic64_load_relaxed(&heap_counts.large_live);
   stats->large_allocated += atomic64_load_relaxed(&heap_counts.large_allocated);
+  if ((int64_t)stats->large_live < 0) stats->large_live = 0; /* read between a block's two counts */
   stats->huge_live = atomic64_load_relaxed(&heap_counts.huge_live);
   stats->huge_allocated = atomic64_load_relaxed(&heap_counts.huge_allocated);
   stats->mmaps = atomic64_load_relaxed(&os_counts.maps);

@@ -481,6 +481,10 @@ static void earned_large(void) {
   own(KIB(100), 3);
   for (unsigned i = 0; i < 20; i++) put(get(size));
 }
+static void kept_and_grow_next(void) {
+  earned_large();
+  grow_next();
+}
 static void room_for_large(void) {
   earned_large();
   let_go(0, 1, 1);
@@ -824,6 +828,7 @@ const operation_t freehold_operations[] = {
   {"calloc-all-in-memory", calloc_one, all_pages_in_memory, hold_one, NULL, 0},
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
   {"malloc-large-kept", malloc_one, earned_large, hold_one, NULL, 0},
+  {"malloc-limited-kept", malloc_limited, kept_and_grow_next, hold_if_any, NULL, PASSES_OVER},
   {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},
   {"free-large-makes-room", free_first, no_room_for_large, NULL, NULL, 0},
   {"free-large-first-use", free_first, others_large, NULL, NULL, IS_BARE},

@@ -371,7 +371,7 @@ TEST(heap, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   h->room[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
   h->allowance[c] = 0;
-  heap_set_fresh(h, class_of(4096), (fresh_t){ SLICE_SIZE, 5, false });
+  heap_set_fresh(h, class_of(4096), (fresh_t){ SLICE_SIZE, 5 });
   CHECK_EQ(heap_prepare_rest(h), pages + 5);
   heap_set_fresh(h, class_of(4096), (fresh_t){ 0 });
 }

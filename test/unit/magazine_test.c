@@ -68,8 +68,8 @@ TEST(magazine, runs_are_no_more_than_the_share_and_the_longest_make_room, "L2") 
   free_together(10, 2);
   CHECK_EQ(h->magazine[RUN_MOST - 1], 0u);
   core_option(OPTION_magazine, 0);
-  free_together(1, 2);
-  free_together(1, 1);
+  fast_free(fast_malloc(RUN_MOST * SLICE_SIZE));
+  CHECK_EQ(h->run_slices, 0);
   CHECK(heap_magazine_is_valid(h));
   check_nothing_lost();
   CHECK_EQ(h->run_share, 0);
@@ -96,6 +96,21 @@ TEST(magazine, many_threads_have_shares_that_are_small_together, "") {
   CHECK_EQ(committed(), (uint64_t)kept);
 }
 
+TEST(magazine, a_share_is_cut_when_all_together_have_too_much, "") {
+  enum { THREADS = 40 };
+  heap_t *heaps[THREADS], *h = my_heap();
+  char *much = fast_malloc(MiB(400));
+  earn(h, 100);
+  for (int i = 0; i < 20; i++) free_together(5, 5);
+  CHECK_EQ(h->run_share, shares_most());
+  for (int i = 0; i < THREADS; i++) in_thread(use_many, &heaps[i], false);
+  fast_free(much);
+  free_together(1, 2);
+  CHECK_EQ(h->run_share, RUN_LEAST);
+  CHECK_LE(h->run_slices, RUN_LEAST);
+  CHECK(heap_magazine_is_valid(h));
+}
+
 TEST(magazine, a_thread_that_ends_keeps_nothing_and_its_share_is_free_again, "") {
   heap_t *h;
   for (int i = 0; i < 60; i++) {
@@ -116,7 +131,10 @@ TEST(magazine, a_heap_that_gets_no_memory_uses_what_it_keeps, "") {
   CHECK_EQ(no_memory_calls(), 0u);
   CHECK_NULL(fast_malloc(MiB(1)));
   fast_free(p);
-  check_nothing_lost();
+  free_together(4, 2);
+  core_option(OPTION_memory_limit, (int64_t)(committed() * SLICE_SIZE));
+  CHECK(fast_malloc(100) != NULL);             /* a slab too */
+  CHECK_EQ(my_heap()->run_slices, 0);
 }
 
 TEST(magazine, slices_that_are_somebody_elses_or_miscounted_are_seen, "L2") {

@@ -98,6 +98,20 @@ TEST(stats, large_and_huge_blocks_are_counted, "") {
   CHECK_EQ(stats.huge_allocated, (uint64_t)1);
 }
 
+static void free_it(void *p) { fast_free(p); }
+
+TEST(stats, a_large_block_that_another_thread_frees_is_counted_once, "") {
+  void *p = fast_malloc(100000), *q = fast_malloc(100000);
+  in_thread(free_it, p, false);
+  read_stats();
+  CHECK_EQ(stats.large_live, (uint64_t)1);
+  fast_free(q);
+  atomic64_bump(&my_heap()->large_live, (uint64_t)-1); /* seen before its other half */
+  read_stats();
+  CHECK_EQ(stats.large_live, (uint64_t)0);
+  CHECK_EQ(stats.large_allocated, (uint64_t)2);
+}
+
 TEST(stats, what_the_system_was_asked_is_what_it_counted, "") {
   for (int i = 0; i < 300; i++) fast_free(fast_malloc((size_t)i * 5000));
   os_fake_fail(OS_FAKE_MAPPING, 1, false);
