@@ -209,7 +209,7 @@ typedef struct fh_stats {
   size_t   struct_size;     /* the caller's sizeof(fh_stats_t): later versions add to the end */
   /* bytes */
   uint64_t mapped;          /* address space of ours */
-  uint64_t committed;       /* of that, in slabs, large and huge blocks */
+  uint64_t committed;       /* of that, in slabs, large and huge blocks, or kept for these */
   uint64_t resident;        /* what the kernel says is in memory (mincore), of `mapped` */
   uint64_t dirty;           /* free, but not yet given back */
   uint64_t purged;          /* given back since start */
