@@ -27,7 +27,7 @@ PROGRAMS, LIBRARY = Path("build/bench"), "build/libfreehold.so"
 WORKLOADS = tomllib.loads((HERE / "workloads.toml").read_text())["workload"]
 NAMES = sorted({workload["program"] for workload in WORKLOADS})
 # What a run does depends on the clock, or on the addresses that the allocator gives out.
-UNCOUNTED = ("larson", "larson-wide", "one-frees", "ageing-robson")
+UNCOUNTED = ("larson", "larson-wide", "larson-large", "one-frees", "ageing-robson")
 
 
 def vector_steps(top):
