@@ -22,6 +22,7 @@
 #include "heap/pool.c"
 #include "heap/huge.c"
 #include "heap/magazine.c"
+#include "heap/returned.c"
 #include "heap/large.c"
 #include "heap/visit.c"
 #include "heap/stats.c"

@@ -171,32 +171,6 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
   return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
 }
 
-/* Settles how many blocks of slabs that nobody owns the heap may keep from now on: what the class
- * has earned, but an eighth at most of what all may still have. None while the heap could own all
- * slabs of the class: to adopt them is better then. `returned` is empty. */
-static void renew_allowance(heap_t *h, unsigned c) {
-  size_t size = class_size(c), earned = heap_taken(h, c) / 2 + RETURN_FIRST;
-  size_t left = RETURN_TOTAL + h->allowance[c] * size - h->allowed_bytes;
-  size_t most = min_size(RETURN_BYTES, left / 8) / size;
-  bool could_own = h->owned[c] > 0 && h->owned[c] < OWNED_MANY;
-  heap_set_allowance(h, c, could_own ? 0 : min_size(min_size(RETURN_MOST, most), earned));
-}
-
-/* Is that half of what the list may hold, or worth a bin? */
-static bool has_returned(const heap_t *h, unsigned c) {
-  size_t count = h->allowance[c] - h->room[c];
-  return h->freed->returned[c] != 0 &&
-         (h->room[c] <= h->allowance[c] / 2 || count * class_size(c) >= CARVE_BYTES);
-}
-
-static uintptr_t take_returned(heap_t *h, unsigned c, unsigned *count) {
-  uintptr_t list = h->freed->returned[c];
-  *count = h->allowance[c] - h->room[c];
-  h->freed->returned[c] = 0;
-  renew_allowance(h, c);
-  return list;
-}
-
 /* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
  * fresh ones; of such the heap has none now. In a slice that was used before they are linked: most
  * of its pages are present. */
@@ -276,8 +250,8 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
-  if (has_returned(h, c)) return take_returned(h, c, count);
-  if (h->freed->returned[c] == 0) renew_allowance(h, c);
+  if (returned_has(h, c)) return returned_take(h, c, count);
+  if (h->freed->returned[c] == 0) returned_renew(h, c);
   bool is_tagged = heap_tag(h) != NULL;
   uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;
@@ -292,7 +266,10 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   if (h->has_shared) heap_flush_shared(h);
-  h->bin[c] = find_list(h, c, &count);
+  for (int tries = 0; count == 0 && tries < 2; tries++) {
+    if (unlikely(tries != 0)) heap_flush_bins(h); /* no memory: what it keeps may make room */
+    h->bin[c] = find_list(h, c, &count);
+  }
   note_taken(h, c, count);
 }
 
@@ -306,7 +283,7 @@ static void *take_fresh(heap_t *h, unsigned c) {
 }
 
 static void *malloc_class(heap_t *h, unsigned c) {
-  if (h->bin[c] == 0 && (has_returned(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
+  if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);
   h->bin[c] = block_next(block);

@@ -45,12 +45,12 @@ enum {
   RETURN_FIRST = 8,              /* so many blocks of a class `returned` keeps at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
   RETURN_BYTES = 262144,         /* they are worth no more than this, ... */
-  RETURN_TOTAL = 8 << 20,        /* ... and all lists together no more than this */
+  GROWTH_MOST = 6,               /* ... and of lent classes up to 64 times as much: returned.c */
   RUN_MOST = 12,                 /* of large blocks a heap keeps runs of so many slices at most, */
   RUN_TIMES = 4,                 /* ... all together so many times what it keeps for slabs, ... */
   RUN_EARNED = 4,                /* ... and one slice for so many large blocks that it allocated; */
   RUN_LEAST = 4,                 /* ... more slices than these while what all heaps keep is ... */
-  RUN_TOTAL = 256, RUN_PART = 8, /* ... not so many, or not this part of what is in use */
+  SHARES_TOTAL = 256, SHARES_PART = 8, /* ... not so many, or not this part of what is in use */
 };
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* with its alignment: no arena is asked for so much */
 
@@ -76,10 +76,11 @@ typedef struct {
 struct heap {
   uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
   heap_freed_t *freed;
-  uint8_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold ... */
-  uint8_t room[CLASS_COUNT];     /* ... and how many more it may now */
-  uint32_t allowed_bytes;        /* what all of `allowance` is worth */
+  uint16_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold ... */
+  uint16_t room[CLASS_COUNT];    /* ... and how many more it may now */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
+  uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
+  uint64_t were_full;            /* a bit for each of these classes: given up when it was full */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
@@ -189,11 +190,17 @@ static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
   return c < SHARED_CLASS && heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
-/* From now on `returned`, which is empty, may hold so many blocks. */
-static inline void heap_set_allowance(heap_t *h, unsigned c, size_t blocks) {
-  h->allowed_bytes += (uint32_t)((blocks - h->allowance[c]) * class_size(c));
-  h->allowance[c] = h->room[c] = (uint8_t)blocks;
-}
+
+/* returned.c. How many blocks the list of the class has; whether that is half of what it may hold,
+ * or worth a bin; the list, which is empty afterwards. */
+hidden size_t returned_count(const heap_t *h, unsigned c);
+hidden bool returned_has(const heap_t *h, unsigned c);
+hidden uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count);
+/* Settles how many blocks it may hold from now on, while it is empty; none until then; all that was
+ * learned of all classes is forgotten. */
+hidden void returned_renew(heap_t *h, unsigned c);
+hidden void returned_give_up(heap_t *h, unsigned c);
+hidden void returned_forget(heap_t *h);
 
 /* magazine.c. The slice of a slab whose blocks are all free, which is on no list, and the slices of
  * a large block that was freed: they are kept or given back. */
@@ -206,6 +213,11 @@ hidden void *heap_claim_run(heap_t *h, size_t n, size_t alignment, bool *clean);
  * room, which has no single slice now. How many of them read as zero: all or none. */
 hidden size_t heap_claim_ahead(heap_t *h, char *at, size_t n);
 hidden void heap_empty_magazine(heap_t *h);
+/* What a heap may keep beyond what each is due, in slices: true if it is counted. Have all heaps
+ * together come to have too much? */
+hidden bool heap_ask_share(size_t slices);
+hidden void heap_return_share(size_t slices);
+hidden bool heap_shares_are_many(void);
 hidden bool heap_magazine_is_valid(const heap_t *h);     /* its user only */
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */

@@ -34,7 +34,11 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(heap_tag(h), size);
   bool clean;
   void *p = heap_claim_run(h, n, step, &clean);
-  if (p == NULL) return NULL;
+  if (unlikely(p == NULL)) { /* what it keeps of smaller sizes may make room */
+    heap_flush_bins(h);
+    p = heap_claim_run(h, n, step, &clean);
+    if (p == NULL) return NULL;
+  }
   slab_t *s = slab_of(p);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);

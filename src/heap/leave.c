@@ -6,7 +6,7 @@
 
 /* Puts the blocks of a list back where they came from. */
 static void flush_list(heap_t *h, uintptr_t *list) {
-  for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, a slab or RETURN_MOST */
+  for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, or what it may hold */
     *list = block_next(block);
     if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
     heap_give_back(h, slab_of((void *)block), block);
@@ -25,7 +25,7 @@ static void flush_bin(heap_t *h, unsigned c) {
   flush_list(h, &h->bin[c]);
   flush_list(h, &h->freed->returned[c]);
   flush_fresh(h, c);
-  heap_set_allowance(h, c, 0); /* until the class is used again */
+  returned_give_up(h, c); /* until the class is used again */
 }
 
 void heap_flush_bins(heap_t *h) {
@@ -58,7 +58,7 @@ enum { PAGE = 4096 };
  * fresh ones to be in memory. */
 static size_t kept_pages(const heap_t *h, unsigned c) {
   bool in_bin = h->bin[c] != 0 && h->owned[c] == 0;
-  size_t blocks = (size_t)(h->allowance[c] - h->room[c]) + (in_bin ? h->allowance[c] : 0) +
+  size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) +
                   heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
@@ -68,6 +68,7 @@ uint32_t heap_prepare_rest(heap_t *h) {
   size_t pages = 1;
   heap_flush_shared(h);
   heap_empty_magazine(h);
+  returned_forget(h);
   large_settle(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     pages += kept_pages(h, c);
@@ -94,6 +95,7 @@ void heap_let_go(heap_t *h) {
       if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
     }
   heap_empty_magazine(h);
+  returned_forget(h);
   large_settle(h);
   h->trims_due = 0;
 }

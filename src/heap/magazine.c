@@ -12,7 +12,7 @@
 
 /* Of all heaps. relaxed: a bound that may be passed by a few of them, and too narrow if heaps were
  * left for ever with their shares: then the others keep RUN_LEAST. */
-static atomic32_t run_shares;
+static atomic32_t shares;
 
 static size_t singles_most(void) { return (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT; }
 
@@ -62,19 +62,35 @@ static size_t earned_slices(const heap_t *h) {
   return atomic64_load_relaxed(&h->large_allocated) / RUN_EARNED;
 }
 
+/* relaxed, as said above. */
+static size_t shares_of_all(void) { return atomic32_load_relaxed(&shares); }
+static void count_share(uint32_t slices) { atomic32_add_relaxed(&shares, slices); }
+
+static size_t shares_most(void) {
+  return max_size(atomic64_load_relaxed(&arena_counts.committed) / SHARES_PART, SHARES_TOTAL);
+}
+
+bool heap_shares_are_many(void) { return shares_of_all() > 2 * shares_most(); }
+
+bool heap_ask_share(size_t slices) {
+  if (shares_of_all() + 2 * slices > shares_most()) return false;
+  count_share((uint32_t)slices);
+  return true;
+}
+
+void heap_return_share(size_t slices) { count_share(0u - (uint32_t)slices); }
+
 /* What the heap may keep in runs from now on, when `n` slices more are free. The first few are its
  * due, if it has earned them; more it gets while the shares of all are a small part of what is in
  * use, and loses when they are twice that. */
 static void renew_share(heap_t *h, size_t n) {
-  size_t share = h->run_share, all = atomic32_load_relaxed(&run_shares);
-  size_t small_part = atomic64_load_relaxed(&arena_counts.committed) / RUN_PART;
-  small_part = max_size(small_part, RUN_TOTAL);
-  if (all > 2 * small_part) share = min_size(share, RUN_LEAST);
+  size_t share = h->run_share;
+  if (heap_shares_are_many()) share = min_size(share, RUN_LEAST);
   bool wants = n <= RUN_MOST && h->run_slices + n > share;
-  if (wants && (share < RUN_LEAST || all < small_part)) share += RUN_LEAST;
+  if (wants && (share < RUN_LEAST || shares_of_all() < shares_most())) share += RUN_LEAST;
   share = min_size(share, min_size(earned_slices(h), RUN_TIMES * singles_most()));
   if (share == h->run_share) return;
-  atomic32_add_relaxed(&run_shares, (uint32_t)share - h->run_share);
+  count_share((uint32_t)share - h->run_share);
   h->run_share = (uint16_t)share;
 }
 
@@ -108,7 +124,7 @@ size_t heap_claim_ahead(heap_t *h, char *at, size_t n) {
 void heap_empty_magazine(heap_t *h) {
   for (size_t n = 1; n <= RUN_MOST; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
-  if (h->run_share != 0) atomic32_add_relaxed(&run_shares, 0u - h->run_share);
+  if (h->run_share != 0) heap_return_share(h->run_share);
   h->run_share = 0;
 }
 

@@ -4,7 +4,7 @@
 #include "../arena/places.h"
 #include "heap.h"
 
-_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 3456, "what a thread costs at most");
+_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 3648, "what a thread costs at most");
 
 static places_t heaps;
 
@@ -75,7 +75,6 @@ void pool_release(heap_t *h) {
   }
   memset(h->allowance, 0, sizeof h->allowance);
   memset(h->room, 0, sizeof h->room);
-  h->allowed_bytes = 0;
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->is_borrowed = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);

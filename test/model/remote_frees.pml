@@ -4,8 +4,8 @@
  * Stands for, in src/heap/free.c: take_outcome push publish gather heap_give_back gather_pending
  * and in src/heap/free.c: heap_flush_shared keep put_off
  * and in src/heap/leave.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
- * and in src/heap/heap.c: heap_own take_returned take_lent take_fresh borrow let_go_of find_list
- * and in src/heap/heap.c: refill
+ * and in src/heap/heap.c: heap_own take_lent take_fresh borrow let_go_of find_list refill
+ * and in src/heap/returned.c: returned_take
  * and in src/heap/magazine.c: heap_put_slice
  *
  * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in one

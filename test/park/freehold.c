@@ -153,6 +153,24 @@ static void few_of_lent_class(void) {
   count = 2;
   allocate();
 }
+/* What the heap may keep of the class is full, then more than before, and it is full again. */
+static void full_list(void) {
+  own(2000, 250);
+  free_some(0, 70, 1);
+}
+static void long_list(void) {
+  full_list();
+  get(2000);
+  drain(2000);
+}
+static void long_list_little_used(void) {
+  long_list();
+  free_some(70, 72, 1);
+}
+static void long_list_full(void) {
+  long_list();
+  free_some(70, 230, 1);
+}
 static void first_with_partial(void) { leave(740, 20); }
 /* All that was ever carved of the slab is held, and some of it is fresh. */
 static void allocate_and_drain(void) {
@@ -784,6 +802,9 @@ const operation_t freehold_operations[] = {
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
   {"malloc-second-lent", malloc_one, second_of_lent_class, hold_one, NULL, 0},
   {"malloc-lent", malloc_one, few_of_lent_class, hold_one, NULL, 0},
+  {"malloc-list-was-full", malloc_one, full_list, hold_one, NULL, 0},
+  {"malloc-list-little-used", malloc_one, long_list_little_used, hold_one, NULL, 0},
+  {"collect-list-full", collect_softly, long_list_full, NULL, NULL, 0},
   {"malloc-first-partial", malloc_one, first_with_partial, hold_one, NULL, 0},
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},

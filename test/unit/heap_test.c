@@ -193,42 +193,6 @@ TEST(heap, blocks_that_were_never_used_go_back_with_the_others, "") {
   }
 }
 
-/* They are in the processor's caches, others are not. */
-TEST(heap, what_was_freed_is_handed_out_again_as_soon_as_it_is_worth_a_bin, "") {
-  enum { SIZE = 1024, FREED = CARVE_BYTES / SIZE };
-  size_t size = SIZE;
-  unsigned c = class_of(size);
-  allocate(&size);
-  while (my_heap()->bin[c] != 0) fast_malloc(size);
-  for (int i = 0; i < FREED; i++) fast_free(kept[i]);
-  CHECK_GT(my_heap()->room[c], my_heap()->allowance[c] / 2u);
-  for (int i = FREED; i-- > 0;) CHECK_EQ(fast_malloc(size), kept[i]);
-}
-
-TEST(heap, what_waits_for_the_next_bins_is_bounded_and_given_up_by_a_heap_that_shrinks, "") {
-  enum { TIMES = 2000 };
-  heap_t *h = NULL;
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    static void *blocks[TIMES];
-    for (int i = 0; i < TIMES; i++) blocks[i] = fast_malloc(class_size(c));
-    for (int i = 0; i < TIMES; i++) fast_free(blocks[i]);
-    for (int i = 0; i < TIMES / 4; i++) blocks[i] = fast_malloc(class_size(c));
-    for (int i = 0; i < TIMES / 4; i++) fast_free(blocks[i]);
-    h = my_heap();
-    uint32_t allowed = 0;
-    for (unsigned d = 1; d < CLASS_COUNT; d++) {
-      CHECK_LE(h->room[d], h->allowance[d]);
-      allowed += h->allowance[d] * (uint32_t)class_size(d);
-    }
-    CHECK_EQ(h->allowed_bytes, allowed);
-    CHECK_LE(allowed, (uint32_t)RETURN_TOTAL);
-  }
-  h->trims_due = CLASS_COUNT;
-  heap_exit(heap_enter());
-  CHECK_EQ(h->allowed_bytes, 0u);
-  check_nothing_lost();
-}
-
 static void take_one(void *p) {
   *(void **)p = fast_malloc(48);
   CHECK(*(void **)p != NULL);

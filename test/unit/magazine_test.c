@@ -91,8 +91,8 @@ TEST(magazine, many_threads_have_shares_that_are_small_together, "") {
     shares += heaps[i]->run_share;
     kept += heaps[i]->run_slices + heaps[i]->singles;
   }
-  CHECK_LE(shares, (size_t)RUN_TOTAL + THREADS * RUN_LEAST);
-  CHECK_GE(shares, (size_t)RUN_TOTAL);
+  CHECK_LE(shares, (size_t)SHARES_TOTAL + THREADS * RUN_LEAST);
+  CHECK_GE(shares, (size_t)SHARES_TOTAL);
   CHECK_EQ(committed(), (uint64_t)kept);
 }
 

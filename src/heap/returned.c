@@ -1,0 +1,81 @@
+/* returned.c - what a heap has freed of slabs that nobody owns, for its bins         layer 5: heap
+ * Owns:    nothing.   Called by: heap.   Calls: support, magazine's shares.
+ * Threads: the heap's own.
+ *
+ * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
+ * and RETURN_BYTES go. If it was full and its blocks are needed again, it was too short: of a class
+ * that has few blocks in a slab it may be twice as long from then on, as far as the heap gets a
+ * share of what all heaps may keep; and half as long if less than a quarter of it is used. */
+#include "heap.h"
+
+static size_t lent_class(unsigned c) { return c - SHARED_CLASS; }
+
+static size_t most_at_first(unsigned c) {
+  return min_size(RETURN_MOST, RETURN_BYTES / class_size(c));
+}
+
+/* What the list of the class may hold more once it may be twice as long as now, in slices. */
+static size_t growth_share(const heap_t *h, unsigned c) {
+  return most_at_first(c) * class_size(c) / SLICE_SIZE << h->growth[lent_class(c)];
+}
+
+static void lengthen(heap_t *h, unsigned c) {
+  uint8_t *growth = &h->growth[lent_class(c)];
+  if (*growth < GROWTH_MOST && heap_ask_share(growth_share(h, c))) ++*growth;
+}
+
+static void shorten(heap_t *h, unsigned c) {
+  uint8_t *growth = &h->growth[lent_class(c)];
+  if (*growth == 0) return;
+  --*growth;
+  heap_return_share(growth_share(h, c));
+}
+
+static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
+  h->allowance[c] = h->room[c] = (uint16_t)blocks;
+}
+
+size_t returned_count(const heap_t *h, unsigned c) { return h->allowance[c] - h->room[c]; }
+
+static bool is_full(const heap_t *h, unsigned c) { return h->allowance[c] != 0 && h->room[c] == 0; }
+
+/* None while the heap could own all slabs of the class: to adopt them is better then. */
+void returned_renew(heap_t *h, unsigned c) {
+  if (h->owned[c] > 0 && h->owned[c] < OWNED_MANY) {
+    set_allowance(h, c, 0);
+    return;
+  }
+  size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most = most_at_first(c);
+  if (c >= SHARED_CLASS) {
+    uint64_t bit = (uint64_t)1 << lent_class(c);
+    if (is_full(h, c) || (h->were_full & bit) != 0) lengthen(h, c);
+    h->were_full &= ~bit;
+    most <<= h->growth[lent_class(c)];
+  }
+  set_allowance(h, c, min_size(most, earned));
+}
+
+bool returned_has(const heap_t *h, unsigned c) {
+  return h->freed->returned[c] != 0 && (h->room[c] <= h->allowance[c] / 2 ||
+                                        returned_count(h, c) * class_size(c) >= CARVE_BYTES);
+}
+
+uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
+  uintptr_t list = h->freed->returned[c];
+  *count = (unsigned)returned_count(h, c);
+  if (c >= SHARED_CLASS && (*count < h->allowance[c] / 4u || heap_shares_are_many())) shorten(h, c);
+  h->freed->returned[c] = 0;
+  returned_renew(h, c);
+  return list;
+}
+
+void returned_give_up(heap_t *h, unsigned c) {
+  if (c >= SHARED_CLASS && is_full(h, c)) h->were_full |= (uint64_t)1 << lent_class(c);
+  set_allowance(h, c, 0);
+}
+
+void returned_forget(heap_t *h) {
+  for (unsigned c = SHARED_CLASS; c < CLASS_COUNT; c++)
+    while (h->growth[lent_class(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
+  h->were_full = 0;
+}
