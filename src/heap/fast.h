@@ -61,11 +61,13 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
 }
 
 /* Keeps a block of a slab that nobody owns for the next bin of its class; false if there is no
- * room. The heap is marked. */
+ * room, or if the block is free already. The heap is marked. */
 static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block) {
   if (unlikely(h->room[c] == 0)) return false;
   uintptr_t *list = &h->freed->returned[c];
-  block_link(block, *list);
+  block_set_next(block, *list);
+  if (unlikely(block_is_free(block))) return false;
+  block_set_free(block);
   *list = block;
   h->room[c]--;
   return true;
@@ -89,14 +91,18 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   heap_t *h = heap_of_thread();
   bool is_empty = false;
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;
-  if (unlikely(block_is_free(block))) goto not_simple;
-  if (likely(atomic_ptr_is_relaxed(&s->owner, h))) is_empty = fast_put_back(s, block);
-  else if (!atomic_ptr_is_relaxed(&s->owner, NULL) || !fast_keep(h, slab_class(s), block))
-    goto not_simple;
+  if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
+    if (unlikely(block_is_free(block))) goto not_simple;
+    is_empty = fast_put_back(s, block);
+  } else if (!atomic_ptr_is_relaxed(&s->owner, NULL) || !fast_keep(h, slab_class(s), block))
+    goto not_mine;
   signal_fence();
   heap_here.window = window;
   if (unlikely(is_empty)) return heap_slab_emptied(s);
   return;
+not_mine:
+  heap_here.window = window;
+  return heap_free_others(s, p, slow);
 not_simple:
   heap_here.window = window;
   return slow(p);

@@ -32,6 +32,16 @@ static void check_live(uintptr_t block, const char *call) {
   if (block_is_free(block)) fatal("double free", (void *)block, call);
 }
 
+/* Of a block that is about to be linked. */
+static bool is_free_already(uintptr_t block) {
+  block_set_next(block, 0);
+  return block_is_free(block);
+}
+
+static void check_freed(uintptr_t block, const char *call) {
+  if (is_free_already(block)) fatal("double free", (void *)block, call);
+}
+
 void heap_check_block(const slab_t *s, const void *p, const char *call) {
   check_start(s, p, call);
   check_live((uintptr_t)p, call);
@@ -66,12 +76,34 @@ static void publish(heap_t *h, batch_t *b) {
   uintptr_t base = slab_base(s);
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
-  push(h, s, base | b->first, base | b->last, b->count);
+  push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
 static bool is_due(const batch_t *b) {
-  return b->count >= BATCH_BLOCKS || b->count * class_size(slab_class(b->slab)) >= BATCH_BYTES ||
-         slab_would_be_empty(b->slab, b->count);
+  unsigned count = batch_count(b);
+  return count >= BATCH_BLOCKS || count * class_size(slab_class(b->slab)) >= BATCH_BYTES ||
+         slab_would_be_empty(b->slab, count);
+}
+
+static batch_t *batch_for(heap_t *h, uintptr_t block) {
+  return &h->freed->batch[arena_slice((void *)block) % BATCH_SLOTS];
+}
+
+/* Adds the block to the batch, which is for its slab or for none. */
+static void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
+  enum { ONE_SHIFT = 32, LAST_SHIFT = 16 };
+  uint64_t one = (uint64_t)1 << ONE_SHIFT | (uint16_t)block;
+  if (b->slab == s) {
+    block_link(block, slab_base(s) | batch_first(b));
+    signal_fence();
+    b->chain = b->chain - batch_first(b) + one;
+    return;
+  }
+  block_link(block, 0);
+  h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
+  b->chain = one | (uint64_t)(uint16_t)block << LAST_SHIFT;
+  signal_fence();
+  b->slab = s;
 }
 
 /* Chains the block with others of its slab, unless that is the heap's own by now. */
@@ -80,18 +112,9 @@ static void gather(heap_t *h, slab_t *s, uintptr_t block) {
     if (fast_put_back(s, block)) heap_note_empty(h, s);
     return;
   }
-  size_t slot = arena_slice((void *)block) % BATCH_SLOTS;
-  batch_t *b = &h->freed->batch[slot];
-  if (b->slab != s) {
-    if (b->slab != NULL) publish(h, b);
-    h->freed->slots |= (uint64_t)1 << slot;
-    block_link(block, 0);
-    *b = (batch_t){ s, (uint16_t)block, (uint16_t)block, 1, 0 };
-  } else {
-    block_link(block, slab_base(s) | b->first);
-    b->first = (uint16_t)block;
-    b->count++;
-  }
+  batch_t *b = batch_for(h, block);
+  if (b->slab != NULL && b->slab != s) publish(h, b);
+  chain(h, b, s, block);
   if (is_due(b)) publish(h, b);
 }
 
@@ -110,7 +133,7 @@ static void gather_pending(heap_t *h) {
   h->pending_count = 0;
   for (unsigned i = 0; i < count; i++) {
     uintptr_t entry = h->freed->pending[i], block = entry & ~(uintptr_t)PENDING_KEYED;
-    if (entry == block) check_live(block, "free");
+    if (entry == block) check_freed(block, "free");
     gather(h, slab_of((void *)block), block);
   }
 }
@@ -125,9 +148,12 @@ void heap_flush_shared(heap_t *h) {
   h->freed->slots = 0;
 }
 
-static cold __attribute__((noinline)) void pending_is_full(void) {
+/* After a free that was put off: enough of them wait. */
+static cold __attribute__((noinline)) void publish_some(uintptr_t block) {
   heap_t *h = heap_enter();
   if (h == NULL) return;
+  batch_t *b = batch_for(h, block);
+  if (b->slab != NULL && is_due(b)) publish(h, b);
   if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
   heap_exit(h);
 }
@@ -157,7 +183,7 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
   heap_t *h = heap_of_thread();
   bool is_empty = false, is_done = false;
   if (is_of_another(s, h)) return false;
-  check_live(block, call);
+  check_freed(block, call);
   if (!begin_free()) return false;
   if (atomic_ptr_is_relaxed(&s->owner, h)) {
     is_empty = fast_put_back(s, block);
@@ -170,28 +196,47 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
   return is_done;
 }
 
-/* A block of another heap's slab, or one for which there is no room here: it is remembered, no
- * more. In a small heap the block is at hand, and is looked at now; in a large one it is fetched,
- * and looked at when it is gathered. False if the heap is marked, or a handler has left no room. */
-static bool put_off(slab_t *s, uintptr_t block, const char *call) {
+/* Remembers the block, if there is room: a handler may have left none. The heap is marked. */
+static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
+  if (h->pending_count == PENDING_BLOCKS) return false;
+  if (is_looked_at) block_set_free(block);
+  h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
+  h->pending_count++;
+  return true;
+}
+
+/* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
+ * hand: it is looked at now, and chained with others of its slab unless another slab's batch is in
+ * the way. In a large heap it is fetched, and looked at when it is gathered. False if the heap is
+ * marked, a handler has left no room, or the block is free already. */
+static bool put_off(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
   bool is_near = atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES;
-  if (is_near) check_live(block, call);
-  else __builtin_prefetch((void *)block, 1);
+  if (!is_near) __builtin_prefetch((void *)block, 1);
+  else if (is_free_already(block)) return false;
   __builtin_prefetch(&s->anchor, 1);
   if (!begin_free()) return false;
-  unsigned count = h->pending_count;
-  bool has_room = count < PENDING_BLOCKS;
-  if (likely(has_room)) {
-    if (is_near) block_set_free(block);
-    h->freed->pending[count] = block | (is_near ? PENDING_KEYED : 0);
-    h->pending_count = (uint8_t)(count + 1);
-    h->has_shared = 1;
-    atomic64_bump(&h->remote_frees, 1);
+  batch_t *b = batch_for(h, block);
+  bool is_done = true, is_enough;
+  bool is_own = atomic_ptr_is_relaxed(&s->owner, h); /* by what a handler has done meanwhile */
+  if (is_near && !is_own && (b->slab == s || b->slab == NULL)) {
+    chain(h, b, s, block);
+    is_enough = is_due(b);
+  } else {
+    is_done = remember(h, block, is_near);
+    is_enough = h->pending_count == PENDING_BLOCKS;
   }
+  h->has_shared = 1;
+  atomic64_bump(&h->remote_frees, is_done);
   end_free();
-  if (unlikely(count + 1 >= PENDING_BLOCKS)) pending_is_full();
-  return has_room;
+  if (unlikely(is_enough)) publish_some(block);
+  return is_done;
+}
+
+/* Blocks of a first-class heap do not wait. Out of line, so that a fast free stays a leaf. */
+__attribute__((noinline)) void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
+  bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
+  if (is_tagged || !put_off(s, (uintptr_t)p)) slow(p);
 }
 
 /* No heap to be had: the block goes to its slab by itself. */
@@ -205,10 +250,10 @@ static void free_small(slab_t *s, void *p, const char *call) {
   check_start(s, p, call);
   if (heap_here.window != 0) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));
-    if (!is_tagged && (keep(s, block, call) || put_off(s, block, call))) return;
+    if (!is_tagged && (keep(s, block, call) || put_off(s, block))) return;
   }
   heap_t *h = heap_enter();
-  check_live(block, call);
+  check_freed(block, call);
   if (h == NULL) return free_without_heap(s, block);
   /* The end of a first-class heap may free all its blocks at once: they do not wait. */
   if (is_tagged) push(h, s, block, block, 1);

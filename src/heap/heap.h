@@ -56,10 +56,15 @@ enum {
 
 typedef struct heap heap_t;
 
-typedef struct {                 /* blocks of one slab of another's, chained, not yet published */
-  slab_t *slab;
-  uint16_t first, last, count, unused_bytes;
+/* Blocks of one slab of another's, chained, not yet published. The chain is one word, so that a
+ * free that is cut short leaves it whole: its first and last block, and how many. */
+typedef struct {
+  slab_t *slab;                  /* NULL: none */
+  uint64_t chain;
 } batch_t;
+static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)b->chain; }
+static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(b->chain >> 16); }
+static inline unsigned batch_count(const batch_t *b) { return (unsigned)(b->chain >> 32); }
 
 /* What a heap has freed and not put back into slabs, and what it was lent. Apart from the heap, so
  * that one of which little was used touches no page of it. */
@@ -135,6 +140,8 @@ extern hidden heap_hooks_t heap_hooks;
 
 hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do */
 hidden void heap_free_slow(void *p);
+/* `p` is a live small block of `s` that the fast free could not put away; `slow` can. */
+hidden void heap_free_others(slab_t *s, void *p, void (*slow)(void *p));
 hidden void heap_free_sized_slow(void *p);
 hidden void heap_free_aligned_sized_slow(void *p);
 /* Is the block that large? */

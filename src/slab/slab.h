@@ -104,6 +104,12 @@ static always_inline void block_set_free(uintptr_t block) {
 static always_inline void block_set_live(uintptr_t block) {
   atomic64_store_relaxed(&block_at(block)->key, 0);
 }
+/* A block that was freed gets its link before its key is read: were its page never written, to read
+ * it first would cost two faults, the second of which all processors of the process hear of. */
+static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
+  block_at(block)->next = next;
+  signal_fence();
+}
 static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_set_free(block);
   block_at(block)->next = next;

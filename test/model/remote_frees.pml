@@ -198,7 +198,12 @@ inline free_one(from, s) {
               hand[(from) * SLABS + (s)]--; MINE(returned, s)++ }
   :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid &&
               (owner[s] != NOBODY || BOTH(returned) == ROOM) ->
-              hand[(from) * SLABS + (s)]--; MINE(pending, s)++ };
+              hand[(from) * SLABS + (s)]--;
+              if
+              :: MINE(pending, s)++                         /* remembered, or ... */
+              :: MINE(batch, 1 - (s)) == 0 -> MINE(batch, s)++            /* ... chained at once */
+              fi };
+     if :: MINE(batch, s) > 0 -> publish(s) :: skip fi; /* it is due, or it waits */
      if :: BOTH(pending) == PENDING -> gather_pending() :: else fi
   fi
 }

@@ -238,15 +238,7 @@ static void last_medium(void) {
 
 /* ---- frees of blocks in slabs of nobody ------------------------------------------------------ */
 
-/* So many frees of others' blocks are put off already: the sixteenth publishes all of them. */
-/* the helper's first blocks lie in slabs that are nobody's */
-enum { PUT_OFF_MOST = 16, OWNED_AT_LAST = 24 };
-static void put_off(unsigned n) {
-  size = 48;
-  count = OWNED_AT_LAST + n;
-  in_helper(allocate);
-  free_some(OWNED_AT_LAST, count, 1);
-}
+enum { PUT_OFF_MOST = 16 };            /* so many frees of others' blocks may be remembered */
 
 /* Sixteen wait in a chain already, with two more of them it is published. */
 static void full_and_unwanted(void) {
@@ -266,26 +258,22 @@ static void free_all_but_four(void) {
   api.collect(false);
 }
 static void partial_and_last(void) {
-  put_off(PUT_OFF_MOST - 4);
   leave(900, 20);
   in_helper(free_all_but_four);
   let_go(0, 4, 1);
 }
 static void free_four(void) { free_in_turn(block, 4); }
 static void full_and_big(void) {
-  put_off(PUT_OFF_MOST - 6);
   leave(16000, 6);
   let_go(0, 6, 1);
 }
 /* A slab of three blocks, nobody's. One that comes back is published at once, and makes it worth
  * taking. */
 static void one_of_three(void) {
-  put_off(PUT_OFF_MOST - 1);
   leave(16000, 3);
   let_go(0, 1, 1);
 }
 static void two_of_three(void) {
-  put_off(PUT_OFF_MOST - 2);
   leave(16000, 3);
   let_go(0, 2, 1);
 }
@@ -313,6 +301,33 @@ static void of_many_slabs(void) {
   leave(16000, 3 * PUT_OFF_MOST);
   for (unsigned i = 0; i < PUT_OFF_MOST; i++) block[i] = block[3 * i];
   let_go(0, PUT_OFF_MOST, 1);
+}
+
+/* In a large process others' blocks are remembered: fifteen are, and one more is to be freed. */
+static void fifteen_unseen(void) {
+  enum { OWNED_AT_LAST = 24 };         /* the helper's first lie in slabs that are nobody's */
+  size = 48;
+  count = OWNED_AT_LAST + PUT_OFF_MOST;
+  in_helper(allocate);
+  for (int i = 0; i < 3; i++) get(MIB(31));
+  free_some(OWNED_AT_LAST + 1, count, 1);
+  block[0] = block[OWNED_AT_LAST];
+  let_go(0, 1, 1);
+}
+
+static size_t slot_of(const void *p) { return (uintptr_t)p / KIB(64) % 64; }
+static void allocate_in_one_slot(void) {
+  block[0] = get(300);
+  while ((slot_of(get(KIB(64))) + 1) % 64 != slot_of(block[0])) continue;
+  block[1] = get(500);
+  get(500);                            /* so that one that comes back has to wait for others */
+  if (slot_of(block[1]) != slot_of(block[0])) park_fail("the slices are not next to each other");
+}
+/* Blocks of two slabs whose chains would have the same place, and one of them waits in it. */
+static void two_in_one_slot(void) {
+  in_helper(allocate_in_one_slot);
+  put(block[1]);
+  let_go(0, 1, 1);
 }
 
 static void *large_block;              /* in the first window */
@@ -674,11 +689,16 @@ static void free_two_sized(void) {
   api.free_sized(block[0], 200);
   api.free_aligned_sized(block[1], 16, 200);
 }
+/* In the window where the fast free expects blocks. */
 static void large_sized(void) {
+  put(get(100));
   own(KIB(100), 2);
-  let_go(0, 1, 1);
+  let_go(0, 2, 1);
 }
-static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
+static void free_large_sized(void) {
+  api.free_sized(block[0], KIB(100));
+  api.free_aligned_sized(block[1], KIB(4), KIB(100));
+}
 static void other_in_large_process(void) {
   other_allocates();
   api.free(block[1]);
@@ -818,6 +838,8 @@ const operation_t freehold_operations[] = {
   {"free-raced", free_two, two_of_three, NULL, NULL, QUICK, others_free_first},
   {"free-published-empty", free_first, one_of_three, NULL, NULL, 0, others_empty_it},
   {"free-of-many-slabs", free_sixteen, of_many_slabs, NULL, "magazine:0", 0},
+  {"free-of-other-gathered", free_first, fifteen_unseen, NULL, NULL, 0},
+  {"free-of-other-in-one-slot", free_first, two_in_one_slot, NULL, NULL, 0},
   {"grow", malloc_one, grow_next, hold_one, NULL, 0},
   {"grow-huge-pages", malloc_one, grow_next, hold_one, "thp:always", 0},
   {"grow-arena", malloc_one, full_window, hold_one, NULL, 0},

@@ -142,7 +142,7 @@ static void add_heap(left_t *left, const heap_t *h) {
   left->slices_kept += h->singles + h->run_slices;
   left->blocks_kept += h->pending_count;
   for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->freed->batch[i].slab != NULL) left->blocks_kept += h->freed->batch[i].count;
+    if (h->freed->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->freed->batch[i]);
   for (unsigned c = 1; c < CLASS_COUNT; c++) left->blocks_kept += length_of(h->bin[c]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     left->blocks_kept += length_of(h->freed->returned[c]) + heap_fresh(h, c).count;
