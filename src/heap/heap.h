@@ -220,8 +220,8 @@ hidden void *heap_claim_run(heap_t *h, size_t n, size_t alignment, bool *clean);
  * room, which has no single slice now. How many of them read as zero: all or none. */
 hidden size_t heap_claim_ahead(heap_t *h, char *at, size_t n);
 hidden void heap_empty_magazine(heap_t *h);
-/* What a heap may keep beyond what each is due, in slices: true if it is counted. Have all heaps
- * together come to have too much? */
+/* Slices that the heap may keep beyond what each is due: true if they are counted. Have all heaps
+ * together too much? */
 hidden bool heap_ask_share(size_t slices);
 hidden void heap_return_share(size_t slices);
 hidden bool heap_shares_are_many(void);

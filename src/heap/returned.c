@@ -1,5 +1,5 @@
 /* returned.c - what a heap has freed of slabs that nobody owns, for its bins         layer 5: heap
- * Owns:    nothing.   Called by: heap.   Calls: support, magazine's shares.
+ * Owns:    nothing.   Called by: heap.   Calls: magazine.c, for shares.
  * Threads: the heap's own.
  *
  * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
