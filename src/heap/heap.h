@@ -73,8 +73,8 @@ typedef struct {
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
   uint64_t slots;                        /* a bit for each used since the last flush */
   batch_t batch[BATCH_SLOTS];
-  /* blocks that were never used, of the larger classes: fresh.h. relaxed: its user alone writes it,
-   * visitors read it */
+  /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
+   * read it */
   atomic64_t fresh[CLASS_COUNT - SHARED_CLASS];
 } aligned_to(64) heap_freed_t;
 
@@ -180,13 +180,12 @@ hidden void heap_note_empty(heap_t *h, slab_t *s);
 hidden void heap_end_idleness(heap_t *h, slab_t *s);
 hidden void heap_unlink_slab(heap_t *h, slab_t *s);
 hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
-static inline fresh_t freed_fresh(const heap_freed_t *freed, unsigned c) {
+static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
   if (c < SHARED_CLASS) return (fresh_t){ 0 };
-  return fresh_unpack(atomic64_load_relaxed(&freed->fresh[c - SHARED_CLASS]));
+  return fresh_unpack(atomic64_load_relaxed(&h->freed->fresh[c - SHARED_CLASS]));
 }
-static inline fresh_t heap_fresh(const heap_t *h, unsigned c) { return freed_fresh(h->freed, c); }
 static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
-  atomic64_store_relaxed(&h->freed->fresh[c - SHARED_CLASS], fresh_pack(f));
+  atomic64_store_release(&h->freed->fresh[c - SHARED_CLASS], fresh_pack(f)); /* S-visit */
 }
 
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {

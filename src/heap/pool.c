@@ -92,7 +92,9 @@ uint64_t pool_fresh_of(const void *base, unsigned c) {
   for (size_t i = 0; c >= SHARED_CLASS && i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h != NULL) bits |= fresh_bits(freed_fresh(freed_of(h, i), c), c, base);
+    if (h == NULL) continue;
+    atomic64_t *fresh = &freed_of(h, i)->fresh[c - SHARED_CLASS];
+    bits |= fresh_bits(fresh_unpack(atomic64_load_acquire(fresh)), c, base); /* S-visit */
   }
   return bits;
 }

@@ -27,15 +27,15 @@ typedef struct {
 
 /* The slice may become another slab's at any moment: its class is what `word` says, and however
  * many blocks the next slab has, no more of them than lie in the slice. A block is among a heap's
- * fresh ones before `carved` counts it, and has a key before it goes from there to its slab: read
- * in that order it is seen as one of both, or is the program's. */
+ * fresh ones or has a key before `carved` counts it, and has a key before it goes from the fresh
+ * ones to its slab (S-visit): read in that order it is seen as one of both, or is the program's. */
 static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context) {
   const blocks_visit_t *v = context;
   if (v->tag != NULL && atomic_ptr_load_relaxed(&s->tag) != v->tag) return true;
   if (slab_kind(word) == SLAB_LARGE)
     return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
   size_t size = class_size(word);
-  size_t carved = min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity);
+  size_t carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity);
   uint64_t fresh = v->tag == NULL ? pool_fresh_of(base, word) : 0;
   uintptr_t block = (uintptr_t)base + size;
   for (; carved > 0; carved--, block += size, fresh >>= 1) {

@@ -96,7 +96,7 @@ uintptr_t slab_fresh_end(const slab_t *s, unsigned *count) {
 }
 
 void slab_take_fresh(slab_t *s, unsigned n) {
-  atomic32_store_relaxed(&s->carved, atomic32_load_relaxed(&s->carved) + n);
+  atomic32_store_release(&s->carved, atomic32_load_relaxed(&s->carved) + n); /* S-visit */
   note_used(s, slab_used(s) + n);
 }
 

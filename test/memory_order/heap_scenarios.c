@@ -28,12 +28,18 @@ static void nothing_is_in_use(void) {
     if (pool_at(i, &is_claimed) != NULL) EXPECT(!is_claimed);
 }
 
-/* One thread's blocks, a slab full of them; it has ended. */
-static void before(void) {
-  arena_t *a = (arena_t *)((uintptr_t)4096 << WINDOW_SHIFT);
-  system_restart();
+static arena_t *first_arena(void) { return (arena_t *)((uintptr_t)4096 << WINDOW_SHIFT); }
+
+static void keep_maps_together(arena_t *a) {
   checker_keep_together(&a->low_word, sizeof a->low_word);
   checker_keep_together(arena_maps(a), offsetof(arena_maps_t, partial));
+}
+
+/* One thread's blocks, a slab full of them; it has ended. */
+static void before(void) {
+  arena_t *a = first_arena();
+  system_restart();
+  keep_maps_together(a);
   for (size_t slice = ARENA_FIRST_SLICE; slice < ARENA_FIRST_SLICE + SLABS; slice++)
     checker_keep_together(slab_of(arena_address(a, slice)), offsetof(slab_t, anchor));
   for (int i = 0; i < BLOCKS; i++) block[i][0] = allocate(BIG);
@@ -120,6 +126,53 @@ static void stale_after(void) {
   system_end_thread();
 }
 
+/* ---- visits ---------------------------------------------------------------------------------- */
+
+/* A size whose fresh blocks are linked, and one whose are counted; of each a few are handed out,
+ * and the others go back when the thread ends. */
+enum { LINKED = 400, COUNTED = 8192, HANDED_OUT = 2, SEEN = 2 * HANDED_OUT };
+static const void *shown[SEEN];
+static unsigned shown_count;
+
+static bool show(void *p, size_t size, void *context) {
+  (void)size, (void)context;
+  EXPECT(shown_count < SEEN);
+  shown[shown_count++] = p;
+  return true;
+}
+
+static void visit_before(void) {
+  arena_t *a = first_arena();
+  system_restart();
+  keep_maps_together(a);
+  checker_keep_together(a, offsetof(arena_t, free) + sizeof a->free);
+  for (size_t slice = ARENA_FIRST_SLICE; slice < ARENA_FIRST_SLICE + SLABS; slice++) {
+    slab_t *s = slab_of(arena_address(a, slice));
+    checker_keep_together(s, offsetof(slab_t, carved));
+    checker_keep_together(&s->kind, sizeof *s - offsetof(slab_t, kind));
+  }
+  shown_count = 0;
+}
+static void visit_thread(unsigned me) {
+  if (me == 1) {
+    heap_visit(NULL, show, NULL);
+    return;
+  }
+  for (int i = 0; i < HANDED_OUT; i++) block[0][i] = fast_malloc(COUNTED);
+  for (int i = 0; i < HANDED_OUT; i++) block[1][i] = fast_malloc(LINKED);
+  heap_t *h = heap_enter();
+  heap_flush_bins(h);
+  heap_exit(h);
+}
+static void visit_after(void) {
+  for (unsigned i = 0; i < shown_count; i++) {
+    bool was_handed_out = false;
+    for (int j = 0; j < HANDED_OUT; j++)
+      was_handed_out |= shown[i] == block[0][j] || shown[i] == block[1][j];
+    EXPECT(was_handed_out);
+  }
+}
+
 const scenario_t heap_scenarios[] = {
   { "heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end,
     after },
@@ -131,5 +184,7 @@ const scenario_t heap_scenarios[] = {
     heap_after },
   { "heap: one ends while a slice that it had is another's block", 2, 0, stale_before, stale_thread,
     stale_after },
+  { "heap: a visitor is shown no block that was never handed out", 2, 1, visit_before, visit_thread,
+    visit_after },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

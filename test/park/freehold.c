@@ -155,21 +155,21 @@ static void few_of_lent_class(void) {
 }
 /* What the heap may keep of the class is full, then more than before, and it is full again. */
 static void full_list(void) {
-  own(2000, 250);
-  free_some(0, 70, 1);
+  own(16000, 60);
+  free_some(0, 20, 1);
 }
 static void long_list(void) {
   full_list();
-  get(2000);
-  drain(2000);
+  get(16000);
+  drain(16000);
 }
 static void long_list_little_used(void) {
   long_list();
-  free_some(70, 72, 1);
+  free_some(20, 21, 1);
 }
 static void long_list_full(void) {
   long_list();
-  free_some(70, 230, 1);
+  free_some(20, 60, 1);
 }
 static void first_with_partial(void) { leave(740, 20); }
 /* All that was ever carved of the slab is held, and some of it is fresh. */
