@@ -693,11 +693,11 @@ static void free_two_sized(void) {
 static void large_sized(void) {
   put(get(100));
   own(KIB(100), 2);
-  let_go(0, 2, 1);
+  let_go(0, 1, 1);
 }
-static void free_large_sized(void) {
-  api.free_sized(block[0], KIB(100));
-  api.free_aligned_sized(block[1], KIB(4), KIB(100));
+static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
+static void free_large_aligned_sized(void) {
+  api.free_aligned_sized(block[0], KIB(4), KIB(100));
 }
 static void other_in_large_process(void) {
   other_allocates();
@@ -901,6 +901,7 @@ const operation_t freehold_operations[] = {
   {"realloc-too-much", resized_too_much, a_few_for_good, NULL, NULL, 0},
   {"free-sized", free_two_sized, other_allocates, NULL, NULL, 0},
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
+  {"free-aligned-sized-large", free_large_aligned_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
   {"collect-lent", collect_softly, few_of_lent_class, NULL, NULL, 0},
