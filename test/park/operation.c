@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-void *got[8];
-
 enum { GIVEN_SMALL = 60, GIVEN_MIDDLE = 24, GIVEN_BIG = 5 };
 
 void *got[8];

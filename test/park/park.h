@@ -139,6 +139,9 @@ void put(void *p);
 void *resize(void *p, size_t size);
 bool is_held(const void *p);
 void shadow_check(void);
+/* A visit of the process shows each block once that is held all the time, and at most so many that
+ * nobody holds. */
+void shadow_check_visit(size_t strangers);
 void shadow_put_all(void);
 void put_ends(size_t size);  /* of that size and not given: the first and the last */
 void put_others(size_t size, const void *but);  /* all of that size but one */

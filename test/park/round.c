@@ -101,19 +101,12 @@ static void grow(void) {
   while (n > 0) put(blocks[--n]);
 }
 
-static bool count_block(void *block, size_t usable, void *context) {
-  (void)block, (void)usable;
-  ++*(size_t *)context;
-  return true;
-}
-
 static void look_at_statistics(void) {
   fh_stats_t stats;
-  size_t blocks = 0;
   stats.struct_size = sizeof stats;
   EXPECT(api.stats_get(&stats));
   EXPECT(stats.committed <= stats.mapped);
-  EXPECT(api.heap_visit(NULL, count_block, &blocks));
+  shadow_check_visit(SIZE_MAX);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */

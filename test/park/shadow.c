@@ -137,6 +137,62 @@ void shadow_check(void) {
       park_fail("block %p of %zu bytes was written to", (void *)slots[i].block, slots[i].size);
 }
 
+/* ---- what a visit shows ---------------------------------------------------------------------- */
+
+typedef struct {
+  struct { const void *block; uint64_t seed; size_t usable; unsigned times; } slot[SLOTS];
+  unsigned slots;
+  size_t strangers;              /* blocks that nobody holds */
+} shown_t;
+
+static void expect_shown(shown_t *shown) {
+  shown->slots = used();
+  shown->strangers = 0;
+  for (unsigned i = 0; i < shown->slots; i++) {
+    shown->slot[i].block = slots[i].state == SLOT_HELD ? slots[i].block : NULL;
+    shown->slot[i].seed = slots[i].seed;
+    shown->slot[i].times = 0;
+  }
+}
+
+static bool note_shown(void *block, size_t usable, void *context) {
+  shown_t *shown = context;
+  int slot = slot_of(block);
+  if (slot < 0) {
+    shown->strangers++;
+  } else if ((unsigned)slot < shown->slots) {
+    shown->slot[slot].usable = usable;
+    shown->slot[slot].times++;
+  }
+  return true;
+}
+
+/* Of what was held all the time. */
+static void check_shown(const shown_t *shown) {
+  for (unsigned i = 0; i < shown->slots; i++) {
+    if (slots[i].state != SLOT_HELD || slots[i].block != shown->slot[i].block ||
+        slots[i].seed != shown->slot[i].seed)
+      continue;
+    if (shown->slot[i].times != 1)
+      park_fail("a visit shows block %p of %zu bytes %u times", shown->slot[i].block,
+                slots[i].size, shown->slot[i].times);
+    if (shown->slot[i].usable < slots[i].size)
+      park_fail("a visit shows %zu bytes of block %p, which has %zu", shown->slot[i].usable,
+                shown->slot[i].block, slots[i].size);
+  }
+}
+
+void shadow_check_visit(size_t strangers) {
+  shown_t shown;
+  expect_shown(&shown);
+  if (!api.heap_visit(NULL, note_shown, &shown)) park_fail("a visit was stopped by nobody");
+  check_shown(&shown);
+  if (shown.strangers > strangers)
+    park_fail("a visit shows %zu blocks that nobody holds", shown.strangers);
+}
+
+/* ---- all blocks at once ---------------------------------------------------------------------- */
+
 void shadow_put_all(void) {
   for (unsigned i = 0, n = used(); i < n; i++)
     if (slots[i].state == SLOT_HELD) put(slots[i].block);
