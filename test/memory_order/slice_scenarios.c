@@ -112,6 +112,46 @@ static void reuse_after(void) {
   EXPECT(atomic64_load_relaxed(&arena_counts.dirty) == 0);
 }
 
+static void count_bits(atomic64_t *word, uint64_t bits, void *count) {
+  *(size_t *)count += bits_count(atomic64_load_relaxed(word) & bits);
+}
+static size_t free_slices(void) {
+  size_t count = 0;
+  bitmap_each_part(arena_at(0)->free, 0, WINDOW_SLICES, count_bits, &count);
+  return count;
+}
+
+/* Both need one slice more than is free below the end of what is mapped: that becomes the first
+ * part of what one of them gets, or of what neither gets; it is not lost. */
+static size_t joined, used_before;
+static void join_before(void) {
+  bool is_clean;
+  system_restart();
+  EXPECT(arena_claim(1, 1, &is_clean) != NULL);
+  used_before = 1 + free_slices();
+  EXPECT(arena_claim(free_slices(), 1, &is_clean) != NULL);
+  EXPECT(arena_claim(1, 1, &is_clean) != NULL);
+  used_before++;
+  joined = free_slices() + 1;
+}
+static void join_thread(unsigned me) {
+  bool is_clean;
+  slices[me] = arena_claim(joined, 1, &is_clean);
+  EXPECT(slices[me] != NULL);
+  for (size_t i = 0; i < joined; i += joined - 1) {
+    uint64_t *slice = (uint64_t *)((char *)slices[me] + (i << SLICE_SHIFT));
+    EXPECT(!is_clean || slice[1] == 0);
+    slice[1]++;
+  }
+}
+static void join_after(void) {
+  arena_t *a = arena_at(0);
+  size_t first = arena_slice(slices[0]), second = arena_slice(slices[1]);
+  EXPECT(first + joined <= second || second + joined <= first);
+  EXPECT(atomic64_load_relaxed(&a->mapped) ==
+         ARENA_FIRST_SLICE + used_before + 2 * joined + free_slices());
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 static atomic_ptr_t window_to_look_at;
@@ -155,6 +195,8 @@ const scenario_t slice_scenarios[] = {
     found_after },
   { "slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before,
     reuse_thread, reuse_after },
+  { "slices: threads continue what is free at the end", 2, 0, join_before, join_thread,
+    join_after },
   { "slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread,
     windows_after },
   { "slices: a window is used again", 3, 0, windows_before, windows_again_thread, windows_after },
