@@ -127,7 +127,7 @@ static void run_make_flags(run_flags_t *flags) {
 /* Where the library lies: beside the command (in a build folder), or in ../lib
  * (where it is installed). */
 static bool run_find_library(char *path, size_t size) {
-  static const char *const places[] = { "", "../lib/", "../lib64/" };
+  static const char *const places[] = { "", "../lib/", "../lib64/", "../lib/" FH_MULTIARCH "/" };
   char self[PATH_MAX], joined[PATH_MAX + 32], real[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return false;
@@ -192,7 +192,7 @@ static int run_read_flags(int argc, char **argv, char **text) {
 static int run_start(char **program, const char *options) {
   char library[PATH_MAX];
   if (!run_find_library(library, sizeof library)) {
-    fprintf(stderr, "freehold: %s is neither beside this command nor in ../lib\n", command_library);
+    fprintf(stderr, "freehold: %s is neither beside this command nor where it is installed\n", command_library);
     return EXIT_NO_LIBRARY;
   }
   if (strpbrk(library, ": ") != NULL) {

@@ -52,7 +52,7 @@ static void doc_put_page(fmt_t *f) {
     "`freehold run --purge-delay-ms 10 -- PROGRAM` adds to the environment for one run. A\n"
     "program changes what may be set at any time by `fh_option_set`, and reads every value by\n"
     "`fh_option_get`; words count from 0 there, in the order of the range below.\n"
-    "`freehold options` shows what is in force and where it comes from.\n"
+    "`freehold options` shows what the link and its own environment set.\n"
     "\n"
     "Sizes are bytes or a number with K, M, G, T, P or E (powers of 1024; `64K`, `64k` and\n"
     "`64KiB` are the same). On or off may also be written yes or no, true or false, 1 or 0.\n"

@@ -10,7 +10,7 @@
  *             detected corruption (double free, interior, misaligned or foreign pointer) writes
  *             one line to standard error and aborts.
  *   Threads   may be called by any thread at any time; never takes a lock and never waits for
- *             another thread.
+ *             another thread (a block of libc's own heap goes to libc, which has locks).
  *   Signals   may be called in a signal handler, also in one that interrupted an allocator
  *             function.
  *   Fork      may be called in the child of a fork of a process with several threads.
@@ -139,18 +139,18 @@ FH_API void fh_heap_destroy(fh_heap_t *heap);
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
 /* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
- * never said stop. What other threads allocate or free meanwhile may or may not be seen, and so may
- * the last 15 blocks that each of them has freed of others' slabs, at any time before, while more
- * than 64 MiB were in use (likewise those that a signal handler has freed which interrupted the
- * allocator). What the caller itself has freed is not seen. Memory is never unmapped under the
- * visitor's eyes unless another thread frees it. */
+ * never said stop. What other threads allocate or free meanwhile may or may not be seen. The
+ * last 15 blocks that another thread has freed of others' slabs may still be seen if more than 64
+ * MiB were in use then, and so may those that a handler has freed which interrupted the allocator.
+ * What the caller itself has freed is not seen. Memory is never unmapped under the visitor's eyes
+ * unless another thread frees it. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
-/* Gives idle memory of the calling thread and of nobody back; with `force` everything that is not
- * in use, down to the last dirty page, whatever the purge options say. Bounded by the numbers of
- * slabs and of heaps, never waits. Ours. */
+/* Gives back what the calling thread keeps for its next calls, and what threads that have ended
+ * left for others; with `force` also every dirty page, whatever the purge options say. What other
+ * threads keep stays with them. Bounded by the numbers of slabs and of heaps, never waits. Ours. */
 FH_API void fh_collect(bool force);
 
 /* Called by the thread that allocates, now and then on the slow path (never inside a fast path),
@@ -160,9 +160,9 @@ FH_API void fh_collect(bool force);
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 
-/* Where text goes (default: standard error): statistics and warnings, a whole line at a time, not
- * ended by a zero byte. It must not allocate from freehold when the message is an error. NULL
- * restores the default. Ours. */
+/* Where text goes (default: standard error): statistics, warnings and errors, in whole lines, one
+ * or several at a time, not ended by a zero byte. It must not allocate from freehold when the
+ * message is an error. NULL restores the default. Ours. */
 typedef void fh_output_t(const char *text, size_t length, void *context);
 FH_API void fh_on_output(fh_output_t *callback, void *context);
 
@@ -177,8 +177,8 @@ FH_API void fh_on_error(fh_error_t *callback, void *context);
 
 /* Options are read from the target text of the symbolic link /etc/freehold.conf, the environment
  * variable FREEHOLD_OPTIONS and the program's symbol `fh_options`, later ones winning;
- * docs/options.md lists them. The text is "name:value,name:value"; sizes may end in K, M, G, T
- * (powers of 1024). Programs with raised privileges (AT_SECURE) ignore the environment. A program
+ * docs/options.md lists them. The text is "name:value,name:value"; sizes may end in K, M, G, T, P,
+ * E (powers of 1024). Programs with raised privileges (AT_SECURE) ignore the environment. A program
  * defines the symbol itself: const char *fh_options = "purge_delay_ms:10"; */
 extern const char *fh_options;
 
@@ -195,9 +195,9 @@ FH_API bool fh_option_set(const char *name, int64_t value);
  * mode knows (option stats_detail) is marked (d) and 0 otherwise. */
 typedef struct fh_class_stats {
   size_t   block_size;   /* bytes of one block; 0 in the total */
-  uint64_t requested;    /* (d) bytes asked for since start */
+  uint64_t requested;    /* (d) bytes asked for since start, but for aligned blocks */
   uint64_t allocated;    /* blocks handed to threads since start */
-  uint64_t live;         /* blocks in the program's hands, or ready in a thread's bin */
+  uint64_t live;         /* blocks in the program's hands, or kept by a thread for its next calls */
   uint64_t peak;         /* most that `live` has been when statistics were read */
   uint64_t slabs;        /* slabs of this class */
   uint64_t fullness[4];  /* slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1 */
@@ -213,7 +213,9 @@ typedef struct fh_stats {
   uint64_t resident;        /* what the kernel says is in memory (mincore), of `mapped` */
   uint64_t dirty;           /* free, but not yet given back */
   uint64_t purged;          /* given back since start */
-  uint64_t metadata;        /* of `mapped`, descriptors, maps and heaps (touched or not) */
+  /* descriptors and maps, of `mapped`, and beside it heaps and records of huge blocks; touched or
+   * not */
+  uint64_t metadata;
   uint64_t live_bytes;      /* block sizes of live small blocks, and sizes of large and huge ones */
   uint64_t peak_committed;  /* most that `committed` has been */
   /* blocks */
@@ -223,9 +225,11 @@ typedef struct fh_stats {
   uint64_t mmaps, munmaps, mremaps, madvises;
   uint64_t failed_calls;    /* of these, refused by the kernel */
   /* sharing */
-  uint64_t remote_frees;    /* blocks freed by a thread that does not own their slab */
-  uint64_t swaps, swap_retries;  /* compare-and-swaps on anchors, and how many had to be repeated */
-  uint64_t adoptions, publications; /* FULL slabs taken over, and made available to all */
+  uint64_t remote_frees;    /* blocks given back to slabs that the freeing thread does not own */
+  uint64_t swaps;           /* chains of such blocks that were put back by a compare-and-swap */
+  uint64_t swap_retries;    /* compare-and-swaps on slabs, of any kind, that were repeated */
+  uint64_t adoptions;       /* FULL slabs taken over by a thread that freed blocks of them */
+  uint64_t publications;    /* times that a slab was made available to all */
   /* threads */
   /* heaps in use now: of threads, also of those that were killed, and of signal handlers that have
    * interrupted the allocator; none of fh_heap_t */

@@ -75,10 +75,10 @@ static void report_put_activity(fmt_t *f, const fh_stats_t *s) {
   fmt_text(f, "\nsharing\n");
   report_put_count(f, "remote frees", s->remote_frees);
   report_put_share(f, s->remote_frees, s->total.allocated, "blocks allocated");
-  report_put_count(f, "swaps", s->swaps);
+  report_put_count(f, "put back in swaps", s->swaps);
   fmt_char(f, '\n');
   report_put_count(f, "swaps repeated", s->swap_retries);
-  report_put_share(f, s->swap_retries, s->swaps, "swaps");
+  fmt_char(f, '\n');
   report_put_count(f, "slabs adopted", s->adoptions);
   report_put_count(f, "published", s->publications);
   fmt_text(f, "\nthreads\n");

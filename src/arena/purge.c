@@ -20,9 +20,10 @@ enum {
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 
 /* Patience. A program whose demand swings by more than the budget would give the same pages back
- * and touch them again for ever. So slices that are claimed soon after they were purged are counted
- * as regretted, and when they come to PURGE_STEP within REGRET_MS, the budget and the delay are
- * doubled once more; after CALM_MS without that they are halved. The budget ends at the most that
+ * and touch them again for ever. So purged slices that are claimed again are counted as
+ * regretted, however long ago they were purged, and when they come to PURGE_STEP within REGRET_MS,
+ * the budget and the delay are doubled once more; at the first look after CALM_MS without that they
+ * are halved. The budget ends at the most that
  * was ever in use. All relaxed: a bad guess costs time only. */
 enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t doublings, regretted, regretted_since, calm_since;

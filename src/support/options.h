@@ -29,33 +29,41 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
 /* name            type   default   lowest     highest     set at; what it does */
 #define FH_OPTIONS(X)                                                                            \
   X(purge_delay_ms, int,   50,       -1,        600000,          ANY,                            \
-    "Milliseconds that freed memory stays before it goes back to the system; 0: at once, -1: "   \
-    "never.")                                                                                    \
+    "Milliseconds that freed memory stays before it goes back to the system, with a later call " \
+    "(see background); 0: at once, -1: never. Up to 64 times as long in a program that asks for " \
+    "the same memory again and again.")                                                          \
   X(purge_budget,   size,  MiB(16),  0,         OPTION_NO_LIMIT, ANY,                            \
     "Bytes of freed memory, or a 64th of what is in use if that is more, that may wait for "     \
-    "the delay.")                                                                                \
+    "the delay; up to 64 times as much, never more than the peak, in a program that asks for "   \
+    "the same memory again and again. What threads keep (magazine) does not count.")             \
   X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                          \
-    "Address space mapped at a time; less where the system gives less.")                         \
+    "Most address space mapped at a time: at first half of what is mapped, less where the "      \
+    "system gives less, more where one block needs it.")                                         \
   X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
     "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest "   \
-    "to the system.")                                                                            \
+    "to the system. Counts for what is mapped from then on.")                                    \
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
-    "Bytes made present at a time when a size class grows fast; 0: each page at its first touch.") \
+    "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
+    "grows fast; 0: each page at its first touch.")                                              \
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
-    "Bytes of empty slabs that one thread may keep for itself; of freed large blocks four times " \
-    "as much.")                                                                                  \
+    "Bytes of free slices of 64K that one thread may keep for itself; in runs of 2 to 12 "       \
+    "slices, of freed large blocks, four times as much if it allocates many of these.")          \
   X(background,     bool,  false,    false,     true,            START,                          \
-    "A thread of the library's own gives memory back, also when the program sleeps.")            \
+    "A thread of the library's own gives memory back, also when the program sleeps; a child of " \
+    "fork, and so a daemon that forks when it starts, has none.")                                \
   X(deepbind,       deepbind, DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,              \
-    "In a preloaded program: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "   \
+    "With the shared library: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "  \
     "libc's.")                                                                                   \
   X(memory_limit,   size,  0,        0,         OPTION_NO_LIMIT, ANY,                            \
-    "Bytes in use beyond which allocation fails with ENOMEM; 0: no limit.")                      \
+    "Bytes in slabs, large and huge blocks (`committed` in the statistics) beyond which no more " \
+    "is claimed, and allocation fails with ENOMEM; 0: no limit. What is free and still dirty "   \
+    "does not count.")                                                                           \
   X(stats,          stats, STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
-    "Statistics when the program ends: exit writes text, json one JSON object, to standard "      \
-    "error.")                                                                                    \
+    "Statistics when a process ends by exit, not by a signal or _exit: exit writes text, json "  \
+    "one JSON object, to standard error.")                                                       \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
-    "Counts the bytes asked for in each size class too, which costs time on every allocation.")  \
+    "Counts the bytes asked for in each size class too, but for aligned blocks, which costs "    \
+    "time on every allocation.")                                                                 \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")
 

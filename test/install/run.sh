@@ -21,6 +21,11 @@ flags=$(PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR= pkg-config --
 cc "$source/test/install/consumer.c" -o "$room/by_pkg_config" $flags -Wl,-rpath,"$library"
 check "pkg-config" "$room/by_pkg_config"
 check "the command finds the library" "$room/usr/bin/freehold" run -- true
+multiarch=$room/multiarch/lib/$(cc -print-multiarch)   # where Debian has the libraries of the prefix /usr
+mkdir -p "$room/multiarch/bin" "$multiarch"
+cp "$room/usr/bin/freehold" "$room/multiarch/bin"
+cp "$library/libfreehold.so" "$multiarch"
+check "the command finds the library of a multiarch system" "$room/multiarch/bin/freehold" run -- true
 check "the command carries the exit code" sh -c "! '$room/usr/bin/freehold' run -- false"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
