@@ -192,7 +192,8 @@ static int run_read_flags(int argc, char **argv, char **text) {
 static int run_start(char **program, const char *options) {
   char library[PATH_MAX];
   if (!run_find_library(library, sizeof library)) {
-    fprintf(stderr, "freehold: %s is neither beside this command nor where it is installed\n", command_library);
+    fprintf(stderr, "freehold: %s is neither beside this command nor in a lib folder next to it\n",
+            command_library);
     return EXIT_NO_LIBRARY;
   }
   if (strpbrk(library, ": ") != NULL) {
