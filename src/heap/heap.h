@@ -85,7 +85,7 @@ struct heap {
   uint16_t room[CLASS_COUNT];    /* ... and how many more it may now */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
-  uint64_t were_full;            /* a bit for each of these classes: given up when it was full */
+  uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */

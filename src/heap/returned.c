@@ -14,9 +14,14 @@ static size_t most_at_first(unsigned c) {
   return min_size(RETURN_MOST, RETURN_BYTES / class_size(c));
 }
 
+/* Of a lent class. */
+static size_t longest(const heap_t *h, unsigned c) {
+  return most_at_first(c) << h->growth[lent_class(c)];
+}
+
 /* What the list of the class may hold more once it may be twice as long as now, in slices. */
 static size_t growth_share(const heap_t *h, unsigned c) {
-  return most_at_first(c) * class_size(c) / SLICE_SIZE << h->growth[lent_class(c)];
+  return (longest(h, c) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }
 
 static void lengthen(heap_t *h, unsigned c) {
@@ -37,7 +42,10 @@ static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
 
 size_t returned_count(const heap_t *h, unsigned c) { return h->allowance[c] - h->room[c]; }
 
-static bool is_full(const heap_t *h, unsigned c) { return h->allowance[c] != 0 && h->room[c] == 0; }
+/* As long as the heap's shares let it be, and full: it was not what the class had earned. */
+static bool is_too_short(const heap_t *h, unsigned c) {
+  return h->room[c] == 0 && h->allowance[c] == longest(h, c);
+}
 
 /* None while the heap could own all slabs of the class: to adopt them is better then. */
 void returned_renew(heap_t *h, unsigned c) {
@@ -48,9 +56,9 @@ void returned_renew(heap_t *h, unsigned c) {
   size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most = most_at_first(c);
   if (c >= SHARED_CLASS) {
     uint64_t bit = (uint64_t)1 << lent_class(c);
-    if (is_full(h, c) || (h->were_full & bit) != 0) lengthen(h, c);
-    h->were_full &= ~bit;
-    most <<= h->growth[lent_class(c)];
+    if (is_too_short(h, c) || (h->were_short & bit) != 0) lengthen(h, c);
+    h->were_short &= ~bit;
+    most = longest(h, c);
   }
   set_allowance(h, c, min_size(most, earned));
 }
@@ -70,12 +78,12 @@ uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
 }
 
 void returned_give_up(heap_t *h, unsigned c) {
-  if (c >= SHARED_CLASS && is_full(h, c)) h->were_full |= (uint64_t)1 << lent_class(c);
+  if (c >= SHARED_CLASS && is_too_short(h, c)) h->were_short |= (uint64_t)1 << lent_class(c);
   set_allowance(h, c, 0);
 }
 
 void returned_forget(heap_t *h) {
   for (unsigned c = SHARED_CLASS; c < CLASS_COUNT; c++)
     while (h->growth[lent_class(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
-  h->were_full = 0;
+  h->were_short = 0;
 }

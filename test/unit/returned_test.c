@@ -121,7 +121,7 @@ TEST(returned, what_a_thread_had_learned_goes_with_it, "") {
   for (int i = 0; i < 30; i++) {
     in_thread(swing_much, &h, true);
     CHECK_EQ(shares_of(h), (size_t)0);
-    CHECK_EQ(h->were_full, (uint64_t)0);
+    CHECK_EQ(h->were_short, (uint64_t)0);
   }
   swing(12, 600, LENT);
   CHECK_GE(growth(LENT), 4u);
