@@ -60,10 +60,9 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* Keeps a block of a slab that nobody owns for the next bin of its class; false if there is no
- * room, or if the block is free already. The heap is marked. */
+/* Keeps a block of a slab that nobody owns for the next bin of its class, which has room; false if
+ * the block is free already: its link is spoilt then. The heap is marked. */
 static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block) {
-  if (unlikely(h->room[c] == 0)) return false;
   uintptr_t *list = &h->freed->returned[c];
   block_set_next(block, *list);
   if (unlikely(block_is_free(block))) return false;
@@ -94,8 +93,11 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
     if (unlikely(block_is_free(block))) goto not_simple;
     is_empty = fast_put_back(s, block);
-  } else if (!atomic_ptr_is_relaxed(&s->owner, NULL) || !fast_keep(h, slab_class(s), block))
-    goto not_mine;
+  } else {
+    unsigned c = slab_class(s);
+    if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->room[c] == 0)) goto not_mine;
+    if (unlikely(!fast_keep(h, c, block))) goto not_simple;
+  }
   signal_fence();
   heap_here.window = window;
   if (unlikely(is_empty)) return heap_slab_emptied(s);

@@ -141,7 +141,9 @@ static void gather_pending(heap_t *h) {
 void heap_flush_shared(heap_t *h) {
   h->has_shared = 0;
   gather_pending(h);
-  for (uint64_t w = h->freed->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+  uint64_t slots = h->freed->slots;
+  if (slots == 0) return; /* perhaps no page of it was ever touched */
+  for (uint64_t w = slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     batch_t *b = &h->freed->batch[bits_lowest(w)];
     if (b->slab != NULL) publish(h, b);
   }
@@ -188,7 +190,7 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
   if (atomic_ptr_is_relaxed(&s->owner, h)) {
     is_empty = fast_put_back(s, block);
     is_done = true;
-  } else if (!is_of_another(s, h)) {
+  } else if (!is_of_another(s, h) && h->room[slab_class(s)] != 0) {
     is_done = fast_keep(h, slab_class(s), block);
   }
   end_free();
@@ -208,9 +210,11 @@ static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
 /* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
  * hand: it is looked at now, and chained with others of its slab unless another slab's batch is in
  * the way. In a large heap it is fetched, and looked at when it is gathered. False if the heap is
- * marked, a handler has left no room, or the block is free already. */
+ * marked, also by a fast malloc, for then it is another that publishes what is due; if a handler
+ * has left no room; or if the block is free already. */
 static bool put_off(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
+  if (heap_here.limit == 0) return false;
   bool is_near = atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES;
   if (!is_near) __builtin_prefetch((void *)block, 1);
   else if (is_free_already(block)) return false;

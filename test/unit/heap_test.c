@@ -437,6 +437,42 @@ TEST(heap, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "")
   CHECK_EQ(atomic64_load_relaxed(&h->remote_frees), (uint64_t)1000);
 }
 
+static void free_twice_what_is_on_the_next_list(size_t size) {
+  void *p = fast_malloc(size), *q = fast_malloc(size);
+  CHECK_GT(my_heap()->room[class_of(size)], 2);
+  fast_free(p);
+  fast_free(q);
+  CHECK_EQ(my_heap()->freed->returned[class_of(size)], (uintptr_t)q);
+  fast_free(p);
+}
+
+/* In a large heap, too, where the second free could wait, and hide what the first has linked. */
+TEST(heap, a_double_free_of_what_waits_for_the_next_bin_is_told_at_once, "") {
+  enum { SIZE = 2048 };
+  void *before[20];
+  for (int i = 0; i < 20; i++) before[i] = fast_malloc(SIZE);
+  for (int i = 0; i < 20; i++) fast_free(before[i]);
+  for (int i = 0; i < 20; i++) fast_malloc(SIZE);
+  EXPECT_ABORT(free_twice_what_is_on_the_next_list(SIZE), "double free: .* in free");
+  make_large();
+  EXPECT_ABORT(free_twice_what_is_on_the_next_list(SIZE), "double free: .* in free");
+}
+
+/* As in a handler that has interrupted a fast malloc: the heap that it finds is another. */
+TEST(heap, frees_that_interrupt_a_fast_malloc_wait_no_longer_than_others, "") {
+  size_t size = 64;
+  in_thread(allocate, &size, false);
+  heap_t *h = my_heap();
+  uint64_t limit = heap_here.limit;
+  heap_here.limit = 0;
+  for (int i = 0; i < 900; i++) fast_free(kept[i]);         /* of one slab */
+  for (int i = 0; i < BATCH_SLOTS; i++)
+    CHECK_LE(batch_count(&h->freed->batch[i]), (unsigned)BATCH_BLOCKS);
+  heap_here.limit = limit;
+  CHECK_GE(anchor_unpack(atomic64_load_relaxed(&slab_of(kept[0])->anchor)).count,
+           900u - BATCH_BLOCKS);
+}
+
 TEST(heap, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_many, "I1 S-anchor") {
   size_t size = 512, own = 512;
   in_thread(allocate, &size, true);
