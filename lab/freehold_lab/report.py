@@ -16,6 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from freehold_lab import __version__, drawing, pictures, tables
 from freehold_lab.analysis import frame, ratios, slope
+from freehold_lab.peers import PEERS
 from freehold_lab.places import PACKAGE, Failed
 
 RATIOS = ("time", "peak", "integral", "faults", "calls")
@@ -87,11 +88,10 @@ def add_slopes(section, results, part, palette):
 def facts_of(results):
     runs = results.runs
     begun = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(results.begun["started"]))
+    discarded = f"the first {results.plan.discard}" if results.plan.discard else "none"
     return (f"{len(runs):,} runs that count, begun {begun}; {results.plan.replicates} replicates, "
-            "of which the first "
-            f"{results.plan.discard} are discarded; all allocators of a block side by side in "
-            "random order, seed "
-            f"{results.begun['seed']}.")
+            f"{discarded} discarded; all allocators of a group of runs side by side in random "
+            f"order, seed {results.begun['seed']}.")
 
 
 def notes_of(results):
@@ -129,13 +129,15 @@ def environment_tables(results):
                                       "max"]].rename_axis("quantity").reset_index())
 
 
-def commands_of(results):
-    peers = [allocator["name"]
-             for allocator in results.allocators if "crate" in (allocator["version"] or "")]
-    return ["./dev build", *([f"freehold-lab peers {' '.join(peers)}"] if peers else []),
-            f"{results.begun['command']} --seed {results.begun['seed']}"
-            if "--seed" not in shlex.split(results.begun["command"]) else results.begun["command"],
-            f"freehold-lab report {results.path}"]
+def commands_of(results, report=()):
+    """Lines for a shell in the repository; `report`: further arguments of the last one."""
+    made = [allocator["name"] for allocator in results.allocators
+            if allocator["name"] in PEERS and allocator["name"] != "libc"]
+    run = shlex.split(results.begun["command"])[1:]
+    seed = [] if "--seed" in run else ["--seed", str(results.begun["seed"])]
+    commands = [*([["peers", *made]] if made else []), run + seed,
+                ["report", str(results.path), *report]]
+    return [f"./dev lab {shlex.join(command)}" for command in commands]
 
 
 def write_files(results, out, base, palette, sections, with_png):
@@ -183,7 +185,7 @@ def write_markdown(results, page, overall):
         lines += [f"### {table.title}", "", table.caption, "", shown.markdown(), ""]
     notes = notes_of(results) or ["Nothing was left out, and nothing failed."]
     lines += ["### What to know about these runs", "", *(f"- {note}" for note in notes), ""]
-    commands = [*commands_of(results)[:-1], f"freehold-lab report {name} --markdown {page.name}"]
+    commands = commands_of(results, ["--markdown", str(page)])
     lines += ["### To repeat it", "", *(f"    {command}" for command in commands), ""]
     page.write_text("\n".join(lines))
 
