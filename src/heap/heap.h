@@ -9,9 +9,9 @@
  *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
  *          while a bin changes, heap_here.window is 0 inside a fast free, and everything else sets
  *          both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab or
- *          `returned`, so each may interrupt the other; and each mark is at the same time what the
- *          fast path tests anyway (the size, the window), so that it costs no test of its own, and
- *          a thread that has no heap yet, whose thread-local words are all 0, is marked too. A
+ *          what `freed` has, so one may interrupt the other; and each mark is at the same time what
+ *          the fast path tests anyway (the size, the window), so that it costs no test of its own,
+ *          and a thread that has no heap yet, whose thread-local words are all 0, is marked too. A
  *          handler that leaves by longjmp leaves the mark behind: the heap is then retired, not
  *          repaired. */
 #ifndef HEAP_HEAP_H

@@ -5,7 +5,7 @@
  *
  * `avail` is the offset in the slab of the first block of a chain of free ones, linked as on any
  * list (slab.h); 0: none. `count` is the chain's length, and while nobody owns the slab `carved` is
- * how many of its blocks were ever handed out, so that the thread that frees the last one of them
+ * how many of its blocks were ever a heap's, so that the thread that frees the last one of them
  * knows it without reading anything else. No tag is needed: when the word has come back to the
  * value that was read, the chain behind `avail` is the chain that the new block has to point to. */
 #ifndef SLAB_ANCHOR_H

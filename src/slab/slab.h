@@ -35,7 +35,7 @@ struct slab {
   uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
   /* carved blocks that are not on the private list: written by the owner, read by statistics */
   atomic32_t used;
-  atomic32_t carved;            /* blocks ever handed out; the rest was never touched. likewise */
+  atomic32_t carved;            /* blocks that went to a bin or were lent. likewise */
   /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic32_t kind;
   atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL */
