@@ -64,7 +64,8 @@ SELECT count(*), sum(x) FROM (SELECT a % 1000 AS g, count(*) AS x FROM t GROUP B
 SETTINGS = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}
 # Real programs that allocate much, by name: the command, and what it reads.
 PROGRAMS = {
-    "python3, a tree and a table": (["python3", "-S", "-c", TREE], ""),
+    # not whatever PATH has: that may be a script which starts another
+    "python3, a tree and a table": ([sys.executable, "-S", "-c", TREE], ""),
     "perl, a table of lists": (["perl", "-e", WORDS], ""),
     "awk, strings that grow": (["awk", LINES], ""),
     "sqlite3, a table and an index": (["sqlite3", "-batch", ":memory:"], ROWS),
@@ -97,7 +98,7 @@ def misses(totals):
 
 def table(results, level):
     """A line for each program, in thousands, and the ratios to the best of the others."""
-    names = list(next(iter(results.values())))
+    names = list(dict.fromkeys(name for row in results.values() for name in row))
     width = max(map(len, results), default=0)
     yield f"misses in the {level}, thousands"
     yield " " * width + "".join(f"{name:>12}" for name in names) + "   freehold / best other"
