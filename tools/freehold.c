@@ -124,7 +124,7 @@ static void run_make_flags(run_flags_t *flags) {
   flags->flags[2 * OPTION_COUNT] = (struct option){ "help", no_argument, NULL, RUN_HELP };
 }
 
-/* Where the library lies: beside the command (in a build folder), or in ../lib
+/* Where the library lies: beside the command (in a build folder), or in a lib folder next to it
  * (where it is installed). */
 static bool run_find_library(char *path, size_t size) {
   static const char *const places[] = { "", "../lib/", "../lib64/", "../lib/" FH_MULTIARCH "/" };
