@@ -13,6 +13,8 @@
 #include "arena/bitmap.c"
 #include "arena/places.c"
 #include "arena/map.c"
+#include "arena/slices.c"
+#include "arena/grow.c"
 #include "arena/purge.c"
 #include "arena/arena.c"
 

@@ -1,10 +1,10 @@
 /* arena.h - windows of address space and their slices                                layer 3: arena
  * Owns:    the arenas: which slices are free, which were released since they were mapped or
  *          purged, how much of a window is mapped.
- * Called by: slab, heap.   Calls: bitmap, map, support, os.
+ * Called by: slab, heap.   Calls: bitmap, hint, map, support, os.
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
- * Sync:    S-bit (bitmap.h) hands slices on; S-arena  publish_window (release) -> arena_at
+ * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at
  *          (acquire).
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed
@@ -14,7 +14,7 @@
 #define ARENA_ARENA_H
 
 #include "../base/sizeclass.h"
-#include "bitmap.h"
+#include "hint.h"
 #include "map.h"
 
 enum {
@@ -24,6 +24,9 @@ enum {
   ARENA_GROUPS = ARENA_WORDS,                 /* 64 slices, 4 MiB: a word of any bitmap */
   ARENA_MAP_SLICES = 3,                       /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
+  /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
+   * of a block that overflows. */
+  ARENA_END = WINDOW_SLICES - 1,
   ARENA_MAX = 4096,
 };
 
@@ -42,13 +45,18 @@ typedef struct {
   /* set: released since it was mapped or purged; it stays while the slice is in use again */
   atomic64_t dirty[ARENA_WORDS];
   atomic64_t purged[ARENA_WORDS];        /* set: free, given back since it was last in use */
+  atomic64_t unmapped[ARENA_WORDS];      /* set: below `mapped`, but given back */
   atomic32_t dirty_since[ARENA_WORDS];   /* os_now_ms of the last release in this word */
+  atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
   /* for the slab layer: slabs that anyone may take, by class */
   atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];
   /* a hint: groups whose word above may not be 0 */
   atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
+
+/* A hint: a bit for each arena. */
+typedef struct { atomic64_t words[ARENA_MAX / 64]; } arena_set_t;
 
 typedef struct {
   atomic64_t mapped, committed, peak_committed, dirty;    /* slices; relaxed: sums */
@@ -88,16 +96,23 @@ hidden void arena_release(void *first, size_t n);
 /* Like arena_release, for slices that read as zero. */
 hidden void arena_release_clean(void *first, size_t n);
 
+/* Free slices in groups of 64 are unmapped, for memory or address space is short: true if any
+ * were. */
+hidden bool arena_unmap_free(void);
+/* The free bits of a word that were claimed go back. */
+hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);
+
 /* Would `size` more bytes pass the option memory_limit? */
 hidden bool arena_is_over_limit(size_t size);
 
 /* More is in use than a moment ago. */
 hidden void arena_note_peak(void);
 
-hidden size_t arena_count(void);
+hidden size_t arena_count(void);          /* ARENA_MAX at most */
 hidden arena_t *arena_at(size_t number);  /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */
+hidden void purge_note_dirty(arena_t *a, size_t word); /* free slices of this word are dirty */
 hidden void purge_note_reuse(size_t n);          /* that many claimed slices had been purged */
 hidden void purge_tick(void);                    /* at most one group, and only if it is due */
 hidden void purge_over_budget(size_t released);  /* at most twice that or PURGE_STEP, and 63 */

@@ -4,7 +4,7 @@
 
 size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from) {
   for (size_t i = from; i < word_count; i++) {
-    uint64_t w = atomic64_load_relaxed(&words[i]); /* relaxed: the swap below reads again */
+    uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room */
     while (w != 0) /* Progress: a failed swap means that this word changed */
       if (atomic64_swap_acquire(&words[i], &w, w & (w - 1)))
         return i * 64 + bits_lowest(w); /* S-bit */
@@ -35,7 +35,7 @@ void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *
 
 static void release_part(atomic64_t *word, uint64_t bits, void *context) {
   (void)context;
-  atomic64_or_release(word, bits); /* S-bit */
+  atomic64_or_seq_cst(word, bits); /* S-bit, S-room */
 }
 
 void bitmap_release(atomic64_t *words, size_t first, size_t n) {
@@ -55,21 +55,28 @@ bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n) {
   return true;
 }
 
-/* Where the lowest run of `n` set bits begins, or the lowest that begins a word, by one reading of
- * each word; others may change them meanwhile. */
-static size_t find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
-                       bool at_word) {
+/* Ones at the multiples of `alignment` among the 64 bits from number `first` on. */
+static uint64_t multiples(size_t first, size_t alignment) {
+  if (alignment >= 64) return first % alignment == 0;
+  uint64_t ones = 1;
+  for (size_t have = alignment; have < 64; have *= 2) ones |= ones << have;
+  return ones;
+}
+
+size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
+                       size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
-    uint64_t w = atomic64_load_relaxed(&words[i]); /* relaxed: the claim decides */
-    if (tail + bits_ones_below(w) >= n) return i * 64 - tail;
+    uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
+    size_t first = align_up(i * 64 - tail, alignment);
+    if (first + n <= i * 64 + bits_ones_below(w)) return first;
     if (~w == 0) {
       tail += 64;
       continue;
     }
-    uint64_t starts = n <= 64 ? bits_runs_of(w, (unsigned)n) : 0;
+    uint64_t starts = n <= 64 ? bits_runs_of(w, (unsigned)n) & multiples(i * 64, alignment) : 0;
     if (starts != 0) return i * 64 + bits_lowest(starts);
-    tail = at_word ? 0 : bits_ones_above(w);
+    tail = bits_ones_above(w);
   }
   return BITMAP_NONE;
 }
@@ -79,7 +86,7 @@ size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {
   most = min_size(most, end);
   while (n < most) { /* Bound: the words of the run */
     unsigned high = (unsigned)((end - n - 1) % 64 + 1);
-    uint64_t w = atomic64_load_relaxed(&words[(end - n - 1) / 64]); /* relaxed: the claim decides */
+    uint64_t w = atomic64_load_seq_cst(&words[(end - n - 1) / 64]); /* S-room */
     unsigned ones = bits_ones_above(w << (64 - high));
     n += min_size(ones, high);
     if (ones < high) break;
@@ -87,13 +94,14 @@ size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {
   return min_size(n, most);
 }
 
-size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n) {
-  if (n == 1) return bitmap_claim_one(words, word_count, from);
-  for (int retreats = 0; retreats < BITMAP_RETREATS; retreats++) {
-    size_t first = n < BITMAP_ALIGNED ? BITMAP_NONE : find_run(words, word_count, from, n, true);
-    if (first == BITMAP_NONE) first = find_run(words, word_count, from, n, false);
-    if (first == BITMAP_NONE) return BITMAP_NONE;
-    if (bitmap_claim_at(words, first, n)) return first;
+size_t bitmap_run_above(const atomic64_t *words, size_t from, size_t most) {
+  size_t n = 0;
+  while (n < most) { /* Bound: the words of the run */
+    unsigned at = (from + n) % 64;
+    uint64_t w = atomic64_load_seq_cst(&words[(from + n) / 64]); /* S-room */
+    unsigned ones = bits_ones_below(w >> at);
+    n += min_size(ones, 64 - at);
+    if (ones < 64 - at) break;
   }
-  return BITMAP_NONE;
+  return min_size(n, most);
 }

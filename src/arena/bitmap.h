@@ -2,9 +2,10 @@
  * Owns:    nothing: the words are the caller's. A bit that is set is free to be claimed.
  * Called by: arena, purge, places.   Calls: bits, atomic.
  * Threads: any. Progress: a compare-and-swap fails only because another thread claimed or gave back
- *          bits of that word, and each claim starts again at most BITMAP_RETREATS times.
+ *          bits of that word.
  * Sync:    S-bit  bitmap_release (release) -> every claim (acquire): what was done to the thing
  *                 before it was given back is seen by whoever claims it.
+ *          S-room (hint.h): bits that come back, and searches that look for them again.
  * Holds:   M1 between a claim and the release of the same bit nobody else's claim of it succeeds */
 #ifndef ARENA_BITMAP_H
 #define ARENA_BITMAP_H
@@ -12,22 +13,20 @@
 #include "../base/atomic.h"
 #include "../base/bits.h"
 
-enum {
-  BITMAP_RETREATS = 16,
-  BITMAP_ALIGNED = 129, /* bits: runs from here on begin a word if one can */
-};
 #define BITMAP_NONE ((size_t)-1)
 
 /* The lowest free bit at or above word `from`, claimed; BITMAP_NONE if there is none. */
 hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from);
 
-/* The lowest run of `n` free bits at or above word `from`, claimed; BITMAP_NONE if there is none,
- * or if others were quicker too often. Of BITMAP_ALIGNED bits or more the lowest that begins a
- * word, if there is one. */
-hidden size_t bitmap_claim_run(atomic64_t *words, size_t word_count, size_t from, size_t n);
+/* Where the lowest run of `n` free bits at or above word `from` begins that starts at a multiple of
+ * `alignment` (a power of two); BITMAP_NONE if there is none. Each word is read once, and others
+ * may change them meanwhile. */
+hidden size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
+                              size_t alignment);
 
-/* How many bits right below number `end` are free, `most` at most. */
+/* How many bits right below number `end`, and from number `from` on, are free, `most` at most. */
 hidden size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most);
+hidden size_t bitmap_run_above(const atomic64_t *words, size_t from, size_t most);
 
 /* Just these bits, all or none. A run over several words is claimed word by word upwards, and given
  * back on failure. */

@@ -1,10 +1,11 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look; the doublings.   Called by: arena.c, heap.   Calls: bitmap,
- *          support, os.
+ * Owns:    the time of the last look; the doublings; where dirty slices are.   Called by: arena.c,
+ *          heap.   Calls: bitmap, hint, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
- * Sync:    S-bit (bitmap.h). */
+ * Sync:    S-bit (bitmap.h); S-group (hint.h): free dirty slices, their group's bit, and their
+ *          arena's. */
 #include "../os/os.h"
 #include "../support/options.h"
 #include "arena.h"
@@ -15,9 +16,17 @@ enum {
   /* Ranges in a row that the system would not take back, for a program may have locked some of its
    * pages, or all: then a purge ends, unless it is for all. */
   REFUSALS_MOST = 4,
+  LOOKS_MOST = 1024, /* groups that one tick asks how long they have rested */
 };
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
+
+/* A hint: arenas with a bit in `dirty_groups`. */
+static arena_set_t dirty_arenas;
+
+/* The next tick begins below this group, counted over all arenas; 0: at the highest. relaxed: ticks
+ * that overlap may look twice. */
+static atomic32_t tick_next;
 
 /* Patience. A program whose demand swings by more than the budget would give the same pages back
  * and touch them again for ever. So purged slices that are claimed again are counted as
@@ -79,32 +88,88 @@ static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned m
   }
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
   atomic64_add_relaxed(&arena_counts.purged, purged << SLICE_SHIFT);
-  if (claimed != 0) atomic64_or_release(&a->free[word], claimed); /* S-bit */
+  if (claimed != 0) arena_put_back(a, word, claimed);
   return purged;
 }
 
-/* Purges words that have rested for `age` ms, from the highest address down, until `want` slices
- * are gone, or the system has refused `most` in a row. */
-static void purge(size_t want, uint32_t age, unsigned most) {
-  uint32_t now = os_now_ms();
-  size_t purged = 0;
-  unsigned refusals = 0;
-  for (size_t i = arena_count(); i-- > 0 && purged < want && refusals < most;) {
-    arena_t *a = arena_at(i);
-    if (a == NULL) continue;
-    for (size_t word = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-         word-- > 0 && purged < want && refusals < most;) {
-      if (age != 0 && now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < age)
-        continue;
-      purged += purge_word(a, word, &refusals, most);
+void purge_note_dirty(arena_t *a, size_t word) {
+  hint_set(arena_maps(a)->dirty_groups, word); /* S-group */
+  hint_set(dirty_arenas.words, a->number);
+}
+
+static bool has_dirty(arena_t *a, size_t word) {
+  uint64_t free = atomic64_load_seq_cst(&a->free[word]); /* S-group */
+  return (free & atomic64_load_relaxed(&arena_maps(a)->dirty[word])) != 0; /* relaxed: set before */
+}
+
+/* What one call may do, and what it has done. */
+typedef struct {
+  size_t want, looks;    /* slices; groups */
+  uint32_t now, age;     /* ms; a group must have rested for `age` */
+  unsigned most;         /* refusals in a row */
+  size_t purged, next;   /* `next`: the last group looked at, counted over all arenas */
+  unsigned refusals;
+} purge_t;
+
+static bool is_done(const purge_t *p) {
+  return p->purged >= p->want || p->refusals >= p->most || p->looks == 0;
+}
+
+static void purge_group(purge_t *p, arena_t *a, size_t word) {
+  p->looks--;
+  p->next = (size_t)a->number * ARENA_GROUPS + word;
+  if (p->age != 0 && p->now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < p->age)
+    return;
+  p->purged += purge_word(a, word, &p->refusals, p->most);
+  if (has_dirty(a, word)) return;
+  hint_clear(arena_maps(a)->dirty_groups, word); /* S-group */
+  if (has_dirty(a, word)) purge_note_dirty(a, word);
+}
+
+/* The bits of a word of hints from the highest down, without those from `end` on. */
+static uint64_t below(uint64_t bits, size_t first, size_t end) {
+  if (end <= first) return 0;
+  return end - first >= 64 ? bits : bits & bits_run(0, (unsigned)(end - first));
+}
+
+static void purge_arena(purge_t *p, arena_t *a, size_t end) {
+  atomic64_t *groups = arena_maps(a)->dirty_groups;
+  for (size_t i = ARENA_GROUPS / 64; i-- > 0;) {
+    /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
+    for (uint64_t w = below(atomic64_load_relaxed(&groups[i]), i * 64, end); w != 0;) {
+      unsigned at = bits_highest(w);
+      w ^= (uint64_t)1 << at;
+      if (is_done(p)) return;
+      purge_group(p, a, i * 64 + at);
+    }
+  }
+  if (hint_any(groups, ARENA_GROUPS / 64)) return;
+  hint_clear(dirty_arenas.words, a->number); /* S-group */
+  if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(dirty_arenas.words, a->number);
+}
+
+/* Purges groups, from the highest address down, beginning below group number `end`. */
+static void purge(purge_t *p, size_t end) {
+  size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
+  for (size_t i = (arenas + 63) / 64; i-- > 0;) {
+    /* relaxed and Bound: as above */
+    uint64_t w = below(atomic64_load_relaxed(&dirty_arenas.words[i]), i * 64, arenas);
+    for (; w != 0 && !is_done(p); w ^= (uint64_t)1 << bits_highest(w)) {
+      size_t number = i * 64 + bits_highest(w);
+      arena_t *a = arena_at(number);
+      if (a != NULL) purge_arena(p, a, end - number * ARENA_GROUPS);
     }
   }
 }
 
+enum { ALL_GROUPS = ARENA_MAX * ARENA_GROUPS };
+
 void purge_over_budget(size_t released) {
   if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) >= 0)
-    purge(max_size(PURGE_STEP, 2 * released), 0, REFUSALS_MOST);
+  if (option_get(OPTION_purge_delay_ms) < 0) return;
+  purge_t p = { .want = max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
+                .most = REFUSALS_MOST };
+  purge(&p, ALL_GROUPS);
 }
 
 void purge_tick(void) {
@@ -114,8 +179,16 @@ void purge_tick(void) {
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
   if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
   halve_when_calm(now);
-  purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP,
-        (uint32_t)delay << atomic32_load_relaxed(&doublings), REFUSALS_MOST);
+  purge_t p = { .want = delay == 0 ? WINDOW_SLICES : PURGE_STEP, .looks = LOOKS_MOST, .now = now,
+                .age = (uint32_t)delay << atomic32_load_relaxed(&doublings),
+                .most = REFUSALS_MOST };
+  size_t next = atomic32_load_relaxed(&tick_next);
+  purge(&p, next != 0 ? next : ALL_GROUPS);
+  /* What it did not come to is the next tick's; what it has seen to the end begins anew. */
+  atomic32_store_relaxed(&tick_next, is_done(&p) ? (uint32_t)p.next : 0);
 }
 
-void purge_all(void) { purge((size_t)-1, 0, ~0u); }
+void purge_all(void) {
+  purge_t p = { .want = (size_t)-1, .looks = ALL_GROUPS, .most = ~0u };
+  purge(&p, ALL_GROUPS);
+}

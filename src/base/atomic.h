@@ -54,6 +54,13 @@ ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
 ATOMIC_OPERATIONS(atomic32, atomic32_t, uint32_t)
 ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
 
+static inline uint32_t atomic32_load_seq_cst(const atomic32_t *a) {
+  return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST);
+}
+static inline bool atomic32_swap_seq_cst(atomic32_t *a, uint32_t *seen, uint32_t v) {
+  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_RELAXED);
+}
 static inline uint16_t atomic16_load_relaxed(const atomic16_t *a) {
   return __atomic_load_n(&a->value, __ATOMIC_RELAXED);
 }

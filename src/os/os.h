@@ -21,7 +21,8 @@ hidden void *os_map(size_t size);          /* anywhere; NULL on failure */
 typedef enum { OS_MAPPED, OS_TAKEN, OS_NO_MEMORY } os_map_result_t;
 /* There or nowhere; OS_TAKEN: something else lies there. */
 hidden os_map_result_t os_map_at(void *at, size_t size);
-hidden void os_unmap(void *at, size_t size);
+/* False: the addresses stay taken, but not the memory. */
+hidden bool os_unmap(void *at, size_t size);
 /* Moves the pages of [from, from + old_size) to [to, to + new_size), where nothing may lie; `from`
  * is unmapped. */
 hidden bool os_move(void *from, size_t old_size, void *to, size_t new_size);

@@ -175,10 +175,11 @@ os_map_result_t os_map_at(void *at, size_t size) {
   return is_taken ? OS_TAKEN : good ? OS_MAPPED : OS_NO_MEMORY;
 }
 
-void os_unmap(void *at, size_t size) {
+bool os_unmap(void *at, size_t size) {
   bool good = start_call(OS_FAKE_UNMAP, &os_counts.unmaps, at, size);
   if (good) drop_range(at, size);
   end_call(good);
+  return good;
 }
 
 /* Copies the units that are in memory; the others read as zero on both sides. */

@@ -126,8 +126,10 @@ bool os_discard(void *at, size_t size) { return advise(at, size, MADV_DONTNEED);
 
 /* A process with too many mappings is refused one more, which the rest of a split one would be:
  * then the addresses stay taken, but not the memory. */
-void os_unmap(void *at, size_t size) {
-  if (!succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0))) os_discard(at, size);
+bool os_unmap(void *at, size_t size) {
+  if (succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0))) return true;
+  os_discard(at, size);
+  return false;
 }
 
 bool os_populate(void *at, size_t size) {

@@ -4,18 +4,23 @@
 
 #include "../base/check.h"
 
+/* A hint: arenas with a bit in `partial_groups`, by class. */
+static arena_set_t partial_arenas[CLASS_COUNT];
+
 typedef struct {
-  atomic64_t *word, *hint;
-  uint64_t bit, hint_bit;
+  atomic64_t *word, *groups, *arenas;
+  uint64_t bit;
+  size_t group, arena;
 } place_t;
 
 static place_t place_of(const slab_t *s) {
   arena_t *a = arena_of(s);
   size_t slice = arena_slice(arena_described(s)), group = slice / 64;
   unsigned c = slab_class(s);
-  return (place_t){ &arena_maps(a)->partial[group][c],
-                    &arena_maps(a)->partial_groups[c][group / 64], (uint64_t)1 << slice % 64,
-                    (uint64_t)1 << group % 64 };
+  return (place_t){ .word = &arena_maps(a)->partial[group][c],
+                    .groups = arena_maps(a)->partial_groups[c],
+                    .arenas = partial_arenas[c].words, .bit = (uint64_t)1 << slice % 64,
+                    .group = group, .arena = a->number };
 }
 
 static bool clear(atomic64_t *word, uint64_t bit) {
@@ -44,8 +49,8 @@ bool partial_publish(slab_t *s) {
   atomic64_add_relaxed(&slab_counts.publications, 1);
   for (;;) { /* Progress: a further round means that another thread took the slab and let it go */
     atomic64_or_seq_cst(at.word, at.bit); /* S-partial */
-    if ((atomic64_load_seq_cst(at.hint) & at.hint_bit) == 0)
-      atomic64_or_relaxed(at.hint, at.hint_bit); /* S-group */
+    hint_set(at.groups, at.group); /* S-group */
+    hint_set(at.arenas, at.arena);
     uint64_t word = atomic64_load_relaxed(&s->anchor); /* S-partial */
     if (anchor_unpack(word).state != ANCHOR_EMPTY) return false;
     if (!clear(at.word, at.bit)) return false;
@@ -72,30 +77,38 @@ static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   return NULL;
 }
 
+/* Hints that led to nothing go, from the group's up. */
 static slab_t *claim_in_arena(arena_t *a, unsigned c) {
+  atomic64_t *groups = arena_maps(a)->partial_groups[c], *arenas = partial_arenas[c].words;
   for (size_t i = 0; i < ARENA_GROUPS / 64; i++) {
-    atomic64_t *hint = &arena_maps(a)->partial_groups[c][i];
-    /* Bound: the bits of a word */
-    for (uint64_t groups = atomic64_load_relaxed(hint); groups != 0; groups &= groups - 1) {
-      unsigned at = bits_lowest(groups);
-      slab_t *s = claim_in_word(a, i * 64 + at, c);
+    /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
+    for (uint64_t w = atomic64_load_relaxed(&groups[i]); w != 0; w &= w - 1) {
+      size_t group = i * 64 + bits_lowest(w);
+      slab_t *s = claim_in_word(a, group, c);
       if (s != NULL) return s;
-      atomic64_and_seq_cst(hint, ~((uint64_t)1 << at)); /* S-group */
-      if (atomic64_load_seq_cst(&arena_maps(a)->partial[i * 64 + at][c]) != 0)
-        atomic64_or_relaxed(hint, (uint64_t)1 << at);
+      hint_clear(groups, group); /* S-group */
+      if (atomic64_load_seq_cst(&arena_maps(a)->partial[group][c]) == 0) continue;
+      hint_set(groups, group);
+      hint_set(arenas, a->number);
     }
   }
+  if (hint_any(groups, ARENA_GROUPS / 64)) return NULL; /* others' slabs, published meanwhile */
+  hint_clear(arenas, a->number); /* S-group */
+  if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(arenas, a->number);
   return NULL;
 }
 
 slab_t *slab_find_partial(unsigned c, void *heap) {
   bool is_empty;
-  for (size_t i = 0, arenas = arena_count(); i < arenas; i++) {
-    arena_t *a = arena_at(i);
-    slab_t *s = a != NULL ? claim_in_arena(a, c) : NULL;
-    if (s == NULL) continue;
-    take(s, heap, &is_empty);
-    return s;
+  for (size_t i = 0, words = (arena_count() + 63) / 64; i < words; i++) {
+    /* relaxed and Bound: as above */
+    for (uint64_t w = atomic64_load_relaxed(&partial_arenas[c].words[i]); w != 0; w &= w - 1) {
+      arena_t *a = arena_at(i * 64 + bits_lowest(w));
+      slab_t *s = a != NULL ? claim_in_arena(a, c) : NULL;
+      if (s == NULL) continue;
+      take(s, heap, &is_empty);
+      return s;
+    }
   }
   return NULL;
 }

@@ -2,8 +2,8 @@
  * Owns:    the partial maps of the arenas.   Called by: slab.c, heap.   Calls: slab.h, arena.
  * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its
  *          anchor then is.
- * Sync:    S-partial (slab.h): bit and anchor cross over; S-group: a group's word and its bit in
- *                    the hint cross over, all of it seq_cst. */
+ * Sync:    S-partial (slab.h): bit and anchor cross over; S-group (hint.h): a group's word, its bit
+ *                    among the groups', its arena's bit. */
 #ifndef SLAB_PARTIAL_H
 #define SLAB_PARTIAL_H
 

@@ -48,6 +48,10 @@
 
 #define atomic32_load_acquire(a) \
   atomic32_load_acquire(AT_SITE("atomic32_load_acquire", a))
+#define atomic32_load_seq_cst(a) \
+  atomic32_load_seq_cst(AT_SITE("atomic32_load_seq_cst", a))
+#define atomic32_swap_seq_cst(a, seen, v) \
+  atomic32_swap_seq_cst(AT_SITE("atomic32_swap_seq_cst", a), seen, v)
 #define atomic32_store_release(a, v) \
   atomic32_store_release(AT_SITE("atomic32_store_release", a), v)
 #define atomic32_swap_acquire(a, seen, v) \

@@ -59,12 +59,39 @@ static void two_words_after(void) {
 }
 static void claim_runs(unsigned me) {
   size_t n = me == 0 ? 3 : 2,
-         found = me == 2 ? bitmap_claim_one(bits, 2, 1) : bitmap_claim_run(bits, 2, 0, n);
+         found = me == 2 ? bitmap_claim_one(bits, 2, 1) : bitmap_find_run(bits, 2, 0, n, 1);
   if (me == 2) n = 1;
+  else if (found != BITMAP_NONE && !bitmap_claim_at(bits, found, n)) return;
   if (found == BITMAP_NONE) return;
   use(found, n);
   bitmap_release(bits, found, n);
 }
+
+/* ---- what a search did not find -------------------------------------------------------------- */
+
+/* Two slices come back that make a run of two over a border of words, while others search for one:
+ * in the end nothing says that there is none. */
+static lack_t lack;
+static void lack_before(void) {
+  system_restart();
+  lack_end(&lack);
+}
+static void search_in_vain(void) {
+  if (bitmap_find_run(bits, 2, 0, 2, 1) != BITMAP_NONE) return;
+  lack_note(&lack, 2);
+  if (bitmap_find_run(bits, 2, 0, 2, 1) != BITMAP_NONE) lack_end(&lack);
+}
+static void lack_thread(unsigned me) {
+  if (me == 2) return search_in_vain();
+  bitmap_release(bits, 63 + me, 1);
+  lack_review(&lack, bits, 63 + me);
+}
+static void lack_of_one_thread(unsigned me) {
+  if (me != 0) return search_in_vain();
+  bitmap_release(bits, 63, 2);
+  lack_forget(&lack);
+}
+static void lack_after(void) { EXPECT(!lack_covers(&lack, 2)); }
 
 /* ---- an arena's slices ----------------------------------------------------------------------- */
 
@@ -190,6 +217,10 @@ const scenario_t slice_scenarios[] = {
     two_words_after },
   { "slices: two threads, runs over two words", 2, 0, two_words_before, claim_runs,
     two_words_after },
+  { "slices: two that come back are a run, and a third thread searches", 3, 0, lack_before,
+    lack_thread, lack_after },
+  { "slices: some come back while a thread searches", 2, 0, lack_before, lack_of_one_thread,
+    lack_after },
   { "slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after },
   { "slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread,
     found_after },

@@ -84,7 +84,10 @@ os_map_result_t os_map_at(void *at, size_t size) {
   return OS_MAPPED;
 }
 
-void os_unmap(void *at, size_t size) { checker_memory_changes(at, size); }
+bool os_unmap(void *at, size_t size) {
+  checker_memory_changes(at, size);
+  return true;
+}
 
 bool os_discard(void *at, size_t size) {
   checker_memory_zeroed(at, size);

@@ -1,6 +1,6 @@
 /* growth.pml - threads that map the next range of one window at once
  *
- * Stands for, in src/arena/arena.c: map_next
+ * Stands for, in src/arena/grow.c: map_next
  *
  * A range is claimed by a swap of `mapped` and then mapped; the mmap succeeds, fails, or finds
  * somebody else's mapping there (which stays: the range is passed over). A range whose mmap

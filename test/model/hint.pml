@@ -1,44 +1,54 @@
-/* hint.pml - the hint by which a group of slabs in the partial map is found, cleared by those who
- * find nothing there
+/* hint.pml - bits above bits, by which a slab in the partial map is found, or a group with dirty
+ * slices; cleared by those who find nothing below
  *
- * Stands for, in src/slab/partial.c: partial_publish claim_in_word claim_in_arena
+ * Stands for, in src/arena/hint.h: hint_set hint_clear hint_any
+ * and in src/slab/partial.c: partial_publish claim_in_word claim_in_arena slab_find_partial
+ * and in src/arena/purge.c: purge_note_dirty has_dirty purge_group purge_arena
  *
- * One group of SL slabs, one bit of the hint. A thread publishes a slab that it holds, or looks for
- * one by way of the hint. In the end a slab in the map is found by the hint, and every slab is in
- * the map or somebody's. With STOP the first thread may stop for ever at any point, and the others
- * still end. What is lost then is the slab that it held or was publishing; or, if it has just
- * cleared the hint, that: the group's slabs are not found until the next publication in the group.
+ * An arena of GROUPS groups, a word of slabs each; SL slabs, number s in group s % GROUPS. A thread
+ * publishes a slab that it holds, or looks for one by way of the arena's bit and the groups' bits.
+ * In the end a slab in the map is found by them, and every slab is in the map or somebody's. With
+ * STOP the first thread may stop for ever at any point, and the others still end. What is lost then
+ * is the slab that it held or was publishing; or, if it has just cleared a hint, that: the slabs
+ * below it are not found until the next publication there. That a purge finds something dirty below
+ * a hint, and puts it back, is the same: it takes what a word has, or what is there is its own.
  *
- * quick: -DTH=3 -DSL=2 -DN=2
- * quick: -DTH=3 -DSL=2 -DN=1 -DSTOP
- * cycle: -DTH=3 -DSL=2 -DN=1 -DSTOP
- * check: -DTH=3 -DSL=3 -DN=3
- * check: -DTH=3 -DSL=3 -DN=2 -DSTOP
+ * quick: -DTH=3 -DSL=2 -DGROUPS=2 -DN=1
+ * quick: -DTH=2 -DSL=2 -DGROUPS=2 -DN=2 -DSTOP
+ * cycle: -DTH=2 -DSL=2 -DGROUPS=2 -DN=1 -DSTOP
+ * check: -DTH=3 -DSL=2 -DGROUPS=1 -DN=2 -DSTOP
+ * check: -DTH=3 -DSL=2 -DGROUPS=2 -DN=2
+ * check: -DTH=3 -DSL=3 -DGROUPS=2 -DN=1 -DSTOP
  */
 #define NOBODY 255
 
-byte word;                 /* the group's slabs in the map */
-bool hint;
+byte word[GROUPS];         /* the groups' slabs in the map, by their numbers */
+bool group[GROUPS], arena; /* the hints */
 byte holder[SL] = NOBODY;  /* ghost: whose a slab is that is not in the map */
-bool clearing[TH];         /* ghost: has cleared the hint and not looked at the word since */
-byte fresh[TH];            /* ghost: has set this slab's bit and not looked at the hint since */
+bool between[TH];          /* ghost: has set or cleared something, and not looked above or below */
 bool stopping; byte done, stopped;
+
+inline set(hint) {
+  if
+  :: hint
+  :: !hint -> hint = true
+  fi
+}
 
 inline publish(s) {
   atomic {
-    assert(holder[s] == _pid && !(word & (1 << s)));
-    holder[s] = NOBODY; word = word | (1 << s); fresh[_pid] = 1 << s
+    assert(holder[s] == _pid && !(word[s % GROUPS] & (1 << s)));
+    holder[s] = NOBODY; word[s % GROUPS] = word[s % GROUPS] | (1 << s); between[_pid] = true
   };
-  if
-  :: atomic { hint -> fresh[_pid] = 0 }
-  :: !hint -> atomic { hint = true; fresh[_pid] = 0 }
-  fi
+  set(group[s % GROUPS]);
+  set(arena);
+  between[_pid] = false
 }
 
 inline claim_in_word() {
   got = NOBODY;
   do
-  :: seen = word;
+  :: seen = word[g];
      if
      :: seen == 0 -> break
      :: else ->
@@ -46,8 +56,8 @@ inline claim_in_word() {
           got = 0;
           do :: !((seen >> got) & 1) -> got++ :: else -> break od;
           if
-          :: word & (1 << got) -> word = word & ~(1 << got); assert(holder[got] == NOBODY);
-             holder[got] = _pid; break
+          :: word[g] & (1 << got) -> word[g] = word[g] & ~(1 << got);
+             assert(holder[got] == NOBODY); holder[got] = _pid; break
           :: else -> got = NOBODY
           fi
         }
@@ -56,22 +66,54 @@ inline claim_in_word() {
   seen = 0
 }
 
+/* `some`: a group's bit is set; each is looked at by itself. */
+inline look_at_groups() {
+  some = group[0];
+#if GROUPS > 1
+  if :: group[1] -> some = true :: !group[1] fi
+#endif
+}
+
 inline find() {
   if
-  :: !hint
-  :: hint ->
-     claim_in_word();
+  :: !arena
+  :: arena ->
+     g = 0; got = NOBODY;
+     do
+     :: got == NOBODY && g < GROUPS ->
+        if
+        :: !group[g]
+        :: group[g] ->
+           claim_in_word();
+           if
+           :: got != NOBODY
+           :: got == NOBODY ->
+              atomic { group[g] = false; between[_pid] = true };
+              if
+              :: word[g] == 0
+              :: word[g] != 0 -> set(group[g]); set(arena)
+              fi;
+              between[_pid] = false
+           fi
+        fi;
+        g++
+     :: else -> break
+     od;
      if
      :: got != NOBODY
      :: got == NOBODY ->
-        atomic { hint = false; clearing[_pid] = true };
+        look_at_groups();
         if
-        :: atomic { word == 0 -> clearing[_pid] = false }
-        :: word != 0 -> atomic { hint = true; clearing[_pid] = false }
+        :: some
+        :: !some ->
+           atomic { arena = false; between[_pid] = true };
+           look_at_groups();
+           if :: some -> set(arena) :: !some fi;
+           between[_pid] = false
         fi
      fi
   fi;
-  got = 0
+  atomic { got = 0; g = 0; some = false }
 }
 
 inline publish_one() {
@@ -86,11 +128,12 @@ inline publish_one() {
 }
 
 active [TH] proctype thread() {
-  byte got, seen, turn;
+  byte got, seen, turn, g;
+  bool some;
   atomic { if :: _pid < SL -> holder[_pid] = _pid :: else fi };
   {
     do
-    :: turn < N -> turn++; if :: find() :: publish_one() fi
+    :: turn < N -> turn++; if :: find(); publish_one() :: publish_one(); find() fi
     :: else -> break
     od;
     done++
@@ -106,7 +149,7 @@ active proctype monitor() {
   if :: stopping = true :: skip fi;
 #endif
   (done + stopped >= TH);
-  assert((word & ~fresh[0]) == 0 || hint || clearing[0]);
-  assert(stopped == 1 || (fresh[0] == 0 && !clearing[0]));
-  for (k : 0 .. SL - 1) { assert(((word >> k) & 1) == (holder[k] == NOBODY)) }
+  assert(stopped == 1 || !between[0]);
+  for (k : 0 .. GROUPS - 1) { assert(word[k] == 0 || (group[k] && arena) || between[0]) }
+  for (k : 0 .. SL - 1) { assert(((word[k % GROUPS] >> k) & 1) == (holder[k] == NOBODY)) }
 }

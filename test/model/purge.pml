@@ -4,6 +4,7 @@
  * Stands for, in src/arena/purge.c: purge_word
  * and in src/arena/arena.c: count_part take_part set_part take_over put_free arena_release
  * and in src/arena/arena.c: arena_release_clean
+ * and in src/arena/slices.c: arena_put_back slices_give_back
  *
  * BITS slices. The dirty bits and the count of them change apart from the free bits. What a
  * claimer finds clean reads as zero (A3), what it holds is never discarded under it, a dirty

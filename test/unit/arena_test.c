@@ -1,7 +1,7 @@
 /* arena_test.c - tests of arena/arena */
 #include "core.h"
 
-#include "../../src/arena/arena.h"
+#include "../../src/arena/slices.h"
 
 static size_t free_slices(void) {
   size_t n = 0;
@@ -140,10 +140,129 @@ TEST(arena, a_window_that_is_full_is_followed_by_another_arena, "") {
 
 TEST(arena, the_last_slices_of_a_window_are_used, "") {
   claim(8000);
-  for (size_t i = ARENA_FIRST_SLICE + 8000; i < WINDOW_SLICES; i++)
+  for (size_t i = ARENA_FIRST_SLICE + 8000; i < ARENA_END; i++)
     CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(0));
   CHECK_EQ(free_slices(), 0u);
   CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(1));
+}
+
+TEST(arena, behind_a_windows_last_block_nothing_is_mapped_before_the_next_arenas_head, "") {
+  bool clean;
+  char *p = claim(8000), *next = (char *)arena_of(p) + WINDOW_SIZE;
+  while (arena_count() < 2) claim(1);
+  CHECK_EQ((void *)arena_at(1), (void *)next);
+  CHECK(os_fake_is_mapped(next - 2 * SLICE_SIZE, SLICE_SIZE));
+  for (size_t at = 0; at < SLICE_SIZE; at += 4096)
+    CHECK(!os_fake_is_mapped(next - SLICE_SIZE + at, 4096));
+  arena_release(next - 2 * SLICE_SIZE, 1);
+  CHECK(arena_claim_at(next - 2 * SLICE_SIZE, 1, &clean));
+  CHECK(!arena_claim_at(next - SLICE_SIZE, 1, &clean));
+}
+
+TEST(arena, an_aligned_claim_maps_no_more_than_it_needs, "") {
+  enum { ALIGNMENT = 32, BLOCKS = 200 };                     /* 2 MiB */
+  bool clean;
+  core_option(OPTION_arena_step, SLICE_SIZE);
+  char *first = arena_claim(ALIGNMENT, ALIGNMENT, &clean), *last = first;
+  for (int i = 1; i < BLOCKS; i++) {
+    char *p = arena_claim(ALIGNMENT, ALIGNMENT, &clean);
+    CHECK_EQ(p, last + ALIGNMENT * SLICE_SIZE);
+    last = p;
+  }
+  arena_release(first + 3 * ALIGNMENT * SLICE_SIZE, ALIGNMENT);
+  CHECK_EQ(arena_claim(ALIGNMENT, ALIGNMENT, &clean), (void *)(first + 3 * ALIGNMENT * SLICE_SIZE));
+}
+
+TEST(arena, a_long_run_begins_a_group_unless_there_is_none_such, "") {
+  enum { LONG = 129 };
+  char *p = claim(8000);
+  while (free_slices() > 0) claim(1);
+  size_t group = (arena_slice(p) / 64 + 1) * 64 - arena_slice(p);  /* where the next begins */
+  arena_release(p + (group - 20) * SLICE_SIZE, LONG + 10);
+  arena_release(p + (group + 300) * SLICE_SIZE, 64 + LONG);
+  CHECK_EQ(claim(LONG), p + (group + 320) * SLICE_SIZE);
+  CHECK_EQ(claim(LONG), p + (group - 20) * SLICE_SIZE);
+}
+
+/* ---- what a search did not find ---- */
+
+static lack_t *lack(size_t number) { return &lacks_free[number]; }
+
+TEST(arena, a_search_in_vain_is_not_repeated_until_a_run_as_long_comes_back, "S-room") {
+  char *p = claim(8000), *q = p;
+  while (arena_count() < 3) q = claim(4000);
+  while (atomic32_load_relaxed(lack(0)) != 1) claim(1);      /* the first window is full */
+  CHECK(lack_covers(lack(0), 1));
+  arena_release(p + 10 * SLICE_SIZE, 3);
+  CHECK(!lack_covers(lack(0), 3));
+  CHECK_NE((void *)arena_of(claim(4)), (void *)arena_of(p));
+  CHECK(lack_covers(lack(0), 4) && !lack_covers(lack(0), 3));
+  arena_release(p + 14 * SLICE_SIZE, 3);                     /* with a gap of one */
+  CHECK(lack_covers(lack(0), 4));
+  arena_release(p + 13 * SLICE_SIZE, 1);                     /* and that joins them */
+  CHECK(!lack_covers(lack(0), 7));
+  CHECK_EQ(claim(7), p + 10 * SLICE_SIZE);
+  arena_release(q, 4000);
+}
+
+TEST(arena, what_a_purge_held_for_a_moment_is_looked_for_again, "S-room") {
+  char *p = claim(8000);
+  while (arena_count() < 2) claim(4000);
+  while (atomic32_load_relaxed(lack(0)) != 1) claim(1);
+  arena_release(p, 2);
+  lack_note(lack(0), 1);                                     /* another searched meanwhile */
+  purge_all();
+  CHECK_EQ(claim(2), p);
+}
+
+TEST(arena, before_a_window_is_added_all_are_searched_whatever_the_hints_say, "S-room") {
+  char *p = claim(8000);
+  while (free_slices() > 0) claim(1);
+  while (atomic64_load_relaxed(&arena_at(0)->mapped) < ARENA_END || free_slices() > 0) claim(1);
+  arena_release(p, 5);
+  lack_note(lack(0), 1);                                     /* who noted it has stopped */
+  CHECK_EQ(claim(5), p);
+  CHECK_EQ(arena_count(), 1u);
+}
+
+/* ---- memory that is unmapped ---- */
+
+static size_t unmapped_slices_of(const arena_t *a) {
+  size_t n = 0;
+  for (size_t i = 0; i < ARENA_WORDS; i++)
+    n += bits_count(atomic64_load_relaxed(&arena_maps(a)->unmapped[i]));
+  return n;
+}
+
+TEST(arena, free_groups_are_unmapped_when_address_space_is_short_and_mapped_again, "A2 A3") {
+  char *p = claim(2000), *wall = claim(1), *other_side = claim(2000);
+  memset(p, 1, 2000 * SLICE_SIZE);
+  arena_t *a = arena_of(wall);
+  while (free_slices() > 0) claim(1);
+  arena_release(p, 2000);
+  arena_release(other_side, 2000);
+  os_fake.most_mapped = os_fake.mapped;
+  CHECK(claim(3000) != NULL);                                /* in place of what was free */
+  CHECK_EQ(unmapped_slices_of(a) % 64, 0u);
+  CHECK_GE(unmapped_slices_of(a), 3000u);
+  CHECK_LE(os_fake.mapped, os_fake.most_mapped);
+  CHECK(arena_is_valid(a));
+  os_fake.most_mapped = SIZE_MAX;
+  char *again = claim(1800);
+  CHECK(again >= p && again + 1800 * SLICE_SIZE <= p + 2000 * SLICE_SIZE);
+  CHECK(os_fake_is_mapped(again, 1800 * SLICE_SIZE));
+  CHECK_BYTES(again, 0, 1800 * SLICE_SIZE);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, an_unmapping_that_the_system_refuses_leaves_the_slices_free, "A2") {
+  char *p = claim(500);
+  while (free_slices() > 0) claim(1);
+  arena_release(p, 500);
+  os_fake_fail(1u << OS_FAKE_UNMAP, 1, true);
+  CHECK(!arena_unmap_free());
+  CHECK_EQ(free_slices(), 500u);
+  CHECK_EQ(claim(500), p);
 }
 
 /* ---- growth ---- */
@@ -314,13 +433,14 @@ TEST(arena, where_the_end_cannot_grow_its_free_slices_stay_free, "") {
   os_fake_fail(OS_FAKE_MAPPING, 1, true);
   bool clean;
   CHECK_NULL(arena_claim(1500, 1, &clean));
-  CHECK_EQ(free_slices(), 1000u);
+  CHECK_EQ(free_slices() + unmapped_slices_of(arena_of(p)), 1000u);
   os_fake_fail(0, 0, false);
   os_fake_take(p + 1000 * SLICE_SIZE, SLICE_SIZE);         /* somebody else's mapping follows */
   char *q = claim(1500);
   CHECK(q > p && arena_of(q) == arena_of(p));
-  CHECK_EQ(free_slices(), 1000u);                          /* no more than those */
-  CHECK_EQ(claim(1000), p);
+  CHECK_EQ(free_slices() + unmapped_slices_of(arena_of(p)), 1000u);  /* no more than those */
+  char *again = claim(800);
+  CHECK(again >= p && again < p + 200 * SLICE_SIZE);
 }
 
 /* So many more threads in the middle of each other's mmaps: each wants a slice and finds none. */
@@ -350,7 +470,7 @@ TEST(arena, threads_that_grow_at_once_do_not_each_map_a_whole_step, "") {
 
 TEST(arena, of_threads_that_add_an_arena_at_once_those_that_find_room_in_anothers_drop_theirs, "") {
   arena_t *a = arena_of(claim(1));
-  while (atomic64_load_relaxed(&a->mapped) < WINDOW_SLICES || free_slices() > 0) claim(1);
+  while (atomic64_load_relaxed(&a->mapped) < ARENA_END || free_slices() > 0) claim(1);
   growers = 20;
   os_fake.before = all_grow;
   CHECK(claim(1) != NULL);

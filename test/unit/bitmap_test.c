@@ -27,15 +27,24 @@ TEST(bitmap, one_bit_after_the_other_is_claimed_from_the_lowest_up_and_none_twic
   CHECK_EQ(bitmap_claim_one(words, 0, 0), BITMAP_NONE);
 }
 
+/* What the arena does with a run that it has found. */
+static size_t claim_run(size_t from, size_t n, size_t alignment) {
+  for (int tries = 0; tries < 16; tries++) {
+    size_t first = bitmap_find_run(words, WORDS, from, n, alignment);
+    if (first == BITMAP_NONE || bitmap_claim_at(words, first, n)) return first;
+  }
+  return BITMAP_NONE;
+}
+
 TEST(bitmap, a_run_of_any_length_at_any_place_is_found_claimed_and_given_back, "M1") {
   for (size_t n = 1; n <= 200; n += n < 5 ? 1 : 13)
     for (size_t first = 0; first + n <= BITS; first += first < 70 ? 1 : 17) {
       set_all(0);
       bitmap_release(words, first, n);
       CHECK_EQ(count_set(), n);
-      if (n > 1) CHECK_EQ(bitmap_claim_run(words, WORDS, 0, n + 1), BITMAP_NONE);
-      CHECK_EQ(bitmap_claim_run(words, WORDS, first / 64 + 1, n), BITMAP_NONE);
-      CHECK_EQ(bitmap_claim_run(words, WORDS, first / 64, n), first);
+      if (n > 1) CHECK_EQ(claim_run(0, n + 1, 1), BITMAP_NONE);
+      CHECK_EQ(claim_run(first / 64 + 1, n, 1), BITMAP_NONE);
+      CHECK_EQ(claim_run(first / 64, n, 1), first);
       CHECK_EQ(count_set(), 0u);
     }
 }
@@ -45,22 +54,25 @@ TEST(bitmap, the_lowest_run_that_is_long_enough_is_taken_also_across_words, "") 
   bitmap_release(words, 10, 3);
   bitmap_release(words, 61, 5);
   bitmap_release(words, 130, 190);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 4), (size_t)61);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 4), (size_t)130);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 3), (size_t)10);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, 120), (size_t)134);
+  CHECK_EQ(claim_run(0, 4, 1), (size_t)61);
+  CHECK_EQ(claim_run(0, 4, 1), (size_t)130);
+  CHECK_EQ(claim_run(0, 3, 1), (size_t)10);
+  CHECK_EQ(claim_run(0, 120, 1), (size_t)134);
   CHECK_EQ(count_set(), (size_t)1 + 190 - 4 - 120);
 }
 
-TEST(bitmap, a_long_run_begins_a_word_unless_there_is_none_such, "") {
-  enum { LONG = BITMAP_ALIGNED };
-  set_all(0);
-  bitmap_release(words, 10, LONG + 10);
-  bitmap_release(words, 150, 192 - 150 + LONG);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, LONG), (size_t)192);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, LONG), (size_t)10);
-  CHECK_EQ(bitmap_claim_run(words, WORDS, 0, LONG), BITMAP_NONE);
-  CHECK_EQ(count_set(), (size_t)10 + 192 - 150);
+TEST(bitmap, an_aligned_run_is_the_lowest_that_begins_at_a_multiple, "") {
+  enum { ALIGNMENTS = 10 };
+  uint64_t state = 5;
+  for (int round = 0; round < 300; round++) {
+    for (size_t i = 0; i < WORDS; i++)
+      words[i].value = core_next(&state) | core_next(&state) | (round % 3 == 0 ? ~0ull : 0);
+    size_t n = 1 + core_next(&state) % (round % 5 == 0 ? 200 : 40);
+    size_t alignment = (size_t)1 << core_next(&state) % ALIGNMENTS, lowest = BITMAP_NONE;
+    for (size_t at = 0; at + n <= BITS && lowest == BITMAP_NONE; at += alignment)
+      if (bitmap_run_above(words, at, n) == n) lowest = at;
+    CHECK_EQ(bitmap_find_run(words, WORDS, 0, n, alignment), lowest);
+  }
 }
 
 TEST(bitmap, a_claim_over_a_word_border_that_fails_gives_back_all_that_it_took, "M1") {
@@ -84,6 +96,7 @@ TEST(bitmap, the_free_bits_right_below_a_number_are_counted_across_words, "") {
       for (size_t i = end; i < BITS; i += 64) bitmap_release(words, i, 1);
       CHECK_EQ(bitmap_run_below(words, end, BITS), n);
       CHECK_EQ(bitmap_run_below(words, end, n / 2), n / 2);
+      CHECK_EQ(bitmap_run_above(words, end - n, n), n);
     }
 }
 
@@ -128,7 +141,7 @@ static void claim_and_leave(unsigned number) {
   uint64_t state = number;
   for (int i = 0; i < 20000; i++) {
     size_t n = 1 + core_next(&state) % (i % 8 == 0 ? 150 : 6), from = core_next(&state) % WORDS;
-    size_t first = bitmap_claim_run(words, WORDS, from, n);
+    size_t first = claim_run(from, n, 1);
     if (first == BITMAP_NONE) continue;
     atomic64_add_relaxed(&claims, 1);
     hold(first, n, number + 1);

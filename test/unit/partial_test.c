@@ -85,6 +85,33 @@ TEST(partial, the_hint_of_a_group_comes_back_with_the_next_bit_and_goes_when_the
   }
 }
 
+/* Slabs of the second arena, so that its number counts; the first one's are all in use. */
+static slab_t *partial_in_another_arena(void) {
+  bool clean;
+  CHECK(arena_claim(8000, 1, &clean) != NULL);
+  CHECK(arena_claim(8000, 1, &clean) != NULL);
+  CHECK(arena_claim(8000, 1, &clean) != NULL);
+  while (arena_of(arena_claim(1, 1, &clean)) == arena_at(0)) continue;
+  slab_t *s = just_made_partial(2);
+  CHECK_EQ(arena_of(s), arena_at(1));
+  return s;
+}
+
+TEST(partial, a_slab_is_found_in_whichever_arena_and_an_arena_without_any_is_left_out, "S-group") {
+  slab_t *s = partial_in_another_arena();
+  size_t group = arena_slice((void *)slab_base(s)) / 64;
+  arena_maps_t *maps = arena_maps(arena_of(s));
+  CHECK(!partial_publish(s));
+  CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
+  CHECK_NULL(slab_find_partial(CLASS, &heap_b));             /* clears both hints */
+  CHECK_EQ(atomic64_load_relaxed(&maps->partial_groups[CLASS][group / 64]), (uint64_t)0);
+  atomic64_store_relaxed(&maps->partial_groups[CLASS][group / 64], ~(uint64_t)0);
+  CHECK_NULL(slab_find_partial(CLASS, &heap_b));             /* nobody looks there */
+  CHECK_NE(atomic64_load_relaxed(&maps->partial_groups[CLASS][group / 64]), (uint64_t)0);
+  CHECK(slab_let_go(s) == SLAB_SHARED);                      /* until the next is published */
+  CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
+}
+
 TEST(partial, a_slab_taken_over_brings_its_chain_its_count_and_no_neighbours, "I1") {
   slab_t *s = just_made_partial(3);
   s->next = s->prev = s;

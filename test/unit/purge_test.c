@@ -271,3 +271,78 @@ TEST(purge, every_arena_is_looked_at, "") {
   }
   CHECK_EQ(dirty(), 0u);
 }
+
+/* ---- heaps of several windows ---- */
+
+enum { FAR_APART = 9 };
+static char *far_apart[FAR_APART];
+
+/* A slice of each of so many windows. */
+static void fill_windows(void) {
+  for (size_t i = 0; i < FAR_APART;) {
+    char *p = claim(4000);
+    if (arena_count() == i + 1) far_apart[i++] = p;
+  }
+}
+
+TEST(purge, what_is_dirty_in_any_window_goes_when_its_time_has_come, "S-group A3") {
+  fill_windows();
+  for (size_t i = 0; i < FAR_APART; i++) {
+    memset(far_apart[i], 1, SLICE_SIZE);
+    arena_release(far_apart[i], 1);
+  }
+  CHECK_EQ(dirty(), (size_t)FAR_APART);
+  os_fake.now_ms += 1000;
+  for (int tick = 0; tick < 3; tick++) {
+    purge_tick();
+    os_fake.now_ms += 20;
+  }
+  CHECK_EQ(dirty(), 0u);
+  check_dirty();
+}
+
+TEST(purge, the_groups_that_have_not_rested_yet_do_not_hide_those_that_have, "") {
+  fill_windows();
+  arena_release(far_apart[0], 1);
+  os_fake.now_ms += 60;
+  for (size_t i = 1; i < FAR_APART; i++) arena_release(far_apart[i], 1);
+  os_fake.now_ms += 20;
+  purge_tick();
+  CHECK_EQ(dirty(), (size_t)FAR_APART - 1);
+  bool clean;
+  CHECK(arena_claim_at(far_apart[0], 1, &clean) && clean);
+}
+
+TEST(purge, where_nothing_is_dirty_any_more_nobody_looks, "S-group") {
+  fill_windows();
+  arena_maps_t *maps = arena_maps(arena_of(far_apart[1]));
+  size_t word = arena_slice(far_apart[1]) / 64;
+  arena_release(far_apart[1], 1);
+  CHECK_EQ(maps->dirty_groups[word / 64].value, (uint64_t)1 << word % 64);
+  purge_all();
+  CHECK_EQ(maps->dirty_groups[word / 64].value, (uint64_t)0);
+  CHECK_EQ(dirty(), 0u);
+}
+
+TEST(purge, a_tick_that_has_looked_at_much_leaves_the_rest_to_the_next, "") {
+  fill_windows();
+  arena_release(far_apart[0], 1);                            /* the only one that is due */
+  os_fake.now_ms += 60;
+  for (size_t i = 1; i < arena_count(); i++) {               /* 256 groups each that are not */
+    arena_maps_t *maps = arena_maps(arena_at(i));
+    for (size_t word = 0; word < ARENA_GROUPS; word++) {
+      atomic32_store_relaxed(&maps->dirty_since[word], os_fake.now_ms);
+      purge_note_dirty(arena_at(i), word);
+    }
+  }
+  int ticks = 0;
+  for (; dirty() != 0 && ticks < 10; ticks++) {
+    os_fake.now_ms += 13;
+    for (size_t i = 1; i < arena_count(); i++)
+      for (size_t word = 0; word < ARENA_GROUPS; word++)
+        atomic32_store_relaxed(&arena_maps(arena_at(i))->dirty_since[word], os_fake.now_ms);
+    purge_tick();
+  }
+  CHECK_EQ(dirty(), 0u);
+  CHECK_GT(ticks, 1);
+}

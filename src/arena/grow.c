@@ -1,0 +1,207 @@
+/* grow.c - more mapped slices: the rest of a window, what was unmapped, a new window layer 3: arena
+ * Owns:    which slices were unmapped to make room.   Called by: arena.   Calls: slices, map,
+ *          support, os.
+ * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
+ *          window by one swap and maps that. */
+#include "grow.h"
+
+#include "../os/os.h"
+#include "../support/options.h"
+
+/* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high, and
+ * steps are smaller from then on. */
+static atomic32_t growing;
+
+/* Slices in the maps `unmapped` of all arenas. relaxed: 0 spares a look. */
+static atomic64_t unmapped_slices;
+
+enum {
+  FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
+  LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once */
+  GROWTH_TRIES = 8,  /* ranges tried before a fresh arena, ... */
+  JOIN_TRIES = 2,    /* ... and as often again for each try to join one with free slices below it */
+};
+
+static void advise_pages(void *at, size_t size, bool first) {
+  int64_t thp = option_get(OPTION_thp);
+  if (thp == THP_ALWAYS) os_advise_huge(at, size, true);
+  else if (thp == THP_NEVER || first)
+    os_advise_huge(at, size, false); /* auto: small processes stay small */
+}
+
+static bool is_slice(size_t slice) { return slice != 0 && slice != NO_SLICES; }
+
+/* ---- the rest of a window -------------------------------------------------------------------- */
+
+/* How many slices a thread maps that wants `n`, while `others` are at it: what they map may serve
+ * it soon, but it does not wait for that. */
+static size_t growth_step(size_t n, uint32_t others) {
+  size_t step = min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
+                         atomic64_load_relaxed(&arena_counts.mapped) / 2);
+  if (others != 0) step = min_size(step, max_size(step >> min_size(others, 16), LEAST_STEP));
+  return max_size(n, step);
+}
+
+/* Maps the next `step` slices of the window, keeps the first `n` for the caller and frees the rest.
+ * NO_SLICES: no room; 0: no memory. A range whose mmap fails goes back, or is lost if another
+ * thread has claimed the next. */
+static size_t map_next(arena_t *a, size_t n, size_t step) {
+  for (int tries = 0; tries < GROWTH_TRIES; tries++) {
+    uint64_t from = atomic64_load_relaxed(&a->mapped); /* relaxed: the swap reads again */
+    if (from + n > ARENA_END) return NO_SLICES;
+    step = min_size(step, ARENA_END - from);
+    /* Progress: another thread grows ... */
+    if (!atomic64_swap_relaxed(&a->mapped, &from, from + step)) {
+      size_t slice = slices_claim(a, n, 1); /* ... and may have left us some */
+      if (is_slice(slice)) return slice;
+      continue;
+    }
+    os_map_result_t result = os_map_at(arena_address(a, from), step << SLICE_SHIFT);
+    if (result == OS_MAPPED) {
+      atomic64_add_relaxed(&arena_counts.mapped, step);
+      advise_pages(arena_address(a, from), step << SLICE_SHIFT, false);
+      if (step > n) slices_give_back(a, from + n, step - n);
+      return from;
+    }
+    if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
+    uint64_t end = from + step;
+    atomic64_swap_relaxed(&a->mapped, &end, from);
+    if (step == n) return 0;
+    step = max_size(n, step / 4);
+  }
+  return 0;
+}
+
+static size_t grow_by(arena_t *a, size_t n) {
+  uint32_t others = atomic32_add_relaxed(&growing, 1);
+  size_t slice = map_next(a, n, growth_step(n, others));
+  atomic32_add_relaxed(&growing, (uint32_t)-1);
+  return slice;
+}
+
+/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back. */
+static size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n, size_t alignment) {
+  if (!is_slice(slice)) return slice;
+  size_t first = align_up(slice, alignment), end = first + n;
+  if (first > slice) slices_give_back(a, slice, first - slice);
+  if (end < slice + have) slices_give_back(a, end, slice + have - end);
+  return first;
+}
+
+/* The first arena's first range may be advised otherwise than what follows (advise_pages): a block
+ * on both sides of that border could not move without a copy. */
+static bool is_end_of_first(const arena_t *a, size_t end) {
+  return a->number == 0 && end == ARENA_FIRST_SLICE + FIRST_SLICES;
+}
+
+/* What is free right below the end of what is mapped becomes the first part of the `n` slices, so
+ * that no more is mapped than is missing; unless others grow the window, or claim there, at the
+ * same moment. */
+static size_t map_more(arena_t *a, size_t n, size_t alignment) {
+  for (int tries = 0; tries < JOIN_TRIES; tries++) {
+    size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
+    size_t below = is_end_of_first(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);
+    size_t first = align_up(end - below, alignment), missing = first + n - end;
+    if (first + n > ARENA_END) return NO_SLICES;
+    if (first == end && alignment == 1) break;
+    size_t slice = grow_by(a, missing);
+    if (!is_slice(slice)) return slice;
+    if (slice == end && first >= end) return keep_aligned(a, end, missing, n, alignment);
+    if (slice == end && slices_claim_at(a, first, end - first)) return first;
+    slices_give_back(a, slice, missing);
+  }
+  size_t want = n + alignment - 1;
+  return keep_aligned(a, grow_by(a, want), want, n, alignment);
+}
+
+/* ---- what was unmapped ----------------------------------------------------------------------- */
+
+/* As arena_unmap_free left it: 64 slices at least, if so many lie together. */
+static size_t map_again(arena_t *a, size_t n, size_t alignment) {
+  atomic64_t *unmapped = arena_maps(a)->unmapped;
+  size_t want = max_size(n, 64);
+  for (int tries = 0; tries < GROWTH_TRIES; tries++) {
+    size_t first = bitmap_find_run(unmapped, ARENA_WORDS, 0, want, alignment);
+    if (first == BITMAP_NONE && want == n) return NO_SLICES;
+    if (first == BITMAP_NONE) want = n;
+    else if (bitmap_claim_at(unmapped, first, want)) {
+      os_map_result_t result = os_map_at(arena_address(a, first), want << SLICE_SHIFT);
+      if (result == OS_MAPPED) {
+        atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - want);
+        atomic64_add_relaxed(&arena_counts.mapped, want);
+        advise_pages(arena_address(a, first), want << SLICE_SHIFT, false);
+        return keep_aligned(a, first, want, n, alignment);
+      }
+      if (result == OS_TAKEN) continue; /* somebody's mapping lies here: it is passed over */
+      bitmap_release(unmapped, first, want);
+      return 0;
+    }
+  }
+  return 0;
+}
+
+size_t grow(arena_t *a, size_t n, size_t alignment) {
+  if (unlikely(atomic64_load_relaxed(&unmapped_slices) != 0)) {
+    size_t slice = map_again(a, n, alignment);
+    if (slice != NO_SLICES) return slice;
+  }
+  return map_more(a, n, alignment);
+}
+
+/* The slices of a word, if all are free; how many. */
+static size_t unmap_group(arena_t *a, size_t word) {
+  arena_maps_t *maps = arena_maps(a);
+  if (~atomic64_load_relaxed(&a->free[word]) != 0) return 0; /* relaxed: the claim decides */
+  uint64_t claimed = bitmap_claim_some(&a->free[word], ~(uint64_t)0);
+  if (~claimed != 0 || !os_unmap(arena_address(a, word * 64), 64 << SLICE_SHIFT)) {
+    if (claimed != 0) arena_put_back(a, word, claimed);
+    return 0;
+  }
+  /* relaxed, all of it: the slices are claimed, A1 */
+  uint64_t dirty = bits_count(atomic64_and_relaxed(&maps->dirty[word], 0));
+  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
+  atomic64_store_relaxed(&maps->purged[word], 0);
+  atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)-64);
+  atomic64_add_relaxed(&unmapped_slices, 64);
+  bitmap_release(maps->unmapped, word * 64, 64);
+  lack_forget(&lacks_room[a->number]);
+  return 64;
+}
+
+bool arena_unmap_free(void) {
+  size_t unmapped = 0;
+  for (size_t i = 0; i < arena_count(); i++) {
+    arena_t *a = arena_at(i);
+    if (a == NULL) continue;
+    for (size_t word = 0; word < ARENA_WORDS; word++) unmapped += unmap_group(a, word);
+  }
+  return unmapped != 0;
+}
+
+/* ---- a new window ---------------------------------------------------------------------------- */
+
+arena_t *grow_map_window(size_t n, size_t alignment, size_t *slices) {
+  size_t least = align_up(ARENA_FIRST_SLICE, alignment) + n;
+  *slices = max_size(least, ARENA_FIRST_SLICE + FIRST_SLICES);
+  arena_t *a = map_new(1, *slices << SLICE_SHIFT);
+  if (a != NULL || *slices == least) return a;
+  *slices = least;
+  return map_new(1, least << SLICE_SHIFT);
+}
+
+void grow_unmap_window(arena_t *a, size_t slices) {
+  os_unmap(a, slices << SLICE_SHIFT);
+  map_free(a, 1);
+}
+
+size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices) {
+  if (!slices_reserve_number(a)) return NO_SLICES;
+  advise_pages(a, slices << SLICE_SHIFT, a->number == 0 && n <= FIRST_SLICES);
+  atomic64_store_relaxed(&a->mapped, slices);
+  atomic64_add_relaxed(&arena_counts.mapped, slices);
+  size_t have = slices - ARENA_FIRST_SLICE;
+  size_t slice = keep_aligned(a, ARENA_FIRST_SLICE, have, n, alignment);
+  map_set(a, 1, a, TENANT_ARENA);
+  slices_publish(a);
+  return slice;
+}

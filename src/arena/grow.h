@@ -1,0 +1,20 @@
+/* grow.h - more mapped slices: the rest of a window, what was unmapped, a new window layer 3: arena
+ * Owns:    nothing.     Called by: arena.     Calls: slices.
+ * Threads: any; see grow.c. */
+#ifndef ARENA_GROW_H
+#define ARENA_GROW_H
+
+#include "slices.h"
+
+/* `n` slices that are mapped for it, the first at a multiple of `alignment`. NO_SLICES: the window
+ * has no room for them; 0: memory is short, or others were quicker. */
+hidden size_t grow(arena_t *a, size_t n, size_t alignment);
+
+/* A window in which `*slices` are mapped, among them `n` for the caller; NULL: no memory. */
+hidden arena_t *grow_map_window(size_t n, size_t alignment, size_t *slices);
+/* It becomes an arena, and the `n` slices are the caller's: the first of them. NO_SLICES: there are
+ * ARENA_MAX of them already. */
+hidden size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices);
+hidden void grow_unmap_window(arena_t *a, size_t slices);
+
+#endif

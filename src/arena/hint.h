@@ -1,0 +1,72 @@
+/* hint.h - where a search is worth while                                             layer 3: arena
+ * Owns:    nothing: the words are the caller's.   Called by: arena, slab.   Calls: bitmap.
+ *
+ * So the cost of a search does not grow with the heap.
+ * Threads: any. A hint may send a search to where nothing is. It hides something only as long as a
+ *          thread is stopped between the two steps below, and no more than what came back then.
+ * Sync:    S-group  bits above bits: who sets a bit then looks at the one above it, and sets that
+ *                   if it is clear; who finds nothing below a bit clears it, then looks below
+ *                   again. All seq_cst, so one of the two sees the other.
+ *          S-room   the same of runs of bits: who gives bits back then looks at the lack; who has
+ *                   searched in vain notes the lack, then searches again. All seq_cst. */
+#ifndef ARENA_HINT_H
+#define ARENA_HINT_H
+
+#include "bitmap.h"
+
+/* ---- bits above bits ------------------------------------------------------------------------- */
+
+static inline void hint_set(atomic64_t *words, size_t number) {
+  uint64_t bit = (uint64_t)1 << number % 64;
+  if ((atomic64_load_seq_cst(&words[number / 64]) & bit) == 0)
+    atomic64_or_seq_cst(&words[number / 64], bit); /* S-group */
+}
+
+/* The caller looks below again. */
+static inline void hint_clear(atomic64_t *words, size_t number) {
+  atomic64_and_seq_cst(&words[number / 64], ~((uint64_t)1 << number % 64)); /* S-group */
+}
+
+/* Is any bit set? */
+static inline bool hint_any(const atomic64_t *words, size_t word_count) {
+  uint64_t any = 0;
+  for (size_t i = 0; i < word_count; i++) any |= atomic64_load_seq_cst(&words[i]); /* S-group */
+  return any != 0;
+}
+
+/* ---- what a search did not find -------------------------------------------------------------- */
+
+/* The shortest run, in bits, that was looked for in vain since the last one of at least that many
+ * bits came back; 0: none. */
+typedef atomic32_t lack_t;
+
+static inline bool lack_covers(const lack_t *lack, size_t n) {
+  uint32_t least = atomic32_load_relaxed(lack); /* relaxed: a hint */
+  return least != 0 && n >= least;
+}
+
+/* The caller searches again, and calls lack_end if it finds something. */
+static inline void lack_note(lack_t *lack, size_t n) {
+  uint32_t least = atomic32_load_relaxed(lack); /* relaxed: the swap reads again */
+  while (least == 0 || n < least) /* Progress: a failed swap means that another thread noted one */
+    if (atomic32_swap_seq_cst(lack, &least, (uint32_t)n)) return; /* S-room */
+}
+
+/* relaxed: at worst a search more */
+static inline void lack_end(lack_t *lack) { atomic32_store_relaxed(lack, 0); }
+
+/* Bits came back, whichever. */
+static inline void lack_forget(lack_t *lack) {
+  if (atomic32_load_seq_cst(lack) != 0) lack_end(lack); /* S-room */
+}
+
+/* Bits came back, `first` among them: is the run in which they lie what was lacking? */
+static inline void lack_review(lack_t *lack, const atomic64_t *words, size_t first) {
+  size_t least = atomic32_load_seq_cst(lack); /* S-room */
+  if (least == 0) return;
+  size_t run = bitmap_run_above(words, first, least);
+  if (run < least) run += bitmap_run_below(words, first, least - run);
+  if (run >= least) lack_end(lack);
+}
+
+#endif

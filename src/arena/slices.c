@@ -1,0 +1,100 @@
+/* slices.c - the slices of arenas that are mapped: finding, claiming, giving back    layer 3: arena
+ * Contract: slices.h. */
+#include "slices.h"
+
+enum {
+  RETREATS = 16, /* claims of a run that others were quicker to take a part of */
+  LONG_RUN = 129, /* slices: runs from here on begin a group if one can */
+};
+
+lack_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
+
+static atomic_ptr_t arena_list[ARENA_MAX];
+/* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
+static atomic32_t arena_list_length;
+
+size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
+arena_t *arena_at(size_t number) {
+  return atomic_ptr_load_acquire(&arena_list[number]); /* S-arena */
+}
+
+bool slices_reserve_number(arena_t *a) {
+  if (atomic32_load_relaxed(&arena_list_length) >= ARENA_MAX) return false;
+  a->number = atomic32_add_relaxed(&arena_list_length, 1);
+  return a->number < ARENA_MAX;
+}
+
+void slices_publish(arena_t *a) {
+  atomic_ptr_store_release(&arena_list[a->number], a); /* S-arena */
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+static void review_lacks(arena_t *a, size_t first) {
+  lack_review(&lacks_free[a->number], a->free, first);
+  if (atomic32_load_seq_cst(&lacks_room[a->number]) == 0) return; /* S-room */
+  size_t end = min_size(atomic64_load_relaxed(&a->mapped), ARENA_END);
+  if (first + bitmap_run_above(a->free, first, end - min_size(first, end)) >= end)
+    lack_end(&lacks_room[a->number]); /* the end of what is mapped may be joined now: grow.c */
+}
+
+void slices_give_back(arena_t *a, size_t first, size_t n) {
+  bitmap_release(a->free, first, n);
+  review_lacks(a, first);
+  if (first / 64 < atomic32_load_relaxed(&a->low_word))
+    atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64)); /* a hint */
+}
+
+void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
+  atomic64_or_seq_cst(&a->free[word], bits); /* S-bit, S-room */
+  lack_forget(&lacks_free[a->number]); /* they may be several runs */
+  lack_forget(&lacks_room[a->number]);
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+bool slices_claim_at(arena_t *a, size_t first, size_t n) {
+  if (bitmap_claim_at(a->free, first, n)) return true;
+  review_lacks(a, first); /* what was claimed for a moment, others may have missed */
+  return false;
+}
+
+static size_t find_run(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
+  size_t first = NO_SLICES;
+  if (n >= LONG_RUN && alignment < 64) first = bitmap_find_run(a->free, words, from, n, 64);
+  return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);
+}
+
+static size_t claim_from(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
+  if (n == 1 && alignment == 1) return bitmap_claim_one(a->free, words, from);
+  for (int retreats = 0; retreats < RETREATS; retreats++) {
+    size_t first = find_run(a, words, from, n, alignment);
+    if (first == NO_SLICES || slices_claim_at(a, first, n)) return first;
+  }
+  return 0;
+}
+
+size_t slices_claim(arena_t *a, size_t n, size_t alignment) {
+  size_t low = atomic32_load_relaxed(&a->low_word); /* relaxed: a hint */
+  size_t words = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
+  size_t slice = claim_from(a, words, low, n, alignment);
+  if (slice == NO_SLICES && low != 0) {
+    low = 0;
+    slice = claim_from(a, words, 0, n, alignment);
+  }
+  if (n == 1 && alignment == 1) {
+    size_t found = slice == NO_SLICES ? words : slice / 64;
+    if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
+  }
+  return slice;
+}
+
+size_t slices_try(slices_attempt_t *attempt, lack_t *lack, arena_t *a, size_t n,
+                  size_t alignment) {
+  size_t slice = attempt(a, n, alignment);
+  if (slice != NO_SLICES) return slice;
+  lack_note(lack, n + alignment - 1);
+  slice = attempt(a, n, alignment); /* S-room */
+  if (slice != NO_SLICES) lack_end(lack);
+  return slice;
+}

@@ -1,0 +1,33 @@
+/* slices.h - the slices of arenas that are mapped: finding, claiming, giving back    layer 3: arena
+ * Owns:    the list of arenas, and what searches for free slices and for room did not find.
+ * Called by: arena, grow, purge.   Calls: bitmap, hint.
+ * Threads: any. Sync: S-bit (bitmap.h), S-room (hint.h), S-arena (arena.h). Whoever gives bits of
+ *          `free` back does it here, so that no search goes on missing them. */
+#ifndef ARENA_SLICES_H
+#define ARENA_SLICES_H
+
+#include "arena.h"
+
+#define NO_SLICES BITMAP_NONE
+
+/* For each arena, by its number. Side by side, so that a search reads a few lines of them and none
+ * of an arena in which it would find nothing. */
+extern hidden lack_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
+
+/* Puts the arena on the list; false if there are ARENA_MAX of them. `publish` makes it known. */
+hidden bool slices_reserve_number(arena_t *a);
+hidden void slices_publish(arena_t *a);
+
+/* The lowest `n` free slices of the arena whose first is a multiple of `alignment`, claimed;
+ * NO_SLICES if there are none, 0 if there were some and others were quicker. */
+hidden size_t slices_claim(arena_t *a, size_t n, size_t alignment);
+/* Just these, all or none. */
+hidden bool slices_claim_at(arena_t *a, size_t first, size_t n);
+hidden void slices_give_back(arena_t *a, size_t first, size_t n);
+
+/* Slices of the arena, as `attempt` claims them; if there are none, `lack` says so from then on. */
+typedef size_t slices_attempt_t(arena_t *a, size_t n, size_t alignment);
+hidden size_t slices_try(slices_attempt_t *attempt, lack_t *lack, arena_t *a, size_t n,
+                         size_t alignment);
+
+#endif
