@@ -24,7 +24,7 @@ static const char usage[] =
   "  --first             stop at the first scenario that fails\n"
   "  --show              print a failing execution step by step\n"
   "Exit code: 0 all hold, 1 one fails, 2 a wrong argument. Example:\n"
-  "  memory_order --weaken 'bitmap.c release_part atomic64_or_release(word)=relaxed' --first\n";
+  "  memory_order --weaken 'bitmap.c release_part atomic64_or_seq_cst(word)=relaxed' --first\n";
 
 static const char *const order_names[] = {
   "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"
