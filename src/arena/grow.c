@@ -134,7 +134,8 @@ static size_t map_again(arena_t *a, size_t n, size_t alignment) {
       }
       if (result == OS_TAKEN) continue; /* somebody's mapping lies here: it is passed over */
       bitmap_release(unmapped, first, want);
-      return 0;
+      if (want == n) return 0;
+      want = n;
     }
   }
   return 0;

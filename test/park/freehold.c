@@ -5,10 +5,12 @@
  * 64 KiB has: 3 of 16,000 bytes, 67 of 900, 92 of 700, 162 of 400. */
 #include "park.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { MANY = 1024 };
@@ -64,6 +66,11 @@ static void leave(size_t of, unsigned n) {
 
 static void hold_one(void) { hold(got[0], size); }
 static void malloc_one(void) { got[0] = api.malloc(size); }
+static void malloc_limited(void) {
+  limit_memory(true);
+  got[0] = api.malloc(size);
+  limit_memory(false);
+}
 static void free_first(void) { api.free(block[0]); }
 
 /* ---- refilling a bin ------------------------------------------------------------------------- */
@@ -471,6 +478,56 @@ static void windows_and_near_taken(void) {
   }
   munmap(probe, 4096);
 }
+/* No more address space than there is now: what is unmapped may be mapped elsewhere. */
+static void malloc_in_what_is_mapped(void) {
+  char text[32] = "";
+  int file = open("/proc/self/statm", O_RDONLY);
+  if (read(file, text, sizeof text - 1) <= 0) park_fail("no /proc/self/statm");
+  close(file);
+  rlim_t mapped = (rlim_t)strtoul(text, NULL, 10) * (rlim_t)getpagesize();
+  struct rlimit limit = {mapped, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) park_fail("setrlimit");
+  got[0] = api.malloc(size);
+  limit_memory(false);
+}
+/* Two ranges of free groups, and nothing else is free. */
+static void free_groups(void) {
+  void *first = get(MIB(31));
+  get(KIB(100));
+  void *second = get(MIB(31));
+  get(KIB(100));
+  fill_holes();
+  put(first);
+  put(second);
+  size = MIB(40);
+}
+static void too_few_free_groups(void) {
+  free_groups();
+  size = MIB(100);
+}
+static void unmapped_groups(void) {
+  free_groups();
+  malloc_in_what_is_mapped();
+  if (got[0] == NULL) park_fail("free slices were not unmapped");
+  hold(got[0], size);
+  fill_holes();
+  size = MIB(4);
+}
+static void unmapped_and_one_slice(void) {
+  unmapped_groups();
+  size = KIB(64);
+}
+/* The last block of a window that has no room for more: what was looked for there in vain may be
+ * there now. */
+static void last_of_window(void) {
+  full_window();
+  size_t rest = unmapped(large_block) - KIB(64);
+  block[0] = hold_untouched(api.malloc(rest), rest);
+  get(MIB(31));
+  get(400);
+  release(block[0]);
+}
+
 static void window_between(void) {
   void *p = get(huge_size());
   get(huge_size());
@@ -480,11 +537,6 @@ static void window_between(void) {
 
 /* ---- memory that is short -------------------------------------------------------------------- */
 
-static void malloc_limited(void) {
-  limit_memory(true);
-  got[0] = api.malloc(size);
-  limit_memory(false);
-}
 static void hold_if_any(void) {
   if (got[0] != NULL) hold(got[0], size);
 }
@@ -852,6 +904,12 @@ const operation_t freehold_operations[] = {
   {"grow-limited", malloc_limited, grow_next, hold_if_any, NULL, PASSES_OVER},
   {"grow-step-limited", malloc_limited, much_is_mapped, hold_if_any, NULL, PASSES_OVER},
   {"grow-arena-limited", malloc_limited, full_window, hold_if_any, NULL, PASSES_OVER},
+  {"grow-unmaps", malloc_in_what_is_mapped, free_groups, hold_one, NULL, PASSES_OVER},
+  {"grow-unmaps-too-little", malloc_in_what_is_mapped, too_few_free_groups, hold_if_any, NULL,
+   PASSES_OVER},
+  {"grow-maps-again", malloc_one, unmapped_groups, hold_one, NULL, 0},
+  {"grow-maps-group-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},
+  {"free-last-of-window", free_first, last_of_window, NULL, NULL, 0},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
   {"malloc-huge-limited", malloc_limited, huge_next, hold_if_any, NULL, 0},
   {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},

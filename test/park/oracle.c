@@ -324,11 +324,18 @@ static void add_lost_slice(left_t *left, size_t slice) {
   left->last_slice = slice;
 }
 
+static uint64_t free_or_unmapped(const arena_t *a, size_t word) {
+  uint64_t free = atomic64_load_relaxed(&a->free[word]);
+  uint64_t unmapped = atomic64_load_relaxed(&arena_maps(a)->unmapped[word]);
+  if ((free & unmapped) != 0) park_fail("slices of word %zu are free and not mapped", word);
+  return free | unmapped;
+}
+
 /* How many slices were looked at. */
 static size_t add_slice(left_t *left, const arena_t *a, size_t slice, const void *own) {
   const slab_t *s = slab_of(arena_address(a, slice));
   slab_kind_t kind = slab_kind(slab_word(s));
-  bool is_free = atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1;
+  bool is_free = free_or_unmapped(a, slice / 64) >> slice % 64 & 1;
   if (kind != SLAB_NONE && is_free) park_fail("slice %zu is free and in use", slice);
   if (kind == SLAB_SMALL) add_slab(left, s, own);
   if (kind == SLAB_NONE && !is_free) add_lost_slice(left, slice);
@@ -344,7 +351,7 @@ static void add_arena(left_t *left, const arena_t *a, const void *own) {
   fh.arena_is_valid(a);
   for (size_t slice = ARENA_FIRST_SLICE; slice < mapped;) {
     bool is_free = slice >= SLICES_LOOKED_AT && slice % 64 == 0 &&
-                   atomic64_load_relaxed(&a->free[slice / 64]) == ~(uint64_t)0;
+                   free_or_unmapped(a, slice / 64) == ~(uint64_t)0;
     slice += is_free ? 64 : add_slice(left, a, slice, own);
   }
 }

@@ -338,6 +338,10 @@ def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
 
 
+def is_unlucky(line, functions):
+    return functions == {"claim_from"} and line.strip() == "return 0;"
+
+
 # Lines that no operation can execute: why, and what tells them, by their text and the functions
 # that have them.
 UNSWEPT = (
@@ -346,6 +350,7 @@ UNSWEPT = (
     ("the thread of the option background, and its start, which the C library does with all "
      "signals blocked", is_background),
     ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
+    ("need others to be quicker sixteen times in a row", is_unlucky),
 )
 
 
