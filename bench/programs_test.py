@@ -44,6 +44,7 @@ def group_blocks(low, high):
 
 # The operations that a program promises, by its parameters. For all, allocators have to agree.
 OPERATIONS = {
+    "bystanders": lambda p: p["times"],
     "cachelines": lambda p: (
         p["threads"] * p["iterations"] * (p["repetitions"] // p["threads"]) * p["size"]
     ),
