@@ -54,6 +54,7 @@ OPERATIONS = {
     "idle": lambda p: p["blocks"],
     "large": lambda p: p["threads"] * p["pairs"],
     "latency": lambda p: p["threads"] * p["pairs"],
+    "lives": lambda p: p["threads"] - p["threads"] // 10,
     "locality": lambda p: p["blocks"] + p["pairs"] + (p["blocks"] + 1) // 2,
     "malloctest": lambda p: p["pairs"],
     "manythreads": lambda p: p["threads"],
@@ -104,6 +105,8 @@ def calls_apart(workload):
     """How many calls more or fewer are no surprise: libc itself and threads ask for some."""
     parameters = quick_parameters(workload)
     threads = parameters.get("births", parameters.get("threads", 4))
+    if parameters.get("call") == "thread":
+        threads += parameters["times"]
     # Batches that were never handed over, and blocks that came after the clock had stopped.
     late = 200 * threads if workload["program"] == "larson" else 0
     return 100 + 2 * threads + late
