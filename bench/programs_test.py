@@ -49,6 +49,7 @@ OPERATIONS = {
         p["threads"] * p["iterations"] * (p["repetitions"] // p["threads"]) * p["size"]
     ),
     "calloc": lambda p: p["pairs"],
+    "drift": lambda p: p["operations"],
     "groups": lambda p: p["threads"] * p["rounds"] * group_blocks(p["low"], p["high"]),
     "heapsize": lambda p: p["slots"] * p["rounds"],
     "idle": lambda p: p["blocks"],
