@@ -52,6 +52,7 @@ OPERATIONS = {
     "drift": lambda p: p["operations"],
     "groups": lambda p: p["threads"] * p["rounds"] * group_blocks(p["low"], p["high"]),
     "heapsize": lambda p: p["slots"] * p["rounds"],
+    "hugechurn": lambda p: p["operations"],
     "idle": lambda p: p["blocks"],
     "large": lambda p: p["threads"] * p["pairs"],
     "latency": lambda p: p["threads"] * p["pairs"],
