@@ -30,11 +30,11 @@ NAMES = sorted({workload["program"] for workload in WORKLOADS})
 UNCOUNTED = ("larson", "larson-wide", "larson-large", "one-frees", "ageing-robson")
 
 
-def vector_steps(top):
-    """Calls of realloc for a vector that starts with 16 bytes and grows by half."""
+def vector_steps(top, step):
+    """Calls of realloc for a vector that starts with 16 bytes and grows by a step or by half."""
     size, steps = 16, 1
     while size < top:
-        size, steps = min(size + size // 2, top), steps + 1
+        size, steps = min(size + (step or size // 2), top), steps + 1
     return steps
 
 
@@ -64,7 +64,9 @@ OPERATIONS = {
     "patterns": lambda p: p["pairs"] * p["passes"],
     "prodcons": lambda p: p["blocks"] // 128 // (p["threads"] // 2) * (p["threads"] // 2) * 128,
     "reallocgrow": lambda p: (
-        None if p["mode"] == "strings" else p["vectors"] * vector_steps(p["top"]) * p["times"]
+        None
+        if p["mode"] == "strings"
+        else p["vectors"] * vector_steps(p["top"], p["step"]) * p["times"]
     ),
     "scalability": lambda p: p["threads"] * p["blocks"],
     "threadchurn": lambda p: p["births"],
