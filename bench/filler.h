@@ -28,7 +28,7 @@ typedef struct filler {
   char **blocks;
   uint32_t *sizes;
   long count, made;
-  double seconds;         /* of the allocation alone */
+  mark_t spent;           /* on the allocation alone */
 } filler_t;
 
 static inline void filler_drop(filler_t *f, long at) {
@@ -43,15 +43,15 @@ static inline filler_t filler_make(void) {
   uint64_t wanted = (uint64_t)filler_gib << 30, live = 0;
   uint64_t most = wanted * 100 / (uint64_t)(100 - filler_holes), room = most / (uint64_t)filler_low;
   filler_t f = {bench_pages((room + 1) * sizeof *f.blocks, false),
-                bench_pages((room + 1) * sizeof *f.sizes, false), 0, 0, 0};
+                bench_pages((room + 1) * sizeof *f.sizes, false), 0, 0, {0, 0}};
   bench_rng_t rng = bench_seed(1000);
-  double start = bench_seconds();
+  mark_t start = mark_now();
   for (; live < most; live += f.sizes[f.count++]) {
     size_t size = bench_mixed_size(&rng, (size_t)filler_low, (size_t)filler_high);
     f.blocks[f.count] = bench_malloc(size);
     f.sizes[f.count] = (uint32_t)size;
   }
-  f.seconds = bench_seconds() - start;
+  f.spent = mark_between(start, mark_now());
   f.made = f.count;
   while (live > wanted) {
     long at = (long)bench_below(&rng, (uint32_t)f.count);
@@ -62,8 +62,10 @@ static inline filler_t filler_make(void) {
 }
 
 static inline void filler_json(const filler_t *f) {
+  double count = f->made == 0 ? 1 : (double)f->made;
   json_integer("fillers", f->made);
-  json_real("fill_ns", f->made == 0 ? 0 : f->seconds * 1e9 / (double)f->made);
+  json_real("fill_ns", f->spent.wall * 1e9 / count);
+  json_real("fill_processor_ns", f->spent.processor * 1e9 / count);
 }
 
 #endif
