@@ -1,8 +1,8 @@
 /* bystanders.c - what a call costs that should not know how large the process is: statistics,
  * trim, collect, heaps of one request, threads
  *
- * Holds:   a call is the allocator's own or it is refused: what libc would answer for its own malloc
- *          says nothing about the library that is measured. */
+ * Holds:   a call is the allocator's own or it is refused: what libc would answer for its own
+ *          malloc says nothing about the library that is measured. */
 #include <malloc.h>
 
 #include "filler.h"
