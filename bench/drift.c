@@ -1,7 +1,7 @@
 /* drift.c - the live set stays as it is, for long: does what is resident?
  *
- * Threads: a slot belongs to no thread; a block changes hands by an exchange. Between rounds all
- *          threads wait, so what is resident and what lives are read at rest.
+ * Threads: with --hand any a slot belongs to no thread; a block changes hands by an exchange.
+ *          Between rounds all threads wait, so what is resident and what lives are read at rest.
  * Holds:   a block's first word is its size. */
 #include <math.h>
 
@@ -13,15 +13,18 @@ enum { THREADS_MOST = 1024, SAMPLES = 20, HALF = SAMPLES / 2, CLOCK_EVERY = 64 }
 static const double STUDENT_95 = 1.8595;
 
 static long threads = 1, live = 64 << 20, low = 16, high = 128, other_low = 16, other_high = 128;
+static const char *hand = "any";
 static long other_percent = 0, operations = 2000000, milliseconds = 0;
 static atomic_uintptr_t *slots;
 static uint32_t slot_count;
 static pthread_barrier_t round_start, round_end;
 static double round_deadline;
-static bool is_over;
+static bool is_filled, is_over;
 
 typedef struct worker {
   bench_rng_t rng;
+  uint32_t first, count;  /* the slots that it fills, and those that it replaces */
+  uint32_t from, among;
   long quota, done;
   long long live;         /* allocated here less freed here */
 } worker_t;
@@ -49,10 +52,14 @@ static void slot_replace(worker_t *w, uint32_t slot) {
 
 static void round_run(worker_t *w) {
   for (long i = 0; milliseconds > 0 || i < w->quota; i++) {
-    slot_replace(w, bench_below(&w->rng, slot_count));
+    slot_replace(w, w->from + bench_below(&w->rng, w->among));
     w->done++;
     if (milliseconds > 0 && i % CLOCK_EVERY == 0 && bench_seconds() >= round_deadline) return;
   }
+}
+
+static void round_fill(worker_t *w) {
+  for (uint32_t i = 0; i < w->count; i++) slot_replace(w, w->first + i);
 }
 
 static void *worker_body(void *argument) {
@@ -60,9 +67,30 @@ static void *worker_body(void *argument) {
   for (;;) {
     pthread_barrier_wait(&round_start);
     if (is_over) return NULL;
-    round_run(w);
+    if (is_filled) round_run(w);
+    else round_fill(w);
     pthread_barrier_wait(&round_end);
   }
+}
+
+static worker_t *workers_make(void) {
+  worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
+  uint32_t first = 0;
+  for (long i = 0; i < threads; i++) {
+    worker_t *w = &workers[i];
+    *w = (worker_t){.rng = bench_seed((uint64_t)i), .first = first,
+                    .count = (uint32_t)bench_share((long)slot_count, threads, i)};
+    bool is_own = strcmp(hand, "own") == 0 && w->count > 0;
+    w->from = is_own ? first : 0;
+    w->among = is_own ? w->count : slot_count;
+    first += w->count;
+  }
+  return workers;
+}
+
+static void round_together(void) {
+  pthread_barrier_wait(&round_start);
+  pthread_barrier_wait(&round_end);
 }
 
 /* ---- what is found --------------------------------------------------------------------------- */
@@ -97,7 +125,8 @@ static void json_slope(const double *ratios) {
 }
 
 static bench_option_t options[] = {
-  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads, which replace each other's blocks"),
+  BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
+  BENCH_WORD("hand", hand, "own|any", "whose blocks a thread replaces"),
   BENCH_NUMBER("live", live, 1 << 20, 1L << 35, "bytes that live, on average"),
   BENCH_NUMBER("low", low, 16, 1 << 30, "smallest block"),
   BENCH_NUMBER("high", high, 16, 1 << 30, "largest block"),
@@ -133,13 +162,13 @@ int main(int count, char **arguments) {
                  + (double)(other_low + other_high) * (double)other_percent) / 200;
   slot_count = (uint32_t)((double)live / mean) + 1;
   slots = bench_pages(slot_count * sizeof *slots, true);
-  worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
-  for (long i = 0; i < threads; i++) workers[i].rng = bench_seed((uint64_t)i);
+  worker_t *workers = workers_make();
   pthread_barrier_init(&round_start, NULL, (unsigned)threads + 1);
   pthread_barrier_init(&round_end, NULL, (unsigned)threads + 1);
   team_t team = team_start((size_t)threads, worker_body, workers, sizeof *workers);
   long long before = bench_resident();
-  for (uint32_t i = 0; i < slot_count; i++) slot_replace(&workers[i % threads], i);
+  round_together();
+  is_filled = true;
 
   double ratios[SAMPLES], most = 0;
   mark_t start = mark_now();
@@ -148,8 +177,7 @@ int main(int count, char **arguments) {
       workers[i].quota = bench_share(bench_share(operations, threads, i), SAMPLES, round);
     }
     round_deadline = start.wall + (double)milliseconds * 1e-3 * (round + 1) / SAMPLES;
-    pthread_barrier_wait(&round_start);
-    pthread_barrier_wait(&round_end);
+    round_together();
     ratios[round] = (double)(bench_resident() - before) / (double)live_now(workers);
     if (ratios[round] > most) most = ratios[round];
   }
