@@ -3,9 +3,12 @@
  * Threads: any; a relaxed counter of all.
  * When the process ends, one line with the number goes to the file that CALLS_FILE names. For the
  * test that compares a workload's operations with what it did; nothing is measured with it. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -44,6 +47,16 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
   if (p == NULL) return ENOMEM;
   *result = p;
   return 0;
+}
+
+/* A workload looks for these where malloc is. */
+
+int malloc_trim(size_t pad) {
+  return ((int (*)(size_t))(uintptr_t)dlsym(RTLD_NEXT, "malloc_trim"))(pad);
+}
+
+struct mallinfo2 mallinfo2(void) {
+  return ((struct mallinfo2(*)(void))(uintptr_t)dlsym(RTLD_NEXT, "mallinfo2"))();
 }
 
 __attribute__((destructor)) static void write_count(void) {

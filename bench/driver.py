@@ -29,6 +29,7 @@ from instructions import profile  # noqa: E402
 LENGTHS = {
     "calloc": ("pairs", 200, 1000),
     "groups": ("rounds", 2, 8),
+    "heapsize": ("rounds", 100, 500),
     "large": ("pairs", 500, 3000),
     "latency": ("pairs", 100, 1000),
     "locality": ("pairs", 10000, 200000),
@@ -43,7 +44,10 @@ LENGTHS = {
     "umatest": ("allocations", 20000, 100000),
     "xmalloc": ("batches", 8, 40),
 }
+# By workload, else by program.
 SMALLER = {
+    "grow-turns": {"vectors": 8, "top": 2000000},
+    "heapsize": {"gib": 0},
     "latency": {"threads": 2},
     "locality": {"blocks": 50000, "walks": 1},
     "reallocgrow": {"vectors": 200},
@@ -84,7 +88,8 @@ def per_operation(workload, allocator):
     name, *lengths = LENGTHS[program]
     runs = []
     for length in lengths:
-        command = workload.command({**SMALLER.get(program, {}), name: length})
+        smaller = SMALLER.get(workload.name, SMALLER.get(program, {}))
+        command = workload.command({**smaller, name: length})
         runs.append(counted(command, allocator))
     operations = runs[1][0] - runs[0][0]
     return [(long - short) / operations for short, long in zip(runs[0][1:], runs[1][1:])]
