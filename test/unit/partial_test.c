@@ -108,7 +108,7 @@ TEST(partial, a_slab_taken_over_brings_its_chain_its_count_and_no_neighbours, "I
  * takes the slab, gives the slice back and uses it for something else. */
 
 /* Another slab's bit: the one that the kind of a large block would lead to, were it a class. */
-enum { MISREAD = SLAB_IS_LARGE, GROUPS_AWAY = MISREAD / CLASS_COUNT, BESIDE = MISREAD % CLASS_COUNT };
+enum { GROUPS_AWAY = SLAB_IS_LARGE / CLASS_COUNT, BESIDE = SLAB_IS_LARGE % CLASS_COUNT };
 
 static slab_t *emptied, *beside;
 static unsigned reborn_as;                                   /* a class, or SLAB_IS_LARGE */
@@ -208,8 +208,7 @@ TEST(partial, nor_when_it_has_become_a_slab_of_another_class, "I6 S-partial") {
   check_reborn_as(CLASS - 1);
 }
 
-TEST(partial, a_bit_of_a_slab_of_another_class_or_that_is_owned_is_found_by_the_name_of_its_invariant,
-     "I6") {
+TEST(partial, a_bit_of_an_owned_slab_or_one_of_another_class_is_found_by_its_invariant, "I6") {
   slab_t *s = just_made_partial(1);
   arena_t *a = arena_of(s);
   CHECK(!partial_publish(s));
