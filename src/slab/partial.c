@@ -13,10 +13,10 @@ typedef struct {
   size_t group, arena;
 } place_t;
 
-static place_t place_of(const slab_t *s) {
+static place_t place_of(const slab_t *s, unsigned c) {
   arena_t *a = arena_of(s);
   size_t slice = arena_slice(arena_described(s)), group = slice / 64;
-  unsigned c = slab_class(s);
+  ASSERT(c != 0 && c < CLASS_COUNT);
   return (place_t){ .word = &arena_maps(a)->partial[group][c],
                     .groups = arena_maps(a)->partial_groups[c],
                     .arenas = partial_arenas[c].words, .bit = (uint64_t)1 << slice % 64,
@@ -44,7 +44,7 @@ static bool take(slab_t *s, void *heap, bool *is_empty) {
 }
 
 bool partial_publish(slab_t *s) {
-  place_t at = place_of(s);
+  place_t at = place_of(s, slab_class(s)); /* until the bit is set nobody takes the slab away */
   bool is_empty;
   atomic64_add_relaxed(&slab_counts.publications, 1);
   for (;;) { /* Progress: a further round means that another thread took the slab and let it go */
@@ -58,8 +58,8 @@ bool partial_publish(slab_t *s) {
   }
 }
 
-bool partial_unpublish(slab_t *s) {
-  place_t at = place_of(s);
+bool partial_unpublish(slab_t *s, unsigned c) {
+  place_t at = place_of(s, c);
   bool is_empty;
   if (!clear(at.word, at.bit)) return false; /* S-partial */
   return take(s, NULL, &is_empty) || partial_publish(s);
@@ -111,4 +111,18 @@ slab_t *slab_find_partial(unsigned c, void *heap) {
     }
   }
   return NULL;
+}
+
+/* Whatever thread stands still, and wherever. */
+bool partial_is_valid(const arena_t *a) {
+  for (size_t i = 0; i < (size_t)ARENA_GROUPS * CLASS_COUNT; i++) {
+    size_t group = i / CLASS_COUNT, c = i % CLASS_COUNT;
+    uint64_t bits = atomic64_load_relaxed(&arena_maps(a)->partial[group][c]);
+    for (; bits != 0; bits &= bits - 1) { /* Bound: the bits of a word */
+      const slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(bits)));
+      anchor_state_t state = anchor_unpack(atomic64_load_relaxed(&s->anchor)).state;
+      HOLDS(I6, slab_word(s) == c && (state == ANCHOR_PARTIAL || state == ANCHOR_EMPTY));
+    }
+  }
+  return true;
 }

@@ -14,10 +14,13 @@
 hidden bool partial_publish(slab_t *s);
 
 /* The caller has made the anchor EMPTY: true if the slab is the caller's now, to be released; else
- * another thread has it. */
-hidden bool partial_unpublish(slab_t *s);
+ * another thread has it. `c` was the slab's class before that: since then the slice may have become
+ * another slab's, or a large block. */
+hidden bool partial_unpublish(slab_t *s, unsigned c);
 
 /* The owner's fields of a slab that was taken over. */
 hidden void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved);
+
+hidden bool partial_is_valid(const arena_t *a);    /* while no thread runs */
 
 #endif

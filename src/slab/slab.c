@@ -263,9 +263,10 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
       int outcome = leave_full(s, &word, first, count, heap, wish);
       if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
+      unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
       uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
       if (try_swap(s, &word, empty))
-        return partial_unpublish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
+        return partial_unpublish(s, c) ? SLAB_IS_EMPTY : SLAB_SHARED;
     } else {
       unsigned most = a.state == ANCHOR_OWNED ? s->capacity : a.carved;
       if (a.state == ANCHOR_NONE || a.state == ANCHOR_EMPTY || count > most)

@@ -14,7 +14,9 @@
  *             and count <= used
  *          I4 no block lies at the first byte of a slice
  *          I5 the descriptor of a slice that is free, or not the first of a block, has
- *             the kind 0 */
+ *             the kind 0
+ *          I6 a bit that is set in the partial map is that of a slab of its class which is PARTIAL
+ *             or EMPTY */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
 

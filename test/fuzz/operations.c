@@ -255,7 +255,8 @@ static void clean_up(void) {
   if (atomic32_load_relaxed(&may_fail) == 0 || os_fake.calls[OS_FAKE_MOVE] == moves)
     CHECK_EQ(committed(), lost);
   lost = committed();
-  for (size_t i = 0; i < arena_count(); i++) CHECK(arena_is_valid(arena_at(i)));
+  for (size_t i = 0; i < arena_count(); i++)
+    CHECK(arena_is_valid(arena_at(i)) && partial_is_valid(arena_at(i)));
   check_nothing_is_kept();
 }
 

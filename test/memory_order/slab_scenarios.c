@@ -40,12 +40,18 @@ static void restart(void) {
   checker_keep_together(arena_maps(a), offsetof(arena_maps_t, partial));
 }
 
+/* The owner's words. A late thread may read the class. */
+static void keep_together(const slab_t *s) {
+  checker_keep_together(s, offsetof(slab_t, kind));
+  checker_keep_together(&s->tag, offsetof(slab_t, anchor) - offsetof(slab_t, tag));
+}
+
 /* A slab of thread `owner`, who holds `count` blocks of it. */
 static slab_t *make_slab(unsigned owner, size_t size, unsigned count) {
   bool clean;
   unsigned taken;
   void *base = arena_claim(1, 1, &clean);
-  checker_keep_together(slab_of(base), offsetof(slab_t, anchor));
+  keep_together(slab_of(base));
   slab_t *s = slab_new(base, class_of(size), HEAP(owner), NULL);
   hold_list(owner, slab_take_list(s, count, &taken));
   EXPECT(taken == count);
@@ -244,6 +250,44 @@ static void reborn_thread(unsigned me) {
   if (mine[me] != NULL) let_go(me);
 }
 
+/* The slice becomes a slab of another class, or a large block, which a thread reads that looks for
+ * the bit too late. Were such a block's kind taken for a class, it would lead to the bit of another
+ * slab, far behind. */
+static void reborn_as_other_thread(unsigned me) {
+  if (me != 1) return reborn_thread(me);
+  make_slab(1, EIGHT_BLOCKS, 2);
+  let_go(1);
+}
+
+static void *large;
+
+static atomic64_t *word_beside(void) {
+  arena_maps_t *maps = arena_maps(arena_at(0));
+  size_t group = ARENA_FIRST_SLICE / 64;
+  return &maps->partial[group + SLAB_IS_LARGE / CLASS_COUNT][SLAB_IS_LARGE % CLASS_COUNT];
+}
+static uint64_t bits_beside(void) { return bits_run(ARENA_FIRST_SLICE % 64, SLABS_MOST); }
+
+static void reborn_as_large_before(void) {
+  reborn_before();
+  atomic64_or_relaxed(word_beside(), bits_beside());
+}
+/* As large_malloc does. */
+static void reborn_as_large_thread(unsigned me) {
+  bool clean;
+  if (me != 1) return reborn_thread(me);
+  large = arena_claim(1, 1, &clean);
+  EXPECT(slab_kind(slab_word(slab_of(large))) == SLAB_NONE);
+  atomic32_store_relaxed(&slab_of(large)->kind, SLAB_IS_LARGE);
+}
+static void nothing_beside_changed(void) {
+  EXPECT(atomic64_load_relaxed(word_beside()) == bits_beside());
+  atomic64_store_relaxed(word_beside(), 0);
+  EXPECT(slab_kind(atomic32_exchange_relaxed(&slab_of(large)->kind, 0)) == SLAB_LARGE);
+  arena_release(large, 1);
+  settle();
+}
+
 /* ---- the hint to a group of 64 slices -------------------------------------------------------- */
 
 static void hint_before(void) {
@@ -283,6 +327,10 @@ const scenario_t slab_scenarios[] = {
     found_twice_thread, settle },
   { "slab: a slice becomes another slab while its bit is looked at", 3, 0, reborn_before,
     reborn_thread, settle },
+  { "slab: a slice becomes a slab of another class while its bit is looked at", 3, 0, reborn_before,
+    reborn_as_other_thread, settle },
+  { "slab: a slice becomes a large block while its bit is looked at", 3, 0, reborn_as_large_before,
+    reborn_as_large_thread, nothing_beside_changed },
   { "slab: two threads, the hint leads to a slab just published", 2, 0, hint_before,
     hint_searched_twice_thread, settle },
   { "slab: the hint leads to a slab just published", 3, 0, hint_before, hint_thread, settle },

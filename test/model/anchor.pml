@@ -1,5 +1,5 @@
-/* anchor.pml - one slab that TH threads own, push to, let go of, publish, find, adopt, empty and
- * release
+/* anchor.pml - one slice: a slab that TH threads own, push to, let go of, publish, find, adopt,
+ * empty and release; and then a slab of another class, or a large block
  *
  * Stands for, in src/slab/slab.c: slab_new slab_retire slab_release take_chain carve slab_let_go
  * and in src/slab/slab.c: slab_take_freed slab_take_fresh
@@ -11,17 +11,20 @@
  * compared as just that: the links between blocks are modelled, so that a swap which succeeds over
  * a chain that changed behind the same first block would be seen. TH threads, NB blocks, T the
  * threshold, N operations of each thread; an operation allocates a block, allocates one and lets
- * go at once, frees one or two blocks as one chain, or lets go. In the end every block is freed
- * and every slab let go of: then the slice is free again. With STOP the first thread may stop for
- * ever at any point, and the others still end; if it had a chain in its hands, a slab that it does
- * not own is still anybody's.
+ * go at once, frees one or two blocks as one chain, lets go, or has the slice as a large block for
+ * a while. A slab has one of two classes, with a bit for each, and another one when it is born
+ * again; whoever reads what the slice is, to know the bit, reads a class. In the end every block is
+ * freed and every slab let go of: then the slice is free again. With STOP the first thread may stop
+ * for ever at any point, and the others still end; if it had a chain in its hands, a slab that it
+ * does not own is still anybody's.
  *
  * quick: -DTH=3 -DNB=2 -DT=2 -DN=1
- * quick: -DTH=2 -DNB=3 -DT=2 -DN=3
+ * quick: -DTH=2 -DNB=3 -DT=2 -DN=2
  * quick: -DTH=2 -DNB=2 -DT=2 -DN=2 -DSTOP
  * cycle: -DTH=2 -DNB=2 -DT=2 -DN=1 -DSTOP
  * cycle-check: -DTH=3 -DNB=2 -DT=2 -DN=1 -DSTOP
  * check: -DTH=3 -DNB=2 -DT=1 -DN=1
+ * check: -DTH=2 -DNB=3 -DT=2 -DN=3
  * check: -DTH=3 -DNB=2 -DT=2 -DN=2
  * check: -DTH=2 -DNB=2 -DT=1 -DN=4
  * check: -DTH=2 -DNB=3 -DT=2 -DN=4
@@ -32,12 +35,15 @@
 
 mtype = { NONE, OWNED, FULL, PARTIAL, EMPTY };
 
+#define CLASS 1                   /* or the next one */
+#define LARGE 3
+byte kind;                        /* what the slice is, as the descriptor says; 0: nothing */
 mtype st = NONE;                  /* the anchor: state, first block of the chain, its length */
 byte avail, count;
 byte carved;                      /* the owner's, and in the anchor while nobody owns the slab */
 byte owner = NOBODY, head, used;  /* the owner's: private list and blocks that are not on it */
 byte next[NB + 1];                /* links inside the blocks; 0 ends a list */
-bool in_partial;                  /* the bit in the partial map */
+bool bit_of[LARGE];               /* the bits in the partial map, by class */
 bool claimed;                     /* the slice is taken */
 
 byte hand[NB + 1];  /* ghost: the program holds the block, and nobody is freeing it yet */
@@ -69,12 +75,16 @@ inline swap(to_state, to_avail, to_count, blocks) {
 
 inline forget() { rs = 0; ra = 0; rc = 0; rk = 0; ok = false }
 
-inline clear_bit() { ok = in_partial; in_partial = false }
+#define IN_PARTIAL (bit_of[CLASS] || bit_of[CLASS + 1])
+
+inline read_class() { place = kind; assert(place == CLASS || place == CLASS + 1) }
+
+inline clear_bit() { ok = bit_of[place]; bit_of[place] = false }
 
 inline release() {                        /* slab_retire, then the slice */
   atomic {
-    assert(out == 0 && used == 0 && !in_partial);
-    owner = NOBODY; head = 0; st = NONE; avail = 0; count = 0; carved = 0
+    assert(out == 0 && used == 0 && !IN_PARTIAL);
+    kind = 0; owner = NOBODY; head = 0; st = NONE; avail = 0; count = 0; carved = 0
   };
   atomic { assert(claimed); claimed = false }
 }
@@ -106,8 +116,9 @@ inline take_any() {                       /* take(s, heap) */
 }
 
 inline publish() {                        /* the anchor has just become PARTIAL */
+  atomic { read_class() };
   do
-  :: atomic { assert(!in_partial); in_partial = true };
+  :: atomic { assert(!IN_PARTIAL); bit_of[place] = true };
      if
      :: st != EMPTY -> break
      :: else ->
@@ -117,15 +128,17 @@ inline publish() {                        /* the anchor has just become PARTIAL 
         :: else -> take_empty(); if :: ok -> release(); break :: else fi
         fi
      fi
-  od
+  od;
+  place = 0
 }
 
-inline unpublish() {                      /* the anchor has just become EMPTY */
+inline unpublish() {                      /* the anchor has just become EMPTY; `place` is known */
   atomic { clear_bit() };
   if
   :: ok -> take_empty(); if :: ok -> release() :: else -> publish() fi
   :: else
-  fi
+  fi;
+  place = 0
 }
 
 inline let_go() {
@@ -174,6 +187,7 @@ inline push() {
         if :: ok -> break :: else fi
      :: rs == PARTIAL && n >= rk ->
         assert(n == rk);
+        atomic { read_class() };
         atomic { swap(EMPTY, first, n, n - rc) }; if :: ok -> unpublish(); break :: else fi
      fi;
      n = n - rc
@@ -205,12 +219,25 @@ inline take_block() {
   fi
 }
 
+inline claim() {
+  !claimed -> claimed = true; assert(kind == 0 && st == NONE && owner == NOBODY && out == 0)
+}
+
+inline use_as_large() {
+  atomic { claim(); kind = LARGE };
+  atomic { assert(kind == LARGE && st == NONE); kind = 0 };
+  claimed = false
+}
+
 /* A partial slab, or the slice afresh. */
 inline find() {
   if
-  :: atomic { in_partial -> in_partial = false }; take_any()
-  :: atomic { !claimed -> claimed = true; assert(st == NONE && owner == NOBODY && out == 0);
-              head = 0; used = 0; carved = 0; owner = _pid; st = OWNED }
+  :: atomic { bit_of[CLASS] -> bit_of[CLASS] = false }; take_any()
+  :: atomic { bit_of[CLASS + 1] -> bit_of[CLASS + 1] = false }; take_any()
+  :: atomic {
+       claim();
+       head = 0; used = 0; carved = 0; owner = _pid; st = OWNED; kind = CLASS + _pid % 2
+     }
   :: skip
   fi
 }
@@ -263,6 +290,7 @@ inline operate() {
         :: else
      fi
   :: !NONE_IN_HAND -> if :: free_some() :: skip fi
+  :: use_as_large()
   fi
 }
 
@@ -277,7 +305,7 @@ inline drain() {
 
 active [TH] proctype thread() {
   mtype rs;
-  byte ra, rc, rk, first, last, n, fr, k, seen, turn;
+  byte ra, rc, rk, first, last, n, fr, k, seen, turn, place;
   bool ok;
   {
     do
@@ -298,8 +326,8 @@ active proctype monitor() {
   if :: stopping = true :: skip fi;
 #endif
   (done + stopped >= TH);
-  assert(stopped == 1 || (out == 0 && st == NONE && owner == NOBODY && !claimed && !in_partial));
+  assert(stopped == 1 || (out == 0 && st == NONE && owner == NOBODY && !claimed && !IN_PARTIAL));
   for (k : 1 .. NB) { hands = hands + hand[k] }
   assert(out == hands || owner == 0 ||
-         (owner == NOBODY && (st == FULL || (st == PARTIAL && in_partial))))
+         (owner == NOBODY && (st == FULL || (st == PARTIAL && IN_PARTIAL))))
 }

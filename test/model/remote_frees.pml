@@ -12,10 +12,11 @@
  * swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs in
  * `pending`, then chained in its one batch; freed blocks of slabs that nobody owned, ROOM of them
  * at most, which its next bin is made of; the blocks of its bin; and the slabs that it owns. A
- * thread allocates or frees N times and ends: then its heap is empty, for the next thread. At every
- * moment each block of a live slab is in one place; in the end both slices are free. With STOP the
- * first thread may stop for ever at any point, and the others still end: what is missing then is
- * one chain or slab that it had in its hands, and what its heap held.
+ * slice may have another class in its next life, or be a large block; who has a block of it reads
+ * its class. A thread allocates or frees N times and ends: then its heap is empty, for the next
+ * thread. At every moment each block of a live slab is in one place; in the end both slices are
+ * free. With STOP the first thread may stop for ever at any point, and the others still end: what
+ * is missing then is one chain or slab that it had in its hands, and what its heap held.
  *
  * quick: -DTH=2 -DNB=2 -DT=1 -DN=2
  * quick: -DTH=2 -DNB=2 -DT=1 -DN=1 -DSTOP
@@ -29,11 +30,14 @@
 #define NOBODY 255
 #define PENDING 2
 #define ROOM 1
+#define CLASS 1                           /* or the next one */
+#define LARGE 3
 
 mtype = { NONE, OWNED, FULL, PARTIAL };
 
 mtype st[SLABS] = NONE;
 byte owner[SLABS] = NOBODY;
+byte kind[SLABS];                         /* 0: none; a class, another in another life; LARGE */
 byte list[SLABS], chain[SLABS];           /* free blocks: on the owner's list, in the anchor */
 
 /* What thread t has of slab s stands at [t * SLABS + s]. */
@@ -45,14 +49,18 @@ bool stopping; byte done, stopped;
 #define MINE(what, s) what[_pid * SLABS + (s)]
 #define BOTH(what) (MINE(what, 0) + MINE(what, 1))
 
+/* Whoever has a block of the slab in its hands reads the class of it. */
+#define READ_CLASS(s) assert(kind[s] != 0 && kind[s] != LARGE)
+
 /* A slab whose blocks are all free, in the hands of this thread alone. */
 inline release(s) {
   assert(list[s] + chain[s] == NB);
-  st[s] = NONE; owner[s] = NOBODY; list[s] = 0; chain[s] = 0
+  st[s] = NONE; kind[s] = 0; owner[s] = NOBODY; list[s] = 0; chain[s] = 0
 }
 
 /* slab_push of what flies, and take_outcome; whether the heap wants the slab is anybody's guess. */
 inline push(s) {
+  READ_CLASS(s);
   if
   :: atomic {
        st[s] != FULL || chain[s] + MINE(flying, s) < T ->
@@ -101,6 +109,7 @@ inline make_room(s) {
 #define GATHER(what, s)                                           \
   make_room(s);                                                   \
   atomic { MINE(what, s)--; MINE(batch, s)++ };                   \
+  READ_CLASS(s);                                                  \
   if :: publish(s) :: skip fi /* it is due, or it waits */
 
 #define GIVE_BACK(what, s)                                        \
@@ -154,8 +163,8 @@ inline refill() {
   :: else ->
      pick = NOBODY;
      if
-     :: atomic { st[0] == PARTIAL || st[0] == NONE -> pick = 0 }
-     :: atomic { st[1] == PARTIAL || st[1] == NONE -> pick = 1 }
+     :: atomic { st[0] == PARTIAL || kind[0] == 0 -> pick = 0 }
+     :: atomic { st[1] == PARTIAL || kind[1] == 0 -> pick = 1 }
      :: skip
      fi;
      if
@@ -164,7 +173,8 @@ inline refill() {
           if
           :: st[pick] == PARTIAL -> st[pick] = OWNED; owner[pick] = _pid; list[pick] = chain[pick];
              chain[pick] = 0
-          :: st[pick] == NONE -> st[pick] = OWNED; owner[pick] = _pid; list[pick] = NB
+          :: st[pick] == NONE && kind[pick] == 0 ->
+             st[pick] = OWNED; owner[pick] = _pid; list[pick] = NB; kind[pick] = CLASS + _pid % 2
           :: else -> pick = NOBODY                     /* another was quicker */
           fi
         };
@@ -195,7 +205,7 @@ inline free_one(from, s) {
   :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == _pid ->
               hand[(from) * SLABS + (s)]--; list[s]++ }
   :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == NOBODY && BOTH(returned) < ROOM ->
-              hand[(from) * SLABS + (s)]--; MINE(returned, s)++ }
+              READ_CLASS(s); hand[(from) * SLABS + (s)]--; MINE(returned, s)++ }
   :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid &&
               (owner[s] != NOBODY || BOTH(returned) == ROOM) ->
               hand[(from) * SLABS + (s)]--;
@@ -206,6 +216,11 @@ inline free_one(from, s) {
      if :: MINE(batch, s) > 0 -> publish(s) :: skip fi; /* it is due, or it waits */
      if :: BOTH(pending) == PENDING -> gather_pending() :: else fi
   fi
+}
+
+inline use_as_large(s) {
+  atomic { kind[s] == 0 -> assert(st[s] == NONE && owner[s] == NOBODY); kind[s] = LARGE };
+  atomic { assert(kind[s] == LARGE && st[s] == NONE); kind[s] = 0 }
 }
 
 inline free_any() {
@@ -238,6 +253,7 @@ active [TH] proctype thread() {
     :: turn < N -> turn++; allocate()
     :: turn < N && MINE(hand, 0) + MINE(hand, 1) == 0 -> turn++; if :: free_any() :: skip fi
     :: turn < N -> turn++; if :: free_any() :: skip fi
+    :: turn < N -> turn++; if :: use_as_large(0) :: skip fi
     :: else -> break
     od;
     do                              /* what it was given is freed, by this thread or another */

@@ -19,6 +19,7 @@ static struct {
   size_t (*arena_count)(void);
   arena_t *(*arena_at)(size_t number);
   bool (*arena_is_valid)(const arena_t *a);
+  bool (*partial_is_valid)(const arena_t *a);
   bool (*slab_is_valid)(const slab_t *s);
   bool (*heap_magazine_is_valid)(const heap_t *h);
   size_t (*huge_pool_size)(void);
@@ -55,6 +56,7 @@ void oracle_load(void) {
   *(void **)&fh.arena_count = library_hidden("arena_count");
   *(void **)&fh.arena_at = library_hidden("arena_at");
   *(void **)&fh.arena_is_valid = library_hidden("arena_is_valid");
+  *(void **)&fh.partial_is_valid = library_hidden("partial_is_valid");
   *(void **)&fh.slab_is_valid = library_hidden("slab_is_valid");
   *(void **)&fh.heap_magazine_is_valid = library_hidden("heap_magazine_is_valid");
   *(void **)&fh.huge_pool_size = library_hidden("huge_pool_size");
@@ -349,6 +351,7 @@ static size_t add_slice(left_t *left, const arena_t *a, size_t slice, const void
 static void add_arena(left_t *left, const arena_t *a, const void *own) {
   size_t mapped = atomic64_load_relaxed(&a->mapped);
   fh.arena_is_valid(a);
+  fh.partial_is_valid(a);
   for (size_t slice = ARENA_FIRST_SLICE; slice < mapped;) {
     bool is_free = slice >= SLICES_LOOKED_AT && slice % 64 == 0 &&
                    free_or_unmapped(a, slice / 64) == ~(uint64_t)0;

@@ -6,6 +6,7 @@
 #include "core.h"
 
 #include "../../src/heap/fast.h"
+#include "../../src/slab/partial.h"
 
 static struct {
   atomic32_t started, no_memory, deferred;
@@ -95,6 +96,7 @@ unused static void check_nothing_lost(void) {
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
   for (size_t i = 0; i < arena_count(); i++) {
     CHECK(arena_is_valid(arena_at(i)) && slab_kinds_are_valid(arena_at(i)));
+    CHECK(partial_is_valid(arena_at(i)));
     for (size_t w = 0; w < ARENA_WORDS; w++)
       n += bits_count(atomic64_load_relaxed(&arena_at(i)->free[w]));
   }
