@@ -91,6 +91,28 @@ static void add_mappings(fh_stats_t *stats) {
                      huge_pool_size() * sizeof(huge_t);
 }
 
+/* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */
+static void subtract_private(const heap_t *h, uint64_t *live, uint64_t *free) {
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
+      uint64_t blocks = atomic32_load_relaxed(&s->carved) - slab_used(s);
+      *live -= blocks * class_size(c);
+      *free += blocks;
+    }
+}
+
+void heap_sums(uint64_t *live, uint64_t *free) {
+  slab_sum(live, free);
+  heap_t *h = heap_enter_own();
+  if (h != NULL) {
+    subtract_private(h, live, free);
+    heap_exit(h);
+  }
+  if ((int64_t)*live < 0) *live = 0; /* read between two counts of a block */
+  if ((int64_t)*free < 0) *free = 0;
+  *live += atomic64_load_relaxed(&arena_counts.huge_bytes);
+}
+
 void heap_stats(fh_stats_t *stats) {
   size_t struct_size = stats->struct_size;
   uint64_t huge = atomic64_load_relaxed(&arena_counts.huge_bytes);

@@ -125,7 +125,7 @@ static void use_for_this_and_that(void) {
     slab_retire(s);
     atomic64_store_relaxed(&s->size, SLICE_SIZE);
     atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE);
-    slab_retire(s);
+    atomic32_store_relaxed(&s->kind, 0);
   }
 }
 
