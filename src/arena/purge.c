@@ -17,6 +17,11 @@ enum {
   REFUSALS_MOST = 4,
 };
 
+/* So many slices were counted as dirty when a look at all found no more: the system has refused
+ * them, or threads were holding them, of which a child of fork has nothing left but the count.
+ * relaxed: while it is too high, more than the budget stays until a tick takes it. */
+static atomic64_t not_to_be_had;
+
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 
 /* Patience. A program whose demand swings by more than the budget would give the same pages back
@@ -84,8 +89,8 @@ static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned m
 }
 
 /* Purges words that have rested for `age` ms, from the highest address down, until `want` slices
- * are gone, or the system has refused `most` in a row. */
-static void purge(size_t want, uint32_t age, unsigned most) {
+ * are gone, or the system has refused `most` in a row. How many went. */
+static size_t purge(size_t want, uint32_t age, unsigned most) {
   uint32_t now = os_now_ms();
   size_t purged = 0;
   unsigned refusals = 0;
@@ -99,12 +104,17 @@ static void purge(size_t want, uint32_t age, unsigned most) {
       purged += purge_word(a, word, &refusals, most);
     }
   }
+  return purged;
 }
 
 void purge_over_budget(size_t released) {
-  if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) >= 0)
-    purge(max_size(PURGE_STEP, 2 * released), 0, REFUSALS_MOST);
+  uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
+  uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
+  if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
+  if (likely(dirty <= in_vain + budget_slices()) || option_get(OPTION_purge_delay_ms) < 0) return;
+  size_t want = max_size(PURGE_STEP, 2 * released);
+  if (purge(want, 0, REFUSALS_MOST) < want)
+    atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
 }
 
 void purge_tick(void) {
