@@ -1,6 +1,8 @@
 /* visit_test.c - tests of heap/visit */
 #include "heaps.h"
 
+#include <sys/mman.h>
+
 #include "../../src/heap/visit.h"
 
 enum { MANY = 3000 };
@@ -101,6 +103,31 @@ TEST(visit, in_a_large_heap_no_block_is_shown_that_the_visitor_itself_has_freed,
   in_thread(allocate_to_be_freed, NULL, false);
   for (int i = 0; i < PUT_OFF; i++) fast_free(freed[i]);
   CHECK(heap_visit(NULL, is_not_freed, NULL));
+}
+
+static size_t all_blocks;
+static bool count_block(void *p, size_t size, void *context) {
+  (void)p, (void)size, (void)context;
+  all_blocks++;
+  return true;
+}
+
+TEST(visit, descriptors_of_slices_that_are_all_free_are_not_looked_at, "") {
+  enum { SLICES_EACH = 4096, FREED = 3 };
+  void *freed_ones[FREED], *small = fast_malloc(100);
+  for (int i = 0; i < FREED; i++) freed_ones[i] = fast_malloc(SLICES_EACH * SLICE_SIZE);
+  void *last = fast_malloc(100000);
+  for (int i = 0; i < FREED; i++) fast_free(freed_ones[i]);
+  heap_collect(true);
+  /* whole words of slices, and whole pages of descriptors */
+  char *from = (char *)arena_of(small) + 4096 * DESCRIPTOR_SIZE;
+  size_t size = 2 * SLICES_EACH * DESCRIPTOR_SIZE;
+  CHECK_EQ(mprotect(from, size, PROT_NONE), 0);
+  CHECK(heap_visit(NULL, count_block, NULL));
+  CHECK_EQ(mprotect(from, size, PROT_READ | PROT_WRITE), 0);
+  CHECK_EQ(all_blocks, 2u);
+  fast_free(small);
+  fast_free(last);
 }
 
 /* ---- while a slice is used for one thing after another --------------------------------------- */
