@@ -174,8 +174,9 @@ static void note_windows(os_fake_call_t call, void *at, size_t size) {
 
 TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, "W1") {
   static const size_t sizes[] = {
-    PTRDIFF_MAX, PTRDIFF_MAX - WINDOW_SIZE, (size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - SLICE_SIZE,
-    (size_t)1 << ADDRESS_BITS, ((size_t)1 << ADDRESS_BITS) + 1, (size_t)1 << 62
+    PTRDIFF_MAX, PTRDIFF_MAX - WINDOW_SIZE, (size_t)PTRDIFF_MAX + 1, SIZE_MAX,
+    SIZE_MAX - SLICE_SIZE, (size_t)1 << ADDRESS_BITS,
+    ((size_t)1 << ADDRESS_BITS) + 1, (size_t)1 << 62
   };
   char *p = fast_malloc(HUGE_MIN_SIZE);
   size_t before = windows_taken();
