@@ -241,8 +241,10 @@ typedef struct fh_stats {
   fh_class_stats_t classes[FH_CLASSES];
 } fh_stats_t;
 
-/* Fills `*stats`; reads stop nobody, so figures of running threads may be a moment apart. False if
- * struct_size is not one that this library knows. Ours. */
+/* Fills `*stats`; reads stop nobody, so figures of running threads may be a moment apart. It looks
+ * at each slab, large block and heap, and asks the kernel about each page: it takes time in
+ * proportion to them (mallinfo2 does not). False if struct_size is not one that this library
+ * knows. Ours. */
 FH_API bool fh_stats_get(fh_stats_t *stats);
 
 /* Writes the statistics through the output callback: text for people, or one JSON object. Ours. */

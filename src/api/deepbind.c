@@ -6,7 +6,6 @@
  * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the
  * program hands it one of our blocks to free. php opens its extensions so. Without the flag it
  * finds ours. In the shared library alone: a static program has a dlopen of its own. */
-#if defined(FH_SHARED) && defined(__GLIBC__)
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,6 +15,7 @@
 #include "../base/atomic.h"
 #include "../support/options.h"
 
+#if defined(FH_SHARED) && defined(__GLIBC__)
 typedef void *deepbind_open_t(const char *file, int mode);
 static atomic_ptr_t deepbind_open;
 

@@ -37,19 +37,24 @@ static uint64_t glibc_free_blocks(const fh_class_stats_t *c) {
 
 /* ---- mallinfo -------------------------------------------------------------------------------- */
 
-/* glibc's words: arena is what was had from the system, uordblks what is in use, fordblks the rest,
- * keepcost what malloc_trim could give back. Blocks with a mapping of their own are in uordblks;
- * hblks counts them. */
+/* glibc's words: arena is what was had from the system, ordblks the free blocks of slabs, uordblks
+ * what is in use, fordblks the rest, keepcost what malloc_trim could give back. Blocks with a
+ * mapping of their own are in uordblks; hblks counts them. All are sums that are kept: the call
+ * takes as long in a large process as in a small one. They are what fh_stats_get counts, but for
+ * blocks that other threads have freed into slabs of their own and not looked at since: these are
+ * in use here, for each thread at most what 16 slabs of each class below 1 KiB hold. */
 static struct mallinfo2 glibc_info2(void) {
-  fh_stats_t stats = { .struct_size = sizeof stats };
   struct mallinfo2 info = { 0 };
-  fh_stats_get(&stats);
-  for (unsigned i = 0; i < FH_CLASSES; i++) info.ordblks += glibc_free_blocks(&stats.classes[i]);
-  info.arena = stats.committed + stats.dirty;
-  info.hblks = stats.huge_live;
-  info.uordblks = stats.live_bytes;
-  info.fordblks = info.arena > stats.live_bytes ? info.arena - stats.live_bytes : 0;
-  info.keepcost = stats.dirty;
+  uint64_t live, free, huge = atomic64_load_relaxed(&arena_counts.huge_bytes); /* relaxed: sums */
+  api_start();
+  heap_sums(&live, &free);
+  info.keepcost = atomic64_load_relaxed(&arena_counts.dirty) << SLICE_SHIFT;
+  info.arena = atomic64_load_relaxed(&arena_counts.committed) << SLICE_SHIFT;
+  info.arena += huge + info.keepcost;
+  info.ordblks = free;
+  info.hblks = atomic64_load_relaxed(&heap_counts.huge_live);
+  info.uordblks = live;
+  info.fordblks = info.arena > live ? info.arena - live : 0;
   return info;
 }
 

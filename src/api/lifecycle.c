@@ -4,7 +4,7 @@
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits. There is no atfork handler: a child finds no lock held,
  *          because there is none.
- * Sync:    none: what is written here are words that depend on nothing else. */
+ * Sync:    S-options  api_start (release) -> who finds it done (acquire): the options. */
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"
@@ -25,11 +25,11 @@ heap_hooks_t heap_hooks = {
 };
 
 cold void api_start(void) {
-  static atomic32_t started;               /* relaxed: see Sync */
-  if (atomic32_load_relaxed(&started)) return;
+  static atomic32_t started;
+  if (atomic32_load_acquire(&started)) return; /* S-options */
   check_set_reporter(api_fatal);
   options_load(api_output);
-  atomic32_store_relaxed(&started, 1);
+  atomic32_store_release(&started, 1); /* S-options */
 }
 
 /* Many programs close standard error before they end, to see whether all was written. When

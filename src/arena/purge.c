@@ -19,6 +19,11 @@ enum {
   LOOKS_MOST = 1024, /* groups that one tick asks how long they have rested */
 };
 
+/* So many slices were counted as dirty when a look at all found no more: the system has refused
+ * them, or threads were holding them, of which a child of fork has nothing left but the count.
+ * relaxed: while it is too high, more than the budget stays until a tick takes it. */
+static atomic64_t not_to_be_had;
+
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 
 /* A hint: arenas with a bit in `dirty_groups`. */
@@ -165,11 +170,15 @@ static void purge(purge_t *p, size_t end) {
 enum { ALL_GROUPS = ARENA_MAX * ARENA_GROUPS };
 
 void purge_over_budget(size_t released) {
-  if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) < 0) return;
+  uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
+  uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
+  if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
+  if (likely(dirty <= in_vain + budget_slices()) || option_get(OPTION_purge_delay_ms) < 0) return;
   purge_t p = { .want = max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
                 .most = REFUSALS_MOST };
   purge(&p, ALL_GROUPS);
+  if (p.purged < p.want)
+    atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
 }
 
 void purge_tick(void) {

@@ -117,6 +117,14 @@ static always_inline bool atomic32_drop_one(atomic32_t *a) {  /* true if it beca
   return value == 0;
 #endif
 }
+/* A word that only one thread and its signal handlers add to. */
+static always_inline void atomic64_add_own(atomic64_t *a, uint64_t n) {
+#if HAS_X86_ASSEMBLY
+  __asm__("addq %1, %0" : "+m"(a->value) : "er"(n) : "cc");
+#else
+  atomic64_add_relaxed(a, n);
+#endif
+}
 static always_inline bool atomic64_is_relaxed(const atomic64_t *a, uint64_t v) {
 #if HAS_X86_ASSEMBLY
   bool is_equal;

@@ -156,7 +156,9 @@ hidden size_t heap_usable_size(const void *p, const char *call);
 hidden size_t heap_good_size(size_t size);
 hidden bool heap_owns(const void *p);
 hidden void heap_collect(bool force);
-hidden void heap_stats(fh_stats_t *stats);
+hidden void heap_stats(fh_stats_t *stats);         /* visits every slab */
+/* Bytes of live blocks, and free blocks of slabs, without a visit: stats.c. */
+hidden void heap_sums(uint64_t *live, uint64_t *free);
 hidden void heap_start(void);                      /* at load: what a handler must not do first */
 
 /* ---- inside the layer ------------------------------------------------------------------------ */

@@ -20,6 +20,7 @@ static void thread_leaves(void *heap) {
   heap_here.window = 0;
   signal_fence();
   atomic_ptr_store_relaxed(&heap_here.heap, &heap_gone);
+  slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   signal_fence();
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
@@ -49,6 +50,7 @@ heap_t *heap_attach(void) {
     heap_here.window = WINDOW_NONE;
     heap_here.limit = SMALL_STEPS + 1;
   }
+  slab_choose_tally(h->number);
   os_thread_watch(h);
   return h;
 }

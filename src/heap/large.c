@@ -47,6 +47,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
   count_live(h, 1);
+  slab_count(usable_for(max_size(size, 1)), 0);
   atomic64_bump(&h->large_allocated, 1);
   return p;
 }
@@ -58,6 +59,7 @@ void large_free(slab_t *s, void *p, const char *call) {
     fatal("double free", p, call);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* before the slices go: firstclass.c */
   size_t n = atomic32_load_relaxed(&s->slices);
+  slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   heap_t *h = heap_enter_own();
   count_live(h, (uint64_t)-1);
   if (h == NULL) return arena_release(p, n);
@@ -87,6 +89,7 @@ bool large_resize(slab_t *s, void *p, size_t size) {
   if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean))
     return false;
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
+  slab_count(usable_for(size) - atomic64_load_relaxed(&s->size), 0);
   atomic64_store_relaxed(&s->size, usable_for(size));
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
   return true;
@@ -103,6 +106,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     atomic64_add_relaxed(&arena_counts.committed, n);
     return NULL;
   }
+  slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* as in large_free */
   count_live(NULL, (uint64_t)-1);

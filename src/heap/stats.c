@@ -73,14 +73,24 @@ static void add_classes(fh_stats_t *stats) {
   raise_class_peak(0, total);
 }
 
+/* Slices that are free and clean are in no memory (A3): a program may have had much more. */
+static size_t resident_in(const arena_t *a) {
+  size_t resident = 0, mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+  for (size_t first = 0; first < mapped; first += 64) {
+    uint64_t dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
+    if (~(atomic64_load_relaxed(&a->free[first / 64]) & ~dirty) == 0) continue;
+    resident += os_resident(arena_address(a, first), min_size(64, mapped - first) << SLICE_SHIFT);
+  }
+  return resident;
+}
+
 static void add_mappings(fh_stats_t *stats) {
   for (size_t i = 0; i < arena_count(); i++) {
     const arena_t *a = arena_at(i);
     if (a == NULL) continue;
     stats->arenas++;
     stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
-    stats->resident +=
-        os_resident(a, min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES) << SLICE_SHIFT);
+    stats->resident += resident_in(a);
   }
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;
@@ -89,6 +99,28 @@ static void add_mappings(fh_stats_t *stats) {
   }
   stats->metadata += pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t)) +
                      huge_pool_size() * sizeof(huge_t);
+}
+
+/* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */
+static void subtract_private(const heap_t *h, uint64_t *live, uint64_t *free) {
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
+      uint64_t blocks = atomic32_load_relaxed(&s->carved) - slab_used(s);
+      *live -= blocks * class_size(c);
+      *free += blocks;
+    }
+}
+
+void heap_sums(uint64_t *live, uint64_t *free) {
+  slab_sum(live, free);
+  heap_t *h = heap_enter_own();
+  if (h != NULL) {
+    subtract_private(h, live, free);
+    heap_exit(h);
+  }
+  if ((int64_t)*live < 0) *live = 0; /* read between two counts of a block */
+  if ((int64_t)*free < 0) *free = 0;
+  *live += atomic64_load_relaxed(&arena_counts.huge_bytes);
 }
 
 void heap_stats(fh_stats_t *stats) {

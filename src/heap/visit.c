@@ -11,6 +11,10 @@ bool visit_slabs(visit_slab_t *visit, void *context) {
     if (a == NULL) continue;
     size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
     for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
+      if (slice % 64 == 0 && ~atomic64_load_relaxed(&a->free[slice / 64]) == 0) {
+        slice += 63; /* all free: nothing is there */
+        continue;
+      }
       void *base = arena_address(a, slice);
       slab_t *s = slab_of(base);
       uint32_t word = slab_word(s);

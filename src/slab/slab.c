@@ -6,11 +6,16 @@
 #include "partial.h"
 
 slab_counts_t slab_counts;
+__thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec"))); /* NULL: shared */
 
 enum {
   THRESHOLD_SHIFT = 3, /* a FULL slab is worth having when an eighth of it is free, ... */
   RUSH_BLOCKS = 32,    /* ... or when so many blocks come back together: more will follow */
 };
+
+static unsigned others_freed(const slab_t *s) {
+  return anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking reads again */
+}
 
 static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SHIFT) + 1; }
 
@@ -20,6 +25,38 @@ static bool try_swap(slab_t *s, uint64_t *word, uint64_t to) {
   if (likely(atomic64_swap_acq_rel(&s->anchor, word, to))) return true; /* S-anchor */
   atomic64_add_relaxed(&slab_counts.retries, 1);
   return false;
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+void slab_choose_tally(size_t number) {
+  slab_tally = number < TALLIES_OWN ? &slab_counts.tallies[number] : NULL;
+}
+
+void slab_count(size_t live, size_t free) {
+  slab_tally_t *t = slab_tally;
+  if (likely(t != NULL)) {
+    atomic64_add_own(&t->live, live);
+    atomic64_add_own(&t->free, free);
+    return;
+  }
+  uint32_t mixed = (uint32_t)((uintptr_t)&slab_tally >> 6) * 0x9E3779B1u; /* threads differ in it */
+  t = &slab_counts.tallies[TALLIES_OWN + (mixed >> 16) % (TALLIES - TALLIES_OWN)];
+  atomic64_add_relaxed(&t->live, live);
+  atomic64_add_relaxed(&t->free, free);
+}
+
+void slab_sum(uint64_t *live, uint64_t *free) {
+  *live = *free = 0;
+  for (size_t i = 0; i < TALLIES; i++) {
+    *live += atomic64_load_relaxed(&slab_counts.tallies[i].live);
+    *free += atomic64_load_relaxed(&slab_counts.tallies[i].free);
+  }
+}
+
+/* So many blocks of class `c` went to a heap; a negative number: came back. */
+static void count_taken(unsigned c, int blocks) {
+  slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
 }
 
 /* ---- birth and death ------------------------------------------------------------------------- */
@@ -39,10 +76,13 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic32_store_relaxed(&s->slices, 1);
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
   atomic32_store_relaxed(&s->kind, c);
+  slab_count(0, s->capacity);
   return s;
 }
 
 void slab_retire(slab_t *s) {
+  size_t taken = atomic32_load_relaxed(&s->carved) - others_freed(s);
+  slab_count(0 - taken * class_size(slab_class(s)), taken - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* nobody's slice has none: heap/firstclass.c */
   s->inverse = 0;
@@ -72,14 +112,11 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
     anchor_t a = anchor_unpack(word);
     if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     *count = a.count;
+    count_taken(slab_class(s), a.count);
     return chain_at(s, a.avail);
   }
   *count = 0;
   return 0;
-}
-
-static unsigned others_freed(const slab_t *s) {
-  return anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking reads again */
 }
 
 unsigned slab_collect(slab_t *s) {
@@ -98,6 +135,7 @@ uintptr_t slab_fresh_end(const slab_t *s, unsigned *count) {
 void slab_take_fresh(slab_t *s, unsigned n) {
   atomic32_store_release(&s->carved, atomic32_load_relaxed(&s->carved) + n); /* S-visit */
   note_used(s, slab_used(s) + n);
+  count_taken(slab_class(s), (int)n);
 }
 
 /* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
@@ -202,6 +240,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
+  count_taken(slab_class(s), -(int)free);
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
@@ -209,6 +248,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
     if (count == carved) { /* nobody holds a block, so nobody can change the word */
       atomic64_load_acquire(&s->anchor); /* S-anchor: what those wrote who freed the blocks */
       atomic_ptr_store_relaxed(&s->owner, owner);
+      count_taken(slab_class(s), (int)free);
       return SLAB_IS_EMPTY;
     }
     if (free != 0) block_link(last, chain_at(s, a.avail));
@@ -229,6 +269,7 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
   s->next = s->prev = NULL;
   s->is_idle = 0;
   note_used(s, carved - count);
+  count_taken(slab_class(s), (int)count);
 }
 
 enum { PUSH_AGAIN = SLAB_IS_WORTH + 1 };
@@ -253,6 +294,7 @@ static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap,
                          slab_wish_t wish) {
+  count_taken(slab_class(s), -(int)n); /* the class is known while the blocks are held */
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
@@ -261,6 +303,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
     bool is_rush = n >= RUSH_BLOCKS && wish != PUSH_PUBLISH;
     if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved || is_rush)) {
       int outcome = leave_full(s, &word, first, count, heap, wish);
+      if (outcome == SLAB_IS_WORTH) count_taken(slab_class(s), (int)n);
       if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
       unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */

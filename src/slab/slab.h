@@ -187,9 +187,22 @@ static inline bool slab_would_be_empty(const slab_t *s, unsigned n) {
  * none. */
 hidden slab_t *slab_find_partial(unsigned c, void *heap);
 
+/* Bytes of live blocks, of large ones too, and free blocks of slabs. They change only where a chain
+ * or a slab does, so what lies on the private list of an owned slab counts as live. A thread adds
+ * to a tally of its own, or to one that it shares; whoever reads adds them up. */
+enum { TALLIES_OWN = 256, TALLIES = TALLIES_OWN + 64 };
+typedef struct { atomic64_t live, free; } aligned_to(64) slab_tally_t;
+hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
+hidden void slab_count(size_t live, size_t free); /* more, modulo 2^64 */
+hidden void slab_sum(uint64_t *live, uint64_t *free);
+
 /* relaxed: sums */
-typedef struct { atomic64_t retries, adoptions, publications; } slab_counts_t;
+typedef struct {
+  atomic64_t retries, adoptions, publications;
+  slab_tally_t tallies[TALLIES];
+} slab_counts_t;
 extern hidden slab_counts_t slab_counts;
+extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));
 
 hidden bool slab_is_valid(const slab_t *s);       /* the owner only */
 hidden bool slab_kinds_are_valid(const arena_t *a);      /* while nobody claims or frees */

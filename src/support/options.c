@@ -303,13 +303,13 @@ static void options_publish(const options_loading_t *loading) {
 }
 
 cold void options_load(options_warn_t *warn) {
-  static atomic32_t loaded, reported;      /* relaxed: the values are words of their own */
+  static atomic32_t loaded, reported;
   options_loading_t loading;
-  if (atomic32_load_relaxed(&loaded)) return;
+  if (atomic32_load_acquire(&loaded)) return; /* S-options */
   options_start(&loading, NULL);
   options_read_all(&loading);
   options_publish(&loading);
-  atomic32_store_relaxed(&loaded, 1);
+  atomic32_store_release(&loaded, 1); /* S-options */
   uint32_t untold = 0;
   if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
   if (!atomic32_swap_relaxed(&reported, &untold, 1)) return;

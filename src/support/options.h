@@ -2,7 +2,9 @@
  * Owns:    the values in force and where they came from.   Called by: everyone above.   Calls: os,
  *          fmt.
  * Threads: any; loading twice at once is harmless. No lock, no allocation.
- * Sync:    none: a value is one word that nothing else depends on, so every access is relaxed.
+ * Sync:    a value is one word that nothing else depends on, so every access is relaxed. S-options
+ *          options_load (release) -> whoever finds it done (acquire): those that are read at start
+ *          never change for a thread that has a heap, whose marks depend on one of them.
  * Holds:   O1 lowest <= value in force <= highest, for every option, at any time; before loading it
  *             is the default
  *

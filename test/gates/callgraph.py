@@ -100,11 +100,11 @@ class CallGraph:
         return walk(entry)
 
 
-def of_release_build():
+def of_release_build(*flags):
     """None if the compiler writes no call graph."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [support.COMPILER, *support.FLAGS, "-w", "-fcallgraph-info=su", "-c", "src/all.c",
-                   "-o", os.path.join(folder, "all.o")]
+        command = [support.COMPILER, *support.FLAGS, *flags, "-w", "-fcallgraph-info=su", "-c",
+                   "src/all.c", "-o", os.path.join(folder, "all.o")]
         if subprocess.run(command, cwd=support.SOURCE, stderr=subprocess.DEVNULL).returncode != 0:
             return None
         found = [name for name in os.listdir(folder) if name.endswith(".ci")]

@@ -1,8 +1,11 @@
 """What the built library is held to: which symbols it needs, which instructions it has, what its
 paths call and how deep."""
+import collections
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -102,6 +105,74 @@ class Symbols(unittest.TestCase):
         self.assertTrue(found, "no thread-local segment")
         self.assertLessEqual(int(found.group(1), 16), 256)
         self.assertNotIn("__tls_get_addr", symbols("-u"))
+
+
+def defined_in(path):
+    """How often an object defines each name, and how often as one of a variable, for its own use
+    too. The compiler numbers a function's own variables and what it makes of a function."""
+    names, variables = collections.Counter(), collections.Counter()
+    for line in support.run(["nm", "--defined-only", path]).stdout.splitlines():
+        _, kind, name = line.split()
+        if not name.startswith("."):
+            name = re.sub(r"\.[\w.]+$", "", name)
+            names[name] += 1
+            variables[name] += kind in "bBdD"
+    return names, +variables
+
+
+class Builds(unittest.TestCase):
+    """The release build is one file, the checked build is many. What a file has in the one it has
+    in the other."""
+    maxDiff = None
+    # tested before any header was read: what the build defines, and the compiler for each processor
+    KNOWN_AT_ONCE = re.compile(r"_GNU_SOURCE|FH_SHARED|__x86_64__|__aarch64__|__riscv\w*|__LP64__|"
+                               r"__\w*_xlen|defined")
+
+    @classmethod
+    def setUpClass(cls):
+        """`one`: what the release build defines; `each`: what all files do, one by one. Functions
+        that nobody calls count too."""
+        order = re.findall(r'#\s*include\s+"([^"]+\.c)"', support.read("src/all.c"))
+        with tempfile.TemporaryDirectory() as folder:
+            def start(source, target):
+                return subprocess.Popen(
+                    [support.COMPILER, *support.FLAGS, "-w", "-O0", "-fkeep-static-functions", "-c",
+                     os.path.join("src", source), "-o", target], cwd=support.SOURCE)
+
+            targets = {name: os.path.join(folder, name.replace("/", "_") + ".o")
+                       for name in ["all.c", *order]}
+            names = list(targets)
+            for i in range(0, len(names), 4):
+                running = [start(name, targets[name]) for name in names[i:i + 4]]
+                assert [child.wait() for child in running] == [0] * len(running)
+            cls.one = defined_in(targets.pop("all.c"))
+            each = [defined_in(target) for target in targets.values()]
+            cls.each = [sum(counts, collections.Counter()) for counts in zip(*each)]
+
+    def test_both_libraries_export_the_same_names(self):
+        self.assertEqual(
+            sorted(symbols("--defined-only")
+                   ^ names_of(["nm", "-D", "--defined-only", support.DEBUG_LIBRARY])), [])
+
+    def test_the_files_one_by_one_define_what_the_one_file_defines(self):
+        self.assertGreater(len(self.one[0]), 500)
+        self.assertEqual(sorted(set(self.each[0]) ^ set(self.one[0])), [])
+
+    def test_a_variable_is_there_as_often_in_the_one_as_in_the_other(self):
+        """One that a header defines would be there once for each file, in the checked build."""
+        self.assertGreater(len(self.one[1]), 30)
+        self.assertEqual(self.each[1] - self.one[1], collections.Counter())
+
+    def test_no_file_asks_for_a_name_of_a_header_before_it_includes_one(self):
+        wrong = []
+        for path in support.sources(".c", ".h"):
+            text = re.sub(r"/\*.*?\*/", " ", support.read(path), flags=re.S)
+            before = re.split(r"^ *# *include\b", text, maxsplit=1, flags=re.M)[0]
+            defined = set(re.findall(r"# *define +(\w+)", before))
+            for words in re.findall(r"^ *# *(?:el)?if(?:n?def)?\b(.*)", before, re.M):
+                wrong += ["%s: %s" % (path, word) for word in re.findall(r"[A-Za-z_]\w*", words)
+                          if word not in defined and not self.KNOWN_AT_ONCE.fullmatch(word)]
+        self.assertEqual(wrong, [])
 
 
 class Instructions(unittest.TestCase):

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import callgraph  # noqa: E402
 import support  # noqa: E402
 
 LAYERS = ["base", "os", "support", "arena", "slab", "heap", "api"]      # bottom up
@@ -190,6 +191,95 @@ class Loops(unittest.TestCase):
                         and not self.WHY.search("\n".join(raw[max(0, number - 2):number + 4]))):
                     wrong.append("%s:%d: %s" % (path, number + 1, line.strip()))
         self.assertEqual(wrong, [])
+
+
+class WholeHeap(unittest.TestCase):
+    """A loop that runs over arenas, windows, heaps or slabs costs more in a larger process: its
+    function stands in a table of promises.md, with what calls it and its bound or slope."""
+    maxDiff = None
+    PAGE, TITLE = os.path.join("docs", "promises.md"), "### Loops over the whole heap"
+    FOLDERS = tuple(os.path.join("src", f) + os.sep for f in ("arena", "slab", "heap"))
+    # all their loops run over windows, or over the bits of arenas and heaps
+    ALWAYS = tuple(os.path.join("src", "arena", name) for name in ("map.c", "places.c", "bitmap.c"))
+    OVER = re.compile(
+        r"\b(?:arena_count|pool_size|huge_pool_size|places_size|chunk_count|word_count|take_run|"
+        r"WINDOW_COUNT|WINDOW_SLICES|ARENA_[A-Z]\w*|PLACES_CHUNKS|heap_first_slab|next_lane|lanes|"
+        r"nested|pool_resting_pages|slab_numbered)\b|->(?:next|mapped|windows)\b")
+    FUNCTION = re.compile(r"^\w[^;{}\n=]*?[ *](\w+)\((?:[^;{}()]|\([^()]*\))*\)\s*\{"
+                          r"(?:[^\n]*\}$|.*?^\})", re.M | re.S)
+    CALLS = {"malloc": "malloc calloc realloc reallocarray aligned_alloc posix_memalign memalign "
+                       "valloc pvalloc fh_expand fh_heap_malloc fh_heap_calloc "
+                       "fh_heap_aligned_alloc fh_heap_realloc _Znwm".split(),
+             "free": "free free_sized free_aligned_sized fh_free _ZdlPv".split()}
+
+    @staticmethod
+    def heads(text):
+        """What stands between the parentheses of each loop, and the three lines around it."""
+        for loop in re.finditer(r"\b(?:for|while)\s*\(", text):
+            depth, end = 1, loop.end()
+            while depth > 0:
+                depth += {"(": 1, ")": -1}.get(text[end], 0)
+                end += 1
+            yield text.count("\n", 0, loop.start()), text[loop.end():end - 1]
+
+    def is_over(self, path, head, function, comment):
+        """By its words, or by a variable that comes from such a word."""
+        assigned = re.findall(r"\b(\w+) = ((?:(?!, \*?\w+ = )[^;])*)", function)
+        variables = {v for v, value in assigned if self.OVER.search(value)}
+        if path.startswith(self.ALWAYS) and "Progress:" not in comment:
+            return True
+        return bool(self.OVER.search(head) or variables.intersection(re.findall(r"\w+", head)))
+
+    def functions(self, path):
+        """Those with such a loop. What only tests and the checked build call has none."""
+        text = support.read(path)
+        raw, code = text.split("\n"), code_of(text)
+        for function in self.FUNCTION.finditer(code):
+            first = code.count("\n", 0, function.start())
+            for line, head in self.heads(function.group(0)):
+                around = "\n".join(raw[first + line - 1:first + line + 2])
+                if (self.is_over(path, head, function.group(0), around)
+                        and not function.group(1).endswith(("is_valid", "are_valid"))):
+                    yield function.group(1)
+                    break
+
+    def table(self):
+        text = support.read(self.PAGE)
+        self.assertTrue(self.TITLE in text)
+        part = text.split(self.TITLE, 1)[1].split("\n#", 1)[0]
+        rows = [[cell.strip() for cell in line.strip("| \n").split("|")]
+                for line in part.split("\n") if line.startswith("| `")]
+        return {row[0].strip("`"): row[1:] for row in rows}
+
+    def test_each_such_loop_is_in_the_table_with_its_bound(self):
+        found = {name for path in core_sources() if path.startswith(self.FOLDERS)
+                 for name in self.functions(path)}
+        table = self.table()
+        self.assertGreater(len(found), 20)
+        self.assertEqual(sorted(found - set(table)), [], "they are not in the table")
+        self.assertEqual(sorted(set(table) - found), [], "they have no such loop any more")
+        self.assertEqual([n for n, row in table.items() if len(row) != 3 or not all(row)], [])
+
+    def test_the_table_says_which_of_them_malloc_and_free_reach(self):
+        graph = callgraph.of_release_build("-fno-inline")
+        if graph is None:
+            self.skipTest("the compiler writes no call graph")
+        graph.forget("fatal")
+        reached = {call: graph.reached_from(names) for call, names in self.CALLS.items()}
+        right = {name: ", ".join(call for call in reached if name in reached[call]) or "neither"
+                 for name in self.table()}
+        self.assertEqual({name: row[1] for name, row in self.table().items()}, right)
+
+    def test_loops_over_everything_are_found_under_other_names_too(self):
+        def is_found(head, function=""):
+            return self.is_over("src/heap/x.c", head, function + head, "")
+        self.assertTrue(is_found("i < arena_count()"))
+        self.assertTrue(is_found("i < n", "size_t n = pool_size(); for "))
+        self.assertTrue(is_found("i < n", "size_t sum = 0, n = min_size(pool_size(), 5); for "))
+        self.assertFalse(is_found("i < sum", "size_t sum = 0, n = min_size(pool_size(), 5); for "))
+        self.assertTrue(is_found("h != NULL", "h = atomic_ptr_load_relaxed(&h->nested);"))
+        self.assertTrue(is_found("s != NULL; s = s->next"))
+        self.assertFalse(is_found("i < CLASS_COUNT"))
 
 
 class Comments(unittest.TestCase):

@@ -51,6 +51,7 @@ bool system_start(void) {
   checker_ignore(&slab_counts, sizeof slab_counts);
   checker_ignore(&heap_counts, sizeof heap_counts);
   checker_thread_local(&heap_here, sizeof heap_here);
+  checker_ignore(&slab_tally, sizeof slab_tally);
   heap_hooks.start = do_nothing;
   heap_hooks.deferred = defer_nothing;
   return true;

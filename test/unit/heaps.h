@@ -88,8 +88,12 @@ unused static uint64_t committed(void) { return atomic64_load_relaxed(&arena_cou
  * back. */
 unused static void check_nothing_lost(void) {
   size_t n = 0;
+  uint64_t live, free;
   heap_collect(true);
   CHECK_EQ(committed(), (uint64_t)0);
+  slab_sum(&live, &free);
+  CHECK_EQ(live, (uint64_t)0);
+  CHECK_EQ(free, (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live), (uint64_t)0);

@@ -160,6 +160,43 @@ TEST(huge, a_program_whose_many_blocks_grow_does_not_run_out_of_mappings, "") {
   check_nothing_lost();
 }
 
+static size_t windows_taken(void) {
+  size_t n = 0;
+  for (size_t i = 0; i < WINDOW_COUNT; i++) n += atomic_ptr_load_relaxed(&window_map[i]) != NULL;
+  return n;
+}
+
+static size_t most_windows_taken;
+static void note_windows(os_fake_call_t call, void *at, size_t size) {
+  (void)call, (void)at, (void)size;
+  most_windows_taken = max_size(most_windows_taken, windows_taken());
+}
+
+TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, "W1") {
+  static const size_t sizes[] = {
+    PTRDIFF_MAX, PTRDIFF_MAX - WINDOW_SIZE, (size_t)PTRDIFF_MAX + 1, SIZE_MAX,
+    SIZE_MAX - SLICE_SIZE, (size_t)1 << ADDRESS_BITS,
+    ((size_t)1 << ADDRESS_BITS) + 1, (size_t)1 << 62
+  };
+  char *p = fast_malloc(HUGE_MIN_SIZE);
+  size_t before = windows_taken();
+  os_fake.before = note_windows;
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    CHECK_NULL(fast_malloc(sizes[i]));
+    CHECK_NULL(fast_aligned(WINDOW_SIZE, sizes[i]));
+    CHECK_NULL(heap_calloc(1, sizes[i]));
+    CHECK_NULL(heap_realloc(p, sizes[i], "realloc"));
+    CHECK(!heap_expand(p, sizes[i], "expand"));
+  }
+  os_fake.before = NULL;
+  CHECK_LE(most_windows_taken, before);
+  CHECK_EQ(windows_taken(), before);
+  CHECK_EQ(live_records(), 1u);
+  CHECK_EQ(*p, 0);
+  fast_free(p);
+  check_nothing_lost();
+}
+
 static atomic_ptr_t exchange[8];
 static void churn(unsigned number) {
   uint64_t state = number;

@@ -1,6 +1,8 @@
 /* purge_test.c - tests of arena/purge */
 #include "core.h"
 
+#include <sys/mman.h>
+
 #include "../../src/arena/arena.h"
 
 static size_t dirty(void) { return atomic64_load_relaxed(&arena_counts.dirty); }
@@ -111,6 +113,24 @@ TEST(purge, a_system_that_refuses_everything_is_not_asked_again_and_again, "") {
   CHECK_LE(discards(), 4u);
   purge_all();                                         /* but who asks for it gets it tried */
   CHECK_EQ(discards(), 24u);
+}
+
+/* As in a child of fork, if another thread was releasing them when the process was copied. */
+TEST(purge, slices_that_are_only_counted_are_looked_for_once, "") {
+  enum { MANY = 8000 };
+  for (int i = 0; i < 3; i++) claim(MANY);
+  CHECK_EQ(arena_count(), 2u);
+  atomic64_add_relaxed(&arena_counts.dirty, MANY);
+  make_dirty(1);
+  uint64_t before = discards();
+  CHECK_EQ(mprotect(arena_at(1), SLICE_SIZE, PROT_NONE), 0);
+  for (int i = 0; i < 100; i++) make_dirty(1);
+  CHECK_EQ(mprotect(arena_at(1), SLICE_SIZE, PROT_READ | PROT_WRITE), 0);
+  CHECK_EQ(discards(), before);
+  char *p = claim(1000);
+  memset(p, 1, 1000 * SLICE_SIZE);
+  arena_release(p, 1000);                    /* the budget is what it was */
+  CHECK_LE(dirty(), (size_t)MANY + (size_t)(option_get(OPTION_purge_budget) >> SLICE_SHIFT));
 }
 
 TEST(purge, a_delay_of_nothing_gives_everything_back_at_once, "") {

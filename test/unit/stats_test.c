@@ -1,6 +1,8 @@
 /* stats_test.c - tests of heap/stats */
 #include "heaps.h"
 
+#include <sys/mman.h>
+
 static fh_stats_t stats;
 static void read_stats(void) {
   stats.struct_size = sizeof stats;
@@ -172,4 +174,135 @@ TEST(stats, reading_them_before_anything_else_is_allowed_and_says_nothing_is_the
   read_stats();
   CHECK_EQ(stats.mapped + stats.committed + stats.live_bytes + stats.heaps + stats.arenas,
            (uint64_t)0);
+}
+
+/* ---- the sums that are kept ------------------------------------------------------------------ */
+
+/* As a visit of every slab has it. */
+static void visited(uint64_t *live, uint64_t *free) {
+  read_stats();
+  *live = stats.live_bytes;
+  *free = 0;
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    *free += stats.classes[c - 1].slabs * class_info[c].capacity - stats.classes[c - 1].live;
+}
+
+static void check_sums(void) {
+  uint64_t live, free, live_kept, free_kept;
+  visited(&live, &free);
+  heap_sums(&live_kept, &free_kept);
+  CHECK_EQ(live_kept, live);
+  CHECK_EQ(free_kept, free);
+}
+
+enum { HELD = 3000 };
+static void *held[HELD];
+
+static size_t size_of_any_kind(uint64_t *state) {
+  uint64_t n = core_next(state);
+  switch (n % 16) {
+    case 0: return n % MiB(3);
+    case 1: return n % 300 == 1 ? HUGE_MIN_SIZE + n % MiB(1) : SMALL_MAX_SIZE + n % MiB(1);
+    case 2: case 3: return n / 16 % SMALL_MAX_SIZE;
+    default: return n / 16 % 600;
+  }
+}
+
+static void change_some(void *state) {
+  for (int i = 0; i < 5000; i++) {
+    void **p = &held[core_next(state) % HELD];
+    if (core_next(state) % 4 == 0) {
+      *p = heap_realloc(*p, size_of_any_kind(state), "realloc");
+    } else {
+      fast_free(*p);
+      *p = core_next(state) % 2 != 0 ? fast_malloc(size_of_any_kind(state)) : NULL;
+    }
+  }
+}
+
+static void change_some_and_collect(void *state) {
+  change_some(state);
+  heap_collect(false);
+}
+
+TEST(stats, the_sums_are_what_a_visit_finds_to_the_block_if_no_other_thread_owns_slabs, "I1 I3") {
+  uint64_t state = 5;
+  for (int round = 0; round < 30; round++) {
+    change_some(&state);
+    check_sums();
+    in_thread(change_some_and_collect, &state, round % 2 == 0);
+    check_sums();
+    if (round % 5 == 0) heap_collect(true);
+    check_sums();
+  }
+  for (int i = 0; i < HELD; i++) fast_free(held[i]);
+  check_sums();
+  check_nothing_lost();
+}
+
+TEST(stats, the_sums_follow_heaps_of_the_program, "F1") {
+  fh_heap_t *heaps[] = { firstclass_new(), firstclass_new() };
+  uint64_t state = 6;
+  for (int i = 0; i < 20000; i++) {
+    void **p = &held[core_next(&state) % HELD];
+    fast_free(*p);
+    *p = firstclass_aligned(heaps[i % 2], 1, size_of_any_kind(&state) % MiB(1));
+  }
+  for (int i = 0; i < HELD / 2; i++) {
+    fast_free(held[i]);
+    held[i] = NULL;
+  }
+  check_sums();
+  firstclass_delete(heaps[0]);
+  check_sums();
+  firstclass_destroy(heaps[1]);
+  check_sums();
+}
+
+static void free_all_but_few(void *context) {
+  char **p = context;
+  for (int i = 0; i < HELD; i++) p[i] = fast_malloc(200);
+  for (int i = 0; i < HELD; i++)
+    if (i % 64 != 0) fast_free(p[i]);
+}
+
+TEST(stats, the_sums_are_too_high_by_no_more_than_other_threads_have_freed_in_their_own_slabs,
+     "I1") {
+  uint64_t live, free, live_kept, free_kept;
+  in_thread(free_all_but_few, held, false); /* it sleeps from now on */
+  visited(&live, &free);
+  heap_sums(&live_kept, &free_kept);
+  CHECK_GE(live_kept, live);
+  CHECK_LE(live_kept - live, (uint64_t)OWNED_MAX * SLICE_SIZE);
+  CHECK_EQ((live_kept - live) / class_size(class_of(200)), free - free_kept);
+}
+
+static void allocate_one(void *p) { *(void **)p = fast_malloc(1000); }
+
+TEST(stats, threads_that_share_a_tally_are_counted_too, "") {
+  for (int i = 0; i < TALLIES_OWN + 50; i++) in_thread(allocate_one, &held[i], false);
+  CHECK_GE(pool_size(), (size_t)TALLIES_OWN + 50);
+  check_sums();
+  for (int i = 0; i < TALLIES_OWN + 50; i++) fast_free(held[i]);
+  heap_collect(true);
+  check_sums();
+}
+
+/* Its memory may not even be read. */
+static void forbid(arena_t *a, int protection) {
+  CHECK_EQ(mprotect(a, WINDOW_SIZE / 2, protection), 0);
+}
+
+TEST(stats, reading_the_sums_looks_at_no_slab_but_those_that_the_thread_owns, "") {
+  enum { BLOCK = 100 << 20, BLOCKS = 40 };
+  uint64_t live, free;
+  char *small = fast_malloc(100);
+  for (int i = 0; i < BLOCKS; i++) held[i] = fast_malloc(BLOCK);
+  CHECK_GE(arena_count(), 4u);
+  for (size_t i = 0; i < arena_count(); i++)
+    if (arena_at(i) != arena_of(small)) forbid(arena_at(i), PROT_NONE);
+  heap_sums(&live, &free);
+  for (size_t i = 0; i < arena_count(); i++)
+    if (arena_at(i) != arena_of(small)) forbid(arena_at(i), PROT_READ | PROT_WRITE);
+  CHECK_GE(live, (uint64_t)BLOCKS * BLOCK);
 }
