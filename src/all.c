@@ -25,6 +25,7 @@
 #include "heap/huge.c"
 #include "heap/magazine.c"
 #include "heap/returned.c"
+#include "heap/tails.c"
 #include "heap/large.c"
 #include "heap/visit.c"
 #include "heap/stats.c"

@@ -42,6 +42,7 @@ static bool take_over(arena_t *a, size_t first, size_t n) {
   bitmap_each_part(arena_maps(a)->purged, first, n, take_part, &purged);
   if (purged != 0) purge_note_reuse(purged);
   if (dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
+  memset(&arena_maps(a)->touched[first], TOUCHED_ALL, n - 1);
   atomic64_add_relaxed(&arena_counts.committed, n);
   arena_note_peak();
   return dirty == 0;
@@ -124,6 +125,7 @@ void arena_release_clean(void *at, size_t n) {
   arena_t *a = arena_of(at);
   size_t first = arena_slice(at), were_dirty = 0;
   bitmap_each_part(arena_maps(a)->dirty, first, n, take_part, &were_dirty);
+  memset(&arena_maps(a)->touched[first], 0, n);
   put_free(a, first, n);
 }
 
@@ -170,6 +172,8 @@ bool arena_is_valid(const arena_t *a) {
       size_t slice = first + bits_lowest(left);
       HOLDS(A2, slice >= ARENA_FIRST_SLICE && slice < mapped);
     }
+    for (uint64_t left = clean; left != 0; left &= left - 1)      /* Bound: likewise */
+      HOLDS(A4, arena_maps(a)->touched[first + bits_lowest(left)] == 0);
     if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
     for (; clean != 0; clean &= clean - 1)     /* Bound: likewise */
       HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));

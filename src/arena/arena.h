@@ -9,7 +9,9 @@
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
- *          A3 a free slice that is not dirty reads as zero */
+ *          A3 a free slice that is not dirty reads as zero
+ *          A4 what lies behind a free slice's `touched` pages is not in memory; of one that is not
+ *             dirty they are 0 */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
 
@@ -28,6 +30,8 @@ enum {
    * of a block that overflows. */
   ARENA_END = WINDOW_SLICES - 1,
   ARENA_MAX = 4096,
+  TOUCHED_SHIFT = 12,
+  TOUCHED_ALL = SLICE_SIZE >> TOUCHED_SHIFT,
 };
 
 /* The head of a window. Its descriptors follow at once, DESCRIPTOR_SIZE for each slice of the
@@ -48,6 +52,8 @@ typedef struct {
   atomic64_t unmapped[ARENA_WORDS];      /* set: below `mapped`, but given back */
   atomic32_t dirty_since[ARENA_WORDS];   /* os_now_ms of the last release in this word */
   atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
+  /* how many of a slice's 4 KiB, the first ones, may be in memory: A4; its holder's */
+  uint8_t touched[WINDOW_SLICES];
   /* for the slab layer: slabs that anyone may take, by class */
   atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];
   /* a hint: groups whose word above may not be 0 */
@@ -85,9 +91,15 @@ static inline arena_maps_t *arena_maps(const arena_t *a) {
   return (arena_maps_t *)arena_address(a, ARENA_FIRST_SLICE - ARENA_MAP_SLICES);
 }
 
+/* Of the last of `n` slices. */
+static inline uint8_t *arena_touched_last(const void *first, size_t n) {
+  return &arena_maps(arena_of(first))->touched[arena_slice(first) + n - 1];
+}
+
 /* `n` adjacent slices, the first at a multiple of `alignment` slices (a power of two; n + alignment
- * is half a window at most). `*clean` tells whether all of it reads as zero. NULL when memory is
- * short or the limit is reached. */
+ * is half a window at most). `*clean` tells whether all of it reads as zero. All but the last count
+ * as touched; what the last one's `touched` says was so before. NULL when memory is short or the
+ * limit is reached. */
 hidden void *arena_claim(size_t n, size_t alignment, bool *clean);
 /* The `n` slices from `at` on, if they happen to be free. `*clean` as above. */
 hidden bool arena_claim_at(void *at, size_t n, bool *clean);

@@ -162,6 +162,7 @@ static size_t unmap_group(arena_t *a, size_t word) {
   uint64_t dirty = bits_count(atomic64_and_relaxed(&maps->dirty[word], 0));
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
   atomic64_store_relaxed(&maps->purged[word], 0);
+  memset(&maps->touched[word * 64], 0, 64);
   atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)-64);
   atomic64_add_relaxed(&unmapped_slices, 64);
   bitmap_release(maps->unmapped, word * 64, 64);

@@ -89,6 +89,7 @@ static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned m
     if (is_refused) continue;
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
+    memset(&maps->touched[word * 64 + at], 0, n);
     purged += n;
   }
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);

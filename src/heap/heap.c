@@ -124,7 +124,7 @@ static void populate(heap_t *h, char *base, unsigned c) {
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
-  void *base = heap_claim_run(h, 1, 1, &clean);
+  void *base = heap_claim_run(h, 1, 1, tail_wish(SLICE_SIZE), &clean);
   if (base == NULL) return NULL;
   if (clean) populate(h, base, c);
   slab_t *s = slab_new(base, c, h, heap_tag(h));

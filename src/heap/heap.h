@@ -100,6 +100,8 @@ struct heap {
   uint32_t singles;              /* how many are on the first list */
   uint16_t run_slices, run_share; /* slices on all others; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: large_settle */
+  int64_t tails, large_pages;    /* likewise: tails.c */
+  uint32_t discards_at, discards; /* os_now_ms of the last; how many more there may be in that */
   uint32_t number;               /* const: its place in the pool */
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
@@ -214,9 +216,10 @@ hidden void returned_forget(heap_t *h);
  * a large block that was freed: they are kept or given back. */
 hidden void heap_put_slice(heap_t *h, slab_t *s);
 hidden void heap_put_run(heap_t *h, slab_t *s, size_t n);
-/* `n` slices, the first at a multiple of `alignment`: kept ones, or the arena's. `*clean` as there.
- * NULL: no memory, not even if the heap keeps nothing. */
-hidden void *heap_claim_run(heap_t *h, size_t n, size_t alignment, bool *clean);
+/* `n` slices, the first at a multiple of `alignment`: kept ones, if `wish` is not 0 those of whose
+ * last slice as much was touched (tail_wish), or the arena's. `*clean` as there. NULL: no memory,
+ * not even if the heap keeps nothing. */
+hidden void *heap_claim_run(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean);
 /* Up to `n` slices from `at` on, if they are free, for the next slabs, as far as the magazine has
  * room, which has no single slice now. How many of them read as zero: all or none. */
 hidden size_t heap_claim_ahead(heap_t *h, char *at, size_t n);
@@ -282,6 +285,16 @@ static inline void *heap_clear(void *p, size_t size) {
 hidden void large_settle(heap_t *h);               /* what it has counted goes to heap_counts */
 hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
 
+/* tails.c. A large block, which has its slices and its size; it goes, or is about to change. `h`
+ * may be NULL. */
+hidden void tail_enter(heap_t *h, slab_t *s, size_t wish);
+hidden void tail_leave(heap_t *h, const slab_t *s);
+/* 0: tails are not too many; else how far the last slice of a block of that usable size were best
+ * touched. */
+hidden size_t tail_wish(size_t size);
+hidden void tails_settle(heap_t *h);               /* what it has counted goes to heap_counts */
+hidden bool tail_is_valid(const slab_t *s);                    /* the block's holder only */
+
 typedef struct {
   atomic_ptr_t base;
   atomic64_t mapped, size;       /* bytes of the mapping; usable bytes */
@@ -303,6 +316,7 @@ hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
 
 typedef struct {
   atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
+  atomic64_t tails, large_pages; /* of 4 KiB: tails.c; below 0 for a moment */
 } heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */
 

@@ -22,6 +22,7 @@ static void count_live(heap_t *h, uint64_t n) {
 }
 
 void large_settle(heap_t *h) {
+  tails_settle(h);
   atomic64_add_relaxed(&heap_counts.large_live, atomic64_load_relaxed(&h->large_live));
   atomic64_add_relaxed(&heap_counts.large_allocated, atomic64_load_relaxed(&h->large_allocated));
   atomic64_store_relaxed(&h->large_live, 0);
@@ -33,10 +34,11 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
   if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(heap_tag(h), size);
   bool clean;
-  void *p = heap_claim_run(h, n, step, &clean);
+  size_t wish = tail_wish(usable_for(max_size(size, 1)));
+  void *p = heap_claim_run(h, n, step, wish, &clean);
   if (unlikely(p == NULL)) { /* what it keeps of smaller sizes may make room */
     heap_flush_bins(h);
-    p = heap_claim_run(h, n, step, &clean);
+    p = heap_claim_run(h, n, step, wish, &clean);
     if (p == NULL) return NULL;
   }
   slab_t *s = slab_of(p);
@@ -46,6 +48,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
   atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
+  tail_enter(h, s, wish);
   count_live(h, 1);
   slab_count(usable_for(max_size(size, 1)), 0);
   atomic64_bump(&h->large_allocated, 1);
@@ -62,6 +65,7 @@ void large_free(slab_t *s, void *p, const char *call) {
   slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   heap_t *h = heap_enter_own();
   count_live(h, (uint64_t)-1);
+  tail_leave(h, s);
   if (h == NULL) return arena_release(p, n);
   heap_put_run(h, s, n);
   heap_exit(h);
@@ -88,9 +92,14 @@ bool large_resize(slab_t *s, void *p, size_t size) {
   if (size <= SMALL_MAX_SIZE) return false;
   if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean))
     return false;
+  heap_t *h = heap_enter_own();
+  tail_leave(h, s);
+  if (want > have) *arena_touched_last(p, have) = TOUCHED_ALL;
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
   slab_count(usable_for(size) - atomic64_load_relaxed(&s->size), 0);
   atomic64_store_relaxed(&s->size, usable_for(size));
+  tail_enter(h, s, tail_wish(usable_for(size)));
+  if (h != NULL) heap_exit(h);
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
   return true;
 }
@@ -110,6 +119,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* as in large_free */
   count_live(NULL, (uint64_t)-1);
+  tail_leave(NULL, s);
   if (os_map_at(p, old_size) != OS_MAPPED) return moved;
   atomic64_add_relaxed(&arena_counts.committed, n);
   arena_release_clean(p, n);
@@ -119,5 +129,5 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
 bool large_is_valid(const slab_t *s) {
   size_t size = atomic64_load_relaxed(&s->size);
   HOLDS(L1, atomic32_load_relaxed(&s->slices) == slices_for(size) && size == usable_for(size));
-  return true;
+  return tail_is_valid(s);
 }

@@ -14,6 +14,8 @@
  * left for ever with their shares: then the others keep RUN_LEAST. */
 static atomic32_t shares;
 
+enum { LOOKS_MOST = 12 };
+
 static size_t singles_most(void) { return (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT; }
 
 static void count_run(heap_t *h, size_t n, int sign) {
@@ -36,9 +38,31 @@ static slab_t *take_run(heap_t *h, size_t n) {
   return s;
 }
 
+static size_t distance(size_t a, size_t b) { return max_size(a, b) - min_size(a, b); }
+
+/* Puts first the run, of the last few, whose last slice was touched most nearly as far. */
+static void put_nearest_first(heap_t *h, size_t n, size_t wish) {
+  slab_t *first = slab_numbered(h->magazine[n - 1]), *before_best = NULL, *s = first;
+  size_t least = TOUCHED_ALL + 1;
+  unsigned looks = LOOKS_MOST;
+  /* Bound: LOOKS_MOST */
+  for (slab_t *before = NULL; s != NULL && looks-- != 0; before = s, s = s->next) {
+    size_t d = distance(*arena_touched_last((void *)slab_base(s), n), wish);
+    if (d >= least) continue;
+    least = d;
+    before_best = before;
+  }
+  if (before_best == NULL) return;
+  slab_t *best = before_best->next;
+  before_best->next = best->next;
+  best->next = first;
+  h->magazine[n - 1] = slab_number(best);
+}
+
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }
 
-void *heap_claim_run(heap_t *h, size_t n, size_t alignment, bool *clean) {
+void *heap_claim_run(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean) {
+  if (unlikely(wish != 0) && n <= RUN_MOST) put_nearest_first(h, n, wish);
   slab_t *kept = alignment == 1 ? take_run(h, n) : NULL;
   *clean = false;
   if (kept != NULL) return (void *)slab_base(kept);

@@ -63,6 +63,8 @@ static void count_taken(unsigned c, int blocks) {
 
 slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   slab_t *s = slab_of(base);
+  uint8_t *touched = arena_touched_last(base, 1);
+  if (*touched != TOUCHED_ALL) *touched = TOUCHED_ALL; /* not written in vain: others' lie beside */
   s->head = 0;
   s->inverse = class_info[c].inverse;
   s->capacity = class_info[c].capacity;

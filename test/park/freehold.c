@@ -579,6 +579,21 @@ static void no_room_for_large(void) {
   free_some(1, 3, 1);
   let_go(0, 1, 1);
 }
+/* Six slices are used again by blocks that need less of them: their tails are more than there may
+ * be, and the next slice that is kept was used as a whole too. */
+static void many_tails(void) {
+  own(KIB(64), 30);
+  free_some(0, 6, 1);
+  size = KIB(17);
+  for (unsigned i = 0; i < 6; i++) get(size);
+  put(block[6]);
+}
+/* Below it lies one that was used as far as the next block goes. */
+static void nearest_is_second(void) {
+  many_tails();
+  put(get(size));
+  put(block[7]);
+}
 static void others_large(void) {
   size = KIB(100);
   count = 1;
@@ -929,6 +944,8 @@ const operation_t freehold_operations[] = {
   {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},
   {"free-large-makes-room", free_first, no_room_for_large, NULL, NULL, 0},
   {"free-large-first-use", free_first, others_large, NULL, NULL, IS_BARE},
+  {"malloc-tail-goes", malloc_one, many_tails, hold_one, "purge_budget:0", 0},
+  {"malloc-kept-nearest", malloc_one, nearest_is_second, hold_one, "purge_budget:0", 0},
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},

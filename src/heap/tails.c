@@ -1,0 +1,116 @@
+/* tails.c - what large blocks leave unused of slices that are in memory               layer 5: heap
+ * Owns:    the counts of tails, in heap_counts.   Called by: large.c.   Calls: arena, support, os.
+ * Threads: a tail belongs to whoever holds the block; the counts are sums, which each heap changes
+ *          in steps.
+ * Holds:   L3 the last slice of a large block counts as touched as far as the block goes, or beyond
+ *
+ * A block of 18 KiB in a slice that was used as a whole before holds 64 KiB: the other 44 are its
+ * tail. Tails may be a part of what large blocks use; beyond that a block gives its tail back when
+ * it is allocated or resized, the sooner the longer it is beside the block. Pages are of 4 KiB
+ * here. */
+#include "../base/check.h"
+#include "../os/os.h"
+#include "../support/options.h"
+#include "heap.h"
+
+enum {
+  TAILS_PART = 16,       /* tails may be this part of what large blocks use, and beside ... */
+  TAILS_SHARE = 16,      /* ... a part of purge_budget, ... */
+  LARGE_LEAST = 8192,    /* ... or all of that while less is used: 32 MiB */
+  TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP, /* what a heap counts by itself */
+  DISCARDS_MOST = 128,   /* by a heap in a millisecond: a tenth of its time */
+  DISCARDS_MS = 8,       /* so many milliseconds' may be made at once */
+};
+
+static size_t pages_of(const slab_t *s) {
+  return atomic64_load_relaxed(&s->size) >> TOUCHED_SHIFT;
+}
+static size_t pages_in_last(size_t pages) { return (pages - 1) % TOUCHED_ALL + 1; }
+
+static uint8_t *touched_of(const slab_t *s) {
+  return arena_touched_last((void *)slab_base(s), atomic32_load_relaxed(&s->slices));
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+static void add(int64_t tail, int64_t pages) {
+  atomic64_add_relaxed(&heap_counts.tails, (uint64_t)tail);
+  atomic64_add_relaxed(&heap_counts.large_pages, (uint64_t)pages);
+}
+
+void tails_settle(heap_t *h) {
+  if (h->tails != 0 || h->large_pages != 0) add(h->tails, h->large_pages);
+  h->tails = h->large_pages = 0;
+}
+
+static bool is_far(int64_t n, int64_t most) { return (uint64_t)(n + most) > 2 * (uint64_t)most; }
+
+static void count(heap_t *h, int64_t tail, int64_t pages) {
+  if (h == NULL) return add(tail, pages);
+  h->tails += tail;
+  h->large_pages += pages;
+  if (unlikely(is_far(h->tails, TAILS_STEP) || is_far(h->large_pages, LARGE_STEP)))
+    tails_settle(h);
+}
+
+/* relaxed, all of them: a bound that may be passed by what heaps have not settled. */
+static int64_t large_pages(void) {
+  return (int64_t)atomic64_load_relaxed(&heap_counts.large_pages);
+}
+static int64_t tails_of_all(void) { return (int64_t)atomic64_load_relaxed(&heap_counts.tails); }
+
+static int64_t tails_free(void) {
+  int64_t budget = option_get(OPTION_purge_budget) >> TOUCHED_SHIFT;
+  return large_pages() < LARGE_LEAST ? budget : budget / TAILS_SHARE;
+}
+
+size_t tail_wish(size_t size) {
+  if (likely(tails_of_all() <= tails_free()) || option_get(OPTION_purge_delay_ms) < 0) return 0;
+  return pages_in_last(size >> TOUCHED_SHIFT);
+}
+
+/* ---- a block's tail -------------------------------------------------------------------------- */
+
+static bool is_too_long(size_t tail, size_t pages) {
+  int64_t tails = tails_of_all(), most = tails_free() + large_pages() / TAILS_PART;
+  return (int64_t)tail * most > (most - tails) * (int64_t)pages;
+}
+
+/* A program that replaces its blocks so fast has them in its caches, and a system that refuses is
+ * not to be asked for ever. */
+static bool may_discard(heap_t *h) {
+  if (h == NULL) return true;
+  uint32_t now = os_now_ms(), passed = now - h->discards_at;
+  if (passed != 0) h->discards = (uint32_t)min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
+  h->discards_at = now;
+  if (h->discards == 0) return false;
+  h->discards--;
+  return true;
+}
+
+static bool discard(heap_t *h, const slab_t *s, size_t tail) {
+  size_t bytes = tail << TOUCHED_SHIFT, size = atomic64_load_relaxed(&s->size);
+  if (!is_too_long(tail, pages_of(s)) || !may_discard(h)) return false;
+  if (!os_discard((char *)slab_base(s) + size, bytes)) return false;
+  atomic64_add_relaxed(&arena_counts.purged, bytes);
+  return true;
+}
+
+void tail_enter(heap_t *h, slab_t *s, size_t wish) {
+  size_t pages = pages_of(s), used = pages_in_last(pages);
+  uint8_t *touched = touched_of(s);
+  size_t tail = *touched - min_size(used, *touched);
+  if (tail != 0 && unlikely(wish != 0) && discard(h, s, tail)) tail = 0;
+  if (*touched != used + tail) *touched = (uint8_t)(used + tail);
+  count(h, (int64_t)tail, (int64_t)pages);
+}
+
+void tail_leave(heap_t *h, const slab_t *s) {
+  size_t pages = pages_of(s), tail = *touched_of(s) - pages_in_last(pages); /* L3 */
+  count(h, -(int64_t)tail, -(int64_t)pages);
+}
+
+bool tail_is_valid(const slab_t *s) {
+  HOLDS(L3, *touched_of(s) >= pages_in_last(pages_of(s)) && *touched_of(s) <= TOUCHED_ALL);
+  return true;
+}
