@@ -16,7 +16,7 @@ enum {
   /* Ranges in a row that the system would not take back, for a program may have locked some of its
    * pages, or all: then a purge ends, unless it is for all. */
   REFUSALS_MOST = 4,
-  LOOKS_MOST = 1024, /* groups that one tick asks how long they have rested */
+  GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
 };
 
 /* So many slices were counted as dirty when a look at all found no more: the system has refused
@@ -189,7 +189,7 @@ void purge_tick(void) {
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
   if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
   halve_when_calm(now);
-  purge_t p = { .want = delay == 0 ? WINDOW_SLICES : PURGE_STEP, .looks = LOOKS_MOST, .now = now,
+  purge_t p = { .want = delay == 0 ? WINDOW_SLICES : PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
                 .age = (uint32_t)delay << atomic32_load_relaxed(&doublings),
                 .most = REFUSALS_MOST };
   size_t next = atomic32_load_relaxed(&tick_next);
