@@ -89,8 +89,8 @@ static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned m
 }
 
 /* Purges words that have rested for `age` ms, from the highest address down, until `want` slices
- * are gone, or the system has refused `most` in a row. How many went. */
-static size_t purge(size_t want, uint32_t age, unsigned most) {
+ * are gone, or the system has refused `most` in a row. */
+static void purge(size_t want, uint32_t age, unsigned most) {
   uint32_t now = os_now_ms();
   size_t purged = 0;
   unsigned refusals = 0;
@@ -104,7 +104,8 @@ static size_t purge(size_t want, uint32_t age, unsigned most) {
       purged += purge_word(a, word, &refusals, most);
     }
   }
-  return purged;
+  if (age == 0 && purged < want)
+    atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
 }
 
 void purge_over_budget(size_t released) {
@@ -112,9 +113,7 @@ void purge_over_budget(size_t released) {
   uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
   if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
   if (likely(dirty <= in_vain + budget_slices()) || option_get(OPTION_purge_delay_ms) < 0) return;
-  size_t want = max_size(PURGE_STEP, 2 * released);
-  if (purge(want, 0, REFUSALS_MOST) < want)
-    atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
+  purge(max_size(PURGE_STEP, 2 * released), 0, REFUSALS_MOST);
 }
 
 void purge_tick(void) {
