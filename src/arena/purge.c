@@ -166,6 +166,8 @@ static void purge(purge_t *p, size_t end) {
       if (a != NULL) purge_arena(p, a, end - number * ARENA_GROUPS);
     }
   }
+  if (p->age == 0 && p->purged < p->want)
+    atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
 }
 
 enum { ALL_GROUPS = ARENA_MAX * ARENA_GROUPS };
@@ -178,8 +180,6 @@ void purge_over_budget(size_t released) {
   purge_t p = { .want = max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
                 .most = REFUSALS_MOST };
   purge(&p, ALL_GROUPS);
-  if (p.purged < p.want)
-    atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
 }
 
 void purge_tick(void) {

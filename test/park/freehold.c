@@ -702,6 +702,7 @@ static void look(void) {
   stats.struct_size = sizeof stats;
   api.stats_get(&stats);
 }
+static void look_at_sums(void) { api.mallinfo2(); }
 static void visit(void) { shadow_check_visit(SIZE_MAX); }
 static void *huge_block, *of_libc;
 static void ask(void) {
@@ -726,6 +727,12 @@ static void some_kinds(void) {
   own(400, 10);
   get(KIB(100));
   hold(api.aligned_alloc(MIB(512), KIB(4)), KIB(4));   /* huge, for its alignment */
+}
+static void had_much(void) {
+  get(KIB(100));
+  block[0] = get(MIB(20));
+  get(KIB(100));
+  put(block[0]);
 }
 static void libcs_resized(void) { got[0] = api.realloc(block[0], 200); }
 static void end_libcs(void) {
@@ -965,7 +972,9 @@ const operation_t freehold_operations[] = {
   {"heap-delete", end_heap, make_used_heap, NULL, NULL, WITH_HEAP},
   {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
   {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
+  {"sums", look_at_sums, some_kinds, NULL, NULL, IS_BARE},
   {"visit", visit, all_kinds, NULL, NULL, IS_BARE},
+  {"visit-after-much", visit, had_much, NULL, NULL, IS_BARE},
   {"ask", ask, all_kinds, NULL, NULL, 0},
   {"free-of-libc", free_first, libcs, NULL, NULL, 0},
   {"realloc-of-libc", libcs_resized, libcs, end_libcs, NULL, 0},

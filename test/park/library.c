@@ -146,6 +146,7 @@ static void find_functions(void *handle) {
     {"fh_expand", (void **)&api.expand},
     {"fh_owns", (void **)&api.owns},
     {"fh_stats_get", (void **)&api.stats_get},
+    {"mallinfo2", (void **)&api.mallinfo2},
     {"fh_option_set", (void **)&api.option_set},
     {"fh_heap_new", (void **)&api.heap_new},
     {"fh_heap_malloc", (void **)&api.heap_malloc},

@@ -22,6 +22,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
+#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +58,7 @@ typedef struct {
   bool (*expand)(void *p, size_t size);
   bool (*owns)(const void *p);
   bool (*stats_get)(fh_stats_t *stats);
+  struct mallinfo2 (*mallinfo2)(void);
   bool (*option_set)(const char *name, int64_t value);
   fh_heap_t *(*heap_new)(void);
   void *(*heap_malloc)(fh_heap_t *heap, size_t size);
