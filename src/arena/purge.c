@@ -1,6 +1,6 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look; the doublings.   Called by: arena.c, heap.   Calls: bitmap,
- *          support, os.
+ * Owns:    the time of the last look; the doublings; the pause.   Called by: arena.c, heap.
+ *          Calls: bitmap, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
@@ -13,18 +13,33 @@ enum {
   PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
   BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
   /* Ranges in a row that the system would not take back, for a program may have locked some of its
-   * pages, or all: then a purge ends, unless it is for all. */
+   * pages, or all: then a purge ends, unless it is for all, and none begins for a while. */
   REFUSALS_MOST = 4,
+  PAUSE_LEAST = 64, PAUSE_MOST = 4096, /* ms: twice as long each time */
+  LOOKS_MOST = 8, /* groups for one look: as many as looks that are overdue */
 };
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
+static atomic32_t pause_ms, paused_at; /* relaxed: a bad guess costs a few calls, or a delay */
+
+static bool is_paused(uint32_t now) {
+  return now - atomic32_load_relaxed(&paused_at) < atomic32_load_relaxed(&pause_ms);
+}
+
+static void note_outcome(bool is_refused, bool has_purged, uint32_t now) {
+  uint32_t pause = atomic32_load_relaxed(&pause_ms);
+  if (is_refused) pause = pause == 0 ? PAUSE_LEAST : (uint32_t)min_size(2 * pause, PAUSE_MOST);
+  else if (has_purged) pause = 0;
+  if (is_refused) atomic32_store_relaxed(&paused_at, now);
+  if (pause != atomic32_load_relaxed(&pause_ms)) atomic32_store_relaxed(&pause_ms, pause);
+}
 
 /* Patience. A program whose demand swings by more than the budget would give the same pages back
  * and touch them again for ever. So purged slices that are claimed again are counted as
  * regretted, however long ago they were purged, and when they come to PURGE_STEP within REGRET_MS,
  * the budget and the delay are doubled once more; at the first look after CALM_MS without that they
- * are halved. The budget ends at the most that
- * was ever in use. All relaxed: a bad guess costs time only. */
+ * are halved, once for each CALM_MS. The budget ends at the most that was ever in use. All relaxed:
+ * a bad guess costs time only. */
 enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t doublings, regretted, regretted_since, calm_since;
 
@@ -52,9 +67,9 @@ void purge_note_reuse(size_t n) {
 
 static void halve_when_calm(uint32_t now) {
   uint32_t since = atomic32_load_relaxed(&calm_since), before = atomic32_load_relaxed(&doublings);
-  if (before == 0 || now - since < CALM_MS || !atomic32_swap_relaxed(&calm_since, &since, now))
-    return;
-  atomic32_swap_relaxed(&doublings, &before, before - 1);
+  uint32_t steps = (uint32_t)min_size((now - since) / CALM_MS, before);
+  if (steps == 0 || !atomic32_swap_relaxed(&calm_since, &since, now)) return;
+  atomic32_swap_relaxed(&doublings, &before, before - steps);
 }
 
 /* Discards the dirty ones of the slices that a word stands for; how many they were. Those that the
@@ -99,11 +114,12 @@ static void purge(size_t want, uint32_t age, unsigned most) {
       purged += purge_word(a, word, &refusals, most);
     }
   }
+  note_outcome(refusals >= (purged != 0 ? REFUSALS_MOST : 1), purged != 0, now);
 }
 
 void purge_over_budget(size_t released) {
   if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) >= 0)
+  if (option_get(OPTION_purge_delay_ms) >= 0 && !is_paused(os_now_ms()))
     purge(max_size(PURGE_STEP, 2 * released), 0, REFUSALS_MOST);
 }
 
@@ -112,10 +128,12 @@ void purge_tick(void) {
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
-  if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
+  if (is_paused(now) || !atomic32_swap_relaxed(&last_look, &last, now)) return;
   halve_when_calm(now);
-  purge(delay == 0 ? WINDOW_SLICES : PURGE_STEP,
-        (uint32_t)delay << atomic32_load_relaxed(&doublings), REFUSALS_MOST);
+  size_t looks = WINDOW_SLICES / PURGE_STEP;
+  if (delay != 0)
+    looks = max_size(1, min_size(4 * (uint64_t)(now - last) / (uint64_t)delay, LOOKS_MOST));
+  purge(looks * PURGE_STEP, (uint32_t)delay << atomic32_load_relaxed(&doublings), REFUSALS_MOST);
 }
 
 void purge_all(void) { purge((size_t)-1, 0, ~0u); }
