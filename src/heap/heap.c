@@ -77,6 +77,7 @@ void heap_exit(heap_t *h) {
   if (unlikely(h->trims_due != 0)) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
+  heap_tick(h);
   unmark(h);
   if (unlikely(has_trimmed)) heap_end_rest();
 }
