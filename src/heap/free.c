@@ -69,6 +69,11 @@ static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   take_outcome(h, s, outcome);
 }
 
+/* What blocks of one slab hold back. */
+static uint32_t held_by(const slab_t *s, unsigned blocks) {
+  return HELD_PAGE + blocks * (uint32_t)class_size(slab_class(s));
+}
+
 /* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once
  * its batches are empty (refill), or while it publishes the one of that slab. */
 static void publish(heap_t *h, batch_t *b) {
@@ -76,6 +81,7 @@ static void publish(heap_t *h, batch_t *b) {
   uintptr_t base = slab_base(s);
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
+  h->freed->held -= held_by(s, batch_count(b));
   push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
@@ -93,6 +99,7 @@ static batch_t *batch_for(heap_t *h, uintptr_t block) {
 static void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   enum { ONE_SHIFT = 32, LAST_SHIFT = 16 };
   uint64_t one = (uint64_t)1 << ONE_SHIFT | (uint16_t)block;
+  h->freed->held += held_by(s, 1) - (b->slab == s ? HELD_PAGE : 0);
   if (b->slab == s) {
     block_link(block, slab_base(s) | batch_first(b));
     signal_fence();
@@ -133,6 +140,7 @@ static void gather_pending(heap_t *h) {
   h->pending_count = 0;
   for (unsigned i = 0; i < count; i++) {
     uintptr_t entry = h->freed->pending[i], block = entry & ~(uintptr_t)PENDING_KEYED;
+    h->freed->held -= held_by(slab_of((void *)block), 1);
     if (entry == block) check_freed(block, "free");
     gather(h, slab_of((void *)block), block);
   }
@@ -148,6 +156,14 @@ void heap_flush_shared(heap_t *h) {
     if (b->slab != NULL) publish(h, b);
   }
   h->freed->slots = 0;
+  h->freed->held = 0;
+}
+
+/* So much is held back that all of it is due. It may be more from then on: a heap that frees much
+ * of others', spread over many slabs, does so with few swaps, and one that freed a little holds
+ * next to nothing back, should its thread sleep then. */
+static bool is_much(const heap_t *h) {
+  return h->freed->held >= HELD_LEAST + h->freed->held_more;
 }
 
 /* After a free that was put off: enough of them wait. */
@@ -157,6 +173,11 @@ static cold __attribute__((noinline)) void publish_some(uintptr_t block) {
   batch_t *b = batch_for(h, block);
   if (b->slab != NULL && is_due(b)) publish(h, b);
   if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
+  if (is_much(h)) {
+    uint32_t more = h->freed->held_more;
+    h->freed->held_more = (uint32_t)min_size(more + (HELD_LEAST + more) / 16, HELD_MOST);
+    heap_flush_shared(h);
+  }
   heap_exit(h);
 }
 
@@ -201,6 +222,7 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
 /* Remembers the block, if there is room: a handler may have left none. The heap is marked. */
 static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
   if (h->pending_count == PENDING_BLOCKS) return false;
+  h->freed->held += held_by(slab_of((void *)block), 1);
   if (is_looked_at) block_set_free(block);
   h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
   h->pending_count++;
@@ -230,6 +252,7 @@ static bool put_off(slab_t *s, uintptr_t block) {
     is_done = remember(h, block, is_near);
     is_enough = h->pending_count == PENDING_BLOCKS;
   }
+  is_enough |= is_much(h);
   h->has_shared = 1;
   atomic64_bump(&h->remote_frees, is_done);
   end_free();

@@ -127,6 +127,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
   void *base = heap_claim_run(h, 1, 1, &clean);
   if (base == NULL) return NULL;
+  if (h->slabs_made < UINT8_MAX) h->slabs_made++;
   if (clean) populate(h, base, c);
   slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;

@@ -27,6 +27,9 @@ enum {
   BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
   BATCH_BYTES = 16384,           /* ... or when they are worth so many bytes */
+  HELD_LEAST = 24576,            /* or when the heap holds back so much, for a thread may call ... */
+  HELD_MOST = 524288,            /* ... no more; if that happens often, up to so much */
+  HELD_PAGE = 4096,              /* what a block holds back at least, and its neighbours with it */
   /* a heap with fewer slabs of a class adopts what nobody owns, and keeps no blocks of it */
   OWNED_MANY = 8,
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
@@ -73,6 +76,8 @@ typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
   uint64_t slots;                        /* a bit for each used since the last flush */
+  /* bytes that `pending` and `batch` hold back, a page for each slab; how many more may be */
+  uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
   /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
    * read it */
@@ -97,6 +102,7 @@ struct heap {
   uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
   uint8_t calls;                 /* slow ones, since the last of them that looked at the clock */
+  uint8_t slabs_made;            /* out of slices; not more than can be counted */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* how many are on the first list */

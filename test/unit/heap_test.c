@@ -450,6 +450,45 @@ static void make_large(void) {
   for (int i = 0; i <= LARGE_HEAP_SLICES / 256; i++) CHECK(fast_malloc(MiB(16)) != NULL);
 }
 
+/* Blocks that were freed and wait in the heap. */
+static unsigned count_waiting(const heap_t *h) {
+  unsigned count = h->pending_count;
+  for (int i = 0; i < BATCH_SLOTS; i++)
+    if (h->freed->batch[i].slab != NULL) count += batch_count(&h->freed->batch[i]);
+  return count;
+}
+
+static void check_that_little_waits(size_t size) {
+  in_thread(allocate, &size, false);
+  heap_t *h = my_heap();
+  for (int i = 0; i < 48; i++) {
+    fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
+    CHECK_LE(count_waiting(h) * max_size(size, 4096), 65536u);
+  }
+}
+
+TEST(heap, a_thread_that_has_freed_little_holds_little_of_it_back, "") {
+  check_that_little_waits(4000);
+}
+TEST(heap, a_thread_that_has_freed_little_holds_little_back_in_a_large_process, "") {
+  make_large();
+  check_that_little_waits(4000);
+}
+TEST(heap, a_thread_that_has_freed_little_of_the_largest_class_holds_little_back, "") {
+  check_that_little_waits(16000);
+}
+
+TEST(heap, a_thread_that_only_frees_keeps_no_slices_for_slabs_of_its_own, "") {
+  size_t size = 4000;
+  in_thread(allocate, &size, true);
+  release(NULL);
+  CHECK_EQ(my_heap()->singles, 0u);
+  CHECK_LE(committed(), (uint64_t)16);
+  allocate(&size);                                          /* its own, now */
+  release(NULL);
+  CHECK_GT(my_heap()->singles, 0u);
+}
+
 TEST(heap, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "") {
   size_t size = 64;
   in_thread(allocate, &size, false);
