@@ -104,6 +104,7 @@ static void purge(size_t want, uint32_t age, unsigned most) {
   uint32_t now = os_now_ms();
   size_t purged = 0;
   unsigned refusals = 0;
+  if (most == REFUSALS_MOST && is_paused(now)) return;
   for (size_t i = arena_count(); i-- > 0 && purged < want && refusals < most;) {
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
@@ -119,7 +120,7 @@ static void purge(size_t want, uint32_t age, unsigned most) {
 
 void purge_over_budget(size_t released) {
   if (likely(atomic64_load_relaxed(&arena_counts.dirty) <= budget_slices())) return;
-  if (option_get(OPTION_purge_delay_ms) >= 0 && !is_paused(os_now_ms()))
+  if (option_get(OPTION_purge_delay_ms) >= 0)
     purge(max_size(PURGE_STEP, 2 * released), 0, REFUSALS_MOST);
 }
 
@@ -128,7 +129,7 @@ void purge_tick(void) {
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
-  if (is_paused(now) || !atomic32_swap_relaxed(&last_look, &last, now)) return;
+  if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
   halve_when_calm(now);
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)

@@ -27,9 +27,10 @@ enum {
   BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
   BATCH_BYTES = 16384,           /* ... or when they are worth so many bytes */
-  HELD_LEAST = 24576,            /* or when the heap holds back so much, for a thread may call ... */
-  HELD_MOST = 524288,            /* ... no more; if that happens often, up to so much */
+  HELD_LEAST = 24576,            /* ... or when the heap holds back so many in all: a thread ... */
+  HELD_MOST = 524288,            /* ... may call no more; if that happens often, up to so many */
   HELD_PAGE = 4096,              /* what a block holds back at least, and its neighbours with it */
+  HELD_PENDING = 8192,           /* a block at which nobody has looked */
   /* a heap with fewer slabs of a class adopts what nobody owns, and keeps no blocks of it */
   OWNED_MANY = 8,
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */

@@ -463,7 +463,7 @@ static void check_that_little_waits(size_t size) {
   heap_t *h = my_heap();
   for (int i = 0; i < 48; i++) {
     fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
-    CHECK_LE(count_waiting(h) * max_size(size, 4096), 65536u);
+    CHECK_LE(count_waiting(h) * max_size(size, 4096), 98304u);
   }
 }
 
