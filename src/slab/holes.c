@@ -23,8 +23,8 @@ static uint32_t pages_of(uintptr_t block, size_t size) {
 
 static uint32_t holes_of(const slab_t *s) { return atomic32_load_relaxed(&s->holes); }
 
-bool slab_is_hole(const slab_t *s, uintptr_t block) {
-  return atomic32_load_acquire(&s->holes) >> page_of(block % SLICE_SIZE) & 1; /* S-visit */
+bool slab_is_in(uint32_t holes, uintptr_t block) {
+  return holes >> page_of(block % SLICE_SIZE) & 1;
 }
 
 void slab_fill_holes(slab_t *s) {

@@ -103,9 +103,10 @@ static always_inline bool block_is_free(uintptr_t block) {
   return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
 }
 /* Does it lie on a page that was given back? Then it is free too. */
-hidden bool slab_is_hole(const slab_t *s, uintptr_t block);
+hidden bool slab_is_in(uint32_t holes, uintptr_t block);
 static inline bool slab_is_on_hole(const slab_t *s, uintptr_t block) {
-  return unlikely(atomic32_load_relaxed(&s->holes) != 0) && slab_is_hole(s, block);
+  uint32_t holes = atomic32_load_acquire(&s->holes); /* S-visit */
+  return unlikely(holes != 0) && slab_is_in(holes, block);
 }
 static inline bool slab_block_is_free(const slab_t *s, uintptr_t block) {
   return block_is_free(block) || slab_is_on_hole(s, block);
