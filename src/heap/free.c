@@ -69,11 +69,6 @@ static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   take_outcome(h, s, outcome);
 }
 
-/* What blocks of one slab hold back. */
-static uint32_t held_by(const slab_t *s, unsigned blocks) {
-  return HELD_PAGE + blocks * (uint32_t)class_size(slab_class(s));
-}
-
 /* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once
  * its batches are empty (refill), or while it publishes the one of that slab. */
 static void publish(heap_t *h, batch_t *b) {
@@ -81,7 +76,7 @@ static void publish(heap_t *h, batch_t *b) {
   uintptr_t base = slab_base(s);
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
-  h->freed->held -= held_by(s, batch_count(b));
+  h->freed->held--;
   push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
@@ -99,7 +94,6 @@ static batch_t *batch_for(heap_t *h, uintptr_t block) {
 static void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   enum { ONE_SHIFT = 32, LAST_SHIFT = 16 };
   uint64_t one = (uint64_t)1 << ONE_SHIFT | (uint16_t)block;
-  h->freed->held += held_by(s, 1) - (b->slab == s ? HELD_PAGE : 0);
   if (b->slab == s) {
     block_link(block, slab_base(s) | batch_first(b));
     signal_fence();
@@ -107,6 +101,7 @@ static void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
     return;
   }
   block_link(block, 0);
+  h->freed->held++;
   h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
   b->chain = one | (uint64_t)(uint16_t)block << LAST_SHIFT;
   signal_fence();
@@ -163,7 +158,7 @@ void heap_flush_shared(heap_t *h) {
  * of others', spread over many slabs, does so with few swaps, and one that freed a little holds
  * next to nothing back, should its thread sleep then. */
 static bool is_much(const heap_t *h) {
-  return h->freed->held >= HELD_LEAST + h->freed->held_more;
+  return h->freed->held > HELD_LEAST + h->freed->held_more;
 }
 
 /* After a free that was put off: enough of them wait. */
@@ -177,8 +172,7 @@ static cold __attribute__((noinline)) void publish_some(uintptr_t block) {
     gather_pending(h);
   }
   if (is_much(h)) {
-    uint32_t more = h->freed->held_more;
-    h->freed->held_more = (uint32_t)min_size(more + (HELD_LEAST + more) / 16, HELD_MOST);
+    if (h->freed->held_more < HELD_MORE) h->freed->held_more++;
     heap_flush_shared(h);
   }
   heap_exit(h);

@@ -27,10 +27,9 @@ enum {
   BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
   BATCH_BYTES = 16384,           /* ... or when they are worth so many bytes */
-  HELD_LEAST = 24576,            /* ... or when the heap holds back so many in all: a thread ... */
-  HELD_MOST = 524288,            /* ... may call no more; if that happens often, up to so many */
-  HELD_PAGE = 4096,              /* what a block holds back at least, and its neighbours with it */
-  HELD_PENDING = 8192,           /* a block at which nobody has looked */
+  HELD_LEAST = 4,                /* ... or when there are more such chains: a thread may call ... */
+  HELD_MORE = 92,                /* ... no more; if that happens often, up to so many more */
+  HELD_PENDING = 2,              /* what a block counts of which nobody knows yet if it is one */
   /* a heap with fewer slabs of a class adopts what nobody owns, and keeps no blocks of it */
   OWNED_MANY = 8,
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
@@ -77,7 +76,7 @@ typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
   uint64_t slots;                        /* a bit for each used since the last flush */
-  /* bytes that `pending` and `batch` hold back, a page for each slab; how many more may be */
+  /* chains in `batch`, and HELD_PENDING for a pending block; how many more than at first may be */
   uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
   /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
