@@ -20,6 +20,7 @@
 
 #include "slab/partial.c"
 #include "slab/slab.c"
+#include "slab/holes.c"
 
 #include "heap/pool.c"
 #include "heap/huge.c"

@@ -126,7 +126,7 @@ hidden arena_t *arena_at(size_t number);  /* below arena_count(); NULL if it is 
 /* purge.c: gives idle dirty slices back to the system. */
 hidden void purge_note_dirty(arena_t *a, size_t word); /* free slices of this word are dirty */
 hidden void purge_note_reuse(size_t n);          /* that many claimed slices had been purged */
-hidden void purge_tick(void);                    /* at most one group, and only if it is due */
+hidden void purge_tick(void);                    /* a few groups at most, and only if due */
 hidden void purge_over_budget(size_t released);  /* at most twice that or PURGE_STEP, and 63 */
 hidden void purge_all(void);                     /* everything dirty */
 

@@ -1,6 +1,6 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look; the doublings; where dirty slices are.   Called by: arena.c,
- *          heap.   Calls: bitmap, hint, support, os.
+ * Owns:    the time of the last look; the doublings; the pause; where dirty slices are.   Called by:
+ *          arena.c, heap.   Calls: bitmap, hint, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
@@ -14,9 +14,11 @@ enum {
   PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
   BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
   /* Ranges in a row that the system would not take back, for a program may have locked some of its
-   * pages, or all: then a purge ends, unless it is for all. */
+   * pages, or all: then a purge ends, unless it is for all, and none begins for a while. */
   REFUSALS_MOST = 4,
   GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
+  PAUSE_LEAST = 64, PAUSE_MOST = 4096, /* ms: twice as long each time */
+  OVERDUE_MOST = 8, /* groups for one look: as many as looks that are overdue */
 };
 
 /* So many slices were counted as dirty when a look at all found no more: the system has refused
@@ -25,6 +27,19 @@ enum {
 static atomic64_t not_to_be_had;
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
+static atomic32_t pause_ms, paused_at; /* relaxed: a bad guess costs a few calls, or a delay */
+
+static bool is_paused(uint32_t now) {
+  return now - atomic32_load_relaxed(&paused_at) < atomic32_load_relaxed(&pause_ms);
+}
+
+static void note_outcome(bool is_refused, bool has_purged, uint32_t now) {
+  uint32_t pause = atomic32_load_relaxed(&pause_ms);
+  if (is_refused) pause = pause == 0 ? PAUSE_LEAST : (uint32_t)min_size(2 * pause, PAUSE_MOST);
+  else if (has_purged) pause = 0;
+  if (is_refused) atomic32_store_relaxed(&paused_at, now);
+  if (pause != atomic32_load_relaxed(&pause_ms)) atomic32_store_relaxed(&pause_ms, pause);
+}
 
 /* A hint: arenas with a bit in `dirty_groups`. */
 static arena_set_t dirty_arenas;
@@ -37,8 +52,8 @@ static atomic32_t tick_next;
  * and touch them again for ever. So purged slices that are claimed again are counted as
  * regretted, however long ago they were purged, and when they come to PURGE_STEP within REGRET_MS,
  * the budget and the delay are doubled once more; at the first look after CALM_MS without that they
- * are halved. The budget ends at the most that
- * was ever in use. All relaxed: a bad guess costs time only. */
+ * are halved, once for each CALM_MS. The budget ends at the most that was ever in use. All relaxed:
+ * a bad guess costs time only. */
 enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t doublings, regretted, regretted_since, calm_since;
 
@@ -66,9 +81,9 @@ void purge_note_reuse(size_t n) {
 
 static void halve_when_calm(uint32_t now) {
   uint32_t since = atomic32_load_relaxed(&calm_since), before = atomic32_load_relaxed(&doublings);
-  if (before == 0 || now - since < CALM_MS || !atomic32_swap_relaxed(&calm_since, &since, now))
-    return;
-  atomic32_swap_relaxed(&doublings, &before, before - 1);
+  uint32_t steps = (uint32_t)min_size((now - since) / CALM_MS, before);
+  if (steps == 0 || !atomic32_swap_relaxed(&calm_since, &since, now)) return;
+  atomic32_swap_relaxed(&doublings, &before, before - steps);
 }
 
 /* Discards the dirty ones of the slices that a word stands for; how many they were. Those that the
@@ -156,6 +171,8 @@ static void purge_arena(purge_t *p, arena_t *a, size_t end) {
 
 /* Purges groups, from the highest address down, beginning below group number `end`. */
 static void purge(purge_t *p, size_t end) {
+  uint32_t now = os_now_ms();
+  if (p->most == REFUSALS_MOST && is_paused(now)) return;
   size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
   for (size_t i = (arenas + 63) / 64; i-- > 0;) {
     /* relaxed and Bound: as above */
@@ -166,6 +183,7 @@ static void purge(purge_t *p, size_t end) {
       if (a != NULL) purge_arena(p, a, end - number * ARENA_GROUPS);
     }
   }
+  note_outcome(p->refusals >= (p->purged != 0 ? REFUSALS_MOST : 1), p->purged != 0, now);
   if (p->age == 0 && p->purged < p->want)
     atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
 }
@@ -189,7 +207,10 @@ void purge_tick(void) {
   if (delay != 0 && now - last < (uint32_t)delay / 4) return;
   if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
   halve_when_calm(now);
-  purge_t p = { .want = delay == 0 ? WINDOW_SLICES : PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
+  size_t looks = WINDOW_SLICES / PURGE_STEP;
+  if (delay != 0)
+    looks = max_size(1, min_size(4 * (uint64_t)(now - last) / (uint64_t)delay, OVERDUE_MOST));
+  purge_t p = { .want = looks * PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
                 .age = (uint32_t)delay << atomic32_load_relaxed(&doublings),
                 .most = REFUSALS_MOST };
   size_t next = atomic32_load_relaxed(&tick_next);

@@ -44,6 +44,7 @@ static heap_t *enter_lane(fh_heap_t *heap) {
 
 static void leave_lane(heap_t *lane) {
   if (lane->trims_due != 0) heap_trim(lane);
+  heap_tick(lane);
   atomic32_store_release(&lane->lane_busy, 0); /* S-lane */
 }
 

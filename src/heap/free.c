@@ -29,7 +29,7 @@ static void check_start(const slab_t *s, const void *p, const char *call) {
 }
 
 static void check_live(uintptr_t block, const char *call) {
-  if (block_is_free(block)) fatal("double free", (void *)block, call);
+  if (slab_block_is_free(slab_of((void *)block), block)) fatal("double free", (void *)block, call);
 }
 
 /* Of a block that is about to be linked. */
@@ -76,6 +76,7 @@ static void publish(heap_t *h, batch_t *b) {
   uintptr_t base = slab_base(s);
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
+  h->freed->held--;
   push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
@@ -100,6 +101,7 @@ static void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
     return;
   }
   block_link(block, 0);
+  h->freed->held++;
   h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
   b->chain = one | (uint64_t)(uint16_t)block << LAST_SHIFT;
   signal_fence();
@@ -132,8 +134,9 @@ static void gather_pending(heap_t *h) {
   unsigned count = h->pending_count;
   h->pending_count = 0;
   for (unsigned i = 0; i < count; i++) {
-    uintptr_t entry = h->freed->pending[i], block = entry & ~(uintptr_t)PENDING_KEYED;
-    if (entry == block) check_freed(block, "free");
+    uintptr_t block = h->freed->pending[i];
+    if ((block & PENDING_KEYED) == 0) check_freed(block, "free");
+    block &= ~(uintptr_t)PENDING_KEYED;
     gather(h, slab_of((void *)block), block);
   }
 }
@@ -148,6 +151,14 @@ void heap_flush_shared(heap_t *h) {
     if (b->slab != NULL) publish(h, b);
   }
   h->freed->slots = 0;
+  h->freed->held = 0;
+}
+
+/* So much is held back that all of it is due. It may be more from then on: a heap that frees much
+ * of others', spread over many slabs, does so with few swaps, and one that freed a little holds
+ * next to nothing back, should its thread sleep then. */
+static bool is_much(const heap_t *h) {
+  return h->freed->held > HELD_LEAST + h->freed->held_more;
 }
 
 /* After a free that was put off: enough of them wait. */
@@ -156,7 +167,14 @@ static cold __attribute__((noinline)) void publish_some(uintptr_t block) {
   if (h == NULL) return;
   batch_t *b = batch_for(h, block);
   if (b->slab != NULL && is_due(b)) publish(h, b);
-  if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
+  if (h->pending_count == PENDING_BLOCKS) {
+    h->freed->held -= PENDING_BLOCKS * HELD_PENDING;
+    gather_pending(h);
+  }
+  if (is_much(h)) {
+    if (h->freed->held_more < HELD_MORE) h->freed->held_more++;
+    heap_flush_shared(h);
+  }
   heap_exit(h);
 }
 
@@ -201,6 +219,7 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
 /* Remembers the block, if there is room: a handler may have left none. The heap is marked. */
 static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
   if (h->pending_count == PENDING_BLOCKS) return false;
+  h->freed->held += HELD_PENDING;
   if (is_looked_at) block_set_free(block);
   h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
   h->pending_count++;
@@ -214,7 +233,7 @@ static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
  * has left no room; or if the block is free already. */
 static bool put_off(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
-  if (heap_here.limit == 0) return false;
+  if (heap_here.limit == 0 || slab_is_on_hole(s, block)) return false;
   bool is_near = atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES;
   if (!is_near) __builtin_prefetch((void *)block, 1);
   else if (is_free_already(block)) return false;
@@ -230,6 +249,7 @@ static bool put_off(slab_t *s, uintptr_t block) {
     is_done = remember(h, block, is_near);
     is_enough = h->pending_count == PENDING_BLOCKS;
   }
+  is_enough |= is_much(h);
   h->has_shared = 1;
   atomic64_bump(&h->remote_frees, is_done);
   end_free();
@@ -252,6 +272,7 @@ static void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
   check_start(s, p, call);
+  if (slab_is_on_hole(s, block)) fatal("double free", p, call);
   if (heap_here.window != 0) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));
     if (!is_tagged && (keep(s, block, call) || put_off(s, block))) return;

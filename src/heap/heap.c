@@ -77,6 +77,7 @@ void heap_exit(heap_t *h) {
   if (unlikely(h->trims_due != 0)) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
+  heap_tick(h);
   unmark(h);
   if (unlikely(has_trimmed)) heap_end_rest();
 }
@@ -126,6 +127,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
   void *base = heap_claim_run(h, 1, 1, tail_wish(SLICE_SIZE), &clean);
   if (base == NULL) return NULL;
+  if (h->slabs_made < UINT8_MAX) h->slabs_made++;
   if (clean) populate(h, base, c);
   slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;

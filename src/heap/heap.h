@@ -27,11 +27,15 @@ enum {
   BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
   BATCH_BLOCKS = 32,             /* that many are published at once ... */
   BATCH_BYTES = 16384,           /* ... or when they are worth so many bytes */
+  HELD_LEAST = 4,                /* ... or when there are more such chains: a thread may call ... */
+  HELD_MORE = 92,                /* ... no more; if that happens often, up to so many more */
+  HELD_PENDING = 2,              /* what a block counts of which nobody knows yet if it is one */
   /* a heap with fewer slabs of a class adopts what nobody owns, and keeps no blocks of it */
   OWNED_MANY = 8,
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
   BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
+  TICK_CALLS = 4,                /* one slow call of so many looks whether a purge is due */
   RESTING_PAGES = 4096,          /* of 4 KiB: what heaps at rest in the pool hold at most ... */
   RESTING_PAGES_EACH = 1024,     /* ... and one of them; itself is one of them */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
@@ -72,6 +76,8 @@ typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
   uint64_t slots;                        /* a bit for each used since the last flush */
+  /* chains in `batch`, and HELD_PENDING for a pending block; how many more than at first may be */
+  uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
   /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
    * read it */
@@ -95,6 +101,8 @@ struct heap {
   uint8_t has_shared;            /* something may be pending, or in a batch */
   uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
+  uint8_t calls;                 /* slow ones, since the last of them that looked at the clock */
+  uint8_t slabs_made;            /* out of slices; not more than can be counted */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* how many are on the first list */
@@ -172,6 +180,11 @@ hidden heap_t *heap_enter_own(void);               /* likewise; NULL: the thread
 hidden heap_t *heap_attach(void);                  /* init.c: the first, or for one call */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
+
+/* At the end of a slow call: memory goes back also while nothing more is given back. */
+static inline void heap_tick(heap_t *h) {
+  if (unlikely(++h->calls % TICK_CALLS == 0)) purge_tick();
+}
 
 hidden void *heap_malloc_in(heap_t *h, size_t size);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);

@@ -68,18 +68,41 @@ void heap_collect(bool force) {
   collect_own();
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
-  if (force) purge_all();
-  else purge_tick();
+  if (!force) return purge_tick();
+  slab_collect_pages();
+  purge_all();
 }
 
-enum { NAP_LEAST = 20, NAP_MOST = 1000 }; /* ms: so soon is a delay noticed that was made shorter */
+enum {
+  NAP_LEAST = 20, NAP_MOST = 1000, /* ms: so soon is a delay noticed that was made shorter */
+  QUIET_MS = 10000,                /* so long no slab came, went or was let go of */
+};
+
+/* relaxed: it is compared with what it was. */
+static uint64_t count_changes(void) {
+  return atomic64_load_relaxed(&slab_counts.publications) +
+         atomic64_load_relaxed(&arena_counts.purged) +
+         atomic64_load_relaxed(&arena_counts.committed);
+}
 
 static void background(void) {
+  uint64_t seen = 0;
+  uint32_t since = os_now_ms();
+  bool is_collected = false;
   for (;;) { /* Bound: none, it is a thread of its own */
     int64_t delay = option_get(OPTION_purge_delay_ms);
-    if (delay < 0) delay = NAP_MOST; /* never: until that is changed */
+    bool may_purge = delay >= 0; /* never: until that is changed */
+    if (!may_purge) delay = NAP_MOST;
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     purge_tick();
+    if (count_changes() != seen) {
+      since = os_now_ms();
+      is_collected = false;
+    } else if (may_purge && !is_collected && os_now_ms() - since >= QUIET_MS) {
+      heap_collect(true);
+      is_collected = true;
+    }
+    seen = count_changes();
   }
 }
 

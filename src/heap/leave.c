@@ -97,6 +97,7 @@ void heap_let_go(heap_t *h) {
   heap_empty_magazine(h);
   returned_forget(h);
   large_settle(h);
+  h->freed->held_more = 0;
   h->trims_due = 0;
 }
 

@@ -74,7 +74,7 @@ void *heap_claim_run(heap_t *h, size_t n, size_t alignment, size_t wish, bool *c
 
 void heap_put_slice(heap_t *h, slab_t *s) {
   slab_retire(s);
-  if (h->singles < singles_most() && heap_tag(h) == NULL) {
+  if (h->singles < min_size(h->slabs_made, singles_most()) && heap_tag(h) == NULL) {
     put_run(h, s, 1);
     return;
   }

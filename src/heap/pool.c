@@ -76,7 +76,7 @@ void pool_release(heap_t *h) {
   memset(h->allowance, 0, sizeof h->allowance);
   memset(h->room, 0, sizeof h->room);
   atomic_ptr_store_relaxed(&h->tag, NULL);
-  h->is_borrowed = 0;
+  h->is_borrowed = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_busy, 0);
   places_release(&heaps, h->number);

@@ -43,7 +43,8 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   uint64_t fresh = v->tag == NULL ? pool_fresh_of(base, word) : 0;
   uintptr_t block = (uintptr_t)base + size;
   for (; carved > 0; carved--, block += size, fresh >>= 1) {
-    if ((fresh & 1) != 0 || block_is_free(block)) continue;
+    if ((fresh & 1) != 0 || slab_block_is_free(s, block)) continue;
+    if (block_is_free(block)) continue; /* a hole was filled since */
     if (!v->visitor((void *)block, size, v->context)) return false;
   }
   return true;

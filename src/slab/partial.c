@@ -65,6 +65,10 @@ bool partial_unpublish(slab_t *s, unsigned c) {
   return take(s, NULL, &is_empty) || partial_publish(s);
 }
 
+bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, void *heap, bool *is_empty) {
+  return clear(word, bit) && take(s, heap, is_empty); /* S-partial */
+}
+
 /* A set bit of this word, cleared: the slab is the caller's. */
 static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   atomic64_t *word = &arena_maps(a)->partial[group][c];
@@ -107,6 +111,7 @@ slab_t *slab_find_partial(unsigned c, void *heap) {
       slab_t *s = a != NULL ? claim_in_arena(a, c) : NULL;
       if (s == NULL) continue;
       take(s, heap, &is_empty);
+      slab_fill_holes(s);
       return s;
     }
   }

@@ -73,6 +73,8 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   s->next = s->prev = NULL;
   s->is_idle = 0;
   s->is_clean = 0;
+  s->sunk = 0;
+  atomic32_store_relaxed(&s->holes, 0);
   atomic_ptr_store_relaxed(&s->owner, heap);
   atomic_ptr_store_relaxed(&s->tag, tag);
   atomic32_store_relaxed(&s->slices, 1);
@@ -202,20 +204,20 @@ void slab_recount(slab_t *s) {
   note_used(s, carved - free);
 }
 
-enum { PLACES = SLICE_SIZE / CLASS_STEP };
-
-void slab_sort(slab_t *s) {
-  uint64_t places[PLACES / 64] = { 0 };
-  uintptr_t base = slab_base(s), first = 0;
+void slab_note_places(const slab_t *s, slab_places_t *places) {
   unsigned count = 0; /* Bound: the slab's capacity */
   for (uintptr_t b = s->head; b != 0; b = block_next(b)) {
     if (++count > s->capacity || slab_of((void *)b) != s || !block_is_free(b))
       fatal("heap corruption", (void *)b, "malloc");
     size_t place = (uint16_t)b / CLASS_STEP;
-    places[place / 64] |= (uint64_t)1 << place % 64;
+    places->words[place / 64] |= (uint64_t)1 << place % 64;
   }
-  for (size_t i = PLACES / 64; i-- > 0;)
-    for (uint64_t w = places[i]; w != 0;) { /* Bound: the bits of a word */
+}
+
+void slab_link_places(slab_t *s, const slab_places_t *places) {
+  uintptr_t base = slab_base(s), first = 0;
+  for (size_t i = sizeof places->words / sizeof places->words[0]; i-- > 0;)
+    for (uint64_t w = places->words[i]; w != 0;) { /* Bound: the bits of a word */
       unsigned highest = bits_highest(w);
       w ^= (uint64_t)1 << highest;
       uintptr_t block = base | (i * 64 + highest) * CLASS_STEP;
@@ -223,6 +225,12 @@ void slab_sort(slab_t *s) {
       first = block;
     }
   s->head = first;
+}
+
+void slab_sort(slab_t *s) {
+  slab_places_t places = { { 0 } };
+  slab_note_places(s, &places);
+  slab_link_places(s, &places);
 }
 
 /* ---- letting go ------------------------------------------------------------------------------ */
@@ -236,10 +244,11 @@ static uintptr_t last_of(const slab_t *s, uintptr_t block) {
 }
 
 slab_outcome_t slab_let_go(slab_t *s) {
-  uint32_t carved = atomic32_load_relaxed(&s->carved), free = carved - slab_used(s);
+  uint32_t carved = atomic32_load_relaxed(&s->carved) - s->sunk, free = carved - slab_used(s);
   uintptr_t first = s->head, last = free != 0 ? last_of(s, first) : 0;
   void *owner = atomic_ptr_load_relaxed(&s->owner);
-  atomic_ptr_store_relaxed(&s->owner, NULL);
+  bool is_holed = atomic32_load_relaxed(&s->holes) != 0;
+  atomic_ptr_store_relaxed(&s->owner, is_holed ? SLAB_HOLED : NULL);
   s->head = 0;
   note_used(s, carved); /* what is free from here on is counted in the anchor */
   count_taken(slab_class(s), -(int)free);
@@ -254,7 +263,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
       return SLAB_IS_EMPTY;
     }
     if (free != 0) block_link(last, chain_at(s, a.avail));
-    bool is_full = carved == s->capacity && count < threshold(s);
+    bool is_full = carved == s->capacity && count < threshold(s) && !is_holed;
     uint64_t to = anchor_pack(is_full ? ANCHOR_FULL : ANCHOR_PARTIAL,
                               (uint16_t)(free != 0 ? first : a.avail), count, carved);
     if (!try_swap(s, &word, to)) continue;
@@ -328,7 +337,7 @@ bool slab_is_valid(const slab_t *s) {
     HOLDS(I4, class_is_multiple((uint16_t)b, s->inverse));
     HOLDS(I1, ++free <= carved);
   }
-  HOLDS(I1, slab_used(s) + free == carved);
+  HOLDS(I1, slab_used(s) + free + s->sunk == carved);
   HOLDS(I2, carved <= s->capacity);
   HOLDS(I3, anchor_unpack(atomic64_load_relaxed(&s->anchor)).count <= slab_used(s));
   return true;

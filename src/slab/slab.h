@@ -8,8 +8,8 @@
  *                    keys in the blocks, and the owner's fields, are seen by the next owner.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
  *                    anchor: both change the bit's word, so one of the two threads sees the other.
- * Holds:   I1 used + free == carved, free being the length of the private list, while the slab is
- *             owned
+ * Holds:   I1 used + free == carved, free being the length of the private list, while a heap owns
+ *             the slab
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
  *             and count <= used
  *          I4 no block lies at the first byte of a slice
@@ -30,8 +30,8 @@ struct slab {
   /* ---- the owner's line: a free by the owner touches nothing else, and any other free reads
    * nothing else before it is put off */
 
-  /* the heap that owns the slab, or NULL. relaxed: it equals a heap's own address only if that heap
-   * wrote it */
+  /* the heap that owns the slab; NULL, or if it has holes SLAB_HOLED: nobody. relaxed: it equals a
+   * heap's own address only if that heap wrote it */
   atomic_ptr_t owner;
   uintptr_t head;               /* the private list: its first block; 0: empty */
   uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
@@ -46,6 +46,8 @@ struct slab {
   uint16_t capacity;            /* const while the slab lives */
   uint16_t is_idle;             /* empty, and kept by its heap all the same */
   uint16_t is_clean;            /* what was not carved yet reads as zero */
+  uint16_t sunk;                /* free blocks on holes; 0 while a heap owns the slab, as is: */
+  atomic32_t holes;             /* its pages that were given back, a bit for each: holes.c */
 
   /* ---- the shared line */
 
@@ -54,6 +56,8 @@ struct slab {
   uint64_t unused_words[5];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
+
+#define SLAB_HOLED ((void *)1)  /* no heap, so that every free of its blocks looks for holes */
 
 enum {
   SLAB_IS_LARGE = 0xFF,
@@ -100,6 +104,15 @@ static always_inline bool block_is_free(uintptr_t block) {
   /* relaxed: who holds the block wrote it */
   return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
 }
+/* Does it lie on a page that was given back? Then it is free too. */
+hidden bool slab_is_in(uint32_t holes, uintptr_t block);
+static inline bool slab_is_on_hole(const slab_t *s, uintptr_t block) {
+  uint32_t holes = atomic32_load_acquire(&s->holes); /* S-visit */
+  return unlikely(holes != 0) && slab_is_in(holes, block);
+}
+static inline bool slab_block_is_free(const slab_t *s, uintptr_t block) {
+  return block_is_free(block) || slab_is_on_hole(s, block);
+}
 static always_inline void block_set_free(uintptr_t block) {
   atomic64_store_relaxed(&block_at(block)->key, block_key(block));
 }
@@ -142,6 +155,10 @@ hidden uintptr_t slab_fresh_end(const slab_t *s, unsigned *count);
 hidden void slab_take_fresh(slab_t *s, unsigned n);
 /* The private list was changed and `used` may not have been: counts again. */
 hidden void slab_recount(slab_t *s);
+
+/* Gives whole free pages of all slabs that nobody owns back to the system: on request, for it takes
+ * time in proportion to these slabs. */
+hidden void slab_collect_pages(void);
 
 /* Links the private list anew, in the order of addresses, so that neighbours are handed out one
  * after another. */

@@ -308,6 +308,33 @@ static void hint_searched_twice_thread(unsigned me) {
   if (first != NULL && first != mine[1]) note_outcome(1, first, slab_let_go(first));
 }
 
+/* A slab with pages that were given back; thread 0 finds it, thread 1 looks at a block that was on
+ * one of them, as a visitor does. */
+static uintptr_t sunk;
+static void holes_before(void) {
+  restart();
+  bool clean;
+  unsigned taken;
+  void *base = arena_claim(1, 1, &clean);
+  checker_keep_together(slab_of(base), offsetof(slab_t, holes));
+  slab_t *s = slab_new(base, class_of(EIGHT_BLOCKS), HEAP(0), NULL);
+  hold_list(0, slab_take_list(s, 8, &taken));
+  sunk = held[0][held_count[0] - 1];
+  mine[0] = s;
+  let_go(0);
+  give_back(0, 4, PUSH_PUBLISH);
+  slab_collect_pages();
+  EXPECT(slab_is_on_hole(s, sunk));
+}
+static void holes_thread(unsigned me) {
+  if (me == 0) {
+    find(0, EIGHT_BLOCKS);
+    return;
+  }
+  const slab_t *s = slab_of((void *)sunk);
+  EXPECT(slab_block_is_free(s, sunk) || block_is_free(sunk));
+}
+
 const scenario_t slab_scenarios[] = {
   { "slab: the owner takes what others freed, links and contents", 3, 0, owned_before, owned_thread,
     settle },
@@ -334,5 +361,7 @@ const scenario_t slab_scenarios[] = {
   { "slab: two threads, the hint leads to a slab just published", 2, 0, hint_before,
     hint_searched_twice_thread, settle },
   { "slab: the hint leads to a slab just published", 3, 0, hint_before, hint_thread, settle },
+  { "slab: a block is seen as free before and after its page comes back", 2, 0, holes_before,
+    holes_thread, settle },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -867,6 +867,39 @@ static bool others_use_the_resting(void) {
   return true;
 }
 
+/* Slabs of nobody, with pages on which no block is in use. */
+static void free_all_but_few(void) {
+  for (unsigned i = 0; i < count; i++)
+    if (i % 60 != 0) put(block[i]);
+  api.collect(false);
+}
+static void thinned_out(void) {
+  leave(700, 92);
+  in_helper(free_all_but_few);
+}
+static void with_holes(void) {
+  thinned_out();
+  in_helper(collect_hard);
+}
+static void free_sixtieth(void) {
+  put(block[60]);
+  api.collect(false);
+}
+static bool others_free_of_thinned_out(void) {
+  if (!oracle_would_swap_anchor(block[0])) return false;
+  in_helper(free_sixtieth);
+  return true;
+}
+static void last_of_holes(void) {
+  with_holes();
+  let_go(0, 61, 60);
+}
+static void free_rest(void) {
+  api.free(block[0]);
+  api.free(block[60]);
+  api.collect(false);
+}
+
 /* The library's constructor. */
 static void start(void) {
   void (*load)(void);
@@ -961,6 +994,10 @@ const operation_t freehold_operations[] = {
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
   {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
+  {"collect-holes", collect_hard, thinned_out, NULL, NULL, 0},
+  {"collect-holes-raced", collect_hard, thinned_out, NULL, NULL, 0, others_free_of_thinned_out},
+  {"malloc-holes", malloc_one, with_holes, hold_one, NULL, 0},
+  {"free-holes", free_rest, last_of_holes, NULL, NULL, 0},
   {"free-purges", free_first, next_to_free, NULL, "purge_budget:0,purge_delay_ms:0", 0},
   {"heap-new", make_heap, NULL, end_heap, NULL, WITH_HEAP},
   {"heap-takes", heap_takes, make_used_heap, hold_heaps, NULL, WITH_HEAP},

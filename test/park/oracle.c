@@ -276,7 +276,7 @@ static void add_shared(left_t *left, const slab_t *s) {
 static void add_slab(left_t *left, const slab_t *s, const void *own) {
   void *owner = atomic_ptr_load_relaxed(&s->owner);
   if (owner == own) fh.slab_is_valid(s);
-  if (owner != NULL) left->slabs_owned++;
+  if (owner != NULL && owner != SLAB_HOLED) left->slabs_owned++;
   else if (is_reachable(s)) add_shared(left, s);
   else left->slabs_in_hand++;
 }

@@ -360,6 +360,48 @@ TEST(collect, with_force_gives_everything_idle_back, "") {
   CHECK_LE(resident_bytes(), early + MiB_(3));
 }
 
+TEST(collect, with_force_gives_pages_between_blocks_in_use_back, "") {
+  enum { N = 500000, STEP = 1000 };                     /* 32 MB */
+  static char *p[N];
+  fh_collect(true);
+  size_t early = resident_bytes() + sizeof p;
+  for (int i = 0; i < N; i++) memset(p[i] = malloc(launder_size(64)), i, 64);
+  for (int i = 0; i < N; i++)
+    if (i % STEP != 0) free(p[i]);
+  fh_collect(true);
+  CHECK_LE(resident_bytes(), early + MiB_(6));
+  for (int i = 0; i < N; i += STEP) {
+    CHECK_BYTES((unsigned char *)p[i], (unsigned char)i, 64);
+    free(p[i]);
+  }
+}
+
+/* Threads that have freed a few blocks of others and sleep. */
+enum { SLEEPERS = 100, FREED = 48 };
+static void *freed_by[SLEEPERS][FREED];
+static pthread_barrier_t sleepers;
+static void *free_and_sleep(void *number) {
+  for (int i = 0; i < FREED; i++) free(freed_by[(size_t)number][i]);
+  pthread_barrier_wait(&sleepers);
+  pthread_barrier_wait(&sleepers);
+  return NULL;
+}
+TEST(collect, what_sleeping_threads_have_freed_is_not_theirs, "threads") {
+  pthread_t thread[SLEEPERS];
+  pthread_barrier_init(&sleepers, NULL, SLEEPERS + 1);
+  for (int i = 0; i < FREED; i++)
+    for (int t = 0; t < SLEEPERS; t++)
+      memset(freed_by[t][i] = malloc(launder_size(4000)), 1, 4000);
+  size_t full = resident_bytes();                       /* 19 MB */
+  for (size_t t = 0; t < SLEEPERS; t++)
+    CHECK_EQ(pthread_create(&thread[t], NULL, free_and_sleep, (void *)t), 0);
+  pthread_barrier_wait(&sleepers);
+  fh_collect(true);
+  CHECK_LE(resident_bytes(), full - MiB_(10));
+  pthread_barrier_wait(&sleepers);
+  for (int t = 0; t < SLEEPERS; t++) pthread_join(thread[t], NULL);
+}
+
 static struct { uint64_t calls, last, forced; bool broken; } heart;
 static void deferred(bool force, uint64_t heartbeat, void *context) {
   CHECK(context == &heart);

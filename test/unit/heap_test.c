@@ -224,6 +224,37 @@ TEST(heap, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_t
   CHECK_EQ(my_heap()->idle, 0u);
 }
 
+/* Is what was freed gone once the program has made so few slow calls, and time has passed? */
+static void check_that_little_calls_suffice(void (*call)(void), int most) {
+  void *p[32];
+  for (int i = 0; i < 6; i++) purge_note_reuse(64);         /* all patience that there is */
+  for (int i = 0; i < 32; i++) p[i] = fast_malloc(MiB(8));
+  for (int i = 0; i < 32; i++) fast_free(p[i]);
+  CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)1000);
+  os_fake.now_ms += 4000;
+  for (int i = 0; i < most; i++, os_fake.now_ms += 100) call();
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+}
+
+static void use_up_a_bin(void) {
+  for (int i = 0; i < 100; i++) fast_free(fast_malloc(64));
+}
+static void keep_a_large_block(void) { fast_free(fast_malloc(100000)); }
+static fh_heap_t *own_heap;
+static void use_own_heap(void) { heap_free(firstclass_aligned(own_heap, 1, 64), "free"); }
+
+TEST(heap, memory_goes_back_while_a_program_allocates_and_frees_a_little, "") {
+  check_that_little_calls_suffice(use_up_a_bin, 40);
+}
+TEST(heap, memory_goes_back_while_a_program_uses_large_blocks_that_it_keeps, "") {
+  for (int i = 0; i < 100; i++) keep_a_large_block();       /* earns a place for them */
+  check_that_little_calls_suffice(keep_a_large_block, 40);
+}
+TEST(heap, memory_goes_back_while_a_program_uses_a_heap_of_its_own, "") {
+  own_heap = firstclass_new();
+  check_that_little_calls_suffice(use_own_heap, 40);
+}
+
 TEST(heap, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "") {
   size_t size = 900;
   core_option(OPTION_magazine, 0);
@@ -417,6 +448,45 @@ TEST(heap, what_waits_to_be_published_is_on_the_next_slow_path, "") {
 /* So much in use that a freed block waits for its cache line. */
 static void make_large(void) {
   for (int i = 0; i <= LARGE_HEAP_SLICES / 256; i++) CHECK(fast_malloc(MiB(16)) != NULL);
+}
+
+/* Blocks that were freed and wait in the heap. */
+static unsigned count_waiting(const heap_t *h) {
+  unsigned count = h->pending_count;
+  for (int i = 0; i < BATCH_SLOTS; i++)
+    if (h->freed->batch[i].slab != NULL) count += batch_count(&h->freed->batch[i]);
+  return count;
+}
+
+static void check_that_little_waits(size_t size) {
+  in_thread(allocate, &size, false);
+  heap_t *h = my_heap();
+  for (int i = 0; i < 48; i++) {
+    fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
+    CHECK_LE(count_waiting(h) * max_size(size, 4096), 98304u);
+  }
+}
+
+TEST(heap, a_thread_that_has_freed_little_holds_little_of_it_back, "") {
+  check_that_little_waits(4000);
+}
+TEST(heap, a_thread_that_has_freed_little_holds_little_back_in_a_large_process, "") {
+  make_large();
+  check_that_little_waits(4000);
+}
+TEST(heap, a_thread_that_has_freed_little_of_the_largest_class_holds_little_back, "") {
+  check_that_little_waits(16000);
+}
+
+TEST(heap, a_thread_that_only_frees_keeps_no_slices_for_slabs_of_its_own, "") {
+  size_t size = 4000;
+  in_thread(allocate, &size, true);
+  release(NULL);
+  CHECK_EQ(my_heap()->singles, 0u);
+  CHECK_LE(committed(), (uint64_t)16);
+  allocate(&size);                                          /* its own, now */
+  release(NULL);
+  CHECK_GT(my_heap()->singles, 0u);
 }
 
 TEST(heap, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "") {

@@ -1,0 +1,107 @@
+/* holes.c - gives back whole free pages of slabs that nobody owns                     layer 4: slab
+ * Owns:    `holes` and `sunk` of slab_t.   Called by: heap, slab.c.   Calls: partial.c, arena, os.
+ * Threads: any. A slab is taken by its partial bit, as for a heap, and published again: a thread
+ *          that stops here holds back that one slab.
+ * Sync:    S-visit: holes are marked before their pages go, and stay so until keys are there again.
+ * Holds:   I6 a block of which a part lies on a hole is free and on no list
+ *
+ * Such a block is sunk: the anchor counts it neither as carved nor as free, so whoever frees the
+ * last of the others finds the slab empty. A heap that takes the slab over links what is sunk
+ * again, and the pages come back. Until then SLAB_HOLED stands for the owner. */
+#include "../os/os.h"
+#include "partial.h"
+
+enum { PLACES_STEP = 64 * CLASS_STEP }; /* bytes for which a word of places stands */
+
+static size_t page_of(size_t offset) { return offset / os_page_size(); }
+
+/* The pages on which the block lies, a bit for each. */
+static uint32_t pages_of(uintptr_t block, size_t size) {
+  size_t offset = block % SLICE_SIZE, first = page_of(offset), last = page_of(offset + size - 1);
+  return (uint32_t)bits_run((unsigned)first, (unsigned)(last - first + 1));
+}
+
+static uint32_t holes_of(const slab_t *s) { return atomic32_load_relaxed(&s->holes); }
+
+bool slab_is_in(uint32_t holes, uintptr_t block) {
+  return holes >> page_of(block % SLICE_SIZE) & 1;
+}
+
+void slab_fill_holes(slab_t *s) {
+  size_t size = class_size(slab_class(s));
+  uint32_t holes = holes_of(s);
+  if (holes == 0) return;
+  /* Bound: `carved` */
+  for (uintptr_t b = slab_base(s) + atomic32_load_relaxed(&s->carved) * size; b > slab_base(s);
+       b -= size) {
+    if ((pages_of(b, size) & holes) == 0) continue;
+    block_link(b, s->head);
+    s->head = b;
+  }
+  s->sunk = 0;
+  atomic32_store_release(&s->holes, 0); /* S-visit */
+}
+
+/* Gives a run of pages back, all of whose blocks are free. */
+static void make_hole(slab_t *s, uint32_t run) {
+  size_t page = os_page_size(), size = bits_count(run) * page;
+  uint32_t before = holes_of(s);
+  atomic32_store_relaxed(&s->holes, before | run); /* the system orders it before they go */
+  if (os_discard((void *)(slab_base(s) + bits_lowest(run) * page), size))
+    atomic64_add_relaxed(&arena_counts.purged, size);
+  else
+    atomic32_store_relaxed(&s->holes, before);
+}
+
+/* Of every page without a part of a block that is in use. The slab is the caller's. */
+static void make_holes(slab_t *s) {
+  slab_places_t free = { { 0 } };
+  size_t size = class_size(slab_class(s));
+  uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
+  uint32_t kept = 0, pages = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
+  slab_note_places(s, &free);
+  for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
+    bool is_listed = free.words[b % SLICE_SIZE / PLACES_STEP] >> b / CLASS_STEP % 64 & 1;
+    if (!is_listed && (pages_of(b, size) & holes_of(s)) == 0) kept |= pages_of(b, size);
+  }
+  /* Bound: a slice's pages */
+  for (uint32_t rest = pages & ~kept & ~holes_of(s), run; rest != 0; rest &= ~run) {
+    unsigned at = bits_lowest(rest);
+    make_hole(s, run = (uint32_t)bits_run(at, bits_ones_below(rest >> at)));
+  }
+  s->sunk = 0;
+  for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
+    if ((pages_of(b, size) & holes_of(s)) == 0) continue;
+    free.words[b % SLICE_SIZE / PLACES_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
+    s->sunk++;
+  }
+  slab_link_places(s, &free);
+}
+
+/* May there be a page to give back? What the anchor says may be another slab's by now. */
+static bool is_worth(const slab_t *s, unsigned c) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
+  size_t fresh = holes_of(s) == 0 ? class_info[c].capacity - (size_t)a.carved : 0;
+  return (a.count + fresh) * class_size(c) >= os_page_size();
+}
+
+static void collect_word(arena_t *a, size_t group, unsigned c) {
+  atomic64_t *word = &arena_maps(a)->partial[group][c];
+  /* Bound: the bits of a word */
+  for (uint64_t w = atomic64_load_relaxed(word); w != 0; w &= w - 1) {
+    slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
+    bool is_empty;
+    if (!is_worth(s, c) || !partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
+    if (!is_empty) make_holes(s);
+    if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
+  }
+}
+
+void slab_collect_pages(void) {
+  for (size_t i = 0; i < arena_count(); i++) {
+    arena_t *a = arena_at(i);
+    size_t groups = a == NULL ? 0 : (atomic64_load_relaxed(&a->mapped) + 63) / 64;
+    for (size_t group = 0; group < min_size(groups, ARENA_GROUPS); group++)
+      for (unsigned c = 1; c < CLASS_COUNT; c++) collect_word(a, group, c);
+  }
+}
