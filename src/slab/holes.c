@@ -16,7 +16,7 @@ enum { PLACES_STEP = 64 * CLASS_STEP }; /* bytes for which a word of places stan
 static size_t page_of(size_t offset) { return offset / os_page_size(); }
 
 /* The pages on which the block lies, a bit for each. */
-static uint32_t pages_of(uintptr_t block, size_t size) {
+static uint32_t pages_of_block(uintptr_t block, size_t size) {
   size_t offset = block % SLICE_SIZE, first = page_of(offset), last = page_of(offset + size - 1);
   return (uint32_t)bits_run((unsigned)first, (unsigned)(last - first + 1));
 }
@@ -34,7 +34,7 @@ void slab_fill_holes(slab_t *s) {
   /* Bound: `carved` */
   for (uintptr_t b = slab_base(s) + atomic32_load_relaxed(&s->carved) * size; b > slab_base(s);
        b -= size) {
-    if ((pages_of(b, size) & holes) == 0) continue;
+    if ((pages_of_block(b, size) & holes) == 0) continue;
     block_link(b, s->head);
     s->head = b;
   }
@@ -62,7 +62,7 @@ static void make_holes(slab_t *s) {
   slab_note_places(s, &free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     bool is_listed = free.words[b % SLICE_SIZE / PLACES_STEP] >> b / CLASS_STEP % 64 & 1;
-    if (!is_listed && (pages_of(b, size) & holes_of(s)) == 0) kept |= pages_of(b, size);
+    if (!is_listed && (pages_of_block(b, size) & holes_of(s)) == 0) kept |= pages_of_block(b, size);
   }
   /* Bound: a slice's pages */
   for (uint32_t rest = pages & ~kept & ~holes_of(s), run; rest != 0; rest &= ~run) {
@@ -71,7 +71,7 @@ static void make_holes(slab_t *s) {
   }
   s->sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
-    if ((pages_of(b, size) & holes_of(s)) == 0) continue;
+    if ((pages_of_block(b, size) & holes_of(s)) == 0) continue;
     free.words[b % SLICE_SIZE / PLACES_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
     s->sunk++;
   }
