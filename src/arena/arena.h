@@ -88,6 +88,9 @@ hidden void arena_release(void *first, size_t n);
 /* Like arena_release, for slices that read as zero. */
 hidden void arena_release_clean(void *first, size_t n);
 
+/* Memory is short: unmaps what is free in arenas; true if that was anything. */
+hidden bool arena_unmap_free(void);
+
 /* Would `size` more bytes pass the option memory_limit? */
 hidden bool arena_is_over_limit(size_t size);
 
