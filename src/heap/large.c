@@ -2,8 +2,8 @@
  * Owns:    heap_counts.   Called by: heap.   Calls: magazine.c, huge.c, arena, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
  *          (arena.h), and counts: each heap has its own, which its user writes.
- * Holds:   L1 a block of n bytes takes the fewest slices that hold it; its usable size ends with a
- *             page */
+ * Holds:   L1 a block of n bytes takes the fewest slices that hold it, or a quarter more; its
+ *             usable size ends with a page */
 #include "../base/check.h"
 #include "../os/os.h"
 #include "heap.h"
@@ -51,6 +51,18 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   return p;
 }
 
+/* A block of `size` bytes with slices for `roomy`; those behind its end hold no memory. */
+void *large_with_headroom(size_t size, size_t roomy) {
+  heap_t *h = heap_enter();
+  void *p = h == NULL ? NULL : large_malloc(h, roomy, 1);
+  if (h != NULL) heap_exit(h);
+  if (p == NULL) return NULL;
+  size_t kept = slices_for(size) << SLICE_SHIFT, all = slices_for(roomy) << SLICE_SHIFT;
+  atomic64_store_relaxed(&slab_of(p)->size, usable_for(size));
+  if (all > kept && !large_is_clean(p)) os_discard((char *)p + kept, all - kept);
+  return p;
+}
+
 void large_free(slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
@@ -86,6 +98,7 @@ bool large_resize(slab_t *s, void *p, size_t size) {
   if (size <= SMALL_MAX_SIZE) return false;
   if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean))
     return false;
+  if (size > atomic64_load_relaxed(&s->size)) want = max_size(want, have); /* its headroom stays */
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
   atomic64_store_relaxed(&s->size, usable_for(size));
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
@@ -114,6 +127,8 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
 
 bool large_is_valid(const slab_t *s) {
   size_t size = atomic64_load_relaxed(&s->size);
-  HOLDS(L1, atomic32_load_relaxed(&s->slices) == slices_for(size) && size == usable_for(size));
+  size_t slices = atomic32_load_relaxed(&s->slices);
+  HOLDS(L1, slices >= slices_for(size) && slices <= slices_for(size + size / 4));
+  HOLDS(L1, size == usable_for(size));
   return true;
 }
