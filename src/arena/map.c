@@ -38,10 +38,15 @@ void map_set(void *window, size_t count, void *record, tenant_t kind) {
 /* What is looked for, and what came of the last try. */
 typedef struct {
   size_t count, size;
-  os_map_result_t (*map)(void *at, size_t size);
-  bool again;                                      /* also where something else lay when we tried */
+  bool without_memory;  /* only reserved */
+  bool again;           /* also where something else lay when we tried */
   os_map_result_t result;
 } find_t;
+
+static os_map_result_t map_there(const find_t *s, size_t first, size_t size) {
+  void *at = address_of(first);
+  return s->without_memory ? os_reserve_at(at, size) : os_map_at(at, size);
+}
 
 /* Claims just these windows, or how many from `first` on could be had before one that could not. */
 static size_t claim(size_t first, size_t count, bool again) {
@@ -68,7 +73,7 @@ static size_t find_taken(const find_t *s, size_t first) {
   size_t i = (s->size - 1) >> WINDOW_SHIFT;
   for (; i > 0; i--) {
     size_t size = min_size(s->size - (i << WINDOW_SHIFT), WINDOW_SIZE);
-    if (s->map(address_of(first + i), size) != OS_MAPPED) break;
+    if (map_there(s, first + i, size) != OS_MAPPED) break;
     os_unmap(address_of(first + i), size);
   }
   return i;
@@ -80,7 +85,7 @@ static size_t try_at(find_t *s, size_t first) {
   s->result = OS_TAKEN;
   size_t i = claim(first, s->count, s->again);
   if (i < s->count) return i;
-  s->result = s->map(address_of(first), s->size);
+  s->result = map_there(s, first, s->size);
   if (s->result == OS_NO_MEMORY) map_free(address_of(first), s->count);
   if (s->result != OS_TAKEN) return 0;
   i = find_taken(s, first);
@@ -128,25 +133,25 @@ static void *search_near(find_t *s) {
 
 /* Bound: the windows of the address space, each of which is refused once; at the end, when nothing
  * else is found, LAST_TRIES of those again. */
-static void *search(find_t s) {
+static void *search(find_t *s) {
   size_t end = os_space() >> WINDOW_SHIFT;
-  void *window = search_upward(&s, lowest_free(end), end, FIRST_TRIES);
-  bool is_short = s.result == OS_NO_MEMORY; /* or there are no such addresses: the kernel knows */
-  s.again = true;
-  if (window == NULL) window = search_near(&s);
-  if (window != NULL || is_short || s.result == OS_NO_MEMORY) return window;
-  s.again = false;
-  window = search_upward(&s, 1, end, end);
-  if (window != NULL || s.result == OS_NO_MEMORY) return window;
-  s.again = true;
-  return search_upward(&s, 1, end, LAST_TRIES);
+  void *window = search_upward(s, lowest_free(end), end, FIRST_TRIES);
+  bool is_short = s->result == OS_NO_MEMORY; /* or there are no such addresses: the kernel knows */
+  s->again = true;
+  if (window == NULL) window = search_near(s);
+  if (window != NULL || is_short || s->result == OS_NO_MEMORY) return window;
+  s->again = false;
+  window = search_upward(s, 1, end, end);
+  if (window != NULL || s->result == OS_NO_MEMORY) return window;
+  s->again = true;
+  return search_upward(s, 1, end, LAST_TRIES);
 }
 
 void *map_new(size_t count, size_t size) {
-  return search((find_t){ .count = count, .size = size, .map = os_map_at });
+  return search(&(find_t){ .count = count, .size = size });
 }
 void *map_reserve(size_t count, size_t size) {
-  return search((find_t){ .count = count, .size = size, .map = os_reserve_at });
+  return search(&(find_t){ .count = count, .size = size, .without_memory = true });
 }
 
 bool map_is_valid(void) {

@@ -66,16 +66,13 @@ static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
   return base;
 }
 
-static void *find_windows(void *find(size_t count, size_t size), size_t mapped) {
-  void *base = find(windows_for(mapped), mapped);
-  return base == NULL && arena_unmap_free() ? find(windows_for(mapped), mapped) : base;
-}
-
 void *huge_malloc(void *tag, size_t size) {
   size_t mapped = mapping_for(size);
   huge_t *b = arena_is_over_limit(mapped) ? NULL : new_record();
   if (b == NULL) return NULL;
-  void *base = find_windows(map_new, mapped);
+  size_t windows = windows_for(mapped);
+  void *base = map_new(windows, mapped);
+  if (base == NULL && arena_unmap_free()) base = map_new(windows, mapped);
   if (base == NULL) {
     places_release(&huge_blocks, b->number);
     return NULL;
@@ -150,17 +147,19 @@ static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
 
 /* Windows of its own for `mapped` bytes, filled with the pages at `pages`. */
 static void *move_pages(void *pages, size_t old_size, size_t mapped) {
-  void *base = find_windows(map_reserve, mapped);
+  size_t windows = windows_for(mapped);
+  void *base = map_reserve(windows, mapped);
+  if (base == NULL && arena_unmap_free()) base = map_reserve(windows, mapped);
   if (base != NULL) {
     if (os_move(pages, old_size, base, mapped)) return base;
     os_unmap(base, mapped);
   } else { /* memory is short, and may yet be enough for what is missing */
-    base = map_reserve(windows_for(mapped), os_page_size());
+    base = map_reserve(windows, os_page_size());
     if (base == NULL) return NULL;
     os_unmap(base, os_page_size());
   }
   if (move_pieces(pages, old_size, base, mapped)) return base;
-  map_free(base, windows_for(mapped));
+  map_free(base, windows);
   return NULL;
 }
 

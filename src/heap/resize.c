@@ -6,7 +6,7 @@
 
 enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
-  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks to less, and by half, leaves its window */
+  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks to less, and by half, is huge no more */
   HEADROOM_SHIFT = 2,         /* a block that is copied to grow a little grows by a quarter */
 };
 

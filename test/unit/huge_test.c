@@ -144,7 +144,7 @@ TEST(huge, a_block_moves_by_pieces_when_there_is_memory_only_for_what_is_missing
   CHECK_NULL(huge_resize(record(q), MiB(150)));
 }
 
-TEST(huge, whatever_call_fails_a_block_that_moves_by_pieces_keeps_its_bytes_and_its_place, "U1 W1") {
+TEST(huge, whatever_call_fails_a_block_that_moves_by_pieces_keeps_its_bytes, "U1 W1") {
   for (uint64_t k = 1; k < 60; k++) {
     test_child_t c;
     if (test_fork(&c, 20)) {
