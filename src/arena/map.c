@@ -7,17 +7,25 @@
 
 atomic_ptr_t window_map[WINDOW_COUNT];
 
-enum { PLACES_TRIED = 64, PROBES_TRIED = 16 };
+enum { FIRST_TRIES = 64, LAST_TRIES = 1024 };
 
-/* Our windows lie side by side. Where to look next; relaxed: a hint, the map decides. */
-static atomic32_t next_window;
+/* Windows are taken from the lowest up, so that what we use of the address space does not drift.
+ * Lower bits: below this window none is free that was ever given back; 0: not known yet. Above: how
+ * often one was given back, so that who raises the rest has missed none. */
+static atomic64_t low_window;
+enum { LOW_SHIFT = 32 };
+
+static void *address_of(size_t window) { return (void *)(window << WINDOW_SHIFT); }
 
 void map_free(void *window, size_t count) {
   size_t first = (uintptr_t)window >> WINDOW_SHIFT;
+  if (count == 0) return;
   for (size_t i = 0; i < count; i++)
     atomic_ptr_store_release(&window_map[first + i], NULL); /* S-window */
-  uint32_t next = atomic32_load_relaxed(&next_window);
-  if (first < next) atomic32_store_relaxed(&next_window, (uint32_t)first);
+  uint64_t low = atomic64_load_relaxed(&low_window), next;
+  do next = ((low >> LOW_SHIFT) + 1) << LOW_SHIFT | min_size((uint32_t)low, first);
+  /* S-low. Progress: another thread found or gave back a window */
+  while (!atomic64_swap_release(&low_window, &low, next));
 }
 
 void map_set(void *window, size_t count, void *record, tenant_t kind) {
@@ -27,66 +35,134 @@ void map_set(void *window, size_t count, void *record, tenant_t kind) {
                              (void *)((uintptr_t)record | kind)); /* S-window */
 }
 
-/* Claims just these windows, or how many from `first` on were free before one that was not. */
-static size_t claim(size_t first, size_t count) {
+/* What is looked for, and what came of the last try. */
+typedef struct {
+  size_t count, size;
+  bool without_memory;  /* only reserved */
+  bool again;           /* also where something else lay when we tried */
+  os_map_result_t result;
+} find_t;
+
+static os_map_result_t map_there(const find_t *s, size_t first, size_t size) {
+  void *at = address_of(first);
+  return s->without_memory ? os_reserve_at(at, size) : os_map_at(at, size);
+}
+
+/* Claims just these windows, or how many from `first` on could be had before one that could not. */
+static size_t claim(size_t first, size_t count, bool again) {
   for (size_t i = 0; i < count; i++) {
-    void *none = NULL;
-    if (!atomic_ptr_swap_acquire(&window_map[first + i], &none,
+    void *seen = again && atomic_ptr_load_relaxed(&window_map[first + i]) == (void *)TENANT_TAKEN
+                     ? (void *)TENANT_TAKEN
+                     : NULL;
+    if (!atomic_ptr_swap_acquire(&window_map[first + i], &seen,
                                  (void *)TENANT_CLAIMED)) { /* S-window */
-      if (i > 0) map_free((void *)(first << WINDOW_SHIFT), i);
+      map_free(address_of(first), i);
       return i;
     }
   }
   return count;
 }
 
-/* Near where the kernel itself would map: for small address spaces, and ones with a shadow of
- * somebody else's in the way. */
-static void *place_by_probe(size_t count, size_t size) {
-  size_t page = os_page_size();
-  void *probe = os_map(page);
-  if (probe == NULL) return NULL;
-  os_unmap(probe, page);
-  size_t at = (uintptr_t)probe >> WINDOW_SHIFT;
-  for (size_t i = 1; i <= PROBES_TRIED && at > i * count; i++) {
-    void *window = (void *)((at - i * count) << WINDOW_SHIFT);
-    if (claim(at - i * count, count) != count) continue;
-    if (os_map_at(window, size) == OS_MAPPED) return window;
-    map_free(window, count);
+bool map_claim_behind(void *window, size_t have, size_t more) {
+  size_t first = ((uintptr_t)window >> WINDOW_SHIFT) + have;
+  return first + more <= os_space() >> WINDOW_SHIFT && claim(first, more, false) == more;
+}
+
+/* The last of the claimed windows in which something else lies. */
+static size_t find_taken(const find_t *s, size_t first) {
+  size_t i = (s->size - 1) >> WINDOW_SHIFT;
+  for (; i > 0; i--) {
+    size_t size = min_size(s->size - (i << WINDOW_SHIFT), WINDOW_SIZE);
+    if (map_there(s, first + i, size) != OS_MAPPED) break;
+    os_unmap(address_of(first + i), size);
+  }
+  return i;
+}
+
+/* Claims the windows from `first` on and maps them; if the result is OS_TAKEN, which of them cannot
+ * be had. */
+static size_t try_at(find_t *s, size_t first) {
+  s->result = OS_TAKEN;
+  size_t i = claim(first, s->count, s->again);
+  if (i < s->count) return i;
+  s->result = map_there(s, first, s->size);
+  if (s->result == OS_NO_MEMORY) map_free(address_of(first), s->count);
+  if (s->result != OS_TAKEN) return 0;
+  i = find_taken(s, first);
+  map_set(address_of(first + i), 1, NULL, TENANT_TAKEN);
+  map_free(address_of(first + i + 1), s->count - i - 1);
+  map_free(address_of(first), i);
+  return i;
+}
+
+/* The first of so many adjacent windows that are free, from `from` on; `end`: there are none. */
+static size_t find_free(size_t from, size_t end, size_t count, bool again) {
+  for (size_t run = 0; from < end; from++) {
+    const void *word = atomic_ptr_load_relaxed(&window_map[from]); /* relaxed: the claim decides */
+    run = word == NULL || (again && word == (void *)TENANT_TAKEN) ? run + 1 : 0;
+    if (run == count) return from + 1 - count;
+  }
+  return end;
+}
+
+static size_t lowest_free(size_t end) {
+  uint64_t low = atomic64_load_acquire(&low_window); /* S-low */
+  size_t from = (uint32_t)low;
+  size_t first = find_free(from != 0 ? from : os_place() >> WINDOW_SHIFT, end, 1, false);
+  if (first != from) atomic64_swap_relaxed(&low_window, &low, low - from + first);
+  return first;
+}
+
+static void *search_upward(find_t *s, size_t from, size_t end, size_t tries) {
+  s->result = OS_TAKEN;
+  for (; tries > 0 && (from = find_free(from, end, s->count, s->again)) < end; tries--) {
+    size_t i = try_at(s, from);
+    if (s->result != OS_TAKEN) return s->result == OS_MAPPED ? address_of(from) : NULL;
+    from += i + 1;
   }
   return NULL;
 }
 
+/* Where the kernel itself finds room. */
+static void *search_near(find_t *s) {
+  size_t first = align_up((uintptr_t)os_find(s->size + WINDOW_SIZE), WINDOW_SIZE) >> WINDOW_SHIFT;
+  if (first == 0 || first + s->count > WINDOW_COUNT) return NULL;
+  try_at(s, first);
+  return s->result == OS_MAPPED ? address_of(first) : NULL;
+}
+
+/* Bound: the windows of the address space, each of which is refused once; at the end, when nothing
+ * else is found, LAST_TRIES of those again. */
+static void *search(find_t *s) {
+  size_t end = os_space() >> WINDOW_SHIFT;
+  void *window = search_upward(s, lowest_free(end), end, FIRST_TRIES);
+  bool is_short = s->result == OS_NO_MEMORY; /* or there are no such addresses: the kernel knows */
+  s->again = true;
+  if (window == NULL) window = search_near(s);
+  if (window != NULL || is_short || s->result == OS_NO_MEMORY) return window;
+  s->again = false;
+  window = search_upward(s, 1, end, end);
+  if (window != NULL || s->result == OS_NO_MEMORY) return window;
+  s->again = true;
+  return search_upward(s, 1, end, LAST_TRIES);
+}
+
 void *map_new(size_t count, size_t size) {
-  size_t first = atomic32_load_relaxed(&next_window);
-  if (first == 0) first = os_place() >> WINDOW_SHIFT;
-  for (int tried = 0; tried < PLACES_TRIED && first + count <= WINDOW_COUNT;) {
-    size_t free = claim(first, count);
-    if (free < count) {
-      first += free + 1;
-      continue;
-    }
-    void *window = (void *)(first << WINDOW_SHIFT);
-    os_map_result_t result = os_map_at(window, size);
-    if (result == OS_MAPPED) {
-      atomic32_store_relaxed(&next_window, (uint32_t)(first + count));
-      return window;
-    }
-    map_free(window, count);
-    if (result == OS_NO_MEMORY) break;
-    first += count;
-    tried++;
-  }
-  return place_by_probe(count, size);
+  return search(&(find_t){ .count = count, .size = size });
+}
+void *map_reserve(size_t count, size_t size) {
+  return search(&(find_t){ .count = count, .size = size, .without_memory = true });
 }
 
 bool map_is_valid(void) {
+  size_t place = os_place() >> WINDOW_SHIFT, low = (uint32_t)atomic64_load_relaxed(&low_window);
+  HOLDS(W2, low <= place || find_free(place, low, 1, false) == low);
   for (size_t i = 0; i < WINDOW_COUNT; i++) {
     const char *window = (char *)(i << WINDOW_SHIFT);
     uintptr_t tenant = map_find(window);
     tenant_t kind = map_kind(tenant);
     bool has_record = kind == TENANT_ARENA || kind == TENANT_HUGE;
-    HOLDS(W1, kind <= TENANT_HUGE && has_record == (map_record(tenant) != NULL));
+    HOLDS(W1, kind <= TENANT_TAKEN && has_record == (map_record(tenant) != NULL));
     HOLDS(W1, kind != TENANT_ARENA || map_record(tenant) == window);
   }
   return true;

@@ -2,9 +2,10 @@
  * Owns:    window_map: one word a GiB, zero until claimed.   Called by: arena, heap.   Calls: os.
  * Threads: any. Progress: a window is claimed by one swap; who fails goes on to the next window.
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
- *                    complete.
- * Holds:   W1 a word goes from 0 to CLAIMED to a tenant and back to 0, and only the claimer moves
- *             it; an arena's record is its window */
+ *                    complete; S-low  map_free (release) -> lowest_free (acquire): the free word.
+ * Holds:   W1 a word goes from 0 or TAKEN to CLAIMED to a tenant and back to 0, and only the
+ *             claimer moves it; an arena's record is its window
+ *          W2 from where we began to `low_window` no window is free */
 #ifndef ARENA_MAP_H
 #define ARENA_MAP_H
 
@@ -12,7 +13,9 @@
 
 /* A tenant is the address of its record with the kind in the low bits. */
 typedef enum {
-  TENANT_NONE = 0, TENANT_CLAIMED = 1, TENANT_ARENA = 2, TENANT_HUGE = 3, TENANT_MASK = 7
+  TENANT_NONE = 0, TENANT_CLAIMED = 1, TENANT_ARENA = 2, TENANT_HUGE = 3,
+  TENANT_TAKEN = 4, /* something that is not ours lay there when we tried */
+  TENANT_MASK = 7
 } tenant_t;
 
 extern hidden atomic_ptr_t window_map[WINDOW_COUNT];
@@ -33,6 +36,10 @@ static inline void *map_record(uintptr_t tenant) {
 /* Claims `count` adjacent windows and maps the first `size` bytes of them (a multiple of the page
  * size). NULL when memory or address space is short. */
 hidden void *map_new(size_t count, size_t size);
+/* Likewise, by os_reserve_at. */
+hidden void *map_reserve(size_t count, size_t size);
+/* Claims `more` windows behind the caller's `have`, if they are free; nothing is mapped. */
+hidden bool map_claim_behind(void *window, size_t have, size_t more);
 /* Says who lives in windows that map_new gave. */
 hidden void map_set(void *window, size_t count, void *record, tenant_t kind);
 /* Takes them back; the caller has unmapped the memory. */

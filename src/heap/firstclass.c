@@ -80,7 +80,9 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
   }
   size_t usable = heap_usable_size(p, call);
   if (size <= usable && size > usable / 2) return p;
-  void *block = firstclass_aligned(heap, 1, size);
+  void *block = heap_resize(p, size, call);
+  if (block != NULL) return block;
+  block = firstclass_aligned(heap, 1, size);
   if (block == NULL) return NULL;
   memcpy(block, p, min_size(size, usable));
   heap_free(p, call);

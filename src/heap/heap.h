@@ -161,6 +161,7 @@ hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` ze
 hidden void *heap_calloc(size_t count, size_t size);
 hidden void *heap_aligned_slow(size_t alignment, size_t size);    /* alignment: a power of two */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
+hidden void *heap_resize(void *p, size_t size, const char *call);  /* NULL: only by a copy */
 hidden bool heap_expand(void *p, size_t size, const char *call);
 hidden size_t heap_usable_size(const void *p, const char *call);
 hidden size_t heap_good_size(size_t size);
@@ -283,6 +284,7 @@ hidden uint64_t pool_requested(unsigned c);
 
 /* large.c, huge.c. The block's address is a multiple of the slice size; NULL: no memory. */
 hidden void *large_malloc(heap_t *h, size_t size, size_t alignment);
+hidden void *large_with_headroom(size_t size, size_t roomy);
 hidden void large_free(slab_t *s, void *p, const char *call);
 hidden bool large_resize(slab_t *s, void *p, size_t size);     /* in place */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);

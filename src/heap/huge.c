@@ -9,14 +9,23 @@
 #include "../support/options.h"
 #include "heap.h"
 
-enum { MAPPINGS_MOST = 100 }; /* a program should not run out of mappings on our account */
+enum {
+  MAPPINGS_MOST = 4096,    /* of the 65,530 that a program may have, */
+  SPACE_PARTS = 16,        /* ... and as many windows as there would be room for so many times; */
+  MAPPINGS_ANYWAY = 16,    /* with less than that many neither is asked */
+  PIECE_SIZE = 4 << 20,
+};
 
 static places_t huge_blocks;
 static const places_shape_t shape_of_huge = {
   .stride = sizeof(huge_t), .chunk_size = PLACES_IN_CHUNK * sizeof(huge_t)
 };
 
-bool huge_has_room(void) { return atomic64_load_relaxed(&heap_counts.huge_live) < MAPPINGS_MOST; }
+bool huge_has_room(void) {
+  uint64_t live = atomic64_load_relaxed(&heap_counts.huge_live);
+  return live < MAPPINGS_ANYWAY ||
+         (live < MAPPINGS_MOST && os_find(live * SPACE_PARTS << WINDOW_SHIFT) != NULL);
+}
 size_t huge_pool_size(void) { return places_size(&huge_blocks); }
 huge_t *huge_at(size_t number, bool *is_live) {
   huge_t *b = places_at(&huge_blocks, &shape_of_huge, number, is_live);
@@ -24,7 +33,11 @@ huge_t *huge_at(size_t number, bool *is_live) {
   return b;
 }
 
-static size_t windows_for(size_t size) { return (size + WINDOW_SIZE - 1) >> WINDOW_SHIFT; }
+/* A slice at least stays unmapped at their end: what runs over the end of a block does not reach
+ * the next window. */
+static size_t windows_for(size_t size) {
+  return (size + SLICE_SIZE + WINDOW_SIZE - 1) >> WINDOW_SHIFT;
+}
 static size_t mapping_for(size_t size) { return align_up(max_size(size, 1), os_page_size()); }
 
 static void note_size(huge_t *b, size_t mapped) {
@@ -57,7 +70,9 @@ void *huge_malloc(void *tag, size_t size) {
   size_t mapped = mapping_for(size);
   huge_t *b = arena_is_over_limit(mapped) ? NULL : new_record();
   if (b == NULL) return NULL;
-  void *base = map_new(windows_for(mapped), mapped);
+  size_t windows = windows_for(mapped);
+  void *base = map_new(windows, mapped);
+  if (base == NULL && arena_unmap_free()) base = map_new(windows, mapped);
   if (base == NULL) {
     places_release(&huge_blocks, b->number);
     return NULL;
@@ -83,22 +98,68 @@ void huge_free(huge_t *b, void *p, const char *call) {
 
 bool huge_resize_in_place(huge_t *b, size_t size) {
   size_t mapped = mapping_for(size), old = atomic64_load_relaxed(&b->mapped);
+  size_t had = b->windows, want = windows_for(mapped), more = want > had ? want - had : 0;
+  char *base = huge_base(b), *behind = base + (min_size(had, want) << WINDOW_SHIFT);
   if (mapped == old) return true;
-  if (windows_for(mapped) > b->windows || (mapped > old && arena_is_over_limit(mapped - old)))
+  if (mapped > old && arena_is_over_limit(mapped - old)) return false;
+  if (!map_claim_behind(base, had, more)) return false;
+  if (!os_resize(base, old, mapped)) {
+    map_free(behind, more);
     return false;
-  if (!os_resize(huge_base(b), old, mapped)) return false;
+  }
+  map_set(behind, more, b, TENANT_HUGE);
+  map_free(behind, had + more - want);
+  b->windows = want;
   note_size(b, mapped);
   return true;
 }
 
-/* Windows of its own for `size` bytes, filled with the pages at `pages`. All of it is mapped first,
- * so that the move replaces nothing of anybody else's. */
+/* To where nothing else lies: the addresses are reserved first. On the way back, if there is not
+ * even memory for that, none but ours lay there a moment ago. */
+static bool move_piece(char *from, char *to, size_t size, bool is_back) {
+  os_map_result_t result = os_reserve_at(to, size);
+  if (result == OS_TAKEN || (result == OS_NO_MEMORY && !is_back)) return false;
+  if (os_move(from, size, to, size)) return true;
+  if (result == OS_MAPPED) os_unmap(to, size);
+  return false;
+}
+
+/* Needs no more memory than what is missing and PIECE_SIZE. The last piece goes first, and grows:
+ * if that works the rest will. The pieces become one mapping again, because each lies beside its
+ * neighbour of before. False: nothing has moved. */
+static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
+  size_t left = old_size, n, last = (old_size - 1) % PIECE_SIZE + 1;
+  bool has_grown = false;
+  for (n = last; left > 0 && (has_grown || left == old_size); n = PIECE_SIZE) {
+    /* Bound: the pieces */
+    if (!move_piece(from + left - n, to + left - n, n, false)) break;
+    left -= n;
+    if (!has_grown) has_grown = os_resize(to + left, n, n + mapped - old_size);
+  }
+  if (left == 0 && has_grown) return true;
+  if (has_grown) os_unmap(to + old_size, mapped - old_size);
+  for (; left < old_size; left += n) {   /* Bound: likewise */
+    n = min_size(old_size - left, PIECE_SIZE);
+    if (!move_piece(to + left, from + left, n, true)) fatal("lost pages", from, "realloc");
+  }
+  return false;
+}
+
+/* Windows of its own for `mapped` bytes, filled with the pages at `pages`. */
 static void *move_pages(void *pages, size_t old_size, size_t mapped) {
-  void *base = map_new(windows_for(mapped), mapped);
-  if (base == NULL) return NULL;
-  if (os_move(pages, old_size, base, mapped)) return base;
-  os_unmap(base, mapped);
-  map_free(base, windows_for(mapped));
+  size_t windows = windows_for(mapped);
+  void *base = map_reserve(windows, mapped);
+  if (base == NULL && arena_unmap_free()) base = map_reserve(windows, mapped);
+  if (base != NULL) {
+    if (os_move(pages, old_size, base, mapped)) return base;
+    os_unmap(base, mapped);
+  } else { /* memory is short, and may yet be enough for what is missing */
+    base = map_reserve(windows, os_page_size());
+    if (base == NULL) return NULL;
+    os_unmap(base, os_page_size());
+  }
+  if (move_pieces(pages, old_size, base, mapped)) return base;
+  map_free(base, windows);
   return NULL;
 }
 
@@ -130,7 +191,7 @@ void *huge_resize(huge_t *b, size_t size) {
 bool huge_is_valid(const huge_t *b) {
   const char *base = huge_base(b);
   HOLDS(U1, (uintptr_t)base % WINDOW_SIZE == 0);
-  HOLDS(U1, b->windows >= windows_for(atomic64_load_relaxed(&b->mapped)));
+  HOLDS(U1, b->windows == windows_for(atomic64_load_relaxed(&b->mapped)));
   for (size_t i = 0; i < b->windows; i++)
     HOLDS(U1, map_record(map_find(base + (i << WINDOW_SHIFT))) == b);
   return true;

@@ -2,8 +2,8 @@
  * Owns:    heap_counts.   Called by: heap.   Calls: magazine.c, huge.c, arena, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
  *          (arena.h), and counts: each heap has its own, which its user writes.
- * Holds:   L1 a block of n bytes takes the fewest slices that hold it; its usable size ends with a
- *             page */
+ * Holds:   L1 a block of n bytes takes the fewest slices that hold it, or a quarter more; its
+ *             usable size ends with a page */
 #include "../base/check.h"
 #include "../os/os.h"
 #include "heap.h"
@@ -55,6 +55,35 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   return p;
 }
 
+/* A block that grows uses all of the slice in which it ended. */
+static void set_size(slab_t *s, size_t size) {
+  size_t before = atomic64_load_relaxed(&s->size), used = slices_for(before);
+  uint8_t *touched = arena_touched_last((void *)slab_base(s), used);
+  if (slices_for(size) > used) memset(touched, TOUCHED_ALL, slices_for(size) - used);
+  slab_count(usable_for(size) - before, 0);
+  atomic64_store_relaxed(&s->size, usable_for(size));
+}
+
+/* A block of `size` bytes with slices for `roomy`; those behind its end hold no memory. */
+void *large_with_headroom(size_t size, size_t roomy) {
+  size_t used = slices_for(size), more = slices_for(roomy) - used;
+  heap_t *h = heap_enter();
+  if (h == NULL) return NULL;
+  void *p = large_malloc(h, roomy, 1);
+  if (p != NULL) {
+    slab_t *s = slab_of(p);
+    uint8_t *touched = arena_touched_last(p, used);
+    tail_leave(h, s);
+    set_size(s, size);
+    if (large_is_clean(p)) memset(touched, 0, more + 1);
+    else if (more != 0 && os_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
+      memset(touched + 1, 0, more);
+    tail_enter(h, s, tail_wish(usable_for(size)));
+  }
+  heap_exit(h);
+  return p;
+}
+
 void large_free(slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
@@ -92,12 +121,11 @@ bool large_resize(slab_t *s, void *p, size_t size) {
   if (size <= SMALL_MAX_SIZE) return false;
   if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean))
     return false;
+  if (size > atomic64_load_relaxed(&s->size)) want = max_size(want, have); /* its headroom stays */
   heap_t *h = heap_enter_own();
   tail_leave(h, s);
-  if (want > have) *arena_touched_last(p, have) = TOUCHED_ALL;
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
-  slab_count(usable_for(size) - atomic64_load_relaxed(&s->size), 0);
-  atomic64_store_relaxed(&s->size, usable_for(size));
+  set_size(s, size);
   tail_enter(h, s, tail_wish(usable_for(size)));
   if (h != NULL) heap_exit(h);
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
@@ -127,7 +155,8 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
 }
 
 bool large_is_valid(const slab_t *s) {
-  size_t size = atomic64_load_relaxed(&s->size);
-  HOLDS(L1, atomic32_load_relaxed(&s->slices) == slices_for(size) && size == usable_for(size));
+  size_t size = atomic64_load_relaxed(&s->size), slices = atomic32_load_relaxed(&s->slices);
+  HOLDS(L1, slices >= slices_for(size) && slices <= slices_for(size + size / 4));
+  HOLDS(L1, size == usable_for(size));
   return tail_is_valid(s);
 }

@@ -6,8 +6,8 @@
 
 enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
-  STAYS_HUGE_MIN = 16 << 20,  /* a huge block resized to less becomes one of an arena */
-  HEADROOM_SHIFT = 2,         /* a small block that grows a little grows by a quarter */
+  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks to less, and by half, is huge no more */
+  HEADROOM_SHIFT = 2,         /* a block that is copied to grow a little grows by a quarter */
 };
 
 typedef struct {
@@ -89,25 +89,38 @@ static always_inline bool is_right_here(const void *p, size_t size) {
 /* The block where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (is_small(f)) return is_right(f->usable, size);
-  if (f->huge != NULL) return size >= STAYS_HUGE_MIN && huge_resize_in_place(f->huge, size);
-  return large_resize(f->slab, p, size);
+  if (f->slab != NULL) return large_resize(f->slab, p, size);
+  return (size >= STAYS_HUGE_MIN || size > f->usable / 2) && huge_resize_in_place(f->huge, size);
 }
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
-  if (f->huge != NULL) return size >= STAYS_HUGE_MIN ? huge_resize(f->huge, size) : NULL;
-  if (is_small(f) || f->usable < MOVE_PAGES_MIN || size < f->usable || !huge_has_room())
-    return NULL;
-  return large_move_to_huge(f->slab, p, size);
+  if (size < f->usable || is_small(f)) return NULL;
+  if (f->huge != NULL) return huge_resize(f->huge, size);
+  return f->usable >= MOVE_PAGES_MIN && huge_has_room() ? large_move_to_huge(f->slab, p, size)
+                                                        : NULL;
 }
 
-/* A string that grows by a few bytes will grow again: it gets room for some more of that. */
+static void *resize_uncopied(const found_t *f, void *p, size_t size) {
+  return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
+}
+
+void *heap_resize(void *p, size_t size, const char *call) {
+  found_t f = find(p, call);
+  return f.usable == 0 || size > PTRDIFF_MAX ? NULL : resize_uncopied(&f, p, size);
+}
+
+/* A string that grows by a few bytes will grow again: it gets room for some more of that. A large
+ * block gets it as addresses behind it. */
 static size_t with_headroom(const found_t *f, size_t size) {
   size_t roomy = f->usable + (f->usable >> HEADROOM_SHIFT);
-  return size > f->usable && size < roomy && roomy <= SMALL_MAX_SIZE ? roomy : size;
+  bool is_fit = is_small(f) ? roomy <= SMALL_MAX_SIZE : roomy < HUGE_MIN_SIZE / 2;
+  return size > f->usable && size < roomy && is_fit ? roomy : size;
 }
 
 static void *resize_by_copying(const found_t *f, void *p, size_t size) {
-  void *block = fast_malloc(with_headroom(f, size));
+  size_t roomy = with_headroom(f, size);
+  void *block = roomy > SMALL_MAX_SIZE && roomy != size ? large_with_headroom(size, roomy) : NULL;
+  if (block == NULL) block = fast_malloc(roomy > SMALL_MAX_SIZE ? size : roomy);
   if (block == NULL) return NULL;
   memcpy(block, p, min_size(size, f->usable));
   fast_free(p);
@@ -131,8 +144,7 @@ void *heap_realloc(void *p, size_t size, const char *call) {
     heap_hooks.no_memory();
     return NULL;
   }
-  if (resize_in_place(&f, p, size)) return p;
-  block = resize_by_moving_pages(&f, p, size);
+  block = resize_uncopied(&f, p, size);
   return block != NULL ? block : resize_by_copying(&f, p, size);
 }
 

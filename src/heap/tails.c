@@ -2,7 +2,7 @@
  * Owns:    the counts of tails, in heap_counts.   Called by: large.c.   Calls: arena, support, os.
  * Threads: a tail belongs to whoever holds the block; the counts are sums, which each heap changes
  *          in steps.
- * Holds:   L3 the last slice of a large block counts as touched as far as the block goes, or beyond
+ * Holds:   L3 the slice in which a large block ends counts as touched as far as the block goes, or beyond
  *
  * A block of 18 KiB in a slice that was used as a whole before holds 64 KiB: the other 44 are its
  * tail. Tails may be a part of what large blocks use; beyond that a block gives its tail back when
@@ -27,8 +27,9 @@ static size_t pages_of(const slab_t *s) {
 }
 static size_t pages_in_last(size_t pages) { return (pages - 1) % TOUCHED_ALL + 1; }
 
+/* Of the slice in which the block ends: there may be further ones, its headroom. */
 static uint8_t *touched_of(const slab_t *s) {
-  return arena_touched_last((void *)slab_base(s), atomic32_load_relaxed(&s->slices));
+  return arena_touched_last((void *)slab_base(s), (pages_of(s) - 1) / TOUCHED_ALL + 1);
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */

@@ -21,10 +21,14 @@ hidden void *os_map(size_t size);          /* anywhere; NULL on failure */
 typedef enum { OS_MAPPED, OS_TAKEN, OS_NO_MEMORY } os_map_result_t;
 /* There or nowhere; OS_TAKEN: something else lies there. */
 hidden os_map_result_t os_map_at(void *at, size_t size);
+/* Likewise, of addresses alone, without memory: os_move replaces them. */
+hidden os_map_result_t os_reserve_at(void *at, size_t size);
+/* Where so many addresses are free at this moment; NULL: nowhere. */
+hidden void *os_find(size_t size);
 /* False: the addresses stay taken, but not the memory. */
 hidden bool os_unmap(void *at, size_t size);
-/* Moves the pages of [from, from + old_size) to [to, to + new_size), where nothing may lie; `from`
- * is unmapped. */
+/* Moves the pages of [from, from + old_size) to [to, to + new_size), whatever lies there; `from`
+ * is unmapped. Only what it grows by needs memory. */
 hidden bool os_move(void *from, size_t old_size, void *to, size_t new_size);
 /* Grows or shrinks a mapping in place. */
 hidden bool os_resize(void *at, size_t old_size, size_t new_size);
@@ -46,6 +50,7 @@ hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 hidden uint32_t os_now_ms(void);
 /* Where windows may begin: another address in each process. */
 hidden uintptr_t os_place(void);
+hidden uintptr_t os_space(void);           /* the end of the program's address space */
 
 /* Raised privileges: the environment is not to be trusted. */
 hidden bool os_is_secure(void);

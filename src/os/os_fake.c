@@ -23,7 +23,8 @@ enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };
 #define UNITS (SPACE_SIZE / UNIT)
 
 os_counts_t os_counts;
-os_fake_t os_fake = { .page_size = 4096, .now_ms = 1000, .most_mapped = SPACE_SIZE };
+os_fake_t os_fake = { .page_size = 4096, .now_ms = 1000, .most_mapped = SPACE_SIZE,
+                      .windows = WINDOWS };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t is_mapped[UNITS];
@@ -37,9 +38,10 @@ _Noreturn static void misuse(const char *what, const void *at, size_t size) {
 /* ---- the address space ----------------------------------------------------------------------- */
 
 static size_t unit_of(const void *at) { return (size_t)((const char *)at - SPACE) / UNIT; }
+static size_t space_size(void) { return os_fake.windows << WINDOW_SHIFT; }
 static bool is_inside(const void *at, size_t size) {
-  return (const char *)at >= SPACE && size <= SPACE_SIZE &&
-         (size_t)((const char *)at - SPACE) <= SPACE_SIZE - size;
+  return (const char *)at >= SPACE && size <= space_size() &&
+         (size_t)((const char *)at - SPACE) <= space_size() - size;
 }
 
 static void reserve(void) {
@@ -153,14 +155,17 @@ size_t os_page_size(void) { return os_fake.page_size; }
 
 /* Near the end of the space, as a kernel does: the highest place that is free. */
 static char *highest_place(size_t size) {
-  for (char *at = SPACE + SPACE_SIZE - size; at >= SPACE; at -= os_fake.page_size)
-    if (count_mapped(at, size) == 0) return at;
+  for (char *end = SPACE + space_size(); (size_t)(end - SPACE) >= size;) {
+    const uint8_t *taken = memchr(&is_mapped[unit_of(end - size)], 1, size / UNIT);
+    if (taken == NULL) return end - size;
+    end = SPACE + align_down((size_t)(taken - is_mapped) * UNIT, os_fake.page_size);
+  }
   return NULL;
 }
 
 void *os_map(size_t size) {
   bool good = start_call(OS_FAKE_MAP, &os_counts.maps, SPACE, size);
-  good = good && size < SPACE_SIZE && has_room(size);
+  good = good && has_room(size);
   char *at = good ? highest_place(size) : NULL;
   if (at != NULL) put_range(at, size);
   return end_call(at != NULL) ? at : NULL;
@@ -173,6 +178,14 @@ os_map_result_t os_map_at(void *at, size_t size) {
   if (good && !is_taken) put_range(at, size);
   end_call(good && !is_taken);
   return is_taken ? OS_TAKEN : good ? OS_MAPPED : OS_NO_MEMORY;
+}
+
+os_map_result_t os_reserve_at(void *at, size_t size) { return os_map_at(at, size); }
+
+void *os_find(size_t size) {
+  bool good = start_call(OS_FAKE_FIND, &os_counts.maps, SPACE, size);
+  char *at = good && has_room(size) ? highest_place(size) : NULL;
+  return end_call(at != NULL) ? at : NULL;
 }
 
 bool os_unmap(void *at, size_t size) {
@@ -194,7 +207,7 @@ bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   check_range(to, new_size);
   bool good = start_call(OS_FAKE_MOVE, &os_counts.remaps, from, old_size);
   if (!is_at(from, old_size)) misuse("moved, not mapped", from, old_size);
-  good = good && is_inside(to, new_size) && has_room(new_size);
+  good = good && is_inside(to, new_size) && (new_size <= old_size || has_room(new_size - old_size));
   if (good) {                    /* like mremap to a fixed place, whatever is mapped there goes */
     drop_mapped(to, new_size);
     put_range(to, new_size);
@@ -266,6 +279,7 @@ static atomic_ptr_t thread_leave;          /* relaxed: the same function each ti
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }
+uintptr_t os_space(void) { return (uintptr_t)SPACE + space_size(); }
 
 void os_thread_set_leave(os_leave_t *leave) {
   atomic_ptr_store_relaxed(&thread_leave, (void *)leave);

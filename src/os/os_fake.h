@@ -9,11 +9,11 @@
 
 typedef enum {
   OS_FAKE_MAP, OS_FAKE_MAP_AT, OS_FAKE_UNMAP, OS_FAKE_MOVE, OS_FAKE_RESIZE, OS_FAKE_DISCARD,
-  OS_FAKE_POPULATE, OS_FAKE_ADVISE_HUGE, OS_FAKE_CALLS
+  OS_FAKE_POPULATE, OS_FAKE_ADVISE_HUGE, OS_FAKE_FIND, OS_FAKE_CALLS
 } os_fake_call_t;
 
 #define OS_FAKE_ANY ((1u << OS_FAKE_CALLS) - 1)
-#define OS_FAKE_MAPPING (1u << OS_FAKE_MAP | 1u << OS_FAKE_MAP_AT)
+#define OS_FAKE_MAPPING (1u << OS_FAKE_MAP | 1u << OS_FAKE_MAP_AT | 1u << OS_FAKE_FIND)
 #define OS_FAKE_CHANGING (1u << OS_FAKE_MOVE | 1u << OS_FAKE_RESIZE)
 #define OS_FAKE_ADVISING (1u << OS_FAKE_DISCARD | 1u << OS_FAKE_POPULATE)
 
@@ -21,6 +21,7 @@ typedef struct {
   size_t page_size;           /* 4, 16 or 64 KiB */
   uint32_t now_ms;
   size_t most_mapped;         /* bytes that may be mapped at a time; more is OS_NO_MEMORY */
+  size_t windows;             /* of address space, 192 at most */
   uint32_t fail_calls;        /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
   uint64_t fail_at;           /* that one of them fails: 1 is the next; 0: none. Counts down */
   bool fail_on;               /* and all after it */

@@ -101,14 +101,22 @@ void *os_map(size_t size) {
   return succeeded(&os_counts.maps, at) ? (void *)at : NULL;
 }
 
-os_map_result_t os_map_at(void *at, size_t size) {
-  long got = CALL(mmap, at, size, READ_WRITE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+static os_map_result_t map_at(void *at, size_t size, int protection) {
+  long got = CALL(mmap, at, size, protection, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (!succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_TAKEN : OS_NO_MEMORY;
   if ((void *)got == at) return OS_MAPPED;
   os_unmap((void *)got, size); /* a kernel before 4.17 takes the address for a hint */
   return OS_TAKEN;
 }
+os_map_result_t os_map_at(void *at, size_t size) { return map_at(at, size, READ_WRITE); }
+os_map_result_t os_reserve_at(void *at, size_t size) { return map_at(at, size, PROT_NONE); }
 
+void *os_find(size_t size) {
+  long at = CALL(mmap, 0, size, PROT_NONE, ANONYMOUS, -1, 0);
+  if (!succeeded(&os_counts.maps, at)) return NULL;
+  os_unmap((void *)at, size);
+  return (void *)at;
+}
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   long at = CALL(mremap, from, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0);
@@ -204,11 +212,17 @@ static uint64_t random_number(void) {
   return mix(halves[0] + mix(halves[1]));
 }
 
+/* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. */
+uintptr_t os_space(void) {
+  uintptr_t stack = getauxval(AT_RANDOM) | (uintptr_t)__builtin_frame_address(0);
+  return (uintptr_t)1 << min_size((size_t)(64 - __builtin_clzll(stack)), ADDRESS_BITS);
+}
+
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
- * and their brk heaps begin. */
+ * and their brk heaps begin: from 4 to 20 TiB of 47 bits. */
 uintptr_t os_place(void) {
-  enum { LOWEST = 4096, RANGE = 16384 }; /* GiB */
-  return GiB(LOWEST + random_number() % RANGE);
+  size_t part = os_space() / 32;
+  return align_down(part + random_number() % (4 * part), WINDOW_SIZE);
 }
 
 /* The key plus one; 0: none yet. relaxed: the key is all there is to see. */

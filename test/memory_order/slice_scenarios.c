@@ -207,6 +207,28 @@ static void windows_again_thread(unsigned me) {
 }
 static void windows_after(void) {}
 
+/* One gives back the lowest window while others search from there: who finds it taken must not
+ * hide it. */
+static void *lowest;
+static void low_before(void) {
+  system_restart();
+  lowest = map_new(1, 4096);
+  EXPECT(lowest != NULL);
+}
+static void low_thread(unsigned me) {
+  if (me != 0) {
+    EXPECT(map_new(1, 4096) != NULL);
+    return;
+  }
+  os_unmap(lowest, 4096);
+  map_free(lowest, 1);
+}
+static void low_after(void) {
+  size_t first = os_place() >> WINDOW_SHIFT;
+  while (atomic_ptr_load_relaxed(&window_map[first]) != NULL) first++;
+  EXPECT(map_new(1, 4096) == (void *)(first << WINDOW_SHIFT));
+}
+
 const scenario_t slice_scenarios[] = {
   { "slices: one bit at a time", 3, 0, one_word_before, claim_one, one_word_after },
   { "slices: certain bits, or none of them", 3, 0, one_word_before, claim_these, one_word_after },
@@ -230,6 +252,8 @@ const scenario_t slice_scenarios[] = {
     join_after },
   { "slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread,
     windows_after },
+  { "slices: the lowest window that was given back is found", 3, 0, low_before, low_thread,
+    low_after },
   { "slices: a window is used again", 3, 0, windows_before, windows_again_thread, windows_after },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

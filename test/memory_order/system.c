@@ -85,6 +85,9 @@ os_map_result_t os_map_at(void *at, size_t size) {
   return OS_MAPPED;
 }
 
+os_map_result_t os_reserve_at(void *at, size_t size) { return os_map_at(at, size); }
+void *os_find(size_t size) { return (void)size, NULL; }
+
 bool os_unmap(void *at, size_t size) {
   checker_memory_changes(at, size);
   return true;
@@ -126,4 +129,5 @@ void os_sleep_ms(uint32_t ms) { (void)ms; }
 void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
 uint32_t os_now_ms(void) { return 0; }
 uintptr_t os_place(void) { return GiB(FIRST_WINDOW); }
+uintptr_t os_space(void) { return GiB(ELSEWHERE); }
 void os_abort(void) { __builtin_trap(); }

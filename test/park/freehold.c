@@ -627,6 +627,44 @@ static void large_in_two_mappings(void) {
 }
 static void hold_moved(void) { hold(got[0], MIB(3)); }
 
+static void resize_it(void) { got[0] = api.realloc(block[0], size); }
+static void hold_resized(void) { hold_untouched(got[0], size); }
+static void huge_before(size_t before, size_t after) {
+  block[0] = api.malloc(before);
+  size = after;
+}
+static void huge_that_grows(void) { huge_before(MIB(600), MIB(1400)); }
+static void huge_that_shrinks(void) { huge_before(MIB(1400), MIB(600)); }
+static void huge_that_moves(void) {
+  huge_that_grows();
+  occupy((uintptr_t)block[0] + MIB(1024));
+}
+/* It has three pieces, and there is room for one more and for what is missing. */
+enum { BEFORE_PIECES = 9, AFTER_PIECES = 12, ONE_PIECE_MORE = AFTER_PIECES - BEFORE_PIECES + 5 };
+static size_t mapped_before;
+static void huge_of_pieces(void) {
+  char text[32] = "";
+  void *large = api.malloc(MIB(6));
+  get(KIB(600));
+  block[0] = api.realloc(large, MIB(BEFORE_PIECES));
+  size = MIB(AFTER_PIECES);
+  occupy((uintptr_t)block[0] + MIB(BEFORE_PIECES));
+  int file = open("/proc/self/statm", O_RDONLY);
+  if (file < 0 || read(file, text, sizeof text - 1) <= 0) park_fail("statm");
+  close(file);
+  mapped_before = strtoul(text, NULL, 10) * 4096;
+}
+static void resize_limited(void) {
+  struct rlimit limit = {mapped_before + MIB(ONE_PIECE_MORE), RLIM_INFINITY};
+  setrlimit(RLIMIT_AS, &limit);
+  resize_it();
+  limit_memory(false);
+}
+static void hold_resized_if_any(void) {
+  if (got[0] != NULL) hold_resized();
+  else hold_untouched(block[0], MIB(BEFORE_PIECES));
+}
+
 /* ---- first-class heaps ----------------------------------------------------------------------- */
 
 static fh_heap_t *heap;
@@ -989,6 +1027,10 @@ const operation_t freehold_operations[] = {
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},
+  {"realloc-huge-grows", resize_it, huge_that_grows, hold_resized, NULL, 0},
+  {"realloc-huge-shrinks", resize_it, huge_that_shrinks, hold_resized, NULL, 0},
+  {"realloc-huge-moves", resize_it, huge_that_moves, hold_resized, NULL, 0},
+  {"realloc-huge-pieces", resize_limited, huge_of_pieces, hold_resized_if_any, NULL, 0},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},

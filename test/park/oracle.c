@@ -370,7 +370,8 @@ static void add_windows(left_t *left) {
   uintptr_t from = first_window();
   for (uintptr_t i = from; i < from + 2 * WINDOWS_AROUND; i++) {
     uintptr_t tenant = (uintptr_t)atomic_ptr_load_relaxed(&fh.window_map[i]);
-    left->windows += tenant != 0 && map_kind(tenant) != TENANT_ARENA;
+    tenant_t kind = map_kind(tenant);
+    left->windows += tenant != 0 && kind != TENANT_ARENA && kind != TENANT_TAKEN;
   }
 }
 

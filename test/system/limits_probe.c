@@ -1,7 +1,7 @@
 /* limits_probe.c - a program that the limits tests start under limits, failing system
  * calls and other C libraries
  *
- * limits_probe small | mixed | threads | first | maps
+ * limits_probe small | mixed | threads | first | maps | grow | filled
  *     Exit code 0: every call either worked or gave NULL with ENOMEM, and no block lost its
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static unsigned refused;                                /* calls that gave NULL and ENOMEM */
@@ -187,6 +188,67 @@ static void maps(void) {
   printf("%u\n", now > most ? now : most);
 }
 
+static const size_t MiB = (size_t)1 << 20;
+static void must(const void *p, const char *what) {
+  if (p != NULL) return;
+  say(what);
+  _exit(7);
+}
+static void mark_pages(unsigned char *p, size_t from, size_t to) {
+  for (size_t i = from; i < to; i += MiB) p[i] = (unsigned char)(i / MiB % 255 + 1);
+}
+static void check_pages(const unsigned char *p, size_t size) {
+  for (size_t i = 0; i < size; i += MiB)
+    if (p[i] != i / MiB % 255 + 1) _exit(2);
+}
+/* Big blocks, one of them below half a GiB at first, that grow past each other: under a limit that
+ * has room for what is missing, and not for the old place and the new one. */
+static void grow(void) {
+  unsigned char *p[2];
+  size_t size[2] = { 300 * MiB, 1500 * MiB };
+  for (int i = 0; i < 2; i++) {
+    must(p[i] = (unsigned char *)malloc(size[i]), "malloc failed\n");
+    mark_pages(p[i], 0, size[i]);
+  }
+  for (int step = 0; step < 6; step++) {
+    int i = step % 2;
+    size_t more = i == 0 ? 350 * MiB : 230 * MiB;
+    void *q = realloc(p[i], size[i] + more);
+    must(q, "realloc failed\n");
+    p[i] = (unsigned char *)q;
+    check_pages(p[i], size[i]);
+    mark_pages(p[i], size[i], size[i] + more);
+    size[i] += more;
+  }
+  for (int i = 0; i < 2; i++) free(p[i]);
+}
+
+/* All addresses but 256 GiB are somebody else's: vectors grow, and big blocks find most of the
+ * rest. */
+static void filled(void) {
+  enum { VECTORS = 60, BLOCKS = 150 };
+  static unsigned char *p[VECTORS], *q[BLOCKS];
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void *hole = mmap(NULL, 262144 * MiB, PROT_NONE, flags, -1, 0);
+  if (hole == MAP_FAILED) _exit(8);
+  for (size_t size = (size_t)1 << 47; size >= MiB; size /= 2)
+    while (mmap(NULL, size, PROT_NONE, flags, -1, 0) != MAP_FAILED) {}
+  munmap(hole, 262144 * MiB);
+  for (size_t size = 4096; size <= 2 * MiB; size += size / 4)
+    for (int i = 0; i < VECTORS; i++) {
+      must(p[i] = (unsigned char *)realloc(p[i], size), "realloc failed\n");
+      p[i][size - 1] = 1;
+    }
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < BLOCKS; i++)
+      must(q[i] = (unsigned char *)malloc(600 * MiB), "malloc failed\n");
+    for (int i = 0; i < BLOCKS; i++) free(q[i]);
+    for (int i = 0; i < 30; i++)
+      must(q[i] = (unsigned char *)malloc(4000 * MiB), "malloc failed\n");
+    for (int i = 0; i < 30; i++) free(q[i]);
+  }
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "small";
   if (write(1, "main\n", 5) != 5) return 3;  /* as far as this the C library came by itself */
@@ -195,6 +257,8 @@ int main(int argc, char **argv) {
   else if (strcmp(mode, "threads") == 0) threads(8);
   else if (strcmp(mode, "first") == 0) first();
   else if (strcmp(mode, "maps") == 0) maps();
+  else if (strcmp(mode, "grow") == 0) grow();
+  else if (strcmp(mode, "filled") == 0) filled();
   else return 64;
   char text[64];
   int length = snprintf(text, sizeof text, "refused %u\n", refused);

@@ -45,6 +45,17 @@ class AddressSpace(unittest.TestCase):
                 result = limited(kibibytes, "small", "limits_probe.static", None)
                 self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_big_blocks_grow_by_no_more_addresses_than_are_missing(self):
+        # 3,540 MB at the end, and 300 that one of them left to an arena
+        result = limited(4000 * KiB, "grow")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_where_little_of_the_address_space_is_free_most_of_that_can_be_used(self):
+        for library in (support.LIBRARY, support.DEBUG_LIBRARY):
+            with self.subTest(library=os.path.basename(library)):
+                result = support.run([PROBE, "filled"], support.preloaded(library))
+                self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_programs_start_under_any_limit_under_which_libc_starts_them(self):
         for kibibytes in range(4096, 65536, 4096):
             if limited(kibibytes, "first", library=None).returncode != 0:

@@ -208,7 +208,7 @@ enum { MADVISE = OS_FAKE_ADVISING | 1u << OS_FAKE_ADVISE_HUGE, MUNMAP = 1u << OS
 static void succeed_with(script_t *script) {
   script(true);
   check_nothing_lost();
-  CHECK_GT(count_calls(OS_FAKE_MAPPING), (uint64_t)20);
+  CHECK_GT(count_calls(OS_FAKE_MAPPING), (uint64_t)15);
   CHECK_GT(count_calls(OS_FAKE_CHANGING), (uint64_t)3);
   CHECK_GT(count_calls(OS_FAKE_ADVISING), (uint64_t)5);
 }

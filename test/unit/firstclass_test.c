@@ -91,6 +91,22 @@ TEST(firstclass, a_freed_block_is_published_at_once_so_that_no_thread_holds_one_
   check_nothing_lost();
 }
 
+TEST(firstclass, a_big_block_is_resized_without_a_copy_and_stays_the_heaps, "F1") {
+  fh_heap_t *heap = firstclass_new();
+  char *p = firstclass_aligned(heap, 1, KiB(600)), *wall;
+  p[5] = 6;
+  CHECK_EQ(firstclass_realloc(heap, p, MiB(1), "t"), (void *)p);
+  CHECK((wall = fast_malloc(KiB(100))) != NULL);
+  char *q = firstclass_realloc(heap, p, MiB(3), "t");
+  CHECK(map_kind(map_find(q)) == TENANT_HUGE && q[5] == 6);
+  CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], 1u);
+  CHECK_EQ(firstclass_realloc(heap, q, MiB(20), "t"), (void *)q);
+  firstclass_destroy(heap);
+  CHECK(map_kind(map_find(q)) == TENANT_NONE);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
 TEST(firstclass, calloc_and_realloc_are_its_own_too, "F1 A3") {
   heap = firstclass_new();
   char *p = firstclass_calloc(heap, 10, 20);

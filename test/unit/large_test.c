@@ -38,7 +38,7 @@ TEST(large, a_block_or_a_kind_that_is_not_as_it_should_be_is_seen, "L1 I5") {
   EXPECT_ABORT((atomic32_store_relaxed(&slab(p + 5 * SLICE_SIZE)->kind, 1),
                 slab_kinds_are_valid(arena_of(p))),
                "invariant I5");
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 6), large_is_valid(slab(p))),
+  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 8), large_is_valid(slab(p))),
                "invariant L1");
   EXPECT_ABORT(
       (atomic64_store_relaxed(&slab(p)->size, 5 * SLICE_SIZE - 1), large_is_valid(slab(p))),
@@ -167,7 +167,7 @@ TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
   size_t mapped = os_fake.mapped;
   os_fake_fail(OS_FAKE_MAPPING, 2, true);    /* the record's place is there, the window is not */
   CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
-  os_fake_fail(OS_FAKE_CHANGING, 1, false);
+  os_fake_fail(OS_FAKE_CHANGING, 1, true);
   CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
   os_fake_fail(0, 0, false);
   CHECK_BYTES(p, 3, MiB(4));

@@ -21,6 +21,14 @@ TEST(map, a_window_is_nobodys_until_it_is_given_and_again_when_it_is_taken_back,
   CHECK_EQ(map_new(1, 65536), (void *)w);
 }
 
+/* Claimed windows count as no tenant's: it would be told. */
+static bool map_is_valid_here(void) {
+  for (size_t i = 0; i < WINDOW_COUNT; i++)
+    if (atomic_ptr_load_relaxed(&window_map[i]) == (void *)TENANT_CLAIMED)
+      map_set((void *)(i << WINDOW_SHIFT), 1, (void *)(i << WINDOW_SHIFT), TENANT_ARENA);
+  return map_is_valid();
+}
+
 static void set_and_look(char *window, void *record, tenant_t kind) {
   map_set(window, 1, record, kind);
   map_is_valid();
@@ -52,12 +60,97 @@ TEST(map, several_windows_lie_side_by_side_and_have_one_tenant, "W1") {
   CHECK_EQ(next, w + 3 * WINDOW_SIZE);
 }
 
-TEST(map, windows_where_something_else_lies_are_passed_over_and_not_kept, "W1") {
+TEST(map, where_something_else_lies_windows_are_passed_over_and_cost_no_further_call, "W1 W2") {
   char *w = map_new(1, 65536);
   os_fake_take(w + WINDOW_SIZE, 4096);
   char *next = map_new(1, 65536);
   CHECK_EQ(next, w + 2 * WINDOW_SIZE);
+  CHECK(map_kind(word(w + WINDOW_SIZE)) == TENANT_TAKEN);
+  uint64_t calls = os_fake.calls[OS_FAKE_MAP_AT];
+  CHECK_EQ(map_new(1, 65536), (void *)(w + 3 * WINDOW_SIZE));
+  CHECK_EQ(os_fake.calls[OS_FAKE_MAP_AT], calls + 1);
+  CHECK(map_is_valid_here());
+}
+
+TEST(map, of_several_windows_only_the_one_is_given_up_in_which_something_else_lies, "W1 W2") {
+  char *w = map_new(1, 4096);
+  os_fake_take(w + 4 * WINDOW_SIZE + 8192, 4096);
+  CHECK_EQ(map_new(6, 6 * WINDOW_SIZE - 4096), (void *)(w + 5 * WINDOW_SIZE));
+  for (size_t i = 1; i < 5; i++)
+    CHECK(map_kind(word(w + i * WINDOW_SIZE)) == (i == 4 ? TENANT_TAKEN : TENANT_NONE));
+  CHECK_EQ(map_new(3, 3 * WINDOW_SIZE), (void *)(w + WINDOW_SIZE));
+  CHECK_EQ(os_fake.mapped, 9 * WINDOW_SIZE + 4096);       /* what was tried is gone again */
+}
+
+TEST(map, the_lowest_windows_that_are_free_are_taken, "W2") {
+  char *w[6];
+  for (int i = 0; i < 6; i++) w[i] = map_new(1, 4096);
+  for (int i = 5; i > 0; i -= 2) {
+    os_unmap(w[i], 4096);
+    map_free(w[i], 1);
+    CHECK(map_is_valid_here());
+  }
+  CHECK_EQ(map_new(2, 4096), (void *)w[5]);
+  CHECK_EQ(map_new(1, 4096), (void *)w[1]);
+  CHECK_EQ(map_new(1, 4096), (void *)w[3]);
+}
+
+TEST(map, the_space_in_use_does_not_drift, "W2") {
+  enum { LIVE = 10, MOST = 8 };
+  static struct { char *at; size_t count; } live[LIVE];
+  char *base = map_new(1, 4096), *end = base;
+  uint64_t state = 1;
+  for (int i = 0; i < 20000; i++) {
+    size_t k = core_next(&state) % LIVE;
+    if (live[k].at != NULL) {
+      os_unmap(live[k].at, 4096);
+      map_free(live[k].at, live[k].count);
+    }
+    live[k].count = 1 + core_next(&state) % MOST;
+    CHECK((live[k].at = map_new(live[k].count, 4096)) != NULL);
+    end = (char *)max_size((uintptr_t)end, (uintptr_t)live[k].at + live[k].count * WINDOW_SIZE);
+  }
+  CHECK_LE((size_t)(end - base), 2 * LIVE * MOST * WINDOW_SIZE);
+}
+
+TEST(map, every_window_of_a_space_is_found_and_tried_again_when_nothing_else_is_left, "W1") {
+  enum { TAKEN = 100 };
+  char *w = map_new(1, 4096);
+  for (size_t i = 1; i <= TAKEN; i++) os_fake_take(w + i * WINDOW_SIZE, 4096);
+  for (size_t i = TAKEN + 1; i < os_fake.windows; i++) CHECK(map_new(1, MiB(700)) != NULL);
+  CHECK_NULL(map_new(1, 4096));
+  os_unmap(w + 50 * WINDOW_SIZE, 4096);                   /* the other one's mapping goes */
+  CHECK_EQ(map_new(1, 4096), (void *)(w + 50 * WINDOW_SIZE));
+  CHECK(map_is_valid_here());
+}
+
+TEST(map, a_small_space_is_used_to_its_end, "W1") {
+  os_fake.windows = 7;
+  for (size_t i = 0; i < 7; i++) CHECK(map_new(1, MiB(600)) != NULL);
+  CHECK_NULL(map_new(1, 4096));
+}
+
+TEST(map, windows_behind_ones_own_are_claimed_if_they_are_free, "W1") {
+  char *w = map_new(1, 4096), *wall;
+  CHECK(map_claim_behind(w, 1, 0) && map_claim_behind(w, 1, 2));
+  CHECK(map_kind(word(w + 2 * WINDOW_SIZE)) == TENANT_CLAIMED);
+  CHECK_EQ(wall = map_new(1, 4096), w + 3 * WINDOW_SIZE);
+  map_free(w + WINDOW_SIZE, 2);
+  CHECK(!map_claim_behind(w, 1, 3));
   CHECK(map_kind(word(w + WINDOW_SIZE)) == TENANT_NONE);
+  CHECK(!map_claim_behind(wall, 1, WINDOW_COUNT));
+}
+
+static void forget(char *window) {
+  atomic_ptr_store_relaxed(&window_map[(uintptr_t)window >> WINDOW_SHIFT], NULL);
+  map_is_valid();
+}
+
+TEST(map, a_free_window_that_no_search_would_find_is_seen, "W2") {
+  char *w = map_new(1, 4096);
+  map_set(w, 1, w, TENANT_ARENA);
+  map_new(1, 4096);
+  EXPECT_ABORT(forget(w), "invariant W2");
 }
 
 TEST(map, a_claim_of_several_windows_that_meets_a_tenant_leaves_none_claimed, "W1") {

@@ -88,6 +88,77 @@ TEST(resize, a_large_block_that_cannot_grow_in_place_moves_its_pages_without_a_c
   check_nothing_lost();
 }
 
+/* How often any of `count` vectors that grow in turns changes its place. */
+enum { VECTORS_MOST = 40 };
+static unsigned moves_of(int count, size_t top, size_t step) {
+  static char *p[VECTORS_MOST];
+  unsigned moves = 0;
+  for (int i = 0; i < count; i++) fill(p[i] = fast_malloc(KiB(64)), 100);
+  for (size_t size = KiB(64) + step; size <= top; size += step)
+    for (int i = 0; i < count; i++) {
+      char *q = resize(p[i], size);
+      CHECK(q != NULL);
+      moves += q != p[i];
+      p[i] = q;
+      q[size - 1] = 1;
+    }
+  for (int i = 0; i < count; i++) {
+    check_filled(p[i], 100);
+    fast_free(p[i]);
+  }
+  check_nothing_lost();
+  return moves;
+}
+
+TEST(resize, vectors_that_grow_in_turns_seldom_move, "") {
+  CHECK_LE(moves_of(8, MiB(8), KiB(64)), 8u * 8);
+  CHECK_LE(os_fake.calls[OS_FAKE_MOVE], 8u);
+  CHECK_LE(moves_of(8, MiB(20), KiB(40)), 8u * 8);
+}
+
+TEST(resize, vectors_that_have_to_be_copied_get_room_to_grow, "") {
+  os_fake.windows = 30;
+  CHECK_LE(moves_of(VECTORS_MOST, MiB(4), KiB(64)), 20u * VECTORS_MOST);
+}
+
+TEST(resize, room_to_grow_holds_no_memory_and_a_block_that_shrinks_has_none, "L1") {
+  char *p = fast_malloc(KiB(448)), *wall = fast_malloc(KiB(100)), *dirty = fast_malloc(MiB(1));
+  fill(p, KiB(448));
+  memset(dirty, 1, MiB(1));
+  fast_free(dirty);
+  char *q = resize(p, KiB(449));
+  CHECK_EQ(q, dirty);
+  CHECK_EQ(heap_usable_size(q, "t"), KiB(452));
+  uint64_t before = committed();
+  CHECK_EQ(os_resident(q + KiB(512), KiB(64)), 0u);
+  CHECK_EQ(resize(q, KiB(560)), (void *)q);
+  CHECK_EQ(committed(), before);
+  CHECK_EQ(resize(q, KiB(559)), (void *)q);
+  CHECK_EQ(committed(), before);
+  CHECK_EQ(resize(q, KiB(200)), (void *)q);
+  CHECK_EQ(committed(), before - 5);
+  check_filled(q, KiB(200));
+  fast_free(q);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(resize, a_huge_block_that_shrinks_a_little_stays_and_one_that_loses_half_goes_back, "U1") {
+  char *p = fast_malloc(MiB(20)), *wall = fast_malloc(100000);
+  p = resize(p, MiB(24));
+  CHECK(map_kind(map_find(p)) == TENANT_HUGE);
+  fill(p, MiB(1));
+  CHECK_EQ(resize(p, MiB(15)), (void *)p);
+  CHECK_EQ(resize(p, MiB(14)), (void *)p);
+  CHECK_EQ(resize(p, MiB(15)), (void *)p);
+  char *q = resize(p, MiB(7));
+  CHECK(map_kind(map_find(q)) == TENANT_ARENA);
+  check_filled(q, MiB(1));
+  fast_free(q);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
 TEST(resize, a_huge_block_that_becomes_small_is_copied_and_goes_back, "U1") {
   char *p = fast_malloc(HUGE_MIN_SIZE);
   CHECK(map_kind(map_find(p)) == TENANT_HUGE);
@@ -146,6 +217,7 @@ TEST(resize, a_size_beyond_all_memory_is_refused_and_the_block_stays, "") {
 
 TEST(resize, expanding_never_moves, "") {
   char *p = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_MIN_SIZE);
+  CHECK_EQ(fast_malloc(HUGE_MIN_SIZE), (void *)(huge + WINDOW_SIZE));
   CHECK(heap_expand(p, 100, "t") && heap_expand(p, 112, "t") && !heap_expand(p, 113, "t"));
   CHECK(heap_expand(large, 200000, "t"));
   CHECK_GE(heap_usable_size(large, "t"), 200000u);
