@@ -149,8 +149,6 @@ void arena_release(void *at, size_t n) {
   purge_tick();
 }
 
-bool arena_unmap_free(void) { return false; }
-
 /* Pages that are not in memory are not touched, and 64 slices asked for at a time: most of a window
  * never was in memory. */
 static bool is_present(const arena_t *a, size_t first, size_t n) {

@@ -2,7 +2,8 @@
  * Owns:    the counts of tails, in heap_counts.   Called by: large.c.   Calls: arena, support, os.
  * Threads: a tail belongs to whoever holds the block; the counts are sums, which each heap changes
  *          in steps.
- * Holds:   L3 the slice in which a large block ends counts as touched as far as the block goes, or beyond
+ * Holds:   L3 the slice in which a large block ends counts as touched as far as the block goes, or
+ *             beyond
  *
  * A block of 18 KiB in a slice that was used as a whole before holds 64 KiB: the other 44 are its
  * tail. Tails may be a part of what large blocks use; beyond that a block gives its tail back when
