@@ -20,7 +20,7 @@ struct fh_heap {
 static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->nested); }
 
 static heap_t *add_lane(fh_heap_t *heap) {
-  heap_t *lane = pool_claim();
+  heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
   heap_let_go(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);

@@ -265,6 +265,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
 
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
+  heap_note_class(h, c);
   if (h->has_shared) heap_flush_shared(h);
   for (int tries = 0; count == 0 && tries < 2; tries++) {
     if (unlikely(tries != 0)) heap_flush_bins(h); /* no memory: what it keeps may make room */

@@ -52,6 +52,7 @@ enum {
   RUN_LEAST = 4,                 /* ... more slices than these while what all heaps keep is ... */
   SHARES_TOTAL = 256, SHARES_PART = 8, /* ... not so many, or not this part of what is in use */
 };
+enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* with its alignment: no arena is asked for so much */
 
 typedef struct heap heap_t;
@@ -86,6 +87,7 @@ struct heap {
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
   uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
+  uint64_t classes[CLASS_WORDS]; /* a bit for each class it has used since the pool gave it out */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
@@ -188,6 +190,17 @@ static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
   atomic64_store_release(&h->freed->fresh[c - SHARED_CLASS], fresh_pack(f)); /* S-visit */
 }
 
+static inline void heap_note_class(heap_t *h, unsigned c) {
+  h->classes[c / 64] |= (uint64_t)1 << c % 64;
+}
+/* The next class above `c` of which the heap may have anything; 0: none. */
+static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
+  for (c++; c < CLASS_COUNT; c = (c | 63) + 1) { /* Bound: CLASS_WORDS */
+    uint64_t w = h->classes[c / 64] >> c % 64;
+    if (w != 0) return c + bits_lowest(w);
+  }
+  return 0;
+}
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->taken[c]);
 }
@@ -249,6 +262,7 @@ hidden void heap_trim(heap_t *h);                  /* a little: the steps that a
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
 hidden heap_t *pool_claim(void);                   /* perhaps one that rested; NULL: no memory */
+hidden heap_t *pool_claim_lane(void);              /* one that did not, if there is one at hand */
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
 /* It has not, but holds so many; false if that is too much: it stays the caller's. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);

@@ -22,8 +22,11 @@ static void count_live(heap_t *h, uint64_t n) {
 }
 
 void large_settle(heap_t *h) {
-  atomic64_add_relaxed(&heap_counts.large_live, atomic64_load_relaxed(&h->large_live));
-  atomic64_add_relaxed(&heap_counts.large_allocated, atomic64_load_relaxed(&h->large_allocated));
+  uint64_t live = atomic64_load_relaxed(&h->large_live),
+           allocated = atomic64_load_relaxed(&h->large_allocated);
+  if ((live | allocated) == 0) return; /* the sums are words of all threads */
+  atomic64_add_relaxed(&heap_counts.large_live, live);
+  atomic64_add_relaxed(&heap_counts.large_allocated, allocated);
   atomic64_store_relaxed(&h->large_live, 0);
   atomic64_store_relaxed(&h->large_allocated, 0);
 }
