@@ -105,6 +105,7 @@ struct heap {
   uint32_t number;               /* const: its place in the pool */
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
+  atomic_ptr_t index;            /* a lane: the first chunk of its index */
   atomic32_t lane_busy;
   atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
@@ -172,6 +173,7 @@ hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
 
 hidden void *heap_malloc_in(heap_t *h, size_t size);
+hidden void *heap_malloc_class(heap_t *h, unsigned c);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
 hidden void heap_free(void *p, const char *call);
 
@@ -298,7 +300,7 @@ typedef struct {
   atomic_ptr_t base;
   atomic64_t mapped, size;       /* bytes of the mapping; usable bytes */
   size_t windows;
-  atomic_ptr_t tag;
+  atomic_ptr_t tag;              /* its cell in a first-class heap's index, or NULL */
   uint32_t number;
 } huge_t;
 static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }
@@ -318,6 +320,26 @@ typedef struct {
 } heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */
 
+/* index.c: the large and huge blocks of a lane. A cell for the next one is at hand afterwards;
+ * false: no memory. */
+hidden bool index_prepare(heap_t *lane);
+hidden void *index_cell(const heap_t *h);          /* that cell; NULL: `h` is no lane */
+/* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
+hidden void index_enter(void *cell, void *descriptor, bool is_huge);
+hidden void index_give_back(void *cell);
+/* A block ends whose tag it is. */
+static inline void index_leave(atomic_ptr_t *tag) {
+  void *cell = atomic_ptr_load_relaxed(tag);       /* relaxed: the block's holder calls */
+  if (cell == NULL) return;
+  atomic_ptr_store_relaxed(tag, NULL);
+  index_give_back(cell);
+}
+/* Calls `visitor` with each block, large or huge; false as soon as it says so. Any thread: what
+ * others do meanwhile may or may not be seen. */
+typedef bool index_visitor_t(slab_t *large, huge_t *huge, void *context);
+hidden bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context);
+hidden void index_end(heap_t *lane);               /* of its blocks those that live stay */
+
 /* firstclass.c: what fh_heap_* of freehold.h say. */
 hidden fh_heap_t *firstclass_new(void);
 /* Alignment 1: any. */
@@ -326,8 +348,11 @@ hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
+hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
-/* Visits live small and large blocks and huge ones; tag NULL: all. */
-hidden bool heap_visit(void *tag, fh_visitor_t *visitor, void *context);
+/* Visits live small and large blocks and huge ones; heap NULL: all. */
+hidden bool heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
+/* Those of a lane. `is_mine`: the caller is in it. */
+hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context);
 
 #endif

@@ -34,7 +34,7 @@ void large_settle(heap_t *h) {
 void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
-  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(heap_tag(h), size);
+  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(index_cell(h), size);
   bool clean;
   void *p = heap_claim_run(h, n, step, &clean);
   if (unlikely(p == NULL)) { /* what it keeps of smaller sizes may make room */
@@ -45,10 +45,11 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   slab_t *s = slab_of(p);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
-  atomic_ptr_store_relaxed(&s->tag, heap_tag(h));
+  atomic_ptr_store_relaxed(&s->tag, index_cell(h));
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
   atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
+  index_enter(index_cell(h), s, false);
   count_live(h, 1);
   atomic64_bump(&h->large_allocated, 1);
   return p;
@@ -59,7 +60,7 @@ void large_free(slab_t *s, void *p, const char *call) {
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
   if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
     fatal("double free", p, call);
-  atomic_ptr_store_relaxed(&s->tag, NULL); /* before the slices go: firstclass.c */
+  index_leave(&s->tag); /* before the slices go: F2 */
   size_t n = atomic32_load_relaxed(&s->slices);
   heap_t *h = heap_enter_own();
   count_live(h, (uint64_t)-1);
@@ -107,7 +108,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     return NULL;
   }
   atomic32_store_relaxed(&s->kind, 0);
-  atomic_ptr_store_relaxed(&s->tag, NULL); /* as in large_free */
+  atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);
   if (os_map_at(p, old_size) != OS_MAPPED) return moved;
   atomic64_add_relaxed(&arena_counts.committed, n);

@@ -44,7 +44,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
 
 void slab_retire(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
-  atomic_ptr_store_relaxed(&s->tag, NULL); /* nobody's slice has none: heap/firstclass.c */
+  atomic_ptr_store_relaxed(&s->tag, NULL);
   s->inverse = 0;
   atomic64_store_relaxed(&s->anchor, 0);
   atomic32_store_relaxed(&s->kind, 0);
