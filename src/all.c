@@ -35,6 +35,7 @@
 #include "heap/free.c"
 #include "heap/leave.c"
 #include "heap/resize.c"
+#include "heap/index.c"
 #include "heap/firstclass.c"
 
 #include "api/malloc.c"

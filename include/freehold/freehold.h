@@ -112,7 +112,8 @@ FH_API bool fh_owns(const void *p);
  * the idea is mimalloc's. */
 typedef struct fh_heap fh_heap_t;
 
-/* A heap without blocks. NULL and ENOMEM if memory is short. Ours. */
+/* A heap without blocks, for each request if you like: to make, use and end one costs what it has,
+ * however large the process is. NULL and ENOMEM if memory is short. Ours. */
 FH_API fh_heap_t *fh_heap_new(void);
 
 /* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and
@@ -127,11 +128,12 @@ FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment,
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
 /* Ends the heap and hands its live blocks on: they stay valid and are freed like any other. No
- * other call may be using the heap. */
+ * other call may be using the heap. Takes time in proportion to its slabs, and a step for 59
+ * of the most large blocks that it ever had at once. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 
 /* Ends the heap and frees all its blocks at once. No other call may be using the heap or its
- * blocks. */
+ * blocks. As above, and a step for each block above 16 KiB that lives; none for smaller ones. */
 FH_API void fh_heap_destroy(fh_heap_t *heap);
 
 /* Called for each live block; return false to stop. It may not allocate from or free into the
@@ -143,7 +145,8 @@ typedef bool fh_visitor_t(void *block, size_t usable, void *context);
  * last 15 blocks that another thread has freed of others' slabs may still be seen if more than 64
  * MiB were in use then, and so may those that a handler has freed which interrupted the allocator.
  * What the caller itself has freed is not seen. Memory is never unmapped under the visitor's eyes
- * unless another thread frees it. */
+ * unless another thread frees it. Of a heap only its own slabs are looked at, unless another call
+ * is just allocating from it or visiting it: then all of the process are. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* ---- upkeep ---------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* firstclass.c - heaps that the program makes                                         layer 5: heap
  * Owns:    fh_heap_t: a list of lanes, each a heap_t that one thread at a time uses.   Called by:
- *          api.   Calls: heap, visit.
+ *          api.   Calls: heap, index, visit.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
  *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
  *          destroy are for a heap that nobody else is using.
@@ -10,7 +10,6 @@
  *             with others */
 #include "../base/check.h"
 #include "fast.h"
-#include "visit.h"
 
 struct fh_heap {
   atomic_ptr_t lanes; /* heap_t, linked by `nested` */
@@ -20,7 +19,7 @@ struct fh_heap {
 static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->nested); }
 
 static heap_t *add_lane(fh_heap_t *heap) {
-  heap_t *lane = pool_claim();
+  heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
   heap_let_go(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);
@@ -32,13 +31,16 @@ static heap_t *add_lane(fh_heap_t *heap) {
   return lane;
 }
 
+static bool try_lane(heap_t *lane) {
+  uint32_t no = 0;
+  return atomic32_swap_acquire(&lane->lane_busy, &no, 1); /* S-lane */
+}
+
 static heap_t *enter_lane(fh_heap_t *heap) {
   heap_t *first = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   /* Bound: the lanes, one for each thread that was inside at once */
-  for (heap_t *lane = first; lane != NULL; lane = next_lane(lane)) {
-    uint32_t no = 0;
-    if (atomic32_swap_acquire(&lane->lane_busy, &no, 1)) return lane; /* S-lane */
-  }
+  for (heap_t *lane = first; lane != NULL; lane = next_lane(lane))
+    if (try_lane(lane)) return lane;
   return add_lane(heap);
 }
 
@@ -54,11 +56,18 @@ fh_heap_t *firstclass_new(void) {
   return heap;
 }
 
+static void *allocate(heap_t *lane, size_t alignment, size_t size) {
+  bool is_plain = alignment <= 16;
+  bool is_small = is_plain ? size <= SMALL_MAX_SIZE : class_of_aligned(alignment, size) != 0;
+  if (!is_small && !index_prepare(lane)) return NULL;
+  return is_plain ? heap_malloc_in(lane, size) : heap_aligned_in(lane, alignment, size);
+}
+
 void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   void *block = NULL;
   heap_t *lane = size <= PTRDIFF_MAX ? enter_lane(heap) : NULL;
   if (lane != NULL) {
-    block = alignment <= 16 ? heap_malloc_in(lane, size) : heap_aligned_in(lane, alignment, size);
+    block = allocate(lane, alignment, size);
     leave_lane(lane);
   }
   if (block == NULL) heap_hooks.no_memory();
@@ -89,34 +98,28 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
   return block;
 }
 
-/* ---- the end of a heap -----------------------------------------------------------------------
- *
- * Descriptors are read while other threads take slices and write theirs, a tag and then a kind. The
- * new kind may be seen here before the new tag, but the tag that is seen is never an older
- * holder's: whoever gives slices back clears it first, and what belonged to an earlier heap at the
- * address of this one was given back before that heap ended. */
+/* ---- looking, and the end of a heap ---------------------------------------------------------- */
 
-static bool forget_tag(slab_t *s, uint32_t word, void *base, void *heap) {
-  (void)base;
-  if (slab_kind(word) == SLAB_LARGE)
-    atomic_ptr_swap_relaxed(&s->tag, &heap, NULL); /* it may be another heap's block by now */
-  return true;
-}
-
-static bool free_large(slab_t *s, uint32_t word, void *base, void *heap) {
-  if (atomic_ptr_load_relaxed(&s->tag) == heap && slab_kind(word) == SLAB_LARGE)
-    large_free(s, base, "fh_heap_destroy");
-  return true;
-}
-
-static void end_huge(void *heap, bool release) {
-  for (size_t i = 0; i < huge_pool_size(); i++) {
-    bool is_live;
-    huge_t *b = huge_at(i, &is_live);
-    if (!is_live || atomic_ptr_load_relaxed(&b->tag) != heap) continue;
-    if (release) huge_free(b, huge_base(b), "fh_heap_destroy");
-    else atomic_ptr_store_relaxed(&b->tag, NULL);
+bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
+  heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
+  for (; lane != NULL; lane = next_lane(lane)) { /* Bound: as in enter_lane */
+    bool is_mine = try_lane(lane), goes_on = heap_visit_lane(lane, is_mine, visitor, context);
+    if (is_mine) leave_lane(lane);
+    if (!goes_on) return false;
   }
+  return true;
+}
+
+static bool free_block(slab_t *large, huge_t *huge, void *context) {
+  (void)context;
+  if (huge != NULL) huge_free(huge, huge_base(huge), "fh_heap_destroy");
+  else large_free(large, (void *)slab_base(large), "fh_heap_destroy");
+  return true;
+}
+
+static void drop_all(heap_t *lane) {
+  index_each(lane, free_block, NULL);
+  heap_drop(lane);
 }
 
 static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
@@ -124,6 +127,7 @@ static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
     next = next_lane(lane);
     end(lane);
+    index_end(lane);
     pool_release(lane);
   }
 }
@@ -131,15 +135,11 @@ static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
 void firstclass_delete(fh_heap_t *heap) {
   if (heap == NULL) return;
   end_lanes(heap, heap_let_go);
-  visit_slabs(forget_tag, heap);
-  end_huge(heap, false);
   heap_free(heap, "fh_heap_delete");
 }
 
 void firstclass_destroy(fh_heap_t *heap) {
   if (heap == NULL) return;
-  end_lanes(heap, heap_drop);
-  visit_slabs(free_large, heap);
-  end_huge(heap, true);
+  end_lanes(heap, drop_all);
   heap_free(heap, "fh_heap_destroy");
 }

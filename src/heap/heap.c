@@ -267,6 +267,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
 
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
+  heap_note_class(h, c);
   if (h->has_shared) heap_flush_shared(h);
   for (int tries = 0; count == 0 && tries < 2; tries++) {
     if (unlikely(tries != 0)) heap_flush_bins(h); /* no memory: what it keeps may make room */
@@ -284,7 +285,7 @@ static void *take_fresh(heap_t *h, unsigned c) {
   return (void *)fresh.first;
 }
 
-static void *malloc_class(heap_t *h, unsigned c) {
+void *heap_malloc_class(heap_t *h, unsigned c) {
   if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);
@@ -298,12 +299,12 @@ void *heap_malloc_in(heap_t *h, size_t size) {
   if (size > SMALL_MAX_SIZE) return large_malloc(h, size, 1);
   unsigned c = class_of(max_size(size, 1));
   if (unlikely(option_get(OPTION_stats_detail) != 0)) pool_note_requested(c, size);
-  return malloc_class(h, c);
+  return heap_malloc_class(h, c);
 }
 
 void *heap_aligned_in(heap_t *h, size_t alignment, size_t size) {
   unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  return c != 0 ? malloc_class(h, c) : large_malloc(h, size, alignment);
+  return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
 }
 
 static void *done_or_no_memory(void *block) {

@@ -56,6 +56,7 @@ enum {
   RUN_LEAST = 4,                 /* ... more slices than these while what all heaps keep is ... */
   SHARES_TOTAL = 256, SHARES_PART = 8, /* ... not so many, or not this part of what is in use */
 };
+enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* with its alignment: no arena is asked for so much */
 
 typedef struct heap heap_t;
@@ -92,6 +93,7 @@ struct heap {
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
   uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
+  uint64_t classes[CLASS_WORDS]; /* a bit for each class it has used since the pool gave it out */
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
@@ -113,6 +115,7 @@ struct heap {
   uint32_t number;               /* const: its place in the pool */
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
+  atomic_ptr_t index;            /* a lane: the first chunk of its index */
   atomic32_t lane_busy;
   atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
@@ -188,6 +191,7 @@ static inline void heap_tick(heap_t *h) {
 }
 
 hidden void *heap_malloc_in(heap_t *h, size_t size);
+hidden void *heap_malloc_class(heap_t *h, unsigned c);
 hidden void *heap_aligned_in(heap_t *h, size_t alignment, size_t size);
 hidden void heap_free(void *p, const char *call);
 
@@ -206,6 +210,17 @@ static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
   atomic64_store_release(&h->freed->fresh[c - SHARED_CLASS], fresh_pack(f)); /* S-visit */
 }
 
+static inline void heap_note_class(heap_t *h, unsigned c) {
+  h->classes[c / 64] |= (uint64_t)1 << c % 64;
+}
+/* The next class above `c` of which the heap may have anything; 0: none. */
+static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
+  for (c++; c < CLASS_COUNT; c = (c | 63) + 1) { /* Bound: CLASS_WORDS */
+    uint64_t w = h->classes[c / 64] >> c % 64;
+    if (w != 0) return c + bits_lowest(w);
+  }
+  return 0;
+}
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->taken[c]);
 }
@@ -268,6 +283,7 @@ hidden void heap_trim(heap_t *h);                  /* a little: the steps that a
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
 hidden heap_t *pool_claim(void);                   /* perhaps one that rested; NULL: no memory */
+hidden heap_t *pool_claim_lane(void);              /* one that did not, if there is one at hand */
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
 /* It has not, but holds so many; false if that is too much: it stays the caller's. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
@@ -314,7 +330,7 @@ typedef struct {
   atomic_ptr_t base;
   atomic64_t mapped, size;       /* bytes of the mapping; usable bytes */
   size_t windows;
-  atomic_ptr_t tag;
+  atomic_ptr_t tag;              /* its cell in a first-class heap's index, or NULL */
   uint32_t number;
 } huge_t;
 static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }
@@ -335,6 +351,26 @@ typedef struct {
 } heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */
 
+/* index.c: the large and huge blocks of a lane. A cell for the next one is at hand afterwards;
+ * false: no memory. */
+hidden bool index_prepare(heap_t *lane);
+hidden void *index_cell(const heap_t *h);          /* that cell; NULL: `h` is no lane */
+/* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
+hidden void index_enter(void *cell, void *descriptor, bool is_huge);
+hidden void index_give_back(void *cell);
+/* A block ends whose tag it is. */
+static inline void index_leave(atomic_ptr_t *tag) {
+  void *cell = atomic_ptr_load_relaxed(tag);       /* relaxed: the block's holder calls */
+  if (cell == NULL) return;
+  atomic_ptr_store_relaxed(tag, NULL);
+  index_give_back(cell);
+}
+/* Calls `visitor` with each block, large or huge; false as soon as it says so. Any thread: what
+ * others do meanwhile may or may not be seen. */
+typedef bool index_visitor_t(slab_t *large, huge_t *huge, void *context);
+hidden bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context);
+hidden void index_end(heap_t *lane);               /* of its blocks those that live stay */
+
 /* firstclass.c: what fh_heap_* of freehold.h say. */
 hidden fh_heap_t *firstclass_new(void);
 /* Alignment 1: any. */
@@ -343,8 +379,11 @@ hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
+hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
-/* Visits live small and large blocks and huge ones; tag NULL: all. */
-hidden bool heap_visit(void *tag, fh_visitor_t *visitor, void *context);
+/* Visits live small and large blocks and huge ones; heap NULL: all. */
+hidden bool heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
+/* Those of a lane. `is_mine`: the caller is in it. */
+hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context);
 
 #endif

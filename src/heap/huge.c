@@ -61,6 +61,7 @@ static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
   atomic_ptr_store_relaxed(&b->tag, tag);
   note_size(b, mapped);
   map_set(base, b->windows, b, TENANT_HUGE);
+  index_enter(tag, b, true);
   atomic64_add_relaxed(&heap_counts.huge_live, 1);
   atomic64_add_relaxed(&heap_counts.huge_allocated, 1);
   return base;
@@ -89,6 +90,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   /* relaxed: of two frees one sees the other */
   uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0);
   if (mapped == 0) fatal("double free", p, call);
+  index_leave(&b->tag);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);
   os_unmap(base, mapped);

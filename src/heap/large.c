@@ -23,8 +23,11 @@ static void count_live(heap_t *h, uint64_t n) {
 
 void large_settle(heap_t *h) {
   tails_settle(h);
-  atomic64_add_relaxed(&heap_counts.large_live, atomic64_load_relaxed(&h->large_live));
-  atomic64_add_relaxed(&heap_counts.large_allocated, atomic64_load_relaxed(&h->large_allocated));
+  uint64_t live = atomic64_load_relaxed(&h->large_live),
+           allocated = atomic64_load_relaxed(&h->large_allocated);
+  if ((live | allocated) == 0) return; /* the sums are words of all threads */
+  atomic64_add_relaxed(&heap_counts.large_live, live);
+  atomic64_add_relaxed(&heap_counts.large_allocated, allocated);
   atomic64_store_relaxed(&h->large_live, 0);
   atomic64_store_relaxed(&h->large_allocated, 0);
 }
@@ -32,7 +35,7 @@ void large_settle(heap_t *h) {
 void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
-  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(heap_tag(h), size);
+  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(index_cell(h), size);
   bool clean;
   size_t wish = tail_wish(usable_for(max_size(size, 1)));
   void *p = heap_claim_run(h, n, step, wish, &clean);
@@ -44,11 +47,12 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   slab_t *s = slab_of(p);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
-  atomic_ptr_store_relaxed(&s->tag, heap_tag(h));
+  atomic_ptr_store_relaxed(&s->tag, index_cell(h));
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
   atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
   tail_enter(h, s, wish);
+  index_enter(index_cell(h), s, false);
   count_live(h, 1);
   slab_count(usable_for(max_size(size, 1)), 0);
   atomic64_bump(&h->large_allocated, 1);
@@ -89,7 +93,7 @@ void large_free(slab_t *s, void *p, const char *call) {
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
   if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
     fatal("double free", p, call);
-  atomic_ptr_store_relaxed(&s->tag, NULL); /* before the slices go: firstclass.c */
+  index_leave(&s->tag); /* before the slices go: F2 */
   size_t n = atomic32_load_relaxed(&s->slices);
   slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   heap_t *h = heap_enter_own();
@@ -145,7 +149,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   }
   slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   atomic32_store_relaxed(&s->kind, 0);
-  atomic_ptr_store_relaxed(&s->tag, NULL); /* as in large_free */
+  atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);
   tail_leave(NULL, s);
   if (os_map_at(p, old_size) != OS_MAPPED) return moved;

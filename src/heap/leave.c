@@ -1,5 +1,5 @@
 /* leave.c - what a heap gives up: a little when it shrinks, everything when it ends   layer 5: heap
- * Contract: heap.h. */
+ * Contract: heap.h. What is done for each class is done for those that the heap has used. */
 #include "heap.h"
 
 #include "../base/check.h"
@@ -29,7 +29,8 @@ static void flush_bin(heap_t *h, unsigned c) {
 }
 
 void heap_flush_bins(heap_t *h) {
-  for (unsigned c = 1; c < CLASS_COUNT; c++) flush_bin(h, c);
+  /* Bound: the classes, here and below */
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) flush_bin(h, c);
   heap_flush_shared(h);
 }
 
@@ -47,7 +48,7 @@ void heap_trim(heap_t *h) {
 }
 
 void heap_recount(heap_t *h) {
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
       slab_recount(s);
 }
@@ -70,7 +71,7 @@ uint32_t heap_prepare_rest(heap_t *h) {
   heap_empty_magazine(h);
   returned_forget(h);
   large_settle(h);
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     pages += kept_pages(h, c);
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
       pages += atomic32_load_relaxed(&s->carved) * class_size(c) / PAGE + 1;
@@ -87,7 +88,7 @@ bool heap_end_rest(void) {
 
 void heap_let_go(heap_t *h) {
   heap_flush_bins(h);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
     for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
       heap_end_idleness(h, s);
       heap_unlink_slab(h, s);
@@ -109,12 +110,12 @@ void heap_end(heap_t *h) {
 void heap_drop(heap_t *h) {
   heap_flush_shared(h);
   large_settle(h);
-  memset(h->bin, 0, sizeof h->bin);
-  memset(h->freed->returned, 0, sizeof h->freed->returned);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
+    h->bin[c] = 0;
     for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
       heap_unlink_slab(h, s);
       slab_release(s);
     }
+  }
   h->idle = 0;
 }

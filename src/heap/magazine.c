@@ -146,7 +146,7 @@ size_t heap_claim_ahead(heap_t *h, char *at, size_t n) {
 }
 
 void heap_empty_magazine(heap_t *h) {
-  for (size_t n = 1; n <= RUN_MOST; n++)
+  for (size_t n = 1; n <= RUN_MOST && h->singles + h->run_slices != 0; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
   if (h->run_share != 0) heap_return_share(h->run_share);
   h->run_share = 0;

@@ -36,6 +36,18 @@ static heap_freed_t *freed_of(heap_t *h, size_t number) {
   return &chunk->freed[number % PLACES_IN_CHUNK];
 }
 
+/* The last heap that was a lane, its number and 1: there is nothing in it. relaxed: a hint */
+static atomic32_t last_lane;
+
+heap_t *pool_claim_lane(void) {
+  uint32_t last = atomic32_load_relaxed(&last_lane);
+  bool is_claimed;
+  if (last == 0 || !places_claim_at(&heaps, last - 1)) return pool_claim();
+  heap_t *h = pool_at(last - 1, &is_claimed);
+  if (!wake(h)) h->busy = 0; /* a thread may have had it meanwhile */
+  return h;
+}
+
 heap_t *pool_claim(void) {
   uint32_t number;
   heap_t *h = places_claim(&heaps, &shape_of_heaps, &number);
@@ -69,12 +81,13 @@ heap_t *pool_claim_resting(void) {
 }
 
 void pool_release(heap_t *h) {
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+  if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     pool_note_taken(c, heap_taken(h, c));
     atomic16_store_relaxed(&h->taken[c], 0);
+    h->allowance[c] = h->room[c] = 0;
   }
-  memset(h->allowance, 0, sizeof h->allowance);
-  memset(h->room, 0, sizeof h->room);
+  memset(h->classes, 0, sizeof h->classes);
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->is_borrowed = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);

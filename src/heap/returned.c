@@ -83,7 +83,7 @@ void returned_give_up(heap_t *h, unsigned c) {
 }
 
 void returned_forget(heap_t *h) {
-  for (unsigned c = SHARED_CLASS; c < CLASS_COUNT; c++)
+  for (unsigned c = SHARED_CLASS - 1; (c = heap_next_class(h, c)) != 0;)
     while (h->growth[lent_class(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
   h->were_short = 0;
 }

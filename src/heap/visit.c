@@ -1,6 +1,6 @@
 /* visit.c - every slab and every live block, without stopping anyone                  layer 5: heap
  * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: pool, slab,
- *          arena, huge.
+ *          arena, huge, index.
  * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
  *          and a free block is known by the key that it carries, or as fresh (fresh.h). */
 #include "visit.h"
@@ -25,8 +25,9 @@ bool visit_slabs(visit_slab_t *visit, void *context) {
 }
 
 typedef struct {
-  void *tag, *context;
+  const heap_t *lane; /* whose slabs alone are visited, or NULL */
   fh_visitor_t *visitor;
+  void *context;
 } blocks_visit_t;
 
 /* The slice may become another slab's at any moment: its class is what `word` says, and however
@@ -35,12 +36,12 @@ typedef struct {
  * ones to its slab (S-visit): read in that order it is seen as one of both, or is the program's. */
 static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context) {
   const blocks_visit_t *v = context;
-  if (v->tag != NULL && atomic_ptr_load_relaxed(&s->tag) != v->tag) return true;
+  if (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane)) return true;
   if (slab_kind(word) == SLAB_LARGE)
     return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
   size_t size = class_size(word);
   size_t carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity);
-  uint64_t fresh = v->tag == NULL ? pool_fresh_of(base, word) : 0;
+  uint64_t fresh = v->lane == NULL ? pool_fresh_of(base, word) : 0;
   uintptr_t block = (uintptr_t)base + size;
   for (; carved > 0; carved--, block += size, fresh >>= 1) {
     if ((fresh & 1) != 0 || slab_block_is_free(s, block)) continue;
@@ -59,15 +60,33 @@ static void finish_own_frees(void) {
   heap_exit(h);
 }
 
-bool heap_visit(void *tag, fh_visitor_t *visitor, void *context) {
-  blocks_visit_t visit = { tag, context, visitor };
-  if (tag == NULL) finish_own_frees();
+static bool visit_one(slab_t *large, huge_t *huge, void *context) {
+  const blocks_visit_t *v = context;
+  if (huge != NULL)
+    return v->visitor(huge_base(huge), atomic64_load_relaxed(&huge->size), v->context);
+  return v->visitor((void *)slab_base(large), atomic64_load_relaxed(&large->size), v->context);
+}
+
+/* Somebody else's lane has lists that may change: its slabs are looked for among all. */
+bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context) {
+  blocks_visit_t visit = { lane, visitor, context };
+  if (!index_each(lane, visit_one, &visit)) return false;
+  if (!is_mine) return visit_slabs(visit_blocks_of, &visit);
+  for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
+    for (slab_t *s = heap_first_slab(lane, c); s != NULL; s = s->next) /* Bound: owned slabs */
+      if (!visit_blocks_of(s, c, (void *)slab_base(s), &visit)) return false;
+  return true;
+}
+
+bool heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
+  if (heap != NULL) return firstclass_visit(heap, visitor, context);
+  blocks_visit_t visit = { NULL, visitor, context };
+  finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;
     huge_t *b = huge_at(i, &is_live);
-    if (!is_live || (tag != NULL && atomic_ptr_load_relaxed(&b->tag) != tag)) continue;
-    if (!visitor(huge_base(b), atomic64_load_relaxed(&b->size), context)) return false;
+    if (is_live && !visit_one(NULL, b, &visit)) return false;
   }
   return true;
 }

@@ -1,5 +1,5 @@
 /* visit.h - every slab, without stopping anyone                                       layer 5: heap
- * Owns:    nothing.     Called by: stats.c, firstclass.c.     Calls: slab, arena.
+ * Owns:    nothing.     Called by: stats.c.     Calls: slab, arena.
  * Threads: any; see visit.c. */
 #ifndef HEAP_VISIT_H
 #define HEAP_VISIT_H

@@ -88,7 +88,7 @@ void slab_retire(slab_t *s) {
   size_t taken = atomic32_load_relaxed(&s->carved) - others_freed(s);
   slab_count(0 - taken * class_size(slab_class(s)), taken - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);
-  atomic_ptr_store_relaxed(&s->tag, NULL); /* nobody's slice has none: heap/firstclass.c */
+  atomic_ptr_store_relaxed(&s->tag, NULL);
   s->inverse = 0;
   atomic64_store_relaxed(&s->anchor, 0);
   atomic32_store_relaxed(&s->kind, 0);

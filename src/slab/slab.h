@@ -40,7 +40,8 @@ struct slab {
   atomic32_t carved;            /* blocks that went to a bin or were lent. likewise */
   /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic32_t kind;
-  atomic_ptr_t tag;             /* the first-class heap it belongs to, or NULL */
+  /* the first-class heap it belongs to, of a large block its cell there (index.c); or NULL */
+  atomic_ptr_t tag;
   atomic64_t size;              /* usable bytes of a large block */
   atomic32_t slices;            /* of a large block */
   uint16_t capacity;            /* const while the slab lives */

@@ -126,6 +126,50 @@ static void stale_after(void) {
   system_end_thread();
 }
 
+/* Its large blocks: one is freed while the heap takes another, or is deleted. */
+static void freed_before(void) {
+  system_restart();
+  heap = firstclass_new();
+  block[0][0] = firstclass_aligned(heap, 1, SLICE_SIZE);
+  block[0][1] = firstclass_aligned(heap, 1, SLICE_SIZE);
+  system_end_thread();
+}
+static void freed_thread(unsigned me) {
+  if (me == 0) block[1][0] = firstclass_aligned(heap, 1, SLICE_SIZE);
+  else heap_free(block[0][0], "free");
+  system_end_thread();
+}
+static void freed_after(void) {
+  EXPECT(slab_kind(slab_word(slab_of(block[1][0]))) == SLAB_LARGE);
+  firstclass_destroy(heap);
+  system_end_thread();
+  nothing_is_in_use();
+}
+static void deleted_thread(unsigned me) {
+  if (me == 2) firstclass_delete(heap);
+  else heap_free(block[0][me], "free");
+  system_end_thread();
+}
+
+/* They are looked at while they are made, in a lane that lies in memory of its own. */
+static bool show_large(void *p, size_t size, void *context) {
+  (void)context;
+  EXPECT(p != NULL && (size == SLICE_SIZE || size == HUGE_MIN_SIZE));
+  return true;
+}
+static void shown_thread(unsigned me) {
+  if (me == 1) firstclass_visit(heap, show_large, NULL);
+  else EXPECT(firstclass_aligned(heap, 1, SLICE_SIZE) != NULL);
+}
+static void shown_huge_thread(unsigned me) {
+  if (me == 1) firstclass_visit(heap, show_large, NULL);
+  else EXPECT(firstclass_aligned(heap, 1, HUGE_MIN_SIZE) != NULL);
+}
+static void shown_after(void) {
+  firstclass_destroy(heap);
+  EXPECT(atomic64_load_relaxed(&arena_counts.huge_bytes) == 0);
+}
+
 /* ---- visits ---------------------------------------------------------------------------------- */
 
 /* A size whose fresh blocks are linked, and one whose are counted; of each a few are handed out,
@@ -184,6 +228,14 @@ const scenario_t heap_scenarios[] = {
     heap_after },
   { "heap: one ends while a slice that it had is another's block", 2, 0, stale_before, stale_thread,
     stale_after },
+  { "heap: one's large block is freed while it takes another", 2, 0, freed_before, freed_thread,
+    freed_after },
+  { "heap: one is deleted while others free its large blocks", 3, 1, freed_before, deleted_thread,
+    nothing_is_in_use },
+  { "heap: one's large block is looked at while it is made", 2, 0, heap_before, shown_thread,
+    shown_after },
+  { "heap: one's huge block is looked at while it is made", 2, 0, heap_before, shown_huge_thread,
+    shown_after },
   { "heap: a visitor is shown no block that was never handed out", 2, 1, visit_before, visit_thread,
     visit_after },
   { NULL, 0, 0, NULL, NULL, NULL }

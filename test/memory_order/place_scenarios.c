@@ -40,11 +40,12 @@ static void every_place_is_free(void) {
 }
 
 static void use_heap(unsigned me) {
-  heap_t *h = pool_claim();
+  heap_t *h = me == 0 ? pool_claim() : pool_claim_lane();
   EXPECT(h != NULL);
   EXPECT(heap_tag(h) == NULL);
   atomic_ptr_store_relaxed(&h->tag, h);
   h->trim_class = (uint8_t)me;
+  heap_note_class(h, 1);
   atomic16_store_relaxed(&h->taken[1], (uint16_t)(heap_taken(h, 1) + 1));
   pool_release(h);
 }

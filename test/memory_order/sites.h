@@ -37,6 +37,8 @@
   atomic64_swap_acq_rel(AT_SITE("atomic64_swap_acq_rel", a), seen, v)
 #define atomic64_or_release(a, bits) \
   atomic64_or_release(AT_SITE("atomic64_or_release", a), bits)
+#define atomic64_or_acq_rel(a, bits) \
+  atomic64_or_acq_rel(AT_SITE("atomic64_or_acq_rel", a), bits)
 #define atomic64_or_seq_cst(a, bits) \
   atomic64_or_seq_cst(AT_SITE("atomic64_or_seq_cst", a), bits)
 #define atomic64_and_acquire(a, bits) \

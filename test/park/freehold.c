@@ -680,9 +680,54 @@ static void make_used_heap(void) {
   block[50] = hold(api.heap_malloc(heap, KIB(100)), KIB(100));
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
-static void make_doomed_heap(void) {
+/* With large blocks in two chunks of its index, most of which others have freed. */
+enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 59, LARGE_KEPT = 21 };
+static void free_most_of_large(void) {
+  for (unsigned i = LARGE_FROM; i < LARGE_TO; i++)
+    if ((i - LARGE_FROM) % LARGE_KEPT != 0) put(block[i]);
+}
+static void make_much_used_heap(void) {
   make_used_heap();
-  let_go(0, 52, 1);
+  for (unsigned i = LARGE_FROM; i < LARGE_TO; i++)
+    block[i] = hold(api.heap_malloc(heap, KIB(20)), KIB(20));
+  in_helper(free_most_of_large);
+}
+static void make_doomed_heap(void) {
+  make_much_used_heap();
+  let_go(0, LARGE_FROM, 1);
+  let_go(LARGE_FROM, LARGE_TO, LARGE_KEPT);
+}
+static void make_heap_with_large(void) {
+  make_heap();
+  size = KIB(600);
+  block[0] = hold(api.heap_malloc(heap, size), size);
+}
+static void large_of_heap(void) {
+  make_heap_with_large();
+  let_go(0, 1, 1);
+}
+static void large_of_deleted_heap(void) {
+  large_of_heap();
+  api.heap_delete(heap);
+}
+static void free_and_end(void) {
+  api.free(block[0]);
+  end_heap();
+}
+static void first_large_of_heap(void) {
+  make_heap();
+  hold(api.heap_malloc(heap, 100), 100);
+  size = KIB(20);
+}
+static void large_of_full_chunk(void) {
+  first_large_of_heap();
+  for (unsigned i = 0; i < IN_CHUNK; i++) hold(api.heap_malloc(heap, size), size);
+}
+static void make_heap_after_another(void) {
+  make_heap();
+  put(hold(api.heap_malloc(heap, 100), 100));
+  end_heap();
+  make_heap();
 }
 static void make_heap_used_up(void) {
   make_heap();
@@ -724,6 +769,23 @@ static void heap_moves_limited(void) {
 static void hold_unmoved(void) {
   if (got[0] != NULL) hold(got[0], huge_size());
   else hold(block[0], 3000);
+  end_heap();
+}
+static bool is_shown(void *p, size_t usable, void *context) {
+  (void)p, (void)usable;
+  ++*(unsigned *)context;
+  return true;
+}
+static void visit_heap(void) {
+  unsigned shown = 0;
+  if (!api.heap_visit(heap, is_shown, &shown) || shown == 0) park_fail("a heap is not shown");
+}
+static void make_much_used_heap_entered(void) {
+  make_much_used_heap();
+  oracle_enter_lane(heap);
+}
+static void hold_moved_and_end(void) {
+  hold(got[0], MIB(3));
   end_heap();
 }
 static void heap_moves(void) { got[0] = api.heap_realloc(heap, block[0], 5000); }
@@ -1048,7 +1110,16 @@ const operation_t freehold_operations[] = {
   {"heap-malloc-first", heap_malloc_one, make_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
-  {"heap-delete", end_heap, make_used_heap, NULL, NULL, WITH_HEAP},
+  {"heap-malloc-again", heap_malloc_one, make_heap_after_another, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-malloc-large", heap_malloc_one, first_large_of_heap, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-malloc-large-more", heap_malloc_one, large_of_full_chunk, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-free-large", free_first, large_of_heap, end_heap, NULL, WITH_HEAP},
+  {"heap-free-large-deleted", free_first, large_of_deleted_heap, NULL, NULL, WITH_HEAP},
+  {"heap-free-and-delete", free_and_end, large_of_heap, NULL, NULL, WITH_HEAP},
+  {"heap-large-moves-pages", move_it, large_of_heap, hold_moved_and_end, NULL, WITH_HEAP | MOVES},
+  {"heap-visit", visit_heap, make_much_used_heap, end_heap, NULL, WITH_HEAP},
+  {"heap-visit-entered", visit_heap, make_much_used_heap_entered, end_heap, NULL, WITH_HEAP},
+  {"heap-delete", end_heap, make_much_used_heap, NULL, NULL, WITH_HEAP},
   {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
   {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
   {"sums", look_at_sums, some_kinds, NULL, NULL, IS_BARE},

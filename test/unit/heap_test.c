@@ -71,6 +71,21 @@ TEST(heap, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=
   check_nothing_lost();
 }
 
+TEST(heap, a_class_of_which_it_has_anything_is_noted, "") {
+  uint64_t state = 3;
+  for (int i = 0; i < 4000; i++) {
+    void *p = fast_malloc(core_next(&state) % 3000 << (i & 1));
+    if (i % 8 != 0) fast_free(p);
+    heap_t *h = my_heap();
+    if (i % 1000 == 500) heap_collect(false);
+    for (unsigned c = 1; c < CLASS_COUNT; c++) {
+      if ((h->classes[c / 64] >> c % 64 & 1) != 0) continue;
+      CHECK(h->bin[c] == 0 && h->slabs[c] == 0 && heap_fresh(h, c).count == 0);
+      CHECK(h->freed->returned[c] == 0 && heap_taken(h, c) == 0 && h->allowance[c] == 0);
+    }
+  }
+}
+
 TEST(heap, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
   for (size_t alignment = 1; alignment <= WINDOW_SIZE; alignment *= 2)
     for (int i = 0; i < 5; i++) {
@@ -362,6 +377,8 @@ TEST(heap, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   heap_t *h = my_heap();
   unsigned c = class_of(512);
   uint32_t pages = heap_prepare_rest(h);
+  heap_note_class(h, c);
+  heap_note_class(h, class_of(4096));
   h->allowance[c] = 64;
   h->room[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages + 8);

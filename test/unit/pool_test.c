@@ -19,6 +19,7 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   heap_t *a = pool_claim();
   bool is_claimed;
   uint32_t number = a->number;
+  heap_note_class(a, 5);
   atomic16_store_relaxed(&a->taken[5], 100);
   atomic_ptr_store_relaxed(&a->tag, a);
   a->is_borrowed = 1;
@@ -36,6 +37,18 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   pool_note_requested(5, 70);
   CHECK_EQ(pool_taken(5), (uint64_t)107);
   CHECK_EQ(pool_requested(5), (uint64_t)70);
+}
+
+TEST(pool, what_a_thread_has_left_is_not_made_a_lane_while_an_empty_heap_is_at_hand, "") {
+  heap_t *a = pool_claim(), *b = pool_claim();
+  CHECK_EQ(pool_claim_lane()->number, b->number + 1);        /* there was no lane before */
+  atomic_ptr_store_relaxed(&b->tag, b);
+  pool_release(b);
+  CHECK(pool_rest(a, 10));
+  CHECK_EQ(pool_claim_lane(), b);
+  CHECK_EQ(pool_resting_pages(), 10u);
+  CHECK_EQ(pool_claim_lane(), a);                            /* for want of another */
+  CHECK_EQ(pool_resting_pages(), 0u);
 }
 
 TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") {

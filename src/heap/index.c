@@ -1,0 +1,142 @@
+/* index.c - the large and huge blocks of a first-class heap, found from its lanes     layer 5: heap
+ * Owns:    a lane's chunks of cells; a block's `tag` is its cell.   Called by: large.c, huge.c,
+ *          firstclass.c, visit.c.   Calls: heap, slab, bitmap.
+ * Threads: a lane's user takes cells; whoever frees a block gives its cell back, by one operation
+ *          on one word, also after the heap was deleted: a chunk lives until the lane and all
+ *          blocks have left it. Who stops before that keeps one chunk from going back.
+ * Sync:    S-index  new_chunk, index_enter (release) -> index_each, show (acquire): a chunk, a
+ *                   block's descriptor; leave (release) -> leave of the last one (acquire): the
+ *                   chunk, which is freed. S-bit  leave -> bitmap_claim_some.
+ * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block whose `tag` it
+ *             is or is about to be, and whose memory has not been given back */
+#include "../base/check.h"
+#include "heap.h"
+
+enum {
+  CHUNK_SIZE = 512, /* a class's, so that a cell's address leads to its chunk */
+  CELLS = 59,
+  LOOKS = 32, /* chunks that are looked at for a free cell before there is one more */
+};
+#define CELL_BITS (((uint64_t)1 << CELLS) - 1)
+#define LANE_BIT ((uint64_t)1 << 63)
+
+typedef struct chunk chunk_t;
+struct chunk {
+  chunk_t *next;                 /* const */
+  atomic64_t key;                /* as if the block were free: visitors pass over it */
+  atomic64_t left;               /* free cells; LANE_BIT: the lane has ended; the rest: 1 */
+  /* the lane's user's, in the first chunk: the cell for the next block; where to look for others */
+  atomic_ptr_t *spare;
+  chunk_t *at;
+  atomic_ptr_t cells[CELLS];     /* slab_t *, or huge_t * and 1; NULL: none yet */
+};
+_Static_assert(sizeof(chunk_t) == CHUNK_SIZE, "a chunk is found from its cells");
+
+static chunk_t *chunk_of(const void *cell) {
+  return (chunk_t *)align_down((uintptr_t)cell, CHUNK_SIZE);
+}
+/* relaxed: its user's */
+static chunk_t *first_chunk(const heap_t *h) { return atomic_ptr_load_relaxed(&h->index); }
+
+static uint64_t free_cells(const chunk_t *c) {
+  return atomic64_load_relaxed(&c->left) & CELL_BITS; /* relaxed: the claim decides */
+}
+
+static atomic_ptr_t *take_cell(chunk_t *c) {
+  uint64_t bit = (uint64_t)1 << bits_lowest(free_cells(c));
+  atomic_ptr_t *cell = &c->cells[bits_lowest(bit)];
+  bitmap_claim_some(&c->left, bit); /* which nobody else claims */
+  atomic_ptr_store_relaxed(cell, NULL);
+  return cell;
+}
+
+/* A chunk, which is a block of the thread's own heap, becomes the lane's first. */
+static bool new_chunk(heap_t *lane) {
+  heap_t *h = heap_enter();
+  if (h == NULL) return false;
+  chunk_t *c = heap_malloc_class(h, class_of(CHUNK_SIZE)), *first = first_chunk(lane);
+  heap_exit(h);
+  if (c == NULL) return false;
+  block_set_free((uintptr_t)c);
+  memset(c->cells, 0, sizeof c->cells);
+  atomic64_store_relaxed(&c->left, ~LANE_BIT);
+  c->next = first;
+  c->at = first != NULL ? first->at : c;
+  c->spare = take_cell(c);
+  atomic_ptr_store_release(&lane->index, c); /* S-index */
+  return true;
+}
+
+/* The first chunk, or the next one in turn that has a free cell. */
+static chunk_t *chunk_with_room(chunk_t *first) {
+  if (free_cells(first) != 0) return first;
+  for (int looks = 0; looks < LOOKS; looks++) {
+    if (free_cells(first->at) != 0) return first->at;
+    first->at = first->at->next != NULL ? first->at->next : first;
+  }
+  return NULL;
+}
+
+bool index_prepare(heap_t *lane) {
+  chunk_t *first = first_chunk(lane), *with_room;
+  if (first != NULL && atomic_ptr_load_relaxed(first->spare) == NULL) return true;
+  if (first == NULL || (with_room = chunk_with_room(first)) == NULL) return new_chunk(lane);
+  first->spare = take_cell(with_room);
+  return true;
+}
+
+void *index_cell(const heap_t *h) {
+  chunk_t *first = first_chunk(h);
+  return first != NULL ? first->spare : NULL;
+}
+
+void index_enter(void *cell, void *descriptor, bool is_huge) {
+  if (cell == NULL) return;
+  ASSERT(is_huge || atomic_ptr_is_relaxed(cell, NULL)); /* F2 */
+  atomic_ptr_store_release((atomic_ptr_t *)cell, (char *)descriptor + is_huge); /* S-index */
+}
+
+static void leave(chunk_t *c, uint64_t bit) {
+  uint64_t left = atomic64_or_acq_rel(&c->left, bit) | bit; /* S-index, S-bit */
+  if (~left != 0) return;
+  slab_t *s = slab_of(c); /* straight there: the way of other blocks may lead through here */
+  uintptr_t block = (uintptr_t)c;
+  if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
+}
+
+void index_give_back(void *cell) {
+  chunk_t *c = chunk_of(cell);
+  leave(c, (uint64_t)1 << ((atomic_ptr_t *)cell - c->cells));
+}
+
+/* What the cell has, unless it is just being freed, or was left so for ever. */
+static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
+  uintptr_t entry = (uintptr_t)atomic_ptr_load_acquire(cell); /* S-index */
+  slab_t *s = (slab_t *)entry;
+  huge_t *b = (huge_t *)(entry - 1);
+  if (entry % 2 == 0) {
+    bool is_its = s != NULL && atomic_ptr_is_relaxed(&s->tag, cell);
+    return !is_its || slab_kind(slab_word(s)) != SLAB_LARGE || visitor(s, NULL, context);
+  }
+  bool is_its = atomic_ptr_is_relaxed(&b->tag, cell) && atomic64_load_relaxed(&b->mapped) != 0;
+  return !is_its || visitor(NULL, b, context);
+}
+
+bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context) {
+  chunk_t *c = atomic_ptr_load_acquire(&lane->index); /* S-index: and all that it leads to */
+  for (; c != NULL; c = c->next) /* Bound: the lane's chunks */
+    for (uint64_t w = ~free_cells(c) & CELL_BITS; w != 0; w &= w - 1) /* Bound: CELLS */
+      if (!show(&c->cells[bits_lowest(w)], visitor, context)) return false;
+  return true;
+}
+
+void index_end(heap_t *lane) {
+  chunk_t *c = first_chunk(lane), *next;
+  if (c == NULL) return;
+  atomic_ptr_store_relaxed(&lane->index, NULL);
+  if (atomic_ptr_load_relaxed(c->spare) == NULL) index_give_back(c->spare);
+  for (; c != NULL; c = next) { /* Bound: the lane's chunks */
+    next = c->next;
+    leave(c, LANE_BIT);
+  }
+}
