@@ -21,7 +21,6 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   uint32_t number = a->number;
   atomic16_store_relaxed(&a->taken[5], 100);
   atomic_ptr_store_relaxed(&a->tag, a);
-  a->is_borrowed = 1;
   atomic_ptr_store_relaxed(&a->nested, a);
   pool_release(a);
   CHECK_EQ(pool_at(number, &is_claimed), a);
@@ -29,13 +28,29 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   CHECK_EQ(pool_taken(5), (uint64_t)100);
   CHECK_EQ(pool_claim(), a);
   CHECK_NULL(heap_tag(a));
-  CHECK_EQ(a->is_borrowed, 0);
   CHECK_NULL(atomic_ptr_load_relaxed(&a->nested));
   CHECK_EQ(heap_taken(a, 5), 0u);
   pool_note_taken(5, 7);
   pool_note_requested(5, 70);
   CHECK_EQ(pool_taken(5), (uint64_t)107);
   CHECK_EQ(pool_requested(5), (uint64_t)70);
+}
+
+TEST(pool, of_many_heaps_those_that_rest_are_found_and_no_others, "S-pool") {
+  enum { COUNT = 1000 };
+  static heap_t *h[COUNT];
+  for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
+  CHECK_NULL(pool_claim_resting());
+  for (int i = 0; i < COUNT; i++) {
+    if (i % 300 == 100) CHECK(pool_rest(h[i], 2));
+    else pool_release(h[i]);
+  }
+  CHECK_EQ(pool_resting_pages(), 6u);
+  CHECK_EQ(pool_claim_resting(), h[100]);
+  for (int i = 0; i < 401; i++) CHECK(pool_claim() != NULL);  /* the lowest: one more that rests */
+  CHECK_EQ(pool_claim_resting(), h[700]);
+  CHECK_NULL(pool_claim_resting());
+  CHECK_EQ(pool_resting_pages(), 0u);
 }
 
 TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") {
