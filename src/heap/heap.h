@@ -313,7 +313,7 @@ hidden size_t huge_pool_size(void);
 hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
 
 typedef struct {
-  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
+  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested, remote_frees, swaps;
 } heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */
 

@@ -69,8 +69,12 @@ heap_t *pool_claim(void) {
   return h;
 }
 
+/* The more chunks are below, the less a heap may rest with: of very many heaps the lower ones rest,
+ * and the chunks of the others can be given back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
-  if (pages > RESTING_PAGES_EACH || pool_resting_pages() + pages > RESTING_PAGES) return false;
+  size_t below = h->number / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
+  if (pages > RESTING_PAGES_EACH || pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
+    return false;
   atomic32_add_relaxed(&resting_pages, pages);
   atomic32_store_relaxed(&h->resting_pages, pages);
   atomic_ptr_store_relaxed(&h->nested, NULL);
@@ -149,6 +153,17 @@ heap_t *pool_claim_dead(size_t *words) {
   return NULL;
 }
 
+/* Heaps of which none is in use or rests: they are as if they had never been used. */
+static void discard_idle(size_t chunk) {
+  size_t first = chunk * PLACES_IN_CHUNK;
+  if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;
+  if (!bitmap_claim_at(heaps.free, first, PLACES_IN_CHUNK)) return;
+  bool is_claimed;
+  if (atomic64_load_relaxed(&rests[chunk]) == 0)
+    os_discard(pool_at(first, &is_claimed), align_up(sizeof(heap_chunk_t), os_page_size()));
+  bitmap_release(heaps.free, first, PLACES_IN_CHUNK);
+}
+
 void pool_release(heap_t *h) {
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     pool_note_taken(c, heap_taken(h, c));
@@ -159,7 +174,13 @@ void pool_release(heap_t *h) {
   atomic_ptr_store_relaxed(&h->tag, NULL);
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_busy, 0);
+  atomic64_add_relaxed(&heap_counts.remote_frees, atomic64_load_relaxed(&h->remote_frees));
+  atomic64_add_relaxed(&heap_counts.swaps, atomic64_load_relaxed(&h->swaps));
+  atomic64_store_relaxed(&h->remote_frees, 0);
+  atomic64_store_relaxed(&h->swaps, 0);
+  size_t chunk = h->number / PLACES_IN_CHUNK;
   places_release(&heaps, h->number);
+  discard_idle(chunk);
 }
 
 size_t pool_size(void) { return places_size(&heaps); }

@@ -53,6 +53,37 @@ TEST(pool, of_many_heaps_those_that_rest_are_found_and_no_others, "S-pool") {
   CHECK_EQ(pool_resting_pages(), 0u);
 }
 
+static bool is_new(const heap_t *h) { return atomic64_load_relaxed(&h->home) == 0; }
+
+TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-bit") {
+  enum { COUNT = 4 * PLACES_IN_CHUNK };
+  static heap_t *h[COUNT];
+  for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
+  atomic64_bump(&h[100]->remote_frees, 5);
+  atomic64_bump(&h[100]->swaps, 3);
+  for (int i = 0; i < COUNT; i++) {
+    if (i == 130) CHECK(pool_rest(h[i], 2));
+    else pool_release(h[i]);
+  }
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)2);
+  CHECK(!is_new(h[0]) && is_new(h[64]) && is_new(h[127]) && !is_new(h[128]) && is_new(h[255]));
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.remote_frees), (uint64_t)5);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.swaps), (uint64_t)3);
+  heap_t *rested = pool_claim_resting();
+  CHECK_EQ(rested, h[130]);
+  pool_release(rested);
+  CHECK(is_new(h[128]));
+  for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_claim(), h[i]);      /* all are there */
+}
+
+TEST(pool, the_more_heaps_there_are_the_fewer_may_rest, "") {
+  enum { COUNT = RESTING_PAGES / 2 + PLACES_IN_CHUNK };
+  static heap_t *h[COUNT];
+  for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
+  CHECK(!pool_rest(h[COUNT - 1], 2));
+  CHECK(pool_rest(h[COUNT / 2], 2));
+}
+
 TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") {
   enum { COUNT = 1000 };
   bool is_claimed;
