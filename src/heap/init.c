@@ -39,11 +39,13 @@ heap_t *heap_attach(void) {
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
   void *none = NULL;
+  pool_set_user(h);
+  signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
+    pool_clear_user(h);
     heap_end(h);
     return none;
   }
-  pool_set_user(h);
   if (!option_get(OPTION_stats_detail)) {
     heap_here.window = WINDOW_NONE;
     heap_here.limit = SMALL_STEPS + 1;

@@ -138,7 +138,8 @@ static bool repair(heap_t *h, uint64_t thread) {
 
 heap_t *pool_claim_dead(size_t *words) {
   static atomic32_t last;        /* relaxed: each looks at others, in turns */
-  uint64_t caller = atomic_ptr_load_relaxed(&users) == NULL ? 0 : os_thread();
+  bool is_known = *words > 0 && atomic_ptr_load_relaxed(&users) != NULL;
+  uint64_t caller = is_known ? os_thread() : 0;
   while (caller != 0 && *words > 0) { /* Bound: `*words` */
     bool is_claimed;
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();

@@ -1,6 +1,8 @@
 /* pool_test.c - tests of heap/pool */
 #include "heaps.h"
 
+#include "../../src/arena/places.h"
+
 TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   heap_t *a = pool_claim(), *b = pool_claim();
   CHECK(a != NULL && b != NULL && a != b);
