@@ -9,6 +9,35 @@ static void *address(const places_t *places, size_t stride, size_t number) {
   return chunk == NULL ? NULL : chunk + number % PLACES_IN_CHUNK * stride;
 }
 
+/* ---- which chunks have room ------------------------------------------------------------------ */
+
+static void note_room(places_t *places, size_t chunk) {
+  uint64_t bit = (uint64_t)1 << chunk % 64;
+  if ((atomic64_load_relaxed(&places->roomy[chunk / 64]) & bit) == 0)
+    atomic64_or_relaxed(&places->roomy[chunk / 64], bit);
+}
+
+static void note_full(places_t *places, size_t chunk) {
+  atomic64_and_relaxed(&places->roomy[chunk / 64], ~((uint64_t)1 << chunk % 64));
+  if (atomic64_load_relaxed(&places->free[chunk]) != 0) note_room(places, chunk);
+}
+
+/* A word for 64 chunks is read, and one chunk's, unless others have filled that meanwhile. */
+static size_t claim_roomy(places_t *places) {
+  size_t count = atomic32_load_relaxed(&places->chunk_count);
+  for (size_t i = 0; i * 64 < count; i++)
+    /* Bound: the bits of a word */
+    for (uint64_t w = atomic64_load_relaxed(&places->roomy[i]); w != 0; w &= w - 1) {
+      size_t chunk = i * 64 + bits_lowest(w);
+      size_t found = bitmap_claim_one(places->free, chunk + 1, chunk);
+      if (found != BITMAP_NONE) return found;
+      note_full(places, chunk);
+    }
+  return bitmap_claim_one(places->free, count, 0);
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
 /* Puts `chunk` in the first free row, and keeps its first place. */
 static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end,
                       uint32_t *number) {
@@ -19,6 +48,7 @@ static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end
     while (count <= i) /* Progress: a failed swap means that the count rose */
       if (atomic32_swap_relaxed(&places->chunk_count, &count, i + 1)) break;
     atomic64_or_release(&places->free[i], ~(uint64_t)1); /* S-bit */
+    note_room(places, i);
     *number = i * PLACES_IN_CHUNK;
     return true;
   }
@@ -38,7 +68,7 @@ static void *add_chunk(places_t *places, const places_shape_t *shape, uint32_t *
 }
 
 void *places_claim(places_t *places, const places_shape_t *shape, uint32_t *number) {
-  size_t found = bitmap_claim_one(places->free, atomic32_load_relaxed(&places->chunk_count), 0);
+  size_t found = claim_roomy(places);
   if (found == BITMAP_NONE) return add_chunk(places, shape, number);
   *number = (uint32_t)found;
   return address(places, shape->stride, found);
@@ -48,7 +78,10 @@ bool places_claim_at(places_t *places, uint32_t number) {
   return bitmap_claim_at(places->free, number, 1);
 }
 
-void places_release(places_t *places, uint32_t number) { bitmap_release(places->free, number, 1); }
+void places_release(places_t *places, uint32_t number) {
+  bitmap_release(places->free, number, 1);
+  note_room(places, number / PLACES_IN_CHUNK);
+}
 
 void *places_at(const places_t *places, const places_shape_t *shape, size_t number,
                 bool *is_claimed) {

@@ -263,7 +263,7 @@ __attribute__((noinline)) void heap_free_others(slab_t *s, void *p, void (*slow)
   if (is_tagged || !put_off(s, (uintptr_t)p)) slow(p);
 }
 
-/* No heap to be had: the block goes to its slab by itself. */
+/* The block goes to its slab by itself. */
 static void free_without_heap(slab_t *s, uintptr_t block) {
   if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
 }
@@ -277,7 +277,7 @@ static void free_small(slab_t *s, void *p, const char *call) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));
     if (!is_tagged && (keep(s, block, call) || put_off(s, block))) return;
   }
-  heap_t *h = heap_enter();
+  heap_t *h = heap_enter_to_free();
   check_freed(block, call);
   if (h == NULL) return free_without_heap(s, block);
   /* The end of a first-class heap may free all its blocks at once: they do not wait. */

@@ -51,7 +51,7 @@ static heap_t *nested_of(heap_t *h) {
 
 heap_t *heap_enter(void) {
   heap_t *h = heap_of_thread();
-  if (unlikely(h == NULL || h == &heap_gone)) {
+  if (unlikely(h == NULL)) {
     h = heap_attach();
     if (h == NULL) return NULL;
   }
@@ -64,16 +64,19 @@ heap_t *heap_enter(void) {
   return h;
 }
 
-heap_t *heap_enter_own(void) {
-  heap_t *h = heap_of_thread();
-  return h == NULL || h == &heap_gone ? NULL : heap_enter();
+heap_t *heap_enter_own(void) { return heap_of_thread() == NULL ? NULL : heap_enter(); }
+
+/* A thread that only waits, and frees its last few things when it ends, needs none; nor would
+ * anyone take one back that it gets after that. */
+heap_t *heap_enter_to_free(void) {
+  if (heap_of_thread() == NULL) {
+    if (heap_here.lone_frees == LONE_AT_END || ++heap_here.lone_frees <= LONE_MOST) return NULL;
+    heap_here.lone_frees = 0;
+  }
+  return heap_enter();
 }
 
 void heap_exit(heap_t *h) {
-  if (unlikely(h->is_borrowed)) {
-    heap_end(h);
-    return;
-  }
   if (unlikely(h->trims_due != 0)) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;

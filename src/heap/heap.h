@@ -101,7 +101,6 @@ struct heap {
   uint8_t has_trimmed;           /* all classes had their turn */
   uint8_t trims_due;             /* slices given back */
   uint8_t has_shared;            /* something may be pending, or in a batch */
-  uint8_t is_borrowed;           /* for one operation of a thread that has ended */
   uint8_t pending_count;
   uint8_t calls;                 /* slow ones, since the last of them that looked at the clock */
   uint8_t slabs_made;            /* out of slices; not more than can be counted */
@@ -126,12 +125,16 @@ typedef struct {
   uint64_t limit;                /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
   /* the last byte of the window where the fast free expects blocks, or WINDOW_NONE; 0: mark */
   uintptr_t window;
-  atomic_ptr_t heap;             /* the thread's own; first NULL, at the end &heap_gone */
+  atomic_ptr_t heap;             /* the thread's own; at first, and at the end, NULL */
+  uint32_t lone_frees;           /* of a thread without a heap, or LONE_AT_END */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
-extern hidden heap_t heap_gone;
 
 enum { WINDOW_NONE = 1 };        /* no address's window */
+enum {
+  LONE_MOST = 64,                /* so many blocks a thread frees before it gets a heap for that */
+  LONE_AT_END = UINT32_MAX >> 1, /* it has ended, and gets none */
+};
 static always_inline heap_t *heap_of_thread(void) {
   return atomic_ptr_load_relaxed(&heap_here.heap);
 }
@@ -181,7 +184,8 @@ hidden void heap_start(void);                      /* at load: what a handler mu
  * operation. */
 hidden heap_t *heap_enter(void);
 hidden heap_t *heap_enter_own(void);               /* likewise; NULL: the thread has none */
-hidden heap_t *heap_attach(void);                  /* init.c: the first, or for one call */
+hidden heap_t *heap_enter_to_free(void);           /* likewise, unless it frees much */
+hidden heap_t *heap_attach(void);                  /* init.c */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
 
@@ -275,6 +279,7 @@ hidden void heap_let_go(heap_t *h);                /* of all that it owns */
 hidden void heap_end(heap_t *h);                   /* likewise, and back to the pool */
 hidden uint32_t heap_prepare_rest(heap_t *h);      /* how many pages it would hold: RESTING_PAGES */
 hidden bool heap_end_rest(void);                   /* of one that rests; false: there is none */
+hidden void heap_end_dead(void);                   /* of those that threads have left behind */
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
 hidden void heap_trim(heap_t *h);                  /* a little: the steps that are due */
@@ -288,6 +293,14 @@ hidden void pool_release(heap_t *h);               /* it has let go of everythin
 /* It has not, but holds so many; false if that is too much: it stays the caller's. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
 hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there is none */
+/* The calling thread's; nobody's, before it goes back. */
+hidden void pool_set_user(heap_t *h);
+hidden void pool_clear_user(heap_t *h);
+/* One whose thread has ended without giving it back, with all that is in it; NULL: none was found.
+ * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
+ * if the system has to be asked. */
+enum { POOL_ASK_WORDS = 8 };
+hidden heap_t *pool_claim_dead(size_t *words);
 hidden uint32_t pool_resting_pages(void);          /* what these hold; there are no more of them */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
@@ -346,7 +359,7 @@ hidden size_t huge_pool_size(void);
 hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
 
 typedef struct {
-  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
+  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested, remote_frees, swaps;
   atomic64_t tails, large_pages; /* of 4 KiB: tails.c; below 0 for a moment */
 } heap_counts_t;
 extern hidden heap_counts_t heap_counts;           /* relaxed: sums */

@@ -1,14 +1,14 @@
 /* init.c - a thread's first call and its last                                         layer 5: heap
- * Owns:    heap_here, heap_gone.   Called by: heap.c, api, os (thread exit).   Calls:
- *          pool, leave, purge, support, os.
+ * Owns:    heap_here.   Called by: heap.c, pool.c, api, os (thread exit).   Calls: pool, leave,
+ *          purge, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. A thread
- *          that has ended still may call anything: each call then borrows a heap and leaves nothing
- *          in it. */
+ *          that has ended still may call anything: it gets a heap again when it allocates, and the
+ *          system is asked to say once more when it has ended. Where it does not, because that was
+ *          too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "../os/os.h"
 #include "../support/options.h"
 #include "heap.h"
 
-heap_t heap_gone = { .busy = 1 };
 __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 
 /* The system calls this when a thread ends, with the thread's heap. A heap whose operation never
@@ -19,9 +19,11 @@ static void thread_leaves(void *heap) {
   heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
   heap_here.window = 0;
   signal_fence();
-  atomic_ptr_store_relaxed(&heap_here.heap, &heap_gone);
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
+  heap_here.lone_frees = LONE_AT_END;
+  atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();
+  pool_clear_user(heap);
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) continue;
@@ -37,12 +39,11 @@ heap_t *heap_attach(void) {
   os_thread_set_leave(thread_leaves);
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
-  if (heap_of_thread() == &heap_gone) {
-    h->is_borrowed = 1;
-    return h;
-  }
   void *none = NULL;
+  pool_set_user(h);
+  signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
+    pool_clear_user(h);
     heap_end(h);
     return none;
   }
@@ -66,6 +67,7 @@ static void collect_own(void) {
 
 void heap_collect(bool force) {
   collect_own();
+  if (force) heap_end_dead();
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   if (!force) return purge_tick();

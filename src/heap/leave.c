@@ -86,6 +86,11 @@ bool heap_end_rest(void) {
   return true;
 }
 
+void heap_end_dead(void) {
+  size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all */
+  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(h);
+}
+
 void heap_let_go(heap_t *h) {
   heap_flush_bins(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)

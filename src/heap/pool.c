@@ -1,7 +1,8 @@
 /* pool.c - where heaps come from, and what is left of those that are gone             layer 5: heap
- * Owns:    the places of all heaps; totals.   Called by: heap.   Calls: places.
+ * Owns:    the places of all heaps; totals.   Called by: heap.   Calls: places, leave.c, os.
  * Threads: any. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
 #include "../arena/places.h"
+#include "../os/os.h"
 #include "heap.h"
 
 _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 3648, "what a thread costs at most");
@@ -16,6 +17,18 @@ static heap_chunk_t first_heaps; /* most programs need no mapping for their heap
 static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps };
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
+/* A word for each heap: the thread that uses it, if that is known, and above it how often the word
+ * has changed, so that none comes back. A child of fork knows nobody's: what its parent's other
+ * threads were about is not of one moment. The words are made for a process's second heap. relaxed:
+ * the system says when a dead thread's work can be seen. */
+static atomic_ptr_t users;
+enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
+#define USER_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
+
+/* A bit for each place with a heap that rests, changed by who has the place. relaxed: a hint; the
+ * claim decides. */
+static atomic64_t rests[PLACES_CHUNKS];
+
 /* Of all heaps that rest. relaxed: a bound that may be passed by a few heaps. */
 static atomic32_t resting_pages;
 
@@ -27,6 +40,7 @@ static bool wake(heap_t *h) {
   if (pages == 0) return false;
   atomic32_store_relaxed(&h->resting_pages, 0);
   atomic32_add_relaxed(&resting_pages, 0 - pages);
+  atomic64_and_relaxed(&rests[h->number / 64], ~((uint64_t)1 << h->number % 64));
   h->busy = 0;
   return true;
 }
@@ -36,22 +50,9 @@ static heap_freed_t *freed_of(heap_t *h, size_t number) {
   return &chunk->freed[number % PLACES_IN_CHUNK];
 }
 
-/* The last heap that was a lane, its number and 1: there is nothing in it. relaxed: a hint */
-static atomic32_t last_lane;
-
-heap_t *pool_claim_lane(void) {
-  uint32_t last = atomic32_load_relaxed(&last_lane);
-  bool is_claimed;
-  if (last == 0 || !places_claim_at(&heaps, last - 1)) return pool_claim();
-  heap_t *h = pool_at(last - 1, &is_claimed);
-  if (!wake(h)) h->busy = 0; /* a thread may have had it meanwhile */
-  return h;
-}
-
-heap_t *pool_claim(void) {
-  uint32_t number;
-  heap_t *h = places_claim(&heaps, &shape_of_heaps, &number);
-  if (h == NULL || wake(h)) return h;
+/* A place that the caller has claimed: a heap that rested, or one with nothing in it. */
+static heap_t *ready(heap_t *h, uint32_t number) {
+  if (wake(h)) return h;
   h->number = number;
   h->freed = freed_of(h, number);
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
@@ -59,25 +60,124 @@ heap_t *pool_claim(void) {
   return h;
 }
 
+/* The last heap that was a lane, its number and 1: there is nothing in it. relaxed: a hint */
+static atomic32_t last_lane;
+
+heap_t *pool_claim_lane(void) {
+  uint32_t last = atomic32_load_relaxed(&last_lane);
+  bool is_claimed;
+  if (last == 0 || !places_claim_at(&heaps, last - 1)) return pool_claim();
+  return ready(pool_at(last - 1, &is_claimed), last - 1);
+}
+
+/* For each place that was never used, which happens once to each, some others are looked at: those
+ * that dead threads have left are found as they become many, and nobody looks at all. */
+heap_t *pool_claim(void) {
+  enum { WORDS = 8 * POOL_ASK_WORDS, WORDS_AT_END = 128 * WORDS };
+  uint32_t number;
+  heap_t *h = places_claim(&heaps, &shape_of_heaps, &number), *dead = NULL;
+  bool is_new = h != NULL && atomic64_load_relaxed(&h->home) == 0;
+  size_t words = is_new ? WORDS : WORDS_AT_END;
+  if (h == NULL || is_new) dead = pool_claim_dead(&words);
+  if (dead != NULL && is_new) places_release(&heaps, number);
+  if (dead != NULL) return dead;
+  return h == NULL ? NULL : ready(h, number);
+}
+
+/* The more chunks are below, the less a heap may rest with: of very many heaps the lower ones rest,
+ * and the chunks of the others can be given back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
-  if (pages > RESTING_PAGES_EACH || pool_resting_pages() + pages > RESTING_PAGES) return false;
+  size_t below = h->number / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
+  if (pages > RESTING_PAGES_EACH || pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
+    return false;
   atomic32_add_relaxed(&resting_pages, pages);
   atomic32_store_relaxed(&h->resting_pages, pages);
   atomic_ptr_store_relaxed(&h->nested, NULL);
+  atomic64_or_relaxed(&rests[h->number / 64], (uint64_t)1 << h->number % 64);
   places_release(&heaps, h->number);
   return true;
 }
 
+/* Reads a word for 64 heaps, and those of which others have the place just now. */
 heap_t *pool_claim_resting(void) {
-  for (uint32_t i = 0; i < pool_size() && pool_resting_pages() != 0; i++) {
+  for (size_t i = 0; i < pool_size() / 64 && pool_resting_pages() != 0; i++)
+    for (uint64_t w = atomic64_load_relaxed(&rests[i]); w != 0; w &= w - 1) { /* Bound: 64 */
+      bool is_claimed;
+      uint32_t number = (uint32_t)(i * 64 + bits_lowest(w));
+      if (!places_claim_at(&heaps, number)) continue;
+      heap_t *h = pool_at(number, &is_claimed);
+      if (wake(h)) return h;
+      pool_release(h); /* another thread has used it meanwhile */
+    }
+  return NULL;
+}
+
+/* ---- who uses a heap ------------------------------------------------------------------------- */
+
+static atomic64_t *user_of(size_t number) {
+  atomic64_t *words = atomic_ptr_load_relaxed(&users);
+  return words == NULL ? NULL : &words[number];
+}
+
+/* relaxed: nobody has written to the words yet, and those who do use atomics */
+static void make_users(void) {
+  void *none = NULL, *words = os_map_unshared(USERS_SIZE);
+  if (words != NULL && !atomic_ptr_swap_relaxed(&users, &none, words)) os_unmap(words, USERS_SIZE);
+}
+
+static void note_user(heap_t *h, uint64_t thread) {
+  atomic64_t *user = user_of(h->number);
+  if (user == NULL) return;
+  uint64_t times = atomic64_load_relaxed(user) >> OS_THREAD_BITS;
+  atomic64_store_relaxed(user, (times + 1) << OS_THREAD_BITS | thread);
+}
+
+void pool_set_user(heap_t *h) {
+  if (atomic_ptr_load_relaxed(&users) == NULL && h->number != 0) make_users();
+  if (atomic_ptr_load_relaxed(&users) != NULL) note_user(h, os_thread());
+}
+
+void pool_clear_user(heap_t *h) { note_user(h, 0); }
+
+/* It is the caller's. What its handlers used is from now on a heap of its own that was left behind;
+ * one whose operation never ended stays as it is. */
+static bool repair(heap_t *h, uint64_t thread) {
+  heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
+  atomic_ptr_store_relaxed(&h->nested, NULL);
+  if (nested != NULL) note_user(nested, thread);
+  if (h->busy != 0) return false;
+  heap_recount(h);
+  h->has_shared = 1; /* perhaps */
+  return true;
+}
+
+heap_t *pool_claim_dead(size_t *words) {
+  static atomic32_t last;        /* relaxed: each looks at others, in turns */
+  bool is_known = *words > 0 && atomic_ptr_load_relaxed(&users) != NULL;
+  uint64_t caller = is_known ? os_thread() : 0;
+  while (caller != 0 && *words > 0) { /* Bound: `*words` */
     bool is_claimed;
-    heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL || is_claimed || atomic32_load_relaxed(&h->resting_pages) == 0) continue;
-    if (!places_claim_at(&heaps, i)) continue;
-    if (wake(h)) return h;
-    pool_release(h); /* another thread has used it meanwhile */
+    size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
+    uint64_t word = atomic64_load_relaxed(user_of(number)), thread = word & USER_THREAD;
+    *words -= thread == 0 ? 1 : min_size(*words, POOL_ASK_WORDS);
+    if (thread == 0 || !os_thread_has_ended(thread, caller)) continue;
+    /* Progress: if the swap fails another thread has it, and the next one's turn comes */
+    if (!atomic64_swap_relaxed(user_of(number), &word, word - thread)) continue;
+    heap_t *h = pool_at(number, &is_claimed);
+    if (repair(h, thread)) return h;
   }
   return NULL;
+}
+
+/* Heaps of which none is in use or rests: they are as if they had never been used. */
+static void discard_idle(size_t chunk) {
+  size_t first = chunk * PLACES_IN_CHUNK;
+  if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;
+  if (!bitmap_claim_at(heaps.free, first, PLACES_IN_CHUNK)) return;
+  bool is_claimed;
+  if (atomic64_load_relaxed(&rests[chunk]) == 0)
+    os_discard(pool_at(first, &is_claimed), align_up(sizeof(heap_chunk_t), os_page_size()));
+  bitmap_release(heaps.free, first, PLACES_IN_CHUNK);
 }
 
 void pool_release(heap_t *h) {
@@ -89,10 +189,16 @@ void pool_release(heap_t *h) {
   }
   memset(h->classes, 0, sizeof h->classes);
   atomic_ptr_store_relaxed(&h->tag, NULL);
-  h->is_borrowed = h->slabs_made = 0;
+  h->calls = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_busy, 0);
+  atomic64_add_relaxed(&heap_counts.remote_frees, atomic64_load_relaxed(&h->remote_frees));
+  atomic64_add_relaxed(&heap_counts.swaps, atomic64_load_relaxed(&h->swaps));
+  atomic64_store_relaxed(&h->remote_frees, 0);
+  atomic64_store_relaxed(&h->swaps, 0);
+  size_t chunk = h->number / PLACES_IN_CHUNK;
   places_release(&heaps, h->number);
+  discard_idle(chunk);
 }
 
 size_t pool_size(void) { return places_size(&heaps); }

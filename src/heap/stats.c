@@ -152,4 +152,6 @@ void heap_stats(fh_stats_t *stats) {
   stats->adoptions = atomic64_load_relaxed(&slab_counts.adoptions);
   stats->publications = atomic64_load_relaxed(&slab_counts.publications);
   stats->nested = atomic64_load_relaxed(&heap_counts.nested);
+  stats->remote_frees += atomic64_load_relaxed(&heap_counts.remote_frees);
+  stats->swaps += atomic64_load_relaxed(&heap_counts.swaps);
 }

@@ -18,6 +18,8 @@ hidden size_t os_page_size(void);          /* a power of two, 4 KiB to 64 KiB; n
 /* Fresh zero memory, readable and writable, not counted against swap. Addresses and sizes are
  * multiples of the page size. */
 hidden void *os_map(size_t size);          /* anywhere; NULL on failure */
+/* Likewise, but a child of fork finds it zero. */
+hidden void *os_map_unshared(size_t size);
 typedef enum { OS_MAPPED, OS_TAKEN, OS_NO_MEMORY } os_map_result_t;
 /* There or nowhere; OS_TAKEN: something else lies there. */
 hidden os_map_result_t os_map_at(void *at, size_t size);
@@ -72,6 +74,12 @@ _Noreturn hidden void os_abort(void);
 typedef void os_leave_t(void *heap);
 hidden void os_thread_set_leave(os_leave_t *leave);
 hidden bool os_thread_watch(void *heap);
+
+/* Which thread of which process this is, a number below 2^OS_THREAD_BITS; 0: not known. */
+enum { OS_THREAD_BITS = 44 };
+hidden uint64_t os_thread(void);
+/* The thread is one of `caller`'s process, and has ended: what it wrote is seen. False in doubt. */
+hidden bool os_thread_has_ended(uint64_t thread, uint64_t caller);
 
 /* Starts a thread with no signals that runs `run` (once); false if none can be had. */
 hidden bool os_thread_start(void (*run)(void));

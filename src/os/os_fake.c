@@ -171,6 +171,8 @@ void *os_map(size_t size) {
   return end_call(at != NULL) ? at : NULL;
 }
 
+void *os_map_unshared(size_t size) { return os_fake.no_unshared ? NULL : os_map(size); }
+
 os_map_result_t os_map_at(void *at, size_t size) {
   bool good = start_call(OS_FAKE_MAP_AT, &os_counts.maps, at, size);
   good = good && is_inside(at, size) && has_room(size);
@@ -295,6 +297,18 @@ void os_fake_end_thread(void) {
   void *heap = watched;
   watched = NULL;
   if (heap != NULL) ((os_leave_t *)atomic_ptr_load_relaxed(&thread_leave))(heap);
+}
+
+uint64_t os_thread(void) {
+  static atomic64_t last;
+  static __thread uint64_t number;
+  if (number == 0) number = atomic64_add_relaxed(&last, 1) + 1;
+  return os_fake.thread != 0 ? os_fake.thread : number;
+}
+
+bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
+  atomic32_add_relaxed(&os_fake.looks, 1);
+  return thread != 0 && caller != 0 && os_fake.has_ended != NULL && os_fake.has_ended(thread);
 }
 
 bool os_thread_start(void (*run)(void)) {

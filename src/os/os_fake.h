@@ -25,7 +25,10 @@ typedef struct {
   uint32_t fail_calls;        /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
   uint64_t fail_at;           /* that one of them fails: 1 is the next; 0: none. Counts down */
   bool fail_on;               /* and all after it */
-  bool no_watch, no_threads;  /* os_thread_watch, os_thread_start fail */
+  bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
+  uint64_t thread;            /* what os_thread says, if not 0 */
+  bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */
+  atomic32_t looks;           /* how often it was asked */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
   void (*sleep)(uint32_t ms); /* what os_sleep_ms does besides moving the clock */

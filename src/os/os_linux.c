@@ -22,6 +22,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
 
 extern char **environ;
 os_counts_t os_counts;
@@ -148,6 +151,15 @@ bool os_populate(void *at, size_t size) {
   return succeeded(&os_counts.advices, result);
 }
 
+void *os_map_unshared(size_t size) {
+  static atomic32_t missing; /* the kernel is older than 4.14; relaxed: a hint */
+  void *at = atomic32_load_relaxed(&missing) ? NULL : os_map(size);
+  if (at == NULL || advise(at, size, MADV_WIPEONFORK)) return at;
+  atomic32_store_relaxed(&missing, 1);
+  os_unmap(at, size);
+  return NULL;
+}
+
 void os_advise_huge(void *at, size_t size, bool huge) {
   advise(at, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
@@ -239,6 +251,22 @@ void os_thread_set_leave(os_leave_t *leave) {
 bool os_thread_watch(void *heap) {
   uint32_t key = atomic32_load_relaxed(&thread_key);
   return key != 0 && pthread_setspecific(key - 1, heap) == 0;
+}
+
+/* Two numbers of 22 bits: the kernel gives no larger ones. */
+uint64_t os_thread(void) {
+  uint64_t process = (uint64_t)CALL(getpid, 0, 0, 0, 0, 0, 0);
+  uint64_t thread = (uint64_t)CALL(gettid, 0, 0, 0, 0, 0, 0);
+  return (process | thread) >> OS_THREAD_BITS / 2 == 0 ? process << OS_THREAD_BITS / 2 | thread : 0;
+}
+
+/* A number that was given to another thread of the process meanwhile is one that has not ended; and
+ * so is each, if a filter forbids to ask. */
+bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
+  uint64_t process = thread >> OS_THREAD_BITS / 2;
+  if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;
+  thread ^= process << OS_THREAD_BITS / 2;
+  return CALL(tgkill, process, thread, 0, 0, 0, 0) == -ESRCH;
 }
 
 static void *thread_run(void *run) {

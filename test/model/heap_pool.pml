@@ -2,18 +2,22 @@
  * back
  *
  * Stands for, in src/heap/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
+ * and in src/heap/pool.c: note_user repair pool_claim_dead discard_idle
  * and in src/heap/init.c: thread_leaves heap_attach
  * and in src/heap/leave.c: heap_end_rest
  * and in src/heap/heap.c: heap_is_marked mark unmark nested_of heap_enter heap_exit
  *
- * TH threads make CALLS calls each, end, and call once more, as late destructors do; HEAPS places
- * (places.pml has the steps of claiming one). Each thread has HANDLERS handlers, one of which may
- * interrupt a call, or the handler before it, at any point, and makes a call of its own: the
- * thread, or the outer handler, goes on when it has returned. A heap may go back with things in it
- * and rest, for the next thread. No two calls use one heap at a time, none goes back with things in
- * it otherwise, and in the end every place is free. With JUMP a handler may leave by longjmp, once
- * in a thread: that costs one heap at most. With STOP the first thread may stop for ever at any
- * point, in its handler too, and the others still end.
+ * TH threads make CALLS calls each and end: without a word to the library, or with one, and then
+ * they may call once more, as late destructors do, and end once more, with a word or without. A
+ * heap that is left so is the next one's who finds no free place. HEAPS places (places.pml has the
+ * steps of claiming one; who takes a whole chunk of free ones to discard it claims each). Each
+ * thread has HANDLERS handlers, one of which may interrupt a call, or the handler before it, at any
+ * point, and makes a call of its own: the thread, or the outer handler, goes on when it has
+ * returned. A heap may go back with things in it and rest, for the next thread. No two calls use
+ * one heap at a time, none goes back with things in it otherwise, and in the end every place is
+ * free, or its heap one that will be found. With JUMP a handler may leave by longjmp, once in a
+ * thread: that costs one heap at most. With STOP the first thread may stop for ever at any point,
+ * in its handler too, or die there, and the others still end.
  *
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP
@@ -25,17 +29,42 @@
  * check: -DTH=1 -DHANDLERS=3 -DHEAPS=5 -DCALLS=1
  */
 #define NONE 255
-#define GONE 254                          /* heap_gone: the thread has ended */
 
 bool claimed[HEAPS], busy[HEAPS];
 byte nested[HEAPS] = NONE;
 byte here[TH] = NONE;             /* heap_here.heap */
+byte user[HEAPS] = NONE;          /* pool.c's words: the thread */
+bool died[TH];                    /* os_thread_has_ended */
 bool marked[TH] = true;           /* heap_here.limit and window are 0 */
 bool resting[HEAPS];              /* in the pool, with things in it */
 bool used[HEAPS], laden[HEAPS];   /* ghost: a call is under way in it; it has things in it */
 byte level[TH];                   /* how many handlers have interrupted one another */
 bool jumped[TH], has_jumped[TH];  /* a handler left by longjmp */
 bool ended[TH], stopping; byte done, stopped;
+
+/* The lowest whose thread has died. Whose it was and that it died are read before the swap. */
+inline pool_claim_dead(to) {
+  to = 0;
+  do
+  :: to == HEAPS -> to = NONE; break
+  :: to < HEAPS && user[to] == NONE -> to++
+  :: atomic { to < HEAPS && user[to] != NONE -> whose = user[to] };
+     if :: !died[whose] -> whose = NONE :: died[whose] fi;
+     atomic { if :: user[to] == whose -> user[to] = NONE :: else -> whose = NONE fi };
+     if
+     :: whose == NONE                     /* it lives, or another thread was quicker */
+     :: else ->                           /* repair */
+        if :: nested[to] != NONE -> user[nested[to]] = whose :: else fi;
+        nested[to] = NONE;
+        if
+        :: busy[to]
+        :: !busy[to] -> atomic { assert(claimed[to] && !used[to]); resting[to] = false }; break
+        fi
+     fi;
+     to++
+  od;
+  whose = 0
+}
 
 inline pool_claim(to) {
   atomic {
@@ -50,7 +79,10 @@ inline pool_claim(to) {
        assert(!used[to] && nested[to] == NONE && laden[to] <= resting[to])
     fi
   };
-  if :: to != NONE -> resting[to] = false; busy[to] = false :: else fi
+  if
+  :: to != NONE -> resting[to] = false; busy[to] = false
+  :: else -> pool_claim_dead(to)
+  fi
 }
 
 inline let_go(h) { laden[h] = false }
@@ -89,11 +121,11 @@ inline heap_end_rest() {
 
 inline heap_attach() {
   pool_claim(h);
+  if :: h != NONE -> user[h] = t :: else fi;
   if
   :: h == NONE
-  :: h != NONE && here[t] == GONE -> borrowed = true
   /* a handler was here first */
-  :: h != NONE && here[t] < GONE -> let_go(h); pool_release(h); h = here[t]
+  :: h != NONE && here[t] != NONE -> user[h] = NONE; let_go(h); pool_release(h); h = here[t]
   :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; marked[t] = false
   fi
 }
@@ -120,7 +152,7 @@ inline nested_of() {
 
 inline heap_enter() {
   h = here[t];
-  if :: h >= GONE -> heap_attach() :: else fi;
+  if :: h == NONE -> heap_attach() :: else fi;
   do
   :: h == NONE -> break
   :: h != NONE ->
@@ -136,10 +168,8 @@ inline heap_enter() {
 }
 
 inline heap_exit() {
-  if
-  :: borrowed -> borrowed = false; let_go(h); pool_release(h)
-  :: else -> if :: h == here[t] -> marked[t] = false :: else fi; busy[h] = false
-  fi
+  if :: h == here[t] -> marked[t] = false :: else fi;
+  busy[h] = false
 }
 
 inline operate() {
@@ -157,9 +187,10 @@ inline operate() {
 inline thread_leaves() {
   fresh = here[t];
   marked[t] = true;
-  here[t] = GONE;
+  here[t] = NONE;
+  user[fresh] = NONE;
   do
-  :: fresh >= GONE -> break
+  :: fresh == NONE -> break
   :: else ->
      h = fresh;
      fresh = nested[h];
@@ -176,23 +207,29 @@ inline thread_leaves() {
 #define IS_OVER(thread) (stopped == 1 && (thread) == 0)
 
 active [TH] proctype thread() provided (level[_pid] == 0 || IS_OVER(_pid)) {
-  byte h, fresh, turn, t = _pid;
-  bool borrowed;
+  byte h, fresh, whose, turn, t = _pid;
   {
     do
     :: turn < CALLS ->
        turn++;
-       { operate() } unless { atomic { jumped[t] -> jumped[t] = false; borrowed = false } }
+       { operate() } unless { atomic { jumped[t] -> jumped[t] = false } }
     :: else -> break
     od;
     atomic { has_jumped[t] = true };  /* a jump out of what follows would end the thread's end */
+    turn = 0;
     do                                /* the system calls thread_leaves for a thread with a heap */
-    :: here[t] < GONE -> thread_leaves(); operate(); heap_end_rest()
-    :: atomic { here[t] >= GONE -> ended[t] = true; done++; break }
+    :: here[t] != NONE && turn < 2 ->
+       thread_leaves();
+       turn++;
+       if :: turn == 1 -> operate(); heap_end_rest() :: turn == 1 -> skip :: else fi
+    :: atomic { ended[t] = true; died[t] = true; done++; break }
     od
   }
 #ifdef STOP
-  unless { IS_OVER(_pid) || (stopping && _pid == 0 && done + stopped < TH) -> stopped = 1 }
+  unless {
+    atomic { IS_OVER(_pid) || (stopping && _pid == 0 && done + stopped < TH) -> stopped = 1 };
+    if :: died[_pid] = true :: skip fi
+  }
 #endif
 }
 
@@ -205,8 +242,7 @@ byte within[TH * HANDLERS];               /* 1: the handler has begun */
 
 active [TH * HANDLERS] proctype handler()
     provided (level[THREAD] == DEPTH + within[NUMBER] || IS_OVER(THREAD)) {
-  byte h, fresh, t = THREAD;
-  bool borrowed;
+  byte h, fresh, whose, t = THREAD;
 end:
   d_step { !ended[t] && (t != 0 || stopped == 0) -> within[NUMBER] = 1; level[t]++ };
   {
@@ -230,11 +266,26 @@ end_here:
 #endif
 
 active proctype monitor() {
-  byte k, kept, jumps;
+  byte k, kept, turn;
 #ifdef STOP
   if :: stopping = true :: skip fi;
 #endif
   (done + stopped >= TH);
+  /* whoever looks now finds what was left behind, and what hangs on it */
+  for (turn : 0 .. HEAPS - 1) {
+    for (k : 0 .. HEAPS - 1) {
+      d_step {
+        if
+        :: user[k] != NONE ->
+           if :: nested[k] != NONE -> user[nested[k]] = user[k] :: else fi;
+           user[k] = NONE;
+           nested[k] = NONE;
+           if :: !busy[k] -> claimed[k] = false; laden[k] = false :: else fi
+        :: else
+        fi
+      }
+    }
+  }
   for (k : 0 .. HEAPS - 1) {
     kept = kept + claimed[k];
     assert(!laden[k] || resting[k] || claimed[k])

@@ -600,6 +600,36 @@ static void others_large(void) {
   in_helper(allocate);
   let_go(0, 1, 1);
 }
+/* As many as a thread frees before it gets a heap, and one. */
+enum { LONE = 64 };
+static void others_small(void) {
+  size = 100;
+  count = 1;
+  in_helper(allocate);
+  let_go(0, count, 1);
+}
+static void others_many(void) {
+  size = 100;
+  count = LONE + 1;
+  in_helper(allocate);
+  let_go(0, count, 1);
+}
+/* The next of them gets the thread a heap. */
+static void others_freed(void) {
+  others_many();
+  for (unsigned i = 1; i <= LONE; i++) api.free(block[i]);
+}
+/* A thread that ended without a word has left its heap. It was not the first to have one. */
+static void use_heap(void) { put(get(400)); }
+static void use_heap_and_die(void) {
+  use_heap();
+  snapshot_die();
+}
+static void somebody_died(void) {
+  in_helper(use_heap);
+  in_thread(use_heap_and_die);
+  size = 400;
+}
 static void some_dirty(void) {
   own(KIB(200), 20);
   free_some(0, 20, 2);
@@ -912,6 +942,16 @@ static void end_all_heaps(void) {
   for (unsigned i = 0; i < heaps_made; i++) api.heap_delete(heaps[i]);
   hold_if_any();
 }
+/* The first chunk's are all in use, and of another's there is one. */
+static void heap_of_next_chunk(void) {
+  take_free_heaps();
+  heaps[heaps_made] = api.heap_new();
+  put(hold(api.heap_malloc(heaps[heaps_made], 100), 100));
+}
+static void end_heap_of_next_chunk(void) { api.heap_delete(heaps[heaps_made]); }
+static void end_heaps_of_chunk(void) {
+  for (unsigned i = 0; i < heaps_made; i++) api.heap_delete(heaps[i]);
+}
 static void free_limited(void) {
   limit_memory(true);
   api.free(block[0]);
@@ -1086,6 +1126,10 @@ const operation_t freehold_operations[] = {
   {"free-large-first-use", free_first, others_large, NULL, NULL, IS_BARE},
   {"malloc-tail-goes", malloc_one, many_tails, hold_one, "purge_budget:0", 0},
   {"malloc-kept-nearest", malloc_one, nearest_is_second, hold_one, "purge_budget:0", 0},
+  {"free-first-use", free_first, others_small, NULL, NULL, IS_BARE},
+  {"free-much-first-use", free_first, others_freed, NULL, NULL, IS_BARE},
+  {"first-use-left-behind", malloc_one, somebody_died, hold_one, NULL, IS_BARE | OTHER_DIED},
+  {"collect-left-behind", collect_hard, somebody_died, NULL, NULL, IS_BARE | OTHER_DIED},
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},
@@ -1120,6 +1164,8 @@ const operation_t freehold_operations[] = {
   {"heap-visit", visit_heap, make_much_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-visit-entered", visit_heap, make_much_used_heap_entered, end_heap, NULL, WITH_HEAP},
   {"heap-delete", end_heap, make_much_used_heap, NULL, NULL, WITH_HEAP},
+  {"heap-delete-last-of-chunk", end_heap_of_next_chunk, heap_of_next_chunk, end_heaps_of_chunk,
+   NULL, WITH_HEAP},
   {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
   {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
   {"sums", look_at_sums, some_kinds, NULL, NULL, IS_BARE},

@@ -185,6 +185,8 @@ enum {
   /* the subject has a heap that it is about to use or to give back, beside its own */
   HEAP_IN_HAND = 256,
   PASSES_OVER = 128,             /* a range of slices is nobody's for ever */
+  /* another thread has died and left its heap, which no copy of the process can know */
+  OTHER_DIED = 4096,
   /* a first-class heap is lost with the subject, and all that is in it */
   WITH_HEAP = 32,
 };

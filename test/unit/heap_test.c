@@ -453,8 +453,8 @@ TEST(heap, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
 TEST(heap, what_waits_to_be_published_is_on_the_next_slow_path, "") {
   size_t size = 64;
   in_thread(allocate, &size, false);
-  for (int i = 0; i < 5; i++) fast_free(kept[i]);
   heap_t *h = my_heap();
+  for (int i = 0; i < 5; i++) fast_free(kept[i]);
   CHECK_EQ(swaps_of(h), 0u);
   fast_malloc(3000);                                        /* an empty bin */
   CHECK_EQ(swaps_of(h), 1u);

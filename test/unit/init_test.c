@@ -31,6 +31,77 @@ TEST(init, a_threads_first_call_may_be_a_free_of_anothers_block, "") {
   check_nothing_lost();
 }
 
+static size_t claimed_heaps(void) {
+  bool is_claimed;
+  size_t claimed = 0;
+  for (size_t i = 0; i < pool_size(); i++) {
+    pool_at(i, &is_claimed);
+    claimed += is_claimed;
+  }
+  return claimed;
+}
+
+static void *many_blocks[3 * LONE_MOST];
+static void allocate_many(void) {
+  for (size_t i = 0; i < ARRAY_LENGTH(many_blocks); i++) many_blocks[i] = fast_malloc(100);
+}
+static void free_some_and_more(void *context) {
+  (void)context;
+  for (size_t i = 0; i < ARRAY_LENGTH(many_blocks); i++) {
+    CHECK_EQ(heap_of_thread() == NULL, i <= LONE_MOST);
+    fast_free(many_blocks[i]);
+  }
+}
+
+TEST(init, a_thread_that_only_frees_gets_a_heap_when_it_has_freed_many_blocks, "") {
+  allocate_many();
+  in_thread(free_some_and_more, NULL, true);
+  check_nothing_lost();
+}
+
+static void call_whatever_frees(void *context) {
+  (void)context;
+  size_t large = 100000;
+  fast_free(NULL);
+  fast_free(many_blocks[0]);
+  heap_free_sized_slow(many_blocks[1]);
+  CHECK_NULL(heap_realloc(many_blocks[2], 0, "t"));
+  fast_free(many_blocks[3]);                       /* a large one, as is the next */
+  CHECK(heap_expand(many_blocks[4], large + 1, "t"));
+  CHECK(heap_usable_size(many_blocks[4], "t") > large);
+  fast_free(many_blocks[4]);
+  fast_free(many_blocks[5]);                       /* a huge one */
+  heap_collect(true);
+  firstclass_delete(many_blocks[6]);
+  CHECK_NULL(heap_of_thread());
+}
+
+TEST(init, no_call_that_gives_back_attaches_a_heap, "") {
+  for (int i = 0; i < 5; i++) many_blocks[i] = fast_malloc(i < 3 ? 100 : 100000);
+  many_blocks[5] = fast_malloc(HUGE_MIN_SIZE);
+  many_blocks[6] = firstclass_new();
+  CHECK(firstclass_aligned(many_blocks[6], 1, 50) != NULL);
+  size_t before = claimed_heaps();
+  in_thread(call_whatever_frees, NULL, false);
+  CHECK_EQ(claimed_heaps(), before - 1);           /* the first-class heap's lane */
+}
+
+static void end_and_free(void *context) {
+  (void)context;
+  fast_free(fast_malloc(10));
+  os_fake_end_thread();
+  for (size_t i = 0; i < ARRAY_LENGTH(many_blocks); i++) fast_free(many_blocks[i]);
+  CHECK_NULL(heap_of_thread());
+}
+
+TEST(init, a_thread_that_has_ended_gets_no_heap_for_whatever_it_frees, "") {
+  allocate_many();
+  size_t before = claimed_heaps();
+  in_thread(end_and_free, NULL, false);
+  CHECK_EQ(claimed_heaps(), before);
+  check_nothing_lost();
+}
+
 static void end_and_go_on(void *context) {
   (void)context;
   void *early = fast_malloc(100);
@@ -47,21 +118,16 @@ static void end_and_go_on(void *context) {
     fast_free(q);
     fast_free(r);
   }
-  CHECK_LE(committed(), before + 1);
   fast_free(early);
+  os_fake_end_thread();  /* for it has a heap again */
   heap_collect(true);
+  CHECK_LE(committed(), before);
 }
 
 TEST(init, a_thread_that_has_ended_may_still_call_anything_and_keeps_nothing, "S-pool") {
   in_thread(end_and_go_on, NULL, false);
   check_nothing_lost();
-  bool is_claimed;
-  size_t claimed = 0;
-  for (size_t i = 0; i < pool_size(); i++) {
-    pool_at(i, &is_claimed);
-    claimed += is_claimed;
-  }
-  CHECK_EQ(claimed, 0u);
+  CHECK_EQ(claimed_heaps(), 0u);
 }
 
 static void allocate(void *context) {
@@ -106,6 +172,109 @@ TEST(init, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_
   pool_at(0, &is_claimed);
   CHECK(is_claimed);                                          /* the interrupted heap is retired */
 }
+
+/* ---- heaps that nobody gave back ------------------------------------------------------------- */
+
+static heap_t *left_behind;
+static uint64_t dead_thread;
+static bool is_dead(uint64_t thread) { return thread == dead_thread; }
+static bool everybody_else_is_dead(uint64_t thread) { return thread != os_thread(); }
+
+static void die(void *context) {
+  allocate(context);
+  left_behind = heap_of_thread();
+  dead_thread = os_thread();
+}
+static void attach_and_compare(void *found) {
+  fast_malloc(10);
+  *(bool *)found |= heap_of_thread() == left_behind;
+}
+/* Does one of the next threads get it? They look at a few others each, in turns. */
+static bool is_used_again(void) {
+  bool found = false;
+  for (int i = 0; i < 20 && !found; i++) in_thread(attach_and_compare, &found, false);
+  return found;
+}
+
+TEST(init, a_heap_that_a_dead_thread_has_left_is_the_next_ones_and_no_other_is_touched, "S-pool") {
+  allocate(NULL);
+  for (int i = 0; i < 5; i++) in_thread(allocate, NULL, false);          /* these live on */
+  in_thread(die, NULL, false);
+  CHECK(!is_used_again());                         /* it counts as alive */
+  os_fake.has_ended = is_dead;
+  CHECK(is_used_again());
+  CHECK(!is_used_again());                         /* it is in use again */
+}
+
+TEST(init, a_fast_free_that_was_cut_short_by_the_end_of_its_thread_is_counted, "I1") {
+  allocate(NULL);
+  in_thread(die, NULL, false);
+  slab_t *s = heap_first_slab(left_behind, class_of(200));
+  atomic32_store_relaxed(&s->used, slab_used(s) - 1);
+  os_fake.has_ended = is_dead;
+  CHECK(is_used_again());
+  CHECK(slab_is_valid(s));
+}
+
+static void die_inside(void *context) {
+  (void)context;
+  fast_malloc(10);
+  left_behind = heap_enter();
+  dead_thread = os_thread();
+  fast_malloc(10);                                                       /* the handler's heap */
+}
+
+TEST(init, a_heap_whose_thread_died_inside_an_operation_stays_but_not_its_handlers, "") {
+  allocate(NULL);
+  in_thread(die_inside, NULL, false);
+  heap_t *handlers = atomic_ptr_load_relaxed(&left_behind->nested);
+  os_fake.has_ended = is_dead;
+  heap_t *interrupted = left_behind;
+  left_behind = handlers;
+  CHECK(is_used_again());
+  left_behind = interrupted;
+  CHECK(!is_used_again());
+}
+
+TEST(init, collecting_with_force_ends_all_that_was_left_behind, "") {
+  allocate(NULL);
+  for (int i = 0; i < 200; i++) in_thread(allocate, NULL, false);
+  CHECK_EQ(claimed_heaps(), 201u);
+  os_fake.has_ended = everybody_else_is_dead;
+  heap_collect(false);
+  CHECK_EQ(claimed_heaps(), 201u);
+  heap_collect(true);
+  CHECK_EQ(claimed_heaps(), 1u);
+}
+
+TEST(init, a_new_heap_costs_a_few_looks_however_many_threads_there_are, "") {
+  enum { THREADS = 1000, LOOKS = 8 };
+  for (int i = 0; i < THREADS; i++) {
+    unsigned before = atomic32_load_relaxed(&os_fake.looks);
+    in_thread(allocate, NULL, false);
+    CHECK_LE(atomic32_load_relaxed(&os_fake.looks), before + LOOKS);
+  }
+  for (int i = 0; i < 100; i++) in_thread(allocate, NULL, i % 2 == 0);
+}
+
+TEST(init, a_process_with_one_heap_asks_for_no_thread_and_maps_nothing_for_that, "") {
+  uint64_t before = count_calls(OS_FAKE_ANY);
+  heap_t *h = pool_claim();
+  pool_set_user(h);
+  CHECK_EQ(count_calls(OS_FAKE_ANY), before);
+  CHECK_EQ(atomic32_load_relaxed(&os_fake.looks), 0u);
+}
+
+TEST(init, where_a_child_of_fork_would_see_its_parents_threads_no_heap_is_found, "") {
+  os_fake.no_unshared = true;
+  os_fake.has_ended = everybody_else_is_dead;
+  for (int i = 0; i < 10; i++) {
+    in_thread(die, NULL, false);
+    CHECK(!is_used_again());
+  }
+}
+
+/* ---- collecting, the background thread ------------------------------------------------------- */
 
 static __thread bool rests_itself;
 static unsigned rested;

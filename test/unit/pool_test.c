@@ -1,6 +1,8 @@
 /* pool_test.c - tests of heap/pool */
 #include "heaps.h"
 
+#include "../../src/arena/places.h"
+
 TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   heap_t *a = pool_claim(), *b = pool_claim();
   CHECK(a != NULL && b != NULL && a != b);
@@ -22,7 +24,6 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   heap_note_class(a, 5);
   atomic16_store_relaxed(&a->taken[5], 100);
   atomic_ptr_store_relaxed(&a->tag, a);
-  a->is_borrowed = 1;
   atomic_ptr_store_relaxed(&a->nested, a);
   pool_release(a);
   CHECK_EQ(pool_at(number, &is_claimed), a);
@@ -30,7 +31,6 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   CHECK_EQ(pool_taken(5), (uint64_t)100);
   CHECK_EQ(pool_claim(), a);
   CHECK_NULL(heap_tag(a));
-  CHECK_EQ(a->is_borrowed, 0);
   CHECK_NULL(atomic_ptr_load_relaxed(&a->nested));
   CHECK_EQ(heap_taken(a, 5), 0u);
   pool_note_taken(5, 7);
@@ -49,6 +49,54 @@ TEST(pool, what_a_thread_has_left_is_not_made_a_lane_while_an_empty_heap_is_at_h
   CHECK_EQ(pool_resting_pages(), 10u);
   CHECK_EQ(pool_claim_lane(), a);                            /* for want of another */
   CHECK_EQ(pool_resting_pages(), 0u);
+}
+
+TEST(pool, of_many_heaps_those_that_rest_are_found_and_no_others, "S-pool") {
+  enum { COUNT = 1000 };
+  static heap_t *h[COUNT];
+  for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
+  CHECK_NULL(pool_claim_resting());
+  for (int i = 0; i < COUNT; i++) {
+    if (i % 300 == 100) CHECK(pool_rest(h[i], 2));
+    else pool_release(h[i]);
+  }
+  CHECK_EQ(pool_resting_pages(), 6u);
+  CHECK_EQ(pool_claim_resting(), h[100]);
+  for (int i = 0; i < 401; i++) CHECK(pool_claim() != NULL);  /* the lowest: one more that rests */
+  CHECK_EQ(pool_claim_resting(), h[700]);
+  CHECK_NULL(pool_claim_resting());
+  CHECK_EQ(pool_resting_pages(), 0u);
+}
+
+static bool is_new(const heap_t *h) { return atomic64_load_relaxed(&h->home) == 0; }
+
+TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-bit") {
+  enum { COUNT = 4 * PLACES_IN_CHUNK };
+  static heap_t *h[COUNT];
+  for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
+  atomic64_bump(&h[100]->remote_frees, 5);
+  atomic64_bump(&h[100]->swaps, 3);
+  for (int i = 0; i < COUNT; i++) {
+    if (i == 130) CHECK(pool_rest(h[i], 2));
+    else pool_release(h[i]);
+  }
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)2);
+  CHECK(!is_new(h[0]) && is_new(h[64]) && is_new(h[127]) && !is_new(h[128]) && is_new(h[255]));
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.remote_frees), (uint64_t)5);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.swaps), (uint64_t)3);
+  heap_t *rested = pool_claim_resting();
+  CHECK_EQ(rested, h[130]);
+  pool_release(rested);
+  CHECK(is_new(h[128]));
+  for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_claim(), h[i]);      /* all are there */
+}
+
+TEST(pool, the_more_heaps_there_are_the_fewer_may_rest, "") {
+  enum { COUNT = RESTING_PAGES / 2 + PLACES_IN_CHUNK };
+  static heap_t *h[COUNT];
+  for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
+  CHECK(!pool_rest(h[COUNT - 1], 2));
+  CHECK(pool_rest(h[COUNT / 2], 2));
 }
 
 TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") {
