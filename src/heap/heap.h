@@ -80,6 +80,7 @@ typedef struct {
   /* chains in `batch`, and HELD_PENDING for a pending block; how many more than at first may be */
   uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
+  uint32_t discards_at, discards; /* os_now_ms of a tail's; how many more there may be in that */
   /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
    * read it */
   atomic64_t fresh[CLASS_COUNT - SHARED_CLASS];
@@ -104,19 +105,19 @@ struct heap {
   uint8_t pending_count;
   uint8_t calls;                 /* slow ones, since the last of them that looked at the clock */
   uint8_t slabs_made;            /* out of slices; not more than can be counted */
+  int16_t tails;                 /* not yet in heap_counts: tails.c */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* how many are on the first list */
   uint16_t run_slices, run_share; /* slices on all others; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: large_settle */
-  int64_t tails, large_pages;    /* likewise: tails.c */
-  uint32_t discards_at, discards; /* os_now_ms of the last; how many more there may be in that */
+  int32_t large_pages;           /* likewise: tails.c */
+  atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   uint32_t number;               /* const: its place in the pool */
+  atomic32_t lane_busy;
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
-  atomic32_t lane_busy;
-  atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 

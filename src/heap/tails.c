@@ -49,8 +49,8 @@ static bool is_far(int64_t n, int64_t most) { return (uint64_t)(n + most) > 2 * 
 
 static void count(heap_t *h, int64_t tail, int64_t pages) {
   if (h == NULL) return add(tail, pages);
-  h->tails += tail;
-  h->large_pages += pages;
+  h->tails += (int16_t)tail;
+  h->large_pages += (int32_t)pages;
   if (unlikely(is_far(h->tails, TAILS_STEP) || is_far(h->large_pages, LARGE_STEP)))
     tails_settle(h);
 }
@@ -82,11 +82,11 @@ static bool is_too_long(size_t tail, size_t pages) {
  * not to be asked for ever. */
 static bool may_discard(heap_t *h) {
   if (h == NULL) return true;
-  uint32_t now = os_now_ms(), passed = now - h->discards_at;
-  if (passed != 0) h->discards = (uint32_t)min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
-  h->discards_at = now;
-  if (h->discards == 0) return false;
-  h->discards--;
+  uint32_t now = os_now_ms(), passed = now - h->freed->discards_at;
+  if (passed != 0) h->freed->discards = (uint32_t)min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
+  h->freed->discards_at = now;
+  if (h->freed->discards == 0) return false;
+  h->freed->discards--;
   return true;
 }
 
