@@ -184,8 +184,10 @@ static void purge(purge_t *p, size_t end) {
     }
   }
   note_outcome(p->refusals >= (p->purged != 0 ? REFUSALS_MOST : 1), p->purged != 0, now);
-  if (p->age == 0 && p->purged < p->want)
-    atomic64_store_relaxed(&not_to_be_had, atomic64_load_relaxed(&arena_counts.dirty));
+  uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
+  bool is_all = p->age == 0 && p->purged < p->want;
+  if (is_all || dirty < atomic64_load_relaxed(&not_to_be_had))
+    atomic64_store_relaxed(&not_to_be_had, dirty);
 }
 
 enum { ALL_GROUPS = ARENA_MAX * ARENA_GROUPS };

@@ -27,6 +27,13 @@ bool slab_is_in(uint32_t holes, uintptr_t block) {
   return holes >> page_of(block % SLICE_SIZE) & 1;
 }
 
+/* What sinks leaves the private list, whose blocks the sums have as live. */
+static void set_sunk(slab_t *s, unsigned sunk) {
+  size_t more = (size_t)sunk - s->sunk;
+  slab_count(0 - more * class_size(slab_class(s)), more);
+  s->sunk = (uint16_t)sunk;
+}
+
 void slab_fill_holes(slab_t *s) {
   size_t size = class_size(slab_class(s));
   uint32_t holes = holes_of(s);
@@ -38,7 +45,7 @@ void slab_fill_holes(slab_t *s) {
     block_link(b, s->head);
     s->head = b;
   }
-  s->sunk = 0;
+  set_sunk(s, 0);
   atomic32_store_release(&s->holes, 0); /* S-visit */
 }
 
@@ -69,12 +76,13 @@ static void make_holes(slab_t *s) {
     unsigned at = bits_lowest(rest);
     make_hole(s, run = (uint32_t)bits_run(at, bits_ones_below(rest >> at)));
   }
-  s->sunk = 0;
+  unsigned sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     if ((pages_of_block(b, size) & holes_of(s)) == 0) continue;
     free.words[b % SLICE_SIZE / PLACES_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
-    s->sunk++;
+    sunk++;
   }
+  set_sunk(s, sunk);
   slab_link_places(s, &free);
 }
 

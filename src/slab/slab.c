@@ -85,7 +85,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
 }
 
 void slab_retire(slab_t *s) {
-  size_t taken = atomic32_load_relaxed(&s->carved) - others_freed(s);
+  size_t taken = atomic32_load_relaxed(&s->carved) - s->sunk - others_freed(s);
   slab_count(0 - taken * class_size(slab_class(s)), taken - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->tag, NULL);
