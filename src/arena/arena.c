@@ -96,9 +96,12 @@ static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
 
 void *arena_claim(size_t n, size_t alignment, bool *clean) {
   size_t slice;
+  arena_t *a = NULL;
   if (arena_is_over_limit(n << SLICE_SHIFT)) return NULL;
-  arena_t *a = claim_anywhere(n, alignment, &slice);
-  if (a == NULL && arena_unmap_free()) a = claim_anywhere(n, alignment, &slice);
+  for (int tries = 0; tries < 2 && a == NULL; tries++) {
+    if (tries != 0 && !arena_unmap_free()) return NULL;
+    a = claim_anywhere(n, alignment, &slice);
+  }
   if (a == NULL) return NULL;
   *clean = take_over(a, slice, n);
   return arena_address(a, slice);

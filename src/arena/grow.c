@@ -72,7 +72,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
   return 0;
 }
 
-static size_t grow_by(arena_t *a, size_t n) {
+static always_inline size_t grow_by(arena_t *a, size_t n) {
   uint32_t others = atomic32_add_relaxed(&growing, 1);
   size_t slice = map_next(a, n, growth_step(n, others));
   atomic32_add_relaxed(&growing, (uint32_t)-1);
@@ -97,7 +97,7 @@ static bool is_end_of_first(const arena_t *a, size_t end) {
 /* What is free right below the end of what is mapped becomes the first part of the `n` slices, so
  * that no more is mapped than is missing; unless others grow the window, or claim there, at the
  * same moment. */
-static size_t map_more(arena_t *a, size_t n, size_t alignment) {
+static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   for (int tries = 0; tries < JOIN_TRIES; tries++) {
     size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
     size_t below = is_end_of_first(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);

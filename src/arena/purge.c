@@ -1,6 +1,6 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look; the doublings; the pause; where dirty slices are.   Called by:
- *          arena.c, heap.   Calls: bitmap, hint, support, os.
+ * Owns:    the time of the last look; the doublings; the pause; where dirty slices are.   Called
+ *          by: arena.c, heap.   Calls: bitmap, hint, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
@@ -125,11 +125,10 @@ static bool has_dirty(arena_t *a, size_t word) {
 
 /* What one call may do, and what it has done. */
 typedef struct {
-  size_t want, looks;    /* slices; groups */
+  size_t want, purged;   /* slices */
+  uint32_t looks, next;  /* groups; the last one looked at, counted over all arenas */
   uint32_t now, age;     /* ms; a group must have rested for `age` */
-  unsigned most;         /* refusals in a row */
-  size_t purged, next;   /* `next`: the last group looked at, counted over all arenas */
-  unsigned refusals;
+  unsigned most, refusals; /* in a row */
 } purge_t;
 
 static bool is_done(const purge_t *p) {
@@ -138,7 +137,7 @@ static bool is_done(const purge_t *p) {
 
 static void purge_group(purge_t *p, arena_t *a, size_t word) {
   p->looks--;
-  p->next = (size_t)a->number * ARENA_GROUPS + word;
+  p->next = a->number * ARENA_GROUPS + (uint32_t)word;
   if (p->age != 0 && p->now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < p->age)
     return;
   p->purged += purge_word(a, word, &p->refusals, p->most);
@@ -170,9 +169,8 @@ static void purge_arena(purge_t *p, arena_t *a, size_t end) {
 }
 
 /* Purges groups, from the highest address down, beginning below group number `end`. */
-static void purge(purge_t *p, size_t end) {
-  uint32_t now = os_now_ms();
-  if (p->most == REFUSALS_MOST && is_paused(now)) return;
+static cold void purge(purge_t *p, size_t end) {
+  if (p->most == REFUSALS_MOST && is_paused(p->now)) return;
   size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
   for (size_t i = (arenas + 63) / 64; i-- > 0;) {
     /* relaxed and Bound: as above */
@@ -183,7 +181,7 @@ static void purge(purge_t *p, size_t end) {
       if (a != NULL) purge_arena(p, a, end - number * ARENA_GROUPS);
     }
   }
-  note_outcome(p->refusals >= (p->purged != 0 ? REFUSALS_MOST : 1), p->purged != 0, now);
+  note_outcome(p->refusals >= (p->purged != 0 ? REFUSALS_MOST : 1), p->purged != 0, p->now);
   uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
   bool is_all = p->age == 0 && p->purged < p->want;
   if (is_all || dirty < atomic64_load_relaxed(&not_to_be_had))
@@ -198,7 +196,7 @@ void purge_over_budget(size_t released) {
   if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
   if (likely(dirty <= in_vain + budget_slices()) || option_get(OPTION_purge_delay_ms) < 0) return;
   purge_t p = { .want = max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
-                .most = REFUSALS_MOST };
+                .now = os_now_ms(), .most = REFUSALS_MOST };
   purge(&p, ALL_GROUPS);
 }
 
@@ -218,10 +216,10 @@ void purge_tick(void) {
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
   /* What it did not come to is the next tick's; what it has seen to the end begins anew. */
-  atomic32_store_relaxed(&tick_next, is_done(&p) ? (uint32_t)p.next : 0);
+  atomic32_store_relaxed(&tick_next, is_done(&p) ? p.next : 0);
 }
 
 void purge_all(void) {
-  purge_t p = { .want = (size_t)-1, .looks = ALL_GROUPS, .most = ~0u };
+  purge_t p = { .want = (size_t)-1, .looks = ALL_GROUPS, .now = os_now_ms(), .most = ~0u };
   purge(&p, ALL_GROUPS);
 }

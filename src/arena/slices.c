@@ -65,7 +65,8 @@ static size_t find_run(arena_t *a, size_t words, size_t from, size_t n, size_t a
   return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);
 }
 
-static size_t claim_from(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
+static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, size_t n,
+                                       size_t alignment) {
   if (n == 1 && alignment == 1) return bitmap_claim_one(a->free, words, from);
   for (int retreats = 0; retreats < RETREATS; retreats++) {
     size_t first = find_run(a, words, from, n, alignment);
@@ -83,15 +84,5 @@ size_t slices_claim(arena_t *a, size_t n, size_t alignment) {
     size_t found = slice == NO_SLICES ? words : slice / 64;
     if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
   }
-  return slice;
-}
-
-size_t slices_try(slices_attempt_t *attempt, lack_t *lack, arena_t *a, size_t n,
-                  size_t alignment) {
-  size_t slice = attempt(a, n, alignment);
-  if (slice != NO_SLICES) return slice;
-  lack_note(lack, n + alignment - 1);
-  slice = attempt(a, n, alignment); /* S-room */
-  if (slice != NO_SLICES) lack_end(lack);
   return slice;
 }

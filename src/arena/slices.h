@@ -27,7 +27,14 @@ hidden void slices_give_back(arena_t *a, size_t first, size_t n);
 
 /* Slices of the arena, as `attempt` claims them; if there are none, `lack` says so from then on. */
 typedef size_t slices_attempt_t(arena_t *a, size_t n, size_t alignment);
-hidden size_t slices_try(slices_attempt_t *attempt, lack_t *lack, arena_t *a, size_t n,
-                         size_t alignment);
+static always_inline size_t slices_try(slices_attempt_t *attempt, lack_t *lack, arena_t *a,
+                                       size_t n, size_t alignment) {
+  size_t slice = attempt(a, n, alignment);
+  if (slice != NO_SLICES) return slice;
+  lack_note(lack, n + alignment - 1);
+  slice = attempt(a, n, alignment); /* S-room */
+  if (slice != NO_SLICES) lack_end(lack);
+  return slice;
+}
 
 #endif

@@ -163,7 +163,7 @@ static bool is_much(const heap_t *h) {
 
 /* After a free that was put off: enough of them wait. */
 static cold __attribute__((noinline)) void publish_some(uintptr_t block) {
-  heap_t *h = heap_enter();
+  heap_t *h = heap_enter_own();
   if (h == NULL) return;
   batch_t *b = batch_for(h, block);
   if (b->slab != NULL && is_due(b)) publish(h, b);

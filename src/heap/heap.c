@@ -45,26 +45,26 @@ static heap_t *nested_of(heap_t *h) {
   void *none = NULL;
   if (fresh == NULL) return NULL;
   if (atomic_ptr_swap_relaxed(&h->nested, &none, fresh)) return fresh;
-  heap_end(fresh); /* a handler between the two lines above was first */
+  pool_put_back(fresh); /* a handler between the two lines above was first */
   return none;
+}
+
+/* The heap, or the one that stands in for it. */
+static heap_t *enter(heap_t *h) {
+  while (h != NULL && unlikely(heap_is_marked(h))) { /* Bound: handlers that interrupt each other */
+    atomic64_add_relaxed(&heap_counts.nested, 1);
+    h = nested_of(h);
+  }
+  if (likely(h != NULL)) mark(h);
+  return h;
 }
 
 heap_t *heap_enter(void) {
   heap_t *h = heap_of_thread();
-  if (unlikely(h == NULL)) {
-    h = heap_attach();
-    if (h == NULL) return NULL;
-  }
-  while (unlikely(heap_is_marked(h))) { /* Bound: the handlers that have interrupted each other */
-    atomic64_add_relaxed(&heap_counts.nested, 1);
-    h = nested_of(h);
-    if (h == NULL) return NULL;
-  }
-  mark(h);
-  return h;
+  return enter(likely(h != NULL) ? h : heap_attach());
 }
 
-heap_t *heap_enter_own(void) { return heap_of_thread() == NULL ? NULL : heap_enter(); }
+heap_t *heap_enter_own(void) { return enter(heap_of_thread()); }
 
 /* A thread that only waits, and frees its last few things when it ends, needs none; nor would
  * anyone take one back that it gets after that. */
@@ -159,7 +159,7 @@ void heap_end_idleness(heap_t *h, slab_t *s) {
 }
 
 void heap_slab_emptied(slab_t *s) {
-  heap_t *h = heap_enter();
+  heap_t *h = heap_enter_own();
   if (h == NULL) return; /* it stays on its list, and is used from there */
   if (atomic_ptr_load_relaxed(&s->owner) == h && slab_kind(slab_word(s)) == SLAB_SMALL &&
       slab_used(s) == 0)

@@ -293,6 +293,8 @@ hidden heap_t *pool_claim_lane(void);              /* one that did not, if there
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
 /* It has not, but holds so many; false if that is too much: it stays the caller's. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
+/* It was claimed and not used, and has what it had then. */
+hidden void pool_put_back(heap_t *h);
 hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there is none */
 /* The calling thread's; nobody's, before it goes back. */
 hidden void pool_set_user(heap_t *h);

@@ -44,7 +44,7 @@ heap_t *heap_attach(void) {
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
     pool_clear_user(h);
-    heap_end(h);
+    pool_put_back(h);
     return none;
   }
   if (!option_get(OPTION_stats_detail)) {

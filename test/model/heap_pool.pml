@@ -125,7 +125,7 @@ inline heap_attach() {
   if
   :: h == NONE
   /* a handler was here first */
-  :: h != NONE && here[t] != NONE -> user[h] = NONE; let_go(h); pool_release(h); h = here[t]
+  :: h != NONE && here[t] != NONE -> user[h] = NONE; pool_rest(h); h = here[t]
   :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; marked[t] = false
   fi
 }
@@ -142,7 +142,7 @@ inline nested_of() {
         atomic { if :: nested[h] == NONE -> nested[h] = fresh; h = fresh; fresh = NONE :: else fi };
         if
         /* a handler was quicker */
-        :: fresh != NONE -> let_go(fresh); pool_release(fresh); h = nested[h]
+        :: fresh != NONE -> pool_rest(fresh); h = nested[h]
         :: else
         fi
      fi

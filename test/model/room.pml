@@ -3,7 +3,8 @@
  *
  * Stands for, in src/arena/hint.h: lack_covers lack_note lack_end lack_review lack_forget
  * and in src/arena/slices.c: review_lacks slices_give_back arena_put_back
- * and in src/arena/slices.c: slices_claim_at slices_try
+ * and in src/arena/slices.c: slices_claim_at
+ * and in src/arena/slices.h: slices_try
  *
  * BITS slices in words of one slice each, as far as orders go. A thread gives back what it holds,
  * slice by slice, and reviews the lack each time; or looks for a run of one or two, and if it has

@@ -53,7 +53,7 @@ static size_t count_live(void) {
   return visited;
 }
 
-TEST(holes, pages_without_a_live_block_go_back_when_asked_and_no_other, "I6") {
+TEST(holes, pages_without_a_live_block_go_back_when_asked_and_no_other, "I7") {
   make(64, 3000);
   thin_out(3000, 500);
   heap_collect(false);
@@ -70,7 +70,7 @@ TEST(holes, pages_without_a_live_block_go_back_when_asked_and_no_other, "I6") {
   CHECK_EQ(count_live(), 6u);
 }
 
-TEST(holes, who_takes_the_slab_over_has_all_of_it_again, "I1 I6") {
+TEST(holes, who_takes_the_slab_over_has_all_of_it_again, "I1 I7") {
   make(64, 3000);
   thin_out(3000, 500);
   heap_collect(true);
@@ -99,7 +99,7 @@ TEST(holes, the_last_free_finds_the_slab_empty_though_most_of_it_is_sunk, "S-par
   check_nothing_lost();
 }
 
-TEST(holes, all_of_every_class_is_had_again_after_holes_were_made, "I1 I6 timeout=120") {
+TEST(holes, all_of_every_class_is_had_again_after_holes_were_made, "I1 I7 timeout=120") {
   for (unsigned c = 1; c < CLASS_COUNT; c += c < 30 ? 6 : 3) {
     int count = (int)(3 * SLICE_SIZE / class_size(c)) % MANY;
     for (int step = 2; step < 200; step = step * 3 + 1) {
@@ -132,7 +132,7 @@ TEST(holes, a_block_is_freed_twice_and_its_page_is_gone, "") {
   EXPECT_ABORT((fast_free(freed), heap_flush_shared(my_heap())), "double free: .* in free");
 }
 
-TEST(holes, a_system_that_refuses_leaves_the_blocks_where_they_are, "I6") {
+TEST(holes, a_system_that_refuses_leaves_the_blocks_where_they_are, "I7") {
   make(64, 3000);
   thin_out(3000, 500);
   os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
@@ -246,7 +246,7 @@ static void churn(unsigned number) {
 }
 
 TEST(holes, threads_that_give_pages_back_do_not_disturb_those_that_allocate,
-     "threads I1 I6 timeout=120") {
+     "threads I1 I7 timeout=120") {
   core_threads(4, churn);
   check_nothing_lost();
 }
