@@ -86,21 +86,21 @@ static always_inline bool is_right_here(const void *p, size_t size) {
          is_right(class_size(slab_class(s)), size);
 }
 
-/* The block where it lies, if it can have `size` bytes there without waste. */
+/* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
-  if (is_small(f)) return is_right(f->usable, size);
   if (f->slab != NULL) return large_resize(f->slab, p, size);
   return (size >= STAYS_HUGE_MIN || size > f->usable / 2) && huge_resize_in_place(f->huge, size);
 }
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
-  if (size < f->usable || is_small(f)) return NULL;
+  if (size < f->usable) return NULL;
   if (f->huge != NULL) return huge_resize(f->huge, size);
   return f->usable >= MOVE_PAGES_MIN && huge_has_room() ? large_move_to_huge(f->slab, p, size)
                                                         : NULL;
 }
 
-static void *resize_uncopied(const found_t *f, void *p, size_t size) {
+static always_inline void *resize_uncopied(const found_t *f, void *p, size_t size) {
+  if (is_small(f)) return is_right(f->usable, size) ? p : NULL;
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 
