@@ -57,6 +57,7 @@ bool bitmap_claim_at(atomic64_t *words, size_t first, size_t n) {
 
 /* Ones at the multiples of `alignment` among the 64 bits from number `first` on. */
 static uint64_t multiples(size_t first, size_t alignment) {
+  if (likely(alignment == 1)) return ~(uint64_t)0;
   if (alignment >= 64) return first % alignment == 0;
   uint64_t ones = 1;
   for (size_t have = alignment; have < 64; have *= 2) ones |= ones << have;
@@ -68,6 +69,10 @@ size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, 
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
+    if (w == 0) { /* a run that ended below was found there */
+      tail = 0;
+      continue;
+    }
     size_t first = align_up(i * 64 - tail, alignment);
     if (first + n <= i * 64 + bits_ones_below(w)) return first;
     if (~w == 0) {
