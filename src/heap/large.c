@@ -37,7 +37,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
   if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(index_cell(h), size);
   bool clean;
-  size_t wish = tail_wish(usable_for(max_size(size, 1)));
+  size_t usable = usable_for(max_size(size, 1)), wish = tail_wish(usable);
   void *p = heap_claim_run(h, n, step, wish, &clean);
   if (unlikely(p == NULL)) { /* what it keeps of smaller sizes may make room */
     heap_flush_bins(h);
@@ -47,14 +47,15 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   slab_t *s = slab_of(p);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
-  atomic_ptr_store_relaxed(&s->tag, index_cell(h));
+  void *cell = index_cell(h);
+  atomic_ptr_store_relaxed(&s->tag, cell);
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
-  atomic64_store_relaxed(&s->size, usable_for(max_size(size, 1)));
+  atomic64_store_relaxed(&s->size, usable);
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
   tail_enter(h, s, wish);
-  index_enter(index_cell(h), s, false);
+  index_enter(cell, s, false);
   count_live(h, 1);
-  slab_count(usable_for(max_size(size, 1)), 0);
+  slab_count(usable, 0);
   atomic64_bump(&h->large_allocated, 1);
   return p;
 }

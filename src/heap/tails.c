@@ -29,7 +29,7 @@ static size_t pages_of(const slab_t *s) {
 static size_t pages_in_last(size_t pages) { return (pages - 1) % TOUCHED_ALL + 1; }
 
 /* Of the slice in which the block ends: there may be further ones, its headroom. */
-static uint8_t *touched_of(const slab_t *s) {
+static always_inline uint8_t *touched_of(const slab_t *s) {
   return arena_touched_last((void *)slab_base(s), (pages_of(s) - 1) / TOUCHED_ALL + 1);
 }
 
@@ -47,8 +47,8 @@ void tails_settle(heap_t *h) {
 
 static bool is_far(int64_t n, int64_t most) { return (uint64_t)(n + most) > 2 * (uint64_t)most; }
 
-static void count(heap_t *h, int64_t tail, int64_t pages) {
-  if (h == NULL) return add(tail, pages);
+static always_inline void count(heap_t *h, int64_t tail, int64_t pages) {
+  if (unlikely(h == NULL)) return add(tail, pages);
   h->tails += (int16_t)tail;
   h->large_pages += (int32_t)pages;
   if (unlikely(is_far(h->tails, TAILS_STEP) || is_far(h->large_pages, LARGE_STEP)))
@@ -90,7 +90,7 @@ static bool may_discard(heap_t *h) {
   return true;
 }
 
-static bool discard(heap_t *h, const slab_t *s, size_t tail) {
+static cold __attribute__((noinline)) bool discard(heap_t *h, const slab_t *s, size_t tail) {
   size_t bytes = tail << TOUCHED_SHIFT, size = atomic64_load_relaxed(&s->size);
   if (!is_too_long(tail, pages_of(s)) || !may_discard(h)) return false;
   if (!os_discard((char *)slab_base(s) + size, bytes)) return false;
