@@ -116,29 +116,19 @@ static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
 
 /* ---- what was unmapped ----------------------------------------------------------------------- */
 
-/* As arena_unmap_free left it: 64 slices at least, if so many lie together. */
+/* What somebody else has mapped there meanwhile is passed over. */
 static size_t map_again(arena_t *a, size_t n, size_t alignment) {
   atomic64_t *unmapped = arena_maps(a)->unmapped;
-  size_t want = max_size(n, 64);
-  for (int tries = 0; tries < GROWTH_TRIES; tries++) {
-    size_t first = bitmap_find_run(unmapped, ARENA_WORDS, 0, want, alignment);
-    if (first == BITMAP_NONE && want == n) return NO_SLICES;
-    if (first == BITMAP_NONE) want = n;
-    else if (bitmap_claim_at(unmapped, first, want)) {
-      os_map_result_t result = os_map_at(arena_address(a, first), want << SLICE_SHIFT);
-      if (result == OS_MAPPED) {
-        atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - want);
-        atomic64_add_relaxed(&arena_counts.mapped, want);
-        advise_pages(arena_address(a, first), want << SLICE_SHIFT, false);
-        return keep_aligned(a, first, want, n, alignment);
-      }
-      if (result == OS_TAKEN) continue; /* somebody's mapping lies here: it is passed over */
-      bitmap_release(unmapped, first, want);
-      if (want == n) return 0;
-      want = n;
-    }
-  }
-  return 0;
+  size_t first = bitmap_find_run(unmapped, ARENA_WORDS, 0, n, alignment);
+  if (first == BITMAP_NONE) return NO_SLICES;
+  if (!bitmap_claim_at(unmapped, first, n)) return 0;
+  os_map_result_t result = os_map_at(arena_address(a, first), n << SLICE_SHIFT);
+  if (result == OS_NO_MEMORY) bitmap_release(unmapped, first, n);
+  if (result != OS_MAPPED) return 0;
+  atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - n);
+  atomic64_add_relaxed(&arena_counts.mapped, n);
+  advise_pages(arena_address(a, first), n << SLICE_SHIFT, false);
+  return first;
 }
 
 size_t grow(arena_t *a, size_t n, size_t alignment) {

@@ -30,12 +30,10 @@ void slices_publish(arena_t *a) {
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
+/* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
 static void review_lacks(arena_t *a, size_t first) {
   lack_review(&lacks_free[a->number], a->free, first);
-  if (atomic32_load_seq_cst(&lacks_room[a->number]) == 0) return; /* S-room */
-  size_t end = min_size(atomic64_load_relaxed(&a->mapped), ARENA_END);
-  if (first + bitmap_run_above(a->free, first, end - min_size(first, end)) >= end)
-    lack_end(&lacks_room[a->number]); /* the end of what is mapped may be joined now: grow.c */
+  lack_forget(&lacks_room[a->number]);
 }
 
 void slices_give_back(arena_t *a, size_t first, size_t n) {

@@ -310,16 +310,24 @@ static void of_many_slabs(void) {
   let_go(0, PUT_OFF_MOST, 1);
 }
 
-/* In a large process others' blocks are remembered: fifteen are, and one more is to be freed. */
-static void fifteen_unseen(void) {
+/* In a large process others' blocks are remembered: at first a few, and after many of them so many
+ * that they are looked at together. */
+static void others_unseen(unsigned before) {
   enum { OWNED_AT_LAST = 24 };         /* the helper's first lie in slabs that are nobody's */
   size = 48;
-  count = OWNED_AT_LAST + PUT_OFF_MOST;
+  count = OWNED_AT_LAST + before + PUT_OFF_MOST;
   in_helper(allocate);
   for (int i = 0; i < 3; i++) get(MIB(31));
-  free_some(OWNED_AT_LAST + 1, count, 1);
-  block[0] = block[OWNED_AT_LAST];
-  let_go(0, 1, 1);
+  free_some(OWNED_AT_LAST, OWNED_AT_LAST + before, 1);
+  for (unsigned i = 0; i < PUT_OFF_MOST; i++) block[i] = block[OWNED_AT_LAST + before + i];
+}
+static void few_unseen(void) {
+  others_unseen(0);
+  let_go(0, 4, 1);
+}
+static void many_unseen(void) {
+  others_unseen(500);
+  let_go(0, PUT_OFF_MOST, 1);
 }
 
 static size_t slot_of(const void *p) { return (uintptr_t)p / KIB(64) % 64; }
@@ -380,8 +388,10 @@ static bool others_add_arena(void) {
 }
 /* A step of growth is larger than what is wanted. */
 static void much_is_mapped(void) {
+  void *p = get(KIB(64));
   for (int i = 0; i < 4; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
-  fill_holes();
+  while ((uintptr_t)p + KIB(64) != oracle_arena_end(p))
+    p = hold_untouched(api.malloc(KIB(64)), KIB(64));
   size = KIB(100);
 }
 static void grow_at_once(void) {
@@ -501,6 +511,11 @@ static void free_groups(void) {
   put(second);
   size = MIB(40);
 }
+static void free_groups_for_huge(void) {
+  put(hold_untouched(api.malloc(huge_size()), huge_size()));
+  free_groups();
+  size = huge_size();
+}
 static void too_few_free_groups(void) {
   free_groups();
   size = MIB(100);
@@ -520,12 +535,13 @@ static void unmapped_and_one_slice(void) {
 /* The last block of a window that has no room for more: what was looked for there in vain may be
  * there now. */
 static void last_of_window(void) {
-  full_window();
-  size_t rest = unmapped(large_block) - KIB(64);
-  block[0] = hold_untouched(api.malloc(rest), rest);
+  uintptr_t end = ((uintptr_t)get(KIB(100)) & -(uintptr_t)MIB(1024)) + MIB(1024) - KIB(64);
+  void *p = NULL;
+  for (size_t of = MIB(16); of >= KIB(64); of /= 16)
+    while ((uintptr_t)p + of < end) p = hold_untouched(api.malloc(of), of);
   get(MIB(31));
   get(400);
-  release(block[0]);
+  release(block[0] = p);
 }
 
 static void window_between(void) {
@@ -639,6 +655,10 @@ static void collect_locked(void) {
   if (mlock(block[4], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
   collect_hard();
 }
+static void free_locked(void) {
+  if (mlock(block[0], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
+  api.free(block[0]);
+}
 static bool is_expanded;
 static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
 static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(100)); }
@@ -663,6 +683,26 @@ static void huge_before(size_t before, size_t after) {
   block[0] = api.malloc(before);
   size = after;
 }
+/* So many have their own mapping that the kernel is asked for more. */
+static void many_that_moved(void) {
+  for (int i = 0; i < 17; i++) {
+    void *p = api.malloc(KIB(600));
+    get(KIB(600));
+    hold_untouched(api.realloc(p, MIB(3)), MIB(3));
+  }
+  large_that_moves();
+}
+/* A block too small for that is copied, to slices for a quarter more. */
+static void large_to_be_copied(void) {
+  own(KIB(448), 2);
+  let_go(0, 1, 1);
+}
+static void large_to_be_copied_to_dirty(void) {
+  put(get(KIB(1700)));
+  large_to_be_copied();
+}
+static void grow_a_little(void) { got[0] = api.realloc(block[0], KIB(450)); }
+static void hold_grown(void) { hold(got[0], KIB(450)); }
 static void huge_that_grows(void) { huge_before(MIB(600), MIB(1400)); }
 static void huge_that_shrinks(void) { huge_before(MIB(1400), MIB(600)); }
 static void huge_that_moves(void) {
@@ -672,18 +712,22 @@ static void huge_that_moves(void) {
 /* It has three pieces, and there is room for one more and for what is missing. */
 enum { BEFORE_PIECES = 9, AFTER_PIECES = 12, ONE_PIECE_MORE = AFTER_PIECES - BEFORE_PIECES + 5 };
 static size_t mapped_before;
-static void huge_of_pieces(void) {
+static void huge_of_three(void (*before)(void)) {
   char text[32] = "";
   void *large = api.malloc(MIB(6));
   get(KIB(600));
   block[0] = api.realloc(large, MIB(BEFORE_PIECES));
   size = MIB(AFTER_PIECES);
   occupy((uintptr_t)block[0] + MIB(BEFORE_PIECES));
+  before();
   int file = open("/proc/self/statm", O_RDONLY);
   if (file < 0 || read(file, text, sizeof text - 1) <= 0) park_fail("statm");
   close(file);
   mapped_before = strtoul(text, NULL, 10) * 4096;
 }
+static void nothing(void) {}
+static void huge_beside_free(void) { huge_of_three(nothing); }
+static void huge_of_pieces(void) { huge_of_three(fill_holes); }
 static void resize_limited(void) {
   struct rlimit limit = {mapped_before + MIB(ONE_PIECE_MORE), RLIM_INFINITY};
   setrlimit(RLIMIT_AS, &limit);
@@ -1017,6 +1061,11 @@ static void thinned_out(void) {
   leave(700, 92);
   in_helper(free_all_but_few);
 }
+static void collect_locked_slab(void) {
+  void *slab = (void *)((uintptr_t)block[0] & -(uintptr_t)KIB(64));
+  if (mlock(slab, KIB(64)) != 0) park_fail("pages cannot be locked: see ulimit -l");
+  collect_hard();
+}
 static void with_holes(void) {
   thinned_out();
   in_helper(collect_hard);
@@ -1081,7 +1130,8 @@ const operation_t freehold_operations[] = {
   {"free-raced", free_two, two_of_three, NULL, NULL, QUICK, others_free_first},
   {"free-published-empty", free_first, one_of_three, NULL, NULL, 0, others_empty_it},
   {"free-of-many-slabs", free_sixteen, of_many_slabs, NULL, "magazine:0", 0},
-  {"free-of-other-gathered", free_first, fifteen_unseen, NULL, NULL, 0},
+  {"free-of-other-held", free_four, few_unseen, NULL, NULL, 0},
+  {"free-of-other-gathered", free_sixteen, many_unseen, NULL, NULL, 0},
   {"free-of-other-in-one-slot", free_first, two_in_one_slot, NULL, NULL, 0},
   {"grow", malloc_one, grow_next, hold_one, NULL, 0},
   {"grow-huge-pages", malloc_one, grow_next, hold_one, "thp:always", 0},
@@ -1103,10 +1153,12 @@ const operation_t freehold_operations[] = {
   {"grow-unmaps-too-little", malloc_in_what_is_mapped, too_few_free_groups, hold_if_any, NULL,
    PASSES_OVER},
   {"grow-maps-again", malloc_one, unmapped_groups, hold_one, NULL, 0},
-  {"grow-maps-group-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},
-  {"free-last-of-window", free_first, last_of_window, NULL, NULL, 0},
+  {"grow-maps-slice-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},
+  {"free-last-of-window", free_first, last_of_window, NULL, "magazine:0", 0},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
   {"malloc-huge-limited", malloc_limited, huge_next, hold_if_any, NULL, 0},
+  {"malloc-huge-unmaps", malloc_in_what_is_mapped, free_groups_for_huge, hold_if_any, NULL,
+   PASSES_OVER},
   {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},
   {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
   {"malloc-huge-probes-taken", malloc_one, windows_and_near_taken, hold_one, NULL, 0},
@@ -1133,9 +1185,13 @@ const operation_t freehold_operations[] = {
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},
+  {"realloc-moves-pages-many", move_it, many_that_moved, hold_moved, NULL, MOVES},
+  {"realloc-headroom", grow_a_little, large_to_be_copied, hold_grown, NULL, MOVES},
+  {"realloc-headroom-dirty", grow_a_little, large_to_be_copied_to_dirty, hold_grown, NULL, MOVES},
   {"realloc-huge-grows", resize_it, huge_that_grows, hold_resized, NULL, 0},
   {"realloc-huge-shrinks", resize_it, huge_that_shrinks, hold_resized, NULL, 0},
   {"realloc-huge-moves", resize_it, huge_that_moves, hold_resized, NULL, 0},
+  {"realloc-huge-unmaps", resize_limited, huge_beside_free, hold_resized_if_any, NULL, 0},
   {"realloc-huge-pieces", resize_limited, huge_of_pieces, hold_resized_if_any, NULL, 0},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
@@ -1143,9 +1199,12 @@ const operation_t freehold_operations[] = {
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
   {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
   {"collect-holes", collect_hard, thinned_out, NULL, NULL, 0},
+  {"collect-holes-locked", collect_locked_slab, thinned_out, NULL, NULL, 0},
   {"collect-holes-raced", collect_hard, thinned_out, NULL, NULL, 0, others_free_of_thinned_out},
   {"malloc-holes", malloc_one, with_holes, hold_one, NULL, 0},
   {"free-holes", free_rest, last_of_holes, NULL, NULL, 0},
+  {"free-purges-at-once", free_first, next_to_free, NULL, "purge_delay_ms:0", 0},
+  {"free-purges-locked", free_locked, next_to_free, NULL, "purge_budget:0", 0},
   {"free-purges", free_first, next_to_free, NULL, "purge_budget:0,purge_delay_ms:0", 0},
   {"heap-new", make_heap, NULL, end_heap, NULL, WITH_HEAP},
   {"heap-takes", heap_takes, make_used_heap, hold_heaps, NULL, WITH_HEAP},

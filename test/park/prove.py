@@ -289,7 +289,7 @@ class Text:
         dump = run(["objdump", "-d", "--no-show-raw-insn", library]).stdout
         moved = run(["readelf", "-rW", library]).stdout
         exported = run(["nm", "-D", "--defined-only", library]).stdout
-        self.function_of, entries, function = {}, {}, None
+        self.function_of, entries, function, leads = {}, {}, None, set()
         relative = re.findall(r"R_X86_64_RELATIV\w* +([0-9a-f]+)", moved)
         reached = {int(address, 16) for address in relative}
         reached |= {int(line.split()[0], 16) for line in exported.splitlines()}
@@ -301,8 +301,14 @@ class Text:
                 self.function_of[int(at[1], 16)] = function
                 to = re.search(r"([0-9a-f]+) <([^>+]+)>", line)
                 if to and to[2].removesuffix(".cold") != function:
-                    reached.add(int(to[1], 16))
-        self.uncalled = set(entries.values()) - {entries.get(address) for address in reached}
+                    leads.add((function, int(to[1], 16)))
+        self.uncalled = set()
+        for _ in range(len(entries)):      # also what only such functions call
+            called = reached | {to for function, to in leads if function not in self.uncalled}
+            before = self.uncalled
+            self.uncalled = set(entries.values()) - {entries.get(address) for address in called}
+            if self.uncalled == before:
+                break
 
 
 def lines_of(library, addresses):
@@ -339,7 +345,21 @@ def is_beyond_limits(line, functions):
 
 
 def is_unlucky(line, functions):
-    return functions == {"claim_from"} and line.strip() == "return 0;"
+    return functions <= {"claim_from", "slices_claim"} and line.strip() == "return 0;"
+
+
+def is_raced(line, functions):
+    return line.strip() == "map_free(address_of(first), i);"
+
+
+def is_refused(line, functions):
+    """By a system that lets go of nothing, or moves no pages."""
+    return line.strip() in ("if (claimed != 0) arena_put_back(a, word, claimed);",
+                            "if (result == OS_MAPPED) os_unmap(to, size);")
+
+
+def is_too_fast(line, functions):
+    return "discards == 0) return false" in line
 
 
 # Lines that no operation can execute: why, and what tells them, by their text and the functions
@@ -351,6 +371,9 @@ UNSWEPT = (
      "signals blocked", is_background),
     ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
     ("need others to be quicker sixteen times in a row", is_unlucky),
+    ("need others to claim a window between a look and a claim", is_raced),
+    ("need a system that refuses an munmap or an mremap", is_refused),
+    ("need 128 discards in a millisecond", is_too_fast),
 )
 
 
