@@ -694,15 +694,15 @@ static void many_that_moved(void) {
 }
 /* A block too small for that is copied, to slices for a quarter more. */
 static void large_to_be_copied(void) {
-  own(KIB(448), 2);
+  own(KIB(320), 2);
   let_go(0, 1, 1);
 }
 static void large_to_be_copied_to_dirty(void) {
-  put(get(KIB(1700)));
+  put(get(KIB(1200)));
   large_to_be_copied();
 }
-static void grow_a_little(void) { got[0] = api.realloc(block[0], KIB(450)); }
-static void hold_grown(void) { hold(got[0], KIB(450)); }
+static void grow_a_little(void) { got[0] = api.realloc(block[0], KIB(321)); }
+static void hold_grown(void) { hold(got[0], KIB(321)); }
 static void huge_that_grows(void) { huge_before(MIB(600), MIB(1400)); }
 static void huge_that_shrinks(void) { huge_before(MIB(1400), MIB(600)); }
 static void huge_that_moves(void) {
