@@ -29,8 +29,8 @@ static size_t pages_of(const slab_t *s) {
 static size_t pages_in_last(size_t pages) { return (pages - 1) % TOUCHED_ALL + 1; }
 
 /* Of the slice in which the block ends: there may be further ones, its headroom. */
-static always_inline uint8_t *touched_of(const slab_t *s) {
-  return arena_touched_last((void *)slab_base(s), (pages_of(s) - 1) / TOUCHED_ALL + 1);
+static always_inline uint8_t *touched_of(const slab_t *s, size_t pages) {
+  return arena_touched_last((void *)slab_base(s), (pages - 1) / TOUCHED_ALL + 1);
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ static bool may_discard(heap_t *h) {
   return true;
 }
 
-static cold __attribute__((noinline)) bool discard(heap_t *h, const slab_t *s, size_t tail) {
+static bool discard(heap_t *h, const slab_t *s, size_t tail) {
   size_t bytes = tail << TOUCHED_SHIFT, size = atomic64_load_relaxed(&s->size);
   if (!is_too_long(tail, pages_of(s)) || !may_discard(h)) return false;
   if (!os_discard((char *)slab_base(s) + size, bytes)) return false;
@@ -98,21 +98,30 @@ static cold __attribute__((noinline)) bool discard(heap_t *h, const slab_t *s, s
   return true;
 }
 
-void tail_enter(heap_t *h, slab_t *s, size_t wish) {
-  size_t pages = pages_of(s), used = pages_in_last(pages);
-  uint8_t *touched = touched_of(s);
-  size_t tail = *touched - min_size(used, *touched);
-  if (tail != 0 && unlikely(wish != 0) && discard(h, s, tail)) tail = 0;
-  if (*touched != used + tail) *touched = (uint8_t)(used + tail);
+static always_inline void enter_with(heap_t *h, const slab_t *s, size_t pages, size_t tail) {
+  uint8_t *touched = touched_of(s, pages), now = (uint8_t)(pages_in_last(pages) + tail);
+  if (*touched != now) *touched = now; /* other threads' lie beside it */
   count(h, (int64_t)tail, (int64_t)pages);
 }
 
+static cold __attribute__((noinline)) void enter_or_discard(heap_t *h, slab_t *s, size_t tail) {
+  enter_with(h, s, pages_of(s), discard(h, s, tail) ? 0 : tail);
+}
+
+void tail_enter(heap_t *h, slab_t *s, size_t wish) {
+  size_t pages = pages_of(s), used = pages_in_last(pages), touched = *touched_of(s, pages);
+  size_t tail = touched - min_size(used, touched);
+  if (tail != 0 && unlikely(wish != 0)) return enter_or_discard(h, s, tail);
+  enter_with(h, s, pages, tail);
+}
+
 void tail_leave(heap_t *h, const slab_t *s) {
-  size_t pages = pages_of(s), tail = *touched_of(s) - pages_in_last(pages); /* L3 */
+  size_t pages = pages_of(s), tail = *touched_of(s, pages) - pages_in_last(pages); /* L3 */
   count(h, -(int64_t)tail, -(int64_t)pages);
 }
 
 bool tail_is_valid(const slab_t *s) {
-  HOLDS(L3, *touched_of(s) >= pages_in_last(pages_of(s)) && *touched_of(s) <= TOUCHED_ALL);
+  size_t pages = pages_of(s), touched = *touched_of(s, pages);
+  HOLDS(L3, touched >= pages_in_last(pages) && touched <= TOUCHED_ALL);
   return true;
 }
