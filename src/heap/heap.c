@@ -202,6 +202,7 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   if (s == NULL) return 0;
   uintptr_t list;
   if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
+  else if (heap_knows_remote(h, c)) list = slab_take_list(s, carve_count(h, c), count);
   else if (c < SHARED_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
   else list = take_lent(h, s, count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
@@ -209,8 +210,25 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
 }
 
 static void let_go_of(heap_t *h, slab_t *s) {
+  heap_end_idleness(h, s);
   heap_unlink_slab(h, s);
   if (slab_let_go(s) == SLAB_IS_EMPTY) heap_put_slice(h, s);
+}
+
+bool heap_is_remote(heap_t *h, unsigned c) {
+  size_t own = 0, others = 0, few = SLICE_SIZE / class_size(c) / REMOTE_FEW;
+  /* Bound: owned slabs, at most OWNED_MAX of a class */
+  for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) {
+    own += slab_private_count(s);
+    others += slab_others_freed(s);
+  }
+  if (others <= max_size(own / REMOTE_PART, few)) return false;
+  h->freed->remote |= (uint64_t)1 << c;
+  return true;
+}
+
+static void disown(heap_t *h, unsigned c) {
+  for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) let_go_of(h, s); /* Bound: as above */
 }
 
 /* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
@@ -219,6 +237,11 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   /* Bound: owned slabs, at most OWNED_MAX of a class */
   for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) {
     if (!slab_has(s, BIN_LEAST)) continue;
+    bool is_remote = s->head == 0 && slab_others_freed(s) != 0;
+    if (is_remote && heap_is_remote(h, c)) {
+      disown(h, c);
+      return 0;
+    }
     heap_end_idleness(h, s);
     heap_unlink_slab(h, s);
     link_slab(h, s, true);
@@ -246,7 +269,11 @@ static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
 enum { TAKEN_PART = 1 << 15 };
 
 static void note_taken(heap_t *h, unsigned c, unsigned count) {
+  enum { HEAPS_APART = 25033, CLASSES_APART = 9973 }; /* odd: not all of them at once */
   uint32_t taken = heap_taken(h, c) + count;
+  uint32_t phase = h->number * HEAPS_APART + c * CLASSES_APART + taken;
+  if (unlikely(phase % TAKEN_PART < count) && heap_knows_remote(h, c))
+    h->freed->remote &= ~((uint64_t)1 << c);
   if (unlikely(taken >= 2u * TAKEN_PART)) {
     pool_note_taken(c, TAKEN_PART);
     taken -= TAKEN_PART;
@@ -255,6 +282,7 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
+  if (h->owned[c] != 0 && heap_knows_remote(h, c)) disown(h, c);
   if (returned_has(h, c)) return returned_take(h, c, count);
   if (h->freed->returned[c] == 0) returned_renew(h, c);
   bool is_tagged = heap_tag(h) != NULL;

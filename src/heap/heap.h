@@ -34,6 +34,8 @@ enum {
   OWNED_MANY = 8,
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
+  REMOTE_FEW = 8,                /* none is owned if others freed more than this part of one ... */
+  REMOTE_PART = 4,               /* ... and than this part of what its thread has freed there */
   BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
   TICK_CALLS = 4,                /* one slow call of so many looks whether a purge is due */
   RESTING_PAGES = 4096,          /* of 4 KiB: what heaps at rest in the pool hold at most ... */
@@ -48,7 +50,8 @@ enum {
   HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
   RETURN_FIRST = 8,              /* so many blocks of a class `returned` keeps at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
-  RETURN_BYTES = 262144,         /* they are worth no more than this, ... */
+  RETURN_SMALL_BYTES = 16384,    /* they are worth no more than this, ... */
+  RETURN_BYTES = 262144,         /* ... of classes from SHARED_CLASS on than this, ... */
   GROWTH_MOST = 6,               /* ... and of lent classes up to 64 times as much: returned.c */
   RUN_MOST = 12,                 /* of large blocks a heap keeps runs of so many slices at most, */
   RUN_TIMES = 4,                 /* ... all together so many times what it keeps for slabs, ... */
@@ -76,6 +79,7 @@ static inline unsigned batch_count(const batch_t *b) { return (unsigned)(b->chai
 typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
+  uint64_t remote;                       /* a bit for each class whose blocks others free */
   uint64_t slots;                        /* a bit for each used since the last flush */
   /* chains in `batch`, and HELD_PENDING for a pending block; how many more than at first may be */
   uint32_t held, held_more;
@@ -206,6 +210,10 @@ hidden void heap_own(heap_t *h, slab_t *s);
 hidden void heap_note_empty(heap_t *h, slab_t *s);
 hidden void heap_end_idleness(heap_t *h, slab_t *s);
 hidden void heap_unlink_slab(heap_t *h, slab_t *s);
+/* Did others free what is free in the owned slabs of the class? Then to own them brings nothing and
+ * keeps them from heaps that would use them: it owns none from then on, until it has taken so many
+ * blocks more that a trial is worth while. */
+hidden bool heap_is_remote(heap_t *h, unsigned c);
 hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
 static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
   if (c < SHARED_CLASS) return (fresh_t){ 0 };
@@ -229,10 +237,14 @@ static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->taken[c]);
 }
+static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
+  return c < SHARED_CLASS && (h->freed->remote >> c & 1) != 0;
+}
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
- * has few blocks in a slab. */
+ * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return c < SHARED_CLASS && heap_taken(h, c) * class_size(c) >= EARN_BYTES;
+  return c < SHARED_CLASS && !heap_knows_remote(h, c) &&
+         heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 
 /* returned.c. How many blocks the list of the class has; whether that is half of what it may hold,

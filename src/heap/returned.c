@@ -11,7 +11,8 @@
 static size_t lent_class(unsigned c) { return c - SHARED_CLASS; }
 
 static size_t most_at_first(unsigned c) {
-  return min_size(RETURN_MOST, RETURN_BYTES / class_size(c));
+  size_t bytes = c < SHARED_CLASS ? RETURN_SMALL_BYTES : RETURN_BYTES;
+  return min_size(RETURN_MOST, bytes / class_size(c));
 }
 
 /* Of a lent class. */

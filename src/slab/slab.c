@@ -13,10 +13,6 @@ enum {
   RUSH_BLOCKS = 32,    /* ... or when so many blocks come back together: more will follow */
 };
 
-static unsigned others_freed(const slab_t *s) {
-  return anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking reads again */
-}
-
 static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SHIFT) + 1; }
 
 /* One try; on failure `*word` is what stands there now. Progress: a failed swap means that another
@@ -85,7 +81,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
 }
 
 void slab_retire(slab_t *s) {
-  size_t taken = atomic32_load_relaxed(&s->carved) - s->sunk - others_freed(s);
+  size_t taken = atomic32_load_relaxed(&s->carved) - s->sunk - slab_others_freed(s);
   slab_count(0 - taken * class_size(slab_class(s)), taken - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->tag, NULL);
@@ -156,18 +152,17 @@ static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count
 }
 
 static uintptr_t take_private(slab_t *s, unsigned *count) {
-  uint32_t carved = atomic32_load_relaxed(&s->carved);
   uintptr_t list = s->head;
-  *count = carved - slab_used(s); /* I1 */
+  *count = slab_private_count(s);
   s->head = 0;
-  note_used(s, carved);
+  note_used(s, atomic32_load_relaxed(&s->carved));
   return list;
 }
 
 bool slab_has(const slab_t *s, unsigned least) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = s->capacity - slab_used(s);
   if (carved < s->capacity || free >= least || free >= threshold(s)) return true;
-  unsigned others = others_freed(s);
+  unsigned others = slab_others_freed(s);
   return others >= least || others >= threshold(s);
 }
 
@@ -179,7 +174,7 @@ uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
   unsigned fresh = 0;
   uintptr_t list = slab_take_freed(s, count);
   if (*count >= most) return list;
-  if (*count != 0 && others_freed(s) >= most - *count) slab_collect(s); /* for the next time */
+  if (*count != 0 && slab_others_freed(s) >= most - *count) slab_collect(s); /* for the next time */
   else list = carve(s, most - *count, list, &fresh);
   *count += fresh;
   return list;

@@ -139,6 +139,14 @@ hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
 /* Is it worth taking a list: `least` blocks or an eighth of the slab, whichever is less? */
 hidden bool slab_has(const slab_t *s, unsigned least);
 
+/* How many blocks are on the private list, and how many others freed. */
+static inline unsigned slab_private_count(const slab_t *s) { /* I1 */
+  return atomic32_load_relaxed(&s->carved) - atomic32_load_relaxed(&s->used);
+}
+static inline unsigned slab_others_freed(const slab_t *s) {
+  return anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking reads again */
+}
+
 /* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others
  * freed. If that is less than `most`, never used ones are added, unless others have freed as many:
  * then these become the private list. The blocks count as used; `*count` says how many they are. 0

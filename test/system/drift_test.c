@@ -2,6 +2,7 @@
  * live */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,4 +70,49 @@ TEST(drift, blocks_of_66_to_130_KB, "L3") {
 
 TEST(drift, blocks_of_33_to_64_KB, "L3") {
   check_drift(&(mix_t){ 100, 33000, 64000, 100 * MB, 20000 });
+}
+
+/* ---- threads that free each other's blocks, one thread at a time ---- */
+
+enum { TEAM = 16, TEAM_SLOTS = 28000, TURN = 10000, TURNS = 25 };
+static char *team_blocks[TEAM_SLOTS];
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_changed = PTHREAD_COND_INITIALIZER;
+static size_t turn, team_live;
+static uint64_t team_random = 88172645463325252u;
+
+static void team_replace(size_t k) {
+  size_t size = 128 + next(&team_random) % 897;
+  if (team_blocks[k] != NULL) team_live -= *(size_t *)team_blocks[k];
+  free(team_blocks[k]);
+  team_blocks[k] = malloc(size);
+  memset(team_blocks[k], 1, size);
+  *(size_t *)team_blocks[k] = size;
+  team_live += size;
+}
+
+static void *take_turns(void *number) {
+  for (size_t t = (size_t)number; t < (size_t)TEAM * TURNS; t += TEAM) {
+    pthread_mutex_lock(&turn_lock);
+    while (turn != t) pthread_cond_wait(&turn_changed, &turn_lock);
+    for (int i = 0; i < TURN; i++) team_replace(next(&team_random) % TEAM_SLOTS);
+    turn++;
+    pthread_cond_broadcast(&turn_changed);
+    pthread_mutex_unlock(&turn_lock);
+  }
+  pthread_mutex_lock(&turn_lock);   /* none ends, and lets go of its slabs, before all are done */
+  while (turn < (size_t)TEAM * TURNS) pthread_cond_wait(&turn_changed, &turn_lock);
+  if (number == 0) CHECK_LE(100 * resident() / team_live, 350u);
+  turn++;
+  pthread_cond_broadcast(&turn_changed);
+  while (turn < (size_t)TEAM * TURNS + TEAM) pthread_cond_wait(&turn_changed, &turn_lock);
+  pthread_mutex_unlock(&turn_lock);
+  return NULL;
+}
+
+TEST(drift, threads_that_free_each_others_blocks_do_not_each_keep_slabs_for_them, "") {
+  pthread_t threads[TEAM];
+  for (size_t i = 0; i < TEAM; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, take_turns, (void *)i), 0);
+  for (size_t i = 0; i < TEAM; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }

@@ -316,6 +316,49 @@ TEST(heap, what_another_thread_frees_comes_back_to_the_owner_and_nothing_is_lost
   }
 }
 
+static void replace_by_own(unsigned blocks, size_t size) {
+  for (unsigned i = 0; i < blocks; i++) {
+    int k = (int)(i % (MANY / 4));
+    if (kept[k] != NULL) fast_free(kept[k]);
+    kept[k] = fast_malloc(size);
+  }
+}
+
+TEST(heap, a_class_whose_blocks_others_free_is_lent_and_owned_again_after_a_while, "S-anchor") {
+  size_t size = 512;
+  unsigned c = class_of(size);
+  allocate(&size);
+  heap_t *h = my_heap();
+  CHECK_GE(h->owned[c], 1);
+  in_thread(release, NULL, true);
+  allocate(&size);
+  CHECK(heap_knows_remote(h, c));
+  CHECK_EQ(h->owned[c], 0);
+  release(NULL);
+  CHECK_EQ(h->owned[c], 0);         /* nor does it adopt any */
+  replace_by_own(1 << 17, size);
+  CHECK(!heap_knows_remote(h, c));
+  CHECK_GE(h->owned[c], 1);
+  release(NULL);
+  check_nothing_lost();
+}
+
+TEST(heap, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
+  size_t size = 64;
+  allocate(&size);
+  heap_t *h = my_heap();
+  int from = MANY - 20;
+  in_thread(release, &from, true);
+  for (int i = 0; i < MANY - 20; i += 2) {
+    fast_free(kept[i]);
+    kept[i] = NULL;
+  }
+  for (int i = 0; i < MANY; i++)
+    if (kept[i] == NULL) kept[i] = fast_malloc(size);
+  CHECK(!heap_knows_remote(h, class_of(size)));
+  CHECK_GE(h->owned[class_of(size)], 1);
+}
+
 TEST(heap, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all,
      "S-anchor S-pool") {
   for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
