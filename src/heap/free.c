@@ -54,8 +54,8 @@ static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
   if (outcome == SLAB_IS_EMPTY) heap_put_slice(h, s);
 }
 
-/* Is a slab of this class worth having for the heap? Out of line, for the stack's sake. */
-__attribute__((noinline)) static bool wants(heap_t *h, unsigned c) {
+/* Is a slab of this class worth having for the heap? */
+static bool wants(heap_t *h, unsigned c) {
   return h->owned[c] < OWNED_MAX && heap_has_earned(h, c) && !heap_is_remote(h, c);
 }
 

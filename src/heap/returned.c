@@ -10,14 +10,13 @@
 
 static size_t lent_class(unsigned c) { return c - SHARED_CLASS; }
 
-static size_t most_at_first(unsigned c) {
-  size_t bytes = c < SHARED_CLASS ? RETURN_SMALL_BYTES : RETURN_BYTES;
+static size_t most_of(unsigned c, size_t bytes) {
   return min_size(RETURN_MOST, bytes / class_size(c));
 }
 
 /* Of a lent class. */
 static size_t longest(const heap_t *h, unsigned c) {
-  return most_at_first(c) << h->growth[lent_class(c)];
+  return most_of(c, RETURN_BYTES) << h->growth[lent_class(c)];
 }
 
 /* What the list of the class may hold more once it may be twice as long as now, in slices. */
@@ -54,12 +53,14 @@ void returned_renew(heap_t *h, unsigned c) {
     set_allowance(h, c, 0);
     return;
   }
-  size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most = most_at_first(c);
+  size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most;
   if (c >= SHARED_CLASS) {
     uint64_t bit = (uint64_t)1 << lent_class(c);
     if (is_too_short(h, c) || (h->were_short & bit) != 0) lengthen(h, c);
     h->were_short &= ~bit;
     most = longest(h, c);
+  } else {
+    most = most_of(c, RETURN_SMALL_BYTES);
   }
   set_allowance(h, c, min_size(most, earned));
 }
