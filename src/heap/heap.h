@@ -105,13 +105,12 @@ struct heap {
   uint8_t pending_count;
   uint8_t calls;                 /* slow ones, since the last of them that looked at the clock */
   uint8_t slabs_made;            /* out of slices; not more than can be counted */
-  int16_t tails;                 /* not yet in heap_counts: tails.c */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* how many are on the first list */
   uint16_t run_slices, run_share; /* slices on all others; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: large_settle */
-  int32_t large_pages;           /* likewise: tails.c */
+  int32_t tails;                 /* likewise, and what they use: tails.c */
   atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   uint32_t number;               /* const: its place in the pool */
   atomic32_t lane_busy;
