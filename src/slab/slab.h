@@ -36,6 +36,7 @@ struct slab {
   union {
     uintptr_t head;             /* the private list: its first block; 0: empty */
     int32_t counted;            /* a large block's, its holder's: tails.c */
+    uint32_t next_kept;         /* slab_number, of slices that a heap keeps: magazine.c */
   };
   uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
   /* carved blocks that are not on the private list: written by the owner, read by statistics */
