@@ -12,7 +12,8 @@ arena_counts_t arena_counts;
 
 /* relaxed, all three: the slices are claimed, A1; their release follows */
 static void count_part(atomic64_t *word, uint64_t bits, void *count) {
-  *(size_t *)count += bits_count(atomic64_load_relaxed(word) & bits);
+  uint64_t set = atomic64_load_relaxed(word) & bits;
+  *(size_t *)count += ~set == 0 ? 64 : bits_count(set);
 }
 
 static void take_part(atomic64_t *word, uint64_t bits, void *count) {
@@ -141,15 +142,15 @@ void arena_release(void *at, size_t n) {
   arena_t *a = arena_of(at);
   arena_maps_t *maps = arena_maps(a);
   size_t first = arena_slice(at);
+  size_t word = first / 64, words = (first + n - 1) / 64 - word + 1;
   uint32_t now = os_now_ms();
   bitmap_each_part(maps->dirty, first, n, set_part, NULL);
-  for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
-    note_time(&maps->dirty_since[word], now);
+  for (size_t i = word; i < word + words; i++) note_time(&maps->dirty_since[i], now);
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
-  for (size_t word = first / 64; word <= (first + n - 1) / 64; word++) purge_note_dirty(a, word);
+  purge_note_dirty(a, word, words);
   purge_over_budget(n);
-  purge_tick();
+  purge_tick_at(now);
 }
 
 /* Pages that are not in memory are not touched, and 64 slices asked for at a time: most of a window

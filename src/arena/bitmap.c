@@ -23,16 +23,6 @@ static bool claim_part(atomic64_t *word, uint64_t bits) {
   return false;
 }
 
-void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *f, void *context) {
-  while (n > 0) { /* Bound: the words of the run */
-    unsigned at = first % 64;
-    unsigned part = (unsigned)min_size(n, 64 - at);
-    f(&words[first / 64], bits_run(at, part), context);
-    first += part;
-    n -= part;
-  }
-}
-
 static void release_part(atomic64_t *word, uint64_t bits, void *context) {
   (void)context;
   atomic64_or_seq_cst(word, bits); /* S-bit, S-room */
