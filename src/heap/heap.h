@@ -35,7 +35,8 @@ enum {
   OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2,               /* ... and lets go of used-up ones from here on */
   BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
-  TICK_CALLS = 4,                /* one slow call of so many looks whether a purge is due */
+  TICK_CALLS = 4,                /* one slow call of so many looks whether a purge is due; ... */
+  TICK_MOST = 32,                /* ... of up to so many, if the clock stands still meanwhile */
   RESTING_PAGES = 4096,          /* of 4 KiB: what heaps at rest in the pool hold at most ... */
   RESTING_PAGES_EACH = 1024,     /* ... and one of them; itself is one of them */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
@@ -103,7 +104,7 @@ struct heap {
   uint8_t trims_due;             /* slices given back */
   uint8_t has_shared;            /* something may be pending, or in a batch */
   uint8_t pending_count;
-  uint8_t calls;                 /* slow ones, since the last of them that looked at the clock */
+  uint8_t calls, wait, looked_at; /* slow ones until the next look; after it; ms, at the last one */
   uint8_t slabs_made;            /* out of slices; not more than can be counted */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
@@ -189,9 +190,11 @@ hidden heap_t *heap_attach(void);                  /* init.c */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
 
+hidden void heap_look(heap_t *h);
 /* At the end of a slow call: memory goes back also while nothing more is given back. */
 static inline void heap_tick(heap_t *h) {
-  if (unlikely(++h->calls % TICK_CALLS == 0)) purge_tick();
+  if (unlikely(h->calls == 0)) heap_look(h);
+  else h->calls--;
 }
 
 hidden void *heap_malloc_in(heap_t *h, size_t size);
