@@ -133,7 +133,7 @@ extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-e
 
 enum { WINDOW_NONE = 1 };        /* no address's window */
 enum {
-  LONE_MOST = 64,                /* so many blocks a thread frees before it gets a heap for that */
+  LONE_MOST = 8,                 /* so many blocks a thread frees before it gets a heap for that */
   LONE_AT_END = UINT32_MAX >> 1, /* it has ended, and gets none */
 };
 static always_inline heap_t *heap_of_thread(void) {
