@@ -80,7 +80,7 @@ static void publish(heap_t *h, batch_t *b) {
   push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
-static bool is_due(const batch_t *b) {
+static always_inline bool is_due(const batch_t *b) {
   unsigned count = batch_count(b);
   return count >= BATCH_BLOCKS || count * class_size(slab_class(b->slab)) >= BATCH_BYTES ||
          slab_would_be_empty(b->slab, count);
@@ -91,7 +91,7 @@ static batch_t *batch_for(heap_t *h, uintptr_t block) {
 }
 
 /* Adds the block to the batch, which is for its slab or for none. */
-static void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
+static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   enum { ONE_SHIFT = 32, LAST_SHIFT = 16 };
   uint64_t one = (uint64_t)1 << ONE_SHIFT | (uint16_t)block;
   if (b->slab == s) {
@@ -186,9 +186,9 @@ static bool begin_free(void) {
   return true;
 }
 
-static void end_free(void) {
+static void end_free(const heap_t *h) {
   signal_fence();
-  heap_here.window = atomic64_load_relaxed(&heap_of_thread()->home);
+  heap_here.window = atomic64_load_relaxed(&h->home);
 }
 
 static bool is_of_another(const slab_t *s, const heap_t *h) {
@@ -211,7 +211,7 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
   } else if (!is_of_another(s, h) && h->room[slab_class(s)] != 0) {
     is_done = fast_keep(h, slab_class(s), block);
   }
-  end_free();
+  end_free(h);
   if (is_empty) heap_slab_emptied(s);
   return is_done;
 }
@@ -252,7 +252,7 @@ static bool put_off(slab_t *s, uintptr_t block) {
   is_enough |= is_much(h);
   h->has_shared = 1;
   atomic64_bump(&h->remote_frees, is_done);
-  end_free();
+  end_free(h);
   if (unlikely(is_enough)) publish_some(block);
   return is_done;
 }
