@@ -28,10 +28,6 @@ static void check_start(const slab_t *s, const void *p, const char *call) {
   if (!class_is_multiple(offset, s->inverse)) fatal("invalid pointer", p, call);
 }
 
-static void check_live(uintptr_t block, const char *call) {
-  if (slab_block_is_free(slab_of((void *)block), block)) fatal("double free", (void *)block, call);
-}
-
 /* Of a block that is about to be linked. */
 static bool is_free_already(uintptr_t block) {
   block_set_next(block, 0);
@@ -40,11 +36,6 @@ static bool is_free_already(uintptr_t block) {
 
 static void check_freed(uintptr_t block, const char *call) {
   if (is_free_already(block)) fatal("double free", (void *)block, call);
-}
-
-void heap_check_block(const slab_t *s, const void *p, const char *call) {
-  check_start(s, p, call);
-  check_live((uintptr_t)p, call);
 }
 
 /* ---- others' --------------------------------------------------------------------------------- */

@@ -273,9 +273,6 @@ hidden void heap_give_back(heap_t *h, slab_t *s, uintptr_t block);
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
 
-/* Checks that `p` is a live small block of `s`; `fatal` if not. */
-hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
-
 hidden void heap_flush_shared(heap_t *h);          /* frees that were put off */
 hidden void heap_flush_bins(heap_t *h);
 hidden void heap_let_go(heap_t *h);                /* of all that it owns */
