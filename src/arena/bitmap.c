@@ -54,18 +54,28 @@ static uint64_t multiples(size_t first, size_t alignment) {
   return ones;
 }
 
-size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
-                       size_t alignment) {
+static always_inline uint64_t word_at(const atomic64_t *words, size_t i) {
+  return atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
+}
+
+static always_inline size_t find_run_at(const atomic64_t *words, size_t word_count, size_t from,
+                                        size_t n, size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
-    uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
-    if (w == 0) { /* a run that ended below was found there */
+    uint64_t w = word_at(words, i);
+    while (w == 0) { /* a run that ended below was found there. Bound: the words */
       tail = 0;
+      if (++i == word_count) return BITMAP_NONE;
+      w = word_at(words, i);
+    }
+    bool is_full = ~w == 0;
+    if (is_full && tail + 64 < n) {
+      tail += 64;
       continue;
     }
     size_t first = align_up(i * 64 - tail, alignment);
     if (first + n <= i * 64 + bits_ones_below(w)) return first;
-    if (~w == 0) {
+    if (is_full) {
       tail += 64;
       continue;
     }
@@ -74,6 +84,12 @@ size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, 
     tail = bits_ones_above(w);
   }
   return BITMAP_NONE;
+}
+
+size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
+                       size_t alignment) {
+  if (likely(alignment == 1)) return find_run_at(words, word_count, from, n, 1);
+  return find_run_at(words, word_count, from, n, alignment);
 }
 
 size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {
