@@ -114,7 +114,8 @@ static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned m
 }
 
 void purge_note_dirty(arena_t *a, size_t word, size_t words) {
-  hint_set_run(arena_maps(a)->dirty_groups, word, words); /* S-group */
+  if (words == 1) hint_set(arena_maps(a)->dirty_groups, word); /* S-group */
+  else hint_set_run(arena_maps(a)->dirty_groups, word, words); /* S-group */
   hint_set(dirty_arenas.words, a->number);
 }
 

@@ -77,7 +77,7 @@ static always_inline void count(heap_t *h, int32_t sums) {
 
 size_t tail_wish(size_t size) {
   if (likely(tails_of_all() <= (int64_t)atomic64_load_relaxed(&few))) return 0;
-  if (tails_of_all() <= tails_free() || option_get(OPTION_purge_delay_ms) < 0) return 0;
+  if (option_get(OPTION_purge_delay_ms) < 0) return 0;
   return pages_in_last(size >> TOUCHED_SHIFT);
 }
 

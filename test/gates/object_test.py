@@ -221,7 +221,6 @@ class Paths(unittest.TestCase):
         "heap_free_others": ["heap_free_slow", "heap_free_sized_slow",
                              "heap_free_aligned_sized_slow"],
         "try_each": ["slices_claim", "grow"],
-        "bitmap_each_part": ["count_part", "take_part", "set_part", "release_part"],
         "api_error": [],
         "api_deferred": [],
         "api_foreign_free": [],
