@@ -145,16 +145,20 @@ static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
   if (atomic32_load_relaxed(since) != l->now) atomic32_store_relaxed(since, l->now);
 }
 
-void arena_release(void *at, size_t n) {
-  arena_t *a = arena_of(at);
-  left_t l = { arena_maps(a), os_now_ms() };
-  size_t first = arena_slice(at), word = first / 64;
+/* Out of line, for it needs more of the stack than what follows. */
+static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t n, uint32_t now) {
+  left_t l = { arena_maps(a), now };
   bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
-  purge_note_dirty(a, word, (first + n - 1) / 64 - word + 1);
+  purge_note_dirty(a, first / 64, (first + n - 1) / 64 - first / 64 + 1);
+}
+
+void arena_release(void *at, size_t n) {
+  uint32_t now = os_now_ms();
+  put_dirty(arena_of(at), arena_slice(at), n, now);
   purge_over_budget(n);
-  purge_tick_at(l.now);
+  purge_tick_at(now);
 }
 
 /* Pages that are not in memory are not touched, and 64 slices asked for at a time: most of a window

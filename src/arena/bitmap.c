@@ -58,8 +58,8 @@ static always_inline uint64_t word_at(const atomic64_t *words, size_t i) {
   return atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
 }
 
-static always_inline size_t find_run_at(const atomic64_t *words, size_t word_count, size_t from,
-                                        size_t n, size_t alignment) {
+size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
+                       size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = word_at(words, i);
@@ -84,12 +84,6 @@ static always_inline size_t find_run_at(const atomic64_t *words, size_t word_cou
     tail = bits_ones_above(w);
   }
   return BITMAP_NONE;
-}
-
-size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
-                       size_t alignment) {
-  if (likely(alignment == 1)) return find_run_at(words, word_count, from, n, 1);
-  return find_run_at(words, word_count, from, n, alignment);
 }
 
 size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {

@@ -279,6 +279,10 @@ static __attribute__((noinline)) void free_small(slab_t *s, void *p, const char 
 
 /* ---- any block ------------------------------------------------------------------------------- */
 
+static cold __attribute__((noinline)) void free_foreign(void *p, const char *call) {
+  if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
+}
+
 /* Out of line, so that a fast free stays a leaf. */
 __attribute__((noinline)) void heap_free(void *p, const char *call) {
   if (p == NULL) return;
@@ -292,8 +296,7 @@ __attribute__((noinline)) void heap_free(void *p, const char *call) {
       return free_small(s, p, call);
     }
     case TENANT_HUGE: return huge_free(map_record(tenant), p, call);
-    default:
-      if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
+    default: free_foreign(p, call);
   }
 }
 

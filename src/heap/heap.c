@@ -102,17 +102,21 @@ static cold __attribute__((noinline)) void exit_and_look(heap_t *h) {
   unmark(h);
 }
 
-static cold __attribute__((noinline)) void exit_and_trim(heap_t *h) {
+/* True if it is the turn of a heap at rest. */
+static cold __attribute__((noinline)) bool exit_and_trim(heap_t *h) {
   heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
   heap_tick(h);
   unmark(h);
-  if (has_trimmed) heap_end_rest();
+  return has_trimmed;
 }
 
 void heap_exit(heap_t *h) {
-  if (unlikely(h->trims_due != 0)) return exit_and_trim(h);
+  if (unlikely(h->trims_due != 0)) {
+    if (exit_and_trim(h)) heap_end_rest();
+    return;
+  }
   if (unlikely(h->calls == 0)) return exit_and_look(h);
   h->calls--;
   unmark(h);

@@ -213,7 +213,7 @@ class Paths(unittest.TestCase):
         "reallocarray": ["api_no_memory"],
         "heap_attach": ["api_start"],
         "heap_calloc": ["api_no_memory"],
-        "heap_free": ["api_foreign_free"],
+        "free_foreign": ["api_foreign_free"],
         "heap_realloc": ["api_foreign_realloc", "api_no_memory"],
         "heap_usable_size": ["api_foreign_size"],
         "heap_check_size": ["api_foreign_size"],
