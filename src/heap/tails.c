@@ -51,8 +51,10 @@ static int64_t tails_free(void) {
 /* `tails_free` when a sum last changed. */
 static atomic64_t few;
 
+static int32_t pages_in(int32_t sums) { return ((sums + TAIL / 2) & (TAIL - 1)) - TAIL / 2; }
+
 static void add(int32_t sums) {
-  int32_t pages = ((sums + TAIL / 2) & (TAIL - 1)) - TAIL / 2, tails = (sums - pages) / TAIL;
+  int32_t pages = pages_in(sums), tails = (sums - pages) / TAIL;
   if (tails != 0) atomic64_add_relaxed(&heap_counts.tails, (uint64_t)tails);
   if (pages != 0) atomic64_add_relaxed(&heap_counts.large_pages, (uint64_t)pages);
   uint64_t now = (uint64_t)tails_free();
@@ -69,10 +71,17 @@ static bool is_far(int32_t sums) {
   return (((uint32_t)sums + LARGE_STEP + TAILS_STEP * TAIL) & ~near) != 0;
 }
 
+/* One of the two is far; the other is added too only if it is. */
+static __attribute__((noinline)) void settle_far(heap_t *h) {
+  int32_t pages = pages_in(h->tails), part = is_far(h->tails - pages) ? h->tails : pages;
+  add(part);
+  h->tails -= part;
+}
+
 static always_inline void count(heap_t *h, int32_t sums) {
   if (unlikely(h == NULL)) return add(sums);
   h->tails += sums;
-  if (unlikely(is_far(h->tails))) tails_settle(h);
+  if (unlikely(is_far(h->tails))) settle_far(h);
 }
 
 size_t tail_wish(size_t size) {
