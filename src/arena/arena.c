@@ -146,8 +146,8 @@ static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
 }
 
 /* Out of line, for it needs more of the stack than what follows. */
-static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t n, uint32_t now) {
-  left_t l = { arena_maps(a), now };
+static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t n) {
+  left_t l = { arena_maps(a), os_now_ms() };
   bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
@@ -155,10 +155,9 @@ static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t
 }
 
 void arena_release(void *at, size_t n) {
-  uint32_t now = os_now_ms();
-  put_dirty(arena_of(at), arena_slice(at), n, now);
+  put_dirty(arena_of(at), arena_slice(at), n);
   purge_over_budget(n);
-  purge_tick_at(now);
+  purge_tick();
 }
 
 /* Pages that are not in memory are not touched, and 64 slices asked for at a time: most of a window

@@ -129,7 +129,6 @@ hidden void purge_note_dirty(arena_t *a, size_t word, size_t words);
 hidden void purge_note_reuse(size_t n);          /* that many claimed slices had been purged */
 /* A few groups at most, and only if due: what the clock says, or 0 if it was not looked at. */
 hidden uint32_t purge_tick(void);
-hidden void purge_tick_at(uint32_t now);
 hidden void purge_over_budget(size_t released);  /* at most twice that or PURGE_STEP, and 63 */
 hidden void purge_all(void);                     /* everything dirty */
 

@@ -54,28 +54,21 @@ static uint64_t multiples(size_t first, size_t alignment) {
   return ones;
 }
 
-static always_inline uint64_t word_at(const atomic64_t *words, size_t i) {
-  return atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
-}
-
 size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
                        size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
-    uint64_t w = word_at(words, i);
+    uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
     while (w == 0) { /* a run that ended below was found there. Bound: the words */
       tail = 0;
       if (++i == word_count) return BITMAP_NONE;
-      w = word_at(words, i);
+      w = atomic64_load_seq_cst(&words[i]); /* S-room */
     }
-    bool is_full = ~w == 0;
-    if (is_full && tail + 64 < n) {
-      tail += 64;
-      continue;
+    if (~w != 0 || tail + 64 >= n) {
+      size_t first = align_up(i * 64 - tail, alignment);
+      if (first + n <= i * 64 + bits_ones_below(w)) return first;
     }
-    size_t first = align_up(i * 64 - tail, alignment);
-    if (first + n <= i * 64 + bits_ones_below(w)) return first;
-    if (is_full) {
+    if (~w == 0) {
       tail += 64;
       continue;
     }

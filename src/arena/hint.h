@@ -23,9 +23,6 @@ static inline void hint_set_part(atomic64_t *word, uint64_t bits, void *context)
 static inline void hint_set(atomic64_t *words, size_t number) {
   hint_set_part(&words[number / 64], (uint64_t)1 << number % 64, NULL);
 }
-static inline void hint_set_run(atomic64_t *words, size_t first, size_t n) {
-  bitmap_each_part(words, first, n, hint_set_part, NULL);
-}
 
 /* The caller looks below again. */
 static inline void hint_clear(atomic64_t *words, size_t number) {

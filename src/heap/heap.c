@@ -97,14 +97,9 @@ void heap_look(heap_t *h) {
   h->calls = h->wait - 1;
 }
 
-static cold __attribute__((noinline)) void exit_and_look(heap_t *h) {
-  heap_look(h);
-  unmark(h);
-}
-
 /* True if it is the turn of a heap at rest. */
-static cold __attribute__((noinline)) bool exit_and_trim(heap_t *h) {
-  heap_trim(h);
+static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
+  if (h->trims_due != 0) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
   heap_tick(h);
@@ -113,11 +108,10 @@ static cold __attribute__((noinline)) bool exit_and_trim(heap_t *h) {
 }
 
 void heap_exit(heap_t *h) {
-  if (unlikely(h->trims_due != 0)) {
-    if (exit_and_trim(h)) heap_end_rest();
+  if (unlikely(h->trims_due != 0 || h->calls == 0)) {
+    if (exit_slowly(h)) heap_end_rest();
     return;
   }
-  if (unlikely(h->calls == 0)) return exit_and_look(h);
   h->calls--;
   unmark(h);
 }

@@ -16,21 +16,11 @@ typedef struct {
   size_t usable; /* 0: not a block of ours */
 } found_t;
 
-static found_t found_small(slab_t *s) { return (found_t){ s, NULL, class_size(slab_class(s)) }; }
-
 /* Out of line, so that `find` is a leaf. */
 static cold __attribute__((noinline)) found_t find_beside_holes(slab_t *s, const void *p,
                                                                 const char *call) {
   if (slab_is_on_hole(s, (uintptr_t)p)) fatal("double free", p, call);
-  return found_small(s);
-}
-
-static always_inline found_t find_small(slab_t *s, const void *p, const char *call) {
-  if (!class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) fatal("invalid pointer", p, call);
-  if (block_is_free((uintptr_t)p)) fatal("double free", p, call);
-  /* relaxed: of a live block they do not change */
-  if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) return find_beside_holes(s, p, call);
-  return found_small(s);
+  return (found_t){ s, NULL, class_size(slab_class(s)) };
 }
 
 /* What `p` is; `fatal` if it lies in our memory and is no live block. */
@@ -44,7 +34,12 @@ static found_t find(const void *p, const char *call) {
   if (map_kind(tenant) != TENANT_ARENA) return (found_t){ NULL, NULL, 0 };
   slab_t *s = slab_of(p);
   switch (arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE) {
-    case SLAB_SMALL: return find_small(s, p, call);
+    case SLAB_SMALL:
+      if (!class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) fatal("invalid pointer", p, call);
+      if (block_is_free((uintptr_t)p)) fatal("double free", p, call);
+      /* relaxed: of a live block they do not change */
+      if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) return find_beside_holes(s, p, call);
+      return (found_t){ s, NULL, class_size(slab_class(s)) };
     case SLAB_LARGE:
       if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
       return (found_t){ s, NULL, atomic64_load_relaxed(&s->size) };
