@@ -12,7 +12,8 @@ arena_counts_t arena_counts;
 
 /* relaxed, all three: the slices are claimed, A1; their release follows */
 static void count_part(atomic64_t *word, uint64_t bits, void *count) {
-  *(size_t *)count += bits_count(atomic64_load_relaxed(word) & bits);
+  uint64_t set = atomic64_load_relaxed(word) & bits;
+  *(size_t *)count += ~set == 0 ? 64 : bits_count(set);
 }
 
 static void take_part(atomic64_t *word, uint64_t bits, void *count) {
@@ -20,11 +21,6 @@ static void take_part(atomic64_t *word, uint64_t bits, void *count) {
   if (set == 0) return;
   atomic64_and_relaxed(word, ~set);
   *(size_t *)count += bits_count(set);
-}
-
-static void set_part(atomic64_t *word, uint64_t bits, void *context) {
-  (void)context;
-  if ((atomic64_load_relaxed(word) & bits) != bits) atomic64_or_relaxed(word, bits);
 }
 
 void arena_note_peak(void) {
@@ -35,17 +31,24 @@ void arena_note_peak(void) {
     if (atomic64_swap_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
 }
 
+typedef struct { arena_maps_t *maps; size_t dirty, purged; } taken_t;
+
+static void take_over_part(atomic64_t *dirty, uint64_t bits, void *context) {
+  taken_t *t = context;
+  count_part(dirty, bits, &t->dirty);
+  take_part(&t->maps->purged[dirty - t->maps->dirty], bits, &t->purged);
+}
+
 /* Books `n` claimed slices; true if all of them read as zero. */
 static bool take_over(arena_t *a, size_t first, size_t n) {
-  size_t dirty = 0, purged = 0;
-  bitmap_each_part(arena_maps(a)->dirty, first, n, count_part, &dirty);
-  bitmap_each_part(arena_maps(a)->purged, first, n, take_part, &purged);
-  if (purged != 0) purge_note_reuse(purged);
-  if (dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
-  memset(&arena_maps(a)->touched[first], TOUCHED_ALL, n - 1);
+  taken_t t = { .maps = arena_maps(a) };
+  bitmap_each_part(t.maps->dirty, first, n, take_over_part, &t);
+  if (t.purged != 0) purge_note_reuse(t.purged);
+  if (t.dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - t.dirty);
+  memset(&t.maps->touched[first], TOUCHED_ALL, n - 1);
   atomic64_add_relaxed(&arena_counts.committed, n);
   arena_note_peak();
-  return dirty == 0;
+  return t.dirty == 0;
 }
 
 bool arena_is_over_limit(size_t size) {
@@ -132,22 +135,27 @@ void arena_release_clean(void *at, size_t n) {
   put_free(a, first, n);
 }
 
-/* relaxed: for purge's patience alone. Written only if it is news to the other threads. */
-static void note_time(atomic32_t *since, uint32_t now) {
-  if (atomic32_load_relaxed(since) != now) atomic32_store_relaxed(since, now);
+typedef struct { arena_maps_t *maps; uint32_t now; } left_t;
+
+/* relaxed: the time is for purge's patience alone. Written only if it is news to other threads. */
+static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
+  const left_t *l = context;
+  atomic32_t *since = &l->maps->dirty_since[dirty - l->maps->dirty];
+  if ((atomic64_load_relaxed(dirty) & bits) != bits) atomic64_or_relaxed(dirty, bits);
+  if (atomic32_load_relaxed(since) != l->now) atomic32_store_relaxed(since, l->now);
+}
+
+/* Out of line, for it needs more of the stack than what follows. */
+static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t n) {
+  left_t l = { arena_maps(a), os_now_ms() };
+  bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);
+  atomic64_add_relaxed(&arena_counts.dirty, n);
+  put_free(a, first, n);
+  purge_note_dirty(a, first / 64, (first + n - 1) / 64 - first / 64 + 1);
 }
 
 void arena_release(void *at, size_t n) {
-  arena_t *a = arena_of(at);
-  arena_maps_t *maps = arena_maps(a);
-  size_t first = arena_slice(at);
-  uint32_t now = os_now_ms();
-  bitmap_each_part(maps->dirty, first, n, set_part, NULL);
-  for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
-    note_time(&maps->dirty_since[word], now);
-  atomic64_add_relaxed(&arena_counts.dirty, n);
-  put_free(a, first, n);
-  for (size_t word = first / 64; word <= (first + n - 1) / 64; word++) purge_note_dirty(a, word);
+  put_dirty(arena_of(at), arena_slice(at), n);
   purge_over_budget(n);
   purge_tick();
 }

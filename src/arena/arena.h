@@ -124,9 +124,11 @@ hidden size_t arena_count(void);          /* ARENA_MAX at most */
 hidden arena_t *arena_at(size_t number);  /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */
-hidden void purge_note_dirty(arena_t *a, size_t word); /* free slices of this word are dirty */
+/* Free slices of these words are dirty. */
+hidden void purge_note_dirty(arena_t *a, size_t word, size_t words);
 hidden void purge_note_reuse(size_t n);          /* that many claimed slices had been purged */
-hidden void purge_tick(void);                    /* a few groups at most, and only if due */
+/* A few groups at most, and only if due: what the clock says, or 0 if it was not looked at. */
+hidden uint32_t purge_tick(void);
 hidden void purge_over_budget(size_t released);  /* at most twice that or PURGE_STEP, and 63 */
 hidden void purge_all(void);                     /* everything dirty */
 

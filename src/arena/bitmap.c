@@ -23,16 +23,6 @@ static bool claim_part(atomic64_t *word, uint64_t bits) {
   return false;
 }
 
-void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *f, void *context) {
-  while (n > 0) { /* Bound: the words of the run */
-    unsigned at = first % 64;
-    unsigned part = (unsigned)min_size(n, 64 - at);
-    f(&words[first / 64], bits_run(at, part), context);
-    first += part;
-    n -= part;
-  }
-}
-
 static void release_part(atomic64_t *word, uint64_t bits, void *context) {
   (void)context;
   atomic64_or_seq_cst(word, bits); /* S-bit, S-room */
@@ -69,12 +59,15 @@ size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, 
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
-    if (w == 0) { /* a run that ended below was found there */
+    while (w == 0) { /* a run that ended below was found there. Bound: the words */
       tail = 0;
-      continue;
+      if (++i == word_count) return BITMAP_NONE;
+      w = atomic64_load_seq_cst(&words[i]); /* S-room */
     }
-    size_t first = align_up(i * 64 - tail, alignment);
-    if (first + n <= i * 64 + bits_ones_below(w)) return first;
+    if (~w != 0 || tail + 64 >= n) {
+      size_t first = align_up(i * 64 - tail, alignment);
+      if (first + n <= i * 64 + bits_ones_below(w)) return first;
+    }
     if (~w == 0) {
       tail += 64;
       continue;

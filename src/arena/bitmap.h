@@ -39,7 +39,15 @@ hidden void bitmap_release(atomic64_t *words, size_t first, size_t n);
 
 /* Calls `f` with each word that a run touches and the bits of the run in it. */
 typedef void bitmap_part_t(atomic64_t *word, uint64_t bits, void *context);
-hidden void bitmap_each_part(atomic64_t *words, size_t first, size_t n, bitmap_part_t *f,
-                             void *context);
+static always_inline void bitmap_each_part(atomic64_t *words, size_t first, size_t n,
+                                           bitmap_part_t *f, void *context) {
+  while (n > 0) { /* Bound: the words of the run */
+    unsigned at = first % 64;
+    unsigned part = (unsigned)min_size(n, 64 - at);
+    f(&words[first / 64], bits_run(at, part), context);
+    first += part;
+    n -= part;
+  }
+}
 
 #endif

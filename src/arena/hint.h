@@ -16,10 +16,12 @@
 
 /* ---- bits above bits ------------------------------------------------------------------------- */
 
+static inline void hint_set_part(atomic64_t *word, uint64_t bits, void *context) {
+  (void)context;
+  if ((atomic64_load_seq_cst(word) & bits) != bits) atomic64_or_seq_cst(word, bits); /* S-group */
+}
 static inline void hint_set(atomic64_t *words, size_t number) {
-  uint64_t bit = (uint64_t)1 << number % 64;
-  if ((atomic64_load_seq_cst(&words[number / 64]) & bit) == 0)
-    atomic64_or_seq_cst(&words[number / 64], bit); /* S-group */
+  hint_set_part(&words[number / 64], (uint64_t)1 << number % 64, NULL);
 }
 
 /* The caller looks below again. */

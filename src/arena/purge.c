@@ -113,8 +113,8 @@ static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned m
   return purged;
 }
 
-void purge_note_dirty(arena_t *a, size_t word) {
-  hint_set(arena_maps(a)->dirty_groups, word); /* S-group */
+void purge_note_dirty(arena_t *a, size_t word, size_t words) {
+  bitmap_each_part(arena_maps(a)->dirty_groups, word, words, hint_set_part, NULL); /* S-group */
   hint_set(dirty_arenas.words, a->number);
 }
 
@@ -143,7 +143,7 @@ static void purge_group(purge_t *p, arena_t *a, size_t word) {
   p->purged += purge_word(a, word, &p->refusals, p->most);
   if (has_dirty(a, word)) return;
   hint_clear(arena_maps(a)->dirty_groups, word); /* S-group */
-  if (has_dirty(a, word)) purge_note_dirty(a, word);
+  if (has_dirty(a, word)) purge_note_dirty(a, word, 1);
 }
 
 /* The bits of a word of hints from the highest down, without those from `end` on. */
@@ -200,12 +200,12 @@ void purge_over_budget(size_t released) {
   purge(&p, ALL_GROUPS);
 }
 
-void purge_tick(void) {
+uint32_t purge_tick(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
-  if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return;
+  if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
-  if (delay != 0 && now - last < (uint32_t)delay / 4) return;
-  if (!atomic32_swap_relaxed(&last_look, &last, now)) return;
+  if (delay != 0 && now - last < (uint32_t)delay / 4) return now;
+  if (!atomic32_swap_relaxed(&last_look, &last, now)) return now;
   halve_when_calm(now);
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)
@@ -217,6 +217,7 @@ void purge_tick(void) {
   purge(&p, next != 0 ? next : ALL_GROUPS);
   /* What it did not come to is the next tick's; what it has seen to the end begins anew. */
   atomic32_store_relaxed(&tick_next, is_done(&p) ? p.next : 0);
+  return now;
 }
 
 void purge_all(void) {

@@ -101,12 +101,6 @@ static inline uint64_t atomic64_and_acq_rel(atomic64_t *a, uint64_t bits) {
   return __atomic_fetch_and(&a->value, bits, __ATOMIC_ACQ_REL);
 }
 
-/* A word that only its owner adds to and anyone may read: a plain load and store, no lock
- * prefix. */
-static inline void atomic64_bump(atomic64_t *a, uint64_t n) {
-  atomic64_store_relaxed(a, atomic64_load_relaxed(a) + n);
-}
-
 /* Owner-only steps for which a compiler would use three instructions where the processor has
  * one. */
 static always_inline bool atomic32_drop_one(atomic32_t *a) {  /* true if it became 0 */
@@ -126,6 +120,14 @@ static always_inline void atomic64_add_own(atomic64_t *a, uint64_t n) {
   __asm__("addq %1, %0" : "+m"(a->value) : "er"(n) : "cc");
 #else
   atomic64_add_relaxed(a, n);
+#endif
+}
+/* A word that only its owner adds to and anyone may read: no lock prefix. */
+static always_inline void atomic64_bump(atomic64_t *a, uint64_t n) {
+#if HAS_X86_ASSEMBLY
+  atomic64_add_own(a, n);
+#else
+  atomic64_store_relaxed(a, atomic64_load_relaxed(a) + n);
 #endif
 }
 static always_inline bool atomic64_is_relaxed(const atomic64_t *a, uint64_t v) {

@@ -28,10 +28,6 @@ static void check_start(const slab_t *s, const void *p, const char *call) {
   if (!class_is_multiple(offset, s->inverse)) fatal("invalid pointer", p, call);
 }
 
-static void check_live(uintptr_t block, const char *call) {
-  if (slab_block_is_free(slab_of((void *)block), block)) fatal("double free", (void *)block, call);
-}
-
 /* Of a block that is about to be linked. */
 static bool is_free_already(uintptr_t block) {
   block_set_next(block, 0);
@@ -40,11 +36,6 @@ static bool is_free_already(uintptr_t block) {
 
 static void check_freed(uintptr_t block, const char *call) {
   if (is_free_already(block)) fatal("double free", (void *)block, call);
-}
-
-void heap_check_block(const slab_t *s, const void *p, const char *call) {
-  check_start(s, p, call);
-  check_live((uintptr_t)p, call);
 }
 
 /* ---- others' --------------------------------------------------------------------------------- */
@@ -80,7 +71,7 @@ static void publish(heap_t *h, batch_t *b) {
   push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
-static bool is_due(const batch_t *b) {
+static always_inline bool is_due(const batch_t *b) {
   unsigned count = batch_count(b);
   return count >= BATCH_BLOCKS || count * class_size(slab_class(b->slab)) >= BATCH_BYTES ||
          slab_would_be_empty(b->slab, count);
@@ -91,7 +82,7 @@ static batch_t *batch_for(heap_t *h, uintptr_t block) {
 }
 
 /* Adds the block to the batch, which is for its slab or for none. */
-static void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
+static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   enum { ONE_SHIFT = 32, LAST_SHIFT = 16 };
   uint64_t one = (uint64_t)1 << ONE_SHIFT | (uint16_t)block;
   if (b->slab == s) {
@@ -186,9 +177,9 @@ static bool begin_free(void) {
   return true;
 }
 
-static void end_free(void) {
+static void end_free(const heap_t *h) {
   signal_fence();
-  heap_here.window = atomic64_load_relaxed(&heap_of_thread()->home);
+  heap_here.window = atomic64_load_relaxed(&h->home);
 }
 
 static bool is_of_another(const slab_t *s, const heap_t *h) {
@@ -211,7 +202,7 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
   } else if (!is_of_another(s, h) && h->room[slab_class(s)] != 0) {
     is_done = fast_keep(h, slab_class(s), block);
   }
-  end_free();
+  end_free(h);
   if (is_empty) heap_slab_emptied(s);
   return is_done;
 }
@@ -252,7 +243,7 @@ static bool put_off(slab_t *s, uintptr_t block) {
   is_enough |= is_much(h);
   h->has_shared = 1;
   atomic64_bump(&h->remote_frees, is_done);
-  end_free();
+  end_free(h);
   if (unlikely(is_enough)) publish_some(block);
   return is_done;
 }
@@ -268,7 +259,7 @@ static void free_without_heap(slab_t *s, uintptr_t block) {
   if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
 }
 
-static void free_small(slab_t *s, void *p, const char *call) {
+static __attribute__((noinline)) void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
   check_start(s, p, call);
@@ -288,6 +279,10 @@ static void free_small(slab_t *s, void *p, const char *call) {
 
 /* ---- any block ------------------------------------------------------------------------------- */
 
+static cold __attribute__((noinline)) void free_foreign(void *p, const char *call) {
+  if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
+}
+
 /* Out of line, so that a fast free stays a leaf. */
 __attribute__((noinline)) void heap_free(void *p, const char *call) {
   if (p == NULL) return;
@@ -301,8 +296,7 @@ __attribute__((noinline)) void heap_free(void *p, const char *call) {
       return free_small(s, p, call);
     }
     case TENANT_HUGE: return huge_free(map_record(tenant), p, call);
-    default:
-      if (!heap_hooks.foreign_free(p, call)) fatal("invalid pointer", p, call);
+    default: free_foreign(p, call);
   }
 }
 

@@ -9,25 +9,27 @@
 /* ---- marks ----------------------------------------------------------------------------------- */
 
 /* With the option stats_detail every call takes the slow path, and `busy` alone is the mark. */
-static bool has_fast_paths(const heap_t *h) {
+static always_inline bool has_fast_paths(const heap_t *h) {
   return h == heap_of_thread() && likely(option_get(OPTION_stats_detail) == 0);
 }
 
-/* `h` is the calling thread's own, or one of those that stand in for it. */
-bool heap_is_marked(const heap_t *h) {
-  return h->busy != 0 || (has_fast_paths(h) && (heap_here.window == 0 || heap_here.limit == 0));
+static always_inline bool is_marked(const heap_t *h, bool has_fast) {
+  return h->busy != 0 || (has_fast && (heap_here.window == 0 || heap_here.limit == 0));
 }
 
-static void mark(heap_t *h) {
+/* `h` is the calling thread's own, or one of those that stand in for it. */
+bool heap_is_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
+
+static always_inline void mark(heap_t *h, bool has_fast) {
   h->busy = 1;
-  if (!has_fast_paths(h)) return;
+  if (!has_fast) return;
   signal_fence();
   heap_here.limit = 0;
   heap_here.window = 0;
   signal_fence();
 }
 
-static void unmark(heap_t *h) {
+static always_inline void unmark(heap_t *h) {
   signal_fence();
   if (has_fast_paths(h)) {
     heap_here.window = atomic64_load_relaxed(&h->home);
@@ -50,21 +52,32 @@ static heap_t *nested_of(heap_t *h) {
 }
 
 /* The heap, or the one that stands in for it. */
-static heap_t *enter(heap_t *h) {
-  while (h != NULL && unlikely(heap_is_marked(h))) { /* Bound: handlers that interrupt each other */
+static cold __attribute__((noinline)) heap_t *enter_any(heap_t *h) {
+  while (h != NULL && heap_is_marked(h)) { /* Bound: handlers that interrupt each other */
     atomic64_add_relaxed(&heap_counts.nested, 1);
     h = nested_of(h);
   }
-  if (likely(h != NULL)) mark(h);
+  if (h != NULL) mark(h, has_fast_paths(h));
+  return h;
+}
+
+/* `h` is the thread's own. */
+static always_inline heap_t *enter(heap_t *h) {
+  bool has_fast = likely(option_get(OPTION_stats_detail) == 0);
+  if (unlikely(is_marked(h, has_fast))) return enter_any(h);
+  mark(h, has_fast);
   return h;
 }
 
 heap_t *heap_enter(void) {
   heap_t *h = heap_of_thread();
-  return enter(likely(h != NULL) ? h : heap_attach());
+  return likely(h != NULL) ? enter(h) : enter_any(heap_attach());
 }
 
-heap_t *heap_enter_own(void) { return enter(heap_of_thread()); }
+heap_t *heap_enter_own(void) {
+  heap_t *h = heap_of_thread();
+  return likely(h != NULL) ? enter(h) : NULL;
+}
 
 /* A thread that only waits, and frees its last few things when it ends, needs none; nor would
  * anyone take one back that it gets after that. */
@@ -76,13 +89,31 @@ heap_t *heap_enter_to_free(void) {
   return heap_enter();
 }
 
-void heap_exit(heap_t *h) {
-  if (unlikely(h->trims_due != 0)) heap_trim(h);
+void heap_look(heap_t *h) {
+  uint8_t now = (uint8_t)purge_tick();
+  size_t more = now == h->looked_at ? 2u * h->wait : 0;
+  h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
+  h->looked_at = now;
+  h->calls = h->wait - 1;
+}
+
+/* True if it is the turn of a heap at rest. */
+static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
+  if (h->trims_due != 0) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
   heap_tick(h);
   unmark(h);
-  if (unlikely(has_trimmed)) heap_end_rest();
+  return has_trimmed;
+}
+
+void heap_exit(heap_t *h) {
+  if (unlikely(h->trims_due != 0 || h->calls == 0)) {
+    if (exit_slowly(h)) heap_end_rest();
+    return;
+  }
+  h->calls--;
+  unmark(h);
 }
 
 /* ---- the slabs that a heap owns -------------------------------------------------------------- */

@@ -37,7 +37,8 @@ enum {
   REMOTE_FEW = 8,                /* none is owned if others freed more than this part of one ... */
   REMOTE_PART = 4,               /* ... and than this part of what its thread has freed there */
   BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
-  TICK_CALLS = 4,                /* one slow call of so many looks whether a purge is due */
+  TICK_CALLS = 4,                /* one slow call of so many looks whether a purge is due; ... */
+  TICK_MOST = 32,                /* ... of up to so many, if the clock stands still meanwhile */
   RESTING_PAGES = 4096,          /* of 4 KiB: what heaps at rest in the pool hold at most ... */
   RESTING_PAGES_EACH = 1024,     /* ... and one of them; itself is one of them */
   IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
@@ -107,15 +108,14 @@ struct heap {
   uint8_t trims_due;             /* slices given back */
   uint8_t has_shared;            /* something may be pending, or in a batch */
   uint8_t pending_count;
-  uint8_t calls;                 /* slow ones, since the last of them that looked at the clock */
+  uint8_t calls, wait, looked_at; /* slow ones until the next look; after it; ms, at the last one */
   uint8_t slabs_made;            /* out of slices; not more than can be counted */
-  int16_t tails;                 /* not yet in heap_counts: tails.c */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* how many are on the first list */
   uint16_t run_slices, run_share; /* slices on all others; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: large_settle */
-  int32_t large_pages;           /* likewise: tails.c */
+  int32_t tails;                 /* likewise, and what they use: tails.c */
   atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   uint32_t number;               /* const: its place in the pool */
   atomic32_t lane_busy;
@@ -137,7 +137,7 @@ extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-e
 
 enum { WINDOW_NONE = 1 };        /* no address's window */
 enum {
-  LONE_MOST = 64,                /* so many blocks a thread frees before it gets a heap for that */
+  LONE_MOST = 8,                 /* so many blocks a thread frees before it gets a heap for that */
   LONE_AT_END = UINT32_MAX >> 1, /* it has ended, and gets none */
 };
 static always_inline heap_t *heap_of_thread(void) {
@@ -194,9 +194,11 @@ hidden heap_t *heap_attach(void);                  /* init.c */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
 
+hidden void heap_look(heap_t *h);
 /* At the end of a slow call: memory goes back also while nothing more is given back. */
 static inline void heap_tick(heap_t *h) {
-  if (unlikely(++h->calls % TICK_CALLS == 0)) purge_tick();
+  if (unlikely(h->calls == 0)) heap_look(h);
+  else h->calls--;
 }
 
 hidden void *heap_malloc_in(heap_t *h, size_t size);
@@ -282,9 +284,6 @@ hidden void heap_give_back(heap_t *h, slab_t *s, uintptr_t block);
 
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
-
-/* Checks that `p` is a live small block of `s`; `fatal` if not. */
-hidden void heap_check_block(const slab_t *s, const void *p, const char *call);
 
 hidden void heap_flush_shared(heap_t *h);          /* frees that were put off */
 hidden void heap_flush_bins(heap_t *h);

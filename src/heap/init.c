@@ -70,7 +70,8 @@ void heap_collect(bool force) {
   if (force) heap_end_dead();
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
-  if (!force) return purge_tick();
+  purge_tick();
+  if (!force) return;
   slab_collect_pages();
   purge_all();
 }

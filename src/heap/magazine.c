@@ -23,8 +23,10 @@ static void count_run(heap_t *h, size_t n, int sign) {
   else h->run_slices += (uint16_t)((int)n * sign);
 }
 
+static slab_t *next_kept(const slab_t *s) { return slab_numbered(s->next_kept); }
+
 static void put_run(heap_t *h, slab_t *s, size_t n) {
-  s->next = slab_numbered(h->magazine[n - 1]);
+  s->next_kept = h->magazine[n - 1];
   h->magazine[n - 1] = slab_number(s);
   count_run(h, n, 1);
 }
@@ -33,7 +35,7 @@ static slab_t *take_run(heap_t *h, size_t n) {
   if (n > RUN_MOST) return NULL;
   slab_t *s = slab_numbered(h->magazine[n - 1]);
   if (s == NULL) return NULL;
-  h->magazine[n - 1] = slab_number(s->next);
+  h->magazine[n - 1] = s->next_kept;
   count_run(h, n, -1);
   return s;
 }
@@ -42,21 +44,22 @@ static size_t distance(size_t a, size_t b) { return max_size(a, b) - min_size(a,
 
 /* Puts first the run, of the last few, whose last slice was touched most nearly as far. */
 static void put_nearest_first(heap_t *h, size_t n, size_t wish) {
-  slab_t *first = slab_numbered(h->magazine[n - 1]), *before_best = NULL, *s = first;
+  uint32_t first = h->magazine[n - 1];
+  slab_t *before_best = NULL, *s = slab_numbered(first);
   size_t least = TOUCHED_ALL + 1;
   unsigned looks = LOOKS_MOST;
   /* Bound: LOOKS_MOST */
-  for (slab_t *before = NULL; s != NULL && looks-- != 0; before = s, s = s->next) {
+  for (slab_t *before = NULL; s != NULL && looks-- != 0; before = s, s = next_kept(s)) {
     size_t d = distance(*arena_touched_last((void *)slab_base(s), n), wish);
     if (d >= least) continue;
     least = d;
     before_best = before;
   }
   if (before_best == NULL) return;
-  slab_t *best = before_best->next;
-  before_best->next = best->next;
-  best->next = first;
-  h->magazine[n - 1] = slab_number(best);
+  slab_t *best = next_kept(before_best);
+  h->magazine[n - 1] = before_best->next_kept;
+  before_best->next_kept = best->next_kept;
+  best->next_kept = first;
 }
 
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }
@@ -163,7 +166,8 @@ static bool are_claimed(const slab_t *s, size_t n) {
 bool heap_magazine_is_valid(const heap_t *h) {
   size_t singles = 0, run_slices = 0;
   for (size_t n = 1; n <= RUN_MOST; n++)
-    for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = s->next) { /* Bound: L2 */
+    /* Bound: L2 */
+    for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_kept(s)) {
       HOLDS(L2, slab_kind(slab_word(s)) == SLAB_NONE && are_claimed(s, n));
       *(n == 1 ? &singles : &run_slices) += n;
       HOLDS(L2, singles <= h->singles && run_slices <= h->run_slices);

@@ -18,7 +18,8 @@ enum {
   TAILS_PART = 16,       /* tails may be this part of what large blocks use, and beside ... */
   TAILS_SHARE = 16,      /* ... a part of purge_budget, ... */
   LARGE_LEAST = 8192,    /* ... or all of that while less is used: 32 MiB */
-  TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP, /* what a heap counts by itself */
+  TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP, /* what a heap counts by itself, ... */
+  TAIL = 1 << 20,        /* ... in one word: pages, below half of this, and tails above them */
   DISCARDS_MOST = 128,   /* by a heap in a millisecond: a tenth of its time */
   DISCARDS_MS = 8,       /* so many milliseconds' may be made at once */
 };
@@ -30,30 +31,11 @@ static size_t pages_in_last(size_t pages) { return (pages - 1) % TOUCHED_ALL + 1
 
 /* Of the slice in which the block ends: there may be further ones, its headroom. */
 static always_inline uint8_t *touched_of(const slab_t *s, size_t pages) {
-  return arena_touched_last((void *)slab_base(s), (pages - 1) / TOUCHED_ALL + 1);
+  size_t slice = (uintptr_t)s % WINDOW_SIZE >> DESCRIPTOR_SHIFT;
+  return &arena_maps(arena_of(s))->touched[slice + (pages - 1) / TOUCHED_ALL];
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */
-
-static void add(int64_t tail, int64_t pages) {
-  atomic64_add_relaxed(&heap_counts.tails, (uint64_t)tail);
-  atomic64_add_relaxed(&heap_counts.large_pages, (uint64_t)pages);
-}
-
-void tails_settle(heap_t *h) {
-  if (h->tails != 0 || h->large_pages != 0) add(h->tails, h->large_pages);
-  h->tails = h->large_pages = 0;
-}
-
-static bool is_far(int64_t n, int64_t most) { return (uint64_t)(n + most) > 2 * (uint64_t)most; }
-
-static always_inline void count(heap_t *h, int64_t tail, int64_t pages) {
-  if (unlikely(h == NULL)) return add(tail, pages);
-  h->tails += (int16_t)tail;
-  h->large_pages += (int32_t)pages;
-  if (unlikely(is_far(h->tails, TAILS_STEP) || is_far(h->large_pages, LARGE_STEP)))
-    tails_settle(h);
-}
 
 /* relaxed, all of them: a bound that may be passed by what heaps have not settled. */
 static int64_t large_pages(void) {
@@ -66,8 +48,45 @@ static int64_t tails_free(void) {
   return large_pages() < LARGE_LEAST ? budget : budget / TAILS_SHARE;
 }
 
+/* `tails_free` when a sum last changed. */
+static atomic64_t few;
+
+static int32_t pages_in(int32_t sums) { return ((sums + TAIL / 2) & (TAIL - 1)) - TAIL / 2; }
+
+static void add(int32_t sums) {
+  int32_t pages = pages_in(sums), tails = (sums - pages) / TAIL;
+  if (tails != 0) atomic64_add_relaxed(&heap_counts.tails, (uint64_t)tails);
+  if (pages != 0) atomic64_add_relaxed(&heap_counts.large_pages, (uint64_t)pages);
+  uint64_t now = (uint64_t)tails_free();
+  if (now != atomic64_load_relaxed(&few)) atomic64_store_relaxed(&few, now);
+}
+
+void tails_settle(heap_t *h) {
+  if (h->tails != 0) add(h->tails);
+  h->tails = 0;
+}
+
+static bool is_far(int32_t sums) {
+  uint32_t near = (2 * LARGE_STEP - 1) | (uint32_t)(2 * TAILS_STEP - 1) * TAIL;
+  return (((uint32_t)sums + LARGE_STEP + TAILS_STEP * TAIL) & ~near) != 0;
+}
+
+/* One of the two is far; the other is added too only if it is. */
+static __attribute__((noinline)) void settle_far(heap_t *h) {
+  int32_t pages = pages_in(h->tails), part = is_far(h->tails - pages) ? h->tails : pages;
+  add(part);
+  h->tails -= part;
+}
+
+static always_inline void count(heap_t *h, int32_t sums) {
+  if (unlikely(h == NULL)) return add(sums);
+  h->tails += sums;
+  if (unlikely(is_far(h->tails))) settle_far(h);
+}
+
 size_t tail_wish(size_t size) {
-  if (likely(tails_of_all() <= tails_free()) || option_get(OPTION_purge_delay_ms) < 0) return 0;
+  if (likely(tails_of_all() <= (int64_t)atomic64_load_relaxed(&few))) return 0;
+  if (option_get(OPTION_purge_delay_ms) < 0) return 0;
   return pages_in_last(size >> TOUCHED_SHIFT);
 }
 
@@ -98,30 +117,35 @@ static bool discard(heap_t *h, const slab_t *s, size_t tail) {
   return true;
 }
 
-static always_inline void enter_with(heap_t *h, const slab_t *s, size_t pages, size_t tail) {
-  uint8_t *touched = touched_of(s, pages), now = (uint8_t)(pages_in_last(pages) + tail);
-  if (*touched != now) *touched = now; /* other threads' lie beside it */
-  count(h, (int64_t)tail, (int64_t)pages);
+/* `tail` pages behind all of the block's. */
+static always_inline void tail_count(heap_t *h, slab_t *s, size_t pages, size_t tail) {
+  s->counted = (int32_t)(tail * TAIL + pages);
+  count(h, s->counted);
 }
 
 static cold __attribute__((noinline)) void enter_or_discard(heap_t *h, slab_t *s, size_t tail) {
-  enter_with(h, s, pages_of(s), discard(h, s, tail) ? 0 : tail);
+  size_t pages = pages_of(s);
+  if (discard(h, s, tail)) {
+    *touched_of(s, pages) = (uint8_t)pages_in_last(pages);
+    tail = 0;
+  }
+  tail_count(h, s, pages, tail);
 }
 
 void tail_enter(heap_t *h, slab_t *s, size_t wish) {
-  size_t pages = pages_of(s), used = pages_in_last(pages), touched = *touched_of(s, pages);
-  size_t tail = touched - min_size(used, touched);
+  size_t pages = pages_of(s), used = pages_in_last(pages);
+  uint8_t *touched = touched_of(s, pages);
+  size_t tail = *touched - min_size(used, *touched);
+  if (tail == 0 && *touched != used) *touched = (uint8_t)used; /* others' bytes lie beside it */
   if (tail != 0 && unlikely(wish != 0)) return enter_or_discard(h, s, tail);
-  enter_with(h, s, pages, tail);
+  tail_count(h, s, pages, tail);
 }
 
-void tail_leave(heap_t *h, const slab_t *s) {
-  size_t pages = pages_of(s), tail = *touched_of(s, pages) - pages_in_last(pages); /* L3 */
-  count(h, -(int64_t)tail, -(int64_t)pages);
-}
+void tail_leave(heap_t *h, const slab_t *s) { count(h, -s->counted); }
 
 bool tail_is_valid(const slab_t *s) {
   size_t pages = pages_of(s), touched = *touched_of(s, pages);
   HOLDS(L3, touched >= pages_in_last(pages) && touched <= TOUCHED_ALL);
+  HOLDS(L3, (size_t)s->counted == (touched - pages_in_last(pages)) * TAIL + pages);
   return true;
 }

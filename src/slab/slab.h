@@ -33,7 +33,11 @@ struct slab {
   /* the heap that owns the slab; NULL, or if it has holes SLAB_HOLED: nobody. relaxed: it equals a
    * heap's own address only if that heap wrote it */
   atomic_ptr_t owner;
-  uintptr_t head;               /* the private list: its first block; 0: empty */
+  union {
+    uintptr_t head;             /* the private list: its first block; 0: empty */
+    int32_t counted;            /* a large block's, its holder's: tails.c */
+    uint32_t next_kept;         /* slab_number, of slices that a heap keeps: magazine.c */
+  };
   uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
   /* carved blocks that are not on the private list: written by the owner, read by statistics */
   atomic32_t used;

@@ -5,7 +5,8 @@
  * and in src/heap/pool.c: note_user repair pool_claim_dead discard_idle
  * and in src/heap/init.c: thread_leaves heap_attach
  * and in src/heap/leave.c: heap_end_rest
- * and in src/heap/heap.c: heap_is_marked mark unmark nested_of heap_enter heap_exit
+ * and in src/heap/heap.c: has_fast_paths is_marked mark unmark nested_of enter_any enter heap_enter
+ * and in src/heap/heap.c: exit_slowly heap_exit
  *
  * TH threads make CALLS calls each and end: without a word to the library, or with one, and then
  * they may call once more, as late destructors do, and end once more, with a word or without. A

@@ -1,7 +1,7 @@
 /* hint.pml - bits above bits, by which a slab in the partial map is found, or a group with dirty
  * slices; cleared by those who find nothing below
  *
- * Stands for, in src/arena/hint.h: hint_set hint_clear hint_any
+ * Stands for, in src/arena/hint.h: hint_set_part hint_set hint_clear hint_any
  * and in src/slab/partial.c: partial_publish claim_in_word claim_in_arena slab_find_partial
  * and in src/arena/purge.c: purge_note_dirty has_dirty purge_group purge_arena
  *

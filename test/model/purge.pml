@@ -2,8 +2,8 @@
  * is dirty
  *
  * Stands for, in src/arena/purge.c: purge_word
- * and in src/arena/arena.c: count_part take_part set_part take_over put_free arena_release
- * and in src/arena/arena.c: arena_release_clean
+ * and in src/arena/arena.c: count_part take_part take_over_part take_over leave_dirty_part put_free
+ * and in src/arena/arena.c: put_dirty arena_release arena_release_clean
  * and in src/arena/slices.c: arena_put_back slices_give_back
  *
  * BITS slices. The dirty bits and the count of them change apart from the free bits. What a

@@ -617,7 +617,7 @@ static void others_large(void) {
   let_go(0, 1, 1);
 }
 /* As many as a thread frees before it gets a heap, and one. */
-enum { LONE = 64 };
+enum { LONE = 8 };
 static void others_small(void) {
   size = 100;
   count = 1;

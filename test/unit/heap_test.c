@@ -258,6 +258,28 @@ static void keep_a_large_block(void) { fast_free(fast_malloc(100000)); }
 static fh_heap_t *own_heap;
 static void use_own_heap(void) { heap_free(firstclass_aligned(own_heap, 1, 64), "free"); }
 
+TEST(heap, slow_calls_ask_for_the_time_less_often_only_while_it_stands_still, "") {
+  void *p = fast_malloc(MiB(8));
+  heap_t *h = my_heap();
+  core_option(OPTION_purge_delay_ms, 100000);                        /* there is always something */
+  fast_free(p);
+  CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  os_fake.now_ms++;
+  for (int i = 0; i < 500; i++) keep_a_large_block();
+  CHECK_EQ(h->wait, TICK_MOST);
+  os_fake.now_ms++;
+  for (int i = 0; h->wait != TICK_CALLS; i++) {
+    CHECK_LT(i, TICK_MOST / 2);
+    keep_a_large_block();                                            /* two slow calls */
+  }
+  for (int i = 0; i < 100; i++, os_fake.now_ms++) {
+    keep_a_large_block();
+    keep_a_large_block();
+    CHECK_LE(h->wait, 3 * TICK_CALLS);
+  }
+  CHECK_EQ(h->wait, TICK_CALLS);
+}
+
 TEST(heap, memory_goes_back_while_a_program_allocates_and_frees_a_little, "") {
   check_that_little_calls_suffice(use_up_a_bin, 40);
 }

@@ -412,7 +412,7 @@ TEST(purge, a_tick_that_has_looked_at_much_leaves_the_rest_to_the_next, "") {
     arena_maps_t *maps = arena_maps(arena_at(i));
     for (size_t word = 0; word < ARENA_GROUPS; word++) {
       atomic32_store_relaxed(&maps->dirty_since[word], os_fake.now_ms);
-      purge_note_dirty(arena_at(i), word);
+      purge_note_dirty(arena_at(i), word, 1);
     }
   }
   int ticks = 0;
