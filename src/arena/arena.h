@@ -5,7 +5,8 @@
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at
- *          (acquire).
+ *          (acquire); S-read  a reader counts itself, then looks what the slice is; who unmaps makes
+ *          it something else, then looks at the count: both change one word, so one sees the other.
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
@@ -51,6 +52,9 @@ typedef struct {
   atomic64_t purged[ARENA_WORDS];        /* set: free, given back since it was last in use */
   atomic64_t unmapped[ARENA_WORDS];      /* set: below `mapped`, but given back */
   atomic32_t dirty_since[ARENA_WORDS];   /* os_now_ms of the last release in this word */
+  /* who reads what others may free, now: S-read. A thread that stops there, and a fork meanwhile,
+   * keeps one group from being unmapped */
+  atomic32_t readers[ARENA_GROUPS];
   atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
   /* how many of a slice's 4 KiB, the first ones, may be in memory: A4; its holder's */
   uint8_t touched[WINDOW_SLICES];
@@ -111,6 +115,12 @@ hidden void arena_release_clean(void *first, size_t n);
 /* Free slices in groups of 64 are unmapped, for memory or address space is short: true if any
  * were. */
 hidden bool arena_unmap_free(void);
+/* Between the two the group of `p` is not unmapped, unless that began before: then a look at the
+ * descriptor says that the slice is not what it was. */
+hidden void arena_read_begin(const void *p);
+hidden void arena_read_end(const void *p);
+/* Does anybody read in the `n` slices, or near them? Who comes later sees what they are now. */
+hidden bool arena_is_read(const void *first, size_t n);
 /* The free bits of a word that were claimed go back. */
 hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);
 

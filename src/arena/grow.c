@@ -139,12 +139,25 @@ size_t grow(arena_t *a, size_t n, size_t alignment) {
   return map_more(a, n, alignment);
 }
 
+static uint32_t count_reader(const void *p, uint32_t more) {
+  return atomic32_add_acq_rel(&arena_maps(arena_of(p))->readers[arena_slice(p) / 64], more);
+}
+void arena_read_begin(const void *p) { count_reader(p, 1); } /* S-read */
+void arena_read_end(const void *p) { count_reader(p, (uint32_t)-1); }
+bool arena_is_read(const void *first, size_t n) {
+  const char *p = first, *end = p + (n << SLICE_SHIFT);
+  for (; p < end; p = (char *)align_down((uintptr_t)p, 64 << SLICE_SHIFT) + (64 << SLICE_SHIFT))
+    if (count_reader(p, 0) != 0) return true; /* S-read */
+  return false;
+}
+
 /* The slices of a word, if all are free; how many. */
 static size_t unmap_group(arena_t *a, size_t word) {
   arena_maps_t *maps = arena_maps(a);
   if (~atomic64_load_relaxed(&a->free[word]) != 0) return 0; /* relaxed: the claim decides */
   uint64_t claimed = bitmap_claim_some(&a->free[word], ~(uint64_t)0);
-  if (~claimed != 0 || !os_unmap(arena_address(a, word * 64), 64 << SLICE_SHIFT)) {
+  char *group = arena_address(a, word * 64);
+  if (~claimed != 0 || arena_is_read(group, 64) || !os_unmap(group, 64 << SLICE_SHIFT)) {
     if (claimed != 0) arena_put_back(a, word, claimed);
     return 0;
   }
