@@ -115,6 +115,8 @@ hidden void arena_release_clean(void *first, size_t n);
 /* Free slices in groups of 64 are unmapped, for memory or address space is short: true if any
  * were. */
 hidden bool arena_unmap_free(void);
+/* Claimed slices that are in use no more are not mapped: they will be again, when a window grows. */
+hidden void arena_note_unmapped(void *first, size_t n);
 /* Between the two the group of `p` is not unmapped, unless that began before: then a look at the
  * descriptor says that the slice is not what it was. */
 hidden void arena_read_begin(const void *p);
