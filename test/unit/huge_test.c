@@ -308,6 +308,22 @@ TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, 
   check_nothing_lost();
 }
 
+TEST(huge, what_fits_nowhere_between_the_mappings_of_others_claims_few_windows_on_the_way, "W1") {
+  char *p = fast_malloc(HUGE_MIN_SIZE);
+  os_fake_take(p + 100 * WINDOW_SIZE, 4096);
+  os_fake.before = note_windows;
+  CHECK_NULL(fast_malloc(GiB(150)));
+  CHECK_LE(most_windows_taken, 16u);
+  CHECK(!heap_expand(p, GiB(150), "expand"));
+  CHECK_LE(most_windows_taken, 16u);
+  CHECK_NULL(heap_realloc(p, GiB(150), "realloc"));
+  CHECK_LE(most_windows_taken, 16u);
+  CHECK_NULL(fast_aligned(WINDOW_SIZE, GiB(150)));
+  CHECK_LE(most_windows_taken, 16u);
+  os_fake.before = NULL;
+  CHECK(fast_malloc(GiB(80)) != NULL);
+}
+
 static atomic_ptr_t exchange[8];
 static void churn(unsigned number) {
   uint64_t state = number;
