@@ -341,7 +341,7 @@ static void churn(unsigned number) {
   }
 }
 
-TEST(huge, threads_never_share_a_window_and_lose_none, "U1 W1 timeout=120") {
+TEST(huge, threads_never_share_a_window_and_lose_none, "U1 W1 timeout=60") {
   core_threads(4, churn);
   for (int i = 0; i < 8; i++) fast_free(atomic_ptr_load_relaxed(&exchange[i]));
   CHECK_EQ(live_records(), 0u);
