@@ -327,7 +327,7 @@ TEST(huge, what_fits_nowhere_between_the_mappings_of_others_claims_few_windows_o
 static atomic_ptr_t exchange[8];
 static void churn(unsigned number) {
   uint64_t state = number;
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < 1000; i++) {
     size_t size = HUGE_MIN_SIZE + core_next(&state) % MiB(32);
     uint64_t *p = fast_malloc(size);
     if (p == NULL) continue;
