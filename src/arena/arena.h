@@ -5,8 +5,9 @@
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at
- *          (acquire); S-read  a reader counts itself, then looks what the slice is; who unmaps makes
- *          it something else, then looks at the count: both change one word, so one sees the other.
+ *          (acquire); S-read  a reader counts itself, then looks what the slice is; who unmaps has
+ *          made it something else, then looks at the count: both change one word, so one sees the
+ *          other.
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
@@ -115,7 +116,7 @@ hidden void arena_release_clean(void *first, size_t n);
 /* Free slices in groups of 64 are unmapped, for memory or address space is short: true if any
  * were. */
 hidden bool arena_unmap_free(void);
-/* Claimed slices that are in use no more are not mapped: they will be again, when a window grows. */
+/* Claimed slices that are in use no more are not mapped; they will be, when a window grows. */
 hidden void arena_note_unmapped(void *first, size_t n);
 /* Between the two the group of `p` is not unmapped, unless that began before: then a look at the
  * descriptor says that the slice is not what it was. */

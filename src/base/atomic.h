@@ -88,6 +88,9 @@ static inline uint64_t atomic64_or_relaxed(atomic64_t *a, uint64_t bits) {
 static inline uint64_t atomic64_and_acquire(atomic64_t *a, uint64_t bits) {
   return __atomic_fetch_and(&a->value, bits, __ATOMIC_ACQUIRE);
 }
+static inline uint64_t atomic64_and_release(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_and(&a->value, bits, __ATOMIC_RELEASE);
+}
 static inline uint64_t atomic64_and_relaxed(atomic64_t *a, uint64_t bits) {
   return __atomic_fetch_and(&a->value, bits, __ATOMIC_RELAXED);
 }

@@ -36,11 +36,12 @@ enum { AT_ONCE = 64 };
 /* Of the next `n` blocks of a slab a bit for each that is not free; none if the slice has become
  * something else, for then it may be in no memory. */
 static uint64_t live_ones(const slab_t *s, uint32_t word, uintptr_t block, size_t n) {
-  uint64_t live = 0;
+  uint64_t live = 0, fresh = atomic64_load_acquire(&s->fresh); /* S-visit */
   arena_read_begin(arena_described(s));
-  for (size_t i = 0; i < n && slab_word(s) == word; i++, block += class_size(word))
-    if (!slab_block_is_free(s, block) && !block_is_free(block)) /* a hole was filled since */
-      live |= (uint64_t)1 << i;
+  for (size_t i = 0; i < n && slab_word(s) == word; i++, block += class_size(word)) {
+    if ((fresh & fresh_bit(block)) != 0 || slab_block_is_free(s, block)) continue;
+    if (!block_is_free(block)) live |= (uint64_t)1 << i; /* else a hole was filled since */
+  }
   arena_read_end(arena_described(s));
   return live;
 }
@@ -56,10 +57,9 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
     return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
   size_t size = class_size(word);
   size_t carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity);
-  uint64_t fresh = v->lane == NULL ? pool_fresh_of(base, word) : 0;
-  for (size_t done = 0; done < carved; done += AT_ONCE, fresh = 0) {
+  for (size_t done = 0; done < carved; done += AT_ONCE) {
     uintptr_t block = (uintptr_t)base + (done + 1) * size;
-    uint64_t live = live_ones(s, word, block, min_size(carved - done, AT_ONCE)) & ~fresh;
+    uint64_t live = live_ones(s, word, block, min_size(carved - done, AT_ONCE));
     for (; live != 0; live &= live - 1) /* Bound: AT_ONCE */
       if (!v->visitor((void *)(block + bits_lowest(live) * size), size, v->context)) return false;
   }

@@ -193,7 +193,7 @@ static void visit_before(void) {
   for (size_t slice = ARENA_FIRST_SLICE; slice < ARENA_FIRST_SLICE + SLABS; slice++) {
     slab_t *s = slab_of(arena_address(a, slice));
     checker_keep_together(s, offsetof(slab_t, carved));
-    checker_keep_together(&s->kind, sizeof *s - offsetof(slab_t, kind));
+    checker_keep_together(&s->kind, offsetof(slab_t, fresh) - offsetof(slab_t, kind));
   }
   shown_count = 0;
 }

@@ -43,6 +43,8 @@
   atomic64_or_seq_cst(AT_SITE("atomic64_or_seq_cst", a), bits)
 #define atomic64_and_acquire(a, bits) \
   atomic64_and_acquire(AT_SITE("atomic64_and_acquire", a), bits)
+#define atomic64_and_release(a, bits) \
+  atomic64_and_release(AT_SITE("atomic64_and_release", a), bits)
 #define atomic64_and_acq_rel(a, bits) \
   atomic64_and_acq_rel(AT_SITE("atomic64_and_acq_rel", a), bits)
 #define atomic64_and_seq_cst(a, bits) \

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "../../src/arena/places.h"
 #include "../../src/heap/visit.h"
 
 enum { MANY = 3000 };
@@ -128,6 +129,19 @@ TEST(visit, descriptors_of_slices_that_are_all_free_are_not_looked_at, "") {
   CHECK_EQ(all_blocks, 2u);
   fast_free(small);
   fast_free(last);
+}
+
+TEST(visit, no_heap_is_looked_at_for_the_blocks_that_it_was_lent, "") {
+  enum { HEAPS = 3 * PLACES_IN_CHUNK };
+  size_t number = PLACES_IN_CHUNK, size = PLACES_IN_CHUNK * (sizeof(heap_t) + sizeof(heap_freed_t));
+  bool is_claimed;
+  int count = 0;
+  fast_malloc(4000);
+  for (int i = 0; i < HEAPS; i++) CHECK(pool_claim() != NULL);
+  CHECK_EQ(mprotect(pool_at(number, &is_claimed), size, PROT_NONE), 0);
+  CHECK(heap_visit(NULL, count_blocks, &count));
+  CHECK_EQ(mprotect(pool_at(number, &is_claimed), size, PROT_READ | PROT_WRITE), 0);
+  CHECK_EQ(count, 1);
 }
 
 /* ---- while a slice is used for one thing after another --------------------------------------- */
