@@ -53,9 +53,6 @@ typedef struct {
   atomic64_t purged[ARENA_WORDS];        /* set: free, given back since it was last in use */
   atomic64_t unmapped[ARENA_WORDS];      /* set: below `mapped`, but given back */
   atomic32_t dirty_since[ARENA_WORDS];   /* os_now_ms of the last release in this word */
-  /* who reads what others may free, now: S-read. A thread that stops there, and a fork meanwhile,
-   * keeps one group from being unmapped */
-  atomic32_t readers[ARENA_GROUPS];
   atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
   /* how many of a slice's 4 KiB, the first ones, may be in memory: A4; its holder's */
   uint8_t touched[WINDOW_SLICES];
@@ -63,6 +60,10 @@ typedef struct {
   atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];
   /* a hint: groups whose word above may not be 0 */
   atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];
+  /* who reads what others may free, now: S-read. A thread that stops there, and a fork meanwhile,
+   * keeps one group from being unmapped */
+  atomic32_t readers[ARENA_GROUPS];
+  atomic32_t refused_at[ARENA_GROUPS]; /* when the system would not take a slice back; 0: it did */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 

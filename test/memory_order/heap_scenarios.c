@@ -230,9 +230,8 @@ static void unmapped_before(void) {
   bool is_clean;
   unsigned count;
   system_restart();
-  checker_keep_together(&a->low_word, sizeof a->low_word);
   checker_keep_together(a, offsetof(arena_t, free) + sizeof a->free);
-  checker_keep_together(arena_maps(a), offsetof(arena_maps_t, readers));
+  keep_maps_together(a);
   slab_t *s = slab_of(arena_address(a, GROUP));
   checker_keep_together((char *)a + sizeof *a, (size_t)((char *)s - (char *)a) - sizeof *a);
   checker_keep_together(s + 1, (GROUP - 1) * sizeof *s);
