@@ -63,7 +63,7 @@ typedef struct {
   /* who reads what others may free, now: S-read. A thread that stops there, and a fork meanwhile,
    * keeps one group from being unmapped */
   atomic32_t readers[ARENA_GROUPS];
-  atomic32_t refused_at[ARENA_GROUPS]; /* when the system would not take a slice back; 0: it did */
+  atomic32_t refused_at[ARENA_GROUPS]; /* when the system kept something; 0: it did not */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 

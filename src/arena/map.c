@@ -85,12 +85,9 @@ static size_t find_taken(const find_t *s, size_t first) {
   while (end - from > 1) { /* Bound: a half of the windows each time */
     size_t middle = (from + end) / 2, before = middle << WINDOW_SHIFT;
     size_t size = min_size(s->size, end << WINDOW_SHIFT) - before;
-    if (map_there(s, first + middle, size) != OS_MAPPED) {
-      from = middle;
-      continue;
-    }
-    os_unmap(address_of(first + middle), size);
-    end = middle;
+    bool is_free = map_there(s, first + middle, size) == OS_MAPPED;
+    if (is_free) os_unmap(address_of(first + middle), size);
+    *(is_free ? &end : &from) = middle;
   }
   return from;
 }

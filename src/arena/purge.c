@@ -15,8 +15,8 @@ enum {
   BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
   /* A program may have locked some of its pages, or all. After so many ranges in a row that the
    * system refused it is asked for no more of a group, for a while of none of it, and after so many
-   * such groups a purge ends. */
-  REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 16,
+   * in all a purge ends. */
+  REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64,
   GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
   OVERDUE_MOST = 8, /* groups for one look: as many as looks that are overdue */
 };
@@ -27,6 +27,7 @@ enum {
 static atomic64_t not_to_be_had;
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
+
 /* A hint: arenas with a bit in `dirty_groups`. */
 static arena_set_t dirty_arenas;
 
@@ -84,48 +85,50 @@ static bool has_dirty(arena_t *a, size_t word) {
 
 /* What one call may do, and what it has done. */
 typedef struct {
-  size_t want, purged;   /* slices */
+  uint32_t want, purged; /* slices */
   uint32_t looks, next;  /* groups; the last one looked at, counted over all arenas */
   uint32_t now, age;     /* ms; a group must have rested for `age` */
-  uint32_t refused;      /* groups of which the system has refused some */
-  bool is_asked_for;     /* by the program: whatever was refused is tried */
+  uint32_t refused;      /* ranges; in a row: */
+  uint8_t in_row;
+  bool is_asked;         /* by the program: whatever was refused is tried */
 } purge_t;
 
 static bool is_done(const purge_t *p) {
-  bool is_in_vain = p->refused >= REFUSED_MOST && !p->is_asked_for;
+  bool is_in_vain = p->refused >= REFUSED_MOST && !p->is_asked;
   return p->purged >= p->want || is_in_vain || p->looks == 0;
 }
 
 /* Discards the dirty ones of the slices that a word stands for. Those that the system refuses to
- * take stay dirty. Where some were refused it begins elsewhere each time. */
+ * take stay dirty; where some were refused it begins elsewhere the next time. */
 static void purge_word(purge_t *p, arena_t *a, size_t word) {
   arena_maps_t *maps = arena_maps(a);
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
+  uint32_t refused_at = atomic32_load_relaxed(&maps->refused_at[word]); /* relaxed: patience */
+  if (refused_at != 0 && !p->is_asked && p->now - refused_at + 1 < REFUSED_MS) return;
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
   uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
-  uint32_t before = atomic32_load_relaxed(&maps->refused_at[word]), start = before / 8 % 64;
-  uint64_t rest = todo >> start << start, later = todo ^ rest;
-  unsigned refusals = 0, any = 0;
-  size_t purged = 0;
-  while ((rest | later) != 0 && (refusals < REFUSALS_MOST || p->is_asked_for)) {
-    /* Bound: a word's runs */
-    if (rest == 0) rest = later, later = 0;
+  uint64_t rest = todo & ~(uint64_t)0 << refused_at / 8 % 64;
+  if (rest == 0 || p->is_asked) rest = todo;
+  if (refused_at != 0) atomic32_store_relaxed(&maps->refused_at[word], 0);
+  size_t purged = p->in_row = 0;
+  while (rest != 0 && (p->in_row < REFUSALS_MOST || p->is_asked)) { /* Bound: a word's runs */
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;
-    bool is_refused = !os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT);
-    refusals = is_refused ? refusals + 1 : 0;
-    any |= is_refused;
-    if (is_refused) continue;
+    if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) {
+      atomic32_store_relaxed(&maps->refused_at[word], p->now | 1);
+      p->in_row++;
+      p->refused++;
+      continue;
+    }
+    p->in_row = 0;
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
     memset(&maps->touched[word * 64 + at], 0, n);
     purged += n;
   }
-  if (any + before != 0) atomic32_store_relaxed(&maps->refused_at[word], any ? p->now | 1 : 0);
-  p->refused += any;
-  p->purged += purged;
+  p->purged += (uint32_t)purged;
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
   atomic64_add_relaxed(&arena_counts.purged, purged << SLICE_SHIFT);
   if (claimed != 0) arena_put_back(a, word, claimed);
@@ -134,13 +137,11 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
 static void purge_group(purge_t *p, arena_t *a, size_t word) {
   p->looks--;
   p->next = a->number * ARENA_GROUPS + (uint32_t)word;
-  arena_maps_t *maps = arena_maps(a);
-  if (p->age != 0 && p->now - atomic32_load_relaxed(&maps->dirty_since[word]) < p->age) return;
-  uint32_t refused = atomic32_load_relaxed(&maps->refused_at[word]); /* relaxed: patience alone */
-  if (!p->is_asked_for && refused != 0 && p->now - refused + 1 < REFUSED_MS) return;
+  if (p->age != 0 && p->now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < p->age)
+    return;
   purge_word(p, a, word);
   if (has_dirty(a, word)) return;
-  hint_clear(maps->dirty_groups, word); /* S-group */
+  hint_clear(arena_maps(a)->dirty_groups, word); /* S-group */
   if (has_dirty(a, word)) purge_note_dirty(a, word);
 }
 
@@ -191,7 +192,7 @@ void purge_over_budget(size_t released) {
   uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
   if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
   if (likely(dirty <= in_vain + budget_slices()) || option_get(OPTION_purge_delay_ms) < 0) return;
-  purge_t p = { .want = max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
+  purge_t p = { .want = (uint32_t)max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
                 .now = os_now_ms() };
   purge(&p, ALL_GROUPS);
 }
@@ -206,7 +207,7 @@ void purge_tick(void) {
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)
     looks = max_size(1, min_size(4 * (uint64_t)(now - last) / (uint64_t)delay, OVERDUE_MOST));
-  purge_t p = { .want = looks * PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
+  purge_t p = { .want = (uint32_t)looks * PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
                 .age = (uint32_t)delay << atomic32_load_relaxed(&doublings) };
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
@@ -215,7 +216,6 @@ void purge_tick(void) {
 }
 
 void purge_all(void) {
-  purge_t p = { .want = (size_t)-1, .looks = ALL_GROUPS, .now = os_now_ms(),
-                .is_asked_for = true };
+  purge_t p = { .want = UINT32_MAX, .looks = ALL_GROUPS, .now = os_now_ms(), .is_asked = true };
   purge(&p, ALL_GROUPS);
 }

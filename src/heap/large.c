@@ -138,8 +138,8 @@ bool large_resize(slab_t *s, void *p, size_t size) {
 }
 
 /* The pages move, no byte is copied; they are counted where they are going to. What they leave is
- * mapped again; should that fail, when the arena grows. Not where a visitor still
- * reads what the slices were before. */
+ * mapped again; should that fail, when the arena grows. Not where a visitor still reads what the
+ * slices were before. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   if (arena_is_read(p, n)) return NULL;

@@ -228,8 +228,10 @@ TEST(purge, memory_that_is_locked_costs_a_call_now_and_then_not_four_for_each_re
   CHECK_GE(discards(), 10u);                           /* it may have been unlocked */
   CHECK_LE(discards(), 4u * 12);
   os_fake_fail(0, 0, false);
-  os_fake.now_ms += 4200;
-  purge_tick();
+  for (int ticks = 0; ticks < 2; ticks++) { /* the rest of a group has its turn after a part */
+    os_fake.now_ms += 4200;
+    purge_tick();
+  }
   CHECK_EQ(dirty(), 0u);
   arena_release(claim(1), 1);                          /* and all is as before */
   CHECK_EQ(dirty(), 0u);
