@@ -388,6 +388,19 @@ TEST(heap, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   heap_set_fresh(h, class_of(4096), (fresh_t){ 0 });
 }
 
+TEST(heap, a_block_freed_twice_is_told_also_when_its_memory_was_unmapped_meanwhile, "") {
+  enum { BLOCKS = 3 * 64 * (SLICE_SIZE / SMALL_MAX_SIZE - 1) };
+  static char *p[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SMALL_MAX_SIZE);
+  for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
+  heap_collect(true);
+  CHECK(arena_unmap_free());
+  int gone = 0;
+  while (os_fake_is_mapped((void *)align_down((uintptr_t)p[gone], SLICE_SIZE), SLICE_SIZE)) gone++;
+  EXPECT_ABORT(fast_free(p[gone]), "double free: .* in free");
+  EXPECT_ABORT(heap_realloc(p[gone], 5, "realloc"), "double free: .* in realloc");
+}
+
 static uint64_t fresh_of(void *p) { return atomic64_load_relaxed(&slab_of(p)->fresh); }
 
 TEST(heap, a_slab_has_a_bit_for_each_lent_block_that_was_not_handed_out_yet, "") {
