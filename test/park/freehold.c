@@ -155,6 +155,12 @@ static void second_of_class(void) {
   size = 16;
 }
 static void second_of_lent_class(void) { own(2000, 1); }
+/* A slab all of whose blocks were handed out once, and some given back. */
+static void used_up_of_lent_class(void) {
+  own(KIB(4), 15);
+  free_some(0, 15, 4);
+  collect_softly();
+}
 static void few_of_lent_class(void) {
   size = 2000;
   count = 2;
@@ -1124,6 +1130,7 @@ const operation_t freehold_operations[] = {
    others_publish_behind_the_hint},
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
   {"malloc-second-lent", malloc_one, second_of_lent_class, hold_one, NULL, 0},
+  {"malloc-lent-used-up", malloc_one, used_up_of_lent_class, hold_one, NULL, 0},
   {"malloc-lent", malloc_one, few_of_lent_class, hold_one, NULL, 0},
   {"malloc-list-was-full", malloc_one, full_list, hold_one, NULL, 0},
   {"malloc-list-little-used", malloc_one, long_list_little_used, hold_one, NULL, 0},
