@@ -139,24 +139,50 @@ size_t grow(arena_t *a, size_t n, size_t alignment) {
   return map_more(a, n, alignment);
 }
 
+static void clear_part(atomic64_t *word, uint64_t bits, void *context) {
+  (void)context;
+  atomic64_and_relaxed(word, ~bits); /* relaxed: the slices are claimed, A1 */
+}
+
+void arena_note_unmapped(void *at, size_t n) {
+  arena_t *a = arena_of(at);
+  arena_maps_t *maps = arena_maps(a);
+  size_t first = arena_slice(at);
+  bitmap_each_part(maps->dirty, first, n, clear_part, NULL);
+  memset(&maps->touched[first], 0, n);
+  atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);
+  atomic64_add_relaxed(&unmapped_slices, n);
+  bitmap_release(maps->unmapped, first, n);
+  lack_forget(&lacks_room[a->number]);
+}
+
+static uint32_t count_reader(const void *p, uint32_t more) {
+  return atomic32_add_acq_rel(&arena_maps(arena_of(p))->readers[arena_slice(p) / 64], more);
+}
+void arena_read_begin(const void *p) { count_reader(p, 1); } /* S-read */
+void arena_read_end(const void *p) { count_reader(p, (uint32_t)-1); }
+bool arena_is_read(const void *first, size_t n) {
+  const char *p = first, *end = p + (n << SLICE_SHIFT);
+  for (; p < end; p = (char *)align_down((uintptr_t)p, 64 << SLICE_SHIFT) + (64 << SLICE_SHIFT))
+    if (count_reader(p, 0) != 0) return true; /* S-read */
+  return false;
+}
+
 /* The slices of a word, if all are free; how many. */
 static size_t unmap_group(arena_t *a, size_t word) {
   arena_maps_t *maps = arena_maps(a);
   if (~atomic64_load_relaxed(&a->free[word]) != 0) return 0; /* relaxed: the claim decides */
   uint64_t claimed = bitmap_claim_some(&a->free[word], ~(uint64_t)0);
-  if (~claimed != 0 || !os_unmap(arena_address(a, word * 64), 64 << SLICE_SHIFT)) {
+  char *group = arena_address(a, word * 64);
+  if (~claimed != 0 || arena_is_read(group, 64) || !os_unmap(group, 64 << SLICE_SHIFT)) {
     if (claimed != 0) arena_put_back(a, word, claimed);
     return 0;
   }
-  /* relaxed, all of it: the slices are claimed, A1 */
-  uint64_t dirty = bits_count(atomic64_and_relaxed(&maps->dirty[word], 0));
+  /* relaxed, both: the slices are claimed, A1 */
+  size_t dirty = bits_count(atomic64_load_relaxed(&maps->dirty[word]));
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
   atomic64_store_relaxed(&maps->purged[word], 0);
-  memset(&maps->touched[word * 64], 0, 64);
-  atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)-64);
-  atomic64_add_relaxed(&unmapped_slices, 64);
-  bitmap_release(maps->unmapped, word * 64, 64);
-  lack_forget(&lacks_room[a->number]);
+  arena_note_unmapped(group, 64);
   return 64;
 }
 

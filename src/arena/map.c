@@ -7,7 +7,10 @@
 
 atomic_ptr_t window_map[WINDOW_COUNT];
 
-enum { FIRST_TRIES = 64, LAST_TRIES = 1024 };
+enum {
+  FIRST_TRIES = 64, LAST_TRIES = 1024,
+  ASKED_FROM = 16, /* windows: before so many are claimed the kernel is asked if it has room */
+};
 
 /* Windows are taken from the lowest up, so that what we use of the address space does not drift.
  * Lower bits: below this window none is free that was ever given back; 0: not known yet. Above: how
@@ -63,20 +66,30 @@ static size_t claim(size_t first, size_t count, bool again) {
   return count;
 }
 
+bool map_may_fit(size_t count, size_t size, bool without_memory) {
+  if (count < ASKED_FROM) return true;
+  void *at = without_memory ? os_find(size) : os_map(size);
+  if (at != NULL && !without_memory) os_unmap(at, size);
+  return at != NULL;
+}
+
 bool map_claim_behind(void *window, size_t have, size_t more) {
   size_t first = ((uintptr_t)window >> WINDOW_SHIFT) + have;
-  return first + more <= os_space() >> WINDOW_SHIFT && claim(first, more, false) == more;
+  return first + more <= os_space() >> WINDOW_SHIFT &&
+         map_may_fit(more, (more - 1) << WINDOW_SHIFT, false) && claim(first, more, false) == more;
 }
 
 /* The last of the claimed windows in which something else lies. */
 static size_t find_taken(const find_t *s, size_t first) {
-  size_t i = (s->size - 1) >> WINDOW_SHIFT;
-  for (; i > 0; i--) {
-    size_t size = min_size(s->size - (i << WINDOW_SHIFT), WINDOW_SIZE);
-    if (map_there(s, first + i, size) != OS_MAPPED) break;
-    os_unmap(address_of(first + i), size);
+  size_t from = 0, end = ((s->size - 1) >> WINDOW_SHIFT) + 1;
+  while (end - from > 1) { /* Bound: a half of the windows each time */
+    size_t middle = (from + end) / 2, before = middle << WINDOW_SHIFT;
+    size_t size = min_size(s->size, end << WINDOW_SHIFT) - before;
+    bool is_free = map_there(s, first + middle, size) == OS_MAPPED;
+    if (is_free) os_unmap(address_of(first + middle), size);
+    *(is_free ? &end : &from) = middle;
   }
-  return i;
+  return from;
 }
 
 /* Claims the windows from `first` on and maps them; if the result is OS_TAKEN, which of them cannot
@@ -134,6 +147,7 @@ static void *search_near(find_t *s) {
 /* Bound: the windows of the address space, each of which is refused once; at the end, when nothing
  * else is found, LAST_TRIES of those again. */
 static void *search(find_t *s) {
+  if (!map_may_fit(s->count, s->size, s->without_memory)) return NULL;
   size_t end = os_space() >> WINDOW_SHIFT;
   void *window = search_upward(s, lowest_free(end), end, FIRST_TRIES);
   bool is_short = s->result == OS_NO_MEMORY; /* or there are no such addresses: the kernel knows */

@@ -3,6 +3,7 @@
 #include "places.h"
 
 #include "../os/os.h"
+#include "arena.h"
 
 static void *address(const places_t *places, size_t stride, size_t number) {
   char *chunk = atomic_ptr_load_acquire(&places->chunks[number / PLACES_IN_CHUNK]); /* S-chunk */
@@ -62,6 +63,7 @@ static void *add_chunk(places_t *places, const places_shape_t *shape, uint32_t *
     return shape->first;
   size_t size = align_up(shape->chunk_size, os_page_size());
   void *chunk = os_map(size);
+  if (chunk == NULL && arena_unmap_free()) chunk = os_map(size);
   if (chunk == NULL || put_chunk(places, chunk, count, PLACES_CHUNKS, number)) return chunk;
   os_unmap(chunk, size);
   return NULL;

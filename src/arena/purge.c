@@ -1,6 +1,6 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look; the doublings; the pause; where dirty slices are.   Called
- *          by: arena.c, heap.   Calls: bitmap, hint, support, os.
+ * Owns:    the time of the last look; the doublings; where dirty slices are.   Called by: arena.c,
+ *          heap.   Calls: bitmap, hint, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
@@ -13,11 +13,11 @@
 enum {
   PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
   BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
-  /* Ranges in a row that the system would not take back, for a program may have locked some of its
-   * pages, or all: then a purge ends, unless it is for all, and none begins for a while. */
-  REFUSALS_MOST = 4,
+  /* A program may have locked some of its pages, or all. After so many ranges in a row that the
+   * system refused it is asked for no more of a group, for a while of none of it, and after so many
+   * in all a purge ends. */
+  REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64,
   GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
-  PAUSE_LEAST = 64, PAUSE_MOST = 4096, /* ms: twice as long each time */
   OVERDUE_MOST = 8, /* groups for one look: as many as looks that are overdue */
 };
 
@@ -27,19 +27,6 @@ enum {
 static atomic64_t not_to_be_had;
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
-static atomic32_t pause_ms, paused_at; /* relaxed: a bad guess costs a few calls, or a delay */
-
-static bool is_paused(uint32_t now) {
-  return now - atomic32_load_relaxed(&paused_at) < atomic32_load_relaxed(&pause_ms);
-}
-
-static void note_outcome(bool is_refused, bool has_purged, uint32_t now) {
-  uint32_t pause = atomic32_load_relaxed(&pause_ms);
-  if (is_refused) pause = pause == 0 ? PAUSE_LEAST : (uint32_t)min_size(2 * pause, PAUSE_MOST);
-  else if (has_purged) pause = 0;
-  if (is_refused) atomic32_store_relaxed(&paused_at, now);
-  if (pause != atomic32_load_relaxed(&pause_ms)) atomic32_store_relaxed(&pause_ms, pause);
-}
 
 /* A hint: arenas with a bit in `dirty_groups`. */
 static arena_set_t dirty_arenas;
@@ -86,33 +73,6 @@ static void halve_when_calm(uint32_t now) {
   atomic32_swap_relaxed(&doublings, &before, before - steps);
 }
 
-/* Discards the dirty ones of the slices that a word stands for; how many they were. Those that the
- * system refuses to take stay dirty, and are counted. */
-static size_t purge_word(arena_t *a, size_t word, unsigned *refusals, unsigned most) {
-  arena_maps_t *maps = arena_maps(a);
-  uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
-  if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return 0;
-  uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
-  uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
-  size_t purged = 0;
-  for (uint64_t rest = todo; rest != 0 && *refusals < most;) { /* Bound: a word's runs */
-    unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
-    uint64_t run = bits_run(at, n);
-    rest &= ~run;
-    bool is_refused = !os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT);
-    *refusals = is_refused ? *refusals + 1 : 0;
-    if (is_refused) continue;
-    atomic64_and_relaxed(&maps->dirty[word], ~run);
-    atomic64_or_relaxed(&maps->purged[word], run);
-    memset(&maps->touched[word * 64 + at], 0, n);
-    purged += n;
-  }
-  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
-  atomic64_add_relaxed(&arena_counts.purged, purged << SLICE_SHIFT);
-  if (claimed != 0) arena_put_back(a, word, claimed);
-  return purged;
-}
-
 void purge_note_dirty(arena_t *a, size_t word, size_t words) {
   bitmap_each_part(arena_maps(a)->dirty_groups, word, words, hint_set_part, NULL); /* S-group */
   hint_set(dirty_arenas.words, a->number);
@@ -125,14 +85,53 @@ static bool has_dirty(arena_t *a, size_t word) {
 
 /* What one call may do, and what it has done. */
 typedef struct {
-  size_t want, purged;   /* slices */
+  uint32_t want, purged; /* slices */
   uint32_t looks, next;  /* groups; the last one looked at, counted over all arenas */
   uint32_t now, age;     /* ms; a group must have rested for `age` */
-  unsigned most, refusals; /* in a row */
+  uint32_t refused;      /* ranges; in a row: */
+  uint8_t in_row;
+  bool is_asked;         /* by the program: whatever was refused is tried */
 } purge_t;
 
 static bool is_done(const purge_t *p) {
-  return p->purged >= p->want || p->refusals >= p->most || p->looks == 0;
+  bool is_in_vain = p->refused >= REFUSED_MOST && !p->is_asked;
+  return p->purged >= p->want || is_in_vain || p->looks == 0;
+}
+
+/* Discards the dirty ones of the slices that a word stands for. Those that the system refuses to
+ * take stay dirty; where some were refused it begins elsewhere the next time. */
+static void purge_word(purge_t *p, arena_t *a, size_t word) {
+  arena_maps_t *maps = arena_maps(a);
+  uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
+  uint32_t refused_at = atomic32_load_relaxed(&maps->refused_at[word]); /* relaxed: patience */
+  if (refused_at != 0 && !p->is_asked && p->now - refused_at + 1 < REFUSED_MS) return;
+  if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return;
+  uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
+  uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
+  uint64_t rest = todo & ~(uint64_t)0 << refused_at / 8 % 64;
+  if (rest == 0 || p->is_asked) rest = todo;
+  if (refused_at != 0) atomic32_store_relaxed(&maps->refused_at[word], 0);
+  size_t purged = p->in_row = 0;
+  while (rest != 0 && (p->in_row < REFUSALS_MOST || p->is_asked)) { /* Bound: a word's runs */
+    unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
+    uint64_t run = bits_run(at, n);
+    rest &= ~run;
+    if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) {
+      atomic32_store_relaxed(&maps->refused_at[word], p->now | 1);
+      p->in_row++;
+      p->refused++;
+      continue;
+    }
+    p->in_row = 0;
+    atomic64_and_relaxed(&maps->dirty[word], ~run);
+    atomic64_or_relaxed(&maps->purged[word], run);
+    memset(&maps->touched[word * 64 + at], 0, n);
+    purged += n;
+  }
+  p->purged += (uint32_t)purged;
+  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
+  atomic64_add_relaxed(&arena_counts.purged, purged << SLICE_SHIFT);
+  if (claimed != 0) arena_put_back(a, word, claimed);
 }
 
 static void purge_group(purge_t *p, arena_t *a, size_t word) {
@@ -140,7 +139,7 @@ static void purge_group(purge_t *p, arena_t *a, size_t word) {
   p->next = a->number * ARENA_GROUPS + (uint32_t)word;
   if (p->age != 0 && p->now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < p->age)
     return;
-  p->purged += purge_word(a, word, &p->refusals, p->most);
+  purge_word(p, a, word);
   if (has_dirty(a, word)) return;
   hint_clear(arena_maps(a)->dirty_groups, word); /* S-group */
   if (has_dirty(a, word)) purge_note_dirty(a, word, 1);
@@ -170,7 +169,6 @@ static void purge_arena(purge_t *p, arena_t *a, size_t end) {
 
 /* Purges groups, from the highest address down, beginning below group number `end`. */
 static cold void purge(purge_t *p, size_t end) {
-  if (p->most == REFUSALS_MOST && is_paused(p->now)) return;
   size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
   for (size_t i = (arenas + 63) / 64; i-- > 0;) {
     /* relaxed and Bound: as above */
@@ -181,7 +179,6 @@ static cold void purge(purge_t *p, size_t end) {
       if (a != NULL) purge_arena(p, a, end - number * ARENA_GROUPS);
     }
   }
-  note_outcome(p->refusals >= (p->purged != 0 ? REFUSALS_MOST : 1), p->purged != 0, p->now);
   uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
   bool is_all = p->age == 0 && p->purged < p->want;
   if (is_all || dirty < atomic64_load_relaxed(&not_to_be_had))
@@ -195,8 +192,8 @@ void purge_over_budget(size_t released) {
   uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
   if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
   if (likely(dirty <= in_vain + budget_slices()) || option_get(OPTION_purge_delay_ms) < 0) return;
-  purge_t p = { .want = max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
-                .now = os_now_ms(), .most = REFUSALS_MOST };
+  purge_t p = { .want = (uint32_t)max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
+                .now = os_now_ms() };
   purge(&p, ALL_GROUPS);
 }
 
@@ -210,9 +207,8 @@ uint32_t purge_tick(void) {
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)
     looks = max_size(1, min_size(4 * (uint64_t)(now - last) / (uint64_t)delay, OVERDUE_MOST));
-  purge_t p = { .want = looks * PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
-                .age = (uint32_t)delay << atomic32_load_relaxed(&doublings),
-                .most = REFUSALS_MOST };
+  purge_t p = { .want = (uint32_t)looks * PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
+                .age = (uint32_t)delay << atomic32_load_relaxed(&doublings) };
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
   /* What it did not come to is the next tick's; what it has seen to the end begins anew. */
@@ -221,6 +217,6 @@ uint32_t purge_tick(void) {
 }
 
 void purge_all(void) {
-  purge_t p = { .want = (size_t)-1, .looks = ALL_GROUPS, .now = os_now_ms(), .most = ~0u };
+  purge_t p = { .want = UINT32_MAX, .looks = ALL_GROUPS, .now = os_now_ms(), .is_asked = true };
   purge(&p, ALL_GROUPS);
 }

@@ -73,6 +73,9 @@ static inline uint64_t atomic64_add_relaxed(atomic64_t *a, uint64_t n) {
 static inline uint32_t atomic32_add_relaxed(atomic32_t *a, uint32_t n) {
   return __atomic_fetch_add(&a->value, n, __ATOMIC_RELAXED);
 }
+static inline uint32_t atomic32_add_acq_rel(atomic32_t *a, uint32_t n) {
+  return __atomic_fetch_add(&a->value, n, __ATOMIC_ACQ_REL);
+}
 static inline uint64_t atomic64_or_release(atomic64_t *a, uint64_t bits) {
   return __atomic_fetch_or(&a->value, bits, __ATOMIC_RELEASE);
 }
@@ -84,6 +87,9 @@ static inline uint64_t atomic64_or_relaxed(atomic64_t *a, uint64_t bits) {
 }
 static inline uint64_t atomic64_and_acquire(atomic64_t *a, uint64_t bits) {
   return __atomic_fetch_and(&a->value, bits, __ATOMIC_ACQUIRE);
+}
+static inline uint64_t atomic64_and_release(atomic64_t *a, uint64_t bits) {
+  return __atomic_fetch_and(&a->value, bits, __ATOMIC_RELEASE);
 }
 static inline uint64_t atomic64_and_relaxed(atomic64_t *a, uint64_t bits) {
   return __atomic_fetch_and(&a->value, bits, __ATOMIC_RELAXED);

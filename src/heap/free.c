@@ -12,12 +12,15 @@
 
 /* ---- what is no live block ------------------------------------------------------------------- */
 
-/* A descriptor keeps what it said until its slice is used again, and so does a freed block. */
+/* A descriptor keeps what it said until its slice is used again, and so does a freed block, unless
+ * its memory is gone. */
 _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
   size_t slice = arena_slice(p);
   bool is_ours = slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+  const atomic64_t *unmapped = &arena_maps(arena_of(p))->unmapped[slice / 64];
+  bool is_gone = atomic64_load_relaxed(unmapped) >> slice % 64 & 1;
   bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 &&
-                   block_is_free((uintptr_t)p);
+                   (is_gone || block_is_free((uintptr_t)p));
   bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 &&
                    slab_kind(slab_word(s)) == SLAB_NONE && atomic64_load_relaxed(&s->size) != 0;
   fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);

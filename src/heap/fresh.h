@@ -1,9 +1,9 @@
 /* fresh.h - lent blocks that were never used                                          layer 5: heap
- * Owns:    nothing.   Called by: heap.   Calls: sizeclass, arena.
+ * Owns:    `fresh` of slab_t.   Called by: heap.   Calls: sizeclass, arena.
  *
  * They lie side by side in their slab, read as zero and are not linked, so that no page of them is
  * touched before they are handed out: its first touch is the program's. They have no key either, so
- * whoever visits blocks asks the heaps first (pool_fresh_of); for that they are one word. */
+ * their slab has a bit for each of them that is not handed out, whichever heap it was lent to. */
 #ifndef HEAP_FRESH_H
 #define HEAP_FRESH_H
 
@@ -30,11 +30,16 @@ static inline fresh_t fresh_unpack(uint64_t word) {
 static inline fresh_t fresh_rest(fresh_t f, unsigned c) {
   return (fresh_t){ f.first + class_size(c), f.count - 1 };
 }
-/* A bit for each of them that lies in the slab at `base`, in the order of addresses. */
-static inline uint64_t fresh_bits(fresh_t f, unsigned c, const void *base) {
-  size_t offset = f.first - (uintptr_t)base;
-  if (f.count == 0 || offset >= SLICE_SIZE) return 0;
-  return bits_run((unsigned)(offset / class_size(c) - 1), f.count);
+/* A block's own: such blocks have 1 KiB at least. */
+static inline uint64_t fresh_bit(uintptr_t block) {
+  return (uint64_t)1 << block % SLICE_SIZE / (SLICE_SIZE / 64);
+}
+/* Those of all. */
+static inline uint64_t fresh_bits(fresh_t f, unsigned c) {
+  uint64_t bits = 0;
+  /* Bound: a slab's blocks */
+  for (; f.count != 0; f = fresh_rest(f, c)) bits |= fresh_bit(f.first);
+  return bits;
 }
 
 #endif

@@ -217,7 +217,9 @@ static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
   uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
   if (*count >= most) return list;
   fresh = (unsigned)min_size(fresh, most - *count);
-  heap_set_fresh(h, c, (fresh_t){ first, fresh });
+  fresh_t lent = { first, fresh };
+  heap_set_fresh(h, c, lent);
+  atomic64_or_relaxed(&s->fresh, fresh_bits(lent, c)); /* relaxed: the next line releases it */
   slab_take_fresh(s, fresh);
   *count += fresh;
   return list;
@@ -343,7 +345,7 @@ static void refill(heap_t *h, unsigned c) {
 static void *take_fresh(heap_t *h, unsigned c) {
   fresh_t fresh = heap_fresh(h, c);
   if (fresh.count == 0) return NULL;
-  heap_set_fresh(h, c, fresh_rest(fresh, c));
+  heap_drop_fresh(h, c, fresh);
   return (void *)fresh.first;
 }
 

@@ -86,9 +86,7 @@ typedef struct {
   uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* os_now_ms of a tail's; how many more there may be in that */
-  /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
-   * read it */
-  atomic64_t fresh[CLASS_COUNT - SHARED_CLASS];
+  uint64_t fresh[CLASS_COUNT - SHARED_CLASS]; /* never used, of the larger classes: fresh.h */
 } aligned_to(64) heap_freed_t;
 
 struct heap {
@@ -219,10 +217,15 @@ hidden bool heap_is_remote(heap_t *h, unsigned c);
 hidden slab_t *heap_first_slab(const heap_t *h, unsigned c);
 static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
   if (c < SHARED_CLASS) return (fresh_t){ 0 };
-  return fresh_unpack(atomic64_load_relaxed(&h->freed->fresh[c - SHARED_CLASS]));
+  return fresh_unpack(h->freed->fresh[c - SHARED_CLASS]);
 }
 static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
-  atomic64_store_release(&h->freed->fresh[c - SHARED_CLASS], fresh_pack(f)); /* S-visit */
+  h->freed->fresh[c - SHARED_CLASS] = fresh_pack(f);
+}
+/* The first of these is handed out, or has a key. */
+static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {
+  heap_set_fresh(h, c, fresh_rest(f, c));
+  atomic64_and_release(&slab_of((void *)f.first)->fresh, ~fresh_bit(f.first)); /* S-visit */
 }
 
 static inline void heap_note_class(heap_t *h, unsigned c) {
@@ -318,8 +321,6 @@ hidden heap_t *pool_claim_dead(size_t *words);
 hidden uint32_t pool_resting_pages(void);          /* what these hold; there are no more of them */
 hidden size_t pool_size(void);                     /* places, claimed or not */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
-/* A bit for each block of the slab that was lent to a heap and is not handed out yet. */
-hidden uint64_t pool_fresh_of(const void *base, unsigned c);
 hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* of a heap that is gone */
 hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail */
 hidden uint64_t pool_taken(unsigned c);

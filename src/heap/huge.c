@@ -156,7 +156,7 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
     if (os_move(pages, old_size, base, mapped)) return base;
     os_unmap(base, mapped);
   } else { /* memory is short, and may yet be enough for what is missing */
-    base = map_reserve(windows, os_page_size());
+    if (map_may_fit(windows, mapped - old_size, false)) base = map_reserve(windows, os_page_size());
     if (base == NULL) return NULL;
     os_unmap(base, os_page_size());
   }

@@ -138,9 +138,11 @@ bool large_resize(slab_t *s, void *p, size_t size) {
 }
 
 /* The pages move, no byte is copied; they are counted where they are going to. What they leave is
- * mapped again; should that fail, those slices stay claimed for ever. */
+ * mapped again; should that fail, when the arena grows. Not where a visitor still reads what the
+ * slices were before. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
+  if (arena_is_read(p, n)) return NULL;
   void *tag = atomic_ptr_load_relaxed(&s->tag);
   atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
   void *moved = huge_from_pages(tag, p, old_size, size);
@@ -153,9 +155,10 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);
   tail_leave(NULL, s);
-  if (os_map_at(p, old_size) != OS_MAPPED) return moved;
-  atomic64_add_relaxed(&arena_counts.committed, n);
-  arena_release_clean(p, n);
+  if (os_map_at(p, old_size) == OS_MAPPED) {
+    atomic64_add_relaxed(&arena_counts.committed, n);
+    arena_release_clean(p, n);
+  } else arena_note_unmapped(p, n);
   return moved;
 }
 

@@ -16,7 +16,7 @@ static void flush_list(heap_t *h, uintptr_t *list) {
 static void flush_fresh(heap_t *h, unsigned c) {
   for (fresh_t f; (f = heap_fresh(h, c)).count != 0;) { /* Bound: a slab's blocks */
     block_set_free(f.first); /* from here on a visitor knows it by that */
-    heap_set_fresh(h, c, fresh_rest(f, c));
+    heap_drop_fresh(h, c, f);
     heap_give_back(h, slab_of((void *)f.first), f.first);
   }
 }

@@ -212,18 +212,6 @@ heap_t *pool_at(size_t number, bool *is_claimed) {
   return places_at(&heaps, &shape_of_heaps, number, is_claimed);
 }
 
-uint64_t pool_fresh_of(const void *base, unsigned c) {
-  uint64_t bits = 0;
-  for (size_t i = 0; c >= SHARED_CLASS && i < pool_size(); i++) {
-    bool is_claimed;
-    heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL) continue;
-    atomic64_t *fresh = &freed_of(h, i)->fresh[c - SHARED_CLASS];
-    bits |= fresh_bits(fresh_unpack(atomic64_load_acquire(fresh)), c, base); /* S-visit */
-  }
-  return bits;
-}
-
 void pool_note_taken(unsigned c, uint64_t blocks) {
   if (blocks != 0) atomic64_add_relaxed(&taken_before[c], blocks);
 }

@@ -2,7 +2,8 @@
  * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: pool, slab,
  *          arena, huge, index.
  * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
- *          and a free block is known by the key that it carries, or as fresh (fresh.h). */
+ *          blocks not while their keys are read (S-read), and a free block is known by the key that
+ *          it carries, or as fresh (fresh.h). Large and huge blocks are not read. */
 #include "visit.h"
 
 bool visit_slabs(visit_slab_t *visit, void *context) {
@@ -30,6 +31,21 @@ typedef struct {
   void *context;
 } blocks_visit_t;
 
+enum { AT_ONCE = 64 };
+
+/* Of the next `n` blocks of a slab a bit for each that is not free; none if the slice has become
+ * something else, for then it may be in no memory. */
+static uint64_t live_ones(const slab_t *s, uint32_t word, uintptr_t block, size_t n) {
+  uint64_t live = 0, fresh = atomic64_load_acquire(&s->fresh); /* S-visit */
+  arena_read_begin(arena_described(s));
+  for (size_t i = 0; i < n && slab_word(s) == word; i++, block += class_size(word)) {
+    if ((fresh & fresh_bit(block)) != 0 || slab_block_is_free(s, block)) continue;
+    if (!block_is_free(block)) live |= (uint64_t)1 << i; /* else a hole was filled since */
+  }
+  arena_read_end(arena_described(s));
+  return live;
+}
+
 /* The slice may become another slab's at any moment: its class is what `word` says, and however
  * many blocks the next slab has, no more of them than lie in the slice. A block is among a heap's
  * fresh ones or has a key before `carved` counts it, and has a key before it goes from the fresh
@@ -41,12 +57,11 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
     return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
   size_t size = class_size(word);
   size_t carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity);
-  uint64_t fresh = v->lane == NULL ? pool_fresh_of(base, word) : 0;
-  uintptr_t block = (uintptr_t)base + size;
-  for (; carved > 0; carved--, block += size, fresh >>= 1) {
-    if ((fresh & 1) != 0 || slab_block_is_free(s, block)) continue;
-    if (block_is_free(block)) continue; /* a hole was filled since */
-    if (!v->visitor((void *)block, size, v->context)) return false;
+  for (size_t done = 0; done < carved; done += AT_ONCE) {
+    uintptr_t block = (uintptr_t)base + (done + 1) * size;
+    uint64_t live = live_ones(s, word, block, min_size(carved - done, AT_ONCE));
+    for (; live != 0; live &= live - 1) /* Bound: AT_ONCE */
+      if (!v->visitor((void *)(block + bits_lowest(live) * size), size, v->context)) return false;
   }
   return true;
 }

@@ -199,10 +199,13 @@ bool os_unmap(void *at, size_t size) {
 
 /* Copies the units that are in memory; the others read as zero on both sides. */
 static void copy_resident(char *to, char *from, size_t size) {
-  unsigned char is_there;
-  for (size_t done = 0; done < size; done += UNIT)
-    if (mincore(from + done, UNIT, &is_there) == 0 && (is_there & 1) != 0)
-      memcpy(to + done, from + done, UNIT);
+  unsigned char is_there[512];
+  for (size_t done = 0; done < size; done += UNIT * sizeof is_there) {
+    size_t part = min_size(size - done, UNIT * sizeof is_there);
+    if (mincore(from + done, part, is_there) != 0) misuse("mincore", from + done, part);
+    for (size_t at = 0; at < part; at += UNIT)
+      if ((is_there[at / UNIT] & 1) != 0) memcpy(to + done + at, from + done + at, UNIT);
+  }
 }
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {

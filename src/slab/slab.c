@@ -71,6 +71,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   s->is_clean = 0;
   s->sunk = 0;
   atomic32_store_relaxed(&s->holes, 0);
+  atomic64_store_relaxed(&s->fresh, 0);
   atomic_ptr_store_relaxed(&s->owner, heap);
   atomic_ptr_store_relaxed(&s->tag, tag);
   atomic32_store_relaxed(&s->slices, 1);

@@ -58,7 +58,8 @@ struct slab {
 
   atomic64_t anchor aligned_to(64);
   slab_t *next, *prev;          /* the owner's list of slabs of this class */
-  uint64_t unused_words[5];
+  atomic64_t fresh;             /* lent blocks that were never handed out: heap/fresh.h */
+  uint64_t unused_words[4];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 

@@ -193,7 +193,7 @@ static void visit_before(void) {
   for (size_t slice = ARENA_FIRST_SLICE; slice < ARENA_FIRST_SLICE + SLABS; slice++) {
     slab_t *s = slab_of(arena_address(a, slice));
     checker_keep_together(s, offsetof(slab_t, carved));
-    checker_keep_together(&s->kind, sizeof *s - offsetof(slab_t, kind));
+    checker_keep_together(&s->kind, offsetof(slab_t, fresh) - offsetof(slab_t, kind));
   }
   shown_count = 0;
 }
@@ -217,6 +217,42 @@ static void visit_after(void) {
   }
 }
 
+/* A slab's group of slices is given back and unmapped meanwhile, or used for a block that moves. */
+enum { GROUP = 64 };
+static slab_t *alone;
+
+static bool show_any(void *p, size_t size, void *context) {
+  (void)p, (void)size, (void)context;
+  return true;
+}
+static void unmapped_before(void) {
+  arena_t *a = first_arena();
+  bool is_clean;
+  unsigned count;
+  system_restart();
+  checker_keep_together(a, offsetof(arena_t, free) + sizeof a->free);
+  keep_maps_together(a);
+  slab_t *s = slab_of(arena_address(a, GROUP));
+  checker_keep_together((char *)a + sizeof *a, (size_t)((char *)s - (char *)a) - sizeof *a);
+  checker_keep_together(s + 1, (GROUP - 1) * sizeof *s);
+  EXPECT(arena_claim(2 * GROUP - ARENA_FIRST_SLICE, 1, &is_clean) != NULL);
+  char *group = arena_address(a, GROUP);
+  arena_release_clean(group, GROUP);
+  EXPECT(arena_unmap_free() && arena_claim(GROUP, 1, &is_clean) == group);
+  alone = slab_new(group, class_of(COUNTED), NULL, NULL);
+  EXPECT(slab_take_list(alone, 1, &count) != 0);
+  arena_release_clean(group + SLICE_SIZE, GROUP - 1);
+}
+static void unmapped_thread(unsigned me) {
+  if (me == 1) {
+    heap_visit(NULL, show_any, NULL);
+    return;
+  }
+  slab_release(alone);
+  arena_unmap_free();
+}
+static void unmapped_after(void) {}
+
 const scenario_t heap_scenarios[] = {
   { "heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end,
     after },
@@ -238,5 +274,7 @@ const scenario_t heap_scenarios[] = {
     shown_after },
   { "heap: a visitor is shown no block that was never handed out", 2, 1, visit_before, visit_thread,
     visit_after },
+  { "heap: a visitor reads no block whose memory another thread unmaps", 2, 1, unmapped_before,
+    unmapped_thread, unmapped_after },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -43,6 +43,8 @@
   atomic64_or_seq_cst(AT_SITE("atomic64_or_seq_cst", a), bits)
 #define atomic64_and_acquire(a, bits) \
   atomic64_and_acquire(AT_SITE("atomic64_and_acquire", a), bits)
+#define atomic64_and_release(a, bits) \
+  atomic64_and_release(AT_SITE("atomic64_and_release", a), bits)
 #define atomic64_and_acq_rel(a, bits) \
   atomic64_and_acq_rel(AT_SITE("atomic64_and_acq_rel", a), bits)
 #define atomic64_and_seq_cst(a, bits) \
@@ -58,6 +60,8 @@
   atomic32_store_release(AT_SITE("atomic32_store_release", a), v)
 #define atomic32_swap_acquire(a, seen, v) \
   atomic32_swap_acquire(AT_SITE("atomic32_swap_acquire", a), seen, v)
+#define atomic32_add_acq_rel(a, n) \
+  atomic32_add_acq_rel(AT_SITE("atomic32_add_acq_rel", a), n)
 #define atomic32_swap_acq_rel(a, seen, v) \
   atomic32_swap_acq_rel(AT_SITE("atomic32_swap_acq_rel", a), seen, v)
 

@@ -155,6 +155,12 @@ static void second_of_class(void) {
   size = 16;
 }
 static void second_of_lent_class(void) { own(2000, 1); }
+/* A slab all of whose blocks were handed out once, and some given back. */
+static void used_up_of_lent_class(void) {
+  own(KIB(4), 15);
+  free_some(0, 15, 4);
+  collect_softly();
+}
 static void few_of_lent_class(void) {
   size = 2000;
   count = 2;
@@ -712,18 +718,29 @@ static void huge_that_moves(void) {
 /* It has three pieces, and there is room for one more and for what is missing. */
 enum { BEFORE_PIECES = 9, AFTER_PIECES = 12, ONE_PIECE_MORE = AFTER_PIECES - BEFORE_PIECES + 5 };
 static size_t mapped_before;
-static void huge_of_three(void (*before)(void)) {
+static void note_mapped(void) {
   char text[32] = "";
+  int file = open("/proc/self/statm", O_RDONLY);
+  if (file < 0 || read(file, text, sizeof text - 1) <= 0) park_fail("statm");
+  close(file);
+  mapped_before = strtoul(text, NULL, 10) * 4096;
+}
+static void huge_of_three(void (*before)(void)) {
   void *large = api.malloc(MIB(6));
   get(KIB(600));
   block[0] = api.realloc(large, MIB(BEFORE_PIECES));
   size = MIB(AFTER_PIECES);
   occupy((uintptr_t)block[0] + MIB(BEFORE_PIECES));
   before();
-  int file = open("/proc/self/statm", O_RDONLY);
-  if (file < 0 || read(file, text, sizeof text - 1) <= 0) park_fail("statm");
-  close(file);
-  mapped_before = strtoul(text, NULL, 10) * 4096;
+  note_mapped();
+}
+/* Likewise in an arena, whose slices cannot be mapped again when their pages have moved. */
+static void large_of_pieces(void) {
+  block[0] = api.malloc(MIB(BEFORE_PIECES));
+  size = MIB(AFTER_PIECES);
+  get(KIB(600));
+  fill_holes();
+  note_mapped();
 }
 static void nothing(void) {}
 static void huge_beside_free(void) { huge_of_three(nothing); }
@@ -1113,6 +1130,7 @@ const operation_t freehold_operations[] = {
    others_publish_behind_the_hint},
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},
   {"malloc-second-lent", malloc_one, second_of_lent_class, hold_one, NULL, 0},
+  {"malloc-lent-used-up", malloc_one, used_up_of_lent_class, hold_one, NULL, 0},
   {"malloc-lent", malloc_one, few_of_lent_class, hold_one, NULL, 0},
   {"malloc-list-was-full", malloc_one, full_list, hold_one, NULL, 0},
   {"malloc-list-little-used", malloc_one, long_list_little_used, hold_one, NULL, 0},
@@ -1186,6 +1204,7 @@ const operation_t freehold_operations[] = {
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},
   {"realloc-moves-pages-many", move_it, many_that_moved, hold_moved, NULL, MOVES},
+  {"realloc-moves-pages-pieces", resize_limited, large_of_pieces, hold_resized_if_any, NULL, MOVES},
   {"realloc-headroom", grow_a_little, large_to_be_copied, hold_grown, NULL, MOVES},
   {"realloc-headroom-dirty", grow_a_little, large_to_be_copied_to_dirty, hold_grown, NULL, MOVES},
   {"realloc-huge-grows", resize_it, huge_that_grows, hold_resized, NULL, 0},

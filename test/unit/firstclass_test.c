@@ -329,6 +329,39 @@ static unsigned chunks(void) {
   return n;
 }
 
+static fh_heap_t *later;
+static unsigned calls_until_deleted;
+static void delete_between(os_fake_call_t call, void *at, size_t size) {
+  (void)call, (void)at, (void)size;
+  if (--calls_until_deleted != 0) return;
+  os_fake.before = NULL;
+  firstclass_delete(heap);
+  heap_collect(false);
+  for (int i = 0; i < 5000 && (later = firstclass_new()) != heap;) i++;
+  CHECK_EQ(later, heap);                               /* at the same address */
+}
+
+TEST(firstclass, a_block_that_moves_while_its_heap_is_deleted_is_no_later_heaps, "F2") {
+  unsigned calls;
+  for (calls = 1; later != NULL || calls == 1; calls++) {
+    heap = firstclass_new();
+    char *p = firstclass_aligned(heap, 1, KiB(600)), *wall = fast_malloc(KiB(100));
+    p[5] = 6;
+    later = NULL;
+    calls_until_deleted = calls;
+    os_fake.before = delete_between;
+    char *q = heap_realloc(p, MiB(3), "t");
+    os_fake.before = NULL;
+    if (later == NULL) firstclass_delete(heap);
+    else firstclass_destroy(later);
+    CHECK(map_kind(map_find(q)) == TENANT_HUGE && q[5] == 6);
+    fast_free(q);
+    fast_free(wall);
+    check_nothing_lost();
+  }
+  CHECK_GT(calls, 3u);
+}
+
 TEST(firstclass, the_index_of_its_large_blocks_is_as_large_as_their_number_and_used_again, "F2") {
   enum { ROUNDS = 40000, LEAST = MANY / 59 };
   size_t size = 20000;

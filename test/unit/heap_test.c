@@ -453,15 +453,39 @@ TEST(heap, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   heap_set_fresh(h, class_of(4096), (fresh_t){ 0 });
 }
 
-TEST(heap, what_is_fresh_of_a_slab_is_told_whichever_heap_was_lent_it, "") {
-  char *block = fast_malloc(2048), *second = fast_malloc(2048);
-  unsigned c = class_of(2048), lent = heap_fresh(my_heap(), c).count;
-  void *base = (void *)slab_base(slab_of(block));
-  CHECK_EQ(second, block + 2048);
-  CHECK_EQ(pool_fresh_of(base, c), ((UINT64_C(1) << lent) - 1) << 2);
-  CHECK_EQ(pool_fresh_of((char *)base + SLICE_SIZE, c), UINT64_C(0));
-  fast_malloc(2048);
-  CHECK_EQ(pool_fresh_of(base, c), ((UINT64_C(1) << (lent - 1)) - 1) << 3);
+TEST(heap, a_block_freed_twice_is_told_also_when_its_memory_was_unmapped_meanwhile, "") {
+  enum { BLOCKS = 3 * 64 * (SLICE_SIZE / SMALL_MAX_SIZE - 1) };
+  static char *p[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SMALL_MAX_SIZE);
+  for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
+  heap_collect(true);
+  CHECK(arena_unmap_free());
+  int gone = 0;
+  while (os_fake_is_mapped((void *)align_down((uintptr_t)p[gone], SLICE_SIZE), SLICE_SIZE)) gone++;
+  EXPECT_ABORT(fast_free(p[gone]), "double free: .* in free");
+  EXPECT_ABORT(heap_realloc(p[gone], 5, "realloc"), "double free: .* in realloc");
+}
+
+static uint64_t fresh_of(void *p) { return atomic64_load_relaxed(&slab_of(p)->fresh); }
+
+TEST(heap, a_slab_has_a_bit_for_each_lent_block_that_was_not_handed_out_yet, "") {
+  enum { SIZE = 2048 };
+  char *block = fast_malloc(SIZE), *second = fast_malloc(SIZE);
+  unsigned lent = heap_fresh(my_heap(), class_of(SIZE)).count;
+  CHECK_EQ(second, block + SIZE);
+  CHECK_EQ(bits_count(fresh_of(block)), lent);
+  CHECK_EQ(fresh_of(block) & (fresh_bit((uintptr_t)block) | fresh_bit((uintptr_t)second)), 0u);
+  for (unsigned i = 1; i <= lent; i++)
+    CHECK((fresh_of(block) & fresh_bit((uintptr_t)second + i * SIZE)) != 0);
+  fast_malloc(SIZE);
+  CHECK_EQ(bits_count(fresh_of(block)), lent - 1);
+  heap_t *h = heap_enter();
+  heap_flush_bins(h);                                  /* they go back, with keys */
+  heap_exit(h);
+  CHECK_EQ(fresh_of(block), UINT64_C(0));
+  int live = 0;
+  for (unsigned i = 0; i <= lent + 1; i++) live += !block_is_free((uintptr_t)block + i * SIZE);
+  CHECK_EQ(live, 3);
 }
 
 TEST(heap, lent_blocks_are_linked_where_pages_were_in_use_and_all_of_a_slab_if_much_is_used, "") {

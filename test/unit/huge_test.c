@@ -210,6 +210,34 @@ TEST(huge, without_memory_there_is_no_block_and_nothing_is_lost, "U1") {
   CHECK_NULL(huge_malloc(NULL, PTRDIFF_MAX));
 }
 
+/* Address space is full, and much of it in free slices. */
+static void fill_space(void) {
+  char *p = fast_malloc(MiB(300));
+  fast_free(p);
+  os_fake.most_mapped = os_fake.mapped;
+}
+
+TEST(huge, when_address_space_is_short_its_record_too_finds_room_by_unmapping_free_slices, "") {
+  fill_space();
+  CHECK(huge_malloc(NULL, MiB(128)) != NULL);
+}
+
+TEST(huge, slices_whose_pages_moved_and_that_cannot_be_mapped_again_are_used_later, "A2") {
+  char *p = fast_malloc(MiB(100)), *wall = fast_malloc(SLICE_SIZE);
+  uint64_t mapped = atomic64_load_relaxed(&arena_counts.mapped);
+  p[MiB(99)] = 9;
+  os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);        /* the first reserves the new place */
+  char *q = heap_realloc(p, MiB(200), "t");
+  CHECK(q != NULL && q[MiB(99)] == 9 && !os_fake_is_mapped(p, 4096));
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.mapped), mapped - 1600);
+  CHECK_EQ(fast_malloc(MiB(60)), (void *)p);
+  CHECK_EQ(p[0] | p[MiB(60) - 1], 0);
+  fast_free(p);
+  fast_free(q);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
 TEST(huge, the_memory_limit_counts_huge_blocks_and_their_growth, "") {
   core_option(OPTION_memory_limit, (int64_t)MiB(100));
   char *p = huge_malloc(NULL, MiB(64));
@@ -280,10 +308,26 @@ TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, 
   check_nothing_lost();
 }
 
+TEST(huge, what_fits_nowhere_between_the_mappings_of_others_claims_few_windows_on_the_way, "W1") {
+  char *p = fast_malloc(HUGE_MIN_SIZE);
+  os_fake_take(p + 100 * WINDOW_SIZE, 4096);
+  os_fake.before = note_windows;
+  CHECK_NULL(fast_malloc(GiB(150)));
+  CHECK_LE(most_windows_taken, 16u);
+  CHECK(!heap_expand(p, GiB(150), "expand"));
+  CHECK_LE(most_windows_taken, 16u);
+  CHECK_NULL(heap_realloc(p, GiB(150), "realloc"));
+  CHECK_LE(most_windows_taken, 16u);
+  CHECK_NULL(fast_aligned(WINDOW_SIZE, GiB(150)));
+  CHECK_LE(most_windows_taken, 16u);
+  os_fake.before = NULL;
+  CHECK(fast_malloc(GiB(80)) != NULL);
+}
+
 static atomic_ptr_t exchange[8];
 static void churn(unsigned number) {
   uint64_t state = number;
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < 1000; i++) {
     size_t size = HUGE_MIN_SIZE + core_next(&state) % MiB(32);
     uint64_t *p = fast_malloc(size);
     if (p == NULL) continue;
@@ -297,7 +341,7 @@ static void churn(unsigned number) {
   }
 }
 
-TEST(huge, threads_never_share_a_window_and_lose_none, "U1 W1 timeout=120") {
+TEST(huge, threads_never_share_a_window_and_lose_none, "U1 W1 timeout=60") {
   core_threads(4, churn);
   for (int i = 0; i < 8; i++) fast_free(atomic_ptr_load_relaxed(&exchange[i]));
   CHECK_EQ(live_records(), 0u);

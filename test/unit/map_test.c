@@ -82,6 +82,15 @@ TEST(map, of_several_windows_only_the_one_is_given_up_in_which_something_else_li
   CHECK_EQ(os_fake.mapped, 9 * WINDOW_SIZE + 4096);       /* what was tried is gone again */
 }
 
+TEST(map, what_else_lies_in_many_windows_is_found_by_few_calls, "W1") {
+  char *w = map_new(1, 4096);
+  os_fake_take(w + 5 * WINDOW_SIZE + 8192, 4096);
+  uint64_t calls = os_fake.calls[OS_FAKE_MAP_AT];
+  CHECK_EQ(map_new(100, 100 * WINDOW_SIZE - 4096), (void *)(w + 6 * WINDOW_SIZE));
+  CHECK(map_kind(word(w + 5 * WINDOW_SIZE)) == TENANT_TAKEN);
+  CHECK_LE(os_fake.calls[OS_FAKE_MAP_AT] - calls, 10u);
+}
+
 TEST(map, the_lowest_windows_that_are_free_are_taken, "W2") {
   char *w[6];
   for (int i = 0; i < 6; i++) w[i] = map_new(1, 4096);

@@ -99,6 +99,13 @@ TEST(pool, the_more_heaps_there_are_the_fewer_may_rest, "") {
   CHECK(pool_rest(h[COUNT / 2], 2));
 }
 
+TEST(pool, when_address_space_is_short_a_chunk_of_heaps_finds_room_by_unmapping_free_slices, "") {
+  for (int i = 0; i < PLACES_IN_CHUNK - 1; i++) CHECK(pool_claim() != NULL);
+  fast_free(fast_malloc(MiB(100)));                    /* in the last of the first chunk */
+  os_fake.most_mapped = os_fake.mapped;
+  CHECK(pool_claim() != NULL);
+}
+
 TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") {
   enum { COUNT = 1000 };
   bool is_claimed;

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "../../src/arena/places.h"
 #include "../../src/heap/visit.h"
 
 enum { MANY = 3000 };
@@ -130,6 +131,19 @@ TEST(visit, descriptors_of_slices_that_are_all_free_are_not_looked_at, "") {
   fast_free(last);
 }
 
+TEST(visit, no_heap_is_looked_at_for_the_blocks_that_it_was_lent, "") {
+  enum { HEAPS = 3 * PLACES_IN_CHUNK };
+  size_t number = PLACES_IN_CHUNK, size = PLACES_IN_CHUNK * (sizeof(heap_t) + sizeof(heap_freed_t));
+  bool is_claimed;
+  int count = 0;
+  fast_malloc(4000);
+  for (int i = 0; i < HEAPS; i++) CHECK(pool_claim() != NULL);
+  CHECK_EQ(mprotect(pool_at(number, &is_claimed), size, PROT_NONE), 0);
+  CHECK(heap_visit(NULL, count_blocks, &count));
+  CHECK_EQ(mprotect(pool_at(number, &is_claimed), size, PROT_READ | PROT_WRITE), 0);
+  CHECK_EQ(count, 1);
+}
+
 /* ---- while a slice is used for one thing after another --------------------------------------- */
 
 enum { SLICES = 4, SMALLER = 256, ENOUGH = 20000000 };
@@ -178,6 +192,63 @@ TEST(visit, of_a_slice_that_becomes_another_slab_meanwhile_only_blocks_inside_it
   bool clean;
   for (int i = 0; i < SLICES; i++) slices[i] = arena_claim(1, 1, &clean);
   core_threads(2, visit_or_use);
+}
+
+/* ---- while memory goes ----------------------------------------------------------------------- */
+
+enum { GROUP = 64 };
+static char *group; /* of slices, all of which are slabs */
+static size_t shown_there;
+
+static void make_group(void) {
+  bool clean;
+  char *p = arena_claim(2 * GROUP, 1, &clean);
+  group = arena_address(arena_of(p), align_up(arena_slice(p), GROUP));
+  for (size_t i = 0; i < GROUP; i++) use_for_blocks(group + i * SLICE_SIZE, SMALLER);
+}
+static void release_group(void) {
+  for (size_t i = 0; i < GROUP; i++) slab_release(slab_of(group + i * SLICE_SIZE));
+}
+static void give_group_back(void *context) {
+  release_group();
+  CHECK_EQ(arena_unmap_free(), context != NULL);
+}
+static bool give_back_what_is_shown(void *p, size_t size, void *context) {
+  (void)size;
+  CHECK((char *)p >= group && (char *)p < group + GROUP * SLICE_SIZE);
+  if (shown_there++ == 3) in_thread(give_group_back, context, false);
+  return true;
+}
+
+TEST(visit, what_another_thread_gives_back_and_unmaps_meanwhile_is_not_read, "S-read") {
+  make_group();
+  CHECK(heap_visit(NULL, give_back_what_is_shown, group));
+  CHECK_GE(shown_there, 4u);
+  CHECK_LE(shown_there, 64u);
+  CHECK(!os_fake_is_mapped(group, SLICE_SIZE));
+}
+
+TEST(visit, memory_is_not_unmapped_while_somebody_reads_there, "S-read") {
+  make_group();
+  arena_read_begin(group + 5 * SLICE_SIZE);
+  give_group_back(NULL);
+  CHECK(os_fake_is_mapped(group, GROUP * SLICE_SIZE));
+  arena_read_end(group + 5 * SLICE_SIZE);
+  CHECK(arena_unmap_free());
+  CHECK(!os_fake_is_mapped(group, SLICE_SIZE));
+}
+
+TEST(visit, a_block_where_somebody_reads_is_copied_and_leaves_no_hole, "S-read") {
+  char *p = fast_malloc(8 * MiB(1)), *wall = fast_malloc(SLICE_SIZE);
+  memset(p, 7, MiB(8));
+  arena_read_begin(p + MiB(5));
+  char *q = heap_realloc(p, MiB(80), "t");
+  arena_read_end(p + MiB(5));
+  CHECK(q != NULL && q != p && wall != NULL);
+  CHECK_BYTES(q, 7, MiB(8));
+  CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], 0u);
+  char *r = heap_realloc(q, MiB(200), "t");
+  CHECK(r != NULL && os_fake.calls[OS_FAKE_MOVE] == 1);
 }
 
 /* As it looks to a visitor that was held up after it had read the class. */
