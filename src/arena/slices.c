@@ -4,6 +4,8 @@
 
 enum {
   RETREATS = 16, /* claims of a run that others were quicker to take a part of */
+  TIGHT_MOST = 16, /* slices: runs up to here are taken where the least is left over, 1 MiB; longer
+                     * ones, of which there are few, were no denser for it */
   LONG_RUN = 129, /* slices: runs from here on begin a group if one can */
 };
 
@@ -60,7 +62,9 @@ bool slices_claim_at(arena_t *a, size_t first, size_t n) {
 static size_t find_run(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
   size_t first = NO_SLICES;
   if (n >= LONG_RUN && alignment < 64) first = bitmap_find_run(a->free, words, from, n, 64);
-  return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);
+  if (first != NO_SLICES) return first;
+  if (alignment == 1 && n <= TIGHT_MOST) return bitmap_find_tight(a->free, words, from, n);
+  return bitmap_find_run(a->free, words, from, n, alignment);
 }
 
 static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, size_t n,
