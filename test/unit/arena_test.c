@@ -184,7 +184,7 @@ TEST(arena, a_long_run_begins_a_group_unless_there_is_none_such, "") {
   CHECK_EQ(claim(LONG), p + (group - 20) * SLICE_SIZE);
 }
 
-TEST(arena, a_run_up_to_a_mebibyte_is_taken_where_least_is_left_over_a_longer_one_at_the_lowest, "") {
+TEST(arena, a_run_up_to_a_mebibyte_is_taken_where_least_is_left_a_longer_one_at_the_lowest, "") {
   char *p = claim(8000);
   while (free_slices() > 0) claim(1);
   arena_release(p + 100 * SLICE_SIZE, 20);
