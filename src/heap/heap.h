@@ -84,20 +84,25 @@ typedef struct {
   /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
    * read it */
   atomic64_t fresh[CLASS_COUNT - SHARED_CLASS];
+  uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
 } aligned_to(64) heap_freed_t;
+
+/* Likewise apart: what a heap has that uses more than a few blocks. */
+typedef struct {
+  uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
+  uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
+  uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
+} aligned_to(64) heap_own_t;
 
 struct heap {
   uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
   heap_freed_t *freed;
+  heap_own_t *own;
   uint16_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold ... */
   uint16_t room[CLASS_COUNT];    /* ... and how many more it may now */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
-  uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
-  uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
   uint64_t classes[CLASS_WORDS]; /* a bit for each class it has used since the pool gave it out */
-  uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
-  uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
-  uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
+  uint8_t idle, trim_class;      /* empty slabs among `own`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t has_trimmed;           /* all classes had their turn */
   uint8_t trims_due;             /* slices given back */

@@ -58,7 +58,7 @@ enum { PAGE = 4096 };
 /* Blocks of slabs that the heap does not own; a bin of such is taken to have what may be kept, and
  * fresh ones to be in memory. */
 static size_t kept_pages(const heap_t *h, unsigned c) {
-  bool in_bin = h->bin[c] != 0 && h->owned[c] == 0;
+  bool in_bin = h->bin[c] != 0 && h->own->owned[c] == 0;
   size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) +
                   heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
