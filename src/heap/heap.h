@@ -123,6 +123,7 @@ struct heap {
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
+  uint32_t trims_seen;           /* heap_trims, when it last answered that */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 
@@ -195,9 +196,15 @@ hidden heap_t *heap_attach(void);                  /* init.c */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
 
+/* How often all heaps were asked to give back what they keep. relaxed: a wish. */
+extern hidden atomic32_t heap_trims;
+hidden void heap_answer_trim(heap_t *h);
+
 /* At the end of a slow call: memory goes back also while nothing more is given back. */
 static inline void heap_tick(heap_t *h) {
-  if (unlikely(++h->calls % TICK_CALLS == 0)) purge_tick();
+  if (likely(++h->calls % TICK_CALLS != 0)) return;
+  purge_tick();
+  if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
 }
 
 hidden void *heap_malloc_in(heap_t *h, size_t size);

@@ -47,6 +47,15 @@ void heap_trim(heap_t *h) {
   }
 }
 
+atomic32_t heap_trims;
+
+/* The magazine at once, and with the next slow calls every class. */
+void heap_answer_trim(heap_t *h) {
+  h->trims_seen = atomic32_load_relaxed(&heap_trims);
+  heap_empty_magazine(h);
+  h->trims_due = CLASS_COUNT;
+}
+
 void heap_recount(heap_t *h) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
@@ -104,6 +113,7 @@ void heap_let_go(heap_t *h) {
   returned_forget(h);
   large_settle(h);
   h->freed->held_more = 0;
+  h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;
 }
 

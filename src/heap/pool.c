@@ -58,6 +58,7 @@ static heap_t *ready(heap_t *h, uint32_t number) {
   h->freed = &heap_chunk_of(h, number)->freed[number % PLACES_IN_CHUNK];
   h->own = &heap_chunk_of(h, number)->own[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
+  h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->busy = 0;
   return h;
 }

@@ -99,6 +99,33 @@ TEST(heap, one_that_has_a_few_blocks_writes_to_its_record_alone, "") {
   CHECK_EQ(memcmp(h->freed, &nothing_freed, sizeof nothing_freed), 0);
 }
 
+static void collect_all(void *unused_context) {
+  (void)unused_context;
+  heap_collect(true);
+}
+
+TEST(heap, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked_for_all, "L2") {
+  enum { BLOCKS = 200, CALLS = 2 * TICK_CALLS };
+  static void *large[BLOCKS], *lent[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) {
+    large[i] = fast_malloc(100000);
+    lent[i] = fast_malloc(2000);
+  }
+  for (int i = 0; i < BLOCKS; i++) {
+    fast_free(large[i]);
+    fast_free(lent[i]);
+  }
+  heap_t *h = my_heap();
+  unsigned c = class_of(2000);
+  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
+  for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2)); /* huge ones */
+  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
+  in_thread(collect_all, NULL, true);
+  for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2));
+  CHECK_EQ(h->run_slices, 0);
+  CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0);
+}
+
 TEST(heap, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
   for (size_t alignment = 1; alignment <= WINDOW_SIZE; alignment *= 2)
     for (int i = 0; i < 5; i++) {
