@@ -2,6 +2,8 @@
  * Contract: bitmap.h. */
 #include "bitmap.h"
 
+enum { TIGHT_WORDS = 64 }; /* beyond the first run that is long enough */
+
 size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from) {
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room */
@@ -77,6 +79,44 @@ size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, 
     tail = bits_ones_above(w);
   }
   return BITMAP_NONE;
+}
+
+typedef struct { size_t n, first, length; } tight_t;
+
+static always_inline void note_run(tight_t *best, size_t first, size_t length) {
+  if (length < best->n || length >= best->length) return;
+  best->first = first;
+  best->length = length;
+}
+
+/* The runs within a word, but for those at its ends, of which other words may have a part. */
+static void note_inner_runs(tight_t *best, size_t number, uint64_t inner) {
+  uint64_t starts = bits_runs_of(inner, (unsigned)best->n);
+  while (starts != 0) { /* Bound: the runs of a word */
+    unsigned at = bits_lowest(starts);
+    note_run(best, number + at, bits_ones_below(inner >> at));
+    starts &= starts + ((uint64_t)1 << at);
+  }
+}
+
+size_t bitmap_find_tight(const atomic64_t *words, size_t word_count, size_t from, size_t n) {
+  tight_t best = { n, BITMAP_NONE, BITMAP_NONE };
+  size_t i = from, end = word_count, tail = 0; /* set bits just below word i */
+  for (; i < end && best.length != n; i++) {
+    uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
+    if ((w | tail) == 0) continue;
+    if (~w == 0) {
+      tail += 64;
+    } else {
+      note_run(&best, i * 64 - tail, tail + bits_lowest(~w));
+      tail = bits_ones_above(w);
+      if (n <= 64) note_inner_runs(&best, i * 64, (w & (w + 1)) << tail >> tail);
+    }
+    if (end == word_count && (best.first != BITMAP_NONE || tail >= n))
+      end = min_size(word_count, i + TIGHT_WORDS);
+  }
+  note_run(&best, i * 64 - tail, tail);
+  return best.first;
 }
 
 size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {

@@ -24,6 +24,10 @@ hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from
 hidden size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
                               size_t alignment);
 
+/* Likewise with alignment 1, but of the lowest such run and those in the next 2,048 bits the
+ * shortest. */
+hidden size_t bitmap_find_tight(const atomic64_t *words, size_t word_count, size_t from, size_t n);
+
 /* How many bits right below number `end`, and from number `from` on, are free, `most` at most. */
 hidden size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most);
 hidden size_t bitmap_run_above(const atomic64_t *words, size_t from, size_t most);

@@ -4,6 +4,7 @@
 
 enum {
   RETREATS = 16, /* claims of a run that others were quicker to take a part of */
+  TIGHT_MOST = 16, /* slices, 1 MiB: runs up to here are taken where the least is left over */
   LONG_RUN = 129, /* slices: runs from here on begin a group if one can */
 };
 
@@ -67,7 +68,9 @@ static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, si
                                        size_t alignment) {
   if (n == 1 && alignment == 1) return bitmap_claim_one(a->free, words, from);
   for (int retreats = 0; retreats < RETREATS; retreats++) {
-    size_t first = find_run(a, words, from, n, alignment);
+    bool is_tight = alignment == 1 && n <= TIGHT_MOST;
+    size_t first = is_tight ? bitmap_find_tight(a->free, words, from, n)
+                            : find_run(a, words, from, n, alignment);
     if (first == NO_SLICES || slices_claim_at(a, first, n)) return first;
   }
   return 0;

@@ -18,8 +18,9 @@ extern hidden lack_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 hidden bool slices_reserve_number(arena_t *a);
 hidden void slices_publish(arena_t *a);
 
-/* The lowest `n` free slices of the arena whose first is a multiple of `alignment`, claimed;
- * NO_SLICES if there are none, 0 if there were some and others were quicker. */
+/* `n` free slices of the arena whose first is a multiple of `alignment`, claimed: the lowest, or,
+ * if they are few and may lie anywhere, those beside which the fewest are free. NO_SLICES if there
+ * are none, 0 if there were some and others were quicker. */
 hidden size_t slices_claim(arena_t *a, size_t n, size_t alignment);
 /* Just these, all or none. */
 hidden bool slices_claim_at(arena_t *a, size_t first, size_t n);

@@ -50,7 +50,7 @@ static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
 
 /* Is a slab of this class worth having for the heap? */
 static bool wants(heap_t *h, unsigned c) {
-  return h->owned[c] < OWNED_MAX && heap_has_earned(h, c) && !heap_is_remote(h, c);
+  return h->own->owned[c] < OWNED_MAX && heap_has_earned(h, c) && !heap_is_remote(h, c);
 }
 
 static void push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {

@@ -95,6 +95,7 @@ void heap_look(heap_t *h) {
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   h->looked_at = now;
   h->calls = h->wait - 1;
+  if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
 }
 
 /* True if it is the turn of a heap at rest. */
@@ -118,16 +119,16 @@ void heap_exit(heap_t *h) {
 
 /* ---- the slabs that a heap owns -------------------------------------------------------------- */
 
-slab_t *heap_first_slab(const heap_t *h, unsigned c) { return slab_numbered(h->slabs[c]); }
+slab_t *heap_first_slab(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }
 
 /* A class's list: the first slab's `prev` is the last one, the last one's `next` is NULL. */
 static void link_slab(heap_t *h, slab_t *s, bool as_first) {
   unsigned c = slab_class(s);
   slab_t *first = heap_first_slab(h, c);
-  h->owned[c]++;
+  h->own->owned[c]++;
   s->next = NULL;
   s->prev = s;
-  if (first == NULL || as_first) h->slabs[c] = slab_number(s);
+  if (first == NULL || as_first) h->own->slabs[c] = slab_number(s);
   if (first == NULL) return;
   s->prev = first->prev;
   first->prev = s;
@@ -138,8 +139,8 @@ static void link_slab(heap_t *h, slab_t *s, bool as_first) {
 void heap_unlink_slab(heap_t *h, slab_t *s) {
   unsigned c = slab_class(s);
   slab_t *first = heap_first_slab(h, c);
-  h->owned[c]--;
-  if (s == first) h->slabs[c] = slab_number(s->next);
+  h->own->owned[c]--;
+  if (s == first) h->own->slabs[c] = slab_number(s->next);
   else s->prev->next = s->next;
   if (s->next != NULL) s->next->prev = s->prev;
   else if (s != first) first->prev = s->prev;
@@ -280,7 +281,7 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
     link_slab(h, s, true);
     return slab_take_list(s, carve_count(h, c), count);
   }
-  if (h->owned[c] > USED_UP_MAX) let_go_of(h, heap_first_slab(h, c)->prev);
+  if (h->own->owned[c] > USED_UP_MAX) let_go_of(h, heap_first_slab(h, c)->prev);
   return 0;
 }
 
@@ -315,7 +316,7 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
-  if (h->owned[c] != 0 && heap_knows_remote(h, c)) disown(h, c);
+  if (h->own->owned[c] != 0 && heap_knows_remote(h, c)) disown(h, c);
   if (returned_has(h, c)) return returned_take(h, c, count);
   if (h->freed->returned[c] == 0) returned_renew(h, c);
   bool is_tagged = heap_tag(h) != NULL;
@@ -355,7 +356,7 @@ void *heap_malloc_class(heap_t *h, unsigned c) {
   if (block == 0) return take_fresh(h, c);
   h->bin[c] = block_next(block);
   block_set_live(block);
-  if (FH_CHECK >= 2 && h->slabs[c] != 0) ASSERT(slab_is_valid(heap_first_slab(h, c)));
+  if (FH_CHECK >= 2 && h->own->slabs[c] != 0) ASSERT(slab_is_valid(heap_first_slab(h, c)));
   return (void *)block;
 }
 

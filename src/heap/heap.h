@@ -87,20 +87,25 @@ typedef struct {
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* os_now_ms of a tail's; how many more there may be in that */
   uint64_t fresh[CLASS_COUNT - SHARED_CLASS]; /* never used, of the larger classes: fresh.h */
+  uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
 } aligned_to(64) heap_freed_t;
+
+/* Likewise apart: what a heap has that uses more than a few blocks. */
+typedef struct {
+  uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
+  uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
+  uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
+} aligned_to(64) heap_own_t;
 
 struct heap {
   uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
   heap_freed_t *freed;
+  heap_own_t *own;
   uint16_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold ... */
   uint16_t room[CLASS_COUNT];    /* ... and how many more it may now */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
-  uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
-  uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
   uint64_t classes[CLASS_WORDS]; /* a bit for each class it has used since the pool gave it out */
-  uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
-  uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
-  uint8_t idle, trim_class;      /* empty slabs among `slabs`; the class to be trimmed next */
+  uint8_t idle, trim_class;      /* empty slabs among `own`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t has_trimmed;           /* all classes had their turn */
   uint8_t trims_due;             /* slices given back */
@@ -120,6 +125,7 @@ struct heap {
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
+  uint32_t trims_seen;           /* heap_trims, when it last answered that */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 
@@ -191,6 +197,10 @@ hidden heap_t *heap_enter_to_free(void);           /* likewise, unless it frees 
 hidden heap_t *heap_attach(void);                  /* init.c */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
+
+/* How often all heaps were asked to give back what they keep. relaxed: a wish. */
+extern hidden atomic32_t heap_trims;
+hidden void heap_answer_trim(heap_t *h);
 
 hidden void heap_look(heap_t *h);
 /* At the end of a slow call: memory goes back also while nothing more is given back. */

@@ -66,6 +66,7 @@ static void collect_own(void) {
 }
 
 void heap_collect(bool force) {
+  if (force) atomic32_add_relaxed(&heap_trims, 1); /* others do it with their next slow calls */
   collect_own();
   if (force) heap_end_dead();
   /* Bound: those that rest now; threads may go on ending */

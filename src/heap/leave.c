@@ -47,6 +47,15 @@ void heap_trim(heap_t *h) {
   }
 }
 
+atomic32_t heap_trims;
+
+/* The magazine at once, and with the next slow calls every class. */
+void heap_answer_trim(heap_t *h) {
+  h->trims_seen = atomic32_load_relaxed(&heap_trims);
+  heap_empty_magazine(h);
+  h->trims_due = CLASS_COUNT;
+}
+
 void heap_recount(heap_t *h) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
     for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
@@ -58,7 +67,7 @@ enum { PAGE = 4096 };
 /* Blocks of slabs that the heap does not own; a bin of such is taken to have what may be kept, and
  * fresh ones to be in memory. */
 static size_t kept_pages(const heap_t *h, unsigned c) {
-  bool in_bin = h->bin[c] != 0 && h->owned[c] == 0;
+  bool in_bin = h->bin[c] != 0 && h->own->owned[c] == 0;
   size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) +
                   heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
@@ -104,6 +113,7 @@ void heap_let_go(heap_t *h) {
   returned_forget(h);
   large_settle(h);
   h->freed->held_more = 0;
+  h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;
 }
 

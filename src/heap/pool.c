@@ -5,13 +5,15 @@
 #include "../os/os.h"
 #include "heap.h"
 
-_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) <= 3648, "what a thread costs at most");
+_Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
+_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712, "... at most");
 
 static places_t heaps;
 
 typedef struct {
   heap_t heaps[PLACES_IN_CHUNK];
   heap_freed_t freed[PLACES_IN_CHUNK];
+  heap_own_t own[PLACES_IN_CHUNK];
 } heap_chunk_t;
 static heap_chunk_t first_heaps; /* most programs need no mapping for their heaps */
 static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps };
@@ -45,17 +47,18 @@ static bool wake(heap_t *h) {
   return true;
 }
 
-static heap_freed_t *freed_of(heap_t *h, size_t number) {
-  heap_chunk_t *chunk = (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
-  return &chunk->freed[number % PLACES_IN_CHUNK];
+static heap_chunk_t *heap_chunk_of(heap_t *h, size_t number) {
+  return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
 }
 
 /* A place that the caller has claimed: a heap that rested, or one with nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
-  h->freed = freed_of(h, number);
+  h->freed = &heap_chunk_of(h, number)->freed[number % PLACES_IN_CHUNK];
+  h->own = &heap_chunk_of(h, number)->own[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
+  h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->busy = 0;
   return h;
 }

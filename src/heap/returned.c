@@ -16,7 +16,7 @@ static size_t most_of(unsigned c, size_t bytes) {
 
 /* Of a lent class. */
 static size_t longest(const heap_t *h, unsigned c) {
-  return most_of(c, RETURN_BYTES) << h->growth[lent_class(c)];
+  return most_of(c, RETURN_BYTES) << h->own->growth[lent_class(c)];
 }
 
 /* What the list of the class may hold more once it may be twice as long as now, in slices. */
@@ -25,12 +25,12 @@ static size_t growth_share(const heap_t *h, unsigned c) {
 }
 
 static void lengthen(heap_t *h, unsigned c) {
-  uint8_t *growth = &h->growth[lent_class(c)];
+  uint8_t *growth = &h->own->growth[lent_class(c)];
   if (*growth < GROWTH_MOST && heap_ask_share(growth_share(h, c))) ++*growth;
 }
 
 static void shorten(heap_t *h, unsigned c) {
-  uint8_t *growth = &h->growth[lent_class(c)];
+  uint8_t *growth = &h->own->growth[lent_class(c)];
   if (*growth == 0) return;
   --*growth;
   heap_return_share(growth_share(h, c));
@@ -49,15 +49,15 @@ static bool is_too_short(const heap_t *h, unsigned c) {
 
 /* None while the heap could own all slabs of the class: to adopt them is better then. */
 void returned_renew(heap_t *h, unsigned c) {
-  if (h->owned[c] > 0 && h->owned[c] < OWNED_MANY) {
+  if (h->own->owned[c] > 0 && h->own->owned[c] < OWNED_MANY) {
     set_allowance(h, c, 0);
     return;
   }
   size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most;
   if (c >= SHARED_CLASS) {
     uint64_t bit = (uint64_t)1 << lent_class(c);
-    if (is_too_short(h, c) || (h->were_short & bit) != 0) lengthen(h, c);
-    h->were_short &= ~bit;
+    if (is_too_short(h, c) || (h->freed->were_short & bit) != 0) lengthen(h, c);
+    h->freed->were_short &= ~bit;
     most = longest(h, c);
   } else {
     most = most_of(c, RETURN_SMALL_BYTES);
@@ -80,12 +80,12 @@ uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
 }
 
 void returned_give_up(heap_t *h, unsigned c) {
-  if (c >= SHARED_CLASS && is_too_short(h, c)) h->were_short |= (uint64_t)1 << lent_class(c);
+  if (c >= SHARED_CLASS && is_too_short(h, c)) h->freed->were_short |= (uint64_t)1 << lent_class(c);
   set_allowance(h, c, 0);
 }
 
 void returned_forget(heap_t *h) {
   for (unsigned c = SHARED_CLASS - 1; (c = heap_next_class(h, c)) != 0;)
-    while (h->growth[lent_class(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
-  h->were_short = 0;
+    while (h->own->growth[lent_class(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
+  if (h->freed->were_short != 0) h->freed->were_short = 0; /* else its page stays untouched */
 }

@@ -76,18 +76,24 @@ static void lack_before(void) {
   system_restart();
   lack_end(&lack);
 }
-static void search_in_vain(void) {
-  if (bitmap_find_run(bits, 2, 0, 2, 1) != BITMAP_NONE) return;
+static size_t find_lowest(void) { return bitmap_find_run(bits, 2, 0, 2, 1); }
+static size_t find_tight(void) { return bitmap_find_tight(bits, 2, 0, 2); }
+static void search_in_vain(size_t (*find)(void)) {
+  if (find() != BITMAP_NONE) return;
   lack_note(&lack, 2);
-  if (bitmap_find_run(bits, 2, 0, 2, 1) != BITMAP_NONE) lack_end(&lack);
+  if (find() != BITMAP_NONE) lack_end(&lack);
 }
 static void lack_thread(unsigned me) {
-  if (me == 2) return search_in_vain();
+  if (me == 2) return search_in_vain(find_lowest);
   bitmap_release(bits, 63 + me, 1);
   lack_review(&lack, bits, 63 + me);
 }
+static void lack_thread_tight(unsigned me) {
+  if (me == 2) search_in_vain(find_tight);
+  else lack_thread(me);
+}
 static void lack_of_one_thread(unsigned me) {
-  if (me != 0) return search_in_vain();
+  if (me != 0) return search_in_vain(find_lowest);
   bitmap_release(bits, 63, 2);
   lack_forget(&lack);
 }
@@ -241,6 +247,8 @@ const scenario_t slice_scenarios[] = {
     two_words_after },
   { "slices: two that come back are a run, and a third thread searches", 3, 0, lack_before,
     lack_thread, lack_after },
+  { "slices: likewise, and it searches for the tightest", 3, 0, lack_before, lack_thread_tight,
+    lack_after },
   { "slices: some come back while a thread searches", 2, 0, lack_before, lack_of_one_thread,
     lack_after },
   { "slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after },

@@ -2,7 +2,7 @@
  *
  * Stands for, in src/arena/bitmap.c: bitmap_claim_one bitmap_claim_some claim_part release_part
  * and in src/arena/bitmap.c: bitmap_release
- * and in src/arena/bitmap.c: bitmap_claim_at bitmap_find_run
+ * and in src/arena/bitmap.c: bitmap_claim_at bitmap_find_run bitmap_find_tight
  * and in src/arena/slices.c: claim_from slices_claim_at
  *
  * Two words of W bits; a set bit is free. A thread claims one bit, a run of two or three bits where
@@ -67,7 +67,8 @@ inline claim_at() {
   fi
 }
 
-/* The lowest run of n by one reading of each word; BITS if there is none. */
+/* The lowest run of n by one reading of each word; BITS if there is none. The tightest is found by
+ * one reading as well, and the claim decides of either. */
 inline find_run() {
   low = word[0];
   atomic {

@@ -184,6 +184,34 @@ TEST(arena, a_long_run_begins_a_group_unless_there_is_none_such, "") {
   CHECK_EQ(claim(LONG), p + (group - 20) * SLICE_SIZE);
 }
 
+TEST(arena, a_run_up_to_a_mebibyte_is_taken_where_least_is_left_a_longer_one_at_the_lowest, "") {
+  char *p = claim(8000);
+  while (free_slices() > 0) claim(1);
+  arena_release(p + 100 * SLICE_SIZE, 20);
+  arena_release(p + 200 * SLICE_SIZE, 6);
+  arena_release(p + 300 * SLICE_SIZE, 5);
+  arena_release(p + 400 * SLICE_SIZE, 17);
+  CHECK_EQ(claim(5), p + 300 * SLICE_SIZE);
+  CHECK_EQ(claim(5), p + 200 * SLICE_SIZE);
+  CHECK_EQ(claim(17), p + 100 * SLICE_SIZE);
+  CHECK_EQ(claim(16), p + 400 * SLICE_SIZE);
+}
+
+TEST(arena, a_set_that_is_replaced_at_random_stays_dense, "") {
+  enum { BLOCKS = 800, LEAST = 2, MOST = 8, ROUNDS = 40000 };
+  static char *at[BLOCKS];
+  static size_t n[BLOCKS];
+  uint64_t state = 1;
+  core_option(OPTION_purge_delay_ms, -1);
+  for (int i = 0; i < BLOCKS + ROUNDS; i++) {
+    size_t k = i < BLOCKS ? (size_t)i : core_next(&state) % BLOCKS;
+    if (i >= BLOCKS) arena_release(at[k], n[k]);
+    n[k] = LEAST + core_next(&state) % (MOST - LEAST + 1);
+    at[k] = claim(n[k]);
+  }
+  CHECK_LE(atomic64_load_relaxed(&arena_counts.dirty), committed() / 8);
+}
+
 /* ---- what a search did not find ---- */
 
 static lack_t *lack(size_t number) { return &lacks_free[number]; }

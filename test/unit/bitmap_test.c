@@ -75,6 +75,43 @@ TEST(bitmap, an_aligned_run_is_the_lowest_that_begins_at_a_multiple, "") {
   }
 }
 
+/* Of the runs that are long enough the shortest, and of such the lowest, bit by bit. */
+static size_t find_tight_slowly(size_t n) {
+  size_t best = BITMAP_NONE, least = BITMAP_NONE;
+  for (size_t at = 0; at < BITS; at++) {
+    if (!is_set(at)) continue;
+    size_t length = bitmap_run_above(words, at, BITS - at);
+    if (length >= n && length < least) best = at, least = length;
+    at += length;
+  }
+  return best;
+}
+
+TEST(bitmap, a_tight_run_is_the_shortest_that_is_long_enough_also_across_words, "") {
+  uint64_t state = 7;
+  for (int round = 0; round < 3000; round++) {
+    for (size_t i = 0; i < WORDS; i++) {
+      uint64_t w = core_next(&state), thick = w | core_next(&state);
+      words[i].value = round % 4 == 0 ? w : round % 4 == 1 ? thick : thick | core_next(&state);
+      if (core_next(&state) % 4 == 0) words[i].value = round % 2 == 0 ? 0 : ~0ull;
+    }
+    size_t n = 1 + core_next(&state) % (round % 5 == 0 ? 200 : 20);
+    CHECK_EQ(bitmap_find_tight(words, WORDS, 0, n), find_tight_slowly(n));
+  }
+}
+
+TEST(bitmap, a_tight_run_is_looked_for_a_while_and_not_through_all_words, "") {
+  enum { MANY = 256 };
+  static atomic64_t many[MANY];
+  bitmap_release(many, 5 * 64, 10);
+  bitmap_release(many, 40 * 64, 9);
+  bitmap_release(many, 200 * 64, 8);
+  CHECK_EQ(bitmap_find_tight(many, MANY, 0, 8), (size_t)40 * 64);
+  CHECK_EQ(bitmap_find_tight(many, MANY, 0, 10), (size_t)5 * 64);
+  CHECK_EQ(bitmap_find_tight(many, MANY, 41, 8), (size_t)200 * 64);
+  CHECK_EQ(bitmap_find_tight(many, MANY, 0, 11), BITMAP_NONE);
+}
+
 TEST(bitmap, a_claim_over_a_word_border_that_fails_gives_back_all_that_it_took, "M1") {
   for (size_t hole = 64; hole < 320; hole += 5) {
     set_all(~(uint64_t)0);

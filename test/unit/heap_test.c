@@ -80,10 +80,50 @@ TEST(heap, a_class_of_which_it_has_anything_is_noted, "") {
     if (i % 1000 == 500) heap_collect(false);
     for (unsigned c = 1; c < CLASS_COUNT; c++) {
       if ((h->classes[c / 64] >> c % 64 & 1) != 0) continue;
-      CHECK(h->bin[c] == 0 && h->slabs[c] == 0 && heap_fresh(h, c).count == 0);
+      CHECK(h->bin[c] == 0 && h->own->slabs[c] == 0 && heap_fresh(h, c).count == 0);
       CHECK(h->freed->returned[c] == 0 && heap_taken(h, c) == 0 && h->allowance[c] == 0);
     }
   }
+}
+
+/* So that their pages are not touched: ten thousand threads that have a few blocks stay small. */
+TEST(heap, one_that_has_a_few_blocks_writes_to_its_record_alone, "") {
+  static const heap_freed_t nothing_freed;
+  static const heap_own_t nothing_owned;
+  for (size_t size = 16; size < 800; size += 100) CHECK(fast_malloc(size) != NULL);
+  heap_t *h = my_heap();
+  CHECK_EQ(memcmp(h->freed, &nothing_freed, sizeof nothing_freed), 0);
+  CHECK_EQ(memcmp(h->own, &nothing_owned, sizeof nothing_owned), 0);
+  CHECK_LE(sizeof *h, (size_t)1216);
+  heap_prepare_rest(h);
+  CHECK_EQ(memcmp(h->freed, &nothing_freed, sizeof nothing_freed), 0);
+}
+
+static void collect_all(void *unused_context) {
+  (void)unused_context;
+  heap_collect(true);
+}
+
+TEST(heap, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked_for_all, "L2") {
+  enum { BLOCKS = 200, CALLS = 2 * TICK_CALLS };
+  static void *large[BLOCKS], *lent[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) {
+    large[i] = fast_malloc(100000);
+    lent[i] = fast_malloc(2000);
+  }
+  for (int i = 0; i < BLOCKS; i++) {
+    fast_free(large[i]);
+    fast_free(lent[i]);
+  }
+  heap_t *h = my_heap();
+  unsigned c = class_of(2000);
+  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
+  for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2)); /* huge ones */
+  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
+  in_thread(collect_all, NULL, true);
+  for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2));
+  CHECK_EQ(h->run_slices, 0);
+  CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0);
 }
 
 TEST(heap, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
@@ -163,10 +203,10 @@ TEST(heap, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, ""
   for (size_t size = 16; size < class_size(SHARED_CLASS); size *= 4) {
     unsigned c = class_of(size);
     void *p = fast_malloc(size);
-    CHECK_EQ(my_heap()->owned[c], 0);
+    CHECK_EQ(my_heap()->own->owned[c], 0);
     CHECK(anchor_unpack(atomic64_load_relaxed(&slab_of(p)->anchor)).state == ANCHOR_PARTIAL);
     for (size_t bytes = 0; bytes <= 4 * EARN_BYTES; bytes += size) fast_malloc(size);
-    CHECK_EQ(my_heap()->owned[c], 1);
+    CHECK_EQ(my_heap()->own->owned[c], 1);
   }
 }
 
@@ -174,7 +214,7 @@ TEST(heap, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the_n
   for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
     unsigned c = class_of(size);
     allocate(&size);
-    CHECK_EQ(my_heap()->owned[c], 0);
+    CHECK_EQ(my_heap()->own->owned[c], 0);
     CHECK_LE(slab_used(slab_of(kept[0])), (uint32_t)class_info[c].capacity);
     void *freed = kept[0];
     fast_free(freed);
@@ -228,7 +268,7 @@ TEST(heap, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_t
     release(NULL);
     heap_t *h = my_heap();
     size_t owned = 0;
-    for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->owned[c];
+    for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->own->owned[c];
     CHECK_LE(h->singles, 3u);
     CHECK_LE(h->idle, (unsigned)IDLE_MAX);
     CHECK_LE(owned, (size_t)h->idle + i + 1);
@@ -351,16 +391,16 @@ TEST(heap, a_class_whose_blocks_others_free_is_lent_and_owned_again_after_a_whil
   unsigned c = class_of(size);
   allocate(&size);
   heap_t *h = my_heap();
-  CHECK_GE(h->owned[c], 1);
+  CHECK_GE(h->own->owned[c], 1);
   in_thread(release, NULL, true);
   allocate(&size);
   CHECK(heap_knows_remote(h, c));
-  CHECK_EQ(h->owned[c], 0);
+  CHECK_EQ(h->own->owned[c], 0);
   release(NULL);
-  CHECK_EQ(h->owned[c], 0);         /* nor does it adopt any */
+  CHECK_EQ(h->own->owned[c], 0);         /* nor does it adopt any */
   replace_by_own(1 << 17, size);
   CHECK(!heap_knows_remote(h, c));
-  CHECK_GE(h->owned[c], 1);
+  CHECK_GE(h->own->owned[c], 1);
   release(NULL);
   check_nothing_lost();
 }
@@ -378,7 +418,7 @@ TEST(heap, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
   for (int i = 0; i < MANY; i++)
     if (kept[i] == NULL) kept[i] = fast_malloc(size);
   CHECK(!heap_knows_remote(h, class_of(size)));
-  CHECK_GE(h->owned[class_of(size)], 1);
+  CHECK_GE(h->own->owned[class_of(size)], 1);
 }
 
 TEST(heap, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all,
@@ -654,11 +694,11 @@ TEST(heap, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_ma
   in_thread(allocate, &size, true);
   for (size_t i = 0; i < 40; i++) fast_malloc(own);         /* it has earned slabs of this class */
   unsigned c = class_of(size);
-  CHECK_GE(my_heap()->owned[c], 1);
+  CHECK_GE(my_heap()->own->owned[c], 1);
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   heap_flush_shared(my_heap());
-  CHECK_GE(my_heap()->owned[c], 3);
-  CHECK_LE(my_heap()->owned[c], OWNED_MAX);
+  CHECK_GE(my_heap()->own->owned[c], 3);
+  CHECK_LE(my_heap()->own->owned[c], OWNED_MAX);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
   for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
@@ -672,7 +712,7 @@ TEST(heap, a_heap_that_has_not_earned_the_class_publishes_what_it_frees, "") {
   in_thread(allocate, &size, true);
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   heap_flush_shared(my_heap());
-  CHECK_EQ(my_heap()->owned[class_of(size)], 0);
+  CHECK_EQ(my_heap()->own->owned[class_of(size)], 0);
   CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
 }

@@ -11,8 +11,8 @@ TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   CHECK_EQ(a->busy, 0);
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     CHECK_EQ(a->bin[c], (uintptr_t)0);
-    CHECK_EQ(a->slabs[c], 0u);
-    CHECK_EQ(a->owned[c], 0);
+    CHECK_EQ(a->own->slabs[c], 0u);
+    CHECK_EQ(a->own->owned[c], 0);
   }
   CHECK_EQ(a->singles, 0u);
 }

@@ -18,7 +18,9 @@ static void swing(size_t times, size_t n, size_t size) {
   }
 }
 
-static unsigned growth(size_t size) { return my_heap()->growth[class_of(size) - SHARED_CLASS]; }
+static unsigned growth(size_t size) {
+  return my_heap()->own->growth[class_of(size) - SHARED_CLASS];
+}
 
 static size_t room_bytes(const heap_t *h) {
   size_t bytes = 0;
@@ -100,7 +102,7 @@ static size_t shares_of(const heap_t *h) {
   size_t slices = 0;
   for (unsigned c = SHARED_CLASS; c < CLASS_COUNT; c++) {
     size_t due = min_size(RETURN_MOST, RETURN_BYTES / class_size(c)) * class_size(c);
-    slices += (due / SLICE_SIZE << h->growth[c - SHARED_CLASS]) - due / SLICE_SIZE;
+    slices += (due / SLICE_SIZE << h->own->growth[c - SHARED_CLASS]) - due / SLICE_SIZE;
   }
   return slices;
 }
@@ -121,7 +123,7 @@ TEST(returned, what_a_thread_had_learned_goes_with_it, "") {
   for (int i = 0; i < 30; i++) {
     in_thread(swing_much, &h, true);
     CHECK_EQ(shares_of(h), (size_t)0);
-    CHECK_EQ(h->were_short, (uint64_t)0);
+    CHECK_EQ(h->freed->were_short, (uint64_t)0);
   }
   swing(12, 600, LENT);
   CHECK_GE(growth(LENT), 4u);
