@@ -42,8 +42,9 @@ static slab_t *take_run(heap_t *h, size_t n) {
 
 static size_t distance(size_t a, size_t b) { return max_size(a, b) - min_size(a, b); }
 
-/* Puts first the run, of the last few, whose last slice was touched most nearly as far. */
-static void put_nearest_first(heap_t *h, size_t n, size_t wish) {
+/* Puts first the run, of the last few, whose last slice was touched most nearly as far.
+ * Out of line, for the sake of the stack. */
+__attribute__((noinline)) static void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   uint32_t first = h->magazine[n - 1];
   slab_t *before_best = NULL, *s = slab_numbered(first);
   size_t least = TOUCHED_ALL + 1;

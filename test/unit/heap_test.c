@@ -105,7 +105,7 @@ static void collect_all(void *unused_context) {
 }
 
 TEST(heap, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked_for_all, "L2") {
-  enum { BLOCKS = 200, CALLS = 2 * TICK_CALLS };
+  enum { BLOCKS = 200, CALLS = 2 * TICK_MOST };
   static void *large[BLOCKS], *lent[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) {
     large[i] = fast_malloc(100000);
