@@ -300,13 +300,9 @@ static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
   return 0;
 }
 
-enum { TAKEN_PART = 1 << 15 };
-
 static void note_taken(heap_t *h, unsigned c, unsigned count) {
-  enum { HEAPS_APART = 25033, CLASSES_APART = 9973 }; /* odd: not all of them at once */
   uint32_t taken = heap_taken(h, c) + count;
-  uint32_t phase = h->number * HEAPS_APART + c * CLASSES_APART + taken;
-  if (unlikely(phase % TAKEN_PART < count) && heap_knows_remote(h, c))
+  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c))
     h->freed->remote &= ~((uint64_t)1 << c);
   if (unlikely(taken >= 2u * TAKEN_PART)) {
     pool_note_taken(c, TAKEN_PART);

@@ -252,6 +252,13 @@ static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->taken[c]);
 }
+enum { TAKEN_PART = 1 << 15 };
+/* How many blocks the heap has taken since the last of these trials was due; not for all heaps and
+ * classes at once. */
+static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t taken) {
+  enum { HEAPS_APART = 25033, CLASSES_APART = 9973 };
+  return (h->number * HEAPS_APART + c * CLASSES_APART + taken) % TAKEN_PART;
+}
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
   return c < SHARED_CLASS && (h->freed->remote >> c & 1) != 0;
 }

@@ -89,6 +89,12 @@ static void blocks_freed_by_others(void) {
   use_up(400);
   in_helper(put_sixty);
 }
+static void slabs_worth_a_trial(void) {
+  blocks_freed_by_others();
+  get(400);
+  use_up(400);
+  oracle_note_trial_due(400);
+}
 static void fresh_end(void) { own(400, 30); }
 static void free_twenty(void) {
   free_some(5, 25, 1);
@@ -1096,6 +1102,11 @@ static bool others_free_of_thinned_out(void) {
   in_helper(free_sixtieth);
   return true;
 }
+static void resized_beside_holes(void) {
+  with_holes();
+  let_go(0, 1, 1);
+  size = 690;
+}
 static void last_of_holes(void) {
   with_holes();
   let_go(0, 61, 60);
@@ -1119,6 +1130,7 @@ const operation_t freehold_operations[] = {
   {"refill-fresh-end", malloc_one, fresh_end, hold_one, NULL, 0},
   {"refill-fresh-slab", malloc_one, slabs_used_up, hold_one, NULL, 0},
   {"refill-others-instead", malloc_one, others_freed_more, hold_one, NULL, 0},
+  {"refill-trial", malloc_one, slabs_worth_a_trial, hold_one, NULL, 0},
   {"refill-partial", malloc_one, partial_slab, hold_one, NULL, QUICK},
   {"refill-magazine", malloc_one, slab_in_magazine, hold_one, NULL, 0},
   {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
@@ -1221,6 +1233,7 @@ const operation_t freehold_operations[] = {
   {"collect-holes-locked", collect_locked_slab, thinned_out, NULL, NULL, 0},
   {"collect-holes-raced", collect_hard, thinned_out, NULL, NULL, 0, others_free_of_thinned_out},
   {"malloc-holes", malloc_one, with_holes, hold_one, NULL, 0},
+  {"realloc-holes", resize_it, resized_beside_holes, hold_resized, NULL, 0},
   {"free-holes", free_rest, last_of_holes, NULL, NULL, 0},
   {"free-purges-at-once", free_first, next_to_free, NULL, "purge_delay_ms:0", 0},
   {"free-purges-locked", free_locked, next_to_free, NULL, "purge_budget:0", 0},

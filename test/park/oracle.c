@@ -125,6 +125,13 @@ void oracle_note_taken(size_t size) {
   atomic16_store_relaxed(&own_heap()->taken[class_of(size)], UINT16_MAX);
 }
 
+void oracle_note_trial_due(size_t size) {
+  heap_t *h = own_heap();
+  unsigned c = class_of(size);
+  if (!heap_knows_remote(h, c)) park_fail("no class whose blocks others free");
+  atomic16_store_relaxed(&h->taken[c], (uint16_t)(TAKEN_PART - 1 - heap_since_trial(h, c, 0)));
+}
+
 uintptr_t oracle_arena_end(const void *p) {
   const arena_t *a = arena_of(p);
   return (uintptr_t)arena_address(a, atomic64_load_relaxed(&a->mapped));

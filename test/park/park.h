@@ -240,6 +240,8 @@ void oracle_let_nobody_rest(void);
 void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
 /* as if the caller had taken as many blocks as its heap can count */
 void oracle_note_taken(size_t size);
+/* With its next block the heap tries again to own slabs of a class whose blocks others free. */
+void oracle_note_trial_due(size_t size);
 /* Moments: the caller ... */
 /* is about to swap the word of the first places for heaps */
 bool oracle_would_claim_heap(void);
