@@ -152,6 +152,12 @@ static void fast_growth(void) {
   do get(900);
   while (!oracle_class_is_used_up(900) || !oracle_magazine_is_empty());
 }
+/* The next call that trims passes the last class, and then ends a heap at rest. */
+static void trim_due_and_somebody_rests(void) {
+  somebody_rests();
+  get(400);
+  oracle_note_last_trim_due();
+}
 static void more_than_can_be_counted(void) {
   own_free_blocks();
   oracle_note_taken(400);
@@ -421,6 +427,15 @@ static void slices_for_one(void) {
   put(get(MIB(5)));
   size = MIB(5);
 }
+/* Free runs of several lengths, one of which has whole words of the bitmap. */
+static void slices_for_a_few(void) {
+  void *apart[6];
+  void *much = get(MIB(12));
+  for (int i = 0; i < 6; i++) apart[i] = get(KIB(64) * (i % 2 == 0 ? 13 - (size_t)i : 1));
+  put(much);
+  for (int i = 0; i < 6; i += 2) put(apart[i]);
+  size = KIB(300);
+}
 static void get_five(void) { get(MIB(5)); }
 static bool others_claim_first(void) {
   if (!oracle_would_claim_slices(large_block)) return false;
@@ -490,28 +505,21 @@ static void occupy_windows(unsigned n) {
 }
 static void window_taken(void) { occupy_windows(1); }
 static void windows_taken(void) { occupy_windows(100); }
-/* ... and where the kernel maps. */
-static void windows_and_near_taken(void) {
-  windows_taken();
-  void *probe = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  for (uintptr_t i = 1; i <= 2; i++) {   /* or something lies there already */
-    uintptr_t at = (((uintptr_t)probe >> 30) - i) << 30;
-    mmap((void *)at, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  }
-  munmap(probe, 4096);
-}
 /* No more address space than there is now: what is unmapped may be mapped elsewhere. */
-static void malloc_in_what_is_mapped(void) {
+static void malloc_with_more(size_t more) {
   char text[32] = "";
   int file = open("/proc/self/statm", O_RDONLY);
   if (read(file, text, sizeof text - 1) <= 0) park_fail("no /proc/self/statm");
   close(file);
   rlim_t mapped = (rlim_t)strtoul(text, NULL, 10) * (rlim_t)getpagesize();
-  struct rlimit limit = {mapped, RLIM_INFINITY};
+  struct rlimit limit = {mapped + more, RLIM_INFINITY};
   if (setrlimit(RLIMIT_AS, &limit) != 0) park_fail("setrlimit");
   got[0] = api.malloc(size);
   limit_memory(false);
 }
+static void malloc_in_what_is_mapped(void) { malloc_with_more(0); }
+/* There is room for the block, but not for the kernel to look for a window for it. */
+static void malloc_huge_limited(void) { malloc_with_more(size + MIB(2)); }
 /* Two ranges of free groups, and nothing else is free. */
 static void free_groups(void) {
   void *first = get(MIB(31));
@@ -1135,6 +1143,7 @@ const operation_t freehold_operations[] = {
   {"refill-magazine", malloc_one, slab_in_magazine, hold_one, NULL, 0},
   {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
   {"refill-populate", malloc_one, fast_growth, hold_one, NULL, 0},
+  {"malloc-ends-rest", malloc_one, trim_due_and_somebody_rests, hold_one, NULL, 0},
   {"refill-uncounted", malloc_one, more_than_can_be_counted, hold_one, NULL, 0},
   {"refill-anchor-raced", malloc_one, blocks_freed_by_others, hold_one, NULL, 0,
    others_free_at_the_swap},
@@ -1191,7 +1200,7 @@ const operation_t freehold_operations[] = {
    PASSES_OVER},
   {"malloc-huge-taken", malloc_one, window_taken, hold_one, NULL, 0},
   {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
-  {"malloc-huge-probes-taken", malloc_one, windows_and_near_taken, hold_one, NULL, 0},
+  {"malloc-huge-probes-limited", malloc_huge_limited, windows_taken, hold_if_any, NULL, PASSES_OVER},
   {"malloc-huge-pages", malloc_one, huge_next, hold_one, "thp:always", 0},
   {"malloc-huge-between", malloc_one, window_between, hold_one, NULL, 0},
   {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL,
@@ -1201,6 +1210,7 @@ const operation_t freehold_operations[] = {
   {"calloc-few-in-memory", calloc_one, few_pages_in_memory, hold_one, NULL, 0},
   {"calloc-all-in-memory", calloc_one, all_pages_in_memory, hold_one, NULL, 0},
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
+  {"malloc-large-tight", malloc_one, slices_for_a_few, hold_one, "magazine:0", 0},
   {"malloc-large-kept", malloc_one, earned_large, hold_one, NULL, 0},
   {"malloc-limited-kept", malloc_limited, kept_and_grow_next, hold_if_any, NULL, PASSES_OVER},
   {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},

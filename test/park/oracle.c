@@ -132,6 +132,11 @@ void oracle_note_trial_due(size_t size) {
   atomic16_store_relaxed(&h->taken[c], (uint16_t)(TAKEN_PART - 1 - heap_since_trial(h, c, 0)));
 }
 
+void oracle_note_last_trim_due(void) {
+  own_heap()->trim_class = 2;
+  own_heap()->trims_due = 1;
+}
+
 uintptr_t oracle_arena_end(const void *p) {
   const arena_t *a = arena_of(p);
   return (uintptr_t)arena_address(a, atomic64_load_relaxed(&a->mapped));

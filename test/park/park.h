@@ -242,6 +242,8 @@ void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were insid
 void oracle_note_taken(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
 void oracle_note_trial_due(size_t size);
+/* At the end of its next slow call the heap trims the last of its classes. */
+void oracle_note_last_trim_due(void);
 /* Moments: the caller ... */
 /* is about to swap the word of the first places for heaps */
 bool oracle_would_claim_heap(void);
