@@ -50,6 +50,8 @@ enum {
   RETURN_MOST = 64,              /* ... and at most; ... */
   RETURN_BYTES = 262144,         /* they are worth no more than this, ... */
   GROWTH_MOST = 6,               /* ... and of lent classes up to 64 times as much: returned.c */
+  SWEEP_FRESH = 16,              /* slabs of a lane that are looked at for each fresh one, ... */
+  SWEEP_CALLS = 16,              /* ... and one after each so many calls */
   RUN_MOST = 12,                 /* of large blocks a heap keeps runs of so many slices at most, */
   RUN_TIMES = 4,                 /* ... all together so many times what it keeps for slabs, ... */
   RUN_EARNED = 4,                /* ... and one slice for so many large blocks that it allocated; */
@@ -60,6 +62,11 @@ enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* with its alignment: no arena is asked for so much */
 
 typedef struct heap heap_t;
+
+/* Of a lane; how its heap has ended is said to the collection that is in it. */
+typedef enum {
+  LANE_NONE, LANE_BUSY, LANE_FREE, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
+} lane_state_t;
 
 /* Blocks of one slab of another's, chained, not yet published. The chain is one word, so that a
  * free that is cut short leaves it whole: its first and last block, and how many. */
@@ -80,6 +87,7 @@ typedef struct {
   /* chains in `batch`, and HELD_PENDING for a pending block; how many more than at first may be */
   uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
+  uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
   uint32_t discards_at, discards; /* os_now_ms of a tail's; how many more there may be in that */
   /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
    * read it */
@@ -114,7 +122,7 @@ struct heap {
   int32_t large_pages;           /* likewise: tails.c */
   atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   uint32_t number;               /* const: its place in the pool */
-  atomic32_t lane_busy;
+  atomic32_t lane_state;         /* lane_state_t */
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
@@ -284,6 +292,9 @@ hidden void heap_end_dead(void);                   /* of those that threads have
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
 hidden void heap_trim(heap_t *h);                  /* a little: the steps that are due */
+/* Of a lane, by who is in it: of the next `looks` slabs those that others have emptied go; all. */
+hidden void heap_sweep(heap_t *lane, unsigned looks);
+hidden void heap_sweep_all(heap_t *lane);
 
 /* relaxed, as is huge_base: who uses the heap wrote it; statistics take what stands there. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
@@ -395,6 +406,7 @@ hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
+hidden void firstclass_collect(void);              /* what all of them keep and do not use */
 hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* Visits live small and large blocks and huge ones; heap NULL: all. */

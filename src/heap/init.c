@@ -71,6 +71,7 @@ void heap_collect(bool force) {
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   if (!force) return purge_tick();
+  firstclass_collect();
   slab_collect_pages();
   purge_all();
 }

@@ -197,7 +197,7 @@ void pool_release(heap_t *h) {
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->calls = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  atomic32_store_relaxed(&h->lane_busy, 0);
+  atomic32_store_relaxed(&h->lane_state, LANE_NONE);
   atomic64_add_relaxed(&heap_counts.remote_frees, atomic64_load_relaxed(&h->remote_frees));
   atomic64_add_relaxed(&heap_counts.swaps, atomic64_load_relaxed(&h->swaps));
   atomic64_store_relaxed(&h->remote_frees, 0);

@@ -58,6 +58,10 @@
   atomic32_store_release(AT_SITE("atomic32_store_release", a), v)
 #define atomic32_swap_acquire(a, seen, v) \
   atomic32_swap_acquire(AT_SITE("atomic32_swap_acquire", a), seen, v)
+#define atomic32_swap_release(a, seen, v) \
+  atomic32_swap_release(AT_SITE("atomic32_swap_release", a), seen, v)
+#define atomic32_swap_acq_rel(a, seen, v) \
+  atomic32_swap_acq_rel(AT_SITE("atomic32_swap_acq_rel", a), seen, v)
 #define atomic32_swap_acq_rel(a, seen, v) \
   atomic32_swap_acq_rel(AT_SITE("atomic32_swap_acq_rel", a), seen, v)
 
