@@ -302,6 +302,7 @@ static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&
 hidden heap_t *pool_claim(void);                   /* perhaps one that rested; NULL: no memory */
 hidden heap_t *pool_claim_lane(void);              /* one that did not, if there is one at hand */
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
+hidden void pool_discard_kept(void);               /* idle ones of which one may be needed soon */
 /* It has not, but holds so many; false if that is too much: it stays the caller's. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It was claimed and not used, and has what it had then. */

@@ -175,16 +175,33 @@ heap_t *pool_claim_dead(size_t *words) {
   return NULL;
 }
 
+/* An idle chunk that was kept, or 0. relaxed, as is what it is compared with: a hint */
+static atomic32_t kept_chunk;
+
+/* Are so many places free that the next few heaps are none of this chunk's? */
+static bool has_room_below(size_t chunk) {
+  enum { ROOM = 16 };
+  unsigned room = 0;
+  for (size_t i = 0; i < chunk && room < ROOM; i++)
+    room += bits_count(atomic64_load_relaxed(&heaps.free[i]));
+  return room >= ROOM;
+}
+
 /* Heaps of which none is in use or rests: they are as if they had never been used. */
-static void discard_idle(size_t chunk) {
+static void discard_idle(size_t chunk, bool also_next) {
   size_t first = chunk * PLACES_IN_CHUNK;
   if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;
+  if (!also_next && !has_room_below(chunk)) return atomic32_store_relaxed(&kept_chunk, chunk);
   if (!bitmap_claim_at(heaps.free, first, PLACES_IN_CHUNK)) return;
   bool is_claimed;
   if (atomic64_load_relaxed(&rests[chunk]) == 0)
     os_discard(pool_at(first, &is_claimed), align_up(sizeof(heap_chunk_t), os_page_size()));
   bitmap_release(heaps.free, first, PLACES_IN_CHUNK);
+  if (atomic32_load_relaxed(&kept_chunk) == chunk) atomic32_store_relaxed(&kept_chunk, 0);
+  if (atomic32_load_relaxed(&last_lane) > first) atomic32_store_relaxed(&last_lane, 0);
 }
+
+void pool_discard_kept(void) { discard_idle(atomic32_load_relaxed(&kept_chunk), true); }
 
 void pool_release(heap_t *h) {
   if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
@@ -202,9 +219,10 @@ void pool_release(heap_t *h) {
   atomic64_add_relaxed(&heap_counts.swaps, atomic64_load_relaxed(&h->swaps));
   atomic64_store_relaxed(&h->remote_frees, 0);
   atomic64_store_relaxed(&h->swaps, 0);
-  size_t chunk = h->number / PLACES_IN_CHUNK;
+  size_t chunk = h->number / PLACES_IN_CHUNK, kept = atomic32_load_relaxed(&kept_chunk);
   places_release(&heaps, h->number);
-  discard_idle(chunk);
+  discard_idle(chunk, false);
+  if (kept != chunk) discard_idle(kept, false);
 }
 
 size_t pool_size(void) { return places_size(&heaps); }
