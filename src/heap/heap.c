@@ -81,6 +81,7 @@ void heap_exit(heap_t *h) {
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
   heap_tick(h);
+  if (h->calls % TICK_CALLS == 0) pool_notice_fork(h);
   unmark(h);
   if (unlikely(has_trimmed)) heap_end_rest();
 }

@@ -4,6 +4,7 @@
  * Threads: a heap is used by one thread at a time: by the thread whose it is, or by the holder of a
  *          first-class heap's lane.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
+ *          S-fork  who forked has noted its heap (release) -> others look for heaps (acquire).
  *
  * Signals: three marks say that an operation is under way, so that a signal handler which
  *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
@@ -88,6 +89,7 @@ typedef struct {
   uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
   uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
+  atomic32_t process;            /* its user's, as far as that is known: pool.c */
   uint32_t discards_at, discards; /* os_now_ms of a tail's; how many more there may be in that */
   /* blocks that were never used, of the larger classes: fresh.h. Its user alone writes it, visitors
    * read it */
@@ -311,6 +313,8 @@ hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there 
 /* The calling thread's; nobody's, before it goes back. */
 hidden void pool_set_user(heap_t *h);
 hidden void pool_clear_user(heap_t *h);
+/* In a child of fork, by the thread that forked: others see from then on which heaps are left. */
+hidden void pool_notice_fork(heap_t *h);
 /* One whose thread has ended without giving it back, with all that is in it; NULL: none was found.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
  * if the system has to be asked. */
