@@ -3,9 +3,10 @@
  *          api.   Calls: heap, index, visit.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
  *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
- *          destroy are for a heap that nobody else is using.
- * Sync:    S-lane  leaving a lane (release) -> entering it (acquire); S-lanes  adding a lane
- *                  (release) -> walking (acquire).
+ *          destroy are for a heap that nobody else is using, but for a collection: if that is in a
+ *          lane, it is told so, and ends the lane when it has done.
+ * Sync:    S-lane  leaving a lane, or telling (release) -> entering it, or being told (acquire);
+ *          S-lanes  adding a lane (release) -> walking (acquire).
  * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared
  *             with others */
 #include "../base/check.h"
@@ -23,7 +24,7 @@ static heap_t *add_lane(fh_heap_t *heap) {
   if (lane == NULL) return NULL;
   heap_let_go(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);
-  atomic32_store_relaxed(&lane->lane_busy, 1);
+  atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
   do atomic_ptr_store_relaxed(&lane->nested, first);
   /* S-lanes. Progress: another thread added one */
@@ -32,8 +33,8 @@ static heap_t *add_lane(fh_heap_t *heap) {
 }
 
 static bool try_lane(heap_t *lane) {
-  uint32_t no = 0;
-  return atomic32_swap_acquire(&lane->lane_busy, &no, 1); /* S-lane */
+  uint32_t state = LANE_FREE;
+  return atomic32_swap_acquire(&lane->lane_state, &state, LANE_BUSY); /* S-lane */
 }
 
 static heap_t *enter_lane(fh_heap_t *heap) {
@@ -47,7 +48,8 @@ static heap_t *enter_lane(fh_heap_t *heap) {
 static void leave_lane(heap_t *lane) {
   if (lane->trims_due != 0) heap_trim(lane);
   heap_tick(lane);
-  atomic32_store_release(&lane->lane_busy, 0); /* S-lane */
+  if (lane->calls % SWEEP_CALLS == 0) heap_sweep(lane, 1);
+  atomic32_store_release(&lane->lane_state, LANE_FREE); /* S-lane */
 }
 
 fh_heap_t *firstclass_new(void) {
@@ -122,24 +124,59 @@ static void drop_all(heap_t *lane) {
   heap_drop(lane);
 }
 
-static void end_lanes(fh_heap_t *heap, void (*end)(heap_t *lane)) {
+static void end_lane(heap_t *lane, lane_state_t how) {
+  if (how == LANE_DESTROYED) drop_all(lane);
+  else heap_let_go(lane);
+  index_end(lane);
+  pool_release(lane);
+}
+
+/* False: a collection is inside, and ends it. A thread inside has stopped there for ever. */
+static bool take_lane(heap_t *lane, lane_state_t how) {
+  uint32_t state = atomic32_load_relaxed(&lane->lane_state); /* relaxed: the swap reads again */
+  while (state != LANE_BUSY) { /* Progress: a collection has entered or left */
+    uint32_t to = state == LANE_COLLECTED ? (uint32_t)how : LANE_BUSY;
+    if (atomic32_swap_acq_rel(&lane->lane_state, &state, to)) return to == LANE_BUSY; /* S-lane */
+  }
+  return true;
+}
+
+static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   /* Bound: the heap's lanes. relaxed: nobody else uses the heap */
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
     next = next_lane(lane);
-    end(lane);
-    index_end(lane);
-    pool_release(lane);
+    if (take_lane(lane, how)) end_lane(lane, how);
   }
 }
 
 void firstclass_delete(fh_heap_t *heap) {
   if (heap == NULL) return;
-  end_lanes(heap, heap_let_go);
+  end_lanes(heap, LANE_DELETED);
   heap_free(heap, "fh_heap_delete");
 }
 
 void firstclass_destroy(fh_heap_t *heap) {
   if (heap == NULL) return;
-  end_lanes(heap, drop_all);
+  end_lanes(heap, LANE_DESTROYED);
   heap_free(heap, "fh_heap_destroy");
+}
+
+/* ---- collecting ------------------------------------------------------------------------------ */
+
+static void collect_lane(heap_t *lane) {
+  uint32_t state = LANE_FREE;
+  if (!atomic32_swap_acquire(&lane->lane_state, &state, LANE_COLLECTED)) return; /* S-lane */
+  heap_sweep_all(lane);
+  state = LANE_COLLECTED;
+  if (atomic32_swap_release(&lane->lane_state, &state, LANE_FREE)) return; /* S-lane */
+  end_lane(lane, (lane_state_t)atomic32_load_acquire(&lane->lane_state)); /* S-lane */
+}
+
+void firstclass_collect(void) {
+  for (size_t i = 0; i < pool_size(); i++) { /* relaxed: the swap decides */
+    bool is_claimed;
+    heap_t *h = pool_at(i, &is_claimed);
+    if (is_claimed && h != NULL && atomic32_load_relaxed(&h->lane_state) == LANE_FREE)
+      collect_lane(h);
+  }
 }

@@ -103,7 +103,9 @@ static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
   if (h->trims_due != 0) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
+  bool has_looked = h->calls == 0;
   heap_tick(h);
+  if (has_looked) pool_notice_fork(h);
   unmark(h);
   return has_trimmed;
 }
@@ -175,9 +177,9 @@ static bool is_first_and_kept(heap_t *h, slab_t *s) {
 
 /* All blocks of an owned slab are free: the first of a class may stay, a few of them in all. */
 void heap_note_empty(heap_t *h, slab_t *s) {
-  if (s->is_idle) return;
+  if (s->is_idle == SLAB_IDLE) return;
   if (is_first_and_kept(h, s)) {
-    s->is_idle = 1;
+    s->is_idle = SLAB_IDLE;
     h->idle++;
     return;
   }
@@ -186,7 +188,7 @@ void heap_note_empty(heap_t *h, slab_t *s) {
 }
 
 void heap_end_idleness(heap_t *h, slab_t *s) {
-  h->idle -= s->is_idle;
+  h->idle -= s->is_idle == SLAB_IDLE;
   s->is_idle = 0;
 }
 
@@ -286,7 +288,7 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
 }
 
 /* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh
- * one. */
+ * one, and at some of all classes when it does. */
 static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
   enum { LOOKS = 8 };
   slab_t *s;
@@ -297,6 +299,7 @@ static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
     heap_unlink_slab(h, s);
     link_slab(h, s, false);
   }
+  heap_sweep(h, SWEEP_FRESH);
   return 0;
 }
 

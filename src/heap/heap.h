@@ -4,6 +4,7 @@
  * Threads: a heap is used by one thread at a time: by the thread whose it is, or by the holder of a
  *          first-class heap's lane.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
+ *          S-fork  who forked has noted its heap (release) -> others look for heaps (acquire).
  *
  * Signals: three marks say that an operation is under way, so that a signal handler which
  *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
@@ -54,6 +55,8 @@ enum {
   RETURN_SMALL_BYTES = 16384,    /* they are worth no more than this, ... */
   RETURN_BYTES = 262144,         /* ... of classes from SHARED_CLASS on than this, ... */
   GROWTH_MOST = 6,               /* ... and of lent classes up to 64 times as much: returned.c */
+  SWEEP_FRESH = 16,              /* slabs of a lane that are looked at for each fresh one, ... */
+  SWEEP_CALLS = 16,              /* ... and one after each so many calls */
   RUN_MOST = 12,                 /* of large blocks a heap keeps runs of so many slices at most, */
   RUN_TIMES = 4,                 /* ... all together so many times what it keeps for slabs, ... */
   RUN_EARNED = 4,                /* ... and one slice for so many large blocks that it allocated; */
@@ -64,6 +67,11 @@ enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* with its alignment: no arena is asked for so much */
 
 typedef struct heap heap_t;
+
+/* Of a lane; how its heap has ended is said to the collection that is in it. */
+typedef enum {
+  LANE_NONE, LANE_BUSY, LANE_FREE, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
+} lane_state_t;
 
 /* Blocks of one slab of another's, chained, not yet published. The chain is one word, so that a
  * free that is cut short leaves it whole: its first and last block, and how many. */
@@ -85,6 +93,7 @@ typedef struct {
   /* chains in `batch`, and HELD_PENDING for a pending block; how many more than at first may be */
   uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
+  atomic32_t process;            /* its user's, as far as that is known: pool.c */
   uint32_t discards_at, discards; /* os_now_ms of a tail's; how many more there may be in that */
   uint64_t fresh[CLASS_COUNT - SHARED_CLASS]; /* never used, of the larger classes: fresh.h */
   uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
@@ -93,6 +102,7 @@ typedef struct {
 /* Likewise apart: what a heap has that uses more than a few blocks. */
 typedef struct {
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
+  uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `allowance` may be doubled */
 } aligned_to(64) heap_own_t;
@@ -121,7 +131,7 @@ struct heap {
   int32_t tails;                 /* likewise, and what they use: tails.c */
   atomic32_t resting_pages;      /* 0: it does not rest in the pool, with things in it */
   uint32_t number;               /* const: its place in the pool */
-  atomic32_t lane_busy;
+  atomic32_t lane_state;         /* lane_state_t */
   atomic_ptr_t nested;           /* a signal handler's, while this is marked; a lane: the next */
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
@@ -315,6 +325,9 @@ hidden void heap_end_dead(void);                   /* of those that threads have
 hidden void heap_recount(heap_t *h);               /* a fast free was cut short */
 hidden void heap_drop(heap_t *h);                  /* likewise, and of the blocks in it */
 hidden void heap_trim(heap_t *h);                  /* a little: the steps that are due */
+/* Of a lane, by who is in it: of the next `looks` slabs those that others have emptied go; all. */
+hidden void heap_sweep(heap_t *lane, unsigned looks);
+hidden void heap_sweep_all(heap_t *lane);
 
 /* relaxed, as is huge_base: who uses the heap wrote it; statistics take what stands there. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
@@ -322,6 +335,7 @@ static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&
 hidden heap_t *pool_claim(void);                   /* perhaps one that rested; NULL: no memory */
 hidden heap_t *pool_claim_lane(void);              /* one that did not, if there is one at hand */
 hidden void pool_release(heap_t *h);               /* it has let go of everything */
+hidden void pool_discard_kept(void);               /* idle ones of which one may be needed soon */
 /* It has not, but holds so many; false if that is too much: it stays the caller's. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It was claimed and not used, and has what it had then. */
@@ -330,6 +344,8 @@ hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there 
 /* The calling thread's; nobody's, before it goes back. */
 hidden void pool_set_user(heap_t *h);
 hidden void pool_clear_user(heap_t *h);
+/* In a child of fork, by the thread that forked: others see from then on which heaps are left. */
+hidden void pool_notice_fork(heap_t *h);
 /* One whose thread has ended without giving it back, with all that is in it; NULL: none was found.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
  * if the system has to be asked. */
@@ -424,6 +440,7 @@ hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
+hidden void firstclass_collect(void);              /* what all of them keep and do not use */
 hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* Visits live small and large blocks and huge ones; heap NULL: all. */

@@ -73,6 +73,8 @@ void heap_collect(bool force) {
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   purge_tick();
   if (!force) return;
+  firstclass_collect();
+  pool_discard_kept();
   slab_collect_pages();
   purge_all();
 }

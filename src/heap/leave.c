@@ -88,6 +88,39 @@ uint32_t heap_prepare_rest(heap_t *h) {
   return (uint32_t)pages;
 }
 
+/* In turn, through the classes; those go that were not used since the last time. The slab that was
+ * next may have left the lane since. */
+void heap_sweep(heap_t *lane, unsigned looks) {
+  heap_own_t *o = lane->own;
+  slab_t *s = slab_numbered(o->sweep_at), *next;
+  if (s != NULL && !atomic_ptr_is_relaxed(&s->owner, lane)) s = NULL;
+  for (; looks > 0; looks--, s = next) { /* Bound: `looks` */
+    if (s == NULL) {
+      o->sweep_class = heap_next_class(lane, o->sweep_class);
+      next = heap_first_slab(lane, o->sweep_class);
+      continue;
+    }
+    next = s->next;
+    if (!slab_is_all_free(s)) continue;
+    if (s->is_idle == 0) s->is_idle = SLAB_SEEN_EMPTY;
+    else heap_note_empty(lane, s);
+  }
+  o->sweep_at = slab_number(s);
+}
+
+void heap_sweep_all(heap_t *lane) {
+  heap_flush_bins(lane);
+  for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
+    for (slab_t *s = heap_first_slab(lane, c), *next; s != NULL; s = next) { /* Bound: its slabs */
+      next = s->next;
+      if (!slab_is_all_free(s)) continue;
+      heap_end_idleness(lane, s);
+      heap_unlink_slab(lane, s);
+      slab_release(s);
+    }
+  lane->trims_due = 0;
+}
+
 bool heap_end_rest(void) {
   heap_t *h = pool_claim_resting();
   if (h == NULL) return false;

@@ -20,11 +20,15 @@ static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
 /* A word for each heap: the thread that uses it, if that is known, and above it how often the word
- * has changed, so that none comes back. A child of fork knows nobody's: what its parent's other
- * threads were about is not of one moment. The words are made for a process's second heap. relaxed:
- * the system says when a dead thread's work can be seen. */
+ * has changed, so that none comes back. A child of fork finds them zero, and the last one, which
+ * says its process as soon as the thread that forked has noticed: a heap that another process's
+ * thread has noted in it, and whose word is zero still, is then nobody's. The words are made for a
+ * process's second heap. relaxed: the system says when a dead thread's work can be seen. */
 static atomic_ptr_t users;
-enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
+enum {
+  CHILD = PLACES_CHUNKS * PLACES_IN_CHUNK,
+  USERS_SIZE = CHILD * sizeof(atomic64_t) + SLICE_SIZE,
+};
 #define USER_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
 /* A bit for each place with a heap that rests, changed by who has the place. relaxed: a hint; the
@@ -50,12 +54,15 @@ static bool wake(heap_t *h) {
 static heap_chunk_t *heap_chunk_of(heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
 }
+static heap_freed_t *freed_of(heap_t *h, size_t number) {
+  return &heap_chunk_of(h, number)->freed[number % PLACES_IN_CHUNK];
+}
 
 /* A place that the caller has claimed: a heap that rested, or one with nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
-  h->freed = &heap_chunk_of(h, number)->freed[number % PLACES_IN_CHUNK];
+  h->freed = freed_of(h, number);
   h->own = &heap_chunk_of(h, number)->own[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
@@ -139,6 +146,7 @@ static void note_user(heap_t *h, uint64_t thread) {
   if (user == NULL) return;
   uint64_t times = atomic64_load_relaxed(user) >> OS_THREAD_BITS;
   atomic64_store_relaxed(user, (times + 1) << OS_THREAD_BITS | thread);
+  atomic32_store_relaxed(&h->freed->process, (uint32_t)(thread >> OS_THREAD_BITS / 2));
 }
 
 void pool_set_user(heap_t *h) {
@@ -148,12 +156,34 @@ void pool_set_user(heap_t *h) {
 
 void pool_clear_user(heap_t *h) { note_user(h, 0); }
 
+void pool_notice_fork(heap_t *h) {
+  atomic64_t *user = user_of(h->number);
+  if (user == NULL || atomic64_load_relaxed(user) != 0 || h != heap_of_thread()) return;
+  bool is_child = atomic32_load_relaxed(&h->freed->process) != 0;
+  pool_set_user(h);
+  if (is_child) /* S-fork: its own is nobody else's */
+    atomic64_store_release(user_of(CHILD), atomic32_load_relaxed(&h->freed->process));
+}
+
+/* Its word is zero. Is it one of a thread that this process never had? */
+static bool is_of_parent(size_t number) {
+  bool is_claimed;
+  uint64_t child = atomic64_load_acquire(user_of(CHILD)); /* S-fork */
+  heap_t *h = child != 0 ? pool_at(number, &is_claimed) : NULL;
+  if (h == NULL || !is_claimed) return false;
+  uint32_t process = atomic32_load_relaxed(&freed_of(h, number)->process);
+  return process != 0 && process != child;
+}
+
 /* It is the caller's. What its handlers used is from now on a heap of its own that was left behind;
- * one whose operation never ended stays as it is. */
+ * one whose operation never ended stays as it is. `thread` 0: it was the parent's. */
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
+  uint32_t process = atomic32_load_relaxed(&h->freed->process);
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  if (nested != NULL) note_user(nested, thread);
+  atomic32_store_relaxed(&h->freed->process, 0);
+  if (nested != NULL && thread != 0) note_user(nested, thread);
+  else if (nested != NULL) atomic32_store_relaxed(&nested->freed->process, process);
   if (h->busy != 0) return false;
   heap_recount(h);
   h->has_shared = 1; /* perhaps */
@@ -164,30 +194,51 @@ heap_t *pool_claim_dead(size_t *words) {
   static atomic32_t last;        /* relaxed: each looks at others, in turns */
   bool is_known = *words > 0 && atomic_ptr_load_relaxed(&users) != NULL;
   uint64_t caller = is_known ? os_thread() : 0;
+  if (is_known && heap_of_thread() != NULL) pool_notice_fork(heap_of_thread());
   while (caller != 0 && *words > 0) { /* Bound: `*words` */
     bool is_claimed;
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
     uint64_t word = atomic64_load_relaxed(user_of(number)), thread = word & USER_THREAD;
     *words -= thread == 0 ? 1 : min_size(*words, POOL_ASK_WORDS);
-    if (thread == 0 || !os_thread_has_ended(thread, caller)) continue;
+    bool is_left = thread != 0 ? os_thread_has_ended(thread, caller)
+                               : word == 0 && is_of_parent(number);
+    if (!is_left) continue;
+    uint64_t to = word == 0 ? USER_THREAD + 1 : word - thread;
     /* Progress: if the swap fails another thread has it, and the next one's turn comes */
-    if (!atomic64_swap_relaxed(user_of(number), &word, word - thread)) continue;
+    if (!atomic64_swap_relaxed(user_of(number), &word, to)) continue;
     heap_t *h = pool_at(number, &is_claimed);
-    if (repair(h, thread)) return h;
+    if (h != NULL && repair(h, thread)) return h;
   }
   return NULL;
 }
 
+/* An idle chunk that was kept, or 0. relaxed, as is what it is compared with: a hint */
+static atomic32_t kept_chunk;
+
+/* Are so many places free that the next few heaps are none of this chunk's? */
+static bool has_room_below(size_t chunk) {
+  enum { ROOM = 16 };
+  unsigned room = 0;
+  for (size_t i = 0; i < chunk && room < ROOM; i++)
+    room += bits_count(atomic64_load_relaxed(&heaps.free[i]));
+  return room >= ROOM;
+}
+
 /* Heaps of which none is in use or rests: they are as if they had never been used. */
-static void discard_idle(size_t chunk) {
+static void discard_idle(size_t chunk, bool also_next) {
   size_t first = chunk * PLACES_IN_CHUNK;
   if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;
+  if (!also_next && !has_room_below(chunk)) return atomic32_store_relaxed(&kept_chunk, chunk);
   if (!bitmap_claim_at(heaps.free, first, PLACES_IN_CHUNK)) return;
   bool is_claimed;
   if (atomic64_load_relaxed(&rests[chunk]) == 0)
     os_discard(pool_at(first, &is_claimed), align_up(sizeof(heap_chunk_t), os_page_size()));
   bitmap_release(heaps.free, first, PLACES_IN_CHUNK);
+  if (atomic32_load_relaxed(&kept_chunk) == chunk) atomic32_store_relaxed(&kept_chunk, 0);
+  if (atomic32_load_relaxed(&last_lane) > first) atomic32_store_relaxed(&last_lane, 0);
 }
+
+void pool_discard_kept(void) { discard_idle(atomic32_load_relaxed(&kept_chunk), true); }
 
 void pool_release(heap_t *h) {
   if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
@@ -200,14 +251,15 @@ void pool_release(heap_t *h) {
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->calls = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  atomic32_store_relaxed(&h->lane_busy, 0);
+  atomic32_store_relaxed(&h->lane_state, LANE_NONE);
   atomic64_add_relaxed(&heap_counts.remote_frees, atomic64_load_relaxed(&h->remote_frees));
   atomic64_add_relaxed(&heap_counts.swaps, atomic64_load_relaxed(&h->swaps));
   atomic64_store_relaxed(&h->remote_frees, 0);
   atomic64_store_relaxed(&h->swaps, 0);
-  size_t chunk = h->number / PLACES_IN_CHUNK;
+  size_t chunk = h->number / PLACES_IN_CHUNK, kept = atomic32_load_relaxed(&kept_chunk);
   places_release(&heaps, h->number);
-  discard_idle(chunk);
+  discard_idle(chunk, false);
+  if (kept != chunk) discard_idle(kept, false);
 }
 
 size_t pool_size(void) { return places_size(&heaps); }

@@ -171,7 +171,19 @@ void *os_map(size_t size) {
   return end_call(at != NULL) ? at : NULL;
 }
 
-void *os_map_unshared(size_t size) { return os_fake.no_unshared ? NULL : os_map(size); }
+static void *unshared;
+static size_t unshared_size;
+
+void *os_map_unshared(size_t size) {
+  if (os_fake.no_unshared) return NULL;
+  unshared_size = size;
+  return unshared = os_map(size);
+}
+
+void os_fake_fork(void) {
+  os_fake.forks++;
+  if (unshared != NULL) memset(unshared, 0, unshared_size);
+}
 
 os_map_result_t os_map_at(void *at, size_t size) {
   bool good = start_call(OS_FAKE_MAP_AT, &os_counts.maps, at, size);
@@ -306,7 +318,8 @@ uint64_t os_thread(void) {
   static atomic64_t last;
   static __thread uint64_t number;
   if (number == 0) number = atomic64_add_relaxed(&last, 1) + 1;
-  return os_fake.thread != 0 ? os_fake.thread : number;
+  uint64_t process = (uint64_t)(os_fake.forks + 1) << OS_THREAD_BITS / 2;
+  return os_fake.thread != 0 ? os_fake.thread : process | number;
 }
 
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) {

@@ -26,6 +26,7 @@ typedef struct {
   uint64_t fail_at;           /* that one of them fails: 1 is the next; 0: none. Counts down */
   bool fail_on;               /* and all after it */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
+  unsigned forks;             /* os_fake_fork was called so often */
   uint64_t thread;            /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */
   atomic32_t looks;           /* how often it was asked */
@@ -42,6 +43,7 @@ extern hidden os_fake_t os_fake;
 hidden void os_fake_fail(uint32_t calls, uint64_t at, bool and_all_after);
 hidden bool os_fake_is_mapped(const void *at, size_t size);  /* all of it */
 hidden void os_fake_take(void *at, size_t size);  /* somebody else's mapping lies there now */
+hidden void os_fake_fork(void);        /* this is a child from now on, with the calling thread */
 hidden void os_fake_end_thread(void);  /* the calling thread ends, as far as the core sees */
 
 #endif

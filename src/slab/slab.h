@@ -49,7 +49,7 @@ struct slab {
   atomic64_t size;              /* usable bytes of a large block */
   atomic32_t slices;            /* of a large block */
   uint16_t capacity;            /* const while the slab lives */
-  uint16_t is_idle;             /* empty, and kept by its heap all the same */
+  uint16_t is_idle;             /* empty, and kept by its heap all the same: SLAB_IDLE, or ... */
   uint16_t is_clean;            /* what was not carved yet reads as zero */
   uint16_t sunk;                /* free blocks on holes; 0 while a heap owns the slab, as is: */
   atomic32_t holes;             /* its pages that were given back, a bit for each: holes.c */
@@ -66,6 +66,7 @@ _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 #define SLAB_HOLED ((void *)1)  /* no heap, so that every free of its blocks looks for holes */
 
 enum {
+  SLAB_IDLE = 1, SLAB_SEEN_EMPTY, /* ... is a lane's, and goes if it is still empty next time */
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,       /* a large block that reads as zero as far as nobody wrote to it */
 };
@@ -182,6 +183,11 @@ hidden void slab_sort(slab_t *s);
 hidden unsigned slab_collect(slab_t *s);
 
 static inline uint32_t slab_used(const slab_t *s) { return atomic32_load_relaxed(&s->used); }
+
+/* The owner holds no block of it, and others have freed all that it does not have. */
+static inline bool slab_is_all_free(const slab_t *s) {
+  return anchor_unpack(atomic64_load_acquire(&s->anchor)).count == slab_used(s); /* S-anchor */
+}
 
 /* What became of a slab that was let go, or pushed to. */
 typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY, SLAB_IS_WORTH } slab_outcome_t;

@@ -151,6 +151,36 @@ static void deleted_thread(unsigned me) {
   system_end_thread();
 }
 
+/* A collection is in its lane, in which all is free but one block, while it takes another or ends;
+ * what it gives back is used again. */
+static void collected_before(void) {
+  system_restart();
+  heap = firstclass_new();
+  block[0][0] = firstclass_aligned(heap, 1, BIG);
+  heap_free(firstclass_aligned(heap, 1, BIG / 2), "free");
+  system_end_thread();
+}
+static void used_or_collected(unsigned me) {
+  if (me == 0) firstclass_collect();
+  else if ((block[0][1] = firstclass_aligned(heap, 1, BIG)) != NULL) *(uint64_t *)block[0][1] = 1;
+  system_end_thread();
+}
+static void ended_or_collected(unsigned me) {
+  if (me == 0) {
+    firstclass_collect();
+    heap_free(allocate(BIG), "free"); /* where the heap's blocks were, if it ended them */
+  } else {
+    *(uint64_t *)block[0][0] = 2;
+    firstclass_destroy(heap);
+  }
+  system_end_thread();
+}
+static void collected_after(void) {
+  firstclass_destroy(heap);
+  system_end_thread();
+  nothing_is_in_use();
+}
+
 /* They are looked at while they are made, in a lane that lies in memory of its own. */
 static bool show_large(void *p, size_t size, void *context) {
   (void)context;
@@ -267,6 +297,10 @@ const scenario_t heap_scenarios[] = {
   { "heap: one's large block is freed while it takes another", 2, 0, freed_before, freed_thread,
     freed_after },
   { "heap: one is deleted while others free its large blocks", 3, 1, freed_before, deleted_thread,
+    nothing_is_in_use },
+  { "heap: one takes a block while a collection is in it", 2, 0, collected_before,
+    used_or_collected, collected_after },
+  { "heap: one ends while a collection is in it", 2, 1, collected_before, ended_or_collected,
     nothing_is_in_use },
   { "heap: one's large block is looked at while it is made", 2, 0, heap_before, shown_thread,
     shown_after },

@@ -62,6 +62,8 @@
   atomic32_swap_acquire(AT_SITE("atomic32_swap_acquire", a), seen, v)
 #define atomic32_add_acq_rel(a, n) \
   atomic32_add_acq_rel(AT_SITE("atomic32_add_acq_rel", a), n)
+#define atomic32_swap_release(a, seen, v) \
+  atomic32_swap_release(AT_SITE("atomic32_swap_release", a), seen, v)
 #define atomic32_swap_acq_rel(a, seen, v) \
   atomic32_swap_acq_rel(AT_SITE("atomic32_swap_acq_rel", a), seen, v)
 

@@ -841,6 +841,19 @@ static void make_heap_used_up(void) {
     while (!oracle_heap_is_used_up(heap, 3000));
   size = 3000;
 }
+/* Slabs of a class that it does not use any more. */
+static void make_heap_emptied(void) {
+  make_heap();
+  for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
+  for (unsigned i = 0; i < 80; i++) put(block[i]);
+}
+static void make_heap_swept_once(void) {
+  make_heap_emptied();
+  for (int slabs = 0; slabs < 2; slabs++)
+    do hold(api.heap_malloc(heap, 8192), 8192);
+    while (!oracle_heap_is_used_up(heap, 8192));
+  size = 8192;
+}
 static void make_entered_heap(void) {
   make_heap();
   put(hold(api.heap_malloc(heap, 100), 100));
@@ -1255,6 +1268,8 @@ const operation_t freehold_operations[] = {
   {"heap-malloc-first", heap_malloc_one, make_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-malloc-sweeps", heap_malloc_one, make_heap_swept_once, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-collect", collect_hard, make_heap_emptied, end_heap, NULL, WITH_HEAP},
   {"heap-malloc-again", heap_malloc_one, make_heap_after_another, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-large", heap_malloc_one, first_large_of_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-large-more", heap_malloc_one, large_of_full_chunk, hold_heap_one, NULL, WITH_HEAP},

@@ -118,7 +118,7 @@ void oracle_let_nobody_rest(void) {
 }
 
 void oracle_enter_lane(fh_heap_t *heap) {
-  atomic32_store_relaxed(&first_lane(heap)->lane_busy, 1);
+  atomic32_store_relaxed(&first_lane(heap)->lane_state, LANE_BUSY);
 }
 
 void oracle_note_taken(size_t size) {
@@ -216,7 +216,7 @@ static uint64_t mix_arena(uint64_t digest, const arena_t *a) {
 static uint64_t mix_heap(uint64_t digest, const heap_t *h) {
   uint64_t words[] = {
     atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
-    atomic32_load_relaxed(&h->lane_busy) | (uint64_t)atomic32_load_relaxed(&h->resting_pages) << 32
+    atomic32_load_relaxed(&h->lane_state) | (uint64_t)atomic32_load_relaxed(&h->resting_pages) << 32
   };
   return mix(digest, words, sizeof words);
 }

@@ -138,3 +138,72 @@ TEST(fork, atfork_handlers_may_allocate, "") {
     wait_for_child(pid);
   }
 }
+
+/* What the parent's threads were about is another one's in the child, unless they were inside. */
+static void *body_takes_and_frees(void *argument) {
+  uint64_t state = (uintptr_t)argument + 9;
+  for (int i = 0; i < 2000; i++) {
+    size_t n = random_size(&state) % 3000;
+    uint8_t *p = (uint8_t *)malloc(n);
+    CHECK(p != NULL);
+    stamp(p, n, (uint64_t)i);
+    CHECK(is_stamped(p, n, (uint64_t)i));
+    free(p);
+  }
+  return NULL;
+}
+
+TEST(fork, a_child_uses_and_ends_the_heaps_of_threads_that_were_allocating, "timeout=180") {
+  pthread_t busy[3];
+  for (uintptr_t i = 0; i < 3; i++) busy[i] = start_thread(body_allocates, (void *)i, 0);
+  for (int i = 0; i < 200; i++) {
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+      if (i % 2 == 0) malloc_trim(0);
+      live_in_child((uint64_t)i);
+      run_threads(8, body_takes_and_frees);
+      malloc_trim(0);
+      live_in_child((uint64_t)i + 500);
+      _exit(0);
+    }
+    wait_for_child(pid);
+  }
+  __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < 3; i++) join_thread(busy[i]);
+}
+
+enum { KEEPERS = 8, KEPT = 2000, GENERATIONS = 30 };
+static void *kept[KEEPERS][KEPT];
+static pthread_barrier_t all_kept;
+
+static void *body_keeps(void *argument) {
+  void **mine = kept[(uintptr_t)argument];
+  for (size_t i = 0; i < KEPT; i++) {
+    free(mine[i]);
+    CHECK((mine[i] = malloc(16 + i * 7 % 2000)) != NULL);
+    memset(mine[i], 1, 16);
+  }
+  pthread_barrier_wait(&all_kept);
+  for (;;) pause();
+  return NULL;
+}
+
+/* Each has eight threads that hold as much, and frees what the last one's held. */
+TEST(fork, what_threads_had_that_a_child_does_not_have_is_not_lost_to_it, "timeout=180") {
+  size_t first = 0;
+  for (int generation = 0;; generation++) {
+    pthread_barrier_init(&all_kept, NULL, KEEPERS + 1);
+    for (uintptr_t k = 0; k < KEEPERS; k++) start_thread(body_keeps, (void *)k, 0);
+    pthread_barrier_wait(&all_kept);
+    malloc_trim(0);
+    if (generation == 0) first = resident_bytes();
+    if (generation == GENERATIONS) break;
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) continue;
+    wait_for_child(pid);
+    _exit(0);
+  }
+  CHECK_LE(resident_bytes(), 2 * first + ((size_t)8 << 20));
+}

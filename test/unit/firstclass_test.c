@@ -393,3 +393,120 @@ TEST(firstclass, a_large_block_for_which_the_index_has_no_room_is_refused, "F2")
   CHECK_EQ(no_memory_calls(), calls + 1);
   CHECK_EQ(visited(heap), 1u);
 }
+
+/* ---- slabs that are not used again ----------------------------------------------------------- */
+
+enum { LIVE = 4 << 20, PHASES = 24 };
+static struct { char *p; size_t size; } queue[LIVE / 32 + 1];
+
+/* Blocks that live equally long, of a size that grows. How many slices there are at most in the end
+ * of a phase. */
+static uint64_t most_committed_of_phases(void) {
+  size_t live = 0, head = 0, tail = 0;
+  uint64_t most = 0;
+  for (size_t phase = 0; phase < PHASES; phase++) {
+    size_t size = 32 + phase * 144;
+    for (size_t n = 0; n < LIVE + LIVE / 4; n += size) {
+      for (; live + size > LIVE; live -= queue[tail++ % ARRAY_LENGTH(queue)].size)
+        fast_free(queue[tail % ARRAY_LENGTH(queue)].p);
+      char *p = firstclass_aligned(heap, 1, size);
+      CHECK(p != NULL);
+      queue[head % ARRAY_LENGTH(queue)].p = p;
+      queue[head++ % ARRAY_LENGTH(queue)].size = size;
+      live += size;
+    }
+    most = max_size(most, committed());
+  }
+  for (; tail != head; tail++) fast_free(queue[tail % ARRAY_LENGTH(queue)].p);
+  return most;
+}
+
+TEST(firstclass, slabs_of_classes_that_it_does_not_use_any_more_go_back, "F1") {
+  heap = firstclass_new();
+  CHECK_LE(most_committed_of_phases(), (uint64_t)2 * LIVE / SLICE_SIZE);
+  for (int i = 0; i < 100000; i++) fast_free(firstclass_aligned(heap, 1, 100));
+  CHECK_LE(committed(), 8u); /* also while one block is enough for it */
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(firstclass, its_slabs_go_back_while_only_large_blocks_are_allocated, "F1") {
+  size_t size = 2000;
+  heap = firstclass_new();
+  fill(&size);
+  free_all(NULL);
+  for (int i = 0; i < 8000; i++) fast_free(firstclass_aligned(heap, 1, 100000));
+  CHECK_LE(committed(), 8u);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(firstclass, a_collection_finds_what_a_heap_keeps_and_does_not_use, "F1 S-lane") {
+  size_t size = 1000;
+  heap = firstclass_new();
+  fill(&size);
+  char *stays = firstclass_aligned(heap, 1, 48);
+  memset(stays, 5, 48);
+  in_thread(free_all, NULL, true);
+  CHECK_GT(committed(), 20u);
+  heap_collect(true);
+  CHECK_LE(committed(), 2u); /* the heap's own record and the block that stays */
+  CHECK_BYTES(stays, 5, 48);
+  CHECK_EQ(visited(heap), 1u);
+  fill(&size);
+  CHECK_EQ(visited(heap), (unsigned)MANY + 1);
+  firstclass_delete(heap);
+  free_all(NULL);
+  fast_free(stays);
+  check_nothing_lost();
+}
+
+static atomic32_t collecting;
+
+static void end_or_collect(unsigned number) {
+  if (number == 0) {
+    while (atomic32_load_relaxed(&collecting) != 0) firstclass_collect();
+  } else {
+    for (int round = 0; round < 2000; round++) {
+      fh_heap_t *mine = firstclass_new();
+      char *small = firstclass_aligned(mine, 1, 200), *large = firstclass_aligned(mine, 1, 40000);
+      memset(small, round, 200);
+      if (round % 2 == 0) fast_free(small);
+      for (int i = 0; i < round % 8; i++) firstclass_aligned(mine, 1, 3000);
+      if (round % 2 == 1) CHECK_BYTES(small, (char)round, 200);
+      if (round % 4 == 3) fast_free(large);
+      firstclass_destroy(mine);
+    }
+    atomic32_add_relaxed(&collecting, 0u - 1);
+  }
+  os_fake_end_thread();
+}
+
+TEST(firstclass, one_may_end_while_a_collection_is_inside_and_neither_waits, "F1 S-lane") {
+  atomic32_store_relaxed(&collecting, 2);
+  core_threads(3, end_or_collect);
+  check_nothing_lost();
+}
+
+TEST(firstclass, a_lane_in_which_a_thread_has_stopped_is_not_collected_and_ends_all_the_same, "") {
+  size_t size = 1000;
+  heap = firstclass_new();
+  fill(&size);
+  free_all(NULL);
+  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
+  heap_collect(true);
+  CHECK_GT(committed(), 20u);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(firstclass, a_heap_that_ends_leaves_a_collected_lane_to_the_collection, "S-lane") {
+  heap = firstclass_new();
+  firstclass_aligned(heap, 1, 1000);
+  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  atomic32_store_relaxed(&lane->lane_state, LANE_COLLECTED);
+  firstclass_destroy(heap);
+  CHECK_EQ(atomic32_load_relaxed(&lane->lane_state), (uint32_t)LANE_DESTROYED);
+  CHECK(heap_tag(lane) != NULL);
+}

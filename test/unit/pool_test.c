@@ -91,6 +91,55 @@ TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-b
   for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_claim(), h[i]);      /* all are there */
 }
 
+static heap_t *many[4 * PLACES_IN_CHUNK];
+static void claim_many(int count) {
+  for (int i = 0; i < count; i++) many[i] = pool_claim();
+}
+
+TEST(pool, a_chunk_of_which_heaps_are_made_and_ended_in_turn_is_not_given_back_each_time, "S-bit") {
+  claim_many(PLACES_IN_CHUNK);
+  for (int i = 0; i < 1000; i++) {
+    heap_t *h = i % 2 == 0 ? pool_claim() : pool_claim_lane();
+    CHECK_EQ(h->number, (uint32_t)PLACES_IN_CHUNK);
+    atomic_ptr_store_relaxed(&h->tag, i % 2 == 0 ? NULL : h);
+    pool_release(h);
+  }
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)0);
+  for (int i = 0; i < 100; i++) { /* some more and some fewer than a chunk has */
+    for (int k = 0; k < 15; k++) pool_release(many[PLACES_IN_CHUNK - 1 - k]);
+    for (int k = 0; k < 20; k++) many[PLACES_IN_CHUNK - 15 + k] = pool_claim();
+    for (int k = 0; k < 5; k++) pool_release(many[PLACES_IN_CHUNK + k]);
+  }
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)0);
+  heap_collect(true);
+  CHECK(is_new(many[PLACES_IN_CHUNK]));
+}
+
+TEST(pool, an_idle_chunk_is_given_back_once_there_is_room_below_it, "S-bit") {
+  claim_many(3 * PLACES_IN_CHUNK);
+  for (int i = 2 * PLACES_IN_CHUNK; i < 3 * PLACES_IN_CHUNK; i++) pool_release(many[i]);
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)0);
+  for (int i = 0; i < 15; i++) pool_release(many[i]);
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)0);
+  pool_release(many[100]);
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)1);
+  for (int i = 15; i < 2 * PLACES_IN_CHUNK; i++)
+    if (i != 100) pool_release(many[i]);
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)2);
+  CHECK(is_new(many[64]) && is_new(many[191]) && !is_new(many[0]));
+}
+
+TEST(pool, the_next_lane_is_none_of_a_chunk_that_was_given_back, "S-bit") {
+  claim_many(PLACES_IN_CHUNK);
+  for (int i = 0; i < 100; i++) {
+    heap_t *h = pool_claim_lane();
+    atomic_ptr_store_relaxed(&h->tag, h);
+    for (int k = 0; i == 50 && k < 16; k++) pool_release(many[k]);
+    pool_release(h);
+  }
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], (uint64_t)1);
+}
+
 TEST(pool, the_more_heaps_there_are_the_fewer_may_rest, "") {
   enum { COUNT = RESTING_PAGES / 2 + PLACES_IN_CHUNK };
   static heap_t *h[COUNT];
