@@ -119,13 +119,13 @@ void *heap_resize(void *p, size_t size, const char *call) {
 /* Where blocks die soon that realloc has given mappings of their own, one that grows by much is
  * copied to slices, so that its pages stay at hand when it dies. One that grows by less gets room
  * for more of that, but only while it is short; and one that grows by little would be copied too
- * often. How much room it gets; 0: its pages are moved. */
-static __attribute__((noinline)) size_t room_to_leap(const found_t *f, size_t size) {
+ * often. NULL: its pages are moved. */
+static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t size) {
   if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST || !huge_die_soon())
-    return 0;
+    return NULL;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
   bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
-  return size >= leap || is_short ? max_size(size, leap) : 0;
+  return size >= leap || is_short ? large_with_headroom(size, max_size(size, leap)) : NULL;
 }
 
 /* A string that grows by a few bytes will grow again: it gets room for some more of that. A large
@@ -142,7 +142,14 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
   return block != NULL ? block : fast_malloc(roomy > SMALL_MAX_SIZE ? size : roomy);
 }
 
-static always_inline void *copy_to(void *block, const found_t *f, void *p, size_t size) {
+static always_inline void *resize_elsewhere(const found_t *f, void *p, size_t size) {
+  void *block = NULL;
+  if (!is_small(f)) {
+    block = room_to_leap(f, size);
+    void *moved = block == NULL ? resize_by_moving_pages(f, p, size) : NULL;
+    if (moved != NULL) return moved;
+  }
+  if (block == NULL) block = room_to_copy(f, size);
   if (block == NULL) return NULL;
   memcpy(block, p, min_size(size, f->usable));
   fast_free(p);
@@ -150,6 +157,7 @@ static always_inline void *copy_to(void *block, const found_t *f, void *p, size_
 }
 
 void *heap_realloc(void *p, size_t size, const char *call) {
+  void *block;
   if (p == NULL) return fast_malloc(size);
   if (size == 0) {
     heap_free(p, call);
@@ -158,22 +166,15 @@ void *heap_realloc(void *p, size_t size, const char *call) {
   if (likely(is_right_here(p, size))) return p;
   found_t f = find(p, call);
   if (f.usable == 0) {
-    void *result;
-    if (!heap_hooks.foreign_realloc(p, size, call, &result)) fatal("invalid pointer", p, call);
-    return result;
+    if (!heap_hooks.foreign_realloc(p, size, call, &block)) fatal("invalid pointer", p, call);
+    return block;
   }
   if (size > PTRDIFF_MAX) {
     heap_hooks.no_memory();
     return NULL;
   }
-  void *room = NULL, *stays = resize_here(&f, p, size);
-  if (stays != NULL) return stays;
-  if (unlikely(f.usable > SMALL_MAX_SIZE)) {
-    size_t roomy = room_to_leap(&f, size);
-    if (roomy != 0) room = large_with_headroom(size, roomy);
-    if (room == NULL && (stays = resize_by_moving_pages(&f, p, size)) != NULL) return stays;
-  }
-  return copy_to(room != NULL ? room : room_to_copy(&f, size), &f, p, size);
+  block = resize_here(&f, p, size);
+  return block != NULL ? block : resize_elsewhere(&f, p, size);
 }
 
 bool heap_expand(void *p, size_t size, const char *call) {
