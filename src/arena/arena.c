@@ -110,15 +110,17 @@ void *arena_claim(size_t n, size_t alignment, bool *clean) {
   return arena_address(a, slice);
 }
 
-bool arena_claim_at(void *at, size_t n, bool *clean) {
+static bool claim_at(void *at, size_t n, bool may_grow, bool *clean) {
   arena_t *a = arena_of(at);
   size_t first = arena_slice(at);
   if (first == 0 || first + n > ARENA_END || arena_is_over_limit(n << SLICE_SHIFT))
     return false;
-  if (!slices_claim_at(a, first, n)) return false;
+  if (!slices_claim_at(a, first, n) && !(may_grow && grow_at(a, first, n))) return false;
   *clean = take_over(a, first, n);
   return true;
 }
+bool arena_claim_at(void *at, size_t n, bool *clean) { return claim_at(at, n, false, clean); }
+bool arena_grow_at(void *at, size_t n, bool *clean) { return claim_at(at, n, true, clean); }
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 

@@ -109,6 +109,8 @@ static inline uint8_t *arena_touched_last(const void *first, size_t n) {
 hidden void *arena_claim(size_t n, size_t alignment, bool *clean);
 /* The `n` slices from `at` on, if they happen to be free. `*clean` as above. */
 hidden bool arena_claim_at(void *at, size_t n, bool *clean);
+/* Likewise, or if they are the next to be mapped. */
+hidden bool arena_grow_at(void *at, size_t n, bool *clean);
 /* Gives slices back; they may be claimed at once, and are purged when idle or over the budget. */
 hidden void arena_release(void *first, size_t n);
 /* Like arena_release, for slices that read as zero. */

@@ -114,6 +114,21 @@ static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   return keep_aligned(a, grow_by(a, want), want, n, alignment);
 }
 
+/* Not across the border of the first range. What is above the end comes first: a thread that stops
+ * then holds back no slice that others could have. */
+bool grow_at(arena_t *a, size_t first, size_t n) {
+  size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
+  if (first > end || first + n <= end || first + n > ARENA_END || is_end_of_first(a, end))
+    return false;
+  size_t below = end - first, missing = n - below;
+  if (bitmap_run_above(a->free, first, below) < below) return false;
+  size_t slice = grow_by(a, missing);
+  if (!is_slice(slice)) return false;
+  if (slice == end && (below == 0 || slices_claim_at(a, first, below))) return true;
+  slices_give_back(a, slice, missing);
+  return false;
+}
+
 /* ---- what was unmapped ----------------------------------------------------------------------- */
 
 /* What somebody else has mapped there meanwhile is passed over. */

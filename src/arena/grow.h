@@ -10,6 +10,10 @@
  * has no room for them; 0: memory is short, or others were quicker. */
 hidden size_t grow(arena_t *a, size_t n, size_t alignment);
 
+/* Just these, of which some are mapped for it: false if none are missing, or others are in the
+ * way. */
+hidden bool grow_at(arena_t *a, size_t first, size_t n);
+
 /* A window in which `*slices` are mapped, among them `n` for the caller; NULL: no memory. */
 hidden arena_t *grow_map_window(size_t n, size_t alignment, size_t *slices);
 /* It becomes an arena, and the `n` slices are the caller's: the first of them. NO_SLICES: there are

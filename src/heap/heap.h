@@ -402,6 +402,8 @@ hidden bool huge_resize_in_place(huge_t *b, size_t size);
 /* Moves the pages there, which are counted nowhere. */
 hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);
 hidden bool huge_has_room(void);                   /* few enough have their own mappings */
+enum { COPIED_MOST = 64 << 20 };
+hidden bool huge_die_soon(void);                   /* of late, those below COPIED_MOST */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
 hidden bool huge_is_valid(const huge_t *b);        /* its holder only */

@@ -47,6 +47,29 @@ static void note_size(huge_t *b, size_t mapped) {
   arena_note_peak();
 }
 
+/* Blocks that grew until they got a mapping of their own lose their pages when they are freed. If
+ * the program goes on so, the next ones had better be copied to slices. All relaxed: a bad guess
+ * costs time only. */
+enum { LOST_MOST = 4 << 20, LOST_MS = 1000, HASTY_MS = 4000 };
+static atomic32_t lost, lost_since, hasty_since; /* bytes; os_now_ms; that, or 0 */
+
+static void note_lost(uint64_t mapped) {
+  if (mapped >= COPIED_MOST) return;
+  uint32_t now = os_now_ms();
+  if (now - atomic32_load_relaxed(&lost_since) > LOST_MS) {
+    atomic32_store_relaxed(&lost_since, now);
+    atomic32_store_relaxed(&lost, 0);
+  }
+  if (atomic32_add_relaxed(&lost, (uint32_t)mapped) + mapped < LOST_MOST) return;
+  atomic32_store_relaxed(&lost, 0);
+  atomic32_store_relaxed(&hasty_since, max_size(now, 1));
+}
+
+bool huge_die_soon(void) {
+  uint32_t since = atomic32_load_relaxed(&hasty_since);
+  return since != 0 && os_now_ms() - since < HASTY_MS;
+}
+
 static huge_t *new_record(void) {
   uint32_t number;
   huge_t *b = places_claim(&huge_blocks, &shape_of_huge, &number);
@@ -96,6 +119,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   os_unmap(base, mapped);
   map_free(base, windows);
   places_release(&huge_blocks, b->number);
+  note_lost(mapped);
 }
 
 bool huge_resize_in_place(huge_t *b, size_t size) {
@@ -112,6 +136,7 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   map_set(behind, more, b, TENANT_HUGE);
   map_free(behind, had + more - want);
   b->windows = want;
+  if (mapped < old) note_lost(old - mapped);
   note_size(b, mapped);
   return true;
 }

@@ -10,7 +10,10 @@
 
 heap_counts_t heap_counts;
 
-enum { NEW_PAGES_MIN = 128 << 10 }; /* of less all is written: that is as fast as to ask */
+enum {
+  NEW_PAGES_MIN = 128 << 10, /* of less all is written: that is as fast as to ask */
+  MAPPED_BEHIND_MOST = 64 << 20, /* what grows beyond that gets a mapping of its own sooner */
+};
 
 static size_t slices_for(size_t size) { return (size + SLICE_SIZE - 1) >> SLICE_SHIFT; }
 static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
@@ -122,9 +125,11 @@ void large_clear(void *p, size_t size) {
 
 bool large_resize(slab_t *s, void *p, size_t size) {
   size_t have = atomic32_load_relaxed(&s->slices), want = slices_for(size);
+  void *behind = (char *)p + (have << SLICE_SHIFT);
   bool clean;
   if (size <= SMALL_MAX_SIZE) return false;
-  if (want > have && !arena_claim_at((char *)p + (have << SLICE_SHIFT), want - have, &clean))
+  if (want > have && !(size < MAPPED_BEHIND_MOST ? arena_grow_at(behind, want - have, &clean)
+                                                 : arena_claim_at(behind, want - have, &clean)))
     return false;
   if (size > atomic64_load_relaxed(&s->size)) want = max_size(want, have); /* its headroom stays */
   heap_t *h = heap_enter_own();

@@ -6,8 +6,10 @@
 
 enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
-  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks to less, and by half, is huge no more */
+  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks to less, and by half, is huge no more, */
+  STAYS_HASTY_MIN = 4 << 20,  /* ... to less than that if such blocks die soon; */
   HEADROOM_SHIFT = 2,         /* a block that is copied to grow a little grows by a quarter */
+  LITTLE_SHIFT = 4,           /* ... and if it grows by less than this part, it grows by little */
 };
 
 typedef struct {
@@ -97,7 +99,10 @@ static always_inline bool is_right_here(const void *p, size_t size) {
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (f->slab != NULL) return large_resize(f->slab, p, size);
-  return (size >= STAYS_HUGE_MIN || size > f->usable / 2) && huge_resize_in_place(f->huge, size);
+  size_t least = huge_die_soon() ? STAYS_HASTY_MIN : MOVE_PAGES_MIN;
+  bool stays = size >= STAYS_HUGE_MIN || size > f->usable / 2 ||
+               (size >= least && huge_has_room());
+  return stays && huge_resize_in_place(f->huge, size);
 }
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
@@ -107,14 +112,28 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
                                                         : NULL;
 }
 
-static always_inline void *resize_uncopied(const found_t *f, void *p, size_t size) {
-  if (is_small(f)) return is_right(f->usable, size) ? p : NULL;
-  return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
+static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
+  bool stays = is_small(f) ? is_right(f->usable, size) : resize_in_place(f, p, size);
+  return stays ? p : NULL;
 }
 
 void *heap_resize(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
-  return f.usable == 0 || size > PTRDIFF_MAX ? NULL : resize_uncopied(&f, p, size);
+  if (f.usable == 0 || size > PTRDIFF_MAX) return NULL;
+  void *block = resize_here(&f, p, size);
+  return block != NULL ? block : resize_by_moving_pages(&f, p, size);
+}
+
+/* Where blocks die soon that realloc has given mappings of their own, one that grows by much is
+ * copied to slices, so that its pages stay at hand when it dies. One that grows by less gets room
+ * for more of that, but only while it is short; and one that grows by little would be copied too
+ * often. NULL: its pages are moved. */
+static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t size) {
+  if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST || !huge_die_soon())
+    return NULL;
+  size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
+  bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
+  return size >= leap || is_short ? large_with_headroom(size, max_size(size, leap)) : NULL;
 }
 
 /* A string that grows by a few bytes will grow again: it gets room for some more of that. A large
@@ -125,10 +144,20 @@ static size_t with_headroom(const found_t *f, size_t size) {
   return size > f->usable && size < roomy && is_fit ? roomy : size;
 }
 
-static void *resize_by_copying(const found_t *f, void *p, size_t size) {
+static always_inline void *room_to_copy(const found_t *f, size_t size) {
   size_t roomy = with_headroom(f, size);
   void *block = roomy > SMALL_MAX_SIZE && roomy != size ? large_with_headroom(size, roomy) : NULL;
-  if (block == NULL) block = fast_malloc(roomy > SMALL_MAX_SIZE ? size : roomy);
+  return block != NULL ? block : fast_malloc(roomy > SMALL_MAX_SIZE ? size : roomy);
+}
+
+static always_inline void *resize_elsewhere(const found_t *f, void *p, size_t size) {
+  void *block = NULL;
+  if (!is_small(f)) {
+    block = room_to_leap(f, size);
+    void *moved = block == NULL ? resize_by_moving_pages(f, p, size) : NULL;
+    if (moved != NULL) return moved;
+  }
+  if (block == NULL) block = room_to_copy(f, size);
   if (block == NULL) return NULL;
   memcpy(block, p, min_size(size, f->usable));
   fast_free(p);
@@ -152,8 +181,8 @@ void *heap_realloc(void *p, size_t size, const char *call) {
     heap_hooks.no_memory();
     return NULL;
   }
-  block = resize_uncopied(&f, p, size);
-  return block != NULL ? block : resize_by_copying(&f, p, size);
+  block = resize_here(&f, p, size);
+  return block != NULL ? block : resize_elsewhere(&f, p, size);
 }
 
 bool heap_expand(void *p, size_t size, const char *call) {

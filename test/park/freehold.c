@@ -723,6 +723,29 @@ static void large_to_be_copied_to_dirty(void) {
 }
 static void grow_a_little(void) { got[0] = api.realloc(block[0], KIB(321)); }
 static void hold_grown(void) { hold(got[0], KIB(321)); }
+static void large_at_the_end(void) {
+  block[0] = api.malloc(MIB(3));
+  size = MIB(40);
+}
+static void large_that_grows_much(void) {
+  block[0] = api.malloc(MIB(3));
+  size = MIB(300);
+}
+/* Others whose pages moved have died. */
+static void large_that_leaps(void) {
+  for (int i = 0; i < 3; i++) {
+    void *p = api.malloc(KIB(600));
+    get(KIB(600));
+    api.free(api.realloc(p, MIB(3)));
+  }
+  large_that_moves();
+}
+static void huge_that_shrinks_much(void) {
+  void *p = api.malloc(MIB(6));
+  get(MIB(2));
+  block[0] = api.realloc(p, MIB(9));
+  size = MIB(4);
+}
 static void huge_that_grows(void) { huge_before(MIB(600), MIB(1400)); }
 static void huge_that_shrinks(void) { huge_before(MIB(1400), MIB(600)); }
 static void huge_that_moves(void) {
@@ -741,7 +764,7 @@ static void note_mapped(void) {
 }
 static void huge_of_three(void (*before)(void)) {
   void *large = api.malloc(MIB(6));
-  get(KIB(600));
+  get(MIB(2)); /* no hole below holds that: it lies behind */
   block[0] = api.realloc(large, MIB(BEFORE_PIECES));
   size = MIB(AFTER_PIECES);
   occupy((uintptr_t)block[0] + MIB(BEFORE_PIECES));
@@ -1242,6 +1265,10 @@ const operation_t freehold_operations[] = {
   {"realloc-moves-pages-pieces", resize_limited, large_of_pieces, hold_resized_if_any, NULL, MOVES},
   {"realloc-headroom", grow_a_little, large_to_be_copied, hold_grown, NULL, MOVES},
   {"realloc-headroom-dirty", grow_a_little, large_to_be_copied_to_dirty, hold_grown, NULL, MOVES},
+  {"realloc-maps-behind", resize_it, large_at_the_end, hold_resized, NULL, 0},
+  {"realloc-much", resize_it, large_that_grows_much, hold_resized, NULL, 0},
+  {"realloc-leaps", move_it, large_that_leaps, hold_moved, NULL, MOVES},
+  {"realloc-huge-shrinks-much", resize_it, huge_that_shrinks_much, hold_resized, NULL, 0},
   {"realloc-huge-grows", resize_it, huge_that_grows, hold_resized, NULL, 0},
   {"realloc-huge-shrinks", resize_it, huge_that_shrinks, hold_resized, NULL, 0},
   {"realloc-huge-moves", resize_it, huge_that_moves, hold_resized, NULL, 0},

@@ -507,6 +507,59 @@ TEST(arena, of_threads_that_add_an_arena_at_once_those_that_find_room_in_another
   CHECK_EQ(lost_slices(), 0u);
 }
 
+/* `n` slices from `p` on: the last one is the last that is mapped. */
+static char *at_end(size_t n) {
+  char *p = claim(100);
+  while (free_slices() > 0) claim(1);
+  p = arena_address(arena_of(p), atomic64_load_relaxed(&arena_of(p)->mapped) - n);
+  arena_release(p, n);
+  return p;
+}
+
+TEST(arena, a_range_that_goes_beyond_what_is_mapped_is_mapped_if_it_is_next, "A1 A2 M1") {
+  bool clean;
+  char *p = at_end(3);
+  CHECK(!arena_claim_at(p, 10, &clean));
+  CHECK(!arena_grow_at(p + 4 * SLICE_SIZE, 10, &clean));     /* it would leave a gap */
+  CHECK(!arena_grow_at(p - SLICE_SIZE, 10, &clean));         /* the first one is in use */
+  CHECK(!arena_grow_at(p, WINDOW_SLICES, &clean));
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  CHECK(!arena_grow_at(p, 10, &clean));
+  os_fake_fail(0, 0, false);
+  CHECK_EQ(free_slices(), 3u);
+  uint64_t before = committed();
+  CHECK(arena_grow_at(p, 10, &clean) && !clean);
+  CHECK_EQ(committed(), before + 10);
+  p = at_end(1) + SLICE_SIZE;
+  CHECK(arena_grow_at(p, 10, &clean) && clean);
+  CHECK(os_fake_is_mapped(p, 10 * SLICE_SIZE));
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, a_block_of_the_first_range_does_not_grow_across_its_border, "") {
+  bool clean;
+  char *p = claim(1);
+  CHECK(!arena_grow_at(p + SLICE_SIZE, 40, &clean));
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, others_that_claim_or_grow_where_a_range_is_being_mapped_lose_nothing_to_it, "M1") {
+  bool clean;
+  char *p = at_end(3);
+  other_size = 1;                                            /* the first of the three */
+  other_fails = first_fails = false;
+  os_fake.before = another_grows;
+  CHECK(!arena_grow_at(p, 10, &clean));
+  CHECK_EQ(other, p);
+  CHECK_EQ(lost_slices(), 0u);
+  p = at_end(3);
+  other_size = 500;                                          /* it grows as well */
+  os_fake.before = another_grows;
+  CHECK(arena_grow_at(p, 10, &clean));
+  CHECK(other >= p + 10 * SLICE_SIZE);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
 TEST(arena, another_growth_that_fails_in_between_leaves_the_first_whole, "") {
   char *mine = grow_at_once(false, true);
   CHECK(mine != NULL);
