@@ -147,7 +147,6 @@ void arena_release(void *at, size_t n) {
     note_time(&maps->dirty_since[word], now);
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
-  for (size_t word = first / 64; word <= (first + n - 1) / 64; word++) purge_note_dirty(a, word);
   purge_over_budget(n);
   purge_tick();
 }

@@ -30,6 +30,16 @@ void slices_publish(arena_t *a) {
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
+/* Who held them for a moment may have hidden them from a purge, which took the hint away. relaxed:
+ * what was dirty when it was claimed is so, A1. */
+static void note_dirty_part(atomic64_t *dirty, uint64_t bits, void *arena) {
+  if ((atomic64_load_relaxed(dirty) & bits) == 0) return;
+  purge_note_dirty(arena, (size_t)(dirty - arena_maps(arena)->dirty));
+}
+static void note_dirty(arena_t *a, size_t first, size_t n) {
+  bitmap_each_part(arena_maps(a)->dirty, first, n, note_dirty_part, a);
+}
+
 /* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
 static void review_lacks(arena_t *a, size_t first) {
   lack_review(&lacks_free[a->number], a->free, first);
@@ -38,6 +48,7 @@ static void review_lacks(arena_t *a, size_t first) {
 
 void slices_give_back(arena_t *a, size_t first, size_t n) {
   bitmap_release(a->free, first, n);
+  note_dirty(a, first, n);
   review_lacks(a, first);
   if (first / 64 < atomic32_load_relaxed(&a->low_word))
     atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64)); /* a hint */
@@ -45,6 +56,7 @@ void slices_give_back(arena_t *a, size_t first, size_t n) {
 
 void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
   atomic64_or_seq_cst(&a->free[word], bits); /* S-bit, S-room */
+  note_dirty_part(&arena_maps(a)->dirty[word], bits, a);
   lack_forget(&lacks_free[a->number]); /* they may be several runs */
   lack_forget(&lacks_room[a->number]);
 }
@@ -53,7 +65,9 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
 
 bool slices_claim_at(arena_t *a, size_t first, size_t n) {
   if (bitmap_claim_at(a->free, first, n)) return true;
-  review_lacks(a, first); /* what was claimed for a moment, others may have missed */
+  if (n <= 64 - first % 64) return false; /* of one word all or none are claimed */
+  note_dirty(a, first, n); /* what was claimed for a moment, others may have missed */
+  review_lacks(a, first);
   return false;
 }
 
