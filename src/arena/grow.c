@@ -47,7 +47,7 @@ static size_t growth_step(size_t n, uint32_t others) {
  * thread has claimed the next. */
 static size_t map_next(arena_t *a, size_t n, size_t step) {
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
-    uint64_t from = atomic64_load_relaxed(&a->mapped); /* relaxed: the swap reads again */
+    uint64_t from = atomic64_load_seq_cst(&a->mapped); /* S-room; the swap reads again */
     if (from + n > ARENA_END) return NO_SLICES;
     step = min_size(step, ARENA_END - from);
     /* Progress: another thread grows ... */
@@ -65,7 +65,8 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     }
     if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
     uint64_t end = from + step;
-    atomic64_swap_relaxed(&a->mapped, &end, from);
+    atomic64_swap_seq_cst(&a->mapped, &end, from); /* S-room */
+    lack_forget(&lacks_room[a->number]);
     if (step == n) return 0;
     step = max_size(n, step / 4);
   }
@@ -99,7 +100,7 @@ static bool is_end_of_first(const arena_t *a, size_t end) {
  * same moment. */
 static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   for (int tries = 0; tries < JOIN_TRIES; tries++) {
-    size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
+    size_t end = atomic64_load_seq_cst(&a->mapped); /* S-room; compared with what was mapped */
     size_t below = is_end_of_first(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);
     size_t first = align_up(end - below, alignment), missing = first + n - end;
     if (first + n > ARENA_END) return NO_SLICES;

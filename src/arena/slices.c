@@ -41,15 +41,15 @@ static void note_dirty(arena_t *a, size_t first, size_t n) {
 }
 
 /* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
-static void review_lacks(arena_t *a, size_t first) {
-  lack_review(&lacks_free[a->number], a->free, first);
+static void review_lacks(arena_t *a, size_t first, size_t n) {
+  lack_review(&lacks_free[a->number], a->free, first, n);
   lack_forget(&lacks_room[a->number]);
 }
 
 void slices_give_back(arena_t *a, size_t first, size_t n) {
   bitmap_release(a->free, first, n);
   note_dirty(a, first, n);
-  review_lacks(a, first);
+  review_lacks(a, first, n);
   if (first / 64 < atomic32_load_relaxed(&a->low_word))
     atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64)); /* a hint */
 }
@@ -67,7 +67,7 @@ bool slices_claim_at(arena_t *a, size_t first, size_t n) {
   if (bitmap_claim_at(a->free, first, n)) return true;
   if (n <= 64 - first % 64) return false; /* of one word all or none are claimed */
   note_dirty(a, first, n); /* what was claimed for a moment, others may have missed */
-  review_lacks(a, first);
+  review_lacks(a, first, n);
   return false;
 }
 

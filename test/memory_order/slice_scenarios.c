@@ -84,7 +84,7 @@ static void search_in_vain(void) {
 static void lack_thread(unsigned me) {
   if (me == 2) return search_in_vain();
   bitmap_release(bits, 63 + me, 1);
-  lack_review(&lack, bits, 63 + me);
+  lack_review(&lack, bits, 63 + me, 1);
 }
 static void lack_of_one_thread(unsigned me) {
   if (me != 0) return search_in_vain();

@@ -225,6 +225,46 @@ TEST(arena, before_a_window_is_added_all_are_searched_whatever_the_hints_say, "S
   CHECK_EQ(arena_count(), 1u);
 }
 
+TEST(arena, a_lack_ends_when_a_run_comes_back_of_which_another_has_taken_a_part, "S-room") {
+  static atomic64_t words[2];
+  lack_t lack = { 0 };
+  for (size_t taken = 60; taken < 68; taken++) {
+    lack_note(&lack, 5);
+    bitmap_release(words, 60, 8);
+    CHECK(bitmap_claim_at(words, taken, 1));                 /* before the lack is looked at */
+    lack_review(&lack, words, 60, 8);
+    CHECK(!lack_covers(&lack, 5));
+    for (size_t i = 60; i < 68; i++) CHECK(i == taken || bitmap_claim_at(words, i, 1));
+  }
+  lack_note(&lack, 5);
+  bitmap_release(words, 60, 4);
+  lack_review(&lack, words, 60, 4);
+  CHECK(lack_covers(&lack, 5));
+}
+
+/* Another thread looks for room while a range of the window is being mapped. */
+enum { WANTED = 90 };
+static void another_looks_for_room(os_fake_call_t call, void *at, size_t size) {
+  (void)size;
+  if (call != OS_FAKE_MAP_AT || (uintptr_t)at % WINDOW_SIZE == 0) return;
+  os_fake.before = NULL;
+  CHECK_NULL(claim(WANTED));
+}
+
+TEST(arena, room_that_comes_back_because_an_mmap_failed_is_looked_for_again, "S-room") {
+  arena_t *a = arena_of(claim(8000));
+  while (ARENA_END - atomic64_load_relaxed(&a->mapped) > 3000) claim(1000);
+  claim(ARENA_END - atomic64_load_relaxed(&a->mapped) - WANTED - 10);
+  while (slices_claim(a, 1, 1) != NO_SLICES) continue;
+  CHECK_GE(ARENA_END - atomic64_load_relaxed(&a->mapped), (uint64_t)WANTED);
+  os_fake.most_mapped = os_fake.mapped;
+  os_fake.before = another_looks_for_room;
+  CHECK_NULL(claim(WANTED));
+  CHECK(os_fake.before == NULL);
+  os_fake.most_mapped = SIZE_MAX;
+  CHECK_EQ((void *)arena_of(claim(WANTED)), (void *)a);
+}
+
 /* ---- memory that is unmapped ---- */
 
 static size_t unmapped_slices_of(const arena_t *a) {
