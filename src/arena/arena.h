@@ -107,9 +107,12 @@ hidden bool arena_claim_at(void *at, size_t n, bool *clean);
 hidden void arena_release(void *first, size_t n);
 /* Like arena_release, for slices that read as zero. */
 hidden void arena_release_clean(void *first, size_t n);
+/* Gives slices back at which nothing is mapped, and which count as committed no more. They are
+ * mapped again, at once if memory is to be had. */
+hidden void arena_release_moved(void *first, size_t n);
 
-/* Free slices in groups of 64 are unmapped, for memory or address space is short: true if any
- * were. */
+/* Groups of 64 slices of which none is in use are unmapped, for memory or address space is short:
+ * true if any were. */
 hidden bool arena_unmap_free(void);
 /* The free bits of a word that were claimed go back. */
 hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);

@@ -64,11 +64,13 @@ static uint64_t multiples(size_t first, size_t alignment) {
   return ones;
 }
 
-size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
-                       size_t alignment) {
+static always_inline size_t find_run_in(const atomic64_t *words, const atomic64_t *others,
+                                        size_t word_count, size_t from, size_t n,
+                                        size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
+    if (others != NULL) w |= atomic64_load_seq_cst(&others[i]);
     if (w == 0) { /* a run that ended below was found there */
       tail = 0;
       continue;
@@ -84,6 +86,16 @@ size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, 
     tail = bits_ones_above(w);
   }
   return BITMAP_NONE;
+}
+
+size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
+                       size_t alignment) {
+  return find_run_in(words, NULL, word_count, from, n, alignment);
+}
+
+size_t bitmap_find_joined(const atomic64_t *words, const atomic64_t *others, size_t word_count,
+                          size_t n, size_t alignment) {
+  return find_run_in(words, others, word_count, 0, n, alignment);
 }
 
 size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {

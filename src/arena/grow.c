@@ -117,48 +117,97 @@ static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
 
 /* ---- what was unmapped ----------------------------------------------------------------------- */
 
-/* What somebody else has mapped there meanwhile is passed over. */
-static size_t map_again(arena_t *a, size_t n, size_t alignment) {
+/* The first of so many slices are mapped again, if they were unmapped, and claimed; how many. What
+ * somebody else has mapped there meanwhile is passed over. */
+static size_t map_again(arena_t *a, size_t first, size_t most) {
   atomic64_t *unmapped = arena_maps(a)->unmapped;
-  size_t first = bitmap_find_run(unmapped, ARENA_WORDS, 0, n, alignment);
-  if (first == BITMAP_NONE) return NO_SLICES;
-  if (!bitmap_claim_at(unmapped, first, n)) return 0;
-  os_map_result_t result = os_map_at(arena_address(a, first), n << SLICE_SHIFT);
-  if (result == OS_NO_MEMORY) bitmap_release(unmapped, first, n);
-  if (result != OS_MAPPED) return 0;
-  atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - n);
+  size_t n = bitmap_run_above(unmapped, first, most);
+  if (n == 0) return 0;
+  os_map_result_t result = OS_NO_MEMORY;
+  if (bitmap_claim_at(unmapped, first, n)) {
+    result = os_map_at(arena_address(a, first), n << SLICE_SHIFT);
+    if (result == OS_NO_MEMORY) bitmap_release(unmapped, first, n);
+    else atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - n);
+  }
+  if (result != OS_MAPPED) {
+    lack_forget(&lacks_room[a->number]); /* others may have missed what came back */
+    return 0;
+  }
   atomic64_add_relaxed(&arena_counts.mapped, n);
   advise_pages(arena_address(a, first), n << SLICE_SHIFT, false);
+  return n;
+}
+
+/* Slices that are free or were unmapped. What is mapped again in vain stays free. */
+static size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
+  size_t first = bitmap_find_joined(a->free, arena_maps(a)->unmapped, ARENA_WORDS, n, alignment);
+  if (first == BITMAP_NONE) return NO_SLICES;
+  for (size_t have = 0; have < n;) { /* Bound: the slices */
+    size_t at = first + have, part = bitmap_run_above(a->free, at, n - have);
+    if (part == 0) part = map_again(a, at, n - have);
+    else if (!slices_claim_at(a, at, part)) part = 0;
+    if (part == 0 && have != 0) slices_give_back(a, first, have);
+    if (part == 0) return 0;
+    have += part;
+  }
   return first;
+}
+
+/* relaxed: the slices are claimed, A1 */
+static void drop_part(atomic64_t *word, uint64_t bits, void *dropped) {
+  *(size_t *)dropped += bits_count(atomic64_and_relaxed(word, ~bits) & bits);
+}
+
+/* Claimed slices at which nothing is mapped any more; how many of them were dirty. */
+static size_t note_unmapped(arena_t *a, size_t first, size_t n) {
+  arena_maps_t *maps = arena_maps(a);
+  size_t dirty = 0, purged = 0;
+  bitmap_each_part(maps->dirty, first, n, drop_part, &dirty);
+  bitmap_each_part(maps->purged, first, n, drop_part, &purged);
+  memset(&maps->touched[first], 0, n);
+  atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);
+  atomic64_add_relaxed(&unmapped_slices, n);
+  bitmap_release(maps->unmapped, first, n);
+  lack_forget(&lacks_room[a->number]);
+  return dirty;
+}
+
+void arena_release_moved(void *at, size_t n) {
+  if (os_map_at(at, n << SLICE_SHIFT) != OS_MAPPED) {
+    note_unmapped(arena_of(at), arena_slice(at), n);
+    return;
+  }
+  advise_pages(at, n << SLICE_SHIFT, false);
+  atomic64_add_relaxed(&arena_counts.committed, n);
+  arena_release_clean(at, n);
 }
 
 size_t grow(arena_t *a, size_t n, size_t alignment) {
   if (unlikely(atomic64_load_relaxed(&unmapped_slices) != 0)) {
-    size_t slice = map_again(a, n, alignment);
+    size_t slice = claim_joined(a, n, alignment);
     if (slice != NO_SLICES) return slice;
   }
   return map_more(a, n, alignment);
 }
 
-/* The slices of a word, if all are free; how many. */
+/* The free slices of a word, if no others are mapped there; how many. */
 static size_t unmap_group(arena_t *a, size_t word) {
-  arena_maps_t *maps = arena_maps(a);
-  if (~atomic64_load_relaxed(&a->free[word]) != 0) return 0; /* relaxed: the claim decides */
-  uint64_t claimed = bitmap_claim_some(&a->free[word], ~(uint64_t)0);
-  if (~claimed != 0 || !os_unmap(arena_address(a, word * 64), 64 << SLICE_SHIFT)) {
-    if (claimed != 0) arena_put_back(a, word, claimed);
-    return 0;
+  uint64_t gone = atomic64_load_relaxed(&arena_maps(a)->unmapped[word]);
+  uint64_t free = atomic64_load_relaxed(&a->free[word]); /* relaxed: the claim decides */
+  if (free == 0 || ~(free | gone) != 0) return 0;
+  uint64_t claimed = bitmap_claim_some(&a->free[word], free);
+  size_t unmapped = 0, dirty = 0;
+  for (uint64_t rest = claimed == free ? claimed : 0; rest != 0;) { /* Bound: a word's runs */
+    unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
+    rest &= ~bits_run(at, n);
+    if (!os_unmap(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) continue;
+    claimed &= ~bits_run(at, n);
+    dirty += note_unmapped(a, word * 64 + at, n);
+    unmapped += n;
   }
-  /* relaxed, all of it: the slices are claimed, A1 */
-  uint64_t dirty = bits_count(atomic64_and_relaxed(&maps->dirty[word], 0));
+  if (claimed != 0) arena_put_back(a, word, claimed);
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
-  atomic64_store_relaxed(&maps->purged[word], 0);
-  memset(&maps->touched[word * 64], 0, 64);
-  atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)-64);
-  atomic64_add_relaxed(&unmapped_slices, 64);
-  bitmap_release(maps->unmapped, word * 64, 64);
-  lack_forget(&lacks_room[a->number]);
-  return 64;
+  return unmapped;
 }
 
 bool arena_unmap_free(void) {

@@ -138,7 +138,7 @@ bool large_resize(slab_t *s, void *p, size_t size) {
 }
 
 /* The pages move, no byte is copied; they are counted where they are going to. What they leave is
- * mapped again; should that fail, those slices stay claimed for ever. */
+ * mapped again. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   void *tag = atomic_ptr_load_relaxed(&s->tag);
@@ -153,9 +153,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);
   tail_leave(NULL, s);
-  if (os_map_at(p, old_size) != OS_MAPPED) return moved;
-  atomic64_add_relaxed(&arena_counts.committed, n);
-  arena_release_clean(p, n);
+  arena_release_moved(p, n);
   return moved;
 }
 

@@ -24,7 +24,7 @@
  * check: -DTH=3 -DBITS=2 -DN=1 -DSTOP
  * cycle-check: -DTH=3 -DBITS=2 -DN=1 -DSTOP
  * check: -DTH=2 -DBITS=3 -DN=3
- * check: -DTH=3 -DBITS=2 -DN=2
+ * check: -DTH=3 -DBITS=1 -DN=2
  */
 #define ALL ((1 << BITS) - 1)
 
