@@ -68,15 +68,17 @@ bool map_claim_behind(void *window, size_t have, size_t more) {
   return first + more <= os_space() >> WINDOW_SHIFT && claim(first, more, false) == more;
 }
 
-/* The last of the claimed windows in which something else lies. */
-static size_t find_taken(const find_t *s, size_t first) {
+/* The last of the claimed windows in which something else lies, if memory suffices to find it. */
+static size_t find_taken(find_t *s, size_t first) {
   size_t i = (s->size - 1) >> WINDOW_SHIFT;
   for (; i > 0; i--) {
     size_t size = min_size(s->size - (i << WINDOW_SHIFT), WINDOW_SIZE);
-    if (map_there(s, first + i, size) != OS_MAPPED) break;
+    s->result = map_there(s, first + i, size);
+    if (s->result != OS_MAPPED) return i;
     os_unmap(address_of(first + i), size);
   }
-  return i;
+  s->result = OS_TAKEN;
+  return 0;
 }
 
 /* Claims the windows from `first` on and maps them; if the result is OS_TAKEN, which of them cannot
@@ -86,9 +88,9 @@ static size_t try_at(find_t *s, size_t first) {
   size_t i = claim(first, s->count, s->again);
   if (i < s->count) return i;
   s->result = map_there(s, first, s->size);
+  if (s->result == OS_TAKEN) i = find_taken(s, first);
   if (s->result == OS_NO_MEMORY) map_free(address_of(first), s->count);
   if (s->result != OS_TAKEN) return 0;
-  i = find_taken(s, first);
   map_set(address_of(first + i), 1, NULL, TENANT_TAKEN);
   map_free(address_of(first + i + 1), s->count - i - 1);
   map_free(address_of(first), i);
