@@ -64,9 +64,8 @@ static uint64_t multiples(size_t first, size_t alignment) {
   return ones;
 }
 
-static always_inline size_t find_run_in(const atomic64_t *words, const atomic64_t *others,
-                                        size_t word_count, size_t from, size_t n,
-                                        size_t alignment) {
+static size_t find_run_in(const atomic64_t *words, const atomic64_t *others, size_t word_count,
+                          size_t from, size_t n, size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */

@@ -139,7 +139,7 @@ static size_t map_again(arena_t *a, size_t first, size_t most) {
 }
 
 /* Slices that are free or were unmapped. What is mapped again in vain stays free. */
-static size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
+static __attribute__((noinline)) size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
   size_t first = bitmap_find_joined(a->free, arena_maps(a)->unmapped, ARENA_WORDS, n, alignment);
   if (first == BITMAP_NONE) return NO_SLICES;
   for (size_t have = 0; have < n;) { /* Bound: the slices */

@@ -30,14 +30,13 @@ void slices_publish(arena_t *a) {
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-/* Who held them for a moment may have hidden them from a purge, which took the hint away. relaxed:
- * what was dirty when it was claimed is so, A1. */
-static void note_dirty_part(atomic64_t *dirty, uint64_t bits, void *arena) {
-  if ((atomic64_load_relaxed(dirty) & bits) == 0) return;
-  purge_note_dirty(arena, (size_t)(dirty - arena_maps(arena)->dirty));
-}
+/* Who held them for a moment may have hidden them from a purge, which took the hint away. relaxed,
+ * both: what another thread has claimed or cleaned meanwhile is its own to note. */
 static void note_dirty(arena_t *a, size_t first, size_t n) {
-  bitmap_each_part(arena_maps(a)->dirty, first, n, note_dirty_part, a);
+  for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
+    if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) &
+         atomic64_load_relaxed(&a->free[word])) != 0)
+      purge_note_dirty(a, word);
 }
 
 /* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
@@ -56,22 +55,27 @@ void slices_give_back(arena_t *a, size_t first, size_t n) {
 
 void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
   atomic64_or_seq_cst(&a->free[word], bits); /* S-bit, S-room */
-  note_dirty_part(&arena_maps(a)->dirty[word], bits, a);
+  /* relaxed: as in note_dirty */
+  if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) & bits) != 0) purge_note_dirty(a, word);
   lack_forget(&lacks_free[a->number]); /* they may be several runs */
   lack_forget(&lacks_room[a->number]);
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-bool slices_claim_at(arena_t *a, size_t first, size_t n) {
-  if (bitmap_claim_at(a->free, first, n)) return true;
-  if (n <= 64 - first % 64) return false; /* of one word all or none are claimed */
-  note_dirty(a, first, n); /* what was claimed for a moment, others may have missed */
+/* What was claimed for a moment, others may have missed; of one word all or none are claimed. */
+static __attribute__((noinline)) bool retreat(arena_t *a, size_t first, size_t n) {
+  if (n <= 64 - first % 64) return false;
+  note_dirty(a, first, n);
   review_lacks(a, first, n);
   return false;
 }
 
-static size_t find_run(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
+bool slices_claim_at(arena_t *a, size_t first, size_t n) {
+  return bitmap_claim_at(a->free, first, n) || retreat(a, first, n);
+}
+
+static always_inline size_t find_run(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
   size_t first = NO_SLICES;
   if (n >= LONG_RUN && alignment < 64) first = bitmap_find_run(a->free, words, from, n, 64);
   return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);

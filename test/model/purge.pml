@@ -4,8 +4,8 @@
  * Stands for, in src/arena/purge.c: purge_word purge_group has_dirty purge_note_dirty
  * and in src/arena/arena.c: count_part take_part set_part take_over put_free arena_release
  * and in src/arena/arena.c: arena_release_clean
- * and in src/arena/slices.c: arena_put_back slices_give_back note_dirty note_dirty_part
- * and in src/arena/slices.c: slices_claim_at
+ * and in src/arena/slices.c: arena_put_back slices_give_back note_dirty
+ * and in src/arena/slices.c: slices_claim_at retreat
  * and in src/arena/grow.c: unmap_group
  *
  * BITS slices. The dirty bits and the count of them change apart from the free bits. What a
@@ -13,10 +13,10 @@
  * bit changes only while the slice is claimed (A1), and in the end all slices are free and the
  * count is the number of dirty bits; one of a slice in use does not count. A discard may fail:
  * what is left stays dirty. A thread may also claim free slices for a moment and put them back as
- * they are: a claim of more that retreats, or an unmapping that is refused. In the end the hint says
- * of free dirty slices that there are some. With STOP the first thread may stop for ever at any
- * point, and the others still end; what it had claimed is all that is missing, and what it had just
- * put back, or looked for, may be without a hint.
+ * they are: a claim of more that retreats, or an unmapping that is refused. In the end the hint
+ * says of free dirty slices that there are some. With STOP the first thread may stop for ever at
+ * any point, and the others still end; what it had claimed is all that is missing, and what it had
+ * just put back, or looked for, may be without a hint.
  *
  * quick: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=2 -DBITS=2 -DN=2 -DSTOP
@@ -65,8 +65,9 @@ inline hold(who) {
 inline put_back() {
   atomic { hold(0) };
   atomic { assert((free & mine[_pid]) == 0); free = free | mine[_pid] };
+  w = dirty;
   if
-  :: (dirty & mine[_pid]) != 0 -> if :: hint :: !hint -> hint = true fi
+  :: (w & free) != 0 -> if :: hint :: !hint -> hint = true fi
   :: else
   fi
 }
@@ -74,7 +75,7 @@ inline put_back() {
 inline hold_for_a_moment() {
   atomic { mine[_pid] = free; free = 0; hold(_pid + 1) };
   if :: mine[_pid] != 0 -> put_back() :: else fi;
-  mine[_pid] = 0
+  atomic { mine[_pid] = 0; w = 0 }
 }
 
 inline use_slice() {

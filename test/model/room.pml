@@ -3,16 +3,16 @@
  *
  * Stands for, in src/arena/hint.h: lack_covers lack_note lack_end lack_review lack_forget
  * and in src/arena/slices.c: review_lacks slices_give_back arena_put_back
- * and in src/arena/slices.c: slices_claim_at
+ * and in src/arena/slices.c: slices_claim_at retreat
  * and in src/arena/slices.h: slices_try
  *
  * BITS slices in words of one slice each, as far as orders go. A thread gives back what it holds,
- * a run at a time, slice by slice, and then reviews the lack; or looks for a run of one or two, and if it has
- * searched in vain notes that and searches again. Who claims a run takes its slices one after
- * another, and gives back those that it has if one is gone. In the end no lack covers a run that is
- * free. With STOP the first thread may stop for ever at any point, and the others still end; a run
- * that came back while it was between its note and its second search may be covered then, and what
- * it holds is missing.
+ * a run at a time, slice by slice, and then reviews the lack; or looks for a run of one or two, and
+ * if it has searched in vain notes that and searches again. Who claims a run takes its slices one
+ * after another, and gives back those that it has if one is gone. In the end no lack covers a run
+ * that is free. With STOP the first thread may stop for ever at any point, and the others still
+ * end; a run that came back while it was between its note and its second search may be covered
+ * then, and what it holds is missing.
  *
  * check: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=2 -DBITS=3 -DN=1 -DSTOP
@@ -40,7 +40,8 @@ inline review(m) {
   :: else ->
      length = 0; k = first;
      do
-     :: (length < least || length < m) && k < BITS -> if :: free[k] -> length++; k++ :: !free[k] -> break fi
+     :: (length < least || length < m) && k < BITS ->
+        if :: free[k] -> length++; k++ :: !free[k] -> break fi
      :: else -> break
      od;
      k = (length < m -> 0 : first);
