@@ -32,7 +32,7 @@ void slices_publish(arena_t *a) {
 
 /* Who held them for a moment may have hidden them from a purge, which took the hint away. relaxed,
  * both: what another thread has claimed or cleaned meanwhile is its own to note. */
-static void note_dirty(arena_t *a, size_t first, size_t n) {
+static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
   for (size_t word = first / 64; word <= (first + n - 1) / 64; word++)
     if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) &
          atomic64_load_relaxed(&a->free[word])) != 0)
@@ -75,7 +75,8 @@ bool slices_claim_at(arena_t *a, size_t first, size_t n) {
   return bitmap_claim_at(a->free, first, n) || retreat(a, first, n);
 }
 
-static always_inline size_t find_run(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
+static always_inline size_t find_run(arena_t *a, size_t words, size_t from, size_t n,
+                                     size_t alignment) {
   size_t first = NO_SLICES;
   if (n >= LONG_RUN && alignment < 64) first = bitmap_find_run(a->free, words, from, n, 64);
   return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);
