@@ -67,7 +67,8 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
 static __attribute__((noinline)) bool retreat(arena_t *a, size_t first, size_t n) {
   if (n <= 64 - first % 64) return false;
   note_dirty(a, first, n);
-  review_lacks(a, first, n);
+  lack_forget(&lacks_free[a->number]);
+  lack_forget(&lacks_room[a->number]);
   return false;
 }
 
