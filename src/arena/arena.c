@@ -153,7 +153,6 @@ static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t
   bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
-  purge_note_dirty(a, first / 64, (first + n - 1) / 64 - first / 64 + 1);
 }
 
 void arena_release(void *at, size_t n) {

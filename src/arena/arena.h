@@ -115,12 +115,13 @@ hidden bool arena_grow_at(void *at, size_t n, bool *clean);
 hidden void arena_release(void *first, size_t n);
 /* Like arena_release, for slices that read as zero. */
 hidden void arena_release_clean(void *first, size_t n);
+/* Gives slices back at which nothing is mapped, and which count as committed no more. They are
+ * mapped again, at once if memory is to be had. */
+hidden void arena_release_moved(void *first, size_t n);
 
-/* Free slices in groups of 64 are unmapped, for memory or address space is short: true if any
- * were. */
+/* Groups of 64 slices of which none is in use are unmapped, for memory or address space is short:
+ * true if any were. */
 hidden bool arena_unmap_free(void);
-/* Claimed slices that are in use no more are not mapped; they will be, when a window grows. */
-hidden void arena_note_unmapped(void *first, size_t n);
 /* Between the two the group of `p` is not unmapped, unless that began before: then a look at the
  * descriptor says that the slice is not what it was. */
 hidden void arena_read_begin(const void *p);

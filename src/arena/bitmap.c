@@ -56,15 +56,20 @@ static uint64_t multiples(size_t first, size_t alignment) {
   return ones;
 }
 
-size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
-                       size_t alignment) {
+static always_inline uint64_t joined(const atomic64_t *words, const atomic64_t *others, size_t i) {
+  uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides, here and below */
+  return others == NULL ? w : w | atomic64_load_seq_cst(&others[i]);
+}
+
+static size_t find_run_in(const atomic64_t *words, const atomic64_t *others, size_t word_count,
+                          size_t from, size_t n, size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
-    uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */
+    uint64_t w = joined(words, others, i);
     while (w == 0) { /* a run that ended below was found there. Bound: the words */
       tail = 0;
       if (++i == word_count) return BITMAP_NONE;
-      w = atomic64_load_seq_cst(&words[i]); /* S-room */
+      w = joined(words, others, i);
     }
     if (~w != 0 || tail + 64 >= n) {
       size_t first = align_up(i * 64 - tail, alignment);
@@ -117,6 +122,16 @@ size_t bitmap_find_tight(const atomic64_t *words, size_t word_count, size_t from
   }
   note_run(&best, i * 64 - tail, tail);
   return best.first;
+}
+
+size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
+                       size_t alignment) {
+  return find_run_in(words, NULL, word_count, from, n, alignment);
+}
+
+size_t bitmap_find_joined(const atomic64_t *words, const atomic64_t *others, size_t word_count,
+                          size_t n, size_t alignment) {
+  return find_run_in(words, others, word_count, 0, n, alignment);
 }
 
 size_t bitmap_run_below(const atomic64_t *words, size_t end, size_t most) {

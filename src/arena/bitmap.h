@@ -23,6 +23,9 @@ hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from
  * may change them meanwhile. */
 hidden size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
                               size_t alignment);
+/* Likewise of bits each of which is free in `words` or in `others`. */
+hidden size_t bitmap_find_joined(const atomic64_t *words, const atomic64_t *others,
+                                 size_t word_count, size_t n, size_t alignment);
 
 /* Likewise with alignment 1, but of the lowest such run and those in the next 2,048 bits the
  * shortest. */

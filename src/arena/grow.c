@@ -47,7 +47,7 @@ static size_t growth_step(size_t n, uint32_t others) {
  * thread has claimed the next. */
 static size_t map_next(arena_t *a, size_t n, size_t step) {
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
-    uint64_t from = atomic64_load_relaxed(&a->mapped); /* relaxed: the swap reads again */
+    uint64_t from = atomic64_load_seq_cst(&a->mapped); /* S-room; the swap reads again */
     if (from + n > ARENA_END) return NO_SLICES;
     step = min_size(step, ARENA_END - from);
     /* Progress: another thread grows ... */
@@ -65,7 +65,8 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     }
     if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
     uint64_t end = from + step;
-    atomic64_swap_relaxed(&a->mapped, &end, from);
+    atomic64_swap_seq_cst(&a->mapped, &end, from); /* S-room */
+    lack_forget(&lacks_room[a->number]);
     if (step == n) return 0;
     step = max_size(n, step / 4);
   }
@@ -99,7 +100,7 @@ static bool is_end_of_first(const arena_t *a, size_t end) {
  * same moment. */
 static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   for (int tries = 0; tries < JOIN_TRIES; tries++) {
-    size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
+    size_t end = atomic64_load_seq_cst(&a->mapped); /* S-room; compared with what was mapped */
     size_t below = is_end_of_first(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);
     size_t first = align_up(end - below, alignment), missing = first + n - end;
     if (first + n > ARENA_END) return NO_SLICES;
@@ -131,44 +132,77 @@ bool grow_at(arena_t *a, size_t first, size_t n) {
 
 /* ---- what was unmapped ----------------------------------------------------------------------- */
 
-/* What somebody else has mapped there meanwhile is passed over. */
-static size_t map_again(arena_t *a, size_t n, size_t alignment) {
+/* The first of so many slices are mapped again, if they were unmapped, and claimed; how many. What
+ * somebody else has mapped there meanwhile is passed over. */
+static size_t map_again(arena_t *a, size_t first, size_t most) {
   atomic64_t *unmapped = arena_maps(a)->unmapped;
-  size_t first = bitmap_find_run(unmapped, ARENA_WORDS, 0, n, alignment);
-  if (first == BITMAP_NONE) return NO_SLICES;
-  if (!bitmap_claim_at(unmapped, first, n)) return 0;
-  os_map_result_t result = os_map_at(arena_address(a, first), n << SLICE_SHIFT);
-  if (result == OS_NO_MEMORY) bitmap_release(unmapped, first, n);
-  if (result != OS_MAPPED) return 0;
-  atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - n);
+  size_t n = bitmap_run_above(unmapped, first, most);
+  if (n == 0) return 0;
+  os_map_result_t result = OS_NO_MEMORY;
+  if (bitmap_claim_at(unmapped, first, n)) {
+    result = os_map_at(arena_address(a, first), n << SLICE_SHIFT);
+    if (result == OS_NO_MEMORY) bitmap_release(unmapped, first, n);
+    else atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - n);
+  }
+  if (result != OS_MAPPED) {
+    lack_forget(&lacks_room[a->number]); /* others may have missed what came back */
+    return 0;
+  }
   atomic64_add_relaxed(&arena_counts.mapped, n);
   advise_pages(arena_address(a, first), n << SLICE_SHIFT, false);
+  return n;
+}
+
+/* Slices that are free or were unmapped. What is mapped again in vain stays free. */
+static __attribute__((noinline)) size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
+  size_t first = bitmap_find_joined(a->free, arena_maps(a)->unmapped, ARENA_WORDS, n, alignment);
+  if (first == BITMAP_NONE) return NO_SLICES;
+  for (size_t have = 0; have < n;) { /* Bound: the slices */
+    size_t at = first + have, part = bitmap_run_above(a->free, at, n - have);
+    if (part == 0) part = map_again(a, at, n - have);
+    else if (!slices_claim_at(a, at, part)) part = 0;
+    if (part == 0 && have != 0) slices_give_back(a, first, have);
+    if (part == 0) return 0;
+    have += part;
+  }
   return first;
 }
 
-size_t grow(arena_t *a, size_t n, size_t alignment) {
-  if (unlikely(atomic64_load_relaxed(&unmapped_slices) != 0)) {
-    size_t slice = map_again(a, n, alignment);
-    if (slice != NO_SLICES) return slice;
-  }
-  return map_more(a, n, alignment);
+/* relaxed: the slices are claimed, A1 */
+static void drop_part(atomic64_t *word, uint64_t bits, void *dropped) {
+  *(size_t *)dropped += bits_count(atomic64_and_relaxed(word, ~bits) & bits);
 }
 
-static void clear_part(atomic64_t *word, uint64_t bits, void *context) {
-  (void)context;
-  atomic64_and_relaxed(word, ~bits); /* relaxed: the slices are claimed, A1 */
-}
-
-void arena_note_unmapped(void *at, size_t n) {
-  arena_t *a = arena_of(at);
+/* Claimed slices at which nothing is mapped any more; how many of them were dirty. */
+static size_t note_unmapped(arena_t *a, size_t first, size_t n) {
   arena_maps_t *maps = arena_maps(a);
-  size_t first = arena_slice(at);
-  bitmap_each_part(maps->dirty, first, n, clear_part, NULL);
+  size_t dirty = 0, purged = 0;
+  bitmap_each_part(maps->dirty, first, n, drop_part, &dirty);
+  bitmap_each_part(maps->purged, first, n, drop_part, &purged);
   memset(&maps->touched[first], 0, n);
   atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);
   atomic64_add_relaxed(&unmapped_slices, n);
   bitmap_release(maps->unmapped, first, n);
   lack_forget(&lacks_room[a->number]);
+  return dirty;
+}
+
+void arena_release_moved(void *at, size_t n) {
+  if (os_map_at(at, n << SLICE_SHIFT) != OS_MAPPED) {
+    note_unmapped(arena_of(at), arena_slice(at), n);
+    return;
+  }
+  advise_pages(at, n << SLICE_SHIFT, false);
+  atomic64_add_relaxed(&arena_counts.committed, n);
+  arena_release_clean(at, n);
+}
+
+size_t grow(arena_t *a, size_t n, size_t alignment) {
+  if (unlikely(atomic64_load_relaxed(&unmapped_slices) != 0)) {
+    size_t slice = claim_joined(a, n, alignment);
+    if (slice != NO_SLICES) return slice;
+  }
+  return map_more(a, n, alignment);
 }
 
 static uint32_t count_reader(const void *p, uint32_t more) {
@@ -183,22 +217,25 @@ bool arena_is_read(const void *first, size_t n) {
   return false;
 }
 
-/* The slices of a word, if all are free; how many. */
+/* The free slices of a word, if no others are mapped there; how many. */
 static size_t unmap_group(arena_t *a, size_t word) {
-  arena_maps_t *maps = arena_maps(a);
-  if (~atomic64_load_relaxed(&a->free[word]) != 0) return 0; /* relaxed: the claim decides */
-  uint64_t claimed = bitmap_claim_some(&a->free[word], ~(uint64_t)0);
-  char *group = arena_address(a, word * 64);
-  if (~claimed != 0 || arena_is_read(group, 64) || !os_unmap(group, 64 << SLICE_SHIFT)) {
-    if (claimed != 0) arena_put_back(a, word, claimed);
-    return 0;
+  uint64_t gone = atomic64_load_relaxed(&arena_maps(a)->unmapped[word]);
+  uint64_t free = atomic64_load_relaxed(&a->free[word]); /* relaxed: the claim decides */
+  if (free == 0 || ~(free | gone) != 0) return 0;
+  uint64_t claimed = bitmap_claim_some(&a->free[word], free);
+  bool is_whole = claimed == free && !arena_is_read(arena_address(a, word * 64), 64);
+  size_t unmapped = 0, dirty = 0;
+  for (uint64_t rest = is_whole ? claimed : 0; rest != 0;) { /* Bound: a word's runs */
+    unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
+    rest &= ~bits_run(at, n);
+    if (!os_unmap(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) continue;
+    claimed &= ~bits_run(at, n);
+    dirty += note_unmapped(a, word * 64 + at, n);
+    unmapped += n;
   }
-  /* relaxed, both: the slices are claimed, A1 */
-  size_t dirty = bits_count(atomic64_load_relaxed(&maps->dirty[word]));
+  if (claimed != 0) arena_put_back(a, word, claimed);
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
-  atomic64_store_relaxed(&maps->purged[word], 0);
-  arena_note_unmapped(group, 64);
-  return 64;
+  return unmapped;
 }
 
 bool arena_unmap_free(void) {

@@ -3,7 +3,8 @@
  *
  * So the cost of a search does not grow with the heap.
  * Threads: any. A hint may send a search to where nothing is. It hides something only as long as a
- *          thread is stopped between the two steps below, and no more than what came back then.
+ *          thread is stopped between the two steps below, or for good if it never goes on (in a
+ *          child of fork, after a longjmp), and no more than what came back then.
  * Sync:    S-group  bits above bits: who sets a bit then looks at the one above it, and sets that
  *                   if it is clear; who finds nothing below a bit clears it, then looks below
  *                   again. All seq_cst, so one of the two sees the other.
@@ -62,13 +63,14 @@ static inline void lack_forget(lack_t *lack) {
   if (atomic32_load_seq_cst(lack) != 0) lack_end(lack); /* S-room */
 }
 
-/* Bits came back, `first` among them: is the run in which they lie what was lacking? */
-static inline void lack_review(lack_t *lack, const atomic64_t *words, size_t first) {
+/* `n` bits came back: is the run in which they lie what was lacking? If another thread has taken a
+ * part of them already, two runs may be left. */
+static inline void lack_review(lack_t *lack, const atomic64_t *words, size_t first, size_t n) {
   size_t least = atomic32_load_seq_cst(lack); /* S-room */
   if (least == 0) return;
-  size_t run = bitmap_run_above(words, first, least);
-  if (run < least) run += bitmap_run_below(words, first, least - run);
-  if (run >= least) lack_end(lack);
+  size_t run = bitmap_run_above(words, first, max_size(least, n));
+  if (run >= n && run < least) run += bitmap_run_below(words, first, least - run);
+  if (run < n || run >= least) lack_end(lack);
 }
 
 #endif

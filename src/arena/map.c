@@ -79,16 +79,18 @@ bool map_claim_behind(void *window, size_t have, size_t more) {
          map_may_fit(more, (more - 1) << WINDOW_SHIFT, false) && claim(first, more, false) == more;
 }
 
-/* The last of the claimed windows in which something else lies. */
-static size_t find_taken(const find_t *s, size_t first) {
+/* The last of the claimed windows in which something else lies, if memory suffices to find it. */
+static size_t find_taken(find_t *s, size_t first) {
   size_t from = 0, end = ((s->size - 1) >> WINDOW_SHIFT) + 1;
   while (end - from > 1) { /* Bound: a half of the windows each time */
     size_t middle = (from + end) / 2, before = middle << WINDOW_SHIFT;
     size_t size = min_size(s->size, end << WINDOW_SHIFT) - before;
-    bool is_free = map_there(s, first + middle, size) == OS_MAPPED;
-    if (is_free) os_unmap(address_of(first + middle), size);
-    *(is_free ? &end : &from) = middle;
+    s->result = map_there(s, first + middle, size);
+    if (s->result == OS_NO_MEMORY) return from;
+    if (s->result == OS_MAPPED) os_unmap(address_of(first + middle), size);
+    *(s->result == OS_MAPPED ? &end : &from) = middle;
   }
+  s->result = OS_TAKEN;
   return from;
 }
 
@@ -99,9 +101,9 @@ static size_t try_at(find_t *s, size_t first) {
   size_t i = claim(first, s->count, s->again);
   if (i < s->count) return i;
   s->result = map_there(s, first, s->size);
+  if (s->result == OS_TAKEN) i = find_taken(s, first);
   if (s->result == OS_NO_MEMORY) map_free(address_of(first), s->count);
   if (s->result != OS_TAKEN) return 0;
-  i = find_taken(s, first);
   map_set(address_of(first + i), 1, NULL, TENANT_TAKEN);
   map_free(address_of(first + i + 1), s->count - i - 1);
   map_free(address_of(first), i);

@@ -31,34 +31,56 @@ void slices_publish(arena_t *a) {
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
+/* Who held them for a moment may have hidden them from a purge, which took the hint away. relaxed,
+ * both: what another thread has claimed or cleaned meanwhile is its own to note. */
+static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
+  size_t last = (first + n - 1) / 64;
+  for (size_t word = first / 64; word <= last; word++)
+    if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) &
+         atomic64_load_relaxed(&a->free[word])) != 0)
+      return purge_note_dirty(a, word, last - word + 1);
+}
+
 /* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
-static void review_lacks(arena_t *a, size_t first) {
-  lack_review(&lacks_free[a->number], a->free, first);
+static void review_lacks(arena_t *a, size_t first, size_t n) {
+  lack_review(&lacks_free[a->number], a->free, first, n);
   lack_forget(&lacks_room[a->number]);
 }
 
 void slices_give_back(arena_t *a, size_t first, size_t n) {
   bitmap_release(a->free, first, n);
-  review_lacks(a, first);
+  note_dirty(a, first, n);
+  review_lacks(a, first, n);
   if (first / 64 < atomic32_load_relaxed(&a->low_word))
     atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64)); /* a hint */
 }
 
 void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
   atomic64_or_seq_cst(&a->free[word], bits); /* S-bit, S-room */
+  /* relaxed: as in note_dirty */
+  if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) & bits) != 0)
+    purge_note_dirty(a, word, 1);
   lack_forget(&lacks_free[a->number]); /* they may be several runs */
   lack_forget(&lacks_room[a->number]);
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-bool slices_claim_at(arena_t *a, size_t first, size_t n) {
-  if (bitmap_claim_at(a->free, first, n)) return true;
-  review_lacks(a, first); /* what was claimed for a moment, others may have missed */
+/* What was claimed for a moment, others may have missed; of one word all or none are claimed. */
+static __attribute__((noinline)) bool retreat(arena_t *a, size_t first, size_t n) {
+  if (n <= 64 - first % 64) return false;
+  note_dirty(a, first, n);
+  lack_forget(&lacks_free[a->number]);
+  lack_forget(&lacks_room[a->number]);
   return false;
 }
 
-static size_t find_run(arena_t *a, size_t words, size_t from, size_t n, size_t alignment) {
+bool slices_claim_at(arena_t *a, size_t first, size_t n) {
+  return bitmap_claim_at(a->free, first, n) || retreat(a, first, n);
+}
+
+static always_inline size_t find_run(arena_t *a, size_t words, size_t from, size_t n,
+                                     size_t alignment) {
   size_t first = NO_SLICES;
   if (n >= LONG_RUN && alignment < 64) first = bitmap_find_run(a->free, words, from, n, 64);
   return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);

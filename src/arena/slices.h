@@ -2,7 +2,7 @@
  * Owns:    the list of arenas, and what searches for free slices and for room did not find.
  * Called by: arena, grow, purge.   Calls: bitmap, hint.
  * Threads: any. Sync: S-bit (bitmap.h), S-room (hint.h), S-arena (arena.h). Whoever gives bits of
- *          `free` back does it here, so that no search goes on missing them. */
+ *          `free` back does it here, so that no search and no purge goes on missing them. */
 #ifndef ARENA_SLICES_H
 #define ARENA_SLICES_H
 

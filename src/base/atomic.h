@@ -61,6 +61,10 @@ static inline bool atomic32_swap_seq_cst(atomic32_t *a, uint32_t *seen, uint32_t
   return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_RELAXED);
 }
+static inline bool atomic64_swap_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t v) {
+  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_RELAXED);
+}
 static inline uint16_t atomic16_load_relaxed(const atomic16_t *a) {
   return __atomic_load_n(&a->value, __ATOMIC_RELAXED);
 }

@@ -291,9 +291,9 @@ hidden void returned_give_up(heap_t *h, unsigned c);
 hidden void returned_forget(heap_t *h);
 
 /* magazine.c. The slice of a slab whose blocks are all free, which is on no list, and the slices of
- * a large block that was freed: they are kept or given back. */
+ * a large block that was freed, which ended in the `used`th: they are kept or given back. */
 hidden void heap_put_slice(heap_t *h, slab_t *s);
-hidden void heap_put_run(heap_t *h, slab_t *s, size_t n);
+hidden void heap_put_run(heap_t *h, slab_t *s, size_t n, size_t used);
 /* `n` slices, the first at a multiple of `alignment`: kept ones, if `wish` is not 0 those of whose
  * last slice as much was touched (tail_wish), or the arena's. `*clean` as there. NULL: no memory,
  * not even if the heap keeps nothing. */

@@ -98,13 +98,13 @@ void large_free(slab_t *s, void *p, const char *call) {
   if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
     fatal("double free", p, call);
   index_leave(&s->tag); /* before the slices go: F2 */
-  size_t n = atomic32_load_relaxed(&s->slices);
-  slab_count(0 - atomic64_load_relaxed(&s->size), 0);
+  size_t n = atomic32_load_relaxed(&s->slices), size = atomic64_load_relaxed(&s->size);
+  slab_count(0 - size, 0);
   heap_t *h = heap_enter_own();
   count_live(h, (uint64_t)-1);
   tail_leave(h, s);
   if (h == NULL) return arena_release(p, n);
-  heap_put_run(h, s, n);
+  heap_put_run(h, s, n, slices_for(size));
   heap_exit(h);
 }
 
@@ -160,10 +160,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);
   tail_leave(NULL, s);
-  if (os_map_at(p, old_size) == OS_MAPPED) {
-    atomic64_add_relaxed(&arena_counts.committed, n);
-    arena_release_clean(p, n);
-  } else arena_note_unmapped(p, n);
+  arena_release_moved(p, n);
   return moved;
 }
 

@@ -1,7 +1,8 @@
 /* magazine.c - slices without blocks that a heap keeps for itself                     layer 5: heap
  * Owns:    the sum of all shares.   Called by: heap.   Calls: slab, arena, support.
  * Threads: the heap's own; the sum is a bound that may be passed by a few of them.
- * Holds:   L2 slices on a list of a magazine are claimed, of no kind, and as many as is counted
+ * Holds:   L2 slices on a list of a magazine are claimed, of no kind, and as many as is counted;
+ *             of a run all but the last count as touched
  *
  * What a thread has freed it often needs again soon, and the arena's bits and counts are words that
  * all threads share. So a few slices are kept: single ones, for slabs and for large blocks, and
@@ -135,10 +136,12 @@ static bool make_room(heap_t *h, size_t n) {
   return has_room;
 }
 
-void heap_put_run(heap_t *h, slab_t *s, size_t n) {
+void heap_put_run(heap_t *h, slab_t *s, size_t n, size_t used) {
   size_t singles = min_size(earned_slices(h), singles_most());
-  if (n == 1 ? h->singles < singles : make_room(h, n)) put_run(h, s, n);
-  else release_run(s, n);
+  if (!(n == 1 ? h->singles < singles : make_room(h, n))) return release_run(s, n);
+  if (unlikely(used < n))
+    memset(arena_touched_last((void *)slab_base(s), used), TOUCHED_ALL, n - used);
+  put_run(h, s, n);
 }
 
 size_t heap_claim_ahead(heap_t *h, char *at, size_t n) {
@@ -156,6 +159,12 @@ void heap_empty_magazine(heap_t *h) {
   h->run_share = 0;
 }
 
+static bool are_touched(const slab_t *s, size_t n) {
+  size_t touched = 0;
+  for (size_t i = 1; i < n; i++) touched += *arena_touched_last((void *)slab_base(s), i);
+  return touched == (n - 1) * TOUCHED_ALL;
+}
+
 static bool are_claimed(const slab_t *s, size_t n) {
   arena_t *a = arena_of(s);
   size_t free = 0, first = arena_slice((void *)slab_base(s));
@@ -170,6 +179,7 @@ bool heap_magazine_is_valid(const heap_t *h) {
     /* Bound: L2 */
     for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_kept(s)) {
       HOLDS(L2, slab_kind(slab_word(s)) == SLAB_NONE && are_claimed(s, n));
+      HOLDS(L2, are_touched(s, n));
       *(n == 1 ? &singles : &run_slices) += n;
       HOLDS(L2, singles <= h->singles && run_slices <= h->run_slices);
     }

@@ -25,6 +25,7 @@ typedef struct {
   uint32_t fail_calls;        /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
   uint64_t fail_at;           /* that one of them fails: 1 is the next; 0: none. Counts down */
   bool fail_on;               /* and all after it */
+  bool fail_half;             /* a discard that fails has given back the first half of its pages */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
   unsigned forks;             /* os_fake_fork was called so often */
   uint64_t thread;            /* what os_thread says, if not 0 */

@@ -2,7 +2,8 @@
  * Owns:    `holes` and `sunk` of slab_t.   Called by: heap, slab.c.   Calls: partial.c, arena, os.
  * Threads: any. A slab is taken by its partial bit, as for a heap, and published again: a thread
  *          that stops here holds back that one slab.
- * Sync:    S-visit: holes are marked before their pages go, and stay so until keys are there again.
+ * Sync:    S-visit: holes are marked before their pages go, and stay so until keys are there again,
+ *          also where the system has taken some pages and then refused.
  * Holds:   I7 a block of which a part lies on a hole is free and on no list
  *
  * Such a block is sunk: the anchor counts it neither as carved nor as free, so whoever frees the
@@ -49,15 +50,14 @@ void slab_fill_holes(slab_t *s) {
   atomic32_store_release(&s->holes, 0); /* S-visit */
 }
 
-/* Gives a run of pages back, all of whose blocks are free. */
-static void make_hole(slab_t *s, uint32_t run) {
+/* Gives a run of pages back, all of whose blocks are free. False: some of them are still there. */
+static bool make_hole(slab_t *s, uint32_t run) {
   size_t page = os_page_size(), size = bits_count(run) * page;
-  uint32_t before = holes_of(s);
-  atomic32_store_relaxed(&s->holes, before | run); /* the system orders it before they go */
-  if (os_discard((void *)(slab_base(s) + bits_lowest(run) * page), size))
-    atomic64_add_relaxed(&arena_counts.purged, size);
-  else
-    atomic32_store_relaxed(&s->holes, before);
+  /* relaxed: the system orders it before they go */
+  atomic32_store_relaxed(&s->holes, holes_of(s) | run);
+  if (!os_discard((void *)(slab_base(s) + bits_lowest(run) * page), size)) return false;
+  atomic64_add_relaxed(&arena_counts.purged, size);
+  return true;
 }
 
 /* Of every page without a part of a block that is in use. The slab is the caller's. */
@@ -65,7 +65,7 @@ static void make_holes(slab_t *s) {
   slab_places_t free = { { 0 } };
   size_t size = class_size(slab_class(s));
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
-  uint32_t kept = 0, pages = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
+  uint32_t kept = 0, refused = 0, pages = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
   slab_note_places(s, &free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     bool is_listed = free.words[b % SLICE_SIZE / PLACES_STEP] >> b / CLASS_STEP % 64 & 1;
@@ -74,16 +74,19 @@ static void make_holes(slab_t *s) {
   /* Bound: a slice's pages */
   for (uint32_t rest = pages & ~kept & ~holes_of(s), run; rest != 0; rest &= ~run) {
     unsigned at = bits_lowest(rest);
-    make_hole(s, run = (uint32_t)bits_run(at, bits_ones_below(rest >> at)));
+    run = (uint32_t)bits_run(at, bits_ones_below(rest >> at));
+    if (!make_hole(s, run)) refused |= run;
   }
+  uint32_t holes = holes_of(s) & ~refused;
   unsigned sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
-    if ((pages_of_block(b, size) & holes_of(s)) == 0) continue;
+    if ((pages_of_block(b, size) & holes) == 0) continue;
     free.words[b % SLICE_SIZE / PLACES_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
     sunk++;
   }
   set_sunk(s, sunk);
   slab_link_places(s, &free);
+  if (refused != 0) atomic32_store_release(&s->holes, holes); /* S-visit */
 }
 
 /* May there be a page to give back? What the anchor says may be another slab's by now. */

@@ -217,7 +217,7 @@ void slab_link_places(slab_t *s, const slab_places_t *places) {
       unsigned highest = bits_highest(w);
       w ^= (uint64_t)1 << highest;
       uintptr_t block = base | (i * 64 + highest) * CLASS_STEP;
-      block_at(block)->next = first;
+      block_link(block, first);
       first = block;
     }
   s->head = first;

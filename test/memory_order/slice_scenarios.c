@@ -86,7 +86,7 @@ static void search_in_vain(size_t (*find)(void)) {
 static void lack_thread(unsigned me) {
   if (me == 2) return search_in_vain(find_lowest);
   bitmap_release(bits, 63 + me, 1);
-  lack_review(&lack, bits, 63 + me);
+  lack_review(&lack, bits, 63 + me, 1);
 }
 static void lack_thread_tight(unsigned me) {
   if (me == 2) search_in_vain(find_tight);

@@ -2,7 +2,7 @@
  *
  * Stands for, in src/arena/bitmap.c: bitmap_claim_one bitmap_claim_some claim_part release_part
  * and in src/arena/bitmap.c: bitmap_release
- * and in src/arena/bitmap.c: bitmap_claim_at bitmap_find_run bitmap_find_tight
+ * and in src/arena/bitmap.c: bitmap_claim_at bitmap_find_run find_run_in bitmap_find_tight
  * and in src/arena/slices.c: claim_from slices_claim_at
  *
  * Two words of W bits; a set bit is free. A thread claims one bit, a run of two or three bits where

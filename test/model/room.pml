@@ -3,16 +3,16 @@
  *
  * Stands for, in src/arena/hint.h: lack_covers lack_note lack_end lack_review lack_forget
  * and in src/arena/slices.c: review_lacks slices_give_back arena_put_back
- * and in src/arena/slices.c: slices_claim_at
+ * and in src/arena/slices.c: slices_claim_at retreat
  * and in src/arena/slices.h: slices_try
  *
  * BITS slices in words of one slice each, as far as orders go. A thread gives back what it holds,
- * slice by slice, and reviews the lack each time; or looks for a run of one or two, and if it has
- * searched in vain notes that and searches again. Who claims a run takes its slices one after
- * another, and gives back those that it has if one is gone. In the end no lack covers a run that is
- * free. With STOP the first thread may stop for ever at any point, and the others still end; a run
- * that came back while it was between its note and its second search may be covered then, and what
- * it holds is missing.
+ * a run at a time, slice by slice, and then reviews the lack; or looks for a run of one or two, and
+ * if it has searched in vain notes that and searches again. Who claims a run takes its slices one
+ * after another, and gives back those that it has if one is gone. In the end no lack covers a run
+ * that is free. With STOP the first thread may stop for ever at any point, and the others still
+ * end; a run that came back while it was between its note and its second search may be covered
+ * then, and what it holds is missing.
  *
  * check: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=2 -DBITS=3 -DN=1 -DSTOP
@@ -32,23 +32,24 @@ bool between[TH];          /* ghost: gave back and has not reviewed */
 bool noted[TH];            /* ghost: has noted a lack and not searched again */
 bool stopping; byte done, stopped;
 
-/* Each slice of the run in which `first` lies is looked at by itself. */
-inline review() {
+/* Each slice of the run in which the `m` that came back lie is looked at by itself. */
+inline review(m) {
   least = lack;
   if
   :: least == 0
   :: else ->
      length = 0; k = first;
      do
-     :: length < least && k < BITS -> if :: free[k] -> length++; k++ :: !free[k] -> break fi
+     :: (length < least || length < m) && k < BITS ->
+        if :: free[k] -> length++; k++ :: !free[k] -> break fi
      :: else -> break
      od;
-     k = first;
+     k = (length < m -> 0 : first);
      do
      :: length < least && k > 0 -> if :: free[k - 1] -> length++; k-- :: !free[k - 1] -> break fi
      :: else -> break
      od;
-     if :: length >= least -> lack = 0 :: else fi
+     if :: length < m || length >= least -> lack = 0 :: else fi
   fi;
   atomic { between[_pid] = false; least = 0; length = 0; k = 0 }
 }
@@ -86,7 +87,7 @@ inline attempt() {
         :: k > 0 -> k--; give_back_one(first + k)
         :: else -> break
         od;
-        review();
+        if :: n > 1 -> review(n) :: else fi;      /* of one word all or none are claimed */
         first = LOST
      :: else
      fi
@@ -116,10 +117,15 @@ inline give_back_all() {
   do
   :: n < BITS ->
      if
-     :: holder[n] == _pid -> first = n; give_back_one(n); review()
-     :: else
-     fi;
-     n++
+     :: holder[n] == _pid ->
+        first = n;
+        do
+        :: n < BITS && holder[n] == _pid -> give_back_one(n); n++
+        :: else -> break
+        od;
+        review(n - first)
+     :: else -> n++
+     fi
   :: else -> break
   od
 }

@@ -717,6 +717,23 @@ TEST(glibc, malloc_trim_answers_whether_memory_went_back, "") {
   CHECK_EQ(malloc_trim(0), 0);
 }
 
+TEST(glibc, malloc_trim_over_a_locked_page_leaves_all_free_blocks_usable, "") {
+  enum { N = 4000, SIZE = 64 };
+  static char *p[N];
+  for (int i = 0; i < N; i++) p[i] = memset(malloc(launder_size(SIZE)), i, SIZE);
+  char *slice = (char *)((uintptr_t)p[2500] & ~(uintptr_t)65535);
+  if (mlock(slice + 7 * 4096 + 64, 32) != 0) return;   /* a mapping of its own, in the middle */
+  for (int i = 0; i < N; i++)
+    if (i % 1000 != 7) free(p[i]);
+  for (int i = 0; i < 3; i++) malloc_trim(0);
+  for (int i = 0; i < N; i++)
+    if (i % 1000 != 7) p[i] = memset(malloc(launder_size(SIZE)), i, SIZE);
+  for (int i = 0; i < N; i++) CHECK_BYTES(p[i], i, SIZE);
+  for (int i = 0; i < N; i++) free(p[i]);
+  malloc_trim(0);
+  munlock(slice, 65536);
+}
+
 TEST(glibc, mallopt_takes_every_parameter_and_changes_no_contract, "") {
   static const int parameters[] = {
     M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION, M_PERTURB,

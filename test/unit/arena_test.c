@@ -253,6 +253,46 @@ TEST(arena, before_a_window_is_added_all_are_searched_whatever_the_hints_say, "S
   CHECK_EQ(arena_count(), 1u);
 }
 
+TEST(arena, a_lack_ends_when_a_run_comes_back_of_which_another_has_taken_a_part, "S-room") {
+  static atomic64_t words[2];
+  lack_t lack = { 0 };
+  for (size_t taken = 60; taken < 68; taken++) {
+    lack_note(&lack, 5);
+    bitmap_release(words, 60, 8);
+    CHECK(bitmap_claim_at(words, taken, 1));                 /* before the lack is looked at */
+    lack_review(&lack, words, 60, 8);
+    CHECK(!lack_covers(&lack, 5));
+    for (size_t i = 60; i < 68; i++) CHECK(i == taken || bitmap_claim_at(words, i, 1));
+  }
+  lack_note(&lack, 5);
+  bitmap_release(words, 60, 4);
+  lack_review(&lack, words, 60, 4);
+  CHECK(lack_covers(&lack, 5));
+}
+
+/* Another thread looks for room while a range of the window is being mapped. */
+enum { WANTED = 90 };
+static void another_looks_for_room(os_fake_call_t call, void *at, size_t size) {
+  (void)size;
+  if (call != OS_FAKE_MAP_AT || (uintptr_t)at % WINDOW_SIZE == 0) return;
+  os_fake.before = NULL;
+  CHECK_NULL(claim(WANTED));
+}
+
+TEST(arena, room_that_comes_back_because_an_mmap_failed_is_looked_for_again, "S-room") {
+  arena_t *a = arena_of(claim(8000));
+  while (ARENA_END - atomic64_load_relaxed(&a->mapped) > 3000) claim(1000);
+  claim(ARENA_END - atomic64_load_relaxed(&a->mapped) - WANTED - 10);
+  while (slices_claim(a, 1, 1) != NO_SLICES) continue;
+  CHECK_GE(ARENA_END - atomic64_load_relaxed(&a->mapped), (uint64_t)WANTED);
+  os_fake.most_mapped = os_fake.mapped;
+  os_fake.before = another_looks_for_room;
+  CHECK_NULL(claim(WANTED));
+  CHECK(os_fake.before == NULL);
+  os_fake.most_mapped = SIZE_MAX;
+  CHECK_EQ((void *)arena_of(claim(WANTED)), (void *)a);
+}
+
 /* ---- memory that is unmapped ---- */
 
 static size_t unmapped_slices_of(const arena_t *a) {
@@ -291,6 +331,110 @@ TEST(arena, an_unmapping_that_the_system_refuses_leaves_the_slices_free, "A2") {
   CHECK(!arena_unmap_free());
   CHECK_EQ(free_slices(), 500u);
   CHECK_EQ(claim(500), p);
+}
+
+/* A group that is unmapped, in the middle of slices that are in use. */
+static char *make_unmapped_group(void) {
+  char *p = claim(2000), *group = arena_address(arena_of(p), (arena_slice(p) / 64 + 2) * 64);
+  while (free_slices() > 0) claim(1);
+  arena_release(group, 64);
+  CHECK(arena_unmap_free());
+  CHECK_EQ(unmapped_slices_of(arena_of(p)), 64u);
+  return group;
+}
+
+TEST(arena, unmapped_slices_and_the_free_ones_beside_them_are_claimed_as_one_range, "A2 A3") {
+  char *group = make_unmapped_group(), *first = group - 20 * SLICE_SIZE;
+  memset(first, 1, 20 * SLICE_SIZE);
+  arena_release(first, 20);
+  arena_release(group + 64 * SLICE_SIZE, 30);
+  bool clean;
+  CHECK_EQ(arena_claim(110, 2, &clean), (void *)first);
+  CHECK(!clean);
+  CHECK(os_fake_is_mapped(first, 110 * SLICE_SIZE));
+  CHECK_EQ(unmapped_slices_of(arena_of(group)), 0u);
+  CHECK_EQ(free_slices(), 4u);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, slices_that_cannot_be_had_as_one_range_stay_free_or_unmapped, "A2") {
+  char *group = make_unmapped_group();
+  arena_release(group - 20 * SLICE_SIZE, 20);
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  CHECK_NULL(claim(84));
+  os_fake_fail(0, 0, false);
+  CHECK_EQ(unmapped_slices_of(arena_of(group)) + free_slices(), 84u);
+  CHECK_EQ(claim(84), group - 20 * SLICE_SIZE);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, what_is_free_of_a_group_is_unmapped_if_the_rest_of_it_is, "A2 A4") {
+  char *group = make_unmapped_group();
+  arena_t *a = arena_of(group);
+  CHECK_EQ(claim(10), group);
+  memset(group, 1, 10 * SLICE_SIZE);
+  arena_release(group, 10);
+  CHECK(arena_unmap_free());
+  CHECK_EQ(unmapped_slices_of(a), 64u);
+  CHECK(!os_fake_is_mapped(group, SLICE_SIZE));
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  CHECK(arena_is_valid(a));
+  CHECK_EQ(claim(64), group);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, slices_whose_pages_were_moved_away_are_mapped_again_at_once_or_later, "A2 A3 A4") {
+  core_option(OPTION_thp, THP_NEVER);
+  char *p = claim(100), *q = p + 40 * SLICE_SIZE;
+  while (free_slices() > 0) claim(1);
+  uint64_t advices = os_fake.calls[OS_FAKE_ADVISE_HUGE], before = committed();
+  memset(p, 1, 100 * SLICE_SIZE);
+  for (int i = 0; i < 2; i++) {
+    CHECK(os_unmap(q, 10 * SLICE_SIZE));
+    atomic64_add_relaxed(&arena_counts.committed, (uint64_t)-10);
+    os_fake_fail(OS_FAKE_MAPPING, (uint64_t)i, false);       /* the second time it fails */
+    arena_release_moved(q, 10);
+    CHECK_EQ(committed(), before - 10);
+    CHECK(arena_is_valid(arena_of(p)));
+    CHECK_EQ(unmapped_slices_of(arena_of(p)), i * 10u);
+    bool clean;
+    CHECK_EQ(arena_claim(10, 1, &clean), (void *)q);
+    CHECK(clean);
+    CHECK_BYTES(q, 0, 10 * SLICE_SIZE);
+    CHECK_EQ(os_fake.calls[OS_FAKE_ADVISE_HUGE], advices + (uint64_t)i + 1);
+    CHECK_EQ(lost_slices(), 0u);
+  }
+}
+
+/* Of a group's free runs the first is unmapped, and the next is refused. */
+TEST(arena, an_unmapping_refused_in_the_middle_of_a_group_leaves_the_rest_free, "A2") {
+  char *group = make_unmapped_group(), *middle = group + 10 * SLICE_SIZE;
+  arena_t *a = arena_of(group);
+  CHECK_EQ(claim(30), group);
+  CHECK(os_unmap(middle, 10 * SLICE_SIZE));
+  atomic64_add_relaxed(&arena_counts.committed, (uint64_t)-10);
+  os_fake_fail(OS_FAKE_MAPPING, 1, false);
+  arena_release_moved(middle, 10);
+  arena_release(group, 10);
+  arena_release(group + 20 * SLICE_SIZE, 10);
+  os_fake_fail(1u << OS_FAKE_UNMAP, 2, false);
+  CHECK(arena_unmap_free());
+  CHECK_EQ(unmapped_slices_of(a), 54u);
+  CHECK_EQ(free_slices(), 10u);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)10);
+  purge_all();
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  CHECK_EQ(claim(64), group);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
+TEST(arena, slices_where_somebody_else_has_mapped_something_are_passed_over, "A2") {
+  char *group = make_unmapped_group();
+  os_fake_take(group + 5 * SLICE_SIZE, 4096);
+  char *p = claim(20);
+  CHECK(p != NULL && (p < group || p >= group + 64 * SLICE_SIZE));
+  CHECK(os_fake_is_mapped(p, 20 * SLICE_SIZE));
+  CHECK_EQ(unmapped_slices_of(arena_of(group)), 44u);
 }
 
 /* ---- growth ---- */

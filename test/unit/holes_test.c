@@ -148,6 +148,40 @@ TEST(holes, a_system_that_refuses_leaves_the_blocks_where_they_are, "I7") {
   check_nothing_lost();
 }
 
+/* Somebody looks at all blocks, after the first discard of a slab failed half-way. */
+static unsigned visits;
+static void visit_meanwhile(os_fake_call_t call, void *at, size_t n) {
+  (void)at, (void)n;
+  if (call != OS_FAKE_DISCARD || visits++ == 0) return;
+  CHECK_EQ(count_live(), 6u);
+}
+
+TEST(holes, a_system_that_refuses_half_way_leaves_blocks_that_are_free_and_usable, "I7 S-visit") {
+  make(64, 3000);
+  thin_out(3000, 500);
+  os_fake.fail_half = true;
+  os_fake.before = visit_meanwhile;
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  heap_collect(true);
+  CHECK_GT(visits, 1u);
+  os_fake.before = NULL;
+  CHECK_EQ(count_live(), 6u);
+  CHECK_EQ(holes(slab_of(kept[500])), 0u);
+  heap_collect(true);                                       /* and may be asked again */
+  os_fake_fail(1u << OS_FAKE_DISCARD, 2, true);             /* some runs go, others do not */
+  heap_collect(true);
+  CHECK_EQ(count_live(), 6u);
+  os_fake_fail(0, 0, false);
+  heap_collect(true);
+  CHECK_NE(holes(slab_of(kept[500])), 0u);
+  check_kept(3000);
+  for (int i = 0; i < 3000; i++)
+    if (kept[i] == NULL) memset(kept[i] = fast_malloc(size), i + 1, size);
+  check_kept(3000);
+  for (int i = 0; i < 3000; i++) release(i);
+  check_nothing_lost();
+}
+
 TEST(holes, slabs_with_no_page_to_spare_are_left_alone, "") {
   make(64, 2046);                                           /* two slabs */
   for (int i = 0; i < 2046; i += 17) release(i);            /* each page has live blocks */

@@ -137,6 +137,29 @@ TEST(magazine, a_heap_that_gets_no_memory_uses_what_it_keeps, "") {
   CHECK_EQ(my_heap()->run_slices, 0);
 }
 
+/* Else what the next block leaves unused, when it shrinks to end there, would be no tail. */
+TEST(magazine, what_a_block_with_headroom_did_not_use_counts_as_touched_for_the_next, "L2 A4") {
+  heap_t *h = my_heap();
+  for (size_t used = 4; used <= 6; used++) {
+    earn(h, 100);
+    free_together(20, 7);                      /* so that its share is large enough */
+    char *p = large_with_headroom(used * SLICE_SIZE - 50000, 7 * SLICE_SIZE);
+    fast_free(p);
+    CHECK_GE(h->run_slices, 7);
+    CHECK(heap_magazine_is_valid(h));
+    char *q = fast_malloc(7 * SLICE_SIZE);
+    CHECK_EQ(q, p);
+    memset(q, 1, 7 * SLICE_SIZE);
+    large_settle(h);
+    uint64_t before = atomic64_load_relaxed(&heap_counts.tails);
+    CHECK_EQ(heap_realloc(q, (used + 1) * SLICE_SIZE - 50000, "t"), (void *)p);
+    large_settle(h);
+    CHECK_EQ(atomic64_load_relaxed(&heap_counts.tails) - before, (uint64_t)(50000 / 4096));
+    fast_free(p);
+  }
+  check_nothing_lost();
+}
+
 TEST(magazine, slices_that_are_somebody_elses_or_miscounted_are_seen, "L2") {
   heap_t *h = my_heap();
   earn(h, 8);

@@ -91,6 +91,16 @@ TEST(map, what_else_lies_in_many_windows_is_found_by_few_calls, "W1") {
   CHECK_LE(os_fake.calls[OS_FAKE_MAP_AT] - calls, 10u);
 }
 
+TEST(map, a_window_is_not_given_up_because_memory_is_short_when_it_is_looked_at, "W1") {
+  char *w = map_new(1, 4096);
+  os_fake_take(w + WINDOW_SIZE, 4096);
+  os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);            /* the first look for what lies there */
+  map_new(3, 3 * WINDOW_SIZE);
+  CHECK_EQ(os_fake.fail_at, (uint64_t)0);
+  for (size_t i = 1; i < 10; i++)
+    CHECK(i == 1 || map_kind(word(w + i * WINDOW_SIZE)) != TENANT_TAKEN);
+}
+
 TEST(map, the_lowest_windows_that_are_free_are_taken, "W2") {
   char *w[6];
   for (int i = 0; i < 6; i++) w[i] = map_new(1, 4096);

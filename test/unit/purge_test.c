@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "../../src/arena/arena.h"
+#include "../../src/arena/slices.h"
 
 static size_t dirty(void) { return atomic64_load_relaxed(&arena_counts.dirty); }
 static size_t purged(void) { return atomic64_load_relaxed(&arena_counts.purged) >> SLICE_SHIFT; }
@@ -383,6 +383,66 @@ TEST(purge, what_is_being_discarded_is_nobodys_and_what_others_do_meanwhile_is_k
   purge_all();
   CHECK_EQ(dirty(), 0u);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.committed), (uint64_t)0);
+}
+
+/* ---- dirty slices that somebody holds for a moment ---- */
+
+/* Others purge while a thread has claimed free slices for a call that will be refused. */
+static os_fake_call_t to_refuse;
+static void purge_meanwhile(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call != to_refuse) return;
+  os_fake.before = NULL;
+  os_fake_fail(0, 0, false);
+  purge_all();
+  os_fake_fail(1u << to_refuse, 1, true);
+}
+static void refuse(os_fake_call_t call) {
+  core_option(OPTION_purge_budget, (int64_t)GiB(1));
+  to_refuse = call;
+  os_fake.before = purge_meanwhile;
+}
+static void check_all_is_found(void) {
+  os_fake_fail(0, 0, false);
+  CHECK_GT(dirty(), 0u);
+  purge_all();
+  CHECK_EQ(dirty(), 0u);
+}
+
+TEST(purge, what_could_not_be_unmapped_while_others_purged_is_purged_later, "S-group") {
+  refuse(OS_FAKE_UNMAP);
+  make_dirty(300);
+  CHECK(!arena_unmap_free());
+  check_all_is_found();
+}
+
+TEST(purge, what_was_refused_while_others_purged_is_purged_later, "S-group") {
+  make_dirty(3);
+  refuse(OS_FAKE_DISCARD);
+  purge_all();
+  check_all_is_found();
+}
+
+TEST(purge, what_was_claimed_for_a_moment_while_others_purged_is_purged_later, "S-group") {
+  char *p = make_dirty(100);
+  arena_t *a = arena_of(p);
+  CHECK(slices_claim_at(a, arena_slice(p), 100));
+  purge_all();
+  CHECK_EQ(dirty(), 100u);
+  slices_give_back(a, arena_slice(p), 100);
+  check_all_is_found();
+}
+
+/* The claim of the first word's part has succeeded, and a purge has looked. */
+TEST(purge, what_a_claim_of_more_took_before_it_retreated_is_purged_later, "S-group") {
+  char *p = claim(300);
+  arena_t *a = arena_of(p);
+  size_t word = arena_slice(p) / 64 + 1, first = word * 64;
+  memset(arena_address(a, first), 1, 64 * SLICE_SIZE);
+  arena_release(arena_address(a, first), 64);
+  hint_clear(arena_maps(a)->dirty_groups, word);
+  CHECK(!slices_claim_at(a, first, 65));
+  check_all_is_found();
 }
 
 TEST(purge, discarding_needs_no_call_that_splits_a_mapping, "") {
