@@ -350,7 +350,7 @@ TEST(firstclass, a_block_that_moves_while_its_heap_is_deleted_is_no_later_heaps,
     later = NULL;
     calls_until_deleted = calls;
     os_fake.before = delete_between;
-    char *q = heap_realloc(p, MiB(3), "t");
+    char *q = heap_realloc(p, MiB(70), "t");
     os_fake.before = NULL;
     if (later == NULL) firstclass_delete(heap);
     else firstclass_destroy(later);

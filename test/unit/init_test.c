@@ -249,7 +249,7 @@ TEST(init, collecting_with_force_ends_all_that_was_left_behind, "") {
 
 /* The first heap's user is known once there is a second heap, and it was here a few times. */
 static void let_it_be_known(void) {
-  for (int i = 0; i < TICK_CALLS; i++) my_heap();
+  for (int i = 0; i < TICK_MOST; i++) my_heap();
 }
 
 TEST(init, a_child_of_fork_finds_the_heaps_of_threads_that_it_does_not_have, "S-fork") {
