@@ -173,23 +173,23 @@ static void drop_part(atomic64_t *word, uint64_t bits, void *dropped) {
   *(size_t *)dropped += bits_count(atomic64_and_relaxed(word, ~bits) & bits);
 }
 
-/* Claimed slices at which nothing is mapped any more; how many of them were dirty. */
-static size_t note_unmapped(arena_t *a, size_t first, size_t n) {
+/* Claimed slices at which nothing is mapped any more. `*dirty` grows by how many of them were. */
+static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
   arena_maps_t *maps = arena_maps(a);
-  size_t dirty = 0, purged = 0;
-  bitmap_each_part(maps->dirty, first, n, drop_part, &dirty);
+  size_t purged = 0;
+  bitmap_each_part(maps->dirty, first, n, drop_part, dirty);
   bitmap_each_part(maps->purged, first, n, drop_part, &purged);
   memset(&maps->touched[first], 0, n);
   atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);
   atomic64_add_relaxed(&unmapped_slices, n);
   bitmap_release(maps->unmapped, first, n);
   lack_forget(&lacks_room[a->number]);
-  return dirty;
 }
 
 void arena_release_moved(void *at, size_t n) {
   if (os_map_at(at, n << SLICE_SHIFT) != OS_MAPPED) {
-    note_unmapped(arena_of(at), arena_slice(at), n);
+    size_t were_dirty = 0; /* which does not count while they are in use */
+    note_unmapped(arena_of(at), arena_slice(at), n, &were_dirty);
     return;
   }
   advise_pages(at, n << SLICE_SHIFT, false);
@@ -230,7 +230,7 @@ static size_t unmap_group(arena_t *a, size_t word) {
     rest &= ~bits_run(at, n);
     if (!os_unmap(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) continue;
     claimed &= ~bits_run(at, n);
-    dirty += note_unmapped(a, word * 64 + at, n);
+    note_unmapped(a, word * 64 + at, n, &dirty);
     unmapped += n;
   }
   if (claimed != 0) arena_put_back(a, word, claimed);

@@ -427,13 +427,14 @@ static void slices_for_one(void) {
   put(get(MIB(5)));
   size = MIB(5);
 }
-/* Free runs of several lengths, one of which has whole words of the bitmap. */
+/* Free runs of several lengths, the lowest of which has whole words of the bitmap. */
 static void slices_for_a_few(void) {
-  void *apart[6];
-  void *much = get(MIB(12));
-  for (int i = 0; i < 6; i++) apart[i] = get(KIB(64) * (i % 2 == 0 ? 13 - (size_t)i : 1));
+  enum { APART = 40 };
+  void *apart[APART], *much = get(MIB(12));
+  for (int i = 0; i < APART; i++) apart[i] = get(KIB(64) * (i % 2 == 0 ? 6 + (size_t)i % 8 : 1));
   put(much);
-  for (int i = 0; i < 6; i += 2) put(apart[i]);
+  for (int i = 0; i < APART; i += 2)
+    if ((char *)apart[i] > (char *)much) put(apart[i]);
   size = KIB(300);
 }
 static void get_five(void) { get(MIB(5)); }
@@ -505,6 +506,10 @@ static void occupy_windows(unsigned n) {
 }
 static void window_taken(void) { occupy_windows(1); }
 static void windows_taken(void) { occupy_windows(100); }
+/* What fits into a lower hole goes there. */
+static void get_behind(const void *p, size_t of) {
+  while ((char *)get(of) < (const char *)p) continue;
+}
 /* No more address space than there is now: what is unmapped may be mapped elsewhere. */
 static void malloc_with_more(size_t more) {
   char text[32] = "";
@@ -523,9 +528,9 @@ static void malloc_huge_limited(void) { malloc_with_more(size + MIB(2)); }
 /* Two ranges of free groups, and nothing else is free. */
 static void free_groups(void) {
   void *first = get(MIB(31));
-  get(KIB(100));
+  get_behind(first, KIB(100));
   void *second = get(MIB(31));
-  get(KIB(100));
+  get_behind(second, KIB(100));
   fill_holes();
   put(first);
   put(second);
@@ -547,6 +552,13 @@ static void unmapped_groups(void) {
   hold(got[0], size);
   fill_holes();
   size = MIB(4);
+}
+/* Beside what was unmapped some slices are free, and only both together suffice. */
+static void unmapped_beside_free(void) {
+  free_groups();
+  malloc_in_what_is_mapped();
+  hold(got[0], size);
+  size = MIB(31);
 }
 static void unmapped_and_one_slice(void) {
   unmapped_groups();
@@ -775,7 +787,7 @@ static void huge_of_three(void (*before)(void)) {
 static void large_of_pieces(void) {
   block[0] = api.malloc(MIB(BEFORE_PIECES));
   size = MIB(AFTER_PIECES);
-  get(KIB(600));
+  get_behind(block[0], KIB(600));
   fill_holes();
   note_mapped();
 }
@@ -869,6 +881,15 @@ static void make_heap_emptied(void) {
   make_heap();
   for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
   for (unsigned i = 0; i < 80; i++) put(block[i]);
+}
+static bool has_heap_ended;
+static bool others_end_the_heap(void) {
+  if (!oracle_is_lane_collected(heap)) return false;
+  in_helper(end_heap);
+  return has_heap_ended = true;
+}
+static void end_heap_if_not_ended(void) {
+  if (!has_heap_ended) end_heap();
 }
 static void make_heap_swept_once(void) {
   make_heap_emptied();
@@ -1060,8 +1081,13 @@ static void heap_of_next_chunk(void) {
   put(hold(api.heap_malloc(heaps[heaps_made], 100), 100));
 }
 static void end_heap_of_next_chunk(void) { api.heap_delete(heaps[heaps_made]); }
+enum { ROOM_FOR_HEAPS = 16 };          /* then the next chunk is needed no more */
+static void heap_of_next_chunk_and_room(void) {
+  heap_of_next_chunk();
+  for (unsigned i = 0; i < ROOM_FOR_HEAPS; i++) api.heap_delete(heaps[i]);
+}
 static void end_heaps_of_chunk(void) {
-  for (unsigned i = 0; i < heaps_made; i++) api.heap_delete(heaps[i]);
+  for (unsigned i = ROOM_FOR_HEAPS; i < heaps_made; i++) api.heap_delete(heaps[i]);
 }
 static void free_limited(void) {
   limit_memory(true);
@@ -1228,6 +1254,7 @@ const operation_t freehold_operations[] = {
   {"grow-unmaps-too-little", malloc_in_what_is_mapped, too_few_free_groups, hold_if_any, NULL,
    PASSES_OVER},
   {"grow-maps-again", malloc_one, unmapped_groups, hold_one, NULL, 0},
+  {"grow-maps-beside-free", malloc_one, unmapped_beside_free, hold_one, NULL, 0},
   {"grow-maps-slice-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},
   {"free-last-of-window", free_first, last_of_window, NULL, "magazine:0", 0},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
@@ -1298,6 +1325,8 @@ const operation_t freehold_operations[] = {
   {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-sweeps", heap_malloc_one, make_heap_swept_once, hold_heap_one, NULL, WITH_HEAP},
   {"heap-collect", collect_hard, make_heap_emptied, end_heap, NULL, WITH_HEAP},
+  {"heap-collect-raced", collect_hard, make_heap_emptied, end_heap_if_not_ended, NULL, WITH_HEAP,
+   others_end_the_heap},
   {"heap-malloc-again", heap_malloc_one, make_heap_after_another, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-large", heap_malloc_one, first_large_of_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-large-more", heap_malloc_one, large_of_full_chunk, hold_heap_one, NULL, WITH_HEAP},
@@ -1308,8 +1337,8 @@ const operation_t freehold_operations[] = {
   {"heap-visit", visit_heap, make_much_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-visit-entered", visit_heap, make_much_used_heap_entered, end_heap, NULL, WITH_HEAP},
   {"heap-delete", end_heap, make_much_used_heap, NULL, NULL, WITH_HEAP},
-  {"heap-delete-last-of-chunk", end_heap_of_next_chunk, heap_of_next_chunk, end_heaps_of_chunk,
-   NULL, WITH_HEAP},
+  {"heap-delete-last-of-chunk", end_heap_of_next_chunk, heap_of_next_chunk_and_room,
+   end_heaps_of_chunk, NULL, WITH_HEAP},
   {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
   {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
   {"sums", look_at_sums, some_kinds, NULL, NULL, IS_BARE},

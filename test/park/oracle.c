@@ -121,6 +121,10 @@ void oracle_enter_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&first_lane(heap)->lane_state, LANE_BUSY);
 }
 
+bool oracle_is_lane_collected(fh_heap_t *heap) {
+  return atomic32_load_relaxed(&first_lane(heap)->lane_state) == LANE_COLLECTED;
+}
+
 void oracle_note_taken(size_t size) {
   atomic16_store_relaxed(&own_heap()->taken[class_of(size)], UINT16_MAX);
 }

@@ -247,6 +247,7 @@ void oracle_note_last_trim_due(void);
 /* Moments: the caller ... */
 /* is about to swap the word of the first places for heaps */
 bool oracle_would_claim_heap(void);
+bool oracle_is_lane_collected(fh_heap_t *heap);    /* ... is collecting in the heap's first lane */
 /* ... the word that says who stands in for its heap */
 bool oracle_would_attach_nested(void);
 /* ... a word of the bitmap of block p's arena */
