@@ -171,18 +171,29 @@ void *os_map(size_t size) {
   return end_call(at != NULL) ? at : NULL;
 }
 
-static void *unshared;
-static size_t unshared_size;
+/* Several threads may map one, of which all but one are unmapped again. */
+enum { UNSHARED_MOST = 64 };
+static struct { void *at; size_t size; } unshared[UNSHARED_MOST];
+
+static void note_unshared(const void *was, void *at, size_t size) {
+  pthread_mutex_lock(&mutex);
+  size_t i = 0;
+  while (i < UNSHARED_MOST && unshared[i].at != was) i++;
+  if (i < UNSHARED_MOST) unshared[i].at = at;
+  if (i < UNSHARED_MOST) unshared[i].size = size;
+  pthread_mutex_unlock(&mutex);
+}
 
 void *os_map_unshared(size_t size) {
-  if (os_fake.no_unshared) return NULL;
-  unshared_size = size;
-  return unshared = os_map(size);
+  void *at = os_fake.no_unshared ? NULL : os_map(size);
+  if (at != NULL) note_unshared(NULL, at, size);
+  return at;
 }
 
 void os_fake_fork(void) {
   os_fake.forks++;
-  if (unshared != NULL) memset(unshared, 0, unshared_size);
+  for (size_t i = 0; i < UNSHARED_MOST; i++)
+    if (unshared[i].at != NULL) memset(unshared[i].at, 0, unshared[i].size);
 }
 
 os_map_result_t os_map_at(void *at, size_t size) {
@@ -203,6 +214,7 @@ void *os_find(size_t size) {
 }
 
 bool os_unmap(void *at, size_t size) {
+  note_unshared(at, NULL, 0);
   bool good = start_call(OS_FAKE_UNMAP, &os_counts.unmaps, at, size);
   if (good) drop_range(at, size);
   end_call(good);
