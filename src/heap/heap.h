@@ -93,7 +93,6 @@ typedef struct {
   /* chains in `batch`, and HELD_PENDING for a pending block; how many more than at first may be */
   uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
-  atomic32_t process;            /* its user's, as far as that is known: pool.c */
   uint32_t discards_at, discards; /* os_now_ms of a tail's; how many more there may be in that */
   uint64_t fresh[CLASS_COUNT - SHARED_CLASS]; /* never used, of the larger classes: fresh.h */
   uint64_t were_short;           /* a bit for each of these classes: given up when it was full */
@@ -136,6 +135,7 @@ struct heap {
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
   uint32_t trims_seen;           /* heap_trims, when it last answered that */
+  atomic32_t process;            /* its user's, as far as that is known: pool.c */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 

@@ -54,15 +54,12 @@ static bool wake(heap_t *h) {
 static heap_chunk_t *heap_chunk_of(heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
 }
-static heap_freed_t *freed_of(heap_t *h, size_t number) {
-  return &heap_chunk_of(h, number)->freed[number % PLACES_IN_CHUNK];
-}
 
 /* A place that the caller has claimed: a heap that rested, or one with nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
-  h->freed = freed_of(h, number);
+  h->freed = &heap_chunk_of(h, number)->freed[number % PLACES_IN_CHUNK];
   h->own = &heap_chunk_of(h, number)->own[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
@@ -146,7 +143,7 @@ static void note_user(heap_t *h, uint64_t thread) {
   if (user == NULL) return;
   uint64_t times = atomic64_load_relaxed(user) >> OS_THREAD_BITS;
   atomic64_store_relaxed(user, (times + 1) << OS_THREAD_BITS | thread);
-  atomic32_store_relaxed(&h->freed->process, (uint32_t)(thread >> OS_THREAD_BITS / 2));
+  atomic32_store_relaxed(&h->process, (uint32_t)(thread >> OS_THREAD_BITS / 2));
 }
 
 void pool_set_user(heap_t *h) {
@@ -159,10 +156,10 @@ void pool_clear_user(heap_t *h) { note_user(h, 0); }
 void pool_notice_fork(heap_t *h) {
   atomic64_t *user = user_of(h->number);
   if (user == NULL || atomic64_load_relaxed(user) != 0 || h != heap_of_thread()) return;
-  bool is_child = atomic32_load_relaxed(&h->freed->process) != 0;
+  bool is_child = atomic32_load_relaxed(&h->process) != 0;
   pool_set_user(h);
   if (is_child) /* S-fork: its own is nobody else's */
-    atomic64_store_release(user_of(CHILD), atomic32_load_relaxed(&h->freed->process));
+    atomic64_store_release(user_of(CHILD), atomic32_load_relaxed(&h->process));
 }
 
 /* Its word is zero. Is it one of a thread that this process never had? */
@@ -171,7 +168,7 @@ static bool is_of_parent(size_t number) {
   uint64_t child = atomic64_load_acquire(user_of(CHILD)); /* S-fork */
   heap_t *h = child != 0 ? pool_at(number, &is_claimed) : NULL;
   if (h == NULL || !is_claimed) return false;
-  uint32_t process = atomic32_load_relaxed(&freed_of(h, number)->process);
+  uint32_t process = atomic32_load_relaxed(&h->process);
   return process != 0 && process != child;
 }
 
@@ -179,11 +176,11 @@ static bool is_of_parent(size_t number) {
  * one whose operation never ended stays as it is. `thread` 0: it was the parent's. */
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
-  uint32_t process = atomic32_load_relaxed(&h->freed->process);
+  uint32_t process = atomic32_load_relaxed(&h->process);
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  atomic32_store_relaxed(&h->freed->process, 0);
+  atomic32_store_relaxed(&h->process, 0);
   if (nested != NULL && thread != 0) note_user(nested, thread);
-  else if (nested != NULL) atomic32_store_relaxed(&nested->freed->process, process);
+  else if (nested != NULL) atomic32_store_relaxed(&nested->process, process);
   if (h->busy != 0) return false;
   heap_recount(h);
   h->has_shared = 1; /* perhaps */

@@ -361,10 +361,10 @@ def is_refused(line, functions):
 
 
 def is_childs(line, functions):
-    return (functions == {"is_of_parent"} or "freed_of(h, number)->process" in line or
+    return (functions == {"is_of_parent"} or "atomic32_load_relaxed(&h->process);" in line or
             line.strip() in ("if (h == NULL || !is_claimed) return false;",
                              "return process != 0 && process != child;") or
-            "&nested->freed->process" in line)
+            "&nested->process" in line)
 
 
 def is_crowded(line, functions):
