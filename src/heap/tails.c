@@ -93,8 +93,8 @@ size_t tail_wish(size_t size) {
 /* ---- a block's tail -------------------------------------------------------------------------- */
 
 static bool is_too_long(size_t tail, size_t pages) {
-  int64_t tails = tails_of_all(), most = tails_free() + large_pages() / TAILS_PART;
-  return (int64_t)tail * most > (most - tails) * (int64_t)pages;
+  int64_t most = tails_free() + large_pages() / TAILS_PART, rest = most - tails_of_all();
+  return (int64_t)tail * most > 2 * rest * (int64_t)pages;
 }
 
 /* A program that replaces its blocks so fast has them in its caches, and a system that refuses is
