@@ -315,6 +315,7 @@ static void note_taken(heap_t *h, unsigned c, unsigned count) {
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
+  ASSERT(heap_tag(h) == NULL || !heap_knows_remote(h, c));
   if (h->own->owned[c] != 0 && heap_knows_remote(h, c)) disown(h, c);
   if (returned_has(h, c)) return returned_take(h, c, count);
   if (h->freed->returned[c] == 0) returned_renew(h, c);

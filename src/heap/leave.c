@@ -146,6 +146,7 @@ void heap_let_go(heap_t *h) {
   returned_forget(h);
   large_settle(h);
   h->freed->held_more = 0;
+  h->freed->remote = 0; /* its next user may be a lane, which keeps its slabs */
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;
 }

@@ -405,6 +405,24 @@ TEST(heap, a_class_whose_blocks_others_free_is_lent_and_owned_again_after_a_whil
   check_nothing_lost();
 }
 
+static void learn_of_others(void *size) {
+  allocate(size);
+  in_thread(release, NULL, true);
+  allocate(size);
+  CHECK(heap_knows_remote(my_heap(), class_of(*(size_t *)size)));
+  release(NULL);
+}
+
+TEST(heap, the_next_user_of_a_heap_does_not_take_it_that_others_free_its_blocks, "") {
+  size_t size = 512;
+  in_thread(learn_of_others, &size, true);
+  for (size_t i = 0; i < pool_size(); i++) {
+    bool is_claimed;
+    heap_t *h = pool_at(i, &is_claimed);
+    CHECK(h == NULL || h->freed == NULL || !heap_knows_remote(h, class_of(size)));
+  }
+}
+
 TEST(heap, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
   size_t size = 64;
   allocate(&size);
