@@ -191,7 +191,6 @@ heap_t *pool_claim_dead(size_t *words) {
   static atomic32_t last;        /* relaxed: each looks at others, in turns */
   bool is_known = *words > 0 && atomic_ptr_load_relaxed(&users) != NULL;
   uint64_t caller = is_known ? os_thread() : 0;
-  if (is_known && heap_of_thread() != NULL) pool_notice_fork(heap_of_thread());
   while (caller != 0 && *words > 0) { /* Bound: `*words` */
     bool is_claimed;
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
