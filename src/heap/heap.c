@@ -103,9 +103,7 @@ static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
   if (h->trims_due != 0) heap_trim(h);
   bool has_trimmed = h->has_trimmed;
   h->has_trimmed = 0;
-  bool has_looked = h->calls == 0;
   heap_tick(h);
-  if (has_looked) pool_notice_fork(h);
   unmark(h);
   return has_trimmed;
 }

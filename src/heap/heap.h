@@ -4,7 +4,6 @@
  * Threads: a heap is used by one thread at a time: by the thread whose it is, or by the holder of a
  *          first-class heap's lane.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
- *          S-fork  who forked has noted its heap (release) -> others look for heaps (acquire).
  *
  * Signals: three marks say that an operation is under way, so that a signal handler which
  *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
@@ -135,7 +134,6 @@ struct heap {
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
   uint32_t trims_seen;           /* heap_trims, when it last answered that */
-  atomic32_t process;            /* its user's, as far as that is known: pool.c */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 
@@ -344,8 +342,6 @@ hidden heap_t *pool_claim_resting(void);           /* one of those; NULL: there 
 /* The calling thread's; nobody's, before it goes back. */
 hidden void pool_set_user(heap_t *h);
 hidden void pool_clear_user(heap_t *h);
-/* In a child of fork, by the thread that forked: others see from then on which heaps are left. */
-hidden void pool_notice_fork(heap_t *h);
 /* One whose thread has ended without giving it back, with all that is in it; NULL: none was found.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
  * if the system has to be asked. */

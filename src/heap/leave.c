@@ -130,7 +130,6 @@ bool heap_end_rest(void) {
 
 void heap_end_dead(void) {
   size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all */
-  if (heap_of_thread() != NULL) pool_notice_fork(heap_of_thread());
   for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(h);
 }
 

@@ -20,15 +20,11 @@ static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
 /* A word for each heap: the thread that uses it, if that is known, and above it how often the word
- * has changed, so that none comes back. A child of fork finds them zero, and the last one, which
- * says its process as soon as the thread that forked has noticed: a heap that another process's
- * thread has noted in it, and whose word is zero still, is then nobody's. The words are made for a
- * process's second heap. relaxed: the system says when a dead thread's work can be seen. */
+ * has changed, so that none comes back. A child of fork knows nobody's: what its parent's other
+ * threads were about is not of one moment. The words are made for a process's second heap. relaxed:
+ * the system says when a dead thread's work can be seen. */
 static atomic_ptr_t users;
-enum {
-  CHILD = PLACES_CHUNKS * PLACES_IN_CHUNK,
-  USERS_SIZE = CHILD * sizeof(atomic64_t) + SLICE_SIZE,
-};
+enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
 #define USER_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
 /* A bit for each place with a heap that rests, changed by who has the place. relaxed: a hint; the
@@ -143,7 +139,6 @@ static void note_user(heap_t *h, uint64_t thread) {
   if (user == NULL) return;
   uint64_t times = atomic64_load_relaxed(user) >> OS_THREAD_BITS;
   atomic64_store_relaxed(user, (times + 1) << OS_THREAD_BITS | thread);
-  atomic32_store_relaxed(&h->process, (uint32_t)(thread >> OS_THREAD_BITS / 2));
 }
 
 void pool_set_user(heap_t *h) {
@@ -153,34 +148,12 @@ void pool_set_user(heap_t *h) {
 
 void pool_clear_user(heap_t *h) { note_user(h, 0); }
 
-void pool_notice_fork(heap_t *h) {
-  atomic64_t *user = user_of(h->number);
-  if (user == NULL || atomic64_load_relaxed(user) != 0 || h != heap_of_thread()) return;
-  bool is_child = atomic32_load_relaxed(&h->process) != 0;
-  pool_set_user(h);
-  if (is_child) /* S-fork: its own is nobody else's */
-    atomic64_store_release(user_of(CHILD), atomic32_load_relaxed(&h->process));
-}
-
-/* Its word is zero. Is it one of a thread that this process never had? */
-static bool is_of_parent(size_t number) {
-  bool is_claimed;
-  uint64_t child = atomic64_load_acquire(user_of(CHILD)); /* S-fork */
-  heap_t *h = child != 0 ? pool_at(number, &is_claimed) : NULL;
-  if (h == NULL || !is_claimed) return false;
-  uint32_t process = atomic32_load_relaxed(&h->process);
-  return process != 0 && process != child;
-}
-
 /* It is the caller's. What its handlers used is from now on a heap of its own that was left behind;
- * one whose operation never ended stays as it is. `thread` 0: it was the parent's. */
+ * one whose operation never ended stays as it is. */
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
-  uint32_t process = atomic32_load_relaxed(&h->process);
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  atomic32_store_relaxed(&h->process, 0);
-  if (nested != NULL && thread != 0) note_user(nested, thread);
-  else if (nested != NULL) atomic32_store_relaxed(&nested->process, process);
+  if (nested != NULL) note_user(nested, thread);
   if (h->busy != 0) return false;
   heap_recount(h);
   h->has_shared = 1; /* perhaps */
@@ -196,14 +169,11 @@ heap_t *pool_claim_dead(size_t *words) {
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
     uint64_t word = atomic64_load_relaxed(user_of(number)), thread = word & USER_THREAD;
     *words -= thread == 0 ? 1 : min_size(*words, POOL_ASK_WORDS);
-    bool is_left = thread != 0 ? os_thread_has_ended(thread, caller)
-                               : word == 0 && is_of_parent(number);
-    if (!is_left) continue;
-    uint64_t to = word == 0 ? USER_THREAD + 1 : word - thread;
+    if (thread == 0 || !os_thread_has_ended(thread, caller)) continue;
     /* Progress: if the swap fails another thread has it, and the next one's turn comes */
-    if (!atomic64_swap_relaxed(user_of(number), &word, to)) continue;
+    if (!atomic64_swap_relaxed(user_of(number), &word, word - thread)) continue;
     heap_t *h = pool_at(number, &is_claimed);
-    if (h != NULL && repair(h, thread)) return h;
+    if (repair(h, thread)) return h;
   }
   return NULL;
 }

@@ -171,30 +171,7 @@ void *os_map(size_t size) {
   return end_call(at != NULL) ? at : NULL;
 }
 
-/* Several threads may map one, of which all but one are unmapped again. */
-enum { UNSHARED_MOST = 64 };
-static struct { void *at; size_t size; } unshared[UNSHARED_MOST];
-
-static void note_unshared(const void *was, void *at, size_t size) {
-  pthread_mutex_lock(&mutex);
-  size_t i = 0;
-  while (i < UNSHARED_MOST && unshared[i].at != was) i++;
-  if (i < UNSHARED_MOST) unshared[i].at = at;
-  if (i < UNSHARED_MOST) unshared[i].size = size;
-  pthread_mutex_unlock(&mutex);
-}
-
-void *os_map_unshared(size_t size) {
-  void *at = os_fake.no_unshared ? NULL : os_map(size);
-  if (at != NULL) note_unshared(NULL, at, size);
-  return at;
-}
-
-void os_fake_fork(void) {
-  os_fake.forks++;
-  for (size_t i = 0; i < UNSHARED_MOST; i++)
-    if (unshared[i].at != NULL) memset(unshared[i].at, 0, unshared[i].size);
-}
+void *os_map_unshared(size_t size) { return os_fake.no_unshared ? NULL : os_map(size); }
 
 os_map_result_t os_map_at(void *at, size_t size) {
   bool good = start_call(OS_FAKE_MAP_AT, &os_counts.maps, at, size);
@@ -214,7 +191,6 @@ void *os_find(size_t size) {
 }
 
 bool os_unmap(void *at, size_t size) {
-  note_unshared(at, NULL, 0);
   bool good = start_call(OS_FAKE_UNMAP, &os_counts.unmaps, at, size);
   if (good) drop_range(at, size);
   end_call(good);
@@ -331,8 +307,7 @@ uint64_t os_thread(void) {
   static atomic64_t last;
   static __thread uint64_t number;
   if (number == 0) number = atomic64_add_relaxed(&last, 1) + 1;
-  uint64_t process = (uint64_t)(os_fake.forks + 1) << OS_THREAD_BITS / 2;
-  return os_fake.thread != 0 ? os_fake.thread : process | number;
+  return os_fake.thread != 0 ? os_fake.thread : number;
 }
 
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) {

@@ -27,7 +27,6 @@ typedef struct {
   bool fail_on;               /* and all after it */
   bool fail_half;             /* a discard that fails has given back the first half of its pages */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
-  unsigned forks;             /* os_fake_fork was called so often */
   uint64_t thread;            /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */
   atomic32_t looks;           /* how often it was asked */
@@ -44,7 +43,6 @@ extern hidden os_fake_t os_fake;
 hidden void os_fake_fail(uint32_t calls, uint64_t at, bool and_all_after);
 hidden bool os_fake_is_mapped(const void *at, size_t size);  /* all of it */
 hidden void os_fake_take(void *at, size_t size);  /* somebody else's mapping lies there now */
-hidden void os_fake_fork(void);        /* this is a child from now on, with the calling thread */
 hidden void os_fake_end_thread(void);  /* the calling thread ends, as far as the core sees */
 
 #endif

@@ -18,7 +18,7 @@
  * one heap at a time, none goes back with things in it otherwise, and in the end every place is
  * free, or its heap one that will be found. With JUMP a handler may leave by longjmp, once in a
  * thread: that costs one heap at most. With STOP the first thread may stop for ever at any point,
- * in its handler too, or die there, and the others still end. A child of fork is not modelled.
+ * in its handler too, or die there, and the others still end.
  *
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP

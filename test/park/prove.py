@@ -360,13 +360,6 @@ def is_refused(line, functions):
                             "if (result == OS_MAPPED) os_unmap(to, size);")
 
 
-def is_childs(line, functions):
-    return (functions == {"is_of_parent"} or "atomic32_load_relaxed(&h->process);" in line or
-            line.strip() in ("if (h == NULL || !is_claimed) return false;",
-                             "return process != 0 && process != child;") or
-            "&nested->process" in line)
-
-
 def is_crowded(line, functions):
     return functions == {"search"} and line.strip() in (
         "s->again = true;", "return search_upward(s, 1, end, LAST_TRIES);")
@@ -387,7 +380,6 @@ UNSWEPT = (
     ("need others to be quicker sixteen times in a row", is_unlucky),
     ("need others to claim a window, or slices, between a look and a claim", is_raced),
     ("need a system that refuses an munmap or an mremap", is_refused),
-    ("need a child of fork that looks for heaps of its parent's other threads", is_childs),
     ("need an address space with something in every window", is_crowded),
     ("need 128 discards in a millisecond", is_too_fast),
 )

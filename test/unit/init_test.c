@@ -247,60 +247,6 @@ TEST(init, collecting_with_force_ends_all_that_was_left_behind, "") {
   CHECK_EQ(claimed_heaps(), 1u);
 }
 
-/* The first heap's user is known once there is a second heap, and it was here a few times. */
-static void let_it_be_known(void) {
-  for (int i = 0; i < TICK_MOST; i++) my_heap();
-}
-
-TEST(init, a_child_of_fork_finds_the_heaps_of_threads_that_it_does_not_have, "S-fork") {
-  allocate(NULL);
-  for (int generation = 0; generation < 5; generation++) {
-    for (int i = 0; i < 20; i++) in_thread(allocate, NULL, false);
-    in_thread(die_inside, NULL, false);
-    heap_t *inside = left_behind;
-    let_it_be_known();
-    os_fake_fork();
-    heap_collect(true);
-    CHECK_EQ(claimed_heaps(), 1u + (unsigned)generation + 1);    /* this one, and those inside */
-    CHECK(inside->busy != 0);
-  }
-}
-
-TEST(init, a_childs_threads_get_the_heaps_of_its_parents_once_the_one_that_forked_was_here,
-     "S-fork") {
-  bool found = false;
-  allocate(NULL);
-  for (int i = 0; i < 20; i++) in_thread(allocate, NULL, false);
-  in_thread(die, NULL, false);
-  let_it_be_known();
-  os_fake_fork();
-  heap_t *own = heap_of_thread();
-  for (int i = 0; i < 100; i++) in_thread(attach_and_compare, &found, false);
-  CHECK(!found);                        /* nobody knows whose they are, nor is the caller's taken */
-  let_it_be_known();
-  for (int i = 0; i < 300; i++) in_thread(attach_and_compare, &found, false);
-  CHECK(found);
-  left_behind = own;
-  CHECK(!is_used_again());
-}
-
-TEST(init, in_a_child_no_heap_is_taken_from_a_lane_or_a_handler, "S-fork") {
-  allocate(NULL);
-  os_fake.has_ended = everybody_else_is_dead;
-  for (int i = 0; i < 20; i++) in_thread(allocate, NULL, false);
-  heap_collect(true);                   /* their places are free, and were other threads' */
-  let_it_be_known();
-  os_fake_fork();
-  fh_heap_t *heap = firstclass_new();
-  CHECK(firstclass_aligned(heap, 1, 100) != NULL);
-  heap_t *h = heap_enter();
-  fast_malloc(10);                      /* a handler's heap */
-  heap_exit(h);
-  unsigned before = claimed_heaps();
-  heap_collect(true);
-  CHECK_EQ(claimed_heaps(), before);
-}
-
 TEST(init, a_new_heap_costs_a_few_looks_however_many_threads_there_are, "") {
   enum { THREADS = 1000, LOOKS = 8 };
   for (int i = 0; i < THREADS; i++) {
