@@ -262,6 +262,7 @@ static void free_without_heap(slab_t *s, uintptr_t block) {
   if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
 }
 
+/* Out of line, so that the free of a large block saves no registers for it. */
 static __attribute__((noinline)) void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);

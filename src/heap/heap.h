@@ -55,7 +55,7 @@ enum {
   RETURN_BYTES = 262144,         /* ... of classes from SHARED_CLASS on than this, ... */
   GROWTH_MOST = 6,               /* ... and of lent classes up to 64 times as much: returned.c */
   SWEEP_FRESH = 16,              /* slabs of a lane that are looked at for each fresh one, ... */
-  SWEEP_CALLS = 16,              /* ... and one after each so many calls */
+  SWEEP_CALLS = 16,              /* ... and one after so many calls, or fewer: 4 */
   RUN_MOST = 12,                 /* of large blocks a heap keeps runs of so many slices at most, */
   RUN_TIMES = 4,                 /* ... all together so many times what it keeps for slabs, ... */
   RUN_EARNED = 4,                /* ... and one slice for so many large blocks that it allocated; */

@@ -3,9 +3,10 @@
  * Threads: the heap's own.
  *
  * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
- * and RETURN_BYTES go. If it was full and its blocks are needed again, it was too short: of a class
- * that has few blocks in a slab it may be twice as long from then on, as far as the heap gets a
- * share of what all heaps may keep; and half as long if less than a quarter of it is used. */
+ * and RETURN_BYTES go, or RETURN_SMALL_BYTES. If it was full and its blocks are needed again, it
+ * was too short: of a class that has few blocks in a slab it may be twice as long from then on, as
+ * far as the heap gets a share of what all heaps may keep; and half as long if less than a quarter
+ * of it is used. */
 #include "heap.h"
 
 static size_t lent_class(unsigned c) { return c - SHARED_CLASS; }
