@@ -6,7 +6,7 @@ build=$1 source=$2
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT INT TERM
 cmake --install "$build" --prefix "$room/usr" > "$room/log" || { cat "$room/log"; exit 1; }
-cmake -S "$source/test/install" -B "$room/consumer" -DCMAKE_PREFIX_PATH="$room/usr" > "$room/log" 2>&1 &&
+cmake -S "$source/test/system/install" -B "$room/consumer" -DCMAKE_PREFIX_PATH="$room/usr" > "$room/log" 2>&1 &&
   cmake --build "$room/consumer" >> "$room/log" 2>&1 || { cat "$room/log"; exit 1; }
 passed=0 failed=0
 check() {
@@ -18,7 +18,7 @@ library=$(dirname "$(find "$room/usr" -name libfreehold.so)")
 flags=$(PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR= pkg-config --define-variable=prefix="$room/usr" \
   --define-variable=libdir="$library" --define-variable=includedir="$room/usr/include" --cflags --libs freehold)
 # shellcheck disable=SC2086
-cc "$source/test/install/consumer.c" -o "$room/by_pkg_config" $flags -Wl,-rpath,"$library"
+cc "$source/test/system/install/consumer.c" -o "$room/by_pkg_config" $flags -Wl,-rpath,"$library"
 check "pkg-config" "$room/by_pkg_config"
 check "the command finds the library" "$room/usr/bin/freehold" run -- true
 multiarch=$room/multiarch/lib/$(cc -print-multiarch)   # where Debian has the libraries of the prefix /usr

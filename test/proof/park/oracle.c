@@ -6,8 +6,8 @@
  * they hold, and what the thread had in its hands. */
 #include "park.h"
 
-#include "../../src/arena/places.h"
-#include "../../src/heap/heap.h"
+#include "../../../src/arena/places.h"
+#include "../../../src/heap/heap.h"
 
 enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1024, SLICES_LOOKED_AT = 512 };
 enum { HEAPS_LOST = 2 };         /* a thread's own, and one for its handlers */

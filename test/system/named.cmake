@@ -1,22 +1,6 @@
 # In a build with FH_SANITIZE (./dev sanitize): what runs in a process whose malloc is a sanitizer's, which is the unit
-# tests, and system tests that call the library by its fh_* names alone. Left out: new and delete, glibc's other names,
-# libc's own calls, and what the runtimes cannot bear (below).
-# In any other build: the unit tests in which threads meet, with the core compiled once more for each sanitizer.
-
-if(NOT FH_SANITIZE)
-  foreach(kind thread address)
-    add_library(freehold_check_${kind} STATIC EXCLUDE_FROM_ALL ${fh_files})
-    target_compile_options(freehold_check_${kind} PUBLIC -fsanitize=${kind} -fno-omit-frame-pointer PRIVATE ${fh_flags} -O1 -g)
-    target_compile_definitions(freehold_check_${kind} PUBLIC FH_CHECK=2)
-    target_link_options(freehold_check_${kind} PUBLIC -fsanitize=${kind})
-    foreach(name concurrency_test slab_test firstclass_test)
-      fh_program(unit_${name}.${kind} ../unit/${name}.c)
-      target_link_libraries(unit_${name}.${kind} PRIVATE c freehold_check_${kind})
-      fh_run(unit.${name}.${kind} "" unit_${name}.${kind})
-    endforeach()
-  endforeach()
-  return()
-endif()
+# tests, and system tests that call the library by its fh_* names alone (named.h). Left out: new and delete, glibc's
+# other names, libc's own calls, and what the runtimes cannot bear (below).
 
 # The library with no global name but fh_*.
 set(fh_named ${CMAKE_BINARY_DIR}/freehold-named.o)
@@ -27,8 +11,8 @@ set_source_files_properties(${fh_named} PROPERTIES EXTERNAL_OBJECT TRUE)
 
 # fh_named_test(NAME ARGUMENT...)
 function(fh_named_test name)
-  fh_program(${name}.named ../system/${name}.c ${fh_named})
-  target_compile_options(${name}.named PRIVATE -include ${PROJECT_SOURCE_DIR}/test/system/named.h)
+  fh_program(${name}.named ${name}.c ${fh_named})
+  target_compile_options(${name}.named PRIVATE -include ${CMAKE_CURRENT_SOURCE_DIR}/named.h)
   add_dependencies(sanitized ${name}.named)
   fh_run(${name}.named "" ${name}.named ${ARGN})
 endfunction()

@@ -2,7 +2,7 @@
  *
  * FREEHOLD_SOAK=N does N hundredths of the whole: 100 is what ./dev soak does (a million
  * threads); without it, one or two. */
-#include "../system/entry.h"
+#include "entry.h"
 
 #include <sys/syscall.h>
 

@@ -7,10 +7,10 @@
 
 #include <sys/mman.h>
 
-#include "../../src/base/check.h"
-#include "../../src/os/os.h"
-#include "../../src/support/options.h"
-#include "../../src/heap/heap.h"
+#include "../../../src/base/check.h"
+#include "../../../src/os/os.h"
+#include "../../../src/support/options.h"
+#include "../../../src/heap/heap.h"
 #include "checker.h"
 
 /* as map.c begins here */

@@ -8,7 +8,7 @@
 
 #include "checker.h"
 
-#include "../../src/base/atomic.h"
+#include "../../../src/base/atomic.h"
 
 #define AT_SITE(name, word)                                                     \
   ({                                                                            \

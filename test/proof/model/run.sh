@@ -18,7 +18,7 @@ case "${1:-}" in
   -*) echo "run.sh: no option $1; --help lists them" >&2; exit 2 ;;
 esac
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$here/../../.." && pwd)
 [ $# != 0 ] || set -- "$here"/*.pml
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT

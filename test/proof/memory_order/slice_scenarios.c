@@ -1,7 +1,7 @@
 /* slice_scenarios.c - bitmap.c, arena.c, purge.c and map.c: slices and windows that
  * are claimed and given back */
-#include "../../src/arena/arena.h"
-#include "../../src/os/os.h"
+#include "../../../src/arena/arena.h"
+#include "../../../src/os/os.h"
 #include "checker.h"
 #include "system.h"
 

@@ -7,7 +7,7 @@ is noticed, 1 if not (or if a check fails with the orders as they are, or an ord
 executed), 2 for wrong arguments.
 
 example:
-  weaken.py build/test/memory_order/memory_order --write docs/concurrency.md
+  weaken.py build/test/proof/memory_order/memory_order --write docs/concurrency.md
 """
 import argparse
 import concurrent.futures
@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-BEGIN = "<!-- weakening: written by test/memory_order/weaken.py -->"
+BEGIN = "<!-- weakening: written by test/proof/memory_order/weaken.py -->"
 END = "<!-- end of weakening -->"
 WEAKER = {"seq_cst": ["acq_rel"], "acq_rel": ["acquire", "release"], "acquire": ["relaxed"],
           "release": ["relaxed"]}

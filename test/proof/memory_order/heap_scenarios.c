@@ -3,8 +3,8 @@
  *
  * Threads allocate, free each other's blocks, and end; what a thread gets it writes to. In
  * the end all is given back. */
-#include "../../src/arena/places.h"
-#include "../../src/heap/fast.h"
+#include "../../../src/arena/places.h"
+#include "../../../src/heap/fast.h"
 #include "checker.h"
 #include "system.h"
 

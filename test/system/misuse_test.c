@@ -3,7 +3,7 @@
  * Each misuse aborts after exactly "freehold: <what>: <address> in <call>()". Where a released
  * slab may make a double free look like a foreign pointer, both words are right; the address
  * and the call always are. */
-#include "../system/entry.h"
+#include "entry.h"
 
 static char pattern_text[256];
 /* The line about `p`: `what` is an alternation such as "double free|invalid pointer". */
