@@ -347,6 +347,17 @@ class Comments(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 
+class UnitTests(unittest.TestCase):
+    def test_each_source_below_the_api_has_a_file_of_unit_tests(self):
+        """By its name: test/unit/free_test.c for src/heap/free.c."""
+        names = {os.path.basename(p)[:-2] for p in core_sources() if p.endswith(".c")
+                 and layer_of(p) not in (None, LAYERS.index("os"), LAYERS.index("api"))}
+        tested = {os.path.basename(p)[:-len("_test.c")]
+                  for p in support.sources("_test.c", folder=os.path.join("test", "unit"))}
+        self.assertGreater(len(names), 20)
+        self.assertEqual(sorted(names - tested), [])
+
+
 class Invariants(unittest.TestCase):
     """Numbers such as I1 stand in one contract each; who names one, in a check or in
     a test, means that one."""

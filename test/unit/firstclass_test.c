@@ -1,28 +1,11 @@
 /* firstclass_test.c - tests of heap/firstclass */
-#include "heaps.h"
-
-#include <sys/mman.h>
-
 enum { MANY = 2000 };
-static char *kept[MANY];
-static fh_heap_t *heap;
-
-static void fill(void *size) {
-  for (int i = 0; i < MANY; i++) {
-    kept[i] = firstclass_aligned(heap, 1, *(size_t *)size);
-    CHECK(kept[i] != NULL);
-    memset(kept[i], i, *(size_t *)size);
-  }
-}
-static void free_all(void *context) {
-  (void)context;
-  for (int i = 0; i < MANY; i++) fast_free(kept[i]);
-}
+#include "kept.h"
 
 TEST(firstclass, its_blocks_lie_in_slabs_of_its_own, "F1") {
   size_t size = 100;
   heap = firstclass_new();
-  fill(&size);
+  allocate(&size);
   for (int i = 0; i < 100; i++) fast_malloc(100);
   char *other = fast_malloc(100);
   fh_heap_t *second = firstclass_new();
@@ -53,7 +36,7 @@ TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
     size_t size = sizes[i];
     heap = firstclass_new();
-    fill(&size);
+    allocate(&size);
     char *huge = firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
     firstclass_delete(heap);
     for (int k = 0; k < MANY && size <= SMALL_MAX_SIZE; k++)
@@ -61,7 +44,7 @@ TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
     heap_t *h = my_heap();
     CHECK_NULL(heap_tag(h));
     for (int k = 0; k < MANY; k++) CHECK_BYTES(kept[k], k, size);
-    free_all(NULL);
+    release(NULL);
     fast_free(huge);
     check_nothing_lost();
   }
@@ -71,12 +54,12 @@ TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
 TEST(firstclass, what_is_freed_is_used_again_by_the_same_heap, "F1") {
   size_t size = 1000;
   heap = firstclass_new();
-  fill(&size);
+  allocate(&size);
   uint64_t before = committed();
   for (int round = 0; round < 6; round++) {
-    if (round % 2) in_thread(free_all, NULL, true);
-    else free_all(NULL);
-    fill(&size);
+    if (round % 2) in_thread(release, NULL, true);
+    else release(NULL);
+    allocate(&size);
   }
   CHECK_LE(committed(), before + before / 8 + 8);
   firstclass_destroy(heap);
@@ -86,8 +69,8 @@ TEST(firstclass, what_is_freed_is_used_again_by_the_same_heap, "F1") {
 TEST(firstclass, a_freed_block_is_published_at_once_so_that_no_thread_holds_one_at_its_end, "F1") {
   size_t size = 64;
   heap = firstclass_new();
-  fill(&size);
-  in_thread(free_all, NULL, false);                          /* a thread that does nothing more */
+  allocate(&size);
+  in_thread(release, NULL, false);                          /* a thread that does nothing more */
   firstclass_destroy(heap);
   check_nothing_lost();
 }
@@ -200,58 +183,6 @@ TEST(firstclass, what_it_has_given_back_carries_its_tag_no_more, "F1 F2") {
   CHECK_NULL(atomic_ptr_load_relaxed(&slabs[0]->tag));
 }
 
-/* ---- large and huge blocks ------------------------------------------------------------------- */
-
-static bool count_block(void *p, size_t size, void *context) {
-  (void)p, (void)size;
-  ++*(unsigned *)context;
-  return true;
-}
-static unsigned visited(fh_heap_t *h) {
-  unsigned count = 0;
-  CHECK(heap_visit(h, count_block, &count));
-  return count;
-}
-
-/* Windows full of others' blocks, whose descriptors nobody may look at from now on. */
-enum { FULL = 2 };
-static void fill_windows(void) {
-  char *p;
-  for (size_t size = MiB(8); size >= SLICE_SIZE; size /= 2)
-    do CHECK((p = fast_malloc(size)) != NULL);
-    while (arena_of(p)->number < FULL);
-}
-static void hide_others(int protection) {
-  for (size_t i = 0; i < FULL; i++) { /* but for the page with the arena's head */
-    char *head = (char *)arena_at(i);
-    CHECK_EQ(mprotect(head + 4096, WINDOW_SLICES * DESCRIPTOR_SIZE - 4096, protection), 0);
-  }
-}
-
-static void take_some(void) {
-  for (int i = 0; i < 20; i++) kept[i] = firstclass_aligned(heap, 1, 100);
-  for (int i = 20; i < 40; i++) kept[i] = firstclass_aligned(heap, 1, 100000);
-  for (int i = 40; i < 42; i++) kept[i] = firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
-}
-
-TEST(firstclass, making_visiting_and_ending_it_touches_nothing_of_the_rest_of_the_process, "F2") {
-  fill_windows();
-  hide_others(PROT_NONE);
-  for (int round = 0; round < 4; round++) {
-    heap = firstclass_new();
-    if (round >= 2) take_some();
-    CHECK_EQ(visited(heap), round >= 2 ? 42u : 0u);
-    if (round % 2 == 0) {
-      firstclass_destroy(heap);
-    } else {
-      firstclass_delete(heap);
-      for (int i = 0; i < 42; i++) fast_free(kept[i]);
-    }
-  }
-  hide_others(PROT_READ | PROT_WRITE);
-  CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
-}
-
 TEST(firstclass, a_heap_without_contents_is_ended_class_by_class_that_it_has_used, "") {
   for (size_t size = 1; size <= SMALL_MAX_SIZE; size += 200) {
     heap = firstclass_new();
@@ -264,134 +195,6 @@ TEST(firstclass, a_heap_without_contents_is_ended_class_by_class_that_it_has_use
     CHECK_EQ(heap_next_class(lane, 0), 0u);
   }
   check_nothing_lost();
-}
-
-static void free_odd(void *context) {
-  (void)context;
-  for (int i = 1; i < MANY; i += 2) fast_free(kept[i]);
-}
-
-TEST(firstclass, what_other_threads_freed_of_its_large_blocks_is_not_freed_again, "F2 S-index") {
-  size_t size = 40000;
-  for (int round = 0; round < 4; round++) {
-    heap = firstclass_new();
-    fill(&size);
-    in_thread(free_odd, NULL, round % 2 == 0);
-    CHECK_EQ(visited(heap), (unsigned)MANY / 2);
-    if (round < 2) {
-      firstclass_destroy(heap);
-    } else {
-      firstclass_delete(heap);
-      for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
-    }
-    check_nothing_lost();
-  }
-}
-
-TEST(firstclass, the_blocks_of_a_deleted_heap_are_not_those_of_a_later_one_at_its_address, "F2") {
-  heap = firstclass_new();
-  fh_heap_t *before = heap;
-  take_some();
-  firstclass_delete(heap);
-  heap_collect(false);
-  for (int i = 0; i < 5000 && (heap = firstclass_new()) != before;) i++;
-  CHECK_EQ(heap, before);
-  char *own = firstclass_aligned(heap, 1, 100000);
-  CHECK_EQ(visited(heap), 1u);
-  for (int i = 0; i < 42; i += 2) fast_free(kept[i]);
-  memset(own, 1, 100000);
-  firstclass_destroy(heap);
-  memset(kept[21], 1, 100000);
-  for (int i = 1; i < 42; i += 2) fast_free(kept[i]);
-  check_nothing_lost();
-}
-
-TEST(firstclass, blocks_that_moved_are_found_where_they_are, "F2") {
-  for (int round = 0; round < 2; round++) {
-    heap = firstclass_new();
-    char *p = firstclass_aligned(heap, 1, MiB(1)), *q = firstclass_aligned(heap, 1, MiB(1));
-    p = large_move_to_huge(slab_of(p), p, MiB(64));
-    CHECK(p != NULL);
-    huge_t *b = map_record(map_find(p));
-    p = huge_resize(b, GiB(2));
-    CHECK(p != NULL && large_resize(slab_of(q), q, KiB(300)));
-    CHECK_EQ(visited(heap), 2u);
-    if (round == 1) fast_free(p);
-    firstclass_destroy(heap);
-    check_nothing_lost();
-  }
-}
-
-static unsigned chunks(void) {
-  unsigned n = 0;
-  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
-  for (void **c = atomic_ptr_load_relaxed(&lane->index); c != NULL; c = *c) n++;
-  return n;
-}
-
-static fh_heap_t *later;
-static unsigned calls_until_deleted;
-static void delete_between(os_fake_call_t call, void *at, size_t size) {
-  (void)call, (void)at, (void)size;
-  if (--calls_until_deleted != 0) return;
-  os_fake.before = NULL;
-  firstclass_delete(heap);
-  heap_collect(false);
-  for (int i = 0; i < 5000 && (later = firstclass_new()) != heap;) i++;
-  CHECK_EQ(later, heap);                               /* at the same address */
-}
-
-TEST(firstclass, a_block_that_moves_while_its_heap_is_deleted_is_no_later_heaps, "F2") {
-  unsigned calls;
-  for (calls = 1; later != NULL || calls == 1; calls++) {
-    heap = firstclass_new();
-    char *p = firstclass_aligned(heap, 1, KiB(600)), *wall = fast_malloc(KiB(100));
-    p[5] = 6;
-    later = NULL;
-    calls_until_deleted = calls;
-    os_fake.before = delete_between;
-    char *q = heap_realloc(p, MiB(70), "t");
-    os_fake.before = NULL;
-    if (later == NULL) firstclass_delete(heap);
-    else firstclass_destroy(later);
-    CHECK(map_kind(map_find(q)) == TENANT_HUGE && q[5] == 6);
-    fast_free(q);
-    fast_free(wall);
-    check_nothing_lost();
-  }
-  CHECK_GT(calls, 3u);
-}
-
-TEST(firstclass, the_index_of_its_large_blocks_is_as_large_as_their_number_and_used_again, "F2") {
-  enum { ROUNDS = 40000, LEAST = MANY / 59 };
-  size_t size = 20000;
-  uint64_t state = 7;
-  heap = firstclass_new();
-  CHECK(firstclass_aligned(heap, 1, size) != NULL);
-  CHECK_EQ(chunks(), 1u);
-  CHECK_EQ(visited(NULL), 2u); /* the block and the heap, nothing else of ours */
-  fill(&size);
-  for (int i = 0; i < ROUNDS; i++) { /* at first in the order in which they came, then in any */
-    unsigned k = i < ROUNDS / 2 ? (unsigned)i % MANY : core_next(&state) % MANY;
-    fast_free(kept[k]);
-    kept[k] = firstclass_aligned(heap, 1, size);
-  }
-  CHECK_LE(chunks(), (unsigned)LEAST + LEAST / 4);
-  CHECK_EQ(visited(heap), (unsigned)MANY + 1);
-  firstclass_destroy(heap);
-  check_nothing_lost();
-}
-
-TEST(firstclass, a_large_block_for_which_the_index_has_no_room_is_refused, "F2") {
-  heap = firstclass_new();
-  CHECK(firstclass_aligned(heap, 1, 100) != NULL); /* the lane is there, its index is not */
-  os_fake.most_mapped = os_fake.mapped;
-  while (fast_malloc(100000) != NULL) continue;
-  while (fast_malloc(512) != NULL) continue;
-  unsigned calls = no_memory_calls();
-  CHECK_NULL(firstclass_aligned(heap, 1, 100000));
-  CHECK_EQ(no_memory_calls(), calls + 1);
-  CHECK_EQ(visited(heap), 1u);
 }
 
 /* ---- slabs that are not used again ----------------------------------------------------------- */
@@ -433,8 +236,8 @@ TEST(firstclass, slabs_of_classes_that_it_does_not_use_any_more_go_back, "F1") {
 TEST(firstclass, its_slabs_go_back_while_only_large_blocks_are_allocated, "F1") {
   size_t size = 2000;
   heap = firstclass_new();
-  fill(&size);
-  free_all(NULL);
+  allocate(&size);
+  release(NULL);
   for (int i = 0; i < 8000; i++) fast_free(firstclass_aligned(heap, 1, 100000));
   CHECK_LE(committed(), 8u);
   firstclass_destroy(heap);
@@ -444,19 +247,19 @@ TEST(firstclass, its_slabs_go_back_while_only_large_blocks_are_allocated, "F1") 
 TEST(firstclass, a_collection_finds_what_a_heap_keeps_and_does_not_use, "F1 S-lane") {
   size_t size = 1000;
   heap = firstclass_new();
-  fill(&size);
+  allocate(&size);
   char *stays = firstclass_aligned(heap, 1, 48);
   memset(stays, 5, 48);
-  in_thread(free_all, NULL, true);
+  in_thread(release, NULL, true);
   CHECK_GT(committed(), 20u);
   heap_collect(true);
   CHECK_LE(committed(), 2u); /* the heap's own record and the block that stays */
   CHECK_BYTES(stays, 5, 48);
   CHECK_EQ(visited(heap), 1u);
-  fill(&size);
+  allocate(&size);
   CHECK_EQ(visited(heap), (unsigned)MANY + 1);
   firstclass_delete(heap);
-  free_all(NULL);
+  release(NULL);
   fast_free(stays);
   check_nothing_lost();
 }
@@ -491,8 +294,8 @@ TEST(firstclass, one_may_end_while_a_collection_is_inside_and_neither_waits, "F1
 TEST(firstclass, a_lane_in_which_a_thread_has_stopped_is_not_collected_and_ends_all_the_same, "") {
   size_t size = 1000;
   heap = firstclass_new();
-  fill(&size);
-  free_all(NULL);
+  allocate(&size);
+  release(NULL);
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   heap_collect(true);

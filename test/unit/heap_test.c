@@ -1,24 +1,6 @@
 /* heap_test.c - tests of heap/heap and heap/fast */
-#include "heaps.h"
-
-#include "../../src/heap/visit.h"
-
 enum { MANY = 4000 };
-static void *kept[MANY];
-
-static void allocate(void *size) {
-  for (int i = 0; i < MANY; i++) {
-    kept[i] = fast_malloc(*(size_t *)size);
-    CHECK(kept[i] != NULL);
-    memset(kept[i], i, *(size_t *)size);
-  }
-}
-static void release(void *from) {
-  for (int i = from != NULL ? *(int *)from : 0; i < MANY; i++) {
-    if (kept[i] != NULL) fast_free(kept[i]);
-    kept[i] = NULL;
-  }
-}
+#include "kept.h"
 
 /* ---- allocating and freeing in one thread ---- */
 
@@ -99,33 +81,6 @@ TEST(heap, one_that_has_a_few_blocks_writes_to_its_record_alone, "") {
   CHECK_EQ(memcmp(h->freed, &nothing_freed, sizeof nothing_freed), 0);
 }
 
-static void collect_all(void *unused_context) {
-  (void)unused_context;
-  heap_collect(true);
-}
-
-TEST(heap, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked_for_all, "L2") {
-  enum { BLOCKS = 200, CALLS = 2 * TICK_MOST };
-  static void *large[BLOCKS], *lent[BLOCKS];
-  for (int i = 0; i < BLOCKS; i++) {
-    large[i] = fast_malloc(100000);
-    lent[i] = fast_malloc(2000);
-  }
-  for (int i = 0; i < BLOCKS; i++) {
-    fast_free(large[i]);
-    fast_free(lent[i]);
-  }
-  heap_t *h = my_heap();
-  unsigned c = class_of(2000);
-  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
-  for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2)); /* huge ones */
-  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
-  in_thread(collect_all, NULL, true);
-  for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2));
-  CHECK_EQ(h->run_slices, 0);
-  CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0);
-}
-
 TEST(heap, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
   for (size_t alignment = 1; alignment <= WINDOW_SIZE; alignment *= 2)
     for (int i = 0; i < 5; i++) {
@@ -160,29 +115,6 @@ TEST(heap, calloc_gives_zeros_also_where_others_wrote_and_knows_an_overflow, "A3
   CHECK_NULL(heap_calloc((size_t)1 << 32, (size_t)1 << 32));
   CHECK_EQ(no_memory_calls(), 2u);
   check_nothing_lost();
-}
-
-/* A block of 8 MiB is freed of which this part was touched; the next one comes from calloc. */
-static size_t in_memory_after_calloc(size_t touched, size_t size) {
-  char *p = fast_malloc(size);
-  memset(p, 0xFF, touched);
-  memset(p + size - 4096, 0xFF, 4096);
-  fast_free(p);
-  CHECK_EQ(heap_calloc(1, size), (void *)p);
-  size_t in_memory = os_resident(p, size);
-  CHECK_BYTES(p, 0, touched);
-  CHECK_BYTES(p + size - 4096, 0, 4096);
-  fast_free(p);
-  return in_memory;
-}
-
-TEST(heap, calloc_makes_no_page_of_a_block_whose_last_user_needed_few, "A3") {
-  size_t size = MiB(8);
-  CHECK_EQ(in_memory_after_calloc(MiB(1), size), (size_t)0);
-  CHECK_EQ(in_memory_after_calloc(size, size), size); /* all are there: they are written */
-  os_fake_fail(OS_FAKE_ADVISING, 1, true);  /* likewise if none can be given back */
-  purge_all();
-  CHECK_GE(in_memory_after_calloc(MiB(1), size), MiB(1));
 }
 
 TEST(heap, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
@@ -235,16 +167,6 @@ TEST(heap, blocks_of_a_kib_that_were_never_used_are_not_touched_before_the_progr
     CHECK_EQ(fast_malloc(size), second + size);
     CHECK_EQ(os_resident((void *)slab_base(slab_of(first)), SLICE_SIZE), before);
     CHECK_LE(before, align_up(size, os_page_size()) + os_page_size());
-  }
-}
-
-TEST(heap, blocks_that_were_never_used_go_back_with_the_others, "") {
-  for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
-    for (int i = 0; i < 2; i++) kept[i] = fast_malloc(size);
-    CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);
-    for (int i = 0; i < 2; i++) fast_free(kept[i]);
-    check_nothing_lost();
-    CHECK_EQ(heap_fresh(my_heap(), class_of(size)).count, 0u);
   }
 }
 
@@ -370,14 +292,6 @@ TEST(heap, what_was_freed_is_used_again_before_anything_fresh, "") {
 
 /* ---- blocks of other threads ---- */
 
-TEST(heap, what_another_thread_frees_comes_back_to_the_owner_and_nothing_is_lost, "S-anchor") {
-  for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
-    allocate(&size);
-    in_thread(release, NULL, true);
-    check_nothing_lost();
-  }
-}
-
 static void replace_by_own(unsigned blocks, size_t size) {
   for (unsigned i = 0; i < blocks; i++) {
     int k = (int)(i % (MANY / 4));
@@ -405,24 +319,6 @@ TEST(heap, a_class_whose_blocks_others_free_is_lent_and_owned_again_after_a_whil
   check_nothing_lost();
 }
 
-static void learn_of_others(void *size) {
-  allocate(size);
-  in_thread(release, NULL, true);
-  allocate(size);
-  CHECK(heap_knows_remote(my_heap(), class_of(*(size_t *)size)));
-  release(NULL);
-}
-
-TEST(heap, the_next_user_of_a_heap_does_not_take_it_that_others_free_its_blocks, "") {
-  size_t size = 512;
-  in_thread(learn_of_others, &size, true);
-  for (size_t i = 0; i < pool_size(); i++) {
-    bool is_claimed;
-    heap_t *h = pool_at(i, &is_claimed);
-    CHECK(h == NULL || h->freed == NULL || !heap_knows_remote(h, class_of(size)));
-  }
-}
-
 TEST(heap, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
   size_t size = 64;
   allocate(&size);
@@ -439,16 +335,6 @@ TEST(heap, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
   CHECK_GE(h->own->owned[class_of(size)], 1);
 }
 
-TEST(heap, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all,
-     "S-anchor S-pool") {
-  for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
-    in_thread(allocate, &size, true);
-    for (int i = 0; i < MANY; i++) CHECK_BYTES(kept[i], i, size);
-    release(NULL);
-    check_nothing_lost();
-  }
-}
-
 TEST(heap, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, "") {
   size_t size = 1000;
   in_thread(allocate, &size, false);
@@ -458,70 +344,6 @@ TEST(heap, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, "")
   CHECK_GT(before, (uint64_t)60);
   CHECK_LE(committed(),
            (uint64_t)USED_UP_MAX + 1 + (uint64_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
-}
-
-static void *end_with_slabs(void *context) {
-  size_t size = *(size_t *)context;
-  for (int i = 0; i < 100; i++) kept[i] = fast_malloc(size);
-  os_fake_end_thread();
-  return NULL;
-}
-
-TEST(heap, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until_somebody_collects,
-     "S-pool") {
-  size_t size = 64;
-  heap_t *first = NULL;
-  for (int round = 0; round < 3; round++) {
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, end_with_slabs, &size), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-    slab_t *s = slab_of(kept[99]);
-    if (round == 0) first = atomic_ptr_load_relaxed(&s->owner);
-    CHECK(first != NULL);
-    CHECK_EQ(atomic_ptr_load_relaxed(&s->owner), first);
-  }
-  CHECK(heap_end_rest());
-  CHECK_NULL(atomic_ptr_load_relaxed(&slab_of(kept[99])->owner));
-  CHECK(!heap_end_rest());
-}
-
-TEST(heap, heaps_rest_as_long_as_they_hold_little_together, "") {
-  enum { HEAPS = RESTING_PAGES / RESTING_PAGES_EACH };
-  heap_t *h[HEAPS + 1];
-  for (int i = 0; i <= HEAPS; i++) h[i] = pool_claim();
-  CHECK(!pool_rest(h[0], RESTING_PAGES_EACH + 1));
-  for (int i = 0; i < HEAPS; i++) CHECK(pool_rest(h[i], RESTING_PAGES_EACH));
-  CHECK(!pool_rest(h[HEAPS], 1));
-  for (int i = 0; i < HEAPS; i++) CHECK(heap_end_rest());
-  CHECK(!heap_end_rest());
-}
-
-TEST(heap, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
-  heap_t *h = my_heap();
-  unsigned c = class_of(512);
-  uint32_t pages = heap_prepare_rest(h);
-  heap_note_class(h, c);
-  heap_note_class(h, class_of(4096));
-  h->allowance[c] = 64;
-  h->room[c] = 0;
-  CHECK_EQ(heap_prepare_rest(h), pages + 8);
-  h->allowance[c] = 0;
-  heap_set_fresh(h, class_of(4096), (fresh_t){ SLICE_SIZE, 5 });
-  CHECK_EQ(heap_prepare_rest(h), pages + 5);
-  heap_set_fresh(h, class_of(4096), (fresh_t){ 0 });
-}
-
-TEST(heap, a_block_freed_twice_is_told_also_when_its_memory_was_unmapped_meanwhile, "") {
-  enum { BLOCKS = 3 * 64 * (SLICE_SIZE / SMALL_MAX_SIZE - 1) };
-  static char *p[BLOCKS];
-  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SMALL_MAX_SIZE);
-  for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
-  heap_collect(true);
-  CHECK(arena_unmap_free());
-  int gone = 0;
-  while (os_fake_is_mapped((void *)align_down((uintptr_t)p[gone], SLICE_SIZE), SLICE_SIZE)) gone++;
-  EXPECT_ABORT(fast_free(p[gone]), "double free: .* in free");
-  EXPECT_ABORT(heap_realloc(p[gone], 5, "realloc"), "double free: .* in realloc");
 }
 
 static uint64_t fresh_of(void *p) { return atomic64_load_relaxed(&slab_of(p)->fresh); }
@@ -563,224 +385,6 @@ TEST(heap, lent_blocks_are_linked_where_pages_were_in_use_and_all_of_a_slab_if_m
   CHECK_EQ(linked, IN_SLAB - 1u);
 }
 
-static uint64_t swaps_of(const heap_t *h) { return atomic64_load_relaxed(&h->swaps); }
-
-TEST(heap, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap, "I3 S-anchor") {
-  size_t size = 64;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (int i = 0; i < BATCH_BLOCKS - 1; i++) fast_free(kept[i]);
-  CHECK_EQ(swaps_of(h), 0u);
-  CHECK_EQ(h->has_shared, 1);
-  heap_flush_shared(h);
-  CHECK_EQ(swaps_of(h), 1u);
-  slab_t *s = slab_of(kept[0]);
-  CHECK_EQ(anchor_unpack(atomic64_load_relaxed(&s->anchor)).count, BATCH_BLOCKS - 1);
-}
-
-TEST(heap, a_gathered_chain_is_published_when_its_bytes_are_worth_it, "") {
-  size_t size = 2048;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (size_t i = 0; i < BATCH_BYTES / size - 1; i++) fast_free(kept[i]);
-  CHECK_EQ(swaps_of(h), 0u);
-  fast_free(kept[BATCH_BYTES / size - 1]);
-  CHECK_EQ(swaps_of(h), 1u);
-}
-
-TEST(heap, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
-  size_t size = 1024;
-  core_option(OPTION_magazine, 0);
-  in_thread(allocate, &size, true);                         /* slabs of nobody */
-  uint64_t before = committed();
-  for (int i = 0; i < MANY / 4; i++) fast_free(kept[i]);    /* 15 slabs: each has its own batch */
-  CHECK_LE(committed(), before - 12);                       /* the others: `pending`, `returned` */
-}
-
-TEST(heap, what_waits_to_be_published_is_on_the_next_slow_path, "") {
-  size_t size = 64;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (int i = 0; i < 5; i++) fast_free(kept[i]);
-  CHECK_EQ(swaps_of(h), 0u);
-  fast_malloc(3000);                                        /* an empty bin */
-  CHECK_EQ(swaps_of(h), 1u);
-  CHECK_EQ(h->has_shared, 0);
-  CHECK_EQ(anchor_unpack(atomic64_load_relaxed(&slab_of(kept[0])->anchor)).count, 5u);
-}
-
-/* So much in use that a freed block waits for its cache line. */
-static void make_large(void) {
-  for (int i = 0; i <= LARGE_HEAP_SLICES / 256; i++) CHECK(fast_malloc(MiB(16)) != NULL);
-}
-
-/* Blocks that were freed and wait in the heap. */
-static unsigned count_waiting(const heap_t *h) {
-  unsigned count = h->pending_count;
-  for (int i = 0; i < BATCH_SLOTS; i++)
-    if (h->freed->batch[i].slab != NULL) count += batch_count(&h->freed->batch[i]);
-  return count;
-}
-
-static void check_that_little_waits(size_t size) {
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (int i = 0; i < 48; i++) {
-    fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
-    CHECK_LE(count_waiting(h) * max_size(size, 4096), 98304u);
-  }
-}
-
-TEST(heap, a_thread_that_has_freed_little_holds_little_of_it_back, "") {
-  check_that_little_waits(4000);
-}
-TEST(heap, a_thread_that_has_freed_little_holds_little_back_in_a_large_process, "") {
-  make_large();
-  check_that_little_waits(4000);
-}
-TEST(heap, a_thread_that_has_freed_little_of_the_largest_class_holds_little_back, "") {
-  check_that_little_waits(16000);
-}
-
-TEST(heap, a_thread_that_only_frees_keeps_no_slices_for_slabs_of_its_own, "") {
-  size_t size = 4000;
-  in_thread(allocate, &size, true);
-  release(NULL);
-  CHECK_EQ(my_heap()->singles, 0u);
-  CHECK_LE(committed(), (uint64_t)16);
-  allocate(&size);                                          /* its own, now */
-  release(NULL);
-  CHECK_GT(my_heap()->singles, 0u);
-}
-
-TEST(heap, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "") {
-  size_t size = 64;
-  in_thread(allocate, &size, false);
-  make_large();
-  heap_t *h = my_heap();
-  fast_free(kept[0]);
-  fast_free(kept[1]);
-  CHECK_EQ(h->has_shared, 1);
-  CHECK_EQ(swaps_of(h), 0u);
-  CHECK_EQ(h->pending_count, 2);
-  EXPECT_ABORT((fast_free(kept[0]), heap_flush_shared(h)), "double free");
-  for (int i = 2; i < 1000; i++) fast_free(kept[i]);
-  heap_flush_shared(h);
-  CHECK_EQ(h->pending_count, 0);
-  for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->freed->batch[i].slab);
-  CHECK_EQ(atomic64_load_relaxed(&h->remote_frees), (uint64_t)1000);
-}
-
-static void free_twice_what_is_on_the_next_list(size_t size) {
-  void *p = fast_malloc(size), *q = fast_malloc(size);
-  CHECK_GT(my_heap()->room[class_of(size)], 2);
-  fast_free(p);
-  fast_free(q);
-  CHECK_EQ(my_heap()->freed->returned[class_of(size)], (uintptr_t)q);
-  fast_free(p);
-}
-
-/* In a large heap, too, where the second free could wait, and hide what the first has linked. */
-TEST(heap, a_double_free_of_what_waits_for_the_next_bin_is_told_at_once, "") {
-  enum { SIZE = 2048 };
-  void *before[20];
-  for (int i = 0; i < 20; i++) before[i] = fast_malloc(SIZE);
-  for (int i = 0; i < 20; i++) fast_free(before[i]);
-  for (int i = 0; i < 20; i++) fast_malloc(SIZE);
-  EXPECT_ABORT(free_twice_what_is_on_the_next_list(SIZE), "double free: .* in free");
-  make_large();
-  EXPECT_ABORT(free_twice_what_is_on_the_next_list(SIZE), "double free: .* in free");
-}
-
-/* As in a handler that has interrupted a fast malloc: the heap that it finds is another. */
-TEST(heap, frees_that_interrupt_a_fast_malloc_wait_no_longer_than_others, "") {
-  size_t size = 64;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  uint64_t limit = heap_here.limit;
-  heap_here.limit = 0;
-  for (int i = 0; i < 900; i++) fast_free(kept[i]);         /* of one slab */
-  for (int i = 0; i < BATCH_SLOTS; i++)
-    CHECK_LE(batch_count(&h->freed->batch[i]), (unsigned)BATCH_BLOCKS);
-  heap_here.limit = limit;
-  CHECK_GE(anchor_unpack(atomic64_load_relaxed(&slab_of(kept[0])->anchor)).count,
-           900u - BATCH_BLOCKS);
-}
-
-TEST(heap, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_many, "I1 S-anchor") {
-  size_t size = 512, own = 512;
-  in_thread(allocate, &size, true);
-  for (size_t i = 0; i < 40; i++) fast_malloc(own);         /* it has earned slabs of this class */
-  unsigned c = class_of(size);
-  CHECK_GE(my_heap()->own->owned[c], 1);
-  for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
-  heap_flush_shared(my_heap());
-  CHECK_GE(my_heap()->own->owned[c], 3);
-  CHECK_LE(my_heap()->own->owned[c], OWNED_MAX);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
-  for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
-  uint64_t before = committed();
-  for (int i = 0; i < MANY / 2; i++) fast_malloc(size);      /* the freed half is used again */
-  CHECK_LE(committed(), before + 1);
-}
-
-TEST(heap, a_heap_that_has_not_earned_the_class_publishes_what_it_frees, "") {
-  size_t size = 512;
-  in_thread(allocate, &size, true);
-  for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
-  heap_flush_shared(my_heap());
-  CHECK_EQ(my_heap()->own->owned[class_of(size)], 0);
-  CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
-}
-
-TEST(heap, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its_own_list, "I1") {
-  size_t size = 64;
-  in_thread(allocate, &size, true);                         /* FULL slabs of nobody */
-  slab_t *s = slab_of(kept[MANY / 2]);
-  CHECK_NULL(atomic_ptr_load_relaxed(&s->owner));
-  for (int i = 0; i < 200; i++) fast_malloc(size);
-  int freed = 0;
-  for (int i = 0; i < MANY; i++)
-    if (slab_of(kept[i]) == s) {
-      fast_free(kept[i]);
-      kept[i] = NULL;
-      freed++;
-    }
-  CHECK_GT(freed, 500);
-  CHECK(slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_load_relaxed(&s->owner) != my_heap() ||
-        slab_is_valid(s));
-  release(NULL);
-}
-
-/* ---- threads ---- */
-
-static atomic_ptr_t exchange[256];
-
-static void churn(unsigned number) {
-  uint64_t state = number;
-  for (int i = 0; i < 40000; i++) {
-    size_t size = 16 + core_next(&state) % (i % 64 == 0 ? 40000 : 700);
-    size_t *p = fast_malloc(size);
-    CHECK(p != NULL);
-    p[0] = size;
-    ((unsigned char *)p)[size - 1] = (unsigned char)size;
-    size_t *old = atomic_ptr_exchange_acq_rel(&exchange[core_next(&state) % 256], p);
-    if (old == NULL) continue;
-    CHECK_LE(old[0], 40016u);
-    CHECK_EQ(((unsigned char *)old)[old[0] - 1], (unsigned char)old[0]);
-    fast_free(old);
-  }
-  os_fake_end_thread();
-}
-
-TEST(heap, threads_that_free_each_others_blocks_lose_none, "I1 I3 S-anchor S-partial timeout=120") {
-  core_threads(4, churn);
-  for (int i = 0; i < 256; i++) fast_free(atomic_ptr_load_relaxed(&exchange[i]));
-  check_nothing_lost();
-}
-
 /* ---- nesting ---- */
 
 TEST(heap, a_call_inside_a_call_uses_another_heap_and_both_stay_whole, "") {
@@ -802,75 +406,4 @@ TEST(heap, a_call_inside_a_call_uses_another_heap_and_both_stay_whole, "") {
   heap_exit(h);                                             /* and ends here */
   CHECK_EQ(heap_enter(), h);
   heap_exit(h);
-}
-
-static void take_none(void *context) {
-  (void)context;
-  CHECK_NULL(fast_malloc(48));
-}
-
-TEST(heap, without_memory_for_a_heap_a_free_still_reaches_its_slab, "") {
-  size_t size = 1000;
-  allocate(&size);
-  heap_let_go(my_heap());
-  while (os_fake_fail(OS_FAKE_MAPPING, 1, true), pool_claim() != NULL) {}
-  in_thread(release, NULL, false);                          /* a thread that can have no heap */
-  CHECK_EQ(committed(), (uint64_t)0);
-  in_thread(take_none, NULL, false);
-  CHECK_EQ(no_memory_calls(), 1u);
-}
-
-/* ---- misuse ---- */
-
-static void free_twice_in_another(void *p) {
-  fast_free(p);
-  fast_free(p);
-}
-static void double_free_elsewhere(void *p) { in_thread(free_twice_in_another, p, false); }
-
-TEST(heap, a_double_free_is_told_by_the_owner_and_by_others, "") {
-  for (size_t size = 16; size < 20000; size = size * 3 + 8) {
-    char *p = fast_malloc(size), *q = fast_malloc(size);
-    EXPECT_ABORT((fast_free(p), fast_free(p)), "double free: .* in free");
-    EXPECT_ABORT((fast_free(p), fast_free(q), fast_free(p)), "double free: .* in free");
-    EXPECT_ABORT(double_free_elsewhere(p), "double free: .* in free");
-    EXPECT_ABORT((fast_free(p), heap_realloc(p, 10, "realloc")), "double free: .* in realloc");
-  }
-}
-
-TEST(heap, a_pointer_that_is_no_block_is_told, "") {
-  char *p = fast_malloc(100), *large = fast_malloc(200000);
-  for (int i = 0; i < 20; i++) fast_malloc(100);
-  EXPECT_ABORT(fast_free(p + 8), "invalid pointer");
-  EXPECT_ABORT(fast_free(p + 16), "invalid pointer");
-  EXPECT_ABORT(fast_free((void *)slab_base(slab_of(p))), "invalid pointer|double free");
-  EXPECT_ABORT(fast_free(large + 16), "invalid pointer");
-  EXPECT_ABORT(fast_free(large + SLICE_SIZE), "invalid pointer|double free");
-  EXPECT_ABORT(fast_free(arena_of(p)), "invalid pointer");
-  EXPECT_ABORT(fast_free((char *)arena_of(p) + WINDOW_SIZE - 16), "invalid pointer");
-  EXPECT_ABORT(heap_usable_size(p + 16, "malloc_usable_size"),
-               "invalid pointer: .* in malloc_usable_size");
-  EXPECT_ABORT(heap_realloc(p + 16, 5, "realloc"), "invalid pointer: .* in realloc");
-}
-
-TEST(heap, a_pointer_from_elsewhere_is_the_layer_aboves_or_an_error, "") {
-  static char somewhere[64];
-  hooks.foreign = somewhere;
-  hooks.foreign_size = 17;
-  fast_free(somewhere);
-  CHECK_EQ(hooks.foreign_freed, 1u);
-  CHECK_EQ(heap_usable_size(somewhere, "t"), 17u);
-  CHECK_EQ(heap_realloc(somewhere, 20, "t"), (void *)somewhere);
-  CHECK_EQ(hooks.foreign_size, 20u);
-  EXPECT_ABORT(fast_free(somewhere + 16), "invalid pointer: .* in free");
-  EXPECT_ABORT(heap_usable_size(somewhere + 16, "x"), "invalid pointer: .* in x");
-  EXPECT_ABORT(heap_realloc(somewhere + 16, 5, "y"), "invalid pointer: .* in y");
-  CHECK(!heap_owns(somewhere));
-}
-
-TEST(heap, a_size_that_is_not_the_blocks_is_told, "") {
-  char *p = fast_malloc(100);
-  heap_check_size(p, 100, "free_sized");
-  heap_check_size(NULL, 100, "free_sized");
-  EXPECT_ABORT(heap_check_size(p, 113, "free_sized"), "wrong size: .* in free_sized");
 }

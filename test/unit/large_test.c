@@ -194,3 +194,26 @@ TEST(large, a_place_that_pages_left_and_that_could_not_be_mapped_again_is_mapped
   CHECK_EQ(there, (size_t)MiB(4) / SLICE_SIZE);
   CHECK_EQ(committed(), (uint64_t)300);
 }
+
+/* A block of 8 MiB is freed of which this part was touched; the next one comes from calloc. */
+static size_t in_memory_after_calloc(size_t touched, size_t size) {
+  char *p = fast_malloc(size);
+  memset(p, 0xFF, touched);
+  memset(p + size - 4096, 0xFF, 4096);
+  fast_free(p);
+  CHECK_EQ(heap_calloc(1, size), (void *)p);
+  size_t in_memory = os_resident(p, size);
+  CHECK_BYTES(p, 0, touched);
+  CHECK_BYTES(p + size - 4096, 0, 4096);
+  fast_free(p);
+  return in_memory;
+}
+
+TEST(large, calloc_makes_no_page_of_a_block_whose_last_user_needed_few, "A3") {
+  size_t size = MiB(8);
+  CHECK_EQ(in_memory_after_calloc(MiB(1), size), (size_t)0);
+  CHECK_EQ(in_memory_after_calloc(size, size), size); /* all are there: they are written */
+  os_fake_fail(OS_FAKE_ADVISING, 1, true);  /* likewise if none can be given back */
+  purge_all();
+  CHECK_GE(in_memory_after_calloc(MiB(1), size), MiB(1));
+}

@@ -1,5 +1,6 @@
 /* magazine_test.c - tests of heap/magazine */
-#include "heaps.h"
+enum { MANY = 4000 };
+#include "kept.h"
 
 static size_t shares_most(void) {
   return RUN_TIMES * (size_t)(option_get(OPTION_magazine) >> SLICE_SHIFT);
@@ -49,6 +50,17 @@ TEST(magazine, a_large_block_of_a_thread_that_seldom_allocates_such_goes_back_at
     CHECK_EQ(committed(), (uint64_t)0);
   }
   check_nothing_lost();
+}
+
+TEST(magazine, a_thread_that_only_frees_keeps_no_slices_for_slabs_of_its_own, "") {
+  size_t size = 4000;
+  in_thread(allocate, &size, true);
+  release(NULL);
+  CHECK_EQ(my_heap()->singles, 0u);
+  CHECK_LE(committed(), (uint64_t)16);
+  allocate(&size);                                          /* its own, now */
+  release(NULL);
+  CHECK_GT(my_heap()->singles, 0u);
 }
 
 TEST(magazine, runs_are_no_more_than_the_share_and_the_longest_make_room, "L2") {

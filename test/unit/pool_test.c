@@ -169,3 +169,14 @@ TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") 
   pool_release(h[500]);
   CHECK_EQ(pool_claim(), h[500]);
 }
+
+TEST(pool, heaps_rest_as_long_as_they_hold_little_together, "") {
+  enum { HEAPS = RESTING_PAGES / RESTING_PAGES_EACH };
+  heap_t *h[HEAPS + 1];
+  for (int i = 0; i <= HEAPS; i++) h[i] = pool_claim();
+  CHECK(!pool_rest(h[0], RESTING_PAGES_EACH + 1));
+  for (int i = 0; i < HEAPS; i++) CHECK(pool_rest(h[i], RESTING_PAGES_EACH));
+  CHECK(!pool_rest(h[HEAPS], 1));
+  for (int i = 0; i < HEAPS; i++) CHECK(heap_end_rest());
+  CHECK(!heap_end_rest());
+}

@@ -361,3 +361,10 @@ TEST(resize, random_reallocs_keep_every_byte, "timeout=120") {
   for (unsigned k = 0; k < SLOTS; k++) fast_free(slot[k].p);
   check_nothing_lost();
 }
+
+TEST(resize, a_size_that_is_not_the_blocks_is_told, "") {
+  char *p = fast_malloc(100);
+  heap_check_size(p, 100, "free_sized");
+  heap_check_size(NULL, 100, "free_sized");
+  EXPECT_ABORT(heap_check_size(p, 113, "free_sized"), "wrong size: .* in free_sized");
+}

@@ -2,7 +2,7 @@
 #ifndef SLABS_H
 #define SLABS_H
 
-#include "core.h"
+#include "arenas.h"
 
 #include "../../src/slab/partial.h"
 
@@ -64,7 +64,5 @@ unused static bool bit_is_set(const slab_t *s) {
   atomic64_t *word = &arena_maps(arena_of(s))->partial[slice / 64][slab_class(s)];
   return atomic64_load_relaxed(word) >> slice % 64 & 1;
 }
-
-unused static uint64_t committed(void) { return atomic64_load_relaxed(&arena_counts.committed); }
 
 #endif

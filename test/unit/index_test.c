@@ -1,0 +1,172 @@
+/* index_test.c - tests of heap/index: the large and huge blocks of heaps that the program makes */
+enum { MANY = 2000 };
+#include "kept.h"
+
+#include <sys/mman.h>
+
+/* Windows full of others' blocks, whose descriptors nobody may look at from now on. */
+enum { FULL = 2 };
+static void fill_windows(void) {
+  char *p;
+  for (size_t size = MiB(8); size >= SLICE_SIZE; size /= 2)
+    do CHECK((p = fast_malloc(size)) != NULL);
+    while (arena_of(p)->number < FULL);
+}
+static void hide_others(int protection) {
+  for (size_t i = 0; i < FULL; i++) { /* but for the page with the arena's head */
+    char *head = (char *)arena_at(i);
+    CHECK_EQ(mprotect(head + 4096, WINDOW_SLICES * DESCRIPTOR_SIZE - 4096, protection), 0);
+  }
+}
+
+static void take_some(void) {
+  for (int i = 0; i < 20; i++) kept[i] = firstclass_aligned(heap, 1, 100);
+  for (int i = 20; i < 40; i++) kept[i] = firstclass_aligned(heap, 1, 100000);
+  for (int i = 40; i < 42; i++) kept[i] = firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
+}
+
+TEST(index, making_visiting_and_ending_it_touches_nothing_of_the_rest_of_the_process, "F2") {
+  fill_windows();
+  hide_others(PROT_NONE);
+  for (int round = 0; round < 4; round++) {
+    heap = firstclass_new();
+    if (round >= 2) take_some();
+    CHECK_EQ(visited(heap), round >= 2 ? 42u : 0u);
+    if (round % 2 == 0) {
+      firstclass_destroy(heap);
+    } else {
+      firstclass_delete(heap);
+      for (int i = 0; i < 42; i++) fast_free(kept[i]);
+    }
+  }
+  hide_others(PROT_READ | PROT_WRITE);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
+}
+
+static void free_odd(void *context) {
+  (void)context;
+  for (int i = 1; i < MANY; i += 2) fast_free(kept[i]);
+}
+
+TEST(index, what_other_threads_freed_of_its_large_blocks_is_not_freed_again, "F2 S-index") {
+  size_t size = 40000;
+  for (int round = 0; round < 4; round++) {
+    heap = firstclass_new();
+    allocate(&size);
+    in_thread(free_odd, NULL, round % 2 == 0);
+    CHECK_EQ(visited(heap), (unsigned)MANY / 2);
+    if (round < 2) {
+      firstclass_destroy(heap);
+    } else {
+      firstclass_delete(heap);
+      for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
+    }
+    check_nothing_lost();
+  }
+}
+
+TEST(index, the_blocks_of_a_deleted_heap_are_not_those_of_a_later_one_at_its_address, "F2") {
+  heap = firstclass_new();
+  fh_heap_t *before = heap;
+  take_some();
+  firstclass_delete(heap);
+  heap_collect(false);
+  for (int i = 0; i < 5000 && (heap = firstclass_new()) != before;) i++;
+  CHECK_EQ(heap, before);
+  char *own = firstclass_aligned(heap, 1, 100000);
+  CHECK_EQ(visited(heap), 1u);
+  for (int i = 0; i < 42; i += 2) fast_free(kept[i]);
+  memset(own, 1, 100000);
+  firstclass_destroy(heap);
+  memset(kept[21], 1, 100000);
+  for (int i = 1; i < 42; i += 2) fast_free(kept[i]);
+  check_nothing_lost();
+}
+
+TEST(index, blocks_that_moved_are_found_where_they_are, "F2") {
+  for (int round = 0; round < 2; round++) {
+    heap = firstclass_new();
+    char *p = firstclass_aligned(heap, 1, MiB(1)), *q = firstclass_aligned(heap, 1, MiB(1));
+    p = large_move_to_huge(slab_of(p), p, MiB(64));
+    CHECK(p != NULL);
+    huge_t *b = map_record(map_find(p));
+    p = huge_resize(b, GiB(2));
+    CHECK(p != NULL && large_resize(slab_of(q), q, KiB(300)));
+    CHECK_EQ(visited(heap), 2u);
+    if (round == 1) fast_free(p);
+    firstclass_destroy(heap);
+    check_nothing_lost();
+  }
+}
+
+static unsigned chunks(void) {
+  unsigned n = 0;
+  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  for (void **c = atomic_ptr_load_relaxed(&lane->index); c != NULL; c = *c) n++;
+  return n;
+}
+
+static fh_heap_t *later;
+static unsigned calls_until_deleted;
+static void delete_between(os_fake_call_t call, void *at, size_t size) {
+  (void)call, (void)at, (void)size;
+  if (--calls_until_deleted != 0) return;
+  os_fake.before = NULL;
+  firstclass_delete(heap);
+  heap_collect(false);
+  for (int i = 0; i < 5000 && (later = firstclass_new()) != heap;) i++;
+  CHECK_EQ(later, heap);                               /* at the same address */
+}
+
+TEST(index, a_block_that_moves_while_its_heap_is_deleted_is_no_later_heaps, "F2") {
+  unsigned calls;
+  for (calls = 1; later != NULL || calls == 1; calls++) {
+    heap = firstclass_new();
+    char *p = firstclass_aligned(heap, 1, KiB(600)), *wall = fast_malloc(KiB(100));
+    p[5] = 6;
+    later = NULL;
+    calls_until_deleted = calls;
+    os_fake.before = delete_between;
+    char *q = heap_realloc(p, MiB(70), "t");
+    os_fake.before = NULL;
+    if (later == NULL) firstclass_delete(heap);
+    else firstclass_destroy(later);
+    CHECK(map_kind(map_find(q)) == TENANT_HUGE && q[5] == 6);
+    fast_free(q);
+    fast_free(wall);
+    check_nothing_lost();
+  }
+  CHECK_GT(calls, 3u);
+}
+
+TEST(index, the_index_of_its_large_blocks_is_as_large_as_their_number_and_used_again, "F2") {
+  enum { ROUNDS = 40000, LEAST = MANY / 59 };
+  size_t size = 20000;
+  uint64_t state = 7;
+  heap = firstclass_new();
+  CHECK(firstclass_aligned(heap, 1, size) != NULL);
+  CHECK_EQ(chunks(), 1u);
+  CHECK_EQ(visited(NULL), 2u); /* the block and the heap, nothing else of ours */
+  allocate(&size);
+  for (int i = 0; i < ROUNDS; i++) { /* at first in the order in which they came, then in any */
+    unsigned k = i < ROUNDS / 2 ? (unsigned)i % MANY : core_next(&state) % MANY;
+    fast_free(kept[k]);
+    kept[k] = firstclass_aligned(heap, 1, size);
+  }
+  CHECK_LE(chunks(), (unsigned)LEAST + LEAST / 4);
+  CHECK_EQ(visited(heap), (unsigned)MANY + 1);
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(index, a_large_block_for_which_the_index_has_no_room_is_refused, "F2") {
+  heap = firstclass_new();
+  CHECK(firstclass_aligned(heap, 1, 100) != NULL); /* the lane is there, its index is not */
+  os_fake.most_mapped = os_fake.mapped;
+  while (fast_malloc(100000) != NULL) continue;
+  while (fast_malloc(512) != NULL) continue;
+  unsigned calls = no_memory_calls();
+  CHECK_NULL(firstclass_aligned(heap, 1, 100000));
+  CHECK_EQ(no_memory_calls(), calls + 1);
+  CHECK_EQ(visited(heap), 1u);
+}
