@@ -92,8 +92,9 @@ static always_inline bool is_right_here(const void *p, size_t size) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (window != heap_here.window) return false;
   const slab_t *s = fast_descriptor(block, window);
+  /* a slab with holes is left to `find`; relaxed: as there */
   return class_is_multiple((uint16_t)block, s->inverse) && !block_is_free(block) &&
-         is_right(class_size(slab_class(s)), size);
+         atomic32_load_relaxed(&s->holes) == 0 && is_right(class_size(slab_class(s)), size);
 }
 
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
