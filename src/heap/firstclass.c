@@ -131,7 +131,16 @@ static void end_lane(heap_t *lane, lane_state_t how) {
   pool_release(lane);
 }
 
-/* False: a collection is inside, and ends it. A thread inside has stopped there for ever. */
+/* A thread inside has stopped there for ever, was killed, jumped out or is not in this child of
+ * fork: it has left the lists between two steps. All that they lead to is the lane's, so it may be
+ * dropped; what counts of them may be wrong, so no slab is let go of, and the lane is not used
+ * again. Its blocks are freed like any other. */
+static void leave_behind(heap_t *lane, lane_state_t how) {
+  if (how == LANE_DESTROYED) drop_all(lane);
+  index_end(lane);
+}
+
+/* False: a collection is inside, and ends it. */
 static bool take_lane(heap_t *lane, lane_state_t how) {
   uint32_t state = atomic32_load_relaxed(&lane->lane_state); /* relaxed: the swap reads again */
   while (state != LANE_BUSY) { /* Progress: a collection has entered or left */
@@ -145,7 +154,9 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   /* Bound: the heap's lanes. relaxed: nobody else uses the heap */
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
     next = next_lane(lane);
-    if (take_lane(lane, how)) end_lane(lane, how);
+    bool is_left = atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY;
+    if (is_left) leave_behind(lane, how);
+    else if (take_lane(lane, how)) end_lane(lane, how);
   }
 }
 

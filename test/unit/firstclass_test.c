@@ -304,6 +304,39 @@ TEST(firstclass, a_lane_in_which_a_thread_has_stopped_is_not_collected_and_ends_
   check_nothing_lost();
 }
 
+/* As if a thread had stopped in the middle of taking the free blocks of a slab. */
+static heap_t *stop_between_two_steps(void) {
+  heap = firstclass_new();
+  kept[1] = firstclass_aligned(heap, 1, 40000);
+  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  do kept[0] = firstclass_aligned(heap, 1, 100);
+  while (lane->bin[class_of(100)] == 0);
+  heap_collect(true);                     /* what was in the bin is on the slab's list now */
+  slab_t *s = slab_of(kept[0]);
+  CHECK_GT(slab_private_count(s), 0u);
+  s->head = 0;
+  atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
+  return lane;
+}
+
+TEST(firstclass, a_heap_that_is_deleted_leaves_a_lane_as_a_stopped_thread_has_left_it, "") {
+  heap_t *lane = stop_between_two_steps();
+  firstclass_delete(heap);
+  CHECK_EQ(atomic32_load_relaxed(&lane->lane_state), (uint32_t)LANE_BUSY);
+  fast_free(kept[0]);
+  fast_free(kept[1]);
+  heap_collect(true);
+  CHECK_EQ(committed(), (uint64_t)1);     /* the slab */
+  for (int i = 0; i < 3; i++) CHECK(firstclass_new() != NULL);
+  for (int i = 0; i < MANY; i++) CHECK(slab_of(fast_malloc(100)) != slab_of(kept[0]));
+}
+
+TEST(firstclass, a_heap_that_is_destroyed_frees_what_a_stopped_thread_has_left_in_a_lane, "") {
+  stop_between_two_steps();
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
 TEST(firstclass, a_heap_that_ends_leaves_a_collected_lane_to_the_collection, "S-lane") {
   heap = firstclass_new();
   firstclass_aligned(heap, 1, 1000);
