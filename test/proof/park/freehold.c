@@ -946,6 +946,10 @@ static void make_much_used_heap_entered(void) {
   make_much_used_heap();
   oracle_enter_lane(heap);
 }
+static void make_doomed_heap_entered(void) {
+  make_doomed_heap();
+  oracle_enter_lane(heap);
+}
 static void hold_moved_and_end(void) {
   hold(got[0], MIB(3));
   end_heap();
@@ -1339,7 +1343,9 @@ const operation_t freehold_operations[] = {
   {"heap-delete", end_heap, make_much_used_heap, NULL, NULL, WITH_HEAP},
   {"heap-delete-last-of-chunk", end_heap_of_next_chunk, heap_of_next_chunk_and_room,
    end_heaps_of_chunk, NULL, WITH_HEAP},
+  {"heap-delete-entered", end_heap, make_much_used_heap_entered, NULL, NULL, WITH_HEAP},
   {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
+  {"heap-destroy-entered", destroy_heap, make_doomed_heap_entered, NULL, NULL, WITH_HEAP},
   {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
   {"sums", look_at_sums, some_kinds, NULL, NULL, IS_BARE},
   {"visit", visit, all_kinds, NULL, NULL, IS_BARE},
