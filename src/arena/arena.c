@@ -62,10 +62,10 @@ bool arena_is_over_limit(size_t size) {
 
 /* By `attempt`, in the arenas from number `from` on of which `lacks` does not say that it is in
  * vain; NULL: in all. */
-static arena_t *try_each(slices_attempt_t *attempt, lack_t *lacks, size_t from, size_t n,
+static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from, size_t n,
                          size_t alignment, size_t *slice) {
   for (size_t i = from; i < arena_count(); i++) {
-    if (lacks != NULL && lack_covers(&lacks[i], n)) continue;
+    if (lacks != NULL && slices_are_lacking(&lacks[i], n, alignment)) continue;
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
     *slice = lacks != NULL ? slices_try(attempt, &lacks[i], a, n, alignment)

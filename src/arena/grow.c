@@ -66,7 +66,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
     uint64_t end = from + step;
     atomic64_swap_seq_cst(&a->mapped, &end, from); /* S-room */
-    lack_forget(&lacks_room[a->number]);
+    lacks_forget(&lacks_room[a->number]);
     if (step == n) return 0;
     step = max_size(n, step / 4);
   }
@@ -145,7 +145,7 @@ static size_t map_again(arena_t *a, size_t first, size_t most) {
     else atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - n);
   }
   if (result != OS_MAPPED) {
-    lack_forget(&lacks_room[a->number]); /* others may have missed what came back */
+    lacks_forget(&lacks_room[a->number]); /* others may have missed what came back */
     return 0;
   }
   atomic64_add_relaxed(&arena_counts.mapped, n);
@@ -183,7 +183,7 @@ static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
   atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);
   atomic64_add_relaxed(&unmapped_slices, n);
   bitmap_release(maps->unmapped, first, n);
-  lack_forget(&lacks_room[a->number]);
+  lacks_forget(&lacks_room[a->number]);
 }
 
 void arena_release_moved(void *at, size_t n) {

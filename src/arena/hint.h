@@ -40,18 +40,31 @@ static inline bool hint_any(const atomic64_t *words, size_t word_count) {
 /* ---- what a search did not find -------------------------------------------------------------- */
 
 /* The shortest run, in bits, that was looked for in vain since the last one of at least that many
- * bits came back; 0: none. */
+ * bits came back; 0: none. Of runs that shall begin at a multiple of something there is a word
+ * beside it, with the logarithm of that above LACK_SHIFT. */
 typedef atomic32_t lack_t;
+typedef struct { lack_t run, aligned; } lacks_t;
+enum { LACK_SHIFT = 16 };
+#define LACK_RUN (((uint32_t)1 << LACK_SHIFT) - 1)
+
+static always_inline size_t lack_shape(size_t n, size_t alignment) {
+  return n | (size_t)bits_lowest(alignment) << LACK_SHIFT;
+}
+
+/* Where there is no such run, there is no longer one, nor one that may begin at fewer places. */
+static inline bool lack_implies(uint32_t least, size_t n) {
+  return least != 0 && (n & LACK_RUN) >= (least & LACK_RUN) &&
+         n >> LACK_SHIFT >= least >> LACK_SHIFT;
+}
 
 static inline bool lack_covers(const lack_t *lack, size_t n) {
-  uint32_t least = atomic32_load_relaxed(lack); /* relaxed: a hint */
-  return least != 0 && n >= least;
+  return lack_implies(atomic32_load_relaxed(lack), n); /* relaxed: a hint */
 }
 
 /* The caller searches again, and calls lack_end if it finds something. */
 static inline void lack_note(lack_t *lack, size_t n) {
   uint32_t least = atomic32_load_relaxed(lack); /* relaxed: the swap reads again */
-  while (least == 0 || n < least) /* Progress: a failed swap means that another thread noted one */
+  while (!lack_implies(least, n)) /* Progress: a failed swap means that another thread noted one */
     if (atomic32_swap_seq_cst(lack, &least, (uint32_t)n)) return; /* S-room */
 }
 
@@ -63,10 +76,15 @@ static inline void lack_forget(lack_t *lack) {
   if (atomic32_load_seq_cst(lack) != 0) lack_end(lack); /* S-room */
 }
 
+static inline void lacks_forget(lacks_t *lacks) {
+  lack_forget(&lacks->run);
+  lack_forget(&lacks->aligned);
+}
+
 /* `n` bits came back: is the run in which they lie what was lacking? If another thread has taken a
  * part of them already, two runs may be left. */
 static inline void lack_review(lack_t *lack, const atomic64_t *words, size_t first, size_t n) {
-  size_t least = atomic32_load_seq_cst(lack); /* S-room */
+  size_t least = atomic32_load_seq_cst(lack) & LACK_RUN; /* S-room */
   if (least == 0) return;
   size_t run = bitmap_run_above(words, first, max_size(least, n));
   if (run >= n && run < least) run += bitmap_run_below(words, first, least - run);

@@ -8,7 +8,7 @@ enum {
   LONG_RUN = 129, /* slices: runs from here on begin a group if one can */
 };
 
-lack_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
+lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 
 static atomic_ptr_t arena_list[ARENA_MAX];
 /* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
@@ -43,8 +43,9 @@ static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
 
 /* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
 static void review_lacks(arena_t *a, size_t first, size_t n) {
-  lack_review(&lacks_free[a->number], a->free, first, n);
-  lack_forget(&lacks_room[a->number]);
+  lack_review(&lacks_free[a->number].run, a->free, first, n);
+  lack_review(&lacks_free[a->number].aligned, a->free, first, n);
+  lacks_forget(&lacks_room[a->number]);
 }
 
 void slices_give_back(arena_t *a, size_t first, size_t n) {
@@ -60,8 +61,8 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
   /* relaxed: as in note_dirty */
   if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) & bits) != 0)
     purge_note_dirty(a, word, 1);
-  lack_forget(&lacks_free[a->number]); /* they may be several runs */
-  lack_forget(&lacks_room[a->number]);
+  lacks_forget(&lacks_free[a->number]); /* they may be several runs */
+  lacks_forget(&lacks_room[a->number]);
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */
@@ -70,8 +71,8 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
 static __attribute__((noinline)) bool retreat(arena_t *a, size_t first, size_t n) {
   if (n <= 64 - first % 64) return false;
   note_dirty(a, first, n);
-  lack_forget(&lacks_free[a->number]);
-  lack_forget(&lacks_room[a->number]);
+  lacks_forget(&lacks_free[a->number]);
+  lacks_forget(&lacks_room[a->number]);
   return false;
 }
 

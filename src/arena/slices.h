@@ -12,7 +12,7 @@
 
 /* For each arena, by its number. Side by side, so that a search reads a few lines of them and none
  * of an arena in which it would find nothing. */
-extern hidden lack_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
+extern hidden lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 
 /* Puts the arena on the list; false if there are ARENA_MAX of them. `publish` makes it known. */
 hidden bool slices_reserve_number(arena_t *a);
@@ -26,13 +26,19 @@ hidden size_t slices_claim(arena_t *a, size_t n, size_t alignment);
 hidden bool slices_claim_at(arena_t *a, size_t first, size_t n);
 hidden void slices_give_back(arena_t *a, size_t first, size_t n);
 
+static always_inline bool slices_are_lacking(const lacks_t *lacks, size_t n, size_t alignment) {
+  return lack_covers(&lacks->run, n) ||
+         (alignment != 1 && lack_covers(&lacks->aligned, lack_shape(n, alignment)));
+}
+
 /* Slices of the arena, as `attempt` claims them; if there are none, `lack` says so from then on. */
 typedef size_t slices_attempt_t(arena_t *a, size_t n, size_t alignment);
-static always_inline size_t slices_try(slices_attempt_t *attempt, lack_t *lack, arena_t *a,
+static always_inline size_t slices_try(slices_attempt_t *attempt, lacks_t *lacks, arena_t *a,
                                        size_t n, size_t alignment) {
   size_t slice = attempt(a, n, alignment);
   if (slice != NO_SLICES) return slice;
-  lack_note(lack, n + alignment - 1);
+  lack_t *lack = alignment == 1 ? &lacks->run : &lacks->aligned;
+  lack_note(lack, lack_shape(n, alignment));
   slice = attempt(a, n, alignment); /* S-room */
   if (slice != NO_SLICES) lack_end(lack);
   return slice;

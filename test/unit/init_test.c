@@ -369,3 +369,23 @@ TEST(init, the_background_thread_collects_what_rests_when_nothing_has_changed_fo
   CHECK_EQ(pthread_join(thread, NULL), 0);
   CHECK_NE(atomic32_load_relaxed(&s->holes), 0u);
 }
+
+static unsigned wakes;
+static void sleep_and_count(uint32_t ms) {
+  if ((naps += ms) > 11000) wakes++;
+  if (naps > 31000) pthread_exit(NULL);
+}
+
+TEST(init, the_background_thread_wakes_once_a_second_when_nothing_is_left_to_do, "") {
+  pthread_t thread;
+  core_option(OPTION_background, 1);
+  my_heap();
+  fast_free(fast_malloc(MiB(3)));
+  heap_start();
+  naps = wakes = 0;
+  os_fake.sleep = sleep_and_count;
+  CHECK_EQ(pthread_create(&thread, NULL, run_background, NULL), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  CHECK_LE(wakes, 21u);
+}

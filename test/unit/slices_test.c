@@ -54,7 +54,7 @@ TEST(slices, the_hint_of_the_lowest_free_word_never_hides_a_free_slice, "") {
 
 /* ---- what a search did not find ---- */
 
-static lack_t *lack(size_t number) { return &lacks_free[number]; }
+static lack_t *lack(size_t number) { return &lacks_free[number].run; }
 
 TEST(slices, a_search_in_vain_is_not_repeated_until_a_run_as_long_comes_back, "S-room") {
   char *p = claim(8000), *q = p;
@@ -71,6 +71,25 @@ TEST(slices, a_search_in_vain_is_not_repeated_until_a_run_as_long_comes_back, "S
   CHECK(!lack_covers(lack(0), 7));
   CHECK_EQ(claim(7), p + 10 * SLICE_SIZE);
   arena_release(q, 4000);
+}
+
+TEST(slices, nor_is_one_for_an_aligned_run, "S-room") {
+  enum { N = 3, ALIGNMENT = 64 };
+  lack_t *aligned = &lacks_free[0].aligned;
+  size_t shape = lack_shape(N, ALIGNMENT);
+  bool clean;
+  char *p = claim(8000), *start = (char *)align_up((uintptr_t)p, ALIGNMENT * SLICE_SIZE);
+  while (free_slices() > 0 || atomic64_load_relaxed(&arena_at(0)->mapped) < ARENA_END) claim(1);
+  arena_release(start + SLICE_SIZE, ALIGNMENT - 1);          /* long enough, and begins nowhere */
+  CHECK_NE((void *)arena_of(arena_claim(N, ALIGNMENT, &clean)), (void *)arena_of(p));
+  CHECK(lack_covers(aligned, shape) && lack_covers(aligned, lack_shape(N + 1, 2 * ALIGNMENT)));
+  CHECK(!lack_covers(aligned, lack_shape(N - 1, ALIGNMENT)));
+  CHECK(!lack_covers(aligned, lack_shape(N, ALIGNMENT / 2)) && !lack_covers(lack(0), N));
+  bitmap_release(arena_at(0)->free, arena_slice(start), 1);  /* which nobody has looked at */
+  CHECK_NE((void *)arena_of(arena_claim(N, ALIGNMENT, &clean)), (void *)arena_of(p));
+  arena_release(start + ALIGNMENT * SLICE_SIZE, N);
+  CHECK(!lack_covers(aligned, shape));
+  CHECK_EQ(arena_claim(N, ALIGNMENT, &clean), (void *)start);
 }
 
 TEST(slices, what_a_purge_held_for_a_moment_is_looked_for_again, "S-room") {
