@@ -61,8 +61,9 @@ static always_inline uint64_t joined(const atomic64_t *words, const atomic64_t *
   return others == NULL ? w : w | atomic64_load_seq_cst(&others[i]);
 }
 
-static size_t find_run_in(const atomic64_t *words, const atomic64_t *others, size_t word_count,
-                          size_t from, size_t n, size_t alignment) {
+/* Inline, so that the search of one map does not ask about the other for each word. */
+static inline size_t find_run_in(const atomic64_t *words, const atomic64_t *others,
+                                 size_t word_count, size_t from, size_t n, size_t alignment) {
   size_t tail = 0; /* set bits just below word i */
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = joined(words, others, i);
