@@ -93,7 +93,7 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
   if (size <= usable && size > usable / 2) return p;
   void *block = heap_resize(p, size, call);
   if (block != NULL) return block;
-  block = firstclass_aligned(heap, 1, size);
+  block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
   if (block == NULL) return NULL;
   memcpy(block, p, min_size(size, usable));
   heap_free(p, call);

@@ -185,6 +185,12 @@ hidden void *heap_calloc(size_t count, size_t size);
 hidden void *heap_aligned_slow(size_t alignment, size_t size);    /* alignment: a power of two */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
 hidden void *heap_resize(void *p, size_t size, const char *call);  /* NULL: only by a copy */
+/* What a small block of `usable` bytes had better get that is copied to have `size`: one that grows
+ * by a little will grow again, and gets a quarter more. */
+static inline size_t heap_with_headroom(size_t usable, size_t size) {
+  size_t roomy = usable + usable / 4;
+  return size > usable && size < roomy && roomy <= SMALL_MAX_SIZE ? roomy : size;
+}
 hidden bool heap_expand(void *p, size_t size, const char *call);
 hidden size_t heap_usable_size(const void *p, const char *call);
 hidden size_t heap_good_size(size_t size);

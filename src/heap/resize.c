@@ -8,7 +8,7 @@ enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
   STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks to less, and by half, is huge no more, */
   STAYS_HASTY_MIN = 4 << 20,  /* ... to less than that if such blocks die soon; */
-  HEADROOM_SHIFT = 2,         /* a block that is copied to grow a little grows by a quarter */
+  HEADROOM_SHIFT = 2,         /* a large block that is copied to grow a little: by a quarter */
   LITTLE_SHIFT = 4,           /* ... and if it grows by less than this part, it grows by little */
 };
 
@@ -137,12 +137,11 @@ static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t siz
   return size >= leap || is_short ? large_with_headroom(size, max_size(size, leap)) : NULL;
 }
 
-/* A string that grows by a few bytes will grow again: it gets room for some more of that. A large
- * block gets it as addresses behind it. */
+/* A large block gets its room to grow as addresses behind it. */
 static size_t with_headroom(const found_t *f, size_t size) {
+  if (is_small(f)) return heap_with_headroom(f->usable, size);
   size_t roomy = f->usable + (f->usable >> HEADROOM_SHIFT);
-  bool is_fit = is_small(f) ? roomy <= SMALL_MAX_SIZE : roomy < HUGE_MIN_SIZE / 2;
-  return size > f->usable && size < roomy && is_fit ? roomy : size;
+  return size > f->usable && size < roomy && roomy < HUGE_MIN_SIZE / 2 ? roomy : size;
 }
 
 static always_inline void *room_to_copy(const found_t *f, size_t size) {
