@@ -101,8 +101,8 @@ FH_API void *fh_malloc_at_least(size_t size, size_t *actual) FH_MALLOC FH_SIZE(1
  * goes back if it is worth it. Ours; mimalloc's mi_expand. */
 FH_API bool fh_expand(void *p, size_t size);
 
-/* Does `p` point into memory from which freehold hands out blocks, be there one or not? O(1); false
- * for NULL, the stack, static data and libc's heap. Ours. */
+/* Does `p` point into memory from which freehold hands out blocks, whether or not one is there?
+ * O(1); false for NULL, the stack, static data and libc's heap. Ours. */
 FH_API bool fh_owns(const void *p);
 
 /* ---- first-class heaps ----------------------------------------------------------------------- */
@@ -112,8 +112,8 @@ FH_API bool fh_owns(const void *p);
  * the idea is mimalloc's. */
 typedef struct fh_heap fh_heap_t;
 
-/* A heap without blocks, for each request if you like: to make, use and end one costs what it has,
- * however large the process is. NULL and ENOMEM if memory is short. Ours. */
+/* A heap without blocks, one for each request if you like: making, using and ending it costs what
+ * it holds, however large the process is. NULL and ENOMEM if memory is short. Ours. */
 FH_API fh_heap_t *fh_heap_new(void);
 
 /* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and
@@ -127,9 +127,9 @@ FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment,
 /* fh_realloc whose new block, if one is needed, comes from `heap`. */
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
-/* Ends the heap and hands its live blocks on: they stay valid and are freed like any other. No
- * other call may be using the heap. Takes time in proportion to its slabs, and a step for 59
- * of the most large blocks that it ever had at once. */
+/* Ends the heap; its live blocks stay valid and are freed like any other. No other call may be
+ * using the heap. Takes time in proportion to its slabs, and one step for each 59 of the most large
+ * blocks that it ever had at once. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 
 /* Ends the heap and frees all its blocks at once. No other call may be using the heap or its
@@ -144,16 +144,16 @@ typedef bool fh_visitor_t(void *block, size_t usable, void *context);
  * never said stop. What other threads allocate or free meanwhile may or may not be seen. The
  * last 15 blocks that another thread has freed of others' slabs may still be seen if more than 64
  * MiB were in use then, and so may those that a handler has freed which interrupted the allocator.
- * What the caller itself has freed is not seen. Memory is never unmapped under the visitor's eyes
- * unless another thread frees it. Of a heap only its own slabs are looked at, unless another call
- * is just allocating from it or visiting it: then all of the process are. */
+ * What the caller itself has freed is not seen. Memory is never unmapped during the visit unless
+ * another thread frees it. The visit of a heap looks only at that heap's slabs, unless another call
+ * is allocating from it or visiting it: then it looks at all slabs of the process. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
-/* Gives back what the calling thread keeps for its next calls, and what threads that have ended
- * left for others; with `force` also every dirty page, whatever the purge options say. What other
- * threads keep stays with them. Bounded by the numbers of slabs and of heaps, never waits. Ours. */
+/* Gives back what the calling thread keeps for its next calls, and what ended threads left for
+ * others; with `force` also every dirty page, whatever the purge options say. What other threads
+ * keep stays with them. Time in proportion to the slabs and heaps; never waits. Ours. */
 FH_API void fh_collect(bool force);
 
 /* Called by the thread that allocates, now and then on the slow path (never inside a fast path),
@@ -171,8 +171,8 @@ FH_API void fh_on_output(fh_output_t *callback, void *context);
 
 /* Called with an errno value: EFAULT for heap corruption, after the message about it was written
  * (the process aborts when the callback returns); ENOMEM when an allocation fails, and EINVAL when
- * fh_option_set does: of these two no message is written. Mistakes in the text of options are lines
- * of output and no calls. Ours. */
+ * fh_option_set does: these two write no message. Mistakes in the text of options write a line and
+ * do not call it. Ours. */
 typedef void fh_error_t(int error, void *context);
 FH_API void fh_on_error(fh_error_t *callback, void *context);
 
@@ -188,8 +188,8 @@ extern const char *fh_options;
 /* The value in force; false if there is no option of that name. Ours. */
 FH_API bool fh_option_get(const char *name, int64_t *value);
 
-/* Sets an option at run time; false, changing nothing, if there is none of that name, the value is
- * out of range or it can only be set at start. Ours. */
+/* Sets an option at run time; false, changing nothing, if no option has that name, the value is out
+ * of range, or the option can only be set at start. Ours. */
 FH_API bool fh_option_set(const char *name, int64_t value);
 
 /* ---- statistics ------------------------------------------------------------------------------ */
@@ -198,7 +198,7 @@ FH_API bool fh_option_set(const char *name, int64_t value);
  * mode knows (option stats_detail) is marked (d) and 0 otherwise. */
 typedef struct fh_class_stats {
   size_t   block_size;   /* bytes of one block; 0 in the total */
-  uint64_t requested;    /* (d) bytes asked for since start, but for aligned blocks */
+  uint64_t requested;    /* (d) bytes asked for since start, except aligned blocks */
   uint64_t allocated;    /* blocks handed to threads since start */
   uint64_t live;         /* blocks in the program's hands, or kept by a thread for its next calls */
   uint64_t peak;         /* most that `live` has been when statistics were read */
@@ -216,8 +216,8 @@ typedef struct fh_stats {
   uint64_t resident;        /* what the kernel says is in memory (mincore), of `mapped` */
   uint64_t dirty;           /* free, but not yet given back */
   uint64_t purged;          /* given back since start */
-  /* descriptors and maps, of `mapped`, and beside it heaps and records of huge blocks; touched or
-   * not */
+  /* descriptors and maps, which are part of `mapped`, and heaps and records of huge blocks, which
+   * are not; touched or untouched */
   uint64_t metadata;
   uint64_t live_bytes;      /* block sizes of live small blocks, and sizes of large and huge ones */
   uint64_t peak_committed;  /* most that `committed` has been */

@@ -4,8 +4,8 @@
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
  * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
  *          word. A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was
- *          allocated before the library was loaded. It is told from a wild pointer by the header
- *          that glibc keeps in front of it, without touching memory that may not be there. In a
+ *          allocated before the library was loaded. The header that glibc keeps in front of it
+ *          tells it from a wild pointer, without touching memory that may not be there. In a
  *          static program there is no other heap, and the weak dlsym is not there either. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

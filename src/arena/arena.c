@@ -60,7 +60,7 @@ bool arena_is_over_limit(size_t size) {
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* By `attempt`, in the arenas from number `from` on of which `lacks` does not say that it is in
+/* By `attempt`, in the arenas from number `from` on where `lacks` does not say that a search is in
  * vain; NULL: in all. */
 static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from, size_t n,
                          size_t alignment, size_t *slice) {

@@ -5,9 +5,9 @@
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at
- *          (acquire); S-read  a reader counts itself, then looks what the slice is; who unmaps has
- *          made it something else, then looks at the count: both change one word, so one sees the
- *          other.
+ *          (acquire); S-read  a reader counts itself, then looks what the slice is; a thread that
+ *          unmaps makes it something else, then looks at the count: both change one word, so one
+ *          sees the other.
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
@@ -60,8 +60,8 @@ typedef struct {
   atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];
   /* a hint: groups whose word above may not be 0 */
   atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];
-  /* who reads what others may free, now: S-read. A thread that stops there, and a fork meanwhile,
-   * keeps one group from being unmapped */
+  /* threads that read now what others may free: S-read. One that stops there, and a fork
+   * meanwhile, keeps one group from being unmapped */
   atomic32_t readers[ARENA_GROUPS];
   atomic32_t refused_at[ARENA_GROUPS]; /* when the system kept something; 0: it did not */
 } arena_maps_t;
@@ -126,7 +126,7 @@ hidden bool arena_unmap_free(void);
  * descriptor says that the slice is not what it was. */
 hidden void arena_read_begin(const void *p);
 hidden void arena_read_end(const void *p);
-/* Does anybody read in the `n` slices, or near them? Who comes later sees what they are now. */
+/* Does anybody read in the `n` slices, or near them? A later reader sees what they are now. */
 hidden bool arena_is_read(const void *first, size_t n);
 /* The free bits of a word that were claimed go back. */
 hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);

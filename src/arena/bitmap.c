@@ -95,7 +95,7 @@ static always_inline void note_run(tight_t *best, size_t first, size_t length) {
   best->length = length;
 }
 
-/* The runs within a word, but for those at its ends, of which other words may have a part. */
+/* The runs within a word, except those at its ends, which may go on in other words. */
 static void note_inner_runs(tight_t *best, size_t number, uint64_t inner) {
   uint64_t starts = bits_runs_of(inner, (unsigned)best->n);
   while (starts != 0) { /* Bound: the runs of a word */

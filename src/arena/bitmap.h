@@ -27,8 +27,8 @@ hidden size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t
 hidden size_t bitmap_find_joined(const atomic64_t *words, const atomic64_t *others,
                                  size_t word_count, size_t n, size_t alignment);
 
-/* Likewise with alignment 1, but of the lowest such run and those in the next 4,096 bits the
- * shortest. */
+/* Likewise with alignment 1, but the shortest of the lowest such run and those in the next 4,096
+ * bits. */
 hidden size_t bitmap_find_tight(const atomic64_t *words, size_t word_count, size_t from, size_t n);
 
 /* How many bits right below number `end`, and from number `from` on, are free, `most` at most. */

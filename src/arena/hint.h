@@ -5,11 +5,12 @@
  * Threads: any. A hint may send a search to where nothing is. It hides something only as long as a
  *          thread is stopped between the two steps below, or for good if it never goes on (in a
  *          child of fork, after a longjmp), and no more than what came back then.
- * Sync:    S-group  bits above bits: who sets a bit then looks at the one above it, and sets that
- *                   if it is clear; who finds nothing below a bit clears it, then looks below
- *                   again. All seq_cst, so one of the two sees the other.
- *          S-room   the same of runs of bits: who gives bits back then looks at the lack; who has
- *                   searched in vain notes the lack, then searches again. All seq_cst. */
+ * Sync:    S-group  bits above bits: a thread that sets a bit then looks at the one above it, and
+ *                   sets that if it is clear; one that finds nothing below a bit clears it, then
+ *                   looks below again. All seq_cst, so one of the two sees the other.
+ *          S-room   the same for runs of bits: a thread that gives bits back then looks at the
+ *                   lack; one that has searched in vain notes the lack, then searches again. All
+ *                   seq_cst. */
 #ifndef ARENA_HINT_H
 #define ARENA_HINT_H
 

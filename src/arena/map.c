@@ -14,7 +14,7 @@ enum {
 
 /* Windows are taken from the lowest up, so that what we use of the address space does not drift.
  * Lower bits: below this window none is free that was ever given back; 0: not known yet. Above: how
- * often one was given back, so that who raises the rest has missed none. */
+ * often one was given back, so that a thread that raises the rest has missed none. */
 static atomic64_t low_window;
 enum { LOW_SHIFT = 32 };
 

@@ -19,8 +19,8 @@ typedef struct {
 
 typedef struct {
   atomic32_t chunk_count;
-  /* a bit for each chunk that has free places. relaxed: a hint; who finds none by it looks at all
-   * chunks before one is added */
+  /* a bit for each chunk that has free places. relaxed: a hint; a thread that finds none by it
+   * looks at all chunks before it adds one */
   atomic64_t roomy[PLACES_CHUNKS / 64];
   atomic_ptr_t chunks[PLACES_CHUNKS];
   atomic64_t free[PLACES_CHUNKS];

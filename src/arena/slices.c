@@ -31,8 +31,8 @@ void slices_publish(arena_t *a) {
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-/* Who held them for a moment may have hidden them from a purge, which took the hint away. relaxed,
- * both: what another thread has claimed or cleaned meanwhile is its own to note. */
+/* While a thread held them, a purge may have missed them and taken the hint away. relaxed, both:
+ * what another thread has claimed or cleaned meanwhile, that thread notes. */
 static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
   size_t last = (first + n - 1) / 64;
   for (size_t word = first / 64; word <= last; word++)

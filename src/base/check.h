@@ -7,7 +7,7 @@
 #include "base.h"
 
 #ifndef FH_CHECK
-#define FH_CHECK 0            /* 0 release; 1 asserts; 2 `*_is_valid` on slow paths too */
+#define FH_CHECK 0            /* 0 release; 1 asserts; 2 `slab_is_valid` in a slow malloc too */
 #endif
 
 /* Writes "freehold: <what>: <address> in <call>()" and aborts. */

@@ -3,9 +3,9 @@
  *          api.   Calls: heap, index, visit.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
  *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
- *          destroy are for a heap that nobody else is using, but for a collection: if that is in a
- *          lane, it is told so, and ends the lane when it has done.
- * Sync:    S-lane  leaving a lane, or telling (release) -> entering it, or being told (acquire);
+ *          destroy are for a heap that nobody else is using, except a collection: if one is in a
+ *          lane, the lane's word says that the heap has ended, and the collection ends the lane.
+ * Sync:    S-lane  leaving a lane, or saying so (release) -> entering it, or reading it (acquire);
  *          S-lanes  adding a lane (release) -> walking (acquire).
  * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared
  *             with others */

@@ -173,7 +173,7 @@ extern hidden heap_hooks_t heap_hooks;
 
 hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do */
 hidden void heap_free_slow(void *p);
-/* `p` is a live small block of `s` that the fast free could not put away; `slow` can. */
+/* `p` is the start of a block of `s`, perhaps a free one. What cannot be put off goes to `slow`. */
 hidden void heap_free_others(slab_t *s, void *p, void (*slow)(void *p));
 hidden void heap_free_sized_slow(void *p);
 hidden void heap_free_aligned_sized_slow(void *p);

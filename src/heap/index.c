@@ -3,7 +3,7 @@
  *          firstclass.c, visit.c.   Calls: heap, slab, bitmap.
  * Threads: a lane's user takes cells; whoever frees a block gives its cell back, by one operation
  *          on one word, also after the heap was deleted: a chunk lives until the lane and all
- *          blocks have left it. Who stops before that keeps one chunk from going back.
+ *          blocks have left it. A thread that stops before that keeps one chunk.
  * Sync:    S-index  new_chunk, index_enter (release) -> index_each, show (acquire): a chunk, a
  *                   block's descriptor; leave (release) -> leave of the last one (acquire): the
  *                   chunk, which is freed. S-bit  leave -> bitmap_claim_some.
@@ -67,7 +67,7 @@ static bool new_chunk(heap_t *lane) {
   return true;
 }
 
-/* The first chunk, or the next one in turn that has a free cell. */
+/* The first chunk, or the next one after it that has a free cell. */
 static chunk_t *chunk_with_room(chunk_t *first) {
   if (free_cells(first) != 0) return first;
   for (int looks = 0; looks < LOOKS; looks++) {

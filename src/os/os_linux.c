@@ -260,8 +260,8 @@ uint64_t os_thread(void) {
   return (process | thread) >> OS_THREAD_BITS / 2 == 0 ? process << OS_THREAD_BITS / 2 | thread : 0;
 }
 
-/* A number that was given to another thread of the process meanwhile is one that has not ended; and
- * so is each, if a filter forbids to ask. */
+/* A number that was given to another thread of the process meanwhile counts as not ended; so does
+ * every number, if a filter forbids the question. */
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   uint64_t process = thread >> OS_THREAD_BITS / 2;
   if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;

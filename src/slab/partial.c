@@ -27,7 +27,7 @@ static bool clear(atomic64_t *word, uint64_t bit) {
   return (atomic64_and_acq_rel(word, ~bit) & bit) != 0; /* S-partial */
 }
 
-/* The bit was cleared by this thread, so the slab is its own: takes it out of PARTIAL or EMPTY for
+/* This thread cleared the bit, so it owns the slab now: takes it out of PARTIAL or EMPTY for
  * `heap`. False only if `heap` is NULL and the slab is not empty: nobody here wants it. */
 static bool take(slab_t *s, void *heap, bool *is_empty) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */

@@ -221,7 +221,7 @@ static void options_complain(options_loading_t *loading, option_t option, const 
   loading->warn(line, f.used);
 }
 
-/* So many mistakes that they were not all told. */
+/* So many mistakes that not all were reported. */
 static void options_sum_up(const options_loading_t *loading) {
   char line[OPTIONS_LINE];
   fmt_t f;

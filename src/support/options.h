@@ -64,7 +64,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
     "Statistics when a process ends by exit, not by a signal or _exit: exit writes text, json "  \
     "one JSON object, to standard error.")                                                       \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
-    "Counts the bytes asked for in each size class too, but for aligned blocks, which costs "    \
+    "Counts the bytes asked for in each size class too, except aligned blocks, which costs "     \
     "time on every allocation.")                                                                 \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")

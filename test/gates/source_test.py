@@ -249,7 +249,7 @@ class WholeHeap(unittest.TestCase):
         part = text.split(self.TITLE, 1)[1].split("\n#", 1)[0]
         rows = [[cell.strip() for cell in line.strip("| \n").split("|")]
                 for line in part.split("\n") if line.startswith("| `")]
-        return {row[0].strip("`"): row[1:] for row in rows}
+        return {name: row[1:] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
 
     def test_each_such_loop_is_in_the_table_with_its_bound(self):
         found = {name for path in core_sources() if path.startswith(self.FOLDERS)

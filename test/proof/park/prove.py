@@ -9,7 +9,7 @@ sweep goes on where it was.
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
   ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no
                                         operation executes, and why
-  ./dev prove --write                   the table of what is there into docs/promises.md
+  ./dev prove --write                   the table of what is there into docs/sweep.md
   ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK,
   REENTER and FORK
 
@@ -51,7 +51,7 @@ ACTIONS = {"PARK": "park", "REENTER": "re-enter", "REENTER-COLLECT": "collect",
 # calls that look at all that there is: not in the column of the worst
 WHOLE = ("fh_collect",)
 LOSING = ("REENTER-LONGJMP", "DIE", "CANCEL")
-PAGE = ROOT / "docs" / "promises.md"
+PAGE = ROOT / "docs" / "sweep.md"
 BEGIN, END = "<!-- the sweep begins -->", "<!-- the sweep ends -->"
 LAYERS = ("src/arena/", "src/heap/", "src/slab/")
 
@@ -443,7 +443,7 @@ def is_statement(file, number):
 # ---- the table -----------------------------------------------------------------------------------
 
 class Tables:
-    """What docs/promises.md says of the sweep; where not every point was tried, it
+    """What docs/sweep.md says of the sweep; where not every point was tried, it
     says how many were."""
 
     def __init__(self, results, operations):
@@ -561,7 +561,7 @@ def parse():
                         help="print the lines that no operation executes")
     parser.add_argument("--table", action="store_true",
                         help="print the table of the results and run nothing")
-    parser.add_argument("--write", action="store_true", help="the same into docs/promises.md")
+    parser.add_argument("--write", action="store_true", help="the same into docs/sweep.md")
     parser.add_argument("--library", default=ROOT / "build" / "libfreehold.so", metavar="FILE")
     parser.add_argument("--program", default=ROOT / "build" / "test" / "park", metavar="FILE")
     parser.add_argument("--results", default=ROOT / "build" / "prove" / "results.jsonl",
