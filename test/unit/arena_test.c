@@ -1,5 +1,5 @@
 /* arena_test.c - tests of arena/arena */
-#include "arenas.h"
+#include "counts.h"
 
 TEST(arena, the_first_claim_makes_an_arena_and_gives_clean_slices_behind_its_descriptors, "A3") {
   bool clean = false;

@@ -212,26 +212,21 @@ static void succeed_with(script_t *script) {
   CHECK_GT(count_calls(OS_FAKE_CHANGING), (uint64_t)3);
   CHECK_GT(count_calls(OS_FAKE_ADVISING), (uint64_t)5);
 }
-TEST(failures, without_any_the_mixture_succeeds_and_loses_nothing,
-     "") {
+TEST(failures, without_any_the_mixture_succeeds_and_loses_nothing, "") {
   succeed_with(run_mixture);
 }
 TEST(failures, without_any_the_tour_succeeds_and_loses_nothing, "") { succeed_with(run_tour); }
 
-TEST(failures, whichever_mmap_fails_calls_return_null_or_succeed_and_nothing_is_lost,
-     "timeout=200") {
-  fail_each(run_mixture, OS_FAKE_MAPPING, false, 1);
-}
-TEST(failures, from_whichever_mmap_on_all_fail_calls_return_null_or_succeed_and_nothing_is_lost,
-     "timeout=200") {
-  fail_each(run_mixture, OS_FAKE_MAPPING, true, 2);
-}
-TEST(failures, whichever_mremap_fails_the_blocks_stay_whole_and_nothing_is_lost, "timeout=200") {
-  fail_each(run_mixture, OS_FAKE_CHANGING, false, 1);
-}
-TEST(failures, whichever_madvise_fails_the_blocks_stay_whole_and_nothing_is_lost, "timeout=200") {
-  fail_each(run_mixture, MADVISE, false, 3);
-}
+#define FAIL_EACH(name, ...) \
+  TEST(failures, name, "timeout=200") { fail_each(__VA_ARGS__); }
+FAIL_EACH(whichever_mmap_fails_calls_return_null_or_succeed_and_nothing_is_lost,
+          run_mixture, OS_FAKE_MAPPING, false, 1)
+FAIL_EACH(from_whichever_mmap_on_all_fail_calls_return_null_or_succeed_and_nothing_is_lost,
+          run_mixture, OS_FAKE_MAPPING, true, 2)
+FAIL_EACH(whichever_mremap_fails_the_blocks_stay_whole_and_nothing_is_lost,
+          run_mixture, OS_FAKE_CHANGING, false, 1)
+FAIL_EACH(whichever_madvise_fails_the_blocks_stay_whole_and_nothing_is_lost,
+          run_mixture, MADVISE, false, 3)
 TEST(failures, if_every_madvise_fails_memory_is_used_and_freed_all_the_same, "") {
   os_fake_fail(MADVISE, 1, true);
   run_mixture(true);
@@ -239,31 +234,20 @@ TEST(failures, if_every_madvise_fails_memory_is_used_and_freed_all_the_same, "")
   os_fake_fail(0, 0, false);
   check_nothing_lost();
 }
-TEST(failures, from_whichever_call_on_all_fail_nothing_is_lost, "timeout=200") {
-  fail_each(run_mixture, OS_FAKE_ANY & ~MUNMAP, true, 5);
-}
+FAIL_EACH(from_whichever_call_on_all_fail_nothing_is_lost,
+          run_mixture, OS_FAKE_ANY & ~MUNMAP, true, 5)
 
-TEST(failures, whichever_mmap_of_the_tour_fails_nothing_is_lost, "timeout=200") {
-  fail_each(run_tour, OS_FAKE_MAPPING, false, 1);
-}
-TEST(failures, from_whichever_mmap_of_the_tour_on_all_fail_nothing_is_lost, "timeout=200") {
-  fail_each(run_tour, OS_FAKE_MAPPING, true, 1);
-}
-TEST(failures, whichever_mremap_of_the_tour_fails_nothing_is_lost, "timeout=200") {
-  fail_each(run_tour, OS_FAKE_CHANGING, false, 1);
-}
-TEST(failures, from_whichever_mremap_of_the_tour_on_all_fail_nothing_is_lost, "timeout=200") {
-  fail_each(run_tour, OS_FAKE_CHANGING, true, 1);
-}
-TEST(failures, whichever_madvise_of_the_tour_fails_nothing_is_lost, "timeout=200") {
-  fail_each(run_tour, MADVISE, false, 1);
-}
-TEST(failures, whichever_munmap_of_the_tour_fails_nothing_but_its_range_is_lost, "timeout=200") {
-  fail_each(run_tour, MUNMAP, false, 1);
-}
-TEST(failures, from_whichever_call_of_the_tour_on_all_fail_nothing_is_lost, "timeout=200") {
-  fail_each(run_tour, OS_FAKE_ANY, true, 3);
-}
+FAIL_EACH(whichever_mmap_of_the_tour_fails_nothing_is_lost, run_tour, OS_FAKE_MAPPING, false, 1)
+FAIL_EACH(from_whichever_mmap_of_the_tour_on_all_fail_nothing_is_lost,
+          run_tour, OS_FAKE_MAPPING, true, 1)
+FAIL_EACH(whichever_mremap_of_the_tour_fails_nothing_is_lost, run_tour, OS_FAKE_CHANGING, false, 1)
+FAIL_EACH(from_whichever_mremap_of_the_tour_on_all_fail_nothing_is_lost,
+          run_tour, OS_FAKE_CHANGING, true, 1)
+FAIL_EACH(whichever_madvise_of_the_tour_fails_nothing_is_lost, run_tour, MADVISE, false, 1)
+FAIL_EACH(whichever_munmap_of_the_tour_fails_nothing_but_its_range_is_lost,
+          run_tour, MUNMAP, false, 1)
+FAIL_EACH(from_whichever_call_of_the_tour_on_all_fail_nothing_is_lost,
+          run_tour, OS_FAKE_ANY, true, 3)
 
 TEST(failures, a_huge_block_that_cannot_shrink_is_large_enough_all_the_same, "U1") {
   char *p = huge_malloc(NULL, MiB(64));

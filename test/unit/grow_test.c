@@ -1,5 +1,5 @@
 /* grow_test.c - tests of arena/grow: windows, what is mapped of them, and what is unmapped */
-#include "arenas.h"
+#include "counts.h"
 
 static size_t unmapped_slices_of(const arena_t *a) {
   size_t n = 0;

@@ -3,7 +3,7 @@
 #ifndef HEAPS_H
 #define HEAPS_H
 
-#include "arenas.h"
+#include "counts.h"
 
 #include "../../src/heap/fast.h"
 #include "../../src/slab/partial.h"

@@ -9,7 +9,6 @@ static size_t size;
 
 static uint64_t discards(void) { return os_fake.calls[OS_FAKE_DISCARD]; }
 static size_t resident(const slab_t *s) { return os_resident((void *)slab_base(s), SLICE_SIZE); }
-static anchor_t anchor(const slab_t *s) { return anchor_unpack(atomic64_load_relaxed(&s->anchor)); }
 static uint32_t holes(const slab_t *s) { return atomic32_load_relaxed(&s->holes); }
 
 static void allocate(void *count) {

@@ -164,10 +164,10 @@ TEST(init, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_
      "S-pool") {
   in_thread(end_inside, NULL, false);
   slab_t *s = slab_of(block);
-  CHECK(anchor_unpack(atomic64_load_relaxed(&s->anchor)).state == ANCHOR_OWNED);
+  CHECK(anchor(s).state == ANCHOR_OWNED);
   fast_free(block);
   heap_flush_shared(my_heap());
-  CHECK_EQ(anchor_unpack(atomic64_load_relaxed(&s->anchor)).count, 1u);
+  CHECK_EQ(anchor(s).count, 1u);
   bool is_claimed;
   pool_at(0, &is_claimed);
   CHECK(is_claimed);                                          /* the interrupted heap is retired */

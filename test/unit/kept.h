@@ -28,9 +28,6 @@ unused static void release(void *from) {
 }
 
 unused static uint64_t swaps_of(const heap_t *h) { return atomic64_load_relaxed(&h->swaps); }
-unused static anchor_t anchor_of(const void *p) {
-  return anchor_unpack(atomic64_load_relaxed(&slab_of(p)->anchor));
-}
 
 static bool count_block(void *p, size_t size, void *count) {
   (void)p, (void)size;

@@ -172,14 +172,20 @@ TEST(slab, a_slab_that_is_let_go_with_all_blocks_out_is_full, "") {
   CHECK(!bit_is_set(s));
 }
 
-TEST(slab, a_slab_that_is_let_go_with_less_than_the_threshold_free_is_full_and_keeps_the_chain,
-     "I3") {
+/* Let go of with so many free blocks, of which the owner had collected 40. */
+static slab_t *let_go_with(unsigned free) {
   slab_t *s = new_slab(CLASS, &heap_a);
   take_all(s);
   for (unsigned i = 0; i < 40; i++) push_one(s, blocks[i], NULL);
   slab_collect(s);
-  for (unsigned i = 40; i < 63; i++) push_one(s, blocks[i], NULL);
+  for (unsigned i = 40; i < free; i++) push_one(s, blocks[i], NULL);
   CHECK(slab_let_go(s) == SLAB_SHARED);
+  return s;
+}
+
+TEST(slab, a_slab_that_is_let_go_with_less_than_the_threshold_free_is_full_and_keeps_the_chain,
+     "I3") {
+  slab_t *s = let_go_with(63);
   CHECK(anchor(s).state == ANCHOR_FULL);
   CHECK_EQ(anchor(s).count, 63u);
   CHECK(push_one(s, blocks[63], &heap_b) == SLAB_OWNED_NOW);
@@ -190,12 +196,7 @@ TEST(slab, a_slab_that_is_let_go_with_less_than_the_threshold_free_is_full_and_k
 
 TEST(slab, a_slab_that_is_let_go_with_more_free_is_partial_with_both_chains_joined,
      "I1 I3 S-partial") {
-  slab_t *s = new_slab(CLASS, &heap_a);
-  take_all(s);
-  for (unsigned i = 0; i < 40; i++) push_one(s, blocks[i], NULL);
-  slab_collect(s);
-  for (unsigned i = 40; i < 64; i++) push_one(s, blocks[i], NULL);
-  CHECK(slab_let_go(s) == SLAB_SHARED);
+  slab_t *s = let_go_with(64);
   CHECK(anchor(s).state == ANCHOR_PARTIAL);
   CHECK_EQ(anchor(s).count, 64u);
   CHECK(bit_is_set(s));

@@ -2,7 +2,7 @@
 #ifndef SLABS_H
 #define SLABS_H
 
-#include "arenas.h"
+#include "counts.h"
 
 #include "../../src/slab/partial.h"
 
@@ -11,8 +11,6 @@ static int heap_a, heap_b, heap_c;
 
 enum { SLAB_MOST = 4096 };
 static uintptr_t blocks[SLAB_MOST];            /* what take_all got */
-
-static anchor_t anchor(const slab_t *s) { return anchor_unpack(atomic64_load_relaxed(&s->anchor)); }
 
 static slab_t *new_slab(unsigned c, void *heap) {
   bool clean;

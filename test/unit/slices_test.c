@@ -1,5 +1,5 @@
 /* slices_test.c - tests of arena/slices, and of the hints (arena/hint.h) by which it searches */
-#include "arenas.h"
+#include "counts.h"
 
 TEST(slices, a_long_run_begins_a_group_unless_there_is_none_such, "") {
   enum { LONG = 129 };

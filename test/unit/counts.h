@@ -1,10 +1,11 @@
-/* arenas.h - what the tests of the arena layer, and those above, count */
-#ifndef ARENAS_H
-#define ARENAS_H
+/* counts.h - what the tests of arenas, slabs and heaps read off: slices, and a slab's anchor */
+#ifndef COUNTS_H
+#define COUNTS_H
 
 #include "core.h"
 
 #include "../../src/arena/slices.h"
+#include "../../src/slab/slab.h"
 
 unused static size_t free_slices(void) {
   size_t n = 0;
@@ -24,6 +25,10 @@ unused static size_t lost_slices(void) {
 }
 
 unused static uint64_t committed(void) { return atomic64_load_relaxed(&arena_counts.committed); }
+
+unused static anchor_t anchor(const slab_t *s) {
+  return anchor_unpack(atomic64_load_relaxed(&s->anchor));
+}
 
 unused static char *claim(size_t n) {
   bool clean;
