@@ -89,23 +89,21 @@ static void *new_block_elsewhere(size_t n) {
   return p;
 }
 
-TEST(double_free, by_another_thread, "") {
+/* Of blocks of every size that have a neighbour. */
+static void check_both_frees(void (*first)(void *), void (*second)(void *)) {
   for (int i = 0; i < SIZES - 1; i++) {
     void *near = new_block(sizes[i]), *p = new_block(sizes[i]);
-    free(p);
-    EXPECT_ABORT(free_elsewhere(launder(p)), line(EITHER, p, "free"));
+    first(p);
+    EXPECT_ABORT(second(launder(p)), line(EITHER, p, "free"));
     free(near);
   }
 }
 
+TEST(double_free, by_another_thread, "") { check_both_frees(free, free_elsewhere); }
 TEST(double_free, of_what_another_thread_freed_first, "") {
-  for (int i = 0; i < SIZES - 1; i++) {
-    void *near = new_block(sizes[i]), *p = new_block(sizes[i]);
-    free_elsewhere(p);
-    EXPECT_ABORT(free(launder(p)), line(EITHER, p, "free"));
-    free(near);
-  }
+  check_both_frees(free_elsewhere, free);
 }
+TEST(double_free, by_two_other_threads, "") { check_both_frees(free_elsewhere, free_elsewhere); }
 
 static void free_twice(void *p) {
   free(p);
@@ -116,15 +114,6 @@ TEST(double_free, of_another_threads_block_twice_in_a_row, "") {
     void *p = new_block_elsewhere(sizes[i]);
     EXPECT_ABORT(free_twice(p), line(EITHER, p, "free"));
     free(p);
-  }
-}
-
-TEST(double_free, by_two_other_threads, "") {
-  for (int i = 0; i < SIZES - 1; i++) {
-    void *near = new_block(sizes[i]), *p = new_block(sizes[i]);
-    free_elsewhere(p);
-    EXPECT_ABORT(free_elsewhere(launder(p)), line(EITHER, p, "free"));
-    free(near);
   }
 }
 

@@ -21,63 +21,36 @@
     word_;                                                                      \
   })
 
-#define atomic64_load_acquire(a) \
-  atomic64_load_acquire(AT_SITE("atomic64_load_acquire", a))
-#define atomic64_load_seq_cst(a) \
-  atomic64_load_seq_cst(AT_SITE("atomic64_load_seq_cst", a))
-#define atomic64_store_release(a, v) \
-  atomic64_store_release(AT_SITE("atomic64_store_release", a), v)
-#define atomic64_exchange_acq_rel(a, v) \
-  atomic64_exchange_acq_rel(AT_SITE("atomic64_exchange_acq_rel", a), v)
-#define atomic64_swap_acquire(a, seen, v) \
-  atomic64_swap_acquire(AT_SITE("atomic64_swap_acquire", a), seen, v)
-#define atomic64_swap_release(a, seen, v) \
-  atomic64_swap_release(AT_SITE("atomic64_swap_release", a), seen, v)
-#define atomic64_swap_acq_rel(a, seen, v) \
-  atomic64_swap_acq_rel(AT_SITE("atomic64_swap_acq_rel", a), seen, v)
-#define atomic64_or_release(a, bits) \
-  atomic64_or_release(AT_SITE("atomic64_or_release", a), bits)
-#define atomic64_or_acq_rel(a, bits) \
-  atomic64_or_acq_rel(AT_SITE("atomic64_or_acq_rel", a), bits)
-#define atomic64_or_seq_cst(a, bits) \
-  atomic64_or_seq_cst(AT_SITE("atomic64_or_seq_cst", a), bits)
-#define atomic64_and_acquire(a, bits) \
-  atomic64_and_acquire(AT_SITE("atomic64_and_acquire", a), bits)
-#define atomic64_and_release(a, bits) \
-  atomic64_and_release(AT_SITE("atomic64_and_release", a), bits)
-#define atomic64_and_acq_rel(a, bits) \
-  atomic64_and_acq_rel(AT_SITE("atomic64_and_acq_rel", a), bits)
-#define atomic64_and_seq_cst(a, bits) \
-  atomic64_and_seq_cst(AT_SITE("atomic64_and_seq_cst", a), bits)
+#define CALL_AT(operation, word, ...) operation(AT_SITE(#operation, word), ##__VA_ARGS__)
+#define atomic64_load_acquire(a) CALL_AT(atomic64_load_acquire, a)
+#define atomic64_load_seq_cst(a) CALL_AT(atomic64_load_seq_cst, a)
+#define atomic64_store_release(a, v) CALL_AT(atomic64_store_release, a, v)
+#define atomic64_exchange_acq_rel(a, v) CALL_AT(atomic64_exchange_acq_rel, a, v)
+#define atomic64_swap_acquire(a, seen, v) CALL_AT(atomic64_swap_acquire, a, seen, v)
+#define atomic64_swap_release(a, seen, v) CALL_AT(atomic64_swap_release, a, seen, v)
+#define atomic64_swap_acq_rel(a, seen, v) CALL_AT(atomic64_swap_acq_rel, a, seen, v)
+#define atomic64_or_release(a, bits) CALL_AT(atomic64_or_release, a, bits)
+#define atomic64_or_acq_rel(a, bits) CALL_AT(atomic64_or_acq_rel, a, bits)
+#define atomic64_or_seq_cst(a, bits) CALL_AT(atomic64_or_seq_cst, a, bits)
+#define atomic64_and_acquire(a, bits) CALL_AT(atomic64_and_acquire, a, bits)
+#define atomic64_and_release(a, bits) CALL_AT(atomic64_and_release, a, bits)
+#define atomic64_and_acq_rel(a, bits) CALL_AT(atomic64_and_acq_rel, a, bits)
+#define atomic64_and_seq_cst(a, bits) CALL_AT(atomic64_and_seq_cst, a, bits)
 
-#define atomic32_load_acquire(a) \
-  atomic32_load_acquire(AT_SITE("atomic32_load_acquire", a))
-#define atomic32_load_seq_cst(a) \
-  atomic32_load_seq_cst(AT_SITE("atomic32_load_seq_cst", a))
-#define atomic32_swap_seq_cst(a, seen, v) \
-  atomic32_swap_seq_cst(AT_SITE("atomic32_swap_seq_cst", a), seen, v)
-#define atomic32_store_release(a, v) \
-  atomic32_store_release(AT_SITE("atomic32_store_release", a), v)
-#define atomic32_swap_acquire(a, seen, v) \
-  atomic32_swap_acquire(AT_SITE("atomic32_swap_acquire", a), seen, v)
-#define atomic32_add_acq_rel(a, n) \
-  atomic32_add_acq_rel(AT_SITE("atomic32_add_acq_rel", a), n)
-#define atomic32_swap_release(a, seen, v) \
-  atomic32_swap_release(AT_SITE("atomic32_swap_release", a), seen, v)
-#define atomic32_swap_acq_rel(a, seen, v) \
-  atomic32_swap_acq_rel(AT_SITE("atomic32_swap_acq_rel", a), seen, v)
+#define atomic32_load_acquire(a) CALL_AT(atomic32_load_acquire, a)
+#define atomic32_load_seq_cst(a) CALL_AT(atomic32_load_seq_cst, a)
+#define atomic32_swap_seq_cst(a, seen, v) CALL_AT(atomic32_swap_seq_cst, a, seen, v)
+#define atomic32_store_release(a, v) CALL_AT(atomic32_store_release, a, v)
+#define atomic32_swap_acquire(a, seen, v) CALL_AT(atomic32_swap_acquire, a, seen, v)
+#define atomic32_add_acq_rel(a, n) CALL_AT(atomic32_add_acq_rel, a, n)
+#define atomic32_swap_release(a, seen, v) CALL_AT(atomic32_swap_release, a, seen, v)
+#define atomic32_swap_acq_rel(a, seen, v) CALL_AT(atomic32_swap_acq_rel, a, seen, v)
 
-#define atomic_ptr_load_acquire(a) \
-  atomic_ptr_load_acquire(AT_SITE("atomic_ptr_load_acquire", a))
-#define atomic_ptr_store_release(a, v) \
-  atomic_ptr_store_release(AT_SITE("atomic_ptr_store_release", a), v)
-#define atomic_ptr_exchange_acq_rel(a, v) \
-  atomic_ptr_exchange_acq_rel(AT_SITE("atomic_ptr_exchange_acq_rel", a), v)
-#define atomic_ptr_swap_acquire(a, seen, v) \
-  atomic_ptr_swap_acquire(AT_SITE("atomic_ptr_swap_acquire", a), seen, v)
-#define atomic_ptr_swap_release(a, seen, v) \
-  atomic_ptr_swap_release(AT_SITE("atomic_ptr_swap_release", a), seen, v)
-#define atomic_ptr_swap_acq_rel(a, seen, v) \
-  atomic_ptr_swap_acq_rel(AT_SITE("atomic_ptr_swap_acq_rel", a), seen, v)
+#define atomic_ptr_load_acquire(a) CALL_AT(atomic_ptr_load_acquire, a)
+#define atomic_ptr_store_release(a, v) CALL_AT(atomic_ptr_store_release, a, v)
+#define atomic_ptr_exchange_acq_rel(a, v) CALL_AT(atomic_ptr_exchange_acq_rel, a, v)
+#define atomic_ptr_swap_acquire(a, seen, v) CALL_AT(atomic_ptr_swap_acquire, a, seen, v)
+#define atomic_ptr_swap_release(a, seen, v) CALL_AT(atomic_ptr_swap_release, a, seen, v)
+#define atomic_ptr_swap_acq_rel(a, seen, v) CALL_AT(atomic_ptr_swap_acq_rel, a, seen, v)
 
 #endif
