@@ -30,6 +30,7 @@
 #include "heap/large.c"
 #include "heap/visit.c"
 #include "heap/stats.c"
+#include "heap/check.c"
 #include "heap/init.c"
 #include "heap/heap.c"
 #include "heap/free.c"

@@ -210,7 +210,7 @@ enum { FH_CLASSES = 72 };
 
 typedef struct fh_stats {
   size_t   struct_size;     /* the caller's sizeof(fh_stats_t): later versions add to the end */
-  /* bytes */
+  /* memory, in bytes */
   uint64_t mapped;          /* address space of ours */
   uint64_t committed;       /* of that, in slabs, large and huge blocks, or kept for these */
   uint64_t resident;        /* what the kernel says is in memory (mincore), of `mapped` */
@@ -222,11 +222,16 @@ typedef struct fh_stats {
   uint64_t live_bytes;      /* block sizes of live small blocks, and sizes of large and huge ones */
   uint64_t peak_committed;  /* most that `committed` has been */
   /* blocks */
-  uint64_t large_live, large_allocated;  /* blocks of whole slices inside an arena */
-  uint64_t huge_live, huge_allocated;    /* blocks with a mapping of their own */
-  /* system calls, since start */
-  uint64_t mmaps, munmaps, mremaps, madvises;
-  uint64_t failed_calls;    /* of these, refused by the kernel */
+  uint64_t large_live;      /* live blocks of whole slices inside an arena */
+  uint64_t large_allocated; /* such blocks since start */
+  uint64_t huge_live;       /* live blocks with a mapping of their own */
+  uint64_t huge_allocated;  /* such blocks since start */
+  /* system calls */
+  uint64_t mmaps;           /* calls of mmap */
+  uint64_t munmaps;         /* calls of munmap */
+  uint64_t mremaps;         /* calls of mremap */
+  uint64_t madvises;        /* calls of madvise */
+  uint64_t failed_calls;    /* of these four, refused by the kernel */
   /* sharing */
   uint64_t remote_frees;    /* blocks given back to slabs that the freeing thread does not own */
   uint64_t swaps;           /* chains of such blocks that were put back by a compare-and-swap */
@@ -239,7 +244,8 @@ typedef struct fh_stats {
   uint64_t threads;
   uint64_t heaps;           /* heaps ever made */
   uint64_t nested;          /* calls that interrupted a call of their own thread */
-  uint64_t arenas;
+  /* memory */
+  uint64_t arenas;          /* arenas in `mapped` */
   fh_class_stats_t total;
   fh_class_stats_t classes[FH_CLASSES];
 } fh_stats_t;

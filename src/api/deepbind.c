@@ -1,5 +1,6 @@
 /* deepbind.c - plug-ins that would bypass the preloaded library                        layer 6: api
- * Owns:    the address of libc's dlopen.   Called by: the program.   Calls: libc.
+ * Owns:    the address of libc's dlopen.   Called by: the program.   Calls: support,
+ *          libc.
  * Threads: any. Sync: none: the constructor writes the address before anybody can look; it is one
  *          word.
  *

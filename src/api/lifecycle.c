@@ -1,6 +1,6 @@
 /* lifecycle.c - the library's first and last moments                                   layer 6: api
  * Owns:    what the core calls up for.   Called by: the core at first use, the loader.   Calls:
- *          heap, support, base.
+ *          heap, support, os, base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits. There is no atfork handler: a child finds no lock held,
  *          because there is none.

@@ -1,12 +1,13 @@
 /* report.c - the statistics as a struct, as text for people, as JSON for machines      layer 6: api
- * Owns:    nothing.   Called by: the program, lifecycle, glibc.   Calls: heap for the figures, fmt
- *          for the text.
+ * Owns:    nothing.   Called by: the program, lifecycle, glibc.   Calls: heap for the figures,
+ *          support for their table, fmt for the text.
  * Threads: any; reading stops nobody. No allocation: the text goes out line by line from a buffer
  *          on the stack. */
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"
 #include "../heap/heap.h"
+#include "../support/stats.h"
 
 FH_API bool fh_stats_get(fh_stats_t *stats) {
   if (stats == NULL || stats->struct_size != sizeof *stats) return false;
@@ -22,16 +23,30 @@ static bool report_is_used(const fh_class_stats_t *c) { return c->allocated > 0 
 
 enum { REPORT_NAME = 18, REPORT_NUMBER = 10 };
 
-/* "  name   number", the start of a line. */
-static void report_put_bytes(fmt_t *f, const char *name, uint64_t bytes) {
-  fmt_spaces(f, 2);
-  fmt_left(f, name, REPORT_NAME);
-  fmt_size_right(f, bytes, REPORT_NUMBER);
-}
-static void report_put_count(fmt_t *f, const char *name, uint64_t count) {
-  fmt_spaces(f, 2);
-  fmt_left(f, name, REPORT_NAME);
-  fmt_decimal_right(f, count, REPORT_NUMBER);
+/* A row of the table, as a figure is printed. */
+enum { REPORT_BYTES, REPORT_COUNT };
+#define REPORT_ENUMERATOR(name, ...) REPORT_##name,
+enum { STATS_SECTIONS(REPORT_ENUMERATOR) };
+enum { STATS_FOLLOWED_BY(REPORT_ENUMERATOR) };
+typedef struct { /* without pointers, so that loading the library has nothing to relocate */
+  char     name[16];       /* in JSON */
+  char     label[REPORT_NAME];
+  uint16_t offset;         /* in fh_stats_t */
+  uint8_t  section, unit, followed;
+  uint8_t  place;          /* 0: none */
+} report_row_t;
+#define REPORT_AT(place, label, followed) label, REPORT_##followed, place
+#define REPORT_HIDDEN                     "", REPORT_END, 0
+#define REPORT_ROW_OF(name, section, unit, label, followed, place) \
+  { #name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, place },
+#define REPORT_ROW_WITH(...) REPORT_ROW_OF(__VA_ARGS__)
+#define REPORT_ROW(name, section, unit, from, text, what) \
+  REPORT_ROW_WITH(name, section, unit, REPORT_##text)
+static const report_row_t report_rows[] = { FH_STATISTICS(REPORT_ROW, ) };
+enum { REPORT_ROWS = sizeof report_rows / sizeof report_rows[0] };
+
+static uint64_t report_figure(const fh_stats_t *s, const report_row_t *row) {
+  return *(const uint64_t *)((const char *)s + row->offset);
 }
 
 /* ", 12.5% of <whole>" and the end of the line. */
@@ -42,50 +57,44 @@ static void report_put_share(fmt_t *f, uint64_t part, uint64_t whole, const char
   fmt_char(f, '\n');
 }
 
-static void report_put_memory(fmt_t *f, const fh_stats_t *s) {
-  fmt_text(f, "memory\n");
-  report_put_bytes(f, "mapped", s->mapped);
-  fmt_text(f, "   address space in ");
-  fmt_decimal(f, s->arenas);
-  fmt_text(f, s->arenas == 1 ? " arena\n" : " arenas\n");
-  report_put_bytes(f, "committed", s->committed);
-  fmt_text(f, "   at most ");
-  fmt_size(f, s->peak_committed);
+static void report_put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed, uint64_t n) {
+  switch (followed) {
+    case REPORT_NEXT: return;
+    case REPORT_OF_COMMITTED: return report_put_share(f, n, s->committed, "committed");
+    case REPORT_OF_MAPPED: return report_put_share(f, n, s->mapped, "mapped");
+    case REPORT_OF_BLOCKS: return report_put_share(f, n, s->total.allocated, "blocks allocated");
+    case REPORT_WAITS: return fmt_text(f, "   free, not yet given back\n");
+    case REPORT_SINCE_START: return fmt_text(f, "   given back since start\n");
+    case REPORT_ARENAS:
+      fmt_text(f, "   address space in ");
+      fmt_decimal(f, s->arenas);
+      return fmt_text(f, s->arenas == 1 ? " arena\n" : " arenas\n");
+    case REPORT_PEAK:
+      fmt_text(f, "   at most ");
+      fmt_size(f, s->peak_committed);
+      break;
+    default: break;
+  }
   fmt_char(f, '\n');
-  report_put_bytes(f, "live", s->live_bytes);
-  report_put_share(f, s->live_bytes, s->committed, "committed");
-  report_put_bytes(f, "resident", s->resident);
-  report_put_share(f, s->resident, s->mapped, "mapped");
-  report_put_bytes(f, "dirty", s->dirty);
-  fmt_text(f, "   free, not yet given back\n");
-  report_put_bytes(f, "purged", s->purged);
-  fmt_text(f, "   given back since start\n");
-  report_put_bytes(f, "metadata", s->metadata);
-  report_put_share(f, s->metadata, s->mapped, "mapped");
 }
 
-static void report_put_activity(fmt_t *f, const fh_stats_t *s) {
-  fmt_text(f, "system calls\n");
-  report_put_count(f, "mmap", s->mmaps);
-  report_put_count(f, "munmap", s->munmaps);
-  report_put_count(f, "mremap", s->mremaps);
+static void report_put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
+  uint64_t n = report_figure(s, row);
+  fmt_spaces(f, 2);
+  fmt_left(f, row->label, REPORT_NAME);
+  if (row->unit == REPORT_BYTES) fmt_size_right(f, n, REPORT_NUMBER);
+  else fmt_decimal_right(f, n, REPORT_NUMBER);
+  report_put_followed(f, s, row->followed, n);
+}
+
+static void report_put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
+#define REPORT_TITLE(name, title) title,
+  static const char titles[][16] = { STATS_SECTIONS(REPORT_TITLE) };
+  fmt_text(f, titles[section]);
   fmt_char(f, '\n');
-  report_put_count(f, "madvise", s->madvises);
-  report_put_count(f, "refused", s->failed_calls);
-  fmt_text(f, "\nsharing\n");
-  report_put_count(f, "remote frees", s->remote_frees);
-  report_put_share(f, s->remote_frees, s->total.allocated, "blocks allocated");
-  report_put_count(f, "put back in swaps", s->swaps);
-  fmt_char(f, '\n');
-  report_put_count(f, "swaps repeated", s->swap_retries);
-  fmt_char(f, '\n');
-  report_put_count(f, "slabs adopted", s->adoptions);
-  report_put_count(f, "published", s->publications);
-  fmt_text(f, "\nthreads\n");
-  report_put_count(f, "now", s->threads);
-  report_put_count(f, "heaps ever", s->heaps);
-  report_put_count(f, "nested calls", s->nested);
-  fmt_char(f, '\n');
+  for (unsigned place = 1; place <= REPORT_ROWS; place++)
+    for (const report_row_t *row = report_rows; row < report_rows + REPORT_ROWS; row++)
+      if (row->section == section && row->place == place) report_put_row(f, s, row);
 }
 
 static void report_put_class(fmt_t *f, const char *name, const fh_class_stats_t *c) {
@@ -121,21 +130,15 @@ static void report_put_classes(fmt_t *f, const fh_stats_t *s) {
 
 /* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
 
-#define REPORT_NUMBER_OF(j, s, field) fmt_json_number(j, #field, (s)->field)
-
 static void report_json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *c) {
+  static const char quarters[][12] = STATS_QUARTERS;
   fmt_json_object(j, name);
-  REPORT_NUMBER_OF(j, c, block_size);
-  REPORT_NUMBER_OF(j, c, requested);
-  REPORT_NUMBER_OF(j, c, allocated);
-  REPORT_NUMBER_OF(j, c, live);
-  REPORT_NUMBER_OF(j, c, peak);
-  REPORT_NUMBER_OF(j, c, slabs);
-  /* an array whose elements would each stand on a line is too tall for four figures */
-  static const char *const quarters[] = { "below_1_4", "below_1_2", "below_3_4", "up_to_1" };
-  fmt_json_object(j, "fullness");
-  for (unsigned i = 0; i < 4; i++) fmt_json_number(j, quarters[i], c->fullness[i]);
+#define REPORT_CLASS_NUMBER(type, name, what) fmt_json_number(j, #name, c->name);
+#define REPORT_QUARTERS(name, what)                                               \
+  fmt_json_object(j, #name);                                                      \
+  for (unsigned i = 0; i < 4; i++) fmt_json_number(j, quarters[i], c->name[i]);   \
   fmt_json_close(j);
+  FH_CLASS_STATISTICS(REPORT_CLASS_NUMBER, REPORT_QUARTERS)
   fmt_json_close(j);
 }
 
@@ -144,32 +147,8 @@ static void report_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_start(j, f);
   fmt_json_object(j, NULL);
   fmt_json_text(j, "freehold", fh_version_string());
-  REPORT_NUMBER_OF(j, s, mapped);
-  REPORT_NUMBER_OF(j, s, committed);
-  REPORT_NUMBER_OF(j, s, resident);
-  REPORT_NUMBER_OF(j, s, dirty);
-  REPORT_NUMBER_OF(j, s, purged);
-  REPORT_NUMBER_OF(j, s, metadata);
-  REPORT_NUMBER_OF(j, s, live_bytes);
-  REPORT_NUMBER_OF(j, s, peak_committed);
-  REPORT_NUMBER_OF(j, s, large_live);
-  REPORT_NUMBER_OF(j, s, large_allocated);
-  REPORT_NUMBER_OF(j, s, huge_live);
-  REPORT_NUMBER_OF(j, s, huge_allocated);
-  REPORT_NUMBER_OF(j, s, mmaps);
-  REPORT_NUMBER_OF(j, s, munmaps);
-  REPORT_NUMBER_OF(j, s, mremaps);
-  REPORT_NUMBER_OF(j, s, madvises);
-  REPORT_NUMBER_OF(j, s, failed_calls);
-  REPORT_NUMBER_OF(j, s, remote_frees);
-  REPORT_NUMBER_OF(j, s, swaps);
-  REPORT_NUMBER_OF(j, s, swap_retries);
-  REPORT_NUMBER_OF(j, s, adoptions);
-  REPORT_NUMBER_OF(j, s, publications);
-  REPORT_NUMBER_OF(j, s, threads);
-  REPORT_NUMBER_OF(j, s, heaps);
-  REPORT_NUMBER_OF(j, s, nested);
-  REPORT_NUMBER_OF(j, s, arenas);
+  for (const report_row_t *row = report_rows; row < report_rows + REPORT_ROWS; row++)
+    fmt_json_number(j, row->name, report_figure(s, row));
   report_json_class(j, "total", &s->total);
   fmt_json_array(j, "classes");
   for (unsigned i = 0; i < FH_CLASSES; i++)
@@ -197,8 +176,8 @@ FH_API void fh_stats_print(bool json) {
     fmt_text(&f, "freehold ");
     fmt_text(&f, fh_version_string());
     fmt_char(&f, '\n');
-    report_put_memory(&f, &stats);
-    report_put_activity(&f, &stats);
+    for (unsigned section = 0; section < REPORT_BLOCKS; section++)
+      report_put_section(&f, &stats, section);
     report_put_classes(&f, &stats);
   }
   fmt_flush(&f);

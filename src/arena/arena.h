@@ -1,7 +1,7 @@
 /* arena.h - windows of address space and their slices                                layer 3: arena
  * Owns:    the arenas: which slices are free, which were released since they were mapped or
  *          purged, how much of a window is mapped.
- * Called by: slab, heap.   Calls: bitmap, hint, map, support, os.
+ * Called by: slab, heap.   Calls: bitmap, hint, grow, purge, support, os.
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at
@@ -150,5 +150,7 @@ hidden void purge_over_budget(size_t released);  /* at most twice that or PURGE_
 hidden void purge_all(void);                     /* everything dirty */
 
 hidden bool arena_is_valid(const arena_t *a);      /* while nobody claims or frees */
+/* Of that what holds of slices about to be free: A2, A4. */
+hidden bool arena_slices_are_valid(const arena_t *a, size_t first, size_t n);
 
 #endif

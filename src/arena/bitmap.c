@@ -58,7 +58,7 @@ static uint64_t multiples(size_t first, size_t alignment) {
 
 static always_inline uint64_t joined(const atomic64_t *words, const atomic64_t *others, size_t i) {
   uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides, here and below */
-  return others == NULL ? w : w | atomic64_load_seq_cst(&others[i]);
+  return others == NULL ? w : w | atomic64_load_seq_cst(&others[i]); /* S-room */
 }
 
 /* Inline, so that the search of one map does not ask about the other for each word. */

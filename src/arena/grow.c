@@ -5,6 +5,7 @@
  *          window by one swap and maps that. */
 #include "grow.h"
 
+#include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 
@@ -206,9 +207,10 @@ size_t grow(arena_t *a, size_t n, size_t alignment) {
 }
 
 static uint32_t count_reader(const void *p, uint32_t more) {
+  /* S-read */
   return atomic32_add_acq_rel(&arena_maps(arena_of(p))->readers[arena_slice(p) / 64], more);
 }
-void arena_read_begin(const void *p) { count_reader(p, 1); } /* S-read */
+void arena_read_begin(const void *p) { count_reader(p, 1); }
 void arena_read_end(const void *p) { count_reader(p, (uint32_t)-1); }
 bool arena_is_read(const void *first, size_t n) {
   const char *p = first, *end = p + (n << SLICE_SHIFT);
@@ -272,6 +274,7 @@ size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices
   size_t have = slices - ARENA_FIRST_SLICE;
   size_t slice = keep_aligned(a, ARENA_FIRST_SLICE, have, n, alignment);
   map_set(a, 1, a, TENANT_ARENA);
+  ASSERT_VALID(arena_is_valid(a));
   slices_publish(a);
   return slice;
 }

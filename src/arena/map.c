@@ -31,11 +31,24 @@ void map_free(void *window, size_t count) {
   while (!atomic64_swap_release(&low_window, &low, next));
 }
 
+static bool map_windows_are_valid(size_t first, size_t count) {
+  for (size_t i = first; i < first + count; i++) {
+    const char *window = (char *)(i << WINDOW_SHIFT);
+    uintptr_t tenant = map_find(window);
+    tenant_t kind = map_kind(tenant);
+    bool has_record = kind == TENANT_ARENA || kind == TENANT_HUGE;
+    HOLDS(W1, kind <= TENANT_TAKEN && has_record == (map_record(tenant) != NULL));
+    HOLDS(W1, kind != TENANT_ARENA || map_record(tenant) == window);
+  }
+  return true;
+}
+
 void map_set(void *window, size_t count, void *record, tenant_t kind) {
   size_t first = (uintptr_t)window >> WINDOW_SHIFT;
   for (size_t i = 0; i < count; i++)
     atomic_ptr_store_release(&window_map[first + i],
                              (void *)((uintptr_t)record | kind)); /* S-window */
+  ASSERT_VALID(map_windows_are_valid(first, count));
 }
 
 /* What is looked for, and what came of the last try. */
@@ -173,13 +186,5 @@ void *map_reserve(size_t count, size_t size) {
 bool map_is_valid(void) {
   size_t place = os_place() >> WINDOW_SHIFT, low = (uint32_t)atomic64_load_relaxed(&low_window);
   HOLDS(W2, low <= place || find_free(place, low, 1, false) == low);
-  for (size_t i = 0; i < WINDOW_COUNT; i++) {
-    const char *window = (char *)(i << WINDOW_SHIFT);
-    uintptr_t tenant = map_find(window);
-    tenant_t kind = map_kind(tenant);
-    bool has_record = kind == TENANT_ARENA || kind == TENANT_HUGE;
-    HOLDS(W1, kind <= TENANT_TAKEN && has_record == (map_record(tenant) != NULL));
-    HOLDS(W1, kind != TENANT_ARENA || map_record(tenant) == window);
-  }
-  return true;
+  return map_windows_are_valid(0, WINDOW_COUNT);
 }

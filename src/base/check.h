@@ -7,7 +7,7 @@
 #include "base.h"
 
 #ifndef FH_CHECK
-#define FH_CHECK 0            /* 0 release; 1 asserts; 2 `slab_is_valid` in a slow malloc too */
+#define FH_CHECK 0            /* 0 release; 1 ASSERT; 2 ASSERT_VALID too */
 #endif
 
 /* Writes "freehold: <what>: <address> in <call>()" and aborts. */
@@ -23,6 +23,8 @@ hidden void check_set_reporter(check_reporter_t *reporter);
     if (FH_CHECK >= 1 && !(condition))                                                             \
       fatal("assertion " #condition " at " __FILE__ ":" TEXT_OF(__LINE__), NULL, __func__);        \
   } while (0)
+/* Where a slow path leaves state behind: `*_is_valid` of it. Only who may look at it then. */
+#define ASSERT_VALID(is_valid) do { if (FH_CHECK >= 2) ASSERT(is_valid); } while (0)
 /* One line of a `*_is_valid` function: names the invariant that broke. */
 #define HOLDS(name, condition) \
   do { if (!(condition)) fatal("invariant " #name ": " #condition, NULL, __func__); } while (0)

@@ -16,6 +16,7 @@ bool fmt_is_valid(const fmt_t *f) {
 }
 
 void fmt_flush(fmt_t *f) {
+  ASSERT_VALID(fmt_is_valid(f));
   if (f->drain != NULL && f->used > 0) f->drain(f->text, f->used, f->context);
   if (f->drain != NULL) f->used = 0;
 }
@@ -51,6 +52,7 @@ void fmt_bytes(fmt_t *f, const char *text, size_t length) {
     text += part;
     length -= part;
   }
+  ASSERT_VALID(fmt_is_valid(f));
 }
 
 void fmt_text(fmt_t *f, const char *text) { fmt_bytes(f, text, strlen(text)); }

@@ -1,6 +1,6 @@
 /* firstclass.c - heaps that the program makes                                         layer 5: heap
  * Owns:    fh_heap_t: a list of lanes, each a heap_t that one thread at a time uses.   Called by:
- *          api.   Calls: heap, index, visit.
+ *          api.   Calls: heap, index, visit, slab.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
  *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
  *          destroy are for a heap that nobody else is using, except a collection: if one is in a
@@ -49,6 +49,7 @@ static void leave_lane(heap_t *lane) {
   if (lane->trims_due != 0) heap_trim(lane);
   heap_tick(lane);
   if (lane->calls % SWEEP_CALLS == 0) heap_sweep(lane, 1);
+  ASSERT_VALID(heap_is_valid(lane));
   atomic32_store_release(&lane->lane_state, LANE_FREE); /* S-lane */
 }
 

@@ -126,7 +126,9 @@ enum { PENDING_KEYED = 1 }; /* in the low bit: the block was looked at, and mark
 
 static void gather_pending(heap_t *h) {
   unsigned count = h->pending_count;
+  if (count == 0) return;
   h->pending_count = 0;
+  h->freed->held -= count * HELD_PENDING;
   for (unsigned i = 0; i < count; i++) {
     uintptr_t block = h->freed->pending[i];
     if ((block & PENDING_KEYED) == 0) check_freed(block, "free");
@@ -161,10 +163,7 @@ static cold __attribute__((noinline)) void publish_some(uintptr_t block) {
   if (h == NULL) return;
   batch_t *b = batch_for(h, block);
   if (b->slab != NULL && is_due(b)) publish(h, b);
-  if (h->pending_count == PENDING_BLOCKS) {
-    h->freed->held -= PENDING_BLOCKS * HELD_PENDING;
-    gather_pending(h);
-  }
+  if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
   if (is_much(h)) {
     if (h->freed->held_more < HELD_MORE) h->freed->held_more++;
     heap_flush_shared(h);

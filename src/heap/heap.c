@@ -30,6 +30,7 @@ static always_inline void mark(heap_t *h, bool has_fast) {
 }
 
 static always_inline void unmark(heap_t *h) {
+  ASSERT_VALID(heap_is_valid(h));
   signal_fence();
   if (has_fast_paths(h)) {
     heap_here.window = atomic64_load_relaxed(&h->home);
@@ -354,7 +355,7 @@ void *heap_malloc_class(heap_t *h, unsigned c) {
   if (block == 0) return take_fresh(h, c);
   h->bin[c] = block_next(block);
   block_set_live(block);
-  if (FH_CHECK >= 2 && h->own->slabs[c] != 0) ASSERT(slab_is_valid(heap_first_slab(h, c)));
+  ASSERT_VALID(h->own->slabs[c] == 0 || slab_is_valid(heap_first_slab(h, c)));
   return (void *)block;
 }
 

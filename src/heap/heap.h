@@ -211,6 +211,7 @@ hidden heap_t *heap_enter_to_free(void);           /* likewise, unless it frees 
 hidden heap_t *heap_attach(void);                  /* init.c */
 hidden void heap_exit(heap_t *h);
 hidden bool heap_is_marked(const heap_t *h);       /* of a heap of the calling thread */
+hidden bool heap_is_valid(const heap_t *h);        /* its user only, who has it marked: check.c */
 
 /* How often all heaps were asked to give back what they keep. relaxed: a wish. */
 extern hidden atomic32_t heap_trims;

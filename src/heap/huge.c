@@ -87,6 +87,7 @@ static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
   index_enter(tag, b, true);
   atomic64_add_relaxed(&heap_counts.huge_live, 1);
   atomic64_add_relaxed(&heap_counts.huge_allocated, 1);
+  ASSERT_VALID(huge_is_valid(b));
   return base;
 }
 
@@ -138,6 +139,7 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   b->windows = want;
   if (mapped < old) note_lost(old - mapped);
   note_size(b, mapped);
+  ASSERT_VALID(huge_is_valid(b));
   return true;
 }
 
@@ -212,6 +214,7 @@ void *huge_resize(huge_t *b, size_t size) {
   note_size(b, mapped);
   map_set(base, b->windows, b, TENANT_HUGE);
   map_free(old_base, old_windows);
+  ASSERT_VALID(huge_is_valid(b));
   return base;
 }
 

@@ -1,10 +1,11 @@
 /* init.c - a thread's first call and its last                                         layer 5: heap
  * Owns:    heap_here.   Called by: heap.c, pool.c, api, os (thread exit).   Calls: pool, leave,
- *          purge, support, os.
+ *          slab, purge, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. A thread
  *          that has ended still may call anything: it gets a heap again when it allocates, and the
  *          system is asked to say once more when it has ended. Where it does not, because that was
  *          too late or the thread ended by a bare system call, others find the heap (pool.c). */
+#include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "heap.h"
@@ -115,6 +116,7 @@ static void background(void) {
 void heap_start(void) {
   static atomic32_t started;
   uint32_t no = 0;
+  ASSERT_VALID(class_is_valid());
   os_thread_set_leave(thread_leaves); /* some C libraries lock to make a key */
   if (option_get(OPTION_background) && atomic32_swap_relaxed(&started, &no, 1))
     os_thread_start(background);

@@ -1,5 +1,5 @@
 /* large.c - blocks of whole slices                                                    layer 5: heap
- * Owns:    heap_counts.   Called by: heap.   Calls: magazine.c, huge.c, arena, os.
+ * Owns:    heap_counts.   Called by: heap.   Calls: magazine.c, huge.c, slab, arena, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
  *          (arena.h), and counts: each heap has its own, which its user writes.
  * Holds:   L1 a block of n bytes takes the fewest slices that hold it, or a quarter more; its
@@ -60,6 +60,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   count_live(h, 1);
   slab_count(usable, 0);
   atomic64_bump(&h->large_allocated, 1);
+  ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   return p;
 }
 
@@ -87,6 +88,7 @@ void *large_with_headroom(size_t size, size_t roomy) {
     else if (more != 0 && os_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
       memset(touched + 1, 0, more);
     tail_enter(h, s, tail_wish(usable_for(size)));
+    ASSERT_VALID(large_is_valid(s));
   }
   heap_exit(h);
   return p;
@@ -138,6 +140,7 @@ bool large_resize(slab_t *s, void *p, size_t size) {
   set_size(s, size);
   tail_enter(h, s, tail_wish(usable_for(size)));
   if (h != NULL) heap_exit(h);
+  ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
   return true;
 }

@@ -30,6 +30,7 @@ static void put_run(heap_t *h, slab_t *s, size_t n) {
   s->next_kept = h->magazine[n - 1];
   h->magazine[n - 1] = slab_number(s);
   count_run(h, n, 1);
+  ASSERT_VALID(heap_magazine_is_valid(h));
 }
 
 static slab_t *take_run(heap_t *h, size_t n) {
@@ -38,6 +39,7 @@ static slab_t *take_run(heap_t *h, size_t n) {
   if (s == NULL) return NULL;
   h->magazine[n - 1] = s->next_kept;
   count_run(h, n, -1);
+  ASSERT_VALID(heap_magazine_is_valid(h));
   return s;
 }
 
@@ -62,6 +64,7 @@ __attribute__((noinline)) static void put_nearest_first(heap_t *h, size_t n, siz
   h->magazine[n - 1] = before_best->next_kept;
   before_best->next_kept = best->next_kept;
   best->next_kept = first;
+  ASSERT_VALID(heap_magazine_is_valid(h));
 }
 
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }

@@ -1,16 +1,48 @@
 /* stats.c - adds up what is counted everywhere                                        layer 5: heap
  * Owns:    the peaks, which rise when they are read.   Called by: api.   Calls: visit, pool, huge,
- *          arena, os.
+ *          slab, arena, support, os.
  * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here
  *          they are added, so figures of running threads may be a moment apart. */
 #include "../os/os.h"
+#include "../support/stats.h"
 #include "visit.h"
+
+/* The struct is the table's: a row without a field, or a field without a row, does not compile. */
+#define STATS_FIELD(name, ...)              uint64_t name;
+#define STATS_CLASS_FIELD(type, name, what) type name;
+#define STATS_QUARTERS_FIELD(name, what)    uint64_t name[4];
+typedef struct {
+  FH_CLASS_STATISTICS(STATS_CLASS_FIELD, STATS_QUARTERS_FIELD)
+} stats_class_t;
+typedef struct {
+  size_t struct_size;
+  FH_STATISTICS(STATS_FIELD, stats_class_t total; stats_class_t classes[FH_CLASSES];)
+} stats_all_t;
+#define STATS_AGREES(name, ...) \
+  _Static_assert(offsetof(stats_all_t, name) == offsetof(fh_stats_t, name), #name);
+#define STATS_CLASS_AGREES(type, name, ...) \
+  _Static_assert(offsetof(stats_class_t, name) == offsetof(fh_class_stats_t, name), #name);
+#define STATS_QUARTERS_AGREE(name, ...) STATS_CLASS_AGREES(uint64_t, name)
+FH_STATISTICS(STATS_AGREES, STATS_AGREES(total) STATS_AGREES(classes))
+FH_CLASS_STATISTICS(STATS_CLASS_AGREES, STATS_QUARTERS_AGREE)
+_Static_assert(sizeof(stats_all_t) == sizeof(fh_stats_t), "fields that are no rows");
+_Static_assert(sizeof(stats_class_t) == sizeof(fh_class_stats_t), "fields that are no rows");
 
 static atomic64_t class_peak[CLASS_COUNT]; /* the class 0 has no blocks: there, of all together */
 
-static uint64_t bytes_of(const atomic64_t *slices) {
-  return atomic64_load_relaxed(slices) << SLICE_SHIFT;
-}
+/* What a row's counter adds to its figure; what a heap adds. */
+#define STATS_COUNTER(counter)   atomic64_load_relaxed(&counter)
+#define STATS_SLICES(counter)    (STATS_COUNTER(counter) << SLICE_SHIFT)
+#define STATS_WITH_HUGE(counter) (STATS_SLICES(counter) + STATS_COUNTER(arena_counts.huge_bytes))
+#define STATS_HEAPS(field)       STATS_COUNTER(heap_counts.field)
+#define STATS_VISIT(what)        0
+#define STATS_ADD(name, section, unit, from, ...) stats->name += STATS_##from;
+#define STATS_HEAP_COUNTER(counter)   0
+#define STATS_HEAP_SLICES(counter)    0
+#define STATS_HEAP_WITH_HUGE(counter) 0
+#define STATS_HEAP_HEAPS(field)       STATS_COUNTER(h->field)
+#define STATS_HEAP_VISIT(what)        0
+#define STATS_ADD_HEAP(name, section, unit, from, ...) stats->name += STATS_HEAP_##from;
 
 static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
@@ -45,10 +77,7 @@ static void add_heaps(fh_stats_t *stats) {
     if (h == NULL || atomic64_load_relaxed(&h->home) == 0) continue; /* it was never used */
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
-    stats->remote_frees += atomic64_load_relaxed(&h->remote_frees);
-    stats->swaps += atomic64_load_relaxed(&h->swaps);
-    stats->large_live += atomic64_load_relaxed(&h->large_live); /* what others freed: below 0 */
-    stats->large_allocated += atomic64_load_relaxed(&h->large_allocated);
+    FH_STATISTICS(STATS_ADD_HEAP, )
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       stats->classes[c - 1].allocated += heap_taken(h, c);
   }
@@ -125,33 +154,13 @@ void heap_sums(uint64_t *live, uint64_t *free) {
 
 void heap_stats(fh_stats_t *stats) {
   size_t struct_size = stats->struct_size;
-  uint64_t huge = atomic64_load_relaxed(&arena_counts.huge_bytes);
   memset(stats, 0, sizeof *stats);
   stats->struct_size = struct_size;
   visit_slabs(count_slab, stats);
   add_heaps(stats);
   add_classes(stats);
   add_mappings(stats);
-  stats->mapped = bytes_of(&arena_counts.mapped) + huge;
-  stats->committed = bytes_of(&arena_counts.committed) + huge;
-  stats->peak_committed = bytes_of(&arena_counts.peak_committed);
-  stats->dirty = bytes_of(&arena_counts.dirty);
-  stats->purged = atomic64_load_relaxed(&arena_counts.purged);
-  stats->live_bytes += huge;
-  stats->large_live += atomic64_load_relaxed(&heap_counts.large_live);
-  stats->large_allocated += atomic64_load_relaxed(&heap_counts.large_allocated);
+  stats->live_bytes += atomic64_load_relaxed(&arena_counts.huge_bytes);
+  FH_STATISTICS(STATS_ADD, )
   if ((int64_t)stats->large_live < 0) stats->large_live = 0; /* read between a block's two counts */
-  stats->huge_live = atomic64_load_relaxed(&heap_counts.huge_live);
-  stats->huge_allocated = atomic64_load_relaxed(&heap_counts.huge_allocated);
-  stats->mmaps = atomic64_load_relaxed(&os_counts.maps);
-  stats->munmaps = atomic64_load_relaxed(&os_counts.unmaps);
-  stats->mremaps = atomic64_load_relaxed(&os_counts.remaps);
-  stats->madvises = atomic64_load_relaxed(&os_counts.advices);
-  stats->failed_calls = atomic64_load_relaxed(&os_counts.failures);
-  stats->swap_retries = atomic64_load_relaxed(&slab_counts.retries);
-  stats->adoptions = atomic64_load_relaxed(&slab_counts.adoptions);
-  stats->publications = atomic64_load_relaxed(&slab_counts.publications);
-  stats->nested = atomic64_load_relaxed(&heap_counts.nested);
-  stats->remote_frees += atomic64_load_relaxed(&heap_counts.remote_frees);
-  stats->swaps += atomic64_load_relaxed(&heap_counts.swaps);
 }

@@ -1,6 +1,6 @@
 /* visit.c - every slab and every live block, without stopping anyone                  layer 5: heap
- * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: pool, slab,
- *          arena, huge, index.
+ * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: slab, arena,
+ *          huge, index.
  * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
  *          blocks not while their keys are read (S-read), and a free block is known by the key that
  *          it carries, or as fresh (fresh.h). Large and huge blocks are not read. */
@@ -56,6 +56,7 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   if (slab_kind(word) == SLAB_LARGE)
     return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
   size_t size = class_size(word);
+  /* S-visit */
   size_t carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity);
   for (size_t done = 0; done < carved; done += AT_ONCE) {
     uintptr_t block = (uintptr_t)base + (done + 1) * size;

@@ -43,10 +43,18 @@ static bool take(slab_t *s, void *heap, bool *is_empty) {
   }
 }
 
+/* Of a slab with its bit, or about to have it. */
+static bool published_is_valid(const slab_t *s, unsigned c) {
+  anchor_state_t state = anchor_unpack(atomic64_load_relaxed(&s->anchor)).state;
+  HOLDS(I6, slab_word(s) == c && (state == ANCHOR_PARTIAL || state == ANCHOR_EMPTY));
+  return true;
+}
+
 bool partial_publish(slab_t *s) {
   place_t at = place_of(s, slab_class(s)); /* until the bit is set nobody takes the slab away */
   bool is_empty;
   atomic64_add_relaxed(&slab_counts.publications, 1);
+  ASSERT_VALID(published_is_valid(s, slab_class(s)));
   for (;;) { /* Progress: a further round means that another thread took the slab and let it go */
     atomic64_or_seq_cst(at.word, at.bit); /* S-partial */
     hint_set(at.groups, at.group); /* S-group */
@@ -91,7 +99,7 @@ static slab_t *claim_in_arena(arena_t *a, unsigned c) {
       slab_t *s = claim_in_word(a, group, c);
       if (s != NULL) return s;
       hint_clear(groups, group); /* S-group */
-      if (atomic64_load_seq_cst(&arena_maps(a)->partial[group][c]) == 0) continue;
+      if (atomic64_load_seq_cst(&arena_maps(a)->partial[group][c]) == 0) continue; /* S-group */
       hint_set(groups, group);
       hint_set(arenas, a->number);
     }
@@ -124,9 +132,7 @@ bool partial_is_valid(const arena_t *a) {
     size_t group = i / CLASS_COUNT, c = i % CLASS_COUNT;
     uint64_t bits = atomic64_load_relaxed(&arena_maps(a)->partial[group][c]);
     for (; bits != 0; bits &= bits - 1) { /* Bound: the bits of a word */
-      const slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(bits)));
-      anchor_state_t state = anchor_unpack(atomic64_load_relaxed(&s->anchor)).state;
-      HOLDS(I6, slab_word(s) == c && (state == ANCHOR_PARTIAL || state == ANCHOR_EMPTY));
+      published_is_valid(slab_of(arena_address(a, group * 64 + bits_lowest(bits))), (unsigned)c);
     }
   }
   return true;

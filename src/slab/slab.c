@@ -78,6 +78,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
   atomic32_store_relaxed(&s->kind, c);
   slab_count(0, s->capacity);
+  ASSERT_VALID(slab_is_valid(s) && slab_slices_are_valid(s));
   return s;
 }
 
@@ -277,6 +278,7 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
   s->is_idle = 0;
   note_used(s, carved - count);
   count_taken(slab_class(s), (int)count);
+  ASSERT_VALID(slab_is_valid(s));
 }
 
 enum { PUSH_AGAIN = SLAB_IS_WORTH + 1 };
@@ -339,14 +341,22 @@ bool slab_is_valid(const slab_t *s) {
   return true;
 }
 
+bool slab_slices_are_valid(const slab_t *s) {
+  const arena_t *a = arena_of(s);
+  size_t first = arena_slice(arena_described(s));
+  size_t n = max_size(atomic32_load_relaxed(&s->slices), 1);
+  for (size_t i = first; i < first + n; i++) {
+    HOLDS(I5, (atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1) == 0);
+    HOLDS(I5, i == first || slab_kind(slab_word(s + (i - first))) == SLAB_NONE);
+  }
+  return true;
+}
+
 bool slab_kinds_are_valid(const arena_t *a) {
-  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES), end = 0;
+  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
   for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
     const slab_t *s = slab_of(arena_address(a, slice));
-    bool is_free = atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1;
-    bool is_none = slab_kind(slab_word(s)) == SLAB_NONE;
-    HOLDS(I5, is_none || (!is_free && slice >= end));
-    if (!is_none) end = slice + atomic32_load_relaxed(&s->slices);
+    if (slab_kind(slab_word(s)) != SLAB_NONE) slab_slices_are_valid(s);
   }
   return true;
 }

@@ -242,6 +242,8 @@ extern hidden slab_counts_t slab_counts;
 extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));
 
 hidden bool slab_is_valid(const slab_t *s);       /* the owner only */
+/* Of a slab or large block: I5. Its holder only. */
+hidden bool slab_slices_are_valid(const slab_t *s);
 hidden bool slab_kinds_are_valid(const arena_t *a);      /* while nobody claims or frees */
 
 #endif

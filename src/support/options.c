@@ -55,6 +55,7 @@ bool option_set(option_t option, int64_t value) {
   if (!option_is_in_range(option, value)) return false;
   atomic32_store_relaxed(&option_sources[option], OPTION_FROM_CALL);
   atomic64_store_relaxed(&option_values[option], (uint64_t)value);
+  ASSERT_VALID(options_are_valid());
   return true;
 }
 
@@ -309,6 +310,7 @@ cold void options_load(options_warn_t *warn) {
   options_start(&loading, NULL);
   options_read_all(&loading);
   options_publish(&loading);
+  ASSERT_VALID(options_are_valid());
   atomic32_store_release(&loaded, 1); /* S-options */
   uint32_t untold = 0;
   if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;

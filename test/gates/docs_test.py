@@ -73,6 +73,45 @@ def code_of(path, text):
     return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
 
 
+class Words(unittest.TestCase):
+    """A word of which the core makes a file, or a type that a header shows, is one of the language
+    or stands in the table of words in design.md."""
+    PLAIN = set("""
+        attempt bitmap check counts fast fh firstclass free grow here hooks init kind leave maps
+        outcome own part pool purge resize set shape state stats visit visitor wish""".split())
+    TYPES_OF_C = re.compile(r"atomic(16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
+    # the word of the table of which these are forms
+    FORMS = {"slices": "slice", "places": "place", "tails": "tail", "holes": "hole",
+             "freed": "returned"}
+
+    @staticmethod
+    def table():
+        text = support.read(os.path.join("docs", "design.md"))
+        rows = text.split("## 2. Words", 1)[1].split("\n## ", 1)[0]
+        return set(re.findall(r"\w+", " ".join(re.findall(r"^\| ([^|]*) \|", rows, re.M))))
+
+    @classmethod
+    def used(cls):
+        for folder in ("arena", "slab", "heap"):
+            for path in support.sources(".c", ".h", folder=os.path.join("src", folder)):
+                yield os.path.splitext(os.path.basename(path))[0], path
+                if path.endswith(".h"):
+                    for name in re.findall(r"\b(\w+)_t\b", code_of(path, support.read(path))):
+                        yield name, path
+
+    def test_words_of_files_and_types_stand_in_the_table(self):
+        known = self.table() | self.PLAIN
+        words = {(word, path) for name, path in self.used() for word in name.split("_")}
+        self.assertGreater(len(words), 80)
+        self.assertEqual(sorted((word, path) for word, path in words
+                                if self.FORMS.get(word, word) not in known
+                                and not self.TYPES_OF_C.fullmatch(word)), [])
+
+    def test_no_word_is_called_plain_that_is_not_used(self):
+        words = {word for name, _ in self.used() for word in name.split("_")}
+        self.assertEqual(sorted(self.PLAIN - words | self.PLAIN & self.table()), [])
+
+
 class Names(unittest.TestCase):
     """A word in backticks that can only be a name of ours (it has an underscore, or is a path) must
     be one. NAME and NUMBER stand for something."""

@@ -175,6 +175,49 @@ class Builds(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 
+class Levels(unittest.TestCase):
+    """The check levels of base/check.h: 0 release, 1 assertions, 2 invariants too."""
+    VALID = re.compile(r"\w+_(?:is|are)_valid$")
+    # They look at all of the process, which has to stand still: tests call them. What they ask of
+    # each thing has a function of its own.
+    OF_EVERYTHING = {"map_is_valid", "partial_is_valid", "slab_kinds_are_valid"}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.graphs = [callgraph.of_release_build("-fno-inline", "-fno-ipa-icf",
+                                                 "-fkeep-static-functions", "-DFH_CHECK=%d" % level)
+                      for level in range(3)]
+        if None in cls.graphs:
+            raise unittest.SkipTest("the compiler writes no call graph")
+
+    def looked_at(self, level):
+        """The `*_is_valid` that something else calls, or one of these does."""
+        graph = self.graphs[level]
+        called = {callee for caller, callees in graph.calls.items()
+                  if not self.VALID.match(caller) for callee in callees if self.VALID.match(callee)}
+        return called | {name for name in graph.reached_from(called) if self.VALID.match(name)}
+
+    def test_at_levels_0_and_1_nothing_looks_at_invariants(self):
+        self.assertEqual(self.looked_at(0) | self.looked_at(1), set())
+
+    def test_at_level_2_each_is_looked_at_where_a_call_leaves_state(self):
+        there = {name for name in self.graphs[2].frames if self.VALID.match(name)}
+        self.assertGreater(len(there), 12)
+        self.assertEqual(there - self.looked_at(2), self.OF_EVERYTHING)
+
+    def test_level_1_asserts_and_runs_a_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for level in range(2):
+                library = os.path.join(folder, "level%d.so" % level)
+                subprocess.check_call([support.COMPILER, *support.FLAGS, "-DFH_CHECK=%d" % level,
+                                       "-shared", "src/all.c", "-o", library], cwd=support.SOURCE)
+                with open(library, "rb") as file:
+                    self.assertEqual(b"assertion a.state ==" in file.read(), level == 1)
+                result = support.run([support.program("limits_probe"), "mixed"],
+                                     support.preloaded(library=library))
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+
 class Instructions(unittest.TestCase):
     def test_nothing_spins(self):
         """No pause (or its kin on other processors): nobody has a reason to wait politely."""

@@ -1,4 +1,5 @@
 """What the sources are held to: layers, atomics, comments that are true, sizes."""
+import functools
 import os
 import re
 import subprocess
@@ -70,37 +71,120 @@ class Layers(unittest.TestCase):
 
     def test_no_object_calls_upward(self):
         """Compiled file by file, no object needs a symbol that a layer above defines."""
-        defined, needed = {}, {}
-        with tempfile.TemporaryDirectory() as folder:
-            objects = []
-            for path in core_sources():
-                if (not path.endswith(".c") or path == "src/all.c"
-                        or re.search(r"os_(posix|windows|fake)\.c$", path)):
-                    continue
-                objects.append((path, os.path.join(folder, path.replace(os.sep, "_") + ".o")))
-            running = []
-            for path, target in objects:
-                running.append(
-                    subprocess.Popen([support.COMPILER, "-std=gnu11", "-fPIC",
-                                      "-fvisibility=hidden", "-O0", "-w", "-c", path, "-o", target],
-                                     cwd=support.SOURCE))
-                if len(running) == 4:
-                    self.assertEqual(running.pop(0).wait(), 0, path)
-            for child in running:
-                self.assertEqual(child.wait(), 0)
-            for path, target in objects:
-                for line in support.run(["nm", target]).stdout.splitlines():
-                    *_, kind, name = line.split()
-                    if kind == "U":
-                        needed.setdefault(name, []).append(path)
-                    elif kind in "TDBRVW":
-                        defined.setdefault(name, path)
-        # declared below, filled above: the one name by which events go up (heap.h)
-        needed.pop("heap_hooks", None)
-        wrong = ["%s uses %s of %s" % (user, name, defined[name])
-                 for name, users in needed.items() if name in defined
-                 for user in users if layer_of(defined[name]) > layer_of(user)]
+        wrong = ["%s uses %s of %s" % (user, name, where) for user, names in objects().items()
+                 for name, where in names.items() if layer_of(where) > layer_of(user)]
         self.assertEqual(wrong, [])
+
+
+@functools.lru_cache(maxsize=None)
+def objects():
+    """Each source, compiled by itself: the symbols that it needs of others, and whose they are."""
+    sources = [path for path in core_sources() if path.endswith(".c") and path != "src/all.c"
+               and not re.search(r"os_(posix|windows|fake)\.c$", path)]
+    defined, needed = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        targets = {path: os.path.join(folder, path.replace(os.sep, "_") + ".o") for path in sources}
+        for i in range(0, len(sources), 4):
+            running = [subprocess.Popen(
+                [support.COMPILER, "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-O0", "-w", "-c",
+                 path, "-o", targets[path]], cwd=support.SOURCE) for path in sources[i:i + 4]]
+            assert [child.wait() for child in running] == [0] * len(running)
+        for path, target in targets.items():
+            for line in support.run(["nm", target]).stdout.splitlines():
+                *_, kind, name = line.split()
+                if kind == "U":
+                    needed.setdefault(path, []).append(name)
+                elif kind in "TDBRVW":
+                    defined.setdefault(name, path)
+    # declared below, filled above: the one name by which events go up (heap.h)
+    defined.pop("heap_hooks", None)
+    return {path: {name: defined[name] for name in needed.get(path, []) if name in defined}
+            for path in sources}
+
+
+class Calls(unittest.TestCase):
+    """The line `Calls:` of a file's contract, or of the header in which its contract stands, names
+    each layer below that the file uses, by its name or a file of it, and no other. Base, which
+    everyone uses, need not be named, nor files of the same layer; but those that are, are used."""
+    maxDiff = None
+
+    @staticmethod
+    def head(path):
+        text = support.read(path)
+        return re.sub(r"\s*\n \* *", " ", text[:text.index("*/")])
+
+    def line_of(self, path):
+        """What is called, as the contract says; None if there is no such line."""
+        found = re.search(r"Contract: (\w+\.h)", self.head(path))
+        if found:
+            return self.line_of(os.path.join(os.path.dirname(path), found.group(1)))
+        found = re.search(r"Calls: *(.*?)\.? *(?: [A-Z]\w+( by)?:|$)", self.head(path))
+        return found.group(1) if found else None
+
+    @staticmethod
+    def named(line, stems):
+        """The layers and files among the words: x.c is a file, a layer's name is the layer."""
+        words = re.findall(r"[a-z_]+(?:\.[ch])?", line)
+        return [word for word in words if word in LAYERS or word.split(".")[0] in stems]
+
+    @staticmethod
+    @functools.lru_cache(maxsize=None)
+    def inline():
+        """The functions and macros of each header."""
+        return {path: set(re.findall(r"^static [^;{}=]*?(\w+)\(|^#define (\w+)",
+                                     code_of(support.read(path)), re.M))
+                for path in core_sources() if path.endswith(".h")}
+
+    @classmethod
+    def used(cls, path):
+        """Files whose symbols it needs, or of which it uses what is inline."""
+        words = set(re.findall(r"\w+", code_of(support.read(path))))
+        return set(objects()[path].values()) - {path} | {
+            header for header, names in cls.inline().items()
+            if words & {a or b for a, b in names}}
+
+    @classmethod
+    def mistakes(cls, words, used, mine):
+        """What is named and not used, and layers below that are used and not named."""
+        names = {word: word.split(".")[0] for word in words}
+        stems = {os.path.splitext(os.path.basename(p))[0] for p in used}
+        layers = {LAYERS[layer_of(p)] for p in used}
+        for word, stem in names.items():
+            if stem not in stems and not (word in LAYERS and word in layers):
+                yield "%s is named and not used" % word
+        named = {LAYERS[layer_of(p)] for p in used
+                 if os.path.splitext(os.path.basename(p))[0] in names.values()} | set(words)
+        for layer in sorted(layers - named):
+            if 0 < LAYERS.index(layer) < mine:
+                yield "%s is used and not named" % layer
+
+    def test_each_contract_names_what_the_file_calls(self):
+        stems = {os.path.splitext(os.path.basename(p))[0] for p in core_sources()}
+        by_contract = {}
+        for path in objects():
+            found = re.search(r"Contract: (\w+\.h)", self.head(path))
+            key = os.path.join(os.path.dirname(path), found.group(1)) if found else path
+            by_contract.setdefault(key, []).append(path)
+        wrong = []
+        for key, paths in by_contract.items():
+            line = self.line_of(key)
+            if line is None:
+                wrong.append("%s: no such line" % key)
+                continue
+            used = set().union(*map(self.used, paths)) - set(paths)
+            wrong += ["%s: %s" % (key, m)
+                      for m in self.mistakes(self.named(line, stems), used, layer_of(key))]
+        self.assertGreater(len(by_contract), 20)
+        self.assertEqual(wrong, [])
+
+    def test_a_false_line_is_found(self):
+        used = {"src/os/os.h", "src/arena/purge.c", "src/heap/pool.c"}
+        heap = LAYERS.index("heap")
+        self.assertEqual(list(self.mistakes(["os", "purge", "pool"], used, heap)), [])
+        self.assertEqual(list(self.mistakes(["arena", "os"], used, heap)), [])
+        self.assertEqual(list(self.mistakes(["arena", "os", "slab"], used, heap)),
+                         ["slab is named and not used"])
+        self.assertEqual(list(self.mistakes(["os"], used, heap)), ["arena is used and not named"])
 
 
 class Atomics(unittest.TestCase):
@@ -138,6 +222,48 @@ class Atomics(unittest.TestCase):
                                                 + raw[max(head, number - 3):number + 3]):
                     wrong.append("%s:%d" % (path, number + 1))
         self.assertEqual(wrong, [])
+
+
+    def test_what_is_not_relaxed_cites_a_tag_of_the_page(self):
+        """On its own lines or in the comment above; and each tag of the page is cited."""
+        listed = set(re.findall(r"^\| (S-\w+) \|", support.read("docs/concurrency.md"), re.M))
+        wrong, cited = [], set()
+        for path in core_sources():
+            if path == os.path.join("src", "base", "atomic.h"):
+                continue
+            text = support.read(path)
+            cited.update(tag for _, comment in comments_of(text)
+                         for tag in re.findall(r"S-[a-z]+", comment))
+            wrong += ["%s:%d" % (path, line) for line in untagged(text, listed)]
+        self.assertEqual(wrong, [])
+        self.assertEqual(sorted(cited ^ listed), [])
+
+    def test_an_order_without_a_tag_is_found(self):
+        order = "  atomic64_store_release(&x, 1);"
+        self.assertEqual(list(untagged(order + "\n", {"S-pool"})), [1])
+        self.assertEqual(list(untagged(order + " /* S-pole */\n", {"S-pool"})), [1])
+        self.assertEqual(list(untagged(order + " /* S-pool */\n", {"S-pool"})), [])
+        self.assertEqual(list(untagged("/* S-pool */\n" + order + "\n", {"S-pool"})), [])
+        self.assertEqual(list(untagged("x(); /* S-pool */\n" + order + "\n", {"S-pool"})), [2])
+
+
+ORDERED = re.compile(r"\batomic(?:16|32|64|_ptr)_\w+_(?:acquire|release|acq_rel|seq_cst)\s*\(")
+
+
+def untagged(text, tags):
+    """The lines with an order whose statement, and comment above it, cites none of the tags."""
+    raw, code = text.split("\n"), code_of(text).split("\n")
+    for number, line in enumerate(code):
+        if not ORDERED.search(line):
+            continue
+        first, last = number, number
+        while first > 0 and (code[first - 1].strip() == "" or not re.search(
+                r"[;{}:]\s*$|^\s*#", code[first - 1])) and number - first < 4:
+            first -= 1                                     # the statement, the comment above it
+        while last + 1 < len(raw) and not re.search(r"[;{]\s*$", code[last]) and last - number < 3:
+            last += 1
+        if not tags.intersection(re.findall(r"S-[a-z]+", "\n".join(raw[first:last + 1]))):
+            yield number + 1
 
 
 # try_: a swap that may fail, by its name

@@ -155,13 +155,14 @@ TEST(magazine, what_a_block_with_headroom_did_not_use_counts_as_touched_for_the_
   for (size_t used = 4; used <= 6; used++) {
     earn(h, 100);
     free_together(20, 7);                      /* so that its share is large enough */
-    char *p = large_with_headroom(used * SLICE_SIZE - 50000, 7 * SLICE_SIZE);
+    size_t n = used + 1;
+    char *p = large_with_headroom(used * SLICE_SIZE - 50000, n * SLICE_SIZE);
     fast_free(p);
-    CHECK_GE(h->run_slices, 7);
+    CHECK_GE(h->run_slices, n);
     CHECK(heap_magazine_is_valid(h));
-    char *q = fast_malloc(7 * SLICE_SIZE);
+    char *q = fast_malloc(n * SLICE_SIZE);
     CHECK_EQ(q, p);
-    memset(q, 1, 7 * SLICE_SIZE);
+    memset(q, 1, n * SLICE_SIZE);
     large_settle(h);
     uint64_t before = atomic64_load_relaxed(&heap_counts.tails);
     CHECK_EQ(heap_realloc(q, (used + 1) * SLICE_SIZE - 50000, "t"), (void *)p);

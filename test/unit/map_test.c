@@ -174,7 +174,7 @@ TEST(map, a_free_window_that_no_search_would_find_is_seen, "W2") {
 
 TEST(map, a_claim_of_several_windows_that_meets_a_tenant_leaves_none_claimed, "W1") {
   char *w = map_new(1, 65536), *wall = w + 2 * WINDOW_SIZE;
-  map_set(wall, 1, NULL, TENANT_HUGE);
+  map_set(wall, 1, w, TENANT_HUGE);
   char *next = map_new(2, 65536);
   CHECK_EQ(next, w + 3 * WINDOW_SIZE);
   CHECK(map_kind(word(w + WINDOW_SIZE)) == TENANT_NONE);

@@ -1,0 +1,67 @@
+/* check.c - a heap as it is when no call of its user is under way                     layer 5: heap
+ * Owns:    nothing.   Called by: heap.c, firstclass.c (check level 2).   Calls: heap.c, returned.c,
+ *          magazine.c, slab, arena.
+ * Threads: the heap's user, who has it marked.
+ * Holds:   H1 `owned` is the length of a class's list of slabs, whose first leads to the last and
+ *             each other to the one before
+ *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
+ *          H3 `idle` counts the slabs that say so, of which no block is in use
+ *          H4 a class of which the heap has anything has its bit in `classes`
+ *          H5 a returned list has all the blocks that `allowance` and `room` say it has; one more
+ *             for each fast free that was cut short
+ *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
+ *             `held` counts at least chains and pending blocks; if there are any, `has_shared` */
+#include "../base/check.h"
+#include "heap.h"
+
+enum { LANE_LOOKS = 2 * OWNED_MAX }; /* a lane may own thousands */
+
+static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
+  size_t n = 0, most = heap_tag(h) == NULL ? SIZE_MAX : LANE_LOOKS;
+  const slab_t *first = heap_first_slab(h, c), *s = first, *last = NULL;
+  for (; s != NULL && n < most; last = s, s = s->next, n++) { /* Bound: owned slabs */
+    anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
+    HOLDS(H1, s == first || s->prev == last);
+    HOLDS(H2, slab_word(s) == c && atomic_ptr_is_relaxed(&s->owner, h) && a.state == ANCHOR_OWNED);
+    HOLDS(H3, s->is_idle != SLAB_IDLE || slab_used(s) == a.count);
+    *idle += s->is_idle == SLAB_IDLE;
+  }
+  HOLDS(H1, s != NULL || first == NULL || first->prev == last);
+  HOLDS(H1, s != NULL || (uint8_t)n == h->own->owned[c]);
+  return true;
+}
+
+static bool lists_are_valid(const heap_t *h, unsigned c) {
+  bool is_used = (h->classes[c / 64] >> c % 64 & 1) != 0, has_any = h->freed->returned[c] != 0;
+  size_t returned = 0;
+  has_any |= h->bin[c] != 0 || h->own->slabs[c] != 0 || heap_fresh(h, c).count != 0;
+  HOLDS(H4, is_used || !has_any);
+  for (uintptr_t b = h->freed->returned[c]; b != 0; b = block_next(b)) /* Bound: by H5 */
+    HOLDS(H5, ++returned <= UINT16_MAX);
+  HOLDS(H5, returned >= returned_count(h, c));
+  return true;
+}
+
+static bool batches_are_valid(const heap_t *h) {
+  size_t held = (size_t)h->pending_count * HELD_PENDING;
+  for (size_t i = 0; i < BATCH_SLOTS; i++) {
+    const batch_t *b = &h->freed->batch[i];
+    if (b->slab == NULL) continue;
+    HOLDS(H6, (h->freed->slots >> i & 1) != 0 && batch_count(b) != 0);
+    HOLDS(H6, arena_slice((void *)slab_base(b->slab)) % BATCH_SLOTS == i);
+    held++;
+  }
+  HOLDS(H6, h->freed->held >= held);
+  HOLDS(H6, held == 0 || h->has_shared);
+  return true;
+}
+
+bool heap_is_valid(const heap_t *h) {
+  size_t idle = 0;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    slabs_are_valid(h, c, &idle);
+    lists_are_valid(h, c);
+  }
+  HOLDS(H3, heap_tag(h) != NULL || idle == h->idle);
+  return batches_are_valid(h) && heap_magazine_is_valid(h);
+}

@@ -1,0 +1,92 @@
+/* stats.h - THE table of statistics                                                layer 2: support
+ * Owns:    nothing.   Called by: stats.c, report.c, tools.   Calls: nothing; the counters of layers
+ *          above are words here.
+ * Threads: any: constants.
+ *
+ * Counting, text and JSON come from the table, docs/statistics.md and the structs of freehold.h too
+ * (build/tables writes them, tests compare): a new counter is one row at the end and one test. */
+#ifndef SUPPORT_STATS_H
+#define SUPPORT_STATS_H
+
+/* The text has them in this order; the last is a table there. */
+#define STATS_SECTIONS(X)        \
+  X(MEMORY,  "memory")           \
+  X(CALLS,   "system calls")     \
+  X(SHARING, "sharing")          \
+  X(THREADS, "threads")          \
+  X(BLOCKS,  "blocks")
+
+/* What follows a figure in the text: the end of the line, the next figure, or what it means. */
+#define STATS_FOLLOWED_BY(X) \
+  X(END) X(NEXT) X(ARENAS) X(PEAK) X(OF_COMMITTED) X(OF_MAPPED) X(WAITS) X(SINCE_START) X(OF_BLOCKS)
+
+/* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE
+ *         likewise, and huge blocks' bytes; HEAPS such a word of each heap, and of heap_counts;
+ *         VISIT what a visit of these finds.
+ * text    AT its place among the figures of its section, its name there, what follows; HIDDEN: it
+ *         stands behind another one, or in the table of blocks.
+ * The sentence is the documentation. The order is that of the struct: rows are added at the end. */
+/* name  section  unit  from  text; what it is */
+#define FH_STATISTICS(X, CLASSES)                                                                  \
+  X(mapped, MEMORY, BYTES, WITH_HUGE(arena_counts.mapped), AT(1, "mapped", ARENAS),                \
+    "address space of ours")                                                                       \
+  X(committed, MEMORY, BYTES, WITH_HUGE(arena_counts.committed), AT(2, "committed", PEAK),         \
+    "of that, in slabs, large and huge blocks, or kept for these")                                 \
+  X(resident, MEMORY, BYTES, VISIT("pages"), AT(4, "resident", OF_MAPPED),                         \
+    "what the kernel says is in memory (mincore), of `mapped`")                                    \
+  X(dirty, MEMORY, BYTES, SLICES(arena_counts.dirty), AT(5, "dirty", WAITS),                       \
+    "free, but not yet given back")                                                                \
+  X(purged, MEMORY, BYTES, COUNTER(arena_counts.purged), AT(6, "purged", SINCE_START),             \
+    "given back since start")                                                                      \
+  X(metadata, MEMORY, BYTES, VISIT("arenas"), AT(7, "metadata", OF_MAPPED),                        \
+    "descriptors and maps, of `mapped`, and beside it heaps and records of huge blocks; touched "  \
+    "or not")                                                                                      \
+  X(live_bytes, MEMORY, BYTES, VISIT("slabs and large blocks"), AT(3, "live", OF_COMMITTED),       \
+    "block sizes of live small blocks, and sizes of large and huge ones")                          \
+  X(peak_committed, MEMORY, BYTES, SLICES(arena_counts.peak_committed), HIDDEN,                    \
+    "most that `committed` has been")                                                              \
+  X(large_live, BLOCKS, COUNT, HEAPS(large_live), HIDDEN,                                          \
+    "live blocks of whole slices inside an arena")                                                 \
+  X(large_allocated, BLOCKS, COUNT, HEAPS(large_allocated), HIDDEN, "such blocks since start")     \
+  X(huge_live, BLOCKS, COUNT, COUNTER(heap_counts.huge_live), HIDDEN,                              \
+    "live blocks with a mapping of their own")                                                     \
+  X(huge_allocated, BLOCKS, COUNT, COUNTER(heap_counts.huge_allocated), HIDDEN,                    \
+    "such blocks since start")                                                                     \
+  X(mmaps, CALLS, COUNT, COUNTER(os_counts.maps), AT(1, "mmap", NEXT), "calls of mmap")            \
+  X(munmaps, CALLS, COUNT, COUNTER(os_counts.unmaps), AT(2, "munmap", NEXT), "calls of munmap")    \
+  X(mremaps, CALLS, COUNT, COUNTER(os_counts.remaps), AT(3, "mremap", END), "calls of mremap")     \
+  X(madvises, CALLS, COUNT, COUNTER(os_counts.advices), AT(4, "madvise", NEXT),                    \
+    "calls of madvise")                                                                            \
+  X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), AT(5, "refused", END),                \
+    "of these four, refused by the kernel")                                                        \
+  X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), AT(1, "remote frees", OF_BLOCKS),           \
+    "blocks given back to slabs that the freeing thread does not own")                             \
+  X(swaps, SHARING, COUNT, HEAPS(swaps), AT(2, "put back in swaps", END),                          \
+    "chains of such blocks that were put back by a compare-and-swap")                              \
+  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), AT(3, "swaps repeated", END),      \
+    "compare-and-swaps on slabs, of any kind, that were repeated")                                 \
+  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), AT(4, "slabs adopted", NEXT),       \
+    "FULL slabs taken over by a thread that freed blocks of them")                                 \
+  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), AT(5, "published", END),      \
+    "times that a slab was made available to all")                                                 \
+  X(threads, THREADS, COUNT, VISIT("heaps"), AT(1, "now", NEXT),                                   \
+    "heaps in use now: of threads, also of those that were killed, and of signal handlers that "   \
+    "have interrupted the allocator; none of fh_heap_t")                                           \
+  X(heaps, THREADS, COUNT, VISIT("heaps"), AT(2, "heaps ever", NEXT), "heaps ever made")           \
+  X(nested, THREADS, COUNT, COUNTER(heap_counts.nested), AT(3, "nested calls", END),               \
+    "calls that interrupted a call of their own thread")                                           \
+  X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \
+  CLASSES
+
+/* One size class: numbers, and how many slabs are how full. type  name  what it is */
+#define FH_CLASS_STATISTICS(X, QUARTERS)                                                           \
+  X(size_t,   block_size, "bytes of one block; 0 in the total")                                    \
+  X(uint64_t, requested,  "(d) bytes asked for since start, but for aligned blocks")               \
+  X(uint64_t, allocated,  "blocks handed to threads since start")                                  \
+  X(uint64_t, live,       "blocks in the program's hands, or kept by a thread for its next calls") \
+  X(uint64_t, peak,       "most that `live` has been when statistics were read")                   \
+  X(uint64_t, slabs,      "slabs of this class")                                                   \
+  QUARTERS(fullness,      "slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1")
+#define STATS_QUARTERS { "below_1_4", "below_1_2", "below_3_4", "up_to_1" }
+
+#endif
