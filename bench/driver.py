@@ -115,7 +115,7 @@ def main():
     )
     parser.add_argument("--json", action="store_true", help="one object instead of the table")
     options = parser.parse_args()
-    listed = read_list(HERE / "workloads.toml", options.programs)
+    listed = read_list(HERE.parent / "lab" / "workloads" / "workloads.toml", options.programs)
     known = {name: w for name, w in listed.items() if w.program.name in LENGTHS}
     unknown = [name for name in options.workloads if name not in known]
     if unknown:

@@ -16,7 +16,7 @@ from freehold_lab.workloads import BenchProgram, Figure, read_list  # noqa: E402
 # Those whose best freehold has to reach. Others that are named on the command line
 # are shown, not judged by.
 JUDGES = ("libc", "jemalloc", "mimalloc", "tcmalloc")
-LIST = read_list(HERE / "workloads.toml", "")
+LIST = read_list(HERE.parent / "lab" / "workloads" / "workloads.toml", "")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A case does fixed work with one program and returns what came out. It is run twice, with libc's
 malloc and with freehold; it passes when both runs end well, give the same output, and freehold was
-there in the processes of the second. The cases stand in tools/cases, their inputs in tools/work.
+there in the processes of the second. The cases stand in tools/cases, their inputs in lab/work.
 """
 
 import argparse

@@ -24,7 +24,7 @@ from freehold_lab.allocators import libc_path  # noqa: E402
 from freehold_lab.launch import ended  # noqa: E402,F401
 from freehold_lab.places import Failed  # noqa: E402
 
-WORK = ROOT / "tools" / "work"
+WORK = ROOT / "lab" / "work"
 
 
 def library(argument=None):

@@ -1,5 +1,5 @@
-"""workloads.py - what can be run: the programs of bench/, listed in
-bench/workloads.toml, and real programs
+"""workloads.py - what can be run: the programs of lab/workloads, listed in workloads.toml, and
+real programs
 
 A workload has `name`, `about`, `parameters` (with defaults), `quick` (values for a
 short run), `figure`, the Debian `packages` that it wants, and `run(launch,
@@ -11,7 +11,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from freehold_lab.places import Failed, repository, workload_programs
+from freehold_lab.places import LIST, Failed, repository, workload_programs
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Figure:
 
 @dataclass
 class BenchProgram:
-    """A program of bench/: it prints one JSON line with its figures and with the
-    file that malloc came from."""
+    """A program of lab/workloads: it prints one JSON line with its figures and with the file that
+    malloc came from."""
     name: str
     program: Path
     about: str
@@ -48,8 +48,8 @@ class BenchProgram:
 
 
 def answer_of(output, allocator):
-    """The figures in what a program of bench/ printed. Raises Failed if its malloc
-    was not the allocator's."""
+    """The figures in what a workload printed. Raises Failed if its malloc was not the
+    allocator's."""
     try:
         figures = json.loads(output)
         origin = figures["malloc"]
@@ -82,7 +82,7 @@ def read_list(file, programs):
 
 
 def all_workloads(build=True):
-    """Every workload by name; with `build` the programs of bench/ are made first."""
+    """Every workload by name; with `build` the programs of lab/workloads are made first."""
     from freehold_lab.programs import PROGRAMS
     programs = workload_programs() if build else Path("not-built")
-    return {**read_list(repository() / "bench" / "workloads.toml", programs), **PROGRAMS}
+    return {**read_list(repository() / LIST, programs), **PROGRAMS}

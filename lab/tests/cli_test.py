@@ -40,7 +40,7 @@ def run(*words, **options):
 @pytest.fixture
 def slow_bench(tmp_path, workloads):
     """A repository whose only workload does not end when it is run for the third time."""
-    bench = tmp_path / "root" / "bench"
+    bench = tmp_path / "root" / "lab" / "workloads"
     bench.mkdir(parents=True)
     (bench / "slow.c").write_text(SLOW.replace("STARTED", str(tmp_path / "started")))
     (bench / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(slow C)\n"

@@ -43,7 +43,7 @@ def test_a_program_that_ran_without_the_library_is_not_measured():
 def test_the_preprocessors_logic_is_extracted(tmp_path):
     for name, text in HEADERS.items():
         (tmp_path / name).write_text(text)
-    said = subprocess.run(["perl", program.WORK / "preprocessor.pl", "1", "one.h", "two.h"],
+    said = subprocess.run(["perl", program.script("preprocessor.pl"), "1", "one.h", "two.h"],
                           cwd=tmp_path, text=True, capture_output=True, check=True).stdout
     assert said == ("13 lines, 2 macros, 1 defined more than once, 0 used once, 3 conditions, "
                     "2 deep, first two.h\n")

@@ -1,4 +1,4 @@
-"""languages.py - cases: interpreters and runtimes, each on a program from tools/work"""
+"""languages.py - cases: interpreters and runtimes, each on a program from lab/work"""
 
 import re
 import sysconfig

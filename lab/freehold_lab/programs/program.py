@@ -8,13 +8,11 @@ import glob
 import socket
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from freehold_lab.places import Failed, command_path, repository
 from freehold_lab.workloads import Figure
 
 PROGRAMS = {}
-WORK = Path(__file__).resolve().parent / "work"
 WALL = Figure("seconds", "s")
 
 
@@ -60,15 +58,15 @@ def find(command):
     return command_path(command)
 
 
-def shared_work(name):
-    """A file that the repository's other tools use as well."""
-    return repository() / "tools" / "work" / name
+def script(name):
+    """A script or an input of the repository."""
+    return repository() / "lab" / "work" / name
 
 
-def made(launch, script, *words):
+def made(launch, name, *words):
     """What one of the repository's scripts prints or writes, made without the
     allocator under test."""
-    return launch.client([sys.executable, shared_work(script), *words])
+    return launch.client([sys.executable, script(name), *words])
 
 
 def python_sources(count):

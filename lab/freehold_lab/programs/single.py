@@ -3,7 +3,7 @@ is the figure"""
 
 import glob
 
-from freehold_lab.programs.program import WORK, find, made, program, python_sources, shared_work
+from freehold_lab.programs.program import find, made, program, python_sources, script
 
 
 @program("ghostscript", "ghostscript", "gs", pages=60, quick={"pages": 10})
@@ -19,17 +19,15 @@ def perl_preprocessor(launch, rounds):
     """perl extracts the preprocessor's logic from the kernel's headers: conditions,
     nesting, macros"""
     headers = sorted(glob.glob("/usr/include/linux/**/*.h", recursive=True))
-    launch.program(["perl", WORK / "preprocessor.pl", rounds, *headers])
+    launch.program(["perl", script("preprocessor.pl"), rounds, *headers])
 
 
 @program("sqlite3", "sqlite3", "sqlite3", rounds=3, quick={"rounds": 1})
 def sqlite3(launch, rounds):
     """sqlite3 fills tables, indexes them, joins and groups"""
-    script = launch.folder / "work.sql"
-    script.write_text(shared_work("work.sql").read_text())
     launch.program(["sh", "-c",
                     'i=0; while [ $i -lt "$0" ]; do rm -f work.db; sqlite3 -bail work.db <"$1" '
-                    '>/dev/null || exit 1; i=$((i + 1)); done', rounds, script])
+                    '>/dev/null || exit 1; i=$((i + 1)); done', rounds, script("work.sql")])
 
 
 @program("z3", "z3", "z3")
@@ -42,27 +40,27 @@ def z3(launch):
 @program("lua", "lua5.4", "lua5.4", rounds=12, quick={"rounds": 2})
 def lua(launch, rounds):
     """lua builds trees, joins strings, makes and calls closures"""
-    launch.program(["lua5.4", WORK / "work.lua", rounds])
+    launch.program(["lua5.4", script("work.lua"), rounds])
 
 
 @program("python3", "python3-minimal libpython3-stdlib", "/usr/bin/python3", files=150,
          quick={"files": 50})
 def python3(launch, files):
     """python3 makes an index of all words of its own library; every object comes from malloc"""
-    launch.program(["/usr/bin/python3", shared_work("words.py"), *python_sources(files)],
+    launch.program(["/usr/bin/python3", script("words.py"), *python_sources(files)],
                    environment={"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"})
 
 
 @program("ruby", "ruby libpython3-stdlib", "ruby", files=60, quick={"files": 20})
 def ruby(launch, files):
     """ruby reads sources, splits, counts and sorts them"""
-    launch.program(["ruby", shared_work("work.rb"), *python_sources(files)])
+    launch.program(["ruby", script("work.rb"), *python_sources(files)])
 
 
 @program("node", "nodejs libpython3-stdlib", "node", files=60, quick={"files": 20})
 def node(launch, files):
     """node reads sources into objects, maps and buffers"""
-    launch.program(["node", shared_work("work.js"), *python_sources(files)])
+    launch.program(["node", script("work.js"), *python_sources(files)])
 
 
 @program("g++", "g++", "g++", classes=6, quick={"classes": 2})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""programs_test.py - every workload keeps its promises: answer, operations, --help, refusals
+"""workloads_test.py - every workload keeps its promises: answer, operations, --help, refusals
 
-    programs_test.py build/bench build/libfreehold.so Workloads.test_larson
+    workloads_test.py build/bench build/libfreehold.so Workloads.test_larson
 
 The folder of the built workloads, freehold and perhaps one test. Each workload of workloads.toml
 runs with its quick values under libc, by way of a library that counts calls, and under freehold.
@@ -18,9 +18,8 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "lab"))
-from allocators import allocator_named  # noqa: E402
-from freehold_lab.allocators import Allocator  # noqa: E402
+sys.path.insert(0, str(HERE.parent))
+from freehold_lab.allocators import Allocator, libc_path  # noqa: E402
 from freehold_lab.workloads import answer_of  # noqa: E402
 
 PROGRAMS, LIBRARY = Path("build/bench"), "build/libfreehold.so"
@@ -119,7 +118,7 @@ def calls_apart(workload):
 def run(program, *arguments, allocator=None, **variables):
     return subprocess.run(
         [str(PROGRAMS / program), *arguments],
-        env=(allocator or allocator_named("libc")).environment(variables),
+        env=(allocator or Allocator("libc", libc_path())).environment(variables),
         capture_output=True,
         text=True,
         timeout=120,
