@@ -11,6 +11,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from freehold_lab.launch import Counted
 from freehold_lab.places import LIST, Failed, repository, workload_programs
 
 
@@ -44,12 +45,27 @@ class BenchProgram:
                 *(word for name, value in values.items() for word in (f"--{name}", str(value)))]
 
     def run(self, launch, parameters):
-        return answer_of(launch.program(self.command(parameters)), launch.allocator)
+        return answer_of(launch.program(*self.command(parameters)), launch.allocator)
+
+
+class Count(BenchProgram):
+    """What is counted of a workload, in runs of their own."""
+
+    def __init__(self, of, name, about):
+        super().__init__(name, of.program, about, Figure("count"), of.parameters)
+
+
+class SystemCalls(Count):
+    def run(self, launch, parameters):
+        with Counted(launch.allocator, launch.limit, is_every=True) as counted:
+            super().run(counted, parameters)
+        return {"count": counted.costs["system_calls"]}
 
 
 def answer_of(output, allocator):
     """The figures in what a workload printed. Raises Failed if its malloc was not the
     allocator's."""
+    output = output if isinstance(output, str) else output.decode(errors="replace")
     try:
         figures = json.loads(output)
         origin = figures["malloc"]
@@ -84,5 +100,14 @@ def read_list(file, programs):
 def all_workloads(build=True):
     """Every workload by name; with `build` the programs of lab/workloads are made first."""
     from freehold_lab.programs import PROGRAMS
+    from freehold_lab.valgrind import Instructions
     programs = workload_programs() if build else Path("not-built")
-    return {**read_list(repository() / LIST, programs), **PROGRAMS}
+    listed = read_list(repository() / LIST, programs)
+    counts = [how(listed[of], name, about)
+              for how, of, name, about in (
+                  (Instructions, "pingpong", "instructions",
+                   "instructions of a pair of malloc and free"),
+                  (SystemCalls, "idle", "idle-calls", "system calls of a program that hardly "
+                   "allocates")) if of in listed]
+    return {**listed, **{count.name: count for count in counts},
+            **{name: program for name, program in PROGRAMS.items() if program.work}}
