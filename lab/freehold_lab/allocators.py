@@ -12,10 +12,14 @@ import subprocess
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from freehold_lab.places import Failed, last_line, native
+from freehold_lab.places import Failed, last_line, native, repository
+from freehold_lab.progress import say
 
 FAMILY = ("malloc", "free", "calloc", "realloc", "aligned_alloc", "posix_memalign")
 OPERATORS = ("operator new", "operator delete")
+# What the proof does not use of a library: Debian's mimalloc 2.0.9 gives blocks that are not
+# aligned. No workload that it is measured with calls it.
+SPARED = {"mimalloc": ("aligned_alloc",)}
 # What the caller's environment could do to an allocator stays out of all runs.
 FOREIGN = ("LD_", "MALLOC", "MIMALLOC", "TCMALLOC", "FREEHOLD", "GLIBC_TUNABLES", "RPMALLOC",
            "SNMALLOC", "TBB_")
@@ -45,14 +49,14 @@ class Allocator:
     def is_origin(self, file):
         return file != "" and str(Path(file).resolve()) == self.path
 
-    def verify(self, limit=30, probe=None, spared=()):
+    def verify(self, limit=30):
         """Raises Failed unless a child finds the whole family in this library and can use it; else
-        its answer. The child is native/probe.cc, which may be built already; what is `spared` has
-        to be there, but is not used. A version that is not known yet is what the library itself
-        says."""
+        its answer. The child is native/probe.cc; what is SPARED has to be there, but is not used. A
+        version that is not known yet is what the library itself says."""
         try:
-            run = subprocess.run([probe or native("probe"), *spared], env=self.environment(),
-                                 capture_output=True, text=True, timeout=limit)
+            run = subprocess.run([native("probe"), *SPARED.get(self.name, ())],
+                                 env=self.environment(), capture_output=True, text=True,
+                                 timeout=limit)
         except subprocess.TimeoutExpired:
             raise Failed(f"{self.name}: a program that uses malloc hangs under it") from None
         if run.returncode != 0:
@@ -79,6 +83,47 @@ class Allocator:
     def record(self):
         """What is kept of it with the results."""
         return {**asdict(self), "sha256": hashlib.sha256(Path(self.path).read_bytes()).hexdigest()}
+
+
+class LinkedIn(Allocator):
+    """An allocator that is a part of the program, whose file is its `path`."""
+
+    def settings(self):
+        return dict(self.variables)
+
+
+def proved(makers):
+    """The allocators that prove themselves, and why the others did not, by name. A maker returns
+    one or raises Failed."""
+    found, left_out = [], {}
+    for make in makers:
+        try:
+            made = make()
+            made.verify()
+            if made.name in [other.name for other in found]:
+                raise Failed(f"{made.name}: named twice")
+            found.append(made)
+        except Failed as problem:
+            name, _, reason = str(problem).partition(": ")
+            left_out[name] = reason
+            say(f"left out: {problem}")
+    if not found:
+        raise Failed("no allocator is left")
+    return found, left_out
+
+
+def library(named=None):
+    """The file of the allocator under test: what is named, else FREEHOLD_SO, else the one that
+    `./dev build` makes."""
+    named = named or os.environ.get("FREEHOLD_SO") or repository() / "build" / "libfreehold.so"
+    if not Path(named).is_file():
+        raise Failed(f"no {named}: run ./dev build, or name the library")
+    return Path(named).resolve()
+
+
+def name_of(path):
+    """freehold for libfreehold.so, jemalloc for libjemalloc.so.2: what tables call the library."""
+    return path.name.split(".")[0].removeprefix("lib")
 
 
 def clean_environment():

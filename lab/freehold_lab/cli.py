@@ -7,11 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
-from freehold_lab import __version__, experiment, peers
-from freehold_lab.allocators import Allocator, allocator_named
-from freehold_lab.places import Failed, alone, repository
+from freehold_lab import __version__, bench, check, demo, experiment, peers, valgrind
+from freehold_lab.allocators import allocator_named, library, proved
+from freehold_lab.places import Failed, alone
+from freehold_lab.progress import say
 
 EPILOG = """examples:
   freehold-lab peers                              builds or installs what freehold is compared with
@@ -21,11 +20,25 @@ EPILOG = """examples:
 exit code: 0 done, 1 something could not be done, 2 wrong usage, 130 stopped (the same command
 goes on)"""
 RESULTS = Path("lab-results")
-
-
-def say(text):
-    """Above the progress bar, where there is one."""
-    tqdm.write(f"freehold-lab: {text}", file=sys.stderr)
+# name -> what adds its options, what runs it, what it does, an example
+MORE = {
+    "bench": (bench.add, bench.command, "freehold beside Debian's allocators, and its goals",
+              "./dev bench --quick --only larson --allocators jemalloc mine=/path/lib.so"),
+    "demo": (demo.add, demo.command, "real programs with libc's malloc and with freehold",
+             "./dev demo perl g++ --rounds 5"),
+    "programs": (check.add, check.command,
+                 "real programs under freehold, their output compared with that under libc",
+                 "./dev programs redis perl"),
+    "misses": (valgrind.add_misses, valgrind.command_misses,
+               "data cache misses of real programs, by cachegrind's model",
+               "./dev misses --allocators mimalloc jemalloc=/tmp/libjemalloc.so"),
+    "instructions": (valgrind.add_instructions, valgrind.command_instructions,
+                     "instructions of one pair of malloc and free, by callgrind",
+                     "freehold-lab instructions --allocators jemalloc"),
+    "costs": (valgrind.add_costs, valgrind.command_costs,
+              "instructions of the workloads themselves, for each operation",
+              "freehold-lab costs calloc fifo"),
+}
 
 
 def arguments(words):
@@ -39,6 +52,8 @@ def arguments(words):
     add_verify(commands)
     add_run(commands)
     add_report(commands)
+    for name, (add, _, what, example) in MORE.items():
+        add(add_command(commands, name, what, example))
     return parser.parse_args(words)
 
 
@@ -119,40 +134,14 @@ def add_report(commands):
                          help="a page of all workloads in Markdown as well, its pictures beside it")
 
 
-def freehold(path):
-    if path == "none":
-        return None
-    named = path or os.environ.get("FREEHOLD_SO") or repository() / "build" / "libfreehold.so"
-    if not Path(named).is_file():
-        raise Failed(
-            f"no {named}: run ./dev build, or name the library with --freehold PATH, or 'none'")
-    from freehold_lab.machine import commit
-    return Allocator("freehold", str(named), {}, commit())
-
-
 def allocators(options):
     """Those that prove themselves, and why the others did not; freehold first, libc next."""
-    known, candidates, left_out = peers.remembered(), [], {}
+    known = peers.remembered()
+    ours = None if options.freehold == "none" else peers.freehold(library(options.freehold))
     wanted = list(known) if options.peers is None else options.peers
-    ours = freehold(options.freehold)
-    for make in [*((lambda: ours,) if ours else ()),
-                 *(lambda name=name: peer_of(known, name) for name in wanted),
-                 *(lambda text=text: allocator_named(text) for text in options.allocator)]:
-        try:
-            candidate = make()
-            candidate.verify()
-            candidates.append(candidate)
-        except Failed as problem:
-            name, _, reason = str(problem).partition(": ")
-            left_out[name] = reason
-            say(f"left out: {problem}")
-    names = [candidate.name for candidate in candidates]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise Failed(f"two allocators are called {', '.join(twice)}")
-    if not candidates:
-        raise Failed("no allocator is left")
-    return candidates, left_out
+    return proved([*((lambda: ours,) if ours else ()),
+                   *(lambda name=name: peer_of(known, name) for name in wanted),
+                   *(lambda text=text: allocator_named(text) for text in options.allocator)])
 
 
 def peer_of(known, name):
@@ -206,12 +195,7 @@ def load_experiment(options, build):
     chosen = experiment.load(experiment.find(options.experiment), workloads)
     if options.retries is not None:
         chosen.disturbance["retries"] = options.retries
-    if options.only:
-        chosen.parts = [part
-                        for part in chosen.parts if any(text in part.name for text in options.only)]
-        if not chosen.parts:
-            raise Failed(f"no part's name contains {' or '.join(options.only)}")
-        chosen.text += f"\n# only: {' '.join(options.only)}\n"
+    chosen.select(options.only)
     return chosen, workloads
 
 
@@ -223,24 +207,21 @@ def command_run(options):
                        for package in workloads[part.workload].packages}))
         return 0
     with alone():
-        return carry_out(options)
+        return run(options)
 
 
-def carry_out(options):
-    from freehold_lab.runner import Runner, Setting, summary
+def run(options):
+    from freehold_lab.runner import Setting, carry_out
     from freehold_lab.store import Store
     chosen, workloads = load_experiment(options, build=True)
     found, left_out = allocators(options)
     store = Store(options.results or RESULTS / f"{chosen.name}.sqlite", options.fresh)
     try:
         setting = Setting(chosen, found, left_out, options.seed, ["freehold-lab", *sys.argv[1:]])
-        failed = Runner(store, setting, workloads, say).run()
-        say(f"{store.path}: {summary(store)}")
-        print(store.path)
-        return 1 if failed else 0
-    except KeyboardInterrupt:
-        say(f"stopped; {store.path}: {summary(store)}; the same command goes on from there")
-        return 130
+        code = carry_out(store, setting, workloads, say)
+        if code != 130:
+            print(store.path)
+        return code
     finally:
         store.close()
 
@@ -268,11 +249,13 @@ def stop(number, _):
 
 
 def main(words=None):
-    options = arguments(words)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:          # nohup
             signal.signal(number, stop)
     try:
+        options = arguments(words)
+        if options.command in MORE:
+            return MORE[options.command][1](options)
         return globals()[f"command_{options.command}"](options)
     except Failed as problem:
         say(str(problem))

@@ -24,10 +24,11 @@ RESPONSES = {
     "figure": ("the workload's own figure", ""),
     "peak": ("peak resident memory", "bytes"), "integral": ("resident memory over time", "byte s"),
     "faults": ("page faults", ""), "calls": ("mmap, munmap, mremap, madvise and brk calls", ""),
+    "system_calls": ("all system calls", ""),
 }
 KEYS = {"name", "about", "replicates", "discard", "responses", "time_limit", "base", "disturbance",
         "parts"}
-PART_KEYS = {"name", "workload", "quick", "parameters", "factors", "slope"}
+PART_KEYS = {"name", "workload", "quick", "parameters", "factors", "slope", "variables", "only"}
 DISTURBANCE = {"steal": 0.05, "foreign": 0.10, "retries": 2}
 
 
@@ -47,11 +48,20 @@ class Cell:
     levels: tuple                           # of (factor, Level)
     parameters: tuple                       # of the workload, as (name, value), sorted
     processors: int
+    environment: tuple = ()                 # as (name, value)
+    only: tuple = ()                        # allocators; (): all
 
     @property
     def key(self):
         chosen = ", ".join(f"{factor}={level.label}" for factor, level in self.levels)
         return f"{self.part}: {chosen}" if chosen else self.part
+
+    @property
+    def variables(self):
+        return dict(self.environment)
+
+    def fitting(self, allocators):
+        return [name for name in allocators if not self.only or name in self.only]
 
 
 @dataclass
@@ -62,6 +72,9 @@ class Part:
     parameters: dict
     # the factor over which time should grow in a straight line
     slope: str = ""
+    variables: dict = field(default_factory=dict)       # of the environment
+    only: tuple = ()                        # allocators; (): all
+    quick: bool = False
 
     def cells(self):
         names = list(self.factors)
@@ -71,7 +84,8 @@ class Part:
                 parameters |= dict(level.parameters)
             processors = max((level.processors for level in levels), default=0)
             yield Cell(self.name, self.workload, tuple(zip(names, levels)),
-                       tuple(sorted(parameters.items())), processors)
+                       tuple(sorted(parameters.items())), processors,
+                       tuple(self.variables.items()), self.only)
 
 
 @dataclass
@@ -87,6 +101,15 @@ class Experiment:
     parts: list
     disturbance: dict = field(default_factory=lambda: dict(DISTURBANCE))
 
+    def select(self, texts):
+        """Keeps the parts whose name contains one of them; all if there are none."""
+        if not texts:
+            return
+        self.parts = [part for part in self.parts if any(text in part.name for text in texts)]
+        if not self.parts:
+            raise Failed(f"no part's name contains {' or '.join(texts)}")
+        self.text += f"\n# only: {' '.join(texts)}\n"
+
     def cells(self):
         return [cell for part in self.parts for cell in part.cells()]
 
@@ -97,8 +120,9 @@ class Experiment:
         for replicate in range(self.replicates):
             cells = self.cells()
             chance.shuffle(cells)
-            blocks += [(replicate, cell, chance.sample(allocators, len(allocators)))
-                       for cell in cells]
+            for cell in cells:
+                fitting = cell.fitting(allocators)
+                blocks.append((replicate, cell, chance.sample(fitting, len(fitting))))
         return blocks
 
 
@@ -144,6 +168,12 @@ def find(name):
 
 def shipped_names():
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
+
+
+def part_names(name):
+    """The parts of an experiment that is shipped."""
+    parts = tomllib.loads(find(name).read_text())["parts"]
+    return [part.get("name", part["workload"]) for part in parts]
 
 
 def load(path, workloads):
@@ -207,7 +237,10 @@ def parse_part(reader, where, table, workloads):
     part = Part(reader.get(where, table, "name", str, name), name,
                 {factor: parse_factor(reader, f"{where}.factors.{factor}", factor, value, known)
                  for factor, value in factors.items()},
-                {**parameters, **given}, reader.get(where, table, "slope", str, ""))
+                {**parameters, **given}, reader.get(where, table, "slope", str, ""),
+                reader.get(where, table, "variables", dict, {}),
+                tuple(reader.get(where, table, "only", list, [])),
+                reader.get(where, table, "quick", bool, False))
     if part.slope and part.slope not in part.factors:
         reader.fail(where, f"slope names {part.slope}, which is no factor of the part")
     return part

@@ -8,6 +8,7 @@ Owns:    the processes of the run; when `Launch` is left, by whatever path, they
 import ctypes
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -36,8 +37,8 @@ def ended(code):
 
 def failure(command, code, how, said):
     """The failure of a command, by whose it is."""
-    is_ours = code == METER_FAILED and Path(command[0]).name == "meter" or "No space left" in said
-    return (Broken if is_ours else Failed)(f"{how}: {last_line(said)}")
+    is_ours = code == METER_FAILED and Path(command[0]).name == "meter" or b"No space left" in said
+    return (Broken if is_ours else Failed)(f"{how}: {last_line(said.decode(errors='replace'))}")
 
 
 def descendants(root):
@@ -85,16 +86,20 @@ def reap():
 
 
 class Launch:
-    """What a workload gets to run its programs with. Exactly one command of a run is measured."""
+    """What a workload gets to run its programs with: `program` and `server` run under the allocator
+    and are measured, `client` runs under libc's malloc. The folder is a fresh one, or the one named
+    `folder`."""
 
-    def __init__(self, allocator, limit, processors=0, counting=False):
-        self.allocator, self.processors, self.counting = allocator, processors, counting
+    def __init__(self, allocator, limit, processors=0, variables=None, folder=None):
+        self.allocator, self.processors, self.named = allocator, processors, folder
+        self.variables = variables or {}
         self.limit = limit
         self.costs = {}
 
     def __enter__(self):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.folder = Path(tempfile.mkdtemp(prefix="freehold-lab-"))
+        self.folder = Path(self.named or tempfile.mkdtemp(prefix="freehold-lab-"))
+        self.folder.mkdir(exist_ok=True)
         self.folder.chmod(0o777)            # some servers refuse to be root and run as another user
         self.end = time.monotonic() + self.limit
         return self
@@ -106,20 +111,28 @@ class Launch:
     def left(self):
         return max(0.1, self.end - time.monotonic())
 
-    def measured(self, command, user):
-        """The command with the allocator, and what measures or counts, in front of it. Another user
-        may not be able to read where they lie, and gets copies."""
-        variables, meter = self.allocator.settings(), native("meter")
-        if user and os.getuid() == 0:
+    def settings(self, user=None):
+        """NAME=VALUE of all that puts the allocator under a program. Another user gets a copy of
+        the library, because it may lie where that one cannot read it."""
+        variables = {**self.allocator.settings(), **self.variables}
+        if is_other(user) and "LD_PRELOAD" in variables:
             variables["LD_PRELOAD"] = self.copy(self.allocator.path)
-            meter = self.copy(meter)
-        settings = [f"{name}={value}" for name, value in variables.items()]
-        report, words = self.folder / "report", [str(word) for word in command]
-        if self.counting:
-            given = [word for setting in settings for word in ("-E", setting)]
-            return ["strace", "-f", "--seccomp-bpf", "-qq", "-c", "-U", "calls,name", "-o",
-                    str(report), "-e", f"trace={','.join(MEMORY_CALLS)}", *given, *words]
-        return [str(meter), str(report), str(PERIOD), str(self.processors), *settings, "--", *words]
+        return [f"{name}={value}" for name, value in variables.items()]
+
+    def around(self, user):
+        """What stands in front of a command: the allocator, and what measures."""
+        meter = native("meter")
+        return [self.copy(meter) if is_other(user) else meter, self.folder / "report", PERIOD,
+                self.processors, *self.settings(user), "--"]
+
+    def take_costs(self):
+        """After the command has ended."""
+        costs = json.loads((self.folder / "report").read_text())
+        self.costs = {**costs, "faults": costs["minor"] + costs["major"]}
+
+    def servers(self, process):
+        """The processes to ask for an end, of one that was started with `around`."""
+        return descendants(process.pid)[:1]
 
     def copy(self, file):
         copied = Path(shutil.copy(file, self.folder))
@@ -127,87 +140,105 @@ class Launch:
         return copied
 
     def start(self, command, environment=None, user=None, **files):
-        groups = ({"user": user, "group": user, "extra_groups": []} if user and os.getuid() == 0
-                  else {})
+        groups = ({"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+                  if is_other(user) else {})
         try:
             return subprocess.Popen([str(word) for word in command], cwd=self.folder,
-                                    start_new_session=True, **groups, **files,
-                                    stdin=subprocess.DEVNULL,
+                                    start_new_session=True, **groups,
+                                    **{"stdin": subprocess.DEVNULL, **files},
                                     env={**clean_environment(), "LC_ALL": "C",
                                          **(environment or {})})
         except FileNotFoundError:
             raise Failed(f"no command {command[0]} here") from None
 
-    def finish(self, command, what, environment=None, user=None):
+    def finish(self, command, what, give=b"", environment=None, user=None):
         """Runs a command to its end; its output. Through files: a pipe would stay open as long as a
         child that the command leaves behind."""
-        with (self.folder / "output").open("w+b") as output, (self.folder
-                                                              / "errors").open("w+b") as errors:
-            process = self.start(command, environment, user, stdout=output, stderr=errors)
+        (self.folder / "input").write_bytes(give.encode() if isinstance(give, str) else give)
+        with (self.folder / "output").open("w+b") as output, \
+                (self.folder / "errors").open("w+b") as errors, \
+                (self.folder / "input").open("rb") as given:
+            process = self.start(command, environment, user, stdin=given, stdout=output,
+                                 stderr=errors)
             try:
                 code = process.wait(self.left())
             except subprocess.TimeoutExpired:
                 raise Failed(f"{what}: still running after {self.limit:g} s") from None
-            said = [file.seek(0) or file.read().decode(errors="replace")
-                    for file in (output, errors)]
+            said = [file.seek(0) or file.read() for file in (output, errors)]
         if code != 0:
             raise failure(command, code, f"{what}: {ended(code)}", said[1].strip() or said[0])
         return said[0]
 
-    def program(self, command, environment=None, user=None):
+    def program(self, *command, give=b"", environment=None, user=None):
         """The program under the allocator, to its end; its output."""
-        output = self.finish(self.measured(command, user), Path(str(command[0])).name, environment,
-                             user)
+        output = self.finish([*self.around(user), *command], Path(str(command[0])).name, give,
+                             environment, user)
         self.take_costs()
         return output
 
-    def client(self, command, user=None):
-        """What is not measured and has libc's malloc."""
-        return self.finish(command, Path(str(command[0])).name, None, user)
+    def client(self, *command, give=b"", environment=None, user=None):
+        """What is not measured and has libc's malloc; its output."""
+        return self.finish(command, Path(str(command[0])).name, give, environment, user)
 
     @contextmanager
-    def server(self, command, is_ready, user=None, stop=signal.SIGTERM):
+    def server(self, *command, is_ready, user=None, stop=signal.SIGTERM):
         """A server under the allocator for the time of a with block; it is told to
         end by the signal `stop`."""
         what, log = Path(str(command[0])).name, self.folder / "server.log"
-        words = self.measured(command, user)
+        words = [*self.around(user), *command]
         with log.open("wb") as out:
             process = self.start(words, None, user, stdout=out, stderr=out)
         while not is_ready():
             if process.poll() is not None:
                 raise failure(words, process.returncode, f"{what} ended before it was ready: "
-                              f"{ended(process.returncode)}", log.read_text(errors="replace"))
+                              f"{ended(process.returncode)}", log.read_bytes())
             if time.monotonic() > self.end:
                 raise Failed(f"{what} was not ready after {self.limit:g} s")
             time.sleep(0.02)
-        yield
-        for server in descendants(process.pid)[:1]:
+        try:
+            yield
+        except Failed as problem:
+            code = process.poll()
+            if code is None:
+                raise
+            raise failure(words, code, f"{problem} ({what}: {ended(code)})",
+                          log.read_bytes()) from None
+        for server in self.servers(process):
             os.kill(server, stop)
         try:
             code = process.wait(self.left())
         except subprocess.TimeoutExpired:
             raise Failed(f"{what}: does not end when told to") from None
         if code not in (0, 128 + stop, -stop):
-            raise failure(words, code, f"{what}: {ended(code)}", log.read_text(errors="replace"))
+            raise failure(words, code, f"{what}: {ended(code)}", log.read_bytes())
         self.take_costs()
 
+
+class Counted(Launch):
+    """Its system calls are counted: those for memory, or all, which slows a program down more."""
+
+    def __init__(self, *arguments, is_every=False, **more):
+        super().__init__(*arguments, **more)
+        self.filter = ["trace=all"] if is_every else [f"trace={','.join(MEMORY_CALLS)}",
+                                                      "--seccomp-bpf"]
+
+    def around(self, user):
+        given = [word for setting in self.settings(user) for word in ("-E", setting)]
+        return ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", self.folder / "report", "-e",
+                *self.filter, *given]
+
     def take_costs(self):
-        text = (self.folder / "report").read_text()
-        self.costs = read_counts(text) if self.counting else read_costs(text)
+        self.costs = read_counts((self.folder / "report").read_text())
 
 
-def read_costs(text):
-    costs = json.loads(text)
-    costs["faults"] = costs["minor"] + costs["major"]
-    return costs
+def is_other(user):
+    return user is not None and os.getuid() == 0
 
 
 def read_counts(text):
-    counts = dict.fromkeys(MEMORY_CALLS, 0)
-    for calls, name in re.findall(r"^\s*(\d+)\s+(\w+)\s*$", text, re.M):
-        if name in counts:
-            counts[name] = int(calls)
-    return {"calls": sum(counts.values()), **counts}
+    counts = {name: int(calls) for calls, name in re.findall(r"^\s*(\d+)\s+(\w+)\s*$", text, re.M)}
+    memory = {name: counts.get(name, 0) for name in MEMORY_CALLS}
+    return {"calls": sum(memory.values()), "system_calls": counts.get("total", 0), **memory}
 
 
 def can_count():

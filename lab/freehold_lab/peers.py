@@ -16,7 +16,8 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from freehold_lab.allocators import Allocator, libc_path, owner_version
+from freehold_lab.allocators import Allocator, allocator_named, libc_path, owner_version
+from freehold_lab.machine import commit
 from freehold_lab.places import PACKAGE, Failed, cache, command_path, configure, must
 
 SOURCES = PACKAGE / "peer_sources"
@@ -49,6 +50,32 @@ PEERS = {peer.name: peer for peer in (
     Peer("tbbmalloc", "2021.8", package="libtbbmalloc2=2021.8.0-2+deb12u1",
          library="libtbbmalloc_proxy.so.2"),
 )}
+
+
+# What `freehold-lab bench` compares with: what a program has anyway, and Debian's packages.
+DEBIAN = {peer.name: peer for peer in (
+    PEERS["libc"],
+    Peer("jemalloc", "", package="libjemalloc2", library="libjemalloc.so.2"),
+    Peer("mimalloc", "", package="libmimalloc2.0", library="libmimalloc.so.2"),
+    Peer("tcmalloc", "", package="libtcmalloc-minimal4", library="libtcmalloc_minimal.so.4"),
+)}
+
+
+def debian(text):
+    """One of these by its name, or any library: NAME=PATH[,VARIABLE=VALUE...]"""
+    if "=" in text:
+        return allocator_named(text)
+    if text not in DEBIAN:
+        raise Failed(f"{text}: not one of {', '.join(DEBIAN)}; say where it is: {text}=PATH")
+    peer = DEBIAN[text]
+    path = library_of(peer.package, peer.library) if peer.package else libc_path()
+    if path is None:
+        raise Failed(f"{text}: no {peer.library} here; Debian's package is {peer.package}")
+    return allocator_named(f"{text}={path}")
+
+
+def freehold(path):
+    return Allocator("freehold", path, {}, commit())
 
 
 def chosen(names):

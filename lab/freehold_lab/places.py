@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-MARK = Path("bench", "workloads.toml")
+WORKLOADS = Path("lab", "workloads")
+LIST = WORKLOADS / "workloads.toml"
 
 
 class Failed(Exception):
@@ -57,9 +58,9 @@ def repository():
     starts = [Path(named)] if named else [Path.cwd(), PACKAGE]
     for start in starts:
         for folder in (start.resolve(), *start.resolve().parents):
-            if (folder / MARK).is_file():
+            if (folder / LIST).is_file():
                 return folder
-    raise Failed(f"no {MARK} in or above {starts[0]}: run this inside freehold's repository, or "
+    raise Failed(f"no {LIST} in or above {starts[0]}: run this inside freehold's repository, or "
                  "name it with "
                  f"FREEHOLD_LAB_ROOT")
 
@@ -111,8 +112,9 @@ def configure(source, folder, what, *options):
 def workload_programs():
     """The folder of the built workloads; cmake decides what is stale."""
     folder = cache() / "bench"
-    configure(repository() / "bench", folder, "configuring bench/", "-DCMAKE_BUILD_TYPE=Release")
-    must(["cmake", "--build", folder, "--target", "bench", "--parallel"], "building bench/")
+    configure(repository() / WORKLOADS, folder, "configuring the workloads",
+              "-DCMAKE_BUILD_TYPE=Release")
+    must(["cmake", "--build", folder, "--target", "bench", "--parallel"], "building the workloads")
     return folder
 
 

@@ -7,14 +7,12 @@ Holds:   a run is written before the next one starts. A block counts with its la
 
 import random
 import shlex
-import sys
 from dataclasses import dataclass
 
-from tqdm import tqdm
-
 from freehold_lab import __version__, machine
-from freehold_lab.launch import Launch, can_count
+from freehold_lab.launch import Counted, Launch, can_count
 from freehold_lab.places import Broken, Failed
+from freehold_lab.progress import Progress, clear
 
 
 # failures of an allocator in a cell, after which it is not run there again
@@ -81,17 +79,17 @@ class Runner:
         plan = self.runnable(open_plan(self.store, self.setting, self.say))
         judged, done = self.store.blocks(), self.store.done()
         todo = [n for n, _ in plan if n not in judged or self.is_due_again(judged[n])]
-        self.bar = tqdm(total=len(plan) * len(self.allocators), desc=self.experiment.name,
-                        unit="run", initial=(len(plan) - len(todo)) * len(self.allocators),
-                        dynamic_ncols=True, file=sys.stderr, disable=None, smoothing=0)
+        runs = {number: len(order) for number, (_, _, order) in plan}
+        self.bar = Progress(self.experiment.name, sum(runs.values()),
+                            sum(runs.values()) - sum(runs[number] for number in todo))
         try:
             for number, block in plan:
                 if number in todo:
                     self.run_block(number, block, judged.get(number), done)
-            if "calls" in self.experiment.responses:
-                self.count_all()
+            if {"calls", "system_calls"} & set(self.experiment.responses):
+                self.count_all("system_calls" in self.experiment.responses)
         finally:
-            self.bar.close()
+            clear()
         return self.store.failed()
 
     def runnable(self, plan):
@@ -127,9 +125,9 @@ class Runner:
         while True:
             for position, name in enumerate(order):
                 if (number, attempt, name) not in done and not self.is_given_up(cell, name):
-                    self.bar.set_postfix_str(f"{cell.key} {name}"[:60])
+                    self.bar.show(f"{cell.key} {name}"[:60])
                     self.run_one(number, attempt, position, cell, replicate, name)
-                self.bar.update()
+                self.bar.step()
             disturbed = self.judge(self.store.worst_shares(number, attempt))
             self.store.end_block(number, attempt, disturbed)
             if not self.is_due_again((attempt, disturbed)):
@@ -151,8 +149,8 @@ class Runner:
         workload, before = self.workloads[cell.workload], machine.Moment.now()
         ended, figures, costs = "ok", {}, {}
         try:
-            with Launch(self.allocators[name], self.experiment.time_limit,
-                        cell.processors) as launch:
+            with Launch(self.allocators[name], self.experiment.time_limit, cell.processors,
+                        cell.variables) as launch:
                 figures = workload.run(launch, dict(cell.parameters))
                 costs = launch.costs
         except Broken:
@@ -170,28 +168,28 @@ class Runner:
         self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings,
                            costs, figures.get(workload.figure.key), figures)
 
-    def count_all(self):
-        """System calls for memory, once for each cell and allocator, in runs of their own:
-        tracing slows them down."""
+    def count_all(self, is_every):
+        """System calls, all or those for memory, once for each cell and allocator, in runs of their
+        own: tracing slows them down."""
         if not can_count():
             self.tell("strace cannot trace here; system calls are not counted")
             return
         counted = self.store.counts()
         cells = [cell
                  for cell in self.experiment.cells() if not self.workloads[cell.workload].missing()]
-        due = [(cell, name) for cell in cells for name in self.allocators
+        due = [(cell, name) for cell in cells for name in cell.fitting(self.allocators)
                if (cell.key, name) not in counted and not self.is_given_up(cell, name)]
         self.bar.total += len(due)
         for cell, name in due:
-            self.bar.set_postfix_str(f"counting calls: {cell.key} {name}"[:60])
+            self.bar.show(f"counting calls: {cell.key} {name}"[:60])
             try:
-                with Launch(self.allocators[name], 10 * self.experiment.time_limit, cell.processors,
-                            True) as launch:
+                with Counted(self.allocators[name], 10 * self.experiment.time_limit,
+                             variables=cell.variables, is_every=is_every) as launch:
                     self.workloads[cell.workload].run(launch, dict(cell.parameters))
                 self.store.add_count(cell, name, launch.costs)
             except Failed as problem:
                 self.tell(f"{cell.key}: {name}: counting its system calls: {problem}")
-            self.bar.update()
+            self.bar.step()
 
 
 def summary(store):
@@ -202,3 +200,14 @@ def summary(store):
     return (f"{len(runs)} runs in {len(store.blocks())} blocks, {again} blocks run again, "
             f"{disturbed} of them still "
             f"disturbed, {sum(run['ended'] != 'ok' for run in runs)} failed runs")
+
+
+def carry_out(store, setting, workloads, say):
+    """The whole experiment; the exit code of the command."""
+    try:
+        failed = Runner(store, setting, workloads, say).run()
+        say(f"{store.path}: {summary(store)}")
+        return 1 if failed else 0
+    except KeyboardInterrupt:
+        say(f"stopped; {store.path}: {summary(store)}; the same command goes on from there")
+        return 130

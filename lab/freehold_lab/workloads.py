@@ -1,5 +1,5 @@
-"""workloads.py - what can be run: the programs of bench/, listed in
-bench/workloads.toml, and real programs
+"""workloads.py - what can be run: the programs of lab/workloads, listed in workloads.toml, and
+real programs
 
 A workload has `name`, `about`, `parameters` (with defaults), `quick` (values for a
 short run), `figure`, the Debian `packages` that it wants, and `run(launch,
@@ -11,7 +11,8 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from freehold_lab.places import Failed, repository, workload_programs
+from freehold_lab.launch import Counted
+from freehold_lab.places import LIST, Failed, repository, workload_programs
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Figure:
 
 @dataclass
 class BenchProgram:
-    """A program of bench/: it prints one JSON line with its figures and with the
-    file that malloc came from."""
+    """A program of lab/workloads: it prints one JSON line with its figures and with the file that
+    malloc came from."""
     name: str
     program: Path
     about: str
@@ -44,12 +45,27 @@ class BenchProgram:
                 *(word for name, value in values.items() for word in (f"--{name}", str(value)))]
 
     def run(self, launch, parameters):
-        return answer_of(launch.program(self.command(parameters)), launch.allocator)
+        return answer_of(launch.program(*self.command(parameters)), launch.allocator)
+
+
+class Count(BenchProgram):
+    """What is counted of a workload, in runs of their own."""
+
+    def __init__(self, of, name, about):
+        super().__init__(name, of.program, about, Figure("count"), of.parameters)
+
+
+class SystemCalls(Count):
+    def run(self, launch, parameters):
+        with Counted(launch.allocator, launch.limit, is_every=True) as counted:
+            super().run(counted, parameters)
+        return {"count": counted.costs["system_calls"]}
 
 
 def answer_of(output, allocator):
-    """The figures in what a program of bench/ printed. Raises Failed if its malloc
-    was not the allocator's."""
+    """The figures in what a workload printed. Raises Failed if its malloc was not the
+    allocator's."""
+    output = output if isinstance(output, str) else output.decode(errors="replace")
     try:
         figures = json.loads(output)
         origin = figures["malloc"]
@@ -82,7 +98,16 @@ def read_list(file, programs):
 
 
 def all_workloads(build=True):
-    """Every workload by name; with `build` the programs of bench/ are made first."""
+    """Every workload by name; with `build` the programs of lab/workloads are made first."""
     from freehold_lab.programs import PROGRAMS
+    from freehold_lab.valgrind import Instructions
     programs = workload_programs() if build else Path("not-built")
-    return {**read_list(repository() / "bench" / "workloads.toml", programs), **PROGRAMS}
+    listed = read_list(repository() / LIST, programs)
+    counts = [how(listed[of], name, about)
+              for how, of, name, about in (
+                  (Instructions, "pingpong", "instructions",
+                   "instructions of a pair of malloc and free"),
+                  (SystemCalls, "idle", "idle-calls", "system calls of a program that hardly "
+                   "allocates")) if of in listed]
+    return {**listed, **{count.name: count for count in counts},
+            **{name: program for name, program in PROGRAMS.items() if program.work}}

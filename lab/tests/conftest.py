@@ -11,7 +11,7 @@ from freehold_lab import experiment
 from freehold_lab.allocators import Allocator, libc_path
 from freehold_lab.workloads import BenchProgram, Figure
 
-# Answers as the programs of bench/ do; what it does besides is its option --do, for
+# Answers as the workloads do; what it does besides is its option --do, for
 # the allocator --to alone.
 FAKE = """#!/bin/sh
 while [ $# -gt 0 ]; do eval "${1#--}=\\$2"; shift 2; done

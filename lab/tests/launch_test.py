@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from freehold_lab.allocators import Allocator, libc_path
-from freehold_lab.launch import Launch, descendants, ended, read_counts
+from freehold_lab.launch import Counted, Launch, descendants, ended, read_counts
 from freehold_lab.places import Failed
 
 HOLD = "import time; block = bytearray(64 << 20); time.sleep(0.4)"
@@ -18,9 +18,9 @@ def libc():
     return Allocator("libc", libc_path())
 
 
-def costs_of(libc, *command, **options):
-    with Launch(libc, 60, **options) as launch:
-        launch.program(command)
+def costs_of(libc, *command, how=Launch):
+    with how(libc, 60) as launch:
+        launch.program(*command)
     return launch.costs
 
 
@@ -59,7 +59,7 @@ def test_processor_time_is_that_of_all_its_processes(libc):
 
 def test_the_number_of_processors_is_kept_to(libc):
     with Launch(libc, 60, processors=1) as launch:
-        assert launch.program(["nproc"]).strip() == "1"
+        assert launch.program("nproc").strip() == b"1"
 
 
 def test_the_library_is_seen_in_the_program(libc):
@@ -70,24 +70,31 @@ def test_nothing_of_the_callers_settings_reaches_the_program(libc, monkeypatch):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     monkeypatch.setenv("FREEHOLD_OPTIONS", "stats:exit")
     with Launch(libc, 60) as launch:
-        assert "MALLOC" not in (words := launch.program(["env"])) and "FREEHOLD" not in words
+        assert b"MALLOC" not in (words := launch.program("env")) and b"FREEHOLD" not in words
+
+
+def test_variables_of_the_run_and_what_is_given_to_it_reach_the_program(libc):
+    with Launch(libc, 60, variables={"FREEHOLD_OPTIONS": "x"}) as launch:
+        assert b"FREEHOLD_OPTIONS=x\n" in launch.program("env")
+        assert launch.program("cat", give="text") == b"text"
 
 
 def test_system_calls_are_counted(libc):
     program = "import mmap\nfor _ in range(300): mmap.mmap(-1, 4096).close()"
-    counts = costs_of(libc, sys.executable, "-c", program, counting=True)
+    counts = costs_of(libc, sys.executable, "-c", program, how=Counted)
     assert counts["mmap"] > 300 and counts["munmap"] > 300 and counts["calls"] > 600
 
 
 def test_a_summary_of_strace_is_read():
     assert read_counts(
-        "  calls syscall\n--------- ----\n       12 mmap\n        3 brk\n       15 total\n") == {
-        "calls": 15, "mmap": 12, "munmap": 0, "mremap": 0, "madvise": 0, "brk": 3}
+        "  calls syscall\n--------- ----\n       12 mmap\n        3 brk\n        7 read\n"
+        "       22 total\n") == {"calls": 15, "system_calls": 22, "mmap": 12, "munmap": 0,
+                                "mremap": 0, "madvise": 0, "brk": 3}
 
 
 def test_orphans_that_left_the_group_are_ended_and_the_folder_is_gone(libc):
     with Launch(libc, 60) as launch:
-        launch.program(["sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & exit 0"])
+        launch.program("sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & exit 0")
         folder = launch.folder
     sleeping = [pid for pid in descendants(os.getpid()) if "sleep" in command_of(pid)]
     assert not sleeping and not folder.exists()
@@ -101,7 +108,7 @@ def command_of(pid):
 def test_a_command_that_is_missing_is_named(libc):
     message = "no-such-program: exit code 125: .*No such file"
     with Launch(libc, 60) as launch, pytest.raises(Failed, match=message):
-        launch.program(["no-such-program"])
+        launch.program("no-such-program")
 
 
 SERVER = """
@@ -120,9 +127,9 @@ sys.exit(4)
 
 def serve(libc, code, path="there", limit=60):
     with Launch(libc, limit) as launch:
-        with launch.server([sys.executable, "-c", SERVER, path, code],
-                           lambda: (launch.folder / "there").exists()):
-            launch.client(["true"])
+        with launch.server(sys.executable, "-c", SERVER, path, code,
+                           is_ready=lambda: (launch.folder / "there").exists()):
+            launch.client("true")
         return launch.costs
 
 

@@ -1,10 +1,13 @@
 """programs_test.py - real programs as workloads: what they need is named, what they say is read"""
 
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from freehold_lab import check
+from freehold_lab.allocators import Allocator, libc_path
 from freehold_lab.places import Failed
 from freehold_lab.programs import PROGRAMS, program, servers
 
@@ -19,8 +22,12 @@ HEADERS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_says_what_it_is_and_what_it_needs(name):
     found = PROGRAMS[name]
-    assert found.about and found.packages and found.commands
-    assert set(found.quick) <= set(found.parameters)
+    assert found.work or found.check
+    if found.work:
+        assert found.about and found.packages and found.commands
+        assert set(found.quick) <= set(found.parameters)
+    if found.check:
+        assert found.main and found.check_packages
 
 
 def test_a_missing_program_is_named_with_its_packages(monkeypatch):
@@ -31,9 +38,9 @@ def test_a_missing_program_is_named_with_its_packages(monkeypatch):
 
 
 def test_a_program_that_ran_without_the_library_is_not_measured():
-    launch = SimpleNamespace(counting=False, costs={"mapped": False, "wall": 1.0},
+    launch = SimpleNamespace(costs={"mapped": False, "wall": 1.0},
                              allocator=SimpleNamespace(path="/lib/x.so"))
-    made = program.Program("p", "", (), (), {}, {}, program.WALL, lambda launch: None)
+    made = program.Program("p", work=lambda launch: None)
     with pytest.raises(Failed, match="p: /lib/x.so was in none of its processes"):
         made.run(launch, {})
     launch.costs["mapped"] = True
@@ -43,7 +50,7 @@ def test_a_program_that_ran_without_the_library_is_not_measured():
 def test_the_preprocessors_logic_is_extracted(tmp_path):
     for name, text in HEADERS.items():
         (tmp_path / name).write_text(text)
-    said = subprocess.run(["perl", program.WORK / "preprocessor.pl", "1", "one.h", "two.h"],
+    said = subprocess.run(["perl", program.script("preprocessor.pl"), "1", "one.h", "two.h"],
                           cwd=tmp_path, text=True, capture_output=True, check=True).stdout
     assert said == ("13 lines, 2 macros, 1 defined more than once, 0 used once, 3 conditions, "
                     "2 deep, first two.h\n")
@@ -68,3 +75,36 @@ def test_rates_are_read_from_what_clients_print(what):
 def test_a_client_that_prints_no_rate_is_told():
     with pytest.raises(Failed, match="pgbench gives no rate: 'connection refused'"):
         servers.rate_in("connection refused\n", "tps = ([0-9.]+)", "pgbench")
+
+
+def case(texts, main="sh"):
+    """A program that prints one text under libc and another under libm."""
+    def check(launch):
+        return [launch.program("sh", "-c", f"echo {texts[launch.allocator.name == 'm']}")]
+    return program.Program("case", check=check, main=main)
+
+
+@pytest.mark.parametrize("texts, main, why", [
+    (("same", "same"), "sh", ""),
+    (("one", "two"), "sh", "output differs: line 1 is 'two', with libc 'one'"),
+    (("same", "same"), "python3", "the library was not in python3 itself, only in sh"),
+    (("same", "same; exit 3"), "sh", "sh: exit code 3: same"),
+    (("", ""), "sh", "there was no output to compare"),
+])
+def test_a_program_passes_if_its_output_is_the_same_and_the_library_was_there(
+        tmp_path, monkeypatch, texts, main, why):
+    monkeypatch.setattr(check, "repository", lambda: tmp_path)
+    place = tmp_path / "place"
+    place.mkdir()
+    ways = check.runs_of(Path(libc_path()).parent / "libm.so.6", place)
+    row = check.run_case(case(texts, main), ways, place / "ld")
+    assert (row["why"], row["passed"]) == (why, not why)
+
+
+def test_a_program_without_the_library_does_not_pass(tmp_path):
+    libc = Allocator("libc", libc_path())
+    ways = [(key, lambda: check.Traced(Allocator("math", Path(libc.path).parent / "libm.so.6"),
+                                       [f"LD_PRELOAD={libc.path}"], tmp_path / "case",
+                                       tmp_path / "ld")) for key in ("seconds_libc", "seconds")]
+    row = check.run_case(case(("same", "same")), ways, tmp_path / "ld")
+    assert row["why"] == "the library was in none of its processes"

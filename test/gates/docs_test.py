@@ -122,7 +122,7 @@ class Names(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.names = set()
-        for folder in ("src", "include", "test", "tools", "bench"):
+        for folder in ("src", "include", "test", "tools", "lab"):
             for path in support.sources(".c", ".h", ".cc", ".hpp", ".py", ".pml", folder=folder):
                 text = support.read(path)
                 cls.names.update(re.findall(r"[A-Za-z_]\w*", code_of(path, text)))
@@ -145,7 +145,7 @@ class Names(unittest.TestCase):
                     if (not re.search(r"NAME|NUMBER", quoted)
                             and not self.is_name(quoted.replace("()", ""))):
                         wrong.append("%s:%d: %s" % (page, line, quoted))
-                elif re.fullmatch(r"(src|test|docs|include|tools|bench|heap|slab|arena|api|base|os|"
+                elif re.fullmatch(r"(src|test|docs|include|tools|lab|heap|slab|arena|api|base|os|"
                                   r"support)/[\w./-]+", quoted):
                     if not re.search(r"NAME|NUMBER", quoted) and not self.is_path(page, quoted):
                         wrong.append("%s:%d: %s" % (page, line, quoted))

@@ -1,81 +1,104 @@
 """single.py - programs that turn one input into one output: the time that they take
 is the figure"""
 
-import glob
-
-from freehold_lab.programs.program import WORK, find, made, program, python_sources, shared_work
+from freehold_lab.programs.program import (MALLOC_ONLY, PYTHON, compare, digest, find, made,
+                                           program, script)
 
 
 @program("ghostscript", "ghostscript", "gs", pages=60, quick={"pages": 10})
 def ghostscript(launch, pages):
     """ghostscript renders a document of text, curves and pictures"""
-    made(launch, "document.py", pages, launch.folder / "document.ps")
-    launch.program(["gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", "-sDEVICE=ppmraw", "-r300",
-                    "-sOutputFile=/dev/null", launch.folder / "document.ps"])
+    made(launch, "document.py", pages, "document.ps")
+    launch.program("gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", "-sDEVICE=ppmraw", "-r300",
+                   "-sOutputFile=/dev/null", "document.ps")
 
 
-@program("perl-preprocessor", "perl linux-libc-dev", "perl", rounds=6, quick={"rounds": 1})
-def perl_preprocessor(launch, rounds):
-    """perl extracts the preprocessor's logic from the kernel's headers: conditions,
-    nesting, macros"""
-    headers = sorted(glob.glob("/usr/include/linux/**/*.h", recursive=True))
-    launch.program(["perl", WORK / "preprocessor.pl", rounds, *headers])
+@compare("ghostscript", "ghostscript", "gs")
+def ghostscript_pages(launch):
+    made(launch, "document.py", 30, "document.ps")
+    seen = []
+    for device in ("png16m", "pgmraw"):
+        launch.program("gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", f"-sDEVICE={device}", "-r72",
+                       "-dTextAlphaBits=4", f"-sOutputFile={device}%02d", "document.ps")
+        seen += [digest((launch.folder / f"{device}{page:02}").read_bytes())
+                 for page in range(1, 31)]
+    return seen
 
 
-@program("sqlite3", "sqlite3", "sqlite3", rounds=3, quick={"rounds": 1})
+@program("sqlite3", "sqlite3", "sqlite3", compared={"rounds": 1}, rounds=3, quick={"rounds": 1})
 def sqlite3(launch, rounds):
     """sqlite3 fills tables, indexes them, joins and groups"""
-    script = launch.folder / "work.sql"
-    script.write_text(shared_work("work.sql").read_text())
-    launch.program(["sh", "-c",
-                    'i=0; while [ $i -lt "$0" ]; do rm -f work.db; sqlite3 -bail work.db <"$1" '
-                    '>/dev/null || exit 1; i=$((i + 1)); done', rounds, script])
+    return launch.program("sh", "-c",
+                          'i=0; while [ $i -lt "$0" ]; do rm -f work.db; sqlite3 -bail work.db '
+                          '<"$1" || exit 1; i=$((i + 1)); done', rounds, script("work.sql"))
 
 
-@program("z3", "z3", "z3")
+@program("z3", "z3", "z3", compared={})
 def z3(launch):
-    """z3 places queens and factors a product"""
-    made(launch, "puzzle.py", launch.folder / "puzzle.smt2")
-    launch.program(["z3", launch.folder / "puzzle.smt2"])
-
-
-@program("lua", "lua5.4", "lua5.4", rounds=12, quick={"rounds": 2})
-def lua(launch, rounds):
-    """lua builds trees, joins strings, makes and calls closures"""
-    launch.program(["lua5.4", WORK / "work.lua", rounds])
-
-
-@program("python3", "python3-minimal libpython3-stdlib", "/usr/bin/python3", files=150,
-         quick={"files": 50})
-def python3(launch, files):
-    """python3 makes an index of all words of its own library; every object comes from malloc"""
-    launch.program(["/usr/bin/python3", shared_work("words.py"), *python_sources(files)],
-                   environment={"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"})
-
-
-@program("ruby", "ruby libpython3-stdlib", "ruby", files=60, quick={"files": 20})
-def ruby(launch, files):
-    """ruby reads sources, splits, counts and sorts them"""
-    launch.program(["ruby", shared_work("work.rb"), *python_sources(files)])
-
-
-@program("node", "nodejs libpython3-stdlib", "node", files=60, quick={"files": 20})
-def node(launch, files):
-    """node reads sources into objects, maps and buffers"""
-    launch.program(["node", shared_work("work.js"), *python_sources(files)])
-
-
-@program("g++", "g++", "g++", classes=6, quick={"classes": 2})
-def gxx(launch, classes):
-    """g++ compiles a large unit of templates"""
-    made(launch, "heavy_cpp.py", classes, launch.folder / "heavy.cc")
-    launch.program(["g++", "-std=c++17", "-O1", "-c", launch.folder / "heavy.cc", "-o",
-                    launch.folder / "heavy.o"])
+    """z3 places queens and factors a product: both answers can be read from the output"""
+    made(launch, "puzzle.py", "puzzle.smt2")
+    return launch.program("z3", "puzzle.smt2")
 
 
 @program("rocksdb", "rocksdb-tools", "/usr/*bin/db_bench", keys=200000, quick={"keys": 50000})
 def rocksdb(launch, keys):
     """db_bench fills a database at random, overwrites it and reads it"""
-    launch.program([find("/usr/*bin/db_bench"), "--benchmarks=fillrandom,overwrite,readrandom",
-                    f"--num={keys}",
-                    "--value_size=200", "--seed=1", "--threads=1", f"--db={launch.folder}/db"])
+    launch.program(find("/usr/*bin/db_bench"), "--benchmarks=fillrandom,overwrite,readrandom",
+                   f"--num={keys}", "--value_size=200", "--seed=1", "--threads=1",
+                   f"--db={launch.folder}/db")
+
+
+@compare("ffmpeg", "ffmpeg", "ffmpeg")
+def ffmpeg(launch):
+    """Encodes a moving test picture and a tone, reads them back, and lists a hash
+    for each frame."""
+    quiet = ["ffmpeg", "-nostdin", "-v", "error", "-bitexact"]
+    launch.program(*quiet, "-f", "lavfi", "-i", "testsrc=size=480x270:rate=25:duration=6", "-f",
+                   "lavfi", "-i", "sine=frequency=440:duration=6", "-vf",
+                   "hue=s=0.7,drawgrid=w=40:h=40", "-c:v", "libx264", "-preset",
+                   "veryfast", "-threads", "2", "-c:a", "aac", "-y", "video.mkv")
+    frames = launch.program(*quiet, "-i", "video.mkv", "-f", "framemd5", "-")
+    scaled = launch.program(*quiet, "-i", "video.mkv", "-vf", "scale=160:90,transpose", "-c:v",
+                            "mpeg4", "-threads", "2", "-an", "-f", "md5", "-")
+    return [frames, scaled]
+
+
+CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            "--no-first-run", "--disable-component-update", "--disable-sync", "--disable-quic",
+            "--disable-dev-shm-usage", "--virtual-time-budget=20000"]
+
+
+@compare("chromium", "chromium", "chromium")
+def chromium(launch):
+    """A local page whose script builds, sorts and rewrites a document of some thousand nodes."""
+    return launch.program("chromium", *CHROMIUM, f"--user-data-dir={launch.folder}/profile",
+                          "--dump-dom", f"file://{script('page.html')}",
+                          environment={"HOME": str(launch.folder)})
+
+
+# ---- programs that allocate much, for `freehold-lab misses` --------------------------------------
+
+
+@program("python3-tree", "python3-minimal", PYTHON)
+def python3_tree(launch):
+    """python3 builds a tree and a table; every object comes from malloc"""
+    launch.program(PYTHON, "-S", "-c", script("tree.py").read_text(), environment=MALLOC_ONLY)
+
+
+@program("perl-table", "perl", "perl")
+def perl_table(launch):
+    """perl fills a table of lists and removes half of it"""
+    launch.program("perl", "-e", script("table.pl").read_text(),
+                   environment={"PERL_HASH_SEED": "0"})
+
+
+@program("awk-strings", "mawk", "awk")
+def awk_strings(launch):
+    """awk lets strings grow"""
+    launch.program("awk", script("strings.awk").read_text())
+
+
+@program("sqlite3-index", "sqlite3", "sqlite3")
+def sqlite3_index(launch):
+    """sqlite3 makes a table and an index in memory"""
+    launch.program("sqlite3", "-batch", ":memory:", give=script("index.sql").read_text())

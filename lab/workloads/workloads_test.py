@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""programs_test.py - every workload keeps its promises: answer, operations, --help, refusals
+"""workloads_test.py - every workload keeps its promises: answer, operations, --help, refusals
 
-    programs_test.py build/bench build/libfreehold.so Workloads.test_larson
+    workloads_test.py build/bench build/libfreehold.so Workloads.test_larson
 
 The folder of the built workloads, freehold and perhaps one test. Each workload of workloads.toml
 runs with its quick values under libc, by way of a library that counts calls, and under freehold.
@@ -18,10 +18,8 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "lab"))
-from allocators import allocator_named  # noqa: E402
-from freehold_lab.allocators import Allocator  # noqa: E402
-from freehold_lab.workloads import answer_of  # noqa: E402
+from freehold_lab.allocators import Allocator, libc_path
+from freehold_lab.workloads import answer_of
 
 PROGRAMS, LIBRARY = Path("build/bench"), "build/libfreehold.so"
 WORKLOADS = tomllib.loads((HERE / "workloads.toml").read_text())["workload"]
@@ -119,7 +117,7 @@ def calls_apart(workload):
 def run(program, *arguments, allocator=None, **variables):
     return subprocess.run(
         [str(PROGRAMS / program), *arguments],
-        env=(allocator or allocator_named("libc")).environment(variables),
+        env=(allocator or Allocator("libc", libc_path())).environment(variables),
         capture_output=True,
         text=True,
         timeout=120,
@@ -274,7 +272,7 @@ class Interface(unittest.TestCase):
             for path in PROGRAMS.iterdir()
             if path.is_file() and path.stat().st_mode & 0o100
         }
-        self.assertEqual(built - {"patterns.linked", "calls.so", "probe"}, set(NAMES))
+        self.assertEqual(built - {"patterns.linked", "calls.so"}, set(NAMES))
         for workload in WORKLOADS:
             self.assertEqual(
                 set(workload["parameters"]),
