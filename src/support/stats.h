@@ -39,8 +39,8 @@
   X(purged, MEMORY, BYTES, COUNTER(arena_counts.purged), AT(6, "purged", SINCE_START),             \
     "given back since start")                                                                      \
   X(metadata, MEMORY, BYTES, VISIT("arenas"), AT(7, "metadata", OF_MAPPED),                        \
-    "descriptors and maps, of `mapped`, and beside it heaps and records of huge blocks; touched "  \
-    "or not")                                                                                      \
+    "descriptors and maps, which are part of `mapped`, and heaps and records of huge blocks, "     \
+    "which are not; touched or untouched")                                                         \
   X(live_bytes, MEMORY, BYTES, VISIT("slabs and large blocks"), AT(3, "live", OF_COMMITTED),       \
     "block sizes of live small blocks, and sizes of large and huge ones")                          \
   X(peak_committed, MEMORY, BYTES, SLICES(arena_counts.peak_committed), HIDDEN,                    \
@@ -81,7 +81,7 @@
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */
 #define FH_CLASS_STATISTICS(X, QUARTERS)                                                           \
   X(size_t,   block_size, "bytes of one block; 0 in the total")                                    \
-  X(uint64_t, requested,  "(d) bytes asked for since start, but for aligned blocks")               \
+  X(uint64_t, requested,  "(d) bytes asked for since start, except aligned blocks")                \
   X(uint64_t, allocated,  "blocks handed to threads since start")                                  \
   X(uint64_t, live,       "blocks in the program's hands, or kept by a thread for its next calls") \
   X(uint64_t, peak,       "most that `live` has been when statistics were read")                   \

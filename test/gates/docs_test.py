@@ -81,8 +81,8 @@ class Words(unittest.TestCase):
         outcome own part pool purge resize set shape state stats visit visitor wish""".split())
     TYPES_OF_C = re.compile(r"atomic(16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
-    FORMS = {"slices": "slice", "places": "place", "tails": "tail", "holes": "hole",
-             "freed": "returned"}
+    FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
+             "holes": "hole", "freed": "returned"}
 
     @staticmethod
     def table():
