@@ -17,9 +17,10 @@ from freehold_lab.text import one_of, positive, table
 from freehold_lab.workloads import all_workloads
 
 PARTS = experiment.part_names("demo")
-COLUMNS = [("time, s", "seconds", "{:.2f}"), ("peak resident, MiB", "peak_mib", "{:.1f}"),
-           ("page faults", "faults", "{:.0f}"), ("system calls", "system_calls", "{:.0f}"),
-           ("of them mmap, brk ...", "memory_calls", "{:.0f}")]
+# title, key, what is one, how it is shown
+COLUMNS = [("time, s", "seconds", 1, "{:.2f}"), ("peak resident, MiB", "peak_kib", 1024, "{:.1f}"),
+           ("page faults", "faults", 1, "{:.0f}"), ("system calls", "system_calls", 1, "{:.0f}"),
+           ("of them mmap, brk ...", "memory_calls", 1, "{:.0f}")]
 
 
 def add(command):
@@ -42,7 +43,7 @@ def results_of(store):
         found.setdefault(run["part"], {})[run["allocator"]] = {
             "seconds": statistics.median(json.loads(r["figures"])["seconds"] for r in same),
             "cpu_seconds": statistics.median(r["user"] + r["system"] for r in same),
-            "peak_mib": statistics.median(r["peak"] for r in same) / 2**20,
+            "peak_kib": statistics.median(r["peak"] for r in same) / 1024,
             "faults": statistics.median(r["faults"] for r in same),
             **({"system_calls": count["system_calls"], "memory_calls": count["calls"]}
                if count else {})}
@@ -51,19 +52,19 @@ def results_of(store):
 
 def shown(results, base, ours):
     """One line a program; three columns a quantity: with libc, with ours, ours / libc."""
-    groups, head, rows, ratios = [""], ["program"], [], {key: [] for _, key, _ in COLUMNS}
-    for title, _, _ in COLUMNS:
+    groups, head, rows, ratios = [""], ["program"], [], {key: [] for _, key, _, _ in COLUMNS}
+    for title, *_ in COLUMNS:
         groups += [title, "", ""]
         head += [base, ours, "ratio"]
     for name, result in results.items():
         row = [name]
-        for _, key, text in COLUMNS:
+        for _, key, unit, text in COLUMNS:
             one, other = (result.get(allocator, {}).get(key) for allocator in (base, ours))
             if one is None or other is None:
                 row += ["-", "-", "-"]
                 continue
             ratios[key].append(other / one)
-            row += [text.format(one), text.format(other), f"{other / one:.2f}"]
+            row += [text.format(one / unit), text.format(other / unit), f"{other / one:.2f}"]
         rows.append(row)
     mean = ["geometric mean"]
     for values in ratios.values():
@@ -91,7 +92,8 @@ def command(options):
     libc = Allocator("libc", libc_path())
     store = Store(":memory:")
     failed = Runner(store, Setting(chosen, [libc, ours], {}, None, ["demo"]), workloads, say).run()
-    results = results_of(store)
+    found = results_of(store)
+    results = {part.name: found[part.name] for part in chosen.parts if part.name in found}
     print(f"{os.cpu_count()} processors, {options.rounds} rounds in random order, medians; ratio "
           f"below 1: {ours.name} needs less\n")
     print(shown(results, "libc", ours.name))

@@ -114,7 +114,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(lines, ["     big", "a    b", "---  -", "one  2"])
 
     def test_the_demo_compares_each_quantity_with_the_bases(self):
-        one = {"seconds": 2, "peak_mib": 10, "faults": 100}
+        one = {"seconds": 2, "peak_kib": 10240, "faults": 100}
         lines = demo.shown({"perl": {"libc": one, "mine": {**one, "seconds": 1}}}, "libc",
                            "mine").splitlines()
         self.assertEqual(lines[3].split()[:4], ["perl", "2.00", "1.00", "0.50"])
