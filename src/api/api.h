@@ -1,15 +1,20 @@
-/* api.h - what the files of the top layer share                                        layer 6: api
+/* api.h - what the files of the top layer share                                        layer 7: api
  * Owns:    nothing.     Called by: api alone.     Calls: nothing.
  * Threads: any, all functions. */
 #ifndef API_API_H
 #define API_API_H
 
+#include "../base/atomic.h"
 #include "../base/fmt.h"
 
 /* Loads the options and hangs the callbacks into the layers below; any call after the first does
- * nothing. The first may happen in two threads and a signal handler at once. Called by the core at
- * first use and by the constructor. */
-hidden void api_start(void);
+ * nothing. The first may happen in two threads and a signal handler at once: at first use, or in
+ * the constructor. */
+hidden void api_start_now(void);
+extern hidden atomic32_t api_started;
+static inline void api_start(void) {
+  if (unlikely(!atomic32_load_acquire(&api_started))) api_start_now(); /* S-options */
+}
 
 /* Text of whole lines to the output callback, or to standard error. */
 hidden void api_output(const char *text, size_t length);
@@ -17,12 +22,24 @@ hidden void api_output(const char *text, size_t length);
 /* The error callback, if there is one and it is not what is running. */
 hidden void api_error(int error);
 
-/* What the core calls up for: see heap_hooks_t. */
-hidden void api_no_memory(void);
+/* NULL with ENOMEM, after the error callback. */
+hidden void *api_no_memory(void);
 hidden void api_deferred(bool force);
-hidden bool api_foreign_free(void *p, const char *call);
-hidden bool api_foreign_size(const void *p, const char *call, size_t *size);
-hidden bool api_foreign_realloc(void *p, size_t size, const char *call, void **result);
+
+typedef enum { CALLBACK_OUTPUT, CALLBACK_ERROR, CALLBACK_DEFERRED, CALLBACK_COUNT } callback_t;
+hidden void api_callback_set(callback_t which, void *function, void *context);
+
+/* Of a block of libc's own heap; `fatal` if it is none. */
+hidden void api_foreign_free(void *p, const char *call);
+hidden size_t api_foreign_size(const void *p, const char *call);
+
+/* What the entry points do where the fast path ends. */
+hidden void *api_malloc_slow(size_t size);
+hidden void *api_aligned_slow(size_t alignment, size_t size);
+hidden void *api_realloc(void *p, size_t size, const char *call);
+hidden void api_free(void *p, const char *call);
+hidden void api_free_slow(void *p);
+hidden size_t api_usable_size(const void *p, const char *call);
 
 /* Writes "freehold: <what>: <address> in <call>()", calls the error callback with EFAULT and
  * aborts. */

@@ -1,10 +1,10 @@
-/* callback.c - the program's callbacks: output, errors, deferred frees                 layer 6: api
- * Owns:    the callbacks in force.   Called by: api, and the core through its hooks.   Calls: heap,
+/* callback.c - the program's callbacks: output, errors, deferred frees                 layer 7: api
+ * Owns:    the callbacks in force.   Called by: api.   Calls: heap,
  *          os, the program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
  *          in a pair that never changes and is never freed; asking for the same pair again finds
  *          it, which bounds how many there are.
- * Sync:    S-callback  callback_set, callback_pair_of (release publish) -> callback_get,
+ * Sync:    S-callback  api_callback_set, callback_pair_of (release publish) -> callback_get,
  *                      callback_pair_of (acquire). */
 #include "api.h"
 
@@ -24,7 +24,7 @@ enum { CALLBACK_ROOM = 16 };               /* pairs before any has to be allocat
 static callback_pair_t callback_room[CALLBACK_ROOM];
 static atomic32_t callback_room_used;      /* relaxed: each number is drawn once */
 static atomic_ptr_t callback_pairs;        /* all there are; only ever grows */
-static atomic_ptr_t callback_output, callback_error, callback_deferred;
+static atomic_ptr_t callbacks[CALLBACK_COUNT];
 static atomic64_t callback_heartbeat;      /* relaxed: each number is drawn once */
 
 /* Which callbacks this thread is inside of: none is called from within itself. */
@@ -56,32 +56,22 @@ static callback_pair_t *callback_pair_of(void *function, void *context) {
   return pair;
 }
 
-static void callback_set(atomic_ptr_t *where, void *function, void *context) {
+void api_callback_set(callback_t which, void *function, void *context) {
   callback_pair_t *pair = NULL;
-  api_start();
   if (function != NULL && (pair = callback_pair_of(function, context)) == NULL) return;
-  atomic_ptr_store_release(where, pair);                                            /* S-callback */
+  atomic_ptr_store_release(&callbacks[which], pair);                                /* S-callback */
 }
 
 /* NULL if there is none or it is what is running. */
-static callback_pair_t *callback_get(const atomic_ptr_t *where, unsigned inside) {
-  return (callback_inside & inside) != 0 ? NULL : atomic_ptr_load_acquire(where);   /* S-callback */
-}
-
-FH_API void fh_on_output(fh_output_t *callback, void *context) {
-  callback_set(&callback_output, (void *)callback, context);
-}
-FH_API void fh_on_error(fh_error_t *callback, void *context) {
-  callback_set(&callback_error, (void *)callback, context);
-}
-FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context) {
-  callback_set(&callback_deferred, (void *)callback, context);
+static callback_pair_t *callback_get(callback_t which, unsigned inside) {
+  if ((callback_inside & inside) != 0) return NULL;
+  return atomic_ptr_load_acquire(&callbacks[which]);                                /* S-callback */
 }
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
 void api_output(const char *text, size_t length) {
-  callback_pair_t *pair = callback_get(&callback_output, CALLBACK_IN_OUTPUT);
+  callback_pair_t *pair = callback_get(CALLBACK_OUTPUT, CALLBACK_IN_OUTPUT);
   if (pair == NULL) {
     os_write(2, text, length);
     return;
@@ -92,20 +82,21 @@ void api_output(const char *text, size_t length) {
 }
 
 void api_error(int error) {
-  callback_pair_t *pair = callback_get(&callback_error, CALLBACK_IN_ERROR);
+  callback_pair_t *pair = callback_get(CALLBACK_ERROR, CALLBACK_IN_ERROR);
   if (pair == NULL) return;
   callback_inside |= CALLBACK_IN_ERROR;
   ((fh_error_t *)pair->function)(error, pair->context);
   callback_inside &= ~(unsigned)CALLBACK_IN_ERROR;
 }
 
-cold void api_no_memory(void) {
+cold void *api_no_memory(void) {
   api_error(ENOMEM);
   errno = ENOMEM;
+  return NULL;
 }
 
 void api_deferred(bool force) {
-  callback_pair_t *pair = callback_get(&callback_deferred, CALLBACK_IN_DEFERRED);
+  callback_pair_t *pair = callback_get(CALLBACK_DEFERRED, CALLBACK_IN_DEFERRED);
   if (pair == NULL) return;
   callback_inside |= CALLBACK_IN_DEFERRED;
   uint64_t heartbeat = atomic64_add_relaxed(&callback_heartbeat, 1) + 1;

@@ -1,4 +1,4 @@
-/* ext.c - the public functions that no standard has                                    layer 6: api
+/* ext.c - the public functions that no standard has                                    layer 7: api
  * Owns:    nothing.     Called by: the program.     Calls: heap, support.
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
@@ -8,7 +8,8 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/check.h"
 #include "../heap/fast.h"
-#include "../heap/heap.h"
+#include "../heap/resize.h"
+#include "../heap/upkeep.h"
 #include "../support/options.h"
 
 FH_API int fh_version(void) {
@@ -27,14 +28,14 @@ FH_API const char *fh_version_string(void) {
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 FH_API size_t fh_usable_size(const void *p) {
-  return p == NULL ? 0 : heap_usable_size(p, "fh_usable_size");
+  return p == NULL ? 0 : api_usable_size(p, "fh_usable_size");
 }
 
 FH_API size_t fh_good_size(size_t size) { return heap_good_size(size); }
 
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
-  void *p = fast_malloc(size);
-  if (actual != NULL) *actual = p == NULL ? 0 : heap_usable_size(p, "fh_malloc_at_least");
+  void *p = fast_malloc_or(size, api_malloc_slow);
+  if (actual != NULL) *actual = p == NULL ? 0 : api_usable_size(p, "fh_malloc_at_least");
   return p;
 }
 
@@ -48,6 +49,23 @@ FH_API void fh_collect(bool force) {
   api_start();
   api_deferred(force);
   heap_collect(force);
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------- */
+
+static void callback_set(callback_t which, void *function, void *context) {
+  api_start();
+  api_callback_set(which, function, context);
+}
+
+FH_API void fh_on_output(fh_output_t *callback, void *context) {
+  callback_set(CALLBACK_OUTPUT, (void *)callback, context);
+}
+FH_API void fh_on_error(fh_error_t *callback, void *context) {
+  callback_set(CALLBACK_ERROR, (void *)callback, context);
+}
+FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context) {
+  callback_set(CALLBACK_DEFERRED, (void *)callback, context);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

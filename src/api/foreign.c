@@ -1,4 +1,4 @@
-/* foreign.c - pointers that are not ours                                               layer 6: api
+/* foreign.c - pointers that are not ours                                               layer 7: api
  * Owns:    the addresses of libc's own functions.   Called by: the core, through its hooks.
  *          Calls: heap, os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
@@ -15,7 +15,7 @@
 #include <dlfcn.h>
 
 #include "../base/atomic.h"
-#include "../heap/fast.h"
+#include "../base/check.h"
 #include "../os/os.h"
 
 #pragma weak dlsym
@@ -88,34 +88,17 @@ static bool foreign_is_libc_block(const void *p) {
   return os_break_range(&from, &to) && foreign_is_chunk_between(c, from, to);
 }
 
-/* ---- what the core asks ---------------------------------------------------------------------- */
+/* ---- what is asked --------------------------------------------------------------------------- */
 
-static void foreign_release(void *p) {
+/* Out of line, as is the next: they keep the stack of the paths to them short. */
+__attribute__((noinline)) void api_foreign_free(void *p, const char *call) {
+  if (!foreign_is_libc_block(p)) fatal("invalid pointer", p, call);
   ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p);
 }
 
-bool api_foreign_free(void *p, const char *call) {
-  (void)call;
-  if (!foreign_is_libc_block(p)) return false;
-  foreign_release(p);
-  return true;
-}
-
-bool api_foreign_size(const void *p, const char *call, size_t *size) {
+__attribute__((noinline)) size_t api_foreign_size(const void *p, const char *call) {
   size_t (*usable_size)(const void *) =
       (size_t (*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
-  (void)call;
-  if (usable_size == NULL || !foreign_is_libc_block(p)) return false;
-  *size = usable_size(p);
-  return true;
-}
-
-/* The block moves to our heap. */
-bool api_foreign_realloc(void *p, size_t size, const char *call, void **result) {
-  size_t old_size;
-  if (!api_foreign_size(p, call, &old_size)) return false;
-  *result = size == 0 ? NULL : fast_malloc(size);
-  if (*result != NULL) memcpy(*result, p, min_size(size, old_size));
-  if (*result != NULL || size == 0) foreign_release(p);
-  return true;
+  if (usable_size == NULL || !foreign_is_libc_block(p)) fatal("invalid pointer", p, call);
+  return usable_size(p);
 }

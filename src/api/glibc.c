@@ -1,4 +1,4 @@
-/* glibc.c - the rest of glibc's malloc.h: reports and settings                         layer 6: api
+/* glibc.c - the rest of glibc's malloc.h: reports and settings                         layer 7: api
  * Owns:    nothing.   Called by: the program.   Calls: heap, arena, support, report; stdio in
  *          malloc_info alone.
  * Threads: any. Every answer is about freehold's memory; libc's own heap is never started. */
@@ -10,7 +10,9 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../base/sizeclass.h"
-#include "../heap/heap.h"
+#include "../arena/arena.h"
+#include "../heap/stats.h"
+#include "../stock/counts.h"
 #include "../support/options.h"
 
 /* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes

@@ -1,4 +1,4 @@
-/* lifecycle.c - the library's first and last moments                                   layer 6: api
+/* lifecycle.c - the library's first and last moments                                   layer 7: api
  * Owns:    what the core calls up for.   Called by: the core at first use, the loader.   Calls:
  *          heap, support, os, base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
@@ -8,29 +8,9 @@
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"
-#include "../base/atomic.h"
-#include "../base/check.h"
-#include "../heap/heap.h"
+#include "../heap/upkeep.h"
 #include "../os/os.h"
 #include "../support/options.h"
-
-/* Linked in, not installed: the first use may come before any code of the library has run. */
-heap_hooks_t heap_hooks = {
-  .start = api_start,
-  .no_memory = api_no_memory,
-  .deferred = api_deferred,
-  .foreign_free = api_foreign_free,
-  .foreign_size = api_foreign_size,
-  .foreign_realloc = api_foreign_realloc,
-};
-
-cold void api_start(void) {
-  static atomic32_t started;
-  if (atomic32_load_acquire(&started)) return; /* S-options */
-  check_set_reporter(api_fatal);
-  options_load(api_output);
-  atomic32_store_release(&started, 1); /* S-options */
-}
 
 /* Many programs close standard error before they end, to see whether all was written. When
  * statistics are wanted at the end a second descriptor is kept for that case, under a number that

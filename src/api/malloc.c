@@ -1,49 +1,66 @@
-/* malloc.c - the family of malloc, under its standard names and as fh_*                layer 6: api
+/* malloc.c - the family of malloc, under its standard names and as fh_*                layer 7: api
  * Owns:    nothing.   Called by: the program.   Calls: heap, os.
  * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
  *          manual. This layer alone sets errno. */
+#include "api.h"
+
 #include <errno.h>
 
 #include "../../include/freehold/freehold.h"
+#include "../base/check.h"
 #include "../heap/fast.h"
+#include "../heap/firstclass.h"
+#include "../heap/resize.h"
 #include "../os/os.h"
 
 /* A standard name and its twin are one function. */
 #define TWIN(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
-FH_API void *malloc(size_t size) { return fast_malloc(size); }
-FH_API void free(void *p) { fast_free(p); }
-FH_API void *calloc(size_t count, size_t size) { return heap_calloc(count, size); }
-FH_API void *realloc(void *p, size_t size) { return heap_realloc(p, size, "realloc"); }
+FH_API void *malloc(size_t size) { return fast_malloc_or(size, api_malloc_slow); }
+FH_API void free(void *p) { fast_free_or(p, api_free_slow); }
+FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
+
+FH_API void *calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  void *block = fast_malloc_or(bytes, api_malloc_slow);
+  return heap_clear(block, bytes);
+}
 
 FH_API void *reallocarray(void *p, size_t count, size_t size) {
   size_t bytes;
-  if (!__builtin_mul_overflow(count, size, &bytes)) return heap_realloc(p, bytes, "reallocarray");
-  heap_hooks.no_memory();
-  return NULL;
+  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  return api_realloc(p, bytes, "reallocarray");
 }
 
 /* The size is not needed, for the block's own is at hand; one that is larger is reported, if
  * looking costs little beside the size. */
+static void free_sized_slow(void *p) { api_free(p, "free_sized"); }
 FH_API void free_sized(void *p, size_t size) {
   if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_sized");
-  fast_free_or(p, heap_free_sized_slow);
+  fast_free_or(p, free_sized_slow);
 }
+
+static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized"); }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   (void)alignment;
   if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_aligned_sized");
-  fast_free_or(p, heap_free_aligned_sized_slow);
+  fast_free_or(p, free_aligned_sized_slow);
+}
+
+static always_inline void *malloc_aligned(size_t alignment, size_t size) {
+  return fast_aligned_or(alignment, size, api_aligned_slow);
 }
 
 FH_API void *aligned_alloc(size_t alignment, size_t size) {
-  if (likely(is_power_of_two(alignment))) return fast_aligned(alignment, size);
+  if (likely(is_power_of_two(alignment))) return malloc_aligned(alignment, size);
   errno = EINVAL;
   return NULL;
 }
 
 static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {
   int before = errno;
-  void *block = heap_aligned_slow(alignment, size);
+  void *block = api_aligned_slow(alignment, size);
   errno = before;
   if (block == NULL) return ENOMEM;
   *p = block;
@@ -58,25 +75,25 @@ FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
   return 0;
 }
 
-FH_API size_t malloc_usable_size(void *p) { return heap_usable_size(p, "malloc_usable_size"); }
+FH_API size_t malloc_usable_size(void *p) { return api_usable_size(p, "malloc_usable_size"); }
 
 /* glibc rounds an alignment that is no power of two up to the next one; EINVAL if there is none. */
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
   while (power < alignment && power != 0) power *= 2;
-  if (likely(power != 0)) return fast_aligned(power, size);
+  if (likely(power != 0)) return malloc_aligned(power, size);
   errno = EINVAL;
   return NULL;
 }
 
-FH_API void *valloc(size_t size) { return fast_aligned(os_page_size(), size); }
+FH_API void *valloc(size_t size) { return malloc_aligned(os_page_size(), size); }
 
 FH_API void *pvalloc(size_t size) {
   size_t page = os_page_size();
-  return fast_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
+  return malloc_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
 }
 
-FH_API void cfree(void *p) { fast_free(p); }
+FH_API void cfree(void *p) { fast_free_or(p, api_free_slow); }
 
 TWIN(malloc) void *fh_malloc(size_t size);
 TWIN(calloc) void *fh_calloc(size_t count, size_t size);
@@ -103,24 +120,30 @@ TWIN(posix_memalign) int __posix_memalign(void **p, size_t alignment, size_t siz
 
 /* ---- first-class heaps ----------------------------------------------------------------------- */
 
-FH_API fh_heap_t *fh_heap_new(void) { return firstclass_new(); }
+static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }
+
+FH_API fh_heap_t *fh_heap_new(void) {
+  api_start();
+  return of_heap(firstclass_new());
+}
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
-  return firstclass_aligned(heap, 1, size);
+  return of_heap(firstclass_aligned(heap, 1, size));
 }
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
-  return firstclass_calloc(heap, count, size);
+  return of_heap(firstclass_calloc(heap, count, size));
 }
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
-  return firstclass_realloc(heap, p, size, "fh_heap_realloc");
+  void *block = firstclass_realloc(heap, p, size, "fh_heap_realloc");
+  return size == 0 ? block : of_heap(block);
 }
 FH_API void fh_heap_delete(fh_heap_t *heap) { firstclass_delete(heap); }
 FH_API void fh_heap_destroy(fh_heap_t *heap) { firstclass_destroy(heap); }
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
-  return heap_visit(heap, visitor, context);
+  return firstclass_visit(heap, visitor, context);
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
-  if (likely(is_power_of_two(alignment))) return firstclass_aligned(heap, alignment, size);
+  if (likely(is_power_of_two(alignment))) return of_heap(firstclass_aligned(heap, alignment, size));
   errno = EINVAL;
   return NULL;
 }

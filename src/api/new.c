@@ -1,4 +1,4 @@
-/* new.c - C++ operator new and delete, all forms, by their names in the Itanium ABI    layer 6: api
+/* new.c - C++ operator new and delete, all forms, by their names in the Itanium ABI    layer 7: api
  * Owns:    nothing.   Called by: C++ programs.   Calls: heap, the C++ runtime if there is one.
  * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
  *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
@@ -15,7 +15,7 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/check.h"
 #include "../heap/fast.h"
-#include "../heap/heap.h"
+#include "../heap/resize.h"
 
 #if !defined(__LP64__)
 #error "the names below have size_t as unsigned long"
@@ -186,7 +186,8 @@ static bool new_handler_returns(new_handler_t *handler) {
 /* ---- the operators --------------------------------------------------------------------------- */
 
 static inline void *new_try(size_t alignment, size_t size) {
-  return alignment == 0 ? fast_malloc(size) : fast_aligned(alignment, size);
+  return alignment == 0 ? fast_malloc_or(size, api_malloc_slow)
+                        : fast_aligned_or(alignment, size, api_aligned_slow);
 }
 
 /* The first try has failed: asks the handler for memory until there is some, or no handler. */
@@ -211,21 +212,23 @@ static cold void *new_again_or_null(size_t alignment, size_t size) {
 }
 
 static inline void *new_plain(size_t size) {
-  void *p = fast_malloc(size);
+  void *p = fast_malloc_or(size, api_malloc_slow);
   return likely(p != NULL) ? p : new_again(0, size);
 }
 static inline void *new_plain_or_null(size_t size) {
-  void *p = fast_malloc(size);
+  void *p = fast_malloc_or(size, api_malloc_slow);
   return likely(p != NULL) ? p : new_again_or_null(0, size);
 }
 static inline void *new_aligned(size_t size, size_t alignment) {
-  void *p = fast_aligned(alignment, size);
+  void *p = fast_aligned_or(alignment, size, api_aligned_slow);
   return likely(p != NULL) ? p : new_again(alignment, size);
 }
 static inline void *new_aligned_or_null(size_t size, size_t alignment) {
-  void *p = fast_aligned(alignment, size);
+  void *p = fast_aligned_or(alignment, size, api_aligned_slow);
   return likely(p != NULL) ? p : new_again_or_null(alignment, size);
 }
+
+static inline void new_delete(void *p) { fast_free_or(p, api_free_slow); }
 
 /* Macros that define functions, against the rule: a forgotten form would be the runtime's.
  * n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:
@@ -256,18 +259,18 @@ static inline void *new_aligned_or_null(size_t size, size_t alignment) {
   FH_API void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment);         \
   FH_API void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,       \
                                                            const void *tag);                \
-  void _Z##letters##Pv(void *p) { fast_free(p); }                                           \
-  void _Z##letters##Pvm(void *p, size_t n) { (void)n, fast_free(p); }                       \
-  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, fast_free(p); } \
+  void _Z##letters##Pv(void *p) { new_delete(p); }                                           \
+  void _Z##letters##Pvm(void *p, size_t n) { (void)n, new_delete(p); }                       \
+  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, new_delete(p); } \
   void _Z##letters##PvSt11align_val_t(void *p, size_t alignment) {                          \
-    (void)alignment, fast_free(p);                                                          \
+    (void)alignment, new_delete(p);                                                          \
   }                                                                                         \
   void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment) {               \
-    (void)n, (void)alignment, fast_free(p);                                                 \
+    (void)n, (void)alignment, new_delete(p);                                                 \
   }                                                                                         \
   void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,              \
                                                     const void *tag) {                      \
-    (void)alignment, (void)tag, fast_free(p);                                               \
+    (void)alignment, (void)tag, new_delete(p);                                               \
   }
 
 NEW_FORMS(nw)

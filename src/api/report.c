@@ -1,4 +1,4 @@
-/* report.c - the statistics as a struct, as text for people, as JSON for machines      layer 6: api
+/* report.c - the statistics as a struct, as text for people, as JSON for machines      layer 7: api
  * Owns:    nothing.   Called by: the program, lifecycle, glibc.   Calls: heap for the figures,
  *          support for their table, fmt for the text.
  * Threads: any; reading stops nobody. No allocation: the text goes out line by line from a buffer
@@ -6,7 +6,7 @@
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"
-#include "../heap/heap.h"
+#include "../heap/stats.h"
 #include "../support/stats.h"
 
 FH_API bool fh_stats_get(fh_stats_t *stats) {

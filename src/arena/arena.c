@@ -5,8 +5,7 @@
 #include "../os/os.h"
 #include "../support/options.h"
 #include "grow.h"
-
-arena_counts_t arena_counts;
+#include "patience.h"
 
 /* ---- what the bits say of a range ------------------------------------------------------------ */
 
@@ -43,7 +42,7 @@ static void take_over_part(atomic64_t *dirty, uint64_t bits, void *context) {
 static bool take_over(arena_t *a, size_t first, size_t n) {
   taken_t t = { .maps = arena_maps(a) };
   bitmap_each_part(t.maps->dirty, first, n, take_over_part, &t);
-  if (t.purged != 0) purge_note_reuse(t.purged);
+  if (t.purged != 0) patience_note_reuse(t.purged);
   if (t.dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - t.dirty);
   memset(&t.maps->touched[first], TOUCHED_ALL, n - 1);
   atomic64_add_relaxed(&arena_counts.committed, n);
@@ -156,10 +155,10 @@ static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t
   put_free(a, first, n);
 }
 
-void arena_release(void *at, size_t n) {
-  put_dirty(arena_of(at), arena_slice(at), n);
-  purge_over_budget(n);
-  purge_tick();
+void arena_release_dirty(void *at, size_t n) { put_dirty(arena_of(at), arena_slice(at), n); }
+
+void arena_release_moved(void *at, size_t n) {
+  if (grow_map_again(at, n)) arena_release_clean(at, n);
 }
 
 /* Pages that are not in memory are not touched, and 64 slices asked for at a time: most of a window

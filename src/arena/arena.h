@@ -113,7 +113,8 @@ hidden bool arena_claim_at(void *at, size_t n, bool *clean);
 hidden bool arena_grow_at(void *at, size_t n, bool *clean);
 /* Gives slices back; they may be claimed at once, and are purged when idle or over the budget. */
 hidden void arena_release(void *first, size_t n);
-/* Like arena_release, for slices that read as zero. */
+/* Likewise, and nothing is purged; for slices that read as zero. */
+hidden void arena_release_dirty(void *first, size_t n);
 hidden void arena_release_clean(void *first, size_t n);
 /* Gives slices back at which nothing is mapped, and which count as committed no more. They are
  * mapped again, at once if memory is to be had. */
@@ -141,9 +142,6 @@ hidden size_t arena_count(void);          /* ARENA_MAX at most */
 hidden arena_t *arena_at(size_t number);  /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */
-/* Free slices of these words are dirty. */
-hidden void purge_note_dirty(arena_t *a, size_t word, size_t words);
-hidden void purge_note_reuse(size_t n);          /* that many claimed slices had been purged */
 /* A few groups at most, and only if due: what the clock says, or 0 if it was not looked at. */
 hidden uint32_t purge_tick(void);
 hidden void purge_over_budget(size_t released);  /* at most twice that or PURGE_STEP, and 63 */

@@ -187,15 +187,15 @@ static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
   lacks_forget(&lacks_room[a->number]);
 }
 
-void arena_release_moved(void *at, size_t n) {
+bool grow_map_again(void *at, size_t n) {
   if (os_map_at(at, n << SLICE_SHIFT) != OS_MAPPED) {
     size_t were_dirty = 0; /* which does not count while they are in use */
     note_unmapped(arena_of(at), arena_slice(at), n, &were_dirty);
-    return;
+    return false;
   }
   advise_pages(at, n << SLICE_SHIFT, false);
   atomic64_add_relaxed(&arena_counts.committed, n);
-  arena_release_clean(at, n);
+  return true;
 }
 
 size_t grow(arena_t *a, size_t n, size_t alignment) {

@@ -14,6 +14,10 @@ hidden size_t grow(arena_t *a, size_t n, size_t alignment);
  * way. */
 hidden bool grow_at(arena_t *a, size_t first, size_t n);
 
+/* Slices in use, at which nothing is mapped, are mapped again and count as committed; false: they
+ * are unmapped from now on. */
+hidden bool grow_map_again(void *at, size_t n);
+
 /* A window in which `*slices` are mapped, among them `n` for the caller; NULL: no memory. */
 hidden arena_t *grow_map_window(size_t n, size_t alignment, size_t *slices);
 /* It becomes an arena, and the `n` slices are the caller's: the first of them. NO_SLICES: there are

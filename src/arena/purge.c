@@ -1,6 +1,6 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look; the doublings; where dirty slices are.   Called by: arena.c,
- *          heap.   Calls: bitmap, hint, support, os.
+ * Owns:    the time of the last look.   Called by: slab, stock, heap.   Calls: arena.c, patience,
+ *          slices, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
@@ -8,11 +8,10 @@
  *          arena's. */
 #include "../os/os.h"
 #include "../support/options.h"
-#include "arena.h"
+#include "patience.h"
+#include "slices.h"
 
 enum {
-  PURGE_STEP = 64, /* slices: 4 MiB, so that few calls discard much, and none takes long */
-  BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
   /* A program may have locked some of its pages, or all. After so many ranges in a row that the
    * system refused it is asked for no more of a group, for a while of none of it, and after so many
    * in all a purge ends. */
@@ -28,55 +27,9 @@ static atomic64_t not_to_be_had;
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 
-/* A hint: arenas with a bit in `dirty_groups`. */
-static arena_set_t dirty_arenas;
-
 /* The next tick begins below this group, counted over all arenas; 0: at the highest. relaxed: ticks
  * that overlap may look twice. */
 static atomic32_t tick_next;
-
-/* Patience. A program whose demand swings by more than the budget would give the same pages back
- * and touch them again for ever. So purged slices that are claimed again are counted as
- * regretted, however long ago they were purged, and when they come to PURGE_STEP within REGRET_MS,
- * the budget and the delay are doubled once more; at the first look after CALM_MS without that they
- * are halved, once for each CALM_MS. The budget ends at the most that was ever in use. All relaxed:
- * a bad guess costs time only. */
-enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
-static atomic32_t doublings, regretted, regretted_since, calm_since;
-
-static size_t budget_slices(void) {
-  uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
-  size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
-  uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
-  size_t doubled = min_size(budget << atomic32_load_relaxed(&doublings), peak);
-  return max_size(max_size(budget, doubled), share);
-}
-
-void purge_note_reuse(size_t n) {
-  uint32_t now = os_now_ms();
-  if (now - atomic32_load_relaxed(&regretted_since) > REGRET_MS) {
-    atomic32_store_relaxed(&regretted_since, now);
-    atomic32_store_relaxed(&regretted, 0);
-  }
-  uint32_t slices = (uint32_t)(atomic32_add_relaxed(&regretted, (uint32_t)n) + n);
-  uint32_t before = atomic32_load_relaxed(&doublings);
-  if (slices < PURGE_STEP || before >= DOUBLINGS_MOST) return;
-  atomic32_store_relaxed(&regretted, 0);
-  atomic32_store_relaxed(&calm_since, now);
-  atomic32_swap_relaxed(&doublings, &before, before + 1);
-}
-
-static void halve_when_calm(uint32_t now) {
-  uint32_t since = atomic32_load_relaxed(&calm_since), before = atomic32_load_relaxed(&doublings);
-  uint32_t steps = (uint32_t)min_size((now - since) / CALM_MS, before);
-  if (steps == 0 || !atomic32_swap_relaxed(&calm_since, &since, now)) return;
-  atomic32_swap_relaxed(&doublings, &before, before - steps);
-}
-
-void purge_note_dirty(arena_t *a, size_t word, size_t words) {
-  bitmap_each_part(arena_maps(a)->dirty_groups, word, words, hint_set_part, NULL); /* S-group */
-  hint_set(dirty_arenas.words, a->number);
-}
 
 static bool has_dirty(arena_t *a, size_t word) {
   uint64_t free = atomic64_load_seq_cst(&a->free[word]); /* S-group */
@@ -142,7 +95,7 @@ static void purge_group(purge_t *p, arena_t *a, size_t word) {
   purge_word(p, a, word);
   if (has_dirty(a, word)) return;
   hint_clear(arena_maps(a)->dirty_groups, word); /* S-group */
-  if (has_dirty(a, word)) purge_note_dirty(a, word, 1);
+  if (has_dirty(a, word)) slices_note_dirty(a, word, 1);
 }
 
 /* The bits of a word of hints from the highest down, without those from `end` on. */
@@ -192,7 +145,7 @@ void purge_over_budget(size_t released) {
   uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
   uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
   if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
-  if (likely(dirty <= in_vain + budget_slices()) || option_get(OPTION_purge_delay_ms) < 0) return;
+  if (likely(dirty <= in_vain + patience_budget()) || option_get(OPTION_purge_delay_ms) < 0) return;
   purge_t p = { .want = (uint32_t)max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
                 .now = os_now_ms() };
   purge(&p, ALL_GROUPS);
@@ -204,12 +157,12 @@ uint32_t purge_tick(void) {
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return now;
   if (!atomic32_swap_relaxed(&last_look, &last, now)) return now;
-  halve_when_calm(now);
+  patience_calm(now);
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)
     looks = max_size(1, min_size(4 * (uint64_t)(now - last) / (uint64_t)delay, OVERDUE_MOST));
   purge_t p = { .want = (uint32_t)looks * PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
-                .age = (uint32_t)delay << atomic32_load_relaxed(&doublings) };
+                .age = patience_delay((uint32_t)delay) };
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
   /* What it did not come to is the next tick's; what it has seen to the end begins anew. */
@@ -220,4 +173,10 @@ uint32_t purge_tick(void) {
 void purge_all(void) {
   purge_t p = { .want = UINT32_MAX, .looks = ALL_GROUPS, .now = os_now_ms(), .is_asked = true };
   purge(&p, ALL_GROUPS);
+}
+
+void arena_release(void *at, size_t n) {
+  arena_release_dirty(at, n);
+  purge_over_budget(n);
+  purge_tick();
 }

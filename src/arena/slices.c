@@ -10,6 +10,9 @@ enum {
 
 lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 
+arena_set_t dirty_arenas;
+arena_counts_t arena_counts;
+
 static atomic_ptr_t arena_list[ARENA_MAX];
 /* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
 static atomic32_t arena_list_length;
@@ -31,6 +34,11 @@ void slices_publish(arena_t *a) {
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
+void slices_note_dirty(arena_t *a, size_t word, size_t words) {
+  bitmap_each_part(arena_maps(a)->dirty_groups, word, words, hint_set_part, NULL); /* S-group */
+  hint_set(dirty_arenas.words, a->number);
+}
+
 /* While a thread held them, a purge may have missed them and taken the hint away. relaxed, both:
  * what another thread has claimed or cleaned meanwhile, that thread notes. */
 static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
@@ -38,7 +46,7 @@ static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
   for (size_t word = first / 64; word <= last; word++)
     if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) &
          atomic64_load_relaxed(&a->free[word])) != 0)
-      return purge_note_dirty(a, word, last - word + 1);
+      return slices_note_dirty(a, word, last - word + 1);
 }
 
 /* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
@@ -60,7 +68,7 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
   atomic64_or_seq_cst(&a->free[word], bits); /* S-bit, S-room */
   /* relaxed: as in note_dirty */
   if ((atomic64_load_relaxed(&arena_maps(a)->dirty[word]) & bits) != 0)
-    purge_note_dirty(a, word, 1);
+    slices_note_dirty(a, word, 1);
   lacks_forget(&lacks_free[a->number]); /* they may be several runs */
   lacks_forget(&lacks_room[a->number]);
 }

@@ -14,6 +14,9 @@
  * of an arena in which it would find nothing. */
 extern hidden lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 
+/* A hint: arenas with a bit in `dirty_groups`. */
+extern hidden arena_set_t dirty_arenas;
+
 /* Puts the arena on the list; false if there are ARENA_MAX of them. `publish` makes it known. */
 hidden bool slices_reserve_number(arena_t *a);
 hidden void slices_publish(arena_t *a);
@@ -25,6 +28,8 @@ hidden size_t slices_claim(arena_t *a, size_t n, size_t alignment);
 /* Just these, all or none. */
 hidden bool slices_claim_at(arena_t *a, size_t first, size_t n);
 hidden void slices_give_back(arena_t *a, size_t first, size_t n);
+/* Free slices of these words are dirty. */
+hidden void slices_note_dirty(arena_t *a, size_t word, size_t words);
 
 static always_inline bool slices_are_lacking(const lacks_t *lacks, size_t n, size_t alignment) {
   return lack_covers(&lacks->run, n) ||

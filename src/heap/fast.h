@@ -1,4 +1,4 @@
-/* fast.h - malloc and free, the common path: start reading here                       layer 5: heap
+/* fast.h - malloc and free, the common path: start reading here                       layer 6: heap
  * Owns:    nothing.   Called by: api, heap.   Calls: on every way out at most one function out of
  *          line, as a tail call.
  * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system
@@ -14,7 +14,10 @@
 #ifndef HEAP_FAST_H
 #define HEAP_FAST_H
 
-#include "heap.h"
+#include "../stock/returned.h"
+#include "free.h"
+#include "here.h"
+#include "slow.h"
 
 /* Takes the first block of bin `c`; the thread's heap is not marked. NULL if the bin is empty. */
 static always_inline void *fast_pop(size_t c) {
@@ -35,11 +38,16 @@ static always_inline void *fast_pop(size_t c) {
   return (void *)block;
 }
 
-static always_inline void *fast_malloc(size_t size) {
+/* `slow` does what the fast path cannot: heap_malloc_slow, or what stands before it. */
+static always_inline void *fast_malloc_or(size_t size, void *(*slow)(size_t size)) {
   size_t steps = class_steps(size);        /* if that overflows: 0, whose bin is always empty */
-  if (unlikely(steps >= heap_here.limit)) return heap_malloc_slow(size);
+  if (unlikely(steps >= heap_here.limit)) return slow(size);
   void *block = fast_pop(class_table[steps]);
-  return likely(block != NULL) ? block : heap_malloc_slow(size);
+  return likely(block != NULL) ? block : slow(size);
+}
+
+static always_inline void *fast_malloc(size_t size) {
+  return fast_malloc_or(size, heap_malloc_slow);
 }
 
 /* `alignment`: a power of two. NULL if it is not that simple. */
@@ -48,9 +56,10 @@ static always_inline void *fast_aligned_or_null(size_t alignment, size_t size) {
   return likely(heap_here.limit != 0) ? fast_pop(c) : NULL;
 }
 
-static always_inline void *fast_aligned(size_t alignment, size_t size) {
+static always_inline void *fast_aligned_or(size_t alignment, size_t size,
+                                           void *(*slow)(size_t alignment, size_t size)) {
   void *block = fast_aligned_or_null(alignment, size);
-  return likely(block != NULL) ? block : heap_aligned_slow(alignment, size);
+  return likely(block != NULL) ? block : slow(alignment, size);
 }
 
 /* `window`: the last byte of the block's. */
@@ -60,27 +69,7 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* Keeps a block of a slab that nobody owns for the next bin of its class, which has room; false if
- * the block is free already: its link is spoilt then. The heap is marked. */
-static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block) {
-  uintptr_t *list = &h->freed->returned[c];
-  block_set_next(block, *list);
-  if (unlikely(block_is_free(block))) return false;
-  block_set_free(block);
-  *list = block;
-  h->room[c]--;
-  return true;
-}
-
-/* Puts the block on the private list of its slab, which is the heap's own; true if all of the slab
- * is free now. The heap is marked. */
-static always_inline bool fast_put_back(slab_t *s, uintptr_t block) {
-  block_link(block, s->head);
-  s->head = block;
-  return atomic32_drop_one(&s->used);
-}
-
-/* `slow` does what the fast path cannot: heap_free_slow, or its twin for another name. */
+/* Likewise heap_free_slow, or its twin for another name. */
 static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
@@ -92,11 +81,11 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;
   if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
     if (unlikely(block_is_free(block))) goto not_simple;
-    is_empty = fast_put_back(s, block);
+    is_empty = slab_put_back(s, block);
   } else {
     unsigned c = slab_class(s);
     if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->room[c] == 0)) goto not_mine;
-    if (unlikely(!fast_keep(h, c, block))) goto not_simple;
+    if (unlikely(!returned_put(h, c, block))) goto not_simple;
   }
   signal_fence();
   heap_here.window = window;
@@ -108,6 +97,21 @@ not_mine:
 not_simple:
   heap_here.window = window;
   return slow(p);
+}
+
+/* Can a small block stay where it is, without waste? */
+static always_inline bool fast_is_right(size_t usable, size_t size) {
+  return size <= usable && (size > usable / 2 || usable <= 64);
+}
+
+/* Of a block that a fast free could take. */
+static always_inline bool fast_is_right_here(const void *p, size_t size) {
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  if (window != heap_here.window) return false;
+  const slab_t *s = fast_descriptor(block, window);
+  /* a slab with holes is looked at closely; relaxed: of a live block they do not change */
+  return class_is_multiple((uint16_t)block, s->inverse) && !block_is_free(block) &&
+         atomic32_load_relaxed(&s->holes) == 0 && fast_is_right(class_size(slab_class(s)), size);
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }

@@ -1,4 +1,4 @@
-/* firstclass.c - heaps that the program makes                                         layer 5: heap
+/* firstclass.c - heaps that the program makes                                         layer 6: heap
  * Owns:    fh_heap_t: a list of lanes, each a heap_t that one thread at a time uses.   Called by:
  *          api.   Calls: heap, index, visit, slab.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
@@ -9,8 +9,20 @@
  *          S-lanes  adding a lane (release) -> walking (acquire).
  * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared
  *             with others */
+#include "firstclass.h"
+
 #include "../base/check.h"
+#include "../stock/huge.h"
+#include "../stock/index.h"
+#include "../stock/owned.h"
+#include "../stock/pool.h"
+#include "../stock/shrink.h"
+#include "enter.h"
 #include "fast.h"
+#include "resize.h"
+#include "visit.h"
+
+enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after so many calls, or fewer: 4 */
 
 struct fh_heap {
   atomic_ptr_t lanes; /* heap_t, linked by `nested` */
@@ -48,7 +60,7 @@ static heap_t *enter_lane(fh_heap_t *heap) {
 static void leave_lane(heap_t *lane) {
   if (lane->trims_due != 0) heap_trim(lane);
   heap_tick(lane);
-  if (lane->calls % SWEEP_CALLS == 0) heap_sweep(lane, 1);
+  if (lane->calls % SWEEP_CALLS == 0) owned_sweep(lane, 1);
   ASSERT_VALID(heap_is_valid(lane));
   atomic32_store_release(&lane->lane_state, LANE_FREE); /* S-lane */
 }
@@ -59,11 +71,23 @@ fh_heap_t *firstclass_new(void) {
   return heap;
 }
 
+/* A chunk of the index is a block of the thread's own heap. */
+static bool prepare_index(heap_t *lane) {
+  if (index_prepare(lane)) return true;
+  heap_t *h = heap_enter();
+  if (h == NULL) return false;
+  void *chunk = heap_malloc_in(h, INDEX_CHUNK_SIZE, 1);
+  heap_exit(h);
+  if (chunk == NULL) return false;
+  index_add_chunk(lane, chunk);
+  return true;
+}
+
 static void *allocate(heap_t *lane, size_t alignment, size_t size) {
   bool is_plain = alignment <= 16;
   bool is_small = is_plain ? size <= SMALL_MAX_SIZE : class_of_aligned(alignment, size) != 0;
-  if (!is_small && !index_prepare(lane)) return NULL;
-  return is_plain ? heap_malloc_in(lane, size) : heap_aligned_in(lane, alignment, size);
+  if (!is_small && !prepare_index(lane)) return NULL;
+  return heap_malloc_in(lane, size, alignment);
 }
 
 void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
@@ -73,7 +97,6 @@ void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
     block = allocate(lane, alignment, size);
     leave_lane(lane);
   }
-  if (block == NULL) heap_hooks.no_memory();
   return block;
 }
 
@@ -104,6 +127,7 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
 /* ---- looking, and the end of a heap ---------------------------------------------------------- */
 
 bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
+  if (heap == NULL) return heap_visit(visitor, context);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   for (; lane != NULL; lane = next_lane(lane)) { /* Bound: as in enter_lane */
     bool is_mine = try_lane(lane), goes_on = heap_visit_lane(lane, is_mine, visitor, context);
@@ -116,7 +140,7 @@ bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
 static bool free_block(slab_t *large, huge_t *huge, void *context) {
   (void)context;
   if (huge != NULL) huge_free(huge, huge_base(huge), "fh_heap_destroy");
-  else large_free(large, (void *)slab_base(large), "fh_heap_destroy");
+  else heap_free_large(large, (void *)slab_base(large), "fh_heap_destroy");
   return true;
 }
 

@@ -1,7 +1,12 @@
-/* resize.c - realloc, and the sizes of blocks                                         layer 5: heap
- * Contract: heap.h. Threads: any; the block belongs to the caller. */
+/* resize.c - realloc, and the sizes of blocks                                         layer 6: heap
+ * Contract: resize.h. */
+#include "resize.h"
+
 #include "../base/check.h"
 #include "../os/os.h"
+#include "../stock/huge.h"
+#include "../stock/large.h"
+#include "enter.h"
 #include "fast.h"
 
 enum {
@@ -15,7 +20,7 @@ enum {
 typedef struct {
   slab_t *slab; /* of a small or large block */
   huge_t *huge;
-  size_t usable; /* 0: not a block of ours */
+  size_t usable;
 } found_t;
 
 /* Out of line, so that `find` is a leaf. */
@@ -25,7 +30,7 @@ static cold __attribute__((noinline)) found_t find_beside_holes(slab_t *s, const
   return (found_t){ s, NULL, class_size(slab_class(s)) };
 }
 
-/* What `p` is; `fatal` if it lies in our memory and is no live block. */
+/* What `p` is; `fatal` if it is no live block. */
 static found_t find(const void *p, const char *call) {
   uintptr_t tenant = map_find(p);
   if (map_kind(tenant) == TENANT_HUGE) {
@@ -33,7 +38,7 @@ static found_t find(const void *p, const char *call) {
     if (p != huge_base(b)) fatal("invalid pointer", p, call);
     return (found_t){ NULL, b, atomic64_load_relaxed(&b->size) };
   }
-  if (map_kind(tenant) != TENANT_ARENA) return (found_t){ NULL, NULL, 0 };
+  if (map_kind(tenant) != TENANT_ARENA) fatal("invalid pointer", p, call);
   slab_t *s = slab_of(p);
   switch (arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE) {
     case SLAB_SMALL:
@@ -54,16 +59,12 @@ static bool is_small(const found_t *f) {
 }
 
 size_t heap_usable_size(const void *p, const char *call) {
-  size_t size;
-  if (p == NULL) return 0;
-  found_t f = find(p, call);
-  if (f.usable != 0) return f.usable;
-  if (!heap_hooks.foreign_size(p, call, &size)) fatal("invalid pointer", p, call);
-  return size;
+  return p == NULL ? 0 : find(p, call).usable;
 }
 
 void heap_check_size(const void *p, size_t size, const char *call) {
-  if (p != NULL && size > heap_usable_size(p, call)) fatal("wrong size", p, call);
+  if (p != NULL && !heap_is_foreign(p) && size > heap_usable_size(p, call))
+    fatal("wrong size", p, call);
 }
 
 size_t heap_good_size(size_t size) {
@@ -83,23 +84,24 @@ bool heap_owns(const void *p) {
   return slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
 }
 
-/* Can a small block stay, without waste? */
-static always_inline bool is_right(size_t usable, size_t size) {
-  return size <= usable && (size > usable / 2 || usable <= 64);
+static bool resize_large(slab_t *s, void *p, size_t size) {
+  heap_t *h = heap_enter_own();
+  bool is_done = large_resize(h, s, p, size);
+  if (h != NULL) heap_exit(h);
+  return is_done;
 }
 
-static always_inline bool is_right_here(const void *p, size_t size) {
-  uintptr_t block = (uintptr_t)p, window = window_of(block);
-  if (window != heap_here.window) return false;
-  const slab_t *s = fast_descriptor(block, window);
-  /* a slab with holes is left to `find`; relaxed: as there */
-  return class_is_multiple((uint16_t)block, s->inverse) && !block_is_free(block) &&
-         atomic32_load_relaxed(&s->holes) == 0 && is_right(class_size(slab_class(s)), size);
+static void *allocate_with_headroom(size_t size, size_t roomy) {
+  heap_t *h = heap_enter();
+  if (h == NULL) return NULL;
+  void *block = large_with_headroom(h, size, roomy);
+  heap_exit(h);
+  return block;
 }
 
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
-  if (f->slab != NULL) return large_resize(f->slab, p, size);
+  if (f->slab != NULL) return resize_large(f->slab, p, size);
   size_t least = huge_die_soon() ? STAYS_HASTY_MIN : MOVE_PAGES_MIN;
   bool stays = size >= STAYS_HUGE_MIN || size > f->usable / 2 ||
                (size >= least && huge_has_room());
@@ -114,7 +116,7 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
 }
 
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
-  bool stays = is_small(f) ? is_right(f->usable, size) : resize_in_place(f, p, size);
+  bool stays = is_small(f) ? fast_is_right(f->usable, size) : resize_in_place(f, p, size);
   return stays ? p : NULL;
 }
 
@@ -134,7 +136,7 @@ static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t siz
     return NULL;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
   bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
-  return size >= leap || is_short ? large_with_headroom(size, max_size(size, leap)) : NULL;
+  return size >= leap || is_short ? allocate_with_headroom(size, max_size(size, leap)) : NULL;
 }
 
 /* A large block gets its room to grow as addresses behind it. */
@@ -146,52 +148,56 @@ static size_t with_headroom(const found_t *f, size_t size) {
 
 static always_inline void *room_to_copy(const found_t *f, size_t size) {
   size_t roomy = with_headroom(f, size);
-  void *block = roomy > SMALL_MAX_SIZE && roomy != size ? large_with_headroom(size, roomy) : NULL;
+  bool is_roomy = roomy > SMALL_MAX_SIZE && roomy != size;
+  void *block = is_roomy ? allocate_with_headroom(size, roomy) : NULL;
   return block != NULL ? block : fast_malloc(roomy > SMALL_MAX_SIZE ? size : roomy);
 }
 
-static always_inline void *resize_elsewhere(const found_t *f, void *p, size_t size) {
+typedef struct {
+  void *block;
+  bool is_copied; /* else the old one is gone, or is this */
+} resized_t;
+
+/* A block that becomes smaller stays if there is no memory for another. */
+static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_t size) {
   void *block = NULL;
   if (!is_small(f)) {
     block = room_to_leap(f, size);
     void *moved = block == NULL ? resize_by_moving_pages(f, p, size) : NULL;
-    if (moved != NULL) return moved;
+    if (moved != NULL) return (resized_t){ moved, false };
   }
   if (block == NULL) block = room_to_copy(f, size);
-  if (block == NULL) return NULL;
+  if (block == NULL) return (resized_t){ size <= f->usable ? p : NULL, false };
   memcpy(block, p, min_size(size, f->usable));
-  fast_free(p);
-  return block;
+  return (resized_t){ block, true };
+}
+
+/* Out of line: what it needs of the stack is free again when the old block is freed. */
+static __attribute__((noinline)) resized_t resize(void *p, size_t size, const char *call) {
+  found_t f = find(p, call);
+  if (size > PTRDIFF_MAX) return (resized_t){ NULL, false };
+  void *block = resize_here(&f, p, size);
+  return block != NULL ? (resized_t){ block, false } : resize_elsewhere(&f, p, size);
 }
 
 void *heap_realloc(void *p, size_t size, const char *call) {
-  void *block;
   if (p == NULL) return fast_malloc(size);
   if (size == 0) {
     heap_free(p, call);
     return NULL;
   }
-  if (likely(is_right_here(p, size))) return p;
-  found_t f = find(p, call);
-  if (f.usable == 0) {
-    if (!heap_hooks.foreign_realloc(p, size, call, &block)) fatal("invalid pointer", p, call);
-    return block;
-  }
-  if (size > PTRDIFF_MAX) {
-    heap_hooks.no_memory();
-    return NULL;
-  }
-  block = resize_here(&f, p, size);
-  return block != NULL ? block : resize_elsewhere(&f, p, size);
+  resized_t r = resize(p, size, call);
+  if (r.is_copied) fast_free(p);
+  return r.block;
 }
 
 bool heap_expand(void *p, size_t size, const char *call) {
+  if (size > PTRDIFF_MAX || heap_is_foreign(p)) return false;
   found_t f = find(p, call);
-  if (size > PTRDIFF_MAX || f.usable == 0) return false;
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (fits && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
   if (is_small(&f)) return false;
   bool is_done = f.huge != NULL ? huge_resize_in_place(f.huge, size)
-                                : large_resize(f.slab, p, size);
+                                : resize_large(f.slab, p, size);
   return is_done || fits;
 }

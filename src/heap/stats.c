@@ -1,10 +1,16 @@
-/* stats.c - adds up what is counted everywhere                                        layer 5: heap
+/* stats.c - adds up what is counted everywhere                                        layer 6: heap
  * Owns:    the peaks, which rise when they are read.   Called by: api.   Calls: visit, pool, huge,
  *          slab, arena, support, os.
  * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here
  *          they are added, so figures of running threads may be a moment apart. */
+#include "stats.h"
+
 #include "../os/os.h"
+#include "../stock/huge.h"
+#include "../stock/owned.h"
+#include "../stock/pool.h"
 #include "../support/stats.h"
+#include "enter.h"
 #include "visit.h"
 
 /* The struct is the table's: a row without a field, or a field without a row, does not compile. */
@@ -133,7 +139,7 @@ static void add_mappings(fh_stats_t *stats) {
 /* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */
 static void subtract_private(const heap_t *h, uint64_t *live, uint64_t *free) {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
+    for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
       uint64_t blocks = atomic32_load_relaxed(&s->carved) - slab_used(s);
       *live -= blocks * class_size(c);
       *free += blocks;

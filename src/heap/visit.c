@@ -1,10 +1,17 @@
-/* visit.c - every slab and every live block, without stopping anyone                  layer 5: heap
+/* visit.c - every slab and every live block, without stopping anyone                  layer 6: heap
  * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: slab, arena,
  *          huge, index.
  * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
  *          blocks not while their keys are read (S-read), and a free block is known by the key that
  *          it carries, or as fresh (fresh.h). Large and huge blocks are not read. */
 #include "visit.h"
+
+#include "../stock/fresh.h"
+#include "../stock/huge.h"
+#include "../stock/index.h"
+#include "../stock/outbox.h"
+#include "../stock/owned.h"
+#include "enter.h"
 
 bool visit_slabs(visit_slab_t *visit, void *context) {
   for (size_t i = 0, arenas = arena_count(); i < arenas; i++) {
@@ -72,7 +79,7 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
 static void finish_own_frees(void) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
-  heap_flush_shared(h);
+  outbox_flush(h);
   heap_exit(h);
 }
 
@@ -89,13 +96,12 @@ bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, vo
   if (!index_each(lane, visit_one, &visit)) return false;
   if (!is_mine) return visit_slabs(visit_blocks_of, &visit);
   for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
-    for (slab_t *s = heap_first_slab(lane, c); s != NULL; s = s->next) /* Bound: owned slabs */
+    for (slab_t *s = owned_first(lane, c); s != NULL; s = s->next) /* Bound: owned slabs */
       if (!visit_blocks_of(s, c, (void *)slab_base(s), &visit)) return false;
   return true;
 }
 
-bool heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
-  if (heap != NULL) return firstclass_visit(heap, visitor, context);
+bool heap_visit(fh_visitor_t *visitor, void *context) {
   blocks_visit_t visit = { NULL, visitor, context };
   finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;

@@ -1,16 +1,16 @@
 /* holes.c - gives back whole free pages of slabs that nobody owns                     layer 4: slab
- * Owns:    `holes` and `sunk` of slab_t.   Called by: heap, slab.c.   Calls: partial.c, arena, os.
- * Threads: any. A slab is taken by its partial bit, as for a heap, and published again: a thread
- *          that stops here holds back that one slab.
+ * Contract: holes.h.
  * Sync:    S-visit: holes are marked before their pages go, and stay so until keys are there again,
  *          also where the system has taken some pages and then refused.
- * Holds:   I7 a block of which a part lies on a hole is free and on no list
  *
- * Such a block is sunk: the anchor counts it neither as carved nor as free, so whoever frees the
- * last of the others finds the slab empty. A heap that takes the slab over links what is sunk
- * again, and the pages come back. Until then SLAB_HOLED stands for the owner. */
+ * A block of which a part lies on a hole is sunk: the anchor counts it neither as carved nor as
+ * free, so whoever frees the last of the others finds the slab empty. A heap that takes the slab
+ * over links what is sunk again, and the pages come back. Until then SLAB_HOLED stands for the
+ * owner. */
+#include "holes.h"
+
 #include "../os/os.h"
-#include "partial.h"
+#include "order.h"
 
 enum { PLACES_STEP = 64 * CLASS_STEP }; /* bytes for which a word of places stands */
 
@@ -60,8 +60,7 @@ static bool make_hole(slab_t *s, uint32_t run) {
   return true;
 }
 
-/* Of every page without a part of a block that is in use. The slab is the caller's. */
-static void make_holes(slab_t *s) {
+void slab_make_holes(slab_t *s) {
   slab_places_t free = { { 0 } };
   size_t size = class_size(slab_class(s));
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
@@ -89,30 +88,9 @@ static void make_holes(slab_t *s) {
   if (refused != 0) atomic32_store_release(&s->holes, holes); /* S-visit */
 }
 
-/* May there be a page to give back? What the anchor says may be another slab's by now. */
-static bool is_worth(const slab_t *s, unsigned c) {
+bool slab_may_have_holes(const slab_t *s, unsigned c) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
   size_t fresh = holes_of(s) == 0 ? class_info[c].capacity - (size_t)a.carved : 0;
   return (a.count + fresh) * class_size(c) >= os_page_size();
 }
 
-static void collect_word(arena_t *a, size_t group, unsigned c) {
-  atomic64_t *word = &arena_maps(a)->partial[group][c];
-  /* Bound: the bits of a word */
-  for (uint64_t w = atomic64_load_relaxed(word); w != 0; w &= w - 1) {
-    slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
-    bool is_empty;
-    if (!is_worth(s, c) || !partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
-    if (!is_empty) make_holes(s);
-    if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
-  }
-}
-
-void slab_collect_pages(void) {
-  for (size_t i = 0; i < arena_count(); i++) {
-    arena_t *a = arena_at(i);
-    size_t groups = a == NULL ? 0 : (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-    for (size_t group = 0; group < min_size(groups, ARENA_GROUPS); group++)
-      for (unsigned c = 1; c < CLASS_COUNT; c++) collect_word(a, group, c);
-  }
-}

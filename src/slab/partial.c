@@ -3,9 +3,20 @@
 #include "partial.h"
 
 #include "../base/check.h"
+#include "holes.h"
 
 /* A hint: arenas with a bit in `partial_groups`, by class. */
 static arena_set_t partial_arenas[CLASS_COUNT];
+
+void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved) {
+  atomic_ptr_store_relaxed(&s->owner, heap);
+  s->head = list;
+  s->next = s->prev = NULL;
+  s->is_idle = 0;
+  slab_note_used(s, carved - count);
+  slab_count_taken(slab_class(s), (int)count);
+  ASSERT_VALID(slab_is_valid(s));
+}
 
 typedef struct {
   atomic64_t *word, *groups, *arenas;

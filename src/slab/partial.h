@@ -25,12 +25,5 @@ hidden bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, void *heap,
 hidden void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved);
 
 hidden bool partial_is_valid(const arena_t *a);    /* while no thread runs */
-/* A heap has taken over the slab: what is sunk goes to the private list. */
-hidden void slab_fill_holes(slab_t *s);
-
-/* Blocks by their addresses: a bit for each at which one may begin. */
-typedef struct { uint64_t words[SLICE_SIZE / CLASS_STEP / 64]; } slab_places_t;
-hidden void slab_note_places(const slab_t *s, slab_places_t *places);     /* of the private list */
-hidden void slab_link_places(slab_t *s, const slab_places_t *places);     /* these are the list */
 
 #endif

@@ -3,10 +3,8 @@
 #include "slab.h"
 
 #include "../base/check.h"
+#include "holes.h"
 #include "partial.h"
-
-slab_counts_t slab_counts;
-__thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec"))); /* NULL: shared */
 
 enum {
   THRESHOLD_SHIFT = 3, /* a FULL slab is worth having when an eighth of it is free, ... */
@@ -21,38 +19,6 @@ static bool try_swap(slab_t *s, uint64_t *word, uint64_t to) {
   if (likely(atomic64_swap_acq_rel(&s->anchor, word, to))) return true; /* S-anchor */
   atomic64_add_relaxed(&slab_counts.retries, 1);
   return false;
-}
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-void slab_choose_tally(size_t number) {
-  slab_tally = number < TALLIES_OWN ? &slab_counts.tallies[number] : NULL;
-}
-
-void slab_count(size_t live, size_t free) {
-  slab_tally_t *t = slab_tally;
-  if (likely(t != NULL)) {
-    atomic64_add_own(&t->live, live);
-    atomic64_add_own(&t->free, free);
-    return;
-  }
-  uint32_t mixed = (uint32_t)((uintptr_t)&slab_tally >> 6) * 0x9E3779B1u; /* threads differ in it */
-  t = &slab_counts.tallies[TALLIES_OWN + (mixed >> 16) % (TALLIES - TALLIES_OWN)];
-  atomic64_add_relaxed(&t->live, live);
-  atomic64_add_relaxed(&t->free, free);
-}
-
-void slab_sum(uint64_t *live, uint64_t *free) {
-  *live = *free = 0;
-  for (size_t i = 0; i < TALLIES; i++) {
-    *live += atomic64_load_relaxed(&slab_counts.tallies[i].live);
-    *free += atomic64_load_relaxed(&slab_counts.tallies[i].free);
-  }
-}
-
-/* So many blocks of class `c` went to a heap; a negative number: came back. */
-static void count_taken(unsigned c, int blocks) {
-  slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
 }
 
 /* ---- birth and death ------------------------------------------------------------------------- */
@@ -99,9 +65,6 @@ void slab_release(slab_t *s) {
 
 /* ---- the owner takes ------------------------------------------------------------------------- */
 
-/* relaxed: statistics read it */
-static void note_used(slab_t *s, uint32_t used) { atomic32_store_relaxed(&s->used, used); }
-
 /* The first block of a chain, 0 if it has none. */
 static uintptr_t chain_at(const slab_t *s, uint16_t avail) {
   return avail != 0 ? slab_base(s) | avail : 0;
@@ -114,7 +77,7 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
     anchor_t a = anchor_unpack(word);
     if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     *count = a.count;
-    count_taken(slab_class(s), a.count);
+    slab_count_taken(slab_class(s), a.count);
     return chain_at(s, a.avail);
   }
   *count = 0;
@@ -124,7 +87,7 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
 unsigned slab_collect(slab_t *s) {
   unsigned count;
   s->head = take_chain(s, &count);
-  note_used(s, slab_used(s) - count);
+  slab_note_used(s, slab_used(s) - count);
   return count;
 }
 
@@ -136,8 +99,8 @@ uintptr_t slab_fresh_end(const slab_t *s, unsigned *count) {
 
 void slab_take_fresh(slab_t *s, unsigned n) {
   atomic32_store_release(&s->carved, atomic32_load_relaxed(&s->carved) + n); /* S-visit */
-  note_used(s, slab_used(s) + n);
-  count_taken(slab_class(s), (int)n);
+  slab_note_used(s, slab_used(s) + n);
+  slab_count_taken(slab_class(s), (int)n);
 }
 
 /* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
@@ -157,7 +120,7 @@ static uintptr_t take_private(slab_t *s, unsigned *count) {
   uintptr_t list = s->head;
   *count = slab_private_count(s);
   s->head = 0;
-  note_used(s, atomic32_load_relaxed(&s->carved));
+  slab_note_used(s, atomic32_load_relaxed(&s->carved));
   return list;
 }
 
@@ -189,7 +152,7 @@ uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
   for (uintptr_t next; n < most && (next = block_next(last)) != 0; n++) last = next;
   s->head = block_next(last);
   block_link(last, 0);
-  note_used(s, slab_used(s) + n);
+  slab_note_used(s, slab_used(s) + n);
   *count = n;
   return first;
 }
@@ -198,36 +161,7 @@ void slab_recount(slab_t *s) {
   uint32_t free = 0, carved = atomic32_load_relaxed(&s->carved);
   /* Bound: `carved` */
   for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++;
-  note_used(s, carved - free);
-}
-
-void slab_note_places(const slab_t *s, slab_places_t *places) {
-  unsigned count = 0; /* Bound: the slab's capacity */
-  for (uintptr_t b = s->head; b != 0; b = block_next(b)) {
-    if (++count > s->capacity || slab_of((void *)b) != s || !block_is_free(b))
-      fatal("heap corruption", (void *)b, "malloc");
-    size_t place = (uint16_t)b / CLASS_STEP;
-    places->words[place / 64] |= (uint64_t)1 << place % 64;
-  }
-}
-
-void slab_link_places(slab_t *s, const slab_places_t *places) {
-  uintptr_t base = slab_base(s), first = 0;
-  for (size_t i = sizeof places->words / sizeof places->words[0]; i-- > 0;)
-    for (uint64_t w = places->words[i]; w != 0;) { /* Bound: the bits of a word */
-      unsigned highest = bits_highest(w);
-      w ^= (uint64_t)1 << highest;
-      uintptr_t block = base | (i * 64 + highest) * CLASS_STEP;
-      block_link(block, first);
-      first = block;
-    }
-  s->head = first;
-}
-
-void slab_sort(slab_t *s) {
-  slab_places_t places = { { 0 } };
-  slab_note_places(s, &places);
-  slab_link_places(s, &places);
+  slab_note_used(s, carved - free);
 }
 
 /* ---- letting go ------------------------------------------------------------------------------ */
@@ -247,8 +181,8 @@ slab_outcome_t slab_let_go(slab_t *s) {
   bool is_holed = atomic32_load_relaxed(&s->holes) != 0;
   atomic_ptr_store_relaxed(&s->owner, is_holed ? SLAB_HOLED : NULL);
   s->head = 0;
-  note_used(s, carved); /* what is free from here on is counted in the anchor */
-  count_taken(slab_class(s), -(int)free);
+  slab_note_used(s, carved); /* what is free from here on is counted in the anchor */
+  slab_count_taken(slab_class(s), -(int)free);
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
@@ -256,7 +190,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
     if (count == carved) { /* nobody holds a block, so nobody can change the word */
       atomic64_load_acquire(&s->anchor); /* S-anchor: what those wrote who freed the blocks */
       atomic_ptr_store_relaxed(&s->owner, owner);
-      count_taken(slab_class(s), (int)free);
+      slab_count_taken(slab_class(s), (int)free);
       return SLAB_IS_EMPTY;
     }
     if (free != 0) block_link(last, chain_at(s, a.avail));
@@ -270,16 +204,6 @@ slab_outcome_t slab_let_go(slab_t *s) {
 }
 
 /* ---- anyone frees ---------------------------------------------------------------------------- */
-
-void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved) {
-  atomic_ptr_store_relaxed(&s->owner, heap);
-  s->head = list;
-  s->next = s->prev = NULL;
-  s->is_idle = 0;
-  note_used(s, carved - count);
-  count_taken(slab_class(s), (int)count);
-  ASSERT_VALID(slab_is_valid(s));
-}
 
 enum { PUSH_AGAIN = SLAB_IS_WORTH + 1 };
 
@@ -303,7 +227,7 @@ static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap,
                          slab_wish_t wish) {
-  count_taken(slab_class(s), -(int)n); /* the class is known while the blocks are held */
+  slab_count_taken(slab_class(s), -(int)n); /* the class is known while the blocks are held */
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
@@ -312,7 +236,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
     bool is_rush = n >= RUSH_BLOCKS && wish != PUSH_PUBLISH;
     if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved || is_rush)) {
       int outcome = leave_full(s, &word, first, count, heap, wish);
-      if (outcome == SLAB_IS_WORTH) count_taken(slab_class(s), (int)n);
+      if (outcome == SLAB_IS_WORTH) slab_count_taken(slab_class(s), (int)n);
       if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
       unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
@@ -326,6 +250,30 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
       if (try_swap(s, &word, anchor_pack(a.state, (uint16_t)first, count, a.carved)))
         return SLAB_SHARED;
     }
+  }
+}
+
+/* ---- whole free pages ------------------------------------------------------------------------ */
+
+static void collect_word(arena_t *a, size_t group, unsigned c) {
+  atomic64_t *word = &arena_maps(a)->partial[group][c];
+  /* Bound: the bits of a word */
+  for (uint64_t w = atomic64_load_relaxed(word); w != 0; w &= w - 1) {
+    slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
+    bool is_empty;
+    if (!slab_may_have_holes(s, c)) continue;
+    if (!partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
+    if (!is_empty) slab_make_holes(s);
+    if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
+  }
+}
+
+void slab_collect_pages(void) {
+  for (size_t i = 0; i < arena_count(); i++) {
+    arena_t *a = arena_at(i);
+    size_t groups = a == NULL ? 0 : (atomic64_load_relaxed(&a->mapped) + 63) / 64;
+    for (size_t group = 0; group < min_size(groups, ARENA_GROUPS); group++)
+      for (unsigned c = 1; c < CLASS_COUNT; c++) collect_word(a, group, c);
   }
 }
 

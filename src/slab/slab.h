@@ -21,6 +21,7 @@
 #define SLAB_SLAB_H
 
 #include "../arena/arena.h"
+#include "../base/check.h"
 #include "anchor.h"
 
 typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
@@ -137,6 +138,15 @@ static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_at(block)->next = next;
 }
 
+/* Of a block that is about to be linked. */
+static inline bool block_is_free_already(uintptr_t block) {
+  block_set_next(block, 0);
+  return block_is_free(block);
+}
+static inline void block_refuse_double_free(uintptr_t block, const char *call) {
+  if (block_is_free_already(block)) fatal("double free", (void *)block, call);
+}
+
 /* ---- the owner ------------------------------------------------------------------------------- */
 
 /* Makes the slice at `base` (claimed) a slab of class `c` owned by `heap`. */
@@ -182,7 +192,19 @@ hidden void slab_sort(slab_t *s);
 /* What others freed becomes the private list, which is empty; how many these are. */
 hidden unsigned slab_collect(slab_t *s);
 
+/* Puts the block on the private list of its slab, which is the caller's own; true if all of the
+ * slab is free now. */
+static always_inline bool slab_put_back(slab_t *s, uintptr_t block) {
+  block_link(block, s->head);
+  s->head = block;
+  return atomic32_drop_one(&s->used);
+}
+
 static inline uint32_t slab_used(const slab_t *s) { return atomic32_load_relaxed(&s->used); }
+/* relaxed: statistics read it */
+static inline void slab_note_used(slab_t *s, uint32_t used) {
+  atomic32_store_relaxed(&s->used, used);
+}
 
 /* The owner holds no block of it, and others have freed all that it does not have. */
 static inline bool slab_is_all_free(const slab_t *s) {
@@ -232,6 +254,10 @@ typedef struct { atomic64_t live, free; } aligned_to(64) slab_tally_t;
 hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
 hidden void slab_count(size_t live, size_t free); /* more, modulo 2^64 */
 hidden void slab_sum(uint64_t *live, uint64_t *free);
+/* So many blocks of class `c` went to a heap; a negative number: came back. */
+static inline void slab_count_taken(unsigned c, int blocks) {
+  slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
+}
 
 /* relaxed: sums */
 typedef struct {

@@ -10,7 +10,6 @@ import support  # noqa: E402
 
 FENCED = re.compile(r"^```.*?^```|^    [^\n]*$", re.M | re.S)
 
-
 def pages():
     for directory, folders, names in os.walk(support.SOURCE):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "build")
@@ -18,23 +17,19 @@ def pages():
             if name.endswith(".md"):
                 yield os.path.relpath(os.path.join(directory, name), support.SOURCE)
 
-
 def prose(page):
     """The page without what stands in fences or is indented as code; as many lines as before."""
     return FENCED.sub(lambda m: "\n" * m.group(0).count("\n"), support.read(page))
 
-
 def numbered(pattern, text):
     for m in re.finditer(pattern, text):
         yield text.count("\n", 0, m.start()) + 1, m.group(1)
-
 
 def anchors(page):
     """The names by which the headings of a page are linked to."""
     for title in re.findall(r"^#+ (.*)$", prose(page), re.M):
         yield re.sub(r"[^\w\- ]", "",
                      re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
-
 
 class Links(unittest.TestCase):
     def test_links_in_the_documentation_lead_to_files_that_exist(self):
@@ -65,13 +60,11 @@ class Links(unittest.TestCase):
         self.assertEqual([p for p in sources if "`%s`" % p not in text],
                          ["all.c"] if "`all.c`" not in text else [])
 
-
 def code_of(path, text):
     """Of C: a name that only comments use does not exist."""
     if not path.endswith((".c", ".h", ".cc", ".hpp")):
         return text
     return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
-
 
 class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language
@@ -92,7 +85,7 @@ class Words(unittest.TestCase):
 
     @classmethod
     def used(cls):
-        for folder in ("arena", "slab", "heap"):
+        for folder in ("arena", "slab", "stock", "heap"):
             for path in support.sources(".c", ".h", folder=os.path.join("src", folder)):
                 yield os.path.splitext(os.path.basename(path))[0], path
                 if path.endswith(".h"):
@@ -110,7 +103,6 @@ class Words(unittest.TestCase):
     def test_no_word_is_called_plain_that_is_not_used(self):
         words = {word for name, _ in self.used() for word in name.split("_")}
         self.assertEqual(sorted(self.PLAIN - words | self.PLAIN & self.table()), [])
-
 
 class Names(unittest.TestCase):
     """A word in backticks that can only be a name of ours (it has an underscore, or is a path) must
@@ -145,12 +137,11 @@ class Names(unittest.TestCase):
                     if (not re.search(r"NAME|NUMBER", quoted)
                             and not self.is_name(quoted.replace("()", ""))):
                         wrong.append("%s:%d: %s" % (page, line, quoted))
-                elif re.fullmatch(r"(src|test|docs|include|tools|lab|heap|slab|arena|api|base|os|"
+                elif re.fullmatch(r"(src|test|docs|include|tools|lab|heap|stock|slab|arena|api|base|os|"
                                   r"support)/[\w./-]+", quoted):
                     if not re.search(r"NAME|NUMBER", quoted) and not self.is_path(page, quoted):
                         wrong.append("%s:%d: %s" % (page, line, quoted))
         self.assertEqual(wrong, [])
-
 
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])

@@ -14,7 +14,6 @@ import support  # noqa: E402
 
 ALLOWED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allowed_symbols.txt")
 
-
 def allowed():
     """The names that the list allows, and those of them that are the compiler's affair."""
     with open(ALLOWED) as file:
@@ -22,21 +21,17 @@ def allowed():
     last = max(i for i, line in enumerate(lines) if line.startswith("#"))
     return {line for line in lines if not line.startswith("#")}, set(lines[last + 1:])
 
-
 def names_of(command):
     result = support.run(command)
     assert result.returncode == 0, result.stderr
     return {line.split()[-1].split("@")[0] for line in result.stdout.splitlines() if line.strip()}
 
-
 def symbols(*flags):
     return names_of(["nm", "-D", *flags, support.LIBRARY])
-
 
 def needed():
     """By the library, and by the object that programs link."""
     return symbols("-u") | names_of(["nm", "-u", support.OBJECT])
-
 
 def disassembly():
     result = support.run(["objdump", "-d", "--no-show-raw-insn", support.LIBRARY], timeout=120)
@@ -49,7 +44,6 @@ def disassembly():
         elif "\t" in line:
             yield function, line.split("\t", 1)[1].strip()
 
-
 def instructions_of(name):
     """Those of one exported function, whatever other names its address has."""
     for line in support.run(["nm", "-DS", support.LIBRARY]).stdout.splitlines():
@@ -61,7 +55,6 @@ def instructions_of(name):
             return [line.split("\t", 1)[1].strip()
                     for line in text.splitlines() if re.match(r"\s*[0-9a-f]+:\t", line)]
     return []
-
 
 class Symbols(unittest.TestCase):
     WAITING = re.compile(r"mutex|rwlock|sem_|cond_|barrier|once|sched_yield|sleep|futex|poll$|"
@@ -106,7 +99,6 @@ class Symbols(unittest.TestCase):
         self.assertLessEqual(int(found.group(1), 16), 256)
         self.assertNotIn("__tls_get_addr", symbols("-u"))
 
-
 def defined_in(path):
     """How often an object defines each name, and how often as one of a variable, for its own use
     too. The compiler numbers a function's own variables and what it makes of a function."""
@@ -118,7 +110,6 @@ def defined_in(path):
             names[name] += 1
             variables[name] += kind in "bBdD"
     return names, +variables
-
 
 class Builds(unittest.TestCase):
     """The release build is one file, the checked build is many. What a file has in the one it has
@@ -174,7 +165,6 @@ class Builds(unittest.TestCase):
                           if word not in defined and not self.KNOWN_AT_ONCE.fullmatch(word)]
         self.assertEqual(wrong, [])
 
-
 class Levels(unittest.TestCase):
     """The check levels of base/check.h: 0 release, 1 assertions, 2 invariants too."""
     VALID = re.compile(r"\w+_(?:is|are)_valid$")
@@ -217,7 +207,6 @@ class Levels(unittest.TestCase):
                                      support.preloaded(library=library))
                 self.assertEqual(result.returncode, 0, result.stderr)
 
-
 class Instructions(unittest.TestCase):
     def test_nothing_spins(self):
         """No pause (or its kin on other processors): nobody has a reason to wait politely."""
@@ -240,7 +229,6 @@ class Instructions(unittest.TestCase):
             self.assertTrue(body, name + " is not there")
             self.assertEqual([i for i in body if re.match(r"(bnd )?call|push|pop|.*%rsp", i)], [])
 
-
 class Paths(unittest.TestCase):
     """Every path from malloc, free and their kin, by the compiler's own call graph
     of the release build."""
@@ -251,29 +239,17 @@ class Paths(unittest.TestCase):
     # Where calls through pointers lead. A function of the program's own (callbacks) and libc's own
     # malloc lead nowhere here.
     TARGETS = {
-        "aligned_or_plain": ["api_no_memory", "api_deferred"],
-        "firstclass_aligned": ["api_no_memory"],
-        "reallocarray": ["api_no_memory"],
-        "heap_attach": ["api_start"],
-        "heap_calloc": ["api_no_memory"],
-        "free_foreign": ["api_foreign_free"],
-        "heap_realloc": ["api_foreign_realloc", "api_no_memory"],
-        "heap_usable_size": ["api_foreign_size"],
-        "heap_check_size": ["api_foreign_size"],
-        "malloc_usable_size": ["api_foreign_size"],
-        "heap_free_others": ["heap_free_slow", "heap_free_sized_slow",
-                             "heap_free_aligned_sized_slow"],
+        "heap_free_others": ["heap_free_slow", "api_free_slow", "free_sized_slow",
+                             "free_aligned_sized_slow"],
         "try_each": ["slices_claim", "grow"],
         "api_error": [],
         "api_deferred": [],
         "api_foreign_free": [],
         "api_foreign_size": [],
-        "api_foreign_realloc": [],
-        "api_foreign_name": [],
     }
     NEVER_RETURNS = ["fatal", "heap_bad_pointer"]
     # reads the options, once; most often the loader has called it
-    FIRST_USE = "api_start"
+    FIRST_USE = "api_start_now"
     # Inside itself this does nothing that could lead back: it has taken all that was pending.
     GUARDS = frozenset({"gather_pending"})
     STACK_LIMIT, FIRST_USE_LIMIT = 1024, 6 * 1024
@@ -332,7 +308,6 @@ class Paths(unittest.TestCase):
             callgraph.INDIRECT}
         self.assertEqual(sorted(outside - self.OUTSIDE), [])
         self.assertEqual(sorted(self.OUTSIDE - outside), [])
-
 
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])

@@ -11,30 +11,25 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import callgraph  # noqa: E402
 import support  # noqa: E402
 
-LAYERS = ["base", "os", "support", "arena", "slab", "heap", "api"]      # bottom up
+LAYERS = ["base", "os", "support", "arena", "slab", "stock", "heap", "api"]      # bottom up
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-
 
 def core_sources():
     return list(support.sources(".c", ".h", ".cc"))
-
 
 def code_of(text):
     """The text without comments and without what stands between quotes."""
     return TOKEN.sub(lambda m: " " + "\n" * m.group(0).count("\n") if m.group(0)[0] == "/"
                      else '""', text)
 
-
 def comments_of(text):
     for m in TOKEN.finditer(text):
         if m.group(0)[0] == "/":
             yield text.count("\n", 0, m.start()) + 1, m.group(0)
 
-
 def layer_of(path):
     parts = path.split(os.sep)
     return LAYERS.index(parts[1]) if len(parts) > 2 and parts[1] in LAYERS else None
-
 
 class Layers(unittest.TestCase):
     def test_every_file_stands_in_a_layer(self):
@@ -75,7 +70,6 @@ class Layers(unittest.TestCase):
                  for name, where in names.items() if layer_of(where) > layer_of(user)]
         self.assertEqual(wrong, [])
 
-
 @functools.lru_cache(maxsize=None)
 def objects():
     """Each source, compiled by itself: the symbols that it needs of others, and whose they are."""
@@ -96,11 +90,32 @@ def objects():
                     needed.setdefault(path, []).append(name)
                 elif kind in "TDBRVW":
                     defined.setdefault(name, path)
-    # declared below, filled above: the one name by which events go up (heap.h)
-    defined.pop("heap_hooks", None)
     return {path: {name: defined[name] for name in needed.get(path, []) if name in defined}
             for path in sources}
 
+class Rings(unittest.TestCase):
+    """No two objects need each other's symbols, be it by way of others."""
+
+    @staticmethod
+    def in_rings(needs):
+        def reached_from(path):
+            reached, todo = set(), [path]
+            while todo:
+                for other in set(needs.get(todo.pop(), ())) - reached:
+                    reached.add(other)
+                    todo.append(other)
+            return reached
+
+        return sorted(path for path in needs if path in reached_from(path))
+
+    def test_no_objects_call_each_other_in_a_ring(self):
+        needs = {path: set(used.values()) - {path} for path, used in objects().items()}
+        self.assertGreater(sum(map(len, needs.values())), 100)
+        self.assertEqual(self.in_rings(needs), [])
+
+    def test_a_ring_of_three_is_found(self):
+        self.assertEqual(self.in_rings({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}),
+                         ["a", "b", "c"])
 
 class Calls(unittest.TestCase):
     """The line `Calls:` of a file's contract, or of the header in which its contract stands, names
@@ -186,7 +201,6 @@ class Calls(unittest.TestCase):
                          ["slab is named and not used"])
         self.assertEqual(list(self.mistakes(["os"], used, heap)), ["arena is used and not named"])
 
-
 class Atomics(unittest.TestCase):
     maxDiff = None
 
@@ -223,7 +237,6 @@ class Atomics(unittest.TestCase):
                     wrong.append("%s:%d" % (path, number + 1))
         self.assertEqual(wrong, [])
 
-
     def test_what_is_not_relaxed_cites_a_tag_of_the_page(self):
         """On its own lines or in the comment above; and each tag of the page is cited."""
         listed = set(re.findall(r"^\| (S-\w+) \|", support.read("docs/concurrency.md"), re.M))
@@ -246,9 +259,7 @@ class Atomics(unittest.TestCase):
         self.assertEqual(list(untagged("/* S-pool */\n" + order + "\n", {"S-pool"})), [])
         self.assertEqual(list(untagged("x(); /* S-pool */\n" + order + "\n", {"S-pool"})), [2])
 
-
 ORDERED = re.compile(r"\batomic(?:16|32|64|_ptr)_\w+_(?:acquire|release|acq_rel|seq_cst)\s*\(")
-
 
 def untagged(text, tags):
     """The lines with an order whose statement, and comment above it, cites none of the tags."""
@@ -265,11 +276,9 @@ def untagged(text, tags):
         if not tags.intersection(re.findall(r"S-[a-z]+", "\n".join(raw[first:last + 1]))):
             yield number + 1
 
-
 # try_: a swap that may fail, by its name
 SWAP = re.compile(r"\b(?:atomic(?:32|64|_ptr)_swap_\w+|try_\w+)\s*\(")
 RETRY = r"\b(while|do)\b|\bfor\s*\(.*;\s*;"             # a loop over a range is bounded by itself
-
 
 def loop_around(code, number):
     """The line where the loop begins in which line `number` is, if it may go on for as
@@ -292,14 +301,13 @@ def loop_around(code, number):
                 return None
     return None
 
-
 class Loops(unittest.TestCase):
     maxDiff = None
 
     """A call does a bounded amount of work: a loop counts up to something, or says what bounds it,
     or that it goes on only while other threads get something done."""
     COUNTED = re.compile(r"\bfor\s*\([^;]*;[^;]*(?:<=?\s*[\w(>.-]+|--\s*>\s*0|>\s*0)[^;]*;")
-    FOLDERS = tuple(os.path.join("src", folder) + os.sep for folder in ("arena", "slab", "heap"))
+    FOLDERS = tuple(os.path.join("src", folder) + os.sep for folder in ("arena", "slab", "stock", "heap"))
     WHY = re.compile(r"Progress:|Bound:")
 
     def test_every_loop_counts_or_says_what_bounds_it(self):
@@ -318,18 +326,17 @@ class Loops(unittest.TestCase):
                     wrong.append("%s:%d: %s" % (path, number + 1, line.strip()))
         self.assertEqual(wrong, [])
 
-
 class WholeHeap(unittest.TestCase):
     """A loop that runs over arenas, windows, heaps or slabs costs more in a larger process: its
     function stands in a table of promises.md, with what calls it and its bound or slope."""
     maxDiff = None
     PAGE, TITLE = os.path.join("docs", "promises.md"), "### Loops over the whole heap"
-    FOLDERS = tuple(os.path.join("src", f) + os.sep for f in ("arena", "slab", "heap"))
+    FOLDERS = tuple(os.path.join("src", f) + os.sep for f in ("arena", "slab", "stock", "heap"))
     # all their loops run over windows, or over the bits of arenas and heaps
     ALWAYS = tuple(os.path.join("src", "arena", name) for name in ("map.c", "places.c", "bitmap.c"))
     OVER = re.compile(
         r"\b(?:arena_count|pool_size|huge_pool_size|places_size|chunk_count|word_count|take_run|"
-        r"WINDOW_COUNT|WINDOW_SLICES|ARENA_[A-Z]\w*|PLACES_CHUNKS|heap_first_slab|next_lane|lanes|"
+        r"WINDOW_COUNT|WINDOW_SLICES|ARENA_[A-Z]\w*|PLACES_CHUNKS|owned_first|next_lane|lanes|"
         r"nested|pool_resting_pages|slab_numbered)\b|->(?:next|mapped|windows)\b")
     FUNCTION = re.compile(r"^\w[^;{}\n=]*?[ *](\w+)\((?:[^;{}()]|\([^()]*\))*\)\s*\{"
                           r"(?:[^\n]*\}$|.*?^\})", re.M | re.S)
@@ -410,7 +417,6 @@ class WholeHeap(unittest.TestCase):
         self.assertTrue(is_found("s != NULL; s = s->next"))
         self.assertFalse(is_found("i < CLASS_COUNT"))
 
-
 class Comments(unittest.TestCase):
     # Names of the world outside that a comment may mention.
     ELSEWHERE = set("""
@@ -472,7 +478,6 @@ class Comments(unittest.TestCase):
                 wrong.append(path + ": the first line does not name its layer")
         self.assertEqual(wrong, [])
 
-
 class UnitTests(unittest.TestCase):
     def test_each_source_below_the_api_has_a_file_of_unit_tests(self):
         """By its name: test/unit/free_test.c for src/heap/free.c."""
@@ -482,7 +487,6 @@ class UnitTests(unittest.TestCase):
                   for p in support.sources("_test.c", folder=os.path.join("test", "unit"))}
         self.assertGreater(len(names), 20)
         self.assertEqual(sorted(names - tested), [])
-
 
 class Invariants(unittest.TestCase):
     """Numbers such as I1 stand in one contract each; who names one, in a check or in
@@ -513,7 +517,6 @@ class Invariants(unittest.TestCase):
                 named.update(re.findall(r"\b[A-Z]\d\b", tags))
         self.assertEqual(sorted(named ^ set(self.numbers)), [])
 
-
 def exists(word, names):
     if word in names or word.strip("*") in names:
         return True
@@ -522,11 +525,9 @@ def exists(word, names):
         return any(pattern.match(name) for name in names)
     return False
 
-
 def long_lines(path, text, columns):
     return ["%s:%d: %d columns" % (path, number, len(line))
             for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
-
 
 class Size(unittest.TestCase):
     LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 7800, 10000
@@ -568,7 +569,6 @@ class Size(unittest.TestCase):
                         wrong.append("%s:%d: %d lines" % (path, start, i - start))
                     start = None
         self.assertEqual(wrong, [])
-
 
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])

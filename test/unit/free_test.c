@@ -7,7 +7,6 @@ enum { MANY = 4000 };
 TEST(free, each_kind_of_block_goes_back_to_where_it_came_from, "") {
   void *small = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_MIN_SIZE);
   uint64_t before = committed();
-  hooks.foreign = &hooks;                                   /* NULL is not the layer above's */
   heap_free(NULL, "free");
   heap_free(large, "free");
   CHECK_EQ(committed(), before - 2);
@@ -38,7 +37,7 @@ TEST(free, a_block_of_an_own_slab_goes_onto_its_list_and_the_last_one_gives_the_
   heap_t *h = frees_are_fast(kept[0]);
   unsigned c = class_of(size);
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) {
-    slab_t *s = heap_first_slab(h, c)->next;                /* used up, and not the one in use */
+    slab_t *s = owned_first(h, c)->next;                /* used up, and not the one in use */
     unsigned owned = h->own->owned[c];
     CHECK(s != NULL && s->head == 0);
     for (int i = 0; i < MANY; i++) {
@@ -140,38 +139,6 @@ TEST(free, what_another_thread_frees_comes_back_to_the_owner_and_nothing_is_lost
 
 /* ---- blocks of slabs that the heap does not own ---- */
 
-TEST(free, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap, "I3 S-anchor") {
-  size_t size = 64;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (int i = 0; i < BATCH_BLOCKS - 1; i++) fast_free(kept[i]);
-  CHECK_EQ(swaps_of(h), 0u);
-  CHECK_EQ(h->has_shared, 1);
-  heap_flush_shared(h);
-  CHECK_EQ(swaps_of(h), 1u);
-  CHECK_EQ(h->freed->slots, 0u);
-  CHECK_EQ(anchor(slab_of(kept[0])).count, BATCH_BLOCKS - 1);
-}
-
-TEST(free, a_gathered_chain_is_published_when_its_bytes_are_worth_it, "") {
-  size_t size = 2048;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (size_t i = 0; i < BATCH_BYTES / size - 1; i++) fast_free(kept[i]);
-  CHECK_EQ(swaps_of(h), 0u);
-  fast_free(kept[BATCH_BYTES / size - 1]);
-  CHECK_EQ(swaps_of(h), 1u);
-}
-
-TEST(free, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
-  size_t size = 1024;
-  core_option(OPTION_magazine, 0);
-  in_thread(allocate, &size, true);                         /* slabs of nobody */
-  uint64_t before = committed();
-  for (int i = 0; i < MANY / 4; i++) fast_free(kept[i]);    /* 15 slabs: each has its own batch */
-  CHECK_LE(committed(), before - 12);                       /* the others: `pending`, `returned` */
-}
-
 TEST(free, who_frees_all_that_is_out_of_a_slab_of_nobody_gives_it_back_at_once, "S-anchor") {
   size_t size = 1024;
   in_thread(allocate, &size, true);
@@ -183,85 +150,9 @@ TEST(free, who_frees_all_that_is_out_of_a_slab_of_nobody_gives_it_back_at_once, 
   CHECK(slab_kind(slab_word(s)) == SLAB_NONE);
 }
 
-TEST(free, what_waits_to_be_published_is_on_the_next_slow_path, "") {
-  size_t size = 64;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (int i = 0; i < 5; i++) fast_free(kept[i]);
-  CHECK_EQ(swaps_of(h), 0u);
-  fast_malloc(3000);                                        /* an empty bin */
-  CHECK_EQ(swaps_of(h), 1u);
-  CHECK_EQ(h->has_shared, 0);
-  CHECK_EQ(anchor(slab_of(kept[0])).count, 5u);
-}
-
 /* So much in use that a freed block waits for its cache line. */
 static void make_large(void) {
   for (int i = 0; i <= LARGE_HEAP_SLICES / 256; i++) CHECK(fast_malloc(MiB(16)) != NULL);
-}
-
-/* Blocks that were freed and wait in the heap. */
-static unsigned count_waiting(const heap_t *h) {
-  unsigned count = h->pending_count;
-  for (int i = 0; i < BATCH_SLOTS; i++)
-    if (h->freed->batch[i].slab != NULL) count += batch_count(&h->freed->batch[i]);
-  return count;
-}
-
-/* `held` is exact between calls. */
-static void check_held(const heap_t *h) {
-  unsigned chains = 0;
-  for (int i = 0; i < BATCH_SLOTS; i++) chains += h->freed->batch[i].slab != NULL;
-  CHECK_EQ(h->freed->held, chains + HELD_PENDING * h->pending_count);
-}
-
-static unsigned free_spread(size_t size) {
-  unsigned most = 0;
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (int i = 0; i < MANY; i++) {
-    fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
-    check_held(h);
-    CHECK_LT(h->pending_count, PENDING_BLOCKS);
-    CHECK_LE(h->freed->held_more, (uint32_t)HELD_MORE);
-    most = (unsigned)max_size(most, count_waiting(h));
-  }
-  return most;
-}
-
-static void check_that_more_and_more_waits(void) {
-  CHECK_GT(free_spread(4000), 8u * HELD_LEAST);
-  CHECK_GT(my_heap()->freed->held_more, 4u * HELD_LEAST);
-  my_heap()->freed->held_more = HELD_MORE;
-  CHECK_GT(free_spread(4000), 8u * HELD_LEAST);
-}
-
-TEST(free, a_heap_that_frees_much_that_is_spread_holds_more_and_more_of_it_back, "") {
-  check_that_more_and_more_waits();
-}
-TEST(free, in_a_large_process_too_a_heap_that_frees_much_holds_more_back, "") {
-  make_large();
-  check_that_more_and_more_waits();
-}
-
-static void check_that_little_waits(size_t size) {
-  in_thread(allocate, &size, false);
-  heap_t *h = my_heap();
-  for (int i = 0; i < 48; i++) {
-    fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
-    CHECK_LE(count_waiting(h) * max_size(size, 4096), 98304u);
-  }
-}
-
-TEST(free, a_thread_that_has_freed_little_holds_little_of_it_back, "") {
-  check_that_little_waits(4000);
-}
-TEST(free, a_thread_that_has_freed_little_holds_little_back_in_a_large_process, "") {
-  make_large();
-  check_that_little_waits(4000);
-}
-TEST(free, a_thread_that_has_freed_little_of_the_largest_class_holds_little_back, "") {
-  check_that_little_waits(16000);
 }
 
 TEST(free, a_block_whose_slot_another_slab_has_waits_by_itself_and_is_known_to_be_free, "") {
@@ -289,9 +180,9 @@ TEST(free, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "")
   CHECK_EQ(h->has_shared, 1);
   CHECK_EQ(swaps_of(h), 0u);
   CHECK_EQ(h->pending_count, 2);
-  EXPECT_ABORT((fast_free(kept[0]), heap_flush_shared(h)), "double free");
+  EXPECT_ABORT((fast_free(kept[0]), outbox_flush(h)), "double free");
   for (int i = 2; i < 1000; i++) fast_free(kept[i]);
-  heap_flush_shared(h);
+  outbox_flush(h);
   CHECK_EQ(h->pending_count, 0);
   for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->freed->batch[i].slab);
   CHECK_EQ(atomic64_load_relaxed(&h->remote_frees), (uint64_t)1000);
@@ -311,7 +202,7 @@ TEST(free, a_block_for_which_there_is_no_place_to_wait_goes_another_way, "") {
   h->freed->held += HELD_PENDING;
   fast_free(p[PENDING_BLOCKS]);
   CHECK_LE(h->pending_count, PENDING_BLOCKS);
-  heap_flush_shared(h);
+  outbox_flush(h);
   CHECK_EQ(anchor(slab_of(p[0])).count, PENDING_BLOCKS + 1u);
   CHECK_EQ(h->freed->remote, 0u);
 }
@@ -331,67 +222,6 @@ TEST(free, frees_that_interrupt_a_fast_malloc_wait_no_longer_than_others, "") {
 }
 
 /* ---- slabs that are worth having ---- */
-
-TEST(free, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_many, "I1 S-anchor") {
-  size_t size = 512, own = 512;
-  in_thread(allocate, &size, true);
-  for (size_t i = 0; i < 40; i++) fast_malloc(own);         /* it has earned slabs of this class */
-  unsigned c = class_of(size);
-  CHECK_GE(my_heap()->own->owned[c], 1);
-  for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
-  heap_flush_shared(my_heap());
-  CHECK_GE(my_heap()->own->owned[c], 3);
-  CHECK_LE(my_heap()->own->owned[c], OWNED_MAX);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
-  for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
-  uint64_t before = committed();
-  for (int i = 0; i < MANY / 2; i++) fast_malloc(size);      /* the freed half is used again */
-  CHECK_LE(committed(), before + 1);
-}
-
-TEST(free, a_heap_that_has_not_earned_the_class_publishes_what_it_frees, "") {
-  size_t size = 512;
-  in_thread(allocate, &size, true);
-  for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
-  heap_flush_shared(my_heap());
-  CHECK_EQ(my_heap()->own->owned[class_of(size)], 0);
-  CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
-}
-
-TEST(free, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-anchor") {
-  size_t size = 512;
-  unsigned c = class_of(size);
-  allocate(&size);
-  heap_t *h = my_heap();
-  in_thread(release, NULL, true);
-  in_thread(allocate, &size, true);                         /* slabs of nobody */
-  CHECK(h->own->owned[c] != 0 && !heap_knows_remote(h, c));
-  for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
-  heap_flush_shared(h);
-  CHECK(heap_knows_remote(h, c));
-  CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
-}
-
-TEST(free, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its_own_list, "I1") {
-  size_t size = 64;
-  in_thread(allocate, &size, true);                         /* FULL slabs of nobody */
-  slab_t *s = slab_of(kept[MANY / 2]);
-  CHECK_NULL(atomic_ptr_load_relaxed(&s->owner));
-  for (int i = 0; i < 200; i++) fast_malloc(size);
-  int freed = 0;
-  for (int i = 0; i < MANY; i++)
-    if (slab_of(kept[i]) == s) {
-      fast_free(kept[i]);
-      kept[i] = NULL;
-      freed++;
-    }
-  CHECK_GT(freed, 500);
-  CHECK(slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_load_relaxed(&s->owner) != my_heap() ||
-        slab_is_valid(s));
-  release(NULL);
-}
 
 /* ---- threads ---- */
 
@@ -433,7 +263,6 @@ TEST(free, without_memory_for_a_heap_a_free_still_reaches_its_slab, "") {
   in_thread(release, NULL, false);                          /* a thread that can have no heap */
   CHECK_EQ(committed(), (uint64_t)0);
   in_thread(take_none, NULL, false);
-  CHECK_EQ(no_memory_calls(), 1u);
 }
 
 /* ---- misuse ---- */
@@ -514,24 +343,17 @@ TEST(free, a_pointer_that_is_no_block_is_reported, "") {
   EXPECT_ABORT(fast_free(large + SLICE_SIZE), "invalid pointer|double free");
   EXPECT_ABORT(fast_free(arena_of(p)), "invalid pointer");
   EXPECT_ABORT(fast_free((char *)arena_of(p) + WINDOW_SIZE - 16), "invalid pointer");
-  EXPECT_ABORT(heap_free_sized_slow(p + 8), "in free_sized");
-  EXPECT_ABORT(heap_free_aligned_sized_slow(p + 8), "in free_aligned_sized");
+  EXPECT_ABORT(heap_free(p + 8, "free_sized"), "in free_sized");
+  EXPECT_ABORT(heap_free(p + 8, "free_aligned_sized"), "in free_aligned_sized");
   EXPECT_ABORT(heap_usable_size(p + 16, "malloc_usable_size"),
                "invalid pointer: .* in malloc_usable_size");
   EXPECT_ABORT(heap_realloc(p + 16, 5, "realloc"), "invalid pointer: .* in realloc");
 }
 
-TEST(free, a_pointer_from_elsewhere_is_the_layer_aboves_or_an_error, "") {
+TEST(free, a_pointer_from_elsewhere_is_foreign_and_an_error_here, "") {
   static char somewhere[64];
-  hooks.foreign = somewhere;
-  hooks.foreign_size = 17;
-  fast_free(somewhere);
-  CHECK_EQ(hooks.foreign_freed, 1u);
-  CHECK_EQ(heap_usable_size(somewhere, "t"), 17u);
-  CHECK_EQ(heap_realloc(somewhere, 20, "t"), (void *)somewhere);
-  CHECK_EQ(hooks.foreign_size, 20u);
+  CHECK(heap_is_foreign(somewhere) && !heap_owns(somewhere));
   EXPECT_ABORT(fast_free(somewhere + 16), "invalid pointer: .* in free");
   EXPECT_ABORT(heap_usable_size(somewhere + 16, "x"), "invalid pointer: .* in x");
   EXPECT_ABORT(heap_realloc(somewhere + 16, 5, "y"), "invalid pointer: .* in y");
-  CHECK(!heap_owns(somewhere));
 }

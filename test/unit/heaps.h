@@ -1,53 +1,30 @@
-/* heaps.h - heaps without a layer above: the hooks, threads that end, and a
+/* heaps.h - heaps without a layer above: threads that end, and a
  * reckoning that nothing was lost */
 #ifndef HEAPS_H
 #define HEAPS_H
 
 #include "counts.h"
 
+#include "../../src/heap/enter.h"
 #include "../../src/heap/fast.h"
+#include "../../src/heap/firstclass.h"
+#include "../../src/heap/refill.h"
+#include "../../src/heap/resize.h"
+#include "../../src/heap/stats.h"
+#include "../../src/heap/upkeep.h"
+#include "../../src/heap/visit.h"
+#include "../../src/slab/order.h"
 #include "../../src/slab/partial.h"
-
-static struct {
-  atomic32_t started, no_memory, deferred;
-  void *foreign;                                   /* a pointer that the layer above knows */
-  size_t foreign_size;
-  unsigned foreign_freed;
-} hooks;
-
-static void hook_start(void) {
-  atomic32_add_relaxed(&hooks.started, 1);
-  heap_start();
-}
-static void hook_no_memory(void) { atomic32_add_relaxed(&hooks.no_memory, 1); }
-static void hook_deferred(bool force) {
-  (void)force;
-  atomic32_add_relaxed(&hooks.deferred, 1);
-}
-static bool hook_free(void *p, const char *call) {
-  (void)call;
-  if (p != hooks.foreign) return false;
-  hooks.foreign_freed++;
-  return true;
-}
-static bool hook_size(const void *p, const char *call, size_t *size) {
-  (void)call;
-  *size = hooks.foreign_size;
-  return p == hooks.foreign;
-}
-static bool hook_realloc(void *p, size_t size, const char *call, void **result) {
-  (void)call;
-  if (p != hooks.foreign) return false;
-  hooks.foreign_size = size;
-  *result = p;
-  return true;
-}
-
-heap_hooks_t heap_hooks = {
-  hook_start, hook_no_memory, hook_deferred, hook_free, hook_size, hook_realloc
-};
-
-unused static unsigned no_memory_calls(void) { return atomic32_load_relaxed(&hooks.no_memory); }
+#include "../../src/stock/fresh.h"
+#include "../../src/stock/huge.h"
+#include "../../src/stock/index.h"
+#include "../../src/stock/magazine.h"
+#include "../../src/stock/outbox.h"
+#include "../../src/stock/owned.h"
+#include "../../src/stock/pool.h"
+#include "../../src/stock/shrink.h"
+#include "../../src/stock/surplus.h"
+#include "../../src/stock/tails.h"
 
 /* The calling thread's heap. */
 unused static heap_t *my_heap(void) {
@@ -55,6 +32,24 @@ unused static heap_t *my_heap(void) {
   CHECK(h != NULL);
   heap_exit(h);
   return h;
+}
+
+/* As aligned_alloc and calloc do it. */
+unused static void *fast_aligned(size_t alignment, size_t size) {
+  return fast_aligned_or(alignment, size, heap_aligned_slow);
+}
+unused static void *heap_calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+  return heap_clear(fast_malloc(bytes), bytes);
+}
+
+/* As realloc does it. */
+unused static bool resize_large(void *p, size_t size) {
+  heap_t *h = heap_enter_own();
+  bool is_done = large_resize(h, slab_of(p), p, size);
+  if (h != NULL) heap_exit(h);
+  return is_done;
 }
 
 /* Runs `f` in another thread, which then ends (as far as the core sees), and its heap does not

@@ -48,7 +48,7 @@ static bool note(void *p, size_t n, void *context) {
 }
 static size_t count_live(void) {
   visited = 0;
-  heap_visit(NULL, note, NULL);
+  heap_visit(note, NULL);
   return visited;
 }
 
@@ -93,7 +93,7 @@ TEST(holes, the_last_free_finds_the_slab_empty_though_most_of_it_is_sunk, "S-par
   thin_out(3000, 500);
   heap_collect(true);
   for (int i = 0; i < 3000; i += 500) release(i);
-  heap_flush_shared(my_heap());
+  outbox_flush(my_heap());
   CHECK_EQ(committed(), (uint64_t)0);
   check_nothing_lost();
 }
@@ -124,13 +124,13 @@ TEST(holes, a_block_is_freed_twice_and_its_page_is_gone, "") {
   thin_out(3000, 500);
   heap_collect(true);
   CHECK(!block_is_free((uintptr_t)freed));
-  EXPECT_ABORT((fast_free(freed), heap_flush_shared(my_heap())), "double free: .* in free");
+  EXPECT_ABORT((fast_free(freed), outbox_flush(my_heap())), "double free: .* in free");
   EXPECT_ABORT(heap_usable_size(freed, "t"), "double free: .* in t");
   EXPECT_ABORT(heap_realloc(freed, 1000, "realloc"), "double free: .* in realloc");
   fast_free(fast_malloc(200)); /* from here on blocks are looked for in this window first */
   EXPECT_ABORT(heap_realloc(freed, 60, "realloc"), "double free: .* in realloc");
   for (int i = 0; i < 6; i++) CHECK(fast_malloc(MiB(16)) != NULL);  /* blocks are looked at late */
-  EXPECT_ABORT((fast_free(freed), heap_flush_shared(my_heap())), "double free: .* in free");
+  EXPECT_ABORT((fast_free(freed), outbox_flush(my_heap())), "double free: .* in free");
 }
 
 TEST(holes, a_system_that_refuses_leaves_the_blocks_where_they_are, "I7") {

@@ -91,7 +91,7 @@ TEST(index, blocks_that_moved_are_found_where_they_are, "F2") {
     CHECK(p != NULL);
     huge_t *b = map_record(map_find(p));
     p = huge_resize(b, GiB(2));
-    CHECK(p != NULL && large_resize(slab_of(q), q, KiB(300)));
+    CHECK(p != NULL && resize_large(q, KiB(300)));
     CHECK_EQ(visited(heap), 2u);
     if (round == 1) fast_free(p);
     firstclass_destroy(heap);
@@ -165,8 +165,6 @@ TEST(index, a_large_block_for_which_the_index_has_no_room_is_refused, "F2") {
   os_fake.most_mapped = os_fake.mapped;
   while (fast_malloc(100000) != NULL) continue;
   while (fast_malloc(512) != NULL) continue;
-  unsigned calls = no_memory_calls();
   CHECK_NULL(firstclass_aligned(heap, 1, 100000));
-  CHECK_EQ(no_memory_calls(), calls + 1);
   CHECK_EQ(visited(heap), 1u);
 }

@@ -23,7 +23,7 @@ TEST(large, the_slices_behind_the_first_have_no_descriptor_of_their_own, "I5") {
   char *p = large_malloc(my_heap(), 5 * SLICE_SIZE, 1);
   for (size_t i = 1; i < 5; i++) CHECK(slab_kind(slab_word(slab(p + i * SLICE_SIZE))) == SLAB_NONE);
   CHECK(slab_kind(slab_word(slab(p))) == SLAB_LARGE);
-  CHECK(large_resize(slab(p), p, 9 * SLICE_SIZE));
+  CHECK(resize_large(p, 9 * SLICE_SIZE));
   for (size_t i = 1; i < 9; i++) CHECK(slab_kind(slab_word(slab(p + i * SLICE_SIZE))) == SLAB_NONE);
   fast_free(p);
   CHECK(slab_kind(slab_word(slab(p))) == SLAB_NONE);
@@ -64,7 +64,7 @@ TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L
   char *p = large_malloc(my_heap(), 3 * SLICE_SIZE, 1);
   memset(p, 7, 3 * SLICE_SIZE);
   uint64_t before = committed();
-  CHECK(large_resize(slab(p), p, 6 * SLICE_SIZE + 1));
+  CHECK(resize_large(p, 6 * SLICE_SIZE + 1));
   CHECK_EQ(slices(p), 7u);
   CHECK(large_is_valid(slab(p)));
   CHECK_EQ(committed(), before + 4);
@@ -72,12 +72,12 @@ TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L
   CHECK_BYTES(p, 7, 3 * SLICE_SIZE);
   char *wall = large_malloc(my_heap(), SLICE_SIZE, 1);
   CHECK_EQ(wall, p + 7 * SLICE_SIZE);
-  CHECK(large_resize(slab(p), p, 7 * SLICE_SIZE));
-  CHECK(!large_resize(slab(p), p, 7 * SLICE_SIZE + 1));
+  CHECK(resize_large(p, 7 * SLICE_SIZE));
+  CHECK(!resize_large(p, 7 * SLICE_SIZE + 1));
   CHECK_EQ(slices(p), 7u);
-  CHECK(large_resize(slab(p), p, SMALL_MAX_SIZE + 1));
+  CHECK(resize_large(p, SMALL_MAX_SIZE + 1));
   CHECK_EQ(slices(p), 1u);
-  CHECK(!large_resize(slab(p), p, SMALL_MAX_SIZE));          /* that is for a small block */
+  CHECK(!resize_large(p, SMALL_MAX_SIZE));          /* that is for a small block */
   CHECK_EQ(committed(), before - 3 + 1 + 1);
   fast_free(p);
   fast_free(wall);

@@ -53,8 +53,8 @@ TEST(levels, a_wrong_count_of_used_blocks_is_seen_by_the_next_slow_malloc, "I1")
 
 TEST(levels, a_slice_with_a_kind_is_seen_when_a_block_takes_it, "I5") {
   char *p = large_malloc(my_heap(), 2 * SLICE_SIZE, 1);
-  large_free(slab(p), p, "free");
-  heap_empty_magazine(my_heap());
+  large_free(my_heap(), slab(p), p, "free");
+  magazine_empty(my_heap());
   EXPECT_ABORT((atomic32_store_relaxed(&slab(p + SLICE_SIZE)->kind, 1),
                 large_malloc(my_heap(), 2 * SLICE_SIZE, 1)),
                "invariant I5");
@@ -67,7 +67,7 @@ TEST(levels, a_miscounted_magazine_is_seen_when_a_slow_call_ends, "L2") {
 TEST(levels, a_large_block_with_too_many_slices_is_seen_when_it_is_resized, "L1") {
   char *p = fast_malloc(2 * SLICE_SIZE);
   EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 40),
-                large_resize(slab(p), p, 3 * SLICE_SIZE)),
+                resize_large(p, 3 * SLICE_SIZE)),
                "invariant L1");
 }
 
@@ -94,11 +94,11 @@ static heap_t *busy_heap(void) {
 TEST(levels, a_heap_that_miscounts_its_slabs_is_seen, "H1") {
   heap_t *h = busy_heap();
   EXPECT_ABORT((h->own->owned[CLASS]++, call()), "invariant H1");
-  EXPECT_ABORT((heap_first_slab(h, CLASS)->prev = NULL, call()), "invariant H1");
+  EXPECT_ABORT((owned_first(h, CLASS)->prev = NULL, call()), "invariant H1");
 }
 
 TEST(levels, a_heap_with_a_slab_that_is_not_its_own_is_seen, "H2") {
-  slab_t *s = heap_first_slab(busy_heap(), CLASS);
+  slab_t *s = owned_first(busy_heap(), CLASS);
   EXPECT_ABORT((atomic_ptr_store_relaxed(&s->owner, NULL), call()), "invariant H2");
   EXPECT_ABORT((atomic32_store_relaxed(&s->kind, CLASS + 1), call()), "invariant H2");
   EXPECT_ABORT((atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_FULL, 0, 0, 9)), call()),
@@ -107,7 +107,7 @@ TEST(levels, a_heap_with_a_slab_that_is_not_its_own_is_seen, "H2") {
 
 TEST(levels, a_heap_that_takes_a_slab_in_use_for_idle_is_seen, "H3") {
   heap_t *h = busy_heap();
-  EXPECT_ABORT((heap_first_slab(h, CLASS)->is_idle = SLAB_IDLE, call()), "invariant H3");
+  EXPECT_ABORT((owned_first(h, CLASS)->is_idle = SLAB_IDLE, call()), "invariant H3");
   EXPECT_ABORT((h->idle++, call()), "invariant H3");
 }
 
@@ -142,13 +142,13 @@ TEST(levels, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_hea
   heap_t *h = busy_heap();
   void *p = fast_malloc(class_size(CLASS));
   CHECK(atomic_ptr_is_relaxed(&slab(p)->owner, h));
-  heap_flush_shared(h);
+  outbox_flush(h);
   CHECK_EQ(h->freed->held, 0u);
   h->freed->pending[h->pending_count++] = (uintptr_t)p; /* the heap has adopted its slab since */
   h->freed->held += HELD_PENDING;
   h->has_shared = 1;
   call();
-  heap_flush_shared(h);
+  outbox_flush(h);
   CHECK_EQ(h->freed->held, 0u);
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "../../src/arena/patience.h"
 #include "../../src/arena/slices.h"
 
 static size_t dirty(void) { return atomic64_load_relaxed(&arena_counts.dirty); }
@@ -198,7 +199,7 @@ TEST(purge, a_tick_that_comes_late_does_what_others_would_have_done_up_to_eight_
 
 /* Four purges in a row found their pages wanted again within a second, and so on. */
 static void be_patient(void) {
-  for (int i = 0; i < 6; i++) purge_note_reuse(64);
+  for (int i = 0; i < 6; i++) patience_note_reuse(64);
 }
 
 TEST(purge, patience_that_nothing_has_renewed_is_gone_at_the_first_look_however_late, "") {
@@ -531,7 +532,7 @@ TEST(purge, a_tick_that_has_looked_at_much_leaves_the_rest_to_the_next, "") {
     arena_maps_t *maps = arena_maps(arena_at(i));
     for (size_t word = 0; word < ARENA_GROUPS; word++) {
       atomic32_store_relaxed(&maps->dirty_since[word], os_fake.now_ms);
-      purge_note_dirty(arena_at(i), word, 1);
+      slices_note_dirty(arena_at(i), word, 1);
     }
   }
   int ticks = 0;

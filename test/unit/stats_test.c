@@ -57,7 +57,7 @@ TEST(stats, blocks_freed_by_others_and_blocks_of_slabs_of_nobody_are_counted_rig
   for (int i = 0; i < 1000; i++) p[i] = fast_malloc(100);
   heap_let_go(my_heap());
   for (int i = 0; i < 400; i++) fast_free(p[i]);
-  heap_flush_shared(my_heap());
+  outbox_flush(my_heap());
   heap_flush_bins(my_heap());
   read_stats();
   CHECK_EQ(stats.total.live, (uint64_t)600);
@@ -77,7 +77,7 @@ TEST(stats, frees_of_others_blocks_are_counted_beyond_32_bits, "") {
   atomic64_store_relaxed(&my_heap()->remote_frees, UINT32_MAX - 10);
   atomic64_store_relaxed(&my_heap()->swaps, UINT32_MAX);
   for (size_t i = 0; i < ARRAY_LENGTH(others); i++) fast_free(others[i]);
-  heap_flush_shared(my_heap());
+  outbox_flush(my_heap());
   read_stats();
   CHECK_EQ(stats.remote_frees, before + UINT32_MAX - 10 + ARRAY_LENGTH(others));
   CHECK_GT(stats.swaps, swaps + UINT32_MAX);

@@ -86,12 +86,12 @@ TEST(tails, a_slab_counts_as_touched_as_a_whole, "A4") {
 TEST(tails, a_block_that_shrinks_or_grows_where_it_is_gives_its_tail_back, "L3") {
   char *p = filled(3 * SLICE_SIZE);
   set_others_tails(true);
-  CHECK(large_resize(slab_of(p), p, SLICE_SIZE + 3 * PAGE));
+  CHECK(resize_large(p, SLICE_SIZE + 3 * PAGE));
   CHECK_EQ(touched(p), 3u);
   CHECK_EQ(os_resident(p, 2 * SLICE_SIZE), SLICE_SIZE + 3 * PAGE);
-  CHECK(large_resize(slab_of(p), p, SLICE_SIZE + 9 * PAGE));
+  CHECK(resize_large(p, SLICE_SIZE + 9 * PAGE));
   CHECK_EQ(touched(p), 9u);
-  CHECK(large_resize(slab_of(p), p, 2 * SLICE_SIZE + 1));
+  CHECK(resize_large(p, 2 * SLICE_SIZE + 1));
   CHECK_EQ(*arena_touched_last(p, 2), TOUCHED_ALL);
   CHECK_EQ(touched(p), 1u);
   CHECK_EQ(os_resident(p + 2 * SLICE_SIZE, SLICE_SIZE), (size_t)PAGE);
@@ -170,7 +170,7 @@ TEST(tails, of_the_slices_that_a_heap_keeps_the_one_that_suits_is_used_if_tails_
   uint64_t before = discards();
   for (int i = 0; i < KEPT; i++) {
     CHECK_EQ(fast_malloc(sizes[i]), (void *)p[i]);
-    CHECK(heap_magazine_is_valid(h));
+    CHECK(magazine_is_valid(h));
   }
   CHECK_EQ(discards(), before);
 }

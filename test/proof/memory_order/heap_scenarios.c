@@ -4,7 +4,16 @@
  * Threads allocate, free each other's blocks, and end; what a thread gets it writes to. In
  * the end all is given back. */
 #include "../../../src/arena/places.h"
+#include "../../../src/heap/enter.h"
 #include "../../../src/heap/fast.h"
+#include "../../../src/heap/firstclass.h"
+#include "../../../src/heap/upkeep.h"
+#include "../../../src/heap/visit.h"
+#include "../../../src/stock/index.h"
+#include "../../../src/stock/magazine.h"
+#include "../../../src/stock/outbox.h"
+#include "../../../src/stock/pool.h"
+#include "../../../src/stock/shrink.h"
 #include "checker.h"
 #include "system.h"
 
@@ -229,7 +238,7 @@ static void visit_before(void) {
 }
 static void visit_thread(unsigned me) {
   if (me == 1) {
-    heap_visit(NULL, show, NULL);
+    heap_visit(show, NULL);
     return;
   }
   for (int i = 0; i < HANDED_OUT; i++) block[0][i] = fast_malloc(COUNTED);
@@ -275,7 +284,7 @@ static void unmapped_before(void) {
 }
 static void unmapped_thread(unsigned me) {
   if (me == 1) {
-    heap_visit(NULL, show_any, NULL);
+    heap_visit(show_any, NULL);
     return;
   }
   slab_release(alone);

@@ -1,7 +1,7 @@
 /* place_scenarios.c - places.c and pool.c: numbered places, and heaps that one
  * thread after another uses */
 #include "../../../src/arena/places.h"
-#include "../../../src/heap/heap.h"
+#include "../../../src/stock/pool.h"
 #include "checker.h"
 #include "system.h"
 

@@ -10,7 +10,8 @@
 #include "../../../src/base/check.h"
 #include "../../../src/os/os.h"
 #include "../../../src/support/options.h"
-#include "../../../src/heap/heap.h"
+#include "../../../src/heap/here.h"
+#include "../../../src/stock/counts.h"
 #include "checker.h"
 
 /* as map.c begins here */
@@ -21,7 +22,6 @@ atomic64_t option_values[OPTION_COUNT];
 unsigned system_maps_that_fail;
 static size_t elsewhere_used;
 static os_leave_t *leave_thread;
-heap_hooks_t heap_hooks;
 
 static void report(const char *what, const void *address, const char *call) {
   (void)address, (void)call;
@@ -29,9 +29,6 @@ static void report(const char *what, const void *address, const char *call) {
 }
 
 static void *window(size_t number) { return (void *)(number << WINDOW_SHIFT); }
-
-static void do_nothing(void) {}
-static void defer_nothing(bool force) { (void)force; }
 
 bool system_start(void) {
   size_t size = (WINDOWS + 1) * WINDOW_SIZE;
@@ -52,8 +49,6 @@ bool system_start(void) {
   checker_ignore(&heap_counts, sizeof heap_counts);
   checker_thread_local(&heap_here, sizeof heap_here);
   checker_ignore(&slab_tally, sizeof slab_tally);
-  heap_hooks.start = do_nothing;
-  heap_hooks.deferred = defer_nothing;
   return true;
 }
 

@@ -2,9 +2,9 @@
  * empty and release; and then a slab of another class, or a large block
  *
  * Stands for, in src/slab/slab.c: slab_new slab_retire slab_release take_chain carve slab_let_go
- * and in src/slab/slab.c: slab_take_freed slab_take_fresh
- * and in src/slab/slab.c: slab_own leave_full slab_push
- * and in src/slab/partial.c: clear take partial_publish partial_unpublish slab_find_partial
+ * and in src/slab/slab.c: slab_take_freed slab_take_fresh leave_full slab_push
+ * and in src/slab/partial.c: slab_own clear take partial_publish partial_unpublish
+ * and in src/slab/partial.c: slab_find_partial
  *
  * One step is one access to shared memory, with what the thread does meanwhile in memory that only
  * it may touch. The anchor is the state, the first block of the chain and its length, and is

@@ -1,8 +1,8 @@
 /* bitmap_words.pml - runs of bits in two words, claimed word by word with retreat by TH threads
  *
  * Stands for, in src/arena/bitmap.c: bitmap_claim_one bitmap_claim_some claim_part release_part
- * and in src/arena/bitmap.c: bitmap_release
- * and in src/arena/bitmap.c: bitmap_claim_at bitmap_find_run find_run_in bitmap_find_tight
+ * and in src/arena/bitmap.c: bitmap_release bitmap_claim_at bitmap_find_run find_run_in
+ * and in src/arena/bitmap.c: bitmap_find_tight
  * and in src/arena/slices.c: claim_from slices_claim_at
  *
  * Two words of W bits; a set bit is free. A thread claims one bit, a run of two or three bits where

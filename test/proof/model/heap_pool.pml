@@ -1,12 +1,11 @@
 /* heap_pool.pml - heaps that threads and their signal handlers claim from the pool, mark, and give
  * back
  *
- * Stands for, in src/heap/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
- * and in src/heap/pool.c: note_user repair pool_claim_dead discard_idle
- * and in src/heap/init.c: thread_leaves heap_attach
- * and in src/heap/leave.c: heap_end_rest
- * and in src/heap/heap.c: has_fast_paths is_marked mark unmark nested_of enter_any enter heap_enter
- * and in src/heap/heap.c: exit_slowly heap_exit
+ * Stands for, in src/stock/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
+ * and in src/stock/pool.c: note_user repair pool_claim_dead discard_idle
+ * and in src/heap/enter.c: thread_leaves heap_attach has_fast_paths is_marked mark unmark nested_of
+ * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
+ * and in src/stock/shrink.c: heap_end_rest
  *
  * TH threads make CALLS calls each and end: without a word to the library, or with one, and then
  * they may call once more, as late destructors do, and end once more, with a word or without. A

@@ -3,7 +3,8 @@
  *
  * Stands for, in src/arena/hint.h: hint_set_part hint_set hint_clear hint_any
  * and in src/slab/partial.c: partial_publish claim_in_word claim_in_arena slab_find_partial
- * and in src/arena/purge.c: purge_note_dirty has_dirty purge_group purge_arena
+ * and in src/arena/slices.c: slices_note_dirty
+ * and in src/arena/purge.c: has_dirty purge_group purge_arena
  *
  * An arena of GROUPS groups, a word of slabs each; SL slabs, number s in group s % GROUPS. A thread
  * publishes a slab that it holds, or looks for one by way of the arena's bit and the groups' bits.

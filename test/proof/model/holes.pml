@@ -1,9 +1,10 @@
 /* holes.pml - one slab that nobody owns, while threads give its free pages back, find it and free
  * the last of it
  *
- * Stands for, in src/slab/holes.c: slab_fill_holes make_hole make_holes collect_word
- * and in src/slab/slab.c: slab_own slab_let_go slab_push
- * and in src/slab/partial.c: take partial_claim partial_publish partial_unpublish slab_find_partial
+ * Stands for, in src/slab/holes.c: slab_fill_holes make_hole slab_make_holes
+ * and in src/slab/slab.c: collect_word slab_let_go slab_push
+ * and in src/slab/partial.c: slab_own take partial_claim partial_publish partial_unpublish
+ * and in src/slab/partial.c: slab_find_partial
  *
  * Each block is a page. The anchor is state, count and carved; the chain behind it is the set of
  * blocks that are `listed`. A thread of the program frees the blocks that it holds, one at a time;

@@ -1,11 +1,11 @@
 /* purge.pml - slices of one word that threads claim, write to and release while others discard what
  * is dirty
  *
- * Stands for, in src/arena/purge.c: purge_word purge_group has_dirty purge_note_dirty
- * and in src/arena/arena.c: count_part take_part take_over_part take_over leave_dirty_part put_free
- * and in src/arena/arena.c: put_dirty arena_release arena_release_clean
- * and in src/arena/slices.c: arena_put_back slices_give_back note_dirty
+ * Stands for, in src/arena/purge.c: purge_word purge_group has_dirty arena_release
+ * and in src/arena/slices.c: slices_note_dirty arena_put_back slices_give_back note_dirty
  * and in src/arena/slices.c: slices_claim_at retreat
+ * and in src/arena/arena.c: count_part take_part take_over_part take_over leave_dirty_part put_free
+ * and in src/arena/arena.c: put_dirty arena_release_clean
  * and in src/arena/grow.c: unmap_group
  *
  * BITS slices. The dirty bits and the count of them change apart from the free bits. What a

@@ -1,12 +1,14 @@
 /* remote_frees.pml - frees of foreign blocks that heaps put off, gather and publish, and threads
  * that end meanwhile
  *
- * Stands for, in src/heap/free.c: take_outcome push publish gather heap_give_back gather_pending
- * and in src/heap/free.c: heap_flush_shared keep put_off
- * and in src/heap/leave.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
- * and in src/heap/heap.c: heap_own take_lent take_fresh borrow let_go_of find_list refill
- * and in src/heap/returned.c: returned_take
- * and in src/heap/magazine.c: heap_put_slice
+ * Stands for, in src/stock/outbox.c: take_outcome outbox_push publish gather outbox_put
+ * and in src/stock/outbox.c: gather_pending outbox_flush
+ * and in src/heap/free.c: keep put_off
+ * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
+ * and in src/stock/owned.c: owned_add owned_let_go
+ * and in src/heap/refill.c: take_lent take_fresh borrow find_list refill
+ * and in src/stock/returned.c: returned_take
+ * and in src/stock/magazine.c: magazine_put_slab
  *
  * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in one
  * swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs in

@@ -2,8 +2,7 @@
  * back
  *
  * Stands for, in src/arena/hint.h: lack_covers lack_note lack_end lack_review lack_forget
- * and in src/arena/slices.c: review_lacks slices_give_back arena_put_back
- * and in src/arena/slices.c: slices_claim_at retreat
+ * and in src/arena/slices.c: review_lacks slices_give_back arena_put_back slices_claim_at retreat
  * and in src/arena/slices.h: slices_try
  *
  * BITS slices in words of one slice each, as far as orders go. A thread gives back what it holds,

@@ -7,21 +7,24 @@
 #include "park.h"
 
 #include "../../../src/arena/places.h"
-#include "../../../src/heap/heap.h"
+#include "../../../src/heap/here.h"
+#include "../../../src/stock/fresh.h"
+#include "../../../src/stock/huge.h"
+#include "../../../src/stock/pool.h"
 
 enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1024, SLICES_LOOKED_AT = 512 };
 enum { HEAPS_LOST = 2 };         /* a thread's own, and one for its handlers */
 
 static struct {
   size_t (*pool_size)(void);
-  slab_t *(*heap_first_slab)(const heap_t *h, unsigned c);
+  slab_t *(*owned_first)(const heap_t *h, unsigned c);
   heap_t *(*pool_at)(size_t number, bool *is_claimed);
   size_t (*arena_count)(void);
   arena_t *(*arena_at)(size_t number);
   bool (*arena_is_valid)(const arena_t *a);
   bool (*partial_is_valid)(const arena_t *a);
   bool (*slab_is_valid)(const slab_t *s);
-  bool (*heap_magazine_is_valid)(const heap_t *h);
+  bool (*magazine_is_valid)(const heap_t *h);
   size_t (*huge_pool_size)(void);
   huge_t *(*huge_at)(size_t number, bool *is_live);
   atomic_ptr_t *window_map;
@@ -51,14 +54,14 @@ typedef struct {
 
 void oracle_load(void) {
   *(void **)&fh.pool_size = library_hidden("pool_size");
-  *(void **)&fh.heap_first_slab = library_hidden("heap_first_slab");
+  *(void **)&fh.owned_first = library_hidden("owned_first");
   *(void **)&fh.pool_at = library_hidden("pool_at");
   *(void **)&fh.arena_count = library_hidden("arena_count");
   *(void **)&fh.arena_at = library_hidden("arena_at");
   *(void **)&fh.arena_is_valid = library_hidden("arena_is_valid");
   *(void **)&fh.partial_is_valid = library_hidden("partial_is_valid");
   *(void **)&fh.slab_is_valid = library_hidden("slab_is_valid");
-  *(void **)&fh.heap_magazine_is_valid = library_hidden("heap_magazine_is_valid");
+  *(void **)&fh.magazine_is_valid = library_hidden("magazine_is_valid");
   *(void **)&fh.huge_pool_size = library_hidden("huge_pool_size");
   *(void **)&fh.huge_at = library_hidden("huge_at");
   fh.window_map = library_hidden("window_map");
@@ -81,7 +84,7 @@ bool oracle_bin_is_empty(size_t size) {
 
 static bool is_used_up(const heap_t *h, unsigned c) {
   if (h->bin[c] != 0 || h->freed->returned[c] != 0 || heap_fresh(h, c).count != 0) return false;
-  for (const slab_t *s = fh.heap_first_slab(h, c); s != NULL; s = s->next)
+  for (const slab_t *s = fh.owned_first(h, c); s != NULL; s = s->next)
     if (slab_used(s) < s->capacity) return false;
   return true;
 }
@@ -168,7 +171,7 @@ static void add_heap(left_t *left, const heap_t *h) {
 
 static void add_heaps(left_t *left) {
   const heap_t *own = own_heap();
-  if (own != NULL) fh.heap_magazine_is_valid(own);
+  if (own != NULL) fh.magazine_is_valid(own);
   for (size_t i = 0; i < fh.pool_size(); i++) {
     bool is_claimed;
     const heap_t *h = fh.pool_at(i, &is_claimed);

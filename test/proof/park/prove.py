@@ -53,12 +53,10 @@ WHOLE = ("fh_collect",)
 LOSING = ("REENTER-LONGJMP", "DIE", "CANCEL")
 PAGE = ROOT / "docs" / "sweep.md"
 BEGIN, END = "<!-- the sweep begins -->", "<!-- the sweep ends -->"
-LAYERS = ("src/arena/", "src/heap/", "src/slab/")
-
+LAYERS = ("src/arena/", "src/slab/", "src/stock/", "src/heap/")
 
 class Failed(Exception):
     """The sweep could not be run; the message is a line for a person."""
-
 
 # ---- what is swept -------------------------------------------------------------------------------
 
@@ -109,7 +107,6 @@ class Target:
                         and fnmatch.fnmatch(action, options.action)):
                     yield operation["name"], action
 
-
 # ---- results that last ---------------------------------------------------------------------------
 
 class Results:
@@ -142,7 +139,6 @@ class Results:
     def of(self, allocator):
         return [result for result in self.lines.values() if result["allocator"] == allocator]
 
-
 class Bar:
     """Points done of all points, with the time that is left; lines instead where
     there is no terminal."""
@@ -172,7 +168,6 @@ class Bar:
         if self.live:
             print(file=sys.stderr)
 
-
 # ---- the sweep -----------------------------------------------------------------------------------
 
 def sampling(target, options):
@@ -180,13 +175,11 @@ def sampling(target, options):
     steps = "" if target.is_freehold() else f" of {PEER_STEPS} steps"
     return f"{points} points{steps}" if points else f"every {options.every}"
 
-
 def most_points(target, options):
     """So many points of each operation, spread evenly; None: each Nth, however many."""
     if target.is_freehold():
         return QUICK_POINTS if options.quick else None
     return PEER_POINTS
-
 
 def count_deaths(target, results):
     """What a thread costs that dies, from so many in one process."""
@@ -195,11 +188,9 @@ def count_deaths(target, results):
         results.add({"allocator": target.name, "digest": target.digest, "sampling": how,
                      **target.run("--deaths", str(DEATHS))})
 
-
 def step_of(target, points, options):
     most = most_points(target, options)
     return max(1, points // most) if most else options.every
-
 
 def count_points(target, operations, executor, broken):
     """Instructions of each operation that can be run, for the bar and to begin with the long."""
@@ -211,7 +202,6 @@ def count_points(target, operations, executor, broken):
             return None
     counts = zip(operations, executor.map(count, operations))
     return {operation: points for operation, points in counts if points is not None}
-
 
 def sweep(targets, options, results):
     """Runs what is not in the results yet; why some pairs could not be run."""
@@ -242,7 +232,6 @@ def sweep(targets, options, results):
         bar.end()
     return broken
 
-
 def report_failures(results, library):
     """Each failed point by the lines of code that it lies in; how many failed in all."""
     failed = 0
@@ -258,7 +247,6 @@ def report_failures(results, library):
                   f"{failure['why']}")
     return failed
 
-
 def report_gaps(targets, results):
     """What of the peers was not swept, and why."""
     for target in targets:
@@ -271,13 +259,11 @@ def report_gaps(targets, results):
                   f"{points:,} points; the rest of it, most often a copy of the contents, ran at "
                   "full speed")
 
-
 def where(library, offset):
     lines = subprocess.run(["addr2line", "-i", "-s", "-f", "-e", library, hex(offset)],
                            capture_output=True, text=True)
     words = lines.stdout.split()
     return f"{words[0]} {words[1]}" if len(words) > 1 else hex(offset)
-
 
 # ---- coverage ------------------------------------------------------------------------------------
 
@@ -310,7 +296,6 @@ class Text:
             if self.uncalled == before:
                 break
 
-
 def lines_of(library, addresses):
     """For each address the lines of code that it comes from: its own, and those into
     which that was inlined."""
@@ -325,49 +310,39 @@ def lines_of(library, addresses):
             lines[address].add((match[1], int(match[2])))
     return lines
 
-
 def executed(target, operation, folder):
     path = Path(folder, operation)
     target.run("--trace", str(path), operation, "NONE")
     return {int(line, 16) for line in path.read_text().split()}
 
-
 def is_report(line, functions):
     return "fatal(" in line or "heap_bad_pointer(" in line or functions == {"heap_bad_pointer"}
-
 
 def is_background(line, functions):
     return functions == {"background"} or "os_thread_start(background)" in line
 
-
 def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
 
-
 def is_unlucky(line, functions):
     return functions <= {"claim_from", "slices_claim"} and line.strip() == "return 0;"
-
 
 def is_raced(line, functions):
     return (line.strip() == "map_free(address_of(first), i);" or
             ("grow_at" in functions and
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")))
 
-
 def is_refused(line, functions):
     """By a system that lets go of nothing, or moves no pages."""
     return line.strip() in ("if (claimed != 0) arena_put_back(a, word, claimed);",
                             "if (result == OS_MAPPED) os_unmap(to, size);")
 
-
 def is_crowded(line, functions):
     return functions == {"search"} and line.strip() in (
         "s->again = true;", "return search_upward(s, 1, end, LAST_TRIES);")
 
-
 def is_too_fast(line, functions):
     return "discards == 0) return false" in line
-
 
 # Lines that no operation can execute: why, and what tells them, by their text and the functions
 # that have them.
@@ -384,14 +359,12 @@ UNSWEPT = (
     ("need 128 discards in a millisecond", is_too_fast),
 )
 
-
 def why_unswept(line, functions, uncalled):
     """The number of the kind in UNSWEPT; None: an operation is missing."""
     if functions <= uncalled:
         return 0
     called = functions - uncalled
     return next((i for i, (_, tells) in enumerate(UNSWEPT) if tells and tells(line, called)), None)
-
 
 def coverage(target, options):
     """Prints the lines of the three layers that have instructions, none of which any operation
@@ -423,22 +396,18 @@ def coverage(target, options):
           f"{missing} are missing")
     return missing
 
-
 @functools.cache
 def source(file):
     return (ROOT / file).read_text().splitlines()
 
-
 def source_line(file, number):
     return source(file)[number - 1]
-
 
 def is_statement(file, number):
     """Not the head or the end of a function, which have instructions in a copy that
     nobody calls."""
     line = source_line(file, number)
     return line.startswith((" ", "\t")) or ("{" in line and "}" in line)
-
 
 # ---- the table -----------------------------------------------------------------------------------
 
@@ -528,22 +497,18 @@ class Tables:
         tables = self.of_operations(), self.of_calls(), self.of_losses(), self.of_deaths()
         return "\n\n".join(markdown(rows) for rows in tables)
 
-
 def markdown(rows):
     head, *body = rows
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body])
 
-
 def operations_of(target):
     return [operation["name"] for operation in target.run("--list")["operations"]]
-
 
 def write_table(text):
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
-
 
 # ---- the program ---------------------------------------------------------------------------------
 
@@ -567,7 +532,6 @@ def parse():
     parser.add_argument("--results", default=ROOT / "build" / "prove" / "results.jsonl",
                         metavar="FILE")
     return parser.parse_args()
-
 
 def main():
     options = parse()
@@ -594,7 +558,6 @@ def main():
         report_gaps(targets, results)
     failed = report_failures(results.of("freehold"), targets[0].library) if not options.peers else 0
     return 1 if failed or broken else 0
-
 
 if __name__ == "__main__":
     try:

@@ -1,10 +1,5 @@
-/* tails.c - what large blocks leave unused of slices that are in memory               layer 5: heap
- * Owns:    the counts of tails, in heap_counts.   Called by: large.c.   Calls: slab, arena,
- *          support, os.
- * Threads: a tail belongs to whoever holds the block; the counts are sums, which each heap changes
- *          in steps.
- * Holds:   L3 the slice in which a large block ends counts as touched as far as the block goes, or
- *             beyond
+/* tails.c - what large blocks leave unused of slices that are in memory              layer 5: stock
+ * Contract: tails.h.
  *
  * A block of 18 KiB in a slice that was used as a whole before holds 64 KiB: the other 44 are its
  * tail. Tails may be a part of what large blocks use; beyond that a block gives its tail back when
@@ -13,7 +8,8 @@
 #include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
-#include "heap.h"
+#include "pool.h"
+#include "tails.h"
 
 enum {
   TAILS_PART = 16,       /* tails may be this part of what large blocks use, and beside ... */

@@ -1,14 +1,14 @@
-/* large.c - blocks of whole slices                                                    layer 5: heap
- * Owns:    heap_counts.   Called by: heap.   Calls: magazine.c, huge.c, slab, arena, os.
- * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
- *          (arena.h), and counts: each heap has its own, which its user writes.
- * Holds:   L1 a block of n bytes takes the fewest slices that hold it, or a quarter more; its
- *             usable size ends with a page */
+/* large.c - blocks of whole slices                                                   layer 5: stock
+ * Contract: large.h. */
+#include "large.h"
+
 #include "../base/check.h"
 #include "../os/os.h"
-#include "heap.h"
-
-heap_counts_t heap_counts;
+#include "huge.h"
+#include "index.h"
+#include "magazine.h"
+#include "pool.h"
+#include "tails.h"
 
 enum {
   NEW_PAGES_MIN = 128 << 10, /* of less all is written: that is as fast as to ask */
@@ -24,29 +24,24 @@ static void count_live(heap_t *h, uint64_t n) {
   else atomic64_add_relaxed(&heap_counts.large_live, n);
 }
 
-void large_settle(heap_t *h) {
-  tails_settle(h);
-  uint64_t live = atomic64_load_relaxed(&h->large_live),
-           allocated = atomic64_load_relaxed(&h->large_allocated);
-  if ((live | allocated) == 0) return; /* the sums are words of all threads */
-  atomic64_add_relaxed(&heap_counts.large_live, live);
-  atomic64_add_relaxed(&heap_counts.large_allocated, allocated);
-  atomic64_store_relaxed(&h->large_live, 0);
-  atomic64_store_relaxed(&h->large_allocated, 0);
+bool large_is_clean(const void *p) {
+  if (map_kind(map_find(p)) == TENANT_HUGE) return true;
+  return (slab_word(slab_of(p)) & SLAB_IS_CLEAN) != 0;
+}
+
+bool large_is_huge(size_t size, size_t alignment) {
+  size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
+  return n + step > HUGE_MIN_SIZE >> SLICE_SHIFT;
 }
 
 void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
-  if (n + step > HUGE_MIN_SIZE >> SLICE_SHIFT) return huge_malloc(index_cell(h), size);
+  if (large_is_huge(size, alignment)) return huge_malloc(index_cell(h), size);
   bool clean;
   size_t usable = usable_for(max_size(size, 1)), wish = tail_wish(usable);
-  void *p = heap_claim_run(h, n, step, wish, &clean);
-  if (unlikely(p == NULL)) { /* what it keeps of smaller sizes may make room */
-    heap_flush_bins(h);
-    p = heap_claim_run(h, n, step, wish, &clean);
-    if (p == NULL) return NULL;
-  }
+  void *p = magazine_claim(h, n, step, wish, &clean);
+  if (unlikely(p == NULL)) return NULL;
   slab_t *s = slab_of(p);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
@@ -73,11 +68,8 @@ static void set_size(slab_t *s, size_t size) {
   atomic64_store_relaxed(&s->size, usable_for(size));
 }
 
-/* A block of `size` bytes with slices for `roomy`; those behind its end hold no memory. */
-void *large_with_headroom(size_t size, size_t roomy) {
+void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
   size_t used = slices_for(size), more = slices_for(roomy) - used;
-  heap_t *h = heap_enter();
-  if (h == NULL) return NULL;
   void *p = large_malloc(h, roomy, 1);
   if (p != NULL) {
     slab_t *s = slab_of(p);
@@ -90,11 +82,10 @@ void *large_with_headroom(size_t size, size_t roomy) {
     tail_enter(h, s, tail_wish(usable_for(size)));
     ASSERT_VALID(large_is_valid(s));
   }
-  heap_exit(h);
   return p;
 }
 
-void large_free(slab_t *s, void *p, const char *call) {
+void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
   if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
@@ -102,17 +93,10 @@ void large_free(slab_t *s, void *p, const char *call) {
   index_leave(&s->tag); /* before the slices go: F2 */
   size_t n = atomic32_load_relaxed(&s->slices), size = atomic64_load_relaxed(&s->size);
   slab_count(0 - size, 0);
-  heap_t *h = heap_enter_own();
   count_live(h, (uint64_t)-1);
   tail_leave(h, s);
   if (h == NULL) return arena_release(p, n);
-  heap_put_run(h, s, n, slices_for(size));
-  heap_exit(h);
-}
-
-bool large_is_clean(const void *p) {
-  if (map_kind(map_find(p)) == TENANT_HUGE) return true;
-  return (slab_word(slab_of(p)) & SLAB_IS_CLEAN) != 0;
+  magazine_put_run(h, s, n, slices_for(size));
 }
 
 /* Pages in memory are written, which is faster than new ones. A block of which many are not gets
@@ -125,7 +109,7 @@ void large_clear(void *p, size_t size) {
   else memset(p, 0, size);
 }
 
-bool large_resize(slab_t *s, void *p, size_t size) {
+bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
   size_t have = atomic32_load_relaxed(&s->slices), want = slices_for(size);
   void *behind = (char *)p + (have << SLICE_SHIFT);
   bool clean;
@@ -134,12 +118,10 @@ bool large_resize(slab_t *s, void *p, size_t size) {
                                                  : arena_claim_at(behind, want - have, &clean)))
     return false;
   if (size > atomic64_load_relaxed(&s->size)) want = max_size(want, have); /* its headroom stays */
-  heap_t *h = heap_enter_own();
   tail_leave(h, s);
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
   set_size(s, size);
   tail_enter(h, s, tail_wish(usable_for(size)));
-  if (h != NULL) heap_exit(h);
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
   return true;

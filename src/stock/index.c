@@ -1,19 +1,14 @@
-/* index.c - the large and huge blocks of a first-class heap, found from its lanes     layer 5: heap
- * Owns:    a lane's chunks of cells; a block's `tag` is its cell.   Called by: large.c, huge.c,
- *          firstclass.c, visit.c.   Calls: heap, slab, bitmap.
- * Threads: a lane's user takes cells; whoever frees a block gives its cell back, by one operation
- *          on one word, also after the heap was deleted: a chunk lives until the lane and all
- *          blocks have left it. A thread that stops before that keeps one chunk.
- * Sync:    S-index  new_chunk, index_enter (release) -> index_each, show (acquire): a chunk, a
- *                   block's descriptor; leave (release) -> leave of the last one (acquire): the
+/* index.c - the large and huge blocks of a first-class heap, found from its lanes    layer 5: stock
+ * Contract: index.h.
+ * Sync:    S-index  index_add_chunk, index_enter (release) -> index_each, show (acquire): a chunk,
+ *                   a block's descriptor; leave (release) -> leave of the last one (acquire): the
  *                   chunk, which is freed. S-bit  leave -> bitmap_claim_some.
  * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block whose `tag` it
  *             is or is about to be, and whose memory has not been given back */
 #include "../base/check.h"
-#include "heap.h"
+#include "index.h"
 
 enum {
-  CHUNK_SIZE = 512, /* a class's, so that a cell's address leads to its chunk */
   CELLS = 59,
   LOOKS = 32, /* chunks that are looked at for a free cell before there is one more */
 };
@@ -30,10 +25,10 @@ struct chunk {
   chunk_t *at;
   atomic_ptr_t cells[CELLS];     /* slab_t *, or huge_t * and 1; NULL: none yet */
 };
-_Static_assert(sizeof(chunk_t) == CHUNK_SIZE, "a chunk is found from its cells");
+_Static_assert(sizeof(chunk_t) == INDEX_CHUNK_SIZE, "a chunk is found from its cells");
 
 static chunk_t *chunk_of(const void *cell) {
-  return (chunk_t *)align_down((uintptr_t)cell, CHUNK_SIZE);
+  return (chunk_t *)align_down((uintptr_t)cell, INDEX_CHUNK_SIZE);
 }
 /* relaxed: its user's */
 static chunk_t *first_chunk(const heap_t *h) { return atomic_ptr_load_relaxed(&h->index); }
@@ -50,13 +45,9 @@ static atomic_ptr_t *take_cell(chunk_t *c) {
   return cell;
 }
 
-/* A chunk, which is a block of the thread's own heap, becomes the lane's first. */
-static bool new_chunk(heap_t *lane) {
-  heap_t *h = heap_enter();
-  if (h == NULL) return false;
-  chunk_t *c = heap_malloc_class(h, class_of(CHUNK_SIZE)), *first = first_chunk(lane);
-  heap_exit(h);
-  if (c == NULL) return false;
+/* It becomes the lane's first. */
+void index_add_chunk(heap_t *lane, void *block) {
+  chunk_t *c = block, *first = first_chunk(lane);
   block_set_free((uintptr_t)c);
   memset(c->cells, 0, sizeof c->cells);
   atomic64_store_relaxed(&c->left, ~LANE_BIT);
@@ -64,7 +55,6 @@ static bool new_chunk(heap_t *lane) {
   c->at = first != NULL ? first->at : c;
   c->spare = take_cell(c);
   atomic_ptr_store_release(&lane->index, c); /* S-index */
-  return true;
 }
 
 /* The first chunk, or the next one after it that has a free cell. */
@@ -80,7 +70,7 @@ static chunk_t *chunk_with_room(chunk_t *first) {
 bool index_prepare(heap_t *lane) {
   chunk_t *first = first_chunk(lane), *with_room;
   if (first != NULL && atomic_ptr_load_relaxed(first->spare) == NULL) return true;
-  if (first == NULL || (with_room = chunk_with_room(first)) == NULL) return new_chunk(lane);
+  if (first == NULL || (with_room = chunk_with_room(first)) == NULL) return false;
   first->spare = take_cell(with_room);
   return true;
 }

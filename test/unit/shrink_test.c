@@ -1,4 +1,4 @@
-/* leave_test.c - tests of heap/leave: a heap that shrinks, and one that ends */
+/* shrink_test.c - tests of stock/shrink */
 enum { MANY = 4000 };
 #include "kept.h"
 
@@ -7,7 +7,7 @@ enum { MANY = 4000 };
 enum { OWN = 64, LENT = 2048, FRESH = 4096, WAITING = 5 };
 static const unsigned own = 4, lent = 48;          /* classes: see fill_heap */
 
-static slab_t *own_slab(const heap_t *h) { return heap_first_slab(h, own); }
+static slab_t *own_slab(const heap_t *h) { return owned_first(h, own); }
 static size_t kept_slices(const heap_t *h) { return h->singles + h->run_slices; }
 static uint64_t large_of(const heap_t *h) { return atomic64_load_relaxed(&h->large_allocated); }
 
@@ -50,7 +50,7 @@ static void rest_with_a_few(void *size) {
 
 /* ---- shrinking ---- */
 
-TEST(leave, a_flush_puts_every_block_back_and_leaves_the_slabs, "I1") {
+TEST(shrink, a_flush_puts_every_block_back_and_leaves_the_slabs, "I1") {
   heap_t *h = fill_heap();
   heap_flush_bins(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -60,7 +60,7 @@ TEST(leave, a_flush_puts_every_block_back_and_leaves_the_slabs, "I1") {
   CHECK(h->own->owned[own] != 0 && slab_is_valid(own_slab(h)));
 }
 
-TEST(leave, an_own_slab_of_which_only_a_bin_had_blocks_goes_with_a_flush_or_is_idle, "I1") {
+TEST(shrink, an_own_slab_of_which_only_a_bin_had_blocks_goes_with_a_flush_or_is_idle, "I1") {
   size_t size = OWN;
   allocate(&size);
   release(NULL);
@@ -72,7 +72,7 @@ TEST(leave, an_own_slab_of_which_only_a_bin_had_blocks_goes_with_a_flush_or_is_i
   CHECK(own_slab(h)->is_idle == SLAB_IDLE && h->idle == 1);
 }
 
-TEST(leave, each_step_of_a_trim_takes_a_class_and_when_all_had_their_turn_a_heap_at_rest_ends, "") {
+TEST(shrink, each_step_of_a_trim_takes_a_class_and_when_all_had_their_turn_a_heap_at_rest_ends, "") {
   size_t size = OWN;
   heap_t *h = fill_heap();
   in_thread(rest_with_a_few, &size, false);
@@ -98,22 +98,22 @@ static void spoil(heap_t *h, uintptr_t block) {
   heap_flush_bins(h);
 }
 
-TEST(leave, a_free_block_that_was_written_to_is_found_when_it_is_put_back, "") {
+TEST(shrink, a_free_block_that_was_written_to_is_found_when_it_is_put_back, "") {
   heap_t *h = fill_heap();
   EXPECT_ABORT(spoil(h, h->bin[own]), "heap corruption: .* in free");
   EXPECT_ABORT(spoil(h, h->freed->returned[lent]), "heap corruption: .* in free");
 }
 
-TEST(leave, used_blocks_are_counted_anew_where_a_fast_free_was_cut_short, "I1") {
+TEST(shrink, used_blocks_are_counted_anew_where_a_fast_free_was_cut_short, "I1") {
   heap_t *h = fill_heap();
   slab_t *s = own_slab(h);
   uint32_t used = slab_used(s);
   atomic32_store_relaxed(&s->used, used - 1);
-  heap_recount(h);
+  owned_recount(h);
   CHECK_EQ(slab_used(s), used);
 }
 
-TEST(leave, blocks_that_were_never_used_go_back_with_the_others, "") {
+TEST(shrink, blocks_that_were_never_used_go_back_with_the_others, "") {
   for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
     for (int i = 0; i < 2; i++) kept[i] = fast_malloc(size);
     CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);
@@ -128,7 +128,7 @@ static void collect_all(void *unused_context) {
   heap_collect(true);
 }
 
-TEST(leave, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked_for_all, "L2") {
+TEST(shrink, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked_for_all, "L2") {
   enum { BLOCKS = 200, CALLS = 2 * TICK_MOST };
   static void *large[BLOCKS], *lent[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) {
@@ -153,7 +153,7 @@ TEST(leave, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_as
 
 /* ---- resting ---- */
 
-TEST(leave, a_heap_at_rest_keeps_no_slices_and_nothing_that_waits, "") {
+TEST(shrink, a_heap_at_rest_keeps_no_slices_and_nothing_that_waits, "") {
   heap_t *h = fill_heap();
   heap_prepare_rest(h);
   check_that_nothing_waits(h);
@@ -161,7 +161,7 @@ TEST(leave, a_heap_at_rest_keeps_no_slices_and_nothing_that_waits, "") {
   CHECK_GE(atomic64_load_relaxed(&heap_counts.large_allocated), (uint64_t)60);
 }
 
-TEST(leave, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until_somebody_collects,
+TEST(shrink, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until_somebody_collects,
      "S-pool") {
   size_t size = 64;
   heap_t *first = NULL;
@@ -178,7 +178,7 @@ TEST(leave, the_heap_of_a_thread_that_ends_with_little_is_the_next_threads_until
   CHECK_EQ(pool_claim(), first);
 }
 
-TEST(leave, of_a_resting_heaps_own_slabs_what_was_ever_used_counts, "") {
+TEST(shrink, of_a_resting_heaps_own_slabs_what_was_ever_used_counts, "") {
   size_t size = OWN, pages = 1;
   allocate(&size);
   heap_t *h = my_heap();
@@ -188,7 +188,7 @@ TEST(leave, of_a_resting_heaps_own_slabs_what_was_ever_used_counts, "") {
   CHECK_EQ(heap_prepare_rest(h), pages);
 }
 
-TEST(leave, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
+TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   heap_t *h = my_heap();
   unsigned c = class_of(512);
   uint32_t pages = heap_prepare_rest(h);
@@ -220,7 +220,7 @@ static void learn_of_others(void *size) {
   release(NULL);
 }
 
-TEST(leave, the_next_user_of_a_heap_does_not_take_it_that_others_free_its_blocks, "") {
+TEST(shrink, the_next_user_of_a_heap_does_not_take_it_that_others_free_its_blocks, "") {
   size_t size = 512;
   in_thread(learn_of_others, &size, true);
   for (size_t i = 0; i < pool_size(); i++) {
@@ -230,7 +230,7 @@ TEST(leave, the_next_user_of_a_heap_does_not_take_it_that_others_free_its_blocks
   }
 }
 
-TEST(leave, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all,
+TEST(shrink, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all,
      "S-anchor S-pool") {
   for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
     in_thread(allocate, &size, true);
@@ -240,7 +240,7 @@ TEST(leave, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory
   }
 }
 
-TEST(leave, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
+TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   heap_t *h = fill_heap();
   slab_t *s = own_slab(h)->next;                   /* used up: it is in nobody's partial map */
   atomic_ptr_store_relaxed(&s->tag, h);
@@ -257,7 +257,7 @@ TEST(leave, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   CHECK(atomic_ptr_is_relaxed(&s->owner, NULL) && atomic_ptr_is_relaxed(&s->tag, NULL));
 }
 
-TEST(leave, a_heap_that_lets_go_has_no_idle_slabs, "") {
+TEST(shrink, a_heap_that_lets_go_has_no_idle_slabs, "") {
   size_t size = OWN;
   allocate(&size);
   release(NULL);
@@ -269,7 +269,7 @@ TEST(leave, a_heap_that_lets_go_has_no_idle_slabs, "") {
   CHECK_EQ(committed(), 0u);
 }
 
-TEST(leave, a_heap_that_is_dropped_takes_the_live_blocks_of_its_slabs_with_it, "") {
+TEST(shrink, a_heap_that_is_dropped_takes_the_live_blocks_of_its_slabs_with_it, "") {
   size_t size = OWN;
   heap_t *h = fill_heap();
   unsigned slabs = 0;
@@ -300,31 +300,31 @@ static heap_t *emptied_lane(void) {
 }
 static unsigned count_seen(const heap_t *lane) {
   unsigned seen = 0;
-  for (slab_t *s = heap_first_slab(lane, class_of(1000)); s != NULL; s = s->next)
+  for (slab_t *s = owned_first(lane, class_of(1000)); s != NULL; s = s->next)
     seen += s->is_idle == SLAB_SEEN_EMPTY;
   return seen;
 }
 
-TEST(leave, a_sweep_takes_a_slab_that_was_empty_twice_and_goes_on_where_the_last_one_ended, "") {
+TEST(shrink, a_sweep_takes_a_slab_that_was_empty_twice_and_goes_on_where_the_last_one_ended, "") {
   heap_t *lane = emptied_lane();
   unsigned owned = lane->own->owned[class_of(1000)], seen = count_seen(lane);
   CHECK_GT(owned, 40u);
   for (unsigned i = 0; count_seen(lane) + 4 < owned; i++) {
     CHECK_LT(i, 2 * owned);
-    heap_sweep(lane, 1);
+    owned_sweep(lane, 1);
     CHECK_LE(count_seen(lane), seen + 1);
     seen = count_seen(lane);
     CHECK_EQ(lane->own->owned[class_of(1000)], owned);
   }
-  heap_sweep(lane, 2 * owned);
+  owned_sweep(lane, 2 * owned);
   CHECK_LE(lane->own->owned[class_of(1000)], 4u);
   CHECK(atomic_ptr_is_relaxed(&slab_of(kept[0])->owner, lane));
 }
 
-TEST(leave, a_sweep_begins_anew_if_the_slab_where_it_ended_has_left_the_lane, "") {
+TEST(shrink, a_sweep_begins_anew_if_the_slab_where_it_ended_has_left_the_lane, "") {
   heap_t *lane = emptied_lane();
-  slab_t *s = heap_first_slab(lane, class_of(1000))->next;
-  heap_unlink_slab(lane, s);
+  slab_t *s = owned_first(lane, class_of(1000))->next;
+  owned_remove(lane, s);
   slab_release(s);
   slab_t *other = slab_of(fast_malloc(1000));      /* the same one, in another's hands */
   CHECK_EQ(other, s);
@@ -332,15 +332,15 @@ TEST(leave, a_sweep_begins_anew_if_the_slab_where_it_ended_has_left_the_lane, ""
   lane->own->sweep_at = slab_number(s);
   lane->own->sweep_class = 0;
   unsigned owned = lane->own->owned[class_of(1000)];
-  heap_sweep(lane, 1);
+  owned_sweep(lane, 1);
   CHECK_EQ(lane->own->sweep_class, class_of(1000));
   CHECK_EQ(lane->own->owned[class_of(1000)], owned);
 }
 
-TEST(leave, a_sweep_of_all_leaves_the_slabs_with_live_blocks_and_nothing_to_do, "") {
+TEST(shrink, a_sweep_of_all_leaves_the_slabs_with_live_blocks_and_nothing_to_do, "") {
   heap_t *lane = emptied_lane();
   heap_flush_bins(lane);
-  heap_note_empty(lane, heap_first_slab(lane, class_of(1000)));
+  owned_note_empty(lane, owned_first(lane, class_of(1000)));
   CHECK_EQ(lane->idle, 1);
   for (int i = 0; i < 20; i++) firstclass_aligned(heap, 1, 100);
   CHECK_NE(lane->bin[class_of(100)], (uintptr_t)0);

@@ -1,14 +1,14 @@
-/* fresh.h - lent blocks that were never used                                          layer 5: heap
- * Owns:    `fresh` of slab_t.   Called by: heap.   Calls: sizeclass, arena.
+/* fresh.h - lent blocks that were never used                                         layer 5: stock
+ * Owns:    `fresh` of slab_t.   Called by: shrink.c, refill.c, visit.c.   Calls: slab.
  *
  * They lie side by side in their slab, read as zero and are not linked, so that no page of them is
  * touched before they are handed out: its first touch is the program's. They have no key either, so
  * their slab has a bit for each of them that is not handed out, whichever heap it was lent to. */
-#ifndef HEAP_FRESH_H
-#define HEAP_FRESH_H
+#ifndef STOCK_FRESH_H
+#define STOCK_FRESH_H
 
-#include "../arena/arena.h"
 #include "../base/sizeclass.h"
+#include "heap.h"
 
 typedef struct {
   uintptr_t first;
@@ -40,6 +40,19 @@ static inline uint64_t fresh_bits(fresh_t f, unsigned c) {
   /* Bound: a slab's blocks */
   for (; f.count != 0; f = fresh_rest(f, c)) bits |= fresh_bit(f.first);
   return bits;
+}
+
+static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
+  if (c < SHARED_CLASS) return (fresh_t){ 0 };
+  return fresh_unpack(h->freed->fresh[c - SHARED_CLASS]);
+}
+static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
+  h->freed->fresh[c - SHARED_CLASS] = fresh_pack(f);
+}
+/* The first of these is handed out, or has a key. */
+static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {
+  heap_set_fresh(h, c, fresh_rest(f, c));
+  atomic64_and_release(&slab_of((void *)f.first)->fresh, ~fresh_bit(f.first)); /* S-visit */
 }
 
 #endif

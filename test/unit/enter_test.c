@@ -1,21 +1,5 @@
-/* init_test.c - tests of heap/init: a thread's first call, its last, and those after */
+/* enter_test.c - tests of heap/enter: a thread's first call, its last, and those after */
 #include "heaps.h"
-
-TEST(init, the_first_call_may_be_any_and_starts_the_layer_above_first, "") {
-  CHECK_EQ(atomic32_load_relaxed(&hooks.started), 0u);
-  void *p = fast_malloc(10);
-  CHECK(p != NULL);
-  CHECK_GE(atomic32_load_relaxed(&hooks.started), 1u);
-  fast_free(p);
-  check_nothing_lost();
-}
-
-TEST(init, collecting_without_a_heap_is_no_call_at_all, "") {
-  heap_collect(true);
-  heap_collect(false);
-  CHECK_EQ(pool_size(), 0u);
-  CHECK_EQ(os_fake.mapped, 0u);
-}
 
 static void *block;
 static void free_only(void *context) {
@@ -23,7 +7,7 @@ static void free_only(void *context) {
   fast_free(block);
 }
 
-TEST(init, a_threads_first_call_may_be_a_free_of_anothers_block, "") {
+TEST(enter, a_threads_first_call_may_be_a_free_of_anothers_block, "") {
   for (int size = 10; size < 200000; size *= 4) {
     block = fast_malloc((size_t)size);
     in_thread(free_only, NULL, true);
@@ -53,7 +37,7 @@ static void free_some_and_more(void *context) {
   }
 }
 
-TEST(init, a_thread_that_only_frees_gets_a_heap_when_it_has_freed_many_blocks, "") {
+TEST(enter, a_thread_that_only_frees_gets_a_heap_when_it_has_freed_many_blocks, "") {
   allocate_many();
   in_thread(free_some_and_more, NULL, true);
   check_nothing_lost();
@@ -64,7 +48,7 @@ static void call_whatever_frees(void *context) {
   size_t large = 100000;
   fast_free(NULL);
   fast_free(many_blocks[0]);
-  heap_free_sized_slow(many_blocks[1]);
+  heap_free(many_blocks[1], "free_sized");
   CHECK_NULL(heap_realloc(many_blocks[2], 0, "t"));
   fast_free(many_blocks[3]);                       /* a large one, as is the next */
   CHECK(heap_expand(many_blocks[4], large + 1, "t"));
@@ -76,7 +60,7 @@ static void call_whatever_frees(void *context) {
   CHECK_NULL(heap_of_thread());
 }
 
-TEST(init, no_call_that_gives_back_attaches_a_heap, "") {
+TEST(enter, no_call_that_gives_back_attaches_a_heap, "") {
   for (int i = 0; i < 5; i++) many_blocks[i] = fast_malloc(i < 3 ? 100 : 100000);
   many_blocks[5] = fast_malloc(HUGE_MIN_SIZE);
   many_blocks[6] = firstclass_new();
@@ -94,7 +78,7 @@ static void end_and_free(void *context) {
   CHECK_NULL(heap_of_thread());
 }
 
-TEST(init, a_thread_that_has_ended_gets_no_heap_for_whatever_it_frees, "") {
+TEST(enter, a_thread_that_has_ended_gets_no_heap_for_whatever_it_frees, "") {
   allocate_many();
   size_t before = claimed_heaps();
   in_thread(end_and_free, NULL, false);
@@ -124,7 +108,7 @@ static void end_and_go_on(void *context) {
   CHECK_LE(committed(), before);
 }
 
-TEST(init, a_thread_that_has_ended_may_still_call_anything_and_keeps_nothing, "S-pool") {
+TEST(enter, a_thread_that_has_ended_may_still_call_anything_and_keeps_nothing, "S-pool") {
   in_thread(end_and_go_on, NULL, false);
   check_nothing_lost();
   CHECK_EQ(claimed_heaps(), 0u);
@@ -135,13 +119,13 @@ static void allocate(void *context) {
   for (int i = 0; i < 500; i++) fast_malloc(200);
 }
 
-TEST(init, the_heap_of_an_ended_thread_is_the_next_threads, "S-pool") {
+TEST(enter, the_heap_of_an_ended_thread_is_the_next_threads, "S-pool") {
   for (int i = 0; i < 200; i++) in_thread(allocate, NULL, true);
   CHECK_EQ(pool_size(), 64u);
   CHECK_LE(committed(), (uint64_t)200 * 500 * 208 / 65000 + 3);     /* and so is its room */
 }
 
-TEST(init, where_the_end_of_a_thread_cannot_be_watched_its_blocks_can_still_be_freed, "") {
+TEST(enter, where_the_end_of_a_thread_cannot_be_watched_its_blocks_can_still_be_freed, "") {
   os_fake.no_watch = true;
   block = NULL;
   in_thread(allocate, NULL, true);
@@ -160,13 +144,13 @@ static void end_inside(void *context) {
   os_fake_end_thread();
 }
 
-TEST(init, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_be_freed,
+TEST(enter, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can_be_freed,
      "S-pool") {
   in_thread(end_inside, NULL, false);
   slab_t *s = slab_of(block);
   CHECK(anchor(s).state == ANCHOR_OWNED);
   fast_free(block);
-  heap_flush_shared(my_heap());
+  outbox_flush(my_heap());
   CHECK_EQ(anchor(s).count, 1u);
   bool is_claimed;
   pool_at(0, &is_claimed);
@@ -196,7 +180,7 @@ static bool is_used_again(void) {
   return found;
 }
 
-TEST(init, a_heap_that_a_dead_thread_has_left_is_the_next_ones_and_no_other_is_touched, "S-pool") {
+TEST(enter, a_heap_that_a_dead_thread_has_left_is_the_next_ones_and_no_other_is_touched, "S-pool") {
   allocate(NULL);
   for (int i = 0; i < 5; i++) in_thread(allocate, NULL, false);          /* these live on */
   in_thread(die, NULL, false);
@@ -206,10 +190,10 @@ TEST(init, a_heap_that_a_dead_thread_has_left_is_the_next_ones_and_no_other_is_t
   CHECK(!is_used_again());                         /* it is in use again */
 }
 
-TEST(init, a_fast_free_that_was_cut_short_by_the_end_of_its_thread_is_counted, "I1") {
+TEST(enter, a_fast_free_that_was_cut_short_by_the_end_of_its_thread_is_counted, "I1") {
   allocate(NULL);
   in_thread(die, NULL, false);
-  slab_t *s = heap_first_slab(left_behind, class_of(200));
+  slab_t *s = owned_first(left_behind, class_of(200));
   atomic32_store_relaxed(&s->used, slab_used(s) - 1);
   os_fake.has_ended = is_dead;
   CHECK(is_used_again());
@@ -224,7 +208,7 @@ static void die_inside(void *context) {
   fast_malloc(10);                                                       /* the handler's heap */
 }
 
-TEST(init, a_heap_whose_thread_died_inside_an_operation_stays_but_not_its_handlers, "") {
+TEST(enter, a_heap_whose_thread_died_inside_an_operation_stays_but_not_its_handlers, "") {
   allocate(NULL);
   in_thread(die_inside, NULL, false);
   heap_t *handlers = atomic_ptr_load_relaxed(&left_behind->nested);
@@ -236,7 +220,7 @@ TEST(init, a_heap_whose_thread_died_inside_an_operation_stays_but_not_its_handle
   CHECK(!is_used_again());
 }
 
-TEST(init, collecting_with_force_ends_all_that_was_left_behind, "") {
+TEST(enter, collecting_with_force_ends_all_that_was_left_behind, "") {
   allocate(NULL);
   for (int i = 0; i < 200; i++) in_thread(allocate, NULL, false);
   CHECK_EQ(claimed_heaps(), 201u);
@@ -247,7 +231,7 @@ TEST(init, collecting_with_force_ends_all_that_was_left_behind, "") {
   CHECK_EQ(claimed_heaps(), 1u);
 }
 
-TEST(init, a_new_heap_costs_a_few_looks_however_many_threads_there_are, "") {
+TEST(enter, a_new_heap_costs_a_few_looks_however_many_threads_there_are, "") {
   enum { THREADS = 1000, LOOKS = 8 };
   for (int i = 0; i < THREADS; i++) {
     unsigned before = atomic32_load_relaxed(&os_fake.looks);
@@ -257,7 +241,7 @@ TEST(init, a_new_heap_costs_a_few_looks_however_many_threads_there_are, "") {
   for (int i = 0; i < 100; i++) in_thread(allocate, NULL, i % 2 == 0);
 }
 
-TEST(init, a_process_with_one_heap_asks_for_no_thread_and_maps_nothing_for_that, "") {
+TEST(enter, a_process_with_one_heap_asks_for_no_thread_and_maps_nothing_for_that, "") {
   uint64_t before = count_calls(OS_FAKE_ANY);
   heap_t *h = pool_claim();
   pool_set_user(h);
@@ -265,7 +249,7 @@ TEST(init, a_process_with_one_heap_asks_for_no_thread_and_maps_nothing_for_that,
   CHECK_EQ(atomic32_load_relaxed(&os_fake.looks), 0u);
 }
 
-TEST(init, where_a_child_of_fork_would_see_its_parents_threads_no_heap_is_found, "") {
+TEST(enter, where_a_child_of_fork_would_see_its_parents_threads_no_heap_is_found, "") {
   os_fake.no_unshared = true;
   os_fake.has_ended = everybody_else_is_dead;
   for (int i = 0; i < 10; i++) {
@@ -299,7 +283,7 @@ static void rest_meanwhile(os_fake_call_t call, void *at, size_t size) {
   rests_itself = false;
 }
 
-TEST(init, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
+TEST(enter, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
   core_option(OPTION_purge_delay_ms, 0);
   in_thread(use_and_rest, NULL, false);
   os_fake.before = rest_meanwhile;
@@ -307,37 +291,6 @@ TEST(init, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
   os_fake.before = NULL;
   CHECK_GT(rested, 0u);
   CHECK_LE(rested, 20u);
-}
-
-static unsigned rounds;
-static void sleep_hook(uint32_t ms) {
-  static const struct { int64_t delay; uint32_t nap; } times[] = {
-    { 0, 20 }, { 50, 50 }, { 600000, 1000 }, { -1, 1000 }, { 50, 50 },
-  };
-  CHECK_GE(ms, 20u);
-  rounds++;
-  if (rounds == 20) CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
-  if (rounds < 20) return;
-  if (rounds > 20) CHECK_EQ(ms, times[rounds - 21].nap);
-  if (rounds == 20 + ARRAY_LENGTH(times)) _exit(0);
-  core_option(OPTION_purge_delay_ms, times[rounds - 20].delay);
-}
-
-TEST(init, the_background_thread_is_started_once_if_it_is_wanted_and_gives_memory_back, "") {
-  heap_start();
-  CHECK(os_fake.started == NULL);
-  core_option(OPTION_background, 1);
-  heap_start();
-  CHECK(os_fake.started != NULL);
-  void (*run)(void) = os_fake.started;
-  os_fake.started = NULL;
-  heap_start();
-  CHECK(os_fake.started == NULL);
-  fast_free(fast_malloc(MiB(3)));
-  CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
-  os_fake.sleep = sleep_hook;
-  run();
-  FAIL("the background thread returned");
 }
 
 /* Twelve seconds in which nobody does anything; then the thread is left, from within its sleep. */
@@ -354,11 +307,11 @@ static void allocate_sixteen(void *p) {
   for (int i = 0; i < 16; i++) ((void **)p)[i] = fast_malloc(3000);
 }
 
-TEST(init, the_background_thread_collects_what_rests_when_nothing_has_changed_for_a_while, "") {
+TEST(enter, the_background_thread_collects_what_rests_when_nothing_has_changed_for_a_while, "") {
   pthread_t thread;
   void *p[16];
   core_option(OPTION_background, 1);
-  my_heap();
+  heap_start();
   in_thread(allocate_sixteen, p, false);
   for (int i = 1; i < 16; i++) fast_free(p[i]);
   heap_collect(false);                                      /* a slab of nobody with much room */
@@ -370,22 +323,23 @@ TEST(init, the_background_thread_collects_what_rests_when_nothing_has_changed_fo
   CHECK_NE(atomic32_load_relaxed(&s->holes), 0u);
 }
 
-static unsigned wakes;
-static void sleep_and_count(uint32_t ms) {
-  if ((naps += ms) > 11000) wakes++;
-  if (naps > 31000) pthread_exit(NULL);
-}
-
-TEST(init, the_background_thread_wakes_once_a_second_when_nothing_is_left_to_do, "") {
-  pthread_t thread;
-  core_option(OPTION_background, 1);
-  my_heap();
-  fast_free(fast_malloc(MiB(3)));
-  heap_start();
-  naps = wakes = 0;
-  os_fake.sleep = sleep_and_count;
-  CHECK_EQ(pthread_create(&thread, NULL, run_background, NULL), 0);
-  CHECK_EQ(pthread_join(thread, NULL), 0);
-  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
-  CHECK_LE(wakes, 21u);
+TEST(enter, a_call_inside_a_call_uses_another_heap_and_both_stay_whole, "") {
+  void *outer = fast_malloc(100);
+  for (int i = 0; i < 30; i++) fast_malloc(100);
+  heap_t *h = heap_enter();                                 /* a signal handler begins here */
+  uint64_t before = atomic64_load_relaxed(&heap_counts.nested);
+  void *inner = fast_malloc(100);
+  CHECK(inner != NULL);
+  CHECK_GT(atomic64_load_relaxed(&heap_counts.nested), before);
+  heap_t *nested = heap_enter();
+  CHECK(nested != NULL && nested != h);
+  heap_t *third = heap_enter();                              /* and another inside that */
+  CHECK(third != NULL && third != nested && third != h);
+  heap_exit(third);
+  heap_exit(nested);
+  fast_free(outer);
+  fast_free(inner);
+  heap_exit(h);                                             /* and ends here */
+  CHECK_EQ(heap_enter(), h);
+  heap_exit(h);
 }

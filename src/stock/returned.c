@@ -1,13 +1,13 @@
-/* returned.c - what a heap has freed of slabs that nobody owns, for its bins         layer 5: heap
- * Owns:    nothing.   Called by: heap.   Calls: magazine.c, for shares.
- * Threads: the heap's own.
+/* returned.c - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
+ * Contract: returned.h.
  *
  * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
  * and RETURN_BYTES go, or RETURN_SMALL_BYTES. If it was full and its blocks are needed again, it
  * was too short: of a class that has few blocks in a slab it may be twice as long from then on, as
- * far as the heap gets a share of what all heaps may keep; and half as long if less than a quarter
- * of it is used. */
-#include "heap.h"
+ * far as the surplus of all heaps goes; and half as long if less than a quarter of it is used. */
+#include "owned.h"
+#include "returned.h"
+#include "surplus.h"
 
 static size_t lent_class(unsigned c) { return c - SHARED_CLASS; }
 
@@ -27,14 +27,14 @@ static size_t growth_share(const heap_t *h, unsigned c) {
 
 static void lengthen(heap_t *h, unsigned c) {
   uint8_t *growth = &h->own->growth[lent_class(c)];
-  if (*growth < GROWTH_MOST && heap_ask_share(growth_share(h, c))) ++*growth;
+  if (*growth < GROWTH_MOST && surplus_ask(growth_share(h, c))) ++*growth;
 }
 
 static void shorten(heap_t *h, unsigned c) {
   uint8_t *growth = &h->own->growth[lent_class(c)];
   if (*growth == 0) return;
   --*growth;
-  heap_return_share(growth_share(h, c));
+  surplus_add(0u - (uint32_t)growth_share(h, c));
 }
 
 static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
@@ -74,7 +74,7 @@ bool returned_has(const heap_t *h, unsigned c) {
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list = h->freed->returned[c];
   *count = (unsigned)returned_count(h, c);
-  if (c >= SHARED_CLASS && (*count < h->allowance[c] / 4u || heap_shares_are_many())) shorten(h, c);
+  if (c >= SHARED_CLASS && (*count < h->allowance[c] / 4u || surplus_is_too_much())) shorten(h, c);
   h->freed->returned[c] = 0;
   returned_renew(h, c);
   return list;

@@ -1,12 +1,16 @@
-/* pool.c - where heaps come from, and what is left of those that are gone             layer 5: heap
- * Owns:    the places of all heaps; totals.   Called by: heap.   Calls: places, leave.c, os.
- * Threads: any. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
+/* pool.c - where heaps come from, and what is left of those that are gone            layer 5: stock
+ * Contract: pool.h. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
+#include "pool.h"
+
 #include "../arena/places.h"
 #include "../os/os.h"
-#include "heap.h"
+#include "owned.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
 _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712, "... at most");
+
+heap_counts_t heap_counts;
+atomic32_t heap_trims;
 
 static places_t heaps;
 
@@ -155,7 +159,7 @@ static bool repair(heap_t *h, uint64_t thread) {
   atomic_ptr_store_relaxed(&h->nested, NULL);
   if (nested != NULL) note_user(nested, thread);
   if (h->busy != 0) return false;
-  heap_recount(h);
+  owned_recount(h);
   h->has_shared = 1; /* perhaps */
   return true;
 }
@@ -239,3 +243,13 @@ void pool_note_taken(unsigned c, uint64_t blocks) {
 void pool_note_requested(unsigned c, size_t bytes) { atomic64_add_relaxed(&requested[c], bytes); }
 uint64_t pool_taken(unsigned c) { return atomic64_load_relaxed(&taken_before[c]); }
 uint64_t pool_requested(unsigned c) { return atomic64_load_relaxed(&requested[c]); }
+
+void pool_settle(heap_t *h) {
+  uint64_t live = atomic64_load_relaxed(&h->large_live),
+           allocated = atomic64_load_relaxed(&h->large_allocated);
+  if ((live | allocated) == 0) return; /* the sums are words of all threads */
+  atomic64_add_relaxed(&heap_counts.large_live, live);
+  atomic64_add_relaxed(&heap_counts.large_allocated, allocated);
+  atomic64_store_relaxed(&h->large_live, 0);
+  atomic64_store_relaxed(&h->large_allocated, 0);
+}

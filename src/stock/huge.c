@@ -1,13 +1,13 @@
-/* huge.c - blocks with a mapping of their own                                         layer 5: heap
- * Owns:    the places of huge_t.   Called by: heap.   Calls: places, map, arena, support, os.
- * Threads: any; a huge block belongs to whoever holds it. Sync: S-window (map.h), S-bit (bitmap.h),
- *          S-huge  note_size (release) -> huge_at (acquire).
- * Holds:   U1 a huge block starts its first window, and no two blocks share a window */
+/* huge.c - blocks with a mapping of their own                                        layer 5: stock
+ * Contract: huge.h. Sync: S-window (map.h), S-bit (bitmap.h), S-huge  note_size (release) ->
+ *          huge_at (acquire). */
 #include "../arena/places.h"
 #include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
-#include "heap.h"
+#include "huge.h"
+#include "index.h"
+#include "pool.h"
 
 enum {
   MAPPINGS_MOST = 4096,    /* of the 65,530 that a program may have, */

@@ -1,6 +1,6 @@
-/* check.c - a heap as it is when no call of its user is under way                     layer 5: heap
- * Owns:    nothing.   Called by: heap.c, firstclass.c (check level 2).   Calls: heap.c, returned.c,
- *          magazine.c, slab, arena.
+/* check.c - a heap as it is when no call of its user is under way                    layer 5: stock
+ * Owns:    nothing.   Called by: enter.c, firstclass.c (check level 2).   Calls: owned.c,
+ *          returned.c, magazine.c, slab, arena.
  * Threads: the heap's user, who has it marked.
  * Holds:   H1 `owned` is the length of a class's list of slabs, whose first leads to the last and
  *             each other to the one before
@@ -12,13 +12,17 @@
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
  *             `held` counts at least chains and pending blocks; if there are any, `has_shared` */
 #include "../base/check.h"
-#include "heap.h"
+#include "fresh.h"
+#include "magazine.h"
+#include "outbox.h"
+#include "owned.h"
+#include "returned.h"
 
 enum { LANE_LOOKS = 2 * OWNED_MAX }; /* a lane may own thousands */
 
 static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
   size_t n = 0, most = heap_tag(h) == NULL ? SIZE_MAX : LANE_LOOKS;
-  const slab_t *first = heap_first_slab(h, c), *s = first, *last = NULL;
+  const slab_t *first = owned_first(h, c), *s = first, *last = NULL;
   for (; s != NULL && n < most; last = s, s = s->next, n++) { /* Bound: owned slabs */
     anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
     HOLDS(H1, s == first || s->prev == last);
@@ -63,5 +67,5 @@ bool heap_is_valid(const heap_t *h) {
     lists_are_valid(h, c);
   }
   HOLDS(H3, heap_tag(h) != NULL || idle == h->idle);
-  return batches_are_valid(h) && heap_magazine_is_valid(h);
+  return batches_are_valid(h) && magazine_is_valid(h);
 }

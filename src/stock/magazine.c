@@ -1,21 +1,14 @@
-/* magazine.c - slices without blocks that a heap keeps for itself                     layer 5: heap
- * Owns:    the sum of all shares.   Called by: heap.   Calls: slab, arena, support.
- * Threads: the heap's own; the sum is a bound that may be passed by a few of them.
- * Holds:   L2 slices on a list of a magazine are claimed, of no kind, and as many as is counted;
- *             of a run all but the last count as touched
- *
- * What a thread has freed it often needs again soon, and the arena's bits and counts are words that
- * all threads share. So a few slices are kept: single ones, for slabs and for large blocks, and
- * runs of several, for large blocks. */
+/* magazine.c - slices without blocks that a heap keeps for itself                    layer 5: stock
+ * Contract: magazine.h. */
+#include "magazine.h"
+
 #include "../base/check.h"
 #include "../support/options.h"
-#include "heap.h"
+#include "surplus.h"
 
-/* Of all heaps. relaxed: a bound that may be passed by a few of them, and too narrow if heaps were
- * left for ever with their shares: then the others keep RUN_LEAST. */
-static atomic32_t shares;
-
-enum { LOOKS_MOST = 12 };
+enum {
+  LOOKS_MOST = 12,
+};
 
 static size_t singles_most(void) { return (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT; }
 
@@ -30,7 +23,7 @@ static void put_run(heap_t *h, slab_t *s, size_t n) {
   s->next_kept = h->magazine[n - 1];
   h->magazine[n - 1] = slab_number(s);
   count_run(h, n, 1);
-  ASSERT_VALID(heap_magazine_is_valid(h));
+  ASSERT_VALID(magazine_is_valid(h));
 }
 
 static slab_t *take_run(heap_t *h, size_t n) {
@@ -39,7 +32,7 @@ static slab_t *take_run(heap_t *h, size_t n) {
   if (s == NULL) return NULL;
   h->magazine[n - 1] = s->next_kept;
   count_run(h, n, -1);
-  ASSERT_VALID(heap_magazine_is_valid(h));
+  ASSERT_VALID(magazine_is_valid(h));
   return s;
 }
 
@@ -64,23 +57,20 @@ __attribute__((noinline)) static void put_nearest_first(heap_t *h, size_t n, siz
   h->magazine[n - 1] = before_best->next_kept;
   before_best->next_kept = best->next_kept;
   best->next_kept = first;
-  ASSERT_VALID(heap_magazine_is_valid(h));
+  ASSERT_VALID(magazine_is_valid(h));
 }
 
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }
 
-void *heap_claim_run(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean) {
+void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean) {
   if (unlikely(wish != 0) && n <= RUN_MOST) put_nearest_first(h, n, wish);
   slab_t *kept = alignment == 1 ? take_run(h, n) : NULL;
   *clean = false;
   if (kept != NULL) return (void *)slab_base(kept);
-  void *p = arena_claim(n, alignment, clean);
-  if (likely(p != NULL) || h->singles + h->run_slices == 0) return p;
-  heap_empty_magazine(h);
   return arena_claim(n, alignment, clean);
 }
 
-void heap_put_slice(heap_t *h, slab_t *s) {
+void magazine_put_slab(heap_t *h, slab_t *s) {
   slab_retire(s);
   if (h->singles < min_size(h->slabs_made, singles_most()) && heap_tag(h) == NULL) {
     put_run(h, s, 1);
@@ -94,35 +84,17 @@ static size_t earned_slices(const heap_t *h) {
   return atomic64_load_relaxed(&h->large_allocated) / RUN_EARNED;
 }
 
-/* relaxed, as said above. */
-static size_t shares_of_all(void) { return atomic32_load_relaxed(&shares); }
-static void count_share(uint32_t slices) { atomic32_add_relaxed(&shares, slices); }
-
-static size_t shares_most(void) {
-  return max_size(atomic64_load_relaxed(&arena_counts.committed) / SHARES_PART, SHARES_TOTAL);
-}
-
-bool heap_shares_are_many(void) { return shares_of_all() > 2 * shares_most(); }
-
-bool heap_ask_share(size_t slices) {
-  if (shares_of_all() + 2 * slices > shares_most()) return false;
-  count_share((uint32_t)slices);
-  return true;
-}
-
-void heap_return_share(size_t slices) { count_share(0u - (uint32_t)slices); }
-
 /* What the heap may keep in runs from now on, when `n` slices more are free. The first few are its
  * due, if it has earned them; more it gets while the shares of all are a small part of what is in
  * use, and loses when they are twice that. */
 static void renew_share(heap_t *h, size_t n) {
   size_t share = h->run_share;
-  if (heap_shares_are_many()) share = min_size(share, RUN_LEAST);
+  if (surplus_is_too_much()) share = min_size(share, RUN_LEAST);
   bool wants = n <= RUN_MOST && h->run_slices + n > share;
-  if (wants && (share < RUN_LEAST || shares_of_all() < shares_most())) share += RUN_LEAST;
+  if (wants && (share < RUN_LEAST || surplus_has_room())) share += RUN_LEAST;
   share = min_size(share, min_size(earned_slices(h), RUN_TIMES * singles_most()));
   if (share == h->run_share) return;
-  count_share((uint32_t)share - h->run_share);
+  surplus_add((uint32_t)share - h->run_share);
   h->run_share = (uint16_t)share;
 }
 
@@ -139,7 +111,7 @@ static bool make_room(heap_t *h, size_t n) {
   return has_room;
 }
 
-void heap_put_run(heap_t *h, slab_t *s, size_t n, size_t used) {
+void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used) {
   size_t singles = min_size(earned_slices(h), singles_most());
   if (!(n == 1 ? h->singles < singles : make_room(h, n))) return release_run(s, n);
   if (unlikely(used < n))
@@ -147,7 +119,7 @@ void heap_put_run(heap_t *h, slab_t *s, size_t n, size_t used) {
   put_run(h, s, n);
 }
 
-size_t heap_claim_ahead(heap_t *h, char *at, size_t n) {
+size_t magazine_claim_ahead(heap_t *h, char *at, size_t n) {
   bool clean;
   n = min_size(n, singles_most());
   if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
@@ -155,10 +127,10 @@ size_t heap_claim_ahead(heap_t *h, char *at, size_t n) {
   return clean ? n : 0;
 }
 
-void heap_empty_magazine(heap_t *h) {
+void magazine_empty(heap_t *h) {
   for (size_t n = 1; n <= RUN_MOST && h->singles + h->run_slices != 0; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
-  if (h->run_share != 0) heap_return_share(h->run_share);
+  if (h->run_share != 0) surplus_add(0u - h->run_share);
   h->run_share = 0;
 }
 
@@ -176,7 +148,7 @@ static bool are_claimed(const slab_t *s, size_t n) {
   return free == 0;
 }
 
-bool heap_magazine_is_valid(const heap_t *h) {
+bool magazine_is_valid(const heap_t *h) {
   size_t singles = 0, run_slices = 0;
   for (size_t n = 1; n <= RUN_MOST; n++)
     /* Bound: L2 */

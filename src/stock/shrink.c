@@ -1,15 +1,27 @@
-/* leave.c - what a heap gives up: a little when it shrinks, everything when it ends   layer 5: heap
- * Contract: heap.h. What is done for each class is done for those that the heap has used. */
-#include "heap.h"
+/* shrink.c - what a heap gives up: a little now and then, or everything              layer 5: stock
+ * Contract: shrink.h. What is done for each class is done for those that the heap has used. */
+#include "shrink.h"
 
 #include "../base/check.h"
+#include "fresh.h"
+#include "magazine.h"
+#include "outbox.h"
+#include "owned.h"
+#include "pool.h"
+#include "returned.h"
+#include "tails.h"
+
+void heap_settle(heap_t *h) {
+  tails_settle(h);
+  pool_settle(h);
+}
 
 /* Puts the blocks of a list back where they came from. */
 static void flush_list(heap_t *h, uintptr_t *list) {
   for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, or what it may hold */
     *list = block_next(block);
     if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
-    heap_give_back(h, slab_of((void *)block), block);
+    outbox_put(h, slab_of((void *)block), block);
   }
 }
 
@@ -17,7 +29,7 @@ static void flush_fresh(heap_t *h, unsigned c) {
   for (fresh_t f; (f = heap_fresh(h, c)).count != 0;) { /* Bound: a slab's blocks */
     block_set_free(f.first); /* from here on a visitor knows it by that */
     heap_drop_fresh(h, c, f);
-    heap_give_back(h, slab_of((void *)f.first), f.first);
+    outbox_put(h, slab_of((void *)f.first), f.first);
   }
 }
 
@@ -31,7 +43,7 @@ static void flush_bin(heap_t *h, unsigned c) {
 void heap_flush_bins(heap_t *h) {
   /* Bound: the classes, here and below */
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) flush_bin(h, c);
-  heap_flush_shared(h);
+  outbox_flush(h);
 }
 
 /* Shrinks by a step for each slice that the heap has given back, also in this: a class's bin, and
@@ -43,23 +55,15 @@ void heap_trim(heap_t *h) {
     h->trim_class = (uint8_t)(h->trim_class > 1 ? h->trim_class - 1 : CLASS_COUNT - 1);
     h->has_trimmed |= h->trim_class == 1;
     flush_bin(h, h->trim_class);
-    if (h->has_shared) heap_flush_shared(h);
+    if (h->has_shared) outbox_flush(h);
   }
 }
-
-atomic32_t heap_trims;
 
 /* The magazine at once, and with the next slow calls every class. */
 void heap_answer_trim(heap_t *h) {
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
-  heap_empty_magazine(h);
+  magazine_empty(h);
   h->trims_due = CLASS_COUNT;
-}
-
-void heap_recount(heap_t *h) {
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
-    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
-      slab_recount(s);
 }
 
 enum { PAGE = 4096 };
@@ -76,46 +80,26 @@ static size_t kept_pages(const heap_t *h, unsigned c) {
 /* Counts what was ever touched of the slabs that the heap owns, and the blocks of others. */
 uint32_t heap_prepare_rest(heap_t *h) {
   size_t pages = 1;
-  heap_flush_shared(h);
-  heap_empty_magazine(h);
+  outbox_flush(h);
+  magazine_empty(h);
   returned_forget(h);
-  large_settle(h);
+  heap_settle(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     pages += kept_pages(h, c);
-    for (slab_t *s = heap_first_slab(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
+    for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
       pages += atomic32_load_relaxed(&s->carved) * class_size(c) / PAGE + 1;
   }
   return (uint32_t)pages;
 }
 
-/* In turn, through the classes; those go that were not used since the last time. The slab that was
- * next may have left the lane since. */
-void heap_sweep(heap_t *lane, unsigned looks) {
-  heap_own_t *o = lane->own;
-  slab_t *s = slab_numbered(o->sweep_at), *next;
-  if (s != NULL && !atomic_ptr_is_relaxed(&s->owner, lane)) s = NULL;
-  for (; looks > 0; looks--, s = next) { /* Bound: `looks` */
-    if (s == NULL) {
-      o->sweep_class = heap_next_class(lane, o->sweep_class);
-      next = heap_first_slab(lane, o->sweep_class);
-      continue;
-    }
-    next = s->next;
-    if (!slab_is_all_free(s)) continue;
-    if (s->is_idle == 0) s->is_idle = SLAB_SEEN_EMPTY;
-    else heap_note_empty(lane, s);
-  }
-  o->sweep_at = slab_number(s);
-}
-
 void heap_sweep_all(heap_t *lane) {
   heap_flush_bins(lane);
   for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
-    for (slab_t *s = heap_first_slab(lane, c), *next; s != NULL; s = next) { /* Bound: its slabs */
+    for (slab_t *s = owned_first(lane, c), *next; s != NULL; s = next) { /* Bound: its slabs */
       next = s->next;
       if (!slab_is_all_free(s)) continue;
-      heap_end_idleness(lane, s);
-      heap_unlink_slab(lane, s);
+      owned_end_idleness(lane, s);
+      owned_remove(lane, s);
       slab_release(s);
     }
   lane->trims_due = 0;
@@ -136,15 +120,15 @@ void heap_end_dead(void) {
 void heap_let_go(heap_t *h) {
   heap_flush_bins(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
-    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
-      heap_end_idleness(h, s);
-      heap_unlink_slab(h, s);
+    for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
+      owned_end_idleness(h, s);
+      owned_remove(h, s);
       atomic_ptr_store_relaxed(&s->tag, NULL);
       if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
     }
-  heap_empty_magazine(h);
+  magazine_empty(h);
   returned_forget(h);
-  large_settle(h);
+  heap_settle(h);
   h->freed->held_more = 0;
   h->freed->remote = 0; /* its next user may be a lane, which keeps its slabs */
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
@@ -157,12 +141,12 @@ void heap_end(heap_t *h) {
 }
 
 void heap_drop(heap_t *h) {
-  heap_flush_shared(h);
-  large_settle(h);
+  outbox_flush(h);
+  heap_settle(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     h->bin[c] = 0;
-    for (slab_t *s; (s = heap_first_slab(h, c)) != NULL;) { /* Bound: owned slabs */
-      heap_unlink_slab(h, s);
+    for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
+      owned_remove(h, s);
       slab_release(s);
     }
   }

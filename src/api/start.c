@@ -1,0 +1,19 @@
+/* start.c - what is needed before anything else                                        layer 7: api
+ * Owns:    nothing.   Called by: api, at first use.   Calls: callback.c, support, base.
+ * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
+ *          same things, and neither waits.
+ * Sync:    S-options  api_start_now (release) -> api_start, which finds it done (acquire): the
+ *          options. */
+#include "api.h"
+
+#include "../base/atomic.h"
+#include "../base/check.h"
+#include "../support/options.h"
+
+atomic32_t api_started;
+
+cold void api_start_now(void) {
+  check_set_reporter(api_fatal);
+  options_load(api_output);
+  atomic32_store_release(&api_started, 1); /* S-options */
+}

@@ -1,0 +1,51 @@
+/* patience.c - how much may stay dirty, as the program has taught it                 layer 3: arena
+ * Owns:    the doublings.   Called by: arena.c, purge.c.   Calls: support, os.
+ * Threads: any. relaxed, all of it: a bad guess costs time only.
+ *
+ * A program whose demand swings by more than the budget would give the same pages back
+ * and touch them again for ever. So purged slices that are claimed again are counted as
+ * regretted, however long ago they were purged, and when they come to PURGE_STEP within REGRET_MS,
+ * the budget and the delay are doubled once more; at the first look after CALM_MS without that they
+ * are halved, once for each CALM_MS. The budget ends at the most that was ever in use. */
+#include "patience.h"
+
+#include "../os/os.h"
+#include "../support/options.h"
+#include "arena.h"
+
+enum {
+  BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
+  DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000,
+};
+static atomic32_t doublings, regretted, regretted_since, calm_since;
+
+size_t patience_budget(void) {
+  uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
+  size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
+  uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
+  size_t doubled = min_size(budget << atomic32_load_relaxed(&doublings), peak);
+  return max_size(max_size(budget, doubled), share);
+}
+
+uint32_t patience_delay(uint32_t delay) { return delay << atomic32_load_relaxed(&doublings); }
+
+void patience_note_reuse(size_t n) {
+  uint32_t now = os_now_ms();
+  if (now - atomic32_load_relaxed(&regretted_since) > REGRET_MS) {
+    atomic32_store_relaxed(&regretted_since, now);
+    atomic32_store_relaxed(&regretted, 0);
+  }
+  uint32_t slices = (uint32_t)(atomic32_add_relaxed(&regretted, (uint32_t)n) + n);
+  uint32_t before = atomic32_load_relaxed(&doublings);
+  if (slices < PURGE_STEP || before >= DOUBLINGS_MOST) return;
+  atomic32_store_relaxed(&regretted, 0);
+  atomic32_store_relaxed(&calm_since, now);
+  atomic32_swap_relaxed(&doublings, &before, before + 1);
+}
+
+void patience_calm(uint32_t now) {
+  uint32_t since = atomic32_load_relaxed(&calm_since), before = atomic32_load_relaxed(&doublings);
+  uint32_t steps = (uint32_t)min_size((now - since) / CALM_MS, before);
+  if (steps == 0 || !atomic32_swap_relaxed(&calm_since, &since, now)) return;
+  atomic32_swap_relaxed(&doublings, &before, before - steps);
+}

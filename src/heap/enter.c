@@ -1,0 +1,180 @@
+/* enter.c - how a thread comes to a heap and leaves it: marks, first call and last    layer 6: heap
+ * Contract: enter.h. A thread that has ended still may call anything: it gets a heap again when it
+ * allocates, and the system is asked to say once more when it has ended. Where it does not, because
+ * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
+#include "enter.h"
+
+#include "../os/os.h"
+#include "../stock/owned.h"
+#include "../stock/pool.h"
+#include "../stock/shrink.h"
+#include "../support/options.h"
+
+enum {
+  LONE_AT_END = UINT32_MAX >> 1, /* it has ended, and gets none */
+};
+
+__thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* With the option stats_detail every call takes the slow path, and `busy` alone is the mark. */
+static always_inline bool has_fast_paths(const heap_t *h) {
+  return h == heap_of_thread() && likely(option_get(OPTION_stats_detail) == 0);
+}
+
+static always_inline bool is_marked(const heap_t *h, bool has_fast) {
+  return h->busy != 0 || (has_fast && (heap_here.window == 0 || heap_here.limit == 0));
+}
+
+/* `h` is the calling thread's own, or one of those that stand in for it. */
+bool heap_is_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
+
+static always_inline void mark(heap_t *h, bool has_fast) {
+  h->busy = 1;
+  if (!has_fast) return;
+  signal_fence();
+  heap_here.limit = 0;
+  heap_here.window = 0;
+  signal_fence();
+}
+
+static always_inline void unmark(heap_t *h) {
+  ASSERT_VALID(heap_is_valid(h));
+  signal_fence();
+  if (has_fast_paths(h)) {
+    heap_here.window = atomic64_load_relaxed(&h->home);
+    heap_here.limit = SMALL_STEPS + 1;
+    signal_fence();
+  }
+  h->busy = 0;
+}
+
+/* ---- first call and last --------------------------------------------------------------------- */
+
+/* The system calls this when a thread ends, with the thread's heap. A heap whose operation never
+ * ended (a signal handler left it by longjmp or ended the thread) stays as it is: its blocks can be
+ * freed, its lists are not touched. A fast operation leaves nothing worse behind than a count. */
+static void thread_leaves(void *heap) {
+  bool was_fast = heap_is_marked(heap);
+  heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
+  heap_here.window = 0;
+  signal_fence();
+  slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
+  heap_here.lone_frees = LONE_AT_END;
+  atomic_ptr_store_relaxed(&heap_here.heap, NULL);
+  signal_fence();
+  pool_clear_user(heap);
+  for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
+    next = atomic_ptr_load_relaxed(&h->nested);
+    if (h->busy != 0) continue;
+    h->busy = 1;
+    if (was_fast && h == heap) owned_recount(h);
+    if (h == heap && pool_rest(h, heap_prepare_rest(h))) continue;
+    heap_end(h);
+  }
+}
+
+static heap_t *heap_attach(void) {
+  os_thread_set_leave(thread_leaves);
+  heap_t *h = pool_claim();
+  if (h == NULL) return NULL;
+  void *none = NULL;
+  pool_set_user(h);
+  signal_fence(); /* should a handler jump away from here, others find the heap */
+  if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
+    pool_clear_user(h);
+    pool_put_back(h);
+    return none;
+  }
+  if (!option_get(OPTION_stats_detail)) {
+    heap_here.window = WINDOW_NONE;
+    heap_here.limit = SMALL_STEPS + 1;
+  }
+  slab_choose_tally(h->number);
+  os_thread_watch(h);
+  return h;
+}
+
+/* Some C libraries lock to make a key. */
+void heap_watch_threads(void) { os_thread_set_leave(thread_leaves); }
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+/* The heap that stands in for `h` while that is marked. */
+static heap_t *nested_of(heap_t *h) {
+  heap_t *nested = atomic_ptr_load_relaxed(&h->nested); /* relaxed: this thread's, its handlers' */
+  if (nested != NULL) return nested;
+  heap_t *fresh = pool_claim();
+  void *none = NULL;
+  if (fresh == NULL) return NULL;
+  if (atomic_ptr_swap_relaxed(&h->nested, &none, fresh)) return fresh;
+  pool_put_back(fresh); /* a handler between the two lines above was first */
+  return none;
+}
+
+/* The heap, or the one that stands in for it. */
+static cold __attribute__((noinline)) heap_t *enter_any(heap_t *h) {
+  while (h != NULL && heap_is_marked(h)) { /* Bound: handlers that interrupt each other */
+    atomic64_add_relaxed(&heap_counts.nested, 1);
+    h = nested_of(h);
+  }
+  if (h != NULL) mark(h, has_fast_paths(h));
+  return h;
+}
+
+/* `h` is the thread's own. */
+static always_inline heap_t *enter(heap_t *h) {
+  bool has_fast = likely(option_get(OPTION_stats_detail) == 0);
+  if (unlikely(is_marked(h, has_fast))) return enter_any(h);
+  mark(h, has_fast);
+  return h;
+}
+
+heap_t *heap_enter(void) {
+  heap_t *h = heap_of_thread();
+  return likely(h != NULL) ? enter(h) : enter_any(heap_attach());
+}
+
+heap_t *heap_enter_own(void) {
+  heap_t *h = heap_of_thread();
+  return likely(h != NULL) ? enter(h) : NULL;
+}
+
+/* A thread that only waits, and frees its last few things when it ends, needs none; nor would
+ * anyone take one back that it gets after that. */
+heap_t *heap_enter_to_free(void) {
+  if (heap_of_thread() == NULL) {
+    if (heap_here.lone_frees == LONE_AT_END || ++heap_here.lone_frees <= LONE_MOST) return NULL;
+    heap_here.lone_frees = 0;
+  }
+  return heap_enter();
+}
+
+void heap_look(heap_t *h) {
+  uint8_t now = (uint8_t)purge_tick();
+  size_t more = now == h->looked_at ? 2u * h->wait : 0;
+  h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
+  h->looked_at = now;
+  h->calls = h->wait - 1;
+  if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
+}
+
+/* True if it is the turn of a heap at rest. */
+static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
+  if (h->trims_due != 0) heap_trim(h);
+  bool has_trimmed = h->has_trimmed;
+  h->has_trimmed = 0;
+  heap_tick(h);
+  unmark(h);
+  return has_trimmed;
+}
+
+void heap_exit(heap_t *h) {
+  if (unlikely(h->trims_due != 0 || h->calls == 0)) {
+    if (exit_slowly(h)) heap_end_rest();
+    return;
+  }
+  h->calls--;
+  unmark(h);
+}

@@ -1,0 +1,36 @@
+/* here.h - what the fast paths know of a thread: its heap and its marks               layer 6: heap
+ * Owns:    heap_here (enter.c).   Called by: heap, api.   Calls: nothing.
+ * Threads: the thread's own, and its signal handlers'.
+ *
+ * Signals: three marks say that an operation is under way, so that a signal handler which
+ *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
+ *          while a bin changes, heap_here.window is 0 inside a fast free, and everything else sets
+ *          both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab or
+ *          what `freed` has, so one may interrupt the other; and each mark is at the same time what
+ *          the fast path tests anyway (the size, the window), so that it costs no test of its own,
+ *          and a thread that has no heap yet, whose thread-local words are all 0, is marked too. A
+ *          handler that leaves by longjmp leaves the mark behind: the heap is then retired, not
+ *          repaired. */
+#ifndef HEAP_HERE_H
+#define HEAP_HERE_H
+
+#include "../stock/heap.h"
+
+/* What the fast paths want to know of the calling thread. All 0 before its first call. */
+typedef struct {
+  uint64_t limit;                /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
+  /* the last byte of the window where the fast free expects blocks, or WINDOW_NONE; 0: mark */
+  uintptr_t window;
+  atomic_ptr_t heap;             /* the thread's own; at first, and at the end, NULL */
+  uint32_t lone_frees;           /* of a thread without a heap, or LONE_AT_END */
+} heap_here_t;
+extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
+
+
+static always_inline heap_t *heap_of_thread(void) {
+  return atomic_ptr_load_relaxed(&heap_here.heap);
+}
+/* Not 0 even of NULL. */
+static always_inline uintptr_t window_of(uintptr_t p) { return p | (WINDOW_SIZE - 1); }
+
+#endif

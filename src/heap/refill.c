@@ -1,0 +1,175 @@
+/* refill.c - where the blocks of a bin come from                                      layer 6: heap
+ * Contract: refill.h. */
+#include "refill.h"
+
+#include "../base/check.h"
+#include "../os/os.h"
+#include "../stock/fresh.h"
+#include "../stock/magazine.h"
+#include "../stock/outbox.h"
+#include "../stock/owned.h"
+#include "../stock/pool.h"
+#include "../stock/returned.h"
+#include "../stock/tails.h"
+#include "../support/options.h"
+
+enum {
+  BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
+  HOT_BLOCKS = 2048,             /* a class that has used so many gets bins of ... */
+  HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
+  SWEEP_FRESH = 16,              /* slabs of a lane that are looked at for each fresh one */
+};
+
+/* ---- slabs ----------------------------------------------------------------------------------- */
+
+/* Has the system make the pages that are in use soon, for a burst of slices with one call: of a
+ * class of which much was used, and whose fresh blocks are linked. */
+static void populate(heap_t *h, char *base, unsigned c) {
+  size_t burst = (size_t)option_get(OPTION_populate);
+  if (burst == 0 || c >= SHARED_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
+  size_t slices = 1 + magazine_claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
+  os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
+}
+
+static slab_t *fresh_slab(heap_t *h, unsigned c) {
+  bool clean;
+  void *base = magazine_claim(h, 1, 1, tail_wish(SLICE_SIZE), &clean);
+  if (base == NULL) return NULL;
+  if (h->slabs_made < UINT8_MAX) h->slabs_made++;
+  if (clean) populate(h, base, c);
+  slab_t *s = slab_new(base, c, h, heap_tag(h));
+  s->is_clean = clean;
+  return s;
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+/* How many blocks a bin shall have at least, if need be fresh ones. */
+static unsigned carve_count(const heap_t *h, unsigned c) {
+  size_t taken = heap_taken(h, c), most = CARVE_BYTES / class_size(c);
+  if (taken >= HOT_BLOCKS) most = max_size(most, min_size(HOT_BIN, HOT_BYTES / class_size(c)));
+  return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
+}
+
+/* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
+ * fresh ones; of such the heap has none now. In a slice that was used before they are linked: most
+ * of its pages are present. */
+static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
+  unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
+  unsigned most = (heap_taken(h, c) * size >= MUCH_LENT ? SLICE_SIZE : LEND_BYTES) / size;
+  if (!s->is_clean) return slab_take_list(s, most, count);
+  uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
+  if (*count >= most) return list;
+  fresh = (unsigned)min_size(fresh, most - *count);
+  fresh_t lent = { first, fresh };
+  heap_set_fresh(h, c, lent);
+  atomic64_or_relaxed(&s->fresh, fresh_bits(lent, c)); /* relaxed: the next line releases it */
+  slab_take_fresh(s, fresh);
+  *count += fresh;
+  return list;
+}
+
+/* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
+ * thousand threads which allocate a little share their slabs; and so do all blocks of a class that
+ * has few in a slab. */
+static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
+  unsigned size = (unsigned)class_size(c);
+  slab_t *s = slab_find_partial(c, h);
+  if (s == NULL) s = fresh_slab(h, c);
+  if (s == NULL) return 0;
+  uintptr_t list;
+  if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
+  else if (heap_knows_remote(h, c)) list = slab_take_list(s, carve_count(h, c), count);
+  else if (c < SHARED_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
+  else list = take_lent(h, s, count);
+  if (slab_let_go(s) == SLAB_IS_EMPTY) magazine_put_slab(h, s);
+  return list;
+}
+
+/* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
+ * may come back soon, and a free into an owned slab is the cheapest. */
+static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
+  /* Bound: owned slabs, at most OWNED_MAX of a class */
+  for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
+    if (!slab_has(s, BIN_LEAST)) continue;
+    bool is_remote = s->head == 0 && slab_others_freed(s) != 0;
+    if (is_remote && owned_is_remote(h, c)) {
+      owned_disown(h, c);
+      return 0;
+    }
+    owned_end_idleness(h, s);
+    owned_move(h, s, true);
+    return slab_take_list(s, carve_count(h, c), count);
+  }
+  if (h->own->owned[c] > USED_UP_MAX) owned_let_go(h, owned_first(h, c)->prev);
+  return 0;
+}
+
+/* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh
+ * one, and at some of all classes when it does. */
+static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
+  enum { LOOKS = 8 };
+  slab_t *s;
+  for (int i = 0; i < LOOKS && (s = owned_first(h, c)) != NULL; i++) {
+    owned_end_idleness(h, s);
+    uintptr_t list = slab_take_list(s, carve_count(h, c), count);
+    if (list != 0) return list;
+    owned_move(h, s, false);
+  }
+  owned_sweep(h, SWEEP_FRESH);
+  return 0;
+}
+
+/* ---- a bin ----------------------------------------------------------------------------------- */
+
+static void note_taken(heap_t *h, unsigned c, unsigned count) {
+  uint32_t taken = heap_taken(h, c) + count;
+  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c))
+    h->freed->remote &= ~((uint64_t)1 << c);
+  if (unlikely(taken >= 2u * TAKEN_PART)) {
+    pool_note_taken(c, TAKEN_PART);
+    taken -= TAKEN_PART;
+  }
+  atomic16_store_relaxed(&h->taken[c], (uint16_t)taken); /* relaxed: its user alone writes it */
+}
+
+static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
+  ASSERT(heap_tag(h) == NULL || !heap_knows_remote(h, c));
+  if (h->own->owned[c] != 0 && heap_knows_remote(h, c)) owned_disown(h, c);
+  if (returned_has(h, c)) return returned_take(h, c, count);
+  if (h->freed->returned[c] == 0) returned_renew(h, c);
+  bool is_tagged = heap_tag(h) != NULL;
+  uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
+  if (list != 0) return list;
+  if (!is_tagged && !heap_has_earned(h, c)) return borrow(h, c, count);
+  slab_t *s = is_tagged ? NULL : slab_find_partial(c, h);
+  if (s != NULL) slab_sort(s);
+  else if ((s = fresh_slab(h, c)) == NULL) return 0;
+  owned_add(h, s);
+  return slab_take_list(s, carve_count(h, c), count);
+}
+
+static void refill(heap_t *h, unsigned c) {
+  unsigned count = 0;
+  heap_note_class(h, c);
+  if (h->has_shared) outbox_flush(h);
+  h->bin[c] = find_list(h, c, &count);
+  note_taken(h, c, count);
+}
+
+static void *take_fresh(heap_t *h, unsigned c) {
+  fresh_t fresh = heap_fresh(h, c);
+  if (fresh.count == 0) return NULL;
+  heap_drop_fresh(h, c, fresh);
+  return (void *)fresh.first;
+}
+
+void *heap_malloc_class(heap_t *h, unsigned c) {
+  if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
+  uintptr_t block = h->bin[c];
+  if (block == 0) return take_fresh(h, c);
+  h->bin[c] = block_next(block);
+  block_set_live(block);
+  ASSERT_VALID(h->own->slabs[c] == 0 || slab_is_valid(owned_first(h, c)));
+  return (void *)block;
+}

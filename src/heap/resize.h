@@ -1,0 +1,28 @@
+/* resize.h - realloc, and the sizes of blocks                                         layer 6: heap
+ * Owns:    nothing.   Called by: firstclass.c, api.   Calls: free, slow, enter, stock.
+ * Threads: any; the block belongs to the caller. */
+#ifndef HEAP_RESIZE_H
+#define HEAP_RESIZE_H
+
+#include "../arena/map.h"
+#include "../base/sizeclass.h"
+
+/* NULL: no memory, or `size` was 0. */
+hidden void *heap_realloc(void *p, size_t size, const char *call);
+hidden void *heap_resize(void *p, size_t size, const char *call);  /* NULL: only by a copy */
+/* What a small block of `usable` bytes had better get that is copied to have `size`: one that grows
+ * by a little will grow again, and gets a quarter more. */
+static inline size_t heap_with_headroom(size_t usable, size_t size) {
+  size_t roomy = usable + usable / 4;
+  return size > usable && size < roomy && roomy <= SMALL_MAX_SIZE ? roomy : size;
+}
+hidden bool heap_expand(void *p, size_t size, const char *call);
+hidden size_t heap_usable_size(const void *p, const char *call);  /* 0: NULL */
+hidden size_t heap_good_size(size_t size);
+hidden bool heap_owns(const void *p);
+/* Does `p` lie in no memory of ours? */
+static inline bool heap_is_foreign(const void *p) { return map_kind(map_find(p)) == TENANT_NONE; }
+/* Is the block of ours that large? */
+hidden void heap_check_size(const void *p, size_t size, const char *call);
+
+#endif

@@ -1,0 +1,53 @@
+/* slow.c - malloc, where the fast path could not do it                                layer 6: heap
+ * Contract: slow.h. */
+#include "slow.h"
+
+#include "../base/sizeclass.h"
+#include "../stock/huge.h"
+#include "../stock/large.h"
+#include "../stock/magazine.h"
+#include "../stock/pool.h"
+#include "../stock/shrink.h"
+#include "../support/options.h"
+#include "enter.h"
+#include "refill.h"
+
+static always_inline void *allocate_once(heap_t *h, size_t size, size_t alignment) {
+  unsigned c = 0;
+  if (alignment > 16) c = class_of_aligned(alignment, max_size(size, 1));
+  else if (size <= SMALL_MAX_SIZE) c = class_of(max_size(size, 1));
+  if (c == 0) return large_malloc(h, size, alignment);
+  if (unlikely(option_get(OPTION_stats_detail) != 0)) pool_note_requested(c, size);
+  return heap_malloc_class(h, c);
+}
+
+/* Memory is short: what the heap keeps may make room. */
+static cold __attribute__((noinline)) void *allocate_again(heap_t *h, size_t size,
+                                                           size_t alignment) {
+  if (large_is_huge(size, alignment)) return NULL;
+  heap_flush_bins(h);
+  magazine_empty(h);
+  return allocate_once(h, size, alignment);
+}
+
+static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment) {
+  void *block = allocate_once(h, size, alignment);
+  return likely(block != NULL) ? block : allocate_again(h, size, alignment);
+}
+
+void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {
+  return allocate_or_shrink(h, size, alignment);
+}
+
+static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
+  heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;
+  if (h == NULL) return NULL;
+  void *block = allocate_or_shrink(h, size, alignment);
+  heap_exit(h);
+  return block;
+}
+
+cold void *heap_malloc_slow(size_t size) { return enter_and_allocate(1, size); }
+void *heap_aligned_slow(size_t alignment, size_t size) {
+  return enter_and_allocate(alignment, size);
+}

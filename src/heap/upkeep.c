@@ -1,0 +1,73 @@
+/* upkeep.c - memory that goes back on request, and in the background                  layer 6: heap
+ * Contract: upkeep.h. */
+#include "upkeep.h"
+
+#include "../os/os.h"
+#include "../stock/pool.h"
+#include "../stock/shrink.h"
+#include "../support/options.h"
+#include "enter.h"
+#include "firstclass.h"
+
+static void collect_own(void) {
+  heap_t *h = heap_enter_own();
+  if (h == NULL) return;
+  heap_let_go(h);
+  heap_exit(h);
+}
+
+void heap_collect(bool force) {
+  if (force) atomic32_add_relaxed(&heap_trims, 1); /* others do it with their next slow calls */
+  collect_own();
+  if (force) heap_end_dead();
+  /* Bound: those that rest now; threads may go on ending */
+  for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
+  purge_tick();
+  if (!force) return;
+  firstclass_collect();
+  pool_discard_kept();
+  slab_collect_pages();
+  purge_all();
+}
+
+enum {
+  NAP_LEAST = 20, NAP_MOST = 1000, /* ms: so soon is a delay noticed that was made shorter */
+  QUIET_MS = 10000,                /* so long no slab came, went or was let go of */
+};
+
+/* relaxed: it is compared with what it was. */
+static uint64_t count_changes(void) {
+  return atomic64_load_relaxed(&slab_counts.publications) +
+         atomic64_load_relaxed(&arena_counts.purged) +
+         atomic64_load_relaxed(&arena_counts.committed);
+}
+
+static void background(void) {
+  uint64_t seen = 0;
+  uint32_t since = os_now_ms();
+  bool is_collected = false;
+  for (;;) { /* Bound: none, it is a thread of its own */
+    int64_t delay = option_get(OPTION_purge_delay_ms);
+    bool may_purge = delay >= 0; /* never: until that is changed */
+    if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
+    os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
+    purge_tick();
+    if (count_changes() != seen) {
+      since = os_now_ms();
+      is_collected = false;
+    } else if (may_purge && !is_collected && os_now_ms() - since >= QUIET_MS) {
+      heap_collect(true);
+      is_collected = true;
+    }
+    seen = count_changes();
+  }
+}
+
+void heap_start(void) {
+  static atomic32_t started;
+  uint32_t no = 0;
+  ASSERT_VALID(class_is_valid());
+  heap_watch_threads();
+  if (option_get(OPTION_background) && atomic32_swap_relaxed(&started, &no, 1))
+    os_thread_start(background);
+}

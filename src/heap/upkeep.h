@@ -1,0 +1,12 @@
+/* upkeep.h - memory that goes back on request, and in the background                  layer 6: heap
+ * Owns:    the background thread.   Called by: api.   Calls: enter, firstclass, stock, os.
+ * Threads: any. */
+#ifndef HEAP_UPKEEP_H
+#define HEAP_UPKEEP_H
+
+#include "../base/base.h"
+
+hidden void heap_collect(bool force);
+hidden void heap_start(void);                      /* at load: what a handler must not do first */
+
+#endif

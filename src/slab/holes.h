@@ -1,0 +1,18 @@
+/* holes.h - whole free pages of slabs that nobody owns                                layer 4: slab
+ * Owns:    `holes` and `sunk` of slab_t.   Called by: partial.c, slab.c.   Calls: order, tally,
+ *          os.
+ * Threads: who has the slab for now.
+ * Holds:   I7 a block of which a part lies on a hole is free and on no list */
+#ifndef SLAB_HOLES_H
+#define SLAB_HOLES_H
+
+#include "slab.h"
+
+/* A heap has taken over the slab: what is sunk goes to the private list. */
+hidden void slab_fill_holes(slab_t *s);
+/* Gives every page back without a part of a block that is in use. The slab is the caller's. */
+hidden void slab_make_holes(slab_t *s);
+/* May there be such a page? What the anchor says may be another slab's by now. */
+hidden bool slab_may_have_holes(const slab_t *s, unsigned c);
+
+#endif

@@ -1,0 +1,35 @@
+/* index.h - the large and huge blocks of a first-class heap, found from its lanes    layer 5: stock
+ * Owns:    a lane's chunks of cells; a block's `tag` is its cell.   Called by: large.c, huge.c,
+ *          firstclass.c, visit.c.   Calls: slab, bitmap.
+ * Threads: a lane's user takes cells; whoever frees a block gives its cell back, by one operation
+ *          on one word, also after the heap was deleted: a chunk lives until the lane and all
+ *          blocks have left it. Who stops before that keeps one chunk from going back. */
+#ifndef STOCK_INDEX_H
+#define STOCK_INDEX_H
+
+#include "heap.h"
+#include "huge.h"
+
+/* A cell for the lane's next block is at hand afterwards; false: the index needs a chunk first. */
+hidden bool index_prepare(heap_t *lane);
+enum { INDEX_CHUNK_SIZE = 512 };                   /* a block of that class, so that a cell's
+                                                    * address leads to its chunk */
+hidden void index_add_chunk(heap_t *lane, void *block);
+hidden void *index_cell(const heap_t *h);          /* that cell; NULL: `h` is no lane */
+/* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
+hidden void index_enter(void *cell, void *descriptor, bool is_huge);
+hidden void index_give_back(void *cell);
+/* A block ends whose tag it is. */
+static inline void index_leave(atomic_ptr_t *tag) {
+  void *cell = atomic_ptr_load_relaxed(tag);       /* relaxed: the block's holder calls */
+  if (cell == NULL) return;
+  atomic_ptr_store_relaxed(tag, NULL);
+  index_give_back(cell);
+}
+/* Calls `visitor` with each block, large or huge; false as soon as it says so. Any thread: what
+ * others do meanwhile may or may not be seen. */
+typedef bool index_visitor_t(slab_t *large, huge_t *huge, void *context);
+hidden bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context);
+hidden void index_end(heap_t *lane);               /* of its blocks those that live stay */
+
+#endif

@@ -1,0 +1,162 @@
+/* outbox.c - blocks on their way to slabs of others                                  layer 5: stock
+ * Contract: outbox.h. */
+#include "outbox.h"
+
+#include "../base/check.h"
+#include "magazine.h"
+#include "owned.h"
+
+enum {
+  PENDING_KEYED = 1,             /* in the low bit: the block was looked at, and marked as free */
+};
+
+static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
+  if (outcome == SLAB_OWNED_NOW) owned_add(h, s);
+  if (outcome == SLAB_IS_EMPTY) magazine_put_slab(h, s);
+}
+
+/* Is a slab of this class worth having for the heap? */
+static bool wants(heap_t *h, unsigned c) {
+  return h->own->owned[c] < OWNED_MAX && heap_has_earned(h, c) && !owned_is_remote(h, c);
+}
+
+void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
+  atomic64_bump(&h->swaps, 1);
+  slab_outcome_t outcome = slab_push(s, first, last, count, NULL, PUSH_ASK);
+  if (likely(outcome == SLAB_SHARED)) return;
+  if (outcome == SLAB_IS_WORTH)
+    outcome =
+        slab_push(s, first, last, count, h, wants(h, slab_class(s)) ? PUSH_ADOPT : PUSH_PUBLISH);
+  take_outcome(h, s, outcome);
+}
+
+/* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once
+ * its batches are empty (refill), or while it publishes the one of that slab. */
+static void publish(heap_t *h, batch_t *b) {
+  slab_t *s = b->slab;
+  uintptr_t base = slab_base(s);
+  ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
+  b->slab = NULL;
+  h->freed->held--;
+  outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
+}
+
+static always_inline bool is_due(const batch_t *b) {
+  unsigned count = batch_count(b);
+  return count >= BATCH_BLOCKS || count * class_size(slab_class(b->slab)) >= BATCH_BYTES ||
+         slab_would_be_empty(b->slab, count);
+}
+
+static batch_t *batch_for(heap_t *h, uintptr_t block) {
+  return &h->freed->batch[arena_slice((void *)block) % BATCH_SLOTS];
+}
+
+/* Adds the block to the batch, which is for its slab or for none. */
+static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
+  enum { ONE_SHIFT = 32, LAST_SHIFT = 16 };
+  uint64_t one = (uint64_t)1 << ONE_SHIFT | (uint16_t)block;
+  if (b->slab == s) {
+    block_link(block, slab_base(s) | batch_first(b));
+    signal_fence();
+    b->chain = b->chain - batch_first(b) + one;
+    return;
+  }
+  block_link(block, 0);
+  h->freed->held++;
+  h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
+  b->chain = one | (uint64_t)(uint16_t)block << LAST_SHIFT;
+  signal_fence();
+  b->slab = s;
+}
+
+/* Chains the block with others of its slab, unless that is the heap's own by now. */
+static void gather(heap_t *h, slab_t *s, uintptr_t block) {
+  if (atomic_ptr_is_relaxed(&s->owner, h)) {
+    if (slab_put_back(s, block)) owned_note_empty(h, s);
+    return;
+  }
+  batch_t *b = batch_for(h, block);
+  if (b->slab != NULL && b->slab != s) publish(h, b);
+  chain(h, b, s, block);
+  if (is_due(b)) publish(h, b);
+}
+
+void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
+  if (!atomic_ptr_is_relaxed(&s->owner, h)) {
+    atomic64_bump(&h->remote_frees, 1);
+    h->has_shared = 1;
+  }
+  gather(h, s, block);
+}
+
+static void gather_pending(heap_t *h) {
+  unsigned count = h->pending_count;
+  if (count == 0) return;
+  h->pending_count = 0;
+  h->freed->held -= count * HELD_PENDING;
+  for (unsigned i = 0; i < count; i++) {
+    uintptr_t block = h->freed->pending[i];
+    if ((block & PENDING_KEYED) == 0) block_refuse_double_free(block, "free");
+    block &= ~(uintptr_t)PENDING_KEYED;
+    gather(h, slab_of((void *)block), block);
+  }
+}
+
+void outbox_flush(heap_t *h) {
+  h->has_shared = 0;
+  gather_pending(h);
+  uint64_t slots = h->freed->slots;
+  if (slots == 0) return; /* perhaps no page of it was ever touched */
+  for (uint64_t w = slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+    batch_t *b = &h->freed->batch[bits_lowest(w)];
+    if (b->slab != NULL) publish(h, b);
+  }
+  h->freed->slots = 0;
+  h->freed->held = 0;
+}
+
+/* So much is held back that all of it is due. It may be more from then on: a heap that frees much
+ * of others', spread over many slabs, does so with few swaps, and one that freed a little holds
+ * next to nothing back, should its thread sleep then. */
+static bool is_much(const heap_t *h) {
+  return h->freed->held > HELD_LEAST + h->freed->held_more;
+}
+
+/* Remembers the block, if there is room: a handler may have left none. The heap is marked. */
+static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
+  if (h->pending_count == PENDING_BLOCKS) return false;
+  h->freed->held += HELD_PENDING;
+  if (is_looked_at) block_set_free(block);
+  h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
+  h->pending_count++;
+  return true;
+}
+
+/* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
+ * hand: it was looked at, and is chained with others of its slab unless another slab's batch is in
+ * the way. */
+bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked_at, bool *is_enough) {
+  batch_t *b = batch_for(h, block);
+  bool is_done = true;
+  bool is_own = atomic_ptr_is_relaxed(&s->owner, h); /* by what a handler has done meanwhile */
+  if (is_looked_at && !is_own && (b->slab == s || b->slab == NULL)) {
+    chain(h, b, s, block);
+    *is_enough = is_due(b);
+  } else {
+    is_done = remember(h, block, is_looked_at);
+    *is_enough = h->pending_count == PENDING_BLOCKS;
+  }
+  *is_enough |= is_much(h);
+  h->has_shared = 1;
+  atomic64_bump(&h->remote_frees, is_done);
+  return is_done;
+}
+
+void outbox_publish_due(heap_t *h, uintptr_t block) {
+  batch_t *b = batch_for(h, block);
+  if (b->slab != NULL && is_due(b)) publish(h, b);
+  if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
+  if (!is_much(h)) return;
+  if (h->freed->held_more < HELD_MORE) h->freed->held_more++;
+  outbox_flush(h);
+}

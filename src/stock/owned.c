@@ -1,0 +1,114 @@
+/* owned.c - the slabs that a heap owns                                               layer 5: stock
+ * Contract: owned.h. */
+#include "owned.h"
+
+#include "magazine.h"
+
+enum {
+  REMOTE_FEW = 8,                /* none is owned if others freed more than this part of one ... */
+  REMOTE_PART = 4,               /* ... and than this part of what its thread has freed there */
+};
+
+slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }
+
+/* A class's list: the first slab's `prev` is the last one, the last one's `next` is NULL. */
+static void link_slab(heap_t *h, slab_t *s, bool as_first) {
+  unsigned c = slab_class(s);
+  slab_t *first = owned_first(h, c);
+  h->own->owned[c]++;
+  s->next = NULL;
+  s->prev = s;
+  if (first == NULL || as_first) h->own->slabs[c] = slab_number(s);
+  if (first == NULL) return;
+  s->prev = first->prev;
+  first->prev = s;
+  if (as_first) s->next = first;
+  else s->prev->next = s;
+}
+
+void owned_remove(heap_t *h, slab_t *s) {
+  unsigned c = slab_class(s);
+  slab_t *first = owned_first(h, c);
+  h->own->owned[c]--;
+  if (s == first) h->own->slabs[c] = slab_number(s->next);
+  else s->prev->next = s->next;
+  if (s->next != NULL) s->next->prev = s->prev;
+  else if (s != first) first->prev = s->prev;
+  s->next = s->prev = NULL;
+}
+
+void owned_add(heap_t *h, slab_t *s) { link_slab(h, s, true); }
+
+void owned_move(heap_t *h, slab_t *s, bool as_first) {
+  owned_remove(h, s);
+  link_slab(h, s, as_first);
+}
+
+static bool is_first_and_kept(heap_t *h, slab_t *s) {
+  return s == owned_first(h, slab_class(s)) && h->idle < IDLE_MAX;
+}
+
+/* All blocks of an owned slab are free: the first of a class may stay, a few of them in all. */
+void owned_note_empty(heap_t *h, slab_t *s) {
+  if (s->is_idle == SLAB_IDLE) return;
+  if (is_first_and_kept(h, s)) {
+    s->is_idle = SLAB_IDLE;
+    h->idle++;
+    return;
+  }
+  owned_remove(h, s);
+  magazine_put_slab(h, s);
+}
+
+void owned_end_idleness(heap_t *h, slab_t *s) {
+  h->idle -= s->is_idle == SLAB_IDLE;
+  s->is_idle = 0;
+}
+
+void owned_let_go(heap_t *h, slab_t *s) {
+  owned_end_idleness(h, s);
+  owned_remove(h, s);
+  if (slab_let_go(s) == SLAB_IS_EMPTY) magazine_put_slab(h, s);
+}
+
+bool owned_is_remote(heap_t *h, unsigned c) {
+  size_t own = 0, others = 0, few = SLICE_SIZE / class_size(c) / REMOTE_FEW;
+  /* Bound: owned slabs, at most OWNED_MAX of a class */
+  for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
+    own += slab_private_count(s);
+    others += slab_others_freed(s);
+  }
+  if (others <= max_size(own / REMOTE_PART, few)) return false;
+  h->freed->remote |= (uint64_t)1 << c;
+  return true;
+}
+
+void owned_disown(heap_t *h, unsigned c) {
+  for (slab_t *s; (s = owned_first(h, c)) != NULL;) owned_let_go(h, s); /* Bound: as above */
+}
+
+void owned_recount(heap_t *h) {
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
+    for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
+      slab_recount(s);
+}
+
+/* In turn, through the classes; those go that were not used since the last time. The slab that was
+ * next may have left the lane since. */
+void owned_sweep(heap_t *lane, unsigned looks) {
+  heap_own_t *o = lane->own;
+  slab_t *s = slab_numbered(o->sweep_at), *next;
+  if (s != NULL && !atomic_ptr_is_relaxed(&s->owner, lane)) s = NULL;
+  for (; looks > 0; looks--, s = next) { /* Bound: `looks` */
+    if (s == NULL) {
+      o->sweep_class = heap_next_class(lane, o->sweep_class);
+      next = owned_first(lane, o->sweep_class);
+      continue;
+    }
+    next = s->next;
+    if (!slab_is_all_free(s)) continue;
+    if (s->is_idle == 0) s->is_idle = SLAB_SEEN_EMPTY;
+    else owned_note_empty(lane, s);
+  }
+  o->sweep_at = slab_number(s);
+}

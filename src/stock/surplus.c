@@ -1,0 +1,25 @@
+/* surplus.c - how much all heaps together keep beyond what each is due               layer 5: stock
+ * Contract: surplus.h. */
+#include "surplus.h"
+
+#include "../arena/arena.h"
+
+/* relaxed: a bound that may be passed by a few heaps, and too narrow if heaps were left for ever
+ * with what they keep. */
+static atomic32_t surplus;
+
+static size_t surplus_of_all(void) { return atomic32_load_relaxed(&surplus); }
+
+static size_t surplus_most(void) {
+  return max_size(atomic64_load_relaxed(&arena_counts.committed) / SURPLUS_PART, SURPLUS_LEAST);
+}
+
+void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }
+bool surplus_has_room(void) { return surplus_of_all() < surplus_most(); }
+bool surplus_is_too_much(void) { return surplus_of_all() > 2 * surplus_most(); }
+
+bool surplus_ask(size_t slices) {
+  if (surplus_of_all() + 2 * slices > surplus_most()) return false;
+  surplus_add((uint32_t)slices);
+  return true;
+}

@@ -1,0 +1,20 @@
+/* surplus.h - how much all heaps together keep beyond what each is due               layer 5: stock
+ * Owns:    the sum, in slices.   Called by: magazine.c, returned.c.   Calls: arena.
+ * Threads: any; the sum is a bound that may be passed by a few of them. */
+#ifndef STOCK_SURPLUS_H
+#define STOCK_SURPLUS_H
+
+#include "../base/atomic.h"
+#include "../base/base.h"
+
+enum { SURPLUS_LEAST = 256, SURPLUS_PART = 8 }; /* slices, or this part of what is in use */
+
+/* So many more, modulo 2^32. */
+hidden void surplus_add(uint32_t slices);
+/* True if the caller may keep so many more: they are counted. */
+hidden bool surplus_ask(size_t slices);
+hidden bool surplus_has_room(void);
+/* Then every heap gives some back when it next has occasion to. */
+hidden bool surplus_is_too_much(void);
+
+#endif

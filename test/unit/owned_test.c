@@ -1,0 +1,87 @@
+/* owned_test.c - tests of stock/owned */
+enum { MANY = 4000 };
+#include "kept.h"
+
+TEST(owned, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_their_bounds, "") {
+  size_t size = 1000;
+  core_option(OPTION_magazine, (int64_t)(3 * SLICE_SIZE));
+  for (int i = 0; i < 12; i++, size += 600) {
+    allocate(&size);
+    release(NULL);
+    heap_t *h = my_heap();
+    size_t owned = 0;
+    for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->own->owned[c];
+    CHECK_LE(h->singles, 3u);
+    CHECK_LE(h->idle, (unsigned)IDLE_MAX);
+    CHECK_LE(owned, (size_t)h->idle + i + 1);
+    CHECK_LE(committed(), 3 + owned + 12);
+  }
+  check_nothing_lost();
+  CHECK_EQ(my_heap()->singles, 0u);
+  CHECK_EQ(my_heap()->idle, 0u);
+}
+
+TEST(owned, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "") {
+  size_t size = 900;
+  core_option(OPTION_magazine, 0);
+  allocate(&size);
+  CHECK_GT(committed(), (uint64_t)50);
+  release(NULL);
+  CHECK_LE(committed(), (uint64_t)IDLE_MAX + 2);
+  CHECK_EQ(my_heap()->singles, 0u);
+  check_nothing_lost();
+}
+
+static void replace_by_own(unsigned blocks, size_t size) {
+  for (unsigned i = 0; i < blocks; i++) {
+    int k = (int)(i % (MANY / 4));
+    if (kept[k] != NULL) fast_free(kept[k]);
+    kept[k] = fast_malloc(size);
+  }
+}
+
+TEST(owned, a_class_whose_blocks_others_free_is_lent_and_owned_again_after_a_while, "S-anchor") {
+  size_t size = 512;
+  unsigned c = class_of(size);
+  allocate(&size);
+  heap_t *h = my_heap();
+  CHECK_GE(h->own->owned[c], 1);
+  in_thread(release, NULL, true);
+  allocate(&size);
+  CHECK(heap_knows_remote(h, c));
+  CHECK_EQ(h->own->owned[c], 0);
+  release(NULL);
+  CHECK_EQ(h->own->owned[c], 0);         /* nor does it adopt any */
+  replace_by_own(1 << 17, size);
+  CHECK(!heap_knows_remote(h, c));
+  CHECK_GE(h->own->owned[c], 1);
+  release(NULL);
+  check_nothing_lost();
+}
+
+TEST(owned, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
+  size_t size = 64;
+  allocate(&size);
+  heap_t *h = my_heap();
+  int from = MANY - 20;
+  in_thread(release, &from, true);
+  for (int i = 0; i < MANY - 20; i += 2) {
+    fast_free(kept[i]);
+    kept[i] = NULL;
+  }
+  for (int i = 0; i < MANY; i++)
+    if (kept[i] == NULL) kept[i] = fast_malloc(size);
+  CHECK(!heap_knows_remote(h, class_of(size)));
+  CHECK_GE(h->own->owned[class_of(size)], 1);
+}
+
+TEST(owned, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, "") {
+  size_t size = 1000;
+  in_thread(allocate, &size, false);
+  uint64_t before = committed();
+  release(NULL);
+  heap_collect(true);
+  CHECK_GT(before, (uint64_t)60);
+  CHECK_LE(committed(),
+           (uint64_t)USED_UP_MAX + 1 + (uint64_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
+}

@@ -1,0 +1,97 @@
+/* slow_test.c - tests of heap/slow */
+enum { MANY = 4000 };
+#include "kept.h"
+
+TEST(slow, blocks_of_every_size_are_apart_aligned_and_come_back, "I1 I4") {
+  for (size_t size = 0; size <= SMALL_MAX_SIZE + 3000; size += size < 600 ? 7 : 333) {
+    char *p[40];
+    for (int i = 0; i < 40; i++) {
+      p[i] = fast_malloc(size);
+      CHECK(p[i] != NULL && (uintptr_t)p[i] % 16 == 0);
+      CHECK_GE(heap_usable_size(p[i], "t"), size);
+      memset(p[i], i + 1, size);
+    }
+    for (int i = 0; i < 40; i++) {
+      CHECK_BYTES(p[i], i + 1, size);
+      fast_free(p[i]);
+    }
+  }
+  check_nothing_lost();
+}
+
+TEST(slow, an_allocation_of_no_bytes_is_a_block_like_any_other, "") {
+  static void *volatile nothing;
+  void *a = fast_malloc(0), *b = fast_malloc(0);
+  CHECK(a != NULL && b != NULL && a != b);
+  fast_free(a);
+  fast_free(b);
+  fast_free(nothing);
+  check_nothing_lost();
+}
+
+TEST(slow, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=120") {
+  enum { SLOTS = 500 };
+  struct { unsigned char *p; size_t n; unsigned char byte; } slot[SLOTS] = { 0 };
+  uint64_t state = 42;
+  for (int i = 0; i < 60000; i++) {
+    unsigned k = core_next(&state) % SLOTS;
+    if (slot[k].p != NULL) {
+      CHECK_BYTES(slot[k].p, slot[k].byte, slot[k].n);
+      fast_free(slot[k].p);
+    }
+    uint64_t kind = core_next(&state) % 100;
+    slot[k].n = core_next(&state) % (kind < 80 ? 300 : kind < 97 ? 9000 : 300000);
+    slot[k].byte = (unsigned char)i;
+    slot[k].p =
+        i % 3 ? fast_malloc(slot[k].n) : fast_aligned(16u << core_next(&state) % 6, slot[k].n);
+    CHECK(slot[k].p != NULL);
+    memset(slot[k].p, slot[k].byte, slot[k].n);
+  }
+  for (unsigned k = 0; k < SLOTS; k++) fast_free(slot[k].p);
+  check_nothing_lost();
+}
+
+TEST(slow, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
+  for (size_t alignment = 1; alignment <= WINDOW_SIZE; alignment *= 2)
+    for (int i = 0; i < 5; i++) {
+      static const size_t sizes[] = { 0, 1, 100, 5000, 200000 };
+      char *p = fast_aligned(alignment, sizes[i]);
+      CHECK(p != NULL);
+      CHECK_EQ((uintptr_t)p % alignment, (uintptr_t)0);
+      memset(p, 1, sizes[i]);
+      fast_free(p);
+    }
+  CHECK_NULL(fast_aligned(WINDOW_SIZE * 2, 1));
+  check_nothing_lost();
+}
+
+TEST(slow, calloc_gives_zeros_also_where_others_wrote_and_knows_an_overflow, "A3") {
+  static const size_t sizes[] = {
+    1, 100, 4000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 300000, MiB(3)
+  };
+  for (int round = 0; round < 3; round++)
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+      char *p = heap_calloc(1, sizes[i]), *q = heap_calloc(sizes[i], 1);
+      CHECK_BYTES(p, 0, sizes[i]);
+      CHECK_BYTES(q, 0, sizes[i]);
+      memset(p, 0xFF, sizes[i]);
+      memset(q, 0xFF, sizes[i]);
+      fast_free(p);
+      fast_free(q);
+      if (round == 1) heap_collect(true);
+    }
+  CHECK_NULL(heap_calloc(SIZE_MAX / 2, 3));
+  CHECK_NULL(heap_calloc((size_t)1 << 32, (size_t)1 << 32));
+  check_nothing_lost();
+}
+
+TEST(slow, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
+  CHECK_NULL(fast_malloc(SIZE_MAX));
+  CHECK_NULL(fast_malloc((size_t)PTRDIFF_MAX + 1));
+  CHECK_NULL(fast_malloc(PTRDIFF_MAX));
+  CHECK_NULL(fast_aligned(4096, SIZE_MAX - 100));
+  void *p = fast_malloc(10);
+  CHECK(p != NULL);
+  fast_free(p);
+  check_nothing_lost();
+}

@@ -1,0 +1,74 @@
+/* upkeep_test.c - tests of heap/upkeep */
+#include "heaps.h"
+
+TEST(upkeep, collecting_without_a_heap_is_no_call_at_all, "") {
+  heap_collect(true);
+  heap_collect(false);
+  CHECK_EQ(pool_size(), 0u);
+  CHECK_EQ(os_fake.mapped, 0u);
+}
+
+static unsigned rounds;
+static void sleep_hook(uint32_t ms) {
+  static const struct { int64_t delay; uint32_t nap; } times[] = {
+    { 0, 20 }, { 50, 50 }, { 600000, 1000 }, { -1, 1000 }, { 50, 50 },
+  };
+  CHECK_GE(ms, 20u);
+  rounds++;
+  if (rounds == 20) CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  if (rounds < 20) return;
+  if (rounds > 20) CHECK_EQ(ms, times[rounds - 21].nap);
+  if (rounds == 20 + ARRAY_LENGTH(times)) _exit(0);
+  core_option(OPTION_purge_delay_ms, times[rounds - 20].delay);
+}
+
+TEST(upkeep, the_background_thread_is_started_once_if_it_is_wanted_and_gives_memory_back, "") {
+  heap_start();
+  CHECK(os_fake.started == NULL);
+  core_option(OPTION_background, 1);
+  heap_start();
+  CHECK(os_fake.started != NULL);
+  void (*run)(void) = os_fake.started;
+  os_fake.started = NULL;
+  heap_start();
+  CHECK(os_fake.started == NULL);
+  fast_free(fast_malloc(MiB(3)));
+  CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  os_fake.sleep = sleep_hook;
+  run();
+  FAIL("the background thread returned");
+}
+
+/* Twelve seconds in which nobody does anything; then the thread is left, from within its sleep. */
+static unsigned naps;
+static void sleep_and_leave(uint32_t ms) {
+  if ((naps += ms) > 12000) pthread_exit(NULL);
+}
+static void *run_background(void *context) {
+  (void)context;
+  os_fake.started();
+  return NULL;
+}
+static void allocate_sixteen(void *p) {
+  for (int i = 0; i < 16; i++) ((void **)p)[i] = fast_malloc(3000);
+}
+
+static unsigned wakes;
+static void sleep_and_count(uint32_t ms) {
+  if ((naps += ms) > 11000) wakes++;
+  if (naps > 31000) pthread_exit(NULL);
+}
+
+TEST(upkeep, the_background_thread_wakes_once_a_second_when_nothing_is_left_to_do, "") {
+  pthread_t thread;
+  core_option(OPTION_background, 1);
+  my_heap();
+  fast_free(fast_malloc(MiB(3)));
+  heap_start();
+  naps = wakes = 0;
+  os_fake.sleep = sleep_and_count;
+  CHECK_EQ(pthread_create(&thread, NULL, run_background, NULL), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  CHECK_LE(wakes, 21u);
+}
