@@ -1,12 +1,13 @@
 /* cold.c - what the entry points do where the fast path ends                           layer 7: api
- * Owns:    nothing.   Called by: api.   Calls: heap, foreign.c, callback.c, start.c.
+ * Owns:    nothing.   Called by: api.   Calls: heap, arena, foreign.c, callback.c,
+ *          start.c.
  * Threads: any; no heap is marked while a callback runs. */
 #include "api.h"
 
 #include "../heap/fast.h"
 #include "../heap/resize.h"
 
-static void *cold_done(void *block) {
+static __attribute__((noinline)) void *cold_done(void *block) {
   if (unlikely(block == NULL)) return api_no_memory();
   api_deferred(false);
   return block;
@@ -23,7 +24,6 @@ void *api_aligned_slow(size_t alignment, size_t size) {
 }
 
 void api_free(void *p, const char *call) {
-  api_start();
   if (p != NULL && unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
   heap_free(p, call);
 }
@@ -36,19 +36,23 @@ size_t api_usable_size(const void *p, const char *call) {
 }
 
 /* The block moves to our heap. */
-static cold __attribute__((noinline)) void *cold_take_foreign(void *p, size_t size, const char *call) {
+static cold __attribute__((noinline)) void *cold_take_foreign(void *p, size_t size,
+                                                              const char *call) {
   size_t old_size = api_foreign_size(p, call);
-  void *block = size != 0 ? fast_malloc_or(size, api_malloc_slow) : NULL;
-  if (block == NULL && size != 0) return NULL;
-  if (block != NULL) memcpy(block, p, min_size(size, old_size));
+  void *block = fast_malloc_or(size, api_malloc_slow);
+  if (block == NULL) return NULL;
+  memcpy(block, p, min_size(size, old_size));
   api_foreign_free(p, call);
   return block;
 }
 
 void *api_realloc(void *p, size_t size, const char *call) {
-  if (likely(size != 0 && fast_is_right_here(p, size))) return p;
-  api_start();
-  if (p != NULL && unlikely(heap_is_foreign(p))) return cold_take_foreign(p, size, call);
-  void *block = heap_realloc(p, size, call);
-  return size == 0 && p != NULL ? NULL : cold_done(block);
+  if (p == NULL) return fast_malloc_or(size, api_malloc_slow);
+  if (unlikely(size == 0)) {
+    api_free(p, call);
+    return NULL;
+  }
+  if (likely(fast_is_right_here(p, size))) return p;
+  if (unlikely(heap_is_foreign(p))) return cold_take_foreign(p, size, call);
+  return cold_done(heap_realloc(p, size, call));
 }

@@ -1,6 +1,6 @@
 /* foreign.c - pointers that are not ours                                               layer 7: api
- * Owns:    the addresses of libc's own functions.   Called by: the core, through its hooks.
- *          Calls: heap, os, libc.
+ * Owns:    the addresses of libc's own functions.   Called by: cold.c, the constructor.
+ *          Calls: os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
  * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
  *          word. A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was
@@ -92,11 +92,13 @@ static bool foreign_is_libc_block(const void *p) {
 
 /* Out of line, as is the next: they keep the stack of the paths to them short. */
 __attribute__((noinline)) void api_foreign_free(void *p, const char *call) {
+  api_start();
   if (!foreign_is_libc_block(p)) fatal("invalid pointer", p, call);
   ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p);
 }
 
 __attribute__((noinline)) size_t api_foreign_size(const void *p, const char *call) {
+  api_start();
   size_t (*usable_size)(const void *) =
       (size_t (*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
   if (usable_size == NULL || !foreign_is_libc_block(p)) fatal("invalid pointer", p, call);

@@ -1,10 +1,8 @@
 /* lifecycle.c - the library's first and last moments                                   layer 7: api
- * Owns:    what the core calls up for.   Called by: the core at first use, the loader.   Calls:
- *          heap, support, os, base.
- * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
- *          same things, and neither waits. There is no atfork handler: a child finds no lock held,
- *          because there is none.
- * Sync:    S-options  api_start (release) -> who finds it done (acquire): the options. */
+ * Owns:    nothing.   Called by: the loader.   Calls: start.c, report.c, foreign.c, heap, support,
+ *          os.
+ * Threads: the one that loads the library. There is no atfork handler: a child finds no lock held,
+ *          because there is none. */
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"

@@ -21,18 +21,18 @@ static always_inline void *allocate_once(heap_t *h, size_t size, size_t alignmen
   return heap_malloc_class(h, c);
 }
 
-/* Memory is short: what the heap keeps may make room. */
-static cold __attribute__((noinline)) void *allocate_again(heap_t *h, size_t size,
-                                                           size_t alignment) {
-  if (large_is_huge(size, alignment)) return NULL;
+/* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
+static cold __attribute__((noinline)) bool give_room(heap_t *h, size_t size, size_t alignment) {
+  if (large_is_huge(size, alignment)) return false;
   heap_flush_bins(h);
   magazine_empty(h);
-  return allocate_once(h, size, alignment);
+  return true;
 }
 
 static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment) {
   void *block = allocate_once(h, size, alignment);
-  return likely(block != NULL) ? block : allocate_again(h, size, alignment);
+  if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
+  return allocate_once(h, size, alignment);
 }
 
 void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {

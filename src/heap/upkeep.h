@@ -1,5 +1,6 @@
 /* upkeep.h - memory that goes back on request, and in the background                  layer 6: heap
- * Owns:    the background thread.   Called by: api.   Calls: enter, firstclass, stock, os.
+ * Owns:    the background thread.   Called by: api.   Calls: enter, firstclass, stock, slab,
+ *          arena, support, os.
  * Threads: any. */
 #ifndef HEAP_UPKEEP_H
 #define HEAP_UPKEEP_H

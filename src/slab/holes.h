@@ -1,6 +1,6 @@
 /* holes.h - whole free pages of slabs that nobody owns                                layer 4: slab
  * Owns:    `holes` and `sunk` of slab_t.   Called by: partial.c, slab.c.   Calls: order, tally,
- *          os.
+ *          arena, os.
  * Threads: who has the slab for now.
  * Holds:   I7 a block of which a part lies on a hole is free and on no list */
 #ifndef SLAB_HOLES_H

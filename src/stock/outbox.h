@@ -1,6 +1,6 @@
 /* outbox.h - blocks on their way to slabs of others                                  layer 5: stock
  * Owns:    a heap's pending blocks and batches.   Called by: stock, heap.   Calls: owned, magazine,
- *          slab.
+ *          slab, arena.
  * Threads: the heap's own.
  *
  * A block of a slab that another heap owns, or nobody, goes back by a compare-and-swap on the

@@ -1,5 +1,5 @@
 /* owned.h - the slabs that a heap owns                                               layer 5: stock
- * Owns:    heap_own_t, but for `growth`.   Called by: stock, heap.   Calls: magazine, slab.
+ * Owns:    heap_own_t, but for `growth`.   Called by: stock, heap.   Calls: magazine, slab, arena.
  * Threads: the heap's own. */
 #ifndef STOCK_OWNED_H
 #define STOCK_OWNED_H

@@ -1,6 +1,7 @@
 /* pool.h - where heaps come from, and what is left of those that are gone            layer 5: stock
  * Owns:    the places of all heaps; totals.   Called by: stock, heap.   Calls: owned, places, os.
- * Threads: any. */
+ * Threads: any.
+ * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire). */
 #ifndef STOCK_POOL_H
 #define STOCK_POOL_H
 

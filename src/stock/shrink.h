@@ -1,5 +1,6 @@
 /* shrink.h - what a heap gives up: a little now and then, or everything              layer 5: stock
- * Owns:    nothing.   Called by: heap.   Calls: all of stock.
+ * Owns:    nothing.   Called by: heap.   Calls: outbox, returned, owned, magazine, tails, pool,
+ *          slab.
  * Threads: the heap's own. */
 #ifndef STOCK_SHRINK_H
 #define STOCK_SHRINK_H

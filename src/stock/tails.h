@@ -1,6 +1,6 @@
 /* tails.h - what large blocks leave unused of slices that are in memory              layer 5: stock
- * Owns:    the counts of tails, in heap_counts.   Called by: large.c, shrink.c, refill.c.   Calls:
- *          arena, support, os.
+ * Owns:    the counts of tails, in heap_counts.   Called by: large.c, shrink.c, refill.c.
+ *          Calls: slab, arena, support, os.
  * Threads: a tail belongs to whoever holds the block; the counts are sums, which each heap changes
  *          in steps.
  * Holds:   L3 the slice in which a large block ends counts as touched as far as the block goes, or

@@ -70,8 +70,9 @@ class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language
     or stands in the table of words in design.md."""
     PLAIN = set("""
-        attempt bitmap check counts fast fh firstclass free grow here hooks init kind leave maps
-        outcome own part pool purge resize set shape state stats visit visitor wish""".split())
+        attempt bitmap check counts enter fast fh firstclass free grow here kind maps
+        order outcome own owned part pool purge resize set shape shrink slow state stats upkeep
+        visit visitor wish""".split())
     TYPES_OF_C = re.compile(r"atomic(16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
@@ -137,8 +138,8 @@ class Names(unittest.TestCase):
                     if (not re.search(r"NAME|NUMBER", quoted)
                             and not self.is_name(quoted.replace("()", ""))):
                         wrong.append("%s:%d: %s" % (page, line, quoted))
-                elif re.fullmatch(r"(src|test|docs|include|tools|lab|heap|stock|slab|arena|api|base|os|"
-                                  r"support)/[\w./-]+", quoted):
+                elif re.fullmatch(r"(src|test|docs|include|tools|lab|heap|stock|slab|arena|api|"
+                                  r"base|os|support)/[\w./-]+", quoted):
                     if not re.search(r"NAME|NUMBER", quoted) and not self.is_path(page, quoted):
                         wrong.append("%s:%d: %s" % (page, line, quoted))
         self.assertEqual(wrong, [])

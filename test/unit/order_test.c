@@ -27,7 +27,7 @@ TEST(order, a_sorted_list_has_the_same_blocks_in_the_order_of_addresses, "I1 I4"
   }
 }
 
-TEST(order, sorting_dies_of_a_link_that_leads_out_of_the_slab_or_to_no_free_block_or_in_a_ring, "") {
+TEST(order, sorting_dies_of_a_link_that_leads_elsewhere_or_to_no_free_block_or_in_a_ring, "") {
   slab_t *s = new_slab(CLASS, &heap_a), *other = new_slab(CLASS, &heap_a);
   take_all(other);
   block_link(blocks[0], 0);

@@ -115,7 +115,8 @@ TEST(outbox, a_thread_that_has_freed_little_of_the_largest_class_holds_little_ba
   check_that_little_waits(16000);
 }
 
-TEST(outbox, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_many, "I1 S-anchor") {
+TEST(outbox, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_many,
+     "I1 S-anchor") {
   size_t size = 512, own = 512;
   in_thread(allocate, &size, true);
   for (size_t i = 0; i < 40; i++) fast_malloc(own);         /* it has earned slabs of this class */

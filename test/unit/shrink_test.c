@@ -72,7 +72,7 @@ TEST(shrink, an_own_slab_of_which_only_a_bin_had_blocks_goes_with_a_flush_or_is_
   CHECK(own_slab(h)->is_idle == SLAB_IDLE && h->idle == 1);
 }
 
-TEST(shrink, each_step_of_a_trim_takes_a_class_and_when_all_had_their_turn_a_heap_at_rest_ends, "") {
+TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_rest_ends, "") {
   size_t size = OWN;
   heap_t *h = fill_heap();
   in_thread(rest_with_a_few, &size, false);
@@ -128,7 +128,7 @@ static void collect_all(void *unused_context) {
   heap_collect(true);
 }
 
-TEST(shrink, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked_for_all, "L2") {
+TEST(shrink, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked, "L2") {
   enum { BLOCKS = 200, CALLS = 2 * TICK_MOST };
   static void *large[BLOCKS], *lent[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) {
