@@ -293,36 +293,6 @@ TEST(enter, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
   CHECK_LE(rested, 20u);
 }
 
-/* Twelve seconds in which nobody does anything; then the thread is left, from within its sleep. */
-static unsigned naps;
-static void sleep_and_leave(uint32_t ms) {
-  if ((naps += ms) > 12000) pthread_exit(NULL);
-}
-static void *run_background(void *context) {
-  (void)context;
-  os_fake.started();
-  return NULL;
-}
-static void allocate_sixteen(void *p) {
-  for (int i = 0; i < 16; i++) ((void **)p)[i] = fast_malloc(3000);
-}
-
-TEST(enter, the_background_thread_collects_what_rests_when_nothing_has_changed_for_a_while, "") {
-  pthread_t thread;
-  void *p[16];
-  core_option(OPTION_background, 1);
-  heap_start();
-  in_thread(allocate_sixteen, p, false);
-  for (int i = 1; i < 16; i++) fast_free(p[i]);
-  heap_collect(false);                                      /* a slab of nobody with much room */
-  slab_t *s = slab_of(p[0]);
-  CHECK_EQ(atomic32_load_relaxed(&s->holes), 0u);
-  os_fake.sleep = sleep_and_leave;
-  CHECK_EQ(pthread_create(&thread, NULL, run_background, NULL), 0);
-  CHECK_EQ(pthread_join(thread, NULL), 0);
-  CHECK_NE(atomic32_load_relaxed(&s->holes), 0u);
-}
-
 TEST(enter, a_call_inside_a_call_uses_another_heap_and_both_stay_whole, "") {
   void *outer = fast_malloc(100);
   for (int i = 0; i < 30; i++) fast_malloc(100);

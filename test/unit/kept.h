@@ -10,7 +10,7 @@ static char *kept[MANY];
 static fh_heap_t *heap;                          /* whose blocks; NULL: the calling thread's */
 
 /* As many blocks of that size, each with bytes of its own. */
-static void allocate(void *size) {
+unused static void allocate(void *size) {
   for (int i = 0; i < MANY; i++) {
     size_t n = *(size_t *)size;
     kept[i] = heap != NULL ? firstclass_aligned(heap, 1, n) : fast_malloc(n);

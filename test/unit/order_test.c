@@ -40,9 +40,3 @@ TEST(order, sorting_dies_of_a_link_that_leads_elsewhere_or_to_no_free_block_or_i
     EXPECT_ABORT(slab_sort(s), "heap corruption");
   }
 }
-
-/* 4,096 bytes, 15 blocks, threshold 2 */
-enum { THREADS = 4, OWNED_MOST = 3, EXCHANGE = 64, STRESS_CLASS = 56 };
-static atomic64_t exchange[EXCHANGE];
-static int heaps[THREADS];
-typedef struct { slab_t *slabs[OWNED_MOST + 2]; unsigned count, number; uint64_t state; } worker_t;

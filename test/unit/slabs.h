@@ -7,7 +7,7 @@
 #include "../../src/slab/partial.h"
 
 /* Two heaps and a third, as far as a slab knows: addresses that differ. */
-static int heap_a, heap_b, heap_c;
+unused static int heap_a, heap_b, heap_c;
 
 enum { SLAB_MOST = 4096 };
 static uintptr_t blocks[SLAB_MOST];            /* what take_all got */
@@ -41,12 +41,12 @@ unused static void put_back(slab_t *s, uintptr_t block) {
   atomic32_store_relaxed(&s->used, slab_used(s) - 1);
 }
 
-static slab_outcome_t push_one(slab_t *s, uintptr_t block, void *adopter) {
+unused static slab_outcome_t push_one(slab_t *s, uintptr_t block, void *adopter) {
   return slab_push(s, block, block, 1, adopter, adopter != NULL ? PUSH_ADOPT : PUSH_PUBLISH);
 }
 
 /* A slab of class `c` all of whose blocks are out and that nobody owns. */
-static slab_t *full_slab(unsigned c) {
+unused static slab_t *full_slab(unsigned c) {
   slab_t *s = new_slab(c, &heap_a);
   CHECK_EQ(take_all(s), class_info[c].capacity);
   CHECK(slab_let_go(s) == SLAB_SHARED);
