@@ -34,10 +34,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(ROOT / "bench")]
-import allocators  # noqa: E402
+sys.path[:0] = [str(ROOT / "lab")]
+from freehold_lab import peers  # noqa: E402
+from freehold_lab.places import Failed as NoPeer  # noqa: E402
 
-PEERS = list(allocators.PEERS)
+PEERS = list(peers.DEBIAN)
 # of processor time for a point, which takes a hundredth of that unless it hangs
 PEER_LIMIT_MS = 300
 PEER_COPIES = 8                       # at a time, for those that hang mostly sleep
@@ -68,7 +69,7 @@ class Target:
         if self.is_freehold():
             self.arguments, self.environment = ["--library", str(library)], dict(os.environ)
         else:
-            peer = allocators.allocator_named(name)
+            peer = peers.debian(name)
             self.library = peer.path
             self.arguments = ["--limit-ms", str(PEER_LIMIT_MS), "--copies", str(PEER_COPIES),
                               "--steps", str(PEER_STEPS)]
@@ -562,7 +563,7 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (Failed, allocators.Failed) as failure:
+    except (Failed, NoPeer) as failure:
         print(f"prove: {failure}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
