@@ -112,9 +112,8 @@ size_t slices_claim(arena_t *a, size_t n, size_t alignment) {
   size_t words = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
   size_t slice = claim_from(a, words, low, n, alignment);
   if (slice == NO_SLICES && low != 0) slice = claim_from(a, words, 0, n, alignment);
-  if (n == 1 && alignment == 1) {
-    size_t found = slice == NO_SLICES ? words : slice / 64;
-    if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
-  }
+  if (n != 1 || alignment != 1) return slice;
+  size_t found = slice == NO_SLICES ? words : slice / 64;
+  if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
   return slice;
 }

@@ -181,11 +181,6 @@ static __attribute__((noinline)) resized_t resize(void *p, size_t size, const ch
 }
 
 void *heap_realloc(void *p, size_t size, const char *call) {
-  if (p == NULL) return fast_malloc(size);
-  if (size == 0) {
-    heap_free(p, call);
-    return NULL;
-  }
   resized_t r = resize(p, size, call);
   if (r.is_copied) fast_free(p);
   return r.block;

@@ -8,7 +8,7 @@
 #include "../arena/map.h"
 #include "../base/sizeclass.h"
 
-/* NULL: no memory, or `size` was 0. */
+/* `p` is a block, `size` is not 0. NULL: no memory. */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
 hidden void *heap_resize(void *p, size_t size, const char *call);  /* NULL: only by a copy */
 /* What a small block of `usable` bytes had better get that is copied to have `size`: one that grows

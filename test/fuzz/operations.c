@@ -98,7 +98,7 @@ static void do_aligned(slot_t *s, size_t size, uint8_t seed) {
 static void do_realloc(slot_t *s, size_t size, uint8_t seed) {
   if (s->block == NULL || size == 0) return;
   check_stamp(s, s->block, s->size);
-  unsigned char *block = heap_realloc(s->block, size, "realloc");
+  unsigned char *block = any_realloc(s->block, size, "realloc");
   if (block == NULL) return check_stamp(s, s->block, s->size);
   check_stamp(s, block, min_size(size, s->size));
   put(s, block, size, seed);

@@ -48,7 +48,7 @@ static void step(uint64_t *state) {
   if (old == NULL) return;
   size_t had = read_signature(old);
   if (core_next(state) % 8 != 0) return fast_free(old);
-  char *moved = heap_realloc(old, max_size(had / 2, LEAST) + core_next(state) % 2000, "realloc");
+  char *moved = any_realloc(old, max_size(had / 2, LEAST) + core_next(state) % 2000, "realloc");
   CHECK(moved != NULL);
   fast_free(moved);
 }

@@ -49,7 +49,7 @@ static void call_whatever_frees(void *context) {
   fast_free(NULL);
   fast_free(many_blocks[0]);
   heap_free(many_blocks[1], "free_sized");
-  CHECK_NULL(heap_realloc(many_blocks[2], 0, "t"));
+  CHECK_NULL(any_realloc(many_blocks[2], 0, "t"));
   fast_free(many_blocks[3]);                       /* a large one, as is the next */
   CHECK(heap_expand(many_blocks[4], large + 1, "t"));
   CHECK(heap_usable_size(many_blocks[4], "t") > large);
@@ -96,7 +96,7 @@ static void end_and_go_on(void *context) {
     CHECK(p != NULL && q != NULL && r != NULL);
     CHECK_BYTES(q, 0, 150);
     memset(p, 1, 100);
-    p = heap_realloc(p, 5000, "t");
+    p = any_realloc(p, 5000, "t");
     CHECK_BYTES(p, 1, 100);
     fast_free(p);
     fast_free(q);

@@ -49,7 +49,7 @@ static void run_mixture(bool must_succeed) {
       continue;
     }
     size_t old = slot[k].p != NULL ? slot[k].n : 0;
-    unsigned char *p = slot[k].p != NULL ? heap_realloc(slot[k].p, n, "realloc")
+    unsigned char *p = slot[k].p != NULL ? any_realloc(slot[k].p, n, "realloc")
                        : what == 0 ? heap_calloc(1, n)
                        : what == 1 ? fast_aligned(4096, n)
                                    : fast_malloc(n);
@@ -95,7 +95,7 @@ static void grow_and_shrink(bool must_succeed) {
     while (p != NULL && (up ? n < most : n > 200)) {
       size_t next = up ? n * 2 : n / 2;
       void *wall = up && bits_count(n) % 2 ? answer(fast_malloc(100000), 1, must_succeed) : NULL;
-      char *moved = heap_realloc(p, next, "realloc");
+      char *moved = any_realloc(p, next, "realloc");
       check_kept(moved != NULL ? moved : p, moved != NULL ? 1 : n);
       if (moved == NULL && !up) break;  /* a block that cannot shrink keeps its size */
       fast_free(wall);

@@ -45,6 +45,12 @@ unused static void *heap_calloc(size_t count, size_t size) {
 }
 
 /* As realloc does it. */
+unused static void *any_realloc(void *p, size_t size, const char *call) {
+  if (p == NULL) return fast_malloc(size);
+  if (size != 0) return heap_realloc(p, size, call);
+  heap_free(p, call);
+  return NULL;
+}
 unused static bool resize_large(void *p, size_t size) {
   heap_t *h = heap_enter_own();
   bool is_done = large_resize(h, slab_of(p), p, size);

@@ -227,7 +227,7 @@ TEST(huge, slices_whose_pages_moved_and_that_cannot_be_mapped_again_are_used_lat
   uint64_t mapped = atomic64_load_relaxed(&arena_counts.mapped);
   p[MiB(99)] = 9;
   os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);        /* the first reserves the new place */
-  char *q = heap_realloc(p, MiB(200), "t");
+  char *q = any_realloc(p, MiB(200), "t");
   CHECK(q != NULL && q[MiB(99)] == 9 && !os_fake_is_mapped(p, 4096));
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.mapped), mapped - 1600);
   CHECK_EQ(fast_malloc(MiB(60)), (void *)p);
@@ -264,7 +264,7 @@ TEST(huge, many_blocks_that_grow_leave_most_of_a_small_space_to_others, "") {
   enum { COUNT = 300, MOVED_ANYWAY = 16 };
   static void *p[COUNT];
   for (int i = 0; i < COUNT; i++) CHECK((p[i] = fast_malloc(MiB(1))) != NULL);
-  for (int i = 0; i < COUNT; i++) CHECK((p[i] = heap_realloc(p[i], MiB(2), "t")) != NULL);
+  for (int i = 0; i < COUNT; i++) CHECK((p[i] = any_realloc(p[i], MiB(2), "t")) != NULL);
   CHECK_EQ(live_records(), (size_t)MOVED_ANYWAY);
   CHECK_LT(os_fake.mappings, 200u);
   for (int i = 0; i < COUNT; i++) fast_free(p[i]);
@@ -296,7 +296,7 @@ TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, 
     CHECK_NULL(fast_malloc(sizes[i]));
     CHECK_NULL(fast_aligned(WINDOW_SIZE, sizes[i]));
     CHECK_NULL(heap_calloc(1, sizes[i]));
-    CHECK_NULL(heap_realloc(p, sizes[i], "realloc"));
+    CHECK_NULL(any_realloc(p, sizes[i], "realloc"));
     CHECK(!heap_expand(p, sizes[i], "expand"));
   }
   os_fake.before = NULL;
@@ -316,7 +316,7 @@ TEST(huge, what_fits_nowhere_between_the_mappings_of_others_claims_few_windows_o
   CHECK_LE(most_windows_taken, 16u);
   CHECK(!heap_expand(p, GiB(150), "expand"));
   CHECK_LE(most_windows_taken, 16u);
-  CHECK_NULL(heap_realloc(p, GiB(150), "realloc"));
+  CHECK_NULL(any_realloc(p, GiB(150), "realloc"));
   CHECK_LE(most_windows_taken, 16u);
   CHECK_NULL(fast_aligned(WINDOW_SIZE, GiB(150)));
   CHECK_LE(most_windows_taken, 16u);
@@ -332,7 +332,7 @@ static void churn(unsigned number) {
     uint64_t *p = fast_malloc(size);
     if (p == NULL) continue;
     *p = size;
-    if (i % 3 == 0) p = heap_realloc(p, *p = size * 2, "t");
+    if (i % 3 == 0) p = any_realloc(p, *p = size * 2, "t");
     CHECK(p != NULL);
     uint64_t *old = atomic_ptr_exchange_acq_rel(&exchange[core_next(&state) % 8], p);
     if (old == NULL) continue;

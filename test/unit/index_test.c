@@ -127,7 +127,7 @@ TEST(index, a_block_that_moves_while_its_heap_is_deleted_is_no_later_heaps, "F2"
     later = NULL;
     calls_until_deleted = calls;
     os_fake.before = delete_between;
-    char *q = heap_realloc(p, MiB(70), "t");
+    char *q = any_realloc(p, MiB(70), "t");
     os_fake.before = NULL;
     if (later == NULL) firstclass_delete(heap);
     else firstclass_destroy(later);

@@ -10,7 +10,7 @@ static void check_filled(const char *p, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (p[i] != (char)(i * 31 + 7)) FAIL("byte %d of %d is lost", (int)i, (int)n);
 }
-static void *resize(void *p, size_t size) { return heap_realloc(p, size, "realloc"); }
+static void *resize(void *p, size_t size) { return any_realloc(p, size, "realloc"); }
 
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
   static const size_t sizes[] = {

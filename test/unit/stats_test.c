@@ -212,7 +212,7 @@ static void change_some(void *state) {
   for (int i = 0; i < 5000; i++) {
     void **p = &held[core_next(state) % HELD];
     if (core_next(state) % 4 == 0) {
-      *p = heap_realloc(*p, size_of_any_kind(state), "realloc");
+      *p = any_realloc(*p, size_of_any_kind(state), "realloc");
     } else {
       fast_free(*p);
       *p = core_next(state) % 2 != 0 ? fast_malloc(size_of_any_kind(state)) : NULL;

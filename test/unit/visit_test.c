@@ -242,12 +242,12 @@ TEST(visit, a_block_where_somebody_reads_is_copied_and_leaves_no_hole, "S-read")
   char *p = fast_malloc(8 * MiB(1)), *wall = fast_malloc(SLICE_SIZE);
   memset(p, 7, MiB(8));
   arena_read_begin(p + MiB(5));
-  char *q = heap_realloc(p, MiB(80), "t");
+  char *q = any_realloc(p, MiB(80), "t");
   arena_read_end(p + MiB(5));
   CHECK(q != NULL && q != p && wall != NULL);
   CHECK_BYTES(q, 7, MiB(8));
   CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], 0u);
-  char *r = heap_realloc(q, MiB(200), "t");
+  char *r = any_realloc(q, MiB(200), "t");
   CHECK(r != NULL && os_fake.calls[OS_FAKE_MOVE] == 1);
 }
 

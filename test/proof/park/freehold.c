@@ -1191,6 +1191,20 @@ static void free_rest(void) {
   api.collect(false);
 }
 
+/* ---- realloc that only frees, or is refused ---- */
+
+static void first_to_nothing(void) {
+  if (api.realloc(block[0], 0) != NULL) park_fail("realloc of no bytes gives something");
+}
+static void first_grows(void) { got[0] = api.realloc(block[0], 5000); }
+static void hold_grown_first(void) { hold(got[0], 5000); }
+static void heap_first_to_nothing(void) {
+  if (api.heap_realloc(heap, block[0], 0) != NULL) park_fail("realloc of no bytes gives something");
+}
+static void heap_too_much(void) {
+  if (api.heap_malloc(heap, (size_t)PTRDIFF_MAX + 1) != NULL) park_fail("malloc gives too much");
+}
+
 /* The library's constructor. */
 static void start(void) {
   void (*load)(void);
@@ -1353,6 +1367,10 @@ const operation_t freehold_operations[] = {
   {"ask", ask, all_kinds, NULL, NULL, 0},
   {"free-of-libc", free_first, libcs, NULL, NULL, 0},
   {"realloc-of-libc", libcs_resized, libcs, end_libcs, NULL, 0},
+  {"realloc-to-nothing", first_to_nothing, last_of_second_slab, NULL, NULL, 0},
+  {"realloc-empties", first_grows, last_of_second_slab, hold_grown_first, NULL, 0},
+  {"heap-realloc-to-nothing", heap_first_to_nothing, heap_block_alone, end_heap, NULL, WITH_HEAP},
+  {"heap-malloc-too-much", heap_too_much, make_used_heap, end_heap, NULL, WITH_HEAP},
   {"realloc-too-much", resized_too_much, a_few_for_good, NULL, NULL, 0},
   {"free-sized", free_two_sized, other_allocates, NULL, NULL, 0},
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
