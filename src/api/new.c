@@ -228,7 +228,7 @@ static inline void *new_aligned_or_null(size_t size, size_t alignment) {
   return likely(p != NULL) ? p : new_again_or_null(alignment, size);
 }
 
-static inline void new_delete(void *p) { fast_free_or(p, api_free_slow); }
+static always_inline void new_delete(void *p) { fast_free_or(p, api_free_slow); }
 
 /* Macros that define functions, against the rule: a forgotten form would be the runtime's.
  * n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:

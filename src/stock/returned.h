@@ -11,8 +11,8 @@ enum {
   RETURN_FIRST = 8,              /* so many blocks of a class are kept at first, ... */
   RETURN_MOST = 64,              /* ... and at most; ... */
   RETURN_SMALL_BYTES = 16384,    /* they are worth no more than this, ... */
-  RETURN_BYTES = 262144,         /* ... of classes from SHARED_CLASS on than this, ... */
-  GROWTH_MOST = 6,               /* ... and of lent classes up to 64 times as much */
+  RETURN_BYTES = 131072,         /* ... of classes from SHARED_CLASS on than this, ... */
+  GROWTH_MOST = 7,               /* ... and of lent classes up to 128 times as much */
 };
 
 /* How many blocks the list of the class has; whether that is half of what it may hold,
