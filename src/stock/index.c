@@ -9,8 +9,8 @@
 #include "index.h"
 
 enum {
-  CELLS = 59,
-  LOOKS = 32, /* chunks that are looked at for a free cell before there is one more */
+  CELLS = 58,
+  LOOKS = 32, /* chunks that are looked at three times before there is one more */
 };
 #define CELL_BITS (((uint64_t)1 << CELLS) - 1)
 #define LANE_BIT ((uint64_t)1 << 63)
@@ -20,9 +20,10 @@ struct chunk {
   chunk_t *next;                 /* const */
   atomic64_t key;                /* as if the block were free: visitors pass over it */
   atomic64_t left;               /* free cells; LANE_BIT: the lane has ended; the rest: 1 */
-  /* the lane's user's, in the first chunk: the cell for the next block; where to look for others */
+  /* the lane's user's, in the first chunk: the cell for the next block; where others may be: among
+   * all, and among those that came last */
   atomic_ptr_t *spare;
-  chunk_t *at;
+  chunk_t *at, *near;
   atomic_ptr_t cells[CELLS];     /* slab_t *, or huge_t * and 1; NULL: none yet */
 };
 _Static_assert(sizeof(chunk_t) == INDEX_CHUNK_SIZE, "a chunk is found from its cells");
@@ -53,18 +54,28 @@ void index_add_chunk(heap_t *lane, void *block) {
   atomic64_store_relaxed(&c->left, ~LANE_BIT);
   c->next = first;
   c->at = first != NULL ? first->at : c;
+  c->near = c;
   c->spare = take_cell(c);
   atomic_ptr_store_release(&lane->index, c); /* S-index */
 }
 
-/* The first chunk, or the next one after it that has a free cell. */
-static chunk_t *chunk_with_room(chunk_t *first) {
-  if (free_cells(first) != 0) return first;
+/* The next chunk from the cursor on that has a free cell. */
+static chunk_t *look(chunk_t *first, chunk_t **cursor) {
   for (int looks = 0; looks < LOOKS; looks++) {
-    if (free_cells(first->at) != 0) return first->at;
-    first->at = first->at->next != NULL ? first->at->next : first;
+    if (free_cells(*cursor) != 0) return *cursor;
+    *cursor = (*cursor)->next != NULL ? (*cursor)->next : first;
   }
   return NULL;
+}
+
+/* What came last is freed first, as a rule: one cursor stays near the first chunk. The other goes
+ * through all, so that what is freed elsewhere is found too. */
+static chunk_t *chunk_with_room(chunk_t *first) {
+  chunk_t *c = look(first, &first->near);
+  if (c != NULL) return c;
+  first->near = first;
+  c = look(first, &first->near);
+  return c != NULL ? c : look(first, &first->at);
 }
 
 bool index_prepare(heap_t *lane) {
