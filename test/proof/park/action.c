@@ -21,6 +21,7 @@ static const operation_t *swept;
 
 static loss_kind_t loss_of_swept(bool thread_is_lost) {
   if ((swept->flags & OTHER_DIED) != 0) return LOSS_IN_HAND;
+  if ((swept->flags & LANE_LEFT) != 0) return LOSS_HEAP;
   if (!thread_is_lost) return (swept->flags & PASSES_OVER) != 0 ? LOSS_RANGE : LOSS_NONE;
   if ((swept->flags & WITH_HEAP) != 0) return LOSS_HEAP;
   if ((swept->flags & HEAP_IN_HAND) != 0) return LOSS_IN_HAND;

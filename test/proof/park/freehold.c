@@ -908,6 +908,14 @@ static void hold_heap_one(void) {
   hold_one();
   end_heap();
 }
+static void leave_and_end_heap(void) {
+  oracle_leave_lane();
+  end_heap();
+}
+static void hold_one_and_leave(void) {
+  hold_one();
+  leave_and_end_heap();
+}
 static void heap_takes(void) {
   got[0] = api.heap_malloc(heap, 100);
   got[1] = api.heap_calloc(heap, 10, 10);
@@ -1312,7 +1320,7 @@ const operation_t freehold_operations[] = {
   {"realloc-headroom", grow_a_little, large_to_be_copied, hold_grown, NULL, MOVES},
   {"realloc-headroom-dirty", grow_a_little, large_to_be_copied_to_dirty, hold_grown, NULL, MOVES},
   {"realloc-maps-behind", resize_it, large_at_the_end, hold_resized, NULL, 0},
-  {"realloc-much", resize_it, large_that_grows_much, hold_resized, NULL, 0},
+  {"realloc-much", resize_it, large_that_grows_much, hold_resized, NULL, MOVES},
   {"realloc-leaps", move_it, large_that_leaps, hold_moved, NULL, MOVES},
   {"realloc-huge-shrinks-much", resize_it, huge_that_shrinks_much, hold_resized, NULL, 0},
   {"realloc-huge-grows", resize_it, huge_that_grows, hold_resized, NULL, 0},
@@ -1339,7 +1347,7 @@ const operation_t freehold_operations[] = {
   {"heap-realloc", heap_moves, heap_block_alone, hold_heap_moved, NULL, WITH_HEAP},
   {"heap-realloc-limited", heap_moves_limited, heap_block_alone, hold_unmoved, NULL, WITH_HEAP},
   {"heap-malloc-first", heap_malloc_one, make_heap, hold_heap_one, NULL, WITH_HEAP},
-  {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_one_and_leave, NULL, WITH_HEAP},
   {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-sweeps", heap_malloc_one, make_heap_swept_once, hold_heap_one, NULL, WITH_HEAP},
   {"heap-collect", collect_hard, make_heap_emptied, end_heap, NULL, WITH_HEAP},
@@ -1353,13 +1361,16 @@ const operation_t freehold_operations[] = {
   {"heap-free-and-delete", free_and_end, large_of_heap, NULL, NULL, WITH_HEAP},
   {"heap-large-moves-pages", move_it, large_of_heap, hold_moved_and_end, NULL, WITH_HEAP | MOVES},
   {"heap-visit", visit_heap, make_much_used_heap, end_heap, NULL, WITH_HEAP},
-  {"heap-visit-entered", visit_heap, make_much_used_heap_entered, end_heap, NULL, WITH_HEAP},
+  {"heap-visit-entered", visit_heap, make_much_used_heap_entered, leave_and_end_heap, NULL,
+   WITH_HEAP},
   {"heap-delete", end_heap, make_much_used_heap, NULL, NULL, WITH_HEAP},
   {"heap-delete-last-of-chunk", end_heap_of_next_chunk, heap_of_next_chunk_and_room,
    end_heaps_of_chunk, NULL, WITH_HEAP},
-  {"heap-delete-entered", end_heap, make_much_used_heap_entered, NULL, NULL, WITH_HEAP},
+  {"heap-delete-entered", end_heap, make_much_used_heap_entered, NULL, NULL,
+   WITH_HEAP | LANE_LEFT},
   {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
-  {"heap-destroy-entered", destroy_heap, make_doomed_heap_entered, NULL, NULL, WITH_HEAP},
+  {"heap-destroy-entered", destroy_heap, make_doomed_heap_entered, NULL, NULL,
+   WITH_HEAP | LANE_LEFT},
   {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
   {"sums", look_at_sums, some_kinds, NULL, NULL, IS_BARE},
   {"visit", visit, all_kinds, NULL, NULL, IS_BARE},

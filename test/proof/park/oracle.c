@@ -12,7 +12,8 @@
 #include "../../../src/stock/huge.h"
 #include "../../../src/stock/pool.h"
 
-enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1024, SLICES_LOOKED_AT = 512 };
+/* in hand: what `grow-unmaps-too-little` asks for, 100 MiB, is the most; arena_step is 64 */
+enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1600, SLICES_LOOKED_AT = 512 };
 enum { HEAPS_LOST = 2 };         /* a thread's own, and one for its handlers */
 
 static struct {
@@ -120,9 +121,13 @@ void oracle_let_nobody_rest(void) {
   atomic32_store_relaxed((atomic32_t *)library_hidden("resting_pages"), RESTING_PAGES);
 }
 
+static heap_t *entered;
 void oracle_enter_lane(fh_heap_t *heap) {
-  atomic32_store_relaxed(&first_lane(heap)->lane_state, LANE_BUSY);
+  entered = first_lane(heap);
+  atomic32_store_relaxed(&entered->lane_state, LANE_BUSY);
 }
+
+void oracle_leave_lane(void) { atomic32_store_relaxed(&entered->lane_state, LANE_FREE); }
 
 bool oracle_is_lane_collected(fh_heap_t *heap) {
   return atomic32_load_relaxed(&first_lane(heap)->lane_state) == LANE_COLLECTED;

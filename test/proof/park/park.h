@@ -189,6 +189,7 @@ enum {
   OTHER_DIED = 4096,
   /* a first-class heap is lost with the subject, and all that is in it */
   WITH_HEAP = 32,
+  LANE_LEFT = 8192,              /* ... and so it is whatever happens: a thread has left a lane */
 };
 
 /* instructions after the first one of a call that is interrupted */
@@ -238,6 +239,7 @@ bool oracle_heap_is_marked(void);                   /* the caller's, by a fast o
 /* heaps of threads that end let go of everything */
 void oracle_let_nobody_rest(void);
 void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
+void oracle_leave_lane(void);                      /* which it had entered */
 /* as if the caller had taken as many blocks as its heap can count */
 void oracle_note_taken(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
