@@ -7,9 +7,9 @@
 #include "../base/atomic.h"
 #include "../base/fmt.h"
 
-/* Loads the options and hangs the callbacks into the layers below; any call after the first does
- * nothing. The first may happen in two threads and a signal handler at once: at first use, or in
- * the constructor. */
+/* Loads the options and sets the reporter of `fatal`; any call after the first does nothing. The
+ * first may happen in two threads and a signal handler at once: at first use, or in the
+ * constructor. */
 hidden void api_start_now(void);
 extern hidden atomic32_t api_started;
 static inline void api_start(void) {

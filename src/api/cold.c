@@ -1,6 +1,5 @@
 /* cold.c - what the entry points do where the fast path ends                           layer 7: api
- * Owns:    nothing.   Called by: api.   Calls: heap, arena, foreign.c, callback.c,
- *          start.c.
+ * Owns:    nothing.   Called by: api.   Calls: heap, arena, foreign.c, callback.c, start.c.
  * Threads: any; no heap is marked while a callback runs. */
 #include "api.h"
 

@@ -1,5 +1,6 @@
 /* ext.c - the public functions that no standard has                                    layer 7: api
- * Owns:    nothing.     Called by: the program.     Calls: heap, support.
+ * Owns:    nothing.   Called by: the program, report.c, glibc.c.   Calls: callback.c, cold.c,
+ *          start.c, heap, support.
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 

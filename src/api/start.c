@@ -1,5 +1,5 @@
 /* start.c - what is needed before anything else                                        layer 7: api
- * Owns:    nothing.   Called by: api, at first use.   Calls: callback.c, support, base.
+ * Owns:    api_started.   Called by: api, at first use.   Calls: callback.c, support, base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits.
  * Sync:    S-options  api_start_now (release) -> api_start, which finds it done (acquire): the

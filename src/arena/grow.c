@@ -1,8 +1,6 @@
 /* grow.c - more mapped slices: the rest of a window, what was unmapped, a new window layer 3: arena
- * Owns:    which slices were unmapped to make room.   Called by: arena.   Calls: slices, map,
- *          support, os.
- * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
- *          window by one swap and maps that. */
+ * Contract: grow.h. Nobody waits for another's mmap: each thread that finds no room claims a range
+ * of a window by one swap and maps that. */
 #include "grow.h"
 
 #include "../base/check.h"
@@ -19,8 +17,8 @@ static atomic64_t unmapped_slices;
 enum {
   FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
   LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once */
-  GROWTH_TRIES = 8,  /* ranges tried before a fresh arena, ... */
-  JOIN_TRIES = 2,    /* ... and as often again for each try to join one with free slices below it */
+  GROWTH_TRIES = 8,  /* ranges that are tried before a fresh arena */
+  JOIN_TRIES = 2,    /* tries to join a range with free slices below it, of so many ranges each */
 };
 
 static void advise_pages(void *at, size_t size, bool first) {

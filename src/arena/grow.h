@@ -1,6 +1,8 @@
 /* grow.h - more mapped slices: the rest of a window, what was unmapped, a new window layer 3: arena
- * Owns:    nothing.     Called by: arena.     Calls: slices.
- * Threads: any; see grow.c. */
+ * Owns:    which slices were unmapped to make room, and the counts of readers.
+ * Called by: arena.c; what arena.h declares of it by stock and heap.   Calls: slices, map, support,
+ *          os.
+ * Threads: any. */
 #ifndef ARENA_GROW_H
 #define ARENA_GROW_H
 

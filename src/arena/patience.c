@@ -1,12 +1,11 @@
 /* patience.c - how much may stay dirty, as the program has taught it                 layer 3: arena
- * Owns:    the doublings.   Called by: arena.c, purge.c.   Calls: support, os.
- * Threads: any. relaxed, all of it: a bad guess costs time only.
+ * Contract: patience.h.
  *
- * A program whose demand swings by more than the budget would give the same pages back
- * and touch them again for ever. So purged slices that are claimed again are counted as
- * regretted, however long ago they were purged, and when they come to PURGE_STEP within REGRET_MS,
- * the budget and the delay are doubled once more; at the first look after CALM_MS without that they
- * are halved, once for each CALM_MS. The budget ends at the most that was ever in use. */
+ * A program whose demand swings by more than the budget would give the same pages back and touch
+ * them again for ever. So purged slices that are claimed again are counted as regretted, however
+ * long ago they were purged, and when they come to PURGE_STEP within REGRET_MS, the budget and the
+ * delay are doubled once more; at the first look after CALM_MS without that they are halved, once
+ * for each CALM_MS. The budget ends at the most that was ever in use. */
 #include "patience.h"
 
 #include "../os/os.h"
@@ -14,7 +13,7 @@
 #include "arena.h"
 
 enum {
-  BUDGET_SHARE = 64, /* a large heap may keep this part of it dirty */
+  BUDGET_SHARE = 64, /* this part of what is in use may be dirty */
   DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000,
 };
 static atomic32_t doublings, regretted, regretted_since, calm_since;

@@ -1,6 +1,6 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time of the last look.   Called by: slab, stock, heap.   Calls: arena.c, patience,
- *          slices, support, os.
+ * Owns:    the time and place of the last look.   Called by: slab, stock, heap.
+ *          Calls: arena.c, patience, slices, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
  *          again, so a thread that stops here holds back no more than that, and nobody waits for
  *          it.
@@ -17,7 +17,7 @@ enum {
    * in all a purge ends. */
   REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64,
   GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
-  OVERDUE_MOST = 8, /* groups for one look: as many as looks that are overdue */
+  OVERDUE_MOST = 8, /* groups for one look: one for each look that is overdue */
 };
 
 /* So many slices were counted as dirty when a look at all found no more: the system has refused
@@ -125,7 +125,7 @@ static void purge_arena(purge_t *p, arena_t *a, size_t end) {
 static __attribute__((noinline)) void purge(purge_t *p, size_t end) {
   size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
   for (size_t i = (arenas + 63) / 64; i-- > 0;) {
-    /* relaxed and Bound: as above */
+    /* relaxed and Bound: as in purge_arena */
     uint64_t w = below(atomic64_load_relaxed(&dirty_arenas.words[i]), i * 64, arenas);
     for (; w != 0 && !is_done(p); w ^= (uint64_t)1 << bits_highest(w)) {
       size_t number = i * 64 + bits_highest(w);
@@ -165,7 +165,7 @@ uint32_t purge_tick(void) {
                 .age = patience_delay((uint32_t)delay) };
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
-  /* What it did not come to is the next tick's; what it has seen to the end begins anew. */
+  /* If it did not come to the end the next tick goes on from there; else that begins anew. */
   atomic32_store_relaxed(&tick_next, is_done(&p) ? p.next : 0);
   return now;
 }

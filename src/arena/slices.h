@@ -1,6 +1,6 @@
 /* slices.h - the slices of arenas that are mapped: finding, claiming, giving back    layer 3: arena
  * Owns:    the list of arenas, and what searches for free slices and for room did not find.
- * Called by: arena, grow, purge.   Calls: bitmap, hint.
+ * Called by: arena.c, grow.c, purge.c.   Calls: bitmap, hint.
  * Threads: any. Sync: S-bit (bitmap.h), S-room (hint.h), S-arena (arena.h). Whoever gives bits of
  *          `free` back does it here, so that no search and no purge goes on missing them. */
 #ifndef ARENA_SLICES_H
@@ -17,7 +17,8 @@ extern hidden lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 /* A hint: arenas with a bit in `dirty_groups`. */
 extern hidden arena_set_t dirty_arenas;
 
-/* Puts the arena on the list; false if there are ARENA_MAX of them. `publish` makes it known. */
+/* Gives the arena its number on the list; false if there are ARENA_MAX. The second one makes it
+ * known. */
 hidden bool slices_reserve_number(arena_t *a);
 hidden void slices_publish(arena_t *a);
 

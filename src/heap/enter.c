@@ -1,6 +1,6 @@
 /* enter.c - how a thread comes to a heap and leaves it: marks, first call and last    layer 6: heap
  * Contract: enter.h. A thread that has ended still may call anything: it gets a heap again when it
- * allocates, and the system is asked to say once more when it has ended. Where it does not, because
+ * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
 
@@ -11,7 +11,7 @@
 #include "../support/options.h"
 
 enum {
-  LONE_AT_END = UINT32_MAX >> 1, /* it has ended, and gets none */
+  LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
 };
 
 __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
@@ -27,7 +27,6 @@ static always_inline bool is_marked(const heap_t *h, bool has_fast) {
   return h->busy != 0 || (has_fast && (heap_here.window == 0 || heap_here.limit == 0));
 }
 
-/* `h` is the calling thread's own, or one of those that stand in for it. */
 bool heap_is_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
 
 static always_inline void mark(heap_t *h, bool has_fast) {
@@ -96,7 +95,6 @@ static heap_t *heap_attach(void) {
   return h;
 }
 
-/* Some C libraries lock to make a key. */
 void heap_watch_threads(void) { os_thread_set_leave(thread_leaves); }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -141,8 +139,8 @@ heap_t *heap_enter_own(void) {
   return likely(h != NULL) ? enter(h) : NULL;
 }
 
-/* A thread that only waits, and frees its last few things when it ends, needs none; nor would
- * anyone take one back that it gets after that. */
+/* A thread that only waits, and frees its last few things when it ends, needs no heap; and nobody
+ * would take back one that it got after that. */
 heap_t *heap_enter_to_free(void) {
   if (heap_of_thread() == NULL) {
     if (heap_here.lone_frees == LONE_AT_END || ++heap_here.lone_frees <= LONE_MOST) return NULL;
@@ -160,7 +158,7 @@ void heap_look(heap_t *h) {
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
 }
 
-/* True if it is the turn of a heap at rest. */
+/* True if all classes had their turn: the next is a heap at rest. */
 static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
   if (h->trims_due != 0) heap_trim(h);
   bool has_trimmed = h->has_trimmed;

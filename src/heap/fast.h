@@ -8,8 +8,8 @@
  *         the answer.
  * free:   the address gives the window, the slice in it, and the slice's descriptor. If this heap
  *         owns the slab, the block goes onto the slab's list; if nobody does, onto a list of the
- *         heap. Both are not the bin's: what is freed comes back when the bin is used up, so a
- *         malloc never waits for the store of the free before it. The marks (heap.h) are set before
+ *         heap. Neither list is the bin: what is freed comes back when the bin is used up, so a
+ *         malloc never waits for the store of the free before it. The marks (here.h) are set before
  *         anything is read that a signal handler could change. */
 #ifndef HEAP_FAST_H
 #define HEAP_FAST_H
@@ -62,14 +62,14 @@ static always_inline void *fast_aligned_or(size_t alignment, size_t size,
   return likely(block != NULL) ? block : slow(alignment, size);
 }
 
-/* `window`: the last byte of the block's. */
+/* `window`: the last byte of the block's window. */
 static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) {
   uintptr_t offset = block >> (SLICE_SHIFT - DESCRIPTOR_SHIFT);
   offset &= (WINDOW_SLICES - 1) << DESCRIPTOR_SHIFT;
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* Likewise heap_free_slow, or its twin for another name. */
+/* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */
 static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
@@ -104,7 +104,7 @@ static always_inline bool fast_is_right(size_t usable, size_t size) {
   return size <= usable && (size > usable / 2 || usable <= 64);
 }
 
-/* Of a block that a fast free could take. */
+/* The same of a pointer; false also if a fast free could not take it. */
 static always_inline bool fast_is_right_here(const void *p, size_t size) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (window != heap_here.window) return false;

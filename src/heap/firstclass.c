@@ -1,10 +1,9 @@
 /* firstclass.c - heaps that the program makes                                         layer 6: heap
- * Owns:    fh_heap_t: a list of lanes, each a heap_t that one thread at a time uses.   Called by:
- *          api.   Calls: heap, index, visit, slab.
+ * Contract: firstclass.h. A heap is a list of lanes, each a heap_t that one thread at a time uses.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
  *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
  *          destroy are for a heap that nobody else is using, except a collection: if one is in a
- *          lane, the lane's word says that the heap has ended, and the collection ends the lane.
+ *          lane, the lane's state says that the heap has ended, and the collection ends the lane.
  * Sync:    S-lane  leaving a lane, or saying so (release) -> entering it, or reading it (acquire);
  *          S-lanes  adding a lane (release) -> walking (acquire).
  * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared
@@ -22,7 +21,7 @@
 #include "resize.h"
 #include "visit.h"
 
-enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after so many calls, or fewer: 4 */
+enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls */
 
 struct fh_heap {
   atomic_ptr_t lanes; /* heap_t, linked by `nested` */

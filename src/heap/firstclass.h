@@ -1,5 +1,6 @@
 /* firstclass.h - heaps that the program makes                                         layer 6: heap
- * Owns:    fh_heap_t.   Called by: upkeep.c, api.   Calls: enter, slow, free, resize, visit, stock.
+ * Owns:    fh_heap_t.   Called by: upkeep.c, api.   Calls: enter, slow, free, resize, visit, stock,
+ *          slab.
  * Threads: any; contracts: fh_heap_* of freehold.h. */
 #ifndef HEAP_FIRSTCLASS_H
 #define HEAP_FIRSTCLASS_H
@@ -8,13 +9,13 @@
 #include "../base/base.h"
 
 hidden fh_heap_t *firstclass_new(void);
-/* Alignment 1: any. */
+/* `alignment` 1: any will do. */
 hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);
 hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
-hidden void firstclass_collect(void);              /* what all of them keep and do not use */
+hidden void firstclass_collect(void);              /* releases what all keep and do not use */
 /* heap NULL: all blocks of the process. */
 hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 

@@ -1,6 +1,6 @@
 /* free.c - giving blocks back                                                         layer 6: heap
- * Contract: free.h. A free of the heap's own block has passed by here only if the fast path could
- * not tell. */
+ * Contract: free.h. A block of the heap's own slab comes here only if the fast path could not tell
+ * that it is one. */
 #include "free.h"
 
 #include "../base/check.h"
@@ -91,7 +91,7 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
 
 /* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
  * hand, and looked at now; in a large heap it is fetched, and looked at when it is gathered. False
- * if the heap is marked, also by a fast malloc, for then it is another that publishes what is due;
+ * if the heap is marked, also by a fast malloc, for then another heap publishes what is due;
  * if a handler has left no room; or if the block is free already. */
 static bool put_off(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();

@@ -1,5 +1,5 @@
 /* here.h - what the fast paths know of a thread: its heap and its marks               layer 6: heap
- * Owns:    heap_here (enter.c).   Called by: heap, api.   Calls: nothing.
+ * Owns:    nothing; heap_here is enter.c's.   Called by: heap, api.   Calls: nothing.
  * Threads: the thread's own, and its signal handlers'.
  *
  * Signals: three marks say that an operation is under way, so that a signal handler which
@@ -25,7 +25,6 @@ typedef struct {
   uint32_t lone_frees;           /* of a thread without a heap, or LONE_AT_END */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
-
 
 static always_inline heap_t *heap_of_thread(void) {
   return atomic_ptr_load_relaxed(&heap_here.heap);

@@ -15,8 +15,8 @@
 
 enum {
   BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
-  HOT_BLOCKS = 2048,             /* a class that has used so many gets bins of ... */
-  HOT_BIN = 32, HOT_BYTES = 16384,       /* ... so many blocks, but not more than so many bytes */
+  HOT_BLOCKS = 2048,             /* a class that has used so many gets longer bins */
+  HOT_BIN = 32, HOT_BYTES = 16384,       /* of so many blocks, but no more bytes than this */
   SWEEP_FRESH = 16,              /* slabs of a lane that are looked at for each fresh one */
 };
 
@@ -52,7 +52,7 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
 }
 
 /* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
- * fresh ones; of such the heap has none now. In a slice that was used before they are linked: most
+ * fresh ones; the heap has no fresh ones now. In a slice that was used before they are linked: most
  * of its pages are present. */
 static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
   unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;

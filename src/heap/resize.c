@@ -11,10 +11,10 @@
 
 enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
-  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks to less, and by half, is huge no more, */
-  STAYS_HASTY_MIN = 4 << 20,  /* ... to less than that if such blocks die soon; */
-  HEADROOM_SHIFT = 2,         /* a large block that is copied to grow a little: by a quarter */
-  LITTLE_SHIFT = 4,           /* ... and if it grows by less than this part, it grows by little */
+  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks by half stays huge from this size on */
+  STAYS_HASTY_MIN = 4 << 20,  /* the least size at which it may, where such blocks die soon */
+  HEADROOM_SHIFT = 2,         /* a large block that is copied to grow has room for a quarter more */
+  LITTLE_SHIFT = 4,           /* a block that grows by less than a 16th grows by little */
 };
 
 typedef struct {
@@ -128,9 +128,9 @@ void *heap_resize(void *p, size_t size, const char *call) {
 }
 
 /* Where blocks die soon that realloc has given mappings of their own, one that grows by much is
- * copied to slices, so that its pages stay at hand when it dies. One that grows by less gets room
- * for more of that, but only while it is short; and one that grows by little would be copied too
- * often. NULL: its pages are moved. */
+ * copied to slices, so that its pages stay at hand when it dies. One that grows by less is copied
+ * with headroom, but only while it is short; one that grows by little would be copied too often.
+ * NULL: its pages are moved. */
 static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t size) {
   if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST || !huge_die_soon())
     return NULL;
@@ -155,7 +155,7 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
 
 typedef struct {
   void *block;
-  bool is_copied; /* else the old one is gone, or is this */
+  bool is_copied; /* false: the old block has moved, or is this one */
 } resized_t;
 
 /* A block that becomes smaller stays if there is no memory for another. */

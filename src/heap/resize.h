@@ -11,7 +11,7 @@
 /* `p` is a block, `size` is not 0. NULL: no memory. */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
 hidden void *heap_resize(void *p, size_t size, const char *call);  /* NULL: only by a copy */
-/* What a small block of `usable` bytes had better get that is copied to have `size`: one that grows
+/* The size to ask for when a small block of `usable` bytes is copied to have `size`. One that grows
  * by a little will grow again, and gets a quarter more. */
 static inline size_t heap_with_headroom(size_t usable, size_t size) {
   size_t roomy = usable + usable / 4;
@@ -23,7 +23,7 @@ hidden size_t heap_good_size(size_t size);
 hidden bool heap_owns(const void *p);
 /* Does `p` lie in no memory of ours? */
 static inline bool heap_is_foreign(const void *p) { return map_kind(map_find(p)) == TENANT_NONE; }
-/* Is the block of ours that large? */
+/* `fatal` if `p` is a block of ours that has less than `size` bytes. */
 hidden void heap_check_size(const void *p, size_t size, const char *call);
 
 #endif

@@ -8,9 +8,9 @@
 
 hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do */
 hidden void *heap_aligned_slow(size_t alignment, size_t size);    /* alignment: a power of two */
-/* Alignment 1: any. `h` is entered. */
+/* `alignment` 1: any will do. The caller has entered `h`. */
 hidden void *heap_malloc_in(heap_t *h, size_t size, size_t alignment);
-/* The first `size` bytes of any fresh block; NULL stays NULL. */
+/* Clears the first `size` bytes of any fresh block; NULL stays NULL. */
 static inline void *heap_clear(void *p, size_t size) {
   if (p != NULL && size <= SMALL_MAX_SIZE) return memset(p, 0, size);
   if (p != NULL) large_clear(p, size);

@@ -1,8 +1,6 @@
 /* stats.c - adds up what is counted everywhere                                        layer 6: heap
- * Owns:    the peaks, which rise when they are read.   Called by: api.   Calls: visit, pool, huge,
- *          slab, arena, support, os.
- * Threads: any; stops nobody. Every count is a relaxed word that its writer keeps for itself; here
- *          they are added, so figures of running threads may be a moment apart. */
+ * Contract: stats.h. Every count is a relaxed word that its writer keeps for itself; here they are
+ * added, so figures of running threads may be a moment apart. */
 #include "stats.h"
 
 #include "../os/os.h"

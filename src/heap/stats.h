@@ -1,5 +1,6 @@
 /* stats.h - adds up what is counted everywhere                                        layer 6: heap
- * Owns:    nothing.   Called by: api.   Calls: visit, enter, stock, arena, os.
+ * Owns:    the peaks of classes, which rise when they are read.   Called by: api.   Calls: visit,
+ *          enter, stock, slab, arena, support, os.
  * Threads: any; stops nobody. */
 #ifndef HEAP_STATS_H
 #define HEAP_STATS_H

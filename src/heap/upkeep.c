@@ -17,7 +17,7 @@ static void collect_own(void) {
 }
 
 void heap_collect(bool force) {
-  if (force) atomic32_add_relaxed(&heap_trims, 1); /* others do it with their next slow calls */
+  if (force) atomic32_add_relaxed(&heap_trims, 1); /* others answer with their next slow calls */
   collect_own();
   if (force) heap_end_dead();
   /* Bound: those that rest now; threads may go on ending */
@@ -31,8 +31,8 @@ void heap_collect(bool force) {
 }
 
 enum {
-  NAP_LEAST = 20, NAP_MOST = 1000, /* ms: so soon is a delay noticed that was made shorter */
-  QUIET_MS = 10000,                /* so long no slab came, went or was let go of */
+  NAP_LEAST = 20, NAP_MOST = 1000, /* ms; a delay made shorter is noticed after the longest nap */
+  QUIET_MS = 10000,                /* so long no slice and no slab came, went or was let go of */
 };
 
 /* relaxed: it is compared with what it was. */

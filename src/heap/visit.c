@@ -1,6 +1,5 @@
 /* visit.c - every slab and every live block, without stopping anyone                  layer 6: heap
- * Owns:    nothing.   Called by: stats.c, firstclass.c, api.   Calls: slab, arena,
- *          huge, index.
+ * Contract: visit.h.
  * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
  *          blocks not while their keys are read (S-read), and a free block is known by the key that
  *          it carries, or as fresh (fresh.h). Large and huge blocks are not read. */

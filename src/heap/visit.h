@@ -1,5 +1,5 @@
-/* visit.h - every slab, without stopping anyone                                       layer 6: heap
- * Owns:    nothing.     Called by: stats.c, firstclass.c, api.     Calls: slab, arena.
+/* visit.h - every slab and every live block, without stopping anyone                  layer 6: heap
+ * Owns:    nothing.   Called by: stats.c, firstclass.c.   Calls: enter, stock, slab, arena.
  * Threads: any; see visit.c. */
 #ifndef HEAP_VISIT_H
 #define HEAP_VISIT_H
@@ -13,9 +13,9 @@ typedef bool visit_slab_t(slab_t *s, uint32_t word, void *base, void *context);
 /* Calls `visit` for each small slab and large block of all arenas; false as soon as it says so. */
 hidden bool visit_slabs(visit_slab_t *visit, void *context);
 
-/* Visits live small and large blocks and huge ones. */
+/* Visits the live blocks of the process: small, large and huge ones. */
 hidden bool heap_visit(fh_visitor_t *visitor, void *context);
-/* Those of a lane. `is_mine`: the caller is in it. */
+/* Visits those of a lane. `is_mine`: the caller is in it. */
 hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context);
 
 #endif

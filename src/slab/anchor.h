@@ -1,5 +1,5 @@
 /* anchor.h - the one word through which threads share a slab                          layer 4: slab
- * Owns:    the encoding of the anchor.   Called by: slab.c, partial.c, and for reading by stats.
+ * Owns:    the encoding of the anchor.   Called by: slab, and for reading by stock and heap.
  *          Calls: atomic.
  * Threads: any; what may be done to the word is in the table of docs/design.md, section 4.
  *

@@ -1,7 +1,7 @@
 /* holes.h - whole free pages of slabs that nobody owns                                layer 4: slab
  * Owns:    `holes` and `sunk` of slab_t.   Called by: partial.c, slab.c.   Calls: order, tally,
  *          arena, os.
- * Threads: who has the slab for now.
+ * Threads: whoever has the slab for now; any may ask slab_may_have_holes, and slab_is_in (slab.h).
  * Holds:   I7 a block of which a part lies on a hole is free and on no list */
 #ifndef SLAB_HOLES_H
 #define SLAB_HOLES_H
@@ -10,7 +10,7 @@
 
 /* A heap has taken over the slab: what is sunk goes to the private list. */
 hidden void slab_fill_holes(slab_t *s);
-/* Gives every page back without a part of a block that is in use. The slab is the caller's. */
+/* Gives back every page on which no part of a block in use lies. The slab is the caller's. */
 hidden void slab_make_holes(slab_t *s);
 /* May there be such a page? What the anchor says may be another slab's by now. */
 hidden bool slab_may_have_holes(const slab_t *s, unsigned c);

@@ -1,5 +1,5 @@
 /* order.h - the private list of a slab, in the order of addresses                     layer 4: slab
- * Owns:    nothing.   Called by: slab.c, holes.c.   Calls: slab.h.
+ * Owns:    nothing.   Called by: holes.c; slab_sort (slab.h) by heap.   Calls: slab.h.
  * Threads: the owner. */
 #ifndef SLAB_ORDER_H
 #define SLAB_ORDER_H

@@ -124,7 +124,7 @@ static slab_t *claim_in_arena(arena_t *a, unsigned c) {
 slab_t *slab_find_partial(unsigned c, void *heap) {
   bool is_empty;
   for (size_t i = 0, words = (arena_count() + 63) / 64; i < words; i++) {
-    /* relaxed and Bound: as above */
+    /* relaxed and Bound: as in claim_in_arena */
     for (uint64_t w = atomic64_load_relaxed(&partial_arenas[c].words[i]); w != 0; w &= w - 1) {
       arena_t *a = arena_at(i * 64 + bits_lowest(w));
       slab_t *s = a != NULL ? claim_in_arena(a, c) : NULL;
@@ -137,7 +137,7 @@ slab_t *slab_find_partial(unsigned c, void *heap) {
   return NULL;
 }
 
-/* Whatever thread stands still, and wherever. */
+/* It holds wherever a thread has stopped. */
 bool partial_is_valid(const arena_t *a) {
   for (size_t i = 0; i < (size_t)ARENA_GROUPS * CLASS_COUNT; i++) {
     size_t group = i / CLASS_COUNT, c = i % CLASS_COUNT;

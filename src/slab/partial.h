@@ -1,5 +1,6 @@
 /* partial.h - the slabs that nobody owns and that have room                           layer 4: slab
- * Owns:    the partial maps of the arenas.   Called by: slab.c, heap.   Calls: slab.h, arena.
+ * Owns:    the partial maps of the arenas.   Called by: slab.c; slab_find_partial (slab.h) by heap.
+ *          Calls: holes, tally, arena.
  * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its
  *          anchor then is.
  * Sync:    S-partial (slab.h): bit and anchor cross over; S-group (hint.h): a group's word, its bit

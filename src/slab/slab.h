@@ -1,6 +1,6 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
- * Owns:    slab_t, the descriptor of a slab or of a large block; the partial maps.   Called by:
- *          heap.   Calls: arena.
+ * Owns:    slab_t, the descriptor of a slab or of a large block; the tallies (tally.c).
+ *          Called by: stock, heap.   Calls: partial, holes, arena.
  * Threads: the fields before `anchor` belong to the owner, whoever that is: to the heap that owns
  *          the slab, to the thread that cleared its partial bit or took it from FULL, to the thread
  *          that claimed its slices. Any thread calls slab_push and slab_find_partial.
@@ -40,9 +40,10 @@ struct slab {
     uint32_t next_kept;         /* slab_number, of slices that a heap keeps: magazine.c */
   };
   uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
-  /* carved blocks that are not on the private list: written by the owner, read by statistics */
+  /* carved blocks that are not on the private list; written by the owner, as is `carved`, and read
+   * by statistics */
   atomic32_t used;
-  atomic32_t carved;            /* blocks that went to a bin or were lent. likewise */
+  atomic32_t carved;            /* blocks that went to a bin or were lent */
   /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic32_t kind;
   /* the first-class heap it belongs to, of a large block its cell there (index.c); or NULL */
@@ -50,16 +51,16 @@ struct slab {
   atomic64_t size;              /* usable bytes of a large block */
   atomic32_t slices;            /* of a large block */
   uint16_t capacity;            /* const while the slab lives */
-  uint16_t is_idle;             /* empty, and kept by its heap all the same: SLAB_IDLE, or ... */
+  uint16_t is_idle;             /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
   uint16_t is_clean;            /* what was not carved yet reads as zero */
-  uint16_t sunk;                /* free blocks on holes; 0 while a heap owns the slab, as is: */
-  atomic32_t holes;             /* its pages that were given back, a bit for each: holes.c */
+  uint16_t sunk;                /* free blocks on holes; 0 while a heap owns the slab */
+  atomic32_t holes;             /* a bit for each page given back (holes.c); likewise 0 then */
 
   /* ---- the shared line */
 
   atomic64_t anchor aligned_to(64);
   slab_t *next, *prev;          /* the owner's list of slabs of this class */
-  atomic64_t fresh;             /* lent blocks that were never handed out: heap/fresh.h */
+  atomic64_t fresh;             /* lent blocks that were never handed out: stock/fresh.h */
   uint64_t unused_words[4];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
@@ -67,7 +68,8 @@ _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 #define SLAB_HOLED ((void *)1)  /* no heap, so that every free of its blocks looks for holes */
 
 enum {
-  SLAB_IDLE = 1, SLAB_SEEN_EMPTY, /* ... is a lane's, and goes if it is still empty next time */
+  SLAB_IDLE = 1,                /* empty, and kept by its heap all the same */
+  SLAB_SEEN_EMPTY,              /* a lane's, which goes if it is still empty at the next look */
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,       /* a large block that reads as zero as far as nobody wrote to it */
 };
@@ -169,7 +171,7 @@ static inline unsigned slab_others_freed(const slab_t *s) {
  * if there is none left. */
 hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 
-/* The same for exactly one block or more, at most `most` from any source. */
+/* Likewise one block at least, and `most` at most, also if more are free. */
 hidden uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count);
 
 /* All free blocks of the slab as a list, no fresh ones; they count as used. */
@@ -236,7 +238,7 @@ typedef enum { PUSH_ASK, PUSH_ADOPT, PUSH_PUBLISH } slab_wish_t;
 hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count,
                                 void *heap, slab_wish_t wish);
 
-/* Nobody owns the slab, and `n` blocks more are all that is not free of it. */
+/* Does nobody own the slab, and would all of it be free with `n` blocks more? */
 static inline bool slab_would_be_empty(const slab_t *s, unsigned n) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a push reads again */
   return a.count + n == a.carved; /* which is 0 while it is owned */
@@ -252,7 +254,7 @@ hidden slab_t *slab_find_partial(unsigned c, void *heap);
 enum { TALLIES_OWN = 256, TALLIES = TALLIES_OWN + 64 };
 typedef struct { atomic64_t live, free; } aligned_to(64) slab_tally_t;
 hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
-hidden void slab_count(size_t live, size_t free); /* more, modulo 2^64 */
+hidden void slab_count(size_t live, size_t free); /* so many more, modulo 2^64 */
 hidden void slab_sum(uint64_t *live, uint64_t *free);
 /* So many blocks of class `c` went to a heap; a negative number: came back. */
 static inline void slab_count_taken(unsigned c, int blocks) {

@@ -18,7 +18,7 @@
 #include "owned.h"
 #include "returned.h"
 
-enum { LANE_LOOKS = 2 * OWNED_MAX }; /* a lane may own thousands */
+enum { LANE_LOOKS = 2 * OWNED_MAX }; /* slabs of a class: a lane may own thousands */
 
 static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
   size_t n = 0, most = heap_tag(h) == NULL ? SIZE_MAX : LANE_LOOKS;

@@ -1,5 +1,7 @@
 /* fresh.h - lent blocks that were never used                                         layer 5: stock
- * Owns:    `fresh` of slab_t.   Called by: shrink.c, refill.c, visit.c.   Calls: slab.
+ * Owns:    `fresh` of slab_t and of a heap.   Called by: shrink.c, check.c, refill.c, visit.c.
+ *          Calls: slab.
+ * Threads: the heap's own; any thread reads a slab's bits (S-visit).
  *
  * They lie side by side in their slab, read as zero and are not linked, so that no page of them is
  * touched before they are handed out: its first touch is the program's. They have no key either, so
@@ -17,7 +19,7 @@ typedef struct {
 
 enum { FRESH_SHIFT = 16 };
 
-/* 0: none. */
+/* One word for all; 0: none. */
 static inline uint64_t fresh_pack(fresh_t f) {
   if (f.count == 0) return 0;
   return (uint64_t)f.first << FRESH_SHIFT | f.count;
@@ -26,15 +28,15 @@ static inline fresh_t fresh_unpack(uint64_t word) {
   return (fresh_t){ word >> FRESH_SHIFT, (uint16_t)word };
 }
 
-/* What remains of those of class `c` without the first. */
+/* All but the first; `c` is their class. */
 static inline fresh_t fresh_rest(fresh_t f, unsigned c) {
   return (fresh_t){ f.first + class_size(c), f.count - 1 };
 }
-/* A block's own: such blocks have 1 KiB at least. */
+/* The block's bit in its slab's `fresh`. Such blocks have 1 KiB at least, so no two share a bit. */
 static inline uint64_t fresh_bit(uintptr_t block) {
   return (uint64_t)1 << block % SLICE_SIZE / (SLICE_SIZE / 64);
 }
-/* Those of all. */
+/* The bits of all these blocks. */
 static inline uint64_t fresh_bits(fresh_t f, unsigned c) {
   uint64_t bits = 0;
   /* Bound: a slab's blocks */
@@ -49,7 +51,7 @@ static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
 static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
   h->freed->fresh[c - SHARED_CLASS] = fresh_pack(f);
 }
-/* The first of these is handed out, or has a key. */
+/* The first of these is fresh no more: it is handed out, or has a key. */
 static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {
   heap_set_fresh(h, c, fresh_rest(f, c));
   atomic64_and_release(&slab_of((void *)f.first)->fresh, ~fresh_bit(f.first)); /* S-visit */

@@ -10,10 +10,10 @@
 #include "pool.h"
 
 enum {
-  MAPPINGS_MOST = 4096,    /* of the 65,530 that a program may have, */
-  SPACE_PARTS = 16,        /* ... and as many windows as there would be room for so many times; */
-  MAPPINGS_ANYWAY = 16,    /* with less than that many neither is asked */
-  PIECE_SIZE = 4 << 20,
+  MAPPINGS_MOST = 4096,    /* huge blocks: a program may have 65,530 mappings */
+  SPACE_PARTS = 16,        /* there must be room for so many times the windows that they need */
+  MAPPINGS_ANYWAY = 16,    /* fewer huge blocks than this have room in any case */
+  PIECE_SIZE = 4 << 20,    /* bytes that are moved at a time when memory is short */
 };
 
 static places_t huge_blocks;
@@ -48,10 +48,10 @@ static void note_size(huge_t *b, size_t mapped) {
 }
 
 /* Blocks that grew until they got a mapping of their own lose their pages when they are freed. If
- * the program goes on so, the next ones had better be copied to slices. All relaxed: a bad guess
+ * the program does that often, the next ones are better copied to slices. All relaxed: a bad guess
  * costs time only. */
 enum { LOST_MOST = 4 << 20, LOST_MS = 1000, HASTY_MS = 4000 };
-static atomic32_t lost, lost_since, hasty_since; /* bytes; os_now_ms; that, or 0 */
+static atomic32_t lost, lost_since, hasty_since; /* bytes; os_now_ms; os_now_ms or 0 */
 
 static void note_lost(uint64_t mapped) {
   if (mapped >= COPIED_MOST) return;
@@ -143,8 +143,8 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   return true;
 }
 
-/* To where nothing else lies: the addresses are reserved first. On the way back, if there is not
- * even memory for that, none but ours lay there a moment ago. */
+/* Moves to where nothing else lies: the addresses are reserved first. If there is no memory for
+ * that on the way back, it moves all the same: a moment ago only our pages lay there. */
 static bool move_piece(char *from, char *to, size_t size, bool is_back) {
   os_map_result_t result = os_reserve_at(to, size);
   if (result == OS_TAKEN || (result == OS_NO_MEMORY && !is_back)) return false;
@@ -167,7 +167,7 @@ static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
   }
   if (left == 0 && has_grown) return true;
   if (has_grown) os_unmap(to + old_size, mapped - old_size);
-  for (; left < old_size; left += n) {   /* Bound: likewise */
+  for (; left < old_size; left += n) {   /* Bound: the pieces */
     n = min_size(old_size - left, PIECE_SIZE);
     if (!move_piece(to + left, from + left, n, true)) fatal("lost pages", from, "realloc");
   }

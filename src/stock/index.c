@@ -10,7 +10,7 @@
 
 enum {
   CELLS = 58,
-  LOOKS = 32, /* chunks that are looked at three times before there is one more */
+  LOOKS = 32, /* chunks in each of three searches, before the index gets another */
 };
 #define CELL_BITS (((uint64_t)1 << CELLS) - 1)
 #define LANE_BIT ((uint64_t)1 << 63)
@@ -20,8 +20,8 @@ struct chunk {
   chunk_t *next;                 /* const */
   atomic64_t key;                /* as if the block were free: visitors pass over it */
   atomic64_t left;               /* free cells; LANE_BIT: the lane has ended; the rest: 1 */
-  /* the lane's user's, in the first chunk: the cell for the next block; where others may be: among
-   * all, and among those that came last */
+  /* in the first chunk, for the lane's user: the cell for the next block; where the next searches
+   * begin, among all chunks and among those that came last */
   atomic_ptr_t *spare;
   chunk_t *at, *near;
   atomic_ptr_t cells[CELLS];     /* slab_t *, or huge_t * and 1; NULL: none yet */
@@ -41,12 +41,12 @@ static uint64_t free_cells(const chunk_t *c) {
 static atomic_ptr_t *take_cell(chunk_t *c) {
   uint64_t bit = (uint64_t)1 << bits_lowest(free_cells(c));
   atomic_ptr_t *cell = &c->cells[bits_lowest(bit)];
-  bitmap_claim_some(&c->left, bit); /* which nobody else claims */
+  bitmap_claim_some(&c->left, bit); /* nobody else claims it */
   atomic_ptr_store_relaxed(cell, NULL);
   return cell;
 }
 
-/* It becomes the lane's first. */
+/* `block` becomes the lane's first chunk. */
 void index_add_chunk(heap_t *lane, void *block) {
   chunk_t *c = block, *first = first_chunk(lane);
   block_set_free((uintptr_t)c);
@@ -100,7 +100,7 @@ void index_enter(void *cell, void *descriptor, bool is_huge) {
 static void leave(chunk_t *c, uint64_t bit) {
   uint64_t left = atomic64_or_acq_rel(&c->left, bit) | bit; /* S-index, S-bit */
   if (~left != 0) return;
-  slab_t *s = slab_of(c); /* straight there: the way of other blocks may lead through here */
+  slab_t *s = slab_of(c); /* directly: the usual way of a block may lead through here */
   uintptr_t block = (uintptr_t)c;
   if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
 }
@@ -110,7 +110,7 @@ void index_give_back(void *cell) {
   leave(c, (uint64_t)1 << ((atomic_ptr_t *)cell - c->cells));
 }
 
-/* What the cell has, unless it is just being freed, or was left so for ever. */
+/* Shows the cell's block, unless a thread is freeing it, or has stopped while it did so. */
 static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
   uintptr_t entry = (uintptr_t)atomic_ptr_load_acquire(cell); /* S-index */
   slab_t *s = (slab_t *)entry;

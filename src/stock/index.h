@@ -3,7 +3,8 @@
  *          firstclass.c, visit.c.   Calls: slab, bitmap.
  * Threads: a lane's user takes cells; whoever frees a block gives its cell back, by one operation
  *          on one word, also after the heap was deleted: a chunk lives until the lane and all
- *          blocks have left it. Who stops before that keeps one chunk from going back. */
+ *          blocks have left it. A thread that stops before that keeps one chunk from going
+ *          back. */
 #ifndef STOCK_INDEX_H
 #define STOCK_INDEX_H
 
@@ -15,11 +16,11 @@ hidden bool index_prepare(heap_t *lane);
 enum { INDEX_CHUNK_SIZE = 512 };                   /* a block of that class, so that a cell's
                                                     * address leads to its chunk */
 hidden void index_add_chunk(heap_t *lane, void *block);
-hidden void *index_cell(const heap_t *h);          /* that cell; NULL: `h` is no lane */
+hidden void *index_cell(const heap_t *h);          /* the next block's; NULL: `h` is no lane */
 /* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
 hidden void index_enter(void *cell, void *descriptor, bool is_huge);
 hidden void index_give_back(void *cell);
-/* A block ends whose tag it is. */
+/* The block with this tag ends. */
 static inline void index_leave(atomic_ptr_t *tag) {
   void *cell = atomic_ptr_load_relaxed(tag);       /* relaxed: the block's holder calls */
   if (cell == NULL) return;
@@ -30,6 +31,6 @@ static inline void index_leave(atomic_ptr_t *tag) {
  * others do meanwhile may or may not be seen. */
 typedef bool index_visitor_t(slab_t *large, huge_t *huge, void *context);
 hidden bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context);
-hidden void index_end(heap_t *lane);               /* of its blocks those that live stay */
+hidden void index_end(heap_t *lane);               /* blocks that still live stay */
 
 #endif

@@ -11,8 +11,8 @@
 #include "tails.h"
 
 enum {
-  NEW_PAGES_MIN = 128 << 10, /* of less all is written: that is as fast as to ask */
-  MAPPED_BEHIND_MOST = 64 << 20, /* what grows beyond that gets a mapping of its own sooner */
+  NEW_PAGES_MIN = 128 << 10, /* bytes; less is written, which is as fast as to ask */
+  MAPPED_BEHIND_MOST = 64 << 20, /* bytes; a block that grows beyond is moved sooner */
 };
 
 static size_t slices_for(size_t size) { return (size + SLICE_SIZE - 1) >> SLICE_SHIFT; }
@@ -127,9 +127,8 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
   return true;
 }
 
-/* The pages move, no byte is copied; they are counted where they are going to. What they leave is
- * mapped again; should that fail, when the arena grows. Not where a visitor still reads what the
- * slices were before. */
+/* The pages move and no byte is copied; the new block counts them. The slices that they leave are
+ * mapped again, at once or when the arena grows. NULL also while a visitor reads there. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   if (arena_is_read(p, n)) return NULL;

@@ -1,6 +1,6 @@
 /* large.h - blocks of whole slices                                                   layer 5: stock
- * Owns:    nothing.   Called by: heap.   Calls: magazine, tails, huge, index, slab, arena,
- *          os.
+ * Owns:    nothing.   Called by: heap.   Calls: magazine, tails, huge, index, pool, slab,
+ *          arena, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
  *          (arena.h), and counts: each heap has its own, which its user writes. `h` is the
  *          thread's, marked, or NULL where it says so.
@@ -18,7 +18,7 @@ hidden bool large_is_huge(size_t size, size_t alignment);
 /* A block of `size` bytes with slices for `roomy`; those behind its end hold no memory. */
 hidden void *large_with_headroom(heap_t *h, size_t size, size_t roomy);
 hidden void large_free(heap_t *h, slab_t *s, void *p, const char *call);   /* h: or NULL */
-hidden bool large_resize(heap_t *h, slab_t *s, void *p, size_t size);      /* in place; likewise */
+hidden bool large_resize(heap_t *h, slab_t *s, void *p, size_t size); /* in place; h: or NULL */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p);         /* reads as zero if nobody wrote to it */
 /* The first `size` bytes of a fresh block, large or huge, read as zero afterwards. */

@@ -7,7 +7,7 @@
 #include "surplus.h"
 
 enum {
-  LOOKS_MOST = 12,
+  LOOKS_MOST = 12, /* runs that are compared with a wish */
 };
 
 static size_t singles_most(void) { return (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT; }
@@ -38,8 +38,8 @@ static slab_t *take_run(heap_t *h, size_t n) {
 
 static size_t distance(size_t a, size_t b) { return max_size(a, b) - min_size(a, b); }
 
-/* Puts first the run, of the last few, whose last slice was touched most nearly as far.
- * Out of line, for the sake of the stack. */
+/* Of the last few runs of `n` slices, the one whose last slice was touched most nearly as far as
+ * `wish` comes first. Out of line, for the sake of the stack. */
 __attribute__((noinline)) static void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   uint32_t first = h->magazine[n - 1];
   slab_t *before_best = NULL, *s = slab_numbered(first);
@@ -84,9 +84,9 @@ static size_t earned_slices(const heap_t *h) {
   return atomic64_load_relaxed(&h->large_allocated) / RUN_EARNED;
 }
 
-/* What the heap may keep in runs from now on, when `n` slices more are free. The first few are its
- * due, if it has earned them; more it gets while the shares of all are a small part of what is in
- * use, and loses when they are twice that. */
+/* Settles how many slices the heap may keep in runs, now that `n` more are free. The first few are
+ * its due, if it has earned them. It gets more while the surplus has room, and loses these when the
+ * surplus is too much. */
 static void renew_share(heap_t *h, size_t n) {
   size_t share = h->run_share;
   if (surplus_is_too_much()) share = min_size(share, RUN_LEAST);
@@ -98,7 +98,7 @@ static void renew_share(heap_t *h, size_t n) {
   h->run_share = (uint16_t)share;
 }
 
-/* The longest of the others make room: they are the fewest. */
+/* May the heap keep a run of `n` slices? The longest runs make room: they are the fewest. */
 static bool make_room(heap_t *h, size_t n) {
   renew_share(h, n);
   bool has_room = n <= min_size(h->run_share, RUN_MOST);

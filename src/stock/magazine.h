@@ -13,25 +13,25 @@
 #include "heap.h"
 
 enum {
-  RUN_TIMES = 4,                 /* runs are kept as far as so many times the single slices, ... */
-  RUN_EARNED = 4,                /* ... and one slice for so many large blocks that it allocated; */
+  RUN_TIMES = 4,                 /* runs have at most so many times the slices of option magazine */
+  RUN_EARNED = 4,                /* large blocks that a heap allocates for each slice it may keep */
 };
 
-enum { RUN_LEAST = 4 };            /* slices in runs, if earned; more as far as the surplus goes */
+enum { RUN_LEAST = 4 };            /* slices in runs, if earned; more if the surplus has room */
 
-/* The slice of a slab whose blocks are all free, which is on no list, and the slices of a large
- * block that was freed, which ended in the `used`th: they are kept or given back. */
+/* Slices are kept or given back: that of a slab whose blocks are all free and that is on no list;
+ * the `n` slices of a large block that was freed, which ended in the `used`th of them. */
 hidden void magazine_put_slab(heap_t *h, slab_t *s);
 hidden void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used);
 
-/* `n` slices, the first at a multiple of `alignment`: kept ones, if `wish` is not 0 those of whose
- * last slice as much was touched (tail_wish), or the arena's. `*clean` as there. NULL: it has
- * none. */
+/* `n` slices, the first at a multiple of `alignment`: kept ones, or the arena's. If `wish` is not
+ * 0, of the kept ones those whose last slice was touched most nearly as far (tail_wish). `*clean`
+ * as in arena_claim. NULL: no memory. */
 hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean);
-/* Up to `n` slices from `at` on, if they are free, for the next slabs, as far as the magazine has
- * room, which has no single slice now. How many of them read as zero: all or none. */
+/* Claims up to `n` slices from `at` on for the next slabs, if they are free and the magazine has
+ * room; it has no single slice now. Returns how many of them read as zero: all or none. */
 hidden size_t magazine_claim_ahead(heap_t *h, char *at, size_t n);
-hidden void magazine_empty(heap_t *h);
+hidden void magazine_empty(heap_t *h);             /* its part of the surplus goes back too */
 hidden bool magazine_is_valid(const heap_t *h);    /* its user only */
 
 #endif

@@ -115,9 +115,9 @@ void outbox_flush(heap_t *h) {
   h->freed->held = 0;
 }
 
-/* So much is held back that all of it is due. It may be more from then on: a heap that frees much
- * of others', spread over many slabs, does so with few swaps, and one that freed a little holds
- * next to nothing back, should its thread sleep then. */
+/* Is so much held back that all of it is due? Each time that this happens more may wait the next
+ * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps, and
+ * one that freed a little holds next to nothing back, should its thread sleep then. */
 static bool is_much(const heap_t *h) {
   return h->freed->held > HELD_LEAST + h->freed->held_more;
 }
@@ -132,9 +132,8 @@ static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
   return true;
 }
 
-/* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
- * hand: it was looked at, and is chained with others of its slab unless another slab's batch is in
- * the way. */
+/* A block that was looked at is in a cache: it is chained with others of its slab, unless another
+ * slab's batch is in the way. Any other is remembered. */
 bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked_at, bool *is_enough) {
   batch_t *b = batch_for(h, block);
   bool is_done = true;

@@ -13,23 +13,24 @@
 #include "heap.h"
 
 enum {
-  BATCH_BLOCKS = 32,             /* that many are published at once ... */
-  BATCH_BYTES = 16384,           /* ... or when they are worth so many bytes */
-  HELD_LEAST = 4,                /* ... or when there are more such chains: a thread may call ... */
-  HELD_MORE = 92,                /* ... no more; if that happens often, up to so many more */
-  HELD_PENDING = 2,              /* what a block counts of which nobody knows yet if it is one */
+  BATCH_BLOCKS = 32,             /* a chain of so many blocks is published */
+  BATCH_BYTES = 16384,           /* a chain of blocks with so many bytes is published */
+  HELD_LEAST = 4,                /* more chains are all published: the thread may call no more */
+  HELD_MORE = 92,                /* so many more may wait where that happens often */
+  HELD_PENDING = 2,              /* a pending block counts as so many chains */
 };
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
 hidden void outbox_put(heap_t *h, slab_t *s, uintptr_t block);
-/* Likewise a chain of blocks of a slab that the heap does not own, at once. */
+/* Puts a chain of blocks of a slab that the heap does not own back at once. */
 hidden void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count);
-/* Puts a block off; the heap is marked as by a fast free. False if there is no room, which a
- * handler may have used up. `*is_enough`: something should be published soon. */
+/* Puts a block off; the heap is marked as by a fast free. `is_looked_at`: it is known not to be
+ * free already. False if there is no room, which a handler may have used up. `*is_enough`:
+ * outbox_publish_due has something to do. */
 hidden bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked_at,
                            bool *is_enough);
-/* Publishes what is due after `block` was put off; everything. */
+/* Publishes what is due after `block` was put off. */
 hidden void outbox_publish_due(heap_t *h, uintptr_t block);
-hidden void outbox_flush(heap_t *h);
+hidden void outbox_flush(heap_t *h);               /* publishes everything */
 
 #endif

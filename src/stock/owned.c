@@ -4,9 +4,10 @@
 
 #include "magazine.h"
 
+/* A class is remote if others freed more than both of these. */
 enum {
-  REMOTE_FEW = 8,                /* none is owned if others freed more than this part of one ... */
-  REMOTE_PART = 4,               /* ... and than this part of what its thread has freed there */
+  REMOTE_FEW = 8,                /* this part of the blocks of one slab */
+  REMOTE_PART = 4,               /* this part of what the heap's own thread has freed there */
 };
 
 slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }
@@ -48,7 +49,6 @@ static bool is_first_and_kept(heap_t *h, slab_t *s) {
   return s == owned_first(h, slab_class(s)) && h->idle < IDLE_MAX;
 }
 
-/* All blocks of an owned slab are free: the first of a class may stay, a few of them in all. */
 void owned_note_empty(heap_t *h, slab_t *s) {
   if (s->is_idle == SLAB_IDLE) return;
   if (is_first_and_kept(h, s)) {
@@ -84,7 +84,7 @@ bool owned_is_remote(heap_t *h, unsigned c) {
 }
 
 void owned_disown(heap_t *h, unsigned c) {
-  for (slab_t *s; (s = owned_first(h, c)) != NULL;) owned_let_go(h, s); /* Bound: as above */
+  for (slab_t *s; (s = owned_first(h, c)) != NULL;) owned_let_go(h, s); /* Bound: owned slabs */
 }
 
 void owned_recount(heap_t *h) {
@@ -93,8 +93,8 @@ void owned_recount(heap_t *h) {
       slab_recount(s);
 }
 
-/* In turn, through the classes; those go that were not used since the last time. The slab that was
- * next may have left the lane since. */
+/* Goes through the classes in turn. A slab goes that is empty, was empty at the last look, and was
+ * not used in between. The slab that was to be next may have left the lane since. */
 void owned_sweep(heap_t *lane, unsigned looks) {
   heap_own_t *o = lane->own;
   slab_t *s = slab_numbered(o->sweep_at), *next;

@@ -24,8 +24,8 @@ static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
 /* A word for each heap: the thread that uses it, if that is known, and above it how often the word
- * has changed, so that none comes back. A child of fork knows nobody's: what its parent's other
- * threads were about is not of one moment. The words are made for a process's second heap. relaxed:
+ * has changed, so that none comes back. A child of fork knows nobody's: the copies of other
+ * threads' heaps are not of one moment. The words are made for a process's second heap. relaxed:
  * the system says when a dead thread's work can be seen. */
 static atomic_ptr_t users;
 enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
@@ -35,12 +35,12 @@ enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
  * claim decides. */
 static atomic64_t rests[PLACES_CHUNKS];
 
-/* Of all heaps that rest. relaxed: a bound that may be passed by a few heaps. */
+/* What all heaps that rest hold. relaxed: a bound that may be passed by a few heaps. */
 static atomic32_t resting_pages;
 
 uint32_t pool_resting_pages(void) { return atomic32_load_relaxed(&resting_pages); }
 
-/* It is the caller's: true if it rested. */
+/* The heap is the caller's from now on. True if it rested. */
 static bool wake(heap_t *h) {
   uint32_t pages = atomic32_load_relaxed(&h->resting_pages);
   if (pages == 0) return false;
@@ -55,7 +55,7 @@ static heap_chunk_t *heap_chunk_of(heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
 }
 
-/* A place that the caller has claimed: a heap that rested, or one with nothing in it. */
+/* The heap at a place that the caller has claimed: it rested, or has nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
@@ -67,7 +67,7 @@ static heap_t *ready(heap_t *h, uint32_t number) {
   return h;
 }
 
-/* The last heap that was a lane, its number and 1: there is nothing in it. relaxed: a hint */
+/* The number of the last heap that was a lane, plus 1. There is nothing in it. relaxed: a hint */
 static atomic32_t last_lane;
 
 heap_t *pool_claim_lane(void) {
@@ -77,8 +77,8 @@ heap_t *pool_claim_lane(void) {
   return ready(pool_at(last - 1, &is_claimed), last - 1);
 }
 
-/* For each place that was never used, which happens once to each, some others are looked at: those
- * that dead threads have left are found as they become many, and nobody looks at all. */
+/* When a place is used for the first time, some others are looked at. So heaps that dead threads
+ * have left are found as they become many, and no thread looks at all of them. */
 heap_t *pool_claim(void) {
   enum { WORDS = 8 * POOL_ASK_WORDS, WORDS_AT_END = 128 * WORDS };
   uint32_t number;
@@ -111,7 +111,7 @@ bool pool_rest(heap_t *h, uint32_t pages) {
 
 void pool_put_back(heap_t *h) { rest(h, 1); }
 
-/* Reads a word for 64 heaps, and those of which others have the place just now. */
+/* Reads one word for 64 heaps, and passes over those that other threads have just claimed. */
 heap_t *pool_claim_resting(void) {
   for (size_t i = 0; i < pool_size() / 64 && pool_resting_pages() != 0; i++)
     for (uint64_t w = atomic64_load_relaxed(&rests[i]); w != 0; w &= w - 1) { /* Bound: 64 */
@@ -152,8 +152,8 @@ void pool_set_user(heap_t *h) {
 
 void pool_clear_user(heap_t *h) { note_user(h, 0); }
 
-/* It is the caller's. What its handlers used is from now on a heap of its own that was left behind;
- * one whose operation never ended stays as it is. */
+/* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
+ * from now on. False if an operation never ended in the heap: it stays as it is. */
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
   atomic_ptr_store_relaxed(&h->nested, NULL);
@@ -165,7 +165,7 @@ static bool repair(heap_t *h, uint64_t thread) {
 }
 
 heap_t *pool_claim_dead(size_t *words) {
-  static atomic32_t last;        /* relaxed: each looks at others, in turns */
+  static atomic32_t last;        /* relaxed: callers look at different heaps */
   bool is_known = *words > 0 && atomic_ptr_load_relaxed(&users) != NULL;
   uint64_t caller = is_known ? os_thread() : 0;
   while (caller != 0 && *words > 0) { /* Bound: `*words` */
@@ -174,7 +174,7 @@ heap_t *pool_claim_dead(size_t *words) {
     uint64_t word = atomic64_load_relaxed(user_of(number)), thread = word & USER_THREAD;
     *words -= thread == 0 ? 1 : min_size(*words, POOL_ASK_WORDS);
     if (thread == 0 || !os_thread_has_ended(thread, caller)) continue;
-    /* Progress: if the swap fails another thread has it, and the next one's turn comes */
+    /* Progress: if the swap fails another thread has the heap, and the next one is looked at */
     if (!atomic64_swap_relaxed(user_of(number), &word, word - thread)) continue;
     heap_t *h = pool_at(number, &is_claimed);
     if (repair(h, thread)) return h;
@@ -194,7 +194,8 @@ static bool has_room_below(size_t chunk) {
   return room >= ROOM;
 }
 
-/* Heaps of which none is in use or rests: they are as if they had never been used. */
+/* Discards a chunk of which no heap is in use or rests: these are then as if they had never been
+ * used. `also_next`: even if it may have one of the next few heaps; else it is kept. */
 static void discard_idle(size_t chunk, bool also_next) {
   size_t first = chunk * PLACES_IN_CHUNK;
   if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;

@@ -15,12 +15,12 @@ static size_t most_of(unsigned c, size_t bytes) {
   return min_size(RETURN_MOST, bytes / class_size(c));
 }
 
-/* Of a lent class. */
+/* The most that the list of a lent class may hold now, if the class has earned it. */
 static size_t longest(const heap_t *h, unsigned c) {
   return most_of(c, RETURN_BYTES) << h->own->growth[lent_class(c)];
 }
 
-/* What the list of the class may hold more once it may be twice as long as now, in slices. */
+/* How much more the list of the class may hold once it is twice as long, in slices. */
 static size_t growth_share(const heap_t *h, unsigned c) {
   return (longest(h, c) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }
@@ -43,12 +43,12 @@ static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
 
 size_t returned_count(const heap_t *h, unsigned c) { return h->allowance[c] - h->room[c]; }
 
-/* As long as the heap's shares let it be, and full: it was not what the class had earned. */
+/* The list is full, and not because the class has earned no more. */
 static bool is_too_short(const heap_t *h, unsigned c) {
   return h->room[c] == 0 && h->allowance[c] == longest(h, c);
 }
 
-/* None while the heap could own all slabs of the class: to adopt them is better then. */
+/* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
 void returned_renew(heap_t *h, unsigned c) {
   if (h->own->owned[c] > 0 && h->own->owned[c] < OWNED_MANY) {
     set_allowance(h, c, 0);
@@ -88,5 +88,5 @@ void returned_give_up(heap_t *h, unsigned c) {
 void returned_forget(heap_t *h) {
   for (unsigned c = SHARED_CLASS - 1; (c = heap_next_class(h, c)) != 0;)
     while (h->own->growth[lent_class(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
-  if (h->freed->were_short != 0) h->freed->were_short = 0; /* else its page stays untouched */
+  if (h->freed->were_short != 0) h->freed->were_short = 0; /* its page may be untouched */
 }

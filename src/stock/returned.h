@@ -1,6 +1,6 @@
 /* returned.h - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
- * Owns:    `returned`, `room`, `allowance` and `growth` of a heap.   Called by: stock, heap.
- *          Calls: surplus.
+ * Owns:    `returned`, `room`, `allowance`, `growth` and `were_short` of a heap.
+ *          Called by: stock, heap.   Calls: surplus.
  * Threads: the heap's own. */
 #ifndef STOCK_RETURNED_H
 #define STOCK_RETURNED_H
@@ -8,26 +8,28 @@
 #include "heap.h"
 
 enum {
-  RETURN_FIRST = 8,              /* so many blocks of a class are kept at first, ... */
-  RETURN_MOST = 64,              /* ... and at most; ... */
-  RETURN_SMALL_BYTES = 16384,    /* they are worth no more than this, ... */
-  RETURN_BYTES = 131072,         /* ... of classes from SHARED_CLASS on than this, ... */
-  GROWTH_MOST = 7,               /* ... and of lent classes up to 128 times as much */
+  RETURN_FIRST = 8,              /* blocks of a class that are kept at first */
+  RETURN_MOST = 64,              /* blocks in a list that has not grown, at most */
+  RETURN_SMALL_BYTES = 16384,    /* bytes in a list of a class below SHARED_CLASS, at most */
+  RETURN_BYTES = 131072,         /* bytes in a list of a lent class that has not grown, at most */
+  GROWTH_MOST = 7,               /* times that a lent class's list may double: to 128-fold */
 };
 
-/* How many blocks the list of the class has; whether that is half of what it may hold,
- * or worth a bin; the list, which is empty afterwards. */
+/* How many blocks the list of the class has. */
 hidden size_t returned_count(const heap_t *h, unsigned c);
+/* Is the list worth a bin, or half as long as it may be? */
 hidden bool returned_has(const heap_t *h, unsigned c);
+/* The list with its length; the heap's is empty then, and may hold what returned_renew says. */
 hidden uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count);
-/* Settles how many blocks it may hold from now on, while it is empty; none until then; all that was
- * learned of all classes is forgotten. */
+/* Settles how many blocks the list may hold from now on. It is empty. */
 hidden void returned_renew(heap_t *h, unsigned c);
+/* The list may hold nothing until it is renewed. */
 hidden void returned_give_up(heap_t *h, unsigned c);
+/* Forgets how long the lists of all classes had to be; their part of the surplus goes back. */
 hidden void returned_forget(heap_t *h);
 
-/* Keeps a block of a slab that nobody owns for the next bin of its class, which has room; false if
- * the block is free already: its link is spoilt then. The heap is marked. */
+/* Keeps a block of a slab that nobody owns for the next bin of its class. The list has room, and
+ * the heap is marked. False if the block is free already; its link is spoilt then. */
 static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block) {
   uintptr_t *list = &h->freed->returned[c];
   block_set_next(block, *list);

@@ -18,7 +18,7 @@ void heap_settle(heap_t *h) {
 
 /* Puts the blocks of a list back where they came from. */
 static void flush_list(heap_t *h, uintptr_t *list) {
-  for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, or what it may hold */
+  for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, or a returned list */
     *list = block_next(block);
     if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
     outbox_put(h, slab_of((void *)block), block);
@@ -27,7 +27,7 @@ static void flush_list(heap_t *h, uintptr_t *list) {
 
 static void flush_fresh(heap_t *h, unsigned c) {
   for (fresh_t f; (f = heap_fresh(h, c)).count != 0;) { /* Bound: a slab's blocks */
-    block_set_free(f.first); /* from here on a visitor knows it by that */
+    block_set_free(f.first); /* from here on a visitor knows it by its key */
     heap_drop_fresh(h, c, f);
     outbox_put(h, slab_of((void *)f.first), f.first);
   }
@@ -46,10 +46,10 @@ void heap_flush_bins(heap_t *h) {
   outbox_flush(h);
 }
 
-/* Shrinks by a step for each slice that the heap has given back, also in this: a class's bin, and
- * the frees that were put off. A heap that frees what it had passes through all classes, and keeps
- * next to nothing; then it is the turn of a heap that rests in the pool. Taken at the end of a call
- * (heap_exit), where the stack is short. */
+/* Takes a step for each slice that the heap has given back, also while it does so: a class's bin
+ * and lists go back, and the frees that were put off. A heap that frees what it had passes through
+ * all classes, and keeps next to nothing; then it is the turn of a heap that rests in the pool.
+ * Called at the end of a call (heap_exit), where the stack is short. */
 void heap_trim(heap_t *h) {
   for (; h->trims_due != 0; h->trims_due--) { /* Bound: slabs with blocks in bins */
     h->trim_class = (uint8_t)(h->trim_class > 1 ? h->trim_class - 1 : CLASS_COUNT - 1);
@@ -68,8 +68,8 @@ void heap_answer_trim(heap_t *h) {
 
 enum { PAGE = 4096 };
 
-/* Blocks of slabs that the heap does not own; a bin of such is taken to have what may be kept, and
- * fresh ones to be in memory. */
+/* Of blocks of slabs that the heap does not own. A bin of these is taken to have as many as may be
+ * kept, and fresh ones to be in memory. */
 static size_t kept_pages(const heap_t *h, unsigned c) {
   bool in_bin = h->bin[c] != 0 && h->own->owned[c] == 0;
   size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) +
@@ -77,7 +77,7 @@ static size_t kept_pages(const heap_t *h, unsigned c) {
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
 
-/* Counts what was ever touched of the slabs that the heap owns, and the blocks of others. */
+/* Counts what was ever touched of the slabs that the heap owns, and its blocks of other slabs. */
 uint32_t heap_prepare_rest(heap_t *h) {
   size_t pages = 1;
   outbox_flush(h);
@@ -113,7 +113,7 @@ bool heap_end_rest(void) {
 }
 
 void heap_end_dead(void) {
-  size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all */
+  size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all heaps */
   for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(h);
 }
 

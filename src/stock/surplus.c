@@ -4,8 +4,8 @@
 
 #include "../arena/arena.h"
 
-/* relaxed: a bound that may be passed by a few heaps, and too narrow if heaps were left for ever
- * with what they keep. */
+/* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
+ * ever is never taken off. */
 static atomic32_t surplus;
 
 static size_t surplus_of_all(void) { return atomic32_load_relaxed(&surplus); }

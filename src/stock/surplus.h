@@ -9,12 +9,13 @@
 
 enum { SURPLUS_LEAST = 256, SURPLUS_PART = 8 }; /* slices, or this part of what is in use */
 
-/* So many more, modulo 2^32. */
+/* So many more are kept, modulo 2^32. */
 hidden void surplus_add(uint32_t slices);
-/* True if the caller may keep so many more: they are counted. */
+/* True if the caller may keep so many more, at most half of the room: they are counted. */
 hidden bool surplus_ask(size_t slices);
+/* Is it below its bound? */
 hidden bool surplus_has_room(void);
-/* Then every heap gives some back when it next has occasion to. */
+/* Is it above twice its bound? Then every heap gives some back when it next has occasion to. */
 hidden bool surplus_is_too_much(void);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * A block of 18 KiB in a slice that was used as a whole before holds 64 KiB: the other 44 are its
  * tail. Tails may be a part of what large blocks use; beyond that a block gives its tail back when
- * it is allocated or resized, the sooner the longer it is beside the block. Pages are of 4 KiB
+ * it is allocated or resized, the sooner the longer the tail is beside the block. A page has 4 KiB
  * here. */
 #include "../base/check.h"
 #include "../os/os.h"
@@ -12,13 +12,13 @@
 #include "tails.h"
 
 enum {
-  TAILS_PART = 16,       /* tails may be this part of what large blocks use, and beside ... */
-  TAILS_SHARE = 16,      /* ... a part of purge_budget, ... */
-  LARGE_LEAST = 8192,    /* ... or all of that while less is used: 32 MiB */
-  TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP, /* what a heap counts by itself, ... */
-  TAIL = 1 << 20,        /* ... in one word: pages, below half of this, and tails above them */
+  TAILS_PART = 16,       /* tails may be this part of what large blocks use */
+  TAILS_SHARE = 16,      /* beside that they may be this part of purge_budget */
+  LARGE_LEAST = 8192,    /* pages, 32 MiB: while large blocks use less, all of purge_budget */
+  TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP, /* pages that a heap counts by itself */
+  TAIL = 1 << 20,        /* one page of a tail in a heap's word; its pages are below half of this */
   DISCARDS_MOST = 128,   /* by a heap in a millisecond: a tenth of its time */
-  DISCARDS_MS = 8,       /* so many milliseconds' may be made at once */
+  DISCARDS_MS = 8,       /* milliseconds whose discards may be made at once */
 };
 
 static size_t pages_of(const slab_t *s) {
@@ -94,8 +94,8 @@ static bool is_too_long(size_t tail, size_t pages) {
   return (int64_t)tail * most > 2 * rest * (int64_t)pages;
 }
 
-/* A program that replaces its blocks so fast has them in its caches, and a system that refuses is
- * not to be asked for ever. */
+/* A program that replaces its blocks faster than that has them in its caches, and a system that
+ * refuses is not to be asked for ever. */
 static bool may_discard(heap_t *h) {
   if (h == NULL) return true;
   uint32_t now = os_now_ms(), passed = now - h->freed->discards_at;
@@ -114,7 +114,7 @@ static bool discard(heap_t *h, const slab_t *s, size_t tail) {
   return true;
 }
 
-/* `tail` pages behind all of the block's. */
+/* A block of `pages` pages with `tail` more behind it. */
 static always_inline void tail_count(heap_t *h, slab_t *s, size_t pages, size_t tail) {
   s->counted = (int32_t)(tail * TAIL + pages);
   count(h, s->counted);
@@ -133,7 +133,7 @@ void tail_enter(heap_t *h, slab_t *s, size_t wish) {
   size_t pages = pages_of(s), used = pages_in_last(pages);
   uint8_t *touched = touched_of(s, pages);
   size_t tail = *touched - min_size(used, *touched);
-  if (tail == 0 && *touched != used) *touched = (uint8_t)used; /* others' bytes lie beside it */
+  if (tail == 0 && *touched != used) *touched = (uint8_t)used; /* not in vain: others' lie beside */
   if (tail != 0 && unlikely(wish != 0)) return enter_or_discard(h, s, tail);
   tail_count(h, s, pages, tail);
 }

@@ -1,6 +1,6 @@
 /* tails.h - what large blocks leave unused of slices that are in memory              layer 5: stock
  * Owns:    the counts of tails, in heap_counts.   Called by: large.c, shrink.c, refill.c.
- *          Calls: slab, arena, support, os.
+ *          Calls: pool, slab, arena, support, os.
  * Threads: a tail belongs to whoever holds the block; the counts are sums, which each heap changes
  *          in steps.
  * Holds:   L3 the slice in which a large block ends counts as touched as far as the block goes, or
@@ -10,14 +10,15 @@
 
 #include "heap.h"
 
-/* A large block, which has its slices and its size; it goes, or is about to change. `h`
- * may be NULL. */
+/* A large block has its slices and its size now: it is counted. `wish` is what tail_wish said. `h`
+ * may be NULL, also below. */
 hidden void tail_enter(heap_t *h, slab_t *s, size_t wish);
+/* It goes, or is about to change: it is counted no more. */
 hidden void tail_leave(heap_t *h, const slab_t *s);
-/* 0: tails are not too many; else how far the last slice of a block of that usable size were best
+/* 0: tails are not too many; else how far the last slice of a block of that usable size is best
  * touched. */
 hidden size_t tail_wish(size_t size);
-hidden void tails_settle(heap_t *h);               /* what it has counted goes to heap_counts */
+hidden void tails_settle(heap_t *h);               /* its tails and pages go to heap_counts */
 hidden bool tail_is_valid(const slab_t *s);                    /* the block's holder only */
 
 #endif
