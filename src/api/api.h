@@ -32,6 +32,8 @@ hidden void api_callback_set(callback_t which, void *function, void *context);
 /* Of a block of libc's own heap; `fatal` if it is none. */
 hidden void api_foreign_free(void *p, const char *call);
 hidden size_t api_foreign_size(const void *p, const char *call);
+/* `block` of `size` bytes takes its place, and is returned; NULL: it stays. */
+hidden void *api_foreign_move(void *p, void *block, size_t size, const char *call);
 
 /* What the entry points do where the fast path ends. */
 hidden void *api_malloc_slow(size_t size);

@@ -34,15 +34,10 @@ size_t api_usable_size(const void *p, const char *call) {
   return heap_usable_size(p, call);
 }
 
-/* The block moves to our heap. */
+/* The block moves to our heap. Out of line, for the stack's sake. */
 static cold __attribute__((noinline)) void *cold_take_foreign(void *p, size_t size,
                                                               const char *call) {
-  size_t old_size = api_foreign_size(p, call);
-  void *block = fast_malloc_or(size, api_malloc_slow);
-  if (block == NULL) return NULL;
-  memcpy(block, p, min_size(size, old_size));
-  api_foreign_free(p, call);
-  return block;
+  return api_foreign_move(p, fast_malloc_or(size, api_malloc_slow), size, call);
 }
 
 void *api_realloc(void *p, size_t size, const char *call) {

@@ -104,3 +104,11 @@ __attribute__((noinline)) size_t api_foreign_size(const void *p, const char *cal
   if (usable_size == NULL || !foreign_is_libc_block(p)) fatal("invalid pointer", p, call);
   return usable_size(p);
 }
+
+void *api_foreign_move(void *p, void *block, size_t size, const char *call) {
+  size_t old_size = api_foreign_size(p, call);
+  if (block == NULL) return NULL;
+  memcpy(block, p, min_size(size, old_size));
+  api_foreign_free(p, call);
+  return block;
+}

@@ -1,5 +1,5 @@
 /* malloc.c - the family of malloc, under its standard names and as fh_*                layer 7: api
- * Owns:    nothing.   Called by: the program.   Calls: cold.c, heap, stock, os.
+ * Owns:    nothing.   Called by: the program.   Calls: cold.c, foreign.c, heap, stock, arena, os.
  * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
  *          manual. This layer alone sets errno. */
 #include "api.h"
@@ -33,15 +33,15 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
   return api_realloc(p, bytes, "reallocarray");
 }
 
+static void free_sized_slow(void *p) { api_free(p, "free_sized"); }
+static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized"); }
+
 /* The size is not needed, for the block's own is at hand; one that is larger is reported, if
  * looking costs little beside the size. */
-static void free_sized_slow(void *p) { api_free(p, "free_sized"); }
 FH_API void free_sized(void *p, size_t size) {
   if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_sized");
   fast_free_or(p, free_sized_slow);
 }
-
-static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized"); }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   (void)alignment;
   if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_aligned_sized");
@@ -132,9 +132,20 @@ FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   return of_heap(firstclass_calloc(heap, count, size));
 }
+/* As in api_realloc. */
+static cold __attribute__((noinline)) void *heap_take_foreign(fh_heap_t *heap, void *p, size_t size,
+                                                              const char *call) {
+  return api_foreign_move(p, of_heap(firstclass_aligned(heap, 1, size)), size, call);
+}
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
-  void *block = firstclass_realloc(heap, p, size, "fh_heap_realloc");
-  return size == 0 ? block : of_heap(block);
+  const char *call = "fh_heap_realloc";
+  if (p == NULL) return of_heap(firstclass_aligned(heap, 1, size));
+  if (size == 0) {
+    api_free(p, call);
+    return NULL;
+  }
+  if (unlikely(heap_is_foreign(p))) return heap_take_foreign(heap, p, size, call);
+  return of_heap(firstclass_realloc(heap, p, size, call));
 }
 FH_API void fh_heap_delete(fh_heap_t *heap) { firstclass_delete(heap); }
 FH_API void fh_heap_destroy(fh_heap_t *heap) { firstclass_destroy(heap); }

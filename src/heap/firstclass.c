@@ -90,12 +90,10 @@ static void *allocate(heap_t *lane, size_t alignment, size_t size) {
 }
 
 void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
-  void *block = NULL;
   heap_t *lane = size <= PTRDIFF_MAX ? enter_lane(heap) : NULL;
-  if (lane != NULL) {
-    block = allocate(lane, alignment, size);
-    leave_lane(lane);
-  }
+  if (lane == NULL) return NULL;
+  void *block = allocate(lane, alignment, size);
+  leave_lane(lane);
   return block;
 }
 
@@ -107,17 +105,12 @@ void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
 }
 
 void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
-  if (p == NULL) return firstclass_aligned(heap, 1, size);
-  if (size == 0) {
-    heap_free(p, call);
-    return NULL;
-  }
   size_t usable = heap_usable_size(p, call);
   if (size <= usable && size > usable / 2) return p;
   void *block = heap_resize(p, size, call);
   if (block != NULL) return block;
   block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
-  if (block == NULL) return NULL;
+  if (block == NULL) return size <= usable ? p : NULL; /* as realloc does */
   memcpy(block, p, min_size(size, usable));
   heap_free(p, call);
   return block;

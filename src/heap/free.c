@@ -113,11 +113,6 @@ __attribute__((noinline)) void heap_free_others(slab_t *s, void *p, void (*slow)
   if (is_tagged || !put_off(s, (uintptr_t)p)) slow(p);
 }
 
-/* The block goes to its slab by itself. */
-static void free_without_heap(slab_t *s, uintptr_t block) {
-  if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
-}
-
 /* Out of line, so that the free of a large block saves no registers for it. */
 static __attribute__((noinline)) void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
@@ -130,7 +125,7 @@ static __attribute__((noinline)) void free_small(slab_t *s, void *p, const char 
   }
   heap_t *h = heap_enter_to_free();
   block_refuse_double_free(block, call);
-  if (h == NULL) return free_without_heap(s, block);
+  if (h == NULL) return slab_free_one(s, block);
   /* The end of a first-class heap may free all its blocks at once: they do not wait. */
   if (is_tagged) outbox_push(h, s, block, block, 1);
   else outbox_put(h, s, block);

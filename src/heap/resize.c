@@ -122,7 +122,7 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
 
 void *heap_resize(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
-  if (f.usable == 0 || size > PTRDIFF_MAX) return NULL;
+  if (size > PTRDIFF_MAX) return NULL;
   void *block = resize_here(&f, p, size);
   return block != NULL ? block : resize_by_moving_pages(&f, p, size);
 }

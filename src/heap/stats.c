@@ -130,8 +130,8 @@ static void add_mappings(fh_stats_t *stats) {
     const huge_t *b = huge_at(i, &is_live);
     if (is_live) stats->resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
   }
-  stats->metadata += pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t)) +
-                     huge_pool_size() * sizeof(huge_t);
+  stats->metadata += huge_pool_size() * sizeof(huge_t) +
+                     pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t));
 }
 
 /* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */

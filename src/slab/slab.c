@@ -253,6 +253,10 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
   }
 }
 
+void slab_free_one(slab_t *s, uintptr_t block) {
+  if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
+}
+
 /* ---- whole free pages ------------------------------------------------------------------------ */
 
 static void collect_word(arena_t *a, size_t group, unsigned c) {

@@ -238,6 +238,9 @@ typedef enum { PUSH_ASK, PUSH_ADOPT, PUSH_PUBLISH } slab_wish_t;
 hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count,
                                 void *heap, slab_wish_t wish);
 
+/* Frees one block by itself; a slab that is empty then goes back. */
+hidden void slab_free_one(slab_t *s, uintptr_t block);
+
 /* Does nobody own the slab, and would all of it be free with `n` blocks more? */
 static inline bool slab_would_be_empty(const slab_t *s, unsigned n) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a push reads again */

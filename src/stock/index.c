@@ -100,9 +100,7 @@ void index_enter(void *cell, void *descriptor, bool is_huge) {
 static void leave(chunk_t *c, uint64_t bit) {
   uint64_t left = atomic64_or_acq_rel(&c->left, bit) | bit; /* S-index, S-bit */
   if (~left != 0) return;
-  slab_t *s = slab_of(c); /* directly: the usual way of a block may lead through here */
-  uintptr_t block = (uintptr_t)c;
-  if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
+  slab_free_one(slab_of(c), (uintptr_t)c); /* the usual way of a block may lead through here */
 }
 
 void index_give_back(void *cell) {

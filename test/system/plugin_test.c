@@ -97,6 +97,22 @@ TEST(deep, blocks_of_libc_may_be_resized_and_asked_for_their_size, "") {
   }
 }
 
+TEST(deep, a_heap_of_the_programs_takes_blocks_of_libc_over, "") {
+  plugin_malloc_t *allocate = (plugin_malloc_t *)symbol(open_deep(), "plugin_malloc");
+  void *(*make)(void) = (void *(*)(void))symbol(RTLD_DEFAULT, "fh_heap_new");
+  void *(*resize)(void *, void *, size_t) =
+      (void *(*)(void *, void *, size_t))symbol(RTLD_DEFAULT, "fh_heap_realloc");
+  void *heap = make();
+  for (int i = 0; i < SIZES; i++) {
+    void *p = allocate(sizes[i]);
+    stamp(p, sizes[i], 5);
+    p = resize(heap, p, sizes[i] + 100);
+    CHECK(p != NULL && is_prefix_stamped(p, sizes[i], sizes[i], 5));
+    CHECK_NULL(resize(heap, p, launder_size(0)));
+    CHECK_NULL(resize(heap, allocate(sizes[i]), launder_size(0)));
+  }
+}
+
 TEST(deep, other_ways_to_free_take_them_too, "") {
   void *handle = open_deep();
   plugin_malloc_t *allocate = (plugin_malloc_t *)symbol(handle, "plugin_malloc");

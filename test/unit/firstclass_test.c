@@ -116,9 +116,9 @@ TEST(firstclass, calloc_and_realloc_are_its_own_too, "F1 A3") {
   CHECK_EQ(atomic_ptr_load_relaxed(&slab_of(p)->tag), (void *)heap);
   p = firstclass_realloc(heap, p, 150, "t");
   CHECK_BYTES(p, 1, 150);
-  char *q = firstclass_realloc(heap, NULL, 50, "t");
+  char *q = firstclass_aligned(heap, 1, 50);
   CHECK_EQ(atomic_ptr_load_relaxed(&slab_of(q)->tag), (void *)heap);
-  CHECK_NULL(firstclass_realloc(heap, q, 0, "t"));
+  heap_free(q, "t");
   CHECK_NULL(firstclass_realloc(heap, p, SIZE_MAX, "t"));
   CHECK_NULL(firstclass_calloc(heap, SIZE_MAX, 2));
   for (size_t alignment = 32; alignment <= MiB(1); alignment *= 2)
@@ -358,4 +358,12 @@ TEST(firstclass, a_heap_that_ends_leaves_a_collected_lane_to_the_collection, "S-
   firstclass_destroy(heap);
   CHECK_EQ(atomic32_load_relaxed(&lane->lane_state), (uint32_t)LANE_DESTROYED);
   CHECK(heap_tag(lane) != NULL);
+}
+
+TEST(firstclass, a_block_that_gets_smaller_stays_if_there_is_no_memory_for_another, "") {
+  heap = firstclass_new();
+  char *p = firstclass_aligned(heap, 1, 8000);
+  os_fake.most_mapped = os_fake.mapped;
+  while (firstclass_aligned(heap, 1, 100) != NULL) continue;
+  CHECK_EQ(firstclass_realloc(heap, p, 100, "t"), (void *)p);
 }

@@ -365,3 +365,12 @@ TEST(resize, a_size_that_is_not_the_blocks_is_told, "") {
   heap_check_size(NULL, 100, "free_sized");
   EXPECT_ABORT(heap_check_size(p, 113, "free_sized"), "wrong size: .* in free_sized");
 }
+
+TEST(resize, a_block_that_gets_smaller_stays_if_there_is_no_memory_for_another, "") {
+  char *p = fast_malloc(8000);
+  memset(p, 7, 8000);
+  os_fake.most_mapped = os_fake.mapped;
+  while (fast_malloc(100) != NULL) continue;
+  CHECK_EQ(heap_realloc(p, 100, "t"), (void *)p);
+  CHECK_BYTES(p, 7, 8000);
+}
