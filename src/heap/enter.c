@@ -160,12 +160,10 @@ void heap_look(heap_t *h) {
 
 /* True if all classes had their turn: the next is a heap at rest. */
 static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
-  if (h->trims_due != 0) heap_trim(h);
-  bool has_trimmed = h->has_trimmed;
-  h->has_trimmed = 0;
+  bool have_all_had_their_turn = heap_trim(h);
   heap_tick(h);
   unmark(h);
-  return has_trimmed;
+  return have_all_had_their_turn;
 }
 
 void heap_exit(heap_t *h) {

@@ -24,11 +24,11 @@
 enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls */
 
 struct fh_heap {
-  atomic_ptr_t lanes; /* heap_t, linked by `nested` */
+  atomic_ptr_t lanes; /* heap_t, linked by `next_lane` */
 };
 
 /* relaxed: the head of the list was acquired, and with it all that it leads to */
-static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->nested); }
+static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->next_lane); }
 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
@@ -37,7 +37,7 @@ static heap_t *add_lane(fh_heap_t *heap) {
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
-  do atomic_ptr_store_relaxed(&lane->nested, first);
+  do atomic_ptr_store_relaxed(&lane->next_lane, first);
   /* S-lanes. Progress: another thread added one */
   while (!atomic_ptr_swap_release(&heap->lanes, &first, lane));
   return lane;
@@ -57,7 +57,7 @@ static heap_t *enter_lane(fh_heap_t *heap) {
 }
 
 static void leave_lane(heap_t *lane) {
-  if (lane->trims_due != 0) heap_trim(lane);
+  heap_trim(lane);
   heap_tick(lane);
   if (lane->calls % SWEEP_CALLS == 0) owned_sweep(lane, 1);
   ASSERT_VALID(heap_is_valid(lane));

@@ -152,7 +152,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   heap_note_class(h, c);
-  if (h->has_shared) outbox_flush(h);
+  outbox_flush(h);
   h->bin[c] = find_list(h, c, &count);
   note_taken(h, c, count);
 }

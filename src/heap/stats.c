@@ -78,7 +78,7 @@ static void add_heaps(fh_stats_t *stats) {
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    if (h == NULL || atomic64_load_relaxed(&h->home) == 0) continue; /* it was never used */
+    if (h == NULL || !heap_was_used(h)) continue;
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
     FH_STATISTICS(STATS_ADD_HEAP, )

@@ -205,39 +205,42 @@ slab_outcome_t slab_let_go(slab_t *s) {
 
 /* ---- anyone frees ---------------------------------------------------------------------------- */
 
-enum { PUSH_AGAIN = SLAB_IS_WORTH + 1 };
-
-/* A FULL slab that n more free blocks make worth having, or empty. On SLAB_IS_WORTH nothing was
- * done; on PUSH_AGAIN another thread was quicker. */
-static int leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count, void *heap,
-                      slab_wish_t wish) {
+/* A FULL slab that `count` free blocks make worth having, or empty: `heap` takes it, or if that is
+ * NULL it becomes PARTIAL. False if another thread was quicker. */
+static bool leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count, void *heap,
+                       slab_outcome_t *outcome) {
   unsigned carved = anchor_unpack(*word).carved;
-  bool is_empty = count == carved;
-  if (!is_empty && wish == PUSH_ASK) return SLAB_IS_WORTH;
-  if (!is_empty && wish == PUSH_PUBLISH) {
-    if (!try_swap(s, word, anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, carved)))
-      return PUSH_AGAIN;
-    return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
+  bool is_empty = count == carved, is_taken = is_empty || heap != NULL;
+  if (!try_swap(s, word,
+                is_taken ? anchor_pack(ANCHOR_OWNED, 0, 0, 0)
+                         : anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, carved)))
+    return false;
+  if (is_taken) {
+    slab_own(s, heap, first, count, carved);
+    atomic64_add_relaxed(&slab_counts.adoptions, !is_empty);
+    *outcome = is_empty ? SLAB_IS_EMPTY : SLAB_OWNED_NOW;
+  } else {
+    *outcome = partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
   }
-  if (!try_swap(s, word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) return PUSH_AGAIN;
-  slab_own(s, heap, first, count, carved);
-  atomic64_add_relaxed(&slab_counts.adoptions, !is_empty);
-  return is_empty ? SLAB_IS_EMPTY : SLAB_OWNED_NOW;
+  return true;
 }
 
-slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap,
-                         slab_wish_t wish) {
+bool slab_is_worth(const slab_t *s, unsigned n) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a push reads again */
+  return a.state == ANCHOR_FULL && (a.count + n >= threshold(s) || n >= RUSH_BLOCKS);
+}
+
+slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap) {
   slab_count_taken(slab_class(s), -(int)n); /* the class is known while the blocks are held */
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
     block_link(last, chain_at(s, a.avail));
-    bool is_rush = n >= RUSH_BLOCKS && wish != PUSH_PUBLISH;
+    bool is_rush = n >= RUSH_BLOCKS && heap != NULL;
+    slab_outcome_t outcome;
     if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved || is_rush)) {
-      int outcome = leave_full(s, &word, first, count, heap, wish);
-      if (outcome == SLAB_IS_WORTH) slab_count_taken(slab_class(s), (int)n);
-      if (outcome != PUSH_AGAIN) return (slab_outcome_t)outcome;
+      if (leave_full(s, &word, first, count, heap, &outcome)) return outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
       unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
       uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
@@ -254,7 +257,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
 }
 
 void slab_free_one(slab_t *s, uintptr_t block) {
-  if (slab_push(s, block, block, 1, NULL, PUSH_PUBLISH) == SLAB_IS_EMPTY) slab_release(s);
+  if (slab_push(s, block, block, 1, NULL) == SLAB_IS_EMPTY) slab_release(s);
 }
 
 /* ---- whole free pages ------------------------------------------------------------------------ */

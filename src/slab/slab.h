@@ -214,7 +214,7 @@ static inline bool slab_is_all_free(const slab_t *s) {
 }
 
 /* What became of a slab that was let go, or pushed to. */
-typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY, SLAB_IS_WORTH } slab_outcome_t;
+typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY } slab_outcome_t;
 
 /* The owner lets go. SLAB_SHARED: it is anybody's now. SLAB_IS_EMPTY: all blocks are free; it is
  * still the caller's, to be released or used again. */
@@ -228,15 +228,15 @@ hidden void slab_release(slab_t *s);
 
 /* ---- anyone ---------------------------------------------------------------------------------- */
 
-/* What to do with a FULL slab that this free makes worth having. */
-typedef enum { PUSH_ASK, PUSH_ADOPT, PUSH_PUBLISH } slab_wish_t;
+/* Is the slab FULL, and would `n` free blocks more make it worth having? */
+hidden bool slab_is_worth(const slab_t *s, unsigned n);
 
 /* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does
- * not own. SLAB_IS_WORTH (PUSH_ASK): nothing was done, say what you wish. SLAB_OWNED_NOW
- * (PUSH_ADOPT): the slab is `heap`'s. SLAB_IS_EMPTY: the last block came back, and the slab is the
- * caller's to release. */
+ * not own. `heap` takes a FULL slab that this makes worth having (SLAB_OWNED_NOW); if it is NULL
+ * anybody may have it. SLAB_IS_EMPTY: the last block came back, and the slab is the caller's to
+ * release. */
 hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count,
-                                void *heap, slab_wish_t wish);
+                                void *heap);
 
 /* Frees one block by itself; a slab that is empty then goes back. */
 hidden void slab_free_one(slab_t *s, uintptr_t block);

@@ -42,8 +42,6 @@ typedef struct {
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
   uint64_t remote;                       /* a bit for each class whose blocks others free */
   uint64_t slots;                        /* a bit for each one of `batch` that was used */
-  /* chains in `batch`, and HELD_PENDING for each pending block; how many more may wait */
-  uint32_t held, held_more;
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   uint64_t fresh[CLASS_COUNT - SHARED_CLASS]; /* lent and never used: fresh.h */
@@ -68,9 +66,9 @@ struct heap {
   uint64_t classes[CLASS_WORDS]; /* a bit for each class used since the pool gave the heap out */
   uint8_t idle, trim_class;      /* empty slabs among `own`; the class to be trimmed next */
   uint8_t busy;                  /* mark */
-  uint8_t has_trimmed;           /* all classes had their turn */
   uint8_t trims_due;             /* steps of heap_trim: slices given back */
-  uint8_t has_shared;            /* something may be pending, or in a batch */
+  /* chains in `freed->batch`, and HELD_PENDING for each pending block; how many more may wait */
+  uint8_t held, held_more;
   uint8_t pending_count;
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
@@ -84,7 +82,10 @@ struct heap {
   atomic32_t resting_pages;      /* what it holds at rest in the pool; 0: it does not rest */
   uint32_t number;               /* const: its place in the pool */
   atomic32_t lane_state;         /* lane_state_t */
-  atomic_ptr_t nested;           /* a handler's heap, while this is marked; a lane: the next */
+  union {
+    atomic_ptr_t nested;         /* a handler's heap, while this is marked */
+    atomic_ptr_t next_lane;      /* of a lane */
+  };
   atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index;            /* a lane: the first chunk of its index */
   uint32_t trims_seen;           /* heap_trims when it last answered */
@@ -93,6 +94,9 @@ struct heap {
 
 /* relaxed, as in huge_base: the heap's user wrote it; statistics take what they find. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
+
+/* Its place was given out before. */
+static inline bool heap_was_used(const heap_t *h) { return atomic64_load_relaxed(&h->home) != 0; }
 
 static inline void heap_note_class(heap_t *h, unsigned c) {
   h->classes[c / 64] |= (uint64_t)1 << c % 64;

@@ -10,11 +10,6 @@ enum {
   PENDING_KEYED = 1,             /* in the low bit: the block was looked at, and marked as free */
 };
 
-static void take_outcome(heap_t *h, slab_t *s, slab_outcome_t outcome) {
-  if (outcome == SLAB_OWNED_NOW) owned_add(h, s);
-  if (outcome == SLAB_IS_EMPTY) magazine_put_slab(h, s);
-}
-
 /* Is a slab of this class worth having for the heap? */
 static bool wants(heap_t *h, unsigned c) {
   return h->own->owned[c] < OWNED_MAX && heap_has_earned(h, c) && !owned_is_remote(h, c);
@@ -22,12 +17,10 @@ static bool wants(heap_t *h, unsigned c) {
 
 void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
   atomic64_bump(&h->swaps, 1);
-  slab_outcome_t outcome = slab_push(s, first, last, count, NULL, PUSH_ASK);
-  if (likely(outcome == SLAB_SHARED)) return;
-  if (outcome == SLAB_IS_WORTH)
-    outcome =
-        slab_push(s, first, last, count, h, wants(h, slab_class(s)) ? PUSH_ADOPT : PUSH_PUBLISH);
-  take_outcome(h, s, outcome);
+  bool is_wanted = slab_is_worth(s, count) && wants(h, slab_class(s));
+  slab_outcome_t outcome = slab_push(s, first, last, count, is_wanted ? h : NULL);
+  if (outcome == SLAB_OWNED_NOW) owned_add(h, s);
+  if (outcome == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }
 
 /* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once
@@ -37,7 +30,7 @@ static void publish(heap_t *h, batch_t *b) {
   uintptr_t base = slab_base(s);
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
-  h->freed->held--;
+  h->held--;
   outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
@@ -62,7 +55,7 @@ static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t bloc
     return;
   }
   block_link(block, 0);
-  h->freed->held++;
+  h->held++;
   h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
   b->chain = one | (uint64_t)(uint16_t)block << LAST_SHIFT;
   signal_fence();
@@ -82,10 +75,7 @@ static void gather(heap_t *h, slab_t *s, uintptr_t block) {
 }
 
 void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
-  if (!atomic_ptr_is_relaxed(&s->owner, h)) {
-    atomic64_bump(&h->remote_frees, 1);
-    h->has_shared = 1;
-  }
+  if (!atomic_ptr_is_relaxed(&s->owner, h)) atomic64_bump(&h->remote_frees, 1);
   gather(h, s, block);
 }
 
@@ -93,7 +83,7 @@ static void gather_pending(heap_t *h) {
   unsigned count = h->pending_count;
   if (count == 0) return;
   h->pending_count = 0;
-  h->freed->held -= count * HELD_PENDING;
+  h->held -= count * HELD_PENDING;
   for (unsigned i = 0; i < count; i++) {
     uintptr_t block = h->freed->pending[i];
     if ((block & PENDING_KEYED) == 0) block_refuse_double_free(block, "free");
@@ -103,29 +93,27 @@ static void gather_pending(heap_t *h) {
 }
 
 void outbox_flush(heap_t *h) {
-  h->has_shared = 0;
+  if (h->held == 0) return; /* perhaps no page of `freed` was ever touched */
   gather_pending(h);
-  uint64_t slots = h->freed->slots;
-  if (slots == 0) return; /* perhaps no page of it was ever touched */
-  for (uint64_t w = slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+  for (uint64_t w = h->freed->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     batch_t *b = &h->freed->batch[bits_lowest(w)];
     if (b->slab != NULL) publish(h, b);
   }
   h->freed->slots = 0;
-  h->freed->held = 0;
+  h->held = 0;
 }
 
 /* Is so much held back that all of it is due? Each time that this happens more may wait the next
  * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps, and
  * one that freed a little holds next to nothing back, should its thread sleep then. */
 static bool is_much(const heap_t *h) {
-  return h->freed->held > HELD_LEAST + h->freed->held_more;
+  return h->held > HELD_LEAST + h->held_more;
 }
 
 /* Remembers the block, if there is room: a handler may have left none. The heap is marked. */
 static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
   if (h->pending_count == PENDING_BLOCKS) return false;
-  h->freed->held += HELD_PENDING;
+  h->held += HELD_PENDING;
   if (is_looked_at) block_set_free(block);
   h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
   h->pending_count++;
@@ -146,7 +134,6 @@ bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked_at, bo
     *is_enough = h->pending_count == PENDING_BLOCKS;
   }
   *is_enough |= is_much(h);
-  h->has_shared = 1;
   atomic64_bump(&h->remote_frees, is_done);
   return is_done;
 }
@@ -156,6 +143,6 @@ void outbox_publish_due(heap_t *h, uintptr_t block) {
   if (b->slab != NULL && is_due(b)) publish(h, b);
   if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
   if (!is_much(h)) return;
-  if (h->freed->held_more < HELD_MORE) h->freed->held_more++;
+  if (h->held_more < HELD_MORE) h->held_more++;
   outbox_flush(h);
 }

@@ -83,7 +83,7 @@ heap_t *pool_claim(void) {
   enum { WORDS = 8 * POOL_ASK_WORDS, WORDS_AT_END = 128 * WORDS };
   uint32_t number;
   heap_t *h = places_claim(&heaps, &shape_of_heaps, &number), *dead = NULL;
-  bool is_new = h != NULL && atomic64_load_relaxed(&h->home) == 0;
+  bool is_new = h != NULL && !heap_was_used(h);
   size_t words = is_new ? WORDS : WORDS_AT_END;
   if (h == NULL || is_new) dead = pool_claim_dead(&words);
   if (dead != NULL && is_new) places_release(&heaps, number);
@@ -160,7 +160,7 @@ static bool repair(heap_t *h, uint64_t thread) {
   if (nested != NULL) note_user(nested, thread);
   if (h->busy != 0) return false;
   owned_recount(h);
-  h->has_shared = 1; /* perhaps */
+  h->held++; /* perhaps: what is held is flushed */
   return true;
 }
 

@@ -50,13 +50,15 @@ void heap_flush_bins(heap_t *h) {
  * and lists go back, and the frees that were put off. A heap that frees what it had passes through
  * all classes, and keeps next to nothing; then it is the turn of a heap that rests in the pool.
  * Called at the end of a call (heap_exit), where the stack is short. */
-void heap_trim(heap_t *h) {
+bool heap_trim(heap_t *h) {
+  bool have_all_had_their_turn = false;
   for (; h->trims_due != 0; h->trims_due--) { /* Bound: slabs with blocks in bins */
     h->trim_class = (uint8_t)(h->trim_class > 1 ? h->trim_class - 1 : CLASS_COUNT - 1);
-    h->has_trimmed |= h->trim_class == 1;
+    have_all_had_their_turn |= h->trim_class == 1;
     flush_bin(h, h->trim_class);
-    if (h->has_shared) outbox_flush(h);
+    outbox_flush(h);
   }
+  return have_all_had_their_turn;
 }
 
 /* The magazine at once, and with the next slow calls every class. */
@@ -129,7 +131,7 @@ void heap_let_go(heap_t *h) {
   magazine_empty(h);
   returned_forget(h);
   heap_settle(h);
-  h->freed->held_more = 0;
+  h->held_more = 0;
   h->freed->remote = 0; /* its next user may be a lane, which keeps its slabs */
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;

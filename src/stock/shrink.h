@@ -9,7 +9,8 @@
 
 hidden void heap_settle(heap_t *h);                /* all that it has counted goes to heap_counts */
 hidden void heap_flush_bins(heap_t *h);            /* and lists, and frees that were put off */
-hidden void heap_trim(heap_t *h);                  /* a little: the steps that are due */
+/* A little: the steps that are due. True if all classes have had their turn. */
+hidden bool heap_trim(heap_t *h);
 hidden void heap_answer_trim(heap_t *h);           /* does what heap_trims asks for */
 hidden void heap_let_go(heap_t *h);                /* of all that it owns */
 hidden void heap_end(heap_t *h);                   /* lets go, and goes back to the pool */

@@ -152,7 +152,7 @@ static atomic32_t is_freed;  /* relaxed: it must not order what the anchor has t
 
 static void free_last_block(void) {
   ((char *)last_block)[40] = 1;
-  CHECK(slab_push(handed_over, last_block, last_block, 1, NULL, PUSH_PUBLISH) == SLAB_SHARED);
+  CHECK(slab_push(handed_over, last_block, last_block, 1, NULL) == SLAB_SHARED);
   atomic32_store_relaxed(&is_freed, 1);
 }
 

@@ -32,12 +32,12 @@ static heap_t *fill_heap(void) {
   CHECK(h->bin[own] != 0 && h->own->owned[own] != 0 && h->freed->returned[lent] != 0);
   CHECK_GT(heap_fresh(h, class_of(FRESH)).count, 0u);
   CHECK_GT(h->own->growth[lent - SHARED_CLASS], 0u);
-  CHECK(kept_slices(h) != 0 && h->has_shared != 0 && h->freed->held != 0 && large_of(h) != 0);
+  CHECK(kept_slices(h) != 0 && h->held != 0 && large_of(h) != 0);
   return h;
 }
 
 static void check_that_nothing_waits(const heap_t *h) {
-  CHECK(h->has_shared == 0 && h->freed->held == 0 && h->freed->slots == 0);
+  CHECK(h->held == 0 && h->freed->slots == 0);
   CHECK_EQ(anchor(slab_of(kept[0])).count, (unsigned)WAITING);
 }
 
@@ -79,16 +79,15 @@ TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_r
   CHECK_GT(pool_resting_pages(), 0u);
   h->trim_class = (uint8_t)(lent + 1);
   h->trims_due = 1;
-  heap_trim(h);
+  CHECK(!heap_trim(h));
   CHECK(h->freed->returned[lent] == 0 && h->bin[lent] == 0 && h->bin[own] != 0);
   check_that_nothing_waits(h);
   CHECK(h->trim_class <= lent && h->trim_class > own);        /* a step more for each slice */
   h->trim_class = 3;
   h->trims_due = 3;
-  CHECK_EQ(h->has_trimmed, 0);
-  heap_trim(h);                                    /* classes 2, 1 and the highest */
-  CHECK(h->trims_due == 0 && h->trim_class == CLASS_COUNT - 1 && h->has_trimmed != 0);
-  h->trims_due = 1;
+  CHECK(heap_trim(h));                             /* classes 2, 1 and the highest */
+  CHECK(h->trims_due == 0 && h->trim_class == CLASS_COUNT - 1);
+  h->trims_due = CLASS_COUNT;
   heap_exit(h);
   CHECK_EQ(pool_resting_pages(), 0u);
 }
@@ -244,7 +243,7 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   heap_t *h = fill_heap();
   slab_t *s = own_slab(h)->next;                   /* used up: it is in nobody's partial map */
   atomic_ptr_store_relaxed(&s->tag, h);
-  h->freed->held_more = h->trims_due = 7;
+  h->held_more = h->trims_due = 7;
   h->freed->remote = 1;
   atomic32_add_relaxed(&heap_trims, 1);
   heap_let_go(h);
@@ -252,7 +251,7 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
     CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->own->owned[c] == 0);
   check_that_nothing_waits(h);
   CHECK(kept_slices(h) == 0 && h->own->growth[lent - SHARED_CLASS] == 0 && large_of(h) == 0);
-  CHECK(h->freed->held_more == 0 && h->freed->remote == 0 && h->trims_due == 0);
+  CHECK(h->held_more == 0 && h->freed->remote == 0 && h->trims_due == 0);
   CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims));
   CHECK(atomic_ptr_is_relaxed(&s->owner, NULL) && atomic_ptr_is_relaxed(&s->tag, NULL));
 }

@@ -119,7 +119,7 @@ TEST(slab, a_chain_of_several_blocks_is_one_push_and_keeps_what_was_there, "I3")
   push_one(s, blocks[9], NULL);
   block_link(blocks[1], blocks[2]);
   block_link(blocks[2], blocks[3]);
-  CHECK(slab_push(s, blocks[1], blocks[3], 3, NULL, PUSH_PUBLISH) == SLAB_SHARED);
+  CHECK(slab_push(s, blocks[1], blocks[3], 3, NULL) == SLAB_SHARED);
   uintptr_t list = slab_take_list(s, 1, &count);
   CHECK_EQ(count, 4u);
   CHECK(list == blocks[1] && block_next(list) == blocks[2]);
@@ -239,10 +239,9 @@ TEST(slab, the_free_that_reaches_the_threshold_and_does_not_want_the_slab_publis
 }
 
 /* A chain of `count` blocks from number `from` on. */
-static slab_outcome_t push_chain(slab_t *s, unsigned from, unsigned count, void *heap,
-                                 slab_wish_t wish) {
+static slab_outcome_t push_chain(slab_t *s, unsigned from, unsigned count, void *heap) {
   for (unsigned i = from; i + 1 < from + count; i++) block_link(blocks[i], blocks[i + 1]);
-  return slab_push(s, blocks[from], blocks[from + count - 1], count, heap, wish);
+  return slab_push(s, blocks[from], blocks[from + count - 1], count, heap);
 }
 
 TEST(slab, many_blocks_that_come_back_together_make_a_full_slab_worth_having_before_the_threshold,
@@ -250,13 +249,12 @@ TEST(slab, many_blocks_that_come_back_together_make_a_full_slab_worth_having_bef
   enum { SMALLEST = 1, RUSH = 32 };
   slab_t *s = full_slab(SMALLEST);
   CHECK_GT(worth_having(SMALLEST), 4u * RUSH);
-  CHECK(push_chain(s, 0, RUSH - 1, NULL, PUSH_ASK) == SLAB_SHARED);
-  CHECK(push_chain(s, RUSH, RUSH, NULL, PUSH_ASK) == SLAB_IS_WORTH);
-  CHECK_EQ(anchor(s).count, RUSH - 1u);
+  CHECK(!slab_is_worth(s, RUSH - 1) && slab_is_worth(s, RUSH));
+  CHECK(push_chain(s, 0, RUSH - 1, &heap_b) == SLAB_SHARED);
   /* not wanted: too few for others */
-  CHECK(push_chain(s, RUSH, RUSH, NULL, PUSH_PUBLISH) == SLAB_SHARED);
+  CHECK(push_chain(s, RUSH, RUSH, NULL) == SLAB_SHARED);
   CHECK(anchor(s).state == ANCHOR_FULL);
-  CHECK(push_chain(s, 2 * RUSH, RUSH, &heap_b, PUSH_ADOPT) == SLAB_OWNED_NOW);
+  CHECK(push_chain(s, 2 * RUSH, RUSH, &heap_b) == SLAB_OWNED_NOW);
   CHECK_EQ(slab_used(s), class_info[SMALLEST].capacity - 3u * RUSH + 1u);
   CHECK(slab_is_valid(s));
 }
@@ -266,8 +264,7 @@ TEST(slab, full_and_all_freed_at_once_is_the_last_freers_to_release, "I3") {
     slab_t *s = full_slab(72);                             /* three blocks of 16 KiB */
     block_link(blocks[0], blocks[1]);
     block_link(blocks[1], blocks[2]);
-    CHECK(slab_push(s, blocks[0], blocks[2], 3, with ? &heap_b : NULL,
-                    with ? PUSH_ADOPT : PUSH_PUBLISH) == SLAB_IS_EMPTY);
+    CHECK(slab_push(s, blocks[0], blocks[2], 3, with ? &heap_b : NULL) == SLAB_IS_EMPTY);
     slab_release(s);
     CHECK_EQ(committed(), (uint64_t)0);
   }

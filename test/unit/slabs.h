@@ -42,7 +42,7 @@ unused static void put_back(slab_t *s, uintptr_t block) {
 }
 
 unused static slab_outcome_t push_one(slab_t *s, uintptr_t block, void *adopter) {
-  return slab_push(s, block, block, 1, adopter, adopter != NULL ? PUSH_ADOPT : PUSH_PUBLISH);
+  return slab_push(s, block, block, 1, adopter);
 }
 
 /* A slab of class `c` all of whose blocks are out and that nobody owns. */

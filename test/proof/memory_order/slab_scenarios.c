@@ -76,7 +76,7 @@ static void note_outcome(unsigned me, slab_t *s, slab_outcome_t outcome) {
 }
 
 /* Gives the last `count` blocks back that `me` holds, all of one slab. */
-static void give_back(unsigned me, unsigned count, slab_wish_t wish) {
+static void give_back(unsigned me, unsigned count, bool wanted) {
   uintptr_t last = held[me][--held_count[me]], first = last;
   slab_t *s = slab_of((void *)last);
   block_link(last, 0);
@@ -86,7 +86,7 @@ static void give_back(unsigned me, unsigned count, slab_wish_t wish) {
     first = block;
   }
   if (atomic_ptr_load_relaxed(&s->owner) == HEAP(me)) return put_back(s, first, last, count);
-  note_outcome(me, s, slab_push(s, first, last, count, HEAP(me), wish));
+  note_outcome(me, s, slab_push(s, first, last, count, wanted ? HEAP(me) : NULL));
 }
 
 static void let_go(unsigned me) {
@@ -133,7 +133,7 @@ static void settle(void) {
     found[count++] = s;
   EXPECT(count == partial);
   for (unsigned t = 0; t < THREADS; t++)
-    while (held_count[t] > 0) give_back(t, 1, PUSH_PUBLISH);
+    while (held_count[t] > 0) give_back(t, 1, false);
   while (count > 0) {
     slab_t *s = found[--count];
     EXPECT(slab_is_valid(s));
@@ -151,7 +151,7 @@ static void owned_before(void) {
   pass_block(0, 2);
 }
 static void owned_thread(unsigned me) {
-  if (me != 0) return give_back(me, 1, PUSH_PUBLISH);
+  if (me != 0) return give_back(me, 1, false);
   take_from_owned(0, 1);
   take_from_owned(0, 1);
 }
@@ -166,9 +166,9 @@ static void leaving_before(void) {
   pass_block(0, 2);
 }
 static void leaving_thread(unsigned me) {
-  if (me == 0 && held_count[0] != 0) give_back(0, 1, PUSH_PUBLISH);
+  if (me == 0 && held_count[0] != 0) give_back(0, 1, false);
   if (me == 0) return let_go(0);
-  give_back(me, 1, me == 1 ? PUSH_ADOPT : PUSH_PUBLISH);
+  give_back(me, 1, me == 1);
 }
 
 /* Fresh blocks are left: PARTIAL at once, and the others make it EMPTY. */
@@ -180,7 +180,7 @@ static void leaving_fresh_before(void) {
 }
 static void leaving_fresh_thread(unsigned me) {
   if (me == 0) return let_go(0);
-  give_back(me, 1, PUSH_PUBLISH);
+  give_back(me, 1, false);
 }
 static void leaving_fresh_and_found_before(void) {
   restart();
@@ -189,7 +189,7 @@ static void leaving_fresh_and_found_before(void) {
 }
 static void leaving_fresh_and_found_thread(unsigned me) {
   if (me == 0) return let_go(0);
-  if (me == 1) return give_back(1, 1, PUSH_PUBLISH);
+  if (me == 1) return give_back(1, 1, false);
   find(2, FEW_BLOCKS);
   if (mine[2] != NULL) take_from_owned(2, 1);
 }
@@ -204,13 +204,13 @@ static void full_before(void) {
   let_go(0);
 }
 static void full_thread(unsigned me) {
-  if (me == 0) return give_back(0, 2, PUSH_PUBLISH);
-  give_back(me, 1, PUSH_ADOPT);
-  give_back(me, me == 1 ? 2 : 1, PUSH_ADOPT);
+  if (me == 0) return give_back(0, 2, false);
+  give_back(me, 1, true);
+  give_back(me, me == 1 ? 2 : 1, true);
   if (mine[me] != NULL) take_from_owned(me, 1);
 }
 static void full_empties_thread(unsigned me) {
-  give_back(me, held_count[me], me == 0 ? PUSH_PUBLISH : PUSH_ADOPT);
+  give_back(me, held_count[me], me != 0);
   if (mine[me] != NULL) let_go(me);
 }
 
@@ -220,18 +220,18 @@ static void partial_before(void) {
   restart();
   make_slab(0, FEW_BLOCKS, 3);
   pass_block(0, 1);
-  give_back(0, 1, PUSH_PUBLISH);
+  give_back(0, 1, false);
   let_go(0);
 }
 static void partial_thread(unsigned me) {
-  if (me != 2) return give_back(me, 1, PUSH_PUBLISH);
+  if (me != 2) return give_back(me, 1, false);
   find(2, FEW_BLOCKS);
   if (mine[2] == NULL) return;
   take_from_owned(2, 1);
   let_go(2);
 }
 static void found_twice_thread(unsigned me) {
-  if (me == 0) return give_back(0, 1, PUSH_PUBLISH);
+  if (me == 0) return give_back(0, 1, false);
   find(me, FEW_BLOCKS);
   if (mine[me] != NULL) let_go(me);
 }
@@ -244,7 +244,7 @@ static void reborn_before(void) {
   let_go(0);
 }
 static void reborn_thread(unsigned me) {
-  if (me == 0) return give_back(0, 1, PUSH_PUBLISH);
+  if (me == 0) return give_back(0, 1, false);
   if (me == 1) make_slab(1, FEW_BLOCKS, 2);
   else find(2, FEW_BLOCKS);
   if (mine[me] != NULL) let_go(me);
@@ -322,7 +322,7 @@ static void holes_before(void) {
   sunk = held[0][held_count[0] - 1];
   mine[0] = s;
   let_go(0);
-  give_back(0, 4, PUSH_PUBLISH);
+  give_back(0, 4, false);
   slab_collect_pages();
   EXPECT(slab_is_on_hole(s, sunk));
 }

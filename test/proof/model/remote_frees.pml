@@ -1,7 +1,7 @@
 /* remote_frees.pml - frees of foreign blocks that heaps put off, gather and publish, and threads
  * that end meanwhile
  *
- * Stands for, in src/stock/outbox.c: take_outcome outbox_push publish gather outbox_put
+ * Stands for, in src/stock/outbox.c: outbox_push publish gather outbox_put
  * and in src/stock/outbox.c: gather_pending outbox_flush
  * and in src/heap/free.c: keep put_off
  * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
@@ -60,7 +60,7 @@ inline release(s) {
   st[s] = NONE; kind[s] = 0; owner[s] = NOBODY; list[s] = 0; chain[s] = 0
 }
 
-/* slab_push of what flies, and take_outcome; whether the heap wants the slab is anybody's guess. */
+/* outbox_push of what flies; whether the heap wants the slab is anybody's guess. */
 inline push(s) {
   READ_CLASS(s);
   if
