@@ -3,8 +3,8 @@
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
  *          in a pair that never changes and is never freed; asking for the same pair again finds
  *          it, which bounds how many there are.
- * Sync:    S-callback  api_callback_set, callback_pair_of (release publish) -> callback_get,
- *                      callback_pair_of (acquire). */
+ * Sync:    S-callback  api_callback_set, pair_of (release publish) -> get_callback,
+ *                      pair_of (acquire). */
 #include "api.h"
 
 #include <errno.h>
@@ -32,16 +32,16 @@ enum {
 };
 static __thread volatile unsigned callback_inside __attribute__((tls_model("initial-exec")));
 
-static callback_pair_t *callback_pair_find(callback_pair_t *from, void *function, void *context) {
+static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
   for (callback_pair_t *p = from; p != NULL; p = p->next)
     if (p->function == function && p->context == context) return p;
   return NULL;
 }
 
 /* NULL when memory is out. */
-static callback_pair_t *callback_pair_of(void *function, void *context) {
+static callback_pair_t *pair_of(void *function, void *context) {
   void *first = atomic_ptr_load_acquire(&callback_pairs);                           /* S-callback */
-  callback_pair_t *pair = callback_pair_find(first, function, context);
+  callback_pair_t *pair = find_pair(first, function, context);
   if (pair != NULL) return pair;
   uint32_t number = atomic32_load_relaxed(&callback_room_used);
   if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&callback_room_used, 1);
@@ -57,12 +57,12 @@ static callback_pair_t *callback_pair_of(void *function, void *context) {
 
 void api_callback_set(callback_t which, void *function, void *context) {
   callback_pair_t *pair = NULL;
-  if (function != NULL && (pair = callback_pair_of(function, context)) == NULL) return;
+  if (function != NULL && (pair = pair_of(function, context)) == NULL) return;
   atomic_ptr_store_release(&callbacks[which], pair);                                /* S-callback */
 }
 
 /* NULL if there is none or it is what is running. */
-static callback_pair_t *callback_get(callback_t which, unsigned inside) {
+static callback_pair_t *get_callback(callback_t which, unsigned inside) {
   if ((callback_inside & inside) != 0) return NULL;
   return atomic_ptr_load_acquire(&callbacks[which]);                                /* S-callback */
 }
@@ -70,7 +70,7 @@ static callback_pair_t *callback_get(callback_t which, unsigned inside) {
 /* ---- calling --------------------------------------------------------------------------------- */
 
 void api_output(const char *text, size_t length) {
-  callback_pair_t *pair = callback_get(CALLBACK_OUTPUT, CALLBACK_IN_OUTPUT);
+  callback_pair_t *pair = get_callback(CALLBACK_OUTPUT, CALLBACK_IN_OUTPUT);
   if (pair == NULL) {
     os_write(2, text, length);
     return;
@@ -81,7 +81,7 @@ void api_output(const char *text, size_t length) {
 }
 
 void api_error(int error) {
-  callback_pair_t *pair = callback_get(CALLBACK_ERROR, CALLBACK_IN_ERROR);
+  callback_pair_t *pair = get_callback(CALLBACK_ERROR, CALLBACK_IN_ERROR);
   if (pair == NULL) return;
   callback_inside |= CALLBACK_IN_ERROR;
   ((fh_error_t *)pair->function)(error, pair->context);
@@ -95,7 +95,7 @@ cold void *api_no_memory(void) {
 }
 
 void api_deferred(bool force) {
-  callback_pair_t *pair = callback_get(CALLBACK_DEFERRED, CALLBACK_IN_DEFERRED);
+  callback_pair_t *pair = get_callback(CALLBACK_DEFERRED, CALLBACK_IN_DEFERRED);
   if (pair == NULL) return;
   callback_inside |= CALLBACK_IN_DEFERRED;
   uint64_t heartbeat = atomic64_add_relaxed(&callback_heartbeat, 1) + 1;

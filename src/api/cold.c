@@ -6,7 +6,7 @@
 #include "../heap/fast.h"
 #include "../heap/resize.h"
 
-static __attribute__((noinline)) void *cold_done(void *block) {
+static __attribute__((noinline)) void *finish(void *block) {
   if (unlikely(block == NULL)) return api_no_memory();
   api_deferred(false);
   return block;
@@ -14,12 +14,12 @@ static __attribute__((noinline)) void *cold_done(void *block) {
 
 cold void *api_malloc_slow(size_t size) {
   api_start();
-  return cold_done(heap_malloc_slow(size));
+  return finish(heap_malloc_slow(size));
 }
 
 void *api_aligned_slow(size_t alignment, size_t size) {
   api_start();
-  return cold_done(heap_aligned_slow(alignment, size));
+  return finish(heap_aligned_slow(alignment, size));
 }
 
 void api_free(void *p, const char *call) {
@@ -35,7 +35,7 @@ size_t api_usable_size(const void *p, const char *call) {
 }
 
 /* The block moves to our heap. Out of line, for the stack's sake. */
-static cold __attribute__((noinline)) void *cold_take_foreign(void *p, size_t size,
+static cold __attribute__((noinline)) void *take_foreign(void *p, size_t size,
                                                               const char *call) {
   return api_foreign_move(p, fast_malloc_or(size, api_malloc_slow), size, call);
 }
@@ -47,6 +47,6 @@ void *api_realloc(void *p, size_t size, const char *call) {
     return NULL;
   }
   if (likely(fast_is_right_here(p, size))) return p;
-  if (unlikely(heap_is_foreign(p))) return cold_take_foreign(p, size, call);
-  return cold_done(heap_realloc(p, size, call));
+  if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
+  return finish(heap_realloc(p, size, call));
 }

@@ -41,17 +41,17 @@ typedef struct { size_t before, size_and_flags; } foreign_chunk_t;
 #define FOREIGN_HEAP_SIZE MiB(64)
 typedef struct { void *arena; uintptr_t previous; size_t size, writable_size; } foreign_heap_t;
 
-static size_t foreign_chunk_size(const foreign_chunk_t *c) {
+static size_t libc_chunk_size(const foreign_chunk_t *c) {
   return c->size_and_flags & ~(size_t)CHUNK_FLAGS;
 }
 
 /* A mapping of its own: pages from the mapping's start to the chunk's end. The kernel places it
  * above the program and its brk heap. */
-static bool foreign_is_mapped_chunk(const foreign_chunk_t *c) {
+static bool is_mapped_chunk(const foreign_chunk_t *c) {
   uintptr_t from, to;
   os_break_range(&from, &to);               /* even if it is empty, it has an end */
   if ((uintptr_t)c < to) return false;
-  size_t page = os_page_size(), size = foreign_chunk_size(c);
+  size_t page = os_page_size(), size = libc_chunk_size(c);
   uintptr_t start = (uintptr_t)c - c->before, end = (uintptr_t)c + size;
   return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS &&
          start % page == 0 && end % page == 0 && os_is_readable((const void *)(end - 1), 1);
@@ -59,33 +59,33 @@ static bool foreign_is_mapped_chunk(const foreign_chunk_t *c) {
 
 /* A chunk between `from` and `to` is followed by another one, which says that this one is in
  * use. */
-static bool foreign_is_chunk_between(const foreign_chunk_t *c, uintptr_t from, uintptr_t to) {
-  uintptr_t at = (uintptr_t)c, size = foreign_chunk_size(c);
+static bool is_chunk_between(const foreign_chunk_t *c, uintptr_t from, uintptr_t to) {
+  uintptr_t at = (uintptr_t)c, size = libc_chunk_size(c);
   if (at < from || at >= to || size % 16 != 0 || size > to - at) return false;
   if (to - at - size < sizeof *c) return false;
   const foreign_chunk_t *next = (const foreign_chunk_t *)(at + size);
   return os_is_readable(next, sizeof *next) && (next->size_and_flags & CHUNK_BEFORE_IS_USED) != 0 &&
-         foreign_chunk_size(next) <= to - at - size;
+         libc_chunk_size(next) <= to - at - size;
 }
 
-static bool foreign_is_arena_chunk(const foreign_chunk_t *c) {
+static bool is_arena_chunk(const foreign_chunk_t *c) {
   const foreign_heap_t *heap = (const foreign_heap_t *)align_down((uintptr_t)c, FOREIGN_HEAP_SIZE);
   if (!os_is_readable(heap, sizeof *heap)) return false;
   return heap->arena != NULL && (uintptr_t)heap->arena % 16 == 0 &&
          heap->previous % FOREIGN_HEAP_SIZE == 0 &&
          heap->size <= heap->writable_size && heap->writable_size <= FOREIGN_HEAP_SIZE &&
          heap->size % os_page_size() == 0 && os_is_readable(heap->arena, 1) &&
-         foreign_is_chunk_between(c, (uintptr_t)(heap + 1), (uintptr_t)heap + heap->size);
+         is_chunk_between(c, (uintptr_t)(heap + 1), (uintptr_t)heap + heap->size);
 }
 
-static bool foreign_is_libc_block(const void *p) {
+static bool is_libc_block(const void *p) {
   if (atomic_ptr_load_relaxed(&foreign_free) == NULL || (uintptr_t)p % 16 != 0) return false;
   const foreign_chunk_t *c = (const foreign_chunk_t *)p - 1;
-  if (!os_is_readable(c, sizeof *c) || foreign_chunk_size(c) < CHUNK_LEAST) return false;
-  if ((c->size_and_flags & CHUNK_IS_MAPPED) != 0) return foreign_is_mapped_chunk(c);
-  if ((c->size_and_flags & CHUNK_IS_OF_ARENA) != 0) return foreign_is_arena_chunk(c);
+  if (!os_is_readable(c, sizeof *c) || libc_chunk_size(c) < CHUNK_LEAST) return false;
+  if ((c->size_and_flags & CHUNK_IS_MAPPED) != 0) return is_mapped_chunk(c);
+  if ((c->size_and_flags & CHUNK_IS_OF_ARENA) != 0) return is_arena_chunk(c);
   uintptr_t from, to;
-  return os_break_range(&from, &to) && foreign_is_chunk_between(c, from, to);
+  return os_break_range(&from, &to) && is_chunk_between(c, from, to);
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static bool foreign_is_libc_block(const void *p) {
 /* Out of line, as is the next: they keep the stack of the paths to them short. */
 __attribute__((noinline)) void api_foreign_free(void *p, const char *call) {
   api_start();
-  if (!foreign_is_libc_block(p)) fatal("invalid pointer", p, call);
+  if (!is_libc_block(p)) fatal("invalid pointer", p, call);
   ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p);
 }
 
@@ -101,7 +101,7 @@ __attribute__((noinline)) size_t api_foreign_size(const void *p, const char *cal
   api_start();
   size_t (*usable_size)(const void *) =
       (size_t (*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
-  if (usable_size == NULL || !foreign_is_libc_block(p)) fatal("invalid pointer", p, call);
+  if (usable_size == NULL || !is_libc_block(p)) fatal("invalid pointer", p, call);
   return usable_size(p);
 }
 

@@ -31,7 +31,7 @@ FH_API int malloc_trim(size_t pad);
 FH_API int mallopt(int parameter, int value);
 
 /* Free blocks in the slabs of one class. */
-static uint64_t glibc_free_blocks(const fh_class_stats_t *c) {
+static uint64_t free_blocks_of(const fh_class_stats_t *c) {
   if (c->block_size == 0 || c->block_size > SMALL_MAX_SIZE) return 0;
   uint64_t room = c->slabs * class_info[class_of(c->block_size)].capacity;
   return room > c->live ? room - c->live : 0;
@@ -45,7 +45,7 @@ static uint64_t glibc_free_blocks(const fh_class_stats_t *c) {
  * takes as long in a large process as in a small one. They are what fh_stats_get counts, except
  * for blocks that other threads have freed into slabs of their own and not looked at since: these
  * are in use here, for each thread at most what 16 slabs of each class below 1 KiB hold. */
-static struct mallinfo2 glibc_info2(void) {
+static struct mallinfo2 info2(void) {
   struct mallinfo2 info = { 0 };
   uint64_t live, free, huge = atomic64_load_relaxed(&arena_counts.huge_bytes); /* relaxed: sums */
   api_start();
@@ -61,24 +61,24 @@ static struct mallinfo2 glibc_info2(void) {
 }
 
 /* The old form has 32 bits: a figure that does not fit shows as the greatest that does. */
-static int glibc_narrow(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
+static int narrow(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
 
-static struct mallinfo glibc_info(void) {
-  struct mallinfo2 wide = glibc_info2();
+static struct mallinfo narrow_info(void) {
+  struct mallinfo2 wide = info2();
   return (struct mallinfo){
-    .arena = glibc_narrow(wide.arena),       .ordblks = glibc_narrow(wide.ordblks),
-    .hblks = glibc_narrow(wide.hblks),       .hblkhd = glibc_narrow(wide.hblkhd),
-    .uordblks = glibc_narrow(wide.uordblks), .fordblks = glibc_narrow(wide.fordblks),
-    .keepcost = glibc_narrow(wide.keepcost),
+    .arena = narrow(wide.arena),       .ordblks = narrow(wide.ordblks),
+    .hblks = narrow(wide.hblks),       .hblkhd = narrow(wide.hblkhd),
+    .uordblks = narrow(wide.uordblks), .fordblks = narrow(wide.fordblks),
+    .keepcost = narrow(wide.keepcost),
   };
 }
 
-struct mallinfo2 mallinfo2(void) { return glibc_info2(); }
-struct mallinfo mallinfo(void) { return glibc_info(); }
+struct mallinfo2 mallinfo2(void) { return info2(); }
+struct mallinfo mallinfo(void) { return narrow_info(); }
 
 /* ---- malloc_info: XML with glibc's elements -------------------------------------------------- */
 
-static void glibc_put_attribute(fmt_t *f, const char *name, uint64_t n) {
+static void put_attribute(fmt_t *f, const char *name, uint64_t n) {
   fmt_char(f, ' ');
   fmt_text(f, name);
   fmt_text(f, "=\"");
@@ -87,52 +87,52 @@ static void glibc_put_attribute(fmt_t *f, const char *name, uint64_t n) {
 }
 
 /* <element type="..." size="..."/>, with a count if it is not UINT64_MAX */
-static void glibc_put_total(fmt_t *f, const char *element, const char *type, uint64_t count,
+static void put_total(fmt_t *f, const char *element, const char *type, uint64_t count,
                             uint64_t size) {
   fmt_char(f, '<');
   fmt_text(f, element);
   fmt_text(f, " type=\"");
   fmt_text(f, type);
   fmt_char(f, '"');
-  if (count != UINT64_MAX) glibc_put_attribute(f, "count", count);
-  glibc_put_attribute(f, "size", size);
+  if (count != UINT64_MAX) put_attribute(f, "count", count);
+  put_attribute(f, "size", size);
   fmt_text(f, "/>\n");
 }
 
-static void glibc_put_totals(fmt_t *f, const fh_stats_t *stats, uint64_t free_blocks) {
+static void put_totals(fmt_t *f, const fh_stats_t *stats, uint64_t free_blocks) {
   uint64_t from_system = stats->committed + stats->dirty;
   uint64_t unused_bytes = from_system > stats->live_bytes ? from_system - stats->live_bytes : 0;
-  glibc_put_total(f, "total", "fast", 0, 0);
-  glibc_put_total(f, "total", "rest", free_blocks, unused_bytes);
-  glibc_put_total(f, "system", "current", UINT64_MAX, from_system);
-  glibc_put_total(f, "system", "max", UINT64_MAX, stats->peak_committed);
-  glibc_put_total(f, "aspace", "total", UINT64_MAX, stats->mapped);
-  glibc_put_total(f, "aspace", "mprotect", UINT64_MAX, stats->mapped);
+  put_total(f, "total", "fast", 0, 0);
+  put_total(f, "total", "rest", free_blocks, unused_bytes);
+  put_total(f, "system", "current", UINT64_MAX, from_system);
+  put_total(f, "system", "max", UINT64_MAX, stats->peak_committed);
+  put_total(f, "aspace", "total", UINT64_MAX, stats->mapped);
+  put_total(f, "aspace", "mprotect", UINT64_MAX, stats->mapped);
 }
 
-static void glibc_put_info(fmt_t *f, const fh_stats_t *stats) {
+static void put_info(fmt_t *f, const fh_stats_t *stats) {
   uint64_t free_blocks = 0;
   fmt_text(f, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     const fh_class_stats_t *c = &stats->classes[i];
-    uint64_t count = glibc_free_blocks(c);
+    uint64_t count = free_blocks_of(c);
     if (count == 0) continue;
     free_blocks += count;
     fmt_text(f, "  <size");
-    glibc_put_attribute(f, "from", i == 0 ? 1 : stats->classes[i - 1].block_size + 1);
-    glibc_put_attribute(f, "to", c->block_size);
-    glibc_put_attribute(f, "total", count * c->block_size);
-    glibc_put_attribute(f, "count", count);
+    put_attribute(f, "from", i == 0 ? 1 : stats->classes[i - 1].block_size + 1);
+    put_attribute(f, "to", c->block_size);
+    put_attribute(f, "total", count * c->block_size);
+    put_attribute(f, "count", count);
     fmt_text(f, "/>\n");
   }
   fmt_text(f, "</sizes>\n");
-  glibc_put_totals(f, stats, free_blocks);
+  put_totals(f, stats, free_blocks);
   fmt_text(f, "</heap>\n");
-  glibc_put_totals(f, stats, free_blocks);
+  put_totals(f, stats, free_blocks);
   fmt_text(f, "</malloc>\n");
 }
 
-static void glibc_write(const char *text, size_t length, void *file) {
+static void write_to_file(const char *text, size_t length, void *file) {
   if (fwrite(text, 1, length, file) != length) return;    /* the stream keeps the error */
 }
 
@@ -142,8 +142,8 @@ int malloc_info(int options, FILE *file) {
   fmt_t f;
   if (options != 0) return EINVAL;
   fh_stats_get(&stats);
-  fmt_start(&f, buffer, sizeof buffer, glibc_write, file);
-  glibc_put_info(&f, &stats);
+  fmt_start(&f, buffer, sizeof buffer, write_to_file, file);
+  put_info(&f, &stats);
   fmt_flush(&f);
   return 0;
 }
@@ -169,7 +169,7 @@ enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
 
 /* 1 on success, 0 for a parameter that there is not or a value that glibc refuses. M_TRIM_THRESHOLD
  * sets the option purge_budget (a negative value: no limit). */
-static int glibc_set(int parameter, int value) {
+static int set_parameter(int parameter, int value) {
   switch (parameter) {
     case GLIBC_TRIM_THRESHOLD:
       return fh_option_set("purge_budget", value < 0 ? OPTION_NO_LIMIT : value);
@@ -186,12 +186,12 @@ static int glibc_set(int parameter, int value) {
   }
 }
 
-int mallopt(int parameter, int value) { return glibc_set(parameter, value); }
+int mallopt(int parameter, int value) { return set_parameter(parameter, value); }
 
 /* The names that a program's own functions of these names may call. */
 #ifdef __GLIBC__
 FH_API struct mallinfo __libc_mallinfo(void);
 FH_API int __libc_mallopt(int parameter, int value);
-struct mallinfo __libc_mallinfo(void) { return glibc_info(); }
-int __libc_mallopt(int parameter, int value) { return glibc_set(parameter, value); }
+struct mallinfo __libc_mallinfo(void) { return narrow_info(); }
+int __libc_mallopt(int parameter, int value) { return set_parameter(parameter, value); }
 #endif

@@ -17,13 +17,13 @@ enum { LIFECYCLE_KEPT_LEAST = 100 };
 static int lifecycle_kept = -1;            /* written by the constructor alone, as is the next */
 static uint64_t lifecycle_kept_identity;
 
-static void lifecycle_keep_output(void) {
+static void keep_output(void) {
   lifecycle_kept = os_duplicate(2, LIFECYCLE_KEPT_LEAST);
   lifecycle_kept_identity = os_file_identity(lifecycle_kept);
 }
 
 /* Nothing is reopened if the program has used the number for a file of its own. */
-static void lifecycle_reopen_output(void) {
+static void reopen_output(void) {
   if (lifecycle_kept < 0 || os_file_identity(2) != 0) return;
   if (os_file_identity(lifecycle_kept) == lifecycle_kept_identity) os_duplicate(lifecycle_kept, 2);
 }
@@ -33,7 +33,7 @@ static void lifecycle_reopen_output(void) {
 __attribute__((constructor(101))) static void lifecycle_load(void) {
   api_start();
   api_foreign_start();
-  if (option_get(OPTION_stats) != STATS_NONE) lifecycle_keep_output();
+  if (option_get(OPTION_stats) != STATS_NONE) keep_output();
   heap_start();
 }
 
@@ -41,6 +41,6 @@ __attribute__((constructor(101))) static void lifecycle_load(void) {
 __attribute__((destructor(101))) static void lifecycle_unload(void) {
   int64_t stats = option_get(OPTION_stats);
   if (stats == STATS_NONE) return;
-  lifecycle_reopen_output();
+  reopen_output();
   fh_stats_print(stats == STATS_JSON);
 }

@@ -48,12 +48,12 @@ FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   fast_free_or(p, free_aligned_sized_slow);
 }
 
-static always_inline void *malloc_aligned(size_t alignment, size_t size) {
+static always_inline void *allocate_aligned(size_t alignment, size_t size) {
   return fast_aligned_or(alignment, size, api_aligned_slow);
 }
 
 FH_API void *aligned_alloc(size_t alignment, size_t size) {
-  if (likely(is_power_of_two(alignment))) return malloc_aligned(alignment, size);
+  if (likely(is_power_of_two(alignment))) return allocate_aligned(alignment, size);
   errno = EINVAL;
   return NULL;
 }
@@ -81,16 +81,16 @@ FH_API size_t malloc_usable_size(void *p) { return api_usable_size(p, "malloc_us
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
   while (power < alignment && power != 0) power *= 2;
-  if (likely(power != 0)) return malloc_aligned(power, size);
+  if (likely(power != 0)) return allocate_aligned(power, size);
   errno = EINVAL;
   return NULL;
 }
 
-FH_API void *valloc(size_t size) { return malloc_aligned(os_page_size(), size); }
+FH_API void *valloc(size_t size) { return allocate_aligned(os_page_size(), size); }
 
 FH_API void *pvalloc(size_t size) {
   size_t page = os_page_size();
-  return malloc_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
+  return allocate_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
 }
 
 FH_API void cfree(void *p) { fast_free_or(p, api_free_slow); }
@@ -133,7 +133,7 @@ FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   return of_heap(firstclass_calloc(heap, count, size));
 }
 /* As in api_realloc. */
-static cold __attribute__((noinline)) void *heap_take_foreign(fh_heap_t *heap, void *p, size_t size,
+static cold __attribute__((noinline)) void *take_foreign_into(fh_heap_t *heap, void *p, size_t size,
                                                               const char *call) {
   return api_foreign_move(p, of_heap(firstclass_aligned(heap, 1, size)), size, call);
 }
@@ -144,7 +144,7 @@ FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
     api_free(p, call);
     return NULL;
   }
-  if (unlikely(heap_is_foreign(p))) return heap_take_foreign(heap, p, size, call);
+  if (unlikely(heap_is_foreign(p))) return take_foreign_into(heap, p, size, call);
   return of_heap(firstclass_realloc(heap, p, size, call));
 }
 FH_API void fh_heap_delete(fh_heap_t *heap) { firstclass_delete(heap); }

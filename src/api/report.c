@@ -17,7 +17,7 @@ FH_API bool fh_stats_get(fh_stats_t *stats) {
   return true;
 }
 
-static bool report_is_used(const fh_class_stats_t *c) { return c->allocated > 0 || c->slabs > 0; }
+static bool class_is_used(const fh_class_stats_t *c) { return c->allocated > 0 || c->slabs > 0; }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -45,24 +45,24 @@ typedef struct { /* without pointers, so that loading the library has nothing to
 static const report_row_t report_rows[] = { FH_STATISTICS(REPORT_ROW, ) };
 enum { REPORT_ROWS = sizeof report_rows / sizeof report_rows[0] };
 
-static uint64_t report_figure(const fh_stats_t *s, const report_row_t *row) {
+static uint64_t figure_of(const fh_stats_t *s, const report_row_t *row) {
   return *(const uint64_t *)((const char *)s + row->offset);
 }
 
 /* ", 12.5% of <whole>" and the end of the line. */
-static void report_put_share(fmt_t *f, uint64_t part, uint64_t whole, const char *of) {
+static void put_share(fmt_t *f, uint64_t part, uint64_t whole, const char *of) {
   fmt_percent_right(f, part, whole, 8);
   fmt_text(f, " of ");
   fmt_text(f, of);
   fmt_char(f, '\n');
 }
 
-static void report_put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed, uint64_t n) {
+static void put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed, uint64_t n) {
   switch (followed) {
     case REPORT_NEXT: return;
-    case REPORT_OF_COMMITTED: return report_put_share(f, n, s->committed, "committed");
-    case REPORT_OF_MAPPED: return report_put_share(f, n, s->mapped, "mapped");
-    case REPORT_OF_BLOCKS: return report_put_share(f, n, s->total.allocated, "blocks allocated");
+    case REPORT_OF_COMMITTED: return put_share(f, n, s->committed, "committed");
+    case REPORT_OF_MAPPED: return put_share(f, n, s->mapped, "mapped");
+    case REPORT_OF_BLOCKS: return put_share(f, n, s->total.allocated, "blocks allocated");
     case REPORT_WAITS: return fmt_text(f, "   free, not yet given back\n");
     case REPORT_SINCE_START: return fmt_text(f, "   given back since start\n");
     case REPORT_ARENAS:
@@ -78,26 +78,26 @@ static void report_put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed,
   fmt_char(f, '\n');
 }
 
-static void report_put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
-  uint64_t n = report_figure(s, row);
+static void put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
+  uint64_t n = figure_of(s, row);
   fmt_spaces(f, 2);
   fmt_left(f, row->label, REPORT_NAME);
   if (row->unit == REPORT_BYTES) fmt_size_right(f, n, REPORT_NUMBER);
   else fmt_decimal_right(f, n, REPORT_NUMBER);
-  report_put_followed(f, s, row->followed, n);
+  put_followed(f, s, row->followed, n);
 }
 
-static void report_put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
+static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
 #define REPORT_TITLE(name, title) title,
   static const char titles[][16] = { STATS_SECTIONS(REPORT_TITLE) };
   fmt_text(f, titles[section]);
   fmt_char(f, '\n');
   for (unsigned place = 1; place <= REPORT_ROWS; place++)
     for (const report_row_t *row = report_rows; row < report_rows + REPORT_ROWS; row++)
-      if (row->section == section && row->place == place) report_put_row(f, s, row);
+      if (row->section == section && row->place == place) put_row(f, s, row);
 }
 
-static void report_put_class(fmt_t *f, const char *name, const fh_class_stats_t *c) {
+static void put_class(fmt_t *f, const char *name, const fh_class_stats_t *c) {
   fmt_right(f, name, 7);
   fmt_decimal_right(f, c->live, 12);
   fmt_decimal_right(f, c->allocated, 14);
@@ -107,17 +107,17 @@ static void report_put_class(fmt_t *f, const char *name, const fh_class_stats_t 
   fmt_char(f, '\n');
 }
 
-static void report_put_classes(fmt_t *f, const fh_stats_t *s) {
+static void put_classes(fmt_t *f, const fh_stats_t *s) {
   fmt_text(f, "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     char name[24];
     fmt_t text;
-    if (!report_is_used(&s->classes[i])) continue;
+    if (!class_is_used(&s->classes[i])) continue;
     fmt_start(&text, name, sizeof name, NULL, NULL);
     fmt_decimal(&text, s->classes[i].block_size);
-    report_put_class(f, fmt_end(&text), &s->classes[i]);
+    put_class(f, fmt_end(&text), &s->classes[i]);
   }
-  report_put_class(f, "total", &s->total);
+  put_class(f, "total", &s->total);
   fmt_right(f, "large", 7);
   fmt_decimal_right(f, s->large_live, 12);
   fmt_decimal_right(f, s->large_allocated, 14);
@@ -130,7 +130,7 @@ static void report_put_classes(fmt_t *f, const fh_stats_t *s) {
 
 /* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
 
-static void report_json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *c) {
+static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *c) {
   static const char quarters[][12] = STATS_QUARTERS;
   fmt_json_object(j, name);
 #define REPORT_CLASS_NUMBER(type, name, what) fmt_json_number(j, #name, c->name);
@@ -142,24 +142,24 @@ static void report_json_class(fmt_json_t *j, const char *name, const fh_class_st
   fmt_json_close(j);
 }
 
-static void report_json(fmt_t *f, const fh_stats_t *s) {
+static void put_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_t json, *j = &json;
   fmt_json_start(j, f);
   fmt_json_object(j, NULL);
   fmt_json_text(j, "freehold", fh_version_string());
   for (const report_row_t *row = report_rows; row < report_rows + REPORT_ROWS; row++)
-    fmt_json_number(j, row->name, report_figure(s, row));
-  report_json_class(j, "total", &s->total);
+    fmt_json_number(j, row->name, figure_of(s, row));
+  json_class(j, "total", &s->total);
   fmt_json_array(j, "classes");
   for (unsigned i = 0; i < FH_CLASSES; i++)
-    if (report_is_used(&s->classes[i])) report_json_class(j, NULL, &s->classes[i]);
+    if (class_is_used(&s->classes[i])) json_class(j, NULL, &s->classes[i]);
   fmt_json_close(j);
   fmt_json_close(j);
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-static void report_drain(const char *text, size_t length, void *context) {
+static void write_line(const char *text, size_t length, void *context) {
   (void)context;
   api_output(text, length);
 }
@@ -169,16 +169,16 @@ FH_API void fh_stats_print(bool json) {
   fh_stats_t stats = { .struct_size = sizeof stats };
   fmt_t f;
   fh_stats_get(&stats);
-  fmt_start(&f, buffer, sizeof buffer, report_drain, NULL);
+  fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
   if (json) {
-    report_json(&f, &stats);
+    put_json(&f, &stats);
   } else {
     fmt_text(&f, "freehold ");
     fmt_text(&f, fh_version_string());
     fmt_char(&f, '\n');
     for (unsigned section = 0; section < REPORT_BLOCKS; section++)
-      report_put_section(&f, &stats, section);
-    report_put_classes(&f, &stats);
+      put_section(&f, &stats, section);
+    put_classes(&f, &stats);
   }
   fmt_flush(&f);
 }
@@ -188,7 +188,7 @@ FH_API size_t fh_stats_json(char *buffer, size_t size) {
   fmt_t f;
   fh_stats_get(&stats);
   fmt_start(&f, buffer, size, NULL, NULL);
-  report_json(&f, &stats);
+  put_json(&f, &stats);
   fmt_end(&f);
   return f.total;
 }

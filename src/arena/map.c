@@ -31,7 +31,7 @@ void map_free(void *window, size_t count) {
   while (!atomic64_swap_release(&low_window, &low, next));
 }
 
-static bool map_windows_are_valid(size_t first, size_t count) {
+static bool windows_are_valid(size_t first, size_t count) {
   for (size_t i = first; i < first + count; i++) {
     const char *window = (char *)(i << WINDOW_SHIFT);
     uintptr_t tenant = map_find(window);
@@ -48,7 +48,7 @@ void map_set(void *window, size_t count, void *record, tenant_t kind) {
   for (size_t i = 0; i < count; i++)
     atomic_ptr_store_release(&window_map[first + i],
                              (void *)((uintptr_t)record | kind)); /* S-window */
-  ASSERT_VALID(map_windows_are_valid(first, count));
+  ASSERT_VALID(windows_are_valid(first, count));
 }
 
 /* What is looked for, and what came of the last try. */
@@ -186,5 +186,5 @@ void *map_reserve(size_t count, size_t size) {
 bool map_is_valid(void) {
   size_t place = os_place() >> WINDOW_SHIFT, low = (uint32_t)atomic64_load_relaxed(&low_window);
   HOLDS(W2, low <= place || find_free(place, low, 1, false) == low);
-  return map_windows_are_valid(0, WINDOW_COUNT);
+  return windows_are_valid(0, WINDOW_COUNT);
 }

@@ -28,7 +28,7 @@ const char *fmt_end(fmt_t *f) {
 }
 
 /* Makes room by draining the whole lines, or everything if there is no end of line. */
-static void fmt_drain_lines(fmt_t *f) {
+static void drain_lines(fmt_t *f) {
   size_t lines = f->used;
   while (lines > 0 && f->text[lines - 1] != '\n') lines--;
   if (lines == 0) lines = f->used;
@@ -43,7 +43,7 @@ void fmt_bytes(fmt_t *f, const char *text, size_t length) {
     size_t room = f->size == 0 ? 0 : f->size - 1 - f->used;
     if (room == 0) {
       if (f->drain == NULL || f->used == 0) return;
-      fmt_drain_lines(f);
+      drain_lines(f);
       continue;
     }
     size_t part = min_size(room, length);
@@ -67,7 +67,7 @@ void fmt_spaces(fmt_t *f, size_t count) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static void fmt_digits(fmt_t *f, uint64_t n, unsigned base) {
+static void put_digits(fmt_t *f, uint64_t n, unsigned base) {
   char digits[20];                         /* 2^64 has 20 decimal digits */
   size_t at = sizeof digits;
   do {
@@ -77,19 +77,19 @@ static void fmt_digits(fmt_t *f, uint64_t n, unsigned base) {
   fmt_bytes(f, digits + at, sizeof digits - at);
 }
 
-void fmt_decimal(fmt_t *f, uint64_t n) { fmt_digits(f, n, 10); }
+void fmt_decimal(fmt_t *f, uint64_t n) { put_digits(f, n, 10); }
 
 void fmt_signed(fmt_t *f, int64_t n) {
   if (n < 0) fmt_char(f, '-');
-  fmt_digits(f, n < 0 ? 0 - (uint64_t)n : (uint64_t)n, 10);
+  put_digits(f, n < 0 ? 0 - (uint64_t)n : (uint64_t)n, 10);
 }
 
 void fmt_hex(fmt_t *f, uint64_t n) {
   fmt_text(f, "0x");
-  fmt_digits(f, n, 16);
+  put_digits(f, n, 16);
 }
 
-static void fmt_tenths(fmt_t *f, uint64_t tenths) {
+static void put_tenths(fmt_t *f, uint64_t tenths) {
   fmt_decimal(f, tenths / 10);
   fmt_char(f, '.');
   fmt_decimal(f, tenths % 10);
@@ -113,7 +113,7 @@ void fmt_size(fmt_t *f, uint64_t bytes) {
     tenths = 10;
     unit++;
   }
-  fmt_tenths(f, tenths);
+  put_tenths(f, tenths);
   fmt_char(f, fmt_units[unit]);
 }
 
@@ -133,17 +133,17 @@ void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole) {
     fmt_char(f, '-');
     return;
   }
-  fmt_tenths(f, (part * 1000 + whole / 2) / whole);
+  put_tenths(f, (part * 1000 + whole / 2) / whole);
   fmt_char(f, '%');
 }
 
 /* ---- text of others, columns ----------------------------------------------------------------- */
 
-static bool fmt_is_control(char c) { return (unsigned char)c < ' ' || c == 0x7f; }
+static bool is_control(char c) { return (unsigned char)c < ' ' || c == 0x7f; }
 
 void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit) {
   size_t shown = min_size(length, limit);
-  for (size_t i = 0; i < shown; i++) fmt_char(f, fmt_is_control(text[i]) ? '?' : text[i]);
+  for (size_t i = 0; i < shown; i++) fmt_char(f, is_control(text[i]) ? '?' : text[i]);
   if (shown < length) fmt_text(f, "...");
 }
 
@@ -189,22 +189,22 @@ void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
 
 void fmt_json_start(fmt_json_t *j, fmt_t *out) { *j = (fmt_json_t){ .out = out, .first = true }; }
 
-static bool fmt_json_in_array(const fmt_json_t *j) {
+static bool in_array(const fmt_json_t *j) {
   return j->depth > 0 && (j->arrays >> (j->depth - 1) & 1) != 0;
 }
-static bool fmt_json_has_lines(const fmt_json_t *j) {
-  return j->depth == 1 || fmt_json_in_array(j);
+static bool has_lines(const fmt_json_t *j) {
+  return j->depth == 1 || in_array(j);
 }
 
-static void fmt_json_new_line(fmt_json_t *j) {
+static void new_line(fmt_json_t *j) {
   fmt_char(j->out, '\n');
   fmt_spaces(j->out, (size_t)j->depth * 2);
 }
 
-static void fmt_json_string(fmt_t *f, const char *text) {
+static void put_json_string(fmt_t *f, const char *text) {
   fmt_char(f, '"');
   for (; *text != '\0'; text++) {
-    if (fmt_is_control(*text)) {
+    if (is_control(*text)) {
       fmt_text(f, "\\u00");
       fmt_char(f, "01234567"[*text >> 4]);
       fmt_char(f, "0123456789abcdef"[*text & 15]);
@@ -217,18 +217,18 @@ static void fmt_json_string(fmt_t *f, const char *text) {
 }
 
 /* What stands before a value: the comma, the line, the name. */
-static void fmt_json_member(fmt_json_t *j, const char *name) {
+static void put_member(fmt_json_t *j, const char *name) {
   if (!j->first) fmt_char(j->out, ',');
-  if (fmt_json_has_lines(j)) fmt_json_new_line(j);
+  if (has_lines(j)) new_line(j);
   else if (!j->first) fmt_char(j->out, ' ');
   j->first = false;
   if (name == NULL) return;
-  fmt_json_string(j->out, name);
+  put_json_string(j->out, name);
   fmt_text(j->out, ": ");
 }
 
-static void fmt_json_open(fmt_json_t *j, const char *name, bool is_array) {
-  fmt_json_member(j, name);
+static void open_nested(fmt_json_t *j, const char *name, bool is_array) {
+  put_member(j, name);
   fmt_char(j->out, is_array ? '[' : '{');
   j->depth++;
   uint32_t bit = (uint32_t)1 << ((j->depth - 1) & 31);
@@ -236,34 +236,34 @@ static void fmt_json_open(fmt_json_t *j, const char *name, bool is_array) {
   j->first = true;
 }
 
-void fmt_json_object(fmt_json_t *j, const char *name) { fmt_json_open(j, name, false); }
-void fmt_json_array(fmt_json_t *j, const char *name) { fmt_json_open(j, name, true); }
+void fmt_json_object(fmt_json_t *j, const char *name) { open_nested(j, name, false); }
+void fmt_json_array(fmt_json_t *j, const char *name) { open_nested(j, name, true); }
 
 void fmt_json_close(fmt_json_t *j) {
-  bool lines = fmt_json_has_lines(j) && !j->first, is_array = fmt_json_in_array(j);
+  bool lines = has_lines(j) && !j->first, is_array = in_array(j);
   j->depth--;
-  if (lines) fmt_json_new_line(j);
+  if (lines) new_line(j);
   fmt_char(j->out, is_array ? ']' : '}');
   if (j->depth == 0) fmt_char(j->out, '\n');
   j->first = false;
 }
 
 void fmt_json_number(fmt_json_t *j, const char *name, uint64_t n) {
-  fmt_json_member(j, name);
+  put_member(j, name);
   fmt_decimal(j->out, n);
 }
 
 void fmt_json_signed(fmt_json_t *j, const char *name, int64_t n) {
-  fmt_json_member(j, name);
+  put_member(j, name);
   fmt_signed(j->out, n);
 }
 
 void fmt_json_bool(fmt_json_t *j, const char *name, bool b) {
-  fmt_json_member(j, name);
+  put_member(j, name);
   fmt_text(j->out, b ? "true" : "false");
 }
 
 void fmt_json_text(fmt_json_t *j, const char *name, const char *text) {
-  fmt_json_member(j, name);
-  fmt_json_string(j->out, text);
+  put_member(j, name);
+  put_json_string(j->out, text);
 }

@@ -26,7 +26,7 @@ enum {
  * class of which much was used, and whose fresh blocks are linked. */
 static void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
-  if (burst == 0 || c >= SHARED_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
+  if (burst == 0 || c >= MEDIUM_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
   size_t slices = 1 + magazine_claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
   os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }
@@ -54,16 +54,16 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
 /* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
  * fresh ones; the heap has no fresh ones now. In a slice that was used before they are linked: most
  * of its pages are present. */
-static uintptr_t take_lent(heap_t *h, slab_t *s, unsigned *count) {
+static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
   unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
-  unsigned most = (heap_taken(h, c) * size >= MUCH_LENT ? SLICE_SIZE : LEND_BYTES) / size;
+  unsigned most = (heap_taken(h, c) * size >= MUCH_BORROWED ? SLICE_SIZE : BORROW_BYTES) / size;
   if (!s->is_clean) return slab_take_list(s, most, count);
   uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
   if (*count >= most) return list;
   fresh = (unsigned)min_size(fresh, most - *count);
-  fresh_t lent = { first, fresh };
-  heap_set_fresh(h, c, lent);
-  atomic64_or_relaxed(&s->fresh, fresh_bits(lent, c)); /* relaxed: the next line releases it */
+  fresh_t borrowed = { first, fresh };
+  heap_set_fresh(h, c, borrowed);
+  atomic64_or_relaxed(&s->fresh, fresh_bits(borrowed, c)); /* relaxed: the next line releases */
   slab_take_fresh(s, fresh);
   *count += fresh;
   return list;
@@ -80,8 +80,8 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list;
   if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
   else if (heap_knows_remote(h, c)) list = slab_take_list(s, carve_count(h, c), count);
-  else if (c < SHARED_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
-  else list = take_lent(h, s, count);
+  else if (c < MEDIUM_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
+  else list = borrow_medium(h, s, count);
   if (slab_let_go(s) == SLAB_IS_EMPTY) magazine_put_slab(h, s);
   return list;
 }
@@ -107,7 +107,7 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
 
 /* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh
  * one, and at some of all classes when it does. */
-static uintptr_t take_from_kept(heap_t *h, unsigned c, unsigned *count) {
+static uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
   enum { LOOKS = 8 };
   slab_t *s;
   for (int i = 0; i < LOOKS && (s = owned_first(h, c)) != NULL; i++) {
@@ -139,7 +139,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   if (returned_has(h, c)) return returned_take(h, c, count);
   if (h->freed->returned[c] == 0) returned_renew(h, c);
   bool is_tagged = heap_tag(h) != NULL;
-  uintptr_t list = is_tagged ? take_from_kept(h, c, count) : take_from_owned(h, c, count);
+  uintptr_t list = is_tagged ? take_from_lane(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;
   if (!is_tagged && !heap_has_earned(h, c)) return borrow(h, c, count);
   slab_t *s = is_tagged ? NULL : slab_find_partial(c, h);

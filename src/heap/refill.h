@@ -7,8 +7,8 @@
 #include "../stock/heap.h"
 
 enum {
-  LEND_BYTES = 32768,            /* of a class that are lent at a time; more only if freed */
-  MUCH_LENT = 262144,            /* a class that was lent so much is lent a slab at a time */
+  BORROW_BYTES = 32768,          /* of a medium class that are borrowed at a time, if fresh */
+  MUCH_BORROWED = 262144,        /* once it was so much of a class: a slab at a time */
 };
 
 hidden void *heap_malloc_class(heap_t *h, unsigned c);     /* NULL: no memory */

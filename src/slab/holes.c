@@ -22,7 +22,7 @@ static uint32_t pages_of_block(uintptr_t block, size_t size) {
   return (uint32_t)bits_run((unsigned)first, (unsigned)(last - first + 1));
 }
 
-static uint32_t holes_of(const slab_t *s) { return atomic32_load_relaxed(&s->holes); }
+static uint32_t read_holes(const slab_t *s) { return atomic32_load_relaxed(&s->holes); }
 
 bool slab_is_in(uint32_t holes, uintptr_t block) {
   return holes >> page_of(block % SLICE_SIZE) & 1;
@@ -37,7 +37,7 @@ static void set_sunk(slab_t *s, unsigned sunk) {
 
 void slab_fill_holes(slab_t *s) {
   size_t size = class_size(slab_class(s));
-  uint32_t holes = holes_of(s);
+  uint32_t holes = read_holes(s);
   if (holes == 0) return;
   /* Bound: `carved` */
   for (uintptr_t b = slab_base(s) + atomic32_load_relaxed(&s->carved) * size; b > slab_base(s);
@@ -54,7 +54,7 @@ void slab_fill_holes(slab_t *s) {
 static bool make_hole(slab_t *s, uint32_t run) {
   size_t page = os_page_size(), size = bits_count(run) * page;
   /* relaxed: the system orders it before they go */
-  atomic32_store_relaxed(&s->holes, holes_of(s) | run);
+  atomic32_store_relaxed(&s->holes, read_holes(s) | run);
   if (!os_discard((void *)(slab_base(s) + bits_lowest(run) * page), size)) return false;
   atomic64_add_relaxed(&arena_counts.purged, size);
   return true;
@@ -68,15 +68,16 @@ void slab_make_holes(slab_t *s) {
   slab_note_places(s, &free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     bool is_listed = free.words[b % SLICE_SIZE / PLACES_STEP] >> b / CLASS_STEP % 64 & 1;
-    if (!is_listed && (pages_of_block(b, size) & holes_of(s)) == 0) kept |= pages_of_block(b, size);
+    uint32_t pages = pages_of_block(b, size);
+    if (!is_listed && (pages & read_holes(s)) == 0) kept |= pages;
   }
   /* Bound: a slice's pages */
-  for (uint32_t rest = pages & ~kept & ~holes_of(s), run; rest != 0; rest &= ~run) {
+  for (uint32_t rest = pages & ~kept & ~read_holes(s), run; rest != 0; rest &= ~run) {
     unsigned at = bits_lowest(rest);
     run = (uint32_t)bits_run(at, bits_ones_below(rest >> at));
     if (!make_hole(s, run)) refused |= run;
   }
-  uint32_t holes = holes_of(s) & ~refused;
+  uint32_t holes = read_holes(s) & ~refused;
   unsigned sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     if ((pages_of_block(b, size) & holes) == 0) continue;
@@ -90,7 +91,7 @@ void slab_make_holes(slab_t *s) {
 
 bool slab_may_have_holes(const slab_t *s, unsigned c) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
-  size_t fresh = holes_of(s) == 0 ? class_info[c].capacity - (size_t)a.carved : 0;
+  size_t fresh = read_holes(s) == 0 ? class_info[c].capacity - (size_t)a.carved : 0;
   return (a.count + fresh) * class_size(c) >= os_page_size();
 }
 

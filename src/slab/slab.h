@@ -37,13 +37,13 @@ struct slab {
   union {
     uintptr_t head;             /* the private list: its first block; 0: empty */
     int32_t counted;            /* a large block's, its holder's: tails.c */
-    uint32_t next_kept;         /* slab_number, of slices that a heap keeps: magazine.c */
+    uint32_t next_in_magazine;         /* slab_number, of slices that a heap keeps: magazine.c */
   };
   uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
   /* carved blocks that are not on the private list; written by the owner, as is `carved`, and read
    * by statistics */
   atomic32_t used;
-  atomic32_t carved;            /* blocks that went to a bin or were lent */
+  atomic32_t carved;            /* blocks that went to a heap */
   /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic32_t kind;
   /* the first-class heap it belongs to, of a large block its cell there (index.c); or NULL */
@@ -60,7 +60,7 @@ struct slab {
 
   atomic64_t anchor aligned_to(64);
   slab_t *next, *prev;          /* the owner's list of slabs of this class */
-  atomic64_t fresh;             /* lent blocks that were never handed out: stock/fresh.h */
+  atomic64_t fresh;             /* borrowed and never handed out: stock/fresh.h */
   uint64_t unused_words[4];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");

@@ -1,11 +1,11 @@
-/* fresh.h - lent blocks that were never used                                         layer 5: stock
+/* fresh.h - borrowed blocks that were never used                                     layer 5: stock
  * Owns:    `fresh` of slab_t and of a heap.   Called by: shrink.c, check.c, refill.c, visit.c.
  *          Calls: slab.
  * Threads: the heap's own; any thread reads a slab's bits (S-visit).
  *
  * They lie side by side in their slab, read as zero and are not linked, so that no page of them is
  * touched before they are handed out: its first touch is the program's. They have no key either, so
- * their slab has a bit for each of them that is not handed out, whichever heap it was lent to. */
+ * their slab has a bit for each of them that is not handed out, whichever heap borrowed it. */
 #ifndef STOCK_FRESH_H
 #define STOCK_FRESH_H
 
@@ -45,11 +45,11 @@ static inline uint64_t fresh_bits(fresh_t f, unsigned c) {
 }
 
 static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
-  if (c < SHARED_CLASS) return (fresh_t){ 0 };
-  return fresh_unpack(h->freed->fresh[c - SHARED_CLASS]);
+  if (c < MEDIUM_CLASS) return (fresh_t){ 0 };
+  return fresh_unpack(h->freed->fresh[c - MEDIUM_CLASS]);
 }
 static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
-  h->freed->fresh[c - SHARED_CLASS] = fresh_pack(f);
+  h->freed->fresh[c - MEDIUM_CLASS] = fresh_pack(f);
 }
 /* The first of these is fresh no more: it is handed out, or has a key. */
 static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {

@@ -11,7 +11,7 @@ enum {
   PENDING_BLOCKS = 16,           /* frees of others' blocks that are put off together */
   BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
   EARN_BYTES = 1024,             /* a class's first blocks, so many bytes, are borrowed */
-  SHARED_CLASS = 40,             /* 1 KiB: from this class on a thread's blocks are lent */
+  MEDIUM_CLASS = 40,             /* 1 KiB: from here on classes are medium, and blocks borrowed */
   CARVE_BYTES = 4096,            /* of fresh blocks that are linked at a time */
   RUN_MOST = 12,                 /* slices in the longest run that a heap keeps */
 };
@@ -35,8 +35,8 @@ static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)b->chai
 static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(b->chain >> 16); }
 static inline unsigned batch_count(const batch_t *b) { return (unsigned)(b->chain >> 32); }
 
-/* What a heap has freed and not put back into slabs, and what it was lent. It lies apart from the
- * heap, so that a heap of which little was used touches no page of it. */
+/* What a heap has freed and not put back into slabs, and what it has borrowed. It lies apart, so
+ * that a heap of which little was used touches no page of it. */
 typedef struct {
   uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
@@ -44,7 +44,7 @@ typedef struct {
   uint64_t slots;                        /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
-  uint64_t fresh[CLASS_COUNT - SHARED_CLASS]; /* lent and never used: fresh.h */
+  uint64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
   uint64_t were_short;           /* a bit for each class with `fresh`: its list was given up full */
 } aligned_to(64) heap_freed_t;
 
@@ -53,7 +53,7 @@ typedef struct {
   uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
   uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
-  uint8_t growth[CLASS_COUNT - SHARED_CLASS]; /* how often `returned` was made twice as long */
+  uint8_t growth[CLASS_COUNT - MEDIUM_CLASS]; /* how often `returned` was made twice as long */
 } aligned_to(64) heap_own_t;
 
 struct heap {
@@ -76,7 +76,7 @@ struct heap {
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* slices on the first list */
-  uint16_t run_slices, run_share; /* slices on all other lists; how many these may be */
+  uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
   int32_t tails;                 /* tails and pages, not yet in heap_counts: tails.c */
   atomic32_t resting_pages;      /* what it holds at rest in the pool; 0: it does not rest */
@@ -121,12 +121,12 @@ static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t ta
 }
 /* Others free the blocks of this class, as far as the last trial showed. */
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
-  return c < SHARED_CLASS && (h->freed->remote >> c & 1) != 0;
+  return c < MEDIUM_CLASS && (h->freed->remote >> c & 1) != 0;
 }
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return c < SHARED_CLASS && !heap_knows_remote(h, c) &&
+  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) &&
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 

@@ -17,10 +17,10 @@ static void count_run(heap_t *h, size_t n, int sign) {
   else h->run_slices += (uint16_t)((int)n * sign);
 }
 
-static slab_t *next_kept(const slab_t *s) { return slab_numbered(s->next_kept); }
+static slab_t *next_in_magazine(const slab_t *s) { return slab_numbered(s->next_in_magazine); }
 
 static void put_run(heap_t *h, slab_t *s, size_t n) {
-  s->next_kept = h->magazine[n - 1];
+  s->next_in_magazine = h->magazine[n - 1];
   h->magazine[n - 1] = slab_number(s);
   count_run(h, n, 1);
   ASSERT_VALID(magazine_is_valid(h));
@@ -30,7 +30,7 @@ static slab_t *take_run(heap_t *h, size_t n) {
   if (n > RUN_MOST) return NULL;
   slab_t *s = slab_numbered(h->magazine[n - 1]);
   if (s == NULL) return NULL;
-  h->magazine[n - 1] = s->next_kept;
+  h->magazine[n - 1] = s->next_in_magazine;
   count_run(h, n, -1);
   ASSERT_VALID(magazine_is_valid(h));
   return s;
@@ -46,17 +46,17 @@ __attribute__((noinline)) static void put_nearest_first(heap_t *h, size_t n, siz
   size_t least = TOUCHED_ALL + 1;
   unsigned looks = LOOKS_MOST;
   /* Bound: LOOKS_MOST */
-  for (slab_t *before = NULL; s != NULL && looks-- != 0; before = s, s = next_kept(s)) {
+  for (slab_t *before = NULL; s != NULL && looks-- != 0; before = s, s = next_in_magazine(s)) {
     size_t d = distance(*arena_touched_last((void *)slab_base(s), n), wish);
     if (d >= least) continue;
     least = d;
     before_best = before;
   }
   if (before_best == NULL) return;
-  slab_t *best = next_kept(before_best);
-  h->magazine[n - 1] = before_best->next_kept;
-  before_best->next_kept = best->next_kept;
-  best->next_kept = first;
+  slab_t *best = next_in_magazine(before_best);
+  h->magazine[n - 1] = before_best->next_in_magazine;
+  before_best->next_in_magazine = best->next_in_magazine;
+  best->next_in_magazine = first;
   ASSERT_VALID(magazine_is_valid(h));
 }
 
@@ -87,22 +87,22 @@ static size_t earned_slices(const heap_t *h) {
 /* Settles how many slices the heap may keep in runs, now that `n` more are free. The first few are
  * its due, if it has earned them. It gets more while the surplus has room, and loses these when the
  * surplus is too much. */
-static void renew_share(heap_t *h, size_t n) {
-  size_t share = h->run_share;
+static void renew_run_most(heap_t *h, size_t n) {
+  size_t share = h->run_most;
   if (surplus_is_too_much()) share = min_size(share, RUN_LEAST);
   bool wants = n <= RUN_MOST && h->run_slices + n > share;
   if (wants && (share < RUN_LEAST || surplus_has_room())) share += RUN_LEAST;
   share = min_size(share, min_size(earned_slices(h), RUN_TIMES * singles_most()));
-  if (share == h->run_share) return;
-  surplus_add((uint32_t)share - h->run_share);
-  h->run_share = (uint16_t)share;
+  if (share == h->run_most) return;
+  surplus_add((uint32_t)share - h->run_most);
+  h->run_most = (uint16_t)share;
 }
 
 /* May the heap keep a run of `n` slices? The longest runs make room: they are the fewest. */
 static bool make_room(heap_t *h, size_t n) {
-  renew_share(h, n);
-  bool has_room = n <= min_size(h->run_share, RUN_MOST);
-  size_t most = h->run_share - (has_room ? n : 0);
+  renew_run_most(h, n);
+  bool has_room = n <= min_size(h->run_most, RUN_MOST);
+  size_t most = h->run_most - (has_room ? n : 0);
   for (size_t longest = RUN_MOST; longest > 1 && h->run_slices > most;) { /* Bound: the runs */
     slab_t *s = take_run(h, longest);
     if (s != NULL) release_run(s, longest);
@@ -130,8 +130,8 @@ size_t magazine_claim_ahead(heap_t *h, char *at, size_t n) {
 void magazine_empty(heap_t *h) {
   for (size_t n = 1; n <= RUN_MOST && h->singles + h->run_slices != 0; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
-  if (h->run_share != 0) surplus_add(0u - h->run_share);
-  h->run_share = 0;
+  if (h->run_most != 0) surplus_add(0u - h->run_most);
+  h->run_most = 0;
 }
 
 static bool are_touched(const slab_t *s, size_t n) {
@@ -152,7 +152,7 @@ bool magazine_is_valid(const heap_t *h) {
   size_t singles = 0, run_slices = 0;
   for (size_t n = 1; n <= RUN_MOST; n++)
     /* Bound: L2 */
-    for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_kept(s)) {
+    for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_in_magazine(s)) {
       HOLDS(L2, slab_kind(slab_word(s)) == SLAB_NONE && are_claimed(s, n));
       HOLDS(L2, are_touched(s, n));
       *(n == 1 ? &singles : &run_slices) += n;

@@ -9,32 +9,32 @@
 #include "returned.h"
 #include "surplus.h"
 
-static size_t lent_class(unsigned c) { return c - SHARED_CLASS; }
+static size_t medium_number(unsigned c) { return c - MEDIUM_CLASS; }
 
 static size_t most_of(unsigned c, size_t bytes) {
   return min_size(RETURN_MOST, bytes / class_size(c));
 }
 
-/* The most that the list of a lent class may hold now, if the class has earned it. */
+/* The most that the list of a medium class may hold now, if the class has earned it. */
 static size_t longest(const heap_t *h, unsigned c) {
-  return most_of(c, RETURN_BYTES) << h->own->growth[lent_class(c)];
+  return most_of(c, RETURN_BYTES) << h->own->growth[medium_number(c)];
 }
 
 /* How much more the list of the class may hold once it is twice as long, in slices. */
-static size_t growth_share(const heap_t *h, unsigned c) {
+static size_t growth_slices(const heap_t *h, unsigned c) {
   return (longest(h, c) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }
 
 static void lengthen(heap_t *h, unsigned c) {
-  uint8_t *growth = &h->own->growth[lent_class(c)];
-  if (*growth < GROWTH_MOST && surplus_ask(growth_share(h, c))) ++*growth;
+  uint8_t *growth = &h->own->growth[medium_number(c)];
+  if (*growth < GROWTH_MOST && surplus_ask(growth_slices(h, c))) ++*growth;
 }
 
 static void shorten(heap_t *h, unsigned c) {
-  uint8_t *growth = &h->own->growth[lent_class(c)];
+  uint8_t *growth = &h->own->growth[medium_number(c)];
   if (*growth == 0) return;
   --*growth;
-  surplus_add(0u - (uint32_t)growth_share(h, c));
+  surplus_add(0u - (uint32_t)growth_slices(h, c));
 }
 
 static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
@@ -55,8 +55,8 @@ void returned_renew(heap_t *h, unsigned c) {
     return;
   }
   size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most;
-  if (c >= SHARED_CLASS) {
-    uint64_t bit = (uint64_t)1 << lent_class(c);
+  if (c >= MEDIUM_CLASS) {
+    uint64_t bit = (uint64_t)1 << medium_number(c);
     if (is_too_short(h, c) || (h->freed->were_short & bit) != 0) lengthen(h, c);
     h->freed->were_short &= ~bit;
     most = longest(h, c);
@@ -74,19 +74,20 @@ bool returned_has(const heap_t *h, unsigned c) {
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list = h->freed->returned[c];
   *count = (unsigned)returned_count(h, c);
-  if (c >= SHARED_CLASS && (*count < h->allowance[c] / 4u || surplus_is_too_much())) shorten(h, c);
+  if (c >= MEDIUM_CLASS && (*count < h->allowance[c] / 4u || surplus_is_too_much())) shorten(h, c);
   h->freed->returned[c] = 0;
   returned_renew(h, c);
   return list;
 }
 
 void returned_give_up(heap_t *h, unsigned c) {
-  if (c >= SHARED_CLASS && is_too_short(h, c)) h->freed->were_short |= (uint64_t)1 << lent_class(c);
+  if (c >= MEDIUM_CLASS && is_too_short(h, c))
+    h->freed->were_short |= (uint64_t)1 << medium_number(c);
   set_allowance(h, c, 0);
 }
 
 void returned_forget(heap_t *h) {
-  for (unsigned c = SHARED_CLASS - 1; (c = heap_next_class(h, c)) != 0;)
-    while (h->own->growth[lent_class(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
+  for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(h, c)) != 0;)
+    while (h->own->growth[medium_number(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
   if (h->freed->were_short != 0) h->freed->were_short = 0; /* its page may be untouched */
 }

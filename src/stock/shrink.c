@@ -72,7 +72,7 @@ enum { PAGE = 4096 };
 
 /* Of blocks of slabs that the heap does not own. A bin of these is taken to have as many as may be
  * kept, and fresh ones to be in memory. */
-static size_t kept_pages(const heap_t *h, unsigned c) {
+static size_t pages_at_rest(const heap_t *h, unsigned c) {
   bool in_bin = h->bin[c] != 0 && h->own->owned[c] == 0;
   size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) +
                   heap_fresh(h, c).count;
@@ -87,7 +87,7 @@ uint32_t heap_prepare_rest(heap_t *h) {
   returned_forget(h);
   heap_settle(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
-    pages += kept_pages(h, c);
+    pages += pages_at_rest(h, c);
     for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
       pages += atomic32_load_relaxed(&s->carved) * class_size(c) / PAGE + 1;
   }

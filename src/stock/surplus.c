@@ -8,18 +8,18 @@
  * ever is never taken off. */
 static atomic32_t surplus;
 
-static size_t surplus_of_all(void) { return atomic32_load_relaxed(&surplus); }
+static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
 
-static size_t surplus_most(void) {
+static size_t most_surplus(void) {
   return max_size(atomic64_load_relaxed(&arena_counts.committed) / SURPLUS_PART, SURPLUS_LEAST);
 }
 
 void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }
-bool surplus_has_room(void) { return surplus_of_all() < surplus_most(); }
-bool surplus_is_too_much(void) { return surplus_of_all() > 2 * surplus_most(); }
+bool surplus_has_room(void) { return all_surplus() < most_surplus(); }
+bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(); }
 
 bool surplus_ask(size_t slices) {
-  if (surplus_of_all() + 2 * slices > surplus_most()) return false;
+  if (all_surplus() + 2 * slices > most_surplus()) return false;
   surplus_add((uint32_t)slices);
   return true;
 }

@@ -38,14 +38,14 @@ static always_inline uint8_t *touched_of(const slab_t *s, size_t pages) {
 static int64_t large_pages(void) {
   return (int64_t)atomic64_load_relaxed(&heap_counts.large_pages);
 }
-static int64_t tails_of_all(void) { return (int64_t)atomic64_load_relaxed(&heap_counts.tails); }
+static int64_t all_tails(void) { return (int64_t)atomic64_load_relaxed(&heap_counts.tails); }
 
-static int64_t tails_free(void) {
+static int64_t free_tails(void) {
   int64_t budget = option_get(OPTION_purge_budget) >> TOUCHED_SHIFT;
   return large_pages() < LARGE_LEAST ? budget : budget / TAILS_SHARE;
 }
 
-/* `tails_free` when a sum last changed. */
+/* `free_tails` when a sum last changed. */
 static atomic64_t few;
 
 static int32_t pages_in(int32_t sums) { return ((sums + TAIL / 2) & (TAIL - 1)) - TAIL / 2; }
@@ -54,7 +54,7 @@ static void add(int32_t sums) {
   int32_t pages = pages_in(sums), tails = (sums - pages) / TAIL;
   if (tails != 0) atomic64_add_relaxed(&heap_counts.tails, (uint64_t)tails);
   if (pages != 0) atomic64_add_relaxed(&heap_counts.large_pages, (uint64_t)pages);
-  uint64_t now = (uint64_t)tails_free();
+  uint64_t now = (uint64_t)free_tails();
   if (now != atomic64_load_relaxed(&few)) atomic64_store_relaxed(&few, now);
 }
 
@@ -82,7 +82,7 @@ static always_inline void count(heap_t *h, int32_t sums) {
 }
 
 size_t tail_wish(size_t size) {
-  if (likely(tails_of_all() <= (int64_t)atomic64_load_relaxed(&few))) return 0;
+  if (likely(all_tails() <= (int64_t)atomic64_load_relaxed(&few))) return 0;
   if (option_get(OPTION_purge_delay_ms) < 0) return 0;
   return pages_in_last(size >> TOUCHED_SHIFT);
 }
@@ -90,7 +90,7 @@ size_t tail_wish(size_t size) {
 /* ---- a block's tail -------------------------------------------------------------------------- */
 
 static bool is_too_long(size_t tail, size_t pages) {
-  int64_t most = tails_free() + large_pages() / TAILS_PART, rest = most - tails_of_all();
+  int64_t most = free_tails() + large_pages() / TAILS_PART, rest = most - all_tails();
   return (int64_t)tail * most > 2 * rest * (int64_t)pages;
 }
 
@@ -115,7 +115,7 @@ static bool discard(heap_t *h, const slab_t *s, size_t tail) {
 }
 
 /* A block of `pages` pages with `tail` more behind it. */
-static always_inline void tail_count(heap_t *h, slab_t *s, size_t pages, size_t tail) {
+static always_inline void count_tail(heap_t *h, slab_t *s, size_t pages, size_t tail) {
   s->counted = (int32_t)(tail * TAIL + pages);
   count(h, s->counted);
 }
@@ -126,7 +126,7 @@ static cold __attribute__((noinline)) void enter_or_discard(heap_t *h, slab_t *s
     *touched_of(s, pages) = (uint8_t)pages_in_last(pages);
     tail = 0;
   }
-  tail_count(h, s, pages, tail);
+  count_tail(h, s, pages, tail);
 }
 
 void tail_enter(heap_t *h, slab_t *s, size_t wish) {
@@ -135,7 +135,7 @@ void tail_enter(heap_t *h, slab_t *s, size_t wish) {
   size_t tail = *touched - min_size(used, *touched);
   if (tail == 0 && *touched != used) *touched = (uint8_t)used; /* not in vain: others' lie beside */
   if (tail != 0 && unlikely(wish != 0)) return enter_or_discard(h, s, tail);
-  tail_count(h, s, pages, tail);
+  count_tail(h, s, pages, tail);
 }
 
 void tail_leave(heap_t *h, const slab_t *s) { count(h, -s->counted); }

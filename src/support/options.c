@@ -46,13 +46,13 @@ option_source_t option_source(option_t option) {
   return (option_source_t)atomic32_load_relaxed(&option_sources[option]);
 }
 
-static bool option_is_in_range(option_t option, int64_t value) {
+static bool is_in_range(option_t option, int64_t value) {
   return value >= option_info[option].lowest && value <= option_info[option].highest;
 }
 
 bool option_set(option_t option, int64_t value) {
   if (option_info[option].when != OPTION_SET_AT_ANY) return false;
-  if (!option_is_in_range(option, value)) return false;
+  if (!is_in_range(option, value)) return false;
   atomic32_store_relaxed(&option_sources[option], OPTION_FROM_CALL);
   atomic64_store_relaxed(&option_values[option], (uint64_t)value);
   ASSERT_VALID(options_are_valid());
@@ -68,19 +68,19 @@ option_t option_find(const char *name, size_t length) {
 }
 
 bool options_are_valid(void) {
-  for (option_t i = 0; i < OPTION_COUNT; i++) HOLDS(O1, option_is_in_range(i, option_get(i)));
+  for (option_t i = 0; i < OPTION_COUNT; i++) HOLDS(O1, is_in_range(i, option_get(i)));
   return true;
 }
 
 /* ---- text to value --------------------------------------------------------------------------- */
 
-static bool option_is_word(const char *text, size_t length, const char *word) {
+static bool is_word(const char *text, size_t length, const char *word) {
   return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
 /* Decimal digits at the start of the text: how many, and their value; 0 if there are none or they
  * are too many. */
-static size_t option_parse_digits(const char *text, size_t length, uint64_t *value) {
+static size_t parse_digits(const char *text, size_t length, uint64_t *value) {
   size_t used = 0;
   *value = 0;
   for (; used < length && text[used] >= '0' && text[used] <= '9'; used++) {
@@ -91,20 +91,20 @@ static size_t option_parse_digits(const char *text, size_t length, uint64_t *val
   return used;
 }
 
-static bool option_parse_int(const char *text, size_t length, int64_t *value) {
+static bool parse_int(const char *text, size_t length, int64_t *value) {
   bool is_negative = length > 0 && text[0] == '-';
   uint64_t n;
-  size_t digits = option_parse_digits(text + is_negative, length - is_negative, &n);
+  size_t digits = parse_digits(text + is_negative, length - is_negative, &n);
   if (digits == 0 || digits + is_negative != length) return false;
   *value = is_negative ? -(int64_t)n : (int64_t)n;
   return true;
 }
 
 /* 4096, 64K, 64k, 64KB, 64KiB: all powers of 1024. */
-static bool option_parse_size(const char *text, size_t length, int64_t *value) {
+static bool parse_size(const char *text, size_t length, int64_t *value) {
   static const char units[] = "KMGTPE";
   uint64_t n;
-  size_t used = option_parse_digits(text, length, &n);
+  size_t used = parse_digits(text, length, &n);
   if (used == 0) return false;
   text += used;
   length -= used;
@@ -118,24 +118,24 @@ static bool option_parse_size(const char *text, size_t length, int64_t *value) {
     length--;
     if (length > 1 && text[0] == 'i') text++, length--;
   }
-  if (length > 0 && !option_is_word(text, length, "B")) return false;
+  if (length > 0 && !is_word(text, length, "B")) return false;
   *value = (int64_t)n;
   return true;
 }
 
-static bool option_parse_bool(const char *text, size_t length, int64_t *value) {
+static bool parse_bool(const char *text, size_t length, int64_t *value) {
   static const char *const words[] = { "off", "on", "no", "yes", "false", "true", "0", "1" };
   for (unsigned i = 0; i < ARRAY_LENGTH(words); i++) {
-    if (!option_is_word(text, length, words[i])) continue;
+    if (!is_word(text, length, words[i])) continue;
     *value = i & 1;
     return true;
   }
   return false;
 }
 
-static bool option_parse_word(option_t option, const char *text, size_t length, int64_t *value) {
+static bool parse_word(option_t option, const char *text, size_t length, int64_t *value) {
   for (int64_t i = 0; i <= option_info[option].highest; i++) {
-    if (!option_is_word(text, length, option_info[option].words[i])) continue;
+    if (!is_word(text, length, option_info[option].words[i])) continue;
     *value = i;
     return true;
   }
@@ -146,12 +146,12 @@ bool option_parse(option_t option, const char *text, size_t length, int64_t *val
   int64_t parsed = 0;
   bool is_one = false;
   switch (option_info[option].kind) {
-    case OPTION_KIND_INT:  is_one = option_parse_int(text, length, &parsed); break;
-    case OPTION_KIND_SIZE: is_one = option_parse_size(text, length, &parsed); break;
-    case OPTION_KIND_BOOL: is_one = option_parse_bool(text, length, &parsed); break;
-    case OPTION_KIND_WORD: is_one = option_parse_word(option, text, length, &parsed); break;
+    case OPTION_KIND_INT:  is_one = parse_int(text, length, &parsed); break;
+    case OPTION_KIND_SIZE: is_one = parse_size(text, length, &parsed); break;
+    case OPTION_KIND_BOOL: is_one = parse_bool(text, length, &parsed); break;
+    case OPTION_KIND_WORD: is_one = parse_word(option, text, length, &parsed); break;
   }
-  if (!is_one || !option_is_in_range(option, parsed)) return false;
+  if (!is_one || !is_in_range(option, parsed)) return false;
   *value = parsed;
   return true;
 }
@@ -193,14 +193,14 @@ typedef struct {
   size_t          mistakes;
 } options_loading_t;
 
-static void options_start(options_loading_t *loading, options_warn_t *warn) {
+static void start_loading(options_loading_t *loading, options_warn_t *warn) {
   memset(loading, 0, sizeof *loading);
   loading->warn = warn;
   for (unsigned i = 0; i < OPTION_COUNT; i++) loading->values[i] = option_info[i].fallback;
 }
 
 /* `option` is OPTION_COUNT when nobody knows the name, `value` NULL when none was given. */
-static void options_complain(options_loading_t *loading, option_t option, const char *name,
+static void complain(options_loading_t *loading, option_t option, const char *name,
                              size_t name_length, const char *value, size_t value_length) {
   char line[OPTIONS_LINE];
   fmt_t f;
@@ -223,7 +223,7 @@ static void options_complain(options_loading_t *loading, option_t option, const 
 }
 
 /* So many mistakes that not all were reported. */
-static void options_sum_up(const options_loading_t *loading) {
+static void sum_up(const options_loading_t *loading) {
   char line[OPTIONS_LINE];
   fmt_t f;
   if (loading->mistakes <= OPTIONS_MOST_LINES || loading->warn == NULL) return;
@@ -234,37 +234,37 @@ static void options_sum_up(const options_loading_t *loading) {
   loading->warn(line, f.used);
 }
 
-static bool options_is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-static void options_trim(const char **text, size_t *length) {
-  while (*length > 0 && options_is_space(**text)) ++*text, --*length;
-  while (*length > 0 && options_is_space((*text)[*length - 1])) --*length;
+static void trim_spaces(const char **text, size_t *length) {
+  while (*length > 0 && is_space(**text)) ++*text, --*length;
+  while (*length > 0 && is_space((*text)[*length - 1])) --*length;
 }
 
 /* "name:value"; nothing but spaces is no item. */
-static void options_read_item(options_loading_t *loading, const char *item, size_t length,
+static void read_item(options_loading_t *loading, const char *item, size_t length,
                               option_source_t source) {
-  options_trim(&item, &length);
+  trim_spaces(&item, &length);
   if (length == 0) return;
   const char *colon = memchr(item, ':', length);
   const char *name = item, *value = colon != NULL ? colon + 1 : item + length;
   size_t name_length = colon != NULL ? (size_t)(colon - item) : length;
   size_t value_length = (size_t)(item + length - value);
-  options_trim(&name, &name_length);
-  options_trim(&value, &value_length);
+  trim_spaces(&name, &name_length);
+  trim_spaces(&value, &value_length);
   option_t option = option_find(name, name_length);
   if (option != OPTION_COUNT && option_parse(option, value, value_length, &loading->values[option]))
     loading->sources[option] = source;
   else
-    options_complain(loading, option, name, name_length, value, value_length);
+    complain(loading, option, name, name_length, value, value_length);
 }
 
-static void options_read_text(options_loading_t *loading, const char *text, size_t length,
+static void read_text(options_loading_t *loading, const char *text, size_t length,
                               option_source_t source) {
   const char *end = text + length;
   for (;;) {
     const char *comma = memchr(text, ',', (size_t)(end - text));
-    options_read_item(loading, text, (size_t)((comma != NULL ? comma : end) - text), source);
+    read_item(loading, text, (size_t)((comma != NULL ? comma : end) - text), source);
     if (comma == NULL) return;
     text = comma + 1;
   }
@@ -272,27 +272,27 @@ static void options_read_text(options_loading_t *loading, const char *text, size
 
 /* NULL also while the program's pointers are not relocated yet (first use in the resolver of an
  * ifunc): then the text would lie below 4 GiB although the pointer itself does not. */
-static const char *options_of_program(void) {
+static const char *text_of_program(void) {
   if (&fh_options == NULL || fh_options == NULL) return NULL;
   bool is_relocated = (uintptr_t)fh_options >> 32 != 0 || (uintptr_t)&fh_options >> 32 == 0;
   return is_relocated ? fh_options : NULL;
 }
 
-static void options_read_all(options_loading_t *loading) {
+static void read_all(options_loading_t *loading) {
   char link[OPTIONS_LINK_MAX];
   size_t length = os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link);
-  options_read_text(loading, link, length, OPTION_FROM_LINK);
+  read_text(loading, link, length, OPTION_FROM_LINK);
   const char *environment = os_environment(option_source_name[OPTION_FROM_ENVIRONMENT]);
   if (environment != NULL)
-    options_read_text(loading, environment, strlen(environment), OPTION_FROM_ENVIRONMENT);
-  const char *program = options_of_program();
-  if (program != NULL) options_read_text(loading, program, strlen(program), OPTION_FROM_PROGRAM);
-  options_sum_up(loading);
+    read_text(loading, environment, strlen(environment), OPTION_FROM_ENVIRONMENT);
+  const char *program = text_of_program();
+  if (program != NULL) read_text(loading, program, strlen(program), OPTION_FROM_PROGRAM);
+  sum_up(loading);
 }
 
 /* Every thread that loads comes to the same values; only a default is replaced, so a late one
  * undoes nothing. */
-static void options_publish(const options_loading_t *loading) {
+static void publish_options(const options_loading_t *loading) {
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     uint64_t fallback = (uint64_t)option_info[i].fallback;
     uint32_t by_default = OPTION_FROM_DEFAULT;
@@ -307,22 +307,22 @@ cold void options_load(options_warn_t *warn) {
   static atomic32_t loaded, reported;
   options_loading_t loading;
   if (atomic32_load_acquire(&loaded)) return; /* S-options */
-  options_start(&loading, NULL);
-  options_read_all(&loading);
-  options_publish(&loading);
+  start_loading(&loading, NULL);
+  read_all(&loading);
+  publish_options(&loading);
   ASSERT_VALID(options_are_valid());
   atomic32_store_release(&loaded, 1); /* S-options */
   uint32_t untold = 0;
   if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
   if (!atomic32_swap_relaxed(&reported, &untold, 1)) return;
-  options_start(&loading, warn);           /* once more, aloud: `warnings` is known to be on */
-  options_read_all(&loading);
+  start_loading(&loading, warn);           /* once more, aloud: `warnings` is known to be on */
+  read_all(&loading);
 }
 
 size_t options_check(const char *text, options_warn_t *warn) {
   options_loading_t loading;
-  options_start(&loading, warn);
-  options_read_text(&loading, text, strlen(text), OPTION_FROM_CALL);
-  options_sum_up(&loading);
+  start_loading(&loading, warn);
+  read_text(&loading, text, strlen(text), OPTION_FROM_CALL);
+  sum_up(&loading);
   return loading.mistakes;
 }

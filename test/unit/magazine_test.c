@@ -71,11 +71,11 @@ TEST(magazine, runs_are_no_more_than_the_share_and_the_longest_make_room, "L2") 
       free_together(40, n);
       CHECK(magazine_is_valid(h));
       CHECK_LE((size_t)h->run_slices, shares_most());
-      CHECK_LE(h->run_share, shares_most());
+      CHECK_LE(h->run_most, shares_most());
       CHECK_LE(h->singles, shares_most() / RUN_TIMES);
       if (n > 1 && n <= RUN_MOST) CHECK(h->magazine[n - 1] != 0);
     }
-  CHECK_EQ(h->run_share, shares_most());
+  CHECK_EQ(h->run_most, shares_most());
   free_together(1, RUN_MOST);
   free_together(10, 2);
   CHECK_EQ(h->magazine[RUN_MOST - 1], 0u);
@@ -84,7 +84,7 @@ TEST(magazine, runs_are_no_more_than_the_share_and_the_longest_make_room, "L2") 
   CHECK_EQ(h->run_slices, 0);
   CHECK(magazine_is_valid(h));
   check_nothing_lost();
-  CHECK_EQ(h->run_share, 0);
+  CHECK_EQ(h->run_most, 0);
 }
 
 static void use_many(void *heap) {
@@ -99,8 +99,8 @@ TEST(magazine, many_threads_have_shares_that_are_small_together, "") {
   size_t shares = 0, kept = 0;
   for (int i = 0; i < THREADS; i++) in_thread(use_many, &heaps[i], false);
   for (int i = 0; i < THREADS; i++) {
-    CHECK_GE(heaps[i]->run_share, RUN_LEAST);
-    shares += heaps[i]->run_share;
+    CHECK_GE(heaps[i]->run_most, RUN_LEAST);
+    shares += heaps[i]->run_most;
     kept += heaps[i]->run_slices + heaps[i]->singles;
   }
   CHECK_LE(shares, (size_t)SURPLUS_LEAST + THREADS * RUN_LEAST);
@@ -114,11 +114,11 @@ TEST(magazine, a_share_is_cut_when_all_together_have_too_much, "") {
   char *much = fast_malloc(MiB(400));
   earn(h, 100);
   for (int i = 0; i < 20; i++) free_together(5, 5);
-  CHECK_EQ(h->run_share, shares_most());
+  CHECK_EQ(h->run_most, shares_most());
   for (int i = 0; i < THREADS; i++) in_thread(use_many, &heaps[i], false);
   fast_free(much);
   free_together(1, 2);
-  CHECK_EQ(h->run_share, RUN_LEAST);
+  CHECK_EQ(h->run_most, RUN_LEAST);
   CHECK_LE(h->run_slices, RUN_LEAST);
   CHECK(magazine_is_valid(h));
 }
@@ -127,7 +127,7 @@ TEST(magazine, a_thread_that_ends_keeps_nothing_and_its_share_is_free_again, "")
   heap_t *h;
   for (int i = 0; i < 60; i++) {
     in_thread(use_many, &h, true);
-    CHECK_EQ(h->run_share, 0);
+    CHECK_EQ(h->run_most, 0);
     CHECK_EQ(h->run_slices, 0);
   }
   check_nothing_lost();

@@ -35,7 +35,7 @@ TEST(refill, one_that_has_a_few_blocks_writes_to_its_record_alone, "") {
 /* ---- what a heap keeps ---- */
 
 TEST(refill, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, "") {
-  for (size_t size = 16; size < class_size(SHARED_CLASS); size *= 4) {
+  for (size_t size = 16; size < class_size(MEDIUM_CLASS); size *= 4) {
     unsigned c = class_of(size);
     void *p = fast_malloc(size);
     CHECK_EQ(my_heap()->own->owned[c], 0);
@@ -46,7 +46,7 @@ TEST(refill, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, 
 }
 
 TEST(refill, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the_next_bin, "") {
-  for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
     unsigned c = class_of(size);
     allocate(&size);
     CHECK_EQ(my_heap()->own->owned[c], 0);
@@ -62,7 +62,7 @@ TEST(refill, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the
 
 /* In slices that were never used: a first touch counts when the program writes, not in malloc. */
 TEST(refill, blocks_of_a_kib_that_were_never_used_are_not_touched_before_the_program_does, "") {
-  for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
     char *first = fast_malloc(size), *second = fast_malloc(size);
     CHECK_EQ(second, first + size);
     CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);
@@ -192,10 +192,10 @@ TEST(refill, lent_blocks_are_linked_where_pages_were_in_use_and_all_of_a_slab_if
   unsigned c = class_of(SIZE);
   fast_malloc(SIZE);
   fast_malloc(SIZE);
-  CHECK_EQ(heap_fresh(my_heap(), c).count, LEND_BYTES / SIZE - 1u);
+  CHECK_EQ(heap_fresh(my_heap(), c).count, BORROW_BYTES / SIZE - 1u);
   bool clean;
   arena_release(arena_claim(20, 1, &clean), 20);          /* the next slices are dirty */
-  for (int taken = 0; taken < 2 * MUCH_LENT / SIZE; taken++) fast_malloc(SIZE);
+  for (int taken = 0; taken < 2 * MUCH_BORROWED / SIZE; taken++) fast_malloc(SIZE);
   while (my_heap()->bin[c] != 0) fast_malloc(SIZE);
   fast_malloc(SIZE);
   CHECK_EQ(heap_fresh(my_heap(), c).count, 0u);

@@ -19,7 +19,7 @@ static void swing(size_t times, size_t n, size_t size) {
 }
 
 static unsigned growth(size_t size) {
-  return my_heap()->own->growth[class_of(size) - SHARED_CLASS];
+  return my_heap()->own->growth[class_of(size) - MEDIUM_CLASS];
 }
 
 static size_t room_bytes(const heap_t *h) {
@@ -87,7 +87,7 @@ TEST(returned, a_list_of_which_little_is_used_gets_short_again, "") {
 }
 
 TEST(returned, classes_that_a_heap_may_own_slabs_of_are_never_kept_in_longer_lists, "") {
-  size_t size = class_size(SHARED_CLASS - 1);
+  size_t size = class_size(MEDIUM_CLASS - 1);
   swing(12, MANY, size);
   CHECK_LE(my_heap()->allowance[class_of(size)], RETURN_MOST);
   check_nothing_lost();
@@ -100,9 +100,9 @@ static void swing_much(void *heap) {
 
 static size_t shares_of(const heap_t *h) {
   size_t slices = 0;
-  for (unsigned c = SHARED_CLASS; c < CLASS_COUNT; c++) {
+  for (unsigned c = MEDIUM_CLASS; c < CLASS_COUNT; c++) {
     size_t due = min_size(RETURN_MOST, RETURN_BYTES / class_size(c)) * class_size(c);
-    slices += (due / SLICE_SIZE << h->own->growth[c - SHARED_CLASS]) - due / SLICE_SIZE;
+    slices += (due / SLICE_SIZE << h->own->growth[c - MEDIUM_CLASS]) - due / SLICE_SIZE;
   }
   return slices;
 }

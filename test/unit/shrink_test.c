@@ -31,7 +31,7 @@ static heap_t *fill_heap(void) {
   heap_t *h = heap_enter();
   CHECK(h->bin[own] != 0 && h->own->owned[own] != 0 && h->freed->returned[lent] != 0);
   CHECK_GT(heap_fresh(h, class_of(FRESH)).count, 0u);
-  CHECK_GT(h->own->growth[lent - SHARED_CLASS], 0u);
+  CHECK_GT(h->own->growth[lent - MEDIUM_CLASS], 0u);
   CHECK(kept_slices(h) != 0 && h->held != 0 && large_of(h) != 0);
   return h;
 }
@@ -113,7 +113,7 @@ TEST(shrink, used_blocks_are_counted_anew_where_a_fast_free_was_cut_short, "I1")
 }
 
 TEST(shrink, blocks_that_were_never_used_go_back_with_the_others, "") {
-  for (size_t size = class_size(SHARED_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
     for (int i = 0; i < 2; i++) kept[i] = fast_malloc(size);
     CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);
     for (int i = 0; i < 2; i++) fast_free(kept[i]);
@@ -156,7 +156,7 @@ TEST(shrink, a_heap_at_rest_keeps_no_slices_and_nothing_that_waits, "") {
   heap_t *h = fill_heap();
   heap_prepare_rest(h);
   check_that_nothing_waits(h);
-  CHECK(kept_slices(h) == 0 && h->own->growth[lent - SHARED_CLASS] == 0 && large_of(h) == 0);
+  CHECK(kept_slices(h) == 0 && h->own->growth[lent - MEDIUM_CLASS] == 0 && large_of(h) == 0);
   CHECK_GE(atomic64_load_relaxed(&heap_counts.large_allocated), (uint64_t)60);
 }
 
@@ -250,7 +250,7 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->own->owned[c] == 0);
   check_that_nothing_waits(h);
-  CHECK(kept_slices(h) == 0 && h->own->growth[lent - SHARED_CLASS] == 0 && large_of(h) == 0);
+  CHECK(kept_slices(h) == 0 && h->own->growth[lent - MEDIUM_CLASS] == 0 && large_of(h) == 0);
   CHECK(h->held_more == 0 && h->freed->remote == 0 && h->trims_due == 0);
   CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims));
   CHECK(atomic_ptr_is_relaxed(&s->owner, NULL) && atomic_ptr_is_relaxed(&s->tag, NULL));

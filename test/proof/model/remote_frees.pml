@@ -6,7 +6,7 @@
  * and in src/heap/free.c: keep put_off
  * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
  * and in src/stock/owned.c: owned_add owned_let_go
- * and in src/heap/refill.c: take_lent take_fresh borrow find_list refill
+ * and in src/heap/refill.c: borrow_medium take_fresh borrow find_list refill
  * and in src/stock/returned.c: returned_take
  * and in src/stock/magazine.c: magazine_put_slab
  *
