@@ -23,6 +23,7 @@ static const char usage[] =
     "  --library FILE   freehold's shared library (else the process's own malloc is swept, such\n"
     "                   as one that LD_PRELOAD names)\n"
     "  --every N        only each Nth point\n"
+    "  --rounds N       of a loop the first N rounds, and each 61st after these (default: all)\n"
     "  --at K           only point K\n"
     "  --copies N       so many copies at a time, 16 at most (default 2)\n"
     "  --limit-ms N     processor time after which a copy counts as hanging (default 5000)\n"
@@ -43,17 +44,17 @@ static struct {
   const operation_t *operation;
   const action_t *action;
   const char *library, *trace;
-  unsigned every, copies, limit_ms, deaths;
+  unsigned every, copies, limit_ms, deaths, rounds;
   unsigned long only, steps;
   bool is_list;
 } options = {.every = 1, .copies = 2, .limit_ms = 5000};
 
 static struct {
-  volatile unsigned long points, tried, passed, hung;
+  volatile unsigned long points, chosen, tried, passed, hung;
   unsigned told;
   struct { unsigned long point; size_t offset; char why[WHY_SIZE]; } failures[FAILURES_TOLD];
 } sweep;
-static unsigned char *executed;                    /* a byte for each address of the text */
+static uint32_t *executed;                         /* how often, for each address of the text */
 
 void park_fail(const char *format, ...) {
   char line[512];
@@ -91,11 +92,19 @@ static bool has_changed(void) {
   return now != before;
 }
 
-static bool is_chosen(unsigned long point) {
+/* The rounds of a loop differ little once there were many. */
+static bool is_round_chosen(uint32_t round) {
+  enum { STEP = 61 };            /* a prime, so that no pattern of the loop is missed */
+  return options.rounds == 0 || round <= options.rounds || round % STEP == 0;
+}
+
+static bool is_chosen(uint32_t round) {
   static unsigned long changes;
-  if (options.only != 0) return point == options.only;
+  bool is_in_turn = is_round_chosen(round) && ++sweep.chosen % options.every == 0;
+  if (options.action == NULL) return false;
+  if (options.only != 0) return sweep.points == options.only;
   if (options.action->when_changed) return has_changed() && changes++ % options.every == 0;
-  return point % options.every == 0;
+  return is_in_turn;
 }
 
 /* What somebody else does once, at a moment that the operation chooses. */
@@ -107,9 +116,9 @@ static void let_it_happen(void) {
 
 static void at_point(uintptr_t instruction) {
   if (sweep.points++ == 0 && library_is_freehold()) oracle_touch();
-  executed[library_offset(instruction)] = 1;
+  uint32_t round = ++executed[library_offset(instruction)];
   let_it_happen();
-  if (options.action == NULL || !is_chosen(sweep.points)) return;
+  if (!is_chosen(round)) return;
   sweep.tried++;
   if (!snapshot_take(sweep.points, instruction, options.copies)) return;
   step_end();
@@ -146,7 +155,7 @@ static void run_sweep(void) {
   const round_worst_t *table;
   pthread_create(&thread, NULL, cancel_self, NULL);
   pthread_join(thread, NULL);
-  executed = calloc(1, library_text_size());
+  executed = calloc(library_text_size(), sizeof *executed);
   shared = shared_memory(sizeof *shared);
   round_worst(&table);
   action_start();
@@ -197,10 +206,10 @@ static void print_worst(void) {
 
 static void print_result(void) {
   loss_t l = shared->worst_loss;
-  printf("{\"operation\": \"%s\", \"action\": \"%s\", \"points\": %lu, \"tried\": %lu, "
-         "\"passed\": %lu, \"hung\": %lu, \"cut\": %s",
+  printf("{\"operation\": \"%s\", \"action\": \"%s\", \"points\": %lu, \"chosen\": %lu, "
+         "\"tried\": %lu, \"passed\": %lu, \"hung\": %lu, \"cut\": %s",
          options.operation->name, options.action != NULL ? options.action->name : "NONE",
-         sweep.points, sweep.tried, sweep.passed, sweep.hung, step_was_cut() ? "true" : "false");
+         sweep.points, sweep.chosen, sweep.tried, sweep.passed, sweep.hung, step_was_cut() ? "true" : "false");
   print_worst();
   if (options.action != NULL && options.action->loses)
     printf(", \"loss\": {\"heaps\": %lu, \"slabs\": %lu, \"slices\": %lu, \"blocks\": %lu, "
@@ -270,6 +279,7 @@ static void parse(int argc, char **argv) {
     {"at", required_argument, NULL, 'a'},      {"limit-ms", required_argument, NULL, 'm'},
     {"trace", required_argument, NULL, 't'},   {"deaths", required_argument, NULL, 'd'},
     {"copies", required_argument, NULL, 'c'},   {"steps", required_argument, NULL, 's'},
+    {"rounds", required_argument, NULL, 'r'},
     {"list", no_argument, NULL, 'i'},          {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
   };
@@ -283,6 +293,7 @@ static void parse(int argc, char **argv) {
       case 't': options.trace = optarg; break;
       case 'd': options.deaths = (unsigned)atoi(optarg); break;
       case 'i': options.is_list = true; break;
+      case 'r': options.rounds = (unsigned)atoi(optarg); break;
       case 's': options.steps = strtoul(optarg, NULL, 10); break;
       case 'h': fputs(usage, stdout); exit(0);
       default: exit(EXIT_USAGE);

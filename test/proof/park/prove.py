@@ -7,6 +7,7 @@ sweep goes on where it was.
 
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
+  ./dev prove --rounds 0                also each round of a loop after the first sixteen
   ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no
                                         operation executes, and why
   ./dev prove --write                   the table of what is there into docs/sweep.md
@@ -45,6 +46,7 @@ PEER_COPIES = 8                       # at a time, for those that hang mostly sl
 PEER_STEPS = 100_000    # of an operation: two seconds; a realloc that copies 40 MiB takes millions
 PEER_POINTS, QUICK_POINTS = 60, 100
 DEATHS = 1000
+ROUNDS = 16           # of a loop; with all of them half of the points are in two loops over a table
 PEER_ACTIONS = ("PARK", "REENTER", "FORK")
 ACTIONS = {"PARK": "park", "REENTER": "re-enter", "REENTER-COLLECT": "collect",
            "REENTER-LONGJMP": "jump",
@@ -174,7 +176,8 @@ class Bar:
 def sampling(target, options):
     points = most_points(target, options)
     steps = "" if target.is_freehold() else f" of {PEER_STEPS} steps"
-    return f"{points} points{steps}" if points else f"every {options.every}"
+    return (f"{points} points{steps}" if points
+            else f"every {options.every}, rounds {options.rounds}")
 
 def most_points(target, options):
     """So many points of each operation, spread evenly; None: each Nth, however many."""
@@ -189,15 +192,20 @@ def count_deaths(target, results):
         results.add({"allocator": target.name, "digest": target.digest, "sampling": how,
                      **target.run("--deaths", str(DEATHS))})
 
+def arguments_of(target, points, options):
+    """How `park` is told which points to try."""
+    rounds = options.rounds if target.is_freehold() else 0
+    return "--rounds", str(rounds), "--every", str(step_of(target, points, options))
+
 def step_of(target, points, options):
     most = most_points(target, options)
     return max(1, points // most) if most else options.every
 
-def count_points(target, operations, executor, broken):
+def count_points(target, operations, options, executor, broken):
     """Instructions of each operation that can be run, for the bar and to begin with the long."""
     def count(operation):
         try:
-            return target.run(operation, "NONE")["points"]
+            return target.run(*arguments_of(target, 0, options), operation, "NONE")["chosen"]
         except Failed as failure:
             broken.append(str(failure))
             return None
@@ -212,7 +220,7 @@ def sweep(targets, options, results):
             how = sampling(target, options)
             pairs = [pair for pair in target.pairs(options) if not results.has(target, *pair, how)]
             operations = sorted({operation for operation, _ in pairs})
-            points = count_points(target, operations, executor, broken)
+            points = count_points(target, operations, options, executor, broken)
             todo += [(points[operation], target, operation, action)
                      for operation, action in pairs if operation in points]
         bar = Bar(sum(points // step_of(target, points, options) for points, target, _, _ in todo))
@@ -221,7 +229,7 @@ def sweep(targets, options, results):
             points, target, operation, action = item
             step = step_of(target, points, options)
             try:
-                result = target.run("--every", str(step), operation, action)
+                result = target.run(*arguments_of(target, points, options), operation, action)
                 results.add({"allocator": target.name, "digest": target.digest,
                              "sampling": sampling(target, options), **result})
                 bar.step(points // step, result["tried"] - result["passed"])
@@ -521,6 +529,9 @@ def parse():
     parser.add_argument("--action", default="*", metavar="PATTERN")
     parser.add_argument("--quick", action="store_true", help="only the operations of ./dev test")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth point")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N",
+                        help="of each loop the first N rounds, and each 61st after these; 0: all "
+                        "(default %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--fresh", action="store_true", help="run again what has results already")
     parser.add_argument("--coverage", action="store_true",
