@@ -489,6 +489,25 @@ class UnitTests(unittest.TestCase):
         self.assertGreater(len(names), 20)
         self.assertEqual(sorted(names - tested), [])
 
+class Statics(unittest.TestCase):
+    VERBS = {"enter", "free", "grow", "map", "purge", "refill", "resize", "visit", "new"}
+
+    def prefixed(self, path, code):
+        """Static functions that begin with the name of their file, unless that says what they do."""
+        stem = os.path.basename(path)[:-2]
+        names = re.findall(r"^static [^;={]*?\b(\w+)\([^;{]*\) \{", code, re.M)
+        return ["%s: %s" % (path, name) for name in names if stem not in self.VERBS
+                and name.startswith((stem + "_", stem.rstrip("s") + "_"))]
+
+    def test_a_function_of_one_file_has_no_prefix(self):
+        wrong = [name for path in core_sources() if path.endswith(".c")
+                 for name in self.prefixed(path, code_of(support.read(path)))]
+        self.assertEqual(wrong, [])
+
+    def test_a_prefix_is_found(self):
+        self.assertEqual(self.prefixed("src/stock/tails.c", "static int tail_sum(int n) {\n"),
+                         ["src/stock/tails.c: tail_sum"])
+
 class Invariants(unittest.TestCase):
     """Numbers such as I1 stand in one contract each; who names one, in a check or in
     a test, means that one."""

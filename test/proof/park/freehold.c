@@ -180,7 +180,7 @@ static void few_of_lent_class(void) {
 }
 /* What the heap may keep of the class is full, then more than before, and it is full again. */
 static void full_list(void) {
-  own(16000, 60);
+  own(16000, 40);
   free_some(0, 20, 1);
 }
 static void long_list(void) {
@@ -194,7 +194,7 @@ static void long_list_little_used(void) {
 }
 static void long_list_full(void) {
   long_list();
-  free_some(20, 60, 1);
+  free_some(20, 40, 1);
 }
 static void first_with_partial(void) { leave(740, 20); }
 /* All that was ever carved of the slab is held, and some of it is fresh. */
@@ -444,13 +444,13 @@ static bool others_claim_first(void) {
   return true;
 }
 static void first_word_full(void) {
-  own(16000, 120);
+  own(16000, 40);
   block[0] = get(KIB(100));
   size = MIB(20);
 }
 static void large_in_first_word(void) {
   void *p = get(KIB(100));
-  own(16000, 120);
+  own(16000, 40);
   release(block[0] = p);
 }
 static void big(void) { size = KIB(200); }
