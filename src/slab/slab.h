@@ -1,9 +1,9 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab or of a large block; the tallies (tally.c).
  *          Called by: stock, heap.   Calls: partial, holes, arena.
- * Threads: the fields before `anchor` belong to the owner, whoever that is: to the heap that owns
- *          the slab, to the thread that cleared its partial bit or took it from FULL, to the thread
- *          that claimed its slices. Any thread calls slab_push and slab_find_partial.
+ * Threads: the fields before `anchor` belong to the owner. That is the heap that owns the slab, the
+ *          thread that cleared its partial bit or took it from FULL, or the thread that claimed its
+ *          slices. Any thread calls slab_push and slab_find_partial.
  * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and
  *                    keys in the blocks, and the owner's fields, are seen by the next owner.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
@@ -129,8 +129,8 @@ static always_inline void block_set_free(uintptr_t block) {
 static always_inline void block_set_live(uintptr_t block) {
   atomic64_store_relaxed(&block_at(block)->key, 0);
 }
-/* A block that was freed gets its link before its key is read: were its page never written, to read
- * it first would cost two faults, the second of which all processors of the process hear of. */
+/* A block that was freed gets its link before its key is read. On a page never written, reading
+ * first would cost two faults, the second of which all processors of the process hear of. */
 static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
   block_at(block)->next = next;
   signal_fence();
