@@ -76,7 +76,7 @@ enum {
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
 static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
-/* relaxed: who frees a block got it from the thread that allocated it, which orders them */
+/* relaxed: a block that is freed came from the thread that allocated it, which orders them */
 static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }
 static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
@@ -102,7 +102,7 @@ static inline slab_t *slab_numbered(uint32_t number) {
  * freed block has. */
 typedef struct {
   uint64_t next;
-  atomic64_t key;               /* written by who holds the block, read by visitors too */
+  atomic64_t key;               /* written by its holder, read by visitors too */
 } free_block_t;
 
 /* Added to the block's address: no program stores that in its own block. */
@@ -111,7 +111,7 @@ static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
 static always_inline uintptr_t block_next(uintptr_t block) { return block_at(block)->next; }
 static always_inline bool block_is_free(uintptr_t block) {
-  /* relaxed: who holds the block wrote it */
+  /* relaxed: its holder wrote it */
   return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
 }
 /* Does it lie on a page that was given back? Then it is free too. */
