@@ -627,7 +627,7 @@ static void no_room_for_large(void) {
   free_some(1, 3, 1);
   let_go(0, 1, 1);
 }
-/* Six slices are used again by blocks that need less of them: their tails are more than there may
+/* Six slices are used again by blocks that need less of them. Their tails are more than there may
  * be, and the next slice that is kept was used as a whole too. */
 static void many_tails(void) {
   own(KIB(64), 30);
