@@ -11,10 +11,9 @@
  *   prog --filter X         those whose "group.name" contains X (several X: any of them)
  *   prog --run group.name   that one in this process, for a debugger
  *
- * Tags are words: "timeout=120" (seconds, else 60), "program": not run by itself but only
- * through `test_program`, which starts the executable anew: for what must happen before main, at
- * exit or at first use. Other words (names of invariants) are for readers and for --filter,
- * which looks at them too.
+ * Tags are words: "timeout=120" (seconds, else 60). "program": run only through `test_program`,
+ * which starts the executable anew: for what must happen before main, at exit or at first use.
+ * Other words (names of invariants) are for readers and for --filter, which looks at them too.
  *
  * A program with a main of its own defines TEST_WITHOUT_MAIN first; a CHECK that
  * does not hold then aborts.

@@ -62,8 +62,8 @@ static void put_options(fmt_t *f) {
     "Sizes are bytes or a number with K, M, G, T, P or E (powers of 1024; `64K`, `64k` and\n"
     "`64KiB` are the same). On or off may also be written yes or no, true or false, 1 or 0.\n"
     "Spaces around names and values do not count. A name that does not exist or a value out of\n"
-    "range is reported in one line on standard error, the value that held before stays, and the\n"
-    "program runs; of many mistakes the first eight are reported, and the number of the rest.\n"
+    "range is reported in one line on standard error; the value that held before stays. Of many\n"
+    "mistakes the first eight are reported, and the number of the rest.\n"
     "\n"
     "| option | type | default | range | set | what it does |\n"
     "| --- | --- | --- | --- | --- | --- |\n");

@@ -9,8 +9,8 @@
  *             cannot be had; sizes above PTRDIFF_MAX and overflowing products fail at once. A
  *             detected corruption (double free, interior, misaligned or foreign pointer) writes
  *             one line to standard error and aborts.
- *   Threads   may be called by any thread at any time; never takes a lock and never waits for
- *             another thread (a block of libc's own heap goes to libc, which has locks).
+ *   Threads   may be called by any thread at any time; never takes a lock or waits for another
+ *             thread. A block of libc's own heap goes to libc, which has locks.
  *   Signals   may be called in a signal handler, also in one that interrupted an allocator
  *             function.
  *   Fork      may be called in the child of a fork of a process with several threads.
@@ -141,12 +141,12 @@ FH_API void fh_heap_destroy(fh_heap_t *heap);
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
 /* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
- * never said stop. What other threads allocate or free meanwhile may or may not be seen. The
- * last 15 blocks that another thread has freed of others' slabs may still be seen if more than 64
- * MiB were in use then, and so may those that a handler has freed which interrupted the allocator.
- * What the caller itself has freed is not seen. Memory is never unmapped during the visit unless
- * another thread frees it. The visit of a heap looks only at that heap's slabs, unless another call
- * is allocating from it or visiting it: then it looks at all slabs of the process. */
+ * never said stop. What other threads allocate or free meanwhile may or may not be seen. The last
+ * 15 blocks that another thread has freed of others' slabs may still be seen if more than 64 MiB
+ * were in use then. So may those freed by a handler that interrupted the allocator. What the caller
+ * itself has freed is not seen. Memory is never unmapped during the visit unless another thread
+ * frees it. The visit of a heap looks only at that heap's slabs, unless another call is allocating
+ * from it or visiting it: then it looks at all slabs of the process. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* ---- upkeep ---------------------------------------------------------------------------------- */
@@ -156,10 +156,10 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
  * keep stays with them. Time in proportion to the slabs and heaps; never waits. Ours. */
 FH_API void fh_collect(bool force);
 
-/* Called by the thread that allocates, now and then on the slow path (never inside a fast path),
- * with a number that grows by one each time (the heartbeat) and force true inside fh_collect(true):
- * the place to do work that was put off, such as freeing in small portions. It may allocate and
- * free. NULL takes it away. Ours; the idea is mimalloc's. */
+/* Called by the thread that allocates, now and then on the slow path: the place to do work that was
+ * put off, such as freeing in small portions. The heartbeat grows by one each time; force is true
+ * inside fh_collect(true). It may allocate and free. NULL takes it away. Ours; the idea is
+ * mimalloc's. */
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 
@@ -169,8 +169,8 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 typedef void fh_output_t(const char *text, size_t length, void *context);
 FH_API void fh_on_output(fh_output_t *callback, void *context);
 
-/* Called with an errno value: EFAULT for heap corruption, after the message about it was written
- * (the process aborts when the callback returns); ENOMEM when an allocation fails, and EINVAL when
+/* Called with an errno value. EFAULT for heap corruption, after the message about it was written;
+ * the process aborts when the callback returns. ENOMEM when an allocation fails, and EINVAL when
  * fh_option_set does: these two write no message. Mistakes in the text of options write a line and
  * do not call it. Ours. */
 typedef void fh_error_t(int error, void *context);

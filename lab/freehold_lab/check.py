@@ -1,8 +1,8 @@
 """check.py - `./dev programs`: real programs under freehold, their output compared with that under
 libc
 
-A program does fixed work twice, with libc's malloc and with freehold; it passes when both runs end
-well, give the same output, and freehold was there in the processes of the second.
+A program does fixed work twice, with libc's malloc and with freehold. It passes when both runs end
+well, give the same output, and the second's processes had freehold.
 """
 
 import json

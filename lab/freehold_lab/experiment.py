@@ -1,7 +1,7 @@
 """experiment.py - an experiment file: what is run, how often, in which order
 
-A file is TOML: see docs/lab.md. Parts are workloads with factors; a cell is one combination of
-levels of a part; a block is one replicate of one cell, in which every allocator runs once, in
+A file is TOML: see docs/lab.md. Parts are workloads with factors. A cell is one combination of
+levels of a part. A block is one replicate of one cell, in which every allocator runs once, in
 random order. The plan - all blocks in their order - follows from the file, the allocators and the
 seed alone, so an interrupted experiment can go on.
 Holds:   all that a file can have wrong is found by `load`, before anything runs, and said
@@ -247,10 +247,10 @@ def parse_part(reader, where, table, workloads):
 
 
 def parse_factor(reader, where, name, value, known):
-    """levels of a parameter: NAME = [1, 2];
-    under another name: NAME = {parameter = "low", levels = [1, 2]};
-    of several at once: NAME = {levels = {label = {low = 1, high = 2}}};
-    of processors: NAME = {processors = [1, 2]}."""
+    """Levels of a parameter: `NAME = [1, 2]`;
+    under another name: `NAME = {parameter = "low", levels = [1, 2]}`;
+    of several at once: `NAME = {levels = {label = {low = 1, high = 2}}}`;
+    of processors: `NAME = {processors = [1, 2]}`."""
     if isinstance(value, list):
         value = {"parameter": name, "levels": value}
     if not isinstance(value, dict):

@@ -28,8 +28,8 @@ IN_A_ROW = 8                                # workloads whose bars fit beside ea
 
 
 def scaled_bars(ratios, base, palette):
-    """Time and memory of every part, the base's being 1: a row of bars for each, in one picture;
-    where the workloads do not fit into a row, a picture for each."""
+    """Time and memory of every part, the base's being 1: a row of bars for each, in one picture.
+    Where the workloads do not fit into a row, a picture for each."""
     shown = [response for response in SCALED if len(ratios.get(response, ()))]
     parts = list(dict.fromkeys(part for response in shown for part in ratios[response].part))
     if not shown:
@@ -108,8 +108,8 @@ def is_numeric(values):
 
 
 def mean_of_cells(runs, response):
-    """The mean of the means of the cells in `runs`, and half of its 95 % interval: from the spread
-    within the cells, as their levels were chosen and are no chance."""
+    """The mean of the means of the cells in `runs`, and half of its 95 % interval. That is from the
+    spread within the cells, as their levels were chosen and are no chance."""
     cells = runs.groupby("cell")[response].agg(["mean", "var", "count"]).dropna(subset=["mean"])
     degrees = (cells["count"] - 1).sum()
     if degrees < 1:

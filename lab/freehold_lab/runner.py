@@ -1,8 +1,8 @@
 """runner.py - carries an experiment out: block after block, every run kept, disturbed blocks again
 
-Holds:   a run is written before the next one starts. A block counts with its last attempt; what a
-         run is cut short by (ctrl-C, a full disk, a crash of this program) costs that run only, and
-         the same command goes on from there.
+Holds:   a run is written before the next one starts. A block counts with its last attempt. What
+         cuts a run short (ctrl-C, a full disk, a crash of this program) costs that run only: the
+         same command goes on from there.
 """
 
 import random

@@ -82,8 +82,8 @@ def overall_tables(overall, base):
         if len(frame):
             yield Table(file_name("overall", response), f"{name_of(response)}, × {base}",
                         f"Geometric mean of the ratios to {base} over the workloads (each the mean "
-                        "of its cells), with 95 % bootstrap interval, and in how many cells "
-                        "Tukey's test at 5 % shows a win or a loss. An allocator with fewer parts "
+                        "of its cells), with 95 % bootstrap interval. Wins and losses: cells in "
+                        "which Tukey's test at 5 % shows one. An allocator with fewer parts "
                         "or cells than the others did not come through all of them.",
                         frame.sort_values("ratio"))
 

@@ -1,7 +1,7 @@
 """statistics_data.py - published data sets whose analyses are known
 
 NIST's Statistical Reference Datasets for the analysis of variance (SiRstv, AtmWtAg, and SmLs01 to
-09, which are made by a rule), and data that come with R: PlantGrowth (Dobson 1983), warpbreaks
+09, which are made by a rule). And data that come with R: PlantGrowth (Dobson 1983), warpbreaks
 (Tippett 1950), ToothGrowth (Crampton 1947).
 """
 

@@ -2,7 +2,7 @@
 git fast-import
 
 Each commit adds a few of its files, edits some that are there, renames one now and then, and merges
-a side branch: the shape that a repository gets in use. Names and dates are fixed, so the object
+a side branch. That is the shape a repository gets in use. Names and dates are fixed, so the object
 names are the same every time.
 """
 

@@ -2,7 +2,7 @@
  *
  * Morrison and Brillhart: a convergent A of the continued fraction of the root of n has
  * A^2 = (-1)^i Q modulo n with a small Q. Where Q has small prime factors only, the two are a
- * relation; relations whose product is a square on both sides give x^2 = y^2 modulo n and, with
+ * relation. Relations whose product is a square on both sides give x^2 = y^2 modulo n and, with
  * luck, a factor of n. */
 #include "natural.h"
 

@@ -97,7 +97,7 @@ static const bench_program_t program = {
   .about = "rounds of groups of equal blocks, some of which are kept for later rounds\n\n"
   "What MicroQuill's sh6bench and sh8bench are described to do, written anew. A round has one\n"
   "group for every size from --low to --high: about 4,000 bytes of blocks, 4 to 200 of them,\n"
-  "the first and last byte of each written. A group is freed at once, but for one in --keep:\n"
+  "the first and last byte of each written. A group is freed at once, except one in --keep:\n"
   "that is put into a random slot of a store, and the group that was there is freed. By turns a\n"
   "group is freed first block first, last block first, or every other block and then the rest.\n"
   "With --hand any all threads share one store, so that most kept groups are freed by another\n"

@@ -1,7 +1,7 @@
 /* lives.c - a long-lived process starts and ends very many threads, each in the same manner
  *
- * Holds:   stacks are the system's own, of the default size: when glibc gives one back it frees
- *          what belongs to it, and so calls the allocator in a thread that has ended but for that.
+ * Holds:   stacks are the system's own, of the default size. When glibc gives one back it frees
+ *          what belongs to it: it calls the allocator in a thread that has ended except for that.
  *          At most --at-once threads live besides the main one. */
 #include <sys/stat.h>
 #include <sys/syscall.h>

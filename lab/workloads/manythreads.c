@@ -87,7 +87,7 @@ static const bench_program_t program = {
   .about = "very many threads, each allocates one block and sleeps\n\n"
   "`per_thread` is what is resident for each thread, less the same in a child whose threads do\n"
   "not allocate: stack and thread structures do not count. All stacks lie in one mapping, so\n"
-  "`mappings` are the allocator's but for some thirty. `reached` is below --threads where the\n"
+  "`mappings` are the allocator's except some thirty. `reached` is below --threads where the\n"
   "limit or the system ended it. Definition: freehold's own.",
   .operation = "threads that allocated a block",
   .example = "manythreads --threads 2000",

@@ -123,7 +123,7 @@ static inline natural_t *natural_shifted(const natural_t *a, int shift) {
 
 /* One digit of the quotient of `u`, whose digits from `at` on are worth less than v times 2^32;
  * takes that many v away. Knuth, The Art of Computer Programming 2, 4.3.1 D: v's first digit has
- * its top bit set, so a guess from two digits is at most two too large, and is corrected when the
+ * its top bit set. So a guess from two digits is at most two too large, and is corrected when the
  * subtraction goes below zero. */
 static inline uint32_t natural_quotient_digit(natural_t *u, uint32_t at, const natural_t *v,
                                               uint32_t v_count) {

@@ -1,7 +1,7 @@
 /* program.h - what every workload shows of itself: options, --help, one JSON line, exit codes
  *
  * Owns:    the buffer of the JSON line.
- * Threads: the main thread's, but for `bench_fail`, which any may call.
+ * Threads: the main thread's, except `bench_fail`, which any may call.
  * Holds:   nothing here calls the allocator, so that all its calls are the workload's own. Also
  *          compiles as C++.
  *

@@ -3,8 +3,8 @@
  * Threads: a `queue_t` is shared and locked (the lock is the workload's: what is measured are the
  *          blocks that pass, a batch at a time). A `chain_t` belongs to whichever thread of the
  *          chain is alive.
- * Holds:   stacks come from one mapping of our own, so that the mappings of a program are few, are
- *          its allocator's but for a constant number, and no thread start is slowed by mmap. */
+ * Holds:   stacks come from one mapping of our own. So a program's mappings are its allocator's,
+ *          except for a constant few, and no thread start is slowed by mmap. */
 #ifndef BENCH_THREADS_H
 #define BENCH_THREADS_H
 

@@ -1,8 +1,8 @@
 /* callback.c - the program's callbacks: output, errors, deferred frees                 layer 7: api
  * Owns:    the callbacks in force.   Called by: api.   Calls: heap, os, the program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
- *          in a pair that never changes and is never freed; asking for the same pair again finds
- *          it, which bounds how many there are.
+ *          in a pair that never changes and is never freed. Asking for the same pair again finds
+ *          it, which bounds their number.
  * Sync:    S-callback  api_callback_set, pair_of (release publish) -> get_callback,
  *                      pair_of (acquire). */
 #include "api.h"

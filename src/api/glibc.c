@@ -42,9 +42,9 @@ static uint64_t free_blocks_of(const fh_class_stats_t *c) {
 /* glibc's words: arena is what was had from the system, ordblks the free blocks of slabs, uordblks
  * what is in use, fordblks the rest, keepcost what malloc_trim could give back. Blocks with a
  * mapping of their own are in uordblks; hblks counts them. All are sums that are kept: the call
- * takes as long in a large process as in a small one. They are what fh_stats_get counts, except
- * for blocks that other threads have freed into slabs of their own and not looked at since: these
- * are in use here, for each thread at most what 16 slabs of each class below 1 KiB hold. */
+ * takes as long in a large process as in a small one. They are what fh_stats_get counts. But blocks
+ * that another thread has freed into its own slabs, and not looked at since, are in use here. That
+ * is at most what 16 slabs of each class below 1 KiB hold. */
 static struct mallinfo2 info2(void) {
   struct mallinfo2 info = { 0 };
   uint64_t live, free, huge = atomic64_load_relaxed(&arena_counts.huge_bytes); /* relaxed: sums */

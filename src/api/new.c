@@ -62,8 +62,8 @@ static new_handler_t *new_handler(void) {
   return get != NULL ? get() : NULL;
 }
 
-/* Without __throw_bad_alloc (a static program holds only what it uses) the object is made by hand:
- * a bad_alloc is a pointer to its virtual functions, which follow two words of the table. */
+/* A static program holds only what it uses: without __throw_bad_alloc the object is made by hand. A
+ * bad_alloc is a pointer to its virtual functions, which follow two words of the table. */
 _Noreturn static void new_throw(size_t size) {
   new_throw_t *throw_bad_alloc = _ZSt17__throw_bad_allocv;
   if (throw_bad_alloc == NULL)

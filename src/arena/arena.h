@@ -6,7 +6,7 @@
  *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at
  *          (acquire); S-read  a reader counts itself, then looks what the slice is; a thread that
- *          unmaps makes it something else, then looks at the count: both change one word, so one
+ *          unmaps makes it something else, then looks at the count. Both change one word, so one
  *          sees the other.
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed, or right before it is
  *             freed

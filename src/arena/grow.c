@@ -95,7 +95,7 @@ static bool is_end_of_first(const arena_t *a, size_t end) {
 }
 
 /* What is free right below the end of what is mapped becomes the first part of the `n` slices, so
- * that no more is mapped than is missing; unless others grow the window, or claim there, at the
+ * that no more is mapped than is missing. Not so if others grow the window, or claim there, at the
  * same moment. */
 static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   for (int tries = 0; tries < JOIN_TRIES; tries++) {

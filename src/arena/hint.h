@@ -2,11 +2,11 @@
  * Owns:    nothing: the words are the caller's.   Called by: arena, slab.   Calls: bitmap.
  *
  * So the cost of a search does not grow with the heap.
- * Threads: any. A hint may send a search to where nothing is. It hides something only as long as a
- *          thread is stopped between the two steps below, or for good if it never goes on (in a
- *          child of fork, after a longjmp), and no more than what came back then.
- * Sync:    S-group  bits above bits: a thread that sets a bit then looks at the one above it, and
- *                   sets that if it is clear; one that finds nothing below a bit clears it, then
+ * Threads: any. A hint may send a search to where nothing is. It hides only what came back while a
+ *          thread is stopped between the two steps below, for good if that never goes on (child of
+ *          fork, longjmp).
+ * Sync:    S-group  bits above bits. A thread that sets a bit then looks at the one above it, and
+ *                   sets that if it is clear. One that finds nothing below a bit clears it, then
  *                   looks below again. All seq_cst, so one of the two sees the other.
  *          S-room   the same for runs of bits: a thread that gives bits back then looks at the
  *                   lack; one that has searched in vain notes the lack, then searches again. All

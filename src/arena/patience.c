@@ -3,9 +3,9 @@
  *
  * A program whose demand swings by more than the budget would give the same pages back and touch
  * them again for ever. So purged slices that are claimed again are counted as regretted, however
- * long ago they were purged, and when they come to PURGE_STEP within REGRET_MS, the budget and the
- * delay are doubled once more; at the first look after CALM_MS without that they are halved, once
- * for each CALM_MS. The budget ends at the most that was ever in use. */
+ * long ago they were purged. When they come to PURGE_STEP within REGRET_MS, budget and delay are
+ * doubled. The first look after CALM_MS without that halves them, once for each CALM_MS. The budget
+ * ends at the most that was ever in use. */
 #include "patience.h"
 
 #include "../os/os.h"

@@ -2,8 +2,7 @@
  * Owns:    the time and place of the last look.   Called by: slab, stock, heap.
  *          Calls: arena.c, patience, slices, support, os.
  * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
- *          again, so a thread that stops here holds back no more than that, and nobody waits for
- *          it.
+ *          again. So a thread that stops here holds back no more, and nobody waits for it.
  * Sync:    S-bit (bitmap.h); S-group (hint.h): free dirty slices, their group's bit, and their
  *          arena's. */
 #include "../os/os.h"
@@ -12,17 +11,17 @@
 #include "slices.h"
 
 enum {
-  /* A program may have locked some of its pages, or all. After so many ranges in a row that the
-   * system refused it is asked for no more of a group, for a while of none of it, and after so many
-   * in all a purge ends. */
+  /* A program may have locked some of its pages, or all. After so many refusals in a row the system
+   * is asked for no more of a group, and for a while for none of it. After so many in all a purge
+   * ends. */
   REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64,
   GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
   OVERDUE_MOST = 8, /* groups for one look: one for each look that is overdue */
 };
 
-/* So many slices were counted as dirty when a look at all found no more: the system has refused
- * them, or threads were holding them, of which a child of fork has nothing left but the count.
- * relaxed: while it is too high, more than the budget stays until a tick takes it. */
+/* So many slices were counted as dirty when a look at all found no more. The system has refused
+ * them, or threads held them: in a child of fork only the count is left. relaxed: while it is too
+ * high, more than the budget stays until a tick takes it. */
 static atomic64_t not_to_be_had;
 
 static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */

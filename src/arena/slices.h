@@ -22,9 +22,9 @@ extern hidden arena_set_t dirty_arenas;
 hidden bool slices_reserve_number(arena_t *a);
 hidden void slices_publish(arena_t *a);
 
-/* `n` free slices of the arena whose first is a multiple of `alignment`, claimed: the lowest, or,
- * if they are few and may lie anywhere, those beside which the fewest are free. NO_SLICES if there
- * are none, 0 if there were some and others were quicker. */
+/* `n` free slices of the arena whose first is a multiple of `alignment`, claimed: the lowest. If
+ * they are few and may lie anywhere: those beside which the fewest are free. NO_SLICES if there are
+ * none, 0 if there were some and others were quicker. */
 hidden size_t slices_claim(arena_t *a, size_t n, size_t alignment);
 /* Just these, all or none. */
 hidden bool slices_claim_at(arena_t *a, size_t first, size_t n);

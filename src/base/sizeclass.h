@@ -36,7 +36,7 @@ static inline size_t class_size(unsigned c) { return class_info[c].size; }
 
 /* Is `offset` (below 64 KiB) a multiple of the size whose `inverse` this is, and not 0? The product
  * wraps to 1..2^16 - 1 just for those: k * size * inverse = k * 2^32 + k * e with 0 < e <= size,
- * and k * e <= offset; any other remainder r adds r * inverse, which is 2^18 at least. Never with
+ * and k * e <= offset. Any other remainder r adds r * inverse, which is 2^18 at least. Never with
  * an inverse of 0. */
 static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
   return offset * inverse - 1 < 0xFFFF;

@@ -52,8 +52,8 @@ static always_inline void unmark(heap_t *h) {
 /* ---- first call and last --------------------------------------------------------------------- */
 
 /* The system calls this when a thread ends, with the thread's heap. A heap whose operation never
- * ended (a signal handler left it by longjmp or ended the thread) stays as it is: its blocks can be
- * freed, its lists are not touched. A fast operation leaves nothing worse behind than a count. */
+ * ended (a handler left it by longjmp or ended the thread) stays as it is: its blocks can be freed,
+ * its lists are not touched. A fast operation leaves nothing worse behind than a count. */
 static void thread_leaves(void *heap) {
   bool was_fast = heap_is_marked(heap);
   heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */

@@ -2,7 +2,7 @@
  * Contract: firstclass.h. A heap is a list of lanes, each a heap_t that one thread at a time uses.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
  *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
- *          destroy are for a heap that nobody else is using, except a collection: if one is in a
+ *          destroy are for a heap that nobody else is using, except a collection. If one is in a
  *          lane, the lane's state says that the heap has ended, and the collection ends the lane.
  * Sync:    S-lane  leaving a lane, or saying so (release) -> entering it, or reading it (acquire);
  *          S-lanes  adding a lane (release) -> walking (acquire).
@@ -150,7 +150,7 @@ static void end_lane(heap_t *lane, lane_state_t how) {
 
 /* A thread inside has stopped there for ever, was killed, jumped out or is not in this child of
  * fork: it has left the lists between two steps. All that they lead to is the lane's, so it may be
- * dropped; what counts of them may be wrong, so no slab is let go of, and the lane is not used
+ * dropped. What counts of them may be wrong, so no slab is let go of, and the lane is not used
  * again. Its blocks are freed like any other. */
 static void leave_behind(heap_t *lane, lane_state_t how) {
   if (how == LANE_DESTROYED) drop_all(lane);

@@ -68,10 +68,9 @@ static bool is_of_another(const slab_t *s, const heap_t *h) {
   return !atomic_ptr_is_relaxed(&s->owner, h) && !atomic_ptr_is_relaxed(&s->owner, NULL);
 }
 
-/* A block of a slab that is the heap's own goes back there; one of a slab that is nobody's, and so
- * not in another thread's hands, onto the list that becomes the next bin of its class. False if
- * that has no room, or if the slab is another's. Whose it is counts once the heap is marked: until
- * then a handler may let go of the slab. */
+/* A block of a slab that is the heap's own goes back there; a block of nobody's slab onto the list
+ * that becomes the next bin of its class. False if that has no room, or if the slab is another's.
+ * Whose it is counts once the heap is marked: until then a handler may let go of the slab. */
 static bool keep(slab_t *s, uintptr_t block, const char *call) {
   heap_t *h = heap_of_thread();
   bool is_empty = false, is_done = false;
@@ -91,8 +90,8 @@ static bool keep(slab_t *s, uintptr_t block, const char *call) {
 
 /* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
  * hand, and looked at now; in a large heap it is fetched, and looked at when it is gathered. False
- * if the heap is marked, also by a fast malloc, for then another heap publishes what is due;
- * if a handler has left no room; or if the block is free already. */
+ * if a handler has left no room, or the block is free already. Also if the heap is marked, even by
+ * a fast malloc, for then another heap publishes what is due. */
 static bool put_off(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
   if (heap_here.limit == 0 || slab_is_on_hole(s, block)) return false;

@@ -2,15 +2,14 @@
  * Owns:    nothing; heap_here is enter.c's.   Called by: heap, api.   Calls: nothing.
  * Threads: the thread's own, and its signal handlers'.
  *
- * Signals: three marks say that an operation is under way, so that a signal handler which
- *          interrupts it leaves the heap alone and uses the thread's next one: heap_here.limit is 0
- *          while a bin changes, heap_here.window is 0 inside a fast free, and everything else sets
- *          both and the heap's `busy`. A fast malloc touches its bin only, a fast free the slab or
- *          what `freed` has, so one may interrupt the other; and each mark is at the same time what
- *          the fast path tests anyway (the size, the window), so that it costs no test of its own,
- *          and a thread that has no heap yet, whose thread-local words are all 0, is marked too. A
- *          handler that leaves by longjmp leaves the mark behind: the heap is then retired, not
- *          repaired. */
+ * Signals: three marks say that an operation is under way. A signal handler that interrupts it
+ *          leaves the heap alone and uses the thread's next one. heap_here.limit is 0 while a bin
+ *          changes, heap_here.window is 0 inside a fast free; everything else sets both to 0, and
+ *          the heap's `busy`. A fast malloc touches its bin only, a fast free the slab or what
+ *          `freed` has, so one may interrupt the other. The fast paths test these words anyway (the
+ *          size, the window), so a mark costs no test of its own. A thread that has no heap yet,
+ *          whose words are all 0, is marked too. A handler that leaves by longjmp leaves the mark
+ *          behind: the heap is then retired, not repaired. */
 #ifndef HEAP_HERE_H
 #define HEAP_HERE_H
 

@@ -22,8 +22,8 @@ enum {
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
-/* Has the system make the pages that are in use soon, for a burst of slices with one call: of a
- * class of which much was used, and whose fresh blocks are linked. */
+/* Has the system make the pages that are in use soon, for a burst of slices with one call. For
+ * classes of which much was used, and whose fresh blocks are linked. */
 static void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
   if (burst == 0 || c >= MEDIUM_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
@@ -52,7 +52,7 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
 }
 
 /* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
- * fresh ones; the heap has no fresh ones now. In a slice that was used before they are linked: most
+ * fresh ones. The heap has no fresh ones now. In a slice that was used before they are linked: most
  * of its pages are present. */
 static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
   unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
@@ -70,8 +70,8 @@ static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
 }
 
 /* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
- * thousand threads which allocate a little share their slabs; and so do all blocks of a class that
- * has few in a slab. */
+ * thousand threads which allocate a little share their slabs. So do all blocks of a class that has
+ * few in a slab. */
 static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   unsigned size = (unsigned)class_size(c);
   slab_t *s = slab_find_partial(c, h);

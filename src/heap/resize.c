@@ -127,10 +127,10 @@ void *heap_resize(void *p, size_t size, const char *call) {
   return block != NULL ? block : resize_by_moving_pages(&f, p, size);
 }
 
-/* Where blocks die soon that realloc has given mappings of their own, one that grows by much is
- * copied to slices, so that its pages stay at hand when it dies. One that grows by less is copied
- * with headroom, but only while it is short; one that grows by little would be copied too often.
- * NULL: its pages are moved. */
+/* Where blocks with mappings of their own die soon, one that realloc grows by much is copied to
+ * slices: its pages stay at hand when it dies. One that grows by less is copied with headroom, but
+ * only while it is short; one that grows by little would be copied too often. NULL: its pages are
+ * moved. */
 static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t size) {
   if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST || !huge_die_soon())
     return NULL;

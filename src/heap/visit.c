@@ -1,8 +1,8 @@
 /* visit.c - every slab and every live block, without stopping anyone                  layer 6: heap
  * Contract: visit.h.
- * Threads: any. What others do meanwhile may or may not be seen; descriptors are never unmapped,
- *          blocks not while their keys are read (S-read), and a free block is known by the key that
- *          it carries, or as fresh (fresh.h). Large and huge blocks are not read. */
+ * Threads: any. What others do meanwhile may or may not be seen. Descriptors are never unmapped,
+ *          blocks not while their keys are read (S-read). A free block is known by the key that it
+ *          carries, or as fresh (fresh.h). Large and huge blocks are not read. */
 #include "visit.h"
 
 #include "../stock/fresh.h"
@@ -39,7 +39,7 @@ typedef struct {
 
 enum { AT_ONCE = 64 };
 
-/* Of the next `n` blocks of a slab a bit for each that is not free; none if the slice has become
+/* Of the next `n` blocks of a slab a bit for each that is not free. None if the slice has become
  * something else, for then it may be in no memory. */
 static uint64_t live_ones(const slab_t *s, uint32_t word, uintptr_t block, size_t n) {
   uint64_t live = 0, fresh = atomic64_load_acquire(&s->fresh); /* S-visit */
@@ -52,10 +52,10 @@ static uint64_t live_ones(const slab_t *s, uint32_t word, uintptr_t block, size_
   return live;
 }
 
-/* The slice may become another slab's at any moment: its class is what `word` says, and however
- * many blocks the next slab has, no more of them than lie in the slice. A block is among a heap's
- * fresh ones or has a key before `carved` counts it, and has a key before it goes from the fresh
- * ones to its slab (S-visit): read in that order it is seen as one of both, or is the program's. */
+/* The slice may become another slab's at any moment. Its class is what `word` says, and it has no
+ * more blocks than lie in the slice. A block is among a heap's fresh ones or has a key before
+ * `carved` counts it, and has a key before it leaves the fresh ones (S-visit). Read in that order
+ * it is seen as one of both, or is the program's. */
 static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context) {
   const blocks_visit_t *v = context;
   if (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane)) return true;

@@ -4,9 +4,8 @@
  *          also where the system has taken some pages and then refused.
  *
  * A block of which a part lies on a hole is sunk: the anchor counts it neither as carved nor as
- * free, so whoever frees the last of the others finds the slab empty. A heap that takes the slab
- * over links what is sunk again, and the pages come back. Until then SLAB_HOLED stands for the
- * owner. */
+ * free. So the free of the last of the others finds the slab empty. A heap that takes the slab over
+ * links what is sunk again, and the pages come back. Until then SLAB_HOLED stands for the owner. */
 #include "holes.h"
 
 #include "../os/os.h"

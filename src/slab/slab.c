@@ -103,8 +103,8 @@ void slab_take_fresh(slab_t *s, unsigned n) {
   slab_count_taken(slab_class(s), (int)n);
 }
 
-/* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order
- * and the last one to `rest`, a list that may be at its end. */
+/* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order,
+ * the last one to `rest`, which may be an empty list. */
 static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count) {
   size_t size = class_size(slab_class(s));
   uintptr_t first = slab_fresh_end(s, count), block = first;

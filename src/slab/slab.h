@@ -1,9 +1,9 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab or of a large block; the tallies (tally.c).
  *          Called by: stock, heap.   Calls: partial, holes, arena.
- * Threads: the fields before `anchor` belong to the owner, whoever that is: to the heap that owns
- *          the slab, to the thread that cleared its partial bit or took it from FULL, to the thread
- *          that claimed its slices. Any thread calls slab_push and slab_find_partial.
+ * Threads: the fields before `anchor` belong to the owner. That is the heap that owns the slab, the
+ *          thread that cleared its partial bit or took it from FULL, or the thread that claimed its
+ *          slices. Any thread calls slab_push and slab_find_partial.
  * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and
  *                    keys in the blocks, and the owner's fields, are seen by the next owner.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
@@ -76,7 +76,7 @@ enum {
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
 static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
-/* relaxed: who frees a block got it from the thread that allocated it, which orders them */
+/* relaxed: a block that is freed came from the thread that allocated it, which orders them */
 static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }
 static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
@@ -102,7 +102,7 @@ static inline slab_t *slab_numbered(uint32_t number) {
  * freed block has. */
 typedef struct {
   uint64_t next;
-  atomic64_t key;               /* written by who holds the block, read by visitors too */
+  atomic64_t key;               /* written by its holder, read by visitors too */
 } free_block_t;
 
 /* Added to the block's address: no program stores that in its own block. */
@@ -111,7 +111,7 @@ static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
 static always_inline uintptr_t block_next(uintptr_t block) { return block_at(block)->next; }
 static always_inline bool block_is_free(uintptr_t block) {
-  /* relaxed: who holds the block wrote it */
+  /* relaxed: its holder wrote it */
   return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
 }
 /* Does it lie on a page that was given back? Then it is free too. */
@@ -129,8 +129,8 @@ static always_inline void block_set_free(uintptr_t block) {
 static always_inline void block_set_live(uintptr_t block) {
   atomic64_store_relaxed(&block_at(block)->key, 0);
 }
-/* A block that was freed gets its link before its key is read: were its page never written, to read
- * it first would cost two faults, the second of which all processors of the process hear of. */
+/* A block that was freed gets its link before its key is read. On a page never written, reading
+ * first would cost two faults, the second of which all processors of the process hear of. */
 static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
   block_at(block)->next = next;
   signal_fence();

@@ -3,9 +3,9 @@
  *          Calls: slab.
  * Threads: the heap's own; any thread reads a slab's bits (S-visit).
  *
- * They lie side by side in their slab, read as zero and are not linked, so that no page of them is
- * touched before they are handed out: its first touch is the program's. They have no key either, so
- * their slab has a bit for each of them that is not handed out, whichever heap borrowed it. */
+ * They lie side by side in their slab, read as zero and are not linked: the first touch of their
+ * pages is the program's. They have no key either, so their slab has a bit for each of them that is
+ * not handed out, whichever heap borrowed it. */
 #ifndef STOCK_FRESH_H
 #define STOCK_FRESH_H
 

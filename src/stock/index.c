@@ -3,8 +3,8 @@
  * Sync:    S-index  index_add_chunk, index_enter (release) -> index_each, show (acquire): a chunk,
  *                   a block's descriptor; leave (release) -> leave of the last one (acquire): the
  *                   chunk, which is freed. S-bit  leave -> bitmap_claim_some.
- * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block whose `tag` it
- *             is or is about to be, and whose memory has not been given back */
+ * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block that has its
+ *             memory and whose `tag` it is or is about to be */
 #include "../base/check.h"
 #include "index.h"
 

@@ -19,8 +19,8 @@ enum {
 
 enum { RUN_LEAST = 4 };            /* slices in runs, if earned; more if the surplus has room */
 
-/* Slices are kept or given back: that of a slab whose blocks are all free and that is on no list;
- * the `n` slices of a large block that was freed, which ended in the `used`th of them. */
+/* Keeps or gives back the slice of an empty slab on no list, or the `n` slices of a freed large
+ * block that ended in the `used`th of them. */
 hidden void magazine_put_slab(heap_t *h, slab_t *s);
 hidden void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used);
 

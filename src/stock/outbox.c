@@ -23,8 +23,8 @@ void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   if (outcome == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }
 
-/* The slab is not the heap's own: it was not when the batch began, and a heap takes slabs only once
- * its batches are empty (refill), or while it publishes the one of that slab. */
+/* The slab is not the heap's own. It was not when the batch began, and a heap takes slabs only once
+ * its batches are empty (refill), or while it publishes that slab's. */
 static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
@@ -104,8 +104,8 @@ void outbox_flush(heap_t *h) {
 }
 
 /* Is so much held back that all of it is due? Each time that this happens more may wait the next
- * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps, and
- * one that freed a little holds next to nothing back, should its thread sleep then. */
+ * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
+ * that freed a little, and whose thread then sleeps, holds next to nothing back. */
 static bool is_much(const heap_t *h) {
   return h->held > HELD_LEAST + h->held_more;
 }

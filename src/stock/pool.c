@@ -31,7 +31,7 @@ static atomic_ptr_t users;
 enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
 #define USER_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
-/* A bit for each place with a heap that rests, changed by who has the place. relaxed: a hint; the
+/* A bit for each place with a heap that rests, changed by its holder. relaxed: a hint; the
  * claim decides. */
 static atomic64_t rests[PLACES_CHUNKS];
 

@@ -3,8 +3,8 @@
  *
  * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
  * and RETURN_BYTES go, or RETURN_SMALL_BYTES. If it was full and its blocks are needed again, it
- * was too short: of a class that has few blocks in a slab it may be twice as long from then on, as
- * far as the surplus of all heaps goes; and half as long if less than a quarter of it is used. */
+ * was too short. A class that has few blocks in a slab may then have twice as many, as far as the
+ * surplus of all heaps goes. It may have half as many if less than a quarter is used. */
 #include "owned.h"
 #include "returned.h"
 #include "surplus.h"

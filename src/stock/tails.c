@@ -2,7 +2,7 @@
  * Contract: tails.h.
  *
  * A block of 18 KiB in a slice that was used as a whole before holds 64 KiB: the other 44 are its
- * tail. Tails may be a part of what large blocks use; beyond that a block gives its tail back when
+ * tail. Tails may be a part of what large blocks use. Beyond that a block gives its tail back when
  * it is allocated or resized, the sooner the longer the tail is beside the block. A page has 4 KiB
  * here. */
 #include "../base/check.h"

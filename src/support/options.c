@@ -271,7 +271,7 @@ static void read_text(options_loading_t *loading, const char *text, size_t lengt
 }
 
 /* NULL also while the program's pointers are not relocated yet (first use in the resolver of an
- * ifunc): then the text would lie below 4 GiB although the pointer itself does not. */
+ * ifunc). The text would lie below 4 GiB then, although the pointer itself does not. */
 static const char *text_of_program(void) {
   if (&fh_options == NULL || fh_options == NULL) return NULL;
   bool is_relocated = (uintptr_t)fh_options >> 32 != 0 || (uintptr_t)&fh_options >> 32 == 0;

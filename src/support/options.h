@@ -36,7 +36,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
     "the same memory again and again.")                                                          \
   X(purge_budget,   size,  MiB(16),  0,         OPTION_NO_LIMIT, ANY,                            \
     "Bytes of freed memory, or a 64th of what is in use if that is more, that may wait for "     \
-    "the delay; up to 64 times as much, never more than the peak, in a program that asks for "   \
+    "the delay. Up to 64 times as much, never more than the peak, in a program that asks for "   \
     "the same memory again and again. What threads keep (magazine) does not count.")             \
   X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                          \
     "Most address space mapped at a time: at first half of what is mapped, less where the "      \
@@ -48,7 +48,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
     "grows fast; 0: each page at its first touch.")                                              \
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
-    "Bytes of free slices of 64K that one thread may keep for itself; in runs of 2 to 12 "       \
+    "Bytes of free slices of 64K that one thread may keep for itself. In runs of 2 to 12 "       \
     "slices, of freed large blocks, four times as much if it allocates many of these.")          \
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps; a child of " \

@@ -4,7 +4,7 @@
  * Threads: any: constants.
  *
  * Counting, text and JSON come from the table, docs/statistics.md and the structs of freehold.h too
- * (build/tables writes them, tests compare): a new counter is one row at the end and one test. */
+ * (build/tables writes them, tests compare). A new counter is one row at the end and one test. */
 #ifndef SUPPORT_STATS_H
 #define SUPPORT_STATS_H
 
@@ -21,8 +21,8 @@
   X(END) X(NEXT) X(ARENAS) X(PEAK) X(OF_COMMITTED) X(OF_MAPPED) X(WAITS) X(SINCE_START) X(OF_BLOCKS)
 
 /* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE
- *         likewise, and huge blocks' bytes; HEAPS such a word of each heap, and of heap_counts;
- *         VISIT what a visit of these finds.
+ *         likewise, and huge blocks' bytes. HEAPS a word of each heap, and of heap_counts; VISIT
+ *         what a visit of these finds.
  * text    AT its place among the figures of its section, its name there, what follows; HIDDEN: it
  *         stands behind another one, or in the table of blocks.
  * The sentence is the documentation. The order is that of the struct: rows are added at the end. */

@@ -2,7 +2,7 @@
  *
  * Input: a byte for the number of threads, then three bytes for each operation: what, on which
  * slot, how much. The threads take them in turn. A slot's record says what block stands in it and
- * what must be in the block; a thread that uses a slot holds it for so long, and passes over one
+ * what must be in the block. A thread that uses a slot holds it for so long, and passes over one
  * that is held. Calls of the fake system can be made to fail, its clock moves when an operation
  * says so. In the end all is freed, and nothing may be lost. */
 #define TEST_WITHOUT_MAIN
@@ -235,8 +235,8 @@ static uint64_t count_missing(void) {
   return atomic64_load_relaxed(&arena_counts.mapped) - there;
 }
 
-/* Everything comes back, but for the slices that a moved block has left if they
- * could not be mapped again. */
+/* Everything comes back, except the slices that a moved block has left if they could not be mapped
+ * again. */
 static void clean_up(void) {
   uint64_t live, free;
   os_fake_fail(0, 0, false);

@@ -23,9 +23,9 @@ def reach(calls, entries):
 
 
 class CallGraph:
-    """`frames`: bytes of stack of each function of ours, return address included;
-    `calls`: names that it calls, a tail call like any other; `dynamic`: functions whose
-    frame has no constant size."""
+    """`frames`: bytes of stack of each function of ours, return address included. `calls`: names
+    that it calls, a tail call like any other. `dynamic`: functions whose frame has no constant
+    size."""
 
     def __init__(self, text):
         self.frames, self.calls, self.dynamic = {}, {}, []

@@ -118,9 +118,9 @@ class Rings(unittest.TestCase):
                          ["a", "b", "c"])
 
 class Calls(unittest.TestCase):
-    """The line `Calls:` of a file's contract, or of the header in which its contract stands, names
-    each layer below that the file uses, by its name or a file of it, and no other. Base, which
-    everyone uses, need not be named, nor files of the same layer; but those that are, are used."""
+    """The line `Calls:` of a file's contract, or of the header in which that stands, names each
+    layer below that it uses, or a file of it, and no other. Base, which everyone uses, need not be
+    named, nor files of the same layer; but those that are, are used."""
     maxDiff = None
 
     @staticmethod
@@ -328,7 +328,7 @@ class Loops(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 class WholeHeap(unittest.TestCase):
-    """A loop that runs over arenas, windows, heaps or slabs costs more in a larger process: its
+    """A loop that runs over arenas, windows, heaps or slabs costs more in a larger process. Its
     function stands in a table of promises.md, with what calls it and its bound or slope."""
     maxDiff = None
     PAGE, TITLE = os.path.join("docs", "promises.md"), "### Loops over the whole heap"

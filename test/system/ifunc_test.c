@@ -1,9 +1,9 @@
 /* ifunc_test.c - resolvers of indirect functions that allocate, while the program is
  * still being relocated
  *
- * No constructor has run then, neither the program's nor the library's, and in glibc the
- * thread-local variables of the main thread are still all zero: their initial values are copied
- * only after relocation. A program of its own, because nothing in it runs if this fails. */
+ * No constructor has run then, neither the program's nor the library's, and in glibc the main
+ * thread's thread-local variables are still all zero: their initial values are copied after
+ * relocation. A program of its own, because nothing in it runs if this fails. */
 #include "entry.h"
 
 static void *from_resolver[3];

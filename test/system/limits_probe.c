@@ -201,8 +201,8 @@ static void check_pages(const unsigned char *p, size_t size) {
   for (size_t i = 0; i < size; i += MiB)
     if (p[i] != i / MiB % 255 + 1) _exit(2);
 }
-/* Big blocks, one of them below half a GiB at first, that grow past each other: under a limit that
- * has room for what is missing, and not for the old place and the new one. */
+/* Big blocks, one of them below half a GiB at first, that grow past each other. The limit has room
+ * for what is missing, not for the old place and the new one. */
 static void grow(void) {
   unsigned char *p[2];
   size_t size[2] = { 300 * MiB, 1500 * MiB };

@@ -20,8 +20,8 @@ static const size_t sizes[] = {
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* Written to all over, or all over its first megabyte: what older blocks left in that memory is
- * gone, so that an interior pointer cannot be taken for an older block's start. */
+/* Written to all over, or all over its first megabyte. What older blocks left there is gone, so an
+ * interior pointer cannot be taken for an older block's start. */
 static void *new_block(size_t n) {
   void *p = malloc(launder_size(n));
   CHECK(p != NULL);

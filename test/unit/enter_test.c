@@ -173,7 +173,7 @@ static void attach_and_compare(void *found) {
   fast_malloc(10);
   *(bool *)found |= heap_of_thread() == left_behind;
 }
-/* Does one of the next threads get it? They look at a few others each, in turns. */
+/* Does one of the next threads get it? They look at a few others each, one after another. */
 static bool is_used_again(void) {
   bool found = false;
   for (int i = 0; i < 20 && !found; i++) in_thread(attach_and_compare, &found, false);

@@ -13,7 +13,7 @@ static void fill_windows(void) {
     while (arena_of(p)->number < FULL);
 }
 static void hide_others(int protection) {
-  for (size_t i = 0; i < FULL; i++) { /* but for the page with the arena's head */
+  for (size_t i = 0; i < FULL; i++) { /* except the page with the arena's head */
     char *head = (char *)arena_at(i);
     CHECK_EQ(mprotect(head + 4096, WINDOW_SLICES * DESCRIPTOR_SIZE - 4096, protection), 0);
   }

@@ -1,4 +1,4 @@
-/* levels_test.c - at check level 2 state is looked at where a call leaves it: each test breaks
+/* levels_test.c - at check level 2 state is looked at where a call leaves it. Each test breaks
  * something that no fast path looks at, and the next call that passes there dies of it */
 #include "heaps.h"
 

@@ -21,7 +21,7 @@ TEST(map, a_window_is_nobodys_until_it_is_given_and_again_when_it_is_taken_back,
   CHECK_EQ(map_new(1, 65536), (void *)w);
 }
 
-/* Claimed windows count as no tenant's: it would be told. */
+/* Claimed windows count as no tenant's: it would be reported. */
 static bool map_is_valid_here(void) {
   for (size_t i = 0; i < WINDOW_COUNT; i++)
     if (atomic_ptr_load_relaxed(&window_map[i]) == (void *)TENANT_CLAIMED)

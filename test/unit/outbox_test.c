@@ -28,7 +28,7 @@ TEST(outbox, a_gathered_chain_is_published_when_its_bytes_are_worth_it, "") {
 TEST(outbox, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
   size_t size = 1024;
   core_option(OPTION_magazine, 0);
-  in_thread(allocate, &size, true);                         /* slabs of nobody */
+  in_thread(allocate, &size, true);                         /* slabs without an owner */
   uint64_t before = committed();
   for (int i = 0; i < MANY / 4; i++) fast_free(kept[i]);    /* 15 slabs: each has its own batch */
   CHECK_LE(committed(), before - 12);                       /* the others: `pending`, `returned` */
@@ -150,7 +150,7 @@ TEST(outbox, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-ancho
   allocate(&size);
   heap_t *h = my_heap();
   in_thread(release, NULL, true);
-  in_thread(allocate, &size, true);                         /* slabs of nobody */
+  in_thread(allocate, &size, true);                         /* slabs without an owner */
   CHECK(h->own->owned[c] != 0 && !heap_knows_remote(h, c));
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   outbox_flush(h);
@@ -160,7 +160,7 @@ TEST(outbox, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-ancho
 
 TEST(outbox, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its_own_list, "I1") {
   size_t size = 64;
-  in_thread(allocate, &size, true);                         /* FULL slabs of nobody */
+  in_thread(allocate, &size, true);                         /* FULL slabs without an owner */
   slab_t *s = slab_of(kept[MANY / 2]);
   CHECK_NULL(atomic_ptr_load_relaxed(&s->owner));
   for (int i = 0; i < 200; i++) fast_malloc(size);

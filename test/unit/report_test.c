@@ -1,5 +1,5 @@
-/* report_test.c - the statistics as text and as JSON, from figures that are known
- * The test is the layer below and the rest of its own layer: it makes the figures up. */
+/* report_test.c - the statistics as text and as JSON, from figures that are known. The test is the
+ * layer below and the rest of its own layer: it makes the figures up. */
 #include "core.h"
 
 #include "../../include/freehold/freehold.h"

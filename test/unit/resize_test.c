@@ -89,7 +89,7 @@ TEST(resize, a_large_block_that_cannot_grow_in_place_moves_its_pages_without_a_c
   check_nothing_lost();
 }
 
-/* How often any of `count` vectors that grow in turns changes its place. */
+/* How often any of `count` vectors that grow alternately changes its place. */
 enum { VECTORS_MOST = 40 };
 static unsigned moves_of(int count, size_t top, size_t step) {
   static char *p[VECTORS_MOST];

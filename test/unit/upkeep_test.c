@@ -60,7 +60,7 @@ TEST(upkeep, the_background_thread_collects_what_rests_when_nothing_has_changed_
   heap_start();
   in_thread(allocate_sixteen, p, false);
   for (int i = 1; i < 16; i++) fast_free(p[i]);
-  heap_collect(false);                                      /* a slab of nobody with much room */
+  heap_collect(false);                                      /* a slab without an owner, with room */
   slab_t *s = slab_of(p[0]);
   CHECK_EQ(atomic32_load_relaxed(&s->holes), 0u);
   os_fake.sleep = sleep_and_leave;

@@ -1,10 +1,10 @@
 """anova.py - factorial analysis of variance with all interactions
 
 Type III sums of squares with sum-to-zero contrasts; where every cell has the same number of runs,
-types I to III agree. The logarithm of the response is taken when the residuals ask for it: when
-they fail a check as they are, and the model of the logarithms is the likelier one. The likelihoods
-are those of Box and Cox, An analysis of transformations (1964), at powers 1 and 0; they weigh shape
-and spread together, so that one far run, which hides uneven spread from a test, does not decide.
+types I to III agree. The logarithm of the response is taken when the residuals fail a check as they
+are, and the model of the logarithms is the likelier one. The likelihoods are those of Box and Cox,
+An analysis of transformations (1964), at powers 1 and 0. They weigh shape and spread together, so
+that one far run, which hides uneven spread from a test, does not decide.
 """
 
 from dataclasses import dataclass

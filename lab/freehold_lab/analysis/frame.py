@@ -87,8 +87,8 @@ def in_order(runs, plan, store):
 def time_of(row, figure):
     """Seconds, or what stands for them, by which the speed of a run is compared. `row` is one of
     Store.runs(), `figure` the workload's. The figure itself where that is a time or a rate of the
-    work; else (a percentile of latency, memory) the time of one operation that the program says,
-    which leaves out set-up, pauses and time limits; else wall time."""
+    work. Else (a percentile of latency, memory) the time of one operation that the program says,
+    without set-up, pauses and time limits. Else wall time."""
     if row["figure"] is not None and figure.unit in SECONDS and not PERCENTILE.search(figure.key):
         return row["figure"] * SECONDS[figure.unit]
     if row["figure"] and not figure.lower_is_better:

@@ -2,9 +2,9 @@
 geometric means, wins and losses
 
 A ratio is that of geometric means, below 1 when the allocator needs less than the base. Runs of one
-block ran side by side, so they are compared in pairs. Whether a ratio is a win or a loss says
-Tukey's test on the logarithms over all allocators of the cell, so that many allocators do not make
-false findings; the intervals are each for itself.
+block ran side by side, so they are compared in pairs. Tukey's test on the logarithms over all
+allocators of the cell says whether a ratio is a win or a loss, so that many allocators make no
+false findings. The intervals are each for itself.
 """
 
 import warnings
@@ -101,7 +101,7 @@ def overall(ratios, resampled):
 
 
 def means(ratios, base, names):
-    """The geometric mean of every allocator's ratios over the cells of a part: a data frame with a
+    """The geometric mean of every allocator's ratios over the cells of a part. A data frame with a
     row a part and a column for each allocator of `names` that ran at all; that of the base is 1.
     NaN where it did not run."""
     by_part = ratios.assign(log=numpy.log(ratios.ratio)).groupby(["part", "allocator"], sort=False)
@@ -122,9 +122,8 @@ def marks(ratios):
 
 def against_best(table):
     """How far from the best of the others an allocator is. `table` is that of `means`. One row an
-    allocator: the geometric mean over the parts of its ratio to the smallest of the other
-    allocators in each, in how many it is the smallest itself, and the part in which it is the
-    furthest away.
+    allocator: the geometric mean over the parts of its ratio to the smallest of the others. And in
+    how many it is the smallest itself, and the part in which it is the furthest away.
 
     The smallest of several measured figures is on average smaller than the truth, so of allocators
     that are alike each is somewhat above 1."""

@@ -7,9 +7,9 @@ from scipy import stats
 
 
 def slope(x, y):
-    """Of the line through all points, with its 95 % interval, and p of the test of fit: a
-    small one says that the means of the levels do not lie on a line (it needs three
-    levels and repeated runs)."""
+    """Of the line through all points, with its 95 % interval, and p of the test of fit. A small one
+    says that the means of the levels do not lie on a line (it needs three levels and repeated
+    runs)."""
     x, y = numpy.asarray(x, float), numpy.asarray(y, float)
     line = sm.OLS(y, sm.add_constant(x)).fit()
     low, high = line.conf_int(0.05)[1]

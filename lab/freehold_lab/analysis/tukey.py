@@ -54,9 +54,9 @@ def probabilities(comparison):
 
 
 def letters(means, comparison):
-    """name -> letters, 'a' for the smallest mean: the least sets of names without a
-    difference among them, found by splitting a set in two at every pair that differs (insert
-    and absorb, after Piepho 2004)."""
+    """name -> letters, 'a' for the smallest mean: the least sets of names without a difference
+    among them. A set is split in two at every pair that differs (insert and absorb, after Piepho
+    2004)."""
     order = sorted(means, key=means.get)
     sets = [frozenset(order)]
     for pair in comparison[comparison.differs].itertuples():
@@ -84,8 +84,8 @@ def samples_of(runs, response, is_log):
 
 
 def against(runs, response, base, analysis):
-    """One row an allocator: how much more than the base it has (on the logarithmic scale: how many
-    times as much), the interval that holds for all pairs together, and p."""
+    """One row an allocator: how much more than the base it has, the interval that holds for all
+    pairs together, and p. On the logarithmic scale: how many times as much."""
     samples = samples_of(runs, response, analysis.is_log)
     others = [name for name in samples if name != base]
     comparison = compare({base: samples[base], **{name: samples[name] for name in others}},

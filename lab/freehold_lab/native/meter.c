@@ -6,12 +6,11 @@
  * PERIOD is in milliseconds; the program may use the first PROCESSORS of ours, 0: all. The
  * variables are set for it alone.
  *
- * Why it is not a few lines in the Python that calls it: the kernel counts the peak of
- * the process that forked as a floor of the child's, and the interpreter is larger than
- * most of what is measured.
+ * Not a few lines in the Python that calls it, because the kernel counts the forking process's peak
+ * as a floor of the child's. The interpreter is larger than most of what is measured.
  *
- * Resident memory is that of the program and all its descendants, from /proc/PID/statm:
- * smaps_rollup, which would share out what processes have in common, walks every page table under a
+ * Resident memory is that of the program and all its descendants, from /proc/PID/statm.
+ * smaps_rollup would share out what processes have in common, but it walks every page table under a
  * lock that the program itself needs. */
 #define _GNU_SOURCE 1
 #include <errno.h>

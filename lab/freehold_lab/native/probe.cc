@@ -3,7 +3,7 @@
 // One JSON object: for each function the file that it was taken from, "" where there is none, what
 // the library says is its version, and whether Google's tcmalloc, if it is the one, is in its
 // per-CPU mode. The addresses are those that the dynamic linker put into this program, so they are
-// what any program gets. A thread of its own and every function are used once, but for those of the
+// what any program gets. A thread of its own and every function are used once, except those of the
 // aligned ones that an argument names.
 #include <dlfcn.h>
 #include <malloc.h>

@@ -2,10 +2,10 @@
  * access, answered by Relacy
  *
  * Relacy keeps, for each atomic word, its last three values with the vector clocks of their
- * writers, and for each plain datum the clocks of those who last touched it; it picks the
- * thread that goes on and the value that a load finds. The words themselves lie where the code
- * under test has them: an address is looked up here at each access. What one execution wrote is
- * undone before the next one. */
+ * writers, and for each plain datum the clocks of its last readers and writers. It picks the thread
+ * that goes on and the value that a load finds. The words themselves lie where the code under test
+ * has them: an address is looked up here at each access. What one execution wrote is undone before
+ * the next one. */
 #include <relacy/relacy.hpp>
 #undef new
 #undef delete

@@ -154,7 +154,7 @@ static size_t free_slices(void) {
   return count;
 }
 
-/* Both need one slice more than is free below the end of what is mapped: that becomes the first
+/* Both need one slice more than is free below the end of what is mapped. That becomes the first
  * part of what one of them gets, or of what neither gets; it is not lost. */
 static size_t joined, used_before;
 static void join_before(void) {

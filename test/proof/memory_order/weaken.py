@@ -3,8 +3,8 @@
 memory_order fails then.
 
 An order whose weakening no check notices is stronger than anything here needs. Exit code: 0 if each
-is noticed, 1 if not (or if a check fails with the orders as they are, or an order was never
-executed), 2 for wrong arguments.
+is noticed, 2 for wrong arguments. 1 if not, or if a check fails with the orders as they are, or an
+order was never executed.
 
 example:
   weaken.py build/test/proof/memory_order/memory_order --write docs/concurrency.md

@@ -1,5 +1,5 @@
 /* anchor.pml - one slice: a slab that TH threads own, push to, let go of, publish, find, adopt,
- * empty and release; and then a slab of another class, or a large block
+ * empty and release; then another slab, or a large block
  *
  * Stands for, in src/slab/slab.c: slab_new slab_retire slab_release take_chain carve slab_let_go
  * and in src/slab/slab.c: slab_take_freed slab_take_fresh leave_full slab_push
@@ -8,15 +8,14 @@
  *
  * One step is one access to shared memory, with what the thread does meanwhile in memory that only
  * it may touch. The anchor is the state, the first block of the chain and its length, and is
- * compared as just that: the links between blocks are modelled, so that a swap which succeeds over
- * a chain that changed behind the same first block would be seen. TH threads, NB blocks, T the
- * threshold, N operations of each thread; an operation allocates a block, allocates one and lets
- * go at once, frees one or two blocks as one chain, lets go, or has the slice as a large block for
- * a while. A slab has one of two classes, with a bit for each, and another one when it is born
- * again; whoever reads what the slice is, to know the bit, reads a class. In the end every block is
- * freed and every slab let go of: then the slice is free again. With STOP the first thread may stop
- * for ever at any point, and the others still end; if it had a chain in its hands, a slab that it
- * does not own is still anybody's.
+ * compared as just that. The links between blocks are modelled, so a swap over a chain that changed
+ * behind the same first block would be seen. TH threads, NB blocks, T the threshold, N operations
+ * of each thread. An operation allocates a block (and may let go at once), frees one or two as one
+ * chain, lets go, or has the slice as a large block. A slab has one of two classes, with a bit for
+ * each, and another one when it is born again. Whoever reads what the slice is, to know the bit,
+ * reads a class. In the end every block is freed and every slab let go of: then the slice is free
+ * again. With STOP the first thread may stop for ever at any point, and the others still end. If it
+ * had a chain in its hands, a slab that it does not own is still anybody's.
  *
  * quick: -DTH=3 -DNB=2 -DT=2 -DN=1
  * quick: -DTH=2 -DNB=3 -DT=2 -DN=2

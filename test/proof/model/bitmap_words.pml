@@ -5,11 +5,11 @@
  * and in src/arena/bitmap.c: bitmap_find_tight
  * and in src/arena/slices.c: claim_from slices_claim_at
  *
- * Two words of W bits; a set bit is free. A thread claims one bit, a run of two or three bits where
- * the lowest was when it looked (each word is read once, so the run may be gone), or the free ones
- * of some bits of a word; and gives them back. Nobody holds a bit together with another (M1); in
- * the end all are free. With STOP the first thread may stop for ever at any point, and the others
- * still end; the bits of one run, at most, are missing then.
+ * Two words of W bits; a set bit is free. A thread claims one bit, the lowest run of two or three
+ * bits, or the free ones of some bits of a word, and gives them back. Each word is read once, so
+ * the run may be gone. Nobody holds a bit together with another (M1); in the end all are free. With
+ * STOP the first thread may stop for ever at any point, and the others still end; the bits of one
+ * run, at most, are missing then.
  *
  * quick: -DTH=3 -DW=2 -DN=1
  * quick: -DTH=2 -DW=2 -DN=2 -DSTOP
@@ -40,7 +40,7 @@ inline pass(from, to) {
 }
 
 /* claim_part, and what bitmap_claim_one does with a word: the word is read, then swapped if it has
- * not changed; else it is read again, as long as the bits are there. */
+ * not changed. Else it is read again, as long as the bits are there. */
 inline claim_part(w, bits) {
   r = word[w];
   do

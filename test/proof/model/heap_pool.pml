@@ -7,17 +7,17 @@
  * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
  * and in src/stock/shrink.c: heap_end_rest
  *
- * TH threads make CALLS calls each and end: without a word to the library, or with one, and then
+ * TH threads make CALLS calls each and end, with or without a word to the library. After a word
  * they may call once more, as late destructors do, and end once more, with a word or without. A
- * heap that is left so is the next one's who finds no free place. HEAPS places (places.pml has the
- * steps of claiming one; who takes a whole chunk of free ones to discard it claims each). Each
- * thread has HANDLERS handlers, one of which may interrupt a call, or the handler before it, at any
- * point, and makes a call of its own: the thread, or the outer handler, goes on when it has
- * returned. A heap may go back with things in it and rest, for the next thread. No two calls use
- * one heap at a time, none goes back with things in it otherwise, and in the end every place is
- * free, or its heap one that will be found. With JUMP a handler may leave by longjmp, once in a
- * thread: that costs one heap at most. With STOP the first thread may stop for ever at any point,
- * in its handler too, or die there, and the others still end.
+ * heap that is left so goes to the next thread that finds no free place. HEAPS places (places.pml
+ * has the steps of claiming one; a thread that takes a whole chunk of free ones to discard it
+ * claims each). Each thread has HANDLERS handlers. One may interrupt a call, or the handler before
+ * it, at any point, and makes a call of its own. What it interrupted goes on when it has returned.
+ * A heap may go back with things in it and rest, for the next thread. No two calls use one heap at
+ * a time, and none goes back with things in it otherwise. In the end every place is free, or its
+ * heap one that will be found. With JUMP a handler may leave by longjmp, once in a thread: that
+ * costs one heap at most. With STOP the first thread may stop for ever at any point, in its handler
+ * too, or die there, and the others still end.
  *
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP

@@ -10,9 +10,9 @@
  * publishes a slab that it holds, or looks for one by way of the arena's bit and the groups' bits.
  * In the end a slab in the map is found by them, and every slab is in the map or somebody's. With
  * STOP the first thread may stop for ever at any point, and the others still end. What is lost then
- * is the slab that it held or was publishing; or, if it has just cleared a hint, that: the slabs
- * below it are not found until the next publication there. That a purge finds something dirty below
- * a hint, and puts it back, is the same: it takes what a word has, or what is there is its own.
+ * is the slab that it held or was publishing, or a hint that it has just cleared. The slabs below
+ * that are not found until the next publication there. That a purge finds something dirty below a
+ * hint, and puts it back, is the same: it takes what a word has, or what is there is its own.
  *
  * quick: -DTH=3 -DSL=2 -DGROUPS=2 -DN=1
  * quick: -DTH=2 -DSL=2 -DGROUPS=2 -DN=2 -DSTOP

@@ -3,10 +3,10 @@
  * Stands for, in src/arena/places.c: put_chunk add_chunk places_claim places_release
  *
  * Chunks of two places, CHUNKS of them at most. A mmap may fail; a map that finds no row goes
- * back. Nobody has a place together with another (M1), a claimed place lies in a chunk whose
- * address can be seen (S-chunk), and in the end every place of every chunk is free. With STOP the
- * first thread may stop for ever at any point, and the others still end: then one place is
- * missing at most, or one chunk.
+ * back. Nobody has a place together with another (M1), and a claimed place lies in a chunk whose
+ * address can be seen (S-chunk). In the end every place of every chunk is free. With STOP the first
+ * thread may stop for ever at any point, and the others still end: then one place is missing at
+ * most, or one chunk.
  *
  * quick: -DTH=3 -DN=1
  * quick: -DTH=2 -DN=2 -DSTOP

@@ -8,15 +8,15 @@
  * and in src/arena/arena.c: put_dirty arena_release_clean
  * and in src/arena/grow.c: unmap_group
  *
- * BITS slices. The dirty bits and the count of them change apart from the free bits. What a
- * claimer finds clean reads as zero (A3), what it holds is never discarded under it, a dirty
- * bit changes only while the slice is claimed (A1), and in the end all slices are free and the
- * count is the number of dirty bits; one of a slice in use does not count. A discard may fail:
- * what is left stays dirty. A thread may also claim free slices for a moment and put them back as
- * they are: a claim of more that retreats, or an unmapping that is refused. In the end the hint
- * says of free dirty slices that there are some. With STOP the first thread may stop for ever at
- * any point, and the others still end; what it had claimed is all that is missing, and what it had
- * just put back, or looked for, may be without a hint.
+ * BITS slices. The dirty bits and the count of them change apart from the free bits. What a claimer
+ * finds clean reads as zero (A3), and what it holds is never discarded under it. A dirty bit
+ * changes only while the slice is claimed (A1). In the end all slices are free and the count is the
+ * number of dirty bits; one of a slice in use does not count. A discard may fail: what is left
+ * stays dirty. A thread may also claim free slices for a moment and put them back as they are: a
+ * claim of more that retreats, or an unmapping that is refused. In the end the hint says of free
+ * dirty slices that there are some. With STOP the first thread may stop for ever at any point, and
+ * the others still end. What it had claimed is all that is missing; what it had just put back, or
+ * looked for, may be without a hint.
  *
  * quick: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=2 -DBITS=2 -DN=2 -DSTOP

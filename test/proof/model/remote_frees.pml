@@ -12,13 +12,13 @@
  *
  * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in one
  * swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs in
- * `pending`, then chained in its one batch; freed blocks of slabs that nobody owned, ROOM of them
- * at most, which its next bin is made of; the blocks of its bin; and the slabs that it owns. A
- * slice may have another class in its next life, or be a large block; who has a block of it reads
- * its class. A thread allocates or frees N times and ends: then its heap is empty, for the next
- * thread. At every moment each block of a live slab is in one place; in the end both slices are
- * free. With STOP the first thread may stop for ever at any point, and the others still end: what
- * is missing then is one chain or slab that it had in its hands, and what its heap held.
+ * `pending`, then chained in its one batch; and the slabs that it owns. It also holds its bin, and
+ * ROOM freed blocks at most of slabs that nobody owned, which its next bin is made of. A slice may
+ * have another class in its next life, or be a large block; a block's holder reads its class. A
+ * thread allocates or frees N times and ends: then its heap is empty, for the next thread. At every
+ * moment each block of a live slab is in one place; in the end both slices are free. With STOP the
+ * first thread may stop for ever at any point, and the others still end. What is missing then is
+ * one chain or slab that it had in its hands, and what its heap held.
  *
  * quick: -DTH=2 -DNB=2 -DT=1 -DN=2
  * quick: -DTH=2 -DNB=2 -DT=1 -DN=1 -DSTOP

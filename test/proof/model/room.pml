@@ -6,12 +6,12 @@
  * and in src/arena/slices.h: slices_try
  *
  * BITS slices in words of one slice each, as far as orders go. A thread gives back what it holds,
- * a run at a time, slice by slice, and then reviews the lack; or looks for a run of one or two, and
- * if it has searched in vain notes that and searches again. Who claims a run takes its slices one
- * after another, and gives back those that it has if one is gone. In the end no lack covers a run
+ * a run at a time, slice by slice, and then reviews the lack. Or it looks for a run of one or two,
+ * and if it has searched in vain notes that and searches again. A thread that claims a run takes
+ * its slices one after another, and gives them back if one is gone. In the end no lack covers a run
  * that is free. With STOP the first thread may stop for ever at any point, and the others still
- * end; a run that came back while it was between its note and its second search may be covered
- * then, and what it holds is missing.
+ * end. What it holds is missing, and a run that came back while it was between its note and its
+ * second search may be covered.
  *
  * check: -DTH=3 -DBITS=2 -DN=1
  * quick: -DTH=2 -DBITS=3 -DN=1 -DSTOP

@@ -4,10 +4,10 @@
  * Stands for, in src/arena/map.c: map_free map_set claim try_at find_free lowest_free search_upward
  *
  * WINDOWS windows, each NONE, CLAIMED, a tenant's, or TAKEN: something else lay there. A thread
- * wants two adjacent ones, then one, and so on, the lowest that are free; it gives a part of a run
+ * wants two adjacent ones, then one, and so on, the lowest that are free. It gives a part of a run
  * back where the next window is another's, and the whole if the system has no memory. Where
  * something else lies one window is marked and the others go back; what was marked is tried again
- * at the end. Only the claimer changes a word (W1); no two threads map one window; in the end all
+ * at the end. Only the claimer changes a word (W1); no two threads map one window. In the end all
  * are NONE or TAKEN, and none that is NONE lies below the hint (W2). With STOP the first thread may
  * stop for ever at any point, and the others still end; what is missing then is the one run that it
  * had.

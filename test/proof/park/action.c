@@ -87,7 +87,7 @@ static void fork_then_let_go(void) {
 
 static void stay(void) { wait_while(&may_go_on, 0); }
 
-/* In the classes that the operations use, the interrupted one's among them: frees blocks that it
+/* In the classes that the operations use, the interrupted one's among them. Frees blocks that it
  * finds, an old one and a new one, for these lie in different slabs, and leaves others. */
 static void work_here(void) {
   static const size_t sizes[] = {16, 100, 200, 400, 720, 1000, 1500, 2000, 3000, 5000, 6000, 16000};

@@ -1,7 +1,7 @@
 /* deaths.c - what a thread that dies costs, from a thousand of them
  *
  * Each thread works a little, then ends by a bare system call at the next point of a malloc and a
- * free, all in one process: nothing is copied here, and the losses add up. */
+ * free. All in one process: nothing is copied here, and the losses add up. */
 #include "park.h"
 
 #include <pthread.h>

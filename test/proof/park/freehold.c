@@ -261,7 +261,7 @@ static void last_medium(void) {
   release(block[0]);
 }
 
-/* ---- frees of blocks in slabs of nobody ------------------------------------------------------ */
+/* ---- frees of blocks in slabs without an owner ----------------------------------------------- */
 
 enum { PUT_OFF_MOST = 16 };            /* so many frees of others' blocks may be remembered */
 
@@ -627,7 +627,7 @@ static void no_room_for_large(void) {
   free_some(1, 3, 1);
   let_go(0, 1, 1);
 }
-/* Six slices are used again by blocks that need less of them: their tails are more than there may
+/* Six slices are used again by blocks that need less of them. Their tails are more than there may
  * be, and the next slice that is kept was used as a whole too. */
 static void many_tails(void) {
   own(KIB(64), 30);
@@ -1156,7 +1156,7 @@ static bool others_use_the_resting(void) {
   return true;
 }
 
-/* Slabs of nobody, with pages on which no block is in use. */
+/* Slabs without an owner, with pages on which no block is in use. */
 static void free_all_but_few(void) {
   for (unsigned i = 0; i < count; i++)
     if (i % 60 != 0) put(block[i]);

@@ -201,7 +201,7 @@ static uint64_t mix(uint64_t digest, const void *from, size_t size) {
   return digest ^ digest >> 32;
 }
 
-/* But for the owner's lists and counts, which nobody else reads. */
+/* Except the owner's lists and counts, which nobody else reads. */
 static uint64_t mix_descriptors(uint64_t digest, const slab_t *s, size_t n) {
   for (; n > 0; n--, s++) {
     uint64_t words[] = {
@@ -224,7 +224,7 @@ static uint64_t mix_arena(uint64_t digest, const arena_t *a) {
   return mix_descriptors(digest, slab_of(arena_address(a, ARENA_FIRST_SLICE)), SLICES_LOOKED_AT);
 }
 
-/* Nobody looks into a heap that is claimed, but for what says whose it is. */
+/* Nobody looks into a heap that is claimed, except for what says whose it is. */
 static uint64_t mix_heap(uint64_t digest, const heap_t *h) {
   uint64_t words[] = {
     atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
@@ -438,8 +438,8 @@ static void expect_counts_of_nothing(void) {
   EXPECT(atomic64_load_relaxed(&fh.heap_counts->huge_live) == 0);
 }
 
-/* docs/promises.md, section 3: the heaps and what they hold, and one thing in its hands: a block, a
- * chain, a slab, a range of slices of which some may be free again, a heap that a handler made
+/* docs/promises.md, section 3: the heaps and what they hold, and one thing in its hands. That is a
+ * block, a chain, a slab, a range of slices (some may be free again), a heap that a handler made
  * superfluous, or a chunk of places. A realloc that copies has two blocks: the new one, and the
  * program's. */
 static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most) {

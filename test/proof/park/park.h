@@ -2,8 +2,8 @@
  *
  * One process sweeps one operation with one action. A thread of it, the subject, runs the operation
  * in single steps. Before each instruction that lies in the allocator's text the process is copied
- * (snapshot.h): in the copy the action is taken right there, everybody works on, and what they have
- * and what the allocator says of itself is checked; the copy ends, and the subject takes its next
+ * (snapshot.h). In the copy the action is taken right there, everybody works on, and what they have
+ * and what the allocator says of itself is checked. The copy ends, and the subject takes its next
  * step. So every point finds the same situation, undisturbed by the points before it.
  *
  *   library.c     the allocator: the functions to call, and where its text lies
@@ -261,10 +261,10 @@ bool oracle_has_slab(const void *p);                /* owns block p's slab */
 /* that slab is partial, and its bit is not set */
 bool oracle_has_to_publish(const void *p);
 bool oracle_hint_is_gone(const void *p);            /* the hint for such slabs is clear */
-/* Everything was freed and collected, and no other thread runs: all is valid, and nothing left; or
- * what is left stays within the bounds for a lost thread, for one that was moving a block, that had
- * a further heap in its hands, or for a lost first-class heap as well; or a range of slices alone
- * is. */
+/* Everything was freed and collected, and no other thread runs: all is valid, and nothing left, or
+ * what may be lost. LOSS_RANGE: a range of slices. The others: what a lost thread may cost, one
+ * that was moving a block, one with a further heap in its hands, or a lost first-class heap as
+ * well. */
 typedef enum { LOSS_NONE, LOSS_RANGE, LOSS_THREAD, LOSS_MOVE, LOSS_IN_HAND, LOSS_HEAP } loss_kind_t;
 void oracle_check(loss_kind_t may_lose);
 void oracle_check_structures(void);         /* valid, whatever was lost */

@@ -1,9 +1,8 @@
 """prove.py - every operation with every action, at every instruction; the table of what came of it
 
-Runs build/test/park for each pair of an operation and an action, as many at a time as there
-are processors, and appends one line of JSON for each pair to a file. A pair that stands
-there already, for the same library and the same program, is not run again: an interrupted
-sweep goes on where it was.
+Runs build/test/park for each pair of an operation and an action, as many at a time as there are
+processors. Appends one line of JSON for each pair to a file. A pair that stands there already, for
+the same library and the same program, is not run again: an interrupted sweep goes on where it was.
 
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)

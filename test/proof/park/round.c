@@ -158,9 +158,8 @@ static void count_aligned(void) { counted[0] = api.aligned_alloc(KIB(128), KIB(1
 static void count_collect(void) { api.collect(true); }
 static void count_free_given(void) { api.free(given[given_count]); }
 
-/* A counted instruction takes 20 us and more. So what has no bound but the size of the
- * heap is counted in some rounds only, and of the frees that are merely put off, which
- * are all alike, the first. */
+/* A counted instruction takes 20 us and more. So what only the size of the heap bounds is counted
+ * in some rounds only. Of the frees that are put off, which are all alike, the first is. */
 enum { SELDOM = 8 };
 static const struct {
   const char *name;

@@ -1,9 +1,9 @@
 /* snapshot.c - copies of the process at one instruction, with two of its threads
  *
  * fork copies the calling thread alone. The other thread that a copy needs, the helper, waits in
- * the original; its memory is copied with everything else, so in the copy a thread that is made
- * with its thread-local storage is the helper: it has the helper's heap, and libc takes it for it.
- * fork's handlers do not run, for to the allocator nothing has happened.
+ * the original, and its memory is copied with everything else. In the copy a thread that is made
+ * with its thread-local storage has the helper's heap, and libc takes it for the helper. fork's
+ * handlers do not run, for to the allocator nothing has happened.
  *
  * A copy hangs if all of its threads sleep for a while, if it has used much processor time, or if
  * it goes on and on without using any. None of these depends on how busy the machine is: a thread
