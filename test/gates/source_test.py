@@ -493,7 +493,7 @@ class Statics(unittest.TestCase):
     VERBS = {"enter", "free", "grow", "map", "purge", "refill", "resize", "visit", "new"}
 
     def prefixed(self, path, code):
-        """Static functions that begin with the name of their file, unless that says what they do."""
+        """Functions that begin with the name of their file, unless that says what they do."""
         stem = os.path.basename(path)[:-2]
         names = re.findall(r"^static [^;={]*?\b(\w+)\([^;{]*\) \{", code, re.M)
         return ["%s: %s" % (path, name) for name in names if stem not in self.VERBS

@@ -209,7 +209,8 @@ static void print_result(void) {
   printf("{\"operation\": \"%s\", \"action\": \"%s\", \"points\": %lu, \"chosen\": %lu, "
          "\"tried\": %lu, \"passed\": %lu, \"hung\": %lu, \"cut\": %s",
          options.operation->name, options.action != NULL ? options.action->name : "NONE",
-         sweep.points, sweep.chosen, sweep.tried, sweep.passed, sweep.hung, step_was_cut() ? "true" : "false");
+         sweep.points, sweep.chosen, sweep.tried, sweep.passed, sweep.hung,
+         step_was_cut() ? "true" : "false");
   print_worst();
   if (options.action != NULL && options.action->loses)
     printf(", \"loss\": {\"heaps\": %lu, \"slabs\": %lu, \"slices\": %lu, \"blocks\": %lu, "
