@@ -7,9 +7,8 @@
 #include "../heap/resize.h"
 
 static __attribute__((noinline)) void *cold_done(void *block) {
-  if (unlikely(block == NULL)) return api_no_memory();
-  api_deferred(false);
-  return block;
+  api_deferred(false); /* also if memory is short: the next call may have what it frees */
+  return likely(block != NULL) ? block : api_no_memory();
 }
 
 cold void *api_malloc_slow(size_t size) {

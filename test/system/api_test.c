@@ -429,6 +429,22 @@ TEST(deferred, the_heartbeat_grows_by_one_and_comes_now_and_then, "") {
   CHECK_EQ(heart.calls, calls);
 }
 
+/* One that has put off what would make room, and frees it in portions. */
+enum { PUT_OFF = 8 };
+static struct { void *blocks[PUT_OFF]; int count; } put_off;
+static void free_one_of(bool force, uint64_t heartbeat, void *context) {
+  (void)force, (void)heartbeat, (void)context;
+  if (put_off.count > 0) free(put_off.blocks[--put_off.count]);
+}
+TEST(deferred, it_comes_too_when_memory_is_short, "") {
+  CHECK(fh_option_set("memory_limit", MiB_(10)));
+  while (put_off.count < PUT_OFF) put_off.blocks[put_off.count++] = malloc(launder_size(MiB_(1)));
+  fh_on_deferred_free(free_one_of, NULL);
+  void *p = NULL;
+  for (int i = 0; i < 2 * PUT_OFF && p == NULL; i++) p = malloc(launder_size(MiB_(5)));
+  CHECK(p != NULL);
+}
+
 static char output[200000];
 static size_t output_length;
 static void keep_output(const char *text, size_t length, void *context) {
