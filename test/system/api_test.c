@@ -504,6 +504,16 @@ TEST(error, the_callback_hears_of_failures_and_corruption, "") {
   CHECK_NULL(malloc(launder_size(SIZE_MAX)));
 }
 
+TEST(error, a_callback_for_which_there_is_no_memory_is_one_too, "") {
+  fh_on_error(keep_error, errors);
+  CHECK(fh_option_set("memory_limit", 1));
+  while (malloc(launder_size(24)) != NULL) continue;
+  int before = error_calls, asked = 0;
+  for (errno = 0; errno == 0 && asked < 100; asked++) fh_on_output(keep_output, &errors[asked]);
+  CHECK_EQ(errno, ENOMEM);
+  CHECK_EQ(error_calls, before + 1);
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 TEST(options, are_got_and_set_by_name, "") {
