@@ -47,5 +47,7 @@ void *api_realloc(void *p, size_t size, const char *call) {
   }
   if (likely(fast_is_right_here(p, size))) return p;
   if (unlikely(heap_is_foreign(p))) return cold_take_foreign(p, size, call);
-  return cold_done(heap_realloc(p, size, call));
+  api_deferred(false); /* before anything has moved: the callback may jump away */
+  void *block = heap_realloc(p, size, call);
+  return likely(block != NULL) ? block : api_no_memory();
 }

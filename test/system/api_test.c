@@ -2,6 +2,7 @@
 #include "entry.h"
 
 #include <freehold/freehold.h>
+#include <setjmp.h>
 
 static const size_t sizes[] = {
   0, 1, 16, 24, 100, 512, 513, 5000, 16384, 16385, 65536, 200000, 3000000
@@ -443,6 +444,25 @@ TEST(deferred, it_comes_too_when_memory_is_short, "") {
   void *p = NULL;
   for (int i = 0; i < 2 * PUT_OFF && p == NULL; i++) p = malloc(launder_size(MiB_(5)));
   CHECK(p != NULL);
+}
+
+static jmp_buf away;
+static void jump_away(bool force, uint64_t heartbeat, void *context) {
+  (void)force, (void)heartbeat, (void)context;
+  longjmp(away, 1);
+}
+TEST(deferred, a_block_is_as_it_was_if_the_callback_jumps_out_of_realloc, "") {
+  char *p = (char *)memset(malloc(launder_size(100000)), 7, 100000);
+  void *wall = malloc(launder_size(100000));
+  if (setjmp(away) == 0) {
+    fh_on_deferred_free(jump_away, NULL);
+    free(realloc(p, launder_size(MiB_(3))));
+    FAIL("no callback");
+  }
+  fh_on_deferred_free(NULL, NULL);
+  CHECK_BYTES((unsigned char *)p, 7, 100000);
+  free(p);
+  free(wall);
 }
 
 static char output[200000];
