@@ -128,7 +128,7 @@ FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment,
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
 /* Ends the heap; its live blocks stay valid and are freed like any other. No other call may be
- * using the heap. Takes time in proportion to its slabs, and one step for each 59 of the most large
+ * using the heap. Takes time in proportion to its slabs, and one step for each 58 of the most large
  * blocks that it ever had at once. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 

@@ -7,9 +7,8 @@
 #include "../heap/resize.h"
 
 static __attribute__((noinline)) void *finish(void *block) {
-  if (unlikely(block == NULL)) return api_no_memory();
-  api_deferred(false);
-  return block;
+  api_deferred(false); /* also if memory is short: the next call may have what it frees */
+  return likely(block != NULL) ? block : api_no_memory();
 }
 
 cold void *api_malloc_slow(size_t size) {
@@ -48,5 +47,7 @@ void *api_realloc(void *p, size_t size, const char *call) {
   }
   if (likely(fast_is_right_here(p, size))) return p;
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
-  return finish(heap_realloc(p, size, call));
+  api_deferred(false); /* before anything has moved: the callback may jump away */
+  void *block = heap_realloc(p, size, call);
+  return likely(block != NULL) ? block : api_no_memory();
 }

@@ -180,10 +180,14 @@ static __attribute__((noinline)) resized_t resize(void *p, size_t size, const ch
   return block != NULL ? (resized_t){ block, false } : resize_elsewhere(&f, p, size);
 }
 
+static __attribute__((noinline)) void *free_old(void *p, void *block) { /* for the stack's sake */
+  fast_free(p);
+  return block;
+}
+
 void *heap_realloc(void *p, size_t size, const char *call) {
   resized_t r = resize(p, size, call);
-  if (r.is_copied) fast_free(p);
-  return r.block;
+  return r.is_copied ? free_old(p, r.block) : r.block;
 }
 
 bool heap_expand(void *p, size_t size, const char *call) {

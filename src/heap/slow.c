@@ -16,9 +16,7 @@ static always_inline void *allocate_once(heap_t *h, size_t size, size_t alignmen
   unsigned c = 0;
   if (alignment > 16) c = class_of_aligned(alignment, max_size(size, 1));
   else if (size <= SMALL_MAX_SIZE) c = class_of(max_size(size, 1));
-  if (c == 0) return large_malloc(h, size, alignment);
-  if (unlikely(option_get(OPTION_stats_detail) != 0)) pool_note_requested(c, size);
-  return heap_malloc_class(h, c);
+  return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
 }
 
 /* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
@@ -30,6 +28,9 @@ static cold __attribute__((noinline)) bool give_room(heap_t *h, size_t size, siz
 }
 
 static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment) {
+  bool is_plain = alignment <= 16 && size <= SMALL_MAX_SIZE;
+  if (unlikely(option_get(OPTION_stats_detail) != 0) && is_plain)
+    pool_note_requested(class_of(max_size(size, 1)), size);
   void *block = allocate_once(h, size, alignment);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
   return allocate_once(h, size, alignment);

@@ -2,6 +2,7 @@
 #include "entry.h"
 
 #include <freehold/freehold.h>
+#include <setjmp.h>
 
 static const size_t sizes[] = {
   0, 1, 16, 24, 100, 512, 513, 5000, 16384, 16385, 65536, 200000, 3000000
@@ -429,6 +430,41 @@ TEST(deferred, the_heartbeat_grows_by_one_and_comes_now_and_then, "") {
   CHECK_EQ(heart.calls, calls);
 }
 
+/* One that has put off what would make room, and frees it in portions. */
+enum { PUT_OFF = 8 };
+static struct { void *blocks[PUT_OFF]; int count; } put_off;
+static void free_one_of(bool force, uint64_t heartbeat, void *context) {
+  (void)force, (void)heartbeat, (void)context;
+  if (put_off.count > 0) free(put_off.blocks[--put_off.count]);
+}
+TEST(deferred, it_comes_too_when_memory_is_short, "") {
+  CHECK(fh_option_set("memory_limit", MiB_(10)));
+  while (put_off.count < PUT_OFF) put_off.blocks[put_off.count++] = malloc(launder_size(MiB_(1)));
+  fh_on_deferred_free(free_one_of, NULL);
+  void *p = NULL;
+  for (int i = 0; i < 2 * PUT_OFF && p == NULL; i++) p = malloc(launder_size(MiB_(5)));
+  CHECK(p != NULL);
+}
+
+static jmp_buf away;
+static void jump_away(bool force, uint64_t heartbeat, void *context) {
+  (void)force, (void)heartbeat, (void)context;
+  longjmp(away, 1);
+}
+TEST(deferred, a_block_is_as_it_was_if_the_callback_jumps_out_of_realloc, "") {
+  char *p = (char *)memset(malloc(launder_size(100000)), 7, 100000);
+  void *wall = malloc(launder_size(100000));
+  if (setjmp(away) == 0) {
+    fh_on_deferred_free(jump_away, NULL);
+    free(realloc(p, launder_size(MiB_(3))));
+    FAIL("no callback");
+  }
+  fh_on_deferred_free(NULL, NULL);
+  CHECK_BYTES((unsigned char *)p, 7, 100000);
+  free(p);
+  free(wall);
+}
+
 static char output[200000];
 static size_t output_length;
 static void keep_output(const char *text, size_t length, void *context) {
@@ -486,6 +522,16 @@ TEST(error, the_callback_hears_of_failures_and_corruption, "") {
   EXPECT_ABORT(free(launder(p)), pattern);
   fh_on_error(NULL, NULL);
   CHECK_NULL(malloc(launder_size(SIZE_MAX)));
+}
+
+TEST(error, a_callback_for_which_there_is_no_memory_is_one_too, "") {
+  fh_on_error(keep_error, errors);
+  CHECK(fh_option_set("memory_limit", 1));
+  while (malloc(launder_size(24)) != NULL) continue;
+  int before = error_calls, asked = 0;
+  for (errno = 0; errno == 0 && asked < 100; asked++) fh_on_output(keep_output, &errors[asked]);
+  CHECK_EQ(errno, ENOMEM);
+  CHECK_EQ(error_calls, before + 1);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

@@ -357,3 +357,10 @@ TEST(free, a_pointer_from_elsewhere_is_foreign_and_an_error_here, "") {
   EXPECT_ABORT(heap_usable_size(somewhere + 16, "x"), "invalid pointer: .* in x");
   EXPECT_ABORT(any_realloc(somewhere + 16, 5, "y"), "invalid pointer: .* in y");
 }
+
+TEST(free, what_lies_in_a_window_that_we_tried_and_do_not_have_is_foreign, "W1") {
+  char *at = (char *)map_new(1, SLICE_SIZE);
+  CHECK(at != NULL && heap_is_foreign(at)); /* the kind of a window while a thread tries it */
+  map_set(at, 1, NULL, TENANT_TAKEN);
+  CHECK(heap_is_foreign(at) && heap_is_foreign(at + WINDOW_SIZE - 16) && !heap_owns(at));
+}

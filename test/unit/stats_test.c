@@ -170,6 +170,18 @@ TEST(stats, with_detail_the_bytes_asked_for_are_counted_too, "") {
   CHECK_EQ(stats.total.requested, (uint64_t)10000);
 }
 
+TEST(stats, detail_counts_a_request_once_also_if_memory_is_short_and_none_for_aligned_blocks, "") {
+  core_option(OPTION_stats_detail, 1);
+  CHECK(fast_malloc(100) != NULL && fast_aligned(64, 128) != NULL);
+  CHECK(fast_aligned(16, 100) != NULL && fast_malloc(70000) != NULL);
+  read_stats();
+  CHECK_EQ(stats.total.requested, (uint64_t)200);
+  core_option(OPTION_memory_limit, 1);
+  CHECK_NULL(fast_malloc(5000));
+  read_stats();
+  CHECK_EQ(stats.total.requested, (uint64_t)5200);
+}
+
 TEST(stats, reading_them_before_anything_else_is_allowed_and_says_nothing_is_there, "") {
   read_stats();
   CHECK_EQ(stats.mapped + stats.committed + stats.live_bytes + stats.heaps + stats.arenas,
