@@ -38,15 +38,14 @@ static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *c
   return NULL;
 }
 
-/* NULL with ENOMEM when memory is out. */
+/* NULL when memory is out. */
 static callback_pair_t *pair_of(void *function, void *context) {
   void *first = atomic_ptr_load_acquire(&callback_pairs);                           /* S-callback */
   callback_pair_t *pair = find_pair(first, function, context);
   if (pair != NULL) return pair;
   uint32_t number = atomic32_load_relaxed(&callback_room_used);
   if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&callback_room_used, 1);
-  pair = number < CALLBACK_ROOM ? &callback_room[number]
-                                : fast_malloc_or(sizeof *pair, api_malloc_slow);
+  pair = number < CALLBACK_ROOM ? &callback_room[number] : fast_malloc(sizeof *pair);
   if (pair == NULL) return NULL;
   pair->function = function;
   pair->context = context;
@@ -58,7 +57,10 @@ static callback_pair_t *pair_of(void *function, void *context) {
 
 void api_callback_set(callback_t which, void *function, void *context) {
   callback_pair_t *pair = NULL;
-  if (function != NULL && (pair = pair_of(function, context)) == NULL) return;
+  if (function != NULL && (pair = pair_of(function, context)) == NULL) {
+    api_no_memory();
+    return;
+  }
   atomic_ptr_store_release(&callbacks[which], pair);                                /* S-callback */
 }
 
