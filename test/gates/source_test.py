@@ -334,11 +334,11 @@ class WholeHeap(unittest.TestCase):
     PAGE, TITLE = os.path.join("docs", "promises.md"), "### Loops over the whole heap"
     FOLDERS = tuple(os.path.join("src", f) + os.sep for f in ("arena", "slab", "stock", "heap"))
     # all their loops run over windows, or over the bits of arenas and heaps
-    ALWAYS = tuple(os.path.join("src", "arena", name) for name in ("map.c", "places.c", "bitmap.c"))
+    ALWAYS = tuple(os.path.join("src", "arena", name) for name in ("map.", "places.", "bitmap."))
     OVER = re.compile(
         r"\b(?:arena_count|pool_size|huge_pool_size|places_size|chunk_count|word_count|take_run|"
         r"WINDOW_COUNT|WINDOW_SLICES|ARENA_[A-Z]\w*|PLACES_CHUNKS|owned_first|next_lane|lanes|"
-        r"nested|pool_resting_pages|slab_numbered)\b|->(?:next|mapped|windows)\b")
+        r"nested|pool_resting_pages|slab_numbered|64 << SLICE_SHIFT)\b|->(?:next|mapped|windows)\b")
     FUNCTION = re.compile(r"^\w[^;{}\n=]*?[ *](\w+)\((?:[^;{}()]|\([^()]*\))*\)\s*\{"
                           r"(?:[^\n]*\}$|.*?^\})", re.M | re.S)
     CALLS = {"malloc": "malloc calloc realloc reallocarray aligned_alloc posix_memalign memalign "
@@ -347,33 +347,65 @@ class WholeHeap(unittest.TestCase):
              "free": "free free_sized free_aligned_sized fh_free _ZdlPv".split()}
 
     @staticmethod
-    def heads(text):
-        """What stands between the parentheses of each loop, and the three lines around it."""
-        for loop in re.finditer(r"\b(?:for|while)\s*\(", text):
-            depth, end = 1, loop.end()
+    def loops(text):
+        """The line of each loop, what stands between its parentheses, and its body."""
+        def closed(start, pair):
+            depth, end = 1, start
             while depth > 0:
-                depth += {"(": 1, ")": -1}.get(text[end], 0)
+                depth += {pair[0]: 1, pair[1]: -1}.get(text[end], 0)
                 end += 1
-            yield text.count("\n", 0, loop.start()), text[loop.end():end - 1]
+            return end
+        for loop in re.finditer(r"\b(?:for|while)\s*\(", text):
+            end = closed(loop.end(), "()")
+            brace = re.compile(r"\s*\{").match(text, end)
+            last = closed(brace.end(), "{}") if brace else text.index(";", end)
+            yield text.count("\n", 0, loop.start()), text[loop.end():end - 1], text[end:last]
 
-    def is_over(self, path, head, function, comment):
-        """By its words, or by a variable that comes from such a word."""
+    @classmethod
+    @functools.lru_cache(maxsize=None)
+    def arrays(cls):
+        """Words declared as arrays with an element for each window, arena, group or chunk, and
+        nowhere with fewer."""
+        sizes = {}
+        for path in core_sources():
+            for name, size in re.findall(r"^[^;=(]*?\b(\w+)(?=\[)([^;=]*?)[;,=]",
+                                         code_of(support.read(path)), re.M):
+                sizes.setdefault(name, []).append(size)
+        return {name for name, all_of in sizes.items() if all(map(cls.OVER.search, all_of))}
+
+    def is_over(self, path, head, function, comment, body=""):
+        """By its words, by a variable that comes from such a word, or by an array through which a
+        variable goes that the loop counts."""
         assigned = re.findall(r"\b(\w+) = ((?:(?!, \*?\w+ = )[^;])*)", function)
         variables = {v for v, value in assigned if self.OVER.search(value)}
         if path.startswith(self.ALWAYS) and "Progress:" not in comment:
             return True
-        return bool(self.OVER.search(head) or variables.intersection(re.findall(r"\w+", head)))
+        counted = re.findall(r"\b(\w+)(?:\+\+|--)|(?:\+\+|--)(\w+)", head)
+        return (bool(self.OVER.search(head) or variables.intersection(re.findall(r"\w+", head)))
+                or any(name in self.arrays() and re.search(r"\b(%s)\b" % (a or b), index)
+                       for name, index in re.findall(r"(\w+)\[([^]]*)\]", head + body)
+                       for a, b in counted))
+
+    @staticmethod
+    def is_check(function):
+        return function.group(1).endswith(("is_valid", "are_valid"))
 
     def functions(self, path):
         """Those with such a loop. What only tests and the checked build call has none."""
         text = support.read(path)
         raw, code = text.split("\n"), code_of(text)
-        for function in self.FUNCTION.finditer(code):
-            first = code.count("\n", 0, function.start())
-            for line, head in self.heads(function.group(0)):
+        found = list(self.FUNCTION.finditer(code))
+        calls, of_checks = (re.findall(r"\w+(?=\()", "".join(map(re.Match.group, some)))
+                            for some in (found, filter(self.is_check, found)))
+        for function in found:
+            first, name = code.count("\n", 0, function.start()), function.group(1)
+            is_checks_own = (function.group(0).startswith("static ")
+                             and calls.count(name) == of_checks.count(name) + 1 > 1)
+            if is_checks_own or self.is_check(function):
+                continue
+            for line, head, body in self.loops(function.group(0)):
                 around = "\n".join(raw[first + line - 1:first + line + 2])
-                if (self.is_over(path, head, function.group(0), around)
-                        and not function.group(1).endswith(("is_valid", "are_valid"))):
+                if self.is_over(path, head, function.group(0), around, body):
                     yield function.group(1)
                     break
 
@@ -394,6 +426,14 @@ class WholeHeap(unittest.TestCase):
         self.assertEqual(sorted(set(table) - found), [], "they have no such loop any more")
         self.assertEqual([n for n, row in table.items() if len(row) != 3 or not all(row)], [])
 
+    def connect_inlined(self, graph):
+        """A function that is inlined even so is in no graph: those that name it call it."""
+        inlined = set(self.table()) - {name.split(".")[0] for name in graph.frames}
+        for path in core_sources():
+            for function in self.FUNCTION.finditer(code_of(support.read(path))):
+                named = inlined.intersection(re.findall(r"\w+(?=\()", function.group(0)))
+                graph.calls.setdefault(function.group(1), set()).update(named)
+
     def test_the_table_says_which_of_them_malloc_and_free_reach(self):
         graph = callgraph.of_release_build("-fno-inline")
         if graph is None:
@@ -401,6 +441,7 @@ class WholeHeap(unittest.TestCase):
         graph.forget("fatal")
         attempts = ["slices_claim", "grow"]                # what try_each is given to call
         graph.connect({"try_each": attempts, "slices_try": attempts})
+        self.connect_inlined(graph)
         reached = {call: {name.split(".")[0] for name in graph.reached_from(names)}
                    for call, names in self.CALLS.items()}
         right = {name: ", ".join(call for call in reached if name in reached[call]) or "neither"
@@ -410,6 +451,10 @@ class WholeHeap(unittest.TestCase):
     def test_loops_over_everything_are_found_under_other_names_too(self):
         def is_found(head, function=""):
             return self.is_over("src/heap/x.c", head, function + head, "")
+
+        def is_array(body):
+            return self.is_over("src/heap/x.c", "i < n; i++", "", "", body)
+
         self.assertTrue(is_found("i < arena_count()"))
         self.assertTrue(is_found("i < n", "size_t n = pool_size(); for "))
         self.assertTrue(is_found("i < n", "size_t sum = 0, n = min_size(pool_size(), 5); for "))
@@ -417,6 +462,9 @@ class WholeHeap(unittest.TestCase):
         self.assertTrue(is_found("h != NULL", "h = atomic_ptr_load_relaxed(&h->nested);"))
         self.assertTrue(is_found("s != NULL; s = s->next"))
         self.assertFalse(is_found("i < CLASS_COUNT"))
+        self.assertTrue(is_array("sum += p->free[i / 64];"))
+        self.assertFalse(is_array("sum += p->free[n];"))
+        self.assertFalse(is_array("sum += words[i];"))
 
 class Comments(unittest.TestCase):
     # Names of the world outside that a comment may mention.

@@ -62,9 +62,9 @@ void checker_keep_together(const void *from, size_t size);
  * 0 when it starts. */
 void checker_thread_local(void *from, size_t size);
 
-/* A thread maps or unmaps [from, from + size): whoever uses it must know of that. Then,
- * that it reads as zero again. */
+/* A thread maps or unmaps [from, from + size): whoever uses it must know of that. */
 void checker_memory_changes(void *from, size_t size);
+/* It reads as zero again. Who finds it so knows what the thread had done before. */
 void checker_memory_zeroed(void *from, size_t size);
 
 /* ---- searching ------------------------------------------------------------------------------- */

@@ -94,6 +94,7 @@ void *thread_local_words;
 size_t thread_local_size;
 char failure[sizeof(verdict_t::what)];
 void (*begin_word)(rl::atomic_data *state);
+void (*order_discard)(bool is_before);
 
 const char *const order_names[] = {
   "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"
@@ -207,6 +208,7 @@ void let_others_run(const word_t *w) {
   char mine[LOCAL_MOST];
   memcpy(mine, thread_local_words, thread_local_size);
   rl::ctx().sched();
+  order_discard(false);
   memcpy(thread_local_words, mine, thread_local_size);
   check_birth(w->at);
 }
@@ -336,8 +338,18 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
     for (rl::timestamp_t &seen : data->history_[index].first_seen_order_)
       seen = (rl::timestamp_t)-1;
   }
+  /* What a thread has done before it discards memory comes before all that others do from then on:
+   * the system stops them, or whoever touches such a page first takes the lock under which it
+   * went. */
+  static inline rl::sync_var<count> discards;
+  static void order_discard_of(bool is_before) {
+    if (is_before) discards.release(&me());
+    else discards.acquire(&me());
+  }
   void before() {
     begin_word = begin_word_of;
+    order_discard = order_discard_of;
+    discards.iteration_begin();
     memset(thread_local_words, 0, thread_local_size);
     begin_execution();
     running->before();
@@ -388,6 +400,7 @@ void checker_memory_changes(void *from, size_t size) {
 
 void checker_memory_zeroed(void *from, size_t size) {
   range_t range = { (uintptr_t)from, (uintptr_t)from + size };
+  order_discard(true);
   for (unsigned i = 0, count = plains.count; i < count; i++) {
     plain_t *p = &plains.entry[plains.used[i]];
     if (!range.has(p->at)) continue;
@@ -396,7 +409,9 @@ void checker_memory_zeroed(void *from, size_t size) {
   }
   for (unsigned i = 0; i < words.count; i++) {
     const word_t *w = &words.entry[words.used[i]];
-    if (range.has(w->at)) write_memory(w, 0);
+    if (!range.has(w->at)) continue;
+    write_memory(w, 0);
+    word_at((void *)w->at, w->size); /* 0 is its only value now, for every thread */
   }
 }
 

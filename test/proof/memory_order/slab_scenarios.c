@@ -308,10 +308,10 @@ static void hint_searched_twice_thread(unsigned me) {
   if (first != NULL && first != mine[1]) note_outcome(1, first, slab_let_go(first));
 }
 
-/* A slab with pages that were given back; thread 0 finds it, thread 1 looks at a block that was on
- * one of them, as a visitor does. */
+/* A slab with whole free pages. Thread 1 looks at a block on one of them, as a visitor does, while
+ * thread 0 gives them back; or when they have gone, and thread 0 finds the slab. */
 static uintptr_t sunk;
-static void holes_before(void) {
+static void free_pages_before(void) {
   restart();
   bool clean;
   unsigned taken;
@@ -323,16 +323,33 @@ static void holes_before(void) {
   mine[0] = s;
   let_go(0);
   give_back(0, 4, false);
-  slab_collect_pages();
-  EXPECT(slab_is_on_hole(s, sunk));
 }
-static void holes_thread(unsigned me) {
-  if (me == 0) {
-    find(0, EIGHT_BLOCKS);
-    return;
-  }
+static void look_at_sunk(void) {
   const slab_t *s = slab_of((void *)sunk);
   EXPECT(slab_block_is_free(s, sunk) || block_is_free(sunk));
+}
+static void holes_before(void) {
+  free_pages_before();
+  slab_collect_pages();
+  EXPECT(slab_is_on_hole(slab_of((void *)sunk), sunk));
+}
+static void holes_thread(unsigned me) {
+  if (me == 0) find(0, EIGHT_BLOCKS);
+  else look_at_sunk();
+}
+static void discarded_thread(unsigned me) {
+  if (me == 0) slab_collect_pages();
+  else look_at_sunk();
+}
+
+/* The system takes the block's key, but not the last page. */
+static void refused_before(void) {
+  free_pages_before();
+  system_refuses_last_page = true;
+}
+static void refused_after(void) {
+  EXPECT(!slab_is_on_hole(slab_of((void *)sunk), sunk));
+  settle();
 }
 
 const scenario_t slab_scenarios[] = {
@@ -363,5 +380,9 @@ const scenario_t slab_scenarios[] = {
   { "slab: the hint leads to a slab just published", 3, 0, hint_before, hint_thread, settle },
   { "slab: a block is seen as free before and after its page comes back", 2, 0, holes_before,
     holes_thread, settle },
+  { "slab: a block is seen as free while its page is given back", 2, 0, free_pages_before,
+    discarded_thread, settle },
+  { "slab: a block is seen as free while the system takes a part of its pages", 2, 0,
+    refused_before, discarded_thread, refused_after },
   { NULL, 0, 0, NULL, NULL, NULL }
 };

@@ -20,6 +20,7 @@ enum { FIRST_WINDOW = 4096, WINDOWS = 4, ELSEWHERE = FIRST_WINDOW + WINDOWS };
 os_counts_t os_counts;
 atomic64_t option_values[OPTION_COUNT];
 unsigned system_maps_that_fail;
+bool system_refuses_last_page;
 static size_t elsewhere_used;
 static os_leave_t *leave_thread;
 
@@ -55,6 +56,7 @@ bool system_start(void) {
 void system_restart(void) {
   elsewhere_used = 0;
   system_maps_that_fail = 0;
+  system_refuses_last_page = false;
 }
 
 static bool fails(void) {
@@ -97,8 +99,8 @@ bool os_unmap(void *at, size_t size) {
 }
 
 bool os_discard(void *at, size_t size) {
-  checker_memory_zeroed(at, size);
-  return true;
+  checker_memory_zeroed(at, system_refuses_last_page ? size - os_page_size() : size);
+  return !system_refuses_last_page;
 }
 
 void os_thread_set_leave(os_leave_t *leave) { leave_thread = leave; }

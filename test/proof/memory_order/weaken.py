@@ -6,8 +6,9 @@ An order whose weakening no check notices is stronger than anything here needs. 
 is noticed, 2 for wrong arguments. 1 if not, or if a check fails with the orders as they are, or an
 order was never executed.
 
-example:
+examples:
   weaken.py build/test/proof/memory_order/memory_order --write docs/concurrency.md
+  weaken.py build/test/proof/memory_order/memory_order --write docs/concurrency.md --only '^slab.c'
 """
 import argparse
 import concurrent.futures
@@ -21,7 +22,10 @@ BEGIN = "<!-- weakening: written by test/proof/memory_order/weaken.py -->"
 END = "<!-- end of weakening -->"
 WEAKER = {"seq_cst": ["acq_rel"], "acq_rel": ["acquire", "release"], "acquire": ["relaxed"],
           "release": ["relaxed"]}
-MARK_OF_FAILURE = "/failure"
+MARK_OF_FAILURE, ON_FAILURE = "/failure", " when it fails"
+HEAD = ["| where | operation | weakened to | the check that fails | it finds |",
+        "| --- | --- | --- | --- | --- |"]
+LINE = re.compile(r"\| `(.*?)`, (.*?) \| `(.*?)`(%s)? \|" % ON_FAILURE)
 # and paths: they differ from build to build
 ADDRESSES = re.compile(r",? (at|code) (0x[0-9a-f]+|/\S+)")
 
@@ -32,6 +36,9 @@ def arguments():
     parser.add_argument("program", help="memory_order, as built by ./dev model")
     parser.add_argument("--write", metavar="FILE",
                         help="replace the table between the markers in FILE")
+    parser.add_argument("--only", metavar="PATTERN", type=re.compile, default=re.compile(""),
+                        help="those places that it is found in, as memory_order --sites prints "
+                             "them; --write leaves the other rows")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--bound", default="2", help="as for memory_order")
@@ -88,23 +95,33 @@ def try_one(options, site, order, weaker):
     }
 
 
-def table(rows):
-    lines = ["| where | operation | weakened to | the check that fails | it finds |",
-             "| --- | --- | --- | --- | --- |"]
+def lines_of(rows):
     for row in rows:
-        operation = "`%s`" % row["operation"] + (" when it fails" if row["on_failure"] else "")
+        operation = "`%s`" % row["operation"] + (ON_FAILURE if row["on_failure"] else "")
         cells = ["`%s`, %s" % (row["function"], row["file"]), operation, row["weakened_to"],
                  row["check"] or "**none**", row["finds"] or ""]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def write_table(path, text):
+def place_of(line):
+    """The place that a row of the table is about."""
+    function, file, operation, failure = LINE.match(line).groups()
+    return " ".join((file, function, operation.replace("\\|", "|"))) + (
+        MARK_OF_FAILURE if failure else "")
+
+
+def table(lines):
+    return "\n".join([*HEAD, *sorted(lines, key=place_of)])
+
+
+def write_table(path, new, is_kept):
+    """The new lines, and those of the old ones whose place is kept."""
     with open(path, encoding="utf-8") as file:
         before, rest = file.read().split(BEGIN)
-    after = rest.split(END)[1]
+    old, after = rest.split(END)
+    kept = [line for line in old.strip().split("\n")[len(HEAD):] if is_kept(place_of(line))]
     with open(path, "w", encoding="utf-8") as file:
-        file.write(before + BEGIN + "\n" + text + "\n" + END + after)
+        file.write(before + BEGIN + "\n" + table(kept + new) + "\n" + END + after)
 
 
 def main():
@@ -113,14 +130,17 @@ def main():
     broken = [line for line in lines if line[0] == "FAILS"]
     for line in broken:
         print("fails with the orders as they are: %s: %s" % (line[1], line[4]))
-    sites = {line[1]: line[2:] for line in lines if line[0] == "site"}
-    unused = sorted(site for site, orders in sites.items() if len(orders) < 2)
+    sites = {}
+    for _, site, *orders in (line for line in lines if line[0] == "site"):
+        if len(orders) == 2 or site not in sites:   # a header's stands there for each file
+            sites[site] = orders
+    wanted = sorted(filter(options.only.search, sites))
+    unused = [site for site in wanted if len(sites[site]) < 2]
     for site in unused:
         print("never executed: " + site)
     if broken:
         return 1
-    todo = [place for site in sorted(set(sites) - set(unused))
-            for place in places(site, *sites[site])]
+    todo = [place for site in wanted if site not in unused for place in places(site, *sites[site])]
     rows = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for done, tried in enumerate(pool.map(lambda place: try_place(options, *place), todo), 1):
@@ -128,9 +148,11 @@ def main():
             if sys.stderr.isatty():
                 print("\r%d of %d places" % (done, len(todo)),
                       end="\n" if done == len(todo) else "", file=sys.stderr)
-    print(json.dumps(rows, indent=1) if options.json else table(rows))
+    new = list(lines_of(rows))
+    print(json.dumps(rows, indent=1) if options.json else table(new))
     if options.write:
-        write_table(options.write, table(rows))
+        write_table(options.write, new, lambda place: not options.only.search(place)
+                    and place.replace(MARK_OF_FAILURE, "") in sites)
     unnoticed = [row for row in rows if row["check"] is None]
     if unnoticed and not options.json:
         print("%d of %d weakenings are noticed by no check" % (len(unnoticed), len(rows)))
