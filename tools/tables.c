@@ -204,7 +204,7 @@ static void put_header(fmt_t *f) {
 typedef struct { const char *name; void (*put)(fmt_t *f); bool is_part; } table_t;
 static const table_t tables[] = {
   { "options", put_options, false }, { "statistics", put_statistics, false },
-  { "header", put_header, true },
+  { "header", put_header, true }
 };
 
 /* The number of the first line in which the texts differ. */

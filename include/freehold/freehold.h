@@ -194,6 +194,7 @@ FH_API bool fh_option_set(const char *name, int64_t value);
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
+/* clang-format off */
 /* One size class, or in `total` all of them. Counts are blocks; a figure that only the detailed
  * mode knows (option stats_detail) is marked (d) and 0 otherwise. */
 typedef struct fh_class_stats {
@@ -249,6 +250,7 @@ typedef struct fh_stats {
   fh_class_stats_t total;
   fh_class_stats_t classes[FH_CLASSES];
 } fh_stats_t;
+/* clang-format on */
 
 /* Fills `*stats`; reads stop nobody, so figures of running threads may be a moment apart. It looks
  * at each slab, large block and heap, and asks the kernel about each page: it takes time in

@@ -124,9 +124,9 @@ static const bench_program_t program = {
   .about = "the time of calls that should not depend on heap and threads\n\n"
   "thread: one is started, allocates a block of 100 bytes, frees it and is joined; mallinfo2;\n"
   "malloc_trim(0); collect: fh_collect or mi_collect(true); stats: fh_stats_get; heap: a\n"
-  "first-class heap of freehold or mimalloc is made, gives one block and is destroyed. Where the\n"
-  "allocator itself has no such call, the exit code is 4. `first_ns` is the time of the first\n"
-  "one. --threads threads sleep meanwhile, each with a block of 100 bytes.\n"
+  "first-class heap of freehold or mimalloc is made, gives one block and is destroyed. Where\n"
+  "the allocator itself has no such call, the exit code is 4. `first_ns` is the time of the\n"
+  "first one. --threads threads sleep meanwhile, each with a block of 100 bytes.\n"
   FILLER_ABOUT "Definition: freehold's own.",
   .operation = "calls after the first",
   .example = "bystanders --call malloc_trim --gib 8 --threads 100",

@@ -145,10 +145,10 @@ static const bench_program_t program = {
   "As many blocks of uniformly random size as make --live bytes; then one at random is replaced\n"
   "by one of random size, again and again. A byte of every page is written. After each\n"
   "twentieth of the run all threads wait, and `ratios` gets what is resident, less what was\n"
-  "before, over the bytes that live then. `ratio` is the last, `ratio_most` the largest. `slope`\n"
-  "is that of the line through the last ten, for a whole run, `slope_error` its standard error\n"
-  "(as if samples were independent), `slope_least` what it exceeds at 95 %: above zero, resident\n"
-  "memory was shown to grow. Definition: freehold's own.",
+  "before, over the bytes that live then. `ratio` is the last, `ratio_most` the largest.\n"
+  "`slope` is that of the line through the last ten, for a whole run, `slope_error` its\n"
+  "standard error (as if samples were independent), `slope_least` what it exceeds at 95 %:\n"
+  "above zero, resident memory was shown to grow. Definition: freehold's own.",
   .operation = "replacements after the first fill",
   .example = "drift --low 16500 --high 19500 --other-percent 5 --other-low 60K --other-high 65K",
   .options = options,

@@ -42,8 +42,8 @@ static inline filler_t filler_make(void) {
   if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) bench_fail(BENCH_SYSTEM, "prctl failed");
   uint64_t wanted = (uint64_t)filler_gib << 30, live = 0;
   uint64_t most = wanted * 100 / (uint64_t)(100 - filler_holes), room = most / (uint64_t)filler_low;
-  filler_t f = {bench_pages((room + 1) * sizeof *f.blocks, false),
-                bench_pages((room + 1) * sizeof *f.sizes, false), 0, 0, {0, 0}};
+  filler_t f = {.blocks = bench_pages((room + 1) * sizeof *f.blocks, false),
+                .sizes = bench_pages((room + 1) * sizeof *f.sizes, false)};
   bench_rng_t rng = bench_seed(1000);
   mark_t start = mark_now();
   for (; live < most; live += f.sizes[f.count++]) {

@@ -106,10 +106,10 @@ static const bench_program_t program = {
   "--at-once threads are started, live together and end; then the next. joined: they return and\n"
   "are joined; detached; cancelled while they sleep, then joined; raw: by the system call exit,\n"
   "so that nothing of libc or of the allocator runs, then joined. allocates: each allocates 10\n"
-  "blocks of 16 to 1,024 bytes and frees half of them, the main thread the rest; frees: it frees\n"
-  "10 blocks of the main thread; nothing: it never calls the allocator. `before` is what is\n"
-  "resident after a tenth of the lives, `after` at the end, `growth` the latter over the former,\n"
-  "`each` the difference for one thread. Definition: freehold's own.",
+  "blocks of 16 to 1,024 bytes and frees half of them, the main thread the rest; frees: it\n"
+  "frees 10 blocks of the main thread; nothing: it never calls the allocator. `before` is what\n"
+  "is resident after a tenth of the lives, `after` at the end, `growth` the latter over the\n"
+  "former, `each` the difference for one thread. Definition: freehold's own.",
   .operation = "threads after the first tenth",
   .example = "lives --threads 10K --manner detached --what nothing",
   .options = options,

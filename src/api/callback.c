@@ -27,9 +27,8 @@ static atomic_ptr_t callbacks[CALLBACK_COUNT];
 static atomic64_t callback_heartbeat;      /* relaxed: each number is drawn once */
 
 /* Which callbacks this thread is inside of: none is called from within itself. */
-enum {
-  CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2, CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8
-};
+enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2 };
+enum { CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8 };
 static __thread volatile unsigned callback_inside __attribute__((tls_model("initial-exec")));
 
 static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {

@@ -34,12 +34,14 @@ void api_foreign_start(void) {
 
 enum { CHUNK_BEFORE_IS_USED = 1, CHUNK_IS_MAPPED = 2, CHUNK_IS_OF_ARENA = 4, CHUNK_FLAGS = 7 };
 enum { CHUNK_LEAST = 32 };
+/* clang-format off */
 /* Stands in front of the block. */
 typedef struct { size_t before, size_and_flags; } foreign_chunk_t;
 
 /* The start of a 64 MiB window in which an arena other than the main one keeps its chunks. */
 #define FOREIGN_HEAP_SIZE MiB(64)
 typedef struct { void *arena; uintptr_t previous; size_t size, writable_size; } foreign_heap_t;
+/* clang-format on */
 
 static size_t libc_chunk_size(const foreign_chunk_t *c) {
   return c->size_and_flags & ~(size_t)CHUNK_FLAGS;

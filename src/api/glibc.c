@@ -63,6 +63,7 @@ static struct mallinfo2 info2(void) {
 /* The old form has 32 bits: a figure that does not fit shows as the greatest that does. */
 static int narrow(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
 
+/* clang-format off */
 static struct mallinfo narrow_info(void) {
   struct mallinfo2 wide = info2();
   return (struct mallinfo){
@@ -74,7 +75,7 @@ static struct mallinfo narrow_info(void) {
 }
 
 struct mallinfo2 mallinfo2(void) { return info2(); }
-struct mallinfo mallinfo(void) { return narrow_info(); }
+struct mallinfo mallinfo(void) { return narrow_info(); } /* clang-format on */
 
 /* ---- malloc_info: XML with glibc's elements -------------------------------------------------- */
 
@@ -163,6 +164,7 @@ int malloc_trim(size_t pad) {
 
 /* glibc's numbers; the parameters that describe its own structures are accepted and have no
  * effect. */
+/* clang-format off */
 enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
        GLIBC_ARENA_MAX = -8, GLIBC_ARENA_TEST, GLIBC_PERTURB, GLIBC_CHECK_ACTION, GLIBC_MMAP_MAX,
        GLIBC_MMAP_THRESHOLD, GLIBC_TOP_PAD, GLIBC_TRIM_THRESHOLD };
@@ -184,14 +186,14 @@ static int set_parameter(int parameter, int value) {
     default:
       return 0;
   }
-}
+} /* clang-format on */
 
 int mallopt(int parameter, int value) { return set_parameter(parameter, value); }
 
 /* The names that a program's own functions of these names may call. */
 #ifdef __GLIBC__
-FH_API struct mallinfo __libc_mallinfo(void);
 FH_API int __libc_mallopt(int parameter, int value);
-struct mallinfo __libc_mallinfo(void) { return narrow_info(); }
+FH_API struct mallinfo __libc_mallinfo(void);
+FH_API struct mallinfo __libc_mallinfo(void) { return narrow_info(); }
 int __libc_mallopt(int parameter, int value) { return set_parameter(parameter, value); }
 #endif

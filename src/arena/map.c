@@ -7,10 +7,8 @@
 
 atomic_ptr_t window_map[WINDOW_COUNT];
 
-enum {
-  FIRST_TRIES = 64, LAST_TRIES = 1024,
-  ASKED_FROM = 16, /* windows: before so many are claimed the kernel is asked if it has room */
-};
+enum { FIRST_TRIES = 64, LAST_TRIES = 1024 };
+enum { ASKED_FROM = 16 }; /* windows: fewer are claimed without asking the kernel if it has room */
 
 /* Windows are taken from the lowest up, so that what we use of the address space does not drift.
  * Lower bits: below this window none is free that was ever given back; 0: not known yet. Above: how

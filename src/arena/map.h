@@ -12,11 +12,11 @@
 #include "../base/atomic.h"
 
 /* A tenant is the address of its record with the kind in the low bits. */
-typedef enum {
+typedef enum { /* clang-format off */
   TENANT_NONE = 0, TENANT_CLAIMED = 1, TENANT_ARENA = 2, TENANT_HUGE = 3,
   TENANT_TAKEN = 4, /* something that is not ours lay there when we tried */
   TENANT_MASK = 7
-} tenant_t;
+} tenant_t; /* clang-format on */
 
 extern hidden atomic_ptr_t window_map[WINDOW_COUNT];
 

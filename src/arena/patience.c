@@ -12,10 +12,8 @@
 #include "../support/options.h"
 #include "arena.h"
 
-enum {
-  BUDGET_SHARE = 64, /* this part of what is in use may be dirty */
-  DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000,
-};
+enum { BUDGET_SHARE = 64 }; /* this part of what is in use may be dirty */
+enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t doublings, regretted, regretted_since, calm_since;
 
 size_t patience_budget(void) {

@@ -10,11 +10,11 @@
 #include "patience.h"
 #include "slices.h"
 
+/* A program may have locked some of its pages, or all. After so many refusals in a row the system
+ * is asked for no more of a group, and for a while for none of it. After so many in all a purge
+ * ends. */
+enum { REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64 };
 enum {
-  /* A program may have locked some of its pages, or all. After so many refusals in a row the system
-   * is asked for no more of a group, and for a while for none of it. After so many in all a purge
-   * ends. */
-  REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64,
   GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
   OVERDUE_MOST = 8, /* groups for one look: one for each look that is overdue */
 };

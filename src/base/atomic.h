@@ -8,10 +8,11 @@
 
 #include "base.h"
 
+/* clang-format off */
 typedef struct { uint64_t value; } atomic64_t;
 typedef struct { uint32_t value; } atomic32_t;
 typedef struct { uint16_t value; } atomic16_t;
-typedef struct { void *value; } atomic_ptr_t;
+typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
 #define ATOMIC_OPERATIONS(name, box, type)                                               \
   static inline type name##_load_relaxed(const box *a) {                                 \

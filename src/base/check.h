@@ -24,7 +24,7 @@ hidden void check_set_reporter(check_reporter_t *reporter);
       fatal("assertion " #condition " at " __FILE__ ":" TEXT_OF(__LINE__), NULL, __func__);        \
   } while (0)
 /* Where a slow path leaves state behind: `*_is_valid` of it, by a thread that may look. */
-#define ASSERT_VALID(is_valid) do { if (FH_CHECK >= 2) ASSERT(is_valid); } while (0)
+#define ASSERT_VALID(is_valid) ASSERT(FH_CHECK < 2 || (is_valid))
 /* One line of a `*_is_valid` function: names the invariant that broke. */
 #define HOLDS(name, condition) \
   do { if (!(condition)) fatal("invariant " #name ": " #condition, NULL, __func__); } while (0)

@@ -3,6 +3,7 @@
 #include "sizeclass.h"
 #include "check.h"
 
+/* clang-format off */
 #define ROW(size) { size, SLICE_SIZE / (size) - 1, (uint32_t)(((uint64_t)1 << 32) / (size) + 1) }
 #define EIGHT_FROM(base)                                                                   \
   ROW(base + base / 8), ROW(base + base / 4), ROW(base + base / 8 * 3), ROW(base + base / 2), \
@@ -31,7 +32,7 @@ const class_info_t class_info[CLASS_COUNT] = {
 const uint8_t class_table[SMALL_STEPS + 1] = {
   ONES(1), ONES(9), ONES(17), ONES(25),
   SPANS(32, 33), SPANS(64, 41), SPANS(128, 49), SPANS(256, 57), SPANS(512, 65),
-};
+}; /* clang-format on */
 
 bool class_is_valid(void) {
   for (size_t n = 1; n <= SMALL_MAX_SIZE; n++) {

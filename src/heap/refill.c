@@ -16,9 +16,9 @@
 enum {
   BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
   HOT_BLOCKS = 2048,             /* a class that has used so many gets longer bins */
-  HOT_BIN = 32, HOT_BYTES = 16384,       /* of so many blocks, but no more bytes than this */
   SWEEP_FRESH = 16,              /* slabs of a lane that are looked at for each fresh one */
 };
+enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more bytes than this */
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 

@@ -30,10 +30,9 @@ void heap_collect(bool force) {
   purge_all();
 }
 
-enum {
-  NAP_LEAST = 20, NAP_MOST = 1000, /* ms; a delay made shorter is noticed after the longest nap */
-  QUIET_MS = 10000,                /* so long no slice and no slab came, went or was let go of */
-};
+/* ms; a delay made shorter is noticed after the longest nap */
+enum { NAP_LEAST = 20, NAP_MOST = 1000 };
+enum { QUIET_MS = 10000 }; /* so long no slice and no slab came, went or was let go of */
 
 /* relaxed: it is compared with what it was. */
 static uint64_t count_changes(void) {

@@ -7,10 +7,10 @@
 
 #include "os.h"
 
-typedef enum {
+typedef enum { /* clang-format off */
   OS_FAKE_MAP, OS_FAKE_MAP_AT, OS_FAKE_UNMAP, OS_FAKE_MOVE, OS_FAKE_RESIZE, OS_FAKE_DISCARD,
   OS_FAKE_POPULATE, OS_FAKE_ADVISE_HUGE, OS_FAKE_FIND, OS_FAKE_CALLS
-} os_fake_call_t;
+} os_fake_call_t; /* clang-format on */
 
 #define OS_FAKE_ANY ((1u << OS_FAKE_CALLS) - 1)
 #define OS_FAKE_MAPPING (1u << OS_FAKE_MAP | 1u << OS_FAKE_MAP_AT | 1u << OS_FAKE_FIND)

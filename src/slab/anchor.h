@@ -13,9 +13,9 @@
 
 #include "../base/atomic.h"
 
-typedef enum {
+typedef enum { /* clang-format off */
   ANCHOR_NONE, ANCHOR_OWNED, ANCHOR_FULL, ANCHOR_PARTIAL, ANCHOR_EMPTY
-} anchor_state_t;
+} anchor_state_t; /* clang-format on */
 
 typedef struct {
   anchor_state_t state;

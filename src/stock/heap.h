@@ -21,9 +21,9 @@ enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 typedef struct heap heap_t;
 
 /* Of a lane. The last two tell a collection that is in the lane how its first-class heap ended. */
-typedef enum {
+typedef enum { /* clang-format off */
   LANE_NONE, LANE_BUSY, LANE_FREE, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
-} lane_state_t;
+} lane_state_t; /* clang-format on */
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
  * word, so that a free that is cut short leaves it whole: first and last block, and how many. */

@@ -20,6 +20,7 @@ static const char *const option_words_stats[] = { OPTION_WORDS_stats(OPTION_WORD
 static const char *const option_words_deepbind[] = { OPTION_WORDS_deepbind(OPTION_WORD_TEXT) };
 static const char *const option_words_bool[] = { "off", "on" };
 
+/* clang-format off */
 #define OPTION_TYPE_int   OPTION_KIND_INT,  NULL
 #define OPTION_TYPE_size  OPTION_KIND_SIZE, NULL
 #define OPTION_TYPE_bool  OPTION_KIND_BOOL, option_words_bool
@@ -33,7 +34,7 @@ static const char *const option_words_bool[] = { "off", "on" };
 #define OPTION_ROW1(...) OPTION_ROW2(__VA_ARGS__)
 #define OPTION_ROW(name, type, fallback, lowest, highest, when, what) \
   OPTION_ROW1(name, OPTION_TYPE_##type, fallback, lowest, highest, when, what)
-const option_info_t option_info[OPTION_COUNT] = { FH_OPTIONS(OPTION_ROW) };
+const option_info_t option_info[OPTION_COUNT] = { FH_OPTIONS(OPTION_ROW) }; /* clang-format on */
 
 #define OPTION_FALLBACK(name, type, fallback, ...) { (uint64_t)(fallback) },
 atomic64_t option_values[OPTION_COUNT] = { FH_OPTIONS(OPTION_FALLBACK) };

@@ -28,6 +28,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
 /* int, size (bytes), bool, or the list of words of that name. START: read once, at the first use;
  * ANY: at every use. The sentence is the documentation. */
 #define OPTION_NO_LIMIT INT64_MAX
+/* clang-format off */
 /* name            type   default   lowest     highest     set at; what it does */
 #define FH_OPTIONS(X)                                                                            \
   X(purge_delay_ms, int,   50,       -1,        600000,          ANY,                            \
@@ -68,6 +69,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
     "time on every allocation.")                                                                 \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")
+/* clang-format on */
 
 #define OPTION_NUMBER(name, ...) OPTION_##name,
 typedef enum { FH_OPTIONS(OPTION_NUMBER) OPTION_COUNT } option_t;
@@ -83,9 +85,9 @@ typedef enum { FH_OPTIONS(OPTION_NUMBER) OPTION_COUNT } option_t;
 typedef enum { OPTION_SOURCES(OPTION_SOURCE_NUMBER) OPTION_SOURCE_COUNT } option_source_t;
 extern hidden const char *const option_source_name[OPTION_SOURCE_COUNT];
 
-typedef enum {
+typedef enum { /* clang-format off */
   OPTION_KIND_INT, OPTION_KIND_SIZE, OPTION_KIND_BOOL, OPTION_KIND_WORD
-} option_kind_t;
+} option_kind_t; /* clang-format on */
 typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
 
 typedef struct {

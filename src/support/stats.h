@@ -78,6 +78,7 @@
   X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \
   CLASSES
 
+/* clang-format off */
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */
 #define FH_CLASS_STATISTICS(X, QUARTERS)                                                           \
   X(size_t,   block_size, "bytes of one block; 0 in the total")                                    \
@@ -88,5 +89,6 @@
   X(uint64_t, slabs,      "slabs of this class")                                                   \
   QUARTERS(fullness,      "slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1")
 #define STATS_QUARTERS { "below_1_4", "below_1_2", "below_3_4", "up_to_1" }
+/* clang-format on */
 
 #endif

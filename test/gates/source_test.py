@@ -1,4 +1,5 @@
-"""What the sources are held to: layers, atomics, comments that are true, sizes."""
+"""What the sources are held to: layers, atomics, comments that are true, sizes, layout."""
+import concurrent.futures
 import functools
 import os
 import re
@@ -637,6 +638,33 @@ class Size(unittest.TestCase):
                         wrong.append("%s:%d: %d lines" % (path, start, i - start))
                     start = None
         self.assertEqual(wrong, [])
+
+@unittest.skipUnless(support.has("clang-format-14"), "no clang-format-14")
+class Format(unittest.TestCase):
+    TABLES = 25                                            # that may be exempt
+
+    @staticmethod
+    def formatted(path, text):
+        return subprocess.run(["clang-format-14", "--assume-filename=" + path], input=text,
+                              cwd=support.SOURCE, stdout=subprocess.PIPE, text=True,
+                              check=True).stdout
+
+    def test_c_and_cpp_stand_as_the_formatter_has_them(self):
+        texts = {p: support.read(p) for folder in ("src", "include", "test", "lab", "tools")
+                 for p in support.sources(".c", ".h", ".cc", ".cpp", folder=folder)}
+        self.assertGreater(len(texts), 200)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+            formatted = threads.map(self.formatted, texts, texts.values())
+            wrong = ["clang-format-14 -i " + path
+                     for (path, text), new in zip(texts.items(), formatted) if new != text]
+        if wrong:
+            self.fail("run ./dev format, or:\n" + "\n".join(wrong))
+        exempt = sum(text.count("/* clang-format off */") for text in texts.values())
+        self.assertLessEqual(exempt, self.TABLES)
+
+    def test_a_file_that_does_not_is_found(self):
+        self.assertEqual(self.formatted("src/x.c", "int  f( void ) {\n return 0; }\n"),
+                         "int f(void) { return 0; }\n")
 
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])

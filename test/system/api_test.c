@@ -242,7 +242,7 @@ TEST(heap, thousands_may_live_at_once, "") {
   for (size_t i = 0; i < N; i++) {
     CHECK(is_stamped(p[i], 50, i));
     if (i % 2 == 0) fh_heap_destroy(heaps[i]);
-    else { fh_heap_delete(heaps[i]); fh_free(p[i]); }
+    else fh_heap_delete(heaps[i]), fh_free(p[i]);
   }
 }
 
@@ -272,7 +272,7 @@ TEST(heap, failures_of_its_family_are_the_standard_ones, "") {
 typedef struct { void **p; size_t *n; size_t count, seen, bytes, stop_at; bool twice; } visit_t;
 static bool visitor(void *block, size_t usable, void *context) {
   visit_t *v = (visit_t *)context;
-  if (v->stop_at != 0 && v->seen + 1 >= v->stop_at) { v->seen++; return false; }
+  if (v->stop_at != 0 && v->seen + 1 >= v->stop_at) return v->seen++, false;
   for (size_t i = 0; i < v->count; i++) {
     if (v->p[i] != block) continue;
     if (v->n[i] == SIZE_MAX) v->twice = true;
@@ -295,7 +295,7 @@ TEST(visit, sees_each_live_block_of_a_heap_once_and_no_other, "") {
   }
   size_t live = 0;
   for (size_t i = 0; i < N; i++) {
-    if (i % 3 == 0) { fh_free(p[i]); p[i] = NULL; }
+    if (i % 3 == 0) fh_free(p[i]), p[i] = NULL;
     else live++;
   }
   visit_t v = {p, n, N, 0, 0, 0, false};

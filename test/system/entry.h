@@ -200,9 +200,9 @@ static inline void tour_huge(void *given) {
   free(p);
   free(given);
 }
-static inline void tour_mallinfo2(void *given) { (void)mallinfo2(); free(given); }
-static inline void tour_trim(void *given) { free(given); malloc_trim(0); }
-static inline void tour_mallopt(void *given) { mallopt(M_MMAP_THRESHOLD, 1 << 20); free(given); }
+static inline void tour_mallinfo2(void *given) { (void)mallinfo2(), free(given); }
+static inline void tour_trim(void *given) { free(given), malloc_trim(0); }
+static inline void tour_mallopt(void *given) { mallopt(M_MMAP_THRESHOLD, 1 << 20), free(given); }
 static inline void tour_free_sized(void *given) {
   void *p = malloc(launder_size(48));
   if (free_sized != NULL) free_sized(p, 48); else free(p);

@@ -60,8 +60,8 @@ static void mix(table_t *t, uint64_t seed, int steps, size_t most) {
     switch (x >> 57 & 7) {
     case 0:
       p = t->p[k] == NULL ? NULL : must_be_honest(realloc(t->p[k], n + 1), "realloc");
-      if (p == NULL) { check(t, k); break; }
-      put(t, k, p, n + 1);
+      if (p != NULL) put(t, k, p, n + 1);
+      else check(t, k);
       break;
     case 1:
       free(t->p[k]);
@@ -172,7 +172,7 @@ static void maps(void) {
   for (int round = 0; round < 6; round++) {
     for (int i = 0; i < N; i++) {
       x = x * 6364136223846793005u + 1442695040888963407u;
-      if (p[i] != NULL && x >> 63) { free(p[i]); p[i] = NULL; }
+      if (p[i] != NULL && x >> 63) free(p[i]), p[i] = NULL;
       size_t most = i % 1000 == 3 ? 3000000 : i % 50 == 7 ? 60000 : 600, n = (x >> 30) % most;
       if (p[i] == NULL && (p[i] = malloc(n)) != NULL) memset(p[i], 1, n);
     }
@@ -181,7 +181,7 @@ static void maps(void) {
     usleep(80000);  /* longer than memory waits before it goes back */
   }
   threads(8);
-  for (int i = 0; i < N; i += 2) { free(p[i]); p[i] = NULL; }
+  for (int i = 0; i < N; i += 2) free(p[i]), p[i] = NULL;
   usleep(80000);
   for (int i = 0; i < 2000; i++) free(malloc(3000));
   unsigned now = count_maps();
@@ -253,7 +253,7 @@ int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "small";
   if (write(1, "main\n", 5) != 5) return 3;  /* as far as this the C library came by itself */
   if (strcmp(mode, "small") == 0) small();
-  else if (strcmp(mode, "mixed") == 0) { small(); threads(4); mix(&table, 7, 20000, 3000000); }
+  else if (strcmp(mode, "mixed") == 0) small(), threads(4), mix(&table, 7, 20000, 3000000);
   else if (strcmp(mode, "threads") == 0) threads(8);
   else if (strcmp(mode, "first") == 0) first();
   else if (strcmp(mode, "maps") == 0) maps();

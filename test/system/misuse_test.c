@@ -185,11 +185,11 @@ static const char in_text[64] __attribute__((aligned(16))) = "constant";
 TEST(invalid, pointers_to_the_stack_to_static_data_and_to_code, "") {
   char on_stack[256] __attribute__((aligned(16)));
   memset(on_stack, 0, sizeof on_stack);
-  const volatile char *wrong[] = {
+  const volatile char *wrong[] = { /* clang-format off */
     on_stack, on_stack + 1, on_stack + 16, on_stack + 128, in_data, in_data + 16, in_data + 7,
     in_bss, in_bss + 65536, in_bss + 100, in_text, (const char *)(uintptr_t)&body_free,
     (const char *)(uintptr_t)&errno
-  };
+  }; /* clang-format on */
   for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
     EXPECT_ABORT(free(launder(wrong[i])), line("invalid pointer", wrong[i], "free"));
 }
@@ -220,12 +220,12 @@ TEST(invalid, pointers_into_mappings_of_the_program, "") {
   EXPECT_ABORT(free(launder(slice)), line("invalid pointer", slice, "free"));
 }
 
-static const uintptr_t wild[] = {
+static const uintptr_t wild[] = { /* clang-format off */
   1, 8, 16, 4095, 4096, 65536, 0x10000000, (uintptr_t)1 << 30, (uintptr_t)3 << 30, 0x123456789ABC,
   0x123456789AB0, (uintptr_t)1 << 46, 0x7FFFFFFFF000, 0x7FFFFFFFFFF0, (uintptr_t)1 << 47,
   (uintptr_t)1 << 48, 0xDEAD000000000010u, 0xFFFF800000000000u, 0xFFFFFFFFFFFF0000u,
   0xFFFFFFFFFFFFF000u, UINTPTR_MAX - 15, UINTPTR_MAX
-};
+}; /* clang-format on */
 enum { WILD = sizeof wild / sizeof wild[0] };
 
 TEST(invalid, wild_pointers, "") {
@@ -242,10 +242,10 @@ TEST(invalid, pointers_near_live_blocks_and_into_what_manages_them, "") {
   char *p = (char *)new_block(112), *large = (char *)new_block(200000);
   char *slice = (char *)((uintptr_t)p & ~(uintptr_t)65535),
        *window = (char *)((uintptr_t)p & ~(((uintptr_t)1 << 30) - 1));
-  char *wrong[] = {
+  char *wrong[] = { /* clang-format off */
     slice, slice + 1, p + 1, p + 48, window, window + 16, window + 4096, window + 65536, large - 8,
     large + 16, large + 262144 + 16, window + ((uintptr_t)1 << 30) - 16
-  };
+  }; /* clang-format on */
   for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     if (wrong[i] == p) continue;
     EXPECT_ABORT(free(launder(wrong[i])), line(EITHER, wrong[i], "free"));

@@ -8,9 +8,10 @@ enum { MANY = 2000 };
 enum { FULL = 2 };
 static void fill_windows(void) {
   char *p;
-  for (size_t size = MiB(8); size >= SLICE_SIZE; size /= 2)
+  for (size_t size = MiB(8); size >= SLICE_SIZE; size /= 2) {
     do CHECK((p = fast_malloc(size)) != NULL);
     while (arena_of(p)->number < FULL);
+  }
 }
 static void hide_others(int protection) {
   for (size_t i = 0; i < FULL; i++) { /* except the page with the arena's head */

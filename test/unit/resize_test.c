@@ -13,10 +13,10 @@ static void check_filled(const char *p, size_t n) {
 static void *resize(void *p, size_t size) { return any_realloc(p, size, "realloc"); }
 
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
-  static const size_t sizes[] = {
+  static const size_t sizes[] = { /* clang-format off */
     1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512), MiB(3),
     MiB(40), HUGE_MIN_SIZE, HUGE_MIN_SIZE + MiB(8)
-  };
+  }; /* clang-format on */
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
     for (size_t k = 0; k < ARRAY_LENGTH(sizes); k++) {
       char *p = fast_malloc(sizes[i]), *wall = k % 2 ? fast_malloc(70000) : NULL;

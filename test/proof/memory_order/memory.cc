@@ -23,9 +23,8 @@
 
 namespace {
 
-enum {
-  TABLE_SIZE = 1 << 14, RANGES_MOST = 16, STACK_SIZE = 64 << 10, DEPTH_MOST = 20000, LOCAL_MOST = 64
-};
+enum { TABLE_SIZE = 1 << 14, RANGES_MOST = 16, LOCAL_MOST = 64 };
+enum { STACK_SIZE = 64 << 10, DEPTH_MOST = 20000 };
 
 struct plain_t {    /* eight bytes that are accessed plainly, in parts of two */
   uintptr_t at;
@@ -478,10 +477,11 @@ void __tsan_init(void) {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit(void) {}
 void __tsan_atomic_signal_fence(int) {}
-PLAIN(1) PLAIN(2) PLAIN(4) PLAIN(8) PLAIN(16)
 void __tsan_read_range(void *at, size_t size) { access((uintptr_t)at, size, false, CODE); }
 void __tsan_write_range(void *at, size_t size) { access((uintptr_t)at, size, true, CODE); }
+/* clang-format off */
+PLAIN(1) PLAIN(2) PLAIN(4) PLAIN(8) PLAIN(16)
 ATOMIC(16, uint16_t)
 ATOMIC(32, uint32_t)
-ATOMIC(64, uint64_t)
+ATOMIC(64, uint64_t) /* clang-format on */
 }

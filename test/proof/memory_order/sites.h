@@ -10,6 +10,7 @@
 
 #include "../../../src/base/atomic.h"
 
+/* clang-format off */
 #define AT_SITE(name, word)                                                     \
   ({                                                                            \
     static site_t site_ __attribute__((section("sites"), aligned(8))) = {       \
@@ -20,6 +21,7 @@
     checker_at(&site_);                                                         \
     word_;                                                                      \
   })
+/* clang-format on */
 
 #define CALL_AT(operation, word, ...) operation(AT_SITE(#operation, word), ##__VA_ARGS__)
 #define atomic64_load_acquire(a) CALL_AT(atomic64_load_acquire, a)

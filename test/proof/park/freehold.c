@@ -869,12 +869,16 @@ static void make_heap_after_another(void) {
   end_heap();
   make_heap();
 }
+static void use_up_two_slabs(size_t of_size) {
+  size = of_size;
+  for (int slabs = 0; slabs < 2; slabs++) {
+    do hold(api.heap_malloc(heap, size), size);
+    while (!oracle_heap_is_used_up(heap, size));
+  }
+}
 static void make_heap_used_up(void) {
   make_heap();
-  for (int slabs = 0; slabs < 2; slabs++)
-    do hold(api.heap_malloc(heap, 3000), 3000);
-    while (!oracle_heap_is_used_up(heap, 3000));
-  size = 3000;
+  use_up_two_slabs(3000);
 }
 /* Slabs of a class that it does not use any more. */
 static void make_heap_emptied(void) {
@@ -893,10 +897,7 @@ static void end_heap_if_not_ended(void) {
 }
 static void make_heap_swept_once(void) {
   make_heap_emptied();
-  for (int slabs = 0; slabs < 2; slabs++)
-    do hold(api.heap_malloc(heap, 8192), 8192);
-    while (!oracle_heap_is_used_up(heap, 8192));
-  size = 8192;
+  use_up_two_slabs(8192);
 }
 static void make_entered_heap(void) {
   make_heap();

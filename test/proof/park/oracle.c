@@ -415,7 +415,7 @@ void oracle_check_structures(void) { look(); }
 /* ---- judging --------------------------------------------------------------------------------- */
 
 #define IS_ZERO(what) \
-  do { if (left.what != 0) park_fail("left: %lu " #what, (unsigned long)left.what); } while (0)
+  (left.what == 0 ? (void)0 : park_fail("left: %lu " #what, (unsigned long)left.what))
 
 static void expect_nothing(left_t left) {
   IS_ZERO(heaps);

@@ -64,7 +64,7 @@ void park_fail(const char *format, ...) {
   va_end(list);
   if (n > (int)sizeof line - 2) n = (int)sizeof line - 2;
   line[n] = '\n';
-  if (write(2, line, (size_t)n + 1) < 0) { /* nowhere left to complain */ }
+  (void)!write(2, line, (size_t)n + 1); /* nowhere left to complain */
   _exit(EXIT_USAGE);
 }
 
@@ -275,15 +275,15 @@ static void choose(const char *operation, const char *action) {
 }
 
 static void parse(int argc, char **argv) {
-  static const struct option names[] = {
+  static const struct option names[] = { /* clang-format off */
     {"library", required_argument, NULL, 'l'}, {"every", required_argument, NULL, 'e'},
     {"at", required_argument, NULL, 'a'},      {"limit-ms", required_argument, NULL, 'm'},
     {"trace", required_argument, NULL, 't'},   {"deaths", required_argument, NULL, 'd'},
-    {"copies", required_argument, NULL, 'c'},   {"steps", required_argument, NULL, 's'},
+    {"copies", required_argument, NULL, 'c'},  {"steps", required_argument, NULL, 's'},
     {"rounds", required_argument, NULL, 'r'},
     {"list", no_argument, NULL, 'i'},          {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
-  };
+  }; /* clang-format on */
   for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
     switch (c) {
       case 'l': options.library = optarg; break;
