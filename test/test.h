@@ -53,7 +53,7 @@ typedef struct test_case {
 } test_case_t;
 
 static test_case_t *test_first, **test_end = &test_first;
-static const char *test_self;                    /* argv[0] */
+static const char *test_self; /* argv[0] */
 
 /* Under a sanitizer everything may take longer. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -95,26 +95,26 @@ __attribute__((format(printf, 1, 2), __unused__)) static void test_say(const cha
 #define TEST_LEAVE() _exit(TEST_FAILED)
 #endif
 
-#define FAIL(...)                                                 \
-  do {                                                            \
-    test_say("%s:%d: ", __FILE__, __LINE__);                      \
-    test_say(__VA_ARGS__);                                        \
-    test_say("\n");                                               \
-    TEST_LEAVE();                                                 \
+#define FAIL(...)                                                                                  \
+  do {                                                                                             \
+    test_say("%s:%d: ", __FILE__, __LINE__);                                                       \
+    test_say(__VA_ARGS__);                                                                         \
+    test_say("\n");                                                                                \
+    TEST_LEAVE();                                                                                  \
   } while (0)
 
 /* Leaves the test; the run reports it as skipped, with the reason. */
-#define SKIP(...)                                                 \
-  do {                                                            \
-    test_say("skipped: ");                                        \
-    test_say(__VA_ARGS__);                                        \
-    test_say("\n");                                               \
-    _exit(TEST_SKIPPED);                                          \
+#define SKIP(...)                                                                                  \
+  do {                                                                                             \
+    test_say("skipped: ");                                                                         \
+    test_say(__VA_ARGS__);                                                                         \
+    test_say("\n");                                                                                \
+    _exit(TEST_SKIPPED);                                                                           \
   } while (0)
 
-#define CHECK(condition)                                          \
-  do {                                                            \
-    if (!(condition)) FAIL("CHECK(%s) does not hold (errno %d)", #condition, errno); \
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) FAIL("CHECK(%s) does not hold (errno %d)", #condition, errno);               \
   } while (0)
 
 #ifdef __cplusplus
@@ -123,14 +123,14 @@ __attribute__((format(printf, 1, 2), __unused__)) static void test_say(const cha
 #define TEST_AUTO __auto_type
 #endif
 /* Integers and pointers; each argument is evaluated once. */
-#define TEST_COMPARE(a, op, b)                                                          \
-  do {                                                                                  \
-    TEST_AUTO left_ = (a);                                                              \
-    TEST_AUTO right_ = (b);                                                             \
-    if (!(left_ op right_))                                                             \
-      FAIL("%s %s %s does not hold: %lld (0x%llx) against %lld (0x%llx)", #a, #op, #b,  \
-           (long long)(left_), (unsigned long long)(left_), (long long)(right_),        \
-           (unsigned long long)(right_));                                               \
+#define TEST_COMPARE(a, op, b)                                                                     \
+  do {                                                                                             \
+    TEST_AUTO left_ = (a);                                                                         \
+    TEST_AUTO right_ = (b);                                                                        \
+    if (!(left_ op right_))                                                                        \
+      FAIL("%s %s %s does not hold: %lld (0x%llx) against %lld (0x%llx)", #a, #op, #b,             \
+           (long long)(left_), (unsigned long long)(left_), (long long)(right_),                   \
+           (unsigned long long)(right_));                                                          \
   } while (0)
 #define CHECK_EQ(a, b) TEST_COMPARE(a, ==, b)
 #define CHECK_NE(a, b) TEST_COMPARE(a, !=, b)
@@ -138,21 +138,21 @@ __attribute__((format(printf, 1, 2), __unused__)) static void test_say(const cha
 #define CHECK_LE(a, b) TEST_COMPARE(a, <=, b)
 #define CHECK_GT(a, b) TEST_COMPARE(a, >, b)
 #define CHECK_GE(a, b) TEST_COMPARE(a, >=, b)
-#define CHECK_NULL(p)  CHECK_EQ((const void *)(p), (const void *)NULL)
-#define CHECK_SAME_TEXT(a, b)                                                             \
-  do {                                                                                    \
-    const char *left_ = (a), *right_ = (b);                                               \
-    if (strcmp(left_, right_) != 0) FAIL("%s is \"%s\", not \"%s\"", #a, left_, right_);  \
+#define CHECK_NULL(p) CHECK_EQ((const void *)(p), (const void *)NULL)
+#define CHECK_SAME_TEXT(a, b)                                                                      \
+  do {                                                                                             \
+    const char *left_ = (a), *right_ = (b);                                                        \
+    if (strcmp(left_, right_) != 0) FAIL("%s is \"%s\", not \"%s\"", #a, left_, right_);           \
   } while (0)
 
 /* All `n` bytes at `p` have the value `byte`. */
-#define CHECK_BYTES(p, byte, n)                                               \
-  do {                                                                        \
-    const unsigned char *at_ = (const unsigned char *)(p);                    \
-    size_t n_ = (n), i_ = test_first_other(at_, (unsigned char)(byte), n_);   \
-    if (i_ < n_)                                                              \
-      FAIL("%s: byte %zu of %zu is 0x%02x, not 0x%02x", #p, i_, n_, at_[i_],  \
-           (unsigned char)(byte));                                            \
+#define CHECK_BYTES(p, byte, n)                                                                    \
+  do {                                                                                             \
+    const unsigned char *at_ = (const unsigned char *)(p);                                         \
+    size_t n_ = (n), i_ = test_first_other(at_, (unsigned char)(byte), n_);                        \
+    if (i_ < n_)                                                                                   \
+      FAIL("%s: byte %zu of %zu is 0x%02x, not 0x%02x", #p, i_, n_, at_[i_],                       \
+           (unsigned char)(byte));                                                                 \
   } while (0)
 
 /* Index of the first byte that is not `byte`; `n` if all are. */
@@ -180,7 +180,7 @@ __attribute__((__unused__)) static bool test_matches(const char *pattern, const 
 typedef struct test_child {
   pid_t pid;
   int status, pipe;
-  size_t length;                                 /* of text; more than fits is read and dropped */
+  size_t length; /* of text; more than fits is read and dropped */
   char text[16384];
 } test_child_t;
 
@@ -211,7 +211,7 @@ __attribute__((__unused__)) static void test_reap(test_child_t *c) {
   for (;;) {
     size_t room = sizeof c->text - 1 - c->length;
     ssize_t n =
-        room > 0 ? read(c->pipe, c->text + c->length, room) : read(c->pipe, more, sizeof more);
+      room > 0 ? read(c->pipe, c->text + c->length, room) : read(c->pipe, more, sizeof more);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     if (room > 0) c->length += (size_t)n;
@@ -233,10 +233,8 @@ __attribute__((__unused__)) static const char *test_status_text(int status, char
 }
 
 /* Judges a death test: aborted, with exactly one line, which matches. */
-__attribute__((__unused__)) static void test_judge_abort(const test_child_t *c,
-                                                         const char *expression,
-                                                         const char *pattern, const char *file,
-                                                         int line) {
+__attribute__((__unused__)) static void test_judge_abort(
+  const test_child_t *c, const char *expression, const char *pattern, const char *file, int line) {
   char how[96];
   size_t lines = 0;
   for (size_t i = 0; i < c->length; i++) lines += c->text[i] == '\n';
@@ -254,30 +252,30 @@ __attribute__((__unused__)) static void test_judge_abort(const test_child_t *c,
 
 /* `expression`, run in a child, aborts after exactly one line that the extended
  * regular expression matches. */
-#define EXPECT_ABORT(expression, pattern)                                 \
-  do {                                                                    \
-    test_child_t death_;                                                  \
-    if (test_fork(&death_, 20)) {                                         \
-      expression;                                                         \
-      _exit(TEST_SURVIVED);                                               \
-    }                                                                     \
-    test_reap(&death_);                                                   \
-    test_judge_abort(&death_, #expression, pattern, __FILE__, __LINE__);  \
+#define EXPECT_ABORT(expression, pattern)                                                          \
+  do {                                                                                             \
+    test_child_t death_;                                                                           \
+    if (test_fork(&death_, 20)) {                                                                  \
+      expression;                                                                                  \
+      _exit(TEST_SURVIVED);                                                                        \
+    }                                                                                              \
+    test_reap(&death_);                                                                            \
+    test_judge_abort(&death_, #expression, pattern, __FILE__, __LINE__);                           \
   } while (0)
 
 /* `expression`, run in a child, returns: the process goes on. */
-#define EXPECT_SURVIVAL(expression)                                                       \
-  do {                                                                                    \
-    test_child_t life_;                                                                   \
-    char how_[96];                                                                        \
-    if (test_fork(&life_, 20)) {                                                          \
-      expression;                                                                         \
-      _exit(TEST_SURVIVED);                                                               \
-    }                                                                                     \
-    test_reap(&life_);                                                                    \
-    if (!WIFEXITED(life_.status) || WEXITSTATUS(life_.status) != TEST_SURVIVED)           \
-      FAIL("%s: %s\n%s", #expression, test_status_text(life_.status, how_, sizeof how_),  \
-           life_.text);                                                                   \
+#define EXPECT_SURVIVAL(expression)                                                                \
+  do {                                                                                             \
+    test_child_t life_;                                                                            \
+    char how_[96];                                                                                 \
+    if (test_fork(&life_, 20)) {                                                                   \
+      expression;                                                                                  \
+      _exit(TEST_SURVIVED);                                                                        \
+    }                                                                                              \
+    test_reap(&life_);                                                                             \
+    if (!WIFEXITED(life_.status) || WEXITSTATUS(life_.status) != TEST_SURVIVED)                    \
+      FAIL("%s: %s\n%s", #expression, test_status_text(life_.status, how_, sizeof how_),           \
+           life_.text);                                                                            \
   } while (0)
 
 /* Starts this executable anew with the test `full_name` in it, and waits for it. */
@@ -290,14 +288,14 @@ __attribute__((__unused__)) static void test_program(test_child_t *c, const char
 }
 
 /* The same, and it ended well. */
-#define CHECK_PROGRAM(full_name)                                                           \
-  do {                                                                                     \
-    test_child_t program_;                                                                 \
-    char how_[96];                                                                         \
-    test_program(&program_, full_name);                                                    \
-    if (!WIFEXITED(program_.status) || WEXITSTATUS(program_.status) != 0)                  \
-      FAIL("%s: %s\n%s", full_name, test_status_text(program_.status, how_, sizeof how_),  \
-           program_.text);                                                                 \
+#define CHECK_PROGRAM(full_name)                                                                   \
+  do {                                                                                             \
+    test_child_t program_;                                                                         \
+    char how_[96];                                                                                 \
+    test_program(&program_, full_name);                                                            \
+    if (!WIFEXITED(program_.status) || WEXITSTATUS(program_.status) != 0)                          \
+      FAIL("%s: %s\n%s", full_name, test_status_text(program_.status, how_, sizeof how_),          \
+           program_.text);                                                                         \
   } while (0)
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -369,7 +367,8 @@ static int test_run_here(const char *full_name) {
 static void test_report(const test_case_t *t, const char *verdict, double seconds) {
   char name[256];
   snprintf(name, sizeof name, "%s", t->name);
-  for (char *c = name; *c != '\0'; c++) if (*c == '_') *c = ' ';
+  for (char *c = name; *c != '\0'; c++)
+    if (*c == '_') *c = ' ';
   char line[512];
   int n = snprintf(line, sizeof line, "%-6s %s: %s (%.2f s)\n", verdict, t->group, name, seconds);
   (void)!write(1, line, (size_t)n); /* nowhere left to complain */
@@ -396,7 +395,7 @@ int main(int argc, char **argv) {
     int status = test_guard(t, &old_mask, &child_signal);
     clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds =
-        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+      (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
     bool ended = status != -1 && WIFEXITED(status);
     if (ended && WEXITSTATUS(status) == 0) {
       passed++;

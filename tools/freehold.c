@@ -17,7 +17,7 @@
 #include "../src/support/options.h"
 
 static const char command_version[] =
-    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
+  TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
 static const char command_library[] = "libfreehold.so";
 
 /* Exit codes, those of env(1): the program's own, and these when it was not started. */
@@ -117,17 +117,18 @@ static void run_make_flags(run_flags_t *flags) {
   memset(flags, 0, sizeof *flags);
   for (int i = 0; i < OPTION_COUNT; i++) {
     snprintf(flags->dashed[i], sizeof flags->dashed[i], "%s", option_info[i].name);
-    for (char *c = flags->dashed[i]; *c != '\0'; c++) if (*c == '_') *c = '-';
-    flags->flags[2 * i] = (struct option){ option_info[i].name, required_argument, NULL, i };
-    flags->flags[2 * i + 1] = (struct option){ flags->dashed[i], required_argument, NULL, i };
+    for (char *c = flags->dashed[i]; *c != '\0'; c++)
+      if (*c == '_') *c = '-';
+    flags->flags[2 * i] = (struct option){option_info[i].name, required_argument, NULL, i};
+    flags->flags[2 * i + 1] = (struct option){flags->dashed[i], required_argument, NULL, i};
   }
-  flags->flags[2 * OPTION_COUNT] = (struct option){ "help", no_argument, NULL, RUN_HELP };
+  flags->flags[2 * OPTION_COUNT] = (struct option){"help", no_argument, NULL, RUN_HELP};
 }
 
 /* Where the library lies: beside the command (in a build folder), or in a lib folder next to it
  * (where it is installed). */
 static bool run_find_library(char *path, size_t size) {
-  static const char *const places[] = { "", "../lib/", "../lib64/", "../lib/" FH_MULTIARCH "/" };
+  static const char *const places[] = {"", "../lib/", "../lib64/", "../lib/" FH_MULTIARCH "/"};
   char self[PATH_MAX], joined[PATH_MAX + 32], real[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return false;
@@ -169,8 +170,8 @@ static int run_read_flags(int argc, char **argv, char **text) {
     }
     if (i == ':' || i == '?') {
       const char *message = i == ':'
-          ? "freehold: %s needs a value\n"
-          : "freehold: there is no option %s; 'freehold options' lists them\n";
+                              ? "freehold: %s needs a value\n"
+                              : "freehold: there is no option %s; 'freehold options' lists them\n";
       fprintf(stderr, message, argv[optind - 1]);
       return EXIT_BAD_USE;
     }
@@ -229,7 +230,8 @@ static int command_run(int argc, char **argv) {
 /* ---- help ------------------------------------------------------------------------------------ */
 
 static int command_help(FILE *to) {
-  fprintf(to,
+  fprintf(
+    to,
     "freehold %s: a lock-free memory allocator, put under programs as they are\n"
     "\n"
     "  freehold run [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
@@ -246,17 +248,20 @@ static int command_help(FILE *to) {
     "  freehold run --purge-delay-ms 0 --memory-limit 2G -- ./server\n"
     "  FREEHOLD_OPTIONS=stats:json freehold run -- gs -q report.ps\n"
     "\n"
-    "Options of run\n", command_version);
+    "Options of run\n",
+    command_version);
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     char name[96], range[64], fallback[32];
     snprintf(name, sizeof name, "--%s %s", option_info[i].name,
              command_range((option_t)i, range, sizeof range));
-    for (char *c = name; *c != ' '; c++) if (*c == '_') *c = '-';
+    for (char *c = name; *c != ' '; c++)
+      if (*c == '_') *c = '-';
     fprintf(to, "  %s (default %s)\n      %s\n", name,
             command_value((option_t)i, option_info[i].fallback, fallback, sizeof fallback),
             option_info[i].what);
   }
-  fprintf(to,
+  fprintf(
+    to,
     "\n"
     "Exit codes of run: the program's own; 2 bad use, 125 no library, 126 the program cannot be\n"
     "started, 127 not found.\n");

@@ -15,7 +15,7 @@
 
 static void put_option(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
-  static const char *const kinds[] = { "number", "size", "on or off", "word" };
+  static const char *const kinds[] = {"number", "size", "on or off", "word"};
   char range[64];
   fmt_t cell;
   fmt_text(f, "| `");
@@ -28,7 +28,7 @@ static void put_option(fmt_t *f, option_t option) {
   fmt_start(&cell, range, sizeof range, NULL, NULL);
   option_put_range(&cell, option);
   for (const char *c = fmt_end(&cell); *c != '\0'; c++) {
-    if (*c == '|') fmt_text(f, ", ");          /* a bar would end the cell */
+    if (*c == '|') fmt_text(f, ", "); /* a bar would end the cell */
     else fmt_char(f, *c);
   }
   fmt_text(f, info->when == OPTION_SET_AT_START ? " | at start | " : " | any time | ");
@@ -37,7 +37,8 @@ static void put_option(fmt_t *f, option_t option) {
 }
 
 static void put_options(fmt_t *f) {
-  fmt_text(f,
+  fmt_text(
+    f,
     "# Options\n"
     "\n"
     "This page is written by `tools/tables.c` from the table in `src/support/options.h`; a\n"
@@ -75,21 +76,23 @@ static void put_options(fmt_t *f) {
 #define DOC_SECTION(name, title) static const char doc_##name[] = title;
 STATS_SECTIONS(DOC_SECTION)
 static const char doc_BYTES[] = "bytes", doc_COUNT[] = "count";
-#define DOC_COUNTER(counter)          "`" #counter "`"
-#define DOC_SLICES(counter)           "`" #counter "`, slices"
-#define DOC_WITH_HUGE(counter)        "`" #counter "`, slices; `arena_counts.huge_bytes`"
-#define DOC_HEAPS(field)              "`" #field "` of each heap and of `heap_counts`"
-#define DOC_VISIT(what)               "a visit of all " what
+#define DOC_COUNTER(counter) "`" #counter "`"
+#define DOC_SLICES(counter) "`" #counter "`, slices"
+#define DOC_WITH_HUGE(counter) "`" #counter "`, slices; `arena_counts.huge_bytes`"
+#define DOC_HEAPS(field) "`" #field "` of each heap and of `heap_counts`"
+#define DOC_VISIT(what) "a visit of all " what
 #define DOC_AT(place, label, follows) label
-#define DOC_HIDDEN                    ""
-typedef struct { const char *type, *name, *section, *unit, *from, *label, *what; } figure_t;
-#define FIGURE(name, section, unit, from, text, what) \
-  { "uint64_t", #name, doc_##section, doc_##unit, DOC_##from, DOC_##text, what },
-#define CLASSES_HERE { NULL, NULL, NULL, NULL, NULL, NULL, NULL },
-static const figure_t figures[] = { FH_STATISTICS(FIGURE, CLASSES_HERE) };
-#define CLASS_FIGURE(t, n, sentence)   { .type = #t, .name = #n, .what = sentence },
-#define QUARTERS_FIGURE(n, sentence)   { .type = "uint64_t", .name = #n "[4]", .what = sentence },
-static const figure_t class_figures[] = { FH_CLASS_STATISTICS(CLASS_FIGURE, QUARTERS_FIGURE) };
+#define DOC_HIDDEN ""
+typedef struct {
+  const char *type, *name, *section, *unit, *from, *label, *what;
+} figure_t;
+#define FIGURE(name, section, unit, from, text, what)                                              \
+  {"uint64_t", #name, doc_##section, doc_##unit, DOC_##from, DOC_##text, what},
+#define CLASSES_HERE {NULL, NULL, NULL, NULL, NULL, NULL, NULL},
+static const figure_t figures[] = {FH_STATISTICS(FIGURE, CLASSES_HERE)};
+#define CLASS_FIGURE(t, n, sentence) {.type = #t, .name = #n, .what = sentence},
+#define QUARTERS_FIGURE(n, sentence) {.type = "uint64_t", .name = #n "[4]", .what = sentence},
+static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE, QUARTERS_FIGURE)};
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 
 static void put_cells(fmt_t *f, const char *const *cells, size_t n) {
@@ -102,33 +105,32 @@ static void put_cells(fmt_t *f, const char *const *cells, size_t n) {
 }
 
 static void put_statistics(fmt_t *f) {
-  fmt_text(f,
-    "# Statistics\n"
-    "\n"
-    "This page is written by `tools/tables.c` from the table in `src/support/stats.h`; a test\n"
-    "compares the two. A program reads them by `fh_stats_get`; `fh_stats_print` and\n"
-    "`fh_stats_json` write them, and at exit the option `stats` does\n"
-    "([options](options.md)). In JSON they have the names of the first column.\n"
-    "\n"
-    "| name | in the text | unit | what it is | where it comes from |\n"
-    "| --- | --- | --- | --- | --- |\n");
+  fmt_text(
+    f, "# Statistics\n"
+       "\n"
+       "This page is written by `tools/tables.c` from the table in `src/support/stats.h`; a test\n"
+       "compares the two. A program reads them by `fh_stats_get`; `fh_stats_print` and\n"
+       "`fh_stats_json` write them, and at exit the option `stats` does\n"
+       "([options](options.md)). In JSON they have the names of the first column.\n"
+       "\n"
+       "| name | in the text | unit | what it is | where it comes from |\n"
+       "| --- | --- | --- | --- | --- |\n");
   for (size_t i = 0; i < LENGTH_OF(figures); i++) {
     const figure_t *r = &figures[i];
     char name[64];
     snprintf(name, sizeof name, "`%s`", r->name);
     if (r->name != NULL)
-      put_cells(f, (const char *[]){ name, r->label, r->unit, r->what, r->from }, 5);
+      put_cells(f, (const char *[]){name, r->label, r->unit, r->what, r->from}, 5);
   }
-  fmt_text(f,
-    "\n"
-    "Of each size class (`classes`), and of all together (`total`):\n"
-    "\n"
-    "| name | what it is |\n"
-    "| --- | --- |\n");
+  fmt_text(f, "\n"
+              "Of each size class (`classes`), and of all together (`total`):\n"
+              "\n"
+              "| name | what it is |\n"
+              "| --- | --- |\n");
   for (size_t i = 0; i < LENGTH_OF(class_figures); i++) {
     char name[64];
     snprintf(name, sizeof name, "`%s`", class_figures[i].name);
-    put_cells(f, (const char *[]){ name, class_figures[i].what }, 2);
+    put_cells(f, (const char *[]){name, class_figures[i].what}, 2);
   }
   fmt_text(f, "\nWhat is marked (d) is 0 without the option `stats_detail`.\n");
 }
@@ -175,14 +177,16 @@ static void put_header(fmt_t *f) {
   const char *section = "";
   fmt_text(f, "typedef struct fh_class_stats {\n");
   for (size_t i = 0; i < LENGTH_OF(class_figures); i++) put_field(f, &class_figures[i], 24);
-  fmt_text(f,
-    "} fh_class_stats_t;\n"
-    "\n"
-    "enum { FH_CLASSES = 72 };\n"
-    "\n"
-    "typedef struct fh_stats {\n");
-  put_field(f, &(figure_t){ .type = "size_t", .name = "struct_size",
-            .what = "the caller's sizeof(fh_stats_t): later versions add to the end" }, 27);
+  fmt_text(f, "} fh_class_stats_t;\n"
+              "\n"
+              "enum { FH_CLASSES = 72 };\n"
+              "\n"
+              "typedef struct fh_stats {\n");
+  put_field(f,
+            &(figure_t){.type = "size_t",
+                        .name = "struct_size",
+                        .what = "the caller's sizeof(fh_stats_t): later versions add to the end"},
+            27);
   for (size_t i = 0; i < LENGTH_OF(figures); i++) {
     const figure_t *r = &figures[i];
     if (r->name == NULL) {
@@ -201,11 +205,14 @@ static void put_header(fmt_t *f) {
 
 /* ---- writing and checking -------------------------------------------------------------------- */
 
-typedef struct { const char *name; void (*put)(fmt_t *f); bool is_part; } table_t;
-static const table_t tables[] = {
-  { "options", put_options, false }, { "statistics", put_statistics, false },
-  { "header", put_header, true }
-};
+typedef struct {
+  const char *name;
+  void (*put)(fmt_t *f);
+  bool is_part;
+} table_t;
+static const table_t tables[] = {{"options", put_options, false},
+                                 {"statistics", put_statistics, false},
+                                 {"header", put_header, true}};
 
 /* The number of the first line in which the texts differ. */
 static unsigned first_difference(const char *a, const char *b) {

@@ -121,8 +121,8 @@ FH_API fh_heap_t *fh_heap_new(void);
  * signal handlers may be inside at once. Ours. */
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) FH_MALLOC FH_SIZE(2);
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLOC FH_SIZE(2, 3);
-FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment,
-                                   size_t size) FH_MALLOC FH_SIZE(3);
+FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC
+  FH_SIZE(3);
 
 /* fh_realloc whose new block, if one is needed, comes from `heap`. */
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);

@@ -13,7 +13,7 @@ typedef struct item {
   size_t size;
 } item_t;
 
-static item_t *table, *spare;      /* the second only for sorting */
+static item_t *table, *spare; /* the second only for sorting */
 static long count, room, operations;
 static size_t live;
 static long long before;
@@ -115,15 +115,16 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "ageing",
-  .about = "a heap that grows old: fragmentation\n\n"
-  "robson: --bytes are filled with blocks of 16 bytes, every other block, by address, is freed,\n"
-  "and what came free is filled with blocks of twice the size, up to 64 KiB; a round is all of\n"
-  "this from an empty heap. The scheme is that of Robson's bound (\"Bounds for some functions\n"
-  "concerning dynamic storage allocation\", JACM 1974), the choice of what survives is simpler.\n"
-  "walk: blocks at random are replaced by blocks of a size that doubles or halves by chance\n"
-  "after every eighth of --bytes, between 16 bytes and 64 KiB. Every byte is written. `ratio`\n"
-  "is what is resident, less what was before, over --bytes, on average over the samples;\n"
-  "`ratio_most` the largest, which is what Robson's bound is about. Definition: freehold's own.",
+  .about =
+    "a heap that grows old: fragmentation\n\n"
+    "robson: --bytes are filled with blocks of 16 bytes, every other block, by address, is freed,\n"
+    "and what came free is filled with blocks of twice the size, up to 64 KiB; a round is all of\n"
+    "this from an empty heap. The scheme is that of Robson's bound (\"Bounds for some functions\n"
+    "concerning dynamic storage allocation\", JACM 1974), the choice of what survives is simpler.\n"
+    "walk: blocks at random are replaced by blocks of a size that doubles or halves by chance\n"
+    "after every eighth of --bytes, between 16 bytes and 64 KiB. Every byte is written. `ratio`\n"
+    "is what is resident, less what was before, over --bytes, on average over the samples;\n"
+    "`ratio_most` the largest, which is what Robson's bound is about. Definition: freehold's own.",
   .operation = "blocks that were allocated",
   .example = "ageing --kind walk --bytes 256M",
   .options = options,

@@ -102,7 +102,7 @@ static inline void json_elapsed(mark_t from, mark_t to, long long operations) {
 static inline void *bench_pages(size_t bytes, bool touch) {
   bytes += bytes == 0;
   void *p =
-      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) bench_fail(BENCH_SYSTEM, "mmap of %zu bytes: %s", bytes, strerror(errno));
   madvise(p, bytes, MADV_NOHUGEPAGE);
   for (size_t at = 0; touch && at < bytes; at += 4096) ((volatile char *)p)[at] = 0;

@@ -11,7 +11,7 @@ static long threads = 32, bytes = 2L << 30, keep = 0, milliseconds = 1000;
 static const char *order = "random";
 static atomic_long ready, filled, emptied, operations;
 static atomic_bool go;
-static atomic_llong live;     /* usable bytes of the blocks that are kept */
+static atomic_llong live; /* usable bytes of the blocks that are kept */
 static int gate[2];
 
 typedef struct worker {
@@ -71,11 +71,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "burst",
-  .about = "threads allocate a burst, free it and block in a read for ever\n\n"
-  "Sizes from 16 bytes to 64 KiB, each doubling as likely as any other, every byte written.\n"
-  "`excess_now` is what is resident, less what was before the burst and less the blocks that\n"
-  "are kept, as soon as the last thread has freed; `excess_later` the same after\n"
-  "--milliseconds, in which no thread runs. Definition: freehold's own.",
+  .about =
+    "threads allocate a burst, free it and block in a read for ever\n\n"
+    "Sizes from 16 bytes to 64 KiB, each doubling as likely as any other, every byte written.\n"
+    "`excess_now` is what is resident, less what was before the burst and less the blocks that\n"
+    "are kept, as soon as the last thread has freed; `excess_later` the same after\n"
+    "--milliseconds, in which no thread runs. Definition: freehold's own.",
   .operation = "blocks that were allocated, by all threads",
   .example = "burst --threads 8 --bytes 512M --keep 25",
   .options = options,
@@ -88,7 +89,7 @@ int main(int count, char **arguments) {
   for (long i = 0; i < threads; i++) {
     size_t most = (size_t)(bytes / threads) / 4096 + 1000; /* the mean block has 8 KiB */
     workers[i] =
-        (worker_t){bench_seed((uint64_t)i), bench_pages(most * sizeof(void *), true), most};
+      (worker_t){bench_seed((uint64_t)i), bench_pages(most * sizeof(void *), true), most};
   }
   team_t team = team_start((size_t)threads, worker_body, workers, sizeof *workers);
   while (atomic_load(&ready) < threads) bench_sleep(0.001);

@@ -19,8 +19,8 @@ static int gate[2]; /* as in manythreads: a read of it sleeps until the other en
 
 static void *symbol_own(const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);
-  bool is_own = found != NULL
-      && strcmp(bench_origin(found), bench_origin((void *)(uintptr_t)&malloc)) == 0;
+  bool is_own =
+    found != NULL && strcmp(bench_origin(found), bench_origin((void *)(uintptr_t)&malloc)) == 0;
   return is_own ? found : NULL;
 }
 
@@ -105,9 +105,9 @@ static const struct {
   const char *name;
   void (*prepare)(void), (*once)(void);
 } calls[] = {
-  {"thread", thread_prepare, thread_once}, {"mallinfo2", info_prepare, info_once},
+  {"thread", thread_prepare, thread_once},  {"mallinfo2", info_prepare, info_once},
   {"malloc_trim", trim_prepare, trim_once}, {"collect", collect_prepare, collect_once},
-  {"stats", stats_prepare, stats_once}, {"heap", heap_prepare, heap_once},
+  {"stats", stats_prepare, stats_once},     {"heap", heap_prepare, heap_once},
 };
 
 static bench_option_t options[] = {
@@ -121,13 +121,14 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "bystanders",
-  .about = "the time of calls that should not depend on heap and threads\n\n"
-  "thread: one is started, allocates a block of 100 bytes, frees it and is joined; mallinfo2;\n"
-  "malloc_trim(0); collect: fh_collect or mi_collect(true); stats: fh_stats_get; heap: a\n"
-  "first-class heap of freehold or mimalloc is made, gives one block and is destroyed. Where\n"
-  "the allocator itself has no such call, the exit code is 4. `first_ns` is the time of the\n"
-  "first one. --threads threads sleep meanwhile, each with a block of 100 bytes.\n"
-  FILLER_ABOUT "Definition: freehold's own.",
+  .about =
+    "the time of calls that should not depend on heap and threads\n\n"
+    "thread: one is started, allocates a block of 100 bytes, frees it and is joined; mallinfo2;\n"
+    "malloc_trim(0); collect: fh_collect or mi_collect(true); stats: fh_stats_get; heap: a\n"
+    "first-class heap of freehold or mimalloc is made, gives one block and is destroyed. Where\n"
+    "the allocator itself has no such call, the exit code is 4. `first_ns` is the time of the\n"
+    "first one. --threads threads sleep meanwhile, each with a block of 100 bytes.\n" FILLER_ABOUT
+    "Definition: freehold's own.",
   .operation = "calls after the first",
   .example = "bystanders --call malloc_trim --gib 8 --threads 100",
   .options = options,

@@ -38,14 +38,15 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "cachelines",
-  .about = "cache-scratch and cache-thrash: false sharing that the allocator causes\n\n"
-  "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), passive-false and active-\n"
-  "false. A thread allocates a block, writes and reads each of its bytes --repetitions /\n"
-  "--threads times, and frees it; --iterations times. With passive sharing the main thread has\n"
-  "allocated one block for every thread, neighbours perhaps, which the threads free first: an\n"
-  "allocator that hands these out again shares their cache lines. The work is the same for any\n"
-  "number of threads, so `seconds` falls with them where no line is shared. The numbers are\n"
-  "those that Hoard's own programs name: 1,000 blocks of 1 byte, 1,000,000 repetitions.",
+  .about =
+    "cache-scratch and cache-thrash: false sharing that the allocator causes\n\n"
+    "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), passive-false and active-\n"
+    "false. A thread allocates a block, writes and reads each of its bytes --repetitions /\n"
+    "--threads times, and frees it; --iterations times. With passive sharing the main thread has\n"
+    "allocated one block for every thread, neighbours perhaps, which the threads free first: an\n"
+    "allocator that hands these out again shares their cache lines. The work is the same for any\n"
+    "number of threads, so `seconds` falls with them where no line is shared. The numbers are\n"
+    "those that Hoard's own programs name: 1,000 blocks of 1 byte, 1,000,000 repetitions.",
   .operation = "bytes that were written, by all threads",
   .example = "cachelines --threads 4 --sharing active",
   .options = options,

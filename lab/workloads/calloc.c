@@ -18,11 +18,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "calloc",
-  .about = "blocks from calloc, replaced at random\n\n"
-  "Each doubling of the size is as likely as any other. The first and the last word of every\n"
-  "block are read and have to be zero; then the first is written, and a byte of each page as\n"
-  "far as --dirty says. Small blocks show what zeroing costs, large ones whether pages are\n"
-  "zeroed that the kernel has just handed over. Definition: freehold's own.",
+  .about =
+    "blocks from calloc, replaced at random\n\n"
+    "Each doubling of the size is as likely as any other. The first and the last word of every\n"
+    "block are read and have to be zero; then the first is written, and a byte of each page as\n"
+    "far as --dirty says. Small blocks show what zeroing costs, large ones whether pages are\n"
+    "zeroed that the kernel has just handed over. Definition: freehold's own.",
   .operation = "pairs of calloc and free",
   .example = "calloc --low 64K --high 4M --slots 50 --pairs 20000 --dirty 10",
   .options = options,

@@ -74,13 +74,13 @@ static void base_make(const natural_t *n) {
 /* ---- relations ------------------------------------------------------------------------------- */
 
 typedef struct relation {
-  natural_t *root;          /* A modulo n */
-  uint8_t *exponents;       /* of -1, then of the primes */
+  natural_t *root;    /* A modulo n */
+  uint8_t *exponents; /* of -1, then of the primes */
 } relation_t;
 
 static relation_t relations[RELATIONS_MOST];
 static int relation_count;
-static long quotients;      /* that were tried */
+static long quotients; /* that were tried */
 
 /* Divides p out of *n as often as it goes. */
 static uint8_t prime_divide_out(natural_t **n, uint32_t p) {
@@ -110,29 +110,29 @@ static void relation_try(const natural_t *root, const natural_t *q, bool is_nega
   if (!is_smooth(q, exponents)) return;
   size_t size = (size_t)base.count + 1;
   relations[relation_count++] =
-      (relation_t){natural_copy(root), memcpy(bench_malloc(size), exponents, size)};
+    (relation_t){natural_copy(root), memcpy(bench_malloc(size), exponents, size)};
 }
 
 /* ---- the continued fraction of the root of n ------------------------------------------------- */
 
 typedef struct expansion {
   const natural_t *n;
-  natural_t *start;         /* the root of n, rounded down */
-  natural_t *p, *q, *term;  /* P, Q and the last partial quotient */
-  natural_t *last, *root;   /* the last two A modulo n */
-  bool is_negative;         /* is A^2 = -Q? */
+  natural_t *start;        /* the root of n, rounded down */
+  natural_t *p, *q, *term; /* P, Q and the last partial quotient */
+  natural_t *last, *root;  /* the last two A modulo n */
+  bool is_negative;        /* is A^2 = -Q? */
 } expansion_t;
 
 static expansion_t expansion_start(const natural_t *n) {
   natural_t *start = natural_root(n);
   return (expansion_t){
-      .n = n,
-      .start = start,
-      .p = natural_from(0),
-      .q = natural_from(1),
-      .term = natural_copy(start),
-      .last = natural_from(1),
-      .root = natural_copy(start),
+    .n = n,
+    .start = start,
+    .p = natural_from(0),
+    .q = natural_from(1),
+    .term = natural_copy(start),
+    .last = natural_from(1),
+    .root = natural_copy(start),
   };
 }
 
@@ -232,8 +232,8 @@ static bool factor_find(const natural_t *n, uint64_t *factor) {
   }
   for (int i = used; i < relation_count; i++) {
     natural_t *found = row_factor(rows[i], n);
-    bool proper = found->count > 0 && found->count <= 2 && natural_compare(found, n) < 0
-                  && natural_value(found) > 1;
+    bool proper = found->count > 0 && found->count <= 2 && natural_compare(found, n) < 0 &&
+                  natural_value(found) > 1;
     *factor = (uint64_t)natural_value(found);
     natural_drop(found);
     if (proper) return true;
@@ -256,12 +256,13 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "cfrac",
-  .about = "factors the product of two primes by continued fractions\n\n"
-  "A program of the kind of cfrac, which allocators have been measured with since Zorn and\n"
-  "Grunwald, \"Empirical measurements of six allocation-intensive C programs\" (1992): the\n"
-  "method is Morrison and Brillhart's (1975), and every number is a block of its own, of 4\n"
-  "bytes and 4 for each digit to the base 2^32, most of 12 to 32 bytes and freed soon. The\n"
-  "primes come from --seed and have half of --digits each. The answer is checked.",
+  .about =
+    "factors the product of two primes by continued fractions\n\n"
+    "A program of the kind of cfrac, which allocators have been measured with since Zorn and\n"
+    "Grunwald, \"Empirical measurements of six allocation-intensive C programs\" (1992): the\n"
+    "method is Morrison and Brillhart's (1975), and every number is a block of its own, of 4\n"
+    "bytes and 4 for each digit to the base 2^32, most of 12 to 32 bytes and freed soon. The\n"
+    "primes come from --seed and have half of --digits each. The answer is checked.",
   .operation = "blocks that were allocated",
   .example = "cfrac --digits 32 --seed 7",
   .options = options,

@@ -23,10 +23,10 @@ static bool is_filled, is_over;
 
 typedef struct worker {
   bench_rng_t rng;
-  uint32_t first, count;  /* the slots that it fills, and those that it replaces */
+  uint32_t first, count; /* the slots that it fills, and those that it replaces */
   uint32_t from, among;
   long quota, done;
-  long long live;         /* allocated here less freed here */
+  long long live; /* allocated here less freed here */
 } worker_t;
 
 /* ---- replacement ----------------------------------------------------------------------------- */
@@ -34,7 +34,7 @@ typedef struct worker {
 static uintptr_t block_new(worker_t *w) {
   bool is_other = bench_below(&w->rng, 100) < (uint32_t)other_percent;
   size_t size =
-      is_other ? bench_between(&w->rng, other_low, other_high) : bench_between(&w->rng, low, high);
+    is_other ? bench_between(&w->rng, other_low, other_high) : bench_between(&w->rng, low, high);
   char *p = bench_malloc(size);
   bench_touch_pages(p, 0, size);
   p[size - 1] = 1;
@@ -78,7 +78,8 @@ static worker_t *workers_make(void) {
   uint32_t first = 0;
   for (long i = 0; i < threads; i++) {
     worker_t *w = &workers[i];
-    *w = (worker_t){.rng = bench_seed((uint64_t)i), .first = first,
+    *w = (worker_t){.rng = bench_seed((uint64_t)i),
+                    .first = first,
                     .count = (uint32_t)bench_share((long)slot_count, threads, i)};
     bool is_own = strcmp(hand, "own") == 0 && w->count > 0;
     w->from = is_own ? first : 0;
@@ -141,14 +142,15 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "drift",
-  .about = "a constant live set, replaced at random for long\n\n"
-  "As many blocks of uniformly random size as make --live bytes; then one at random is replaced\n"
-  "by one of random size, again and again. A byte of every page is written. After each\n"
-  "twentieth of the run all threads wait, and `ratios` gets what is resident, less what was\n"
-  "before, over the bytes that live then. `ratio` is the last, `ratio_most` the largest.\n"
-  "`slope` is that of the line through the last ten, for a whole run, `slope_error` its\n"
-  "standard error (as if samples were independent), `slope_least` what it exceeds at 95 %:\n"
-  "above zero, resident memory was shown to grow. Definition: freehold's own.",
+  .about =
+    "a constant live set, replaced at random for long\n\n"
+    "As many blocks of uniformly random size as make --live bytes; then one at random is replaced\n"
+    "by one of random size, again and again. A byte of every page is written. After each\n"
+    "twentieth of the run all threads wait, and `ratios` gets what is resident, less what was\n"
+    "before, over the bytes that live then. `ratio` is the last, `ratio_most` the largest.\n"
+    "`slope` is that of the line through the last ten, for a whole run, `slope_error` its\n"
+    "standard error (as if samples were independent), `slope_least` what it exceeds at 95 %:\n"
+    "above zero, resident memory was shown to grow. Definition: freehold's own.",
   .operation = "replacements after the first fill",
   .example = "drift --low 16500 --high 19500 --other-percent 5 --other-low 60K --other-high 65K",
   .options = options,
@@ -158,8 +160,9 @@ int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   bench_check_order("low", low, "high", high);
   bench_check_order("other-low", other_low, "other-high", other_high);
-  double mean = ((double)(low + high) * (double)(100 - other_percent)
-                 + (double)(other_low + other_high) * (double)other_percent) / 200;
+  double mean = ((double)(low + high) * (double)(100 - other_percent) +
+                 (double)(other_low + other_high) * (double)other_percent) /
+                200;
   slot_count = (uint32_t)((double)live / mean) + 1;
   slots = bench_pages(slot_count * sizeof *slots, true);
   worker_t *workers = workers_make();

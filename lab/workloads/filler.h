@@ -12,23 +12,23 @@
 
 static long filler_gib, filler_low = 64 << 10, filler_high = 1 << 20, filler_holes = 10;
 
-#define FILLER_OPTIONS                                                                            \
-  BENCH_NUMBER("gib", filler_gib, 0, 4096, "GiB that live before the clock starts, untouched"),   \
-  BENCH_NUMBER("filler-low", filler_low, 16, 1 << 30, "smallest block of these, a power of 2"),   \
-  BENCH_NUMBER("filler-high", filler_high, 32, 1 << 30, "largest, a power of 2"),                 \
-  BENCH_NUMBER("holes", filler_holes, 0, 90, "percent of them that were freed again, at random")
+#define FILLER_OPTIONS                                                                             \
+  BENCH_NUMBER("gib", filler_gib, 0, 4096, "GiB that live before the clock starts, untouched"),    \
+    BENCH_NUMBER("filler-low", filler_low, 16, 1 << 30, "smallest block of these, a power of 2"),  \
+    BENCH_NUMBER("filler-high", filler_high, 32, 1 << 30, "largest, a power of 2"),                \
+    BENCH_NUMBER("holes", filler_holes, 0, 90, "percent of them that were freed again, at random")
 
-#define FILLER_ABOUT                                                                              \
+#define FILLER_ABOUT                                                                               \
   "Before that --gib GiB of blocks are allocated that nobody touches, each doubling of the size\n" \
-  "from --filler-low to --filler-high as likely as any other, and more, of which as many are\n"   \
-  "freed again, at random, as make --holes percent; transparent huge pages are off. `fill_ns`\n"  \
+  "from --filler-low to --filler-high as likely as any other, and more, of which as many are\n"    \
+  "freed again, at random, as make --holes percent; transparent huge pages are off. `fill_ns`\n"   \
   "is the time of one malloc of these, `fillers` their number.\n"
 
 typedef struct filler {
   char **blocks;
   uint32_t *sizes;
   long count, made;
-  mark_t spent;           /* on the allocation alone */
+  mark_t spent; /* on the allocation alone */
 } filler_t;
 
 static inline void filler_drop(filler_t *f, long at) {

@@ -12,7 +12,7 @@ typedef enum order { FORWARD, BACKWARD, ODD_FIRST, ORDERS } order_t;
 /* Blocks of one size, in the order of their birth. */
 typedef struct group {
   long count;
-  order_t order;            /* in which it is going to be freed */
+  order_t order; /* in which it is going to be freed */
   void *blocks[GROUP_MOST];
 } group_t;
 
@@ -94,15 +94,16 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "groups",
-  .about = "rounds of groups of equal blocks, some of which are kept for later rounds\n\n"
-  "What MicroQuill's sh6bench and sh8bench are described to do, written anew. A round has one\n"
-  "group for every size from --low to --high: about 4,000 bytes of blocks, 4 to 200 of them,\n"
-  "the first and last byte of each written. A group is freed at once, except one in --keep:\n"
-  "that is put into a random slot of a store, and the group that was there is freed. By turns a\n"
-  "group is freed first block first, last block first, or every other block and then the rest.\n"
-  "With --hand any all threads share one store, so that most kept groups are freed by another\n"
-  "thread (sh8bench, sizes to 1,512); with --hand own each has its own (sh6bench, sizes to\n"
-  "1,000). The last kept groups stay.",
+  .about =
+    "rounds of groups of equal blocks, some of which are kept for later rounds\n\n"
+    "What MicroQuill's sh6bench and sh8bench are described to do, written anew. A round has one\n"
+    "group for every size from --low to --high: about 4,000 bytes of blocks, 4 to 200 of them,\n"
+    "the first and last byte of each written. A group is freed at once, except one in --keep:\n"
+    "that is put into a random slot of a store, and the group that was there is freed. By turns a\n"
+    "group is freed first block first, last block first, or every other block and then the rest.\n"
+    "With --hand any all threads share one store, so that most kept groups are freed by another\n"
+    "thread (sh8bench, sizes to 1,512); with --hand own each has its own (sh6bench, sizes to\n"
+    "1,000). The last kept groups stay.",
   .operation = "blocks that were allocated, by all threads",
   .example = "groups --threads 4 --hand any --high 1512",
   .options = options,

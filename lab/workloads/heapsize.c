@@ -70,11 +70,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "heapsize",
-  .about = "the time of a call in a large heap\n\n"
-  "--slots blocks of --size bytes are allocated; `first_ns` is the time of one. In each round\n"
-  "all are freed and allocated again, or with realloc grow by a quarter and shrink back; `ns`\n"
-  "is the time of one such pair of calls. No block is written.\n"
-  FILLER_ABOUT "Definition: freehold's own.",
+  .about =
+    "the time of a call in a large heap\n\n"
+    "--slots blocks of --size bytes are allocated; `first_ns` is the time of one. In each round\n"
+    "all are freed and allocated again, or with realloc grow by a quarter and shrink back; `ns`\n"
+    "is the time of one such pair of calls. No block is written.\n" FILLER_ABOUT
+    "Definition: freehold's own.",
   .operation = "pairs of calls",
   .example = "heapsize --gib 8 --call aligned_alloc --size 2M --alignment 2M",
   .options = options,

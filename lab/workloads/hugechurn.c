@@ -7,11 +7,11 @@ static long operations = 1000000, slots = 40, low = 64 << 20, high = 32L << 30;
 
 typedef struct item {
   uintptr_t start;
-  size_t size;            /* 0: empty, malloc failed */
+  size_t size; /* 0: empty, malloc failed */
 } item_t;
 
 static item_t items[SLOTS_MOST];
-static uintptr_t lowest = UINTPTR_MAX, highest;   /* of all that ever was */
+static uintptr_t lowest = UINTPTR_MAX, highest; /* of all that ever was */
 static size_t live, live_most;
 static long failures;
 
@@ -50,13 +50,14 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "hugechurn",
-  .about = "huge blocks that nobody touches, replaced at random for long\n\n"
-  "Each doubling of the size from --low to --high is as likely as any other. `span` is the\n"
-  "highest less the lowest address that any block ever had, `ratio` that over `live_most`, the\n"
-  "most that ever lived at once: 1 where all room is used again at once, and growing where each\n"
-  "block gets new room. `virtual_ratio` is the address space that was mapped, the most of 20\n"
-  "samples and less what was mapped before, over the same. A malloc that fails is counted\n"
-  "(`failures`), and its slot is empty until it is the next one's. Definition: freehold's own.",
+  .about =
+    "huge blocks that nobody touches, replaced at random for long\n\n"
+    "Each doubling of the size from --low to --high is as likely as any other. `span` is the\n"
+    "highest less the lowest address that any block ever had, `ratio` that over `live_most`, the\n"
+    "most that ever lived at once: 1 where all room is used again at once, and growing where each\n"
+    "block gets new room. `virtual_ratio` is the address space that was mapped, the most of 20\n"
+    "samples and less what was mapped before, over the same. A malloc that fails is counted\n"
+    "(`failures`), and its slot is empty until it is the next one's. Definition: freehold's own.",
   .operation = "replacements",
   .example = "hugechurn --operations 10M --slots 40",
   .options = options,

@@ -11,10 +11,11 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "idle",
-  .about = "allocates a handful of blocks and says what is resident\n\n"
-  "`resident` counts every page that is present, the library's code among them. Under strace\n"
-  "its system calls can be counted: the workload makes none but those that read /proc and write\n"
-  "the result. Definition: freehold's own.",
+  .about =
+    "allocates a handful of blocks and says what is resident\n\n"
+    "`resident` counts every page that is present, the library's code among them. Under strace\n"
+    "its system calls can be counted: the workload makes none but those that read /proc and write\n"
+    "the result. Definition: freehold's own.",
   .operation = "blocks that were allocated",
   .example = "strace -c -E LD_PRELOAD=libjemalloc.so.2 idle",
   .options = options,

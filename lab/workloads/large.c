@@ -47,10 +47,11 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "large",
-  .about = "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
-  "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs\n"
-  "of malloc and free of all threads, the writing of the pages included. Definition: freehold's\n"
-  "own.",
+  .about =
+    "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
+    "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs\n"
+    "of malloc and free of all threads, the writing of the pages included. Definition: freehold's\n"
+    "own.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "large --slots 256 --touch first",
   .options = options,
@@ -62,7 +63,7 @@ int main(int count, char **arguments) {
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     workers[i] =
-        (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true)};
+      (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true)};
   }
 
   mark_t start = mark_now();

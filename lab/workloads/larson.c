@@ -47,11 +47,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "larson",
-  .about = "threads replace blocks at random, die and hand their blocks on\n\n"
-  "After Larson and Krishnan, \"Memory allocation for long-running server applications\" (ISMM\n"
-  "1998). The main thread fills all slots; each thread replaces the blocks in random slots of\n"
-  "its own, and after a while starts a successor that inherits the slots and frees what its\n"
-  "forebears allocated. `ns` is wall time divided by the pairs that all threads made together.",
+  .about =
+    "threads replace blocks at random, die and hand their blocks on\n\n"
+    "After Larson and Krishnan, \"Memory allocation for long-running server applications\" (ISMM\n"
+    "1998). The main thread fills all slots; each thread replaces the blocks in random slots of\n"
+    "its own, and after a while starts a successor that inherits the slots and frees what its\n"
+    "forebears allocated. `ns` is wall time divided by the pairs that all threads made together.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "larson --threads 16 --low 8 --high 1000 --slots 5000",
   .options = options,

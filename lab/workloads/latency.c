@@ -94,15 +94,16 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "latency",
-  .about = "many threads replace blocks at random, every call timed\n\n"
-  "Each doubling of the size is as likely as any other. A replacement allocates a block, writes\n"
-  "its first bytes, puts it into a random slot, its own or a shared one, and frees the block\n"
-  "that was there. Every malloc and free is timed by the processor's cycle counter, whose own\n"
-  "cost (`clock_ns`, the least distance of two readings) is subtracted. `malloc_p50` and so on\n"
-  "are percentiles in nanoseconds over the calls of all threads, true to 3 %; with more threads\n"
-  "than processors the last of them, and `malloc_max`, hold the time slices of other threads.\n"
-  "`malloc_times` and `malloc_calls` are the whole curve: so many calls took so long. `ns` has\n"
-  "the readings in it. Definition: freehold's own.",
+  .about =
+    "many threads replace blocks at random, every call timed\n\n"
+    "Each doubling of the size is as likely as any other. A replacement allocates a block, writes\n"
+    "its first bytes, puts it into a random slot, its own or a shared one, and frees the block\n"
+    "that was there. Every malloc and free is timed by the processor's cycle counter, whose own\n"
+    "cost (`clock_ns`, the least distance of two readings) is subtracted. `malloc_p50` and so on\n"
+    "are percentiles in nanoseconds over the calls of all threads, true to 3 %; with more threads\n"
+    "than processors the last of them, and `malloc_max`, hold the time slices of other threads.\n"
+    "`malloc_times` and `malloc_calls` are the whole curve: so many calls took so long. `ns` has\n"
+    "the readings in it. Definition: freehold's own.",
   .operation = "blocks that were allocated, by all threads",
   .example = "latency --threads 8 --foreign 0",
   .options = options,
@@ -118,8 +119,8 @@ int main(int count, char **arguments) {
   histogram_t *histograms = bench_pages(2 * (size_t)threads * sizeof *histograms, true);
   for (long i = 0; i < threads; i++) {
     workers[i] =
-        (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true),
-                   &histograms[2 * i], &histograms[2 * i + 1]};
+      (worker_t){bench_seed((uint64_t)i), bench_pages((size_t)slots * sizeof(void *), true),
+                 &histograms[2 * i], &histograms[2 * i + 1]};
   }
 
   mark_t start = mark_now();

@@ -17,7 +17,7 @@ static pthread_barrier_t all_live;
 
 typedef struct life {
   pthread_t id;
-  void *blocks[BLOCKS];   /* from the main thread to be freed, or to it */
+  void *blocks[BLOCKS]; /* from the main thread to be freed, or to it */
 } life_t;
 
 static life_t lives[AT_ONCE_MOST];
@@ -42,7 +42,7 @@ static void *life_body(void *argument) {
   bench_rng_t rng = bench_seed((uint64_t)(life - lives));
   if (allocates) {
     blocks_allocate(life, &rng);
-    blocks_free(life, BLOCKS / 2);   /* the others are left behind */
+    blocks_free(life, BLOCKS / 2); /* the others are left behind */
   }
   if (frees) blocks_free(life, 0);
   pthread_barrier_wait(&all_live);
@@ -102,14 +102,15 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "lives",
-  .about = "very many threads over the life of a process\n\n"
-  "--at-once threads are started, live together and end; then the next. joined: they return and\n"
-  "are joined; detached; cancelled while they sleep, then joined; raw: by the system call exit,\n"
-  "so that nothing of libc or of the allocator runs, then joined. allocates: each allocates 10\n"
-  "blocks of 16 to 1,024 bytes and frees half of them, the main thread the rest; frees: it\n"
-  "frees 10 blocks of the main thread; nothing: it never calls the allocator. `before` is what\n"
-  "is resident after a tenth of the lives, `after` at the end, `growth` the latter over the\n"
-  "former, `each` the difference for one thread. Definition: freehold's own.",
+  .about =
+    "very many threads over the life of a process\n\n"
+    "--at-once threads are started, live together and end; then the next. joined: they return and\n"
+    "are joined; detached; cancelled while they sleep, then joined; raw: by the system call exit,\n"
+    "so that nothing of libc or of the allocator runs, then joined. allocates: each allocates 10\n"
+    "blocks of 16 to 1,024 bytes and frees half of them, the main thread the rest; frees: it\n"
+    "frees 10 blocks of the main thread; nothing: it never calls the allocator. `before` is what\n"
+    "is resident after a tenth of the lives, `after` at the end, `growth` the latter over the\n"
+    "former, `each` the difference for one thread. Definition: freehold's own.",
   .operation = "threads after the first tenth",
   .example = "lives --threads 10K --manner detached --what nothing",
   .options = options,

@@ -66,13 +66,14 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "locality",
-  .about = "a heap of very many small blocks, aged, then a list in it that is walked\n\n"
-  "--blocks blocks are allocated (`fill_ns` each); --pairs times one at random is replaced\n"
-  "(`replace_ns`); every other one is freed (`free_ns`), and as many are allocated again\n"
-  "(`refill_ns`) as a list in the order of their birth, which is walked --walks times\n"
-  "(`walk_ns` a node). An allocator that gives out neighbours one after another is walked\n"
-  "through fast. `ns` is all of it but the walks, over the blocks allocated. Definition:\n"
-  "freehold's own.",
+  .about =
+    "a heap of very many small blocks, aged, then a list in it that is walked\n\n"
+    "--blocks blocks are allocated (`fill_ns` each); --pairs times one at random is replaced\n"
+    "(`replace_ns`); every other one is freed (`free_ns`), and as many are allocated again\n"
+    "(`refill_ns`) as a list in the order of their birth, which is walked --walks times\n"
+    "(`walk_ns` a node). An allocator that gives out neighbours one after another is walked\n"
+    "through fast. `ns` is all of it but the walks, over the blocks allocated. Definition:\n"
+    "freehold's own.",
   .operation = "blocks that were allocated",
   .example = "locality --blocks 10000000 --pairs 10000000",
   .options = options,

@@ -19,10 +19,11 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "malloctest",
-  .about = "malloc-test: threads allocate a block and free it at once, over and over\n\n"
-  "Lever and Boreham, \"malloc() performance in a multithreaded Linux environment\" (USENIX\n"
-  "2000), the first of their tests, with a total of pairs that the threads share evenly:\n"
-  "40,000,000 of 512 bytes. The block is not written.",
+  .about =
+    "malloc-test: threads allocate a block and free it at once, over and over\n\n"
+    "Lever and Boreham, \"malloc() performance in a multithreaded Linux environment\" (USENIX\n"
+    "2000), the first of their tests, with a total of pairs that the threads share evenly:\n"
+    "40,000,000 of 512 bytes. The block is not written.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "malloctest --threads 4 --size 8192",
   .options = options,

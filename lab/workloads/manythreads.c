@@ -14,7 +14,7 @@ static bool allocates;
 
 typedef struct result {
   long threads;
-  long long bytes;        /* resident, without what was resident before the threads */
+  long long bytes; /* resident, without what was resident before the threads */
   long mappings;
 } result_t;
 
@@ -38,9 +38,9 @@ static result_t threads_measure(bool with_blocks) {
   pthread_t *ids = bench_pages((size_t)threads * sizeof *ids, true);
   char *stacks = bench_pages((size_t)threads * BENCH_STACK, false);
   result_t result = {0, -bench_resident(), 0};
-  while (result.threads < threads
-         && bench_thread_try(&ids[result.threads], stacks + result.threads * BENCH_STACK,
-                             sleeper_body, NULL)) {
+  while (result.threads < threads &&
+         bench_thread_try(&ids[result.threads], stacks + result.threads * BENCH_STACK, sleeper_body,
+                          NULL)) {
     if (++result.threads % CHECK_EVERY != 0) continue;
     sleep_until_asleep(result.threads);
     if (bench_resident() > limit) break;
@@ -84,11 +84,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "manythreads",
-  .about = "very many threads, each allocates one block and sleeps\n\n"
-  "`per_thread` is what is resident for each thread, less the same in a child whose threads do\n"
-  "not allocate: stack and thread structures do not count. All stacks lie in one mapping, so\n"
-  "`mappings` are the allocator's except some thirty. `reached` is below --threads where the\n"
-  "limit or the system ended it. Definition: freehold's own.",
+  .about =
+    "very many threads, each allocates one block and sleeps\n\n"
+    "`per_thread` is what is resident for each thread, less the same in a child whose threads do\n"
+    "not allocate: stack and thread structures do not count. All stacks lie in one mapping, so\n"
+    "`mappings` are the allocator's except some thirty. `reached` is below --threads where the\n"
+    "limit or the system ended it. Definition: freehold's own.",
   .operation = "threads that allocated a block",
   .example = "manythreads --threads 2000",
   .options = options,

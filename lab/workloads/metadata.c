@@ -27,12 +27,13 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "metadata",
-  .about = "fills a heap with small blocks of mixed sizes and weighs it\n\n"
-  "Each doubling of the size is as likely as any other, every byte is written. `usable` sums\n"
-  "malloc_usable_size, the bytes asked for and what rounding adds. `overhead` is what is\n"
-  "resident beyond these, over `usable`: metadata and whatever else is touched; `waste` is the\n"
-  "same over the bytes asked for. Under freehold `metadata_share` is its own figure over\n"
-  "`usable`. Definition: freehold's own.",
+  .about =
+    "fills a heap with small blocks of mixed sizes and weighs it\n\n"
+    "Each doubling of the size is as likely as any other, every byte is written. `usable` sums\n"
+    "malloc_usable_size, the bytes asked for and what rounding adds. `overhead` is what is\n"
+    "resident beyond these, over `usable`: metadata and whatever else is touched; `waste` is the\n"
+    "same over the bytes asked for. Under freehold `metadata_share` is its own figure over\n"
+    "`usable`. Definition: freehold's own.",
   .operation = "blocks that were allocated",
   .example = "metadata --bytes 256M --high 4K",
   .options = options,

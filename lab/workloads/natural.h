@@ -13,10 +13,10 @@ typedef unsigned __int128 wide_t;
 
 typedef struct natural {
   uint32_t count;
-  uint32_t digits[];      /* to the base 2^32, the least first */
+  uint32_t digits[]; /* to the base 2^32, the least first */
 } natural_t;
 
-static long natural_blocks;   /* that have been allocated */
+static long natural_blocks; /* that have been allocated */
 
 static inline natural_t *natural_new(uint32_t count) {
   natural_t *n = (natural_t *)bench_malloc(sizeof *n + count * sizeof *n->digits);

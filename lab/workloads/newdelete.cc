@@ -54,16 +54,14 @@ struct posix_memalign_form {
   static void release(void *p, size_t) { free(p); }
 };
 
-template <typename Form>
-void slot_fill(slot_t &slot, bench_rng_t *rng) {
+template <typename Form> void slot_fill(slot_t &slot, bench_rng_t *rng) {
   slot.size = bench_between(rng, low, high);
   slot.block = Form::allocate(slot.size);
   if (slot.block == NULL) bench_fail(BENCH_NO_MEMORY, "no block of %zu bytes", slot.size);
   bench_touch(slot.block);
 }
 
-template <typename Form>
-mark_t form_run(slot_t *table) {
+template <typename Form> mark_t form_run(slot_t *table) {
   bench_rng_t rng = bench_seed(0);
   for (long i = 0; i < slots; i++) slot_fill<Form>(table[i], &rng);
   mark_t start = mark_now();
@@ -79,39 +77,40 @@ const struct {
   const char *name;
   mark_t (*run)(slot_t *table);
 } forms[] = {
-    {"plain", form_run<plain_form>},
-    {"sized", form_run<sized_form>},
-    {"array", form_run<array_form>},
-    {"aligned", form_run<aligned_form>},
-    {"aligned_alloc", form_run<aligned_alloc_form>},
-    {"posix_memalign", form_run<posix_memalign_form>},
+  {"plain", form_run<plain_form>},
+  {"sized", form_run<sized_form>},
+  {"array", form_run<array_form>},
+  {"aligned", form_run<aligned_form>},
+  {"aligned_alloc", form_run<aligned_alloc_form>},
+  {"posix_memalign", form_run<posix_memalign_form>},
 };
 
 bench_option_t options[] = {
-    BENCH_WORD("form", form, "plain|sized|array|aligned|aligned_alloc|posix_memalign",
-               "which functions"),
-    BENCH_NUMBER("pairs", pairs, 1, LONG_MAX / 2, "replacements"),
-    BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks alive at a time"),
-    BENCH_NUMBER("low", low, 8, 1 << 20, "smallest block"),
-    BENCH_NUMBER("high", high, 8, 1 << 20, "largest block"),
-    BENCH_NUMBER("alignment", alignment, 8, 1 << 20, "of the aligned forms, a power of two"),
-    BENCH_SEED,
-    BENCH_END,
+  BENCH_WORD("form", form, "plain|sized|array|aligned|aligned_alloc|posix_memalign",
+             "which functions"),
+  BENCH_NUMBER("pairs", pairs, 1, LONG_MAX / 2, "replacements"),
+  BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks alive at a time"),
+  BENCH_NUMBER("low", low, 8, 1 << 20, "smallest block"),
+  BENCH_NUMBER("high", high, 8, 1 << 20, "largest block"),
+  BENCH_NUMBER("alignment", alignment, 8, 1 << 20, "of the aligned forms, a power of two"),
+  BENCH_SEED,
+  BENCH_END,
 };
 
 const bench_program_t program = {
-    .name = "newdelete",
-    .about = "blocks replaced at random, by one form of allocation and deallocation\n\n"
+  .name = "newdelete",
+  .about =
+    "blocks replaced at random, by one form of allocation and deallocation\n\n"
     "plain: operator new, and delete without a size; sized: delete with the size, as compilers\n"
     "call it for complete types; array: new[] and sized delete[]; aligned: new and sized delete\n"
     "with an alignment; aligned_alloc (sizes rounded up to the alignment) and posix_memalign with\n"
     "free. Uniformly random sizes; the first bytes are written. Definition: freehold's own.",
-    .operation = "pairs of allocation and deallocation",
-    .example = "newdelete --form aligned --alignment 4096",
-    .options = options,
+  .operation = "pairs of allocation and deallocation",
+  .example = "newdelete --form aligned --alignment 4096",
+  .options = options,
 };
 
-}  // namespace
+} // namespace
 
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);

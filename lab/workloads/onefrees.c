@@ -8,7 +8,7 @@ enum { THREADS_MOST = 256, SAMPLES_MOST = 10000, LOW = 16, HIGH = 1 << 14 };
 static long threads = 16, bytes = 256L << 20, milliseconds = 3000, period = 20;
 static const char *order = "oldest";
 static queue_t queue;
-static atomic_llong live;     /* usable bytes of all blocks that are not freed */
+static atomic_llong live; /* usable bytes of all blocks that are not freed */
 static atomic_llong operations;
 static atomic_bool stop;
 
@@ -80,11 +80,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "onefrees",
-  .about = "many threads allocate, one thread frees all of it\n\n"
-  "Sizes from 16 bytes to 16 KiB, each doubling as likely as any other, every byte written; the\n"
-  "thread that frees does so whenever more than --bytes are alive. Sampled once --bytes have\n"
-  "been reached: resident, less what was before, over the usable bytes of live blocks; `ratio`\n"
-  "is the median, `ratio_most` the largest, `ratio_last` the last. After mimalloc's issue 1364.",
+  .about =
+    "many threads allocate, one thread frees all of it\n\n"
+    "Sizes from 16 bytes to 16 KiB, each doubling as likely as any other, every byte written; the\n"
+    "thread that frees does so whenever more than --bytes are alive. Sampled once --bytes have\n"
+    "been reached: resident, less what was before, over the usable bytes of live blocks; `ratio`\n"
+    "is the median, `ratio_most` the largest, `ratio_last` the last. After mimalloc's issue 1364.",
   .operation = "blocks that were allocated, by all threads",
   .example = "onefrees --threads 4 --bytes 64M",
   .options = options,

@@ -8,7 +8,7 @@ enum { SMALL = 32, LOW = 16, SPAN = 240, QUEUE = 20000, PASSES_MOST = 1000 };
 static const char *pattern = "pingpong";
 static long pairs = 400000, passes = 15, instructions = 0;
 
-static void **slots;      /* the blocks that a pattern keeps between its calls */
+static void **slots; /* the blocks that a pattern keeps between its calls */
 static bench_rng_t rng;
 
 /* ---- patterns: each makes `count` pairs ------------------------------------------------------ */
@@ -59,7 +59,7 @@ typedef struct pattern {
   const char *name;
   void (*run)(long count);
   size_t slots;
-  bool filled;            /* starts with a block in every slot */
+  bool filled; /* starts with a block in every slot */
 } pattern_t;
 
 static const pattern_t patterns[] = {
@@ -80,17 +80,18 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "patterns",
-  .about = "one thread, one of six patterns of malloc and free\n\n"
-  "  pingpong    a block of 32 bytes is freed at once\n"
-  "  batch       20,000 blocks of 32 bytes, then freed in the order of their birth\n"
-  "  random-1k   among 1,000 blocks of 16 to 255 bytes one at random is replaced;\n"
-  "  random-20k  among 20,000;   random-1m  among 1,000,000\n"
-  "  fifo        among 20,000 blocks of 16 to 255 bytes the oldest is replaced\n"
-  "\n"
-  "The first bytes of each block are written. After a warm-up come the passes, short enough\n"
-  "that some run undisturbed; `ns` is the fastest pass divided by its pairs, `ns_median` the\n"
-  "median one. --instructions is for callgrind: the difference of two runs of different length,\n"
-  "divided by the difference of their pairs, is exact. Definition: freehold's own.",
+  .about =
+    "one thread, one of six patterns of malloc and free\n\n"
+    "  pingpong    a block of 32 bytes is freed at once\n"
+    "  batch       20,000 blocks of 32 bytes, then freed in the order of their birth\n"
+    "  random-1k   among 1,000 blocks of 16 to 255 bytes one at random is replaced;\n"
+    "  random-20k  among 20,000;   random-1m  among 1,000,000\n"
+    "  fifo        among 20,000 blocks of 16 to 255 bytes the oldest is replaced\n"
+    "\n"
+    "The first bytes of each block are written. After a warm-up come the passes, short enough\n"
+    "that some run undisturbed; `ns` is the fastest pass divided by its pairs, `ns_median` the\n"
+    "median one. --instructions is for callgrind: the difference of two runs of different length,\n"
+    "divided by the difference of their pairs, is exact. Definition: freehold's own.",
   .operation = "pairs of malloc and free",
   .example = "LD_PRELOAD=libjemalloc.so.2 patterns --pattern random-1k --pairs 4M",
   .options = options,
@@ -123,7 +124,7 @@ int main(int count, char **arguments) {
 
   if (p->run == batch_run) pairs = (pairs + QUEUE - 1) / QUEUE * QUEUE;
   double ns[PASSES_MOST];
-  p->run(QUEUE + 2 * (long)p->slots);   /* every block has been replaced by then */
+  p->run(QUEUE + 2 * (long)p->slots); /* every block has been replaced by then */
   mark_t start = mark_now();
   for (long i = 0; i < passes; i++) {
     double start = bench_seconds();

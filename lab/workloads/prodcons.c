@@ -58,11 +58,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "prodcons",
-  .about = "pairs of a producer, which only allocates, and a consumer, which only frees\n\n"
-  "After the producer and consumer pattern of Lever and Boreham, \"malloc() performance in a\n"
-  "multithreaded Linux environment\" (USENIX 2000). Blocks of uniformly random size pass in\n"
-  "batches of 128 through a queue of 16 batches with a lock. `ns` is wall time divided by the\n"
-  "blocks that passed in all queues together.",
+  .about =
+    "pairs of a producer, which only allocates, and a consumer, which only frees\n\n"
+    "After the producer and consumer pattern of Lever and Boreham, \"malloc() performance in a\n"
+    "multithreaded Linux environment\" (USENIX 2000). Blocks of uniformly random size pass in\n"
+    "batches of 128 through a queue of 16 batches with a lock. `ns` is wall time divided by the\n"
+    "blocks that passed in all queues together.",
   .operation = "blocks that were allocated by one thread and freed by another",
   .example = "prodcons --threads 16 --blocks 8M",
   .options = options,

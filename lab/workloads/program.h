@@ -28,9 +28,8 @@ enum { BENCH_OK = 0, BENCH_USAGE = 2, BENCH_NO_MEMORY = 3, BENCH_SYSTEM = 4 };
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-__attribute__((noreturn, format(printf, 2, 3))) static inline void bench_fail(int code,
-                                                                              const char *format,
-                                                                              ...) {
+__attribute__((noreturn, format(printf, 2, 3))) static inline void bench_fail(
+  int code, const char *format, ...) {
   char text[300];
   va_list arguments;
   va_start(arguments, format);
@@ -45,23 +44,24 @@ __attribute__((noreturn, format(printf, 2, 3))) static inline void bench_fail(in
 typedef struct bench_option {
   const char *name;
   const char *help;
-  long *number;           /* where a number goes, with its bounds ... */
+  long *number; /* where a number goes, with its bounds ... */
   long lowest, highest;
-  const char **text;      /* ... or where one of the words in `words` goes */
-  const char *words;      /* separated by | */
+  const char **text; /* ... or where one of the words in `words` goes */
+  const char *words; /* separated by | */
 } bench_option_t;
 
 /* Rows of a program's table of options, which ends with BENCH_END. */
-#define BENCH_NUMBER(name_, variable, lowest_, highest_, help_)                                   \
-  {.name = name_, .help = help_, .number = &(variable), .lowest = lowest_, .highest = highest_}
-#define BENCH_WORD(name_, variable, words_, help_)                                                \
-  {.name = name_, .help = help_, .text = &(variable), .words = words_}
-#define BENCH_END {.name = NULL}
+#define BENCH_NUMBER(name_, variable, lowest_, highest_, help_)                                    \
+  { .name = name_, .help = help_, .number = &(variable), .lowest = lowest_, .highest = highest_ }
+#define BENCH_WORD(name_, variable, words_, help_)                                                 \
+  { .name = name_, .help = help_, .text = &(variable), .words = words_ }
+#define BENCH_END                                                                                  \
+  { .name = NULL }
 
 typedef struct bench_program {
   const char *name;
-  const char *about;       /* what it does, and who defined it */
-  const char *operation;   /* what `operations` counts, in the plural */
+  const char *about;     /* what it does, and who defined it */
+  const char *operation; /* what `operations` counts, in the plural */
   const char *example;
   bench_option_t *options; /* ended by BENCH_END */
 } bench_program_t;
@@ -71,8 +71,7 @@ static inline void bench_help(const bench_program_t *program) {
   for (bench_option_t *o = program->options; o->name != NULL; o++) {
     if (o->number != NULL) {
       printf("  --%s N (%ld to %ld; default %ld)\n", o->name, o->lowest, o->highest, *o->number);
-    }
-    else printf("  --%s WORD (%s; default %s)\n", o->name, o->words, *o->text);
+    } else printf("  --%s WORD (%s; default %s)\n", o->name, o->words, *o->text);
     printf("      %s\n", o->help);
   }
   printf("  --help\n      this page\n\n"
@@ -82,7 +81,8 @@ static inline void bench_help(const bench_program_t *program) {
          "`seconds` is wall time, `ns` that of one of them in nanoseconds, `processor_seconds`\n"
          "user and system time.\n"
          "exit code: 0 measured, 2 usage, 3 an allocation failed, 4 the system refused\n\n"
-         "example:\n  %s\n", program->operation, program->example);
+         "example:\n  %s\n",
+         program->operation, program->example);
 }
 
 static inline long bench_number(const bench_option_t *o, const char *value) {
@@ -92,8 +92,8 @@ static inline long bench_number(const bench_option_t *o, const char *value) {
   int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
   if (shift != 0) end++;
   bool overflows = __builtin_mul_overflow(number, 1L << shift, &number);
-  if (end == value || *end != '\0' || errno != 0 || overflows || number < o->lowest
-      || number > o->highest) {
+  if (end == value || *end != '\0' || errno != 0 || overflows || number < o->lowest ||
+      number > o->highest) {
     bench_fail(BENCH_USAGE, "--%s %s: want a number from %ld to %ld", o->name, value, o->lowest,
                o->highest);
   }
@@ -154,7 +154,7 @@ static inline void bench_check_powers(const char *low_name, long low, const char
 
 static char json_line[1 << 17];
 static size_t json_length;
-static bool json_separated;   /* does a comma come before the next member? */
+static bool json_separated; /* does a comma come before the next member? */
 
 __attribute__((format(printf, 1, 2))) static inline void json_add(const char *format, ...) {
   va_list arguments;

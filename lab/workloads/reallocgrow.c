@@ -69,11 +69,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "reallocgrow",
-  .about = "vectors that grow by realloc by half of their size, or strings by a few bytes\n\n"
-  "A vector starts with 16 bytes and grows until it has --top, then it is freed; a string grows\n"
-  "by 2 to 15 bytes each time. Of many, one at random grows a step, in mode turns each in its\n"
-  "turn. A byte of every new page and the last byte are written. `peak` tells whether the old\n"
-  "and the new block were ever present together. Definition: freehold's own.",
+  .about =
+    "vectors that grow by realloc by half of their size, or strings by a few bytes\n\n"
+    "A vector starts with 16 bytes and grows until it has --top, then it is freed; a string grows\n"
+    "by 2 to 15 bytes each time. Of many, one at random grows a step, in mode turns each in its\n"
+    "turn. A byte of every new page and the last byte are written. `peak` tells whether the old\n"
+    "and the new block were ever present together. Definition: freehold's own.",
   .operation = "calls of realloc",
   .example = "reallocgrow --mode strings --top 1K --vectors 5000",
   .options = options,

@@ -21,11 +21,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "scalability",
-  .about = "linux-scalability: each thread allocates blocks of one size, then frees them all\n\n"
-  "After the test of the Linux Scalability project (Lever and Boreham, USENIX 2000) as\n"
-  "allocators are measured with it since: 10,000,000 blocks of 16 bytes a thread, all alive\n"
-  "before the first is freed, freed in the order of birth. The blocks are not written; their\n"
-  "addresses go into a table of the workload's own.",
+  .about =
+    "linux-scalability: each thread allocates blocks of one size, then frees them all\n\n"
+    "After the test of the Linux Scalability project (Lever and Boreham, USENIX 2000) as\n"
+    "allocators are measured with it since: 10,000,000 blocks of 16 bytes a thread, all alive\n"
+    "before the first is freed, freed in the order of birth. The blocks are not written; their\n"
+    "addresses go into a table of the workload's own.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "scalability --threads 4 --blocks 1000000",
   .options = options,

@@ -8,8 +8,8 @@ enum { THREADS_MOST = 256, SAMPLES_MOST = 2000, PHASES = 4 };
 
 static long threads = 4, bytes = 256L << 20, pairs = 300000, idle = 500, period = 10;
 static pthread_barrier_t barrier;
-static atomic_int phase;           /* the one that is going on; PHASES: all have ended */
-static double ends[PHASES];        /* of the phases, in seconds since the first began */
+static atomic_int phase;    /* the one that is going on; PHASES: all have ended */
+static double ends[PHASES]; /* of the phases, in seconds since the first began */
 static double begin;
 
 typedef struct worker {
@@ -19,7 +19,7 @@ typedef struct worker {
   struct item {
     void *block;
     uint32_t size;
-  } *items;
+  } * items;
 } worker_t;
 
 /* ---- what requests do ------------------------------------------------------------------------ */
@@ -57,8 +57,8 @@ static void items_replace(worker_t *w, size_t low, size_t high, bool shifting) {
 
 /* All of `bytes` at once, then all but every eighth block goes. */
 static void phase_burst(worker_t *w) {
-  while (atomic_load_explicit(&w->live, memory_order_relaxed) < bytes / threads
-         && w->count < w->most) {
+  while (atomic_load_explicit(&w->live, memory_order_relaxed) < bytes / threads &&
+         w->count < w->most) {
     item_make(w, &w->items[w->count++], bench_mixed_size(&w->rng, 16, 1 << 14));
   }
   long kept = 0;
@@ -174,15 +174,16 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "server",
-  .about = "a server with phases whose resident and live bytes are sampled over time\n\n"
-  "burst: the threads fill --bytes with blocks of 16 bytes to 16 KiB and free seven of eight.\n"
-  "idle: they sleep. shift: they replace what is left at random, by 16 bytes to 2 KiB at first\n"
-  "and by eight times as much in the end. steady: the same with 128 bytes to 16 KiB. Each\n"
-  "doubling of the size is as likely as any other, every byte is written. `sample_resident` is\n"
-  "what the kernel counts, less what was resident before; `sample_live` what the threads asked\n"
-  "for and have not freed. `ratio` is the integral of resident over time over that of live,\n"
-  "`idle_excess` what was resident and not live at the end of that phase, and so on. `seconds`\n"
-  "and `ns` leave out the phase idle. Definition: freehold's own.",
+  .about =
+    "a server with phases whose resident and live bytes are sampled over time\n\n"
+    "burst: the threads fill --bytes with blocks of 16 bytes to 16 KiB and free seven of eight.\n"
+    "idle: they sleep. shift: they replace what is left at random, by 16 bytes to 2 KiB at first\n"
+    "and by eight times as much in the end. steady: the same with 128 bytes to 16 KiB. Each\n"
+    "doubling of the size is as likely as any other, every byte is written. `sample_resident` is\n"
+    "what the kernel counts, less what was resident before; `sample_live` what the threads asked\n"
+    "for and have not freed. `ratio` is the integral of resident over time over that of live,\n"
+    "`idle_excess` what was resident and not live at the end of that phase, and so on. `seconds`\n"
+    "and `ns` leave out the phase idle. Definition: freehold's own.",
   .operation = "blocks that were allocated, by all threads",
   .example = "server --threads 16 --bytes 1G --idle 2000",
   .options = options,
@@ -194,7 +195,7 @@ int main(int count, char **arguments) {
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {
     workers[i].rng = bench_seed((uint64_t)i);
-    workers[i].most = bytes / threads / 1024 + 1000;   /* the mean block has 2.4 KiB */
+    workers[i].most = bytes / threads / 1024 + 1000; /* the mean block has 2.4 KiB */
     workers[i].items = bench_pages((size_t)workers[i].most * sizeof(struct item), true);
   }
 

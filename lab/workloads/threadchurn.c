@@ -9,7 +9,7 @@ static atomic_long born; /* and those that were refused, since no more are wante
 typedef struct worker {
   chain_t chain;
   bench_rng_t rng;
-  void **heritage;        /* blocks / 2 blocks of the forebear, or NULLs */
+  void **heritage; /* blocks / 2 blocks of the forebear, or NULLs */
 } worker_t;
 
 static bool worker_live(void *life) {
@@ -41,11 +41,12 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "threadchurn",
-  .about = "threads that live briefly\n\n"
-  "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random\n"
-  "size, frees every other one, leaves the rest to its successor, which it starts before it\n"
-  "exits. `ns` is wall time divided by the threads born; starting a thread is included and the\n"
-  "same for all. Definition: freehold's own.",
+  .about =
+    "threads that live briefly\n\n"
+    "Each thread frees what its forebear left, allocates --blocks blocks of uniformly random\n"
+    "size, frees every other one, leaves the rest to its successor, which it starts before it\n"
+    "exits. `ns` is wall time divided by the threads born; starting a thread is included and the\n"
+    "same for all. Definition: freehold's own.",
   .operation = "threads that were born",
   .example = "threadchurn --threads 16 --births 50K",
   .options = options,

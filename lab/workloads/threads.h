@@ -100,7 +100,7 @@ static inline void chain_join(chain_t *chain) {
 enum { QUEUE_BATCH = 128, QUEUE_BATCHES = 16 };
 
 typedef struct batch {
-  size_t count;             /* 0: the producer has ended */
+  size_t count; /* 0: the producer has ended */
   void *blocks[QUEUE_BATCH];
 } batch_t;
 

@@ -36,10 +36,11 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "threadtest",
-  .about = "rounds of a batch of small blocks that is allocated and freed in the order of birth\n\n"
-  "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), with the numbers of Michael,\n"
-  "\"Scalable lock-free dynamic memory allocation\" (PLDI 2004): 100 rounds of 100,000 blocks\n"
-  "of 8 bytes by every thread. The blocks are not written.",
+  .about =
+    "rounds of a batch of small blocks that is allocated and freed in the order of birth\n\n"
+    "Berger, McKinley, Blumofe and Wilson, \"Hoard\" (ASPLOS 2000), with the numbers of Michael,\n"
+    "\"Scalable lock-free dynamic memory allocation\" (PLDI 2004): 100 rounds of 100,000 blocks\n"
+    "of 8 bytes by every thread. The blocks are not written.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "threadtest --threads 4 --size 64",
   .options = options,

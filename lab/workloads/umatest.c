@@ -32,13 +32,14 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "umatest",
-  .about = "UMA_test: zero-filled blocks of random size, of which the first half is freed\n\n"
-  "Elias, Matias, Fernandes and Borges, \"Experimental and theoretical analyses of memory\n"
-  "allocation algorithms\" (SAC 2014), Figure 2. NA blocks are shared out evenly over NT\n"
-  "threads (what is left over by one each); every thread fills its blocks with zeros and, when\n"
-  "it has all of them, frees the first half in the order of birth. The rest lives until the\n"
-  "process ends. `resident` is taken when all threads have ended, `grown` is what it is more\n"
-  "than before they started.",
+  .about =
+    "UMA_test: zero-filled blocks of random size, of which the first half is freed\n\n"
+    "Elias, Matias, Fernandes and Borges, \"Experimental and theoretical analyses of memory\n"
+    "allocation algorithms\" (SAC 2014), Figure 2. NA blocks are shared out evenly over NT\n"
+    "threads (what is left over by one each); every thread fills its blocks with zeros and, when\n"
+    "it has all of them, frees the first half in the order of birth. The rest lives until the\n"
+    "process ends. `resident` is taken when all threads have ended, `grown` is what it is more\n"
+    "than before they started.",
   .operation = "blocks that were allocated, by all threads",
   .example = "umatest --allocations 500000 --threads 4 --low 256 --high 1024",
   .options = options,

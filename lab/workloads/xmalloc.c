@@ -17,7 +17,7 @@ typedef struct parcel {
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t filled, emptied;
-  parcel_t *last;           /* the last one in is the first one out */
+  parcel_t *last; /* the last one in is the first one out */
   long length, taken;
 } list = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .filled = PTHREAD_COND_INITIALIZER,
@@ -50,8 +50,8 @@ static parcel_t *list_take(void) {
 }
 
 typedef struct worker {
-  long share;               /* of a producer: its batches; -1: a consumer */
-  long freed;               /* by a consumer: blocks */
+  long share; /* of a producer: its batches; -1: a consumer */
+  long freed; /* by a consumer: blocks */
   bench_rng_t rng;
 } worker_t;
 
@@ -90,12 +90,13 @@ static bench_option_t options[] = {
 
 static const bench_program_t program = {
   .name = "xmalloc",
-  .about = "asymmetric threads: some only allocate and some only free\n\n"
-  "After Lever and Boreham (USENIX 2000) and Eder's xmalloc-test, as SuperMalloc has it. Blocks\n"
-  "of 8 to 2,048 bytes, powers of two and half as much again, each size equally likely, written\n"
-  "up to 128 bytes, pass in batches of 4,096 over one list with a lock that holds 100 batches;\n"
-  "the last batch in is the first one out. The work is fixed, where the original runs for a\n"
-  "fixed time.",
+  .about =
+    "asymmetric threads: some only allocate and some only free\n\n"
+    "After Lever and Boreham (USENIX 2000) and Eder's xmalloc-test, as SuperMalloc has it. Blocks\n"
+    "of 8 to 2,048 bytes, powers of two and half as much again, each size equally likely, written\n"
+    "up to 128 bytes, pass in batches of 4,096 over one list with a lock that holds 100 batches;\n"
+    "the last batch in is the first one out. The work is fixed, where the original runs for a\n"
+    "fixed time.",
   .operation = "blocks that were allocated by one thread and freed by another",
   .example = "xmalloc --producers 1 --consumers 3",
   .options = options,

@@ -15,16 +15,16 @@
 #include "../os/os.h"
 
 typedef struct callback_pair {
-  void *function, *context;                /* const once published */
-  struct callback_pair *next;              /* const once published */
+  void *function, *context;   /* const once published */
+  struct callback_pair *next; /* const once published */
 } callback_pair_t;
 
-enum { CALLBACK_ROOM = 16 };               /* pairs before any has to be allocated */
+enum { CALLBACK_ROOM = 16 }; /* pairs before any has to be allocated */
 static callback_pair_t callback_room[CALLBACK_ROOM];
-static atomic32_t callback_room_used;      /* relaxed: each number is drawn once */
-static atomic_ptr_t callback_pairs;        /* all there are; only ever grows */
+static atomic32_t callback_room_used; /* relaxed: each number is drawn once */
+static atomic_ptr_t callback_pairs;   /* all there are; only ever grows */
 static atomic_ptr_t callbacks[CALLBACK_COUNT];
-static atomic64_t callback_heartbeat;      /* relaxed: each number is drawn once */
+static atomic64_t callback_heartbeat; /* relaxed: each number is drawn once */
 
 /* Which callbacks this thread is inside of: none is called from within itself. */
 enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2 };
@@ -39,7 +39,7 @@ static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *c
 
 /* NULL when memory is out. */
 static callback_pair_t *pair_of(void *function, void *context) {
-  void *first = atomic_ptr_load_acquire(&callback_pairs);                           /* S-callback */
+  void *first = atomic_ptr_load_acquire(&callback_pairs); /* S-callback */
   callback_pair_t *pair = find_pair(first, function, context);
   if (pair != NULL) return pair;
   uint32_t number = atomic32_load_relaxed(&callback_room_used);
@@ -48,9 +48,9 @@ static callback_pair_t *pair_of(void *function, void *context) {
   if (pair == NULL) return NULL;
   pair->function = function;
   pair->context = context;
-  do {                                   /* Progress: another thread put its pair in front */
+  do { /* Progress: another thread put its pair in front */
     pair->next = first;
-  } while (!atomic_ptr_swap_release(&callback_pairs, &first, pair));                /* S-callback */
+  } while (!atomic_ptr_swap_release(&callback_pairs, &first, pair)); /* S-callback */
   return pair;
 }
 
@@ -60,13 +60,13 @@ void api_callback_set(callback_t which, void *function, void *context) {
     api_no_memory();
     return;
   }
-  atomic_ptr_store_release(&callbacks[which], pair);                                /* S-callback */
+  atomic_ptr_store_release(&callbacks[which], pair); /* S-callback */
 }
 
 /* NULL if there is none or it is what is running. */
 static callback_pair_t *get_callback(callback_t which, unsigned inside) {
   if ((callback_inside & inside) != 0) return NULL;
-  return atomic_ptr_load_acquire(&callbacks[which]);                                /* S-callback */
+  return atomic_ptr_load_acquire(&callbacks[which]); /* S-callback */
 }
 
 /* ---- calling --------------------------------------------------------------------------------- */
@@ -108,14 +108,14 @@ void api_deferred(bool force) {
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
   char line[512];
   fmt_t f;
-  fmt_start(&f, line, sizeof line - 1, NULL, NULL);        /* one byte stays for the end of line */
+  fmt_start(&f, line, sizeof line - 1, NULL, NULL); /* one byte stays for the end of line */
   fmt_text(&f, "freehold: ");
   fmt_text(&f, what);
   if (address != NULL) fmt_text(&f, ": ");
   if (address != NULL) fmt_hex(&f, (uintptr_t)address);
   if (call != NULL) fmt_text(&f, " in "), fmt_text(&f, call), fmt_text(&f, "()");
   line[f.used++] = '\n';
-  if ((callback_inside & CALLBACK_IN_FATAL) != 0) {   /* a callback of ours has brought it about */
+  if ((callback_inside & CALLBACK_IN_FATAL) != 0) { /* a callback of ours has brought it about */
     os_write(2, line, f.used);
     os_abort();
   }

@@ -19,10 +19,9 @@ FH_API int fh_version(void) {
 
 FH_API const char *fh_version_string(void) {
   static const char plain[] =
-      TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
+    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
   static const char debug[] =
-      TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH)
-      "-debug";
+    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) "-debug";
   return FH_CHECK > 0 ? debug : plain;
 }
 

@@ -20,7 +20,7 @@
 
 #pragma weak dlsym
 
-static atomic_ptr_t foreign_free, foreign_usable_size;    /* relaxed: see Sync */
+static atomic_ptr_t foreign_free, foreign_usable_size; /* relaxed: see Sync */
 
 void api_foreign_start(void) {
 #if defined(__GLIBC__) && defined(__LP64__)
@@ -51,12 +51,12 @@ static size_t libc_chunk_size(const foreign_chunk_t *c) {
  * above the program and its brk heap. */
 static bool is_mapped_chunk(const foreign_chunk_t *c) {
   uintptr_t from, to;
-  os_break_range(&from, &to);               /* even if it is empty, it has an end */
+  os_break_range(&from, &to); /* even if it is empty, it has an end */
   if ((uintptr_t)c < to) return false;
   size_t page = os_page_size(), size = libc_chunk_size(c);
   uintptr_t start = (uintptr_t)c - c->before, end = (uintptr_t)c + size;
-  return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS &&
-         start % page == 0 && end % page == 0 && os_is_readable((const void *)(end - 1), 1);
+  return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS && start % page == 0 &&
+         end % page == 0 && os_is_readable((const void *)(end - 1), 1);
 }
 
 /* A chunk between `from` and `to` is followed by another one, which says that this one is in
@@ -74,9 +74,9 @@ static bool is_arena_chunk(const foreign_chunk_t *c) {
   const foreign_heap_t *heap = (const foreign_heap_t *)align_down((uintptr_t)c, FOREIGN_HEAP_SIZE);
   if (!os_is_readable(heap, sizeof *heap)) return false;
   return heap->arena != NULL && (uintptr_t)heap->arena % 16 == 0 &&
-         heap->previous % FOREIGN_HEAP_SIZE == 0 &&
-         heap->size <= heap->writable_size && heap->writable_size <= FOREIGN_HEAP_SIZE &&
-         heap->size % os_page_size() == 0 && os_is_readable(heap->arena, 1) &&
+         heap->previous % FOREIGN_HEAP_SIZE == 0 && heap->size <= heap->writable_size &&
+         heap->writable_size <= FOREIGN_HEAP_SIZE && heap->size % os_page_size() == 0 &&
+         os_is_readable(heap->arena, 1) &&
          is_chunk_between(c, (uintptr_t)(heap + 1), (uintptr_t)heap + heap->size);
 }
 
@@ -102,7 +102,7 @@ __attribute__((noinline)) void api_foreign_free(void *p, const char *call) {
 __attribute__((noinline)) size_t api_foreign_size(const void *p, const char *call) {
   api_start();
   size_t (*usable_size)(const void *) =
-      (size_t (*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
+    (size_t(*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
   if (usable_size == NULL || !is_libc_block(p)) fatal("invalid pointer", p, call);
   return usable_size(p);
 }

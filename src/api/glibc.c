@@ -46,7 +46,7 @@ static uint64_t free_blocks_of(const fh_class_stats_t *c) {
  * that another thread has freed into its own slabs, and not looked at since, are in use here. That
  * is at most what 16 slabs of each class below 1 KiB hold. */
 static struct mallinfo2 info2(void) {
-  struct mallinfo2 info = { 0 };
+  struct mallinfo2 info = {0};
   uint64_t live, free, huge = atomic64_load_relaxed(&arena_counts.huge_bytes); /* relaxed: sums */
   api_start();
   heap_sums(&live, &free);
@@ -89,7 +89,7 @@ static void put_attribute(fmt_t *f, const char *name, uint64_t n) {
 
 /* <element type="..." size="..."/>, with a count if it is not UINT64_MAX */
 static void put_total(fmt_t *f, const char *element, const char *type, uint64_t count,
-                            uint64_t size) {
+                      uint64_t size) {
   fmt_char(f, '<');
   fmt_text(f, element);
   fmt_text(f, " type=\"");
@@ -134,12 +134,12 @@ static void put_info(fmt_t *f, const fh_stats_t *stats) {
 }
 
 static void write_to_file(const char *text, size_t length, void *file) {
-  if (fwrite(text, 1, length, file) != length) return;    /* the stream keeps the error */
+  if (fwrite(text, 1, length, file) != length) return; /* the stream keeps the error */
 }
 
 int malloc_info(int options, FILE *file) {
   char buffer[2048];
-  fh_stats_t stats = { .struct_size = sizeof stats };
+  fh_stats_t stats = {.struct_size = sizeof stats};
   fmt_t f;
   if (options != 0) return EINVAL;
   fh_stats_get(&stats);

@@ -14,7 +14,7 @@
  * statistics are wanted at the end a second descriptor is kept for that case, under a number that
  * programs seldom reach. */
 enum { LIFECYCLE_KEPT_LEAST = 100 };
-static int lifecycle_kept = -1;            /* written by the constructor alone, as is the next */
+static int lifecycle_kept = -1; /* written by the constructor alone, as is the next */
 static uint64_t lifecycle_kept_identity;
 
 static void keep_output(void) {

@@ -30,20 +30,20 @@ typedef new_handler_t *new_get_handler_t(void);
 typedef void new_throw_t(void);
 
 #define NEW_RUNTIME __attribute__((weak, visibility("default")))
-extern new_handler_t *_ZSt15get_new_handlerv(void) NEW_RUNTIME;   /* std::get_new_handler() */
-extern void _ZSt17__throw_bad_allocv(void) NEW_RUNTIME;           /* std::__throw_bad_alloc() */
+extern new_handler_t *_ZSt15get_new_handlerv(void) NEW_RUNTIME; /* std::get_new_handler() */
+extern void _ZSt17__throw_bad_allocv(void) NEW_RUNTIME;         /* std::__throw_bad_alloc() */
 extern void *__cxa_allocate_exception(size_t size) NEW_RUNTIME;
 extern void __cxa_throw(void *object, void *type, void (*destroy)(void *)) NEW_RUNTIME;
 extern void *__cxa_begin_catch(void *exception) NEW_RUNTIME;
 extern void __cxa_end_catch(void) NEW_RUNTIME;
-extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                       /* typeid(std::bad_alloc) */
-extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                       /* its virtual functions */
-extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME;        /* its destructor */
+extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                /* typeid(std::bad_alloc) */
+extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                /* its virtual functions */
+extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME; /* its destructor */
 
 /* A function of a runtime that was loaded later than the library, or out of sight of it. dlopen is
  * found by name: the linker would warn of it in every static program. */
 static void *new_find(const char *name) {
-  static const char *const runtimes[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
+  static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
   if (dlsym == NULL) return NULL;
   void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
   if (open == NULL) return NULL;
@@ -88,16 +88,14 @@ _Noreturn static void new_throw(size_t size) {
 
 hidden bool new_handler_returns(new_handler_t *handler);
 extern hidden char new_handler_threw[];
-hidden _Unwind_Reason_Code new_personality(int version, _Unwind_Action actions,
-                                           _Unwind_Exception_Class class,
-                                           struct _Unwind_Exception *exception,
-                                           struct _Unwind_Context *context);
+hidden _Unwind_Reason_Code new_personality(
+  int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+  struct _Unwind_Exception *exception, struct _Unwind_Context *context);
 hidden void new_swallow(void *exception);
 
-__attribute__((used)) _Unwind_Reason_Code new_personality(int version, _Unwind_Action actions,
-                                                          _Unwind_Exception_Class class,
-                                                          struct _Unwind_Exception *exception,
-                                                          struct _Unwind_Context *context) {
+__attribute__((used)) _Unwind_Reason_Code new_personality(
+  int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+  struct _Unwind_Exception *exception, struct _Unwind_Context *context) {
   (void)version, (void)class;
   if (_Unwind_SetGR == NULL || _Unwind_SetIP == NULL) return _URC_CONTINUE_UNWIND;
   if ((actions & _UA_SEARCH_PHASE) != 0) return _URC_HANDLER_FOUND;
@@ -151,7 +149,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         "new_handler_returns:\n"
         "  .cfi_startproc\n"
         "  .cfi_personality 0x1b, new_personality\n"
-        "  hint #34\n"                   /* bti c */
+        "  hint #34\n" /* bti c */
         "  stp x29, x30, [sp, #-16]!\n"
         "  .cfi_def_cfa_offset 16\n"
         "  .cfi_offset 29, -16\n"
@@ -167,7 +165,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         "new_handler_threw:\n"
         "  .cfi_restore_state\n"
         "  .cfi_def_cfa_offset 16\n"
-        "  hint #36\n"                   /* bti j: the unwinder arrives by a branch */
+        "  hint #36\n" /* bti j: the unwinder arrives by a branch */
         "  bl new_swallow\n"
         "  mov w0, #0\n"
         "  b 1b\n"
@@ -176,7 +174,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         ".popsection\n");
 #endif
 
-#else     /* elsewhere a handler's exception goes on to the caller */
+#else /* elsewhere a handler's exception goes on to the caller */
 static bool new_handler_returns(new_handler_t *handler) {
   handler();
   return true;
@@ -233,44 +231,42 @@ static always_inline void new_delete(void *p) { fast_free_or(p, api_free_slow); 
 /* Macros that define functions, against the rule: a forgotten form would be the runtime's.
  * n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:
  * std::align_val_t. */
-#define NEW_FORMS(letters)                                                                  \
-  FH_API void *_Z##letters##m(size_t n);                                                    \
-  FH_API void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag);                     \
-  FH_API void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment);                   \
-  FH_API void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment,      \
-                                                           const void *tag);                \
-  void *_Z##letters##m(size_t n) { return new_plain(n); }                                   \
-  void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag) {                           \
-    return (void)tag, new_plain_or_null(n);                                                 \
-  }                                                                                         \
-  void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment) {                         \
-    return new_aligned(n, alignment);                                                       \
-  }                                                                                         \
-  void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment,             \
-                                                    const void *tag) {                      \
-    return (void)tag, new_aligned_or_null(n, alignment);                                    \
+#define NEW_FORMS(letters)                                                                         \
+  FH_API void *_Z##letters##m(size_t n);                                                           \
+  FH_API void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag);                            \
+  FH_API void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment);                          \
+  FH_API void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment,             \
+                                                           const void *tag);                       \
+  void *_Z##letters##m(size_t n) { return new_plain(n); }                                          \
+  void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag) {                                  \
+    return (void)tag, new_plain_or_null(n);                                                        \
+  }                                                                                                \
+  void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment) {                                \
+    return new_aligned(n, alignment);                                                              \
+  }                                                                                                \
+  void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment, const void *tag) { \
+    return (void)tag, new_aligned_or_null(n, alignment);                                           \
   }
 
-#define DELETE_FORMS(letters)                                                               \
-  FH_API void _Z##letters##Pv(void *p);                                                     \
-  FH_API void _Z##letters##Pvm(void *p, size_t n);                                          \
-  FH_API void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag);                      \
-  FH_API void _Z##letters##PvSt11align_val_t(void *p, size_t alignment);                    \
-  FH_API void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment);         \
-  FH_API void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,       \
-                                                           const void *tag);                \
-  void _Z##letters##Pv(void *p) { new_delete(p); }                                           \
-  void _Z##letters##Pvm(void *p, size_t n) { (void)n, new_delete(p); }                       \
-  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, new_delete(p); } \
-  void _Z##letters##PvSt11align_val_t(void *p, size_t alignment) {                          \
-    (void)alignment, new_delete(p);                                                          \
-  }                                                                                         \
-  void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment) {               \
-    (void)n, (void)alignment, new_delete(p);                                                 \
-  }                                                                                         \
-  void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,              \
-                                                    const void *tag) {                      \
-    (void)alignment, (void)tag, new_delete(p);                                               \
+#define DELETE_FORMS(letters)                                                                      \
+  FH_API void _Z##letters##Pv(void *p);                                                            \
+  FH_API void _Z##letters##Pvm(void *p, size_t n);                                                 \
+  FH_API void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag);                             \
+  FH_API void _Z##letters##PvSt11align_val_t(void *p, size_t alignment);                           \
+  FH_API void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment);                \
+  FH_API void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,              \
+                                                           const void *tag);                       \
+  void _Z##letters##Pv(void *p) { new_delete(p); }                                                 \
+  void _Z##letters##Pvm(void *p, size_t n) { (void)n, new_delete(p); }                             \
+  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, new_delete(p); }       \
+  void _Z##letters##PvSt11align_val_t(void *p, size_t alignment) {                                 \
+    (void)alignment, new_delete(p);                                                                \
+  }                                                                                                \
+  void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment) {                      \
+    (void)n, (void)alignment, new_delete(p);                                                       \
+  }                                                                                                \
+  void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag) {  \
+    (void)alignment, (void)tag, new_delete(p);                                                     \
   }
 
 NEW_FORMS(nw)

@@ -29,20 +29,20 @@ enum { REPORT_BYTES, REPORT_COUNT };
 enum { STATS_SECTIONS(REPORT_ENUMERATOR) };
 enum { STATS_FOLLOWED_BY(REPORT_ENUMERATOR) };
 typedef struct { /* without pointers, so that loading the library has nothing to relocate */
-  char     name[16];       /* in JSON */
-  char     label[REPORT_NAME];
-  uint16_t offset;         /* in fh_stats_t */
-  uint8_t  section, unit, followed;
-  uint8_t  place;          /* 0: none */
+  char name[16]; /* in JSON */
+  char label[REPORT_NAME];
+  uint16_t offset; /* in fh_stats_t */
+  uint8_t section, unit, followed;
+  uint8_t place; /* 0: none */
 } report_row_t;
 #define REPORT_AT(place, label, followed) label, REPORT_##followed, place
-#define REPORT_HIDDEN                     "", REPORT_END, 0
-#define REPORT_ROW_OF(name, section, unit, label, followed, place) \
-  { #name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, place },
+#define REPORT_HIDDEN "", REPORT_END, 0
+#define REPORT_ROW_OF(name, section, unit, label, followed, place)                                 \
+  {#name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, place},
 #define REPORT_ROW_WITH(...) REPORT_ROW_OF(__VA_ARGS__)
-#define REPORT_ROW(name, section, unit, from, text, what) \
+#define REPORT_ROW(name, section, unit, from, text, what)                                          \
   REPORT_ROW_WITH(name, section, unit, REPORT_##text)
-static const report_row_t report_rows[] = { FH_STATISTICS(REPORT_ROW, ) };
+static const report_row_t report_rows[] = {FH_STATISTICS(REPORT_ROW, )};
 enum { REPORT_ROWS = sizeof report_rows / sizeof report_rows[0] };
 
 static uint64_t figure_of(const fh_stats_t *s, const report_row_t *row) {
@@ -89,7 +89,7 @@ static void put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
 
 static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
 #define REPORT_TITLE(name, title) title,
-  static const char titles[][16] = { STATS_SECTIONS(REPORT_TITLE) };
+  static const char titles[][16] = {STATS_SECTIONS(REPORT_TITLE)};
   fmt_text(f, titles[section]);
   fmt_char(f, '\n');
   for (unsigned place = 1; place <= REPORT_ROWS; place++)
@@ -134,9 +134,9 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
   static const char quarters[][12] = STATS_QUARTERS;
   fmt_json_object(j, name);
 #define REPORT_CLASS_NUMBER(type, name, what) fmt_json_number(j, #name, c->name);
-#define REPORT_QUARTERS(name, what)                                               \
-  fmt_json_object(j, #name);                                                      \
-  for (unsigned i = 0; i < 4; i++) fmt_json_number(j, quarters[i], c->name[i]);   \
+#define REPORT_QUARTERS(name, what)                                                                \
+  fmt_json_object(j, #name);                                                                       \
+  for (unsigned i = 0; i < 4; i++) fmt_json_number(j, quarters[i], c->name[i]);                    \
   fmt_json_close(j);
   FH_CLASS_STATISTICS(REPORT_CLASS_NUMBER, REPORT_QUARTERS)
   fmt_json_close(j);
@@ -166,7 +166,7 @@ static void write_line(const char *text, size_t length, void *context) {
 
 FH_API void fh_stats_print(bool json) {
   char buffer[2048];
-  fh_stats_t stats = { .struct_size = sizeof stats };
+  fh_stats_t stats = {.struct_size = sizeof stats};
   fmt_t f;
   fh_stats_get(&stats);
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
@@ -176,15 +176,14 @@ FH_API void fh_stats_print(bool json) {
     fmt_text(&f, "freehold ");
     fmt_text(&f, fh_version_string());
     fmt_char(&f, '\n');
-    for (unsigned section = 0; section < REPORT_BLOCKS; section++)
-      put_section(&f, &stats, section);
+    for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(&f, &stats, section);
     put_classes(&f, &stats);
   }
   fmt_flush(&f);
 }
 
 FH_API size_t fh_stats_json(char *buffer, size_t size) {
-  fh_stats_t stats = { .struct_size = sizeof stats };
+  fh_stats_t stats = {.struct_size = sizeof stats};
   fmt_t f;
   fh_stats_get(&stats);
   fmt_start(&f, buffer, size, NULL, NULL);

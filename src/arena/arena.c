@@ -30,7 +30,10 @@ void arena_note_peak(void) {
     if (atomic64_swap_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
 }
 
-typedef struct { arena_maps_t *maps; size_t dirty, purged; } taken_t;
+typedef struct {
+  arena_maps_t *maps;
+  size_t dirty, purged;
+} taken_t;
 
 static void take_over_part(atomic64_t *dirty, uint64_t bits, void *context) {
   taken_t *t = context;
@@ -40,7 +43,7 @@ static void take_over_part(atomic64_t *dirty, uint64_t bits, void *context) {
 
 /* Books `n` claimed slices; true if all of them read as zero. */
 static bool take_over(arena_t *a, size_t first, size_t n) {
-  taken_t t = { .maps = arena_maps(a) };
+  taken_t t = {.maps = arena_maps(a)};
   bitmap_each_part(t.maps->dirty, first, n, take_over_part, &t);
   if (t.purged != 0) patience_note_reuse(t.purged);
   if (t.dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - t.dirty);
@@ -67,8 +70,8 @@ static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from,
     if (lacks != NULL && slices_are_lacking(&lacks[i], n, alignment)) continue;
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
-    *slice = lacks != NULL ? slices_try(attempt, &lacks[i], a, n, alignment)
-                           : attempt(a, n, alignment);
+    *slice =
+      lacks != NULL ? slices_try(attempt, &lacks[i], a, n, alignment) : attempt(a, n, alignment);
     if (*slice != NO_SLICES && *slice != 0) return a;
   }
   return NULL;
@@ -112,8 +115,7 @@ void *arena_claim(size_t n, size_t alignment, bool *clean) {
 static bool claim_at(void *at, size_t n, bool may_grow, bool *clean) {
   arena_t *a = arena_of(at);
   size_t first = arena_slice(at);
-  if (first == 0 || first + n > ARENA_END || arena_is_over_limit(n << SLICE_SHIFT))
-    return false;
+  if (first == 0 || first + n > ARENA_END || arena_is_over_limit(n << SLICE_SHIFT)) return false;
   if (!slices_claim_at(a, first, n) && !(may_grow && grow_at(a, first, n))) return false;
   *clean = take_over(a, first, n);
   return true;
@@ -137,7 +139,10 @@ void arena_release_clean(void *at, size_t n) {
   put_free(a, first, n);
 }
 
-typedef struct { arena_maps_t *maps; uint32_t now; } left_t;
+typedef struct {
+  arena_maps_t *maps;
+  uint32_t now;
+} left_t;
 
 /* relaxed: the time is for purge's patience alone. Written only if it is news to other threads. */
 static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
@@ -149,7 +154,7 @@ static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
 
 /* Out of line, for it needs more of the stack than what follows. */
 static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t n) {
-  left_t l = { arena_maps(a), os_now_ms() };
+  left_t l = {arena_maps(a), os_now_ms()};
   bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);
   atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
@@ -192,7 +197,7 @@ bool arena_is_valid(const arena_t *a) {
     for (uint64_t left = free; left != 0; left &= left - 1) /* Bound: the bits of a word */
       arena_slices_are_valid(a, first + bits_lowest(left), 1);
     if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
-    for (; clean != 0; clean &= clean - 1)     /* Bound: likewise */
+    for (; clean != 0; clean &= clean - 1) /* Bound: likewise */
       HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));
   }
   return true;

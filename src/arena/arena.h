@@ -25,8 +25,8 @@ enum {
   DESCRIPTOR_SHIFT = 7,
   DESCRIPTOR_SIZE = 1 << DESCRIPTOR_SHIFT,
   ARENA_WORDS = WINDOW_SLICES / 64,
-  ARENA_GROUPS = ARENA_WORDS,                 /* 64 slices, 4 MiB: a word of any bitmap */
-  ARENA_MAP_SLICES = 3,                       /* what arena_maps_t takes behind the descriptors */
+  ARENA_GROUPS = ARENA_WORDS, /* 64 slices, 4 MiB: a word of any bitmap */
+  ARENA_MAP_SLICES = 3,       /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
   /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
    * of a block that overflows. */
@@ -39,10 +39,10 @@ enum {
 /* The head of a window. Its descriptors follow at once, DESCRIPTOR_SIZE for each slice of the
  * window; those of the slices in which they lie themselves are never used, and hold this head. */
 typedef struct {
-  atomic64_t free[ARENA_WORDS];   /* set: free to be claimed */
-  atomic64_t mapped;              /* slices that are mapped, or being mapped: the window's first */
-  atomic32_t low_word;            /* a hint: no free slice in the words below */
-  uint32_t   number;              /* const: its place in the list of arenas */
+  atomic64_t free[ARENA_WORDS]; /* set: free to be claimed */
+  atomic64_t mapped;            /* slices that are mapped, or being mapped: the window's first */
+  atomic32_t low_word;          /* a hint: no free slice in the words below */
+  uint32_t number;              /* const: its place in the list of arenas */
 } arena_t;
 _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE,
                "the head fits over the unused descriptors");
@@ -50,9 +50,9 @@ _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE,
 typedef struct {
   /* set: released since it was mapped or purged; it stays while the slice is in use again */
   atomic64_t dirty[ARENA_WORDS];
-  atomic64_t purged[ARENA_WORDS];        /* set: free, given back since it was last in use */
-  atomic64_t unmapped[ARENA_WORDS];      /* set: below `mapped`, but given back */
-  atomic32_t dirty_since[ARENA_WORDS];   /* os_now_ms of the last release in this word */
+  atomic64_t purged[ARENA_WORDS];             /* set: free, given back since it was last in use */
+  atomic64_t unmapped[ARENA_WORDS];           /* set: below `mapped`, but given back */
+  atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word */
   atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
   /* how many of a slice's 4 KiB, the first ones, may be in memory: A4; its holder's */
   uint8_t touched[WINDOW_SLICES];
@@ -68,11 +68,13 @@ typedef struct {
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 
 /* A hint: a bit for each arena. */
-typedef struct { atomic64_t words[ARENA_MAX / 64]; } arena_set_t;
+typedef struct {
+  atomic64_t words[ARENA_MAX / 64];
+} arena_set_t;
 
 typedef struct {
-  atomic64_t mapped, committed, peak_committed, dirty;    /* slices; relaxed: sums */
-  atomic64_t purged, huge_bytes;                          /* bytes */
+  atomic64_t mapped, committed, peak_committed, dirty; /* slices; relaxed: sums */
+  atomic64_t purged, huge_bytes;                       /* bytes */
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 
@@ -138,16 +140,16 @@ hidden bool arena_is_over_limit(size_t size);
 /* More is in use than a moment ago. */
 hidden void arena_note_peak(void);
 
-hidden size_t arena_count(void);          /* ARENA_MAX at most */
-hidden arena_t *arena_at(size_t number);  /* below arena_count(); NULL if it is just being made */
+hidden size_t arena_count(void);         /* ARENA_MAX at most */
+hidden arena_t *arena_at(size_t number); /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */
 /* A few groups at most, and only if due: what the clock says, or 0 if it was not looked at. */
 hidden uint32_t purge_tick(void);
-hidden void purge_over_budget(size_t released);  /* at most twice that or PURGE_STEP, and 63 */
-hidden void purge_all(void);                     /* everything dirty */
+hidden void purge_over_budget(size_t released); /* at most twice that or PURGE_STEP, and 63 */
+hidden void purge_all(void);                    /* everything dirty */
 
-hidden bool arena_is_valid(const arena_t *a);      /* while nobody claims or frees */
+hidden bool arena_is_valid(const arena_t *a); /* while nobody claims or frees */
 /* Of that what holds of slices about to be free: A2, A4. */
 hidden bool arena_slices_are_valid(const arena_t *a, size_t first, size_t n);
 

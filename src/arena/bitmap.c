@@ -87,7 +87,9 @@ static inline size_t find_run_in(const atomic64_t *words, const atomic64_t *othe
   return BITMAP_NONE;
 }
 
-typedef struct { size_t n, first, length; } tight_t;
+typedef struct {
+  size_t n, first, length;
+} tight_t;
 
 static always_inline void note_run(tight_t *best, size_t first, size_t length) {
   if (length < best->n || length >= best->length) return;
@@ -106,7 +108,7 @@ static void note_inner_runs(tight_t *best, size_t number, uint64_t inner) {
 }
 
 size_t bitmap_find_tight(const atomic64_t *words, size_t word_count, size_t from, size_t n) {
-  tight_t best = { n, BITMAP_NONE, BITMAP_NONE };
+  tight_t best = {n, BITMAP_NONE, BITMAP_NONE};
   size_t i = from, end = word_count, tail = 0; /* set bits just below word i */
   for (; i < end && best.length != n; i++) {
     uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room; the claim decides */

@@ -44,7 +44,9 @@ static inline bool hint_any(const atomic64_t *words, size_t word_count) {
  * bits came back; 0: none. Of runs that shall begin at a multiple of something there is a word
  * beside it, with the logarithm of that above LACK_SHIFT. */
 typedef atomic32_t lack_t;
-typedef struct { lack_t run, aligned; } lacks_t;
+typedef struct {
+  lack_t run, aligned;
+} lacks_t;
 enum { LACK_SHIFT = 16 };
 #define LACK_RUN (((uint32_t)1 << LACK_SHIFT) - 1)
 

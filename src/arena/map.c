@@ -52,8 +52,8 @@ void map_set(void *window, size_t count, void *record, tenant_t kind) {
 /* What is looked for, and what came of the last try. */
 typedef struct {
   size_t count, size;
-  bool without_memory;  /* only reserved */
-  bool again;           /* also where something else lay when we tried */
+  bool without_memory; /* only reserved */
+  bool again;          /* also where something else lay when we tried */
   os_map_result_t result;
 } find_t;
 
@@ -66,8 +66,8 @@ static os_map_result_t map_there(const find_t *s, size_t first, size_t size) {
 static size_t claim(size_t first, size_t count, bool again) {
   for (size_t i = 0; i < count; i++) {
     void *seen = again && atomic_ptr_load_relaxed(&window_map[first + i]) == (void *)TENANT_TAKEN
-                     ? (void *)TENANT_TAKEN
-                     : NULL;
+                   ? (void *)TENANT_TAKEN
+                   : NULL;
     if (!atomic_ptr_swap_acquire(&window_map[first + i], &seen,
                                  (void *)TENANT_CLAIMED)) { /* S-window */
       map_free(address_of(first), i);
@@ -174,11 +174,9 @@ static void *search(find_t *s) {
   return search_upward(s, 1, end, LAST_TRIES);
 }
 
-void *map_new(size_t count, size_t size) {
-  return search(&(find_t){ .count = count, .size = size });
-}
+void *map_new(size_t count, size_t size) { return search(&(find_t){.count = count, .size = size}); }
 void *map_reserve(size_t count, size_t size) {
-  return search(&(find_t){ .count = count, .size = size, .without_memory = true });
+  return search(&(find_t){.count = count, .size = size, .without_memory = true});
 }
 
 bool map_is_valid(void) {

@@ -26,7 +26,7 @@ static inline bool map_in_range(const void *p) { return (uintptr_t)p >> ADDRESS_
 static inline uintptr_t map_find(const void *p) {
   if (unlikely(!map_in_range(p))) return TENANT_NONE;
   uintptr_t window = (uintptr_t)p >> WINDOW_SHIFT;
-  return (uintptr_t)atomic_ptr_load_acquire(&window_map[window]);   /* S-window */
+  return (uintptr_t)atomic_ptr_load_acquire(&window_map[window]); /* S-window */
 }
 static inline tenant_t map_kind(uintptr_t tenant) { return (tenant_t)(tenant & TENANT_MASK); }
 static inline void *map_record(uintptr_t tenant) {

@@ -26,8 +26,7 @@ static void note_full(places_t *places, size_t chunk) {
 /* A word for 64 chunks is read, and one chunk's, unless others have filled that meanwhile. */
 static size_t claim_roomy(places_t *places) {
   size_t count = atomic32_load_relaxed(&places->chunk_count);
-  for (size_t i = 0; i * 64 < count; i++)
-    /* Bound: the bits of a word */
+  for (size_t i = 0; i * 64 < count; i++) /* Bound: the bits of a word */
     for (uint64_t w = atomic64_load_relaxed(&places->roomy[i]); w != 0; w &= w - 1) {
       size_t chunk = i * 64 + bits_lowest(w);
       size_t found = bitmap_claim_one(places->free, chunk + 1, chunk);

@@ -12,9 +12,9 @@
 enum { PLACES_CHUNKS = 4096, PLACES_IN_CHUNK = 64 };
 
 typedef struct {
-  size_t stride;      /* bytes of a place */
-  size_t chunk_size;  /* bytes of PLACES_IN_CHUNK places, and of what follows them */
-  void *first;        /* memory for the first chunk, or NULL: it is mapped like the others */
+  size_t stride;     /* bytes of a place */
+  size_t chunk_size; /* bytes of PLACES_IN_CHUNK places, and of what follows them */
+  void *first;       /* memory for the first chunk, or NULL: it is mapped like the others */
 } places_shape_t;
 
 typedef struct {

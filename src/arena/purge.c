@@ -16,7 +16,7 @@
 enum { REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64 };
 enum {
   GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
-  OVERDUE_MOST = 8, /* groups for one look: one for each look that is overdue */
+  OVERDUE_MOST = 8,    /* groups for one look: one for each look that is overdue */
 };
 
 /* So many slices were counted as dirty when a look at all found no more. The system has refused
@@ -31,7 +31,7 @@ static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
 static atomic32_t tick_next;
 
 static bool has_dirty(arena_t *a, size_t word) {
-  uint64_t free = atomic64_load_seq_cst(&a->free[word]); /* S-group */
+  uint64_t free = atomic64_load_seq_cst(&a->free[word]);                   /* S-group */
   return (free & atomic64_load_relaxed(&arena_maps(a)->dirty[word])) != 0; /* relaxed: set before */
 }
 
@@ -42,7 +42,7 @@ typedef struct {
   uint32_t now, age;     /* ms; a group must have rested for `age` */
   uint32_t refused;      /* ranges; in a row: */
   uint8_t in_row;
-  bool is_asked;         /* by the program: whatever was refused is tried */
+  bool is_asked; /* by the program: whatever was refused is tried */
 } purge_t;
 
 static bool is_done(const purge_t *p) {
@@ -145,8 +145,8 @@ void purge_over_budget(size_t released) {
   uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
   if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
   if (likely(dirty <= in_vain + patience_budget()) || option_get(OPTION_purge_delay_ms) < 0) return;
-  purge_t p = { .want = (uint32_t)max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS,
-                .now = os_now_ms() };
+  purge_t p = {
+    .want = (uint32_t)max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS, .now = os_now_ms()};
   purge(&p, ALL_GROUPS);
 }
 
@@ -160,8 +160,10 @@ uint32_t purge_tick(void) {
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)
     looks = max_size(1, min_size(4 * (uint64_t)(now - last) / (uint64_t)delay, OVERDUE_MOST));
-  purge_t p = { .want = (uint32_t)looks * PURGE_STEP, .looks = GROUPS_ASKED, .now = now,
-                .age = patience_delay((uint32_t)delay) };
+  purge_t p = {.want = (uint32_t)looks * PURGE_STEP,
+               .looks = GROUPS_ASKED,
+               .now = now,
+               .age = patience_delay((uint32_t)delay)};
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
   /* If it did not come to the end the next tick goes on from there; else that begins anew. */
@@ -170,7 +172,7 @@ uint32_t purge_tick(void) {
 }
 
 void purge_all(void) {
-  purge_t p = { .want = UINT32_MAX, .looks = ALL_GROUPS, .now = os_now_ms(), .is_asked = true };
+  purge_t p = {.want = UINT32_MAX, .looks = ALL_GROUPS, .now = os_now_ms(), .is_asked = true};
   purge(&p, ALL_GROUPS);
 }
 

@@ -3,9 +3,9 @@
 #include "slices.h"
 
 enum {
-  RETREATS = 16, /* tries to claim a run when others are quicker to take a part of it */
+  RETREATS = 16,   /* tries to claim a run when others are quicker to take a part of it */
   TIGHT_MOST = 16, /* slices, 1 MiB: runs up to here are taken where the least is left over */
-  LONG_RUN = 129, /* slices: runs from here on begin a group if one can */
+  LONG_RUN = 129,  /* slices: runs from here on begin a group if one can */
 };
 
 lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];

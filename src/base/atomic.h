@@ -14,41 +14,41 @@ typedef struct { uint32_t value; } atomic32_t;
 typedef struct { uint16_t value; } atomic16_t;
 typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
-#define ATOMIC_OPERATIONS(name, box, type)                                               \
-  static inline type name##_load_relaxed(const box *a) {                                 \
-    return __atomic_load_n(&a->value, __ATOMIC_RELAXED);                                 \
-  }                                                                                      \
-  static inline type name##_load_acquire(const box *a) {                                 \
-    return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE);                                 \
-  }                                                                                      \
-  static inline void name##_store_relaxed(box *a, type v) {                              \
-    __atomic_store_n(&a->value, v, __ATOMIC_RELAXED);                                    \
-  }                                                                                      \
-  static inline void name##_store_release(box *a, type v) {                              \
-    __atomic_store_n(&a->value, v, __ATOMIC_RELEASE);                                    \
-  }                                                                                      \
-  static inline type name##_exchange_relaxed(box *a, type v) {                           \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                          \
-  }                                                                                      \
-  static inline type name##_exchange_acq_rel(box *a, type v) {                           \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);                          \
-  }                                                                                      \
-  /* On failure `*seen` is the value found. */                                           \
-  static inline bool name##_swap_relaxed(box *a, type *seen, type v) {                   \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELAXED,      \
-                                       __ATOMIC_RELAXED);                                \
-  }                                                                                      \
-  static inline bool name##_swap_acquire(box *a, type *seen, type v) {                   \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQUIRE,      \
-                                       __ATOMIC_RELAXED);                                \
-  }                                                                                      \
-  static inline bool name##_swap_release(box *a, type *seen, type v) {                   \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELEASE,      \
-                                       __ATOMIC_RELAXED);                                \
-  }                                                                                      \
-  static inline bool name##_swap_acq_rel(box *a, type *seen, type v) {                   \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL,      \
-                                       __ATOMIC_RELAXED);                                \
+#define ATOMIC_OPERATIONS(name, box, type)                                                         \
+  static inline type name##_load_relaxed(const box *a) {                                           \
+    return __atomic_load_n(&a->value, __ATOMIC_RELAXED);                                           \
+  }                                                                                                \
+  static inline type name##_load_acquire(const box *a) {                                           \
+    return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE);                                           \
+  }                                                                                                \
+  static inline void name##_store_relaxed(box *a, type v) {                                        \
+    __atomic_store_n(&a->value, v, __ATOMIC_RELAXED);                                              \
+  }                                                                                                \
+  static inline void name##_store_release(box *a, type v) {                                        \
+    __atomic_store_n(&a->value, v, __ATOMIC_RELEASE);                                              \
+  }                                                                                                \
+  static inline type name##_exchange_relaxed(box *a, type v) {                                     \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                    \
+  }                                                                                                \
+  static inline type name##_exchange_acq_rel(box *a, type v) {                                     \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);                                    \
+  }                                                                                                \
+  /* On failure `*seen` is the value found. */                                                     \
+  static inline bool name##_swap_relaxed(box *a, type *seen, type v) {                             \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELAXED,                \
+                                       __ATOMIC_RELAXED);                                          \
+  }                                                                                                \
+  static inline bool name##_swap_acquire(box *a, type *seen, type v) {                             \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQUIRE,                \
+                                       __ATOMIC_RELAXED);                                          \
+  }                                                                                                \
+  static inline bool name##_swap_release(box *a, type *seen, type v) {                             \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELEASE,                \
+                                       __ATOMIC_RELAXED);                                          \
+  }                                                                                                \
+  static inline bool name##_swap_acq_rel(box *a, type *seen, type v) {                             \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL,                \
+                                       __ATOMIC_RELAXED);                                          \
   }
 
 ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
@@ -59,12 +59,10 @@ static inline uint32_t atomic32_load_seq_cst(const atomic32_t *a) {
   return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST);
 }
 static inline bool atomic32_swap_seq_cst(atomic32_t *a, uint32_t *seen, uint32_t v) {
-  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST,
-                                     __ATOMIC_RELAXED);
+  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 static inline bool atomic64_swap_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t v) {
-  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST,
-                                     __ATOMIC_RELAXED);
+  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 static inline uint16_t atomic16_load_relaxed(const atomic16_t *a) {
   return __atomic_load_n(&a->value, __ATOMIC_RELAXED);
@@ -114,7 +112,7 @@ static inline uint64_t atomic64_and_acq_rel(atomic64_t *a, uint64_t bits) {
 
 /* Owner-only steps for which a compiler would use three instructions where the processor has
  * one. */
-static always_inline bool atomic32_drop_one(atomic32_t *a) {  /* true if it became 0 */
+static always_inline bool atomic32_drop_one(atomic32_t *a) { /* true if it became 0 */
 #if HAS_X86_ASSEMBLY
   bool is_zero;
   __asm__("subl $1, %0" : "+m"(a->value), "=@ccz"(is_zero));

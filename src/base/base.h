@@ -8,13 +8,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#define hidden       __attribute__((visibility("hidden")))
-#define cold         __attribute__((cold, noinline))
+#define hidden __attribute__((visibility("hidden")))
+#define cold __attribute__((cold, noinline))
 #define always_inline __attribute__((always_inline)) inline
-#define likely(x)    __builtin_expect(!!(x), 1)
-#define unlikely(x)  __builtin_expect(!!(x), 0)
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
-#define unused       __attribute__((unused))
+#define unused __attribute__((unused))
 
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)
@@ -22,8 +22,8 @@
 #define HAS_FEATURE(name) 0
 #endif
 /* One instruction for a compiler's two or three; sanitizers do not see what it accesses. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && \
-    !HAS_FEATURE(thread_sanitizer) && !HAS_FEATURE(address_sanitizer)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&      \
+  !HAS_FEATURE(thread_sanitizer) && !HAS_FEATURE(address_sanitizer)
 #define HAS_X86_ASSEMBLY 1
 #else
 #define HAS_X86_ASSEMBLY 0
@@ -34,14 +34,14 @@
 #define GiB(n) ((size_t)(n) << 30)
 
 enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
-#define SLICE_SIZE    ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator */
-#define WINDOW_SIZE   ((size_t)1 << WINDOW_SHIFT)     /* an arena's window of address space */
-#define WINDOW_SLICES (WINDOW_SIZE >> SLICE_SHIFT)    /* 16,384 */
-#define WINDOW_COUNT  ((size_t)1 << (ADDRESS_BITS - WINDOW_SHIFT))
+#define SLICE_SIZE ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator */
+#define WINDOW_SIZE ((size_t)1 << WINDOW_SHIFT)    /* an arena's window of address space */
+#define WINDOW_SLICES (WINDOW_SIZE >> SLICE_SHIFT) /* 16,384 */
+#define WINDOW_COUNT ((size_t)1 << (ADDRESS_BITS - WINDOW_SHIFT))
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 #define TEXT_OF_WORD(x) #x
-#define TEXT_OF(x) TEXT_OF_WORD(x)       /* of what a macro stands for */
+#define TEXT_OF(x) TEXT_OF_WORD(x) /* of what a macro stands for */
 
 /* `to`: power of two */
 static inline size_t align_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }

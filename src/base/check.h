@@ -7,7 +7,7 @@
 #include "base.h"
 
 #ifndef FH_CHECK
-#define FH_CHECK 0            /* 0 release; 1 ASSERT; 2 ASSERT_VALID too */
+#define FH_CHECK 0 /* 0 release; 1 ASSERT; 2 ASSERT_VALID too */
 #endif
 
 /* Writes "freehold: <what>: <address> in <call>()" and aborts. */
@@ -26,7 +26,9 @@ hidden void check_set_reporter(check_reporter_t *reporter);
 /* Where a slow path leaves state behind: `*_is_valid` of it, by a thread that may look. */
 #define ASSERT_VALID(is_valid) ASSERT(FH_CHECK < 2 || (is_valid))
 /* One line of a `*_is_valid` function: names the invariant that broke. */
-#define HOLDS(name, condition) \
-  do { if (!(condition)) fatal("invariant " #name ": " #condition, NULL, __func__); } while (0)
+#define HOLDS(name, condition)                                                                     \
+  do {                                                                                             \
+    if (!(condition)) fatal("invariant " #name ": " #condition, NULL, __func__);                   \
+  } while (0)
 
 #endif

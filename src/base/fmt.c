@@ -6,7 +6,7 @@
 #include "check.h"
 
 void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context) {
-  *f = (fmt_t){ .text = text, .size = size, .drain = drain, .context = context };
+  *f = (fmt_t){.text = text, .size = size, .drain = drain, .context = context};
 }
 
 bool fmt_is_valid(const fmt_t *f) {
@@ -68,7 +68,7 @@ void fmt_spaces(fmt_t *f, size_t count) {
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static void put_digits(fmt_t *f, uint64_t n, unsigned base) {
-  char digits[20];                         /* 2^64 has 20 decimal digits */
+  char digits[20]; /* 2^64 has 20 decimal digits */
   size_t at = sizeof digits;
   do {
     digits[--at] = "0123456789abcdef"[n % base];
@@ -99,7 +99,7 @@ static const char fmt_units[] = "\0KMGTPE";
 
 void fmt_size(fmt_t *f, uint64_t bytes) {
   unsigned unit = 0;
-  uint64_t whole = bytes, below = 0;       /* (whole + below / 1024) units, to within a 1024th */
+  uint64_t whole = bytes, below = 0; /* (whole + below / 1024) units, to within a 1024th */
   for (; whole >= 1024; unit++) {
     below = whole % 1024;
     whole /= 1024;
@@ -109,7 +109,7 @@ void fmt_size(fmt_t *f, uint64_t bytes) {
     return;
   }
   uint64_t tenths = whole * 10 + (below * 10 + 512) / 1024;
-  if (tenths >= 10240 && fmt_units[unit + 1] != '\0') {     /* rounded up to the next unit */
+  if (tenths >= 10240 && fmt_units[unit + 1] != '\0') { /* rounded up to the next unit */
     tenths = 10;
     unit++;
   }
@@ -125,7 +125,7 @@ void fmt_exact_size(fmt_t *f, uint64_t bytes) {
 }
 
 void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole) {
-  while (part > UINT64_MAX / 2000) {       /* room for the product; what is lost is no tenth */
+  while (part > UINT64_MAX / 2000) { /* room for the product; what is lost is no tenth */
     part >>= 1;
     whole >>= 1;
   }
@@ -159,7 +159,7 @@ void fmt_right(fmt_t *f, const char *text, size_t width) {
   fmt_bytes(f, text, length);
 }
 
-enum { FMT_CELL = 32 };                    /* longer than any number */
+enum { FMT_CELL = 32 }; /* longer than any number */
 
 void fmt_decimal_right(fmt_t *f, uint64_t n, size_t width) {
   char text[FMT_CELL];
@@ -187,14 +187,12 @@ void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-void fmt_json_start(fmt_json_t *j, fmt_t *out) { *j = (fmt_json_t){ .out = out, .first = true }; }
+void fmt_json_start(fmt_json_t *j, fmt_t *out) { *j = (fmt_json_t){.out = out, .first = true}; }
 
 static bool in_array(const fmt_json_t *j) {
   return j->depth > 0 && (j->arrays >> (j->depth - 1) & 1) != 0;
 }
-static bool has_lines(const fmt_json_t *j) {
-  return j->depth == 1 || in_array(j);
-}
+static bool has_lines(const fmt_json_t *j) { return j->depth == 1 || in_array(j); }
 
 static void new_line(fmt_json_t *j) {
   fmt_char(j->out, '\n');

@@ -14,17 +14,17 @@
 typedef void fmt_drain_t(const char *text, size_t length, void *context);
 
 typedef struct {
-  char        *text;          /* const */
-  size_t       size;          /* const: bytes at `text` */
-  fmt_drain_t *drain;         /* const; NULL: what does not fit is cut */
-  void        *context;       /* const: the drain's */
-  size_t       used;          /* bytes of `text` written and not yet drained */
-  size_t       total;         /* bytes appended since the start */
+  char *text;         /* const */
+  size_t size;        /* const: bytes at `text` */
+  fmt_drain_t *drain; /* const; NULL: what does not fit is cut */
+  void *context;      /* const: the drain's */
+  size_t used;        /* bytes of `text` written and not yet drained */
+  size_t total;       /* bytes appended since the start */
 } fmt_t;
 
 hidden void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context);
-hidden void fmt_flush(fmt_t *f);       /* hands the rest to the drain */
-hidden const char *fmt_end(fmt_t *f);  /* ends the text by a zero byte; "" if size 0 */
+hidden void fmt_flush(fmt_t *f);      /* hands the rest to the drain */
+hidden const char *fmt_end(fmt_t *f); /* ends the text by a zero byte; "" if size 0 */
 hidden bool fmt_is_valid(const fmt_t *f);
 
 /* ---- appending ---- */
@@ -34,10 +34,10 @@ hidden void fmt_char(fmt_t *f, char c);
 hidden void fmt_spaces(fmt_t *f, size_t count);
 hidden void fmt_decimal(fmt_t *f, uint64_t n);
 hidden void fmt_signed(fmt_t *f, int64_t n);
-hidden void fmt_hex(fmt_t *f, uint64_t n);                       /* 0x7f00 */
-hidden void fmt_size(fmt_t *f, uint64_t bytes);                  /* 512, 64.0K, 1.5G: by 1024 */
-hidden void fmt_exact_size(fmt_t *f, uint64_t bytes);            /* 50000, 64K, 1G: loses nothing */
-hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole);  /* 12.5%; - of nothing */
+hidden void fmt_hex(fmt_t *f, uint64_t n);            /* 0x7f00 */
+hidden void fmt_size(fmt_t *f, uint64_t bytes);       /* 512, 64.0K, 1.5G: by 1024 */
+hidden void fmt_exact_size(fmt_t *f, uint64_t bytes); /* 50000, 64K, 1G: loses nothing */
+hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole); /* 12.5%; - of nothing */
 
 /* Someone else's text in a message: control characters become '?', what is beyond `limit` bytes
  * "...". */
@@ -54,10 +54,10 @@ hidden void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t wi
  * The members of the outermost object and the elements of every array stand on lines of their own,
  * so that a text tool finds its way too. `name` is NULL inside an array. At most 32 levels. */
 typedef struct {
-  fmt_t   *out;
-  unsigned depth;             /* containers now open */
-  uint32_t arrays;            /* bit d - 1: the container at depth d is an array */
-  bool     first;             /* the innermost container is empty so far */
+  fmt_t *out;
+  unsigned depth;  /* containers now open */
+  uint32_t arrays; /* bit d - 1: the container at depth d is an array */
+  bool first;      /* the innermost container is empty so far */
 } fmt_json_t;
 
 hidden void fmt_json_start(fmt_json_t *j, fmt_t *out);

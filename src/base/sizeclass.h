@@ -9,16 +9,16 @@
 #include "bits.h"
 
 enum {
-  CLASS_COUNT    = 73,           /* class 0 stays empty: malloc(0) takes the slow path to class 1 */
-  SMALL_MAX_SIZE = 16384,        /* larger requests are blocks of whole slices */
-  CLASS_STEP     = 16,
-  SMALL_STEPS    = SMALL_MAX_SIZE / CLASS_STEP,
+  CLASS_COUNT = 73,       /* class 0 stays empty: malloc(0) takes the slow path to class 1 */
+  SMALL_MAX_SIZE = 16384, /* larger requests are blocks of whole slices */
+  CLASS_STEP = 16,
+  SMALL_STEPS = SMALL_MAX_SIZE / CLASS_STEP,
 };
 
 typedef struct {
-  uint16_t size;       /* bytes of a block */
-  uint16_t capacity;   /* blocks of a slab, at size, 2 * size, ... : never at a slice's start */
-  uint32_t inverse;    /* the first number above 2^32 / size: see class_is_multiple */
+  uint16_t size;     /* bytes of a block */
+  uint16_t capacity; /* blocks of a slab, at size, 2 * size, ... : never at a slice's start */
+  uint32_t inverse;  /* the first number above 2^32 / size: see class_is_multiple */
 } class_info_t;
 
 extern hidden const class_info_t class_info[CLASS_COUNT];

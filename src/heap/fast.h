@@ -34,13 +34,13 @@ static always_inline void *fast_pop(size_t c) {
   signal_fence();
   heap_here.limit = SMALL_STEPS + 1;
   block_set_live(block);
-  __builtin_prefetch((void *)next, 1);     /* the class's next malloc uses its link and its key */
+  __builtin_prefetch((void *)next, 1); /* the class's next malloc uses its link and its key */
   return (void *)block;
 }
 
 /* `slow` does what the fast path cannot: heap_malloc_slow, or what stands before it. */
 static always_inline void *fast_malloc_or(size_t size, void *(*slow)(size_t size)) {
-  size_t steps = class_steps(size);        /* if that overflows: 0, whose bin is always empty */
+  size_t steps = class_steps(size); /* if that overflows: 0, whose bin is always empty */
   if (unlikely(steps >= heap_here.limit)) return slow(size);
   void *block = fast_pop(class_table[steps]);
   return likely(block != NULL) ? block : slow(size);
@@ -52,7 +52,7 @@ static always_inline void *fast_malloc(size_t size) {
 
 /* `alignment`: a power of two. NULL if it is not that simple. */
 static always_inline void *fast_aligned_or_null(size_t alignment, size_t size) {
-  unsigned c = class_of_aligned(alignment, size);    /* of no bytes: 0, whose bin is empty */
+  unsigned c = class_of_aligned(alignment, size); /* of no bytes: 0, whose bin is empty */
   return likely(heap_here.limit != 0) ? fast_pop(c) : NULL;
 }
 
@@ -73,7 +73,7 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
 static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
-  heap_here.window = 0;                    /* from here on no handler takes the slab away */
+  heap_here.window = 0; /* from here on no handler takes the slab away */
   signal_fence();
   slab_t *s = fast_descriptor(block, window);
   heap_t *h = heap_of_thread();

@@ -121,7 +121,7 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
 bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
   if (heap == NULL) return heap_visit(visitor, context);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
-  for (; lane != NULL; lane = next_lane(lane)) { /* Bound: as in enter_lane */
+  for (; lane != NULL; lane = next_lane(lane)) {        /* Bound: as in enter_lane */
     bool is_mine = try_lane(lane), goes_on = heap_visit_lane(lane, is_mine, visitor, context);
     if (is_mine) leave_lane(lane);
     if (!goes_on) return false;
@@ -197,7 +197,7 @@ static void collect_lane(heap_t *lane) {
   heap_sweep_all(lane);
   state = LANE_COLLECTED;
   if (atomic32_swap_release(&lane->lane_state, &state, LANE_FREE)) return; /* S-lane */
-  end_lane(lane, (lane_state_t)atomic32_load_acquire(&lane->lane_state)); /* S-lane */
+  end_lane(lane, (lane_state_t)atomic32_load_acquire(&lane->lane_state));  /* S-lane */
 }
 
 void firstclass_collect(void) {

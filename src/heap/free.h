@@ -8,12 +8,12 @@
 
 enum { LARGE_HEAP_SLICES = 1024 }; /* so much in use, 64 MiB: blocks are taken to be in no cache */
 
-hidden void heap_free(void *p, const char *call);  /* any block, or NULL */
+hidden void heap_free(void *p, const char *call); /* any block, or NULL */
 hidden void heap_free_slow(void *p);
 hidden void heap_free_large(slab_t *s, void *p, const char *call);
 /* `p` is a live small block of `s` that the fast free could not put away; `slow` can. */
 hidden void heap_free_others(slab_t *s, void *p, void (*slow)(void *p));
-hidden void heap_slab_emptied(slab_t *s);          /* a fast free made `used` zero */
+hidden void heap_slab_emptied(slab_t *s); /* a fast free made `used` zero */
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
 

@@ -17,11 +17,11 @@
 
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */
 typedef struct {
-  uint64_t limit;                /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
+  uint64_t limit; /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
   /* the last byte of the window where the fast free expects blocks, or WINDOW_NONE; 0: mark */
   uintptr_t window;
-  atomic_ptr_t heap;             /* the thread's own; at first, and at the end, NULL */
-  uint32_t lone_frees;           /* of a thread without a heap, or LONE_AT_END */
+  atomic_ptr_t heap;   /* the thread's own; at first, and at the end, NULL */
+  uint32_t lone_frees; /* of a thread without a heap, or LONE_AT_END */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 

@@ -14,9 +14,9 @@
 #include "../support/options.h"
 
 enum {
-  BIN_LEAST = 16,                /* a slab with fewer free, and less than an eighth, is not used */
-  HOT_BLOCKS = 2048,             /* a class that has used so many gets longer bins */
-  SWEEP_FRESH = 16,              /* slabs of a lane that are looked at for each fresh one */
+  BIN_LEAST = 16,    /* a slab with fewer free, and less than an eighth, is not used */
+  HOT_BLOCKS = 2048, /* a class that has used so many gets longer bins */
+  SWEEP_FRESH = 16,  /* slabs of a lane that are looked at for each fresh one */
 };
 enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more bytes than this */
 
@@ -61,7 +61,7 @@ static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
   uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
   if (*count >= most) return list;
   fresh = (unsigned)min_size(fresh, most - *count);
-  fresh_t borrowed = { first, fresh };
+  fresh_t borrowed = {first, fresh};
   heap_set_fresh(h, c, borrowed);
   atomic64_or_relaxed(&s->fresh, fresh_bits(borrowed, c)); /* relaxed: the next line releases */
   slab_take_fresh(s, fresh);

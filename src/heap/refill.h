@@ -7,10 +7,10 @@
 #include "../stock/heap.h"
 
 enum {
-  BORROW_BYTES = 32768,          /* of a medium class that are borrowed at a time, if fresh */
-  MUCH_BORROWED = 262144,        /* once it was so much of a class: a slab at a time */
+  BORROW_BYTES = 32768,   /* of a medium class that are borrowed at a time, if fresh */
+  MUCH_BORROWED = 262144, /* once it was so much of a class: a slab at a time */
 };
 
-hidden void *heap_malloc_class(heap_t *h, unsigned c);     /* NULL: no memory */
+hidden void *heap_malloc_class(heap_t *h, unsigned c); /* NULL: no memory */
 
 #endif

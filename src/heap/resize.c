@@ -27,7 +27,7 @@ typedef struct {
 static cold __attribute__((noinline)) found_t find_beside_holes(slab_t *s, const void *p,
                                                                 const char *call) {
   if (slab_is_on_hole(s, (uintptr_t)p)) fatal("double free", p, call);
-  return (found_t){ s, NULL, class_size(slab_class(s)) };
+  return (found_t){s, NULL, class_size(slab_class(s))};
 }
 
 /* What `p` is; `fatal` if it is no live block. */
@@ -36,7 +36,7 @@ static found_t find(const void *p, const char *call) {
   if (map_kind(tenant) == TENANT_HUGE) {
     huge_t *b = map_record(tenant);
     if (p != huge_base(b)) fatal("invalid pointer", p, call);
-    return (found_t){ NULL, b, atomic64_load_relaxed(&b->size) };
+    return (found_t){NULL, b, atomic64_load_relaxed(&b->size)};
   }
   if (map_kind(tenant) != TENANT_ARENA) fatal("invalid pointer", p, call);
   slab_t *s = slab_of(p);
@@ -46,10 +46,10 @@ static found_t find(const void *p, const char *call) {
       if (block_is_free((uintptr_t)p)) fatal("double free", p, call);
       /* relaxed: of a live block they do not change */
       if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) return find_beside_holes(s, p, call);
-      return (found_t){ s, NULL, class_size(slab_class(s)) };
+      return (found_t){s, NULL, class_size(slab_class(s))};
     case SLAB_LARGE:
       if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
-      return (found_t){ s, NULL, atomic64_load_relaxed(&s->size) };
+      return (found_t){s, NULL, atomic64_load_relaxed(&s->size)};
     default: heap_bad_pointer(s, p, call);
   }
 }
@@ -103,8 +103,7 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (f->slab != NULL) return resize_large(f->slab, p, size);
   size_t least = huge_die_soon() ? STAYS_HASTY_MIN : MOVE_PAGES_MIN;
-  bool stays = size >= STAYS_HUGE_MIN || size > f->usable / 2 ||
-               (size >= least && huge_has_room());
+  bool stays = size >= STAYS_HUGE_MIN || size > f->usable / 2 || (size >= least && huge_has_room());
   return stays && huge_resize_in_place(f->huge, size);
 }
 
@@ -164,20 +163,20 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
   if (!is_small(f)) {
     block = room_to_leap(f, size);
     void *moved = block == NULL ? resize_by_moving_pages(f, p, size) : NULL;
-    if (moved != NULL) return (resized_t){ moved, false };
+    if (moved != NULL) return (resized_t){moved, false};
   }
   if (block == NULL) block = room_to_copy(f, size);
-  if (block == NULL) return (resized_t){ size <= f->usable ? p : NULL, false };
+  if (block == NULL) return (resized_t){size <= f->usable ? p : NULL, false};
   memcpy(block, p, min_size(size, f->usable));
-  return (resized_t){ block, true };
+  return (resized_t){block, true};
 }
 
 /* Out of line: what it needs of the stack is free again when the old block is freed. */
 static __attribute__((noinline)) resized_t resize(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
-  if (size > PTRDIFF_MAX) return (resized_t){ NULL, false };
+  if (size > PTRDIFF_MAX) return (resized_t){NULL, false};
   void *block = resize_here(&f, p, size);
-  return block != NULL ? (resized_t){ block, false } : resize_elsewhere(&f, p, size);
+  return block != NULL ? (resized_t){block, false} : resize_elsewhere(&f, p, size);
 }
 
 static __attribute__((noinline)) void *free_old(void *p, void *block) { /* for the stack's sake */
@@ -196,7 +195,7 @@ bool heap_expand(void *p, size_t size, const char *call) {
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (fits && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
   if (is_small(&f)) return false;
-  bool is_done = f.huge != NULL ? huge_resize_in_place(f.huge, size)
-                                : resize_large(f.slab, p, size);
+  bool is_done =
+    f.huge != NULL ? huge_resize_in_place(f.huge, size) : resize_large(f.slab, p, size);
   return is_done || fits;
 }

@@ -10,7 +10,7 @@
 
 /* `p` is a block, `size` is not 0. NULL: no memory. */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
-hidden void *heap_resize(void *p, size_t size, const char *call);  /* NULL: only by a copy */
+hidden void *heap_resize(void *p, size_t size, const char *call); /* NULL: only by a copy */
 /* The size to ask for when a small block of `usable` bytes is copied to have `size`. One that grows
  * by a little will grow again, and gets a quarter more. */
 static inline size_t heap_with_headroom(size_t usable, size_t size) {
@@ -18,7 +18,7 @@ static inline size_t heap_with_headroom(size_t usable, size_t size) {
   return size > usable && size < roomy && roomy <= SMALL_MAX_SIZE ? roomy : size;
 }
 hidden bool heap_expand(void *p, size_t size, const char *call);
-hidden size_t heap_usable_size(const void *p, const char *call);  /* 0: NULL */
+hidden size_t heap_usable_size(const void *p, const char *call); /* 0: NULL */
 hidden size_t heap_good_size(size_t size);
 hidden bool heap_owns(const void *p);
 /* Does `p` lie in no memory of ours? It may lie in a window that we could not have. */

@@ -6,8 +6,8 @@
 
 #include "../stock/large.h"
 
-hidden void *heap_malloc_slow(size_t size);        /* what the fast path could not do */
-hidden void *heap_aligned_slow(size_t alignment, size_t size);    /* alignment: a power of two */
+hidden void *heap_malloc_slow(size_t size);                    /* what the fast path could not do */
+hidden void *heap_aligned_slow(size_t alignment, size_t size); /* alignment: a power of two */
 /* `alignment` 1: any will do. The caller has entered `h`. */
 hidden void *heap_malloc_in(heap_t *h, size_t size, size_t alignment);
 /* Clears the first `size` bytes of any fresh block; NULL stays NULL. */

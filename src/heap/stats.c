@@ -12,9 +12,9 @@
 #include "visit.h"
 
 /* The struct is the table's: a row without a field, or a field without a row, does not compile. */
-#define STATS_FIELD(name, ...)              uint64_t name;
+#define STATS_FIELD(name, ...) uint64_t name;
 #define STATS_CLASS_FIELD(type, name, what) type name;
-#define STATS_QUARTERS_FIELD(name, what)    uint64_t name[4];
+#define STATS_QUARTERS_FIELD(name, what) uint64_t name[4];
 typedef struct {
   FH_CLASS_STATISTICS(STATS_CLASS_FIELD, STATS_QUARTERS_FIELD)
 } stats_class_t;
@@ -22,9 +22,9 @@ typedef struct {
   size_t struct_size;
   FH_STATISTICS(STATS_FIELD, stats_class_t total; stats_class_t classes[FH_CLASSES];)
 } stats_all_t;
-#define STATS_AGREES(name, ...) \
+#define STATS_AGREES(name, ...)                                                                    \
   _Static_assert(offsetof(stats_all_t, name) == offsetof(fh_stats_t, name), #name);
-#define STATS_CLASS_AGREES(type, name, ...) \
+#define STATS_CLASS_AGREES(type, name, ...)                                                        \
   _Static_assert(offsetof(stats_class_t, name) == offsetof(fh_class_stats_t, name), #name);
 #define STATS_QUARTERS_AGREE(name, ...) STATS_CLASS_AGREES(uint64_t, name)
 FH_STATISTICS(STATS_AGREES, STATS_AGREES(total) STATS_AGREES(classes))
@@ -35,17 +35,17 @@ _Static_assert(sizeof(stats_class_t) == sizeof(fh_class_stats_t), "fields that a
 static atomic64_t class_peak[CLASS_COUNT]; /* the class 0 has no blocks: there, of all together */
 
 /* What a row's counter adds to its figure; what a heap adds. */
-#define STATS_COUNTER(counter)   atomic64_load_relaxed(&counter)
-#define STATS_SLICES(counter)    (STATS_COUNTER(counter) << SLICE_SHIFT)
+#define STATS_COUNTER(counter) atomic64_load_relaxed(&counter)
+#define STATS_SLICES(counter) (STATS_COUNTER(counter) << SLICE_SHIFT)
 #define STATS_WITH_HUGE(counter) (STATS_SLICES(counter) + STATS_COUNTER(arena_counts.huge_bytes))
-#define STATS_HEAPS(field)       STATS_COUNTER(heap_counts.field)
-#define STATS_VISIT(what)        0
+#define STATS_HEAPS(field) STATS_COUNTER(heap_counts.field)
+#define STATS_VISIT(what) 0
 #define STATS_ADD(name, section, unit, from, ...) stats->name += STATS_##from;
-#define STATS_HEAP_COUNTER(counter)   0
-#define STATS_HEAP_SLICES(counter)    0
+#define STATS_HEAP_COUNTER(counter) 0
+#define STATS_HEAP_SLICES(counter) 0
 #define STATS_HEAP_WITH_HUGE(counter) 0
-#define STATS_HEAP_HEAPS(field)       STATS_COUNTER(h->field)
-#define STATS_HEAP_VISIT(what)        0
+#define STATS_HEAP_HEAPS(field) STATS_COUNTER(h->field)
+#define STATS_HEAP_VISIT(what) 0
 #define STATS_ADD_HEAP(name, section, unit, from, ...) stats->name += STATS_HEAP_##from;
 
 static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
@@ -60,10 +60,8 @@ static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
 static bool count_slab(slab_t *s, uint32_t word, void *base, void *context) {
   fh_stats_t *stats = context;
   (void)base;
-  if (slab_kind(word) == SLAB_LARGE)
-    stats->live_bytes += atomic64_load_relaxed(&s->size);
-  else
-    add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
+  if (slab_kind(word) == SLAB_LARGE) stats->live_bytes += atomic64_load_relaxed(&s->size);
+  else add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
   return true;
 }
 
@@ -82,8 +80,7 @@ static void add_heaps(fh_stats_t *stats) {
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
     FH_STATISTICS(STATS_ADD_HEAP, )
-    for (unsigned c = 1; c < CLASS_COUNT; c++)
-      stats->classes[c - 1].allocated += heap_taken(h, c);
+    for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += heap_taken(h, c);
   }
 }
 

@@ -8,7 +8,7 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/base.h"
 
-hidden void heap_stats(fh_stats_t *stats);         /* visits every slab */
+hidden void heap_stats(fh_stats_t *stats); /* visits every slab */
 /* Bytes of live blocks, and free blocks of slabs, without a visit. */
 hidden void heap_sums(uint64_t *live, uint64_t *free);
 

@@ -47,7 +47,7 @@ static void background(void) {
   bool is_collected = false;
   for (;;) { /* Bound: none, it is a thread of its own */
     int64_t delay = option_get(OPTION_purge_delay_ms);
-    bool may_purge = delay >= 0; /* never: until that is changed */
+    bool may_purge = delay >= 0;                      /* never: until that is changed */
     if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     purge_tick();

@@ -7,7 +7,7 @@
 
 #include "../base/base.h"
 
-hidden void heap_collect(bool force);              /* fh_collect */
-hidden void heap_start(void);                      /* at load: what a handler must not do first */
+hidden void heap_collect(bool force); /* fh_collect */
+hidden void heap_start(void);         /* at load: what a handler must not do first */
 
 #endif

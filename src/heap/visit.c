@@ -91,7 +91,7 @@ static bool visit_one(slab_t *large, huge_t *huge, void *context) {
 
 /* Somebody else's lane has lists that may change: its slabs are looked for among all. */
 bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context) {
-  blocks_visit_t visit = { lane, visitor, context };
+  blocks_visit_t visit = {lane, visitor, context};
   if (!index_each(lane, visit_one, &visit)) return false;
   if (!is_mine) return visit_slabs(visit_blocks_of, &visit);
   for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
@@ -101,7 +101,7 @@ bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, vo
 }
 
 bool heap_visit(fh_visitor_t *visitor, void *context) {
-  blocks_visit_t visit = { NULL, visitor, context };
+  blocks_visit_t visit = {NULL, visitor, context};
   finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   for (size_t i = 0; i < huge_pool_size(); i++) {

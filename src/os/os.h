@@ -10,14 +10,16 @@
 
 /* Counts of calls since start, for statistics. relaxed: each is a sum that nothing else depends
  * on. */
-typedef struct { atomic64_t maps, unmaps, remaps, advices, failures; } os_counts_t;
+typedef struct {
+  atomic64_t maps, unmaps, remaps, advices, failures;
+} os_counts_t;
 extern hidden os_counts_t os_counts;
 
-hidden size_t os_page_size(void);          /* a power of two, 4 KiB to 64 KiB; no system call */
+hidden size_t os_page_size(void); /* a power of two, 4 KiB to 64 KiB; no system call */
 
 /* Fresh zero memory, readable and writable, not counted against swap. Addresses and sizes are
  * multiples of the page size. */
-hidden void *os_map(size_t size);          /* anywhere; NULL on failure */
+hidden void *os_map(size_t size); /* anywhere; NULL on failure */
 /* Likewise, but a child of fork finds it zero. */
 hidden void *os_map_unshared(size_t size);
 typedef enum { OS_MAPPED, OS_TAKEN, OS_NO_MEMORY } os_map_result_t;
@@ -52,7 +54,7 @@ hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 hidden uint32_t os_now_ms(void);
 /* Where windows may begin: another address in each process. */
 hidden uintptr_t os_place(void);
-hidden uintptr_t os_space(void);           /* the end of the program's address space */
+hidden uintptr_t os_space(void); /* the end of the program's address space */
 
 /* Raised privileges: the environment is not to be trusted. */
 hidden bool os_is_secure(void);
@@ -83,6 +85,6 @@ hidden bool os_thread_has_ended(uint64_t thread, uint64_t caller);
 
 /* Starts a thread with no signals that runs `run` (once); false if none can be had. */
 hidden bool os_thread_start(void (*run)(void));
-hidden void os_sleep_ms(uint32_t ms);      /* for the background thread alone */
+hidden void os_sleep_ms(uint32_t ms); /* for the background thread alone */
 
 #endif

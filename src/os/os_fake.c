@@ -23,8 +23,8 @@ enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };
 #define UNITS (SPACE_SIZE / UNIT)
 
 os_counts_t os_counts;
-os_fake_t os_fake = { .page_size = 4096, .now_ms = 1000, .most_mapped = SPACE_SIZE,
-                      .windows = WINDOWS };
+os_fake_t os_fake = {
+  .page_size = 4096, .now_ms = 1000, .most_mapped = SPACE_SIZE, .windows = WINDOWS};
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t is_mapped[UNITS];
@@ -213,7 +213,7 @@ bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   bool good = start_call(OS_FAKE_MOVE, &os_counts.remaps, from, old_size);
   if (!is_at(from, old_size)) misuse("moved, not mapped", from, old_size);
   good = good && is_inside(to, new_size) && (new_size <= old_size || has_room(new_size - old_size));
-  if (good) {                    /* like mremap to a fixed place, whatever is mapped there goes */
+  if (good) { /* like mremap to a fixed place, whatever is mapped there goes */
     drop_mapped(to, new_size);
     put_range(to, new_size);
     copy_resident(to, from, min_size(old_size, new_size));
@@ -281,7 +281,7 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
 /* ---- os.h: time, chance, threads ------------------------------------------------------------- */
 
 static __thread void *watched;
-static atomic_ptr_t thread_leave;          /* relaxed: the same function each time */
+static atomic_ptr_t thread_leave; /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }

@@ -18,18 +18,18 @@ typedef enum { /* clang-format off */
 #define OS_FAKE_ADVISING (1u << OS_FAKE_DISCARD | 1u << OS_FAKE_POPULATE)
 
 typedef struct {
-  size_t page_size;           /* 4, 16 or 64 KiB */
+  size_t page_size; /* 4, 16 or 64 KiB */
   uint32_t now_ms;
-  size_t most_mapped;         /* bytes that may be mapped at a time; more is OS_NO_MEMORY */
-  size_t windows;             /* of address space, 192 at most */
-  uint32_t fail_calls;        /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
-  uint64_t fail_at;           /* that one of them fails: 1 is the next; 0: none. Counts down */
-  bool fail_on;               /* and all after it */
-  bool fail_half;             /* a discard that fails has given back the first half of its pages */
+  size_t most_mapped;  /* bytes that may be mapped at a time; more is OS_NO_MEMORY */
+  size_t windows;      /* of address space, 192 at most */
+  uint32_t fail_calls; /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
+  uint64_t fail_at;    /* that one of them fails: 1 is the next; 0: none. Counts down */
+  bool fail_on;        /* and all after it */
+  bool fail_half;      /* a discard that fails has given back the first half of its pages */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
-  uint64_t thread;            /* what os_thread says, if not 0 */
+  uint64_t thread;                        /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */
-  atomic32_t looks;           /* how often it was asked */
+  atomic32_t looks;                       /* how often it was asked */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
   void (*sleep)(uint32_t ms); /* what os_sleep_ms does besides moving the clock */
@@ -41,8 +41,8 @@ typedef struct {
 extern hidden os_fake_t os_fake;
 
 hidden void os_fake_fail(uint32_t calls, uint64_t at, bool and_all_after);
-hidden bool os_fake_is_mapped(const void *at, size_t size);  /* all of it */
-hidden void os_fake_take(void *at, size_t size);  /* somebody else's mapping lies there now */
-hidden void os_fake_end_thread(void);  /* the calling thread ends, as far as the core sees */
+hidden bool os_fake_is_mapped(const void *at, size_t size); /* all of it */
+hidden void os_fake_take(void *at, size_t size); /* somebody else's mapping lies there now */
+hidden void os_fake_end_thread(void); /* the calling thread ends, as far as the core sees */
 
 #endif

@@ -179,7 +179,7 @@ size_t os_resident(const void *at, size_t size) {
 
 bool os_is_readable(const void *at, size_t size) {
   char copy[64];
-  struct iovec to = { copy, sizeof copy }, from = { (void *)(uintptr_t)at, size };
+  struct iovec to = {copy, sizeof copy}, from = {(void *)(uintptr_t)at, size};
   if (size > sizeof copy) return false;
   long pid = CALL(getpid, 0, 0, 0, 0, 0, 0);
   return CALL(process_vm_readv, pid, &to, 1, &from, 1, 0) == (long)size;
@@ -219,7 +219,7 @@ static uint64_t mix(uint64_t x) {
  * other is not known. */
 static uint64_t random_number(void) {
   const void *bytes = (const void *)getauxval(AT_RANDOM);
-  uint64_t halves[2] = { (uintptr_t)&bytes, 0 };
+  uint64_t halves[2] = {(uintptr_t)&bytes, 0};
   if (bytes != NULL) memcpy(halves, bytes, sizeof halves);
   return mix(halves[0] + mix(halves[1]));
 }
@@ -289,7 +289,7 @@ bool os_thread_start(void (*run)(void)) {
 }
 
 void os_sleep_ms(uint32_t ms) {
-  struct timespec time = { ms / 1000, (long)(ms % 1000) * 1000000 };
+  struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
   CALL(nanosleep, &time, 0, 0, 0, 0, 0);
 }
 
@@ -348,7 +348,7 @@ _Noreturn void os_abort(void) {
     unsigned long flags;
     void *restorer;
     unsigned long mask;
-  } standard = { SIG_DFL, 0, NULL, 0 };
+  } standard = {SIG_DFL, 0, NULL, 0};
   for (;;) {
     CALL(rt_sigprocmask, SIG_UNBLOCK, &abort_only, 0, sizeof abort_only, 0, 0);
     CALL(tgkill, CALL(getpid, 0, 0, 0, 0, 0, 0), CALL(gettid, 0, 0, 0, 0, 0, 0), SIGABRT, 0, 0, 0);

@@ -27,10 +27,10 @@ static inline uint64_t anchor_pack(anchor_state_t state, uint16_t avail, unsigne
   return (uint64_t)state << 48 | (uint64_t)carved << 32 | (uint64_t)count << 16 | avail;
 }
 static inline anchor_t anchor_unpack(uint64_t word) {
-  return (anchor_t){
-    .state = (anchor_state_t)(word >> 48), .avail = (uint16_t)word,
-    .count = (uint16_t)(word >> 16), .carved = (uint16_t)(word >> 32)
-  };
+  return (anchor_t){.state = (anchor_state_t)(word >> 48),
+                    .avail = (uint16_t)word,
+                    .count = (uint16_t)(word >> 16),
+                    .carved = (uint16_t)(word >> 32)};
 }
 static inline bool anchor_has_chain(uint64_t word) { return (uint16_t)word != 0; }
 

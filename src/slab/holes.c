@@ -60,7 +60,7 @@ static bool make_hole(slab_t *s, uint32_t run) {
 }
 
 void slab_make_holes(slab_t *s) {
-  slab_places_t free = { { 0 } };
+  slab_places_t free = {{0}};
   size_t size = class_size(slab_class(s));
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
   uint32_t kept = 0, refused = 0, pages = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
@@ -93,4 +93,3 @@ bool slab_may_have_holes(const slab_t *s, unsigned c) {
   size_t fresh = read_holes(s) == 0 ? class_info[c].capacity - (size_t)a.carved : 0;
   return (a.count + fresh) * class_size(c) >= os_page_size();
 }
-

@@ -26,7 +26,7 @@ void slab_link_places(slab_t *s, const slab_places_t *places) {
 }
 
 void slab_sort(slab_t *s) {
-  slab_places_t places = { { 0 } };
+  slab_places_t places = {{0}};
   slab_note_places(s, &places);
   slab_link_places(s, &places);
 }

@@ -28,10 +28,12 @@ static place_t place_of(const slab_t *s, unsigned c) {
   arena_t *a = arena_of(s);
   size_t slice = arena_slice(arena_described(s)), group = slice / 64;
   ASSERT(c != 0 && c < CLASS_COUNT);
-  return (place_t){ .word = &arena_maps(a)->partial[group][c],
-                    .groups = arena_maps(a)->partial_groups[c],
-                    .arenas = partial_arenas[c].words, .bit = (uint64_t)1 << slice % 64,
-                    .group = group, .arena = a->number };
+  return (place_t){.word = &arena_maps(a)->partial[group][c],
+                   .groups = arena_maps(a)->partial_groups[c],
+                   .arenas = partial_arenas[c].words,
+                   .bit = (uint64_t)1 << slice % 64,
+                   .group = group,
+                   .arena = a->number};
 }
 
 static bool clear(atomic64_t *word, uint64_t bit) {
@@ -68,7 +70,7 @@ bool partial_publish(slab_t *s) {
   ASSERT_VALID(published_is_valid(s, slab_class(s)));
   for (;;) { /* Progress: a further round means that another thread took the slab and let it go */
     atomic64_or_seq_cst(at.word, at.bit); /* S-partial */
-    hint_set(at.groups, at.group); /* S-group */
+    hint_set(at.groups, at.group);        /* S-group */
     hint_set(at.arenas, at.arena);
     uint64_t word = atomic64_load_relaxed(&s->anchor); /* S-partial */
     if (anchor_unpack(word).state != ANCHOR_EMPTY) return false;
@@ -109,14 +111,14 @@ static slab_t *claim_in_arena(arena_t *a, unsigned c) {
       size_t group = i * 64 + bits_lowest(w);
       slab_t *s = claim_in_word(a, group, c);
       if (s != NULL) return s;
-      hint_clear(groups, group); /* S-group */
+      hint_clear(groups, group);                                                   /* S-group */
       if (atomic64_load_seq_cst(&arena_maps(a)->partial[group][c]) == 0) continue; /* S-group */
       hint_set(groups, group);
       hint_set(arenas, a->number);
     }
   }
   if (hint_any(groups, ARENA_GROUPS / 64)) return NULL; /* others' slabs, published meanwhile */
-  hint_clear(arenas, a->number); /* S-group */
+  hint_clear(arenas, a->number);                        /* S-group */
   if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(arenas, a->number);
   return NULL;
 }

@@ -25,6 +25,6 @@ hidden bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, void *heap,
 /* The owner's fields of a slab that was taken over. */
 hidden void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved);
 
-hidden bool partial_is_valid(const arena_t *a);    /* while no thread runs */
+hidden bool partial_is_valid(const arena_t *a); /* while no thread runs */
 
 #endif

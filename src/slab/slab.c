@@ -187,7 +187,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
   for (;;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
-    if (count == carved) { /* nobody holds a block, so nobody can change the word */
+    if (count == carved) {               /* nobody holds a block, so nobody can change the word */
       atomic64_load_acquire(&s->anchor); /* S-anchor: what those wrote who freed the blocks */
       atomic_ptr_store_relaxed(&s->owner, owner);
       slab_count_taken(slab_class(s), (int)free);
@@ -244,8 +244,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
       unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
       uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
-      if (try_swap(s, &word, empty))
-        return partial_unpublish(s, c) ? SLAB_IS_EMPTY : SLAB_SHARED;
+      if (try_swap(s, &word, empty)) return partial_unpublish(s, c) ? SLAB_IS_EMPTY : SLAB_SHARED;
     } else {
       unsigned most = a.state == ANCHOR_OWNED ? s->capacity : a.carved;
       if (a.state == ANCHOR_NONE || a.state == ANCHOR_EMPTY || count > most)

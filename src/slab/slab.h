@@ -35,43 +35,43 @@ struct slab {
    * heap's own address only if that heap wrote it */
   atomic_ptr_t owner;
   union {
-    uintptr_t head;             /* the private list: its first block; 0: empty */
-    int32_t counted;            /* a large block's, its holder's: tails.c */
-    uint32_t next_in_magazine;         /* slab_number, of slices that a heap keeps: magazine.c */
+    uintptr_t head;            /* the private list: its first block; 0: empty */
+    int32_t counted;           /* a large block's, its holder's: tails.c */
+    uint32_t next_in_magazine; /* slab_number, of slices that a heap keeps: magazine.c */
   };
-  uint32_t inverse;             /* of the block size: class_is_multiple; 0: no slab of blocks */
+  uint32_t inverse; /* of the block size: class_is_multiple; 0: no slab of blocks */
   /* carved blocks that are not on the private list; written by the owner, as is `carved`, and read
    * by statistics */
   atomic32_t used;
-  atomic32_t carved;            /* blocks that went to a heap */
+  atomic32_t carved; /* blocks that went to a heap */
   /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic32_t kind;
   /* the first-class heap it belongs to, of a large block its cell there (index.c); or NULL */
   atomic_ptr_t tag;
-  atomic64_t size;              /* usable bytes of a large block */
-  atomic32_t slices;            /* of a large block */
-  uint16_t capacity;            /* const while the slab lives */
-  uint16_t is_idle;             /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
-  uint16_t is_clean;            /* what was not carved yet reads as zero */
-  uint16_t sunk;                /* free blocks on holes; 0 while a heap owns the slab */
-  atomic32_t holes;             /* a bit for each page given back (holes.c); likewise 0 then */
+  atomic64_t size;   /* usable bytes of a large block */
+  atomic32_t slices; /* of a large block */
+  uint16_t capacity; /* const while the slab lives */
+  uint16_t is_idle;  /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
+  uint16_t is_clean; /* what was not carved yet reads as zero */
+  uint16_t sunk;     /* free blocks on holes; 0 while a heap owns the slab */
+  atomic32_t holes;  /* a bit for each page given back (holes.c); likewise 0 then */
 
   /* ---- the shared line */
 
   atomic64_t anchor aligned_to(64);
-  slab_t *next, *prev;          /* the owner's list of slabs of this class */
-  atomic64_t fresh;             /* borrowed and never handed out: stock/fresh.h */
+  slab_t *next, *prev; /* the owner's list of slabs of this class */
+  atomic64_t fresh;    /* borrowed and never handed out: stock/fresh.h */
   uint64_t unused_words[4];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
-#define SLAB_HOLED ((void *)1)  /* no heap, so that every free of its blocks looks for holes */
+#define SLAB_HOLED ((void *)1) /* no heap, so that every free of its blocks looks for holes */
 
 enum {
-  SLAB_IDLE = 1,                /* empty, and kept by its heap all the same */
-  SLAB_SEEN_EMPTY,              /* a lane's, which goes if it is still empty at the next look */
+  SLAB_IDLE = 1,   /* empty, and kept by its heap all the same */
+  SLAB_SEEN_EMPTY, /* a lane's, which goes if it is still empty at the next look */
   SLAB_IS_LARGE = 0xFF,
-  SLAB_IS_CLEAN = 1 << 8,       /* a large block that reads as zero as far as nobody wrote to it */
+  SLAB_IS_CLEAN = 1 << 8, /* a large block that reads as zero as far as nobody wrote to it */
 };
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
@@ -91,7 +91,7 @@ static inline uint32_t slab_number(const slab_t *s) {
   return (uint32_t)(arena_of(s)->number * WINDOW_SLICES + arena_slice(arena_described(s)));
 }
 static inline slab_t *slab_numbered(uint32_t number) {
-  if (number == 0) return NULL;                       /* the first slice of a window is no slab's */
+  if (number == 0) return NULL; /* the first slice of a window is no slab's */
   arena_t *a = arena_at(number / WINDOW_SLICES);
   return slab_of(arena_address(a, number % WINDOW_SLICES));
 }
@@ -102,7 +102,7 @@ static inline slab_t *slab_numbered(uint32_t number) {
  * freed block has. */
 typedef struct {
   uint64_t next;
-  atomic64_t key;               /* written by its holder, read by visitors too */
+  atomic64_t key; /* written by its holder, read by visitors too */
 } free_block_t;
 
 /* Added to the block's address: no program stores that in its own block. */
@@ -244,7 +244,7 @@ hidden void slab_free_one(slab_t *s, uintptr_t block);
 /* Does nobody own the slab, and would all of it be free with `n` blocks more? */
 static inline bool slab_would_be_empty(const slab_t *s, unsigned n) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a push reads again */
-  return a.count + n == a.carved; /* which is 0 while it is owned */
+  return a.count + n == a.carved;                                /* which is 0 while it is owned */
 }
 
 /* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is
@@ -255,7 +255,9 @@ hidden slab_t *slab_find_partial(unsigned c, void *heap);
  * or a slab does, so what lies on the private list of an owned slab counts as live. A thread adds
  * to a tally of its own, or to one that it shares; whoever reads adds them up. */
 enum { TALLIES_OWN = 256, TALLIES = TALLIES_OWN + 64 };
-typedef struct { atomic64_t live, free; } aligned_to(64) slab_tally_t;
+typedef struct {
+  atomic64_t live, free;
+} aligned_to(64) slab_tally_t;
 hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
 hidden void slab_count(size_t live, size_t free); /* so many more, modulo 2^64 */
 hidden void slab_sum(uint64_t *live, uint64_t *free);
@@ -272,9 +274,9 @@ typedef struct {
 extern hidden slab_counts_t slab_counts;
 extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));
 
-hidden bool slab_is_valid(const slab_t *s);       /* the owner only */
+hidden bool slab_is_valid(const slab_t *s); /* the owner only */
 /* Of a slab or large block: I5. Its holder only. */
 hidden bool slab_slices_are_valid(const slab_t *s);
-hidden bool slab_kinds_are_valid(const arena_t *a);      /* while nobody claims or frees */
+hidden bool slab_kinds_are_valid(const arena_t *a); /* while nobody claims or frees */
 
 #endif

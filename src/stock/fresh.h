@@ -25,12 +25,12 @@ static inline uint64_t fresh_pack(fresh_t f) {
   return (uint64_t)f.first << FRESH_SHIFT | f.count;
 }
 static inline fresh_t fresh_unpack(uint64_t word) {
-  return (fresh_t){ word >> FRESH_SHIFT, (uint16_t)word };
+  return (fresh_t){word >> FRESH_SHIFT, (uint16_t)word};
 }
 
 /* All but the first; `c` is their class. */
 static inline fresh_t fresh_rest(fresh_t f, unsigned c) {
-  return (fresh_t){ f.first + class_size(c), f.count - 1 };
+  return (fresh_t){f.first + class_size(c), f.count - 1};
 }
 /* The block's bit in its slab's `fresh`. Such blocks have 1 KiB at least, so no two share a bit. */
 static inline uint64_t fresh_bit(uintptr_t block) {
@@ -45,7 +45,7 @@ static inline uint64_t fresh_bits(fresh_t f, unsigned c) {
 }
 
 static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
-  if (c < MEDIUM_CLASS) return (fresh_t){ 0 };
+  if (c < MEDIUM_CLASS) return (fresh_t){0};
   return fresh_unpack(h->freed->fresh[c - MEDIUM_CLASS]);
 }
 static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {

@@ -8,14 +8,14 @@
 #include "../slab/slab.h"
 
 enum {
-  PENDING_BLOCKS = 16,           /* frees of others' blocks that are put off together */
-  BATCH_SLOTS = 64,              /* slabs for which frees are gathered: the bits of a word */
-  EARN_BYTES = 1024,             /* a class's first blocks, so many bytes, are borrowed */
-  MEDIUM_CLASS = 40,             /* 1 KiB: from here on classes are medium, and blocks borrowed */
-  CARVE_BYTES = 4096,            /* of fresh blocks that are linked at a time */
-  RUN_MOST = 12,                 /* slices in the longest run that a heap keeps */
+  PENDING_BLOCKS = 16, /* frees of others' blocks that are put off together */
+  BATCH_SLOTS = 64,    /* slabs for which frees are gathered: the bits of a word */
+  EARN_BYTES = 1024,   /* a class's first blocks, so many bytes, are borrowed */
+  MEDIUM_CLASS = 40,   /* 1 KiB: from here on classes are medium, and blocks borrowed */
+  CARVE_BYTES = 4096,  /* of fresh blocks that are linked at a time */
+  RUN_MOST = 12,       /* slices in the longest run that a heap keeps */
 };
-enum { WINDOW_NONE = 1 };        /* no address's window */
+enum { WINDOW_NONE = 1 }; /* no address's window */
 enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 
 typedef struct heap heap_t;
@@ -28,7 +28,7 @@ typedef enum { /* clang-format off */
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
  * word, so that a free that is cut short leaves it whole: first and last block, and how many. */
 typedef struct {
-  slab_t *slab;                  /* NULL: none */
+  slab_t *slab; /* NULL: none */
   uint64_t chain;
 } batch_t;
 static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)b->chain; }
@@ -38,30 +38,30 @@ static inline unsigned batch_count(const batch_t *b) { return (unsigned)(b->chai
 /* What a heap has freed and not put back into slabs, and what it has borrowed. It lies apart, so
  * that a heap of which little was used touches no page of it. */
 typedef struct {
-  uintptr_t returned[CLASS_COUNT];       /* blocks of slabs that nobody owns: the next bins */
-  uintptr_t pending[PENDING_BLOCKS];     /* blocks of others' slabs, not yet gathered */
-  uint64_t remote;                       /* a bit for each class whose blocks others free */
-  uint64_t slots;                        /* a bit for each one of `batch` that was used */
+  uintptr_t returned[CLASS_COUNT];   /* blocks of slabs that nobody owns: the next bins */
+  uintptr_t pending[PENDING_BLOCKS]; /* blocks of others' slabs, not yet gathered */
+  uint64_t remote;                   /* a bit for each class whose blocks others free */
+  uint64_t slots;                    /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   uint64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
-  uint64_t were_short;           /* a bit for each class with `fresh`: its list was given up full */
+  uint64_t were_short; /* a bit for each class with `fresh`: its list was given up full */
 } aligned_to(64) heap_freed_t;
 
 /* What a heap has once it uses more than a few blocks. It lies apart for the same reason. */
 typedef struct {
-  uint32_t slabs[CLASS_COUNT];   /* slab_number: the slabs that it owns, the one in use first */
+  uint32_t slabs[CLASS_COUNT];    /* slab_number: the slabs that it owns, the one in use first */
   uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
-  uint8_t owned[CLASS_COUNT];    /* how many these are; a lane's may wrap, and decides nothing */
+  uint8_t owned[CLASS_COUNT];     /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t growth[CLASS_COUNT - MEDIUM_CLASS]; /* how often `returned` was made twice as long */
 } aligned_to(64) heap_own_t;
 
 struct heap {
-  uintptr_t bin[CLASS_COUNT];    /* lists of blocks ready to be handed out */
+  uintptr_t bin[CLASS_COUNT]; /* lists of blocks ready to be handed out */
   heap_freed_t *freed;
   heap_own_t *own;
   uint16_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold */
-  uint16_t room[CLASS_COUNT];    /* how many more blocks it may take now */
+  uint16_t room[CLASS_COUNT];      /* how many more blocks it may take now */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   uint64_t classes[CLASS_WORDS]; /* a bit for each class used since the pool gave the heap out */
   uint8_t idle, trim_class;      /* empty slabs among `own`; the class to be trimmed next */
@@ -78,17 +78,17 @@ struct heap {
   uint32_t singles;              /* slices on the first list */
   uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
-  int32_t tails;                 /* tails and pages, not yet in heap_counts: tails.c */
-  atomic32_t resting_pages;      /* what it holds at rest in the pool; 0: it does not rest */
-  uint32_t number;               /* const: its place in the pool */
-  atomic32_t lane_state;         /* lane_state_t */
+  int32_t tails;                          /* tails and pages, not yet in heap_counts: tails.c */
+  atomic32_t resting_pages; /* what it holds at rest in the pool; 0: it does not rest */
+  uint32_t number;          /* const: its place in the pool */
+  atomic32_t lane_state;    /* lane_state_t */
   union {
-    atomic_ptr_t nested;         /* a handler's heap, while this is marked */
-    atomic_ptr_t next_lane;      /* of a lane */
+    atomic_ptr_t nested;    /* a handler's heap, while this is marked */
+    atomic_ptr_t next_lane; /* of a lane */
   };
-  atomic_ptr_t tag;              /* the first-class heap whose lane this is, or NULL */
-  atomic_ptr_t index;            /* a lane: the first chunk of its index */
-  uint32_t trims_seen;           /* heap_trims when it last answered */
+  atomic_ptr_t tag;               /* the first-class heap whose lane this is, or NULL */
+  atomic_ptr_t index;             /* a lane: the first chunk of its index */
+  uint32_t trims_seen;            /* heap_trims when it last answered */
   atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
 } aligned_to(64);
 
@@ -130,6 +130,6 @@ static inline bool heap_has_earned(const heap_t *h, unsigned c) {
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 
-hidden bool heap_is_valid(const heap_t *h);        /* its user only, with it marked: check.c */
+hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked: check.c */
 
 #endif

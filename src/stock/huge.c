@@ -10,16 +10,15 @@
 #include "pool.h"
 
 enum {
-  MAPPINGS_MOST = 4096,    /* huge blocks: a program may have 65,530 mappings */
-  SPACE_PARTS = 16,        /* there must be room for so many times the windows that they need */
-  MAPPINGS_ANYWAY = 16,    /* fewer huge blocks than this have room in any case */
-  PIECE_SIZE = 4 << 20,    /* bytes that are moved at a time when memory is short */
+  MAPPINGS_MOST = 4096, /* huge blocks: a program may have 65,530 mappings */
+  SPACE_PARTS = 16,     /* there must be room for so many times the windows that they need */
+  MAPPINGS_ANYWAY = 16, /* fewer huge blocks than this have room in any case */
+  PIECE_SIZE = 4 << 20, /* bytes that are moved at a time when memory is short */
 };
 
 static places_t huge_blocks;
-static const places_shape_t shape_of_huge = {
-  .stride = sizeof(huge_t), .chunk_size = PLACES_IN_CHUNK * sizeof(huge_t)
-};
+static const places_shape_t shape_of_huge = {.stride = sizeof(huge_t),
+                                             .chunk_size = PLACES_IN_CHUNK * sizeof(huge_t)};
 
 bool huge_has_room(void) {
   uint64_t live = atomic64_load_relaxed(&heap_counts.huge_live);
@@ -167,7 +166,7 @@ static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
   }
   if (left == 0 && has_grown) return true;
   if (has_grown) os_unmap(to + old_size, mapped - old_size);
-  for (; left < old_size; left += n) {   /* Bound: the pieces */
+  for (; left < old_size; left += n) { /* Bound: the pieces */
     n = min_size(old_size - left, PIECE_SIZE);
     if (!move_piece(to + left, from + left, n, true)) fatal("lost pages", from, "realloc");
   }

@@ -8,29 +8,29 @@
 
 #include "../arena/arena.h"
 
-#define HUGE_MIN_SIZE (WINDOW_SIZE / 2)   /* alignment included: no arena is asked for so much */
+#define HUGE_MIN_SIZE (WINDOW_SIZE / 2) /* alignment included: no arena is asked for so much */
 
 typedef struct {
   atomic_ptr_t base;
-  atomic64_t mapped, size;       /* bytes of the mapping; usable bytes */
+  atomic64_t mapped, size; /* bytes of the mapping; usable bytes */
   size_t windows;
-  atomic_ptr_t tag;              /* its cell in a first-class heap's index, or NULL */
+  atomic_ptr_t tag; /* its cell in a first-class heap's index, or NULL */
   uint32_t number;
 } huge_t;
 /* relaxed: the block's holder wrote it; visitors and statistics take what they find. */
 static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }
 hidden void *huge_malloc(void *tag, size_t size);
 hidden void huge_free(huge_t *b, void *p, const char *call);
-hidden void *huge_resize(huge_t *b, size_t size);  /* perhaps elsewhere; NULL: not possible */
+hidden void *huge_resize(huge_t *b, size_t size); /* perhaps elsewhere; NULL: not possible */
 hidden bool huge_resize_in_place(huge_t *b, size_t size);
 /* A new block, to which the pages at `pages` move; they are counted nowhere until then. */
 hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);
-hidden bool huge_has_room(void);                   /* for one more block that realloc makes */
+hidden bool huge_has_room(void); /* for one more block that realloc makes */
 enum { COPIED_MOST = 64 << 20 };
-hidden bool huge_die_soon(void);                   /* did blocks below COPIED_MOST, of late? */
+hidden bool huge_die_soon(void); /* did blocks below COPIED_MOST, of late? */
 /* `*is_live`: a block is there now. NULL: its place was never made. */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
-hidden bool huge_is_valid(const huge_t *b);        /* its holder only */
+hidden bool huge_is_valid(const huge_t *b); /* its holder only */
 
 #endif

@@ -17,14 +17,14 @@ enum {
 
 typedef struct chunk chunk_t;
 struct chunk {
-  chunk_t *next;                 /* const */
-  atomic64_t key;                /* as if the block were free: visitors pass over it */
-  atomic64_t left;               /* free cells; LANE_BIT: the lane has ended; the rest: 1 */
+  chunk_t *next;   /* const */
+  atomic64_t key;  /* as if the block were free: visitors pass over it */
+  atomic64_t left; /* free cells; LANE_BIT: the lane has ended; the rest: 1 */
   /* in the first chunk, for the lane's user: the cell for the next block; where the next searches
    * begin, among all chunks and among those that came last */
   atomic_ptr_t *spare;
   chunk_t *at, *near;
-  atomic_ptr_t cells[CELLS];     /* slab_t *, or huge_t * and 1; NULL: none yet */
+  atomic_ptr_t cells[CELLS]; /* slab_t *, or huge_t * and 1; NULL: none yet */
 };
 _Static_assert(sizeof(chunk_t) == INDEX_CHUNK_SIZE, "a chunk is found from its cells");
 
@@ -93,7 +93,7 @@ void *index_cell(const heap_t *h) {
 
 void index_enter(void *cell, void *descriptor, bool is_huge) {
   if (cell == NULL) return;
-  ASSERT(is_huge || atomic_ptr_is_relaxed(cell, NULL)); /* F2 */
+  ASSERT(is_huge || atomic_ptr_is_relaxed(cell, NULL));                         /* F2 */
   atomic_ptr_store_release((atomic_ptr_t *)cell, (char *)descriptor + is_huge); /* S-index */
 }
 
@@ -123,7 +123,7 @@ static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
 
 bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context) {
   chunk_t *c = atomic_ptr_load_acquire(&lane->index); /* S-index: and all that it leads to */
-  for (; c != NULL; c = c->next) /* Bound: the lane's chunks */
+  for (; c != NULL; c = c->next)                      /* Bound: the lane's chunks */
     for (uint64_t w = ~free_cells(c) & CELL_BITS; w != 0; w &= w - 1) /* Bound: CELLS */
       if (!show(&c->cells[bits_lowest(w)], visitor, context)) return false;
   return true;

@@ -16,13 +16,13 @@ hidden bool index_prepare(heap_t *lane);
 /* A block of that class, so that a cell's address leads to its chunk. */
 enum { INDEX_CHUNK_SIZE = 512 };
 hidden void index_add_chunk(heap_t *lane, void *block);
-hidden void *index_cell(const heap_t *h);          /* the next block's; NULL: `h` is no lane */
+hidden void *index_cell(const heap_t *h); /* the next block's; NULL: `h` is no lane */
 /* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
 hidden void index_enter(void *cell, void *descriptor, bool is_huge);
 hidden void index_give_back(void *cell);
 /* The block with this tag ends. */
 static inline void index_leave(atomic_ptr_t *tag) {
-  void *cell = atomic_ptr_load_relaxed(tag);       /* relaxed: the block's holder calls */
+  void *cell = atomic_ptr_load_relaxed(tag); /* relaxed: the block's holder calls */
   if (cell == NULL) return;
   atomic_ptr_store_relaxed(tag, NULL);
   index_give_back(cell);
@@ -31,6 +31,6 @@ static inline void index_leave(atomic_ptr_t *tag) {
  * others do meanwhile may or may not be seen. */
 typedef bool index_visitor_t(slab_t *large, huge_t *huge, void *context);
 hidden bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context);
-hidden void index_end(heap_t *lane);               /* blocks that still live stay */
+hidden void index_end(heap_t *lane); /* blocks that still live stay */
 
 #endif

@@ -11,7 +11,7 @@
 #include "tails.h"
 
 enum {
-  NEW_PAGES_MIN = 128 << 10, /* bytes; less is written, which is as fast as to ask */
+  NEW_PAGES_MIN = 128 << 10,     /* bytes; less is written, which is as fast as to ask */
   MAPPED_BEHIND_MOST = 64 << 20, /* bytes; a block that grows beyond is moved sooner */
 };
 

@@ -17,12 +17,12 @@ hidden void *large_malloc(heap_t *h, size_t size, size_t alignment);
 hidden bool large_is_huge(size_t size, size_t alignment);
 /* A block of `size` bytes with slices for `roomy`; those behind its end hold no memory. */
 hidden void *large_with_headroom(heap_t *h, size_t size, size_t roomy);
-hidden void large_free(heap_t *h, slab_t *s, void *p, const char *call);   /* h: or NULL */
-hidden bool large_resize(heap_t *h, slab_t *s, void *p, size_t size); /* in place; h: or NULL */
+hidden void large_free(heap_t *h, slab_t *s, void *p, const char *call); /* h: or NULL */
+hidden bool large_resize(heap_t *h, slab_t *s, void *p, size_t size);    /* in place; h: or NULL */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
-hidden bool large_is_clean(const void *p);         /* reads as zero if nobody wrote to it */
+hidden bool large_is_clean(const void *p); /* reads as zero if nobody wrote to it */
 /* The first `size` bytes of a fresh block, large or huge, read as zero afterwards. */
 hidden void large_clear(void *p, size_t size);
-hidden bool large_is_valid(const slab_t *s);                   /* its holder only */
+hidden bool large_is_valid(const slab_t *s); /* its holder only */
 
 #endif

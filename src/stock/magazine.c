@@ -150,8 +150,7 @@ static bool are_claimed(const slab_t *s, size_t n) {
 
 bool magazine_is_valid(const heap_t *h) {
   size_t singles = 0, run_slices = 0;
-  for (size_t n = 1; n <= RUN_MOST; n++)
-    /* Bound: L2 */
+  for (size_t n = 1; n <= RUN_MOST; n++) /* Bound: L2 */
     for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_in_magazine(s)) {
       HOLDS(L2, slab_kind(slab_word(s)) == SLAB_NONE && are_claimed(s, n));
       HOLDS(L2, are_touched(s, n));

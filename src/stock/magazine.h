@@ -13,11 +13,11 @@
 #include "heap.h"
 
 enum {
-  RUN_TIMES = 4,                 /* runs have at most so many times the slices of option magazine */
-  RUN_EARNED = 4,                /* large blocks that a heap allocates for each slice it may keep */
+  RUN_TIMES = 4,  /* runs have at most so many times the slices of option magazine */
+  RUN_EARNED = 4, /* large blocks that a heap allocates for each slice it may keep */
 };
 
-enum { RUN_LEAST = 4 };            /* slices in runs, if earned; more if the surplus has room */
+enum { RUN_LEAST = 4 }; /* slices in runs, if earned; more if the surplus has room */
 
 /* Keeps or gives back the slice of an empty slab on no list, or the `n` slices of a freed large
  * block that ended in the `used`th of them. */
@@ -31,7 +31,7 @@ hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, 
 /* Claims up to `n` slices from `at` on for the next slabs, if they are free and the magazine has
  * room; it has no single slice now. Returns how many of them read as zero: all or none. */
 hidden size_t magazine_claim_ahead(heap_t *h, char *at, size_t n);
-hidden void magazine_empty(heap_t *h);             /* its part of the surplus goes back too */
-hidden bool magazine_is_valid(const heap_t *h);    /* its user only */
+hidden void magazine_empty(heap_t *h);          /* its part of the surplus goes back too */
+hidden bool magazine_is_valid(const heap_t *h); /* its user only */
 
 #endif

@@ -7,7 +7,7 @@
 #include "owned.h"
 
 enum {
-  PENDING_KEYED = 1,             /* in the low bit: the block was looked at, and marked as free */
+  PENDING_KEYED = 1, /* in the low bit: the block was looked at, and marked as free */
 };
 
 /* Is a slab of this class worth having for the heap? */
@@ -106,9 +106,7 @@ void outbox_flush(heap_t *h) {
 /* Is so much held back that all of it is due? Each time that this happens more may wait the next
  * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
  * that freed a little, and whose thread then sleeps, holds next to nothing back. */
-static bool is_much(const heap_t *h) {
-  return h->held > HELD_LEAST + h->held_more;
-}
+static bool is_much(const heap_t *h) { return h->held > HELD_LEAST + h->held_more; }
 
 /* Remembers the block, if there is room: a handler may have left none. The heap is marked. */
 static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {

@@ -13,11 +13,11 @@
 #include "heap.h"
 
 enum {
-  BATCH_BLOCKS = 32,             /* a chain of so many blocks is published */
-  BATCH_BYTES = 16384,           /* a chain of blocks with so many bytes is published */
-  HELD_LEAST = 4,                /* more chains are all published: the thread may call no more */
-  HELD_MORE = 92,                /* so many more may wait where that happens often */
-  HELD_PENDING = 2,              /* a pending block counts as so many chains */
+  BATCH_BLOCKS = 32,   /* a chain of so many blocks is published */
+  BATCH_BYTES = 16384, /* a chain of blocks with so many bytes is published */
+  HELD_LEAST = 4,      /* more chains are all published: the thread may call no more */
+  HELD_MORE = 92,      /* so many more may wait where that happens often */
+  HELD_PENDING = 2,    /* a pending block counts as so many chains */
 };
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
@@ -31,6 +31,6 @@ hidden bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked
                            bool *is_enough);
 /* Publishes what is due after `block` was put off. */
 hidden void outbox_publish_due(heap_t *h, uintptr_t block);
-hidden void outbox_flush(heap_t *h);               /* publishes everything */
+hidden void outbox_flush(heap_t *h); /* publishes everything */
 
 #endif

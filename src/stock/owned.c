@@ -6,8 +6,8 @@
 
 /* A class is remote if others freed more than both of these. */
 enum {
-  REMOTE_FEW = 8,                /* this part of the blocks of one slab */
-  REMOTE_PART = 4,               /* this part of what the heap's own thread has freed there */
+  REMOTE_FEW = 8,  /* this part of the blocks of one slab */
+  REMOTE_PART = 4, /* this part of what the heap's own thread has freed there */
 };
 
 slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }

@@ -10,28 +10,28 @@ enum {
   /* a heap with 1 to OWNED_MANY - 1 slabs of a class keeps no blocks of slabs that nobody owns: to
    * adopt these is better */
   OWNED_MANY = 8,
-  OWNED_MAX = 16,                /* a heap with so many slabs of a class adopts no more */
-  USED_UP_MAX = 2,               /* a heap with more slabs of a class lets go of used-up ones */
+  OWNED_MAX = 16,  /* a heap with so many slabs of a class adopts no more */
+  USED_UP_MAX = 2, /* a heap with more slabs of a class lets go of used-up ones */
 };
 
 enum {
-  IDLE_MAX = 2,                  /* empty slabs that a heap keeps as the first of their classes */
+  IDLE_MAX = 2, /* empty slabs that a heap keeps as the first of their classes */
 };
 
 hidden slab_t *owned_first(const heap_t *h, unsigned c);
-hidden void owned_add(heap_t *h, slab_t *s);       /* it has just become the heap's */
-hidden void owned_move(heap_t *h, slab_t *s, bool as_first);   /* as the first, or the last */
-hidden void owned_remove(heap_t *h, slab_t *s);    /* from its list only */
-hidden void owned_let_go(heap_t *h, slab_t *s);    /* anyone may have it then */
-hidden void owned_disown(heap_t *h, unsigned c);   /* lets go of all of a class */
+hidden void owned_add(heap_t *h, slab_t *s);                 /* it has just become the heap's */
+hidden void owned_move(heap_t *h, slab_t *s, bool as_first); /* as the first, or the last */
+hidden void owned_remove(heap_t *h, slab_t *s);              /* from its list only */
+hidden void owned_let_go(heap_t *h, slab_t *s);              /* anyone may have it then */
+hidden void owned_disown(heap_t *h, unsigned c);             /* lets go of all of a class */
 /* All blocks of a slab are free: the first of a class may stay, a few of them in all. */
 hidden void owned_note_empty(heap_t *h, slab_t *s);
-hidden void owned_end_idleness(heap_t *h, slab_t *s);          /* it is used again, or goes */
+hidden void owned_end_idleness(heap_t *h, slab_t *s); /* it is used again, or goes */
 /* Did others free what is free in the owned slabs of the class? Then to own them brings nothing and
  * keeps them from heaps that would use them: it owns none from then on, until the next trial is due
  * (heap_since_trial). */
 hidden bool owned_is_remote(heap_t *h, unsigned c);
-hidden void owned_recount(heap_t *h);              /* a fast free was cut short */
+hidden void owned_recount(heap_t *h); /* a fast free was cut short */
 /* The caller is in the lane: of its next `looks` slabs those that others have emptied go. */
 hidden void owned_sweep(heap_t *lane, unsigned looks);
 

@@ -20,7 +20,7 @@ typedef struct {
   heap_own_t own[PLACES_IN_CHUNK];
 } heap_chunk_t;
 static heap_chunk_t first_heaps; /* most programs need no mapping for their heaps */
-static const places_shape_t shape_of_heaps = { sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps };
+static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps};
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 
 /* A word for each heap: the thread that uses it, if that is known, and above it how often the word
@@ -165,7 +165,7 @@ static bool repair(heap_t *h, uint64_t thread) {
 }
 
 heap_t *pool_claim_dead(size_t *words) {
-  static atomic32_t last;        /* relaxed: callers look at different heaps */
+  static atomic32_t last; /* relaxed: callers look at different heaps */
   bool is_known = *words > 0 && atomic_ptr_load_relaxed(&users) != NULL;
   uint64_t caller = is_known ? os_thread() : 0;
   while (caller != 0 && *words > 0) { /* Bound: `*words` */

@@ -10,19 +10,19 @@
 #include "heap.h"
 
 enum {
-  RESTING_PAGES = 4096,          /* of 4 KiB: what all heaps at rest in the pool hold at most */
-  RESTING_PAGES_EACH = 1024,     /* what one of them holds at most, with a page for itself */
+  RESTING_PAGES = 4096,      /* of 4 KiB: what all heaps at rest in the pool hold at most */
+  RESTING_PAGES_EACH = 1024, /* what one of them holds at most, with a page for itself */
 };
 
-hidden heap_t *pool_claim(void);                   /* perhaps one that rested; NULL: no memory */
-hidden heap_t *pool_claim_lane(void);              /* one that did not rest, if at hand */
-hidden void pool_release(heap_t *h);               /* it has let go of everything */
-hidden void pool_discard_kept(void);               /* the idle chunk that may be needed soon */
+hidden heap_t *pool_claim(void);      /* perhaps one that rested; NULL: no memory */
+hidden heap_t *pool_claim_lane(void); /* one that did not rest, if at hand */
+hidden void pool_release(heap_t *h);  /* it has let go of everything */
+hidden void pool_discard_kept(void);  /* the idle chunk that may be needed soon */
 /* It goes back with what it has, `pages` in all. False if that is too much: the caller keeps it. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It goes back as it was claimed, unused. */
 hidden void pool_put_back(heap_t *h);
-hidden heap_t *pool_claim_resting(void);           /* one that rests; NULL: there is none */
+hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none */
 /* Notes that the calling thread uses it; that nobody does, before it goes back. */
 hidden void pool_set_user(heap_t *h);
 hidden void pool_clear_user(heap_t *h);
@@ -31,14 +31,14 @@ hidden void pool_clear_user(heap_t *h);
  * if the system has to be asked. */
 enum { POOL_ASK_WORDS = 8 };
 hidden heap_t *pool_claim_dead(size_t *words);
-hidden uint32_t pool_resting_pages(void);          /* of all that rest: one each at least */
-hidden size_t pool_size(void);                     /* places, claimed or not */
-hidden heap_t *pool_at(size_t number, bool *is_claimed);       /* NULL: never made */
-hidden void pool_note_taken(unsigned c, uint64_t blocks);      /* that no heap counts any more */
-hidden void pool_note_requested(unsigned c, size_t bytes);     /* option stats_detail */
+hidden uint32_t pool_resting_pages(void);                  /* of all that rest: one each at least */
+hidden size_t pool_size(void);                             /* places, claimed or not */
+hidden heap_t *pool_at(size_t number, bool *is_claimed);   /* NULL: never made */
+hidden void pool_note_taken(unsigned c, uint64_t blocks);  /* that no heap counts any more */
+hidden void pool_note_requested(unsigned c, size_t bytes); /* option stats_detail */
 hidden uint64_t pool_taken(unsigned c);
 hidden uint64_t pool_requested(unsigned c);
-hidden void pool_settle(heap_t *h);                /* its large blocks go to heap_counts */
+hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
 
 /* How often all heaps were asked to give back what they keep. relaxed: a wish. */
 extern hidden atomic32_t heap_trims;

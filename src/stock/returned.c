@@ -67,8 +67,8 @@ void returned_renew(heap_t *h, unsigned c) {
 }
 
 bool returned_has(const heap_t *h, unsigned c) {
-  return h->freed->returned[c] != 0 && (h->room[c] <= h->allowance[c] / 2 ||
-                                        returned_count(h, c) * class_size(c) >= CARVE_BYTES);
+  return h->freed->returned[c] != 0 &&
+         (h->room[c] <= h->allowance[c] / 2 || returned_count(h, c) * class_size(c) >= CARVE_BYTES);
 }
 
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
@@ -89,5 +89,5 @@ void returned_give_up(heap_t *h, unsigned c) {
 void returned_forget(heap_t *h) {
   for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(h, c)) != 0;)
     while (h->own->growth[medium_number(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
-  if (h->freed->were_short != 0) h->freed->were_short = 0; /* its page may be untouched */
+  if (h->freed->were_short != 0) h->freed->were_short = 0;       /* its page may be untouched */
 }

@@ -8,11 +8,11 @@
 #include "heap.h"
 
 enum {
-  RETURN_FIRST = 8,              /* blocks of a class that are kept at first */
-  RETURN_MOST = 64,              /* blocks in a list that has not grown, at most */
-  RETURN_SMALL_BYTES = 16384,    /* bytes in a list of a class below MEDIUM_CLASS, at most */
-  RETURN_BYTES = 131072,         /* bytes in a list of a medium class that has not grown, at most */
-  GROWTH_MOST = 7,               /* times that a medium class's list may double: to 128-fold */
+  RETURN_FIRST = 8,           /* blocks of a class that are kept at first */
+  RETURN_MOST = 64,           /* blocks in a list that has not grown, at most */
+  RETURN_SMALL_BYTES = 16384, /* bytes in a list of a class below MEDIUM_CLASS, at most */
+  RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most */
+  GROWTH_MOST = 7,            /* times that a medium class's list may double: to 128-fold */
 };
 
 /* How many blocks the list of the class has. */

@@ -74,8 +74,7 @@ enum { PAGE = 4096 };
  * kept, and fresh ones to be in memory. */
 static size_t pages_at_rest(const heap_t *h, unsigned c) {
   bool in_bin = h->bin[c] != 0 && h->own->owned[c] == 0;
-  size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) +
-                  heap_fresh(h, c).count;
+  size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) + heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
 

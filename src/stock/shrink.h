@@ -7,17 +7,17 @@
 
 #include "heap.h"
 
-hidden void heap_settle(heap_t *h);                /* all that it has counted goes to heap_counts */
-hidden void heap_flush_bins(heap_t *h);            /* and lists, and frees that were put off */
+hidden void heap_settle(heap_t *h);     /* all that it has counted goes to heap_counts */
+hidden void heap_flush_bins(heap_t *h); /* and lists, and frees that were put off */
 /* A little: the steps that are due. True if all classes have had their turn. */
 hidden bool heap_trim(heap_t *h);
-hidden void heap_answer_trim(heap_t *h);           /* does what heap_trims asks for */
-hidden void heap_let_go(heap_t *h);                /* of all that it owns */
-hidden void heap_end(heap_t *h);                   /* lets go, and goes back to the pool */
-hidden void heap_drop(heap_t *h);                  /* releases its slabs, live blocks included */
-hidden uint32_t heap_prepare_rest(heap_t *h);      /* how many pages it holds then: pool_rest */
-hidden bool heap_end_rest(void);                   /* ends one that rests; false: there is none */
-hidden void heap_end_dead(void);                   /* ends all that dead threads left behind */
-hidden void heap_sweep_all(heap_t *lane);          /* what is empty goes; the caller is in it */
+hidden void heap_answer_trim(heap_t *h);      /* does what heap_trims asks for */
+hidden void heap_let_go(heap_t *h);           /* of all that it owns */
+hidden void heap_end(heap_t *h);              /* lets go, and goes back to the pool */
+hidden void heap_drop(heap_t *h);             /* releases its slabs, live blocks included */
+hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it holds then: pool_rest */
+hidden bool heap_end_rest(void);              /* ends one that rests; false: there is none */
+hidden void heap_end_dead(void);              /* ends all that dead threads left behind */
+hidden void heap_sweep_all(heap_t *lane);     /* what is empty goes; the caller is in it */
 
 #endif

@@ -12,18 +12,16 @@
 #include "tails.h"
 
 enum {
-  TAILS_PART = 16,       /* tails may be this part of what large blocks use */
-  TAILS_SHARE = 16,      /* beside that they may be this part of purge_budget */
-  LARGE_LEAST = 8192,    /* pages, 32 MiB: while large blocks use less, all of purge_budget */
-  TAIL = 1 << 20,        /* one page of a tail in a heap's word; its pages are below half of this */
-  DISCARDS_MOST = 128,   /* by a heap in a millisecond: a tenth of its time */
-  DISCARDS_MS = 8,       /* milliseconds whose discards may be made at once */
+  TAILS_PART = 16,     /* tails may be this part of what large blocks use */
+  TAILS_SHARE = 16,    /* beside that they may be this part of purge_budget */
+  LARGE_LEAST = 8192,  /* pages, 32 MiB: while large blocks use less, all of purge_budget */
+  TAIL = 1 << 20,      /* one page of a tail in a heap's word; its pages are below half of this */
+  DISCARDS_MOST = 128, /* by a heap in a millisecond: a tenth of its time */
+  DISCARDS_MS = 8,     /* milliseconds whose discards may be made at once */
 };
 enum { TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP }; /* pages that a heap counts alone */
 
-static size_t pages_of(const slab_t *s) {
-  return atomic64_load_relaxed(&s->size) >> TOUCHED_SHIFT;
-}
+static size_t pages_of(const slab_t *s) { return atomic64_load_relaxed(&s->size) >> TOUCHED_SHIFT; }
 static size_t pages_in_last(size_t pages) { return (pages - 1) % TOUCHED_ALL + 1; }
 
 /* Of the slice in which the block ends: there may be further ones, its headroom. */

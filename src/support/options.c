@@ -15,10 +15,10 @@ extern const char *fh_options __attribute__((weak, visibility("default")));
 /* ---- the table in its several forms ---------------------------------------------------------- */
 
 #define OPTION_WORD_TEXT(name, word) word,
-static const char *const option_words_thp[] = { OPTION_WORDS_thp(OPTION_WORD_TEXT) };
-static const char *const option_words_stats[] = { OPTION_WORDS_stats(OPTION_WORD_TEXT) };
-static const char *const option_words_deepbind[] = { OPTION_WORDS_deepbind(OPTION_WORD_TEXT) };
-static const char *const option_words_bool[] = { "off", "on" };
+static const char *const option_words_thp[] = {OPTION_WORDS_thp(OPTION_WORD_TEXT)};
+static const char *const option_words_stats[] = {OPTION_WORDS_stats(OPTION_WORD_TEXT)};
+static const char *const option_words_deepbind[] = {OPTION_WORDS_deepbind(OPTION_WORD_TEXT)};
+static const char *const option_words_bool[] = {"off", "on"};
 
 /* clang-format off */
 #define OPTION_TYPE_int   OPTION_KIND_INT,  NULL
@@ -36,12 +36,12 @@ static const char *const option_words_bool[] = { "off", "on" };
   OPTION_ROW1(name, OPTION_TYPE_##type, fallback, lowest, highest, when, what)
 const option_info_t option_info[OPTION_COUNT] = { FH_OPTIONS(OPTION_ROW) }; /* clang-format on */
 
-#define OPTION_FALLBACK(name, type, fallback, ...) { (uint64_t)(fallback) },
-atomic64_t option_values[OPTION_COUNT] = { FH_OPTIONS(OPTION_FALLBACK) };
-static atomic32_t option_sources[OPTION_COUNT];      /* option_source_t; relaxed: for display */
+#define OPTION_FALLBACK(name, type, fallback, ...) {(uint64_t)(fallback)},
+atomic64_t option_values[OPTION_COUNT] = {FH_OPTIONS(OPTION_FALLBACK)};
+static atomic32_t option_sources[OPTION_COUNT]; /* option_source_t; relaxed: for display */
 
 #define OPTION_SOURCE_TEXT(name, text) text,
-const char *const option_source_name[OPTION_SOURCE_COUNT] = { OPTION_SOURCES(OPTION_SOURCE_TEXT) };
+const char *const option_source_name[OPTION_SOURCE_COUNT] = {OPTION_SOURCES(OPTION_SOURCE_TEXT)};
 
 option_source_t option_source(option_t option) {
   return (option_source_t)atomic32_load_relaxed(&option_sources[option]);
@@ -110,7 +110,7 @@ static bool parse_size(const char *text, size_t length, int64_t *value) {
   text += used;
   length -= used;
   if (length > 0 && text[0] != 'B') {
-    const char *unit = memchr(units, text[0] & ~0x20, sizeof units - 1);   /* small letters too */
+    const char *unit = memchr(units, text[0] & ~0x20, sizeof units - 1); /* small letters too */
     if (unit == NULL) return false;
     unsigned shift = (unsigned)(unit - units + 1) * 10;
     if (n > (uint64_t)INT64_MAX >> shift) return false;
@@ -125,7 +125,7 @@ static bool parse_size(const char *text, size_t length, int64_t *value) {
 }
 
 static bool parse_bool(const char *text, size_t length, int64_t *value) {
-  static const char *const words[] = { "off", "on", "no", "yes", "false", "true", "0", "1" };
+  static const char *const words[] = {"off", "on", "no", "yes", "false", "true", "0", "1"};
   for (unsigned i = 0; i < ARRAY_LENGTH(words); i++) {
     if (!is_word(text, length, words[i])) continue;
     *value = i & 1;
@@ -147,7 +147,7 @@ bool option_parse(option_t option, const char *text, size_t length, int64_t *val
   int64_t parsed = 0;
   bool is_one = false;
   switch (option_info[option].kind) {
-    case OPTION_KIND_INT:  is_one = parse_int(text, length, &parsed); break;
+    case OPTION_KIND_INT: is_one = parse_int(text, length, &parsed); break;
     case OPTION_KIND_SIZE: is_one = parse_size(text, length, &parsed); break;
     case OPTION_KIND_BOOL: is_one = parse_bool(text, length, &parsed); break;
     case OPTION_KIND_WORD: is_one = parse_word(option, text, length, &parsed); break;
@@ -161,7 +161,7 @@ bool option_parse(option_t option, const char *text, size_t length, int64_t *val
 
 void option_put_value(fmt_t *f, option_t option, int64_t value) {
   switch (option_info[option].kind) {
-    case OPTION_KIND_INT:  fmt_signed(f, value); break;
+    case OPTION_KIND_INT: fmt_signed(f, value); break;
     case OPTION_KIND_SIZE: fmt_exact_size(f, (uint64_t)value); break;
     case OPTION_KIND_BOOL:
     case OPTION_KIND_WORD: fmt_text(f, option_info[option].words[value]); break;
@@ -188,10 +188,10 @@ enum { OPTIONS_MOST_LINES = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_L
 
 /* What one loading has come to; published only when it is whole. */
 typedef struct {
-  int64_t         values[OPTION_COUNT];
+  int64_t values[OPTION_COUNT];
   option_source_t sources[OPTION_COUNT];
-  options_warn_t *warn;                     /* NULL: say nothing */
-  size_t          mistakes;
+  options_warn_t *warn; /* NULL: say nothing */
+  size_t mistakes;
 } options_loading_t;
 
 static void start_loading(options_loading_t *loading, options_warn_t *warn) {
@@ -202,7 +202,7 @@ static void start_loading(options_loading_t *loading, options_warn_t *warn) {
 
 /* `option` is OPTION_COUNT when nobody knows the name, `value` NULL when none was given. */
 static void complain(options_loading_t *loading, option_t option, const char *name,
-                             size_t name_length, const char *value, size_t value_length) {
+                     size_t name_length, const char *value, size_t value_length) {
   char line[OPTIONS_LINE];
   fmt_t f;
   if (++loading->mistakes > OPTIONS_MOST_LINES || loading->warn == NULL) return;
@@ -244,7 +244,7 @@ static void trim_spaces(const char **text, size_t *length) {
 
 /* "name:value"; nothing but spaces is no item. */
 static void read_item(options_loading_t *loading, const char *item, size_t length,
-                              option_source_t source) {
+                      option_source_t source) {
   trim_spaces(&item, &length);
   if (length == 0) return;
   const char *colon = memchr(item, ':', length);
@@ -256,12 +256,11 @@ static void read_item(options_loading_t *loading, const char *item, size_t lengt
   option_t option = option_find(name, name_length);
   if (option != OPTION_COUNT && option_parse(option, value, value_length, &loading->values[option]))
     loading->sources[option] = source;
-  else
-    complain(loading, option, name, name_length, value, value_length);
+  else complain(loading, option, name, name_length, value, value_length);
 }
 
 static void read_text(options_loading_t *loading, const char *text, size_t length,
-                              option_source_t source) {
+                      option_source_t source) {
   const char *end = text + length;
   for (;;) {
     const char *comma = memchr(text, ',', (size_t)(end - text));
@@ -316,7 +315,7 @@ cold void options_load(options_warn_t *warn) {
   uint32_t untold = 0;
   if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
   if (!atomic32_swap_relaxed(&reported, &untold, 1)) return;
-  start_loading(&loading, warn);           /* once more, aloud: `warnings` is known to be on */
+  start_loading(&loading, warn); /* once more, aloud: `warnings` is known to be on */
   read_all(&loading);
 }
 

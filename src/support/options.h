@@ -17,7 +17,7 @@
 #include "../base/fmt.h"
 
 /* The words of options that are one of a few. */
-#define OPTION_WORDS_thp(W)   W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
+#define OPTION_WORDS_thp(W) W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
 #define OPTION_WORDS_stats(W) W(STATS_NONE, "none") W(STATS_EXIT, "exit") W(STATS_JSON, "json")
 #define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
 #define OPTION_ENUMERATOR(name, word) name,
@@ -75,12 +75,12 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
 typedef enum { FH_OPTIONS(OPTION_NUMBER) OPTION_COUNT } option_t;
 
 /* Where values come from, weakest first. */
-#define OPTION_SOURCES(X)               \
-  X(DEFAULT,     "default")             \
-  X(LINK,        "/etc/freehold.conf")  \
-  X(ENVIRONMENT, "FREEHOLD_OPTIONS")    \
-  X(PROGRAM,     "fh_options")          \
-  X(CALL,        "fh_option_set")
+#define OPTION_SOURCES(X)                                                                          \
+  X(DEFAULT, "default")                                                                            \
+  X(LINK, "/etc/freehold.conf")                                                                    \
+  X(ENVIRONMENT, "FREEHOLD_OPTIONS")                                                               \
+  X(PROGRAM, "fh_options")                                                                         \
+  X(CALL, "fh_option_set")
 #define OPTION_SOURCE_NUMBER(name, text) OPTION_FROM_##name,
 typedef enum { OPTION_SOURCES(OPTION_SOURCE_NUMBER) OPTION_SOURCE_COUNT } option_source_t;
 extern hidden const char *const option_source_name[OPTION_SOURCE_COUNT];
@@ -91,11 +91,11 @@ typedef enum { /* clang-format off */
 typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
 
 typedef struct {
-  const char        *name, *what;
-  const char *const *words;                  /* OPTION_KIND_WORD: the words of 0, 1, 2 ... */
-  int64_t            fallback, lowest, highest;
-  option_kind_t      kind;
-  option_when_t      when;
+  const char *name, *what;
+  const char *const *words; /* OPTION_KIND_WORD: the words of 0, 1, 2 ... */
+  int64_t fallback, lowest, highest;
+  option_kind_t kind;
+  option_when_t when;
 } option_info_t;
 extern hidden const option_info_t option_info[OPTION_COUNT];
 
@@ -115,8 +115,8 @@ hidden option_t option_find(const char *name, size_t length);
 /* Text to value; false, leaving `*value`, if it is none or out of range. */
 hidden bool option_parse(option_t option, const char *text, size_t length, int64_t *value);
 
-hidden void option_put_value(fmt_t *f, option_t option, int64_t value);   /* 64K, on, auto, -1 */
-hidden void option_put_range(fmt_t *f, option_t option);                  /* -1..600000, on|off */
+hidden void option_put_value(fmt_t *f, option_t option, int64_t value); /* 64K, on, auto, -1 */
+hidden void option_put_range(fmt_t *f, option_t option);                /* -1..600000, on|off */
 
 /* One line about a mistake, with its end of line. */
 typedef void options_warn_t(const char *line, size_t length);

@@ -9,15 +9,15 @@
 #define SUPPORT_STATS_H
 
 /* The text has them in this order; the last is a table there. */
-#define STATS_SECTIONS(X)        \
-  X(MEMORY,  "memory")           \
-  X(CALLS,   "system calls")     \
-  X(SHARING, "sharing")          \
-  X(THREADS, "threads")          \
-  X(BLOCKS,  "blocks")
+#define STATS_SECTIONS(X)                                                                          \
+  X(MEMORY, "memory")                                                                              \
+  X(CALLS, "system calls")                                                                         \
+  X(SHARING, "sharing")                                                                            \
+  X(THREADS, "threads")                                                                            \
+  X(BLOCKS, "blocks")
 
 /* What follows a figure in the text: the end of the line, the next figure, or what it means. */
-#define STATS_FOLLOWED_BY(X) \
+#define STATS_FOLLOWED_BY(X)                                                                       \
   X(END) X(NEXT) X(ARENAS) X(PEAK) X(OF_COMMITTED) X(OF_MAPPED) X(WAITS) X(SINCE_START) X(OF_BLOCKS)
 
 /* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE

@@ -14,7 +14,7 @@
 enum { THREADS_MOST = 4, OPERATION_BYTES = 3, SLOTS = 64, FULLY_STAMPED = 4096, STAMPS = 1024 };
 
 typedef struct {
-  atomic32_t is_held;            /* acquire, release: the record goes with it */
+  atomic32_t is_held; /* acquire, release: the record goes with it */
   unsigned char *block;
   size_t size;
   unsigned char seed;
@@ -24,11 +24,11 @@ static slot_t slots[SLOTS];
 static struct {
   atomic32_t is_held;
   fh_heap_t *heap;
-} first_class;               /* whose blocks are in slots like all others, until it is deleted */
-static atomic32_t may_fail;  /* in this run a system call was made to fail */
+} first_class;              /* whose blocks are in slots like all others, until it is deleted */
+static atomic32_t may_fail; /* in this run a system call was made to fail */
 /* slices that such failures have cost so far; moves of pages before this run */
 static uint64_t lost, moves;
-static uint64_t missing;     /* mapped slices that are neither free nor an arena's own */
+static uint64_t missing; /* mapped slices that are neither free nor an arena's own */
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
@@ -54,7 +54,7 @@ static void put(slot_t *s, void *block, size_t size, unsigned char seed) {
     return;
   }
   CHECK_GE(heap_usable_size(block, "fuzz"), size);
-  *s = (slot_t){ s->is_held, block, size, seed };
+  *s = (slot_t){s->is_held, block, size, seed};
   stamp(s);
 }
 
@@ -152,9 +152,8 @@ static void do_collect(slot_t *s, size_t size, uint8_t seed) {
   heap_collect(seed % 2);
 }
 static void do_fail(slot_t *s, size_t size, uint8_t seed) {
-  static const uint32_t kinds[] = {
-    OS_FAKE_MAPPING, OS_FAKE_CHANGING, OS_FAKE_ADVISING, OS_FAKE_ANY & ~(1u << OS_FAKE_UNMAP)
-  };
+  static const uint32_t kinds[] = {OS_FAKE_MAPPING, OS_FAKE_CHANGING, OS_FAKE_ADVISING,
+                                   OS_FAKE_ANY & ~(1u << OS_FAKE_UNMAP)};
   (void)s;
   atomic32_store_relaxed(&may_fail, 1);
   os_fake_fail(kinds[seed % 4], 1 + size % 8, seed >> 7);
@@ -175,8 +174,8 @@ static void do_set_options(slot_t *s, size_t size, uint8_t seed) {
 }
 
 static void (*const operations[16])(slot_t *s, size_t size, uint8_t seed) = {
-  do_malloc, do_malloc, do_calloc, do_aligned, do_realloc, do_realloc, do_expand, do_free, do_free,
-  do_nested, do_first_class, do_destroy, do_collect, do_fail, do_wait, do_end,
+  do_malloc, do_malloc, do_calloc,      do_aligned, do_realloc, do_realloc, do_expand, do_free,
+  do_free,   do_nested, do_first_class, do_destroy, do_collect, do_fail,    do_wait,   do_end,
 };
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -246,9 +245,9 @@ static void clean_up(void) {
   option_set(OPTION_purge_delay_ms, option_info[OPTION_purge_delay_ms].fallback);
   option_set(OPTION_magazine, option_info[OPTION_magazine].fallback);
   heap_collect(true);
-  CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live) +
-               atomic64_load_relaxed(&heap_counts.huge_live),
-           (uint64_t)0);
+  CHECK_EQ(
+    atomic64_load_relaxed(&heap_counts.large_live) + atomic64_load_relaxed(&heap_counts.huge_live),
+    (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   slab_sum(&live, &free);
@@ -272,7 +271,7 @@ void operations_run(const uint8_t *bytes, size_t count) {
   moves = os_fake.calls[OS_FAKE_MOVE];
   for (size_t i = 0; i < threads; i++) {
     const uint8_t *from = bytes + min_size(count, 1 + i * OPERATION_BYTES);
-    stream[i] = (stream_t){ from, bytes + count, threads * OPERATION_BYTES };
+    stream[i] = (stream_t){from, bytes + count, threads * OPERATION_BYTES};
     CHECK_EQ(pthread_create(&thread[i], NULL, run_stream, &stream[i]), 0);
   }
   for (size_t i = 0; i < threads; i++) CHECK_EQ(pthread_join(thread[i], NULL), 0);

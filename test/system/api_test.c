@@ -4,9 +4,8 @@
 #include <freehold/freehold.h>
 #include <setjmp.h>
 
-static const size_t sizes[] = {
-  0, 1, 16, 24, 100, 512, 513, 5000, 16384, 16385, 65536, 200000, 3000000
-};
+static const size_t sizes[] = {0,    1,     16,    24,    100,    512,    513,
+                               5000, 16384, 16385, 65536, 200000, 3000000};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 TEST(version, number_and_text_agree_with_the_header, "") {
@@ -87,7 +86,7 @@ TEST(size, good_size_says_what_a_request_would_get, "") {
   CHECK_EQ(fh_good_size(SIZE_MAX), SIZE_MAX);
   CHECK_EQ(fh_good_size((size_t)PTRDIFF_MAX + 1), (size_t)PTRDIFF_MAX + 1);
   for (size_t n = 1, last = 0; n < MiB_(3); n += n / 7 + 1) {
-    CHECK_GE(fh_good_size(n), last);  /* grows with the request, and is its own good size */
+    CHECK_GE(fh_good_size(n), last); /* grows with the request, and is its own good size */
     CHECK_EQ(fh_good_size(fh_good_size(n)), last = fh_good_size(n));
   }
 }
@@ -143,10 +142,10 @@ TEST(owns, only_our_own_memory, "") {
 static void *fill_heap(fh_heap_t *heap, size_t k) {
   size_t n = sizes[k % SIZES];
   switch (k % 4) {
-  case 0: return fh_heap_malloc(heap, n);
-  case 1: return fh_heap_calloc(heap, 1, n);
-  case 2: return fh_heap_aligned_alloc(heap, 128, n);
-  default: return fh_heap_realloc(heap, fh_heap_malloc(heap, 10), n + 1);
+    case 0: return fh_heap_malloc(heap, n);
+    case 1: return fh_heap_calloc(heap, 1, n);
+    case 2: return fh_heap_aligned_alloc(heap, 128, n);
+    default: return fh_heap_realloc(heap, fh_heap_malloc(heap, 10), n + 1);
   }
 }
 
@@ -187,7 +186,7 @@ TEST(heap, destroy_frees_all_blocks_at_once, "") {
     fh_heap_destroy(heap);
     if (round == 20) early = resident_bytes();
   }
-  CHECK_LE(resident_bytes(), early + MiB_(4));          /* 1.4 MB each round */
+  CHECK_LE(resident_bytes(), early + MiB_(4)); /* 1.4 MB each round */
 }
 
 static fh_heap_t *common_heap;
@@ -262,14 +261,19 @@ TEST(heap, failures_of_its_family_are_the_standard_ones, "") {
   CHECK_EQ(errno, ENOMEM);
   CHECK(is_stamped(p, 100, 4));
   CHECK_NULL(fh_heap_aligned_alloc(heap, launder_size(24), 100));
-  void *moved = fh_heap_realloc(heap, malloc(50), 5000);   /* a block from elsewhere moves in */
+  void *moved = fh_heap_realloc(heap, malloc(50), 5000); /* a block from elsewhere moves in */
   CHECK(moved != NULL);
   fh_heap_destroy(heap);
 }
 
 /* ---- visiting -------------------------------------------------------------------------------- */
 
-typedef struct { void **p; size_t *n; size_t count, seen, bytes, stop_at; bool twice; } visit_t;
+typedef struct {
+  void **p;
+  size_t *n;
+  size_t count, seen, bytes, stop_at;
+  bool twice;
+} visit_t;
 static bool visitor(void *block, size_t usable, void *context) {
   visit_t *v = (visit_t *)context;
   if (v->stop_at != 0 && v->seen + 1 >= v->stop_at) return v->seen++, false;
@@ -301,7 +305,7 @@ TEST(visit, sees_each_live_block_of_a_heap_once_and_no_other, "") {
   visit_t v = {p, n, N, 0, 0, 0, false};
   CHECK(fh_heap_visit(heap, visitor, &v));
   CHECK_EQ(v.seen, live);
-  CHECK_EQ(v.bytes, 0u);                                /* no block that is not one of ours */
+  CHECK_EQ(v.bytes, 0u); /* no block that is not one of ours */
   CHECK(!v.twice);
   visit_t stops = {p, n, 0, 0, 0, 1, false};
   CHECK(!fh_heap_visit(heap, visitor, &stops));
@@ -362,7 +366,7 @@ TEST(collect, with_force_gives_everything_idle_back, "") {
 }
 
 TEST(collect, with_force_gives_pages_between_blocks_in_use_back, "") {
-  enum { N = 500000, STEP = 1000 };                     /* 32 MB */
+  enum { N = 500000, STEP = 1000 }; /* 32 MB */
   static char *p[N];
   fh_collect(true);
   size_t early = resident_bytes() + sizeof p;
@@ -391,9 +395,8 @@ TEST(collect, what_sleeping_threads_have_freed_is_not_theirs, "threads") {
   pthread_t thread[SLEEPERS];
   pthread_barrier_init(&sleepers, NULL, SLEEPERS + 1);
   for (int i = 0; i < FREED; i++)
-    for (int t = 0; t < SLEEPERS; t++)
-      memset(freed_by[t][i] = malloc(launder_size(4000)), 1, 4000);
-  size_t full = resident_bytes();                       /* 19 MB */
+    for (int t = 0; t < SLEEPERS; t++) memset(freed_by[t][i] = malloc(launder_size(4000)), 1, 4000);
+  size_t full = resident_bytes(); /* 19 MB */
   for (size_t t = 0; t < SLEEPERS; t++)
     CHECK_EQ(pthread_create(&thread[t], NULL, free_and_sleep, (void *)t), 0);
   pthread_barrier_wait(&sleepers);
@@ -403,14 +406,17 @@ TEST(collect, what_sleeping_threads_have_freed_is_not_theirs, "threads") {
   for (int t = 0; t < SLEEPERS; t++) pthread_join(thread[t], NULL);
 }
 
-static struct { uint64_t calls, last, forced; bool broken; } heart;
+static struct {
+  uint64_t calls, last, forced;
+  bool broken;
+} heart;
 static void deferred(bool force, uint64_t heartbeat, void *context) {
   CHECK(context == &heart);
   if (heart.calls > 0 && heartbeat != heart.last + 1) heart.broken = true;
   heart.last = heartbeat;
   heart.calls++;
   heart.forced += force;
-  free(malloc(launder_size(100)));                      /* it may allocate */
+  free(malloc(launder_size(100))); /* it may allocate */
 }
 TEST(deferred, the_heartbeat_grows_by_one_and_comes_now_and_then, "") {
   fh_on_deferred_free(deferred, &heart);
@@ -418,7 +424,7 @@ TEST(deferred, the_heartbeat_grows_by_one_and_comes_now_and_then, "") {
   static void *p[N];
   for (int i = 0; i < N; i++) p[i] = malloc(launder_size(64));
   CHECK_GT(heart.calls, 0u);
-  CHECK_LT(heart.calls, N / 4u);                        /* not on the fast path */
+  CHECK_LT(heart.calls, N / 4u); /* not on the fast path */
   uint64_t forced = heart.forced;
   fh_collect(true);
   CHECK_GT(heart.forced, forced);
@@ -432,7 +438,10 @@ TEST(deferred, the_heartbeat_grows_by_one_and_comes_now_and_then, "") {
 
 /* One that has put off what would make room, and frees it in portions. */
 enum { PUT_OFF = 8 };
-static struct { void *blocks[PUT_OFF]; int count; } put_off;
+static struct {
+  void *blocks[PUT_OFF];
+  int count;
+} put_off;
 static void free_one_of(bool force, uint64_t heartbeat, void *context) {
   (void)force, (void)heartbeat, (void)context;
   if (put_off.count > 0) free(put_off.blocks[--put_off.count]);
@@ -650,7 +659,7 @@ TEST(stats, remote_frees_and_threads_are_counted, "") {
   CHECK_GE(after.swaps, before.swaps + 1);
   CHECK_GE(after.heaps, before.heaps);
   run_threads(4, body_churn_a_little);
-  CHECK_LE(stats_now().threads, before.threads + 1);     /* those that ended are gone */
+  CHECK_LE(stats_now().threads, before.threads + 1); /* those that ended are gone */
 }
 
 /* Our mappings are those in which the sum of resident pages can be told: compare with what the

@@ -3,16 +3,15 @@
  * Runs with the library preloaded and, as a second program, with freehold.o linked in. */
 #include "entry.h"
 
-static const size_t TOO_LARGE[] = {
-  (size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX - 65535, SIZE_MAX / 2 + 2
-};
+static const size_t TOO_LARGE[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - 4095,
+                                   SIZE_MAX - 65535, SIZE_MAX / 2 + 2};
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 /* Sizes at the borders of classes, pages and slices, and of what others map by itself. */
 static const size_t BORDERS[] = {
-  0, 1, 7, 8, 15, 16, 17, 24, 32, 33, 100, 512, 513, 1000, 1024, 4095, 4096, 4097, 16383, 16384,
-  16385, 65535, 65536, 65537, 100000, 131072, 262144, 524288, 1048575, 1048576, 1048577, 3000000,
-  MiB_(4), MiB_(4) + 1, MiB_(32), MiB_(33) + 5
-};
+  0,      1,       7,       8,       15,      16,      17,          24,       32,
+  33,     100,     512,     513,     1000,    1024,    4095,        4096,     4097,
+  16383,  16384,   16385,   65535,   65536,   65537,   100000,      131072,   262144,
+  524288, 1048575, 1048576, 1048577, 3000000, MiB_(4), MiB_(4) + 1, MiB_(32), MiB_(33) + 5};
 
 TEST(setup, these_tests_run_on_freehold, "") {
   if (fh_version == NULL) FAIL("the allocator under test is another one");
@@ -81,7 +80,7 @@ TEST(malloc, sizes_above_PTRDIFF_MAX_fail_at_once_with_ENOMEM, "") {
 
 TEST(malloc, a_size_that_no_address_space_holds_fails_with_ENOMEM, "") {
   size_t n = launder_size((size_t)PTRDIFF_MAX);
-  for (int shift = 0; shift < 16; shift++) {          /* 2^63 - 1 down to 128 TiB */
+  for (int shift = 0; shift < 16; shift++) { /* 2^63 - 1 down to 128 TiB */
     errno = 0;
     CHECK_NULL(malloc(n >> shift));
     CHECK_EQ(errno, ENOMEM);
@@ -123,7 +122,10 @@ TEST(malloc, a_limit_on_the_address_space_gives_NULL_and_ENOMEM_and_the_process_
 
 TEST(malloc, blocks_never_overlap_and_keep_their_contents, "") {
   enum { N = 4000, STEPS = 60000 };
-  static struct { void *p; size_t n; } slot[N];
+  static struct {
+    void *p;
+    size_t n;
+  } slot[N];
   uint64_t state = 88172645463325252u;
   for (int i = 0; i < STEPS; i++) {
     size_t k = random_next(&state) % N;
@@ -137,14 +139,13 @@ TEST(malloc, blocks_never_overlap_and_keep_their_contents, "") {
     CHECK(slot[k].p != NULL);
     stamp(slot[k].p, slot[k].n, k);
   }
-  for (size_t k = 0; k < N; k++) if (slot[k].p != NULL) CHECK(is_stamped(slot[k].p, slot[k].n, k));
+  for (size_t k = 0; k < N; k++)
+    if (slot[k].p != NULL) CHECK(is_stamped(slot[k].p, slot[k].n, k));
 }
 
 TEST(malloc, blocks_beyond_4_GiB_are_whole, "lrmalloc-defect") {
-  static const size_t sizes[] = {
-    ((size_t)4 << 30) - 1, (size_t)4 << 30, ((size_t)4 << 30) + 1, ((size_t)5 << 30) + 12345,
-    (size_t)9 << 30
-  };
+  static const size_t sizes[] = {((size_t)4 << 30) - 1, (size_t)4 << 30, ((size_t)4 << 30) + 1,
+                                 ((size_t)5 << 30) + 12345, (size_t)9 << 30};
   for (size_t i = 0; i < COUNT(sizes); i++) {
     size_t n = sizes[i];
     char *p = (char *)malloc(launder_size(n));
@@ -251,9 +252,9 @@ TEST(calloc, gives_zeros_after_a_block_of_another_size_was_there, "") {
 
 TEST(calloc, refuses_products_that_overflow, "") {
   static const size_t pairs[][2] = {
-    {SIZE_MAX, 2}, {2, SIZE_MAX}, {(size_t)1 << 32, (size_t)1 << 32}, {SIZE_MAX / 2 + 1, 2},
-    {SIZE_MAX / 16 + 1, 16}, {SIZE_MAX, SIZE_MAX}, {3, SIZE_MAX / 3 + 1}
-  };
+    {SIZE_MAX, 2},         {2, SIZE_MAX},           {(size_t)1 << 32, (size_t)1 << 32},
+    {SIZE_MAX / 2 + 1, 2}, {SIZE_MAX / 16 + 1, 16}, {SIZE_MAX, SIZE_MAX},
+    {3, SIZE_MAX / 3 + 1}};
   for (size_t i = 0; i < COUNT(pairs); i++) {
     size_t a = launder_size(pairs[i][0]), b = launder_size(pairs[i][1]);
     errno = 0;
@@ -316,7 +317,7 @@ TEST(realloc, keeps_contents_while_it_grows_and_shrinks_in_small_steps, "") {
       memset(p + n, 'x', step);
       n += step;
       free(other);
-      other = (char *)malloc(n % 5000);               /* sometimes in the way */
+      other = (char *)malloc(n % 5000); /* sometimes in the way */
     }
     CHECK_BYTES(p, 'x', n);
     while (n > step) {
@@ -421,7 +422,10 @@ TEST(aligned, every_alignment_from_8_to_1_GiB_with_every_size, "lrmalloc-defect 
 
 TEST(aligned, many_aligned_blocks_at_once_do_not_overlap, "") {
   enum { N = 3000 };
-  static struct { void *p; size_t n; } slot[N];
+  static struct {
+    void *p;
+    size_t n;
+  } slot[N];
   uint64_t state = 2685821657736338717u;
   for (size_t i = 0; i < N; i++) {
     size_t a = (size_t)8 << random_next(&state) % 14;
@@ -438,8 +442,7 @@ TEST(aligned, many_aligned_blocks_at_once_do_not_overlap, "") {
 
 TEST(aligned, aligned_alloc_refuses_what_is_no_power_of_two_with_EINVAL, "") {
   static const size_t bad[] = {
-    0, 3, 5, 6, 7, 9, 12, 24, 48, 100, 4095, 4097, SIZE_MAX, SIZE_MAX - 1, ((size_t)1 << 30) + 1
-  };
+    0, 3, 5, 6, 7, 9, 12, 24, 48, 100, 4095, 4097, SIZE_MAX, SIZE_MAX - 1, ((size_t)1 << 30) + 1};
   for (size_t i = 0; i < COUNT(bad); i++) {
     errno = 0;
     CHECK_NULL(aligned_alloc(launder_size(bad[i]), 100));
@@ -482,7 +485,7 @@ TEST(aligned, posix_memalign_tells_by_its_result_and_touches_nothing_else_on_fai
   void *p = NULL;
   errno = 12345;
   CHECK_EQ(posix_memalign(&p, 64, launder_size(0)), 0);
-  CHECK(p != NULL);                                   /* ours: a unique pointer, as malloc(0) */
+  CHECK(p != NULL); /* ours: a unique pointer, as malloc(0) */
   CHECK_EQ(errno, 12345);
   free(p);
 }
@@ -665,7 +668,7 @@ TEST(glibc, malloc_info_writes_well_formed_XML, "") {
   CHECK_EQ(malloc_info(0, file), 0);
   fclose(file);
   CHECK(length > 0 && test_matches("<malloc", text) && test_matches("</malloc>", text));
-  long depth = 0;                                     /* each tag closes, none closes twice */
+  long depth = 0; /* each tag closes, none closes twice */
   for (const char *c = text; (c = strchr(c, '<')) != NULL; c++) {
     const char *end = strchr(c, '>');
     CHECK(end != NULL);
@@ -676,7 +679,7 @@ TEST(glibc, malloc_info_writes_well_formed_XML, "") {
   CHECK_EQ(depth, 0);
   free(text);
   errno = 0;
-  CHECK_NE(malloc_info(1, stderr), 0);               /* no option is defined */
+  CHECK_NE(malloc_info(1, stderr), 0); /* no option is defined */
 }
 
 TEST(glibc, malloc_stats_writes_to_standard_error, "") {
@@ -722,7 +725,7 @@ TEST(glibc, malloc_trim_over_a_locked_page_leaves_all_free_blocks_usable, "") {
   static char *p[N];
   for (int i = 0; i < N; i++) p[i] = memset(malloc(launder_size(SIZE)), i, SIZE);
   char *slice = (char *)((uintptr_t)p[2500] & ~(uintptr_t)65535);
-  if (mlock(slice + 7 * 4096 + 64, 32) != 0) return;   /* a mapping of its own, in the middle */
+  if (mlock(slice + 7 * 4096 + 64, 32) != 0) return; /* a mapping of its own, in the middle */
   for (int i = 0; i < N; i++)
     if (i % 1000 != 7) free(p[i]);
   for (int i = 0; i < 3; i++) malloc_trim(0);
@@ -736,9 +739,9 @@ TEST(glibc, malloc_trim_over_a_locked_page_leaves_all_free_blocks_usable, "") {
 
 TEST(glibc, mallopt_takes_every_parameter_and_changes_no_contract, "") {
   static const int parameters[] = {
-    M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION, M_PERTURB,
-    M_ARENA_TEST, M_ARENA_MAX, 12345, -12345
-  };
+    M_MXFAST,       M_TRIM_THRESHOLD, M_TOP_PAD,    M_MMAP_THRESHOLD, M_MMAP_MAX,
+    M_CHECK_ACTION, M_PERTURB,        M_ARENA_TEST, M_ARENA_MAX,      12345,
+    -12345};
   static const int values[] = {0, 1, -1, 64, 1 << 20, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < COUNT(parameters); i++) {
     for (size_t k = 0; k < COUNT(values); k++) {

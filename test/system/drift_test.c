@@ -13,7 +13,9 @@
 enum { SLOTS_MOST = 8000, MB = 1000000 };
 
 /* `large` of a hundred blocks have `low` to `high` bytes, the others 16.5 to 19.5 KB. */
-typedef struct { size_t large, low, high, live, operations; } mix_t;
+typedef struct {
+  size_t large, low, high, live, operations;
+} mix_t;
 
 static char *blocks[SLOTS_MOST];
 static size_t sizes[SLOTS_MOST];
@@ -61,15 +63,15 @@ static void check_drift(const mix_t *m) {
 }
 
 TEST(drift, few_blocks_of_almost_a_slice_among_many_of_18_KB, "L3") {
-  check_drift(&(mix_t){ 5, 60000, 65000, 100 * MB, 60000 });
+  check_drift(&(mix_t){5, 60000, 65000, 100 * MB, 60000});
 }
 
 TEST(drift, blocks_of_66_to_130_KB, "L3") {
-  check_drift(&(mix_t){ 100, 66000, 130000, 100 * MB, 20000 });
+  check_drift(&(mix_t){100, 66000, 130000, 100 * MB, 20000});
 }
 
 TEST(drift, blocks_of_33_to_64_KB, "L3") {
-  check_drift(&(mix_t){ 100, 33000, 64000, 100 * MB, 20000 });
+  check_drift(&(mix_t){100, 33000, 64000, 100 * MB, 20000});
 }
 
 /* ---- threads that free each other's blocks, one thread at a time ---- */
@@ -100,7 +102,7 @@ static void *take_turns(void *number) {
     pthread_cond_broadcast(&turn_changed);
     pthread_mutex_unlock(&turn_lock);
   }
-  pthread_mutex_lock(&turn_lock);   /* none ends, and lets go of its slabs, before all are done */
+  pthread_mutex_lock(&turn_lock); /* none ends, and lets go of its slabs, before all are done */
   while (turn < (size_t)TEAM * TURNS) pthread_cond_wait(&turn_changed, &turn_lock);
   if (number == 0) CHECK_LE(100 * resident() / team_live, 350u);
   turn++;

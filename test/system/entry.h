@@ -61,7 +61,8 @@ static inline bool is_stamped(const void *p, size_t n, uint64_t seed) {
   const unsigned char *b = (const unsigned char *)p;
   size_t step = n > 8192 ? 509 : 1;
   if (n > 0 && b[n - 1] != (unsigned char)(seed ^ 0x5A)) return false;
-  for (size_t i = 0; i + 1 < n; i += step) if (b[i] != (unsigned char)(seed + i * 31)) return false;
+  for (size_t i = 0; i + 1 < n; i += step)
+    if (b[i] != (unsigned char)(seed + i * 31)) return false;
   return true;
 }
 /* The same for the first `kept` of `n` stamped bytes. */
@@ -69,7 +70,8 @@ static inline bool is_prefix_stamped(const void *p, size_t kept, size_t n, uint6
   const unsigned char *b = (const unsigned char *)p;
   if (kept >= n) return is_stamped(p, n, seed);
   size_t step = n > 8192 ? 509 : 1;
-  for (size_t i = 0; i < kept; i += step) if (b[i] != (unsigned char)(seed + i * 31)) return false;
+  for (size_t i = 0; i < kept; i += step)
+    if (b[i] != (unsigned char)(seed + i * 31)) return false;
   return true;
 }
 
@@ -84,10 +86,12 @@ static inline uint64_t random_next(uint64_t *state) {
 static inline size_t random_size(uint64_t *state) {
   uint64_t r = random_next(state), s = random_next(state);
   switch (r % 64) {
-  case 0: return s % 300000;
-  case 1: case 2: case 3: return s % 20000;
-  case 4: return r / 64 % 64 == 0 ? s % (4u << 20) : s % 3000;
-  default: return s % ((r >> 32) % 4 == 0 ? 1024 : 128);
+    case 0: return s % 300000;
+    case 1:
+    case 2:
+    case 3: return s % 20000;
+    case 4: return r / 64 % 64 == 0 ? s % (4u << 20) : s % 3000;
+    default: return s % ((r >> 32) % 4 == 0 ? 1024 : 128);
   }
 }
 
@@ -205,12 +209,14 @@ static inline void tour_trim(void *given) { free(given), malloc_trim(0); }
 static inline void tour_mallopt(void *given) { mallopt(M_MMAP_THRESHOLD, 1 << 20), free(given); }
 static inline void tour_free_sized(void *given) {
   void *p = malloc(launder_size(48));
-  if (free_sized != NULL) free_sized(p, 48); else free(p);
+  if (free_sized != NULL) free_sized(p, 48);
+  else free(p);
   free(given);
 }
 static inline void tour_free_aligned_sized(void *given) {
   void *p = aligned_alloc(launder_size(128), 256);
-  if (free_aligned_sized != NULL) free_aligned_sized(p, 128, 256); else free(p);
+  if (free_aligned_sized != NULL) free_aligned_sized(p, 128, 256);
+  else free(p);
   free(given);
 }
 static inline void tour_collect(void *given) {
@@ -218,27 +224,30 @@ static inline void tour_collect(void *given) {
   if (fh_collect != NULL) fh_collect(true);
 }
 
-static const struct { const char *name; entry_tour_t *tour; } entry_tours[] = {
-    {"malloc", tour_malloc},
-    {"free", tour_free},
-    {"calloc", tour_calloc},
-    {"realloc", tour_realloc},
-    {"realloc(NULL)", tour_realloc_null},
-    {"reallocarray", tour_reallocarray},
-    {"aligned_alloc", tour_aligned_alloc},
-    {"posix_memalign", tour_posix_memalign},
-    {"memalign", tour_memalign},
-    {"valloc", tour_valloc},
-    {"pvalloc", tour_pvalloc},
-    {"malloc_usable_size", tour_usable},
-    {"malloc of a large block", tour_large},
-    {"malloc of a huge block", tour_huge},
-    {"mallinfo2", tour_mallinfo2},
-    {"malloc_trim", tour_trim},
-    {"mallopt", tour_mallopt},
-    {"free_sized", tour_free_sized},
-    {"free_aligned_sized", tour_free_aligned_sized},
-    {"fh_collect", tour_collect},
+static const struct {
+  const char *name;
+  entry_tour_t *tour;
+} entry_tours[] = {
+  {"malloc", tour_malloc},
+  {"free", tour_free},
+  {"calloc", tour_calloc},
+  {"realloc", tour_realloc},
+  {"realloc(NULL)", tour_realloc_null},
+  {"reallocarray", tour_reallocarray},
+  {"aligned_alloc", tour_aligned_alloc},
+  {"posix_memalign", tour_posix_memalign},
+  {"memalign", tour_memalign},
+  {"valloc", tour_valloc},
+  {"pvalloc", tour_pvalloc},
+  {"malloc_usable_size", tour_usable},
+  {"malloc of a large block", tour_large},
+  {"malloc of a huge block", tour_huge},
+  {"mallinfo2", tour_mallinfo2},
+  {"malloc_trim", tour_trim},
+  {"mallopt", tour_mallopt},
+  {"free_sized", tour_free_sized},
+  {"free_aligned_sized", tour_free_aligned_sized},
+  {"fh_collect", tour_collect},
 };
 enum { ENTRY_TOURS = sizeof entry_tours / sizeof entry_tours[0] };
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 enum { STORM_THREADS = 32, FORKS_EACH = 25, SHARED = 256 };
-static void *shared[SHARED];  /* blocks that any thread may take and free */
+static void *shared[SHARED]; /* blocks that any thread may take and free */
 static int stop;
 
 /* What a child does with blocks of its own and of its parent's threads; its exit
@@ -21,7 +21,7 @@ static void live_in_child(uint64_t seed) {
     CHECK(p[i] != NULL);
     stamp(p[i], n[i], (uint64_t)i);
   }
-  for (int i = 0; i < SHARED; i++) {  /* blocks that other threads of the parent allocated */
+  for (int i = 0; i < SHARED; i++) { /* blocks that other threads of the parent allocated */
     uint32_t *block = (uint32_t *)__atomic_exchange_n(&shared[i], NULL, __ATOMIC_ACQ_REL);
     if (block == NULL) continue;
     CHECK(is_stamped(block + 2, block[0], block[1]));

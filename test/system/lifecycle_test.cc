@@ -106,7 +106,7 @@ static void at_exit() {
 static void leave_in_the_middle_of_work() {
   for (uintptr_t i = 0; i < 3; i++)
     pthread_detach(start_thread(busy_for_ever, reinterpret_cast<void *>(i), 0));
-  static made_before_main late_object;                 /* destroyed while the threads still work */
+  static made_before_main late_object; /* destroyed while the threads still work */
   local_object.which = ENTRY_TOURS;
   for (unsigned i = 0; i < 5; i++) CHECK_EQ(atexit(at_exit), 0);
   CHECK_EQ(atexit(tour_everything), 0);
@@ -161,7 +161,7 @@ TEST(lifecycle, program_that_compares_its_addresses_with_the_kernels_random_byte
 }
 TEST(lifecycle, addresses_do_not_tell_a_part_of_the_stack_canary, "") {
   int told = 0;
-  for (int i = 0; i < 2; i++) {                        /* once may be chance */
+  for (int i = 0; i < 2; i++) { /* once may be chance */
     test_child_t program;
     test_program(&program,
                  "lifecycle.program_that_compares_its_addresses_with_the_kernels_random_bytes");

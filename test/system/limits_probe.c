@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static unsigned refused;                                /* calls that gave NULL and ENOMEM */
+static unsigned refused; /* calls that gave NULL and ENOMEM */
 
 static void say(const char *text) {
   if (write(2, text, strlen(text)) < 0) _exit(3);
@@ -32,7 +32,10 @@ static void *must_be_honest(void *p, const char *call) {
 }
 
 enum { SLOTS = 300 };
-typedef struct { unsigned char *p[SLOTS]; size_t n[SLOTS]; } table_t;
+typedef struct {
+  unsigned char *p[SLOTS];
+  size_t n[SLOTS];
+} table_t;
 static void check(const table_t *t, size_t k) {
   if (t->p[k] == NULL || t->n[k] == 0) return;
   if (t->p[k][0] == (unsigned char)k && t->p[k][t->n[k] - 1] == (unsigned char)k &&
@@ -58,29 +61,27 @@ static void mix(table_t *t, uint64_t seed, int steps, size_t most) {
     void *p;
     check(t, k);
     switch (x >> 57 & 7) {
-    case 0:
-      p = t->p[k] == NULL ? NULL : must_be_honest(realloc(t->p[k], n + 1), "realloc");
-      if (p != NULL) put(t, k, p, n + 1);
-      else check(t, k);
-      break;
-    case 1:
-      free(t->p[k]);
-      p = must_be_honest(aligned_alloc((size_t)16 << (x >> 50 & 7), n), "aligned_alloc");
-      put(t, k, p, n);
-      break;
-    case 2:
-      free(t->p[k]);
-      p = must_be_honest(calloc(1, n), "calloc");
-      for (size_t b = 0; p != NULL && b < n; b++)
-        if (((unsigned char *)p)[b] != 0) {
-          say("calloc gave dirt\n");
-          _exit(2);
-        }
-      put(t, k, p, n);
-      break;
-    default:
-      free(t->p[k]);
-      put(t, k, must_be_honest(malloc(n), "malloc"), n);
+      case 0:
+        p = t->p[k] == NULL ? NULL : must_be_honest(realloc(t->p[k], n + 1), "realloc");
+        if (p != NULL) put(t, k, p, n + 1);
+        else check(t, k);
+        break;
+      case 1:
+        free(t->p[k]);
+        p = must_be_honest(aligned_alloc((size_t)16 << (x >> 50 & 7), n), "aligned_alloc");
+        put(t, k, p, n);
+        break;
+      case 2:
+        free(t->p[k]);
+        p = must_be_honest(calloc(1, n), "calloc");
+        for (size_t b = 0; p != NULL && b < n; b++)
+          if (((unsigned char *)p)[b] != 0) {
+            say("calloc gave dirt\n");
+            _exit(2);
+          }
+        put(t, k, p, n);
+        break;
+      default: free(t->p[k]); put(t, k, must_be_honest(malloc(n), "malloc"), n);
     }
   }
   for (size_t k = 0; k < SLOTS; k++) {
@@ -148,7 +149,8 @@ static void first(void) {
   for (int i = 0; i < 4; i++) {
     for (size_t k = 1; k <= 3; k++) {
       check(&tables[i], k);
-      for (int other = 0; other < i; other++) if (tables[other].p[k] == tables[i].p[k]) _exit(6);
+      for (int other = 0; other < i; other++)
+        if (tables[other].p[k] == tables[i].p[k]) _exit(6);
       free(tables[i].p[k]);
     }
   }
@@ -178,7 +180,7 @@ static void maps(void) {
     }
     unsigned now = count_maps();
     if (now > most) most = now;
-    usleep(80000);  /* longer than memory waits before it goes back */
+    usleep(80000); /* longer than memory waits before it goes back */
   }
   threads(8);
   for (int i = 0; i < N; i += 2) free(p[i]), p[i] = NULL;
@@ -205,7 +207,7 @@ static void check_pages(const unsigned char *p, size_t size) {
  * for what is missing, not for the old place and the new one. */
 static void grow(void) {
   unsigned char *p[2];
-  size_t size[2] = { 300 * MiB, 1500 * MiB };
+  size_t size[2] = {300 * MiB, 1500 * MiB};
   for (int i = 0; i < 2; i++) {
     must(p[i] = (unsigned char *)malloc(size[i]), "malloc failed\n");
     mark_pages(p[i], 0, size[i]);
@@ -251,7 +253,7 @@ static void filled(void) {
 
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "small";
-  if (write(1, "main\n", 5) != 5) return 3;  /* as far as this the C library came by itself */
+  if (write(1, "main\n", 5) != 5) return 3; /* as far as this the C library came by itself */
   if (strcmp(mode, "small") == 0) small();
   else if (strcmp(mode, "mixed") == 0) small(), threads(4), mix(&table, 7, 20000, 3000000);
   else if (strcmp(mode, "threads") == 0) threads(8);

@@ -12,9 +12,9 @@ enum { BATCH = 32, BATCHES = 60, EARLY = 15, FEW = 5, MANY = 300, KEPT = 20 };
 
 typedef enum { RETURNS, EXITS, IS_CANCELLED, ENDS_RAW, MANNERS } manner_t;
 typedef enum { WAITS, FREES_FEW, FREES_MANY, ALLOCATES, KEEPS, ALLOCATES_LATE, WORKS } work_t;
-static const char *const manners[] = { "returns", "exits", "is cancelled", "ends raw" };
-static const char *const works[] = { "waits", "frees a few", "frees many", "allocates",
-                                     "keeps blocks", "allocates late" };
+static const char *const manners[] = {"returns", "exits", "is cancelled", "ends raw"};
+static const char *const works[] = {"waits",     "frees a few",  "frees many",
+                                    "allocates", "keeps blocks", "allocates late"};
 
 typedef struct {
   manner_t manner;
@@ -96,7 +96,7 @@ static void run_batch(manner_t manner, work_t work, bool detached, size_t stack)
 }
 
 static uint64_t count_heaps(void) {
-  fh_stats_t stats = { .struct_size = sizeof stats };
+  fh_stats_t stats = {.struct_size = sizeof stats};
   if (fh_stats_get == NULL || !fh_stats_get(&stats)) exit(77);
   return stats.heaps;
 }

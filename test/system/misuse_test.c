@@ -15,9 +15,8 @@ static const char *line(const char *what, const volatile void *p, const char *ca
 #define EITHER "double free|invalid pointer"
 
 static const size_t sizes[] = {
-  0, 1, 16, 24, 100, 512, 513, 1000, 4096, 10000, 16384, 16385, 65536, 65537, 200000, 1000000,
-  MiB_(5), MiB_(40), MiB_(600), (size_t)2 << 30
-};
+  0,     1,     16,    24,    100,    512,     513,     1000,     4096,      10000,
+  16384, 16385, 65536, 65537, 200000, 1000000, MiB_(5), MiB_(40), MiB_(600), (size_t)2 << 30};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 /* Written to all over, or all over its first megabyte. What older blocks left there is gone, so an
@@ -55,7 +54,7 @@ TEST(double_free, with_other_frees_between, "") {
     enum { N = 9 };
     void *p[N];
     for (int k = 0; k < N; k++) p[k] = new_block(sizes[i]);
-    for (int k = 0; k < N - 1; k++) free(p[k]);       /* the last one lives */
+    for (int k = 0; k < N - 1; k++) free(p[k]); /* the last one lives */
     for (int k = 0; k < N - 1; k += 3)
       EXPECT_ABORT(free(launder(p[k])), line(EITHER, p[k], "free"));
   }
@@ -185,7 +184,7 @@ static const char in_text[64] __attribute__((aligned(16))) = "constant";
 TEST(invalid, pointers_to_the_stack_to_static_data_and_to_code, "") {
   char on_stack[256] __attribute__((aligned(16)));
   memset(on_stack, 0, sizeof on_stack);
-  const volatile char *wrong[] = { /* clang-format off */
+  const volatile char *wrong[] = {/* clang-format off */
     on_stack, on_stack + 1, on_stack + 16, on_stack + 128, in_data, in_data + 16, in_data + 7,
     in_bss, in_bss + 65536, in_bss + 100, in_text, (const char *)(uintptr_t)&body_free,
     (const char *)(uintptr_t)&errno
@@ -196,9 +195,8 @@ TEST(invalid, pointers_to_the_stack_to_static_data_and_to_code, "") {
 
 TEST(invalid, pointers_to_memory_that_looks_like_a_block_of_libc, "") {
   static size_t fake[64] __attribute__((aligned(16)));
-  static const size_t headers[] = {
-    0x21, 0x31, 0x91, 0x1000, 0x1002, 0x2, 0x25, 0xFFFFFFFFFFFFFFF1u
-  };
+  static const size_t headers[] = {0x21,   0x31, 0x91, 0x1000,
+                                   0x1002, 0x2,  0x25, 0xFFFFFFFFFFFFFFF1u};
   for (unsigned i = 0; i < sizeof headers / sizeof headers[0]; i++) {
     for (int k = 1; k < 64; k += 2) fake[k] = headers[i];
     EXPECT_ABORT(free(launder(&fake[2])), line("invalid pointer", &fake[2], "free"));
@@ -207,7 +205,7 @@ TEST(invalid, pointers_to_memory_that_looks_like_a_block_of_libc, "") {
 
 TEST(invalid, pointers_into_mappings_of_the_program, "") {
   char *page =
-      (char *)mmap(NULL, MiB_(4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (char *)mmap(NULL, MiB_(4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(page != MAP_FAILED);
   char *slice = (char *)(((uintptr_t)page + 65535) / 65536 * 65536);
   char *wrong[] = {page, page + 16, page + 4096, slice, slice + 16, slice + 65536, page + 100001};
@@ -220,7 +218,7 @@ TEST(invalid, pointers_into_mappings_of_the_program, "") {
   EXPECT_ABORT(free(launder(slice)), line("invalid pointer", slice, "free"));
 }
 
-static const uintptr_t wild[] = { /* clang-format off */
+static const uintptr_t wild[] = {/* clang-format off */
   1, 8, 16, 4095, 4096, 65536, 0x10000000, (uintptr_t)1 << 30, (uintptr_t)3 << 30, 0x123456789ABC,
   0x123456789AB0, (uintptr_t)1 << 46, 0x7FFFFFFFF000, 0x7FFFFFFFFFF0, (uintptr_t)1 << 47,
   (uintptr_t)1 << 48, 0xDEAD000000000010u, 0xFFFF800000000000u, 0xFFFFFFFFFFFF0000u,
@@ -242,7 +240,7 @@ TEST(invalid, pointers_near_live_blocks_and_into_what_manages_them, "") {
   char *p = (char *)new_block(112), *large = (char *)new_block(200000);
   char *slice = (char *)((uintptr_t)p & ~(uintptr_t)65535),
        *window = (char *)((uintptr_t)p & ~(((uintptr_t)1 << 30) - 1));
-  char *wrong[] = { /* clang-format off */
+  char *wrong[] = {/* clang-format off */
     slice, slice + 1, p + 1, p + 48, window, window + 16, window + 4096, window + 65536, large - 8,
     large + 16, large + 262144 + 16, window + ((uintptr_t)1 << 30) - 16
   }; /* clang-format on */

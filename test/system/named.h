@@ -27,10 +27,10 @@
 #define valloc(size) fh_aligned_alloc(4096, size)
 #define pvalloc(size) fh_aligned_alloc(4096, ((size) + 4095) & ~(size_t)4095)
 #define malloc_trim(pad) fh_collect((pad) == 0)
-#define mallinfo2() named_statistics()  /* libc's own starts libc's heap, which no handler may do */
+#define mallinfo2() named_statistics() /* libc's own starts libc's heap, which no handler may do */
 
 static inline bool named_statistics(void) {
-  fh_stats_t stats = { .struct_size = sizeof stats };
+  fh_stats_t stats = {.struct_size = sizeof stats};
   return fh_stats_get(&stats);
 }
 

@@ -47,12 +47,10 @@ template <typename call_t> bool throws_bad_alloc(call_t call) {
     void *p = call();
     CHECK(p != nullptr);
     return false;
-  } catch (const std::bad_alloc &) {
-    return true;
-  }
+  } catch (const std::bad_alloc &) { return true; }
 }
 
-}  // namespace
+} // namespace
 
 TEST(new_delete, single_objects_in_all_forms, "") {
   for (std::size_t n : sizes) {
@@ -141,8 +139,10 @@ TEST(new_delete, the_new_handler_is_called_again_and_again, "") {
     handler_calls = 0;
     std::set_new_handler(handler_that_gives_up_later);
     CHECK(throws_bad_alloc([&] {
-      return form == 0 ? ::operator new(n) : form == 1 ? ::operator new[](n)
-           : form == 2 ? ::operator new(n, align(64)) : ::operator new[](n, align(64));
+      return form == 0   ? ::operator new(n)
+             : form == 1 ? ::operator new[](n)
+             : form == 2 ? ::operator new(n, align(64))
+                         : ::operator new[](n, align(64));
     }));
     CHECK_EQ(handler_calls, 5);
     handler_calls = 0;
@@ -174,7 +174,9 @@ TEST(new_delete, malloc_does_not_call_the_new_handler, "") {
 }
 
 TEST(new_delete, expressions_and_containers_work, "") {
-  struct alignas(256) wide { char bytes[300]; };
+  struct alignas(256) wide {
+    char bytes[300];
+  };
   std::vector<std::unique_ptr<wide>> wides;
   std::map<std::string, std::vector<int>> map;
   for (int i = 0; i < 2000; i++) {
@@ -189,7 +191,5 @@ TEST(new_delete, expressions_and_containers_work, "") {
   auto exception = std::make_exception_ptr(std::string(1000, 'x'));
   try {
     std::rethrow_exception(exception);
-  } catch (const std::string &text) {
-    CHECK_EQ(text.size(), 1000u);
-  }
+  } catch (const std::string &text) { CHECK_EQ(text.size(), 1000u); }
 }

@@ -14,11 +14,11 @@
 __attribute__((weak)) bool fh_option_get(const char *name, int64_t *value);
 
 #ifdef PROGRAM_OPTIONS
-#define TEN(x)  x x x x x x x x x x
-#define ITEM    "arena_step:garbage,"                    /* 19 characters */
+#define TEN(x) x x x x x x x x x x
+#define ITEM "arena_step:garbage," /* 19 characters */
 extern const char *fh_options;
 __attribute__((visibility("default"))) const char *fh_options =
-    TEN(TEN(TEN(TEN(ITEM ITEM ITEM ITEM ITEM ITEM)))) "purge_delay_ms:77";
+  TEN(TEN(TEN(TEN(ITEM ITEM ITEM ITEM ITEM ITEM)))) "purge_delay_ms:77";
 #endif
 
 int main(int argc, char **argv) {

@@ -23,9 +23,8 @@ static void *symbol(void *handle, const char *name) {
   return address;
 }
 
-static const size_t sizes[] = {
-  0, 1, 16, 24, 100, 1000, 5000, 20000, 65536, 130000, 140000, 1000000, 40000000
-};
+static const size_t sizes[] = {0,     1,     16,     24,     100,     1000,    5000,
+                               20000, 65536, 130000, 140000, 1000000, 40000000};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 /* ---- blocks of libc's heap ------------------------------------------------------------------- */
@@ -101,7 +100,7 @@ TEST(deep, a_heap_of_the_programs_takes_blocks_of_libc_over, "") {
   plugin_malloc_t *allocate = (plugin_malloc_t *)symbol(open_deep(), "plugin_malloc");
   void *(*make)(void) = (void *(*)(void))symbol(RTLD_DEFAULT, "fh_heap_new");
   void *(*resize)(void *, void *, size_t) =
-      (void *(*)(void *, void *, size_t))symbol(RTLD_DEFAULT, "fh_heap_realloc");
+    (void *(*)(void *, void *, size_t))symbol(RTLD_DEFAULT, "fh_heap_realloc");
   void *heap = make();
   for (int i = 0; i < SIZES; i++) {
     void *p = allocate(sizes[i]);
@@ -181,7 +180,7 @@ static void *body_outlives(void *argument) {
   CHECK_EQ(works(), 1);
   __atomic_add_fetch(&stage, 1, __ATOMIC_ACQ_REL);
   while (__atomic_load_n(&stage, __ATOMIC_ACQUIRE) < 10) usleep(1000);
-  return NULL;      /* the thread's heap is let go of now, if at all */
+  return NULL; /* the thread's heap is let go of now, if at all */
 }
 TEST(late, threads_may_outlive_the_library, "") {
   void *handle = open_plugin(PLUGIN_LINKED, RTLD_NOW);
@@ -201,6 +200,6 @@ TEST(late, opened_with_deepbind_its_own_calls_reach_the_library, "") {
   void *p = ((plugin_malloc_t *)symbol(handle, "plugin_malloc"))(launder_size(1000));
   CHECK(p != NULL);
   ((plugin_free_t *)symbol(handle, "plugin_free"))(p);
-  p = malloc(launder_size(1000));  /* libc's: the plugin's free is ours and hands it on */
+  p = malloc(launder_size(1000)); /* libc's: the plugin's free is ours and hands it on */
   ((plugin_free_t *)symbol(handle, "plugin_free"))(p);
 }

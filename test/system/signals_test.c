@@ -135,7 +135,7 @@ static void handler_jumps(int signal) {
   siglongjmp(landing, 1);
 }
 
-static void *volatile in_flight[200];  /* volatile: a jump comes between any two stores */
+static void *volatile in_flight[200]; /* volatile: a jump comes between any two stores */
 static void jump_out_of_calls(int jumps) {
   static __thread uint64_t state;
   volatile int left = jumps;
@@ -150,7 +150,7 @@ static void jump_out_of_calls(int jumps) {
     for (;;) {
       size_t k = random_next(&state) % 100, n = random_size(&state) % 8000;
       void *p = in_flight[k];
-      in_flight[k] = NULL;             /* a jump leaks one block here, which is ours to lose */
+      in_flight[k] = NULL; /* a jump leaks one block here, which is ours to lose */
       free(p);
       in_flight[k] = malloc(n);
       if (in_flight[k] == NULL) FAIL("malloc failed after %d jumps", jumps - left);
@@ -184,7 +184,7 @@ TEST(signals, a_handler_may_leave_an_interrupted_call_by_siglongjmp, "timeout=12
   timer_delete(timer);
   may_jump = 0;
   CHECK(all_is_well());
-  CHECK_LE(resident_bytes(), early + MiB_(128));        /* at most one thing in limbo a jump */
+  CHECK_LE(resident_bytes(), early + MiB_(128)); /* at most one thing in limbo a jump */
 }
 
 static void *body_jumps(void *argument) {

@@ -27,7 +27,7 @@ static void exchange_block(uint64_t *state) {
   p[1] = (uint32_t)*state;
   stamp(p + 2, n, p[1]);
   uint32_t *old =
-      (uint32_t *)__atomic_exchange_n(&shared[*state % SHARED], (void *)p, __ATOMIC_ACQ_REL);
+    (uint32_t *)__atomic_exchange_n(&shared[*state % SHARED], (void *)p, __ATOMIC_ACQ_REL);
   if (old == NULL) return;
   CHECK(is_stamped(old + 2, old[0], old[1]));
   free(old);

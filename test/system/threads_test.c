@@ -20,10 +20,13 @@ TEST(threads, twelve_thousand_one_after_another_leak_nothing, "lrmalloc-defect t
     join_thread(start_thread(body_some_blocks, (void *)i, 65536));
     if (i == 2000) early = resident_bytes();
   }
-  CHECK_LE(resident_bytes(), early + MiB_(2));  /* 10,000 threads: 200 bytes each would show */
+  CHECK_LE(resident_bytes(), early + MiB_(2)); /* 10,000 threads: 200 bytes each would show */
 }
 
-static struct { int waiting; int open; } gate;
+static struct {
+  int waiting;
+  int open;
+} gate;
 static void *body_wait_at_gate(void *argument) {
   void *small = malloc(launder_size(100)), *second = malloc(launder_size(1000));
   CHECK(small != NULL && second != NULL);
@@ -78,7 +81,7 @@ static void *body_burst(void *argument) {
 TEST(threads, the_memory_of_those_that_ended_is_used_again, "") {
   for (int i = 0; i < 20; i++) join_thread(start_thread(body_burst, NULL, 0));
   size_t early = resident_bytes();
-  for (int i = 0; i < 400; i++) join_thread(start_thread(body_burst, NULL, 0));   /* 1 MB each */
+  for (int i = 0; i < 400; i++) join_thread(start_thread(body_burst, NULL, 0)); /* 1 MB each */
   CHECK_LE(resident_bytes(), early + MiB_(3));
 }
 
@@ -102,7 +105,7 @@ TEST(threads, blocks_of_the_dead_live_on_and_their_memory_comes_back, "") {
       }
     }
     if (round == 1) first = resident_bytes();
-    if (round == 9) CHECK_LE(resident_bytes(), first + MiB_(8));   /* 40 MB live in each round */
+    if (round == 9) CHECK_LE(resident_bytes(), first + MiB_(8)); /* 40 MB live in each round */
   }
 }
 
@@ -112,7 +115,7 @@ static void *body_raw_exit(void *argument) {
   memset(q, 1, 100000);
   free(q);
   ((void **)argument)[0] = p;
-  syscall(SYS_exit, 0);                                /* no destructor, no clean-up runs */
+  syscall(SYS_exit, 0); /* no destructor, no clean-up runs */
   return NULL;
 }
 
@@ -207,7 +210,7 @@ TEST(threads, every_entry_point_may_be_the_last_call_in_each_round_of_destructor
   size_t early = 0;
   for (int i = 0; i < 2500; i++) {
     join_thread(
-        start_thread(body_with_destructors, (void *)(uintptr_t)(2 * ENTRY_TOURS + 1), 65536));
+      start_thread(body_with_destructors, (void *)(uintptr_t)(2 * ENTRY_TOURS + 1), 65536));
     if (i == 500) early = resident_bytes();
   }
   /* calls after the heap was let go leak nothing either */
@@ -231,8 +234,8 @@ static void *body_exchange(void *argument) {
     p[0] = n;
     p[1] = r;
     if (n > 16) stamp(p + 2, n - 16, r);
-    p = (uint64_t *)__atomic_exchange_n(&ring[r % 8].slot[r / 8 % RING], (void *)p,
-                                        __ATOMIC_ACQ_REL);
+    p =
+      (uint64_t *)__atomic_exchange_n(&ring[r % 8].slot[r / 8 % RING], (void *)p, __ATOMIC_ACQ_REL);
     if (p == NULL) continue;
     if (!is_stamped(p + 2, p[0] - 16, p[1]))
       FAIL("a block of %zu bytes has changed on its way", (size_t)p[0]);
@@ -285,7 +288,11 @@ TEST(threads, a_thread_that_only_frees_what_others_allocate_lets_no_memory_pile_
 /* As Larson and Krishnan's server: each thread replaces blocks in a set, then hands
  * the set to a new thread. */
 enum { SET = 800, GENERATIONS = 25, SET_STEPS = 12000 };
-typedef struct set { void *p[SET]; uint32_t n[SET]; uint64_t state; } set_t;
+typedef struct set {
+  void *p[SET];
+  uint32_t n[SET];
+  uint64_t state;
+} set_t;
 static void *body_generation(void *argument) {
   set_t *set = (set_t *)argument;
   for (int i = 0; i < SET_STEPS; i++) {

@@ -32,10 +32,9 @@ TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3") 
 }
 
 TEST(arena, slices_given_back_in_any_order_are_one_range_again, "A1") {
-  static const int orders[6][3] = {
-    { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 }
-  };
-  arena_release(claim(100), 100);                      /* so that all of them lie in one piece */
+  static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                   {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  arena_release(claim(100), 100); /* so that all of them lie in one piece */
   for (int o = 0; o < 6; o++) {
     char *p[3], *wall;
     for (int i = 0; i < 3; i++) p[i] = claim(30);
@@ -135,7 +134,7 @@ TEST(arena, behind_a_windows_last_block_nothing_is_mapped_before_the_next_arenas
 }
 
 TEST(arena, an_aligned_claim_maps_no_more_than_it_needs, "") {
-  enum { ALIGNMENT = 32, BLOCKS = 200 };                     /* 2 MiB */
+  enum { ALIGNMENT = 32, BLOCKS = 200 }; /* 2 MiB */
   bool clean;
   core_option(OPTION_arena_step, SLICE_SIZE);
   char *first = arena_claim(ALIGNMENT, ALIGNMENT, &clean), *last = first;
@@ -179,7 +178,10 @@ static atomic32_t owner[WINDOW_SLICES];
 
 static void claim_and_release(unsigned number) {
   uint64_t state = number;
-  struct { char *at; size_t n; } mine[12];
+  struct {
+    char *at;
+    size_t n;
+  } mine[12];
   size_t count = 0;
   for (int i = 0; i < 4000 || count > 0; i++) {
     if (i < 4000 && count < 12 && core_next(&state) % 2) {
@@ -205,7 +207,7 @@ static void claim_and_release(unsigned number) {
 }
 
 TEST(arena, threads_never_share_a_slice_and_lose_none_also_while_memory_is_purged, "M1 A1 A3") {
-  char *p = claim(1);                                  /* one arena for all of them */
+  char *p = claim(1); /* one arena for all of them */
   arena_release(p, 1);
   core_option(OPTION_purge_budget, (int64_t)MiB(4));
   core_threads(4, claim_and_release);

@@ -7,7 +7,7 @@
 
 enum { WORKERS = 3, ROUNDS = 20000, SHARED = 128, LEAST = 16 };
 
-static atomic_ptr_t shared[SHARED];               /* blocks in any thread's reach */
+static atomic_ptr_t shared[SHARED]; /* blocks in any thread's reach */
 static fh_heap_t *first_class;
 static atomic32_t working;
 
@@ -60,7 +60,7 @@ static void work(uint64_t *state) {
     if (i % (ROUNDS / 5) == 0) heap_collect(true);
     if (i == ROUNDS - ROUNDS / 8) os_fake_end_thread();
   }
-  os_fake_end_thread();                              /* a later round of destructors */
+  os_fake_end_thread(); /* a later round of destructors */
 }
 
 static void watch(void) {
@@ -125,7 +125,7 @@ static void churn_or_visit(unsigned number) {
     atomic32_add_relaxed(&working, (uint32_t)-1);
     return;
   }
-  for (bool is_last = false; !is_last;) {  /* the last time all that the workers leave is there */
+  for (bool is_last = false; !is_last;) { /* the last time all that the workers leave is there */
     is_last = atomic32_load_relaxed(&working) == 0;
     CHECK(heap_visit(note_block, &visited));
     CHECK(firstclass_visit(first_class, note_block, &visited));
@@ -148,7 +148,7 @@ TEST(concurrency, so_are_blocks_of_slabs_that_no_heap_keeps, "timeout=250") {
 
 static slab_t *handed_over;
 static uintptr_t last_block;
-static atomic32_t is_freed;  /* relaxed: it must not order what the anchor has to order */
+static atomic32_t is_freed; /* relaxed: it must not order what the anchor has to order */
 
 static void free_last_block(void) {
   ((char *)last_block)[40] = 1;

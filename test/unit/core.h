@@ -44,7 +44,7 @@ unused static void core_threads(unsigned count, void (*run)(unsigned number)) {
   CHECK_LE(count, 16u);
   pthread_barrier_init(&start, NULL, count);
   for (unsigned i = 0; i < count; i++) {
-    contexts[i] = (core_thread_t){ run, i, &start };
+    contexts[i] = (core_thread_t){run, i, &start};
     CHECK_EQ(pthread_create(&threads[i], NULL, core_thread_run, &contexts[i]), 0);
   }
   for (unsigned i = 0; i < count; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);

@@ -50,11 +50,11 @@ static void call_whatever_frees(void *context) {
   fast_free(many_blocks[0]);
   heap_free(many_blocks[1], "free_sized");
   CHECK_NULL(any_realloc(many_blocks[2], 0, "t"));
-  fast_free(many_blocks[3]);                       /* a large one, as is the next */
+  fast_free(many_blocks[3]); /* a large one, as is the next */
   CHECK(heap_expand(many_blocks[4], large + 1, "t"));
   CHECK(heap_usable_size(many_blocks[4], "t") > large);
   fast_free(many_blocks[4]);
-  fast_free(many_blocks[5]);                       /* a huge one */
+  fast_free(many_blocks[5]); /* a huge one */
   heap_collect(true);
   firstclass_delete(many_blocks[6]);
   CHECK_NULL(heap_of_thread());
@@ -67,7 +67,7 @@ TEST(enter, no_call_that_gives_back_attaches_a_heap, "") {
   CHECK(firstclass_aligned(many_blocks[6], 1, 50) != NULL);
   size_t before = claimed_heaps();
   in_thread(call_whatever_frees, NULL, false);
-  CHECK_EQ(claimed_heaps(), before - 1);           /* the first-class heap's lane */
+  CHECK_EQ(claimed_heaps(), before - 1); /* the first-class heap's lane */
 }
 
 static void end_and_free(void *context) {
@@ -89,7 +89,7 @@ TEST(enter, a_thread_that_has_ended_gets_no_heap_for_whatever_it_frees, "") {
 static void end_and_go_on(void *context) {
   (void)context;
   void *early = fast_malloc(100);
-  os_fake_end_thread();  /* a destructor that runs after ours calls all this */
+  os_fake_end_thread(); /* a destructor that runs after ours calls all this */
   uint64_t before = committed();
   for (int i = 0; i < 200; i++) {
     char *p = fast_malloc(100), *q = heap_calloc(3, 50), *r = fast_aligned(256, 70000);
@@ -103,7 +103,7 @@ static void end_and_go_on(void *context) {
     fast_free(r);
   }
   fast_free(early);
-  os_fake_end_thread();  /* for it has a heap again */
+  os_fake_end_thread(); /* for it has a heap again */
   heap_collect(true);
   CHECK_LE(committed(), before);
 }
@@ -122,7 +122,7 @@ static void allocate(void *context) {
 TEST(enter, the_heap_of_an_ended_thread_is_the_next_threads, "S-pool") {
   for (int i = 0; i < 200; i++) in_thread(allocate, NULL, true);
   CHECK_EQ(pool_size(), 64u);
-  CHECK_LE(committed(), (uint64_t)200 * 500 * 208 / 65000 + 3);     /* and so is its room */
+  CHECK_LE(committed(), (uint64_t)200 * 500 * 208 / 65000 + 3); /* and so is its room */
 }
 
 TEST(enter, where_the_end_of_a_thread_cannot_be_watched_its_blocks_can_still_be_freed, "") {
@@ -140,7 +140,7 @@ static void end_inside(void *context) {
   for (int i = 0; i < 500; i++) block = fast_malloc(200);
   heap_t *h = heap_enter();
   CHECK(h != NULL);
-  fast_malloc(200);                                           /* the handler's heap */
+  fast_malloc(200); /* the handler's heap */
   os_fake_end_thread();
 }
 
@@ -154,7 +154,7 @@ TEST(enter, a_heap_whose_operation_never_ended_stays_as_it_is_and_its_blocks_can
   CHECK_EQ(anchor(s).count, 1u);
   bool is_claimed;
   pool_at(0, &is_claimed);
-  CHECK(is_claimed);                                          /* the interrupted heap is retired */
+  CHECK(is_claimed); /* the interrupted heap is retired */
 }
 
 /* ---- heaps that nobody gave back ------------------------------------------------------------- */
@@ -182,12 +182,12 @@ static bool is_used_again(void) {
 
 TEST(enter, a_heap_that_a_dead_thread_has_left_is_the_next_ones_and_no_other_is_touched, "S-pool") {
   allocate(NULL);
-  for (int i = 0; i < 5; i++) in_thread(allocate, NULL, false);          /* these live on */
+  for (int i = 0; i < 5; i++) in_thread(allocate, NULL, false); /* these live on */
   in_thread(die, NULL, false);
-  CHECK(!is_used_again());                         /* it counts as alive */
+  CHECK(!is_used_again()); /* it counts as alive */
   os_fake.has_ended = is_dead;
   CHECK(is_used_again());
-  CHECK(!is_used_again());                         /* it is in use again */
+  CHECK(!is_used_again()); /* it is in use again */
 }
 
 TEST(enter, a_fast_free_that_was_cut_short_by_the_end_of_its_thread_is_counted, "I1") {
@@ -205,7 +205,7 @@ static void die_inside(void *context) {
   fast_malloc(10);
   left_behind = heap_enter();
   dead_thread = os_thread();
-  fast_malloc(10);                                                       /* the handler's heap */
+  fast_malloc(10); /* the handler's heap */
 }
 
 TEST(enter, a_heap_whose_thread_died_inside_an_operation_stays_but_not_its_handlers, "") {
@@ -274,7 +274,7 @@ static void use_and_rest(void *context) {
 static void rest_meanwhile(os_fake_call_t call, void *at, size_t size) {
   (void)at, (void)size;
   pthread_t thread;
-  in_thread_t t = { use_and_rest, NULL, false };
+  in_thread_t t = {use_and_rest, NULL, false};
   if (call != OS_FAKE_DISCARD || rests_itself || rested >= 100) return;
   rested++;
   rests_itself = true;
@@ -296,20 +296,20 @@ TEST(enter, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
 TEST(enter, a_call_inside_a_call_uses_another_heap_and_both_stay_whole, "") {
   void *outer = fast_malloc(100);
   for (int i = 0; i < 30; i++) fast_malloc(100);
-  heap_t *h = heap_enter();                                 /* a signal handler begins here */
+  heap_t *h = heap_enter(); /* a signal handler begins here */
   uint64_t before = atomic64_load_relaxed(&heap_counts.nested);
   void *inner = fast_malloc(100);
   CHECK(inner != NULL);
   CHECK_GT(atomic64_load_relaxed(&heap_counts.nested), before);
   heap_t *nested = heap_enter();
   CHECK(nested != NULL && nested != h);
-  heap_t *third = heap_enter();                              /* and another inside that */
+  heap_t *third = heap_enter(); /* and another inside that */
   CHECK(third != NULL && third != nested && third != h);
   heap_exit(third);
   heap_exit(nested);
   fast_free(outer);
   fast_free(inner);
-  heap_exit(h);                                             /* and ends here */
+  heap_exit(h); /* and ends here */
   CHECK_EQ(heap_enter(), h);
   heap_exit(h);
 }

@@ -7,7 +7,11 @@
 #include "../../src/arena/places.h"
 
 enum { SLOTS = 24, STEPS = 1300 };
-static struct { unsigned char *p; size_t n; unsigned char byte; } slot[SLOTS];
+static struct {
+  unsigned char *p;
+  size_t n;
+  unsigned char byte;
+} slot[SLOTS];
 
 /* The same calls each time, whatever of them fails. */
 static size_t pick_size(uint64_t *state) {
@@ -50,12 +54,12 @@ static void run_mixture(bool must_succeed) {
     }
     size_t old = slot[k].p != NULL ? slot[k].n : 0;
     unsigned char *p = slot[k].p != NULL ? any_realloc(slot[k].p, n, "realloc")
-                       : what == 0 ? heap_calloc(1, n)
-                       : what == 1 ? fast_aligned(4096, n)
-                                   : fast_malloc(n);
+                       : what == 0       ? heap_calloc(1, n)
+                       : what == 1       ? fast_aligned(4096, n)
+                                         : fast_malloc(n);
     failed_calls += p == NULL;
     if (must_succeed) CHECK(p != NULL);
-    if (p == NULL) {                                          /* the old block is untouched */
+    if (p == NULL) { /* the old block is untouched */
       if (slot[k].p != NULL) check_slot(k, slot[k].n);
       continue;
     }
@@ -97,7 +101,7 @@ static void grow_and_shrink(bool must_succeed) {
       void *wall = up && bits_count(n) % 2 ? answer(fast_malloc(100000), 1, must_succeed) : NULL;
       char *moved = any_realloc(p, next, "realloc");
       check_kept(moved != NULL ? moved : p, moved != NULL ? 1 : n);
-      if (moved == NULL && !up) break;  /* a block that cannot shrink keeps its size */
+      if (moved == NULL && !up) break; /* a block that cannot shrink keeps its size */
       fast_free(wall);
       if (answer(moved, next, must_succeed) == NULL) break;
       p = moved;
@@ -108,7 +112,7 @@ static void grow_and_shrink(bool must_succeed) {
 
 /* In a heap of the program's own, which then ends in one of its two ways. */
 static void use_first_class(bool must_succeed, void (*end)(fh_heap_t *heap)) {
-  static const size_t sizes[] = { 50, 3000, 100000, MiB(2), HUGE_MIN_SIZE };
+  static const size_t sizes[] = {50, 3000, 100000, MiB(2), HUGE_MIN_SIZE};
   fh_heap_t *heap = answer(firstclass_new(), 0, must_succeed);
   if (heap == NULL) return;
   for (size_t i = 0; i < 4 * ARRAY_LENGTH(sizes); i++) {
@@ -117,7 +121,7 @@ static void use_first_class(bool must_succeed, void (*end)(fh_heap_t *heap)) {
                          : firstclass_aligned(heap, i % 4 == 1 ? 4096 : 1, n);
     if (answer(p, n, must_succeed) == NULL) continue;
     char *q =
-        i % 4 == 3 && n < MiB(1) ? firstclass_realloc(heap, p, 2 * n, "fh_heap_realloc") : NULL;
+      i % 4 == 3 && n < MiB(1) ? firstclass_realloc(heap, p, 2 * n, "fh_heap_realloc") : NULL;
     if (q != NULL) check_kept(q, 1);
     else check_kept(p, n);
     if (i % 4 == 2 || end == firstclass_delete) fast_free(q != NULL ? q : p);
@@ -126,7 +130,7 @@ static void use_first_class(bool must_succeed, void (*end)(fh_heap_t *heap)) {
 }
 
 static void use_and_end(void *must_succeed) {
-  enum { MANY = 70 };                             /* more than the first chunk of heaps is for */
+  enum { MANY = 70 }; /* more than the first chunk of heaps is for */
   char *small[MANY];
   for (int i = 0; i < MANY; i++) small[i] = answer(fast_malloc(1000), 1000, must_succeed != NULL);
   for (int i = 0; i < MANY; i++) fast_free(small[i]);
@@ -171,9 +175,9 @@ static void check_loss(uint64_t allowed) {
   heap_collect(true);
   CHECK_LE(committed(), allowed);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
-  CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live) +
-               atomic64_load_relaxed(&heap_counts.huge_live),
-           (uint64_t)0);
+  CHECK_EQ(
+    atomic64_load_relaxed(&heap_counts.large_live) + atomic64_load_relaxed(&heap_counts.huge_live),
+    (uint64_t)0);
 }
 
 static void fail_one(script_t *script, uint32_t kinds, uint64_t k, bool all_after) {
@@ -217,16 +221,16 @@ TEST(failures, without_any_the_mixture_succeeds_and_loses_nothing, "") {
 }
 TEST(failures, without_any_the_tour_succeeds_and_loses_nothing, "") { succeed_with(run_tour); }
 
-#define FAIL_EACH(name, ...) \
+#define FAIL_EACH(name, ...)                                                                       \
   TEST(failures, name, "timeout=200") { fail_each(__VA_ARGS__); }
-FAIL_EACH(whichever_mmap_fails_calls_return_null_or_succeed_and_nothing_is_lost,
-          run_mixture, OS_FAKE_MAPPING, false, 1)
+FAIL_EACH(whichever_mmap_fails_calls_return_null_or_succeed_and_nothing_is_lost, run_mixture,
+          OS_FAKE_MAPPING, false, 1)
 FAIL_EACH(from_whichever_mmap_on_all_fail_calls_return_null_or_succeed_and_nothing_is_lost,
           run_mixture, OS_FAKE_MAPPING, true, 2)
-FAIL_EACH(whichever_mremap_fails_the_blocks_stay_whole_and_nothing_is_lost,
-          run_mixture, OS_FAKE_CHANGING, false, 1)
-FAIL_EACH(whichever_madvise_fails_the_blocks_stay_whole_and_nothing_is_lost,
-          run_mixture, MADVISE, false, 3)
+FAIL_EACH(whichever_mremap_fails_the_blocks_stay_whole_and_nothing_is_lost, run_mixture,
+          OS_FAKE_CHANGING, false, 1)
+FAIL_EACH(whichever_madvise_fails_the_blocks_stay_whole_and_nothing_is_lost, run_mixture, MADVISE,
+          false, 3)
 TEST(failures, if_every_madvise_fails_memory_is_used_and_freed_all_the_same, "") {
   os_fake_fail(MADVISE, 1, true);
   run_mixture(true);
@@ -234,20 +238,20 @@ TEST(failures, if_every_madvise_fails_memory_is_used_and_freed_all_the_same, "")
   os_fake_fail(0, 0, false);
   check_nothing_lost();
 }
-FAIL_EACH(from_whichever_call_on_all_fail_nothing_is_lost,
-          run_mixture, OS_FAKE_ANY & ~MUNMAP, true, 5)
+FAIL_EACH(from_whichever_call_on_all_fail_nothing_is_lost, run_mixture, OS_FAKE_ANY & ~MUNMAP, true,
+          5)
 
 FAIL_EACH(whichever_mmap_of_the_tour_fails_nothing_is_lost, run_tour, OS_FAKE_MAPPING, false, 1)
-FAIL_EACH(from_whichever_mmap_of_the_tour_on_all_fail_nothing_is_lost,
-          run_tour, OS_FAKE_MAPPING, true, 1)
+FAIL_EACH(from_whichever_mmap_of_the_tour_on_all_fail_nothing_is_lost, run_tour, OS_FAKE_MAPPING,
+          true, 1)
 FAIL_EACH(whichever_mremap_of_the_tour_fails_nothing_is_lost, run_tour, OS_FAKE_CHANGING, false, 1)
-FAIL_EACH(from_whichever_mremap_of_the_tour_on_all_fail_nothing_is_lost,
-          run_tour, OS_FAKE_CHANGING, true, 1)
+FAIL_EACH(from_whichever_mremap_of_the_tour_on_all_fail_nothing_is_lost, run_tour, OS_FAKE_CHANGING,
+          true, 1)
 FAIL_EACH(whichever_madvise_of_the_tour_fails_nothing_is_lost, run_tour, MADVISE, false, 1)
-FAIL_EACH(whichever_munmap_of_the_tour_fails_nothing_but_its_range_is_lost,
-          run_tour, MUNMAP, false, 1)
-FAIL_EACH(from_whichever_call_of_the_tour_on_all_fail_nothing_is_lost,
-          run_tour, OS_FAKE_ANY, true, 3)
+FAIL_EACH(whichever_munmap_of_the_tour_fails_nothing_but_its_range_is_lost, run_tour, MUNMAP, false,
+          1)
+FAIL_EACH(from_whichever_call_of_the_tour_on_all_fail_nothing_is_lost, run_tour, OS_FAKE_ANY, true,
+          3)
 
 TEST(failures, a_huge_block_that_cannot_shrink_is_large_enough_all_the_same, "U1") {
   char *p = huge_malloc(NULL, MiB(64));

@@ -18,7 +18,7 @@ TEST(firstclass, its_blocks_lie_in_slabs_of_its_own, "F1") {
 }
 
 TEST(firstclass, destroying_it_gives_back_all_its_blocks_of_every_size, "F1") {
-  static const size_t sizes[] = { 16, 100, 5000, 100000, HUGE_MIN_SIZE };
+  static const size_t sizes[] = {16, 100, 5000, 100000, HUGE_MIN_SIZE};
   for (int round = 0; round < 2; round++) {
     heap = firstclass_new();
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
@@ -32,7 +32,7 @@ TEST(firstclass, destroying_it_gives_back_all_its_blocks_of_every_size, "F1") {
 }
 
 TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
-  static const size_t sizes[] = { 100, 5000, 100000 };
+  static const size_t sizes[] = {100, 5000, 100000};
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
     size_t size = sizes[i];
     heap = firstclass_new();
@@ -70,7 +70,7 @@ TEST(firstclass, a_freed_block_is_published_at_once_so_that_no_thread_holds_one_
   size_t size = 64;
   heap = firstclass_new();
   allocate(&size);
-  in_thread(release, NULL, false);                          /* a thread that does nothing more */
+  in_thread(release, NULL, false); /* a thread that does nothing more */
   firstclass_destroy(heap);
   check_nothing_lost();
 }
@@ -99,7 +99,7 @@ TEST(firstclass, a_small_block_that_grows_a_little_at_a_time_is_seldom_copied, "
     q = firstclass_realloc(heap, p, size, "t");
     copies += q != p;
   }
-  CHECK_LE(copies, 22u); /* by a quarter each, from 112 bytes */
+  CHECK_LE(copies, 22u);                         /* by a quarter each, from 112 bytes */
   p = firstclass_realloc(heap, p, KiB(15), "t"); /* that is more than a quarter */
   CHECK_EQ(heap_usable_size(p, "t"), heap_good_size(KiB(15)));
   firstclass_destroy(heap);
@@ -161,7 +161,7 @@ TEST(firstclass, without_memory_it_says_so_and_works_again_later, "F1") {
 
 static void use(unsigned number) {
   uint64_t state = number;
-  char *mine[50] = { 0 };
+  char *mine[50] = {0};
   for (int i = 0; i < 10000; i++) {
     unsigned k = core_next(&state) % 50;
     if (mine[k] != NULL) {
@@ -185,7 +185,7 @@ TEST(firstclass, what_it_has_given_back_carries_its_tag_no_more, "F1 F2") {
   heap = firstclass_new();
   char *small = firstclass_aligned(heap, 1, 100), *large = firstclass_aligned(heap, 1, 100000);
   char *moved = firstclass_aligned(heap, 1, MiB(1));
-  slab_t *slabs[] = { slab_of(small), slab_of(large), slab_of(moved) };
+  slab_t *slabs[] = {slab_of(small), slab_of(large), slab_of(moved)};
   for (size_t i = 0; i < ARRAY_LENGTH(slabs); i++)
     CHECK(atomic_ptr_load_relaxed(&slabs[i]->tag) != NULL);
   fast_free(large);
@@ -213,7 +213,10 @@ TEST(firstclass, a_heap_without_contents_is_ended_class_by_class_that_it_has_use
 /* ---- slabs that are not used again ----------------------------------------------------------- */
 
 enum { LIVE = 4 << 20, PHASES = 24 };
-static struct { char *p; size_t size; } queue[LIVE / 32 + 1];
+static struct {
+  char *p;
+  size_t size;
+} queue[LIVE / 32 + 1];
 
 /* Blocks that live equally long, of a size that grows. How many slices there are at most in the end
  * of a phase. */
@@ -324,7 +327,7 @@ static heap_t *stop_between_two_steps(void) {
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
   do kept[0] = firstclass_aligned(heap, 1, 100);
   while (lane->bin[class_of(100)] == 0);
-  heap_collect(true);                     /* what was in the bin is on the slab's list now */
+  heap_collect(true); /* what was in the bin is on the slab's list now */
   slab_t *s = slab_of(kept[0]);
   CHECK_GT(slab_private_count(s), 0u);
   s->head = 0;
@@ -339,7 +342,7 @@ TEST(firstclass, a_heap_that_is_deleted_leaves_a_lane_as_a_stopped_thread_has_le
   fast_free(kept[0]);
   fast_free(kept[1]);
   heap_collect(true);
-  CHECK_EQ(committed(), (uint64_t)1);     /* the slab */
+  CHECK_EQ(committed(), (uint64_t)1); /* the slab */
   for (int i = 0; i < 3; i++) CHECK(firstclass_new() != NULL);
   for (int i = 0; i < MANY; i++) CHECK(slab_of(fast_malloc(100)) != slab_of(kept[0]));
 }

@@ -12,11 +12,11 @@ static fmt_t *fresh(size_t size) {
   return &f;
 }
 
-#define SAYS(expected, ...)                    \
-  do {                                         \
-    fresh(sizeof text);                        \
-    __VA_ARGS__;                               \
-    CHECK_SAME_TEXT(fmt_end(&f), expected);    \
+#define SAYS(expected, ...)                                                                        \
+  do {                                                                                             \
+    fresh(sizeof text);                                                                            \
+    __VA_ARGS__;                                                                                   \
+    CHECK_SAME_TEXT(fmt_end(&f), expected);                                                        \
   } while (0)
 
 TEST(fmt, numbers_are_written_in_full_at_both_ends_of_their_range, "") {
@@ -133,7 +133,7 @@ TEST(fmt, a_full_buffer_is_drained_by_whole_lines_and_nothing_is_lost, "T1 T2") 
 
 TEST(fmt, a_line_longer_than_the_buffer_comes_out_in_parts, "T2") {
   static const char row[] =
-      "a line of some length without an end of line in it, longer than the buffer is";
+    "a line of some length without an end of line in it, longer than the buffer is";
   start_draining(16);
   fmt_text(&f, row);
   fmt_flush(&f);
@@ -160,7 +160,7 @@ TEST(fmt, json_has_its_commas_lines_and_escapes, "") {
   fmt_json_close(&j);
   fmt_json_close(&j);
   CHECK_SAME_TEXT(
-      fmt_end(&f),
-      "{\n  \"n\": 7,\n  \"t\": \"a\\\"b\\\\c\\u000ad\",\n  \"o\": {\"yes\": true, \"less\": -1},\n"
-      "  \"rows\": [\n    {},\n    2\n  ],\n  \"none\": []\n}\n");
+    fmt_end(&f),
+    "{\n  \"n\": 7,\n  \"t\": \"a\\\"b\\\\c\\u000ad\",\n  \"o\": {\"yes\": true, \"less\": -1},\n"
+    "  \"rows\": [\n    {},\n    2\n  ],\n  \"none\": []\n}\n");
 }

@@ -21,7 +21,7 @@ TEST(free, each_kind_of_block_goes_back_to_where_it_came_from, "") {
  * same. */
 static void free_slowly(void *p) { heap_free(p, "free"); }
 static void free_fast(void *p) { fast_free(p); }
-static void (*const either[])(void *) = { free_fast, free_slowly };
+static void (*const either[])(void *) = {free_fast, free_slowly};
 
 /* From here on a free of a block near `p` is a fast one. */
 static heap_t *frees_are_fast(void *p) {
@@ -37,7 +37,7 @@ TEST(free, a_block_of_an_own_slab_goes_onto_its_list_and_the_last_one_gives_the_
   heap_t *h = frees_are_fast(kept[0]);
   unsigned c = class_of(size);
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) {
-    slab_t *s = owned_first(h, c)->next;                /* used up, and not the one in use */
+    slab_t *s = owned_first(h, c)->next; /* used up, and not the one in use */
     unsigned owned = h->own->owned[c];
     CHECK(s != NULL && s->head == 0);
     for (int i = 0; i < MANY; i++) {
@@ -65,9 +65,9 @@ TEST(free, a_block_of_nobodys_slab_is_kept_for_the_next_bin_or_waits_if_there_is
     CHECK_EQ(h->freed->returned[c], (uintptr_t)p[2 * way]);
     CHECK_EQ(h->room[c], 0);
     CHECK_EQ(h->held, way);
-    either[way](p[2 * way + 1]);                            /* each is put off */
+    either[way](p[2 * way + 1]); /* each is put off */
     CHECK_EQ(h->freed->returned[c], (uintptr_t)p[2 * way]);
-    CHECK_EQ(h->held, 1u);                           /* one chain */
+    CHECK_EQ(h->held, 1u); /* one chain */
     CHECK(block_is_free((uintptr_t)p[2 * way + 1]));
   }
   CHECK_EQ(swaps_of(h), 0u);
@@ -89,7 +89,7 @@ TEST(free, a_block_of_anothers_slab_waits_though_there_is_room_for_it, "") {
 TEST(free, a_free_inside_a_call_waits_in_the_heap_that_stands_in, "") {
   size_t size = 64;
   in_thread(allocate, &size, false);
-  heap_t *h = heap_enter();                                 /* a signal handler begins here */
+  heap_t *h = heap_enter(); /* a signal handler begins here */
   fast_free(kept[0]);
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
   CHECK_EQ(h->held, 0u);
@@ -214,7 +214,7 @@ TEST(free, frees_that_interrupt_a_fast_malloc_wait_no_longer_than_others, "") {
   heap_t *h = my_heap();
   uint64_t limit = heap_here.limit;
   heap_here.limit = 0;
-  for (int i = 0; i < 900; i++) fast_free(kept[i]);         /* of one slab */
+  for (int i = 0; i < 900; i++) fast_free(kept[i]); /* of one slab */
   for (int i = 0; i < BATCH_SLOTS; i++)
     CHECK_LE(batch_count(&h->freed->batch[i]), (unsigned)BATCH_BLOCKS);
   heap_here.limit = limit;
@@ -260,7 +260,7 @@ TEST(free, without_memory_for_a_heap_a_free_still_reaches_its_slab, "") {
   allocate(&size);
   heap_let_go(my_heap());
   while (os_fake_fail(OS_FAKE_MAPPING, 1, true), pool_claim() != NULL) {}
-  in_thread(release, NULL, false);                          /* a thread that can have no heap */
+  in_thread(release, NULL, false); /* a thread that can have no heap */
   CHECK_EQ(committed(), (uint64_t)0);
   in_thread(take_none, NULL, false);
 }
@@ -334,7 +334,7 @@ TEST(free, a_pointer_that_is_no_block_is_reported, "") {
   for (int i = 0; i < 20; i++) fast_malloc(100);
   fast_free(freed);
   EXPECT_ABORT(fast_free(freed), "double free");
-  size_t last = atomic64_load_relaxed(&arena_of(p)->mapped) - 1;         /* never used */
+  size_t last = atomic64_load_relaxed(&arena_of(p)->mapped) - 1; /* never used */
   EXPECT_ABORT(fast_free(arena_address(arena_of(p), last)), "invalid pointer");
   EXPECT_ABORT(fast_free(p + 8), "invalid pointer");
   EXPECT_ABORT(fast_free(p + 16), "invalid pointer");

@@ -129,7 +129,7 @@ TEST(grow, two_threads_that_grow_at_once_both_keep_what_they_mapped, "") {
 TEST(grow, a_range_whose_mmap_fails_behind_anothers_back_is_given_up_and_nobody_gets_it, "") {
   char *mine = grow_at_once(true, false);
   CHECK(mine != NULL && other != NULL);
-  CHECK_GT(mine, other);  /* the next try lies behind the other's range */
+  CHECK_GT(mine, other); /* the next try lies behind the other's range */
   CHECK(os_fake_is_mapped(mine, 2 * SLICE_SIZE) && os_fake_is_mapped(other, 50 * SLICE_SIZE));
   CHECK_EQ(lost_slices(), 0u);
   for (int i = 0; i < 200; i++) {
@@ -178,10 +178,10 @@ TEST(grow, where_the_end_cannot_grow_its_free_slices_stay_free, "") {
   CHECK_NULL(arena_claim(1500, 1, &clean));
   CHECK_EQ(free_slices() + unmapped_slices_of(arena_of(p)), 1000u);
   os_fake_fail(0, 0, false);
-  os_fake_take(p + 1000 * SLICE_SIZE, SLICE_SIZE);         /* somebody else's mapping follows */
+  os_fake_take(p + 1000 * SLICE_SIZE, SLICE_SIZE); /* somebody else's mapping follows */
   char *q = claim(1500);
   CHECK(q > p && arena_of(q) == arena_of(p));
-  CHECK_EQ(free_slices() + unmapped_slices_of(arena_of(p)), 1000u);  /* no more than those */
+  CHECK_EQ(free_slices() + unmapped_slices_of(arena_of(p)), 1000u); /* no more than those */
   char *again = claim(800);
   CHECK(again >= p && again < p + 200 * SLICE_SIZE);
 }
@@ -207,7 +207,7 @@ TEST(grow, threads_that_grow_at_once_do_not_each_map_a_whole_step, "") {
   CHECK_LE((os_fake.mapped - mapped) / SLICE_SIZE, 2 * step + 60 * 64);
   os_fake.before = NULL;
   size_t before = os_fake.mapped;
-  while (os_fake.mapped == before) claim(1);          /* whole steps again */
+  while (os_fake.mapped == before) claim(1); /* whole steps again */
   CHECK_GT((os_fake.mapped - before) / SLICE_SIZE, step);
 }
 
@@ -235,8 +235,8 @@ TEST(grow, a_range_that_goes_beyond_what_is_mapped_is_mapped_if_it_is_next, "A1 
   bool clean;
   char *p = at_end(3);
   CHECK(!arena_claim_at(p, 10, &clean));
-  CHECK(!arena_grow_at(p + 4 * SLICE_SIZE, 10, &clean));     /* it would leave a gap */
-  CHECK(!arena_grow_at(p - SLICE_SIZE, 10, &clean));         /* the first one is in use */
+  CHECK(!arena_grow_at(p + 4 * SLICE_SIZE, 10, &clean)); /* it would leave a gap */
+  CHECK(!arena_grow_at(p - SLICE_SIZE, 10, &clean));     /* the first one is in use */
   CHECK(!arena_grow_at(p, WINDOW_SLICES, &clean));
   os_fake_fail(OS_FAKE_MAPPING, 1, true);
   CHECK(!arena_grow_at(p, 10, &clean));
@@ -261,14 +261,14 @@ TEST(grow, a_block_of_the_first_range_does_not_grow_across_its_border, "") {
 TEST(grow, others_that_claim_or_grow_where_a_range_is_being_mapped_lose_nothing_to_it, "M1") {
   bool clean;
   char *p = at_end(3);
-  other_size = 1;                                            /* the first of the three */
+  other_size = 1; /* the first of the three */
   other_fails = first_fails = false;
   os_fake.before = another_grows;
   CHECK(!arena_grow_at(p, 10, &clean));
   CHECK_EQ(other, p);
   CHECK_EQ(lost_slices(), 0u);
   p = at_end(3);
-  other_size = 500;                                          /* it grows as well */
+  other_size = 500; /* it grows as well */
   os_fake.before = another_grows;
   CHECK(arena_grow_at(p, 10, &clean));
   CHECK(other >= p + 10 * SLICE_SIZE);
@@ -299,7 +299,7 @@ TEST(grow, free_groups_are_unmapped_when_address_space_is_short_and_mapped_again
   arena_release(p, 2000);
   arena_release(other_side, 2000);
   os_fake.most_mapped = os_fake.mapped;
-  CHECK(claim(3000) != NULL);                                /* in place of what was free */
+  CHECK(claim(3000) != NULL); /* in place of what was free */
   CHECK_EQ(unmapped_slices_of(a) % 64, 0u);
   CHECK_GE(unmapped_slices_of(a), 3000u);
   CHECK_LE(os_fake.mapped, os_fake.most_mapped);
@@ -381,7 +381,7 @@ TEST(grow, slices_whose_pages_were_moved_away_are_mapped_again_at_once_or_later,
   for (int i = 0; i < 2; i++) {
     CHECK(os_unmap(q, 10 * SLICE_SIZE));
     atomic64_add_relaxed(&arena_counts.committed, (uint64_t)-10);
-    os_fake_fail(OS_FAKE_MAPPING, (uint64_t)i, false);       /* the second time it fails */
+    os_fake_fail(OS_FAKE_MAPPING, (uint64_t)i, false); /* the second time it fails */
     arena_release_moved(q, 10);
     CHECK_EQ(committed(), before - 10);
     CHECK(arena_is_valid(arena_of(p)));

@@ -60,7 +60,11 @@ unused static bool resize_large(void *p, size_t size) {
 
 /* Runs `f` in another thread, which then ends (as far as the core sees), and its heap does not
  * rest, or stays for ever without doing anything. */
-typedef struct { void (*f)(void *); void *context; bool ends; } in_thread_t;
+typedef struct {
+  void (*f)(void *);
+  void *context;
+  bool ends;
+} in_thread_t;
 static void *in_thread_run(void *context) {
   in_thread_t *t = context;
   t->f(t->context);
@@ -69,7 +73,7 @@ static void *in_thread_run(void *context) {
 }
 unused static void in_thread(void (*f)(void *), void *context, bool ends) {
   pthread_t thread;
-  in_thread_t t = { f, context, ends };
+  in_thread_t t = {f, context, ends};
   CHECK_EQ(pthread_create(&thread, NULL, in_thread_run, &t), 0);
   CHECK_EQ(pthread_join(thread, NULL), 0);
   if (ends) heap_end_rest();

@@ -108,7 +108,7 @@ TEST(holes, all_of_every_class_is_had_again_after_holes_were_made, "I1 I7 timeou
       check_kept(count);
       uint64_t before = discards();
       heap_collect(true);
-      CHECK_EQ(discards(), before);                         /* nothing new */
+      CHECK_EQ(discards(), before); /* nothing new */
       for (int i = 0; i < count; i++)
         if (kept[i] == NULL) memset(kept[i] = fast_malloc(size), i + 1, size);
       check_kept(count);
@@ -129,7 +129,7 @@ TEST(holes, a_block_is_freed_twice_and_its_page_is_gone, "") {
   EXPECT_ABORT(any_realloc(freed, 1000, "realloc"), "double free: .* in realloc");
   fast_free(fast_malloc(200)); /* from here on blocks are looked for in this window first */
   EXPECT_ABORT(any_realloc(freed, 60, "realloc"), "double free: .* in realloc");
-  for (int i = 0; i < 6; i++) CHECK(fast_malloc(MiB(16)) != NULL);  /* blocks are looked at late */
+  for (int i = 0; i < 6; i++) CHECK(fast_malloc(MiB(16)) != NULL); /* blocks are looked at late */
   EXPECT_ABORT((fast_free(freed), outbox_flush(my_heap())), "double free: .* in free");
 }
 
@@ -140,7 +140,7 @@ TEST(holes, a_system_that_refuses_leaves_the_blocks_where_they_are, "I7") {
   heap_collect(true);
   CHECK_EQ(holes(slab_of(kept[0])), 0u);
   CHECK_EQ(anchor(slab_of(kept[0])).carved, class_info[class_of(64)].capacity);
-  os_fake_fail(1u << OS_FAKE_DISCARD, 2, false);            /* the second of a slab's */
+  os_fake_fail(1u << OS_FAKE_DISCARD, 2, false); /* the second of a slab's */
   heap_collect(true);
   check_kept(3000);
   CHECK_EQ(count_live(), 6u);
@@ -168,8 +168,8 @@ TEST(holes, a_system_that_refuses_half_way_leaves_blocks_that_are_free_and_usabl
   os_fake.before = NULL;
   CHECK_EQ(count_live(), 6u);
   CHECK_EQ(holes(slab_of(kept[500])), 0u);
-  heap_collect(true);                                       /* and may be asked again */
-  os_fake_fail(1u << OS_FAKE_DISCARD, 2, true);             /* some runs go, others do not */
+  heap_collect(true);                           /* and may be asked again */
+  os_fake_fail(1u << OS_FAKE_DISCARD, 2, true); /* some runs go, others do not */
   heap_collect(true);
   CHECK_EQ(count_live(), 6u);
   os_fake_fail(0, 0, false);
@@ -184,8 +184,8 @@ TEST(holes, a_system_that_refuses_half_way_leaves_blocks_that_are_free_and_usabl
 }
 
 TEST(holes, slabs_with_no_page_to_spare_are_left_alone, "") {
-  make(64, 2046);                                           /* two slabs */
-  for (int i = 0; i < 2046; i += 17) release(i);            /* each page has live blocks */
+  make(64, 2046);                                /* two slabs */
+  for (int i = 0; i < 2046; i += 17) release(i); /* each page has live blocks */
   heap_collect(false);
   uint64_t before = discards();
   heap_collect(true);
@@ -249,7 +249,7 @@ static void *collect(void *context) {
 
 TEST(holes, a_thread_that_stops_in_the_middle_takes_one_slab_with_it, "") {
   pthread_t thread;
-  make(1000, 600);                                          /* ten slabs */
+  make(1000, 600); /* ten slabs */
   thin_out(600, 60);
   heap_collect(false);
   CHECK_EQ(pthread_create(&thread, NULL, collect, NULL), 0);
@@ -264,7 +264,7 @@ TEST(holes, a_thread_that_stops_in_the_middle_takes_one_slab_with_it, "") {
 
 static void churn(unsigned number) {
   uint64_t state = number;
-  char *p[200] = { 0 };
+  char *p[200] = {0};
   for (int i = 0; i < 20000; i++) {
     unsigned k = core_next(&state) % 200;
     if (p[k] != NULL) {

@@ -64,7 +64,7 @@ TEST(huge, a_block_grows_and_shrinks_in_place_within_its_windows, "U1") {
   CHECK_EQ(huge_bytes(), (uint64_t)MiB(40));
   CHECK(!os_fake_is_mapped(p + MiB(40), 4096));
   CHECK_EQ(huge_resize(record(p), MiB(40) - 1), (void *)p);
-  CHECK_EQ(os_fake.calls[OS_FAKE_RESIZE], 2u);                /* the last needed no call */
+  CHECK_EQ(os_fake.calls[OS_FAKE_RESIZE], 2u); /* the last needed no call */
 }
 
 TEST(huge, a_block_that_has_no_room_moves_its_pages_and_keeps_its_bytes, "U1 W1") {
@@ -196,7 +196,7 @@ TEST(huge, a_resize_that_fails_leaves_the_block_as_it_was, "U1") {
 }
 
 TEST(huge, without_memory_there_is_no_block_and_nothing_is_lost, "U1") {
-  for (uint64_t k = 2; k < 8; k++) {  /* the first without a chunk of records, then with one */
+  for (uint64_t k = 2; k < 8; k++) { /* the first without a chunk of records, then with one */
     os_fake_fail(OS_FAKE_MAPPING, k / 2, true);
     void *p = huge_malloc(NULL, MiB(64));
     os_fake_fail(0, 0, false);
@@ -226,7 +226,7 @@ TEST(huge, slices_whose_pages_moved_and_that_cannot_be_mapped_again_are_used_lat
   char *p = fast_malloc(MiB(100)), *wall = fast_malloc(SLICE_SIZE);
   uint64_t mapped = atomic64_load_relaxed(&arena_counts.mapped);
   p[MiB(99)] = 9;
-  os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);        /* the first reserves the new place */
+  os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false); /* the first reserves the new place */
   char *q = any_realloc(p, MiB(200), "t");
   CHECK(q != NULL && q[MiB(99)] == 9 && !os_fake_is_mapped(p, 4096));
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.mapped), mapped - 1600);
@@ -284,11 +284,14 @@ static void note_windows(os_fake_call_t call, void *at, size_t size) {
 }
 
 TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, "W1") {
-  static const size_t sizes[] = {
-    PTRDIFF_MAX, PTRDIFF_MAX - WINDOW_SIZE, (size_t)PTRDIFF_MAX + 1, SIZE_MAX,
-    SIZE_MAX - SLICE_SIZE, (size_t)1 << ADDRESS_BITS,
-    ((size_t)1 << ADDRESS_BITS) + 1, (size_t)1 << 62
-  };
+  static const size_t sizes[] = {PTRDIFF_MAX,
+                                 PTRDIFF_MAX - WINDOW_SIZE,
+                                 (size_t)PTRDIFF_MAX + 1,
+                                 SIZE_MAX,
+                                 SIZE_MAX - SLICE_SIZE,
+                                 (size_t)1 << ADDRESS_BITS,
+                                 ((size_t)1 << ADDRESS_BITS) + 1,
+                                 (size_t)1 << 62};
   char *p = fast_malloc(HUGE_MIN_SIZE);
   size_t before = windows_taken();
   os_fake.before = note_windows;

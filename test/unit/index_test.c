@@ -116,7 +116,7 @@ static void delete_between(os_fake_call_t call, void *at, size_t size) {
   firstclass_delete(heap);
   heap_collect(false);
   for (int i = 0; i < 5000 && (later = firstclass_new()) != heap;) i++;
-  CHECK_EQ(later, heap);                               /* at the same address */
+  CHECK_EQ(later, heap); /* at the same address */
 }
 
 TEST(index, a_block_that_moves_while_its_heap_is_deleted_is_no_later_heaps, "F2") {

@@ -7,7 +7,7 @@
 #include "heaps.h"
 
 static char *kept[MANY];
-static fh_heap_t *heap;                          /* whose blocks; NULL: the calling thread's */
+static fh_heap_t *heap; /* whose blocks; NULL: the calling thread's */
 
 /* As many blocks of that size, each with bytes of its own. */
 unused static void allocate(void *size) {

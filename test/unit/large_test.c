@@ -33,16 +33,16 @@ TEST(large, a_block_or_a_kind_that_is_not_as_it_should_be_is_seen, "L1 I5") {
   char *p = large_malloc(my_heap(), 5 * SLICE_SIZE, 1);
   CHECK(slab_kinds_are_valid(arena_of(p)));
   EXPECT_ABORT(
-      (atomic32_store_relaxed(&slab(p + SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))),
-      "invariant I5");
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p + 5 * SLICE_SIZE)->kind, 1),
-                slab_kinds_are_valid(arena_of(p))),
-               "invariant I5");
+    (atomic32_store_relaxed(&slab(p + SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))),
+    "invariant I5");
+  EXPECT_ABORT(
+    (atomic32_store_relaxed(&slab(p + 5 * SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))),
+    "invariant I5");
   EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 8), large_is_valid(slab(p))),
                "invariant L1");
   EXPECT_ABORT(
-      (atomic64_store_relaxed(&slab(p)->size, 5 * SLICE_SIZE - 1), large_is_valid(slab(p))),
-      "invariant L1");
+    (atomic64_store_relaxed(&slab(p)->size, 5 * SLICE_SIZE - 1), large_is_valid(slab(p))),
+    "invariant L1");
 }
 
 TEST(large, a_block_knows_if_its_memory_still_reads_as_zero, "A3") {
@@ -77,7 +77,7 @@ TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L
   CHECK_EQ(slices(p), 7u);
   CHECK(resize_large(p, SMALL_MAX_SIZE + 1));
   CHECK_EQ(slices(p), 1u);
-  CHECK(!resize_large(p, SMALL_MAX_SIZE));          /* that is for a small block */
+  CHECK(!resize_large(p, SMALL_MAX_SIZE)); /* that is for a small block */
   CHECK_EQ(committed(), before - 3 + 1 + 1);
   fast_free(p);
   fast_free(wall);
@@ -109,7 +109,7 @@ TEST(large, a_block_freed_twice_or_in_the_middle_is_told, "") {
 
 TEST(large, from_half_a_window_on_alignment_included_a_block_has_a_mapping_of_its_own, "L1") {
   for (size_t alignment = SLICE_SIZE; alignment <= WINDOW_SIZE; alignment *= 2) {
-    size_t most = HUGE_MIN_SIZE - min_size(alignment, HUGE_MIN_SIZE);   /* of a large one */
+    size_t most = HUGE_MIN_SIZE - min_size(alignment, HUGE_MIN_SIZE); /* of a large one */
     if (most != 0) {
       char *p = fast_aligned(alignment, most);
       CHECK(map_kind(map_find(p)) == TENANT_ARENA && (uintptr_t)p % alignment == 0);
@@ -165,13 +165,13 @@ TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
   char *p = large_malloc(my_heap(), MiB(4), 1);
   memset(p, 3, MiB(4));
   size_t mapped = os_fake.mapped;
-  os_fake_fail(OS_FAKE_MAPPING, 2, true);    /* the record's place is there, the window is not */
+  os_fake_fail(OS_FAKE_MAPPING, 2, true); /* the record's place is there, the window is not */
   CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
   os_fake_fail(OS_FAKE_CHANGING, 1, true);
   CHECK_NULL(large_move_to_huge(slab(p), p, MiB(40)));
   os_fake_fail(0, 0, false);
   CHECK_BYTES(p, 3, MiB(4));
-  CHECK_LE(os_fake.mapped, mapped + 65536);  /* the chunk of records stays */
+  CHECK_LE(os_fake.mapped, mapped + 65536); /* the chunk of records stays */
   fast_free(p);
   check_nothing_lost();
 }
@@ -179,7 +179,7 @@ TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
 TEST(large, a_place_that_pages_left_and_that_could_not_be_mapped_again_is_mapped_when_needed, "") {
   char *p = large_malloc(my_heap(), MiB(4), 1);
   memset(p, 3, MiB(4));
-  fast_free(fast_malloc(HUGE_MIN_SIZE));                     /* the records have their place */
+  fast_free(fast_malloc(HUGE_MIN_SIZE)); /* the records have their place */
   os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);
   char *q = large_move_to_huge(slab(p), p, MiB(40));
   CHECK_EQ(os_fake.fail_at, (uint64_t)0);
@@ -213,7 +213,7 @@ TEST(large, calloc_makes_no_page_of_a_block_whose_last_user_needed_few, "A3") {
   size_t size = MiB(8);
   CHECK_EQ(in_memory_after_calloc(MiB(1), size), (size_t)0);
   CHECK_EQ(in_memory_after_calloc(size, size), size); /* all are there: they are written */
-  os_fake_fail(OS_FAKE_ADVISING, 1, true);  /* likewise if none can be given back */
+  os_fake_fail(OS_FAKE_ADVISING, 1, true);            /* likewise if none can be given back */
   purge_all();
   CHECK_GE(in_memory_after_calloc(MiB(1), size), MiB(1));
 }

@@ -39,7 +39,7 @@ TEST(levels, slices_that_an_arena_never_had_to_give_are_seen_when_they_come_back
 }
 
 TEST(levels, a_slab_that_is_owned_is_seen_when_it_is_published, "I6") {
-  slab_t *s = slab_new(arena_claim(1, 1, &(bool){ false }), 5, NULL, NULL);
+  slab_t *s = slab_new(arena_claim(1, 1, &(bool){false}), 5, NULL, NULL);
   EXPECT_ABORT(partial_publish(s), "invariant I6");
 }
 
@@ -66,8 +66,7 @@ TEST(levels, a_miscounted_magazine_is_seen_when_a_slow_call_ends, "L2") {
 
 TEST(levels, a_large_block_with_too_many_slices_is_seen_when_it_is_resized, "L1") {
   char *p = fast_malloc(2 * SLICE_SIZE);
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 40),
-                resize_large(p, 3 * SLICE_SIZE)),
+  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 40), resize_large(p, 3 * SLICE_SIZE)),
                "invariant L1");
 }
 

@@ -58,7 +58,7 @@ TEST(magazine, a_thread_that_only_frees_keeps_no_slices_for_slabs_of_its_own, ""
   release(NULL);
   CHECK_EQ(my_heap()->singles, 0u);
   CHECK_LE(committed(), (uint64_t)16);
-  allocate(&size);                                          /* its own, now */
+  allocate(&size); /* its own, now */
   release(NULL);
   CHECK_GT(my_heap()->singles, 0u);
 }
@@ -144,7 +144,7 @@ TEST(magazine, a_heap_that_gets_no_memory_uses_what_it_keeps, "") {
   fast_free(p);
   free_together(4, 2);
   core_option(OPTION_memory_limit, (int64_t)(committed() * SLICE_SIZE));
-  CHECK(fast_malloc(100) != NULL);             /* a slab too */
+  CHECK(fast_malloc(100) != NULL); /* a slab too */
   CHECK_EQ(my_heap()->run_slices, 0);
 }
 
@@ -153,7 +153,7 @@ TEST(magazine, what_a_block_with_headroom_did_not_use_counts_as_touched_for_the_
   heap_t *h = my_heap();
   for (size_t used = 4; used <= 6; used++) {
     earn(h, 100);
-    free_together(20, 7);                      /* so that its share is large enough */
+    free_together(20, 7); /* so that its share is large enough */
     size_t n = used + 1;
     char *p = large_with_headroom(my_heap(), used * SLICE_SIZE - 50000, n * SLICE_SIZE);
     fast_free(p);
@@ -179,8 +179,7 @@ TEST(magazine, slices_that_are_somebody_elses_or_miscounted_are_seen, "L2") {
   slab_t *s = slab_numbered(h->magazine[1]);
   CHECK(s != NULL && magazine_is_valid(h));
   EXPECT_ABORT((atomic32_store_relaxed(&s->kind, 1), magazine_is_valid(h)), "invariant L2");
-  EXPECT_ABORT((arena_release((void *)slab_base(s), 2), magazine_is_valid(h)),
-               "invariant L2");
+  EXPECT_ABORT((arena_release((void *)slab_base(s), 2), magazine_is_valid(h)), "invariant L2");
   EXPECT_ABORT((h->run_slices++, magazine_is_valid(h)), "invariant L2");
   EXPECT_ABORT((h->singles++, magazine_is_valid(h)), "invariant L2");
 }

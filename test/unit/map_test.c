@@ -79,7 +79,7 @@ TEST(map, of_several_windows_only_the_one_is_given_up_in_which_something_else_li
   for (size_t i = 1; i < 5; i++)
     CHECK(map_kind(word(w + i * WINDOW_SIZE)) == (i == 4 ? TENANT_TAKEN : TENANT_NONE));
   CHECK_EQ(map_new(3, 3 * WINDOW_SIZE), (void *)(w + WINDOW_SIZE));
-  CHECK_EQ(os_fake.mapped, 9 * WINDOW_SIZE + 4096);       /* what was tried is gone again */
+  CHECK_EQ(os_fake.mapped, 9 * WINDOW_SIZE + 4096); /* what was tried is gone again */
 }
 
 TEST(map, what_else_lies_in_many_windows_is_found_by_few_calls, "W1") {
@@ -94,7 +94,7 @@ TEST(map, what_else_lies_in_many_windows_is_found_by_few_calls, "W1") {
 TEST(map, a_window_is_not_given_up_because_memory_is_short_when_it_is_looked_at, "W1") {
   char *w = map_new(1, 4096);
   os_fake_take(w + WINDOW_SIZE, 4096);
-  os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);            /* the first look for what lies there */
+  os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false); /* the first look for what lies there */
   map_new(3, 3 * WINDOW_SIZE);
   CHECK_EQ(os_fake.fail_at, (uint64_t)0);
   for (size_t i = 1; i < 10; i++)
@@ -116,7 +116,10 @@ TEST(map, the_lowest_windows_that_are_free_are_taken, "W2") {
 
 TEST(map, the_space_in_use_does_not_drift, "W2") {
   enum { LIVE = 10, MOST = 8 };
-  static struct { char *at; size_t count; } live[LIVE];
+  static struct {
+    char *at;
+    size_t count;
+  } live[LIVE];
   char *base = map_new(1, 4096), *end = base;
   uint64_t state = 1;
   for (int i = 0; i < 20000; i++) {
@@ -138,7 +141,7 @@ TEST(map, every_window_of_a_space_is_found_and_tried_again_when_nothing_else_is_
   for (size_t i = 1; i <= TAKEN; i++) os_fake_take(w + i * WINDOW_SIZE, 4096);
   for (size_t i = TAKEN + 1; i < os_fake.windows; i++) CHECK(map_new(1, MiB(700)) != NULL);
   CHECK_NULL(map_new(1, 4096));
-  os_unmap(w + 50 * WINDOW_SIZE, 4096);                   /* the other one's mapping goes */
+  os_unmap(w + 50 * WINDOW_SIZE, 4096); /* the other one's mapping goes */
   CHECK_EQ(map_new(1, 4096), (void *)(w + 50 * WINDOW_SIZE));
   CHECK(map_is_valid_here());
 }
@@ -198,7 +201,7 @@ TEST(map, when_the_first_mmap_fails_a_place_near_the_kernels_own_is_found, "") {
   CHECK(w != NULL);
   CHECK(os_fake_is_mapped(w, 65536));
   CHECK(map_kind(word(w)) == TENANT_CLAIMED);
-  CHECK_EQ(os_fake.mapped, 65536u);                    /* the probe is gone */
+  CHECK_EQ(os_fake.mapped, 65536u); /* the probe is gone */
 }
 
 TEST(map, more_windows_than_there_are_addresses_is_no_memory, "") {
@@ -227,7 +230,7 @@ static void make_and_free(unsigned number) {
   for (int i = 0; i < 300; i++) {
     size_t count = 1 + (number + (unsigned)i) % 3;
     char *w = map_new(count, 4096);
-    if (w == NULL) continue;                           /* all windows are taken for a moment */
+    if (w == NULL) continue; /* all windows are taken for a moment */
     map_set(w, count, (void *)((uintptr_t)(number + 1) << 3), TENANT_HUGE);
     for (size_t k = 0; k < count; k++)
       CHECK_EQ((uintptr_t)map_record(word(w + k * WINDOW_SIZE)), (uintptr_t)(number + 1) << 3);

@@ -102,24 +102,25 @@ TEST(options, warnings_takes_its_range_and_nothing_beyond, "O1") {
 }
 
 TEST(options, a_size_may_have_a_unit_in_any_usual_spelling, "") {
-  static const struct { const char *text; int64_t value;
+  static const struct {
+    const char *text;
+    int64_t value;
   } good[] = {
-    { "0", 0 },
-    { "4096", 4096 },
-    { "64K", 65536 },
-    { "64k", 65536 },
-    { "64KB", 65536 },
-    { "64KiB", 65536 },
-    { "1G", 1 << 30 },
-    { "2T", (int64_t)2 << 40 },
-    { "7E", (int64_t)7 << 60 },
-    { "12B", 12 },
-    { "007", 7 },
+    {"0", 0},
+    {"4096", 4096},
+    {"64K", 65536},
+    {"64k", 65536},
+    {"64KB", 65536},
+    {"64KiB", 65536},
+    {"1G", 1 << 30},
+    {"2T", (int64_t)2 << 40},
+    {"7E", (int64_t)7 << 60},
+    {"12B", 12},
+    {"007", 7},
   };
-  static const char *const bad[] = {
-    "", "K", "-1", "+1", "1.5G", "64KK", "64Ki", "64 K", "0x10", "8E", "1Z", "99999999999999999999",
-    "1K "
-  };
+  static const char *const bad[] = {"",     "K",    "-1",   "+1", "1.5G", "64KK",
+                                    "64Ki", "64 K", "0x10", "8E", "1Z",   "99999999999999999999",
+                                    "1K "};
   int64_t value;
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     CHECK(option_parse(OPTION_purge_budget, good[i].text, strlen(good[i].text), &value));
@@ -131,7 +132,7 @@ TEST(options, a_size_may_have_a_unit_in_any_usual_spelling, "") {
 }
 
 TEST(options, a_switch_may_be_said_in_four_ways, "") {
-  static const char *const words[] = { "off", "on", "no", "yes", "false", "true", "0", "1" };
+  static const char *const words[] = {"off", "on", "no", "yes", "false", "true", "0", "1"};
   for (int64_t i = 0; i < 8; i++) {
     int64_t value = 7;
     CHECK(option_parse(OPTION_background, words[i], strlen(words[i]), &value));
@@ -166,11 +167,11 @@ TEST(options, each_kind_of_mistake_has_its_line, "") {
   load("arena_step:2G,thp,nosuch:1,:5,magazine:1M,magazine:x", NULL);
   CHECK_EQ(option_get(OPTION_magazine), 1 << 20);
   CHECK_SAME_TEXT(
-      lines, "freehold: option arena_step: '2G' is not in 64K..1G; 64M holds\n"
-             "freehold: option thp: '' is not in auto|never|always; auto holds\n"
-             "freehold: option nosuch: there is none of that name; 'freehold options' lists them\n"
-             "freehold: option : there is none of that name; 'freehold options' lists them\n"
-             "freehold: option magazine: 'x' is not in 0..64M; 1M holds\n");
+    lines, "freehold: option arena_step: '2G' is not in 64K..1G; 64M holds\n"
+           "freehold: option thp: '' is not in auto|never|always; auto holds\n"
+           "freehold: option nosuch: there is none of that name; 'freehold options' lists them\n"
+           "freehold: option : there is none of that name; 'freehold options' lists them\n"
+           "freehold: option magazine: 'x' is not in 0..64M; 1M holds\n");
 }
 
 TEST(options, mistakes_are_told_once_however_often_the_options_are_loaded, "") {

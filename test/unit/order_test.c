@@ -1,7 +1,7 @@
 /* order_test.c - tests of slab/order */
 #include "slabs.h"
 
-enum { CLASS = 8, SIZE = 128, CAPACITY = 511 };          /* 128 bytes; the threshold is 64 */
+enum { CLASS = 8, SIZE = 128, CAPACITY = 511 }; /* 128 bytes; the threshold is 64 */
 
 /* Every third block of an owned slab, then the others downwards, each on the private list. */
 static void free_in_disorder(slab_t *s, unsigned count) {
@@ -15,14 +15,14 @@ TEST(order, a_sorted_list_has_the_same_blocks_in_the_order_of_addresses, "I1 I4"
   for (size_t i = 0; i < ARRAY_LENGTH(classes); i++) {
     slab_t *s = new_slab(classes[i], &heap_a);
     unsigned all = take_all(s), count;
-    free_in_disorder(s, all - 1);                          /* the last one stays out */
+    free_in_disorder(s, all - 1); /* the last one stays out */
     slab_sort(s);
     CHECK(slab_is_valid(s));
     uintptr_t block = slab_take_list(s, 1, &count);
     CHECK_EQ(count, all - 1);
     for (unsigned b = 0; b < count; b++, block = block_next(block)) CHECK_EQ(block, blocks[b]);
     CHECK_EQ(block, (uintptr_t)0);
-    slab_sort(s);                                          /* none on the list */
+    slab_sort(s); /* none on the list */
     CHECK_EQ(s->head, (uintptr_t)0);
   }
 }

@@ -28,10 +28,10 @@ TEST(outbox, a_gathered_chain_is_published_when_its_bytes_are_worth_it, "") {
 TEST(outbox, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
   size_t size = 1024;
   core_option(OPTION_magazine, 0);
-  in_thread(allocate, &size, true);                         /* slabs without an owner */
+  in_thread(allocate, &size, true); /* slabs without an owner */
   uint64_t before = committed();
-  for (int i = 0; i < MANY / 4; i++) fast_free(kept[i]);    /* 15 slabs: each has its own batch */
-  CHECK_LE(committed(), before - 12);                       /* the others: `pending`, `returned` */
+  for (int i = 0; i < MANY / 4; i++) fast_free(kept[i]); /* 15 slabs: each has its own batch */
+  CHECK_LE(committed(), before - 12);                    /* the others: `pending`, `returned` */
 }
 
 TEST(outbox, what_waits_to_be_published_is_on_the_next_slow_path, "") {
@@ -40,7 +40,7 @@ TEST(outbox, what_waits_to_be_published_is_on_the_next_slow_path, "") {
   heap_t *h = my_heap();
   for (int i = 0; i < 5; i++) fast_free(kept[i]);
   CHECK_EQ(swaps_of(h), 0u);
-  fast_malloc(3000);                                        /* an empty bin */
+  fast_malloc(3000); /* an empty bin */
   CHECK_EQ(swaps_of(h), 1u);
   CHECK_EQ(h->held, 0u);
   CHECK_EQ(anchor(slab_of(kept[0])).count, 5u);
@@ -71,7 +71,7 @@ static unsigned free_spread(size_t size) {
   in_thread(allocate, &size, false);
   heap_t *h = my_heap();
   for (int i = 0; i < MANY; i++) {
-    fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
+    fast_free(kept[(i * 173) % MANY]); /* each of another slab */
     check_held(h);
     CHECK_LT(h->pending_count, PENDING_BLOCKS);
     CHECK_LE(h->held_more, (uint32_t)HELD_MORE);
@@ -99,7 +99,7 @@ static void check_that_little_waits(size_t size) {
   in_thread(allocate, &size, false);
   heap_t *h = my_heap();
   for (int i = 0; i < 48; i++) {
-    fast_free(kept[(i * 173) % MANY]);                      /* each of another slab */
+    fast_free(kept[(i * 173) % MANY]); /* each of another slab */
     CHECK_LE(count_waiting(h) * max_size(size, 4096), 98304u);
   }
 }
@@ -119,7 +119,7 @@ TEST(outbox, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_
      "I1 S-anchor") {
   size_t size = 512, own = 512;
   in_thread(allocate, &size, true);
-  for (size_t i = 0; i < 40; i++) fast_malloc(own);         /* it has earned slabs of this class */
+  for (size_t i = 0; i < 40; i++) fast_malloc(own); /* it has earned slabs of this class */
   unsigned c = class_of(size);
   CHECK_GE(my_heap()->own->owned[c], 1);
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
@@ -130,7 +130,7 @@ TEST(outbox, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_
   CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
   for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
   uint64_t before = committed();
-  for (int i = 0; i < MANY / 2; i++) fast_malloc(size);      /* the freed half is used again */
+  for (int i = 0; i < MANY / 2; i++) fast_malloc(size); /* the freed half is used again */
   CHECK_LE(committed(), before + 1);
 }
 
@@ -150,7 +150,7 @@ TEST(outbox, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-ancho
   allocate(&size);
   heap_t *h = my_heap();
   in_thread(release, NULL, true);
-  in_thread(allocate, &size, true);                         /* slabs without an owner */
+  in_thread(allocate, &size, true); /* slabs without an owner */
   CHECK(h->own->owned[c] != 0 && !heap_knows_remote(h, c));
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   outbox_flush(h);
@@ -160,7 +160,7 @@ TEST(outbox, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-ancho
 
 TEST(outbox, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its_own_list, "I1") {
   size_t size = 64;
-  in_thread(allocate, &size, true);                         /* FULL slabs without an owner */
+  in_thread(allocate, &size, true); /* FULL slabs without an owner */
   slab_t *s = slab_of(kept[MANY / 2]);
   CHECK_NULL(atomic_ptr_load_relaxed(&s->owner));
   for (int i = 0; i < 200; i++) fast_malloc(size);

@@ -51,7 +51,7 @@ TEST(owned, a_class_whose_blocks_others_free_is_lent_and_owned_again_after_a_whi
   CHECK(heap_knows_remote(h, c));
   CHECK_EQ(h->own->owned[c], 0);
   release(NULL);
-  CHECK_EQ(h->own->owned[c], 0);         /* nor does it adopt any */
+  CHECK_EQ(h->own->owned[c], 0); /* nor does it adopt any */
   replace_by_own(1 << 17, size);
   CHECK(!heap_knows_remote(h, c));
   CHECK_GE(h->own->owned[c], 1);

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-enum { CLASS = 60 };                                         /* 5,632 bytes, 10 blocks */
+enum { CLASS = 60 }; /* 5,632 bytes, 10 blocks */
 
 static unsigned capacity(void) { return class_info[CLASS].capacity; }
 
@@ -23,7 +23,7 @@ static slab_outcome_t free_last(slab_t *s) { return push_one(s, blocks[capacity(
 
 TEST(partial, empty_before_the_bit_is_found_by_the_thread_that_sets_the_bit, "S-partial") {
   slab_t *s = just_made_partial(1);
-  CHECK(free_last(s) == SLAB_SHARED);                        /* no bit to clear: it walks away */
+  CHECK(free_last(s) == SLAB_SHARED); /* no bit to clear: it walks away */
   CHECK(anchor(s).state == ANCHOR_EMPTY);
   CHECK(partial_publish(s));
   CHECK(!bit_is_set(s));
@@ -50,7 +50,7 @@ TEST(partial, an_empty_slab_whose_bit_a_third_thread_clears_is_the_third_threads
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
   CHECK_EQ(slab_used(s), 0u);
   CHECK(slab_is_valid(s));
-  CHECK(!partial_unpublish(s, CLASS));  /* it comes too late */
+  CHECK(!partial_unpublish(s, CLASS)); /* it comes too late */
   CHECK(anchor(s).state == ANCHOR_OWNED);
   CHECK_EQ(take_all(s), capacity());
 }
@@ -58,7 +58,7 @@ TEST(partial, an_empty_slab_whose_bit_a_third_thread_clears_is_the_third_threads
 TEST(partial, who_clears_the_bit_of_a_slab_that_lives_again_puts_it_back, "S-partial") {
   slab_t *s = just_made_partial(1);
   CHECK(!partial_publish(s));
-  CHECK(!partial_unpublish(s, CLASS));  /* it meant an earlier life of the slab, which was empty */
+  CHECK(!partial_unpublish(s, CLASS)); /* it meant an earlier life of the slab, which was empty */
   CHECK(bit_is_set(s));
   CHECK(anchor(s).state == ANCHOR_PARTIAL);
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
@@ -84,7 +84,7 @@ TEST(partial, the_hint_of_a_group_comes_back_with_the_next_bit_and_goes_when_the
     else CHECK(slab_let_go(s) == SLAB_SHARED);
     CHECK_EQ(atomic64_load_relaxed(hint) >> group % 64 & 1, (uint64_t)1);
     CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
-    CHECK_NULL(slab_find_partial(CLASS, &heap_b));           /* finds the group empty */
+    CHECK_NULL(slab_find_partial(CLASS, &heap_b)); /* finds the group empty */
   }
 }
 
@@ -106,12 +106,12 @@ TEST(partial, a_slab_is_found_in_whichever_arena_and_an_arena_without_any_is_lef
   arena_maps_t *maps = arena_maps(arena_of(s));
   CHECK(!partial_publish(s));
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
-  CHECK_NULL(slab_find_partial(CLASS, &heap_b));             /* clears both hints */
+  CHECK_NULL(slab_find_partial(CLASS, &heap_b)); /* clears both hints */
   CHECK_EQ(atomic64_load_relaxed(&maps->partial_groups[CLASS][group / 64]), (uint64_t)0);
   atomic64_store_relaxed(&maps->partial_groups[CLASS][group / 64], ~(uint64_t)0);
-  CHECK_NULL(slab_find_partial(CLASS, &heap_b));             /* nobody looks there */
+  CHECK_NULL(slab_find_partial(CLASS, &heap_b)); /* nobody looks there */
   CHECK_NE(atomic64_load_relaxed(&maps->partial_groups[CLASS][group / 64]), (uint64_t)0);
-  CHECK(slab_let_go(s) == SLAB_SHARED);                      /* until the next is published */
+  CHECK(slab_let_go(s) == SLAB_SHARED); /* until the next is published */
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
 }
 
@@ -138,7 +138,7 @@ TEST(partial, a_slab_taken_over_brings_its_chain_its_count_and_no_neighbours, "I
 enum { GROUPS_AWAY = SLAB_IS_LARGE / CLASS_COUNT, BESIDE = SLAB_IS_LARGE % CLASS_COUNT };
 
 static slab_t *emptied, *beside;
-static unsigned reborn_as;                                   /* a class, or SLAB_IS_LARGE */
+static unsigned reborn_as; /* a class, or SLAB_IS_LARGE */
 static bool is_reborn;
 
 static slab_t *partial_at(void *base, unsigned c) {
@@ -174,9 +174,9 @@ static bool other_thread_looks(void) {
     is_reborn = true;
   }
   if (bit_is_set(beside)) return false;
-  die_again();                                               /* the first thread goes on with it */
+  die_again(); /* the first thread goes on with it */
   partial_at((void *)slab_base(emptied), BESIDE);
-  CHECK_EQ(slab_find_partial(BESIDE, &heap_c), emptied);     /* heap_c owns it */
+  CHECK_EQ(slab_find_partial(BESIDE, &heap_c), emptied); /* heap_c owns it */
   return true;
 }
 
@@ -191,11 +191,11 @@ static void on_trap(int signal, siginfo_t *info, void *context) {
 }
 
 static slab_outcome_t free_last_in_steps(slab_t *s) {
-  struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO };
+  struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
   CHECK_EQ(sigaction(SIGTRAP, &action, NULL), 0);
   is_stepping = true;
-  __asm__ volatile("subq $128, %%rsp; pushfq; orl $0x100, (%%rsp); popfq; addq $128, %%rsp"
-                   ::: "memory", "cc");
+  __asm__ volatile("subq $128, %%rsp; pushfq; orl $0x100, (%%rsp); popfq; addq $128, %%rsp" ::
+                     : "memory", "cc");
   slab_outcome_t outcome = free_last(s);
   is_stepping = false;
   return outcome;
@@ -216,7 +216,7 @@ static void check_reborn_as(unsigned kind) {
   beside = partial_at(arena_address(a, slice), BESIDE);
   CHECK(!partial_publish(emptied));
   reborn_as = kind;
-  CHECK(free_last_in_steps(emptied) == SLAB_SHARED);         /* another thread had it */
+  CHECK(free_last_in_steps(emptied) == SLAB_SHARED); /* another thread had it */
   CHECK(is_reborn);
   CHECK(bit_is_set(beside));
   CHECK_EQ(slab_word(emptied), kind);
@@ -243,7 +243,7 @@ TEST(partial, a_bit_of_an_owned_slab_or_one_of_another_class_is_found_by_its_inv
   EXPECT_ABORT((atomic32_store_relaxed(&s->kind, CLASS - 1), partial_is_valid(a)), "invariant I6");
   EXPECT_ABORT((atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE), partial_is_valid(a)),
                "invariant I6");
-  EXPECT_ABORT((atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0)),
-                partial_is_valid(a)),
-               "invariant I6");
+  EXPECT_ABORT(
+    (atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0)), partial_is_valid(a)),
+    "invariant I6");
 }

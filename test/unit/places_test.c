@@ -4,7 +4,7 @@
 #include "../../src/arena/places.h"
 
 static places_t places;
-static const places_shape_t shape = { 192, PLACES_IN_CHUNK * 192, NULL };
+static const places_shape_t shape = {192, PLACES_IN_CHUNK * 192, NULL};
 
 TEST(places, each_claim_gives_another_place_of_zeros_and_its_number, "M1") {
   char *seen[200];
@@ -97,7 +97,7 @@ TEST(places, a_thread_that_stops_while_it_adds_a_chunk_holds_back_that_chunk_alo
 
 TEST(places, the_first_chunk_may_lie_in_memory_of_its_own_and_the_next_is_mapped, "") {
   static char memory[64 * 192];
-  places_shape_t with = { 192, PLACES_IN_CHUNK * 192, memory };
+  places_shape_t with = {192, PLACES_IN_CHUNK * 192, memory};
   uint32_t number;
   bool is_claimed;
   for (uint32_t i = 0; i < 64; i++)
@@ -115,8 +115,8 @@ TEST(places, a_chunk_fills_whole_pages_of_any_size, "") {
   uint32_t number;
   for (size_t page = 4096; page <= 65536; page *= 4) {
     os_fake.page_size = page;
-    places_t fresh = { 0 };
-    CHECK(places_claim(&fresh, &(places_shape_t){ 100, PLACES_IN_CHUNK * 100, NULL }, &number) !=
+    places_t fresh = {0};
+    CHECK(places_claim(&fresh, &(places_shape_t){100, PLACES_IN_CHUNK * 100, NULL}, &number) !=
           NULL);
   }
 }
@@ -125,7 +125,10 @@ TEST(places, a_chunk_fills_whole_pages_of_any_size, "") {
 
 static void claim_and_leave(unsigned number) {
   uint64_t state = number;
-  struct { uint32_t number; atomic64_t *place; } held[40];
+  struct {
+    uint32_t number;
+    atomic64_t *place;
+  } held[40];
   size_t count = 0;
   for (int i = 0; i < 20000; i++) {
     if (count < 40 && core_next(&state) % 2) {

@@ -41,13 +41,13 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
 
 TEST(pool, what_a_thread_has_left_is_not_made_a_lane_while_an_empty_heap_is_at_hand, "") {
   heap_t *a = pool_claim(), *b = pool_claim();
-  CHECK_EQ(pool_claim_lane()->number, b->number + 1);        /* there was no lane before */
+  CHECK_EQ(pool_claim_lane()->number, b->number + 1); /* there was no lane before */
   atomic_ptr_store_relaxed(&b->tag, b);
   pool_release(b);
   CHECK(pool_rest(a, 10));
   CHECK_EQ(pool_claim_lane(), b);
   CHECK_EQ(pool_resting_pages(), 10u);
-  CHECK_EQ(pool_claim_lane(), a);                            /* for want of another */
+  CHECK_EQ(pool_claim_lane(), a); /* for want of another */
   CHECK_EQ(pool_resting_pages(), 0u);
 }
 
@@ -62,7 +62,7 @@ TEST(pool, of_many_heaps_those_that_rest_are_found_and_no_others, "S-pool") {
   }
   CHECK_EQ(pool_resting_pages(), 6u);
   CHECK_EQ(pool_claim_resting(), h[100]);
-  for (int i = 0; i < 401; i++) CHECK(pool_claim() != NULL);  /* the lowest: one more that rests */
+  for (int i = 0; i < 401; i++) CHECK(pool_claim() != NULL); /* the lowest: one more that rests */
   CHECK_EQ(pool_claim_resting(), h[700]);
   CHECK_NULL(pool_claim_resting());
   CHECK_EQ(pool_resting_pages(), 0u);
@@ -88,7 +88,7 @@ TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-b
   CHECK_EQ(rested, h[130]);
   pool_release(rested);
   CHECK(is_new(h[128]));
-  for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_claim(), h[i]);      /* all are there */
+  for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_claim(), h[i]); /* all are there */
 }
 
 static heap_t *many[4 * PLACES_IN_CHUNK];
@@ -150,7 +150,7 @@ TEST(pool, the_more_heaps_there_are_the_fewer_may_rest, "") {
 
 TEST(pool, when_address_space_is_short_a_chunk_of_heaps_finds_room_by_unmapping_free_slices, "") {
   for (int i = 0; i < PLACES_IN_CHUNK - 1; i++) CHECK(pool_claim() != NULL);
-  fast_free(fast_malloc(MiB(100)));                    /* in the last of the first chunk */
+  fast_free(fast_malloc(MiB(100))); /* in the last of the first chunk */
   os_fake.most_mapped = os_fake.mapped;
   CHECK(pool_claim() != NULL);
 }

@@ -111,11 +111,11 @@ TEST(purge, a_system_that_refuses_everything_is_not_asked_again_and_again, "") {
   os_fake.now_ms += 100;
   purge_tick();
   CHECK_EQ(dirty(), 20u);
-  CHECK_LE(discards(), 2 * 4u);                        /* in two groups */
+  CHECK_LE(discards(), 2 * 4u); /* in two groups */
   uint64_t before = discards();
   purge_tick();
   CHECK_EQ(discards(), before);
-  purge_all();                                         /* but who asks for it gets it tried */
+  purge_all(); /* but who asks for it gets it tried */
   CHECK_EQ(discards(), before + 20);
 }
 
@@ -133,7 +133,7 @@ TEST(purge, slices_that_are_only_counted_are_looked_for_once, "") {
   CHECK_EQ(discards(), before);
   char *p = claim(1000);
   memset(p, 1, 1000 * SLICE_SIZE);
-  arena_release(p, 1000);                    /* the budget is what it was */
+  arena_release(p, 1000); /* the budget is what it was */
   CHECK_LE(dirty(), (size_t)MANY + (size_t)(option_get(OPTION_purge_budget) >> SLICE_SHIFT));
 }
 
@@ -153,7 +153,7 @@ TEST(purge, a_delay_of_never_keeps_everything_also_beyond_the_budget, "") {
   purge_over_budget(1);
   CHECK_EQ(dirty(), 200u);
   CHECK_EQ(discards(), 0u);
-  purge_all();                                         /* but who asks for it gets it */
+  purge_all(); /* but who asks for it gets it */
   CHECK_EQ(dirty(), 0u);
 }
 
@@ -207,12 +207,12 @@ TEST(purge, patience_that_nothing_has_renewed_is_gone_at_the_first_look_however_
   make_dirty(10);
   os_fake.now_ms += 3000;
   purge_tick();
-  CHECK_EQ(dirty(), 10u);                              /* 64 times as long is 3.2 seconds */
+  CHECK_EQ(dirty(), 10u); /* 64 times as long is 3.2 seconds */
   os_fake.now_ms += 300;
   purge_tick();
   CHECK_EQ(dirty(), 0u);
   os_fake.now_ms += 24000;
-  purge_tick();                                        /* nothing is dirty: it does not look */
+  purge_tick(); /* nothing is dirty: it does not look */
   make_dirty(1);
   os_fake.now_ms += 60;
   purge_tick();
@@ -226,7 +226,7 @@ TEST(purge, memory_that_is_locked_costs_a_call_now_and_then_not_four_for_each_re
   for (size_t i = 0; i < 60; i += 2) arena_release(p + i * SLICE_SIZE, 1);
   CHECK_LE(discards(), 4u);
   for (int ms = 0; ms < 20000; ms++, os_fake.now_ms++) arena_release(claim(1), 1);
-  CHECK_GE(discards(), 10u);                           /* it may have been unlocked */
+  CHECK_GE(discards(), 10u); /* it may have been unlocked */
   CHECK_LE(discards(), 4u * 12);
   os_fake_fail(0, 0, false);
   for (int ticks = 0; ticks < 2; ticks++) { /* the rest of a group has its turn after a part */
@@ -234,7 +234,7 @@ TEST(purge, memory_that_is_locked_costs_a_call_now_and_then_not_four_for_each_re
     purge_tick();
   }
   CHECK_EQ(dirty(), 0u);
-  arena_release(claim(1), 1);                          /* and all is as before */
+  arena_release(claim(1), 1); /* and all is as before */
   CHECK_EQ(dirty(), 0u);
 }
 
@@ -242,9 +242,7 @@ TEST(purge, memory_that_is_locked_costs_a_call_now_and_then_not_four_for_each_re
 static char *locked, *locked_end;
 static uint64_t refused;
 static void refuse_locked(os_fake_call_t call, void *at, size_t size) {
-  if (call != OS_FAKE_DISCARD || (char *)at + size <= locked ||
-      (char *)at >= locked_end)
-    return;
+  if (call != OS_FAKE_DISCARD || (char *)at + size <= locked || (char *)at >= locked_end) return;
   os_fake_fail(1u << OS_FAKE_DISCARD, 1, false);
   refused++;
 }
@@ -345,7 +343,7 @@ TEST(purge, what_cannot_be_discarded_stays_dirty_usable_and_counted, "A3") {
   CHECK_GE(discards(), 1u);
   CHECK_EQ(purged(), 0u);
   check_dirty();
-  CHECK_EQ(dirty(), 9u);                               /* `wall` is the lowest of the ten */
+  CHECK_EQ(dirty(), 9u); /* `wall` is the lowest of the ten */
   CHECK_EQ(wall, p);
   bool clean = true;
   CHECK(arena_claim_at(p + SLICE_SIZE, 1, &clean));
@@ -362,7 +360,7 @@ static void another_in_between(os_fake_call_t call, void *at, size_t size) {
   if (call != OS_FAKE_DISCARD) return;
   os_fake.before = NULL;
   bool clean;
-  CHECK(!arena_claim_at(at, 1, &clean));  /* what is being discarded is nobody else's */
+  CHECK(!arena_claim_at(at, 1, &clean)); /* what is being discarded is nobody else's */
   taken = claim(1);
   CHECK(taken < (char *)at || taken >= (char *)at + size);
   arena_release(given, 1);
@@ -526,9 +524,9 @@ TEST(purge, where_nothing_is_dirty_any_more_nobody_looks, "S-group") {
 
 TEST(purge, a_tick_that_has_looked_at_much_leaves_the_rest_to_the_next, "") {
   fill_windows();
-  arena_release(far_apart[0], 1);                            /* the only one that is due */
+  arena_release(far_apart[0], 1); /* the only one that is due */
   os_fake.now_ms += 60;
-  for (size_t i = 1; i < arena_count(); i++) {               /* 256 groups each that are not */
+  for (size_t i = 1; i < arena_count(); i++) { /* 256 groups each that are not */
     arena_maps_t *maps = arena_maps(arena_at(i));
     for (size_t word = 0; word < ARENA_GROUPS; word++) {
       atomic32_store_relaxed(&maps->dirty_since[word], os_fake.now_ms);

@@ -88,7 +88,7 @@ TEST(refill, threads_that_allocate_a_little_share_a_slab, "") {
 /* Is what was freed gone once the program has made so few slow calls, and time has passed? */
 static void check_that_little_calls_suffice(void (*call)(void), int most) {
   void *p[32];
-  for (int i = 0; i < 6; i++) patience_note_reuse(64);         /* all patience that there is */
+  for (int i = 0; i < 6; i++) patience_note_reuse(64); /* all patience that there is */
   for (int i = 0; i < 32; i++) p[i] = fast_malloc(MiB(8));
   for (int i = 0; i < 32; i++) fast_free(p[i]);
   CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)1000);
@@ -107,7 +107,7 @@ static void use_own_heap(void) { heap_free(firstclass_aligned(own_heap, 1, 64), 
 TEST(refill, slow_calls_ask_for_the_time_less_often_only_while_it_stands_still, "") {
   void *p = fast_malloc(MiB(8));
   heap_t *h = my_heap();
-  core_option(OPTION_purge_delay_ms, 100000);                        /* there is always something */
+  core_option(OPTION_purge_delay_ms, 100000); /* there is always something */
   fast_free(p);
   CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   os_fake.now_ms++;
@@ -116,7 +116,7 @@ TEST(refill, slow_calls_ask_for_the_time_less_often_only_while_it_stands_still, 
   os_fake.now_ms++;
   for (int i = 0; h->wait != TICK_CALLS; i++) {
     CHECK_LT(i, TICK_MOST / 2);
-    keep_a_large_block();                                            /* two slow calls */
+    keep_a_large_block(); /* two slow calls */
   }
   for (int i = 0; i < 100; i++, os_fake.now_ms++) {
     keep_a_large_block();
@@ -130,7 +130,7 @@ TEST(refill, memory_goes_back_while_a_program_allocates_and_frees_a_little, "") 
   check_that_little_calls_suffice(use_up_a_bin, 40);
 }
 TEST(refill, memory_goes_back_while_a_program_uses_large_blocks_that_it_keeps, "") {
-  for (int i = 0; i < 100; i++) keep_a_large_block();       /* earns a place for them */
+  for (int i = 0; i < 100; i++) keep_a_large_block(); /* earns a place for them */
   check_that_little_calls_suffice(keep_a_large_block, 40);
 }
 TEST(refill, memory_goes_back_while_a_program_uses_a_heap_of_its_own, "") {
@@ -144,10 +144,10 @@ TEST(refill, a_class_that_grows_fast_takes_its_slices_in_bursts_that_one_call_ma
   for (size_t i = 0; i < BYTES / SIZE; i++) CHECK(fast_malloc(SIZE) != NULL);
   uint64_t bursts = os_fake.calls[OS_FAKE_POPULATE] - calls;
   CHECK_GT(bursts, (uint64_t)0);
-  CHECK_LE(bursts, (uint64_t)(2 * BYTES / BURST));  /* fewer slices where a mapped range ends */
+  CHECK_LE(bursts, (uint64_t)(2 * BYTES / BURST)); /* fewer slices where a mapped range ends */
   CHECK_LT(my_heap()->singles, (uint32_t)(BURST / SLICE_SIZE));
   for (size_t size = 8192, i = 0; i < BYTES / size; i++) CHECK(fast_malloc(size) != NULL);
-  CHECK_EQ(os_fake.calls[OS_FAKE_POPULATE] - calls, bursts);  /* whose pages may never be touched */
+  CHECK_EQ(os_fake.calls[OS_FAKE_POPULATE] - calls, bursts); /* whose pages may never be touched */
 }
 
 TEST(refill, what_was_freed_is_used_again_before_anything_fresh, "") {
@@ -179,7 +179,7 @@ TEST(refill, a_slab_has_a_bit_for_each_lent_block_that_was_not_handed_out_yet, "
   fast_malloc(SIZE);
   CHECK_EQ(bits_count(fresh_of(block)), lent - 1);
   heap_t *h = heap_enter();
-  heap_flush_bins(h);                                  /* they go back, with keys */
+  heap_flush_bins(h); /* they go back, with keys */
   heap_exit(h);
   CHECK_EQ(fresh_of(block), UINT64_C(0));
   int live = 0;
@@ -194,7 +194,7 @@ TEST(refill, lent_blocks_are_linked_where_pages_were_in_use_and_all_of_a_slab_if
   fast_malloc(SIZE);
   CHECK_EQ(heap_fresh(my_heap(), c).count, BORROW_BYTES / SIZE - 1u);
   bool clean;
-  arena_release(arena_claim(20, 1, &clean), 20);          /* the next slices are dirty */
+  arena_release(arena_claim(20, 1, &clean), 20); /* the next slices are dirty */
   for (int taken = 0; taken < 2 * MUCH_BORROWED / SIZE; taken++) fast_malloc(SIZE);
   while (my_heap()->bin[c] != 0) fast_malloc(SIZE);
   fast_malloc(SIZE);

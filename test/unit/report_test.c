@@ -24,8 +24,7 @@ static fh_stats_t figures;
 void heap_stats(fh_stats_t *stats) { *stats = figures; }
 
 static void fill_class(fh_class_stats_t *c, size_t block_size, uint64_t n) {
-  *c = (fh_class_stats_t){ block_size, n + 1, n + 2, n + 3, n + 4, n + 5,
-                           { 1, n / 100, 2, n / 200 } };
+  *c = (fh_class_stats_t){block_size, n + 1, n + 2, n + 3, n + 4, n + 5, {1, n / 100, 2, n / 200}};
 }
 static void fill(void) {
   uint64_t *words = (uint64_t *)&figures;
@@ -33,7 +32,7 @@ static void fill(void) {
   fill_class(&figures.total, 0, 7000000);
   fill_class(&figures.classes[0], 16, 1000);
   fill_class(&figures.classes[9], 160, 2000);
-  figures.classes[20] = (fh_class_stats_t){ .block_size = 336, .live = 5 }; /* never used */
+  figures.classes[20] = (fh_class_stats_t){.block_size = 336, .live = 5}; /* never used */
 }
 static void print(bool json) {
   fill();
@@ -56,38 +55,39 @@ static void check_text(const char *text, const char *expected) {
 TEST(report, the_text_is_what_it_always_was, "") {
   print(false);
   check_text(output,
-    "freehold 9.8.7\n"
-    "memory\n"
-    "  mapped                  1.1M   address space in 28888886 arenas\n"
-    "  committed               2.1M   at most 8.5M\n"
-    "  live                    7.4M  350.0% of committed\n"
-    "  resident                3.2M  300.0% of mapped\n"
-    "  dirty                   4.2M   free, not yet given back\n"
-    "  purged                  5.3M   given back since start\n"
-    "  metadata                6.4M  600.0% of mapped\n"
-    "system calls\n"
-    "  mmap                14444443  munmap              15555554  mremap              "
-    "16666665\n"
-    "  madvise             17777776  refused             18888887\n"
-    "sharing\n"
-    "  remote frees        19999998  285.7% of blocks allocated\n"
-    "  put back in swaps   21111109\n"
-    "  swaps repeated      22222220\n"
-    "  slabs adopted       23333331  published           24444442\n"
-    "threads\n"
-    "  now                 25555553  heaps ever          26666664  nested calls        "
-    "27777775\n"
-    "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n"
-    "     16        1003          1002      1001    1005   0.1%   1.0%   0.2%   0.5%\n"
-    "    160        2003          2002      2.0K    2005   0.0%   1.0%   0.1%   0.5%\n"
-    "  total     7000003       7000002      6.7M 7000005   0.0%   1.0%   0.0%   0.5%\n"
-    "  large     9999999      11111110\n"
-    "   huge    12222221      13333332\n");
+             "freehold 9.8.7\n"
+             "memory\n"
+             "  mapped                  1.1M   address space in 28888886 arenas\n"
+             "  committed               2.1M   at most 8.5M\n"
+             "  live                    7.4M  350.0% of committed\n"
+             "  resident                3.2M  300.0% of mapped\n"
+             "  dirty                   4.2M   free, not yet given back\n"
+             "  purged                  5.3M   given back since start\n"
+             "  metadata                6.4M  600.0% of mapped\n"
+             "system calls\n"
+             "  mmap                14444443  munmap              15555554  mremap              "
+             "16666665\n"
+             "  madvise             17777776  refused             18888887\n"
+             "sharing\n"
+             "  remote frees        19999998  285.7% of blocks allocated\n"
+             "  put back in swaps   21111109\n"
+             "  swaps repeated      22222220\n"
+             "  slabs adopted       23333331  published           24444442\n"
+             "threads\n"
+             "  now                 25555553  heaps ever          26666664  nested calls        "
+             "27777775\n"
+             "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n"
+             "     16        1003          1002      1001    1005   0.1%   1.0%   0.2%   0.5%\n"
+             "    160        2003          2002      2.0K    2005   0.0%   1.0%   0.1%   0.5%\n"
+             "  total     7000003       7000002      6.7M 7000005   0.0%   1.0%   0.0%   0.5%\n"
+             "  large     9999999      11111110\n"
+             "   huge    12222221      13333332\n");
 }
 
 TEST(report, the_json_object_is_what_it_always_was, "") {
   print(true);
-  check_text(output,
+  check_text(
+    output,
     "{\n"
     "  \"freehold\": \"9.8.7\",\n"
     "  \"mapped\": 1111111,\n"

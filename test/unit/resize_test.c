@@ -13,7 +13,7 @@ static void check_filled(const char *p, size_t n) {
 static void *resize(void *p, size_t size) { return any_realloc(p, size, "realloc"); }
 
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
-  static const size_t sizes[] = { /* clang-format off */
+  static const size_t sizes[] = {/* clang-format off */
     1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512), MiB(3),
     MiB(40), HUGE_MIN_SIZE, HUGE_MIN_SIZE + MiB(8)
   }; /* clang-format on */
@@ -114,7 +114,7 @@ static unsigned moves_of(int count, size_t top, size_t step) {
 TEST(resize, vectors_that_grow_in_turns_seldom_move, "") {
   CHECK_LE(moves_of(8, MiB(8), KiB(64)), 8u * 8);
   CHECK_LE(os_fake.calls[OS_FAKE_MOVE], 8u);
-  CHECK_LE(moves_of(8, MiB(20), KiB(40)), 8u * 9);    /* those before died soon */
+  CHECK_LE(moves_of(8, MiB(20), KiB(40)), 8u * 9); /* those before died soon */
 }
 
 TEST(resize, vectors_that_have_to_be_copied_get_room_to_grow, "") {
@@ -166,7 +166,7 @@ TEST(resize, a_vector_at_the_end_of_what_is_mapped_grows_there, "") {
   fill(p, MiB(3));
   for (size_t size = MiB(4); size < MiB(64); size += MiB(4)) CHECK_EQ(resize(p, size), (void *)p);
   CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], (uint64_t)0);
-  char *q = resize(p, MiB(400));                       /* for so much it moves its pages */
+  char *q = resize(p, MiB(400)); /* for so much it moves its pages */
   CHECK(map_kind(map_find(q)) == TENANT_HUGE);
   check_filled(q, MiB(3));
   fast_free(q);
@@ -239,7 +239,7 @@ TEST(resize, where_blocks_die_soon_one_that_shrinks_by_half_goes_back, "U1") {
   char *q = resize(p, MiB(2));
   CHECK(map_kind(map_find(q)) == TENANT_ARENA);
   check_filled(q, MiB(2));
-  os_fake.now_ms += 10000;                             /* long ago */
+  os_fake.now_ms += 10000; /* long ago */
   char *r = resize(fast_malloc(MiB(20)), MiB(70));
   CHECK(map_kind(map_find(r)) == TENANT_HUGE);
   CHECK_EQ(resize(r, MiB(2)), (void *)r);
@@ -263,7 +263,7 @@ TEST(resize, a_huge_block_that_becomes_small_is_copied_and_goes_back, "U1") {
 }
 
 TEST(resize, without_memory_the_block_is_untouched_whatever_it_is, "") {
-  static const size_t sizes[] = { 100, 5000, 100000, MiB(2), MiB(40), HUGE_MIN_SIZE };
+  static const size_t sizes[] = {100, 5000, 100000, MiB(2), MiB(40), HUGE_MIN_SIZE};
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
     char *p = fast_malloc(sizes[i]), *wall = fast_malloc(60000);
     fill(p, min_size(sizes[i], MiB(1)));
@@ -341,7 +341,10 @@ TEST(resize, what_is_ours_is_known_to_the_byte, "") {
 
 TEST(resize, random_reallocs_keep_every_byte, "timeout=120") {
   enum { SLOTS = 60 };
-  struct { char *p; size_t n; } slot[SLOTS] = { 0 };
+  struct {
+    char *p;
+    size_t n;
+  } slot[SLOTS] = {0};
   uint64_t state = 5;
   for (int i = 0; i < 6000; i++) {
     unsigned k = core_next(&state) % SLOTS;

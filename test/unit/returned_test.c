@@ -113,7 +113,7 @@ TEST(returned, all_threads_together_keep_no_more_than_is_left_to_them, "") {
   size_t shares = 0;
   for (int i = 0; i < THREADS; i++) in_thread(swing_much, &heaps[i], false);
   for (int i = 0; i < THREADS; i++) shares += shares_of(heaps[i]);
-  CHECK_GT(shares_of(heaps[1]), (size_t)0);    /* the first has not taken all */
+  CHECK_GT(shares_of(heaps[1]), (size_t)0); /* the first has not taken all */
   CHECK_LE(shares, (size_t)SURPLUS_LEAST);
   CHECK_GE(shares, (size_t)SURPLUS_LEAST / 2);
 }

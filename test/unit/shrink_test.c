@@ -5,7 +5,7 @@ enum { MANY = 4000 };
 /* ---- a heap that has some of everything ---- */
 
 enum { OWN = 64, LENT = 2048, FRESH = 4096, WAITING = 5 };
-static const unsigned own = 4, lent = 48;          /* classes: see fill_heap */
+static const unsigned own = 4, lent = 48; /* classes: see fill_heap */
 
 static slab_t *own_slab(const heap_t *h) { return owned_first(h, own); }
 static size_t kept_slices(const heap_t *h) { return h->singles + h->run_slices; }
@@ -82,10 +82,10 @@ TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_r
   CHECK(!heap_trim(h));
   CHECK(h->freed->returned[lent] == 0 && h->bin[lent] == 0 && h->bin[own] != 0);
   check_that_nothing_waits(h);
-  CHECK(h->trim_class <= lent && h->trim_class > own);        /* a step more for each slice */
+  CHECK(h->trim_class <= lent && h->trim_class > own); /* a step more for each slice */
   h->trim_class = 3;
   h->trims_due = 3;
-  CHECK(heap_trim(h));                             /* classes 2, 1 and the highest */
+  CHECK(heap_trim(h)); /* classes 2, 1 and the highest */
   CHECK(h->trims_due == 0 && h->trim_class == CLASS_COUNT - 1);
   h->trims_due = CLASS_COUNT;
   heap_exit(h);
@@ -147,7 +147,7 @@ TEST(shrink, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_a
   for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2));
   CHECK_EQ(h->run_slices, 0);
   CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0);
-  CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims));         /* once is enough */
+  CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims)); /* once is enough */
 }
 
 /* ---- resting ---- */
@@ -197,16 +197,16 @@ TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   h->room[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
   h->room[c] = 64;
-  h->bin[c] = 16;                                  /* a bin of lent blocks was as long a list */
+  h->bin[c] = 16; /* a bin of lent blocks was as long a list */
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
-  h->own->owned[c] = 1;                            /* of owned ones it counts with the slab */
+  h->own->owned[c] = 1; /* of owned ones it counts with the slab */
   CHECK_EQ(heap_prepare_rest(h), pages);
   h->own->owned[c] = 0;
   h->allowance[c] = h->room[c] = 0;
   h->bin[c] = 0;
-  heap_set_fresh(h, class_of(4096), (fresh_t){ SLICE_SIZE, 5 });
+  heap_set_fresh(h, class_of(4096), (fresh_t){SLICE_SIZE, 5});
   CHECK_EQ(heap_prepare_rest(h), pages + 5);
-  heap_set_fresh(h, class_of(4096), (fresh_t){ 0 });
+  heap_set_fresh(h, class_of(4096), (fresh_t){0});
 }
 
 /* ---- the end ---- */
@@ -241,7 +241,7 @@ TEST(shrink, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memor
 
 TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   heap_t *h = fill_heap();
-  slab_t *s = own_slab(h)->next;                   /* used up: it is in nobody's partial map */
+  slab_t *s = own_slab(h)->next; /* used up: it is in nobody's partial map */
   atomic_ptr_store_relaxed(&s->tag, h);
   h->held_more = h->trims_due = 7;
   h->freed->remote = 1;
@@ -281,7 +281,7 @@ TEST(shrink, a_heap_that_is_dropped_takes_the_live_blocks_of_its_slabs_with_it, 
   check_that_nothing_waits(h);
   CHECK(h->idle == 0 && large_of(h) == 0);
   heap_exit(h);
-  allocate(&size);                                 /* it can be used */
+  allocate(&size); /* it can be used */
 }
 
 /* ---- slabs of lanes that others have emptied ---- */
@@ -325,7 +325,7 @@ TEST(shrink, a_sweep_begins_anew_if_the_slab_where_it_ended_has_left_the_lane, "
   slab_t *s = owned_first(lane, class_of(1000))->next;
   owned_remove(lane, s);
   slab_release(s);
-  slab_t *other = slab_of(fast_malloc(1000));      /* the same one, in another's hands */
+  slab_t *other = slab_of(fast_malloc(1000)); /* the same one, in another's hands */
   CHECK_EQ(other, s);
   s->is_idle = SLAB_SEEN_EMPTY;
   lane->own->sweep_at = slab_number(s);

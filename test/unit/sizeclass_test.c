@@ -53,7 +53,7 @@ TEST(sizeclass, an_alignment_gets_the_smallest_class_all_of_whose_blocks_keep_it
       for (unsigned k = CLASS_COUNT - 1; k >= 1; k--)
         if (class_size(k) >= n && class_size(k) >= alignment && class_size(k) % alignment == 0)
           want = k;
-      if (n == 0) want = 0;                                /* a size of no bytes has no class */
+      if (n == 0) want = 0; /* a size of no bytes has no class */
       CHECK_EQ(c, want);
     }
 }

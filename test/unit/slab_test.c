@@ -1,7 +1,7 @@
 /* slab_test.c - tests of slab/slab: every row of the anchor's table, driven step by step */
 #include "slabs.h"
 
-enum { CLASS = 8, SIZE = 128, CAPACITY = 511 };          /* 128 bytes; the threshold is 64 */
+enum { CLASS = 8, SIZE = 128, CAPACITY = 511 }; /* 128 bytes; the threshold is 64 */
 
 static uintptr_t owner_of(const slab_t *s) { return (uintptr_t)atomic_ptr_load_relaxed(&s->owner); }
 
@@ -27,7 +27,7 @@ TEST(slab, blocks_that_are_put_back_are_free_and_come_first, "I1") {
   CHECK(slab_is_valid(s));
   CHECK_EQ(slab_used(s), 0u);
   CHECK_EQ(slab_take_list(s, 3, &count), list);
-  CHECK_EQ(count, 10u);  /* all that is free: `most` bounds what is carved */
+  CHECK_EQ(count, 10u); /* all that is free: `most` bounds what is carved */
   CHECK_EQ(slab_used(s), 10u);
 }
 
@@ -36,7 +36,7 @@ TEST(slab, a_few_blocks_are_taken_from_the_list_then_from_others_then_fresh, "I1
   unsigned count;
   uintptr_t list = slab_take_some(s, 6, &count), third = block_next(block_next(list));
   CHECK_EQ(count, 6u);
-  CHECK(push_one(s, list, NULL) == SLAB_SHARED);           /* others free two of them */
+  CHECK(push_one(s, list, NULL) == SLAB_SHARED); /* others free two of them */
   CHECK(push_one(s, list + SIZE, NULL) == SLAB_SHARED);
   CHECK_EQ(slab_take_some(s, 1, &count), list + SIZE);
   CHECK_EQ(count, 1u);
@@ -53,11 +53,11 @@ TEST(slab, a_few_blocks_are_taken_from_the_list_then_from_others_then_fresh, "I1
 TEST(slab, as_much_as_would_be_carved_is_taken_from_what_others_freed_instead, "I1 I3") {
   slab_t *s = new_slab(CLASS, &heap_a);
   unsigned count;
-  uintptr_t first = slab_take_list(s, 10, &count);         /* ten blocks out, none beyond carved */
+  uintptr_t first = slab_take_list(s, 10, &count); /* ten blocks out, none beyond carved */
   for (unsigned i = 0; i < 8; i++) CHECK(push_one(s, first + i * SIZE, NULL) == SLAB_SHARED);
   put_back(s, first + 8 * SIZE);
   CHECK_EQ(slab_take_list(s, 9, &count), first + 8 * SIZE);
-  CHECK_EQ(count, 1u);                                     /* and the eight come next */
+  CHECK_EQ(count, 1u); /* and the eight come next */
   CHECK_EQ(atomic32_load_relaxed(&s->carved), 10u);
   CHECK_EQ(anchor(s).count, 0u);
   CHECK(slab_is_valid(s));
@@ -82,7 +82,7 @@ TEST(slab, a_list_longer_than_the_slab_can_hold_is_corruption, "I1") {
   take_all(s);
   put_back(s, blocks[0]);
   put_back(s, blocks[1]);
-  block_link(blocks[0], blocks[1]);                        /* a ring */
+  block_link(blocks[0], blocks[1]); /* a ring */
   EXPECT_ABORT(slab_let_go(s), "heap corruption");
 }
 
@@ -185,7 +185,7 @@ TEST(slab, a_slab_that_is_let_go_with_all_blocks_free_stays_its_owners, "I1") {
   slab_t *s = new_slab(CLASS, &heap_a);
   unsigned count;
   uintptr_t list = slab_take_list(s, 4, &count);
-  CHECK(push_one(s, list, NULL) == SLAB_SHARED);  /* one by another, the rest by the owner */
+  CHECK(push_one(s, list, NULL) == SLAB_SHARED); /* one by another, the rest by the owner */
   for (unsigned i = 1; i < 4; i++) put_back(s, list + i * SIZE);
   CHECK(slab_let_go(s) == SLAB_IS_EMPTY);
   CHECK_EQ(owner_of(s), (uintptr_t)&heap_a);
@@ -261,7 +261,7 @@ TEST(slab, many_blocks_that_come_back_together_make_a_full_slab_worth_having_bef
 
 TEST(slab, full_and_all_freed_at_once_is_the_last_freers_to_release, "I3") {
   for (int with = 0; with < 2; with++) {
-    slab_t *s = full_slab(72);                             /* three blocks of 16 KiB */
+    slab_t *s = full_slab(72); /* three blocks of 16 KiB */
     block_link(blocks[0], blocks[1]);
     block_link(blocks[1], blocks[2]);
     CHECK(slab_push(s, blocks[0], blocks[2], 3, with ? &heap_b : NULL) == SLAB_IS_EMPTY);
@@ -381,7 +381,11 @@ TEST(slab, each_broken_invariant_is_found_by_its_name, "I1 I2 I3 I4") {
 enum { THREADS = 4, OWNED_MOST = 3, EXCHANGE = 64, STRESS_CLASS = 56 };
 static atomic64_t exchange[EXCHANGE];
 static int heaps[THREADS];
-typedef struct { slab_t *slabs[OWNED_MOST + 2]; unsigned count, number; uint64_t state; } worker_t;
+typedef struct {
+  slab_t *slabs[OWNED_MOST + 2];
+  unsigned count, number;
+  uint64_t state;
+} worker_t;
 
 static void let_go(slab_t *s) {
   if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
@@ -413,7 +417,7 @@ static void swap_out(worker_t *w, uintptr_t list) {
 }
 
 static void work(unsigned number) {
-  worker_t w = { .number = number, .state = number };
+  worker_t w = {.number = number, .state = number};
   void *me = &heaps[number];
   for (int i = 0; i < 30000; i++) {
     unsigned count;
@@ -421,7 +425,7 @@ static void work(unsigned number) {
     if (w.count < OWNED_MOST && dice < 4) {
       slab_t *s = slab_find_partial(STRESS_CLASS, me);
       if (s == NULL) s = new_slab(STRESS_CLASS, me);
-      if (dice == 0) {                                     /* borrow: take one, let go at once */
+      if (dice == 0) { /* borrow: take one, let go at once */
         uintptr_t list = slab_take_some(s, 1, &count);
         let_go(s);
         swap_out(&w, list);
@@ -445,7 +449,7 @@ static void work(unsigned number) {
 TEST(slab, threads_that_pass_blocks_around_never_get_one_twice_and_lose_no_slab,
      "I1 I3 S-anchor S-partial S-group") {
   core_threads(THREADS, work);
-  worker_t last = { .count = OWNED_MOST };                 /* adopts nothing */
+  worker_t last = {.count = OWNED_MOST}; /* adopts nothing */
   for (int i = 0; i < EXCHANGE; i++)
     if (atomic64_load_relaxed(&exchange[i]) != 0) give(&last, atomic64_load_relaxed(&exchange[i]));
   CHECK_NULL(slab_find_partial(STRESS_CLASS, &heap_a));

@@ -10,7 +10,7 @@
 unused static int heap_a, heap_b, heap_c;
 
 enum { SLAB_MOST = 4096 };
-static uintptr_t blocks[SLAB_MOST];            /* what take_all got */
+static uintptr_t blocks[SLAB_MOST]; /* what take_all got */
 
 static slab_t *new_slab(unsigned c, void *heap) {
   bool clean;

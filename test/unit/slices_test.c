@@ -5,7 +5,7 @@ TEST(slices, a_long_run_begins_a_group_unless_there_is_none_such, "") {
   enum { LONG = 129 };
   char *p = claim(8000);
   while (free_slices() > 0) claim(1);
-  size_t group = (arena_slice(p) / 64 + 1) * 64 - arena_slice(p);  /* where the next begins */
+  size_t group = (arena_slice(p) / 64 + 1) * 64 - arena_slice(p); /* where the next begins */
   arena_release(p + (group - 20) * SLICE_SIZE, LONG + 10);
   arena_release(p + (group + 300) * SLICE_SIZE, 64 + LONG);
   CHECK_EQ(claim(LONG), p + (group + 320) * SLICE_SIZE);
@@ -45,7 +45,7 @@ TEST(slices, the_hint_of_the_lowest_free_word_never_hides_a_free_slice, "") {
   for (int i = 0; i < 300; i++) p[i] = claim(1);
   arena_t *a = arena_at(0);
   arena_release(p[5], 1);
-  atomic32_store_relaxed(&a->low_word, 6);            /* as a thread that was late may leave it */
+  atomic32_store_relaxed(&a->low_word, 6); /* as a thread that was late may leave it */
   size_t more = free_slices();
   for (size_t i = 0; i < more; i++) claim(1);
   CHECK_EQ(free_slices(), 0u);
@@ -59,15 +59,15 @@ static lack_t *lack(size_t number) { return &lacks_free[number].run; }
 TEST(slices, a_search_in_vain_is_not_repeated_until_a_run_as_long_comes_back, "S-room") {
   char *p = claim(8000), *q = p;
   while (arena_count() < 3) q = claim(4000);
-  while (atomic32_load_relaxed(lack(0)) != 1) claim(1);      /* the first window is full */
+  while (atomic32_load_relaxed(lack(0)) != 1) claim(1); /* the first window is full */
   CHECK(lack_covers(lack(0), 1));
   arena_release(p + 10 * SLICE_SIZE, 3);
   CHECK(!lack_covers(lack(0), 3));
   CHECK_NE((void *)arena_of(claim(4)), (void *)arena_of(p));
   CHECK(lack_covers(lack(0), 4) && !lack_covers(lack(0), 3));
-  arena_release(p + 14 * SLICE_SIZE, 3);                     /* with a gap of one */
+  arena_release(p + 14 * SLICE_SIZE, 3); /* with a gap of one */
   CHECK(lack_covers(lack(0), 4));
-  arena_release(p + 13 * SLICE_SIZE, 1);                     /* and that joins them */
+  arena_release(p + 13 * SLICE_SIZE, 1); /* and that joins them */
   CHECK(!lack_covers(lack(0), 7));
   CHECK_EQ(claim(7), p + 10 * SLICE_SIZE);
   arena_release(q, 4000);
@@ -80,12 +80,12 @@ TEST(slices, nor_is_one_for_an_aligned_run, "S-room") {
   bool clean;
   char *p = claim(8000), *start = (char *)align_up((uintptr_t)p, ALIGNMENT * SLICE_SIZE);
   while (free_slices() > 0 || atomic64_load_relaxed(&arena_at(0)->mapped) < ARENA_END) claim(1);
-  arena_release(start + SLICE_SIZE, ALIGNMENT - 1);          /* long enough, and begins nowhere */
+  arena_release(start + SLICE_SIZE, ALIGNMENT - 1); /* long enough, and begins nowhere */
   CHECK_NE((void *)arena_of(arena_claim(N, ALIGNMENT, &clean)), (void *)arena_of(p));
   CHECK(lack_covers(aligned, shape) && lack_covers(aligned, lack_shape(N + 1, 2 * ALIGNMENT)));
   CHECK(!lack_covers(aligned, lack_shape(N - 1, ALIGNMENT)));
   CHECK(!lack_covers(aligned, lack_shape(N, ALIGNMENT / 2)) && !lack_covers(lack(0), N));
-  bitmap_release(arena_at(0)->free, arena_slice(start), 1);  /* which nobody has looked at */
+  bitmap_release(arena_at(0)->free, arena_slice(start), 1); /* which nobody has looked at */
   CHECK_NE((void *)arena_of(arena_claim(N, ALIGNMENT, &clean)), (void *)arena_of(p));
   arena_release(start + ALIGNMENT * SLICE_SIZE, N);
   CHECK(!lack_covers(aligned, shape));
@@ -97,7 +97,7 @@ TEST(slices, what_a_purge_held_for_a_moment_is_looked_for_again, "S-room") {
   while (arena_count() < 2) claim(4000);
   while (atomic32_load_relaxed(lack(0)) != 1) claim(1);
   arena_release(p, 2);
-  lack_note(lack(0), 1);                                     /* another searched meanwhile */
+  lack_note(lack(0), 1); /* another searched meanwhile */
   purge_all();
   CHECK_EQ(claim(2), p);
 }
@@ -107,18 +107,18 @@ TEST(slices, before_a_window_is_added_all_are_searched_whatever_the_hints_say, "
   while (free_slices() > 0) claim(1);
   while (atomic64_load_relaxed(&arena_at(0)->mapped) < ARENA_END || free_slices() > 0) claim(1);
   arena_release(p, 5);
-  lack_note(lack(0), 1);                                     /* who noted it has stopped */
+  lack_note(lack(0), 1); /* who noted it has stopped */
   CHECK_EQ(claim(5), p);
   CHECK_EQ(arena_count(), 1u);
 }
 
 TEST(slices, a_lack_ends_when_a_run_comes_back_of_which_another_has_taken_a_part, "S-room") {
   static atomic64_t words[2];
-  lack_t lack = { 0 };
+  lack_t lack = {0};
   for (size_t taken = 60; taken < 68; taken++) {
     lack_note(&lack, 5);
     bitmap_release(words, 60, 8);
-    CHECK(bitmap_claim_at(words, taken, 1));                 /* before the lack is looked at */
+    CHECK(bitmap_claim_at(words, taken, 1)); /* before the lack is looked at */
     lack_review(&lack, words, 60, 8);
     CHECK(!lack_covers(&lack, 5));
     for (size_t i = 60; i < 68; i++) CHECK(i == taken || bitmap_claim_at(words, i, 1));

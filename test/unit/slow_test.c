@@ -31,7 +31,11 @@ TEST(slow, an_allocation_of_no_bytes_is_a_block_like_any_other, "") {
 
 TEST(slow, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=120") {
   enum { SLOTS = 500 };
-  struct { unsigned char *p; size_t n; unsigned char byte; } slot[SLOTS] = { 0 };
+  struct {
+    unsigned char *p;
+    size_t n;
+    unsigned char byte;
+  } slot[SLOTS] = {0};
   uint64_t state = 42;
   for (int i = 0; i < 60000; i++) {
     unsigned k = core_next(&state) % SLOTS;
@@ -43,7 +47,7 @@ TEST(slow, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=
     slot[k].n = core_next(&state) % (kind < 80 ? 300 : kind < 97 ? 9000 : 300000);
     slot[k].byte = (unsigned char)i;
     slot[k].p =
-        i % 3 ? fast_malloc(slot[k].n) : fast_aligned(16u << core_next(&state) % 6, slot[k].n);
+      i % 3 ? fast_malloc(slot[k].n) : fast_aligned(16u << core_next(&state) % 6, slot[k].n);
     CHECK(slot[k].p != NULL);
     memset(slot[k].p, slot[k].byte, slot[k].n);
   }
@@ -54,7 +58,7 @@ TEST(slow, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=
 TEST(slow, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
   for (size_t alignment = 1; alignment <= WINDOW_SIZE; alignment *= 2)
     for (int i = 0; i < 5; i++) {
-      static const size_t sizes[] = { 0, 1, 100, 5000, 200000 };
+      static const size_t sizes[] = {0, 1, 100, 5000, 200000};
       char *p = fast_aligned(alignment, sizes[i]);
       CHECK(p != NULL);
       CHECK_EQ((uintptr_t)p % alignment, (uintptr_t)0);
@@ -66,9 +70,7 @@ TEST(slow, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
 }
 
 TEST(slow, calloc_gives_zeros_also_where_others_wrote_and_knows_an_overflow, "A3") {
-  static const size_t sizes[] = {
-    1, 100, 4000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 300000, MiB(3)
-  };
+  static const size_t sizes[] = {1, 100, 4000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 300000, MiB(3)};
   for (int round = 0; round < 3; round++)
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
       char *p = heap_calloc(1, sizes[i]), *q = heap_calloc(sizes[i], 1);

@@ -61,7 +61,7 @@ TEST(stats, blocks_freed_by_others_and_blocks_of_slabs_of_nobody_are_counted_rig
   heap_flush_bins(my_heap());
   read_stats();
   CHECK_EQ(stats.total.live, (uint64_t)600);
-  CHECK_GT(stats.remote_frees, (uint64_t)30);               /* until the heap takes a slab over */
+  CHECK_GT(stats.remote_frees, (uint64_t)30); /* until the heap takes a slab over */
 }
 
 static void *others[1000];
@@ -124,7 +124,7 @@ TEST(stats, what_the_system_was_asked_is_what_it_counted, "") {
   CHECK_EQ(stats.munmaps, os_fake.calls[OS_FAKE_UNMAP]);
   CHECK_EQ(stats.mremaps, os_fake.calls[OS_FAKE_MOVE] + os_fake.calls[OS_FAKE_RESIZE]);
   CHECK_EQ(stats.madvises, os_fake.calls[OS_FAKE_DISCARD] + os_fake.calls[OS_FAKE_POPULATE] +
-                           os_fake.calls[OS_FAKE_ADVISE_HUGE]);
+                             os_fake.calls[OS_FAKE_ADVISE_HUGE]);
   CHECK_EQ(stats.failed_calls, (uint64_t)1);
   CHECK_GT(stats.purged, (uint64_t)0);
   CHECK_EQ(stats.dirty, (uint64_t)0);
@@ -215,7 +215,8 @@ static size_t size_of_any_kind(uint64_t *state) {
   switch (n % 16) {
     case 0: return n % MiB(3);
     case 1: return n % 300 == 1 ? HUGE_MIN_SIZE + n % MiB(1) : SMALL_MAX_SIZE + n % MiB(1);
-    case 2: case 3: return n / 16 % SMALL_MAX_SIZE;
+    case 2:
+    case 3: return n / 16 % SMALL_MAX_SIZE;
     default: return n / 16 % 600;
   }
 }
@@ -253,7 +254,7 @@ TEST(stats, the_sums_are_what_a_visit_finds_to_the_block_if_no_other_thread_owns
 }
 
 TEST(stats, the_sums_follow_heaps_of_the_program, "F1") {
-  fh_heap_t *heaps[] = { firstclass_new(), firstclass_new() };
+  fh_heap_t *heaps[] = {firstclass_new(), firstclass_new()};
   uint64_t state = 6;
   for (int i = 0; i < 20000; i++) {
     void **p = &held[core_next(&state) % HELD];

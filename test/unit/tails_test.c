@@ -33,7 +33,7 @@ TEST(tails, a_block_gives_back_what_lies_behind_it_once_if_tails_are_too_many, "
     fast_free(p);
     CHECK_EQ(filled(18000 + (size_t)i), p);
   }
-  CHECK_EQ(discards(), before + 1);        /* nothing lies there any more */
+  CHECK_EQ(discards(), before + 1); /* nothing lies there any more */
   fast_free(p);
   CHECK_EQ(filled(60000), p);
   CHECK_EQ(touched(p), 15u);
@@ -75,7 +75,7 @@ TEST(tails, only_the_last_slice_of_a_block_has_one_and_the_others_count_as_touch
   fast_free(p);
   set_others_tails(false);
   check_nothing_lost();
-  for (size_t n = 1; n <= 4; n++) CHECK_EQ(*arena_touched_last(p, n), 0);    /* purged */
+  for (size_t n = 1; n <= 4; n++) CHECK_EQ(*arena_touched_last(p, n), 0); /* purged */
 }
 
 TEST(tails, a_slab_counts_as_touched_as_a_whole, "A4") {
@@ -127,7 +127,7 @@ TEST(tails, what_the_system_refuses_stays_counted_and_is_not_asked_for_without_e
 
 TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
   enum { SLOTS = 100 };
-  char *p[SLOTS] = { NULL };
+  char *p[SLOTS] = {NULL};
   uint64_t state = 5;
   heap_t *h = my_heap();
   for (int i = 0; i < 5000; i++) {
@@ -159,7 +159,7 @@ TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
 
 TEST(tails, of_the_slices_that_a_heap_keeps_the_one_that_suits_is_used_if_tails_are_many, "L2 L3") {
   enum { KEPT = 5 };
-  static const size_t sizes[KEPT] = { 60000, 20000, 40000, 30000, 50000 };
+  static const size_t sizes[KEPT] = {60000, 20000, 40000, 30000, 50000};
   char *p[KEPT];
   heap_t *h = my_heap();
   for (int i = 0; i < 100; i++) fast_free(large_malloc(h, MiB(2), 1)); /* so it may keep some */
@@ -192,7 +192,7 @@ static void drift(size_t small_part, size_t low, size_t high) {
   for (size_t i = 0; i < arena_count(); i++)
     resident += os_resident(arena_address(arena_at(i), ARENA_FIRST_SLICE),
                             (size_t)atomic64_load_relaxed(&arena_at(i)->mapped) * SLICE_SIZE -
-                                ARENA_FIRST_SLICE * SLICE_SIZE);
+                              ARENA_FIRST_SLICE * SLICE_SIZE);
   CHECK_LE(100 * resident, 120 * live);
   for (int k = 0; k < SLOTS; k++) {
     fast_free(p[k]);

@@ -8,7 +8,7 @@ static void *count_some(void *context) {
 }
 
 TEST(tally, threads_with_a_tally_of_their_own_and_those_that_share_one_are_added_up, "") {
-  size_t numbers[] = { 3, 3, TALLIES_OWN, TALLIES_OWN + 7 };
+  size_t numbers[] = {3, 3, TALLIES_OWN, TALLIES_OWN + 7};
   uint64_t live, free;
   for (unsigned i = 0; i < ARRAY_LENGTH(numbers); i++) {
     pthread_t thread;

@@ -10,8 +10,11 @@ TEST(upkeep, collecting_without_a_heap_is_no_call_at_all, "") {
 
 static unsigned rounds;
 static void sleep_hook(uint32_t ms) {
-  static const struct { int64_t delay; uint32_t nap; } times[] = {
-    { 0, 20 }, { 50, 50 }, { 600000, 1000 }, { -1, 1000 }, { 50, 50 },
+  static const struct {
+    int64_t delay;
+    uint32_t nap;
+  } times[] = {
+    {0, 20}, {50, 50}, {600000, 1000}, {-1, 1000}, {50, 50},
   };
   CHECK_GE(ms, 20u);
   rounds++;
@@ -60,7 +63,7 @@ TEST(upkeep, the_background_thread_collects_what_rests_when_nothing_has_changed_
   heap_start();
   in_thread(allocate_sixteen, p, false);
   for (int i = 1; i < 16; i++) fast_free(p[i]);
-  heap_collect(false);                                      /* a slab without an owner, with room */
+  heap_collect(false); /* a slab without an owner, with room */
   slab_t *s = slab_of(p[0]);
   CHECK_EQ(atomic32_load_relaxed(&s->holes), 0u);
   os_fake.sleep = sleep_and_leave;

@@ -7,7 +7,11 @@
 #include "../../src/heap/visit.h"
 
 enum { MANY = 3000 };
-static struct { char *p; bool is_live; int seen; } block[MANY];
+static struct {
+  char *p;
+  bool is_live;
+  int seen;
+} block[MANY];
 static size_t visited, strange;
 
 static bool note(void *p, size_t size, void *context) {

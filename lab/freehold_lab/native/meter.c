@@ -38,7 +38,7 @@ typedef struct sample {
 /* What was seen so far; every `stride`-th sample is kept, and the stride doubles
  * when there is no room left. */
 typedef struct watch {
-  const char *library;      /* what LD_PRELOAD names: seen in a process's memory map? */
+  const char *library; /* what LD_PRELOAD names: seen in a process's memory map? */
   bool mapped;
   double start, last_at, last_bytes, peak, integral;
   long count, stride;
@@ -81,8 +81,8 @@ static double resident_of(pid_t process) {
   long total, resident;
   read_proc(process, "statm", text, sizeof text);
   return sscanf(text, "%ld %ld", &total, &resident) == 2
-             ? (double)resident * (double)sysconf(_SC_PAGESIZE)
-             : 0;
+           ? (double)resident * (double)sysconf(_SC_PAGESIZE)
+           : 0;
 }
 
 /* Adds the children of `process` that its main thread started. */
@@ -150,7 +150,7 @@ static void watch_until_end(watch_t *w, int period) {
   while ((ready = poll(&ended, 1, period)) <= 0) {
     if (ready < 0 && errno != EINTR) fail("poll");
     double bytes = ready == 0 ? look(w) : 0;
-    if (bytes > 0) watch_add(w, bytes);     /* 0: it has just ended */
+    if (bytes > 0) watch_add(w, bytes); /* 0: it has just ended */
   }
   w->integral += (seconds_now() - w->start - w->last_at) * w->last_bytes;
   close(end);

@@ -21,8 +21,7 @@ const char *origin(void *address) {
   return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fname : "";
 }
 
-template <typename Function>
-void say(const char *name, Function *function) {
+template <typename Function> void say(const char *name, Function *function) {
   std::printf("\"%s\": \"%s\", ", name, origin(reinterpret_cast<void *>(function)));
 }
 
@@ -42,8 +41,7 @@ bool is_used(const char *name) {
 
 // The function of that name, if what malloc came from has it; other libraries of a process do not
 // count.
-template <typename Function>
-Function *own(const char *name) {
+template <typename Function> Function *own(const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);
   const char *ours = origin(reinterpret_cast<void *>(std::malloc));
   bool is_own = found != nullptr && std::strcmp(origin(found), ours) == 0;
@@ -105,7 +103,7 @@ void use_family() {
   }
 }
 
-}  // namespace
+} // namespace
 
 int main(int, char **arguments) {
   spared = arguments + 1;

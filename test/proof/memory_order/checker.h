@@ -22,12 +22,12 @@ enum { ORDER_AS_WRITTEN = -1 };
 
 typedef struct {
   const char *operation, *word, *file, *function;
-  int order, failure;  /* __ATOMIC_*: what to use instead; failure: of a swap that fails */
+  int order, failure; /* __ATOMIC_*: what to use instead; failure: of a swap that fails */
   /* __ATOMIC_*: as the code has it; ORDER_AS_WRITTEN: not executed so far */
   int written, written_failure;
 } site_t;
 
-extern site_t __start_sites[], __stop_sites[];     /* the linker's: all of them */
+extern site_t __start_sites[], __stop_sites[]; /* the linker's: all of them */
 
 /* The atomic operation that follows is the one at `site`. */
 void checker_at(site_t *site);
@@ -35,12 +35,12 @@ void checker_at(site_t *site);
 /* ---- scenarios ------------------------------------------------------------------------------- */
 
 typedef struct {
-  const char *name;      /* a sentence that says what it guards */
-  unsigned threads;      /* 2 or 3 */
-  unsigned is_long;      /* by so much less is the bound of its search (search_t) */
-  void (*before)(void);  /* alone, before the threads start; memory is as at the program's start */
+  const char *name;     /* a sentence that says what it guards */
+  unsigned threads;     /* 2 or 3 */
+  unsigned is_long;     /* by so much less is the bound of its search (search_t) */
+  void (*before)(void); /* alone, before the threads start; memory is as at the program's start */
   void (*thread)(unsigned me);
-  void (*after)(void);   /* alone, when all have ended */
+  void (*after)(void); /* alone, when all have ended */
 } scenario_t;
 
 /* The last one's name is NULL. */
@@ -73,15 +73,15 @@ typedef enum { SEARCH_RANDOM, SEARCH_BOUNDED, SEARCH_ALL } search_kind_t;
 
 typedef struct {
   search_kind_t kind;
-  unsigned bound;       /* SEARCH_BOUNDED: that many times a thread is left before it ends */
-  uint64_t executions;  /* SEARCH_RANDOM: how many */
-  bool show;            /* print a failing execution step by step */
+  unsigned bound;      /* SEARCH_BOUNDED: that many times a thread is left before it ends */
+  uint64_t executions; /* SEARCH_RANDOM: how many */
+  bool show;           /* print a failing execution step by step */
 } search_t;
 
 typedef struct {
   bool holds;
   uint64_t executions;
-  char what[200];                /* why not */
+  char what[200]; /* why not */
 } verdict_t;
 
 verdict_t checker_search(const scenario_t *scenario, search_t search);

@@ -26,9 +26,8 @@ static const char usage[] =
   "Exit code: 0 all hold, 1 one fails, 2 a wrong argument. Example:\n"
   "  memory_order --weaken 'bitmap.c release_part atomic64_or_seq_cst(word)=relaxed' --first\n";
 
-static const char *const order_names[] = {
-  "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"
-};
+static const char *const order_names[] = {"relaxed", "consume", "acquire",
+                                          "release", "acq_rel", "seq_cst"};
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -78,13 +77,17 @@ static void print_sites(void) {
   }
 }
 
-typedef struct { unsigned bound; uint64_t random; bool all, show; } how_t;
+typedef struct {
+  unsigned bound;
+  uint64_t random;
+  bool all, show;
+} how_t;
 
 static bool search(const scenario_t *scenario, how_t how) {
   unsigned bound = how.bound > scenario->is_long ? how.bound - scenario->is_long : 0;
-  search_t bounded = { how.all ? SEARCH_ALL : SEARCH_BOUNDED, bound, 0, how.show };
-  search_t random = { SEARCH_RANDOM, 0, how.random, how.show };
-  verdict_t first = checker_search(scenario, bounded), second = { true, 0, "" };
+  search_t bounded = {how.all ? SEARCH_ALL : SEARCH_BOUNDED, bound, 0, how.show};
+  search_t random = {SEARCH_RANDOM, 0, how.random, how.show};
+  verdict_t first = checker_search(scenario, bounded), second = {true, 0, ""};
   if (first.holds && how.random != 0) second = checker_search(scenario, random);
   bool holds = first.holds && second.holds;
   printf("%s\t%s\t%llu\t%llu\t%s\n", holds ? "holds" : "FAILS", scenario->name,
@@ -103,32 +106,30 @@ static bool is_wanted(const char *name, char **parts) {
 
 int main(int count, char **arguments) {
   static const struct option options[] = {
-    { "help", no_argument, NULL, 'h' },           { "list", no_argument, NULL, 'l' },
-    { "sites", no_argument, NULL, 's' },          { "weaken", required_argument, NULL, 'w' },
-    { "bound", required_argument, NULL, 'b' },    { "random", required_argument, NULL, 'r' },
-    { "all", no_argument, NULL, 'a' },            { "first", no_argument, NULL, 'f' },
-    { "show", no_argument, NULL, 'd' },           { NULL, 0, NULL, 0 }
-  };
-  const scenario_t *const groups[] = {
-    slab_scenarios, slice_scenarios, place_scenarios, heap_scenarios
-  };
-  how_t how = { 2, 20000, false, false };
+    {"help", no_argument, NULL, 'h'},        {"list", no_argument, NULL, 'l'},
+    {"sites", no_argument, NULL, 's'},       {"weaken", required_argument, NULL, 'w'},
+    {"bound", required_argument, NULL, 'b'}, {"random", required_argument, NULL, 'r'},
+    {"all", no_argument, NULL, 'a'},         {"first", no_argument, NULL, 'f'},
+    {"show", no_argument, NULL, 'd'},        {NULL, 0, NULL, 0}};
+  const scenario_t *const groups[] = {slab_scenarios, slice_scenarios, place_scenarios,
+                                      heap_scenarios};
+  how_t how = {2, 20000, false, false};
   bool list = false, sites = false, first = false, all_hold = true, any = false;
   for (int c; (c = getopt_long(count, arguments, "", options, NULL)) != -1;) switch (c) {
-    case 'h': fputs(usage, stdout); return 0;
-    case 'l': list = true; break;
-    case 's': sites = true; break;
-    case 'w':
-      if (weaken(optarg)) break;
-      fprintf(stderr, "memory_order: no such place or order: %s\n", optarg);
-      return 2;
-    case 'b': how.bound = (unsigned)atoi(optarg); break;
-    case 'r': how.random = (uint64_t)atoll(optarg); break;
-    case 'a': how.all = true; break;
-    case 'f': first = true; break;
-    case 'd': how.show = true; break;
-    default: fputs(usage, stderr); return 2;
-  }
+      case 'h': fputs(usage, stdout); return 0;
+      case 'l': list = true; break;
+      case 's': sites = true; break;
+      case 'w':
+        if (weaken(optarg)) break;
+        fprintf(stderr, "memory_order: no such place or order: %s\n", optarg);
+        return 2;
+      case 'b': how.bound = (unsigned)atoi(optarg); break;
+      case 'r': how.random = (uint64_t)atoll(optarg); break;
+      case 'a': how.all = true; break;
+      case 'f': first = true; break;
+      case 'd': how.show = true; break;
+      default: fputs(usage, stderr); return 2;
+    }
   if (!system_start()) {
     fprintf(stderr, "memory_order: the address space that it needs is taken\n");
     return 2;

@@ -26,7 +26,7 @@ namespace {
 enum { TABLE_SIZE = 1 << 14, RANGES_MOST = 16, LOCAL_MOST = 64 };
 enum { STACK_SIZE = 64 << 10, DEPTH_MOST = 20000 };
 
-struct plain_t {    /* eight bytes that are accessed plainly, in parts of two */
+struct plain_t { /* eight bytes that are accessed plainly, in parts of two */
   uintptr_t at;
   uint32_t execution;
   rl::var_data *part[4];
@@ -52,7 +52,7 @@ struct ranges_t {
   unsigned count;
   void add(const void *from, size_t size) {
     if (count == RANGES_MOST) abort();
-    range[count++] = { (uintptr_t)from, (uintptr_t)from + size };
+    range[count++] = {(uintptr_t)from, (uintptr_t)from + size};
   }
   bool have(uintptr_t p) const {
     for (unsigned i = 0; i < count; i++)
@@ -86,7 +86,10 @@ table_t<plain_t> plains;
 table_t<word_t> words;
 uint32_t execution;
 ranges_t ignored, kept_together;
-struct { range_t range; rl::var_data *birth; } mappings[RANGES_MOST];
+struct {
+  range_t range;
+  rl::var_data *birth;
+} mappings[RANGES_MOST];
 unsigned mapping_count;
 site_t *current_site;
 void *thread_local_words;
@@ -95,9 +98,8 @@ char failure[sizeof(verdict_t::what)];
 void (*begin_word)(rl::atomic_data *state);
 void (*order_discard)(bool is_before);
 
-const char *const order_names[] = {
-  "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"
-};
+const char *const order_names[] = {"relaxed", "consume", "acquire",
+                                   "release", "acq_rel", "seq_cst"};
 
 template <typename... values>
 [[noreturn]] void fail(rl::test_result_e kind, const char *format, values... v) {
@@ -392,13 +394,13 @@ void checker_memory_changes(void *from, size_t size) {
   while (i < mapping_count && mappings[i].range.from != (uintptr_t)from) i++;
   if (i == RANGES_MOST) abort();
   if (i == mapping_count) mappings[mapping_count++].birth = rl::ctx().var_ctor();
-  mappings[i].range = { (uintptr_t)from, (uintptr_t)from + size };
+  mappings[i].range = {(uintptr_t)from, (uintptr_t)from + size};
   if (!mappings[i].birth->store(me()))
     fail(rl::test_result_data_race, "memory at %p is mapped or unmapped while it is in use", from);
 }
 
 void checker_memory_zeroed(void *from, size_t size) {
-  range_t range = { (uintptr_t)from, (uintptr_t)from + size };
+  range_t range = {(uintptr_t)from, (uintptr_t)from + size};
   order_discard(true);
   for (unsigned i = 0, count = plains.count; i < count; i++) {
     plain_t *p = &plains.entry[plains.used[i]];
@@ -415,7 +417,7 @@ void checker_memory_zeroed(void *from, size_t size) {
 }
 
 verdict_t checker_search(const scenario_t *scenario, search_t search) {
-  static const rl::scheduler_type_e kinds[] = { rl::sched_random, rl::sched_bound, rl::sched_full };
+  static const rl::scheduler_type_e kinds[] = {rl::sched_random, rl::sched_bound, rl::sched_full};
   std::ostream none(NULL);
   rl::test_params params;
   params.search_type = kinds[search.kind];
@@ -427,8 +429,8 @@ verdict_t checker_search(const scenario_t *scenario, search_t search) {
   running = scenario;
   failure[0] = 0;
   bool holds =
-      scenario->threads == 2 ? rl::simulate<suite_t<2>>(params) : rl::simulate<suite_t<3>>(params);
-  verdict_t verdict = { holds, params.stop_iteration, "" };
+    scenario->threads == 2 ? rl::simulate<suite_t<2>>(params) : rl::simulate<suite_t<3>>(params);
+  verdict_t verdict = {holds, params.stop_iteration, ""};
   if (!holds)
     snprintf(verdict.what, sizeof verdict.what, "%s",
              failure[0] != 0 ? failure : rl::test_result_str(params.test_result));
@@ -438,38 +440,38 @@ verdict_t checker_search(const scenario_t *scenario, search_t search) {
 /* ---- what the compiler calls ----------------------------------------------------------------- */
 
 #define CODE ((uintptr_t)__builtin_return_address(0))
-#define PLAIN(size)                                                                         \
-  void __tsan_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }            \
-  void __tsan_write##size(void *at) { access((uintptr_t)at, size, true, CODE); }            \
-  void __tsan_unaligned_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }  \
+#define PLAIN(size)                                                                                \
+  void __tsan_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }                   \
+  void __tsan_write##size(void *at) { access((uintptr_t)at, size, true, CODE); }                   \
+  void __tsan_unaligned_read##size(void *at) { access((uintptr_t)at, size, false, CODE); }         \
   void __tsan_unaligned_write##size(void *at) { access((uintptr_t)at, size, true, CODE); }
 
-#define ATOMIC(bits, type)                                                                   \
-  type __tsan_atomic##bits##_load(const volatile type *at, int order) {                      \
-    return (type)load(at, bits / 8, order);                                                  \
-  }                                                                                          \
-  void __tsan_atomic##bits##_store(volatile type *at, type v, int order) {                   \
-    store(at, bits / 8, v, order);                                                           \
-  }                                                                                          \
-  type __tsan_atomic##bits##_exchange(volatile type *at, type v, int order) {                \
-    return (type)change(at, bits / 8, order, [v](uint64_t) { return (uint64_t)v; });         \
-  }                                                                                          \
-  type __tsan_atomic##bits##_fetch_add(volatile type *at, type v, int order) {               \
-    return (type)change(at, bits / 8, order,                                                 \
-                        [v](uint64_t old) { return (uint64_t)(type)(old + v); });            \
-  }                                                                                          \
-  type __tsan_atomic##bits##_fetch_or(volatile type *at, type v, int order) {                \
-    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old | v; });         \
-  }                                                                                          \
-  type __tsan_atomic##bits##_fetch_and(volatile type *at, type v, int order) {               \
-    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old & v; });         \
-  }                                                                                          \
-  bool __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *seen, type v,  \
-                                                     int order, int failure_order) {         \
-    uint64_t wide = *seen;                                                                   \
-    bool done = swap(at, bits / 8, &wide, v, order, failure_order);                          \
-    *seen = (type)wide;                                                                      \
-    return done;                                                                             \
+#define ATOMIC(bits, type)                                                                         \
+  type __tsan_atomic##bits##_load(const volatile type *at, int order) {                            \
+    return (type)load(at, bits / 8, order);                                                        \
+  }                                                                                                \
+  void __tsan_atomic##bits##_store(volatile type *at, type v, int order) {                         \
+    store(at, bits / 8, v, order);                                                                 \
+  }                                                                                                \
+  type __tsan_atomic##bits##_exchange(volatile type *at, type v, int order) {                      \
+    return (type)change(at, bits / 8, order, [v](uint64_t) { return (uint64_t)v; });               \
+  }                                                                                                \
+  type __tsan_atomic##bits##_fetch_add(volatile type *at, type v, int order) {                     \
+    return (type)change(at, bits / 8, order,                                                       \
+                        [v](uint64_t old) { return (uint64_t)(type)(old + v); });                  \
+  }                                                                                                \
+  type __tsan_atomic##bits##_fetch_or(volatile type *at, type v, int order) {                      \
+    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old | v; });               \
+  }                                                                                                \
+  type __tsan_atomic##bits##_fetch_and(volatile type *at, type v, int order) {                     \
+    return (type)change(at, bits / 8, order, [v](uint64_t old) { return old & v; });               \
+  }                                                                                                \
+  bool __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *seen, type v,        \
+                                                     int order, int failure_order) {               \
+    uint64_t wide = *seen;                                                                         \
+    bool done = swap(at, bits / 8, &wide, v, order, failure_order);                                \
+    *seen = (type)wide;                                                                            \
+    return done;                                                                                   \
   }
 
 extern "C" {

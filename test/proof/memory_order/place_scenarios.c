@@ -6,7 +6,9 @@
 #include "system.h"
 
 static places_t places;
-typedef struct { uint64_t number, uses; } record_t;
+typedef struct {
+  uint64_t number, uses;
+} record_t;
 
 static void before(void) { system_restart(); }
 
@@ -19,8 +21,7 @@ static void heaps_before(void) {
 }
 
 static void claim_place(unsigned me) {
-  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t),
-                                        NULL };
+  static const places_shape_t shape = {sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t), NULL};
   (void)me;
   uint32_t number;
   record_t *r = places_claim(&places, &shape, &number);
@@ -58,8 +59,7 @@ static void heaps_after(void) {
   }
 }
 static void look_at_places(unsigned me) {
-  static const places_shape_t shape = { sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t),
-                                        NULL };
+  static const places_shape_t shape = {sizeof(record_t), PLACES_IN_CHUNK * sizeof(record_t), NULL};
   bool is_claimed;
   if (me != 2) return claim_place(me);
   for (size_t i = 0; i < places_size(&places); i += PLACES_IN_CHUNK) {
@@ -70,10 +70,9 @@ static void look_at_places(unsigned me) {
 }
 
 const scenario_t place_scenarios[] = {
-  { "places: threads add the first chunk at once", 3, 0, before, claim_place, every_place_is_free },
-  { "places: a place is used again", 2, 0, before, claim_place_twice, every_place_is_free },
-  { "places: a heap is given back and claimed again", 3, 0, heaps_before, use_heap, heaps_after },
-  { "places: places are looked at while they are made", 3, 0, before, look_at_places,
-    every_place_is_free },
-  { NULL, 0, 0, NULL, NULL, NULL }
-};
+  {"places: threads add the first chunk at once", 3, 0, before, claim_place, every_place_is_free},
+  {"places: a place is used again", 2, 0, before, claim_place_twice, every_place_is_free},
+  {"places: a heap is given back and claimed again", 3, 0, heaps_before, use_heap, heaps_after},
+  {"places: places are looked at while they are made", 3, 0, before, look_at_places,
+   every_place_is_free},
+  {NULL, 0, 0, NULL, NULL, NULL}};

@@ -10,18 +10,18 @@
 
 enum { THREADS = 3, HELD_MOST = 12, SLABS_MOST = 4, FEW_BLOCKS = 16384, EIGHT_BLOCKS = 7168 };
 
-static char heaps[THREADS + 1];            /* a heap is but an address here */
+static char heaps[THREADS + 1]; /* a heap is but an address here */
 #define HEAP(number) ((void *)&heaps[number])
 
 static uintptr_t held[THREADS][HELD_MOST];
 static unsigned held_count[THREADS];
-static slab_t *mine[THREADS];              /* the slab that a thread owns */
+static slab_t *mine[THREADS]; /* the slab that a thread owns */
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static void hold(unsigned me, uintptr_t block) {
   uint64_t *words = (uint64_t *)block;
-  words[0] = words[1] = 0x5555555555555555;          /* the program's */
+  words[0] = words[1] = 0x5555555555555555; /* the program's */
   held[me][held_count[me]++] = block;
 }
 
@@ -353,36 +353,35 @@ static void refused_after(void) {
 }
 
 const scenario_t slab_scenarios[] = {
-  { "slab: the owner takes what others freed, links and contents", 3, 0, owned_before, owned_thread,
-    settle },
-  { "slab: two threads, the owner takes what the other freed", 2, 0, owned_before, owned_thread,
-    settle },
-  { "slab: an owner lets go while others free", 3, 0, leaving_before, leaving_thread, settle },
-  { "slab: an owner lets go of a slab that others empty", 3, 0, leaving_fresh_before,
-    leaving_fresh_thread, settle },
-  { "slab: a slab let go of is emptied and found", 3, 0, leaving_fresh_and_found_before,
-    leaving_fresh_and_found_thread, settle },
-  { "slab: a full slab is adopted or published once", 3, 0, full_before, full_thread, settle },
-  { "slab: a full slab that chains empty is released once", 3, 0, full_before, full_empties_thread,
-    settle },
-  { "slab: a partial slab is emptied, or found and let go again", 3, 0, partial_before,
-    partial_thread, settle },
-  { "slab: two threads find a slab that a third fills up with free blocks", 3, 0, partial_before,
-    found_twice_thread, settle },
-  { "slab: a slice becomes another slab while its bit is looked at", 3, 0, reborn_before,
-    reborn_thread, settle },
-  { "slab: a slice becomes a slab of another class while its bit is looked at", 3, 0, reborn_before,
-    reborn_as_other_thread, settle },
-  { "slab: a slice becomes a large block while its bit is looked at", 3, 0, reborn_as_large_before,
-    reborn_as_large_thread, nothing_beside_changed },
-  { "slab: two threads, the hint leads to a slab just published", 2, 0, hint_before,
-    hint_searched_twice_thread, settle },
-  { "slab: the hint leads to a slab just published", 3, 0, hint_before, hint_thread, settle },
-  { "slab: a block is seen as free before and after its page comes back", 2, 0, holes_before,
-    holes_thread, settle },
-  { "slab: a block is seen as free while its page is given back", 2, 0, free_pages_before,
-    discarded_thread, settle },
-  { "slab: a block is seen as free while the system takes a part of its pages", 2, 0,
-    refused_before, discarded_thread, refused_after },
-  { NULL, 0, 0, NULL, NULL, NULL }
-};
+  {"slab: the owner takes what others freed, links and contents", 3, 0, owned_before, owned_thread,
+   settle},
+  {"slab: two threads, the owner takes what the other freed", 2, 0, owned_before, owned_thread,
+   settle},
+  {"slab: an owner lets go while others free", 3, 0, leaving_before, leaving_thread, settle},
+  {"slab: an owner lets go of a slab that others empty", 3, 0, leaving_fresh_before,
+   leaving_fresh_thread, settle},
+  {"slab: a slab let go of is emptied and found", 3, 0, leaving_fresh_and_found_before,
+   leaving_fresh_and_found_thread, settle},
+  {"slab: a full slab is adopted or published once", 3, 0, full_before, full_thread, settle},
+  {"slab: a full slab that chains empty is released once", 3, 0, full_before, full_empties_thread,
+   settle},
+  {"slab: a partial slab is emptied, or found and let go again", 3, 0, partial_before,
+   partial_thread, settle},
+  {"slab: two threads find a slab that a third fills up with free blocks", 3, 0, partial_before,
+   found_twice_thread, settle},
+  {"slab: a slice becomes another slab while its bit is looked at", 3, 0, reborn_before,
+   reborn_thread, settle},
+  {"slab: a slice becomes a slab of another class while its bit is looked at", 3, 0, reborn_before,
+   reborn_as_other_thread, settle},
+  {"slab: a slice becomes a large block while its bit is looked at", 3, 0, reborn_as_large_before,
+   reborn_as_large_thread, nothing_beside_changed},
+  {"slab: two threads, the hint leads to a slab just published", 2, 0, hint_before,
+   hint_searched_twice_thread, settle},
+  {"slab: the hint leads to a slab just published", 3, 0, hint_before, hint_thread, settle},
+  {"slab: a block is seen as free before and after its page comes back", 2, 0, holes_before,
+   holes_thread, settle},
+  {"slab: a block is seen as free while its page is given back", 2, 0, free_pages_before,
+   discarded_thread, settle},
+  {"slab: a block is seen as free while the system takes a part of its pages", 2, 0, refused_before,
+   discarded_thread, refused_after},
+  {NULL, 0, 0, NULL, NULL, NULL}};

@@ -8,7 +8,7 @@
 enum { RECORDS = 130 };
 
 static atomic64_t bits[3];
-static uint64_t record[RECORDS];  /* what a bit stands for; whoever has claimed it writes to it */
+static uint64_t record[RECORDS]; /* what a bit stands for; whoever has claimed it writes to it */
 
 static void use(size_t first, size_t count) {
   for (size_t i = first; i < first + count; i++) record[i]++;
@@ -188,7 +188,7 @@ static void join_after(void) {
 /* ---- windows --------------------------------------------------------------------------------- */
 
 static atomic_ptr_t window_to_look_at;
-static uint64_t tenants[3];  /* records of tenants, 8 bytes apart as their kinds want it */
+static uint64_t tenants[3]; /* records of tenants, 8 bytes apart as their kinds want it */
 
 static void windows_before(void) { system_restart(); }
 static void windows_thread(unsigned me) {
@@ -236,32 +236,28 @@ static void low_after(void) {
 }
 
 const scenario_t slice_scenarios[] = {
-  { "slices: one bit at a time", 3, 0, one_word_before, claim_one, one_word_after },
-  { "slices: certain bits, or none of them", 3, 0, one_word_before, claim_these, one_word_after },
-  { "slices: those of some bits that are free", 3, 0, one_word_before, claim_some, one_word_after },
-  { "slices: each way of claiming against the others", 3, 0, one_word_before, claim_each_way,
-    one_word_after },
-  { "slices: runs over two words, given back where they meet", 3, 0, two_words_before, claim_runs,
-    two_words_after },
-  { "slices: two threads, runs over two words", 2, 0, two_words_before, claim_runs,
-    two_words_after },
-  { "slices: two that come back are a run, and a third thread searches", 3, 0, lack_before,
-    lack_thread, lack_after },
-  { "slices: likewise, and it searches for the tightest", 3, 0, lack_before, lack_thread_tight,
-    lack_after },
-  { "slices: some come back while a thread searches", 2, 0, lack_before, lack_of_one_thread,
-    lack_after },
-  { "slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after },
-  { "slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread,
-    found_after },
-  { "slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before,
-    reuse_thread, reuse_after },
-  { "slices: threads continue what is free at the end", 2, 0, join_before, join_thread,
-    join_after },
-  { "slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread,
-    windows_after },
-  { "slices: the lowest window that was given back is found", 3, 0, low_before, low_thread,
-    low_after },
-  { "slices: a window is used again", 3, 0, windows_before, windows_again_thread, windows_after },
-  { NULL, 0, 0, NULL, NULL, NULL }
-};
+  {"slices: one bit at a time", 3, 0, one_word_before, claim_one, one_word_after},
+  {"slices: certain bits, or none of them", 3, 0, one_word_before, claim_these, one_word_after},
+  {"slices: those of some bits that are free", 3, 0, one_word_before, claim_some, one_word_after},
+  {"slices: each way of claiming against the others", 3, 0, one_word_before, claim_each_way,
+   one_word_after},
+  {"slices: runs over two words, given back where they meet", 3, 0, two_words_before, claim_runs,
+   two_words_after},
+  {"slices: two threads, runs over two words", 2, 0, two_words_before, claim_runs, two_words_after},
+  {"slices: two that come back are a run, and a third thread searches", 3, 0, lack_before,
+   lack_thread, lack_after},
+  {"slices: likewise, and it searches for the tightest", 3, 0, lack_before, lack_thread_tight,
+   lack_after},
+  {"slices: some come back while a thread searches", 2, 0, lack_before, lack_of_one_thread,
+   lack_after},
+  {"slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after},
+  {"slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread, found_after},
+  {"slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before,
+   reuse_thread, reuse_after},
+  {"slices: threads continue what is free at the end", 2, 0, join_before, join_thread, join_after},
+  {"slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread,
+   windows_after},
+  {"slices: the lowest window that was given back is found", 3, 0, low_before, low_thread,
+   low_after},
+  {"slices: a window is used again", 3, 0, windows_before, windows_again_thread, windows_after},
+  {NULL, 0, 0, NULL, NULL, NULL}};

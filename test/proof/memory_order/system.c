@@ -38,7 +38,7 @@ bool system_start(void) {
       window(FIRST_WINDOW))
     return false;
   check_set_reporter(report);
-#define FALLBACK(name, type, fallback, ...) \
+#define FALLBACK(name, type, fallback, ...)                                                        \
   option_values[OPTION_##name].value = (uint64_t)(fallback);
   FH_OPTIONS(FALLBACK)
   /* nothing is purged but where a scenario says so */

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-bool system_start(void);                   /* once; false: no address space */
-void system_restart(void);                 /* at the start of each execution */
-void system_end_thread(void);              /* the calling thread ends, as far as the heaps see */
-extern unsigned system_maps_that_fail;     /* the next so many */
-extern bool system_refuses_last_page;      /* of what is discarded; the others go */
+bool system_start(void);               /* once; false: no address space */
+void system_restart(void);             /* at the start of each execution */
+void system_end_thread(void);          /* the calling thread ends, as far as the heaps see */
+extern unsigned system_maps_that_fail; /* the next so many */
+extern bool system_refuses_last_page;  /* of what is discarded; the others go */
 
 #endif

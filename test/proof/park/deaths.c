@@ -73,10 +73,10 @@ static void die_and_compare(void) {
          resident = (double)(after.resident - before.resident) / count;
   is_bounded = heaps <= 1 && committed <= (COUNT_OF(sizes) + 1) * SLAB_BYTES;
   printf(
-      "{\"operation\": \"deaths\", \"action\": \"DEATHS\", \"points\": %lu, \"tried\": %u, "
-      "\"passed\": %u, "
-      "\"hung\": 0, \"failures\": [], \"heaps\": %.3f, \"committed\": %.0f, \"resident\": %.0f}\n",
-      all, count, is_bounded ? count : 0, heaps, committed, resident);
+    "{\"operation\": \"deaths\", \"action\": \"DEATHS\", \"points\": %lu, \"tried\": %u, "
+    "\"passed\": %u, "
+    "\"hung\": 0, \"failures\": [], \"heaps\": %.3f, \"committed\": %.0f, \"resident\": %.0f}\n",
+    all, count, is_bounded ? count : 0, heaps, committed, resident);
   round_whole();
   shadow_put_all();
   oracle_check_structures();

@@ -263,7 +263,7 @@ static void last_medium(void) {
 
 /* ---- frees of blocks in slabs without an owner ----------------------------------------------- */
 
-enum { PUT_OFF_MOST = 16 };            /* so many frees of others' blocks may be remembered */
+enum { PUT_OFF_MOST = 16 }; /* so many frees of others' blocks may be remembered */
 
 /* Sixteen wait in a chain already, with two more of them it is published. */
 static void full_and_unwanted(void) {
@@ -331,7 +331,7 @@ static void of_many_slabs(void) {
 /* In a large process others' blocks are remembered: at first a few, and after many of them so many
  * that they are looked at together. */
 static void others_unseen(unsigned before) {
-  enum { OWNED_AT_LAST = 24 };         /* the helper's first lie in slabs that are nobody's */
+  enum { OWNED_AT_LAST = 24 }; /* the helper's first lie in slabs that are nobody's */
   size = 48;
   count = OWNED_AT_LAST + before + PUT_OFF_MOST;
   in_helper(allocate);
@@ -353,7 +353,7 @@ static void allocate_in_one_slot(void) {
   block[0] = get(300);
   while ((slot_of(get(KIB(64))) + 1) % 64 != slot_of(block[0])) continue;
   block[1] = get(500);
-  get(500);                            /* so that one that comes back has to wait for others */
+  get(500); /* so that one that comes back has to wait for others */
   if (slot_of(block[1]) != slot_of(block[0])) park_fail("the slices are not next to each other");
 }
 /* Blocks of two slabs whose chains would have the same place, and one of them waits in it. */
@@ -363,7 +363,7 @@ static void two_in_one_slot(void) {
   let_go(0, 1, 1);
 }
 
-static void *large_block;              /* in the first window */
+static void *large_block; /* in the first window */
 
 /* ---- arenas ---------------------------------------------------------------------------------- */
 
@@ -1001,7 +1001,7 @@ static void libcs(void) { block[0] = malloc(100); }
 static void some_kinds(void) {
   own(400, 10);
   get(KIB(100));
-  hold(api.aligned_alloc(MIB(512), KIB(4)), KIB(4));   /* huge, for its alignment */
+  hold(api.aligned_alloc(MIB(512), KIB(4)), KIB(4)); /* huge, for its alignment */
 }
 static void had_much(void) {
   get(KIB(100));
@@ -1041,9 +1041,7 @@ static void large_sized(void) {
   let_go(0, 1, 1);
 }
 static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
-static void free_large_aligned_sized(void) {
-  api.free_aligned_sized(block[0], KIB(4), KIB(100));
-}
+static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
 static void other_in_large_process(void) {
   other_allocates();
   api.free(block[1]);
@@ -1094,7 +1092,7 @@ static void heap_of_next_chunk(void) {
   put(hold(api.heap_malloc(heaps[heaps_made], 100), 100));
 }
 static void end_heap_of_next_chunk(void) { api.heap_delete(heaps[heaps_made]); }
-enum { ROOM_FOR_HEAPS = 16 };          /* then the next chunk is needed no more */
+enum { ROOM_FOR_HEAPS = 16 }; /* then the next chunk is needed no more */
 static void heap_of_next_chunk_and_room(void) {
   heap_of_next_chunk();
   for (unsigned i = 0; i < ROOM_FOR_HEAPS; i++) api.heap_delete(heaps[i]);
@@ -1367,8 +1365,7 @@ const operation_t freehold_operations[] = {
   {"heap-delete", end_heap, make_much_used_heap, NULL, NULL, WITH_HEAP},
   {"heap-delete-last-of-chunk", end_heap_of_next_chunk, heap_of_next_chunk_and_room,
    end_heaps_of_chunk, NULL, WITH_HEAP},
-  {"heap-delete-entered", end_heap, make_much_used_heap_entered, NULL, NULL,
-   WITH_HEAP | LANE_LEFT},
+  {"heap-delete-entered", end_heap, make_much_used_heap_entered, NULL, NULL, WITH_HEAP | LANE_LEFT},
   {"heap-destroy", destroy_heap, make_doomed_heap, NULL, NULL, WITH_HEAP},
   {"heap-destroy-entered", destroy_heap, make_doomed_heap_entered, NULL, NULL,
    WITH_HEAP | LANE_LEFT},
@@ -1394,8 +1391,8 @@ const operation_t freehold_operations[] = {
   {"malloc-without-heap", malloc_limited, take_all_heaps_and_hold, end_all_heaps, NULL,
    NESTED | WITH_HEAP},
   {"free-without-heap", free_limited, take_all_heaps, end_all_heaps, NULL, NESTED | WITH_HEAP},
-  {"first-use-without-heap", malloc_limited, others_take_all_heaps, end_all_heaps, NULL, IS_BARE |
-   WITH_HEAP},
+  {"first-use-without-heap", malloc_limited, others_take_all_heaps, end_all_heaps, NULL,
+   IS_BARE | WITH_HEAP},
   {"first-use-interrupted", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE,
    a_handler_allocates},
   {"nested-malloc", malloc_one, fresh_end, hold_one, NULL, NESTED | QUICK},

@@ -22,7 +22,10 @@ static struct {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-typedef struct { unsigned char *bytes; size_t size; } file_t;
+typedef struct {
+  unsigned char *bytes;
+  size_t size;
+} file_t;
 
 static file_t map_file(const char *path) {
   struct stat status;
@@ -132,7 +135,10 @@ bool library_is_freehold(void) { return api.stats_get != NULL; }
 size_t huge_size(void) { return library_is_freehold() ? MIB(600) : MIB(40); }
 
 static void find_functions(void *handle) {
-  static const struct { const char *name; void **to; } functions[] = {
+  static const struct {
+    const char *name;
+    void **to;
+  } functions[] = {
     {"malloc", (void **)&api.malloc},
     {"calloc", (void **)&api.calloc},
     {"realloc", (void **)&api.realloc},

@@ -96,7 +96,10 @@ static void free_it(void) {
 }
 static void free_null(void) { api.free(NULL); }
 
-static struct { void **volatile blocks; volatile size_t next, end; } turn;
+static struct {
+  void **volatile blocks;
+  volatile size_t next, end;
+} turn;
 
 void free_in_turn(void **blocks, size_t n) {
   turn.blocks = blocks;
@@ -210,8 +213,8 @@ const operation_t portable_operations[] = {
   {"free-of-others", free_of_others, others_small, NULL, NULL, 0},
   {"free-of-others-medium", free_of_others, others_medium, NULL, NULL, 0},
   {"realloc-in-place", resize_it, small_in_place, hold_resized, NULL, MOVES | REALLOCS},
-  {"realloc-in-place-at-once", resize_it, small_in_place_at_once, hold_resized, NULL, MOVES | QUICK
-   | REALLOCS},
+  {"realloc-in-place-at-once", resize_it, small_in_place_at_once, hold_resized, NULL,
+   MOVES | QUICK | REALLOCS},
   {"realloc-small", resize_it, small_to_small, hold_resized, NULL, MOVES | REALLOCS},
   {"realloc-small-to-large", resize_it, small_to_large, hold_resized, NULL, MOVES | REALLOCS},
   {"realloc-large-to-small", resize_it, large_to_small, hold_resized, NULL, MOVES | REALLOCS},
@@ -222,8 +225,8 @@ const operation_t portable_operations[] = {
   {"realloc-huge-down", resize_it, huge_down, hold_resized, NULL, MOVES | REALLOCS},
   {"realloc-huge-far", resize_it, huge_far, hold_resized, NULL, MOVES | REALLOCS},
   {"realloc-null", realloc_null, warm_small, hold_got, NULL, MOVES | REALLOCS},
-  {"realloc-to-nothing", realloc_to_nothing, own_small, hold_nothing, NULL, MOVES | QUICK |
-   REALLOCS},
+  {"realloc-to-nothing", realloc_to_nothing, own_small, hold_nothing, NULL,
+   MOVES | QUICK | REALLOCS},
   {"first-use-in-thread", malloc_small, small, hold_got, NULL, IS_BARE},
   {"thread-exit", NULL, use_much, NULL, NULL, 0},
 };

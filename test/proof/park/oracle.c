@@ -14,7 +14,7 @@
 
 /* in hand: what `grow-unmaps-too-little` asks for, 100 MiB, is the most; arena_step is 64 */
 enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1600, SLICES_LOOKED_AT = 512 };
-enum { HEAPS_LOST = 2 };         /* a thread's own, and one for its handlers */
+enum { HEAPS_LOST = 2 }; /* a thread's own, and one for its handlers */
 
 static struct {
   size_t (*pool_size)(void);
@@ -32,24 +32,24 @@ static struct {
   arena_counts_t *arena_counts;
   heap_counts_t *heap_counts;
   places_t *heaps;
-  size_t heap_here;              /* where it lies in a thread's block of thread-local storage */
+  size_t heap_here; /* where it lies in a thread's block of thread-local storage */
 } fh;
 
 /* What is left, sorted by who has it. */
 typedef struct {
-  unsigned heaps;                /* but the caller's */
-  unsigned places;               /* for heaps, never used */
-  unsigned slabs_owned;          /* by these */
-  unsigned slabs_in_hand;        /* by nobody, and out of everybody's reach */
+  unsigned heaps;         /* but the caller's */
+  unsigned places;        /* for heaps, never used */
+  unsigned slabs_owned;   /* by these */
+  unsigned slabs_in_hand; /* by nobody, and out of everybody's reach */
   unsigned slabs_shared;
   unsigned large;
-  size_t block_size;             /* of one of the shared slabs */
-  unsigned long blocks_kept;     /* in the heaps' bins, and frees that they put off */
-  unsigned long blocks;          /* used, in slabs that no heap owns ... */
-  unsigned long blocks_of_one;   /* ... and the most of these in one slab */
-  size_t slices_kept;            /* in the heaps' magazines */
-  size_t slices;                 /* claimed, and neither slab nor large block */
-  size_t runs, words, last_slice;        /* of these: adjacent runs, and words of the bitmap */
+  size_t block_size;              /* of one of the shared slabs */
+  unsigned long blocks_kept;      /* in the heaps' bins, and frees that they put off */
+  unsigned long blocks;           /* used, in slabs that no heap owns ... */
+  unsigned long blocks_of_one;    /* ... and the most of these in one slab */
+  size_t slices_kept;             /* in the heaps' magazines */
+  size_t slices;                  /* claimed, and neither slab nor large block */
+  size_t runs, words, last_slice; /* of these: adjacent runs, and words of the bitmap */
   unsigned huge_records, windows;
 } left_t;
 
@@ -207,8 +207,7 @@ static uint64_t mix_descriptors(uint64_t digest, const slab_t *s, size_t n) {
     uint64_t words[] = {
       (uintptr_t)atomic_ptr_load_relaxed(&s->owner), (uintptr_t)atomic_ptr_load_relaxed(&s->tag),
       atomic32_load_relaxed(&s->kind) | (uint64_t)atomic32_load_relaxed(&s->slices) << 32,
-      atomic64_load_relaxed(&s->anchor)
-    };
+      atomic64_load_relaxed(&s->anchor)};
     if ((words[0] | words[1] | words[2] | words[3]) != 0)
       digest = mix(digest ^ n, words, sizeof words);
   }
@@ -226,10 +225,9 @@ static uint64_t mix_arena(uint64_t digest, const arena_t *a) {
 
 /* Nobody looks into a heap that is claimed, except for what says whose it is. */
 static uint64_t mix_heap(uint64_t digest, const heap_t *h) {
-  uint64_t words[] = {
-    atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
-    atomic32_load_relaxed(&h->lane_state) | (uint64_t)atomic32_load_relaxed(&h->resting_pages) << 32
-  };
+  uint64_t words[] = {atomic64_load_relaxed(&h->home), (uintptr_t)heap_tag(h),
+                      atomic32_load_relaxed(&h->lane_state) |
+                        (uint64_t)atomic32_load_relaxed(&h->resting_pages) << 32};
   return mix(digest, words, sizeof words);
 }
 
@@ -237,7 +235,7 @@ uint64_t oracle_digest(void) {
   uint64_t digest = mix(0, fh.arena_counts, sizeof *fh.arena_counts);
   digest = mix(digest, fh.heap_counts, sizeof *fh.heap_counts);
   digest =
-      mix(digest, &fh.window_map[first_window()], 2 * WINDOWS_AROUND * sizeof fh.window_map[0]);
+    mix(digest, &fh.window_map[first_window()], 2 * WINDOWS_AROUND * sizeof fh.window_map[0]);
   for (size_t i = 0; i < fh.arena_count(); i++)
     if (fh.arena_at(i) != NULL) digest = mix_arena(digest, fh.arena_at(i));
   for (size_t i = 0; i < fh.pool_size(); i++) {
@@ -414,7 +412,7 @@ void oracle_check_structures(void) { look(); }
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-#define IS_ZERO(what) \
+#define IS_ZERO(what)                                                                              \
   (left.what == 0 ? (void)0 : park_fail("left: %lu " #what, (unsigned long)left.what))
 
 static void expect_nothing(left_t left) {

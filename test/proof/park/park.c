@@ -15,28 +15,28 @@
 enum { FAILURES_TOLD = 12, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static const char usage[] =
-    "usage: park [OPTION ...] OPERATION ACTION\n"
-    "\n"
-    "Runs an operation of an allocator in single steps, takes an action before each instruction\n"
-    "in the allocator's text, in a copy of the process, and checks that everybody else works on.\n"
-    "\n"
-    "  --library FILE   freehold's shared library (else the process's own malloc is swept, such\n"
-    "                   as one that LD_PRELOAD names)\n"
-    "  --every N        only each Nth point\n"
-    "  --rounds N       of a loop the first N rounds, and each 61st after these (default: all)\n"
-    "  --at K           only point K\n"
-    "  --copies N       so many copies at a time, 16 at most (default 2)\n"
-    "  --limit-ms N     processor time after which a copy counts as hanging (default 5000)\n"
-    "  --steps N        no more steps than that: the rest of a longer operation is not swept\n"
-    "                   (default: all of it)\n"
-    "  --trace FILE     write the offsets of the instructions that the operation executes\n"
-    "  --list           operations, and the actions that suit them, as JSON\n"
-    "  --deaths N       instead: N threads that die, and what each costs\n"
-    "  --help           this text\n"
-    "\n"
-    "Prints one JSON object. Exit code 0: all points passed; 1: some did not; 2: usage or set-up.\n"
-    "\n"
-    "example: park --library build/libfreehold.so malloc-hit PARK\n";
+  "usage: park [OPTION ...] OPERATION ACTION\n"
+  "\n"
+  "Runs an operation of an allocator in single steps, takes an action before each instruction\n"
+  "in the allocator's text, in a copy of the process, and checks that everybody else works on.\n"
+  "\n"
+  "  --library FILE   freehold's shared library (else the process's own malloc is swept, such\n"
+  "                   as one that LD_PRELOAD names)\n"
+  "  --every N        only each Nth point\n"
+  "  --rounds N       of a loop the first N rounds, and each 61st after these (default: all)\n"
+  "  --at K           only point K\n"
+  "  --copies N       so many copies at a time, 16 at most (default 2)\n"
+  "  --limit-ms N     processor time after which a copy counts as hanging (default 5000)\n"
+  "  --steps N        no more steps than that: the rest of a longer operation is not swept\n"
+  "                   (default: all of it)\n"
+  "  --trace FILE     write the offsets of the instructions that the operation executes\n"
+  "  --list           operations, and the actions that suit them, as JSON\n"
+  "  --deaths N       instead: N threads that die, and what each costs\n"
+  "  --help           this text\n"
+  "\n"
+  "Prints one JSON object. Exit code 0: all points passed; 1: some did not; 2: usage or set-up.\n"
+  "\n"
+  "example: park --library build/libfreehold.so malloc-hit PARK\n";
 
 shared_t *shared;
 
@@ -52,9 +52,13 @@ static struct {
 static struct {
   volatile unsigned long points, chosen, tried, passed, hung;
   unsigned told;
-  struct { unsigned long point; size_t offset; char why[WHY_SIZE]; } failures[FAILURES_TOLD];
+  struct {
+    unsigned long point;
+    size_t offset;
+    char why[WHY_SIZE];
+  } failures[FAILURES_TOLD];
 } sweep;
-static uint32_t *executed;                         /* how often, for each address of the text */
+static uint32_t *executed; /* how often, for each address of the text */
 
 void park_fail(const char *format, ...) {
   char line[512];
@@ -94,7 +98,7 @@ static bool has_changed(void) {
 
 /* The rounds of a loop differ little once there were many. */
 static bool is_round_chosen(uint32_t round) {
-  enum { STEP = 61 };            /* a prime, so that no pattern of the loop is missed */
+  enum { STEP = 61 }; /* a prime, so that no pattern of the loop is missed */
   return options.rounds == 0 || round <= options.rounds || round % STEP == 0;
 }
 
@@ -145,7 +149,7 @@ static void *cancel_self(void *unused) {
 
 /* Stacks that libc keeps for the threads to come, so that the copies need not map any. */
 static void leave_stacks(void) {
-  enum { STACKS = 3 };           /* the helper's, the subject's, and one for a thread of a copy */
+  enum { STACKS = 3 }; /* the helper's, the subject's, and one for a thread of a copy */
   static unsigned depth;
   if (++depth < STACKS) in_thread(leave_stacks);
 }
@@ -275,7 +279,8 @@ static void choose(const char *operation, const char *action) {
 }
 
 static void parse(int argc, char **argv) {
-  static const struct option names[] = { /* clang-format off */
+  static const struct option names[] = {
+    /* clang-format off */
     {"library", required_argument, NULL, 'l'}, {"every", required_argument, NULL, 'e'},
     {"at", required_argument, NULL, 'a'},      {"limit-ms", required_argument, NULL, 'm'},
     {"trace", required_argument, NULL, 't'},   {"deaths", required_argument, NULL, 'd'},

@@ -35,9 +35,9 @@
 
 /* Ends the copy, or the whole program, with a line that says what is wrong. */
 _Noreturn void park_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#define EXPECT(condition)                                              \
-  do {                                                                 \
-    if (!(condition)) park_fail("%s:%d: %s", __FILE_NAME__, __LINE__, #condition); \
+#define EXPECT(condition)                                                                          \
+  do {                                                                                             \
+    if (!(condition)) park_fail("%s:%d: %s", __FILE_NAME__, __LINE__, #condition);                 \
   } while (0)
 
 /* ---- library.c ------------------------------------------------------------------------------- */
@@ -75,17 +75,17 @@ extern api_t api;
  * whose constructors do not run. */
 void library_load(const char *path, bool without_start);
 bool library_is_freehold(void);
-size_t huge_size(void);          /* of blocks for each of which it asks the system */
+size_t huge_size(void); /* of blocks for each of which it asks the system */
 /* an entry point that an operation with these flags needs, or NULL */
 const char *library_lacks(unsigned flags);
 bool library_has(uintptr_t instruction);
-size_t library_offset(uintptr_t instruction);      /* in the file's address space */
+size_t library_offset(uintptr_t instruction); /* in the file's address space */
 size_t library_text_size(void);
 /* A symbol of freehold that is hidden, from the file's own table; of a thread-local one, where it
  * lies in a thread's block. */
 void *library_hidden(const char *name);
 size_t library_hidden_tls(const char *name);
-char *library_tls(void);                            /* the calling thread's block */
+char *library_tls(void); /* the calling thread's block */
 
 /* ---- step.c ---------------------------------------------------------------------------------- */
 
@@ -105,26 +105,25 @@ uint64_t step_taken(void);
 
 /* ---- snapshot.c ------------------------------------------------------------------------------ */
 
-
 /* The threads that a copy takes along: the calling one, and the helper, which otherwise waits. */
 void snapshot_start_helper(void);
-void in_helper(void (*body)(void));  /* the helper runs it; waits for its end */
-void in_thread(void (*body)(void));  /* a thread of its own runs it; waits for its end */
-void snapshot_note_subject(void);    /* called by the subject, once */
+void in_helper(void (*body)(void)); /* the helper runs it; waits for its end */
+void in_thread(void (*body)(void)); /* a thread of its own runs it; waits for its end */
+void snapshot_note_subject(void);   /* called by the subject, once */
 
 enum { COPIES_MAX = 16, WHY_SIZE = 400 };
-void snapshot_set_limit(unsigned ms);  /* of processor time; a copy that takes more hangs */
+void snapshot_set_limit(unsigned ms); /* of processor time; a copy that takes more hangs */
 /* Copies the process, calling thread included: true in the copy. The original goes on, but waits
  * while it has `most` copies. */
 bool snapshot_take(unsigned long point, uintptr_t instruction, unsigned most);
-void snapshot_finish(void);            /* waits for all copies */
+void snapshot_finish(void); /* waits for all copies */
 typedef enum { COPY_PASSED, COPY_FAILED, COPY_HUNG } copy_end_t;
 /* the caller's */
 void at_copy_end(unsigned long point, uintptr_t instruction, copy_end_t end, const char *why);
 void snapshot_wake_helper(void (*body)(void)); /* in the copy: the helper lives again and runs it */
-void snapshot_wait_for_subject(void);  /* by the helper: the subject's thread has ended */
-_Noreturn void snapshot_end(void);     /* of the copy: all went well */
-_Noreturn void snapshot_die(void);     /* of the calling thread, by a raw system call */
+void snapshot_wait_for_subject(void);          /* by the helper: the subject's thread has ended */
+_Noreturn void snapshot_end(void);             /* of the copy: all went well */
+_Noreturn void snapshot_die(void);             /* of the calling thread, by a raw system call */
 /* `word` is no longer `value`; and says so to those who wait. */
 void wait_while(volatile int *word, int value);
 void set_and_wake(volatile int *word, int value);
@@ -134,8 +133,8 @@ void set_and_wake(volatile int *word, int value);
 /* Blocks with contents that tell whose they are. All fail if a block overlaps another or its
  * contents are not what they were. `hold` takes a block that the caller has got already. */
 void *hold(void *p, size_t size);
-void release(void *p);       /* forgets it; the caller frees or resizes it */
-void *hold_untouched(void *p, size_t size);  /* with no contents of its own */
+void release(void *p);                      /* forgets it; the caller frees or resizes it */
+void *hold_untouched(void *p, size_t size); /* with no contents of its own */
 void *get(size_t size);
 void put(void *p);
 void *resize(void *p, size_t size);
@@ -145,51 +144,56 @@ void shadow_check(void);
  * nobody holds. */
 void shadow_check_visit(size_t strangers);
 void shadow_put_all(void);
-void put_ends(size_t size);  /* of that size and not given: the first and the last */
-void put_others(size_t size, const void *but);  /* all of that size but one */
+void put_ends(size_t size); /* of that size and not given: the first and the last */
+void put_others(size_t size, const void *but); /* all of that size but one */
 
 /* ---- round.c --------------------------------------------------------------------------------- */
 
 /* Blocks of the subject that the others free. */
 void give(void *p);
 bool is_given(const void *p);
-void round_whole(void);     /* by the helper: everything that a thread may want */
-void round_short(void);     /* by anybody: small, large, moved, aligned */
-void round_in_child(void);  /* in the child of a fork */
-void round_counted(void);   /* the same kinds of work, each instruction counted */
-typedef struct { const char *name; uint64_t worst; } round_worst_t;
-size_t round_worst(const round_worst_t **table);  /* shared by all copies */
+void round_whole(void);    /* by the helper: everything that a thread may want */
+void round_short(void);    /* by anybody: small, large, moved, aligned */
+void round_in_child(void); /* in the child of a fork */
+void round_counted(void);  /* the same kinds of work, each instruction counted */
+typedef struct {
+  const char *name;
+  uint64_t worst;
+} round_worst_t;
+size_t round_worst(const round_worst_t **table); /* shared by all copies */
 
 /* ---- operation.c, freehold.c ----------------------------------------------------------------- */
 
 typedef struct {
   const char *name;
-  void (*run)(void);      /* the subject, in steps; NULL: the end of its thread */
-  void (*prepare)(void);  /* the subject before it, or NULL */
-  void (*finish)(void);   /* the subject after it: holds what it got; or NULL */
-  const char *options;    /* of freehold; NULL: none */
+  void (*run)(void);     /* the subject, in steps; NULL: the end of its thread */
+  void (*prepare)(void); /* the subject before it, or NULL */
+  void (*finish)(void);  /* the subject after it: holds what it got; or NULL */
+  const char *options;   /* of freehold; NULL: none */
   unsigned flags;
   /* in handlers at the points, until it is true: others have done what it is about; or NULL */
   bool (*meanwhile)(void);
 } operation_t;
 enum {
-  QUICK = 1,                     /* part of ./dev test */
+  QUICK = 1, /* part of ./dev test */
   /* the subject has no blocks, and its thread has used nothing yet */
   IS_BARE = 2,
-  FIRST_USE = 4,                 /* the library's constructors have not run */
-  NESTED = 8,                    /* in a handler that has interrupted a malloc */
-  LATE = 16,                     /* when the allocator has been told that the thread ends */
-  MOVES = 64,                    /* two blocks are the subject's for a while */
+  FIRST_USE = 4, /* the library's constructors have not run */
+  NESTED = 8,    /* in a handler that has interrupted a malloc */
+  LATE = 16,     /* when the allocator has been told that the thread ends */
+  MOVES = 64,    /* two blocks are the subject's for a while */
   /* the entry points that it needs beside malloc and free */
-  REALLOCS = 512, ALIGNS = 1024, CALLOCS = 2048,
+  REALLOCS = 512,
+  ALIGNS = 1024,
+  CALLOCS = 2048,
   /* the subject has a heap that it is about to use or to give back, beside its own */
   HEAP_IN_HAND = 256,
-  PASSES_OVER = 128,             /* a range of slices is nobody's for ever */
+  PASSES_OVER = 128, /* a range of slices is nobody's for ever */
   /* another thread has died and left its heap, which no copy of the process can know */
   OTHER_DIED = 4096,
   /* a first-class heap is lost with the subject, and all that is in it */
   WITH_HEAP = 32,
-  LANE_LEFT = 8192,              /* ... and so it is whatever happens: a thread has left a lane */
+  LANE_LEFT = 8192, /* ... and so it is whatever happens: a thread has left a lane */
 };
 
 /* instructions after the first one of a call that is interrupted */
@@ -197,49 +201,51 @@ enum { WELL_INSIDE = 80 };
 
 extern const operation_t portable_operations[], freehold_operations[];
 extern const size_t portable_operation_count, freehold_operation_count;
-extern void *got[8];                                /* by the operation */
-void operation_give_blocks(void);                   /* by the subject */
+extern void *got[8];              /* by the operation */
+void operation_give_blocks(void); /* by the subject */
 /* Frees blocks that are not held any longer; what it had not come to is freed by the second. */
 void free_in_turn(void **blocks, size_t n);
 void free_rest_of_turn(void);
-void limit_memory(bool is_limited);                 /* no further mapping; a copy is not limited */
+void limit_memory(bool is_limited); /* no further mapping; a copy is not limited */
 
 /* ---- action.c -------------------------------------------------------------------------------- */
 
 typedef struct {
   const char *name;
-  void (*take)(void);     /* at the point, by the subject, in the copy */
-  void (*helper)(void);   /* from then on, by the helper */
-  bool loses;             /* something may be lost, within bounds */
+  void (*take)(void);   /* at the point, by the subject, in the copy */
+  void (*helper)(void); /* from then on, by the helper */
+  bool loses;           /* something may be lost, within bounds */
   bool portable;
-  bool when_changed;      /* only where what others can see is not what it was at the last point */
+  bool when_changed; /* only where what others can see is not what it was at the last point */
 } action_t;
 extern const action_t actions[];
 extern const size_t action_count;
-void action_start(void);  /* after the library was loaded */
+void action_start(void); /* after the library was loaded */
 bool action_suits(const action_t *action, const operation_t *operation);
 /* Runs the operation in steps; the end of a thread begins when the caller's thread ends. */
 void action_run_subject(const operation_t *operation, step_point_t *at_point);
 
 /* ---- oracle.c -------------------------------------------------------------------------------- */
 
-typedef struct { uint64_t heaps, slabs, slices, blocks, large; } loss_t;
+typedef struct {
+  uint64_t heaps, slabs, slices, blocks, large;
+} loss_t;
 void oracle_load(void);
-void oracle_touch(void);                    /* reads what copies will read, so that it is mapped */
-uint64_t oracle_digest(void); /* of all that a thread may find that another has changed */
-bool oracle_bin_is_empty(size_t size);      /* does the caller's next malloc have to refill it? */
-bool oracle_class_is_used_up(size_t size);  /* ... out of a slab that it does not own yet? */
+void oracle_touch(void);               /* reads what copies will read, so that it is mapped */
+uint64_t oracle_digest(void);          /* of all that a thread may find that another has changed */
+bool oracle_bin_is_empty(size_t size); /* does the caller's next malloc have to refill it? */
+bool oracle_class_is_used_up(size_t size); /* ... out of a slab that it does not own yet? */
 bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
-bool oracle_pool_is_empty(void);                    /* the next heap needs a mapping */
-uintptr_t oracle_arena_end(const void *p);          /* where the arena of block `p` grows next */
+bool oracle_pool_is_empty(void);           /* the next heap needs a mapping */
+uintptr_t oracle_arena_end(const void *p); /* where the arena of block `p` grows next */
 /* is the caller's next free of another's block remembered, no more? */
 bool oracle_frees_are_put_off(void);
-bool oracle_magazine_is_empty(void);                /* the caller's */
-bool oracle_heap_is_marked(void);                   /* the caller's, by a fast operation */
+bool oracle_magazine_is_empty(void); /* the caller's */
+bool oracle_heap_is_marked(void);    /* the caller's, by a fast operation */
 /* heaps of threads that end let go of everything */
 void oracle_let_nobody_rest(void);
-void oracle_enter_lane(fh_heap_t *heap);            /* as if a thread were inside its first lane */
-void oracle_leave_lane(void);                      /* which it had entered */
+void oracle_enter_lane(fh_heap_t *heap); /* as if a thread were inside its first lane */
+void oracle_leave_lane(void);            /* which it had entered */
 /* as if the caller had taken as many blocks as its heap can count */
 void oracle_note_taken(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
@@ -249,25 +255,25 @@ void oracle_note_last_trim_due(void);
 /* Moments: the caller ... */
 /* is about to swap the word of the first places for heaps */
 bool oracle_would_claim_heap(void);
-bool oracle_is_lane_collected(fh_heap_t *heap);    /* ... is collecting in the heap's first lane */
+bool oracle_is_lane_collected(fh_heap_t *heap); /* ... is collecting in the heap's first lane */
 /* ... the word that says who stands in for its heap */
 bool oracle_would_attach_nested(void);
 /* ... a word of the bitmap of block p's arena */
 bool oracle_would_claim_slices(const void *p);
-bool oracle_would_grow(const void *p);              /* ... how much of that arena is mapped */
-bool oracle_would_swap_anchor(const void *p);       /* ... the anchor of block p's slab */
-bool oracle_has_window_claimed(void);               /* has claimed a window and not said what for */
-bool oracle_has_slab(const void *p);                /* owns block p's slab */
+bool oracle_would_grow(const void *p);        /* ... how much of that arena is mapped */
+bool oracle_would_swap_anchor(const void *p); /* ... the anchor of block p's slab */
+bool oracle_has_window_claimed(void);         /* has claimed a window and not said what for */
+bool oracle_has_slab(const void *p);          /* owns block p's slab */
 /* that slab is partial, and its bit is not set */
 bool oracle_has_to_publish(const void *p);
-bool oracle_hint_is_gone(const void *p);            /* the hint for such slabs is clear */
+bool oracle_hint_is_gone(const void *p); /* the hint for such slabs is clear */
 /* Everything was freed and collected, and no other thread runs: all is valid, and nothing left, or
  * what may be lost. LOSS_RANGE: a range of slices. The others: what a lost thread may cost, one
  * that was moving a block, one with a further heap in its hands, or a lost first-class heap as
  * well. */
 typedef enum { LOSS_NONE, LOSS_RANGE, LOSS_THREAD, LOSS_MOVE, LOSS_IN_HAND, LOSS_HEAP } loss_kind_t;
 void oracle_check(loss_kind_t may_lose);
-void oracle_check_structures(void);         /* valid, whatever was lost */
+void oracle_check_structures(void); /* valid, whatever was lost */
 
 /* Memory that all copies share. */
 typedef struct {

@@ -9,7 +9,7 @@
 
 enum { SLOTS = 4096, EDGE = 64 };
 enum { SLOT_FREE, SLOT_CHANGING, SLOT_HELD };
-enum { NO_CONTENTS = 0 };        /* a seed */
+enum { NO_CONTENTS = 0 }; /* a seed */
 
 static struct {
   int state;
@@ -17,7 +17,7 @@ static struct {
   size_t size;
   uint64_t seed;
 } slots[SLOTS];
-static unsigned slots_used;      /* those from here on were never taken */
+static unsigned slots_used; /* those from here on were never taken */
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
@@ -140,9 +140,14 @@ void shadow_check(void) {
 /* ---- what a visit shows ---------------------------------------------------------------------- */
 
 typedef struct {
-  struct { const void *block; uint64_t seed; size_t usable; unsigned times; } slot[SLOTS];
+  struct {
+    const void *block;
+    uint64_t seed;
+    size_t usable;
+    unsigned times;
+  } slot[SLOTS];
   unsigned slots;
-  size_t strangers;              /* blocks that nobody holds */
+  size_t strangers; /* blocks that nobody holds */
 } shown_t;
 
 static void expect_shown(shown_t *shown) {
@@ -174,8 +179,8 @@ static void check_shown(const shown_t *shown) {
         slots[i].seed != shown->slot[i].seed)
       continue;
     if (shown->slot[i].times != 1)
-      park_fail("a visit shows block %p of %zu bytes %u times", shown->slot[i].block,
-                slots[i].size, shown->slot[i].times);
+      park_fail("a visit shows block %p of %zu bytes %u times", shown->slot[i].block, slots[i].size,
+                shown->slot[i].times);
     if (shown->slot[i].usable < slots[i].size)
       park_fail("a visit shows %zu bytes of block %p, which has %zu", shown->slot[i].usable,
                 shown->slot[i].block, slots[i].size);

@@ -30,7 +30,7 @@
 enum { LOOK_MS = 20, LOOKS_ASLEEP = 15, LOOKS_MOST = 3000 };
 
 typedef struct {
-  volatile int *tid;  /* libc's own word; the kernel clears it when the thread has ended */
+  volatile int *tid; /* libc's own word; the kernel clears it when the thread has ended */
   void *tls;
 } thread_t;
 static thread_t subject, helper;
@@ -132,8 +132,8 @@ void snapshot_die(void) {
 /* Several copies run at a time; the subject steps on meanwhile. */
 static struct copy {
   int pid, pidfd;
-  int looks, asleep;             /* while it did not end; in a row, while all of it slept */
-  int errors;                    /* a file in memory: what the copy writes to standard error */
+  int looks, asleep; /* while it did not end; in a row, while all of it slept */
+  int errors;        /* a file in memory: what the copy writes to standard error */
   unsigned long point;
   uintptr_t instruction;
 } copies[COPIES_MAX];
@@ -163,7 +163,10 @@ static void read_task(int pid, const char *tid, const char *file, char *text, si
 }
 
 /* A process and those that it has forked. */
-typedef struct { bool is_awake, is_kept_waiting; uint64_t used_ms; } activity_t;
+typedef struct {
+  bool is_awake, is_kept_waiting;
+  uint64_t used_ms;
+} activity_t;
 static void look_at(int pid, activity_t *seen);
 
 /* A thread that was preempted on its way to sleep is in state S too, but it waits nowhere. */
@@ -191,7 +194,12 @@ static uint64_t processor_ms(int pid) {
 }
 
 static void look_at(int pid, activity_t *seen) {
-  struct entry { uint64_t inode, offset; uint16_t length; uint8_t type; char name[]; };
+  struct entry {
+    uint64_t inode, offset;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+  };
   char path[32], entries[2048];
   seen->used_ms += processor_ms(pid);
   snprintf(path, sizeof path, "/proc/%d/task", pid);

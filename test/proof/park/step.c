@@ -12,9 +12,9 @@
 
 enum { TRAP_FLAG = 0x100 };
 
-static __thread step_point_t *volatile stepping;   /* NULL: the next trap takes the flag away */
+static __thread step_point_t *volatile stepping; /* NULL: the next trap takes the flag away */
 static __thread volatile uint64_t taken;
-static uint64_t most;                               /* 0: no limit */
+static uint64_t most; /* 0: no limit */
 static volatile bool was_cut;
 /* the registers, as they are before the instruction */
 static __thread const greg_t *volatile before;
@@ -46,8 +46,8 @@ void step_install(void) {
 void step_begin(step_point_t *at_point) {
   taken = 0;
   stepping = at_point;
-  __asm__ volatile("subq $128, %%rsp; pushfq; orl $0x100, (%%rsp); popfq; addq $128, %%rsp"
-                   ::: "memory", "cc");
+  __asm__ volatile("subq $128, %%rsp; pushfq; orl $0x100, (%%rsp); popfq; addq $128, %%rsp" ::
+                     : "memory", "cc");
 }
 
 enum { LOCK = 0xF0, REX = 0x40, REX_WIDE = 8, TWO_BYTES = 0x0F, COMPARE_AND_EXCHANGE = 0xB1 };
