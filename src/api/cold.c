@@ -16,7 +16,7 @@ cold void *api_malloc_slow(size_t size) {
   return finish(heap_malloc_slow(size));
 }
 
-void *api_aligned_slow(size_t alignment, size_t size) {
+cold void *api_aligned_slow(size_t alignment, size_t size) {
   api_start();
   return finish(heap_aligned_slow(alignment, size));
 }

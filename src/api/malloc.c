@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "../../include/freehold/freehold.h"
-#include "../base/check.h"
 #include "../heap/fast.h"
 #include "../heap/firstclass.h"
 #include "../heap/resize.h"
@@ -52,10 +51,14 @@ static always_inline void *allocate_aligned(size_t alignment, size_t size) {
   return fast_aligned_or(alignment, size, api_aligned_slow);
 }
 
-FH_API void *aligned_alloc(size_t alignment, size_t size) {
-  if (likely(is_power_of_two(alignment))) return allocate_aligned(alignment, size);
+static cold __attribute__((noinline)) void *refuse_alignment(void) {
   errno = EINVAL;
   return NULL;
+}
+
+FH_API void *aligned_alloc(size_t alignment, size_t size) {
+  return likely(is_power_of_two(alignment)) ? allocate_aligned(alignment, size)
+                                            : refuse_alignment();
 }
 
 static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {
@@ -81,9 +84,7 @@ FH_API size_t malloc_usable_size(void *p) { return api_usable_size(p, "malloc_us
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
   while (power < alignment && power != 0) power *= 2;
-  if (likely(power != 0)) return allocate_aligned(power, size);
-  errno = EINVAL;
-  return NULL;
+  return likely(power != 0) ? allocate_aligned(power, size) : refuse_alignment();
 }
 
 FH_API void *valloc(size_t size) { return allocate_aligned(os_page_size(), size); }

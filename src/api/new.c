@@ -15,7 +15,6 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/check.h"
 #include "../heap/fast.h"
-#include "../heap/resize.h"
 
 #if !defined(__LP64__)
 #error "the names below have size_t as unsigned long"

@@ -2,7 +2,7 @@
  * Owns:    nothing.   Called by: everyone.   Calls: nothing.
  * Sync:    a use with an order stronger than relaxed names its S-tag where it stands;
  *          docs/concurrency.md lists the two sides of each tag. A checker of the memory model
- *          replaces this file alone. */
+ *          (test/proof) is called before each use. */
 #ifndef BASE_ATOMIC_H
 #define BASE_ATOMIC_H
 

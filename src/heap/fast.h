@@ -1,6 +1,6 @@
 /* fast.h - malloc and free, the common path: start reading here                       layer 6: heap
  * Owns:    nothing.   Called by: api, heap.   Calls: on every way out at most one function out of
- *          line, as a tail call.
+ *          line, as a tail call unless the caller looks at the answer.
  * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system
  *          call.
  *

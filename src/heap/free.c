@@ -8,8 +8,8 @@
 #include "../stock/large.h"
 #include "../stock/outbox.h"
 #include "../stock/owned.h"
+#include "../stock/returned.h"
 #include "enter.h"
-#include "fast.h"
 
 /* ---- what is no live block ------------------------------------------------------------------- */
 

@@ -3,7 +3,6 @@
 #include "slow.h"
 
 #include "../base/sizeclass.h"
-#include "../stock/huge.h"
 #include "../stock/large.h"
 #include "../stock/magazine.h"
 #include "../stock/pool.h"

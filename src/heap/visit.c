@@ -2,7 +2,9 @@
  * Contract: visit.h.
  * Threads: any. What others do meanwhile may or may not be seen. Descriptors are never unmapped,
  *          blocks not while their keys are read (S-read). A free block is known by the key that it
- *          carries, or as fresh (fresh.h). Large and huge blocks are not read. */
+ *          carries, or as fresh (fresh.h). The holder of a live block may be writing where a key
+ *          would stand: any value will do (docs/promises.md, section 8). Large and huge blocks are
+ *          not read. */
 #include "visit.h"
 
 #include "../stock/fresh.h"

@@ -31,7 +31,7 @@ static uint8_t is_mapped[UNITS];
 static bool is_reserved;
 
 _Noreturn static void misuse(const char *what, const void *at, size_t size) {
-  fprintf(stderr, "the system was misused: %s: %p, %zu bytes\n", what, at, size);
+  fprintf(stderr, "the system was misused: %s: %p, %zu bytes (%m)\n", what, at, size);
   abort();
 }
 

@@ -1,5 +1,5 @@
 /* counts.h - what all heaps together have counted                                    layer 5: stock
- * Owns:    heap_counts (pool.c).   Called by: stock, heap.   Calls: nothing.
+ * Owns:    heap_counts (pool.c).   Called by: stock, heap, api.   Calls: nothing.
  * Threads: any. relaxed, all of them: sums. */
 #ifndef STOCK_COUNTS_H
 #define STOCK_COUNTS_H

@@ -19,8 +19,9 @@ typedef struct {
 } huge_t;
 /* relaxed: the block's holder wrote it; visitors and statistics take what they find. */
 static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }
+/* `tag` is the block's cell in a first-class heap's index, or NULL. NULL: no memory. */
 hidden void *huge_malloc(void *tag, size_t size);
-hidden void huge_free(huge_t *b, void *p, const char *call);
+hidden void huge_free(huge_t *b, void *p, const char *call); /* `call` is named in errors */
 hidden void *huge_resize(huge_t *b, size_t size); /* perhaps elsewhere; NULL: not possible */
 hidden bool huge_resize_in_place(huge_t *b, size_t size);
 /* A new block, to which the pages at `pages` move; they are counted nowhere until then. */

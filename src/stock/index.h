@@ -13,8 +13,8 @@
 
 /* A cell for the lane's next block is at hand afterwards; false: the index needs a chunk first. */
 hidden bool index_prepare(heap_t *lane);
-/* A block of that class, so that a cell's address leads to its chunk. */
 enum { INDEX_CHUNK_SIZE = 512 };
+/* `block` is of that class, so that a cell's address leads to its chunk. */
 hidden void index_add_chunk(heap_t *lane, void *block);
 hidden void *index_cell(const heap_t *h); /* the next block's; NULL: `h` is no lane */
 /* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */

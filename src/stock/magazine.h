@@ -15,9 +15,8 @@
 enum {
   RUN_TIMES = 4,  /* runs have at most so many times the slices of option magazine */
   RUN_EARNED = 4, /* large blocks that a heap allocates for each slice it may keep */
+  RUN_LEAST = 4,  /* slices in runs, if earned; more if the surplus has room */
 };
-
-enum { RUN_LEAST = 4 }; /* slices in runs, if earned; more if the surplus has room */
 
 /* Keeps or gives back the slice of an empty slab on no list, or the `n` slices of a freed large
  * block that ended in the `used`th of them. */

@@ -12,10 +12,7 @@ enum {
   OWNED_MANY = 8,
   OWNED_MAX = 16,  /* a heap with so many slabs of a class adopts no more */
   USED_UP_MAX = 2, /* a heap with more slabs of a class lets go of used-up ones */
-};
-
-enum {
-  IDLE_MAX = 2, /* empty slabs that a heap keeps as the first of their classes */
+  IDLE_MAX = 2,    /* empty slabs that a heap keeps as the first of their classes */
 };
 
 hidden slab_t *owned_first(const heap_t *h, unsigned c);

@@ -1,5 +1,5 @@
 /* pool.h - where heaps come from, and what is left of those that are gone            layer 5: stock
- * Owns:    the places of all heaps; totals.   Called by: stock, heap, api.   Calls: owned, places,
+ * Owns:    the places of all heaps; totals.   Called by: stock, heap.   Calls: owned, places,
  *          bitmap, os.
  * Threads: any.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire). */

@@ -68,7 +68,7 @@ void heap_answer_trim(heap_t *h) {
   h->trims_due = CLASS_COUNT;
 }
 
-enum { PAGE = 4096 };
+enum { PAGE = 1 << TOUCHED_SHIFT };
 
 /* Of blocks of slabs that the heap does not own. A bin of these is taken to have as many as may be
  * kept, and fresh ones to be in memory. */

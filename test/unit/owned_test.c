@@ -40,7 +40,8 @@ static void replace_by_own(unsigned blocks, size_t size) {
   }
 }
 
-TEST(owned, a_class_whose_blocks_others_free_is_lent_and_owned_again_after_a_while, "S-anchor") {
+TEST(owned, a_class_whose_blocks_others_free_is_borrowed_and_owned_again_after_a_while,
+     "S-anchor") {
   size_t size = 512;
   unsigned c = class_of(size);
   allocate(&size);

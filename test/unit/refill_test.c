@@ -167,27 +167,28 @@ TEST(refill, what_was_freed_is_used_again_before_anything_fresh, "") {
 
 static uint64_t fresh_of(void *p) { return atomic64_load_relaxed(&slab_of(p)->fresh); }
 
-TEST(refill, a_slab_has_a_bit_for_each_lent_block_that_was_not_handed_out_yet, "") {
+TEST(refill, a_slab_has_a_bit_for_each_borrowed_block_that_was_not_handed_out_yet, "") {
   enum { SIZE = 2048 };
   char *block = fast_malloc(SIZE), *second = fast_malloc(SIZE);
-  unsigned lent = heap_fresh(my_heap(), class_of(SIZE)).count;
+  unsigned borrowed = heap_fresh(my_heap(), class_of(SIZE)).count;
   CHECK_EQ(second, block + SIZE);
-  CHECK_EQ(bits_count(fresh_of(block)), lent);
+  CHECK_EQ(bits_count(fresh_of(block)), borrowed);
   CHECK_EQ(fresh_of(block) & (fresh_bit((uintptr_t)block) | fresh_bit((uintptr_t)second)), 0u);
-  for (unsigned i = 1; i <= lent; i++)
+  for (unsigned i = 1; i <= borrowed; i++)
     CHECK((fresh_of(block) & fresh_bit((uintptr_t)second + i * SIZE)) != 0);
   fast_malloc(SIZE);
-  CHECK_EQ(bits_count(fresh_of(block)), lent - 1);
+  CHECK_EQ(bits_count(fresh_of(block)), borrowed - 1);
   heap_t *h = heap_enter();
   heap_flush_bins(h); /* they go back, with keys */
   heap_exit(h);
   CHECK_EQ(fresh_of(block), UINT64_C(0));
   int live = 0;
-  for (unsigned i = 0; i <= lent + 1; i++) live += !block_is_free((uintptr_t)block + i * SIZE);
+  for (unsigned i = 0; i <= borrowed + 1; i++) live += !block_is_free((uintptr_t)block + i * SIZE);
   CHECK_EQ(live, 3);
 }
 
-TEST(refill, lent_blocks_are_linked_where_pages_were_in_use_and_all_of_a_slab_if_much_is_used, "") {
+TEST(refill, borrowed_blocks_are_linked_where_pages_were_in_use_and_all_of_a_slab_if_much_is_used,
+     "") {
   enum { SIZE = 4096, IN_SLAB = SLICE_SIZE / SIZE - 1 };
   unsigned c = class_of(SIZE);
   fast_malloc(SIZE);

@@ -4,8 +4,8 @@ enum { MANY = 4000 };
 
 /* ---- a heap that has some of everything ---- */
 
-enum { OWN = 64, LENT = 2048, FRESH = 4096, WAITING = 5 };
-static const unsigned own = 4, lent = 48; /* classes: see fill_heap */
+enum { OWN = 64, MEDIUM = 2048, FRESH = 4096, WAITING = 5 };
+static const unsigned own = 4, medium = 48; /* classes: see fill_heap */
 
 static slab_t *own_slab(const heap_t *h) { return owned_first(h, own); }
 static size_t kept_slices(const heap_t *h) { return h->singles + h->run_slices; }
@@ -20,18 +20,18 @@ static void swing(size_t size, size_t n) {
 /* The calling thread's, marked. Other threads have slabs whose blocks are in `kept`. */
 static heap_t *fill_heap(void) {
   size_t size = OWN;
-  CHECK(class_of(OWN) == own && class_of(LENT) == lent);
+  CHECK(class_of(OWN) == own && class_of(MEDIUM) == medium);
   in_thread(allocate, &size, false);
   for (int i = 0; i < MANY; i++) fast_malloc(OWN);
-  for (int i = 0; i < 6; i++) swing(LENT, 600);
-  fast_malloc(LENT);
+  for (int i = 0; i < 6; i++) swing(MEDIUM, 600);
+  fast_malloc(MEDIUM);
   for (int i = 0; i < 3; i++) fast_malloc(FRESH);
   swing(100000, 60);
   for (int i = 0; i < WAITING; i++) fast_free(kept[i]);
   heap_t *h = heap_enter();
-  CHECK(h->bin[own] != 0 && h->own->owned[own] != 0 && h->freed->returned[lent] != 0);
+  CHECK(h->bin[own] != 0 && h->own->owned[own] != 0 && h->freed->returned[medium] != 0);
   CHECK_GT(heap_fresh(h, class_of(FRESH)).count, 0u);
-  CHECK_GT(h->own->growth[lent - MEDIUM_CLASS], 0u);
+  CHECK_GT(h->own->growth[medium - MEDIUM_CLASS], 0u);
   CHECK(kept_slices(h) != 0 && h->held != 0 && large_of(h) != 0);
   return h;
 }
@@ -77,12 +77,12 @@ TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_r
   heap_t *h = fill_heap();
   in_thread(rest_with_a_few, &size, false);
   CHECK_GT(pool_resting_pages(), 0u);
-  h->trim_class = (uint8_t)(lent + 1);
+  h->trim_class = (uint8_t)(medium + 1);
   h->trims_due = 1;
   CHECK(!heap_trim(h));
-  CHECK(h->freed->returned[lent] == 0 && h->bin[lent] == 0 && h->bin[own] != 0);
+  CHECK(h->freed->returned[medium] == 0 && h->bin[medium] == 0 && h->bin[own] != 0);
   check_that_nothing_waits(h);
-  CHECK(h->trim_class <= lent && h->trim_class > own); /* a step more for each slice */
+  CHECK(h->trim_class <= medium && h->trim_class > own); /* a step more for each slice */
   h->trim_class = 3;
   h->trims_due = 3;
   CHECK(heap_trim(h)); /* classes 2, 1 and the highest */
@@ -100,7 +100,7 @@ static void spoil(heap_t *h, uintptr_t block) {
 TEST(shrink, a_free_block_that_was_written_to_is_found_when_it_is_put_back, "") {
   heap_t *h = fill_heap();
   EXPECT_ABORT(spoil(h, h->bin[own]), "heap corruption: .* in free");
-  EXPECT_ABORT(spoil(h, h->freed->returned[lent]), "heap corruption: .* in free");
+  EXPECT_ABORT(spoil(h, h->freed->returned[medium]), "heap corruption: .* in free");
 }
 
 TEST(shrink, used_blocks_are_counted_anew_where_a_fast_free_was_cut_short, "I1") {
@@ -129,14 +129,14 @@ static void collect_all(void *unused_context) {
 
 TEST(shrink, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked, "L2") {
   enum { BLOCKS = 200, CALLS = 2 * TICK_MOST };
-  static void *large[BLOCKS], *lent[BLOCKS];
+  static void *large[BLOCKS], *medium[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) {
     large[i] = fast_malloc(100000);
-    lent[i] = fast_malloc(2000);
+    medium[i] = fast_malloc(2000);
   }
   for (int i = 0; i < BLOCKS; i++) {
     fast_free(large[i]);
-    fast_free(lent[i]);
+    fast_free(medium[i]);
   }
   heap_t *h = my_heap();
   unsigned c = class_of(2000);
@@ -156,7 +156,7 @@ TEST(shrink, a_heap_at_rest_keeps_no_slices_and_nothing_that_waits, "") {
   heap_t *h = fill_heap();
   heap_prepare_rest(h);
   check_that_nothing_waits(h);
-  CHECK(kept_slices(h) == 0 && h->own->growth[lent - MEDIUM_CLASS] == 0 && large_of(h) == 0);
+  CHECK(kept_slices(h) == 0 && h->own->growth[medium - MEDIUM_CLASS] == 0 && large_of(h) == 0);
   CHECK_GE(atomic64_load_relaxed(&heap_counts.large_allocated), (uint64_t)60);
 }
 
@@ -197,7 +197,7 @@ TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   h->room[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
   h->room[c] = 64;
-  h->bin[c] = 16; /* a bin of lent blocks was as long a list */
+  h->bin[c] = 16; /* a bin of medium blocks was as long a list */
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
   h->own->owned[c] = 1; /* of owned ones it counts with the slab */
   CHECK_EQ(heap_prepare_rest(h), pages);
@@ -250,7 +250,7 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->own->owned[c] == 0);
   check_that_nothing_waits(h);
-  CHECK(kept_slices(h) == 0 && h->own->growth[lent - MEDIUM_CLASS] == 0 && large_of(h) == 0);
+  CHECK(kept_slices(h) == 0 && h->own->growth[medium - MEDIUM_CLASS] == 0 && large_of(h) == 0);
   CHECK(h->held_more == 0 && h->freed->remote == 0 && h->trims_due == 0);
   CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims));
   CHECK(atomic_ptr_is_relaxed(&s->owner, NULL) && atomic_ptr_is_relaxed(&s->tag, NULL));

@@ -135,7 +135,7 @@ TEST(visit, descriptors_of_slices_that_are_all_free_are_not_looked_at, "") {
   fast_free(last);
 }
 
-TEST(visit, no_heap_is_looked_at_for_the_blocks_that_it_was_lent, "") {
+TEST(visit, no_heap_is_looked_at_for_the_blocks_that_it_borrowed, "") {
   enum { HEAPS = 3 * PLACES_IN_CHUNK };
   size_t number = PLACES_IN_CHUNK, size = PLACES_IN_CHUNK * (sizeof(heap_t) + sizeof(heap_freed_t));
   bool is_claimed;

@@ -339,8 +339,8 @@ template <unsigned count> struct suite_t : rl::test_suite<suite_t<count>, count>
     for (rl::timestamp_t &seen : data->history_[index].first_seen_order_)
       seen = (rl::timestamp_t)-1;
   }
-  /* What a thread has done before it discards memory comes before all that others do from then on:
-   * the system stops them, or whoever touches such a page first takes the lock under which it
+  /* What a thread has done before it discards memory comes before all that others do from then on.
+   * The system stops them, or whoever touches such a page first takes the lock under which it
    * went. */
   static inline rl::sync_var<count> discards;
   static void order_discard_of(bool is_before) {

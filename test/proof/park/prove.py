@@ -7,8 +7,8 @@ the same library and the same program, is not run again: an interrupted sweep go
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
   ./dev prove --rounds 0                also each round of a loop after the first sixteen
-  ./dev prove --coverage                which lines of src/heap, src/slab and src/arena no
-                                        operation executes, and why
+  ./dev prove --coverage                which lines of src/heap, src/stock, src/slab and
+                                        src/arena no operation executes, and why
   ./dev prove --write                   the table of what is there into docs/sweep.md
   ./dev prove-peers                     libc, jemalloc, mimalloc and tcmalloc: PARK,
   REENTER and FORK
