@@ -308,8 +308,8 @@ static void hint_searched_twice_thread(unsigned me) {
   if (first != NULL && first != mine[1]) note_outcome(1, first, slab_let_go(first));
 }
 
-/* A slab with whole free pages. Thread 1 looks at a block on one of them, as a visitor does: while
- * thread 0 gives them back, or when they have gone and thread 0 finds the slab. */
+/* A slab with whole free pages. Thread 1 looks at a block on one of them, as a visitor does. Thread
+ * 0 is giving them back then, or has done so and finds the slab. */
 static uintptr_t sunk;
 static void free_pages_before(void) {
   restart();

@@ -1,8 +1,8 @@
 /* freehold.c - what the subject is stopped in: the transitions that only freehold has
  *
  * Together with operation.c these execute the lines of src/heap, src/stock, src/slab and
- * src/arena; ./dev prove --coverage lists those that none does. Sizes are chosen by how many blocks a slab of
- * 64 KiB has: 3 of 16,000 bytes, 67 of 900, 92 of 700, 162 of 400. */
+ * src/arena; ./dev prove --coverage lists those that none does. Sizes are chosen by how many blocks
+ * a slab of 64 KiB has: 3 of 16,000 bytes, 67 of 900, 92 of 700, 162 of 400. */
 #include "park.h"
 
 #include <fcntl.h>
