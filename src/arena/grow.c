@@ -46,7 +46,8 @@ static size_t growth_step(size_t n, uint32_t others) {
  * thread has claimed the next. */
 static size_t map_next(arena_t *a, size_t n, size_t step) {
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
-    uint64_t from = atomic64_load_seq_cst(&a->mapped); /* S-room; the swap reads again */
+    /* relaxed: map_more, where a search for room begins, has read it; the swap reads again */
+    uint64_t from = atomic64_load_relaxed(&a->mapped);
     if (from + n > ARENA_END) return NO_SLICES;
     step = min_size(step, ARENA_END - from);
     /* Progress: another thread grows ... */

@@ -252,6 +252,13 @@ class Atomics(unittest.TestCase):
         self.assertEqual(wrong, [])
         self.assertEqual(sorted(cited ^ listed), [])
 
+    def test_each_that_is_not_relaxed_can_be_weakened(self):
+        sites = support.read(os.path.join("test", "proof", "memory_order", "sites.h"))
+        used = {order.rstrip("( ") for p in core_sources() if os.path.basename(p) != "atomic.h"
+                for order in ORDERED.findall(code_of(support.read(p)))}
+        self.assertGreater(len(used), 20)
+        self.assertEqual(sorted(used - set(re.findall(r"#define (\w+)\(", sites))), [])
+
     def test_an_order_without_a_tag_is_found(self):
         order = "  atomic64_store_release(&x, 1);"
         self.assertEqual(list(untagged(order + "\n", {"S-pool"})), [1])

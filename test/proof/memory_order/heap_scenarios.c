@@ -99,7 +99,7 @@ static void free_huge(void) {
 
 /* ---- a heap of the program ------------------------------------------------------------------- */
 
-static fh_heap_t *heap;
+static fh_heap_t *heap, *other;
 
 /* The heaps that need no mapping are all taken: a lane lies in memory that only those know of
  * to whom it was handed on. */
@@ -174,13 +174,35 @@ static void used_or_collected(unsigned me) {
   else if ((block[0][1] = firstclass_aligned(heap, 1, BIG)) != NULL) *(uint64_t *)block[0][1] = 1;
   system_end_thread();
 }
+/* Another heap's record lies in the slab of this one's, which so does not go back with it: that
+ * would put the two threads in an order. */
+static void ended_before(void) {
+  collected_before();
+  other = firstclass_new();
+  system_end_thread();
+}
 static void ended_or_collected(unsigned me) {
+  bool is_clean;
+  if (me == 1) {
+    *(uint64_t *)block[0][0] = 2;
+    return firstclass_destroy(heap);
+  }
+  firstclass_collect();
+  uint64_t *slice = arena_claim(1, 1, &is_clean); /* where the block was, if the heap has ended */
+  slice[BIG / sizeof *slice] = 1;
+  arena_release(slice, 1);
+}
+static void ended_after(void) {
+  firstclass_destroy(other);
+  nothing_is_in_use();
+}
+static void freed_or_collected(unsigned me) {
   if (me == 0) {
     firstclass_collect();
-    heap_free(allocate(BIG), "free"); /* where the heap's blocks were, if it ended them */
+    heap_free(allocate(BIG), "free"); /* where the freed block was, if it saw that */
   } else {
     *(uint64_t *)block[0][0] = 2;
-    firstclass_destroy(heap);
+    heap_free(block[0][0], "free");
   }
   system_end_thread();
 }
@@ -309,8 +331,10 @@ const scenario_t heap_scenarios[] = {
    nothing_is_in_use},
   {"heap: one takes a block while a collection is in it", 2, 0, collected_before, used_or_collected,
    collected_after},
-  {"heap: one ends while a collection is in it", 2, 1, collected_before, ended_or_collected,
-   nothing_is_in_use},
+  {"heap: one's last block is freed while a collection is in it", 2, 1, collected_before,
+   freed_or_collected, collected_after},
+  {"heap: one ends while a collection is in it", 2, 1, ended_before, ended_or_collected,
+   ended_after},
   {"heap: one's large block is looked at while it is made", 2, 0, heap_before, shown_thread,
    shown_after},
   {"heap: one's huge block is looked at while it is made", 2, 0, heap_before, shown_huge_thread,

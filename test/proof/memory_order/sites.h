@@ -31,6 +31,7 @@
 #define atomic64_swap_acquire(a, seen, v) CALL_AT(atomic64_swap_acquire, a, seen, v)
 #define atomic64_swap_release(a, seen, v) CALL_AT(atomic64_swap_release, a, seen, v)
 #define atomic64_swap_acq_rel(a, seen, v) CALL_AT(atomic64_swap_acq_rel, a, seen, v)
+#define atomic64_swap_seq_cst(a, seen, v) CALL_AT(atomic64_swap_seq_cst, a, seen, v)
 #define atomic64_or_release(a, bits) CALL_AT(atomic64_or_release, a, bits)
 #define atomic64_or_acq_rel(a, bits) CALL_AT(atomic64_or_acq_rel, a, bits)
 #define atomic64_or_seq_cst(a, bits) CALL_AT(atomic64_or_seq_cst, a, bits)

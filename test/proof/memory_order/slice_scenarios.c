@@ -1,6 +1,6 @@
-/* slice_scenarios.c - bitmap.c, arena.c, purge.c and map.c: slices and windows that
+/* slice_scenarios.c - bitmap.c, arena.c, grow.c, purge.c and map.c: slices and windows that
  * are claimed and given back */
-#include "../../../src/arena/arena.h"
+#include "../../../src/arena/grow.h"
 #include "../../../src/os/os.h"
 #include "checker.h"
 #include "system.h"
@@ -78,23 +78,42 @@ static void lack_before(void) {
 }
 static size_t find_lowest(void) { return bitmap_find_run(bits, 2, 0, 2, 1); }
 static size_t find_tight(void) { return bitmap_find_tight(bits, 2, 0, 2); }
-static void search_in_vain(size_t (*find)(void)) {
+static size_t claim_lowest(void) { return bitmap_claim_one(bits, 2, 0); }
+static void search_in_vain(size_t (*find)(void), size_t n) {
   if (find() != BITMAP_NONE) return;
-  lack_note(&lack, 2);
+  lack_note(&lack, n);
   if (find() != BITMAP_NONE) lack_end(&lack);
 }
 static void lack_thread(unsigned me) {
-  if (me == 2) return search_in_vain(find_lowest);
+  if (me == 2) return search_in_vain(find_lowest, 2);
   bitmap_release(bits, 63 + me, 1);
   lack_review(&lack, bits, 63 + me, 1);
 }
 static void lack_thread_tight(unsigned me) {
-  if (me == 2) search_in_vain(find_tight);
+  if (me == 2) search_in_vain(find_tight, 2);
   else lack_thread(me);
 }
 static void lack_of_one_thread(unsigned me) {
-  if (me != 0) return search_in_vain(find_lowest);
+  if (me != 0) return search_in_vain(find_lowest, 2);
   bitmap_release(bits, 63, 2);
+  lack_forget(&lack);
+}
+static void lack_of_one_slice(unsigned me) {
+  if (me != 0) return search_in_vain(claim_lowest, 1);
+  bitmap_release(bits, 63, 1);
+  lack_review(&lack, bits, 63, 1);
+}
+
+/* One is free, and the one behind it was unmapped meanwhile. */
+static atomic64_t unmapped[2];
+static size_t find_joined(void) { return bitmap_find_joined(bits, unmapped, 2, 2, 1); }
+static void joined_before(void) {
+  lack_before();
+  bitmap_release(bits, 63, 1);
+}
+static void joined_thread(unsigned me) {
+  if (me != 0) return search_in_vain(find_joined, 2);
+  bitmap_release(unmapped, 64, 1);
   lack_forget(&lack);
 }
 static void lack_after(void) { EXPECT(!lack_covers(&lack, 2)); }
@@ -152,6 +171,38 @@ static size_t free_slices(void) {
   size_t count = 0;
   bitmap_each_part(arena_at(0)->free, 0, WINDOW_SLICES, count_bits, &count);
   return count;
+}
+
+/* The only free slice is dirty: a purge has it for a moment, while another thread searches. */
+static void only_one_before(void) {
+  bool is_clean;
+  system_restart();
+  void *dirty = claim_and_write();
+  EXPECT(arena_claim(free_slices(), 1, &is_clean) != NULL);
+  arena_release(dirty, 1);
+}
+static void only_one_thread(unsigned me) {
+  if (me == 0) purge_all();
+  else slices_try(slices_claim, &lacks_free[0], arena_at(0), 1, 1);
+}
+static void only_one_after(void) { EXPECT(!slices_are_lacking(&lacks_free[0], 1, 1)); }
+
+/* A window has room for what both need, and the system has no memory for the first of them. */
+static void room_before(void) {
+  system_restart();
+  claim_and_write();
+  arena_t *a = arena_at(0);
+  checker_keep_together(a->free, sizeof a->free);
+  atomic64_store_relaxed(&a->mapped, ARENA_END - 2);
+  system_maps_that_fail = 1;
+}
+static void room_thread(unsigned me) {
+  (void)me;
+  slices_try(grow, &lacks_room[0], arena_at(0), 2, 1);
+}
+static void room_after(void) {
+  bool is_left = atomic64_load_relaxed(&arena_at(0)->mapped) + 2 <= ARENA_END;
+  EXPECT(!is_left || !slices_are_lacking(&lacks_room[0], 2, 1));
 }
 
 /* Both need one slice more than is free below the end of what is mapped. That becomes the first
@@ -250,10 +301,18 @@ const scenario_t slice_scenarios[] = {
    lack_after},
   {"slices: some come back while a thread searches", 2, 0, lack_before, lack_of_one_thread,
    lack_after},
+  {"slices: one comes back while a thread searches", 2, 0, lack_before, lack_of_one_slice,
+   lack_after},
+  {"slices: some are unmapped while a thread searches", 2, 0, joined_before, joined_thread,
+   lack_after},
   {"slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after},
   {"slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread, found_after},
   {"slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before,
    reuse_thread, reuse_after},
+  {"slices: one is purged while a thread searches", 2, 0, only_one_before, only_one_thread,
+   only_one_after},
+  {"slices: a window's room comes back while a thread searches", 2, 0, room_before, room_thread,
+   room_after},
   {"slices: threads continue what is free at the end", 2, 0, join_before, join_thread, join_after},
   {"slices: a window's tenant is complete when it is found", 3, 0, windows_before, windows_thread,
    windows_after},
