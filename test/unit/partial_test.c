@@ -158,8 +158,13 @@ static void be_born_again(void) {
 }
 
 static void die_again(void) {
-  if (reborn_as != SLAB_IS_LARGE) CHECK_EQ(slab_find_partial(reborn_as, &heap_b), emptied);
-  slab_release(emptied);
+  if (reborn_as == SLAB_IS_LARGE) {
+    atomic32_store_relaxed(&emptied->kind, 0);
+    arena_release((void *)slab_base(emptied), 1);
+  } else {
+    CHECK_EQ(slab_find_partial(reborn_as, &heap_b), emptied);
+    slab_release(emptied);
+  }
   is_reborn = false;
 }
 
