@@ -66,6 +66,18 @@ def code_of(path, text):
         return text
     return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
 
+class Weakening(unittest.TestCase):
+    def test_each_row_is_of_an_operation_that_the_code_has(self):
+        """By file, function and operation, up to the first argument's end."""
+        table = support.read("docs/concurrency.md").split("<!-- weakening")[1]
+        rows = re.findall(r"^\| `(\w+)`, ([\w.]+) \| `(.*?)\)`", table.replace("\\|", "|"), re.M)
+        self.assertGreater(len(rows), 50)
+        code = {os.path.basename(p): re.sub(r"\s+", " ", support.read(p))
+                for p in support.sources(".c", ".h")}
+        wrong = [" ".join(row) for row in rows if row[0] not in code.get(row[1], "")
+                 or row[2] not in code[row[1]]]
+        self.assertEqual(wrong, [])
+
 class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language
     or stands in the table of words in design.md."""
