@@ -156,10 +156,10 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
  * keep stays with them. Time in proportion to the slabs and heaps; never waits. Ours. */
 FH_API void fh_collect(bool force);
 
-/* Called by the thread that allocates, now and then on the slow path: the place to do work that was
- * put off, such as freeing in small portions. The heartbeat grows by one each time; force is true
- * inside fh_collect(true). It may allocate and free. NULL takes it away. Ours; the idea is
- * mimalloc's. */
+/* Called by the thread that allocates, now and then on the slow path, before a realloc moves
+ * anything and also when an allocation fails. It is the place to do work that was put off, such as
+ * freeing in small portions. The heartbeat grows by one each time; force is true inside
+ * fh_collect(true). It may allocate and free. NULL takes it away. Ours; the idea is mimalloc's. */
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 

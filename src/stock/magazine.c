@@ -88,14 +88,14 @@ static size_t earned_slices(const heap_t *h) {
  * its due, if it has earned them. It gets more while the surplus has room, and loses these when the
  * surplus is too much. */
 static void renew_run_most(heap_t *h, size_t n) {
-  size_t share = h->run_most;
-  if (surplus_is_too_much()) share = min_size(share, RUN_LEAST);
-  bool wants = n <= RUN_MOST && h->run_slices + n > share;
-  if (wants && (share < RUN_LEAST || surplus_has_room())) share += RUN_LEAST;
-  share = min_size(share, min_size(earned_slices(h), RUN_TIMES * singles_most()));
-  if (share == h->run_most) return;
-  surplus_add((uint32_t)share - h->run_most);
-  h->run_most = (uint16_t)share;
+  size_t most = h->run_most;
+  if (surplus_is_too_much()) most = min_size(most, RUN_LEAST);
+  bool wants = n <= RUN_MOST && h->run_slices + n > most;
+  if (wants && (most < RUN_LEAST || surplus_has_room())) most += RUN_LEAST;
+  most = min_size(most, min_size(earned_slices(h), RUN_TIMES * singles_most()));
+  if (most == h->run_most) return;
+  surplus_add((uint32_t)most - h->run_most);
+  h->run_most = (uint16_t)most;
 }
 
 /* May the heap keep a run of `n` slices? The longest runs make room: they are the fewest. */

@@ -108,12 +108,14 @@ void outbox_flush(heap_t *h) {
  * that freed a little, and whose thread then sleeps, holds next to nothing back. */
 static bool is_much(const heap_t *h) { return h->held > HELD_LEAST + h->held_more; }
 
-/* Remembers the block, if there is room: a handler may have left none. The heap is marked. */
+/* Remembers the block, if there is room: a handler may have left none. The heap is marked. Should
+ * the thread end here, `held` is too high rather than too low: outbox_flush goes by it. */
 static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
   if (h->pending_count == PENDING_BLOCKS) return false;
   h->held += HELD_PENDING;
   if (is_looked_at) block_set_free(block);
   h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
+  signal_fence();
   h->pending_count++;
   return true;
 }

@@ -160,7 +160,6 @@ static bool repair(heap_t *h, uint64_t thread) {
   if (nested != NULL) note_user(nested, thread);
   if (h->busy != 0) return false;
   owned_recount(h);
-  h->held++; /* perhaps: what is held is flushed */
   return true;
 }
 
