@@ -113,6 +113,8 @@ hidden void *arena_claim(size_t n, size_t alignment, bool *clean);
 hidden bool arena_claim_at(void *at, size_t n, bool *clean);
 /* Likewise, or if they are the next to be mapped. */
 hidden bool arena_grow_at(void *at, size_t n, bool *clean);
+/* Does the first range of the first arena end before this slice? No block grows beyond that. */
+hidden bool arena_is_first_end(const arena_t *a, size_t slice);
 /* Gives slices back; they may be claimed at once, and are purged when idle or over the budget. */
 hidden void arena_release(void *first, size_t n);
 /* Likewise, and nothing is purged; for slices that read as zero. */

@@ -91,8 +91,8 @@ static size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n, size
 
 /* The first arena's first range may be advised otherwise than what follows (advise_pages): a block
  * on both sides of that border could not move without a copy. */
-static bool is_end_of_first(const arena_t *a, size_t end) {
-  return a->number == 0 && end == ARENA_FIRST_SLICE + FIRST_SLICES;
+bool arena_is_first_end(const arena_t *a, size_t slice) {
+  return a->number == 0 && slice == ARENA_FIRST_SLICE + FIRST_SLICES;
 }
 
 /* What is free right below the end of what is mapped becomes the first part of the `n` slices, so
@@ -101,7 +101,7 @@ static bool is_end_of_first(const arena_t *a, size_t end) {
 static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   for (int tries = 0; tries < JOIN_TRIES; tries++) {
     size_t end = atomic64_load_seq_cst(&a->mapped); /* S-room; compared with what was mapped */
-    size_t below = is_end_of_first(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);
+    size_t below = arena_is_first_end(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);
     size_t first = align_up(end - below, alignment), missing = first + n - end;
     if (first + n > ARENA_END) return NO_SLICES;
     if (first == end && alignment == 1) break;
@@ -119,7 +119,7 @@ static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
  * then holds back no slice that others could have. */
 bool grow_at(arena_t *a, size_t first, size_t n) {
   size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
-  if (first > end || first + n <= end || first + n > ARENA_END || is_end_of_first(a, end))
+  if (first > end || first + n <= end || first + n > ARENA_END || arena_is_first_end(a, end))
     return false;
   size_t below = end - first, missing = n - below;
   if (bitmap_run_above(a->free, first, below) < below) return false;

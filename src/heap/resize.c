@@ -115,8 +115,7 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
 }
 
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
-  bool stays = is_small(f) ? fast_is_right(f->usable, size) : resize_in_place(f, p, size);
-  return stays ? p : NULL;
+  return (is_small(f) ? fast_is_right(f->usable, size) : resize_in_place(f, p, size)) ? p : NULL;
 }
 
 void *heap_resize(void *p, size_t size, const char *call) {
@@ -128,14 +127,16 @@ void *heap_resize(void *p, size_t size, const char *call) {
 
 /* Where blocks with mappings of their own die soon, one that realloc grows by much is copied to
  * slices: its pages stay at hand when it dies. One that grows by less is copied with headroom, but
- * only while it is short; one that grows by little would be copied too often. NULL: its pages are
- * moved. */
+ * only while it is short; one that grows by little would be copied too often. What ends the first
+ * range is copied out of it, once: from there it grows in place. NULL: its pages are moved. */
 static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t size) {
-  if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST || !huge_die_soon())
-    return NULL;
+  if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST) return NULL;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
   bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
-  return size >= leap || is_short ? allocate_with_headroom(size, max_size(size, leap)) : NULL;
+  bool leaps = huge_die_soon() && (size >= leap || is_short);
+  size_t end = arena_slice((void *)slab_base(f->slab)) + atomic32_load_relaxed(&f->slab->slices);
+  if (!leaps && !arena_is_first_end(arena_of(f->slab), end)) return NULL;
+  return allocate_with_headroom(size, max_size(size, leap));
 }
 
 /* A large block gets its room to grow as addresses behind it. */
@@ -193,8 +194,7 @@ bool heap_expand(void *p, size_t size, const char *call) {
   if (size > PTRDIFF_MAX || heap_is_foreign(p)) return false;
   found_t f = find(p, call);
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
-  if (fits && (is_small(&f) || size <= SMALL_MAX_SIZE)) return true;
-  if (is_small(&f)) return false;
+  if (is_small(&f) || size <= SMALL_MAX_SIZE) return fits;
   bool is_done =
     f.huge != NULL ? huge_resize_in_place(f.huge, size) : resize_large(f.slab, p, size);
   return is_done || fits;

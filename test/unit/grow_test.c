@@ -255,6 +255,10 @@ TEST(grow, a_block_of_the_first_range_does_not_grow_across_its_border, "") {
   bool clean;
   char *p = claim(1);
   CHECK(!arena_grow_at(p + SLICE_SIZE, 40, &clean));
+  CHECK(arena_grow_at(p + SLICE_SIZE, 27, &clean));
+  CHECK(arena_is_first_end(arena_of(p), arena_slice(p) + 28));
+  CHECK(!arena_is_first_end(arena_of(p), arena_slice(p) + 27));
+  CHECK(!arena_grow_at(p + 28 * SLICE_SIZE, 1, &clean));
   CHECK_EQ(lost_slices(), 0u);
 }
 

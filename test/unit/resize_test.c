@@ -173,6 +173,23 @@ TEST(resize, a_vector_at_the_end_of_what_is_mapped_grows_there, "") {
   check_nothing_lost();
 }
 
+TEST(resize, a_vector_leaves_the_first_range_by_one_copy_and_grows_in_place_from_then_on, "") {
+  char *p = fast_malloc(KiB(64));
+  fill(p, KiB(64));
+  int moves = 0;
+  for (size_t size = KiB(128); size <= MiB(16); size += KiB(64)) {
+    char *q = resize(p, size);
+    moves += q != p;
+    p = q;
+  }
+  CHECK_EQ(moves, 1);
+  CHECK(map_kind(map_find(p)) == TENANT_ARENA);
+  CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], (uint64_t)0);
+  check_filled(p, KiB(64));
+  fast_free(p);
+  check_nothing_lost();
+}
+
 static uint64_t faults(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
