@@ -135,7 +135,7 @@ static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t siz
   bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
   bool leaps = huge_die_soon() && (size >= leap || is_short);
   size_t end = arena_slice((void *)slab_base(f->slab)) + atomic32_load_relaxed(&f->slab->slices);
-  if (!leaps && !arena_is_first_end(arena_of(f->slab), end)) return NULL;
+  if (size <= f->usable || (!leaps && !arena_is_first_end(arena_of(f->slab), end))) return NULL;
   return allocate_with_headroom(size, max_size(size, leap));
 }
 

@@ -190,6 +190,19 @@ TEST(resize, a_vector_leaves_the_first_range_by_one_copy_and_grows_in_place_from
   check_nothing_lost();
 }
 
+TEST(resize, a_block_that_ends_the_first_range_may_become_small, "") {
+  size_t size = KiB(64);
+  char *p = fast_malloc(size);
+  while (!arena_is_first_end(arena_of(p), arena_slice(p) + size / SLICE_SIZE))
+    CHECK_EQ(resize(p, size += KiB(64)), (void *)p);
+  fill(p, 100);
+  p = resize(p, 100);
+  CHECK_EQ(heap_usable_size(p, "t"), 112u);
+  check_filled(p, 100);
+  fast_free(p);
+  check_nothing_lost();
+}
+
 static uint64_t faults(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
