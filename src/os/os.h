@@ -2,7 +2,7 @@
  * Owns:    the counts of system calls.   Called by: every layer above.   Calls: the kernel,
  *          getauxval, environ.
  * Threads: any. Nothing here locks, allocates, or touches errno. A port is one file that defines
- *          these functions; os_fake.c serves the unit tests. */
+ *          these functions; test/unit/os_fake.c serves the unit tests. */
 #ifndef OS_OS_H
 #define OS_OS_H
 

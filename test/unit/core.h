@@ -6,7 +6,7 @@
 #include "../test.h"
 
 /* In the program itself, so that the archive's own os is not asked for. */
-#include "../../src/os/os_fake.c"
+#include "os_fake.c"
 
 #include "../../src/base/check.h"
 #include "../../src/support/options.h"

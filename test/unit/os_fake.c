@@ -1,8 +1,8 @@
-/* os_fake.c - a system for unit tests: deterministic, every call can be made to fail    layer 1: os
- * Contract: os.h; os_fake.h says what tests control.
+/* os_fake.c - a system for unit tests: deterministic, every call can be made to fail
+ * Contract: src/os/os.h; os_fake.h says what tests control.
  * Owns:    192 GiB of address space, reserved when first needed, in which each unit of 4 KiB is
  *          mapped or not.
- * Called by: every layer above, in unit tests alone.   Calls: the kernel, by libc.
+ * Called by: every layer above os.   Calls: the kernel, by libc.
  * Threads: any; a mutex orders them, for this is no allocator's business. A call that the contract
  *          forbids (no multiple of the page size, giving back what is not mapped) aborts. */
 #ifndef _GNU_SOURCE

@@ -1,11 +1,11 @@
-/* os_fake.h - what a test may set and see of the fake system                            layer 1: os
+/* os_fake.h - what a test may set and see of the fake system
  * Owns:    os_fake.   Called by: unit tests.   Calls: nothing.
  * Threads: set the fields while one thread runs; the counts are exact with any number of
  * threads. */
-#ifndef OS_OS_FAKE_H
-#define OS_OS_FAKE_H
+#ifndef OS_FAKE_H
+#define OS_FAKE_H
 
-#include "os.h"
+#include "../../src/os/os.h"
 
 typedef enum { /* clang-format off */
   OS_FAKE_MAP, OS_FAKE_MAP_AT, OS_FAKE_UNMAP, OS_FAKE_MOVE, OS_FAKE_RESIZE, OS_FAKE_DISCARD,
