@@ -1,4 +1,4 @@
-/* huge_test.c - tests of heap/huge */
+/* huge_test.c - tests of stock/huge */
 #include "heaps.h"
 
 static huge_t *record(void *p) {

@@ -1,4 +1,4 @@
-/* index_test.c - tests of heap/index: the large and huge blocks of heaps that the program makes */
+/* index_test.c - tests of stock/index: the large and huge blocks of heaps that the program makes */
 enum { MANY = 2000 };
 #include "kept.h"
 

@@ -1,4 +1,4 @@
-/* large_test.c - tests of heap/large */
+/* large_test.c - tests of stock/large */
 #include "heaps.h"
 
 static slab_t *slab(void *p) { return slab_of(p); }

@@ -1,4 +1,4 @@
-/* magazine_test.c - tests of heap/magazine */
+/* magazine_test.c - tests of stock/magazine */
 enum { MANY = 4000 };
 #include "kept.h"
 

@@ -1,4 +1,4 @@
-/* pool_test.c - tests of heap/pool */
+/* pool_test.c - tests of stock/pool */
 #include "heaps.h"
 
 #include "../../src/arena/places.h"

@@ -1,4 +1,4 @@
-/* returned_test.c - tests of heap/returned */
+/* returned_test.c - tests of stock/returned */
 #include "heaps.h"
 
 enum { LENT = 2048, MANY = 6000 };

@@ -1,4 +1,4 @@
-/* tails_test.c - tests of heap/tails */
+/* tails_test.c - tests of stock/tails */
 #include "heaps.h"
 
 enum { PAGE = 4096 };
