@@ -8,7 +8,7 @@
  *   Errors    a function that returns a pointer returns NULL and sets errno to ENOMEM when memory
  *             cannot be had; sizes above PTRDIFF_MAX and overflowing products fail at once. A
  *             detected corruption (double free, interior, misaligned or foreign pointer) writes
- *             one line to standard error and aborts.
+ *             one line to the output callback or standard error, and aborts.
  *   Threads   may be called by any thread at any time; never takes a lock or waits for another
  *             thread. A block of libc's own heap goes to libc, which has locks.
  *   Signals   may be called in a signal handler, also in one that interrupted an allocator
@@ -152,8 +152,9 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
 /* Gives back what the calling thread keeps for its next calls, and what ended threads left for
- * others; with `force` also every dirty page, whatever the purge options say. What other threads
- * keep stays with them. Time in proportion to the slabs and heaps; never waits. Ours. */
+ * others; with `force` also every dirty page, whatever the purge options say. Other threads give
+ * back what they keep with their next calls on the slow path, and only if `force` is true. Time in
+ * proportion to the slabs and heaps; never waits. Ours. */
 FH_API void fh_collect(bool force);
 
 /* Called by the thread that allocates, now and then on the slow path, before a realloc moves
