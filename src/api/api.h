@@ -1,5 +1,5 @@
 /* api.h - what the files of the top layer share                                        layer 7: api
- * Owns:    nothing.     Called by: api alone.     Calls: nothing.
+ * Owns:    nothing.     Called by: api alone.     Calls: start.c.
  * Threads: any, all functions. */
 #ifndef API_API_H
 #define API_API_H

@@ -5,8 +5,8 @@
  *          word.
  *
  * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the
- * program hands it one of our blocks to free. php opens its extensions so. Without the flag it
- * finds ours. In the shared library alone: a static program has a dlopen of its own. */
+ * program hands it one of our blocks to free. php opens its extensions this way. Without the flag
+ * it finds ours. In the shared library alone: a static program has a dlopen of its own. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,6 +1,6 @@
 /* foreign.c - pointers that are not ours                                               layer 7: api
- * Owns:    the addresses of libc's own functions.   Called by: cold.c, the constructor.
- *          Calls: os, libc.
+ * Owns:    the addresses of libc's own functions.   Called by: cold.c, malloc.c,
+ *          lifecycle.c.   Calls: os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
  * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
  *          word. A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was

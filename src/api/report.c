@@ -49,7 +49,7 @@ static uint64_t figure_of(const fh_stats_t *s, const report_row_t *row) {
   return *(const uint64_t *)((const char *)s + row->offset);
 }
 
-/* ", 12.5% of <whole>" and the end of the line. */
+/* "   12.5% of committed" and the end of the line. */
 static void put_share(fmt_t *f, uint64_t part, uint64_t whole, const char *of) {
   fmt_percent_right(f, part, whole, 8);
   fmt_text(f, " of ");

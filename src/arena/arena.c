@@ -77,7 +77,7 @@ static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from,
   return NULL;
 }
 
-/* The lowest free slices; else the rest of a window is mapped. */
+/* Free slices; else the rest of a window is mapped. */
 static arena_t *claim_existing(size_t from, size_t n, size_t alignment, size_t *slice) {
   arena_t *a = try_each(slices_claim, lacks_free, from, n, alignment, slice);
   return a != NULL ? a : try_each(grow, lacks_room, from, n, alignment, slice);
@@ -166,8 +166,8 @@ void arena_release_moved(void *at, size_t n) {
   if (grow_map_again(at, n)) arena_release_clean(at, n);
 }
 
-/* Pages that are not in memory are not touched, and 64 slices asked for at a time: most of a window
- * never was in memory. */
+/* Pages that are not in memory are not touched. 64 slices are asked about at a time: most of a
+ * window never was in memory. */
 static bool is_present(const arena_t *a, size_t first, size_t n) {
   return os_resident(arena_address(a, first), n << SLICE_SHIFT) != 0;
 }

@@ -1,6 +1,7 @@
 /* slices.h - the slices of arenas that are mapped: finding, claiming, giving back    layer 3: arena
  * Owns:    the list of arenas, and what searches for free slices and for room did not find.
- * Called by: arena.c, grow.c, purge.c.   Calls: bitmap, hint.
+ * Called by: arena.c, grow.c, purge.c; what arena.h declares of it by all above.   Calls: bitmap,
+ *          hint.
  * Threads: any. Sync: S-bit (bitmap.h), S-room (hint.h), S-arena (arena.h). Whoever gives bits of
  *          `free` back does it here, so that no search and no purge goes on missing them. */
 #ifndef ARENA_SLICES_H

@@ -17,7 +17,7 @@ _Noreturn hidden void fatal(const char *what, const void *address, const char *c
 typedef void check_reporter_t(const char *what, const void *address, const char *call);
 hidden void check_set_reporter(check_reporter_t *reporter);
 
-/* Arguments are evaluated in the checked build only. */
+/* The condition is evaluated in the checked build only. */
 #define ASSERT(condition)                                                                          \
   do {                                                                                             \
     if (FH_CHECK >= 1 && !(condition))                                                             \

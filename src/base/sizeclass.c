@@ -1,5 +1,5 @@
 /* sizeclass.c - the table of classes                                                  layer 0: base
- * Owns:    class_info, constant.     Called by: sizeclass.h.     Calls: check. */
+ * Owns:    class_info, constant.     Called by: everyone, by sizeclass.h.     Calls: check. */
 #include "sizeclass.h"
 #include "check.h"
 

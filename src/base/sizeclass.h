@@ -1,13 +1,13 @@
 /* sizeclass.h - sizes and their classes                                               layer 0: base
  * Owns:    the constant table of classes.   Called by: arena, slab, stock, heap, api.
- *          Calls: bits.
+ *          Calls: nothing.
  * Holds:   Z1 class_size[class_of(n)] >= n, and class_size[class_of(n) - 1] < n
  *          Z2 up to 512 bytes 16 apart, then eight classes a doubling: at most 12.5 % more than
  *             asked from 128 on */
 #ifndef BASE_SIZECLASS_H
 #define BASE_SIZECLASS_H
 
-#include "bits.h"
+#include "base.h"
 
 enum {
   CLASS_COUNT = 73,       /* class 0 stays empty: malloc(0) takes the slow path to class 1 */

@@ -1,5 +1,5 @@
 /* enter.c - how a thread comes to a heap and leaves it: marks, first call and last    layer 6: heap
- * Contract: enter.h. A thread that has ended still may call anything: it gets a heap again when it
+ * Contract: enter.h. A thread that has ended may still call anything: it gets a heap again when it
  * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"

@@ -32,7 +32,7 @@ FH_CLASS_STATISTICS(STATS_CLASS_AGREES, STATS_QUARTERS_AGREE)
 _Static_assert(sizeof(stats_all_t) == sizeof(fh_stats_t), "fields that are no rows");
 _Static_assert(sizeof(stats_class_t) == sizeof(fh_class_stats_t), "fields that are no rows");
 
-static atomic64_t class_peak[CLASS_COUNT]; /* the class 0 has no blocks: there, of all together */
+static atomic64_t class_peak[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
 
 /* What a row's counter adds to its figure; what a heap adds. */
 #define STATS_COUNTER(counter) atomic64_load_relaxed(&counter)

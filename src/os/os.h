@@ -1,8 +1,9 @@
 /* os.h - the porting contract: what freehold wants of a kernel                          layer 1: os
  * Owns:    the counts of system calls.   Called by: every layer above.   Calls: the kernel,
  *          getauxval, environ.
- * Threads: any. Nothing here locks, allocates, or touches errno. A port is one file that defines
- *          these functions; test/unit/os_fake.c serves the unit tests. */
+ * Threads: any. Nothing here locks, allocates or touches errno, except that os_thread_start may do
+ *          all three, and os_thread_set_leave locks in musl. A port is one file that defines these
+ *          functions; test/unit/os_fake.c serves the unit tests. */
 #ifndef OS_OS_H
 #define OS_OS_H
 
@@ -65,7 +66,7 @@ hidden size_t os_read_link(const char *path, char *text, size_t size);
 hidden size_t os_read_file(const char *path, char *text, size_t size);
 /* All of it, unless a write fails. */
 hidden void os_write(int file, const char *text, size_t length);
-/* The lowest free number from `least` on, closed by exec; -1. */
+/* The lowest free number from `least` on, closed by exec; -1: there is none. */
 hidden int os_duplicate(int file, int least);
 /* Tells open files apart; 0 if `file` is not open. */
 hidden uint64_t os_file_identity(int file);

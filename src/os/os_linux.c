@@ -1,8 +1,9 @@
 /* os_linux.c - Linux by bare system calls                                               layer 1: os
  * Owns:    os_counts, the key of thread exit.   Called by: every layer above.   Calls: the kernel,
  *          and of libc pthread (keys, threads), clock_gettime, sigfillset, getauxval.
- * Threads: any; a call into libc is made only where it neither locks nor allocates. Bare system
- *          calls leave errno alone, are no cancellation points, and need no symbol to be bound. */
+ * Threads: any; libc is called only where it neither locks nor allocates, except as os.h says. Bare
+ *          system calls leave errno alone, are no cancellation points, and need no symbol to be
+ *          bound. */
 #define _GNU_SOURCE
 #include "os.h"
 

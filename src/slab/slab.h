@@ -1,9 +1,9 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab or of a large block; the tallies (tally.c).
  *          Called by: stock, heap.   Calls: partial, holes, arena.
- * Threads: the fields before `anchor` belong to the owner. That is the heap that owns the slab, the
- *          thread that cleared its partial bit or took it from FULL, or the thread that claimed its
- *          slices. Any thread calls slab_push and slab_find_partial.
+ * Threads: all fields but `anchor` and `fresh` belong to the owner. That is the heap that owns the
+ *          slab, the thread that cleared its partial bit or took it from FULL, or the thread that
+ *          claimed its slices. Any thread calls slab_push and slab_find_partial.
  * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and
  *                    keys in the blocks, and the owner's fields, are seen by the next owner.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
