@@ -57,13 +57,10 @@ hidden uint32_t os_now_ms(void);
 hidden uintptr_t os_place(void);
 hidden uintptr_t os_space(void); /* the end of the program's address space */
 
-/* Raised privileges: the environment is not to be trusted. */
-hidden bool os_is_secure(void);
-/* NULL if unset, or if os_is_secure(). */
+/* NULL if unset, or if privileges are raised: it is not to be trusted then. */
 hidden const char *os_environment(const char *name);
 /* Bytes written, 0 if there is none. */
 hidden size_t os_read_link(const char *path, char *text, size_t size);
-hidden size_t os_read_file(const char *path, char *text, size_t size);
 /* All of it, unless a write fails. */
 hidden void os_write(int file, const char *text, size_t length);
 /* The lowest free number from `least` on, closed by exec; -1: there is none. */

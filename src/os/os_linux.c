@@ -187,11 +187,20 @@ bool os_is_readable(const void *at, size_t size) {
   return CALL(process_vm_readv, pid, &to, 1, &from, 1, 0) == (long)size;
 }
 
+/* Bytes read, 0 if there are none. */
+static size_t read_file(const char *path, char *text, size_t size) {
+  long file = CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  if (file < 0) return 0;
+  long got = CALL(read, file, text, size, 0, 0, 0);
+  CALL(close, file, 0, 0, 0, 0, 0);
+  return got > 0 ? (size_t)got : 0;
+}
+
 /* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without
  * /proc it is taken to be 0, and the end alone has to do. */
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
   char text[440];
-  text[os_read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
+  text[read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
   const char *at = strrchr(text, ')');
   for (unsigned field = 0; at != NULL && field < 45; field++) at = strchr(at + 1, ' ');
   *from = 0;
@@ -297,11 +306,9 @@ void os_sleep_ms(uint32_t ms) {
 
 /* ---- environment and messages ---------------------------------------------------------------- */
 
-bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
-
 const char *os_environment(const char *name) {
   size_t length = strlen(name);
-  if (os_is_secure() || environ == NULL) return NULL;
+  if (getauxval(AT_SECURE) != 0 || environ == NULL) return NULL;
   for (char **e = environ; *e != NULL; e++)
     if (strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
   return NULL;
@@ -309,14 +316,6 @@ const char *os_environment(const char *name) {
 
 size_t os_read_link(const char *path, char *text, size_t size) {
   long got = CALL(readlinkat, AT_FDCWD, path, text, size, 0, 0);
-  return got > 0 ? (size_t)got : 0;
-}
-
-size_t os_read_file(const char *path, char *text, size_t size) {
-  long file = CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-  if (file < 0) return 0;
-  long got = CALL(read, file, text, size, 0, 0, 0);
-  CALL(close, file, 0, 0, 0, 0, 0);
   return got > 0 ? (size_t)got : 0;
 }
 

@@ -327,12 +327,8 @@ void os_sleep_ms(uint32_t ms) {
 
 /* ---- os.h: environment and messages: there is none but standard error ------------------------ */
 
-bool os_is_secure(void) { return false; }
 const char *os_environment(const char *name) { return getenv(name); }
 size_t os_read_link(const char *path, char *text, size_t size) {
-  return (void)path, (void)text, (void)size, 0;
-}
-size_t os_read_file(const char *path, char *text, size_t size) {
   return (void)path, (void)text, (void)size, 0;
 }
 int os_duplicate(int file, int least) { return (void)file, (void)least, -1; }
