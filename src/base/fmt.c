@@ -256,11 +256,6 @@ void fmt_json_signed(fmt_json_t *j, const char *name, int64_t n) {
   fmt_signed(j->out, n);
 }
 
-void fmt_json_bool(fmt_json_t *j, const char *name, bool b) {
-  put_member(j, name);
-  fmt_text(j->out, b ? "true" : "false");
-}
-
 void fmt_json_text(fmt_json_t *j, const char *name, const char *text) {
   put_member(j, name);
   put_json_string(j->out, text);

@@ -66,7 +66,6 @@ hidden void fmt_json_array(fmt_json_t *j, const char *name);
 hidden void fmt_json_close(fmt_json_t *j);
 hidden void fmt_json_number(fmt_json_t *j, const char *name, uint64_t n);
 hidden void fmt_json_signed(fmt_json_t *j, const char *name, int64_t n);
-hidden void fmt_json_bool(fmt_json_t *j, const char *name, bool b);
 hidden void fmt_json_text(fmt_json_t *j, const char *name, const char *text);
 
 #endif

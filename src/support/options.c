@@ -318,11 +318,3 @@ cold void options_load(options_warn_t *warn) {
   start_loading(&loading, warn); /* once more, aloud: `warnings` is known to be on */
   read_all(&loading);
 }
-
-size_t options_check(const char *text, options_warn_t *warn) {
-  options_loading_t loading;
-  start_loading(&loading, warn);
-  read_text(&loading, text, strlen(text), OPTION_FROM_CALL);
-  sum_up(&loading);
-  return loading.mistakes;
-}

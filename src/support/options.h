@@ -121,10 +121,6 @@ hidden void option_put_range(fmt_t *f, option_t option);                /* -1..6
 /* One line about a mistake, with its end of line. */
 typedef void options_warn_t(const char *line, size_t length);
 
-/* "name:value,name:value", as fh_options has it, checked without setting anything: the number of
- * mistakes. */
-hidden size_t options_check(const char *text, options_warn_t *warn);
-
 /* Reads all sources, the first time that it is called. Mistakes are reported once, and not if
  * `warnings` is off. */
 hidden void options_load(options_warn_t *warn);

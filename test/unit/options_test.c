@@ -219,13 +219,6 @@ TEST(options, a_value_set_by_a_call_stays_when_the_options_are_loaded_after_it, 
   CHECK(option_source(OPTION_purge_delay_ms) == (OPTION_FROM_CALL));
 }
 
-TEST(options, a_check_of_a_text_sets_nothing_and_counts_the_mistakes, "") {
-  CHECK_EQ(options_check("purge_delay_ms:1,nosuch:2,thp:3", keep), 2u);
-  CHECK_EQ(lines_count, 2u);
-  CHECK_EQ(option_get(OPTION_purge_delay_ms), 50);
-  CHECK_EQ(options_check("", NULL), 0u);
-}
-
 static atomic32_t told;
 static void count(const char *line, size_t length) {
   (void)line, (void)length;
