@@ -125,9 +125,19 @@ bool arena_grow_at(void *at, size_t n, bool *clean) { return claim_at(at, n, tru
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
+/* What holds of slices about to be free. */
+static bool slices_are_valid(const arena_t *a, size_t first, size_t n) {
+  for (size_t i = first; i < first + n; i++) {
+    bool is_dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[i / 64]) >> i % 64 & 1;
+    HOLDS(A2, i >= ARENA_FIRST_SLICE && i < atomic64_load_relaxed(&a->mapped));
+    HOLDS(A4, is_dirty || arena_maps(a)->touched[i] == 0);
+  }
+  return true;
+}
+
 static void put_free(arena_t *a, size_t first, size_t n) {
   atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
-  ASSERT_VALID(arena_slices_are_valid(a, first, n));
+  ASSERT_VALID(slices_are_valid(a, first, n));
   slices_give_back(a, first, n);
 }
 
@@ -180,22 +190,13 @@ static bool reads_as_zero(const arena_t *a, size_t slice) {
   return true;
 }
 
-bool arena_slices_are_valid(const arena_t *a, size_t first, size_t n) {
-  for (size_t i = first; i < first + n; i++) {
-    bool is_dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[i / 64]) >> i % 64 & 1;
-    HOLDS(A2, i >= ARENA_FIRST_SLICE && i < atomic64_load_relaxed(&a->mapped));
-    HOLDS(A4, is_dirty || arena_maps(a)->touched[i] == 0);
-  }
-  return true;
-}
-
 bool arena_is_valid(const arena_t *a) {
   size_t mapped = atomic64_load_relaxed(&a->mapped);
   for (size_t first = 0; first < WINDOW_SLICES; first += 64) {
     uint64_t free = atomic64_load_relaxed(&a->free[first / 64]);
     uint64_t clean = free & ~atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
     for (uint64_t left = free; left != 0; left &= left - 1) /* Bound: the bits of a word */
-      arena_slices_are_valid(a, first + bits_lowest(left), 1);
+      slices_are_valid(a, first + bits_lowest(left), 1);
     if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
     for (; clean != 0; clean &= clean - 1) /* Bound: likewise */
       HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));

@@ -151,7 +151,5 @@ hidden void purge_over_budget(size_t released); /* at most twice that or PURGE_S
 hidden void purge_all(void);                    /* everything dirty */
 
 hidden bool arena_is_valid(const arena_t *a); /* while nobody claims or frees */
-/* Of that what holds of slices about to be free: A2, A4. */
-hidden bool arena_slices_are_valid(const arena_t *a, size_t first, size_t n);
 
 #endif
