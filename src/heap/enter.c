@@ -27,7 +27,8 @@ static always_inline bool is_marked(const heap_t *h, bool has_fast) {
   return h->busy != 0 || (has_fast && (heap_here.window == 0 || heap_here.limit == 0));
 }
 
-bool heap_is_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
+/* The calling thread's, or a nested one. */
+static bool heap_is_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
 
 static always_inline void mark(heap_t *h, bool has_fast) {
   h->busy = 1;

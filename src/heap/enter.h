@@ -19,8 +19,7 @@ hidden heap_t *heap_enter(void);
 hidden heap_t *heap_enter_own(void);     /* NULL also if the thread has none */
 hidden heap_t *heap_enter_to_free(void); /* NULL also if it has none and frees little */
 hidden void heap_exit(heap_t *h);
-hidden bool heap_is_marked(const heap_t *h); /* the calling thread's, or a nested one */
-hidden void heap_watch_threads(void);        /* at load: C libraries may lock to make a key */
+hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */
 
 /* Purges what is due, sets the time of the next look, and answers heap_trims. */
 hidden void heap_look(heap_t *h);
