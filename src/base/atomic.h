@@ -30,9 +30,6 @@ typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
   static inline type name##_exchange_relaxed(box *a, type v) {                                     \
     return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                    \
   }                                                                                                \
-  static inline type name##_exchange_acq_rel(box *a, type v) {                                     \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);                                    \
-  }                                                                                                \
   /* On failure `*seen` is the value found. */                                                     \
   static inline bool name##_swap_relaxed(box *a, type *seen, type v) {                             \
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELAXED,                \

@@ -14,7 +14,6 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
-#define unused __attribute__((unused))
 
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)

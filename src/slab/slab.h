@@ -61,7 +61,6 @@ struct slab {
   atomic64_t anchor aligned_to(64);
   slab_t *next, *prev; /* the owner's list of slabs of this class */
   atomic64_t fresh;    /* borrowed and never handed out: stock/fresh.h */
-  uint64_t unused_words[4];
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 

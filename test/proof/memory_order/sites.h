@@ -27,7 +27,6 @@
 #define atomic64_load_acquire(a) CALL_AT(atomic64_load_acquire, a)
 #define atomic64_load_seq_cst(a) CALL_AT(atomic64_load_seq_cst, a)
 #define atomic64_store_release(a, v) CALL_AT(atomic64_store_release, a, v)
-#define atomic64_exchange_acq_rel(a, v) CALL_AT(atomic64_exchange_acq_rel, a, v)
 #define atomic64_swap_acquire(a, seen, v) CALL_AT(atomic64_swap_acquire, a, seen, v)
 #define atomic64_swap_release(a, seen, v) CALL_AT(atomic64_swap_release, a, seen, v)
 #define atomic64_swap_acq_rel(a, seen, v) CALL_AT(atomic64_swap_acq_rel, a, seen, v)
@@ -51,7 +50,6 @@
 
 #define atomic_ptr_load_acquire(a) CALL_AT(atomic_ptr_load_acquire, a)
 #define atomic_ptr_store_release(a, v) CALL_AT(atomic_ptr_store_release, a, v)
-#define atomic_ptr_exchange_acq_rel(a, v) CALL_AT(atomic_ptr_exchange_acq_rel, a, v)
 #define atomic_ptr_swap_acquire(a, seen, v) CALL_AT(atomic_ptr_swap_acquire, a, seen, v)
 #define atomic_ptr_swap_release(a, seen, v) CALL_AT(atomic_ptr_swap_release, a, seen, v)
 #define atomic_ptr_swap_acq_rel(a, seen, v) CALL_AT(atomic_ptr_swap_acq_rel, a, seen, v)
