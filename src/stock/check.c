@@ -27,6 +27,7 @@ static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
     anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
     HOLDS(H1, s == first || s->prev == last);
     HOLDS(H2, slab_word(s) == c && atomic_ptr_is_relaxed(&s->owner, h) && a.state == ANCHOR_OWNED);
+    HOLDS(F1, atomic_ptr_is_relaxed(&s->tag, heap_tag(h)));
     HOLDS(H3, s->is_idle != SLAB_IDLE || slab_used(s) == a.count);
     *idle += s->is_idle == SLAB_IDLE;
   }

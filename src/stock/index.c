@@ -91,9 +91,14 @@ void *index_cell(const heap_t *h) {
   return first != NULL ? first->spare : NULL;
 }
 
+static bool cell_is_valid(const atomic_ptr_t *cell, bool is_huge) {
+  HOLDS(F2, is_huge || atomic_ptr_is_relaxed(cell, NULL));
+  return true;
+}
+
 void index_enter(void *cell, void *descriptor, bool is_huge) {
   if (cell == NULL) return;
-  ASSERT(is_huge || atomic_ptr_is_relaxed(cell, NULL));                         /* F2 */
+  ASSERT_VALID(cell_is_valid(cell, is_huge));
   atomic_ptr_store_release((atomic_ptr_t *)cell, (char *)descriptor + is_huge); /* S-index */
 }
 

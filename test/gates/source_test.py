@@ -578,8 +578,7 @@ class Invariants(unittest.TestCase):
         self.assertGreater(len(self.numbers), 10)
         self.assertEqual({n: p for n, p in self.numbers.items() if len(p) != 1}, {})
 
-    # No state shows them: A1 and M1 speak of moments, F1 and F2 of what a call was given.
-    OF_MOMENTS = ["A1", "F1", "F2", "M1"]
+    OF_MOMENTS = ["A1", "M1"]                              # no state shows them
 
     def test_each_is_checked_and_checks_name_no_other(self):
         checked = {n for p in core_sources()

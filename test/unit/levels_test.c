@@ -155,4 +155,7 @@ TEST(levels, a_heap_of_the_program_is_looked_at_too, "H1 F1") {
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap); /* the lanes are its first field */
   unsigned c = class_of(100);
   EXPECT_ABORT((lane->own->owned[c]++, firstclass_aligned(heap, 1, 100)), "invariant H1");
+  EXPECT_ABORT(
+    (atomic_ptr_store_relaxed(&owned_first(lane, c)->tag, NULL), firstclass_aligned(heap, 1, 100)),
+    "invariant F1");
 }
