@@ -12,7 +12,7 @@
 #include "tails.h"
 
 void heap_settle(heap_t *h) {
-  tails_settle(h);
+  tail_settle(h);
   pool_settle(h);
 }
 

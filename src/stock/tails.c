@@ -56,7 +56,7 @@ static void add(int32_t sums) {
   if (now != atomic64_load_relaxed(&few)) atomic64_store_relaxed(&few, now);
 }
 
-void tails_settle(heap_t *h) {
+void tail_settle(heap_t *h) {
   if (h->tails != 0) add(h->tails);
   h->tails = 0;
 }

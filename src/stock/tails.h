@@ -18,7 +18,7 @@ hidden void tail_leave(heap_t *h, const slab_t *s);
 /* 0: tails are not too many; else how far the last slice of a block of that usable size is best
  * touched. */
 hidden size_t tail_wish(size_t size);
-hidden void tails_settle(heap_t *h);        /* its tails and pages go to heap_counts */
+hidden void tail_settle(heap_t *h);         /* its tails and pages go to heap_counts */
 hidden bool tail_is_valid(const slab_t *s); /* the block's holder only */
 
 #endif
