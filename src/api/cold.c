@@ -34,7 +34,7 @@ size_t api_usable_size(const void *p, const char *call) {
 }
 
 /* The block moves to our heap. Out of line, for the stack's sake. */
-static cold __attribute__((noinline)) void *take_foreign(void *p, size_t size, const char *call) {
+static cold void *take_foreign(void *p, size_t size, const char *call) {
   return api_foreign_move(p, fast_malloc_or(size, api_malloc_slow), size, call);
 }
 

@@ -51,7 +51,7 @@ static always_inline void *allocate_aligned(size_t alignment, size_t size) {
   return fast_aligned_or(alignment, size, api_aligned_slow);
 }
 
-static cold __attribute__((noinline)) void *refuse_alignment(void) {
+static cold void *refuse_alignment(void) {
   errno = EINVAL;
   return NULL;
 }
@@ -134,8 +134,7 @@ FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   return of_heap(firstclass_calloc(heap, count, size));
 }
 /* As in api_realloc. */
-static cold __attribute__((noinline)) void *take_foreign_into(fh_heap_t *heap, void *p, size_t size,
-                                                              const char *call) {
+static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const char *call) {
   return api_foreign_move(p, of_heap(firstclass_aligned(heap, 1, size)), size, call);
 }
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {

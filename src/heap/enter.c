@@ -113,7 +113,7 @@ static heap_t *nested_of(heap_t *h) {
 }
 
 /* The heap, or the one that stands in for it. */
-static cold __attribute__((noinline)) heap_t *enter_any(heap_t *h) {
+static cold heap_t *enter_any(heap_t *h) {
   while (h != NULL && heap_is_marked(h)) { /* Bound: handlers that interrupt each other */
     atomic64_add_relaxed(&heap_counts.nested, 1);
     h = nested_of(h);
@@ -160,7 +160,7 @@ void heap_look(heap_t *h) {
 }
 
 /* True if all classes had their turn: the next is a heap at rest. */
-static cold __attribute__((noinline)) bool exit_slowly(heap_t *h) {
+static cold bool exit_slowly(heap_t *h) {
   bool have_all_had_their_turn = heap_trim(h);
   heap_tick(h);
   unmark(h);

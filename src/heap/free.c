@@ -44,7 +44,7 @@ void heap_slab_emptied(slab_t *s) {
 }
 
 /* After a free that was put off: enough of them wait. */
-static cold __attribute__((noinline)) void publish_some(uintptr_t block) {
+static cold void publish_some(uintptr_t block) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
   outbox_publish_due(h, block);

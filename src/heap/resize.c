@@ -24,8 +24,7 @@ typedef struct {
 } found_t;
 
 /* Out of line, so that `find` is a leaf. */
-static cold __attribute__((noinline)) found_t find_beside_holes(slab_t *s, const void *p,
-                                                                const char *call) {
+static cold found_t find_beside_holes(slab_t *s, const void *p, const char *call) {
   if (slab_is_on_hole(s, (uintptr_t)p)) fatal("double free", p, call);
   return (found_t){s, NULL, class_size(slab_class(s))};
 }

@@ -19,7 +19,7 @@ static always_inline void *allocate_once(heap_t *h, size_t size, size_t alignmen
 }
 
 /* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
-static cold __attribute__((noinline)) bool give_room(heap_t *h, size_t size, size_t alignment) {
+static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
   if (large_is_huge(size, alignment)) return false;
   heap_flush_bins(h);
   magazine_empty(h);

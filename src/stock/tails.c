@@ -118,7 +118,7 @@ static always_inline void count_tail(heap_t *h, slab_t *s, size_t pages, size_t 
   count(h, s->counted);
 }
 
-static cold __attribute__((noinline)) void enter_or_discard(heap_t *h, slab_t *s, size_t tail) {
+static cold void enter_or_discard(heap_t *h, slab_t *s, size_t tail) {
   size_t pages = pages_of(s);
   if (discard(h, s, tail)) {
     *touched_of(s, pages) = (uint8_t)pages_in_last(pages);
