@@ -11,7 +11,7 @@
 #include "../os/os.h"
 #include "order.h"
 
-enum { PLACES_STEP = 64 * CLASS_STEP }; /* bytes for which a word of places stands */
+enum { STARTS_STEP = 64 * CLASS_STEP }; /* bytes for which a word of starts stands */
 
 static size_t page_of(size_t offset) { return offset / os_page_size(); }
 
@@ -60,13 +60,13 @@ static bool make_hole(slab_t *s, uint32_t run) {
 }
 
 void slab_make_holes(slab_t *s) {
-  slab_places_t free = {{0}};
+  slab_starts_t free = {{0}};
   size_t size = class_size(slab_class(s));
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
   uint32_t kept = 0, refused = 0, pages = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
-  slab_note_places(s, &free);
+  slab_note_starts(s, &free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
-    bool is_listed = free.words[b % SLICE_SIZE / PLACES_STEP] >> b / CLASS_STEP % 64 & 1;
+    bool is_listed = free.words[b % SLICE_SIZE / STARTS_STEP] >> b / CLASS_STEP % 64 & 1;
     uint32_t pages = pages_of_block(b, size);
     if (!is_listed && (pages & read_holes(s)) == 0) kept |= pages;
   }
@@ -80,11 +80,11 @@ void slab_make_holes(slab_t *s) {
   unsigned sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     if ((pages_of_block(b, size) & holes) == 0) continue;
-    free.words[b % SLICE_SIZE / PLACES_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
+    free.words[b % SLICE_SIZE / STARTS_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
     sunk++;
   }
   set_sunk(s, sunk);
-  slab_link_places(s, &free);
+  slab_link_starts(s, &free);
   if (refused != 0) atomic32_store_release(&s->holes, holes); /* S-visit */
 }
 

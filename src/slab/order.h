@@ -9,8 +9,8 @@
 /* Blocks by their addresses: a bit for each at which one may begin. */
 typedef struct {
   uint64_t words[SLICE_SIZE / CLASS_STEP / 64];
-} slab_places_t;
-hidden void slab_note_places(const slab_t *s, slab_places_t *places); /* of the private list */
-hidden void slab_link_places(slab_t *s, const slab_places_t *places); /* these are the list */
+} slab_starts_t;
+hidden void slab_note_starts(const slab_t *s, slab_starts_t *starts); /* of the private list */
+hidden void slab_link_starts(slab_t *s, const slab_starts_t *starts); /* these are the list */
 
 #endif

@@ -22,18 +22,18 @@ typedef struct {
   atomic64_t *word, *groups, *arenas;
   uint64_t bit;
   size_t group, arena;
-} place_t;
+} spot_t;
 
-static place_t place_of(const slab_t *s, unsigned c) {
+static spot_t spot_of(const slab_t *s, unsigned c) {
   arena_t *a = arena_of(s);
   size_t slice = arena_slice(arena_described(s)), group = slice / 64;
   ASSERT(c != 0 && c < CLASS_COUNT);
-  return (place_t){.word = &arena_maps(a)->partial[group][c],
-                   .groups = arena_maps(a)->partial_groups[c],
-                   .arenas = partial_arenas[c].words,
-                   .bit = (uint64_t)1 << slice % 64,
-                   .group = group,
-                   .arena = a->number};
+  return (spot_t){.word = &arena_maps(a)->partial[group][c],
+                  .groups = arena_maps(a)->partial_groups[c],
+                  .arenas = partial_arenas[c].words,
+                  .bit = (uint64_t)1 << slice % 64,
+                  .group = group,
+                  .arena = a->number};
 }
 
 static bool clear(atomic64_t *word, uint64_t bit) {
@@ -64,7 +64,7 @@ static bool published_is_valid(const slab_t *s, unsigned c) {
 }
 
 bool partial_publish(slab_t *s) {
-  place_t at = place_of(s, slab_class(s)); /* until the bit is set nobody takes the slab away */
+  spot_t at = spot_of(s, slab_class(s)); /* until the bit is set nobody takes the slab away */
   bool is_empty;
   atomic64_add_relaxed(&slab_counts.publications, 1);
   ASSERT_VALID(published_is_valid(s, slab_class(s)));
@@ -80,7 +80,7 @@ bool partial_publish(slab_t *s) {
 }
 
 bool partial_unpublish(slab_t *s, unsigned c) {
-  place_t at = place_of(s, c);
+  spot_t at = spot_of(s, c);
   bool is_empty;
   if (!clear(at.word, at.bit)) return false; /* S-partial */
   return take(s, NULL, &is_empty) || partial_publish(s);
