@@ -35,7 +35,7 @@
 #include "stock/huge.c"
 #include "stock/large.c"
 #include "stock/shrink.c"
-#include "stock/check.c"
+#include "stock/valid.c"
 
 #include "heap/enter.c"
 #include "heap/free.c"

@@ -1,5 +1,5 @@
 /* fresh.h - borrowed blocks that were never used                                     layer 5: stock
- * Owns:    `fresh` of slab_t and of a heap.   Called by: shrink.c, check.c, refill.c, visit.c.
+ * Owns:    `fresh` of slab_t and of a heap.   Called by: shrink.c, valid.c, refill.c, visit.c.
  *          Calls: slab.
  * Threads: the heap's own; any thread reads a slab's bits (S-visit).
  *

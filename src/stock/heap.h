@@ -130,6 +130,6 @@ static inline bool heap_has_earned(const heap_t *h, unsigned c) {
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 
-hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked: check.c */
+hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked: valid.c */
 
 #endif

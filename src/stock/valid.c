@@ -1,4 +1,4 @@
-/* check.c - a heap as it is when no call of its user is under way                    layer 5: stock
+/* valid.c - a heap as it is when no call of its user is under way                    layer 5: stock
  * Owns:    nothing.   Called by: enter.c, firstclass.c (check level 2).   Calls: owned.c,
  *          returned.c, magazine.c, slab, arena.
  * Threads: the heap's user, who has it marked.
