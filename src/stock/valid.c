@@ -1,5 +1,5 @@
 /* valid.c - a heap as it is when no call of its user is under way                    layer 5: stock
- * Owns:    nothing.   Called by: enter.c, firstclass.c (check level 2).   Calls: owned.c,
+ * Owns:    nothing.   Called by: enter.c, firstclass.c (at level 2).   Calls: owned.c,
  *          returned.c, magazine.c, slab, arena.
  * Threads: the heap's user, who has it marked.
  * Holds:   H1 `owned` is the length of a class's list of slabs, whose first leads to the last and

@@ -200,6 +200,89 @@ class Calls(unittest.TestCase):
                          ["slab is named and not used"])
         self.assertEqual(list(self.mistakes(["os"], used, heap)), ["arena is used and not named"])
 
+class CalledBy(unittest.TestCase):
+    """The line `Called by:` is that of `Calls:` turned round. It names each layer above that uses
+    what the contract is for, or its files that do; and whatever it names, does. The file's own
+    layer need not be named. Who is outside the sources stands there by other words."""
+    maxDiff = None
+    ALL = re.compile(r"\b(everyone|every layer above|all above)\b")
+    VARIABLE = r"^(?!static|typedef|extern|return|[# ])[\w ]+ \*?(\w+)(?:\[[^;]*| (?:=|__)[^;]*)?;"
+
+    @staticmethod
+    def line_of(path):
+        found = re.search(r"Called by: *(.*?)\.? *(?: [A-Z]\w+:|$)", Calls.head(path))
+        return found.group(1) if found else None
+
+    @classmethod
+    @functools.lru_cache(maxsize=None)
+    def names(cls, path):
+        """What a header declares, or a source defines for others."""
+        code = code_of(support.read(path))
+        if path.endswith(".h"):
+            declared = re.findall(r"^(?:_Noreturn |extern )*hidden [^;{}=]*?\b(\w+)"
+                                  r"(?:\[[^;]*|\([^;]*| __[^;]*)?;", code, re.M)
+            enums = " ".join(re.findall(r"\benum \{(.*?)\}", code, re.S))
+            return {*declared, *re.findall(r"\b[A-Z]\w+", enums),
+                    *(a or b for a, b in Calls.inline()[path])}
+        functions = re.findall(r"^(?!static|typedef|extern|[# ])[\w *]*?\b(\w+)\([^;{}]*\) \{",
+                               code, re.M)
+        return {*functions, *re.findall(cls.VARIABLE, code, re.M)} - {"__attribute__"}
+
+    @staticmethod
+    @functools.lru_cache(maxsize=None)
+    def words(path):
+        return set(re.findall(r"\w+", code_of(support.read(path))))
+
+    @classmethod
+    def mistakes(cls, line, words, users, due, mine):
+        """What is named and calls nothing; of the users, those due that are not named."""
+        def names(path):
+            return {LAYERS[layer_of(path)], os.path.splitext(os.path.basename(path))[0]}
+        for word in words:
+            if not any(word.split(".")[0] in names(path) for path in users):
+                yield "%s is named and calls nothing" % word
+        named = {word.split(".")[0] for word in words}
+        for path in sorted(due):
+            if layer_of(path) > mine and not names(path) & named and not cls.ALL.search(line):
+                yield "%s calls and is not named" % path
+
+    def test_each_contract_names_who_calls(self):
+        paths = [p for p in core_sources() if layer_of(p) is not None]
+        stems = {os.path.splitext(os.path.basename(p))[0] for p in paths}
+        declared = set().union(*(self.names(p) for p in paths if p.endswith(".h")))
+        by_contract, wrong = {}, []
+        for path in paths:
+            found = re.search(r"Contract: (\w+\.h)", Calls.head(path))
+            key = os.path.join(os.path.dirname(path), found.group(1)) if found else path
+            by_contract.setdefault(key, []).append(path)
+        for key, mine in by_contract.items():
+            line = self.line_of(key)
+            if line is None:
+                wrong.append("%s: no such line" % key)
+                continue
+            names = set().union(*map(self.names, mine))
+            # what another contract's header declares is called by way of that one
+            own = names - (declared - set().union(*(self.names(p) for p in mine
+                                                    if p.endswith(".h"))))
+            users, due = ({p for p in paths if p not in mine and self.words(p) & some}
+                          for some in (names, own))
+            wrong += ["%s: %s" % (key, m) for m in self.mistakes(
+                line, Calls.named(line, stems), users, due, layer_of(key))]
+        self.assertGreater(len(by_contract), 50)
+        self.assertEqual(wrong, [])
+
+    def test_a_false_line_is_found(self):
+        def found(line, *words):
+            users = {"src/heap/free.c", "src/stock/large.c", "src/arena/purge.c"}
+            return list(self.mistakes(line, words, users, users, LAYERS.index("arena")))
+
+        self.assertEqual(found("stock, heap", "stock", "heap"), [])
+        self.assertEqual(found("large.c, heap", "large.c", "heap"), [])
+        self.assertEqual(found("everyone"), [])
+        self.assertEqual(found("stock, heap, api", "stock", "heap", "api"),
+                         ["api is named and calls nothing"])
+        self.assertEqual(found("stock", "stock"), ["src/heap/free.c calls and is not named"])
+
 class Atomics(unittest.TestCase):
     maxDiff = None
 
