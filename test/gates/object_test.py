@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import callgraph  # noqa: E402
 import support  # noqa: E402
 
+GOLDEN = os.path.join("test", "gates", "golden.txt")
 ALLOWED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allowed_symbols.txt")
 
 def allowed():
@@ -228,6 +229,29 @@ class Instructions(unittest.TestCase):
             body = instructions_of(name)
             self.assertTrue(body, name + " is not there")
             self.assertEqual([i for i in body if re.match(r"(bnd )?call|push|pop|.*%rsp", i)], [])
+
+    @staticmethod
+    def compiler():
+        """As in golden.txt: x86_64:GNU-12."""
+        said = support.run([support.COMPILER, "-dM", "-E", "-x", "c", os.devnull]).stdout
+        macros = dict(re.findall(r"^#define (\w+) (\w+)$", said, re.M))
+        if "__clang__" in macros:
+            kind, version = "Clang", macros["__clang_major__"]
+        else:
+            kind, version = "GNU", macros.get("__GNUC__")
+        return "%s:%s-%s" % (os.uname().machine, kind, version)
+
+    def test_malloc_and_free_have_the_instructions_of_the_golden_file(self):
+        """By their names, in their order. Where that is meant to change, the new line goes there."""
+        lines = [line.split() for line in support.read(GOLDEN).splitlines() if line[:1] != "#"]
+        golden = {words[1]: words[2:] for words in lines if words[0] == self.compiler()}
+        if not golden:
+            self.skipTest("no line for %s" % self.compiler())
+        self.assertEqual(sorted(golden), ["free", "malloc"])
+        for name, names in golden.items():
+            now = [re.match(r"(?:(?:bnd|lock|rep\w*) )*\w+", i).group(0).replace(" ", "_")
+                   for i in instructions_of(name)]
+            self.assertEqual(now, names, "now: %s %s %s" % (self.compiler(), name, " ".join(now)))
 
 class Paths(unittest.TestCase):
     """Every path from malloc, free and their kin, by the compiler's own call graph
