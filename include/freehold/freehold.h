@@ -124,7 +124,9 @@ FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLO
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC
   FH_SIZE(3);
 
-/* fh_realloc whose new block, if one is needed, comes from `heap`. */
+/* fh_realloc whose new block, if one is needed, comes from `heap`; a block that has room where it
+ * lies stays with the heap from which it came. (After fh_realloc itself a block of a heap may be
+ * the heap's or anybody's.) */
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
 /* Ends the heap; its live blocks stay valid and are freed like any other. No other call may be

@@ -107,7 +107,7 @@ void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
 void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
   size_t usable = heap_usable_size(p, call);
   if (size <= usable && size > usable / 2) return p;
-  void *block = heap_resize(p, size, call);
+  void *block = heap_resize(p, size, heap, call);
   if (block != NULL) return block;
   block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
   if (block == NULL) return size <= usable ? p : NULL; /* as realloc does */

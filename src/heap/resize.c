@@ -5,6 +5,7 @@
 #include "../base/check.h"
 #include "../os/os.h"
 #include "../stock/huge.h"
+#include "../stock/index.h"
 #include "../stock/large.h"
 #include "enter.h"
 #include "fast.h"
@@ -117,11 +118,17 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
   return (is_small(f) ? fast_is_right(f->usable, size) : resize_in_place(f, p, size)) ? p : NULL;
 }
 
-void *heap_resize(void *p, size_t size, const char *call) {
+static bool is_of(const found_t *f, const void *heap) {
+  const atomic_ptr_t *tag = f->huge != NULL ? &f->huge->tag : &f->slab->tag;
+  return index_is_of(atomic_ptr_load_relaxed(tag), heap); /* relaxed: the holder calls */
+}
+
+void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;
   void *block = resize_here(&f, p, size);
-  return block != NULL ? block : resize_by_moving_pages(&f, p, size);
+  if (block != NULL || is_small(&f) || !is_of(&f, heap)) return block;
+  return resize_by_moving_pages(&f, p, size);
 }
 
 /* Where blocks with mappings of their own die soon, one that realloc grows by much is copied to

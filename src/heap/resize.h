@@ -10,7 +10,8 @@
 
 /* `p` is a block, `size` is not 0. NULL: no memory. */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
-hidden void *heap_resize(void *p, size_t size, const char *call); /* NULL: only by a copy */
+/* In place, or if it is a block of `heap` by moving its pages. NULL: only by a copy. */
+hidden void *heap_resize(void *p, size_t size, const void *heap, const char *call);
 /* The size to ask for when a small block of `usable` bytes is copied to have `size`. One that grows
  * by a little will grow again, and gets a quarter more. */
 static inline size_t heap_with_headroom(size_t usable, size_t size) {

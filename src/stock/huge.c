@@ -152,6 +152,13 @@ static bool move_piece(char *from, char *to, size_t size, bool is_back) {
   return false;
 }
 
+/* Where even the way back would split one mapping more than the system allows. */
+static bool copy_piece(const char *from, char *to, size_t size) {
+  if (os_map_at(to, size) != OS_MAPPED) return false;
+  memcpy(to, from, size);
+  return os_unmap((void *)from, size);
+}
+
 /* Needs no more memory than what is missing and PIECE_SIZE. The last piece goes first, and grows:
  * if that works the rest will. The pieces become one mapping again, because each lies beside its
  * neighbour of before. False: nothing has moved. */
@@ -168,7 +175,8 @@ static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
   if (has_grown) os_unmap(to + old_size, mapped - old_size);
   for (; left < old_size; left += n) { /* Bound: the pieces */
     n = min_size(old_size - left, PIECE_SIZE);
-    if (!move_piece(to + left, from + left, n, true)) fatal("lost pages", from, "realloc");
+    if (!move_piece(to + left, from + left, n, true) && !copy_piece(to + left, from + left, n))
+      fatal("lost pages", from, "realloc");
   }
   return false;
 }

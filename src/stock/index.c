@@ -9,7 +9,7 @@
 #include "index.h"
 
 enum {
-  CELLS = 58,
+  CELLS = 57,
   LOOKS = 32, /* chunks in each of three searches, before the index gets another */
 };
 #define CELL_BITS (((uint64_t)1 << CELLS) - 1)
@@ -24,6 +24,7 @@ struct chunk {
    * begin, among all chunks and among those that came last */
   atomic_ptr_t *spare;
   chunk_t *at, *near;
+  atomic_ptr_t heap; /* the lane's first-class heap, until it ends. relaxed: compared alone */
   atomic_ptr_t cells[CELLS]; /* slab_t *, or huge_t * and 1; NULL: none yet */
 };
 _Static_assert(sizeof(chunk_t) == INDEX_CHUNK_SIZE, "a chunk is found from its cells");
@@ -53,6 +54,7 @@ void index_add_chunk(heap_t *lane, void *block) {
   memset(c->cells, 0, sizeof c->cells);
   atomic64_store_relaxed(&c->left, ~LANE_BIT);
   c->next = first;
+  atomic_ptr_store_relaxed(&c->heap, heap_tag(lane));
   c->at = first != NULL ? first->at : c;
   c->near = c;
   c->spare = take_cell(c);
@@ -113,6 +115,10 @@ void index_give_back(void *cell) {
   leave(c, (uint64_t)1 << ((atomic_ptr_t *)cell - c->cells));
 }
 
+bool index_is_of(const void *cell, const void *heap) {
+  return cell != NULL && atomic_ptr_is_relaxed(&chunk_of(cell)->heap, (void *)heap);
+}
+
 /* Shows the cell's block, unless a thread is freeing it, or has stopped while it did so. */
 static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
   uintptr_t entry = (uintptr_t)atomic_ptr_load_acquire(cell); /* S-index */
@@ -141,6 +147,7 @@ void index_end(heap_t *lane) {
   if (atomic_ptr_load_relaxed(c->spare) == NULL) index_give_back(c->spare);
   for (; c != NULL; c = next) { /* Bound: the lane's chunks */
     next = c->next;
+    atomic_ptr_store_relaxed(&c->heap, NULL);
     leave(c, LANE_BIT);
   }
 }

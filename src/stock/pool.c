@@ -120,7 +120,7 @@ heap_t *pool_claim_resting(void) {
       if (!places_claim_at(&heaps, number)) continue;
       heap_t *h = pool_at(number, &is_claimed);
       if (wake(h)) return h;
-      pool_release(h); /* another thread has used it meanwhile */
+      places_release(&heaps, number); /* others had it meanwhile: its chunk may be discarded */
     }
   return NULL;
 }

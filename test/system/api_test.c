@@ -266,6 +266,24 @@ TEST(heap, failures_of_its_family_are_the_standard_ones, "") {
   fh_heap_destroy(heap);
 }
 
+/* Of sizes that are small, large, and such that realloc would rather move the pages. */
+TEST(heaps, a_block_that_moves_from_heap_to_heap_is_the_new_ones, "") {
+  static const size_t sizes[] = {100, 5000, 100000, (size_t)1 << 20, (size_t)3 << 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    fh_heap_t *from = fh_heap_new(), *to = fh_heap_new();
+    char *p = (char *)fh_heap_malloc(from, sizes[i]),
+         *wall = (char *)fh_heap_malloc(from, sizes[i]);
+    CHECK(p != NULL && wall != NULL);
+    stamp(p, sizes[i], 5);
+    char *q = (char *)fh_heap_realloc(to, p, 40 * sizes[i]);
+    CHECK(q != NULL);
+    if (q != p) fh_heap_destroy(from);
+    CHECK(is_stamped(q, sizes[i], 5));
+    fh_heap_destroy(to);
+    if (q == p) fh_heap_destroy(from);
+  }
+}
+
 /* ---- visiting -------------------------------------------------------------------------------- */
 
 typedef struct {

@@ -164,8 +164,9 @@ TEST(storms, a_million_threads_are_born_and_gone_and_leave_nothing, "timeout=250
   live_and_die(5000);
   size_t early = resident_bytes();
   live_and_die(hundredths(1000000));
-  /* at most 10 MB are in `shared`; 10,000 threads of 2 KB would show */
-  CHECK_LE(resident_bytes(), early + MiB_(8));
+  /* at most 10 MB are in `shared`, and 16 MiB in heaps at rest (RESTING_PAGES): both fill in time.
+   * 26 bytes a thread would show */
+  CHECK_LE(resident_bytes(), early + MiB_(26));
   free_shared();
 }
 

@@ -3,6 +3,9 @@
 
 #include "../../src/arena/places.h"
 
+#include <signal.h>
+#include <ucontext.h>
+
 TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   heap_t *a = pool_claim(), *b = pool_claim();
   CHECK(a != NULL && b != NULL && a != b);
@@ -69,6 +72,55 @@ TEST(pool, of_many_heaps_those_that_rest_are_found_and_no_others, "S-pool") {
 }
 
 static bool is_new(const heap_t *h) { return atomic64_load_relaxed(&h->home) == 0; }
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+/* In single steps of pool_claim_resting, once that has read where a heap rests and not yet claimed
+ * it: another thread ends that heap, and the chunk is given back. */
+static heap_t *resting;
+static volatile unsigned steps_left;
+
+static void on_trap(int signal, siginfo_t *info, void *context) {
+  enum { TRAP_FLAG = 0x100 };
+  greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+  (void)signal, (void)info;
+  if (steps_left == 0) *flags &= ~(greg_t)TRAP_FLAG;
+  if (steps_left == 0 || --steps_left != 0) return;
+  if (pool_claim_resting() == resting) pool_release(resting);
+  pool_discard_kept();
+}
+
+static heap_t *claim_resting_after(unsigned steps) {
+  struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
+  CHECK_EQ(sigaction(SIGTRAP, &action, NULL), 0);
+  steps_left = steps;
+  __asm__ volatile("subq $128, %%rsp; pushfq; orl $0x100, (%%rsp); popfq; addq $128, %%rsp" ::
+                     : "memory", "cc");
+  heap_t *h = pool_claim_resting();
+  steps_left = 0;
+  return h;
+}
+
+TEST(pool, a_heap_that_rested_a_moment_ago_is_passed_over_though_its_chunk_is_gone, "S-pool") {
+  enum { COUNT = 2 * PLACES_IN_CHUNK };
+  static heap_t *h[COUNT];
+  bool is_claimed;
+  for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
+  for (int i = COUNT; i-- > 2;) pool_release(h[i]);
+  for (unsigned steps = 1; steps < 400; steps++) {
+    for (int i = 2; i < COUNT; i++) CHECK((h[i] = pool_claim()) != NULL);
+    resting = pool_at(COUNT - 1, &is_claimed);
+    CHECK(pool_rest(resting, 1));
+    for (int i = COUNT; i-- > 2;)
+      if (h[i] != resting) pool_release(h[i]);
+    heap_t *mine = claim_resting_after(steps);
+    if (mine != NULL) pool_release(mine);
+    for (int i = 0; i < 2; i++) {
+      CHECK_EQ(pool_at((size_t)i, &is_claimed), h[i]);
+      CHECK(is_claimed);
+    }
+  }
+}
+#endif
 
 TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-bit") {
   enum { COUNT = 4 * PLACES_IN_CHUNK };
