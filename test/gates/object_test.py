@@ -242,7 +242,7 @@ class Instructions(unittest.TestCase):
         return "%s:%s-%s" % (os.uname().machine, kind, version)
 
     def test_malloc_and_free_have_the_instructions_of_the_golden_file(self):
-        """By their names, in their order. Where that is meant to change, the new line goes there."""
+        """By their names, in their order. Where that is to change, the new line goes there."""
         lines = [line.split() for line in support.read(GOLDEN).splitlines() if line[:1] != "#"]
         golden = {words[1]: words[2:] for words in lines if words[0] == self.compiler()}
         if not golden:
