@@ -821,7 +821,7 @@ static void make_used_heap(void) {
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 /* With large blocks in two chunks of its index, most of which others have freed. */
-enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 58, LARGE_KEPT = 21 };
+enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 57, LARGE_KEPT = 21 };
 static void free_most_of_large(void) {
   for (unsigned i = LARGE_FROM; i < LARGE_TO; i++)
     if ((i - LARGE_FROM) % LARGE_KEPT != 0) put(block[i]);
@@ -964,6 +964,7 @@ static void hold_moved_and_end(void) {
   end_heap();
 }
 static void heap_moves(void) { got[0] = api.heap_realloc(heap, block[0], 5000); }
+static void heap_moves_large(void) { got[0] = api.heap_realloc(heap, block[0], MIB(3)); }
 static void hold_heap_moved(void) {
   hold(got[0], 5000);
   end_heap();
@@ -1344,6 +1345,8 @@ const operation_t freehold_operations[] = {
   {"heap-new", make_heap, NULL, end_heap, NULL, WITH_HEAP},
   {"heap-takes", heap_takes, make_used_heap, hold_heaps, NULL, WITH_HEAP},
   {"heap-realloc", heap_moves, heap_block_alone, hold_heap_moved, NULL, WITH_HEAP},
+  {"heap-realloc-large", heap_moves_large, large_of_heap, hold_moved_and_end, NULL,
+   WITH_HEAP | MOVES},
   {"heap-realloc-limited", heap_moves_limited, heap_block_alone, hold_unmoved, NULL, WITH_HEAP},
   {"heap-malloc-first", heap_malloc_one, make_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_one_and_leave, NULL, WITH_HEAP},

@@ -343,7 +343,12 @@ def is_raced(line, functions):
 def is_refused(line, functions):
     """By a system that lets go of nothing, or moves no pages."""
     return line.strip() in ("if (claimed != 0) arena_put_back(a, word, claimed);",
-                            "if (result == OS_MAPPED) os_unmap(to, size);")
+                            "if (result == OS_MAPPED) os_unmap(to, size);",
+                            "if (left == 0 && has_grown) return true;")
+
+def is_at_most_mappings(line, functions):
+    return line.strip() in ("if (os_map_at(to, size) != OS_MAPPED) return false;",
+                            "memcpy(to, from, size);", "return os_unmap((void *)from, size);")
 
 def is_crowded(line, functions):
     return functions == {"search"} and line.strip() in (
@@ -363,6 +368,7 @@ UNSWEPT = (
     ("need others to be quicker sixteen times in a row", is_unlucky),
     ("need others to claim a window, or slices, between a look and a claim", is_raced),
     ("need a system that refuses an munmap or an mremap", is_refused),
+    ("need a process one mapping below the most that it may have", is_at_most_mappings),
     ("need an address space with something in every window", is_crowded),
     ("need 128 discards in a millisecond", is_too_fast),
 )
