@@ -6,8 +6,12 @@
 #include "base/sizeclass.c"
 
 #include "os/os_linux.c"
+#include "os/unwind.c"
+#include "os/images.c"
 
 #include "support/options.c"
+#include "support/poisson.c"
+#include "support/callstack.c"
 
 #include "arena/bitmap.c"
 #include "arena/places.c"
@@ -30,12 +34,13 @@
 #include "stock/returned.c"
 #include "stock/outbox.c"
 #include "stock/pool.c"
+#include "stock/sample.c"
 #include "stock/tails.c"
 #include "stock/index.c"
 #include "stock/huge.c"
 #include "stock/large.c"
 #include "stock/shrink.c"
-#include "stock/valid.c"
+#include "stock/heap.c"
 
 #include "heap/enter.c"
 #include "heap/free.c"
@@ -57,4 +62,6 @@
 #include "api/ext.c"
 #include "api/deepbind.c"
 #include "api/report.c"
+#include "api/pprof.c"
+#include "api/profile.c"
 #include "api/lifecycle.c"

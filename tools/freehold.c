@@ -46,7 +46,7 @@ static void command_options_text(void) {
          "set");
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     const option_info_t *info = &option_info[i];
-    char value[32], fallback[32], range[64];
+    char value[256], fallback[32], range[64];
     printf("%-15s %-9s %-18s %-9s %-17s %s\n    %s\n", info->name,
            command_value((option_t)i, option_get((option_t)i), value, sizeof value),
            option_source_name[option_source((option_t)i)],
@@ -61,7 +61,7 @@ static void command_drain(const char *text, size_t length, void *file) {
 }
 
 static void command_options_json(void) {
-  char buffer[1024], text[64];
+  char buffer[1024], text[256];
   fmt_t f;
   fmt_json_t j;
   fmt_start(&f, buffer, sizeof buffer, command_drain, stdout);
@@ -73,7 +73,10 @@ static void command_options_json(void) {
     const option_info_t *info = &option_info[i];
     fmt_json_object(&j, NULL);
     fmt_json_text(&j, "name", info->name);
-    fmt_json_signed(&j, "value", option_get((option_t)i));
+    /* of a text: whether there is one */
+    fmt_json_signed(&j, "value",
+                    info->kind == OPTION_KIND_text ? option_get((option_t)i) != 0
+                                                   : option_get((option_t)i));
     fmt_json_text(&j, "text",
                   command_value((option_t)i, option_get((option_t)i), text, sizeof text));
     fmt_json_text(&j, "from", option_source_name[option_source((option_t)i)]);

@@ -15,7 +15,7 @@
 
 static void put_option(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
-  static const char *const kinds[] = {"number", "size", "on or off", "word"};
+  static const char *const kinds[] = {"number", "size", "on or off", "word", "text"};
   char range[64];
   fmt_t cell;
   fmt_text(f, "| `");

@@ -70,11 +70,12 @@ FH_API void *fh_reallocarray(void *p, size_t count, size_t size) FH_SIZE(2, 3);
 /* Gives block `p` back; NULL is allowed. Keeps errno. C23 7.24.3.3, POSIX 2024. */
 FH_API void fh_free(void *p);
 
-/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave.
- * C23 7.24.3.4. */
+/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave. Where
+ * the size given is above 16 KiB and the block has less, that is reported as a corruption ("wrong
+ * size"). C23 7.24.3.4. */
 FH_API void fh_free_sized(void *p, size_t size);
 
-/* fh_free for a block of fh_aligned_alloc(alignment, size). C23 7.24.3.5. */
+/* Likewise for a block of fh_aligned_alloc(alignment, size). C23 7.24.3.5. */
 FH_API void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 
 /* A block aligned to `alignment`, a power of two up to 1 GiB; NULL and EINVAL if it is no power of
@@ -126,16 +127,17 @@ FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t siz
 
 /* fh_realloc whose new block, if one is needed, comes from `heap`; a block that has room where it
  * lies stays with the heap from which it came. (After fh_realloc itself a block of a heap may be
- * the heap's or anybody's.) */
+ * the heap's or anybody's.) Ours. */
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
 /* Ends the heap; its live blocks stay valid and are freed like any other. No other call may be
- * using the heap. Takes time in proportion to its slabs, and one step for each 58 of the most large
- * blocks that it ever had at once. */
+ * using the heap. Takes time in proportion to its slabs, and one step for each 57 of the most large
+ * blocks that it ever had at once. Ours. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 
 /* Ends the heap and frees all its blocks at once. No other call may be using the heap or its
- * blocks. As above, and a step for each block above 16 KiB that lives; none for smaller ones. */
+ * blocks. As above, and a step for each block above 16 KiB that lives; none for smaller ones.
+ * Ours. */
 FH_API void fh_heap_destroy(fh_heap_t *heap);
 
 /* Called for each live block; return false to stop. It may not allocate from or free into the
@@ -148,7 +150,7 @@ typedef bool fh_visitor_t(void *block, size_t usable, void *context);
  * were in use then. So may those freed by a handler that interrupted the allocator. What the caller
  * itself has freed is not seen. Memory is never unmapped during the visit unless another thread
  * frees it. The visit of a heap looks only at that heap's slabs, unless another call is allocating
- * from it or visiting it: then it looks at all slabs of the process. */
+ * from it or visiting it: then it looks at all slabs of the process. Ours. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* ---- upkeep ---------------------------------------------------------------------------------- */
@@ -267,6 +269,31 @@ FH_API void fh_stats_print(bool json);
 /* The JSON object into `buffer` of `size` bytes, cut and ended by a zero byte; returns the whole
  * length, as snprintf does. Ours. */
 FH_API size_t fh_stats_json(char *buffer, size_t size);
+
+/* ---- profiles -------------------------------------------------------------------------------- */
+
+/* Samples one block in about `interval` bytes from now on, or none any more if that is 0. 512 KiB
+ * is a good choice, 64 GiB the most. Each byte has the same chance. A sampled block takes whole
+ * pages, and its call stack is kept. The option `profile` does this at load. False and ENOMEM if
+ * there is no memory for call stacks. The first call may lock and allocate, so it is not for signal
+ * handlers. Sampling itself never waits; a call that is sampled needs up to 8 KiB of stack. Ours;
+ * the idea is tcmalloc's. */
+FH_API bool fh_profile_start(size_t interval);
+
+/* Figures are sums of weights, which estimate without bias what all blocks come to. */
+typedef enum fh_profile {
+  /* by call stack: allocated since the first start; live when most was, to three percent; live */
+  FH_PROFILE_HEAP,
+  FH_PROFILE_BLOCKS,   /* each live sample, with labels: thread, heap (fh_heap_t), age_ms */
+  FH_PROFILE_LIFETIMES /* what was freed, by where it was allocated and freed; how long it lived */
+} fh_profile_t;
+
+/* Writes a profile to an open file, in the format of pprof (profile.proto, not compressed), with
+ * mappings and build ids; pprof finds the symbols. Sizes are those of blocks. False with errno
+ * EINVAL (no such kind), ENODATA (sampling was never started) or EIO (no memory, or not all could
+ * be written). Any thread, also in signal handlers; it waits for no other thread. Time in
+ * proportion to the call stacks, for FH_PROFILE_BLOCKS to the memory mapped. Ours. */
+FH_API bool fh_profile_write(int file, fh_profile_t kind);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from freehold_lab import __version__, bench, check, demo, experiment, peers, valgrind
+from freehold_lab import (__version__, bench, check, demo, experiment, flame, leaks, peers,
+                          valgrind)
 from freehold_lab.allocators import allocator_named, library, proved
 from freehold_lab.places import Failed, alone
 from freehold_lab.progress import say
@@ -38,6 +39,14 @@ MORE = {
     "costs": (valgrind.add_costs, valgrind.command_costs,
               "instructions of the workloads themselves, for each operation",
               "freehold-lab costs calloc fifo"),
+    "flame": (flame.add, flame.command,
+              "a heap profile as a flame graph, a table of functions or a tree",
+              "freehold-lab flame app.1234 --diff app.1200 --out app.html"),
+    "leaks": (leaks.add, leaks.command,
+              "runs a program and tells what still lives when it ends, by call stack",
+              "freehold-lab leaks --interval 1 --exit-code 1 --least 64K -- ./program --fast\n"
+              "exit code: the program's, or --exit-code; 125 no profile, 126 cannot start,\n"
+              "127 not found, 128 + n ended by signal n"),
 }
 
 

@@ -37,6 +37,14 @@ def cache():
     return base.resolve()
 
 
+def write(path, text):
+    """A file that the person at the terminal has named."""
+    try:
+        path.write_text(text)
+    except OSError as problem:
+        raise Failed(f"{path}: {problem.strerror.lower()}") from None
+
+
 @contextmanager
 def alone():
     """No other command builds or measures meanwhile: it would disturb this one, and
@@ -73,9 +81,11 @@ def last_line(text):
 def must(command, what, **options):
     """Runs a command that has to succeed; its own message, in one line, if it does
     not. Its output."""
+    if "input" not in options:
+        options["stdin"] = subprocess.DEVNULL
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, **options)
+                              **options)
     except FileNotFoundError:
         raise Failed(f"{what}: no command {command[0]} here") from None
     if done.returncode != 0:

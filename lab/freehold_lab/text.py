@@ -59,3 +59,11 @@ def positive(text):
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is no number above 0")
     return int(text)
+
+
+def size(text):
+    """For argparse: bytes, or a number with K, M or G, which are powers of 1024."""
+    digits, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    if not digits.isdigit() or unit not in ("", "K", "M", "G"):
+        raise argparse.ArgumentTypeError(f"{text} is no size, such as 65536, 64K or 1M")
+    return int(digits) * 1024 ** " KMG".index(unit or " ")

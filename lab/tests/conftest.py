@@ -2,6 +2,7 @@
 allocators that only have names"""
 
 import json
+import shutil
 import stat
 from pathlib import Path
 
@@ -64,3 +65,20 @@ def make(workloads):
                  "disturbance": {"steal": 2.0, "foreign": 2.0}, **table}
         return experiment.parse(whole, json.dumps(whole), "test.toml", workloads)
     return made
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """Without a display and without a network; it keeps a log of what pages ask for."""
+    from selenium import webdriver
+    assert shutil.which("chromedriver"), "no chromedriver here; Debian's package is chromium-driver"
+    options = webdriver.ChromeOptions()
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                 "--window-size=1300,1000", "--host-resolver-rules=MAP * ~NOTFOUND",
+                 f"--user-data-dir={tmp_path}/profile"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.set_script_timeout(300)          # on a machine that does much else
+    yield driver
+    driver.quit()

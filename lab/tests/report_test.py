@@ -5,11 +5,9 @@ import json
 import math
 import random
 import re
-import shutil
 
 import pandas
 import pytest
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from freehold_lab import experiment, machine, report
@@ -75,21 +73,6 @@ def results(tmp_path, allocators):
     fill(store, experiment.load(file, all_workloads(build=False)), allocators)
     store.close()
     return tmp_path / "made.sqlite"
-
-
-@pytest.fixture
-def browser(tmp_path):
-    assert shutil.which("chromedriver"), "no chromedriver here; Debian's package is chromium-driver"
-    options = webdriver.ChromeOptions()
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                 "--window-size=1300,1000", "--host-resolver-rules=MAP * ~NOTFOUND",
-                 f"--user-data-dir={tmp_path}/profile"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    driver.set_script_timeout(300)          # on a machine that does much else
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 /* api.h - what the files of the top layer share                                        layer 7: api
  * Owns:    nothing.     Called by: api alone.     Calls: start.c.
- * Threads: any, all functions. */
+ * Threads: any, all functions. Sync: S-options (start.c). */
 #ifndef API_API_H
 #define API_API_H
 
 #include "../base/atomic.h"
 #include "../base/fmt.h"
+
+/* One function by a second name. */
+#define TWIN(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
 /* Loads the options and sets the reporter of `fatal`; any call after the first does nothing. The
  * first may happen in two threads and a signal handler at once: at first use, or in the
@@ -24,6 +27,7 @@ hidden void api_error(int error);
 
 /* NULL with ENOMEM, after the error callback. */
 hidden void *api_no_memory(void);
+/* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);
 
 typedef enum { CALLBACK_OUTPUT, CALLBACK_ERROR, CALLBACK_DEFERRED, CALLBACK_COUNT } callback_t;
@@ -46,6 +50,10 @@ hidden size_t api_usable_size(const void *p, const char *call);
 /* Writes "freehold: <what>: <address> in <call>()", calls the error callback with EFAULT and
  * aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
+
+/* What the option `profile` asks for, at load and at exit. */
+hidden void api_profile_start(void);
+hidden void api_profile_end(void);
 
 /* Looks libc's own functions up; in a constructor, because the dynamic linker takes locks. */
 hidden void api_foreign_start(void);

@@ -20,16 +20,16 @@ typedef struct callback_pair {
 } callback_pair_t;
 
 enum { CALLBACK_ROOM = 16 }; /* pairs before any has to be allocated */
-static callback_pair_t callback_room[CALLBACK_ROOM];
-static atomic32_t callback_room_used; /* relaxed: each number is drawn once */
-static atomic_ptr_t callback_pairs;   /* all there are; only ever grows */
+static callback_pair_t pair_room[CALLBACK_ROOM];
+static atomic32_t pair_room_used; /* relaxed: each number is drawn once */
+static atomic_ptr_t all_pairs;    /* all there are; only ever grows */
 static atomic_ptr_t callbacks[CALLBACK_COUNT];
-static atomic64_t callback_heartbeat; /* relaxed: each number is drawn once */
+static atomic64_t heartbeats; /* relaxed: each number is drawn once */
 
 /* Which callbacks this thread is inside of: none is called from within itself. */
 enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2 };
 enum { CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8 };
-static __thread volatile unsigned callback_inside __attribute__((tls_model("initial-exec")));
+static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
 
 static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
   for (callback_pair_t *p = from; p != NULL; p = p->next)
@@ -39,18 +39,18 @@ static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *c
 
 /* NULL when memory is out. */
 static callback_pair_t *pair_of(void *function, void *context) {
-  void *first = atomic_ptr_load_acquire(&callback_pairs); /* S-callback */
+  void *first = atomic_ptr_load_acquire(&all_pairs); /* S-callback */
   callback_pair_t *pair = find_pair(first, function, context);
   if (pair != NULL) return pair;
-  uint32_t number = atomic32_load_relaxed(&callback_room_used);
-  if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&callback_room_used, 1);
-  pair = number < CALLBACK_ROOM ? &callback_room[number] : fast_malloc(sizeof *pair);
+  uint32_t number = atomic32_load_relaxed(&pair_room_used);
+  if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&pair_room_used, 1);
+  pair = number < CALLBACK_ROOM ? &pair_room[number] : fast_malloc(sizeof *pair);
   if (pair == NULL) return NULL;
   pair->function = function;
   pair->context = context;
   do { /* Progress: another thread put its pair in front */
     pair->next = first;
-  } while (!atomic_ptr_swap_release(&callback_pairs, &first, pair)); /* S-callback */
+  } while (!atomic_ptr_swap_release(&all_pairs, &first, pair)); /* S-callback */
   return pair;
 }
 
@@ -65,7 +65,7 @@ void api_callback_set(callback_t which, void *function, void *context) {
 
 /* NULL if there is none or it is what is running. */
 static callback_pair_t *get_callback(callback_t which, unsigned inside) {
-  if ((callback_inside & inside) != 0) return NULL;
+  if ((inside_of & inside) != 0) return NULL;
   return atomic_ptr_load_acquire(&callbacks[which]); /* S-callback */
 }
 
@@ -77,17 +77,17 @@ void api_output(const char *text, size_t length) {
     os_write(2, text, length);
     return;
   }
-  callback_inside |= CALLBACK_IN_OUTPUT;
+  inside_of |= CALLBACK_IN_OUTPUT;
   ((fh_output_t *)pair->function)(text, length, pair->context);
-  callback_inside &= ~(unsigned)CALLBACK_IN_OUTPUT;
+  inside_of &= ~(unsigned)CALLBACK_IN_OUTPUT;
 }
 
 void api_error(int error) {
   callback_pair_t *pair = get_callback(CALLBACK_ERROR, CALLBACK_IN_ERROR);
   if (pair == NULL) return;
-  callback_inside |= CALLBACK_IN_ERROR;
+  inside_of |= CALLBACK_IN_ERROR;
   ((fh_error_t *)pair->function)(error, pair->context);
-  callback_inside &= ~(unsigned)CALLBACK_IN_ERROR;
+  inside_of &= ~(unsigned)CALLBACK_IN_ERROR;
 }
 
 cold void *api_no_memory(void) {
@@ -99,10 +99,10 @@ cold void *api_no_memory(void) {
 void api_deferred(bool force) {
   callback_pair_t *pair = get_callback(CALLBACK_DEFERRED, CALLBACK_IN_DEFERRED);
   if (pair == NULL) return;
-  callback_inside |= CALLBACK_IN_DEFERRED;
-  uint64_t heartbeat = atomic64_add_relaxed(&callback_heartbeat, 1) + 1;
+  inside_of |= CALLBACK_IN_DEFERRED;
+  uint64_t heartbeat = atomic64_add_relaxed(&heartbeats, 1) + 1;
   ((fh_deferred_t *)pair->function)(force, heartbeat, pair->context);
-  callback_inside &= ~(unsigned)CALLBACK_IN_DEFERRED;
+  inside_of &= ~(unsigned)CALLBACK_IN_DEFERRED;
 }
 
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
@@ -115,11 +115,11 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   if (address != NULL) fmt_hex(&f, (uintptr_t)address);
   if (call != NULL) fmt_text(&f, " in "), fmt_text(&f, call), fmt_text(&f, "()");
   line[f.used++] = '\n';
-  if ((callback_inside & CALLBACK_IN_FATAL) != 0) { /* a callback of ours has brought it about */
+  if ((inside_of & CALLBACK_IN_FATAL) != 0) { /* a callback of ours has brought it about */
     os_write(2, line, f.used);
     os_abort();
   }
-  callback_inside |= CALLBACK_IN_FATAL;
+  inside_of |= CALLBACK_IN_FATAL;
   api_output(line, f.used);
   api_error(EFAULT);
   os_abort();

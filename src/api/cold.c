@@ -6,7 +6,7 @@
 #include "../heap/fast.h"
 #include "../heap/resize.h"
 
-static __attribute__((noinline)) void *finish(void *block) {
+static out_of_line void *finish(void *block) {
   api_deferred(false); /* also if memory is short: the next call may have what it frees */
   return likely(block != NULL) ? block : api_no_memory();
 }

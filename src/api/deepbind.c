@@ -17,17 +17,17 @@
 #include "../support/options.h"
 
 #if defined(FH_SHARED) && defined(__GLIBC__)
-typedef void *deepbind_open_t(const char *file, int mode);
-static atomic_ptr_t deepbind_open;
+typedef void *libc_open_t(const char *file, int mode);
+static atomic_ptr_t libc_open;
 
-__attribute__((constructor(101))) static void deepbind_start(void) {
-  atomic_ptr_store_relaxed(&deepbind_open, dlsym(RTLD_NEXT, "dlopen"));
+static __attribute__((constructor(101))) void find_libcs_dlopen(void) {
+  atomic_ptr_store_relaxed(&libc_open, dlsym(RTLD_NEXT, "dlopen"));
 }
 
 /* A tail call: libc looks at the return address to find the search path of whoever called. */
 FH_API void *dlopen(const char *file, int mode) {
-  deepbind_open_t *open = (deepbind_open_t *)atomic_ptr_load_relaxed(&deepbind_open);
-  if (open == NULL) open = (deepbind_open_t *)dlsym(RTLD_NEXT, "dlopen");
+  libc_open_t *open = (libc_open_t *)atomic_ptr_load_relaxed(&libc_open);
+  if (open == NULL) open = (libc_open_t *)dlsym(RTLD_NEXT, "dlopen");
   if (option_get(OPTION_deepbind) == DEEPBIND_IGNORE) mode &= ~RTLD_DEEPBIND;
   return open(file, mode);
 }

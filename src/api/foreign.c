@@ -3,10 +3,12 @@
  *          lifecycle.c.   Calls: os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
  * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
- *          word. A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was
- *          allocated before the library was loaded. The header that glibc keeps in front of it
- *          tells it from a wild pointer, without touching memory that may not be there. In a
- *          static program there is no other heap, and the weak dlsym is not there either. */
+ *          word.
+ *
+ * A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was allocated before
+ * the library was loaded. The header that glibc keeps in front of it tells it from a wild pointer,
+ * without touching memory that may not be there. In a static program there is no other heap, and
+ * the weak dlsym is not there either. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,18 +17,18 @@
 #include <dlfcn.h>
 
 #include "../base/atomic.h"
-#include "../base/check.h"
+#include "../base/bits.h"
 #include "../os/os.h"
 
 #pragma weak dlsym
 
-static atomic_ptr_t foreign_free, foreign_usable_size; /* relaxed: see Sync */
+static atomic_ptr_t libc_free, libc_usable_size; /* relaxed: see Sync */
 
 void api_foreign_start(void) {
 #if defined(__GLIBC__) && defined(__LP64__)
   if (dlsym == NULL) return;
-  atomic_ptr_store_relaxed(&foreign_usable_size, dlsym(RTLD_NEXT, "malloc_usable_size"));
-  atomic_ptr_store_relaxed(&foreign_free, dlsym(RTLD_NEXT, "free"));
+  atomic_ptr_store_relaxed(&libc_usable_size, dlsym(RTLD_NEXT, "malloc_usable_size"));
+  atomic_ptr_store_relaxed(&libc_free, dlsym(RTLD_NEXT, "free"));
 #endif
 }
 
@@ -81,7 +83,7 @@ static bool is_arena_chunk(const foreign_chunk_t *c) {
 }
 
 static bool is_libc_block(const void *p) {
-  if (atomic_ptr_load_relaxed(&foreign_free) == NULL || (uintptr_t)p % 16 != 0) return false;
+  if (atomic_ptr_load_relaxed(&libc_free) == NULL || (uintptr_t)p % 16 != 0) return false;
   const foreign_chunk_t *c = (const foreign_chunk_t *)p - 1;
   if (!os_is_readable(c, sizeof *c) || libc_chunk_size(c) < CHUNK_LEAST) return false;
   if ((c->size_and_flags & CHUNK_IS_MAPPED) != 0) return is_mapped_chunk(c);
@@ -93,16 +95,16 @@ static bool is_libc_block(const void *p) {
 /* ---- what is asked --------------------------------------------------------------------------- */
 
 /* Out of line, as is the next: they keep the stack of the paths to them short. */
-__attribute__((noinline)) void api_foreign_free(void *p, const char *call) {
+out_of_line void api_foreign_free(void *p, const char *call) {
   api_start();
   if (!is_libc_block(p)) fatal("invalid pointer", p, call);
-  ((void (*)(void *))atomic_ptr_load_relaxed(&foreign_free))(p);
+  ((void (*)(void *))atomic_ptr_load_relaxed(&libc_free))(p);
 }
 
-__attribute__((noinline)) size_t api_foreign_size(const void *p, const char *call) {
+out_of_line size_t api_foreign_size(const void *p, const char *call) {
   api_start();
   size_t (*usable_size)(const void *) =
-    (size_t(*)(const void *))atomic_ptr_load_relaxed(&foreign_usable_size);
+    (size_t(*)(const void *))atomic_ptr_load_relaxed(&libc_usable_size);
   if (usable_size == NULL || !is_libc_block(p)) fatal("invalid pointer", p, call);
   return usable_size(p);
 }

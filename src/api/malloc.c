@@ -1,4 +1,4 @@
-/* malloc.c - the family of malloc, under its standard names and as fh_*                layer 7: api
+/* malloc.c - the family of malloc, as standards name it and as fh_*; C++ delete        layer 7: api
  * Owns:    nothing.   Called by: the program.   Calls: cold.c, foreign.c, heap, stock, arena, os.
  * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
  *          manual. This layer alone sets errno. */
@@ -11,9 +11,6 @@
 #include "../heap/firstclass.h"
 #include "../heap/resize.h"
 #include "../os/os.h"
-
-/* A standard name and its twin are one function. */
-#define TWIN(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
 FH_API void *malloc(size_t size) { return fast_malloc_or(size, api_malloc_slow); }
 FH_API void free(void *p) { fast_free_or(p, api_free_slow); }
@@ -94,13 +91,12 @@ FH_API void *pvalloc(size_t size) {
   return allocate_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
 }
 
-FH_API void cfree(void *p) { fast_free_or(p, api_free_slow); }
-
 TWIN(malloc) void *fh_malloc(size_t size);
 TWIN(calloc) void *fh_calloc(size_t count, size_t size);
 TWIN(realloc) void *fh_realloc(void *p, size_t size);
 TWIN(reallocarray) void *fh_reallocarray(void *p, size_t count, size_t size);
 TWIN(free) void fh_free(void *p);
+TWIN(free) void cfree(void *p);
 TWIN(free_sized) void fh_free_sized(void *p, size_t size);
 TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
@@ -112,12 +108,27 @@ TWIN(malloc) void *__libc_malloc(size_t size);
 TWIN(calloc) void *__libc_calloc(size_t count, size_t size);
 TWIN(realloc) void *__libc_realloc(void *p, size_t size);
 TWIN(free) void __libc_free(void *p);
-TWIN(cfree) void __libc_cfree(void *p);
+TWIN(free) void __libc_cfree(void *p);
 TWIN(memalign) void *__libc_memalign(size_t alignment, size_t size);
 TWIN(valloc) void *__libc_valloc(size_t size);
 TWIN(pvalloc) void *__libc_pvalloc(size_t size);
 TWIN(posix_memalign) int __posix_memalign(void **p, size_t alignment, size_t size);
 #endif
+
+/* C++ operator delete and delete[], all forms (new.c): what else they are given, as size, alignment
+ * or std::nothrow, is in other registers than `p`. */
+TWIN(free) void _ZdlPv(void *p);
+TWIN(free) void _ZdlPvm(void *p);
+TWIN(free) void _ZdlPvRKSt9nothrow_t(void *p);
+TWIN(free) void _ZdlPvSt11align_val_t(void *p);
+TWIN(free) void _ZdlPvmSt11align_val_t(void *p);
+TWIN(free) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
+TWIN(free) void _ZdaPv(void *p);
+TWIN(free) void _ZdaPvm(void *p);
+TWIN(free) void _ZdaPvRKSt9nothrow_t(void *p);
+TWIN(free) void _ZdaPvSt11align_val_t(void *p);
+TWIN(free) void _ZdaPvmSt11align_val_t(void *p);
+TWIN(free) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
 
 /* ---- first-class heaps ----------------------------------------------------------------------- */
 
@@ -154,7 +165,6 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
-  if (likely(is_power_of_two(alignment))) return of_heap(firstclass_aligned(heap, alignment, size));
-  errno = EINVAL;
-  return NULL;
+  return likely(is_power_of_two(alignment)) ? of_heap(firstclass_aligned(heap, alignment, size))
+                                            : refuse_alignment();
 }

@@ -1,4 +1,4 @@
-/* new.c - C++ operator new and delete, all forms, by their names in the Itanium ABI    layer 7: api
+/* new.c - C++ operator new, all forms, by their names in the Itanium ABI               layer 7: api
  * Owns:    nothing.   Called by: C++ programs.   Calls: heap, the C++ runtime if there is one.
  * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
  *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
@@ -41,7 +41,7 @@ extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME; /* its destructor */
 
 /* A function of a runtime that was loaded later than the library, or out of sight of it. dlopen is
  * found by name: the linker would warn of it in every static program. */
-static void *new_find(const char *name) {
+static void *find_in_runtime(const char *name) {
   static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
   if (dlsym == NULL) return NULL;
   void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
@@ -55,18 +55,18 @@ static void *new_find(const char *name) {
   return NULL;
 }
 
-static new_handler_t *new_handler(void) {
+static new_handler_t *current_handler(void) {
   new_get_handler_t *get = _ZSt15get_new_handlerv;
-  if (get == NULL) get = (new_get_handler_t *)new_find("_ZSt15get_new_handlerv");
+  if (get == NULL) get = (new_get_handler_t *)find_in_runtime("_ZSt15get_new_handlerv");
   return get != NULL ? get() : NULL;
 }
 
 /* A static program holds only what it uses: without __throw_bad_alloc the object is made by hand. A
  * bad_alloc is a pointer to its virtual functions, which follow two words of the table. */
-_Noreturn static void new_throw(size_t size) {
+_Noreturn static void throw_out_of_memory(size_t size) {
   new_throw_t *throw_bad_alloc = _ZSt17__throw_bad_allocv;
   if (throw_bad_alloc == NULL)
-    throw_bad_alloc = (new_throw_t *)new_find("_ZSt17__throw_bad_allocv");
+    throw_bad_alloc = (new_throw_t *)find_in_runtime("_ZSt17__throw_bad_allocv");
   if (throw_bad_alloc != NULL) throw_bad_alloc();
   if (__cxa_throw != NULL && __cxa_allocate_exception != NULL && _ZTISt9bad_alloc != NULL &&
       _ZTVSt9bad_alloc != NULL && _ZNSt9bad_allocD1Ev != NULL) {
@@ -83,9 +83,10 @@ _Noreturn static void new_throw(size_t size) {
  * has no catch, so the frame has a personality of its own that takes every exception and goes on at
  * new_handler_threw. A forced unwinding (the end of a thread) passes. */
 
+hidden bool new_handler_returns(new_handler_t *handler);
+
 #if defined(__x86_64__) || defined(__aarch64__)
 
-hidden bool new_handler_returns(new_handler_t *handler);
 extern hidden char new_handler_threw[];
 hidden _Unwind_Reason_Code new_personality(
   int version, _Unwind_Action actions, _Unwind_Exception_Class class,
@@ -107,8 +108,8 @@ __attribute__((used)) _Unwind_Reason_Code new_personality(
 __attribute__((used)) void new_swallow(void *exception) {
   void *(*begin)(void *) = __cxa_begin_catch;
   void (*end)(void) = __cxa_end_catch;
-  if (begin == NULL) begin = (void *(*)(void *))new_find("__cxa_begin_catch");
-  if (end == NULL) end = (void (*)(void))new_find("__cxa_end_catch");
+  if (begin == NULL) begin = (void *(*)(void *))find_in_runtime("__cxa_begin_catch");
+  if (end == NULL) end = (void (*)(void))find_in_runtime("__cxa_end_catch");
   if (begin == NULL || end == NULL) return;
   begin(exception);
   end();
@@ -174,7 +175,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
 #endif
 
 #else /* elsewhere a handler's exception goes on to the caller */
-static bool new_handler_returns(new_handler_t *handler) {
+bool new_handler_returns(new_handler_t *handler) {
   handler();
   return true;
 }
@@ -182,93 +183,41 @@ static bool new_handler_returns(new_handler_t *handler) {
 
 /* ---- the operators --------------------------------------------------------------------------- */
 
-static inline void *new_try(size_t alignment, size_t size) {
-  return alignment == 0 ? fast_malloc_or(size, api_malloc_slow)
-                        : fast_aligned_or(alignment, size, api_aligned_slow);
-}
-
-/* The first try has failed: asks the handler for memory until there is some, or no handler. */
-static cold void *new_again(size_t alignment, size_t size) {
+/* What the fast path cannot do: asks the handler for memory until there is some, or no handler. A
+ * form that must not throw also ends when the handler has thrown. */
+static always_inline void *ask_handler(size_t alignment, size_t size, bool may_throw) {
   for (;;) {
-    new_handler_t *handler = new_handler();
-    if (handler == NULL) new_throw(size);
-    handler();
-    void *p = new_try(alignment, size);
-    if (p != NULL) return p;
+    void *p = api_aligned_slow(alignment, size);
+    if (likely(p != NULL)) return p;
+    new_handler_t *handler = current_handler();
+    if (handler == NULL && may_throw) throw_out_of_memory(size);
+    if (may_throw) handler();
+    else if (handler == NULL || !new_handler_returns(handler)) return NULL;
   }
 }
+static cold void *aligned_or_throw(size_t alignment, size_t size) {
+  return ask_handler(alignment, size, true);
+}
+static cold void *aligned_or_null(size_t alignment, size_t size) {
+  return ask_handler(alignment, size, false);
+}
+static cold void *allocate_or_throw(size_t size) { return aligned_or_throw(1, size); }
+static cold void *allocate_or_null(size_t size) { return aligned_or_null(1, size); }
 
-/* The same for the forms that return NULL. */
-static cold void *new_again_or_null(size_t alignment, size_t size) {
-  for (;;) {
-    new_handler_t *handler = new_handler();
-    if (handler == NULL || !new_handler_returns(handler)) return NULL;
-    void *p = new_try(alignment, size);
-    if (p != NULL) return p;
-  }
+/* nw: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &, at which nobody looks;
+ * St11align_val_t: std::align_val_t. All forms are here: one that is forgotten would be the
+ * runtime's. */
+FH_API void *_Znwm(size_t size) { return fast_malloc_or(size, allocate_or_throw); }
+FH_API void *_ZnwmRKSt9nothrow_t(size_t size) { return fast_malloc_or(size, allocate_or_null); }
+FH_API void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
+  return fast_aligned_or(alignment, size, aligned_or_throw);
+}
+FH_API void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
+  return fast_aligned_or(alignment, size, aligned_or_null);
 }
 
-static inline void *new_plain(size_t size) {
-  void *p = fast_malloc_or(size, api_malloc_slow);
-  return likely(p != NULL) ? p : new_again(0, size);
-}
-static inline void *new_plain_or_null(size_t size) {
-  void *p = fast_malloc_or(size, api_malloc_slow);
-  return likely(p != NULL) ? p : new_again_or_null(0, size);
-}
-static inline void *new_aligned(size_t size, size_t alignment) {
-  void *p = fast_aligned_or(alignment, size, api_aligned_slow);
-  return likely(p != NULL) ? p : new_again(alignment, size);
-}
-static inline void *new_aligned_or_null(size_t size, size_t alignment) {
-  void *p = fast_aligned_or(alignment, size, api_aligned_slow);
-  return likely(p != NULL) ? p : new_again_or_null(alignment, size);
-}
-
-static always_inline void new_delete(void *p) { fast_free_or(p, api_free_slow); }
-
-/* Macros that define functions, against the rule: a forgotten form would be the runtime's.
- * n: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &; St11align_val_t:
- * std::align_val_t. */
-#define NEW_FORMS(letters)                                                                         \
-  FH_API void *_Z##letters##m(size_t n);                                                           \
-  FH_API void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag);                            \
-  FH_API void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment);                          \
-  FH_API void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment,             \
-                                                           const void *tag);                       \
-  void *_Z##letters##m(size_t n) { return new_plain(n); }                                          \
-  void *_Z##letters##mRKSt9nothrow_t(size_t n, const void *tag) {                                  \
-    return (void)tag, new_plain_or_null(n);                                                        \
-  }                                                                                                \
-  void *_Z##letters##mSt11align_val_t(size_t n, size_t alignment) {                                \
-    return new_aligned(n, alignment);                                                              \
-  }                                                                                                \
-  void *_Z##letters##mSt11align_val_tRKSt9nothrow_t(size_t n, size_t alignment, const void *tag) { \
-    return (void)tag, new_aligned_or_null(n, alignment);                                           \
-  }
-
-#define DELETE_FORMS(letters)                                                                      \
-  FH_API void _Z##letters##Pv(void *p);                                                            \
-  FH_API void _Z##letters##Pvm(void *p, size_t n);                                                 \
-  FH_API void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag);                             \
-  FH_API void _Z##letters##PvSt11align_val_t(void *p, size_t alignment);                           \
-  FH_API void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment);                \
-  FH_API void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment,              \
-                                                           const void *tag);                       \
-  void _Z##letters##Pv(void *p) { new_delete(p); }                                                 \
-  void _Z##letters##Pvm(void *p, size_t n) { (void)n, new_delete(p); }                             \
-  void _Z##letters##PvRKSt9nothrow_t(void *p, const void *tag) { (void)tag, new_delete(p); }       \
-  void _Z##letters##PvSt11align_val_t(void *p, size_t alignment) {                                 \
-    (void)alignment, new_delete(p);                                                                \
-  }                                                                                                \
-  void _Z##letters##PvmSt11align_val_t(void *p, size_t n, size_t alignment) {                      \
-    (void)n, (void)alignment, new_delete(p);                                                       \
-  }                                                                                                \
-  void _Z##letters##PvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment, const void *tag) {  \
-    (void)alignment, (void)tag, new_delete(p);                                                     \
-  }
-
-NEW_FORMS(nw)
-NEW_FORMS(na)
-DELETE_FORMS(dl)
-DELETE_FORMS(da)
+TWIN(_Znwm) void *_Znam(size_t size);
+TWIN(_ZnwmRKSt9nothrow_t) void *_ZnamRKSt9nothrow_t(size_t size);
+TWIN(_ZnwmSt11align_val_t) void *_ZnamSt11align_val_t(size_t size, size_t alignment);
+TWIN(_ZnwmSt11align_val_tRKSt9nothrow_t)
+void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment);

@@ -21,15 +21,15 @@ static bool class_is_used(const fh_class_stats_t *c) { return c->allocated > 0 |
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-enum { REPORT_NAME = 18, REPORT_NUMBER = 10 };
+enum { REPORT_KEY = 16, REPORT_NAME = 18, REPORT_NUMBER = 10 };
 
 /* A row of the table, as a figure is printed. */
 enum { REPORT_BYTES, REPORT_COUNT };
 #define REPORT_ENUMERATOR(name, ...) REPORT_##name,
 enum { STATS_SECTIONS(REPORT_ENUMERATOR) };
 enum { STATS_FOLLOWED_BY(REPORT_ENUMERATOR) };
-typedef struct { /* without pointers, so that loading the library has nothing to relocate */
-  char name[16]; /* in JSON */
+typedef struct {         /* without pointers, so that loading the library has nothing to relocate */
+  char name[REPORT_KEY]; /* in JSON */
   char label[REPORT_NAME];
   uint16_t offset; /* in fh_stats_t */
   uint8_t section, unit, followed;
@@ -42,12 +42,17 @@ typedef struct { /* without pointers, so that loading the library has nothing to
 #define REPORT_ROW_WITH(...) REPORT_ROW_OF(__VA_ARGS__)
 #define REPORT_ROW(name, section, unit, from, text, what)                                          \
   REPORT_ROW_WITH(name, section, unit, REPORT_##text)
-static const report_row_t report_rows[] = {FH_STATISTICS(REPORT_ROW, )};
-enum { REPORT_ROWS = sizeof report_rows / sizeof report_rows[0] };
+static const report_row_t all_rows[] = {FH_STATISTICS(REPORT_ROW, )};
+enum { REPORT_ROWS = ARRAY_LENGTH(all_rows) };
+#define REPORT_FITS(name, ...) _Static_assert(sizeof #name <= REPORT_KEY, #name);
+FH_STATISTICS(REPORT_FITS, )
 
 static uint64_t figure_of(const fh_stats_t *s, const report_row_t *row) {
   return *(const uint64_t *)((const char *)s + row->offset);
 }
+
+#define REPORT_TITLE(name, title) title,
+static const char all_titles[][16] = {STATS_SECTIONS(REPORT_TITLE)};
 
 /* "   12.5% of committed" and the end of the line. */
 static void put_share(fmt_t *f, uint64_t part, uint64_t whole, const char *of) {
@@ -88,19 +93,20 @@ static void put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
 }
 
 static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
-#define REPORT_TITLE(name, title) title,
-  static const char titles[][16] = {STATS_SECTIONS(REPORT_TITLE)};
-  fmt_text(f, titles[section]);
+  fmt_text(f, all_titles[section]);
   fmt_char(f, '\n');
   for (unsigned place = 1; place <= REPORT_ROWS; place++)
-    for (const report_row_t *row = report_rows; row < report_rows + REPORT_ROWS; row++)
+    for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
       if (row->section == section && row->place == place) put_row(f, s, row);
 }
 
-static void put_class(fmt_t *f, const char *name, const fh_class_stats_t *c) {
-  fmt_right(f, name, 7);
-  fmt_decimal_right(f, c->live, 12);
-  fmt_decimal_right(f, c->allocated, 14);
+static void put_blocks(fmt_t *f, uint64_t live, uint64_t allocated) {
+  fmt_decimal_right(f, live, 12);
+  fmt_decimal_right(f, allocated, 14);
+}
+
+static void put_class(fmt_t *f, const fh_class_stats_t *c) {
+  put_blocks(f, c->live, c->allocated);
   fmt_size_right(f, c->requested, 10);
   fmt_decimal_right(f, c->slabs, 8);
   for (unsigned i = 0; i < 4; i++) fmt_percent_right(f, c->fullness[i], c->slabs, 7);
@@ -110,35 +116,39 @@ static void put_class(fmt_t *f, const char *name, const fh_class_stats_t *c) {
 static void put_classes(fmt_t *f, const fh_stats_t *s) {
   fmt_text(f, "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
-    char name[24];
-    fmt_t text;
     if (!class_is_used(&s->classes[i])) continue;
-    fmt_start(&text, name, sizeof name, NULL, NULL);
-    fmt_decimal(&text, s->classes[i].block_size);
-    put_class(f, fmt_end(&text), &s->classes[i]);
+    fmt_decimal_right(f, s->classes[i].block_size, 7);
+    put_class(f, &s->classes[i]);
   }
-  put_class(f, "total", &s->total);
-  fmt_right(f, "large", 7);
-  fmt_decimal_right(f, s->large_live, 12);
-  fmt_decimal_right(f, s->large_allocated, 14);
-  fmt_char(f, '\n');
-  fmt_right(f, "huge", 7);
-  fmt_decimal_right(f, s->huge_live, 12);
-  fmt_decimal_right(f, s->huge_allocated, 14);
+  fmt_text(f, "  total");
+  put_class(f, &s->total);
+  fmt_text(f, "  large");
+  put_blocks(f, s->large_live, s->large_allocated);
+  fmt_text(f, "\n   huge");
+  put_blocks(f, s->huge_live, s->huge_allocated);
   fmt_char(f, '\n');
 }
 
 /* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
 
+#define REPORT_CLASS_NUMBER(type, name, what) {#name, offsetof(fh_class_stats_t, name), 0},
+#define REPORT_CLASS_QUARTERS(name, what) {#name, offsetof(fh_class_stats_t, name), 4},
+static const struct {
+  char name[14];
+  uint8_t offset, parts; /* in fh_class_stats_t; 0: one number */
+} report_class_rows[] = {FH_CLASS_STATISTICS(REPORT_CLASS_NUMBER, REPORT_CLASS_QUARTERS)};
+
 static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *c) {
   static const char quarters[][12] = STATS_QUARTERS;
   fmt_json_object(j, name);
-#define REPORT_CLASS_NUMBER(type, name, what) fmt_json_number(j, #name, c->name);
-#define REPORT_QUARTERS(name, what)                                                                \
-  fmt_json_object(j, #name);                                                                       \
-  for (unsigned i = 0; i < 4; i++) fmt_json_number(j, quarters[i], c->name[i]);                    \
-  fmt_json_close(j);
-  FH_CLASS_STATISTICS(REPORT_CLASS_NUMBER, REPORT_QUARTERS)
+  for (unsigned i = 0; i < ARRAY_LENGTH(report_class_rows); i++) {
+    const uint64_t *n = (const uint64_t *)((const char *)c + report_class_rows[i].offset);
+    unsigned parts = report_class_rows[i].parts;
+    if (parts == 0) fmt_json_number(j, report_class_rows[i].name, *n);
+    else fmt_json_object(j, report_class_rows[i].name);
+    for (unsigned k = 0; k < parts; k++) fmt_json_number(j, quarters[k], n[k]);
+    if (parts != 0) fmt_json_close(j);
+  }
   fmt_json_close(j);
 }
 
@@ -147,7 +157,7 @@ static void put_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_start(j, f);
   fmt_json_object(j, NULL);
   fmt_json_text(j, "freehold", fh_version_string());
-  for (const report_row_t *row = report_rows; row < report_rows + REPORT_ROWS; row++)
+  for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
     fmt_json_number(j, row->name, figure_of(s, row));
   json_class(j, "total", &s->total);
   fmt_json_array(j, "classes");

@@ -1,7 +1,6 @@
 /* arena.c - windows of address space and their slices                                layer 3: arena
  * Contract: arena.h. */
 
-#include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "grow.h"
@@ -80,7 +79,7 @@ static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from,
 /* Free slices; else the rest of a window is mapped. */
 static arena_t *claim_existing(size_t from, size_t n, size_t alignment, size_t *slice) {
   arena_t *a = try_each(slices_claim, lacks_free, from, n, alignment, slice);
-  return a != NULL ? a : try_each(grow, lacks_room, from, n, alignment, slice);
+  return a != NULL ? a : try_each(grow_claim, lacks_room, from, n, alignment, slice);
 }
 
 /* Before a window is added, all are searched, whatever the hints say. */
@@ -102,6 +101,7 @@ static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
 void *arena_claim(size_t n, size_t alignment, bool *clean) {
   size_t slice;
   arena_t *a = NULL;
+  ASSERT(n != 0 && is_power_of_two(alignment) && n + alignment <= WINDOW_SLICES / 2);
   if (arena_is_over_limit(n << SLICE_SHIFT)) return NULL;
   for (int tries = 0; tries < 2 && a == NULL; tries++) {
     if (tries != 0 && !arena_unmap_free()) return NULL;
@@ -115,6 +115,7 @@ void *arena_claim(size_t n, size_t alignment, bool *clean) {
 static bool claim_at(void *at, size_t n, bool may_grow, bool *clean) {
   arena_t *a = arena_of(at);
   size_t first = arena_slice(at);
+  ASSERT(n != 0);
   if (first == 0 || first + n > ARENA_END || arena_is_over_limit(n << SLICE_SHIFT)) return false;
   if (!slices_claim_at(a, first, n) && !(may_grow && grow_at(a, first, n))) return false;
   *clean = take_over(a, first, n);
@@ -125,10 +126,11 @@ bool arena_grow_at(void *at, size_t n, bool *clean) { return claim_at(at, n, tru
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-/* What holds of slices about to be free. */
-static bool slices_are_valid(const arena_t *a, size_t first, size_t n) {
+/* What holds of slices that are free, or about to be and still claimed. */
+static bool slices_are_valid(const arena_t *a, size_t first, size_t n, bool are_free) {
   for (size_t i = first; i < first + n; i++) {
     bool is_dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[i / 64]) >> i % 64 & 1;
+    HOLDS(A1, (atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1) == are_free);
     HOLDS(A2, i >= ARENA_FIRST_SLICE && i < atomic64_load_relaxed(&a->mapped));
     HOLDS(A4, is_dirty || arena_maps(a)->touched[i] == 0);
   }
@@ -136,8 +138,9 @@ static bool slices_are_valid(const arena_t *a, size_t first, size_t n) {
 }
 
 static void put_free(arena_t *a, size_t first, size_t n) {
+  ASSERT(n != 0 && first + n <= WINDOW_SLICES);
   atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
-  ASSERT_VALID(slices_are_valid(a, first, n));
+  ASSERT_VALID(slices_are_valid(a, first, n, false));
   slices_give_back(a, first, n);
 }
 
@@ -163,7 +166,7 @@ static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
 }
 
 /* Out of line, for it needs more of the stack than what follows. */
-static __attribute__((noinline)) void put_dirty(arena_t *a, size_t first, size_t n) {
+static out_of_line void put_dirty(arena_t *a, size_t first, size_t n) {
   left_t l = {arena_maps(a), os_now_ms()};
   bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);
   atomic64_add_relaxed(&arena_counts.dirty, n);
@@ -196,7 +199,7 @@ bool arena_is_valid(const arena_t *a) {
     uint64_t free = atomic64_load_relaxed(&a->free[first / 64]);
     uint64_t clean = free & ~atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
     for (uint64_t left = free; left != 0; left &= left - 1) /* Bound: the bits of a word */
-      slices_are_valid(a, first + bits_lowest(left), 1);
+      slices_are_valid(a, first + bits_lowest(left), 1, true);
     if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
     for (; clean != 0; clean &= clean - 1) /* Bound: likewise */
       HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));

@@ -25,9 +25,15 @@ static bool claim_part(atomic64_t *word, uint64_t bits) {
   return false;
 }
 
+static bool release_is_valid(uint64_t before, uint64_t bits) {
+  HOLDS(M1, (before & bits) == 0);
+  return true;
+}
+
 static void release_part(atomic64_t *word, uint64_t bits, void *context) {
   (void)context;
-  atomic64_or_seq_cst(word, bits); /* S-bit, S-room */
+  uint64_t before = atomic64_or_seq_cst(word, bits); /* S-bit, S-room */
+  ASSERT_VALID(release_is_valid(before, bits));
 }
 
 void bitmap_release(atomic64_t *words, size_t first, size_t n) {

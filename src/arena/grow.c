@@ -3,7 +3,6 @@
  * of a window by one swap and maps that. */
 #include "grow.h"
 
-#include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 
@@ -154,7 +153,7 @@ static size_t map_again(arena_t *a, size_t first, size_t most) {
 }
 
 /* Slices that are free or were unmapped. What is mapped again in vain stays free. */
-static __attribute__((noinline)) size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
+static out_of_line size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
   size_t first = bitmap_find_joined(a->free, arena_maps(a)->unmapped, ARENA_WORDS, n, alignment);
   if (first == BITMAP_NONE) return NO_SLICES;
   for (size_t have = 0; have < n;) { /* Bound: the slices */
@@ -197,7 +196,7 @@ bool grow_map_again(void *at, size_t n) {
   return true;
 }
 
-size_t grow(arena_t *a, size_t n, size_t alignment) {
+size_t grow_claim(arena_t *a, size_t n, size_t alignment) {
   if (unlikely(atomic64_load_relaxed(&unmapped_slices) != 0)) {
     size_t slice = claim_joined(a, n, alignment);
     if (slice != NO_SLICES) return slice;
@@ -210,7 +209,10 @@ static uint32_t count_reader(const void *p, uint32_t more) {
   return atomic32_add_acq_rel(&arena_maps(arena_of(p))->readers[arena_slice(p) / 64], more);
 }
 void arena_read_begin(const void *p) { count_reader(p, 1); }
-void arena_read_end(const void *p) { count_reader(p, (uint32_t)-1); }
+void arena_read_end(const void *p) {
+  uint32_t readers = count_reader(p, (uint32_t)-1);
+  ASSERT(readers != 0);
+}
 bool arena_is_read(const void *first, size_t n) {
   const char *p = first, *end = p + (n << SLICE_SHIFT);
   for (; p < end; p = (char *)align_down((uintptr_t)p, 64 << SLICE_SHIFT) + (64 << SLICE_SHIFT))

@@ -2,7 +2,7 @@
  * Owns:    which slices were unmapped to make room, and the counts of readers.
  * Called by: arena.c; what arena.h declares of it by stock and heap.   Calls: slices, map, support,
  *          os.
- * Threads: any. */
+ * Threads: any. Sync: S-room (hint.h), S-read (arena.h). */
 #ifndef ARENA_GROW_H
 #define ARENA_GROW_H
 
@@ -10,7 +10,7 @@
 
 /* `n` slices that are mapped for it, the first at a multiple of `alignment`. NO_SLICES: the window
  * has no room for them; 0: memory is short, or others were quicker. */
-hidden size_t grow(arena_t *a, size_t n, size_t alignment);
+hidden size_t grow_claim(arena_t *a, size_t n, size_t alignment);
 
 /* Just these, of which some are mapped for it: false if none are missing, or others are in the
  * way. */

@@ -51,6 +51,7 @@ enum { LACK_SHIFT = 16 };
 #define LACK_RUN (((uint32_t)1 << LACK_SHIFT) - 1)
 
 static always_inline size_t lack_shape(size_t n, size_t alignment) {
+  ASSERT(n <= LACK_RUN);
   return n | (size_t)bits_lowest(alignment) << LACK_SHIFT;
 }
 

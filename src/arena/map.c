@@ -2,7 +2,7 @@
  * Contract: map.h. */
 #include "map.h"
 
-#include "../base/check.h"
+#include "../base/bits.h"
 #include "../os/os.h"
 
 atomic_ptr_t window_map[WINDOW_COUNT];
@@ -42,6 +42,7 @@ static bool windows_are_valid(size_t first, size_t count) {
 }
 
 void map_set(void *window, size_t count, void *record, tenant_t kind) {
+  ASSERT((uintptr_t)window % WINDOW_SIZE == 0);
   size_t first = (uintptr_t)window >> WINDOW_SHIFT;
   for (size_t i = 0; i < count; i++)
     atomic_ptr_store_release(&window_map[first + i],
@@ -77,11 +78,13 @@ static size_t claim(size_t first, size_t count, bool again) {
   return count;
 }
 
-bool map_may_fit(size_t count, size_t size, bool without_memory) {
-  if (count < ASKED_FROM) return true;
+bool map_has_room(size_t size, bool without_memory) {
   void *at = without_memory ? os_find(size) : os_map(size);
   if (at != NULL && !without_memory) os_unmap(at, size);
   return at != NULL;
+}
+bool map_may_fit(size_t count, size_t size, bool without_memory) {
+  return count < ASKED_FROM || map_has_room(size, without_memory);
 }
 
 bool map_claim_behind(void *window, size_t have, size_t more) {

@@ -39,8 +39,9 @@ static inline void *map_record(uintptr_t tenant) {
 hidden void *map_new(size_t count, size_t size);
 /* Likewise, by os_reserve_at. */
 hidden void *map_reserve(size_t count, size_t size);
-/* Of many windows: is there so much room anywhere at this moment? Else other threads would find all
- * of them claimed, if only for a moment, for nothing. Of few it is not asked. */
+/* Is there so much room anywhere at this moment? */
+hidden bool map_has_room(size_t size, bool without_memory);
+/* Likewise, asked of many windows only: for a moment others would find all of them claimed. */
 hidden bool map_may_fit(size_t count, size_t size, bool without_memory);
 /* Claims `more` windows behind the caller's `have`, if they are free; nothing is mapped. */
 hidden bool map_claim_behind(void *window, size_t have, size_t more);

@@ -80,6 +80,7 @@ bool places_claim_at(places_t *places, uint32_t number) {
 }
 
 void places_release(places_t *places, uint32_t number) {
+  ASSERT(number < places_size(places));
   bitmap_release(places->free, number, 1);
   note_room(places, number / PLACES_IN_CHUNK);
 }

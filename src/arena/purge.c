@@ -121,7 +121,7 @@ static void purge_arena(purge_t *p, arena_t *a, size_t end) {
 
 /* Purges groups, from the highest address down, beginning below group number `end`. Out of line for
  * the stack's sake, and not `cold`: a program of large blocks comes here with each free. */
-static __attribute__((noinline)) void purge(purge_t *p, size_t end) {
+static out_of_line void purge(purge_t *p, size_t end) {
   size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
   for (size_t i = (arenas + 63) / 64; i-- > 0;) {
     /* relaxed and Bound: as in purge_arena */

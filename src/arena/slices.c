@@ -76,7 +76,7 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 /* What was claimed for a moment, others may have missed; of one word all or none are claimed. */
-static __attribute__((noinline)) bool retreat(arena_t *a, size_t first, size_t n) {
+static out_of_line bool retreat(arena_t *a, size_t first, size_t n) {
   if (n <= 64 - first % 64) return false;
   note_dirty(a, first, n);
   lacks_forget(&lacks_free[a->number]);

@@ -2,8 +2,8 @@
  * Owns:    the list of arenas, and what searches for free slices and for room did not find.
  * Called by: arena.c, grow.c, purge.c; what arena.h declares of it by all above.   Calls: bitmap,
  *          hint.
- * Threads: any. Sync: S-bit (bitmap.h), S-room (hint.h), S-arena (arena.h). Whoever gives bits of
- *          `free` back does it here, so that no search and no purge goes on missing them. */
+ * Threads: any. Whoever gives bits of `free` back does it here, so that no search and no purge goes
+ *          on missing them. Sync: S-bit (bitmap.h), S-room, S-group (hint.h), S-arena (arena.h). */
 #ifndef ARENA_SLICES_H
 #define ARENA_SLICES_H
 

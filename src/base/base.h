@@ -10,6 +10,7 @@
 
 #define hidden __attribute__((visibility("hidden")))
 #define cold __attribute__((cold, noinline))
+#define out_of_line __attribute__((noinline)) /* mostly for the sake of the caller's stack */
 #define always_inline __attribute__((always_inline)) inline
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -42,10 +43,6 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
 #define TEXT_OF_WORD(x) #x
 #define TEXT_OF(x) TEXT_OF_WORD(x) /* of what a macro stands for */
 
-/* `to`: power of two */
-static inline size_t align_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
-static inline size_t align_down(size_t n, size_t to) { return n & ~(to - 1); }
-static inline bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 

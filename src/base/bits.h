@@ -1,23 +1,42 @@
 /* bits.h - arithmetic on the bits of a word                                           layer 0: base
- * Owns:    nothing.     Called by: everyone.     Calls: nothing. */
+ * Owns:    nothing.     Called by: everyone.     Calls: check. */
 #ifndef BASE_BITS_H
 #define BASE_BITS_H
 
-#include "base.h"
+#include "check.h"
+
+static inline bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+/* `to`: power of two */
+static inline size_t align_up(size_t n, size_t to) {
+  ASSERT(is_power_of_two(to));
+  return (n + to - 1) & ~(to - 1);
+}
+static inline size_t align_down(size_t n, size_t to) {
+  ASSERT(is_power_of_two(to));
+  return n & ~(to - 1);
+}
 
 /* Of a word that is not 0. */
-static inline unsigned bits_lowest(uint64_t w) { return (unsigned)__builtin_ctzll(w); }
-static inline unsigned bits_highest(uint64_t w) { return 63u - (unsigned)__builtin_clzll(w); }
+static inline unsigned bits_lowest(uint64_t w) {
+  ASSERT(w != 0);
+  return (unsigned)__builtin_ctzll(w);
+}
+static inline unsigned bits_highest(uint64_t w) {
+  ASSERT(w != 0);
+  return 63u - (unsigned)__builtin_clzll(w);
+}
 
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }
 
 /* `n` ones from bit `first` on; 1 <= n, first + n <= 64. */
 static inline uint64_t bits_run(unsigned first, unsigned n) {
+  ASSERT(n >= 1 && first + n <= 64);
   return (~(uint64_t)0 >> (64 - n)) << first;
 }
 
 /* Ones where a run of at least `n` ones of `w` begins; 1 <= n <= 64. Halving: six steps at most. */
 static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
+  ASSERT(n >= 1 && n <= 64);
   for (unsigned have = 1; have < n && w != 0;) {
     unsigned step = have < n - have ? have : n - have;
     w &= w >> step;

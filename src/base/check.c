@@ -1,7 +1,5 @@
 /* check.c - invariants and the one way to die                                         layer 0: base
- * Owns:    the reporter.   Called by: everyone.   Calls: nothing.
- * Threads: any. The reporter is set once, before the first error can be found; without one a trap
- *          ends the process. */
+ * Contract: check.h. */
 #include "check.h"
 #include "atomic.h"
 

@@ -1,6 +1,7 @@
 /* check.h - invariants and the one way to die                                         layer 0: base
  * Owns:    the reporter of fatal errors.     Called by: everyone.     Calls: what was installed.
- * Threads: any; `fatal` never returns and never allocates. */
+ * Threads: any; `fatal` never returns and never allocates. The reporter is set once, before the
+ *          first error can be found; without one a trap ends the process. */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
@@ -13,7 +14,7 @@
 /* Writes "freehold: <what>: <address> in <call>()" and aborts. */
 _Noreturn hidden void fatal(const char *what, const void *address, const char *call);
 
-/* What `fatal` calls; set once by the top layer when the library is loaded. It must not return. */
+/* What `fatal` calls; it must not return. */
 typedef void check_reporter_t(const char *what, const void *address, const char *call);
 hidden void check_set_reporter(check_reporter_t *reporter);
 

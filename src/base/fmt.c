@@ -1,6 +1,5 @@
 /* fmt.c - text into a caller's buffer                                                 layer 0: base
- * Owns:    nothing.     Called by: support, api, tools.     Calls: the drain that the caller gave.
- * Threads: see fmt.h. */
+ * Contract: fmt.h. */
 #include "fmt.h"
 
 #include "check.h"
@@ -11,7 +10,8 @@ void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *cont
 
 bool fmt_is_valid(const fmt_t *f) {
   HOLDS(T1, f->size == 0 ? f->used == 0 : f->used < f->size);
-  HOLDS(T2, f->used <= f->total);
+  HOLDS(T2, f->drain != NULL ? f->used <= f->total
+                             : f->used == min_size(f->total, max_size(f->size, 1) - 1));
   return true;
 }
 
@@ -147,42 +147,34 @@ void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit) {
   if (shown < length) fmt_text(f, "...");
 }
 
+static void pad(fmt_t *f, size_t length, size_t width) {
+  if (length < width) fmt_spaces(f, width - length);
+}
+
 void fmt_left(fmt_t *f, const char *text, size_t width) {
-  size_t length = strlen(text);
-  fmt_bytes(f, text, length);
-  if (length < width) fmt_spaces(f, width - length);
+  fmt_text(f, text);
+  pad(f, strlen(text), width);
 }
-
-void fmt_right(fmt_t *f, const char *text, size_t width) {
-  size_t length = strlen(text);
-  if (length < width) fmt_spaces(f, width - length);
-  fmt_bytes(f, text, length);
-}
-
-enum { FMT_CELL = 32 }; /* longer than any number */
 
 void fmt_decimal_right(fmt_t *f, uint64_t n, size_t width) {
-  char text[FMT_CELL];
-  fmt_t cell;
-  fmt_start(&cell, text, sizeof text, NULL, NULL);
-  fmt_decimal(&cell, n);
-  fmt_right(f, fmt_end(&cell), width);
+  fmt_t counted = {0};
+  fmt_decimal(&counted, n);
+  pad(f, counted.total, width);
+  fmt_decimal(f, n);
 }
 
 void fmt_size_right(fmt_t *f, uint64_t bytes, size_t width) {
-  char text[FMT_CELL];
-  fmt_t cell;
-  fmt_start(&cell, text, sizeof text, NULL, NULL);
-  fmt_size(&cell, bytes);
-  fmt_right(f, fmt_end(&cell), width);
+  fmt_t counted = {0};
+  fmt_size(&counted, bytes);
+  pad(f, counted.total, width);
+  fmt_size(f, bytes);
 }
 
 void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
-  char text[FMT_CELL];
-  fmt_t cell;
-  fmt_start(&cell, text, sizeof text, NULL, NULL);
-  fmt_percent(&cell, part, whole);
-  fmt_right(f, fmt_end(&cell), width);
+  fmt_t counted = {0};
+  fmt_percent(&counted, part, whole);
+  pad(f, counted.total, width);
+  fmt_percent(f, part, whole);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -45,7 +45,6 @@ hidden void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit);
 
 /* Columns: the text between spaces, never cut. */
 hidden void fmt_left(fmt_t *f, const char *text, size_t width);
-hidden void fmt_right(fmt_t *f, const char *text, size_t width);
 hidden void fmt_decimal_right(fmt_t *f, uint64_t n, size_t width);
 hidden void fmt_size_right(fmt_t *f, uint64_t bytes, size_t width);
 hidden void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width);

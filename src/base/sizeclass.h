@@ -1,13 +1,13 @@
 /* sizeclass.h - sizes and their classes                                               layer 0: base
  * Owns:    the constant table of classes.   Called by: arena, slab, stock, heap, api.
- *          Calls: nothing.
+ *          Calls: check.
  * Holds:   Z1 class_size[class_of(n)] >= n, and class_size[class_of(n) - 1] < n
  *          Z2 up to 512 bytes 16 apart, then eight classes a doubling: at most 12.5 % more than
  *             asked from 128 on */
 #ifndef BASE_SIZECLASS_H
 #define BASE_SIZECLASS_H
 
-#include "base.h"
+#include "bits.h"
 
 enum {
   CLASS_COUNT = 73,       /* class 0 stays empty: malloc(0) takes the slow path to class 1 */
@@ -31,9 +31,15 @@ extern hidden const uint8_t class_table[SMALL_STEPS + 1];
 /* Of the largest sizes: 0, for the sum wraps. */
 static always_inline size_t class_steps(size_t n) { return (n + CLASS_STEP - 1) / CLASS_STEP; }
 /* Of n <= SMALL_MAX_SIZE. */
-static inline unsigned class_of(size_t n) { return class_table[class_steps(n)]; }
+static inline unsigned class_of(size_t n) {
+  ASSERT(n <= SMALL_MAX_SIZE);
+  return class_table[class_steps(n)];
+}
 
-static inline size_t class_size(unsigned c) { return class_info[c].size; }
+static inline size_t class_size(unsigned c) {
+  ASSERT(c < CLASS_COUNT);
+  return class_info[c].size;
+}
 
 /* Is `offset` (below 64 KiB) a multiple of the size whose `inverse` this is, and not 0? The product
  * wraps to 1..2^16 - 1 just for those: k * size * inverse = k * 2^32 + k * e with 0 < e <= size,
@@ -49,6 +55,12 @@ static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
 static inline unsigned class_of_aligned(size_t alignment, size_t n) {
   size_t multiple = align_up(n, alignment);
   return multiple - 1 < SMALL_MAX_SIZE ? class_of(multiple) : 0;
+}
+
+/* The class of a request; 0: it is for a block of whole slices. No bytes count as one. */
+static always_inline unsigned class_of_request(size_t size, size_t alignment) {
+  if (alignment > CLASS_STEP) return class_of_aligned(alignment, max_size(size, 1));
+  return size <= SMALL_MAX_SIZE ? class_of(max_size(size, 1)) : 0;
 }
 
 hidden bool class_is_valid(void);

@@ -28,7 +28,7 @@ static always_inline bool is_marked(const heap_t *h, bool has_fast) {
 }
 
 /* The calling thread's, or a nested one. */
-static bool heap_is_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
+static bool is_any_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
 
 static always_inline void mark(heap_t *h, bool has_fast) {
   h->busy = 1;
@@ -56,7 +56,7 @@ static always_inline void unmark(heap_t *h) {
  * ended (a handler left it by longjmp or ended the thread) stays as it is: its blocks can be freed,
  * its lists are not touched. A fast operation leaves nothing worse behind than a count. */
 static void thread_leaves(void *heap) {
-  bool was_fast = heap_is_marked(heap);
+  bool was_fast = is_any_marked(heap);
   heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
   heap_here.window = 0;
   signal_fence();
@@ -75,7 +75,7 @@ static void thread_leaves(void *heap) {
   }
 }
 
-static heap_t *heap_attach(void) {
+static heap_t *attach(void) {
   os_thread_set_leave(thread_leaves);
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
@@ -114,7 +114,7 @@ static heap_t *nested_of(heap_t *h) {
 
 /* The heap, or the one that stands in for it. */
 static cold heap_t *enter_any(heap_t *h) {
-  while (h != NULL && heap_is_marked(h)) { /* Bound: handlers that interrupt each other */
+  while (h != NULL && is_any_marked(h)) { /* Bound: handlers that interrupt each other */
     atomic64_add_relaxed(&heap_counts.nested, 1);
     h = nested_of(h);
   }
@@ -132,7 +132,7 @@ static always_inline heap_t *enter(heap_t *h) {
 
 heap_t *heap_enter(void) {
   heap_t *h = heap_of_thread();
-  return likely(h != NULL) ? enter(h) : enter_any(heap_attach());
+  return likely(h != NULL) ? enter(h) : enter_any(attach());
 }
 
 heap_t *heap_enter_own(void) {
@@ -168,6 +168,7 @@ static cold bool exit_slowly(heap_t *h) {
 }
 
 void heap_exit(heap_t *h) {
+  ASSERT(h->busy != 0);
   if (unlikely(h->trims_due != 0 || h->calls == 0)) {
     if (exit_slowly(h)) heap_end_rest();
     return;

@@ -10,11 +10,11 @@
  *             with others */
 #include "firstclass.h"
 
-#include "../base/check.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
+#include "../stock/sample.h"
 #include "../stock/shrink.h"
 #include "enter.h"
 #include "fast.h"
@@ -70,12 +70,12 @@ fh_heap_t *firstclass_new(void) {
   return heap;
 }
 
-/* A chunk of the index is a block of the thread's own heap. */
+/* A chunk of the index is a small block of the thread's own heap. */
 static bool prepare_index(heap_t *lane) {
   if (index_prepare(lane)) return true;
   heap_t *h = heap_enter();
   if (h == NULL) return false;
-  void *chunk = heap_malloc_in(h, INDEX_CHUNK_SIZE, 1);
+  void *chunk = heap_malloc_unsampled(h, INDEX_CHUNK_SIZE);
   heap_exit(h);
   if (chunk == NULL) return false;
   index_add_chunk(lane, chunk);
@@ -83,9 +83,8 @@ static bool prepare_index(heap_t *lane) {
 }
 
 static void *allocate(heap_t *lane, size_t alignment, size_t size) {
-  bool is_plain = alignment <= 16;
-  bool is_small = is_plain ? size <= SMALL_MAX_SIZE : class_of_aligned(alignment, size) != 0;
-  if (!is_small && !prepare_index(lane)) return NULL;
+  bool is_large = class_of_request(size, alignment) == 0;
+  if ((is_large || sample_was_started()) && !prepare_index(lane)) return NULL;
   return heap_malloc_in(lane, size, alignment);
 }
 
@@ -171,6 +170,7 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   /* Bound: the heap's lanes. relaxed: nobody else uses the heap */
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
     next = next_lane(lane);
+    index_forget_heap(lane); /* now: what a collection is to end may outlive the heap's address */
     bool is_left = atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY;
     if (is_left) leave_behind(lane, how);
     else if (take_lane(lane, how)) end_lane(lane, how);

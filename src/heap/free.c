@@ -3,7 +3,6 @@
  * that it is one. */
 #include "free.h"
 
-#include "../base/check.h"
 #include "../stock/huge.h"
 #include "../stock/large.h"
 #include "../stock/outbox.h"
@@ -69,8 +68,9 @@ static bool is_of_another(const slab_t *s, const heap_t *h) {
 }
 
 /* A block of a slab that is the heap's own goes back there; a block of nobody's slab onto the list
- * that becomes the next bin of its class. False if that has no room, or if the slab is another's.
- * Whose it is counts once the heap is marked: until then a handler may let go of the slab. */
+ * that becomes the next bin of its class. False if that has no room, the slab is another's, or the
+ * heap is marked. Whose the slab is counts from the mark on: until then a handler may let go of
+ * it. */
 static bool keep(slab_t *s, uintptr_t block, const char *call) {
   heap_t *h = heap_of_thread();
   bool is_empty = false, is_done = false;
@@ -107,13 +107,13 @@ static bool put_off(slab_t *s, uintptr_t block) {
 }
 
 /* Blocks of a first-class heap do not wait. Out of line, so that a fast free stays a leaf. */
-__attribute__((noinline)) void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
+out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
   if (is_tagged || !put_off(s, (uintptr_t)p)) slow(p);
 }
 
 /* Out of line, so that the free of a large block saves no registers for it. */
-static __attribute__((noinline)) void free_small(slab_t *s, void *p, const char *call) {
+static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
   check_start(s, p, call);
@@ -140,7 +140,7 @@ void heap_free_large(slab_t *s, void *p, const char *call) {
 }
 
 /* Out of line, so that a fast free stays a leaf. */
-__attribute__((noinline)) void heap_free(void *p, const char *call) {
+out_of_line void heap_free(void *p, const char *call) {
   if (p == NULL) return;
   uintptr_t tenant = map_find(p);
   switch (map_kind(tenant)) {

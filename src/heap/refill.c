@@ -2,7 +2,6 @@
  * Contract: refill.h. */
 #include "refill.h"
 
-#include "../base/check.h"
 #include "../os/os.h"
 #include "../stock/fresh.h"
 #include "../stock/magazine.h"
@@ -10,6 +9,7 @@
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/returned.h"
+#include "../stock/sample.h"
 #include "../stock/tails.h"
 #include "../support/options.h"
 
@@ -33,9 +33,9 @@ static void populate(heap_t *h, char *base, unsigned c) {
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
-  void *base = magazine_claim(h, 1, 1, tail_wish(SLICE_SIZE), &clean);
+  void *base = magazine_claim(h, 1, 1, tails_wish(SLICE_SIZE), &clean);
   if (base == NULL) return NULL;
-  if (h->slabs_made < UINT8_MAX) h->slabs_made++;
+  if (h->slabs_made < UINT16_MAX) h->slabs_made++;
   if (clean) populate(h, base, c);
   slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;
@@ -149,22 +149,33 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   return slab_take_list(s, carve_count(h, c), count);
 }
 
+/* The bin is new. Of medium classes `count` may count fresh blocks too. */
+static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
+  uintptr_t block = c >= MEDIUM_CLASS ? h->bin[c] : 0;
+  if (c >= MEDIUM_CLASS) count = 0;
+  for (; block != 0; block = block_next(block)) count++; /* Bound: a list of such blocks */
+  if (count != 0) sample_cut(h, c, count);
+}
+
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   heap_note_class(h, c);
   outbox_flush(h);
   h->bin[c] = find_list(h, c, &count);
   note_taken(h, c, count);
+  if (unlikely(sample_was_started())) sample_bin(h, c, count);
 }
 
 static void *take_fresh(heap_t *h, unsigned c) {
   fresh_t fresh = heap_fresh(h, c);
   if (fresh.count == 0) return NULL;
   heap_drop_fresh(h, c, fresh);
+  if (unlikely(sample_was_started())) sample_pass(h, c, class_size(c));
   return (void *)fresh.first;
 }
 
 void *heap_malloc_class(heap_t *h, unsigned c) {
+  if (unlikely(sample_was_started()) && h->bin[c] == 0) sample_put_behind(h, c);
   if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);

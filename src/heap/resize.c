@@ -2,11 +2,11 @@
  * Contract: resize.h. */
 #include "resize.h"
 
-#include "../base/check.h"
 #include "../os/os.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
 #include "../stock/large.h"
+#include "../stock/sample.h"
 #include "enter.h"
 #include "fast.h"
 
@@ -87,14 +87,32 @@ bool heap_owns(const void *p) {
 static bool resize_large(slab_t *s, void *p, size_t size) {
   heap_t *h = heap_enter_own();
   bool is_done = large_resize(h, s, p, size);
+  if (unlikely(sample_was_started()) && is_done && h != NULL) sample_again(h, p);
   if (h != NULL) heap_exit(h);
   return is_done;
+}
+
+/* A huge block has another size than before. */
+static void note_resized(void *p) {
+  heap_t *h = unlikely(sample_was_started()) ? heap_enter_own() : NULL;
+  if (h == NULL) return;
+  sample_again(h, p);
+  heap_exit(h);
+}
+static void *resized(void *p) {
+  if (p != NULL) note_resized(p);
+  return p;
+}
+
+static bool resize_huge(huge_t *b, size_t size) {
+  return huge_resize_in_place(b, size) && resized(huge_base(b)) != NULL;
 }
 
 static void *allocate_with_headroom(size_t size, size_t roomy) {
   heap_t *h = heap_enter();
   if (h == NULL) return NULL;
   void *block = large_with_headroom(h, size, roomy);
+  if (unlikely(sample_was_started()) && block != NULL) sample_large(h, block);
   heap_exit(h);
   return block;
 }
@@ -104,14 +122,14 @@ static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (f->slab != NULL) return resize_large(f->slab, p, size);
   size_t least = huge_die_soon() ? STAYS_HASTY_MIN : MOVE_PAGES_MIN;
   bool stays = size >= STAYS_HUGE_MIN || size > f->usable / 2 || (size >= least && huge_has_room());
-  return stays && huge_resize_in_place(f->huge, size);
+  return stays && resize_huge(f->huge, size);
 }
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   if (size < f->usable) return NULL;
-  if (f->huge != NULL) return huge_resize(f->huge, size);
-  return f->usable >= MOVE_PAGES_MIN && huge_has_room() ? large_move_to_huge(f->slab, p, size)
-                                                        : NULL;
+  if (f->huge != NULL) return resized(huge_resize(f->huge, size));
+  if (f->usable < MOVE_PAGES_MIN || !huge_has_room()) return NULL;
+  return resized(large_move_to_huge(f->slab, p, size));
 }
 
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
@@ -135,7 +153,7 @@ void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
  * slices: its pages stay at hand when it dies. One that grows by less is copied with headroom, but
  * only while it is short; one that grows by little would be copied too often. What ends the first
  * range is copied out of it, once: from there it grows in place. NULL: its pages are moved. */
-static __attribute__((noinline)) void *room_to_leap(const found_t *f, size_t size) {
+static out_of_line void *room_to_leap(const found_t *f, size_t size) {
   if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST) return NULL;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
   bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
@@ -179,14 +197,14 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
 }
 
 /* Out of line: what it needs of the stack is free again when the old block is freed. */
-static __attribute__((noinline)) resized_t resize(void *p, size_t size, const char *call) {
+static out_of_line resized_t resize(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return (resized_t){NULL, false};
   void *block = resize_here(&f, p, size);
   return block != NULL ? (resized_t){block, false} : resize_elsewhere(&f, p, size);
 }
 
-static __attribute__((noinline)) void *free_old(void *p, void *block) { /* for the stack's sake */
+static out_of_line void *free_old(void *p, void *block) { /* for the stack's sake */
   fast_free(p);
   return block;
 }
@@ -201,7 +219,6 @@ bool heap_expand(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (is_small(&f) || size <= SMALL_MAX_SIZE) return fits;
-  bool is_done =
-    f.huge != NULL ? huge_resize_in_place(f.huge, size) : resize_large(f.slab, p, size);
+  bool is_done = f.huge != NULL ? resize_huge(f.huge, size) : resize_large(f.slab, p, size);
   return is_done || fits;
 }

@@ -2,21 +2,13 @@
  * Contract: slow.h. */
 #include "slow.h"
 
-#include "../base/sizeclass.h"
-#include "../stock/large.h"
 #include "../stock/magazine.h"
 #include "../stock/pool.h"
+#include "../stock/sample.h"
 #include "../stock/shrink.h"
 #include "../support/options.h"
 #include "enter.h"
 #include "refill.h"
-
-static always_inline void *allocate_once(heap_t *h, size_t size, size_t alignment) {
-  unsigned c = 0;
-  if (alignment > 16) c = class_of_aligned(alignment, max_size(size, 1));
-  else if (size <= SMALL_MAX_SIZE) c = class_of(max_size(size, 1));
-  return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
-}
 
 /* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
 static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
@@ -26,28 +18,55 @@ static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
   return true;
 }
 
-static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment) {
-  bool is_plain = alignment <= 16 && size <= SMALL_MAX_SIZE;
-  if (unlikely(option_get(OPTION_stats_detail) != 0) && is_plain)
-    pool_note_requested(class_of(max_size(size, 1)), size);
-  void *block = allocate_once(h, size, alignment);
+/* The block, if it is a large one, or stands for one of class `c` and is to be sampled. NULL: it is
+ * not, or there is no memory for it: one of the class will do. */
+static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t alignment) {
+  bool is_small = c != SAMPLE_LARGE;
+  if (is_small && (h->bin[c] != 0 || !sample_is_due(h, c, class_size(c)))) return NULL;
+  void *block = large_malloc(h, size, alignment);
+  if (block == NULL) return NULL;
+  if (is_small) sample_begin(h, c, block, class_size(c));
+  else sample_large(h, block);
+  return block;
+}
+
+static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, size_t alignment,
+                                         bool may_be_sampled) {
+  if (may_be_sampled && unlikely(sample_was_started())) {
+    void *block = allocate_sampled(h, c, size, alignment);
+    if (block != NULL) return block;
+  }
+  return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
+}
+
+static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment,
+                                              bool may_be_sampled) {
+  unsigned c = class_of_request(size, alignment);
+  if (unlikely(option_get(OPTION_stats_detail) != 0) && c != 0 && alignment <= CLASS_STEP)
+    pool_note_requested(c, size);
+  void *block = allocate_once(h, c, size, alignment, may_be_sampled);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
-  return allocate_once(h, size, alignment);
+  return allocate_once(h, c, size, alignment, may_be_sampled);
+}
+
+void *heap_malloc_unsampled(heap_t *h, size_t size) {
+  return allocate_or_shrink(h, size, 1, false);
 }
 
 void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {
-  return allocate_or_shrink(h, size, alignment);
+  ASSERT(h->busy != 0 || atomic32_load_relaxed(&h->lane_state) == LANE_BUSY);
+  return allocate_or_shrink(h, size, alignment, true);
 }
 
 static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;
   if (h == NULL) return NULL;
-  void *block = allocate_or_shrink(h, size, alignment);
+  void *block = allocate_or_shrink(h, size, alignment, true);
   heap_exit(h);
   return block;
 }
 
 cold void *heap_malloc_slow(size_t size) { return enter_and_allocate(1, size); }
-void *heap_aligned_slow(size_t alignment, size_t size) {
+cold void *heap_aligned_slow(size_t alignment, size_t size) {
   return enter_and_allocate(alignment, size);
 }

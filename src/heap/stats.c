@@ -34,19 +34,14 @@ _Static_assert(sizeof(stats_class_t) == sizeof(fh_class_stats_t), "fields that a
 
 static atomic64_t class_peak[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
 
-/* What a row's counter adds to its figure; what a heap adds. */
-#define STATS_COUNTER(counter) atomic64_load_relaxed(&counter)
+/* What a row's counter adds to its figure: that of all, or of one heap. */
+#define STATS_COUNTER(counter) (h == NULL ? atomic64_load_relaxed(&counter) : 0)
 #define STATS_SLICES(counter) (STATS_COUNTER(counter) << SLICE_SHIFT)
 #define STATS_WITH_HUGE(counter) (STATS_SLICES(counter) + STATS_COUNTER(arena_counts.huge_bytes))
-#define STATS_HEAPS(field) STATS_COUNTER(heap_counts.field)
+#define STATS_HEAPS(field) atomic64_load_relaxed(h == NULL ? &heap_counts.field : &h->field)
 #define STATS_VISIT(what) 0
 #define STATS_ADD(name, section, unit, from, ...) stats->name += STATS_##from;
-#define STATS_HEAP_COUNTER(counter) 0
-#define STATS_HEAP_SLICES(counter) 0
-#define STATS_HEAP_WITH_HUGE(counter) 0
-#define STATS_HEAP_HEAPS(field) STATS_COUNTER(h->field)
-#define STATS_HEAP_VISIT(what) 0
-#define STATS_ADD_HEAP(name, section, unit, from, ...) stats->name += STATS_HEAP_##from;
+static void add_counters(fh_stats_t *stats, const heap_t *h) { FH_STATISTICS(STATS_ADD, ) }
 
 static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
@@ -79,7 +74,7 @@ static void add_heaps(fh_stats_t *stats) {
     if (h == NULL || !heap_was_used(h)) continue;
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
-    FH_STATISTICS(STATS_ADD_HEAP, )
+    add_counters(stats, h);
     for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += heap_taken(h, c);
   }
 }
@@ -127,15 +122,16 @@ static void add_mappings(fh_stats_t *stats) {
     const huge_t *b = huge_at(i, &is_live);
     if (is_live) stats->resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
   }
-  stats->metadata += huge_pool_size() * sizeof(huge_t) +
-                     pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t));
+  stats->metadata +=
+    huge_pool_size() * sizeof(huge_t) + pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t) +
+                                                       sizeof(heap_own_t) + sizeof(heap_sampled_t));
 }
 
 /* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */
 static void subtract_private(const heap_t *h, uint64_t *live, uint64_t *free) {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
-      uint64_t blocks = atomic32_load_relaxed(&s->carved) - slab_used(s);
+      uint64_t blocks = slab_private_count(s);
       *live -= blocks * class_size(c);
       *free += blocks;
     }
@@ -162,6 +158,6 @@ void heap_stats(fh_stats_t *stats) {
   add_classes(stats);
   add_mappings(stats);
   stats->live_bytes += atomic64_load_relaxed(&arena_counts.huge_bytes);
-  FH_STATISTICS(STATS_ADD, )
+  add_counters(stats, NULL);
   if ((int64_t)stats->large_live < 0) stats->large_live = 0; /* read between a block's two counts */
 }

@@ -1,10 +1,10 @@
 /* visit.c - every slab and every live block, without stopping anyone                  layer 6: heap
  * Contract: visit.h.
  * Threads: any. What others do meanwhile may or may not be seen. Descriptors are never unmapped,
- *          blocks not while their keys are read (S-read). A free block is known by the key that it
- *          carries, or as fresh (fresh.h). The holder of a live block may be writing where a key
- *          would stand: any value will do (docs/promises.md, section 8). Large and huge blocks are
- *          not read. */
+ *          blocks not while their keys are read (S-read). A free block has a key, is fresh
+ *          (fresh.h) or lies on a hole (S-visit). The holder of a live block may be writing where
+ *          a key would stand: any value will do (docs/promises.md, section 8). Large and huge
+ *          blocks are not read. */
 #include "visit.h"
 
 #include "../stock/fresh.h"
@@ -112,4 +112,28 @@ bool heap_visit(fh_visitor_t *visitor, void *context) {
     if (is_live && !visit_one(NULL, b, &visit)) return false;
   }
   return true;
+}
+
+/* ---- sampled blocks -------------------------------------------------------------------------- */
+
+typedef struct {
+  sampled_visitor_t *visitor;
+  void *context;
+} sampled_visit_t;
+
+static bool visit_sampled(slab_t *s, uint32_t word, void *base, void *context) {
+  const sampled_visit_t *v = context;
+  (void)base;
+  if ((word & SLAB_IS_SAMPLED) != 0) v->visitor(&s->sampled, v->context);
+  return true;
+}
+
+void heap_visit_sampled(sampled_visitor_t *visitor, void *context) {
+  sampled_visit_t visit = {visitor, context};
+  visit_slabs(visit_sampled, &visit);
+  for (size_t i = 0; i < huge_pool_size(); i++) {
+    bool is_live;
+    huge_t *b = huge_at(i, &is_live);
+    if (is_live && sampled_blocks(&b->sampled) != 0) visitor(&b->sampled, context);
+  }
 }

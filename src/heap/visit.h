@@ -1,5 +1,6 @@
 /* visit.h - every slab and every live block, without stopping anyone                  layer 6: heap
- * Owns:    nothing.   Called by: stats.c, firstclass.c.   Calls: enter, stock, slab, arena.
+ * Owns:    nothing.   Called by: stats.c, firstclass.c, profile.c.   Calls: enter, stock, slab,
+ *          arena, support.
  * Threads: any; see visit.c. */
 #ifndef HEAP_VISIT_H
 #define HEAP_VISIT_H
@@ -17,5 +18,9 @@ hidden bool visit_slabs(visit_slab_t *visit, void *context);
 hidden bool heap_visit(fh_visitor_t *visitor, void *context);
 /* Visits those of a lane. `is_mine`: the caller is in it. */
 hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context);
+
+/* Calls `visitor` with each sampled block that lives. Time in proportion to the memory mapped. */
+typedef void sampled_visitor_t(const sampled_t *block, void *context);
+hidden void heap_visit_sampled(sampled_visitor_t *visitor, void *context);
 
 #endif

@@ -1,9 +1,11 @@
 /* os.h - the porting contract: what freehold wants of a kernel                          layer 1: os
  * Owns:    the counts of system calls.   Called by: every layer above.   Calls: the kernel,
  *          getauxval, environ.
- * Threads: any. Nothing here locks, allocates or touches errno, except that os_thread_start may do
- *          all three, and os_thread_set_leave locks in musl. A port is one file that defines these
- *          functions; test/unit/os_fake.c serves the unit tests. */
+ * Threads: any. Nothing here locks, allocates or touches errno but this: os_thread_start and
+ *          os_backtrace_start may do all of it. os_thread_set_leave locks in musl. os_thread_watch
+ *          calls calloc in glibc if many keys were made before ours, so no heap is marked then. A
+ *          port is one file that defines these functions, and two that may have nothing to tell
+ *          (unwind.c, images.c); test/unit/os_fake.c serves the unit tests. */
 #ifndef OS_OS_H
 #define OS_OS_H
 
@@ -37,6 +39,9 @@ hidden bool os_unmap(void *at, size_t size);
 hidden bool os_move(void *from, size_t old_size, void *to, size_t new_size);
 /* Grows or shrinks a mapping in place. */
 hidden bool os_resize(void *at, size_t old_size, size_t new_size);
+/* False: not all is mapped, or it is several mappings, of which os_move may move the first ones and
+ * fail. What a program asks for a part of a block divides it, and so does a child of fork. */
+hidden bool os_is_one_mapping(void *at, size_t size);
 
 /* Gives the pages back; they read as zero afterwards. */
 hidden bool os_discard(void *at, size_t size);
@@ -48,6 +53,8 @@ hidden void os_advise_huge(void *at, size_t size, bool huge);
 hidden size_t os_resident(const void *at, size_t size);
 /* May these bytes be read? Slow. */
 hidden bool os_is_readable(const void *at, size_t size);
+/* Copies bytes that may not be there; false: they are not. */
+hidden bool os_copy(void *to, const void *from, size_t size);
 /* What brk() has mapped: libc's own heap. */
 hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 
@@ -61,12 +68,24 @@ hidden uintptr_t os_space(void); /* the end of the program's address space */
 hidden const char *os_environment(const char *name);
 /* Bytes written, 0 if there is none. */
 hidden size_t os_read_link(const char *path, char *text, size_t size);
-/* All of it, unless a write fails. */
-hidden void os_write(int file, const char *text, size_t length);
+/* All of it; false: a write has failed. */
+hidden bool os_write(int file, const char *text, size_t length);
+hidden int os_open(const char *path);   /* to read; -1: not possible */
+hidden int os_create(const char *path); /* to write, anew, for its owner's eyes; -1: likewise */
+hidden int os_append(const char *path); /* to write to what is there; -1: likewise */
+/* Is something there that is no plain file, such as a terminal or a pipe? */
+hidden bool os_is_special(const char *path);
+hidden size_t os_read(int file, char *text, size_t size); /* 0: that was all */
+hidden void os_close(int file);
+hidden bool os_rename(const char *from, const char *to);
+hidden void os_remove(const char *path);
 /* The lowest free number from `least` on, closed by exec; -1: there is none. */
 hidden int os_duplicate(int file, int least);
 /* Tells open files apart; 0 if `file` is not open. */
 hidden uint64_t os_file_identity(int file);
+hidden uint32_t os_process(void); /* its number */
+/* Calls `handler` on that signal; false if the program has said what is to be done then. */
+hidden bool os_on_signal(int number, void (*handler)(int number));
 _Noreturn hidden void os_abort(void);
 
 /* Calls `leave` in each thread that called os_thread_watch, when it ends. os_thread_watch is false
@@ -84,5 +103,24 @@ hidden bool os_thread_has_ended(uint64_t thread, uint64_t caller);
 /* Starts a thread with no signals that runs `run` (once); false if none can be had. */
 hidden bool os_thread_start(void (*run)(void));
 hidden void os_sleep_ms(uint32_t ms); /* for the background thread alone */
+
+/* ---- call stacks (unwind.c) ---- */
+/* Makes os_backtrace work, if the system has what that takes. May lock and allocate. */
+hidden bool os_backtrace_start(void);
+/* Return addresses, the innermost first, without the shared library's own; how many there are. */
+hidden unsigned os_backtrace(uintptr_t *frames, unsigned most);
+
+/* ---- what is mapped from files (images.c) ---- */
+typedef struct {
+  uintptr_t from, to; /* code */
+  uint64_t offset;    /* of `from` in the file */
+  const char *path;
+  const unsigned char *build_id; /* of `build_id_length` bytes; 0: not known */
+  size_t build_id_length;
+} os_image_t;
+typedef void os_image_visitor_t(const os_image_t *image, void *context);
+/* Calls `visitor` with each mapping of code. `text`: room for what is read meanwhile. */
+enum { OS_IMAGES_TEXT = 16 << 10 };
+hidden void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context);
 
 #endif

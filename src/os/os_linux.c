@@ -18,6 +18,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "../base/bits.h"
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -101,12 +103,19 @@ size_t os_page_size(void) {
   return size;
 }
 
+/* Whole pages, as os.h asks for. */
+static bool are_pages(const void *at, size_t size) {
+  return (((uintptr_t)at | size) & (os_page_size() - 1)) == 0;
+}
+
 void *os_map(size_t size) {
+  ASSERT(are_pages(NULL, size));
   long at = CALL(mmap, 0, size, READ_WRITE, ANONYMOUS, -1, 0);
   return succeeded(&os_counts.maps, at) ? (void *)at : NULL;
 }
 
 static os_map_result_t map_at(void *at, size_t size, int protection) {
+  ASSERT(are_pages(at, size));
   long got = CALL(mmap, at, size, protection, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (!succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_TAKEN : OS_NO_MEMORY;
   if ((void *)got == at) return OS_MAPPED;
@@ -124,12 +133,22 @@ void *os_find(size_t size) {
 }
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
+  ASSERT(are_pages(from, old_size) && are_pages(to, new_size));
   long at = CALL(mremap, from, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0);
   return succeeded(&os_counts.remaps, at);
 }
 
 bool os_resize(void *at, size_t old_size, size_t new_size) {
+  ASSERT(are_pages(at, old_size | new_size));
   return succeeded(&os_counts.remaps, CALL(mremap, at, old_size, new_size, 0, 0, 0));
+}
+
+/* Nothing can grow to almost the whole address space where it lies. Why it cannot is told in an
+ * order: the first reason is that not all of it is one mapping. */
+bool os_is_one_mapping(void *at, size_t size) {
+  enum { LARGEST_PAGE = 64 << 10 };
+  atomic64_add_relaxed(&os_counts.remaps, 1);
+  return CALL(mremap, at, size, os_space() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
 }
 
 static bool advise(const void *at, size_t size, int advice) {
@@ -140,6 +159,7 @@ bool os_discard(void *at, size_t size) { return advise(at, size, MADV_DONTNEED);
 /* A process with too many mappings is refused one more, which the rest of a split one would be:
  * then the addresses stay taken, but not the memory. */
 bool os_unmap(void *at, size_t size) {
+  ASSERT(are_pages(at, size));
   if (succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0))) return true;
   os_discard(at, size);
   return false;
@@ -179,21 +199,60 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
+bool os_copy(void *to, const void *from, size_t size) {
+  struct iovec here = {to, size}, there = {(void *)(uintptr_t)from, size};
+  long pid = CALL(getpid, 0, 0, 0, 0, 0, 0);
+  return CALL(process_vm_readv, pid, &here, 1, &there, 1, 0) == (long)size;
+}
+
 bool os_is_readable(const void *at, size_t size) {
   char copy[64];
-  struct iovec to = {copy, sizeof copy}, from = {(void *)(uintptr_t)at, size};
-  if (size > sizeof copy) return false;
-  long pid = CALL(getpid, 0, 0, 0, 0, 0, 0);
-  return CALL(process_vm_readv, pid, &to, 1, &from, 1, 0) == (long)size;
+  return size <= sizeof copy && os_copy(copy, at, size);
 }
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int os_open(const char *path) {
+  long file = CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  return file < 0 ? -1 : (int)file;
+}
+
+int os_create(const char *path) {
+  long file =
+    CALL(openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600, 0, 0);
+  return file < 0 ? -1 : (int)file;
+}
+
+int os_append(const char *path) {
+  long file = CALL(openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CLOEXEC, 0, 0, 0);
+  return file < 0 ? -1 : (int)file;
+}
+
+bool os_is_special(const char *path) {
+  struct stat about;
+  return CALL(newfstatat, AT_FDCWD, path, &about, 0, 0, 0) == 0 && !S_ISREG(about.st_mode);
+}
+
+size_t os_read(int file, char *text, size_t size) {
+  long got;
+  do got = CALL(read, file, text, size, 0, 0, 0);
+  while (got == -EINTR);
+  return got > 0 ? (size_t)got : 0;
+}
+
+void os_close(int file) { CALL(close, file, 0, 0, 0, 0, 0); }
+bool os_rename(const char *from, const char *to) {
+  return CALL(renameat2, AT_FDCWD, from, AT_FDCWD, to, 0, 0) == 0;
+}
+void os_remove(const char *path) { CALL(unlinkat, AT_FDCWD, path, 0, 0, 0, 0); }
 
 /* Bytes read, 0 if there are none. */
 static size_t read_file(const char *path, char *text, size_t size) {
-  long file = CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  int file = os_open(path);
   if (file < 0) return 0;
-  long got = CALL(read, file, text, size, 0, 0, 0);
-  CALL(close, file, 0, 0, 0, 0, 0);
-  return got > 0 ? (size_t)got : 0;
+  size_t got = os_read(file, text, size);
+  os_close(file);
+  return got;
 }
 
 /* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without
@@ -319,14 +378,15 @@ size_t os_read_link(const char *path, char *text, size_t size) {
   return got > 0 ? (size_t)got : 0;
 }
 
-void os_write(int file, const char *text, size_t length) {
+bool os_write(int file, const char *text, size_t length) {
   while (length > 0) {
     long wrote = CALL(write, file, text, length, 0, 0, 0);
     if (wrote == -EINTR) continue;
-    if (wrote <= 0) return;
+    if (wrote <= 0) return false;
     text += wrote;
     length -= (size_t)wrote;
   }
+  return true;
 }
 
 int os_duplicate(int file, int least) {
@@ -339,6 +399,14 @@ uint64_t os_file_identity(int file) {
   if (CALL(fstat, file, &about, 0, 0, 0, 0) < 0) return 0;
   return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
 }
+
+bool os_on_signal(int number, void (*handler)(int number)) {
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
+  if (sigaction(number, NULL, &before) != 0 || before.sa_handler != SIG_DFL) return false;
+  return sigaction(number, &action, NULL) == 0;
+}
+
+uint32_t os_process(void) { return (uint32_t)CALL(getpid, 0, 0, 0, 0, 0, 0); }
 
 _Noreturn void os_abort(void) {
   /* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or

@@ -63,7 +63,7 @@ void slab_make_holes(slab_t *s) {
   slab_starts_t free = {{0}};
   size_t size = class_size(slab_class(s));
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
-  uint32_t kept = 0, refused = 0, pages = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
+  uint32_t kept = 0, refused = 0, all = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
   slab_note_starts(s, &free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     bool is_listed = free.words[b % SLICE_SIZE / STARTS_STEP] >> b / CLASS_STEP % 64 & 1;
@@ -71,7 +71,7 @@ void slab_make_holes(slab_t *s) {
     if (!is_listed && (pages & read_holes(s)) == 0) kept |= pages;
   }
   /* Bound: a slice's pages */
-  for (uint32_t rest = pages & ~kept & ~read_holes(s), run; rest != 0; rest &= ~run) {
+  for (uint32_t rest = all & ~kept & ~read_holes(s), run; rest != 0; rest &= ~run) {
     unsigned at = bits_lowest(rest);
     run = (uint32_t)bits_run(at, bits_ones_below(rest >> at));
     if (!make_hole(s, run)) refused |= run;

@@ -14,7 +14,7 @@ void slab_note_starts(const slab_t *s, slab_starts_t *starts) {
 
 void slab_link_starts(slab_t *s, const slab_starts_t *starts) {
   uintptr_t base = slab_base(s), first = 0;
-  for (size_t i = sizeof starts->words / sizeof starts->words[0]; i-- > 0;)
+  for (size_t i = ARRAY_LENGTH(starts->words); i-- > 0;)
     for (uint64_t w = starts->words[i]; w != 0;) { /* Bound: the bits of a word */
       unsigned highest = bits_highest(w);
       w ^= (uint64_t)1 << highest;

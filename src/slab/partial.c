@@ -2,7 +2,6 @@
  * Contract: partial.h. */
 #include "partial.h"
 
-#include "../base/check.h"
 #include "holes.h"
 
 /* A hint: arenas with a bit in `partial_groups`, by class. */
@@ -51,7 +50,7 @@ static bool take(slab_t *s, void *heap, bool *is_empty) {
     if (!*is_empty && heap == NULL) return false;
     uint64_t owned = anchor_pack(ANCHOR_OWNED, 0, 0, 0);
     if (!atomic64_swap_acquire(&s->anchor, &word, owned)) continue; /* S-anchor */
-    slab_own(s, heap, a.count != 0 ? slab_base(s) | a.avail : 0, a.count, a.carved);
+    slab_own(s, heap, slab_chain(s, a), a.count, a.carved);
     return true;
   }
 }

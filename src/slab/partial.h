@@ -3,8 +3,8 @@
  *          Calls: holes, tally, arena.
  * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its
  *          anchor then is.
- * Sync:    S-partial (slab.h): bit and anchor cross over; S-group (hint.h): a group's word, its bit
- *                    among the groups', its arena's bit. */
+ * Sync:    S-partial (slab.h): bit and anchor cross over; S-anchor (slab.h): taking a slab over;
+ *          S-group (hint.h): a group's word, its bit among the groups', its arena's bit. */
 #ifndef SLAB_PARTIAL_H
 #define SLAB_PARTIAL_H
 

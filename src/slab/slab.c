@@ -2,7 +2,6 @@
  * Contract: slab.h. */
 #include "slab.h"
 
-#include "../base/check.h"
 #include "holes.h"
 #include "partial.h"
 
@@ -65,9 +64,12 @@ void slab_release(slab_t *s) {
 
 /* ---- the owner takes ------------------------------------------------------------------------- */
 
-/* The first block of a chain, 0 if it has none. */
-static uintptr_t chain_at(const slab_t *s, uint16_t avail) {
-  return avail != 0 ? slab_base(s) | avail : 0;
+static bool chain_is_valid(const slab_t *s, anchor_t a) {
+  unsigned n = 0;
+  for (uintptr_t b = slab_chain(s, a); b != 0; b = block_next(b)) /* Bound: `count`, by I3 */
+    HOLDS(I3, ++n <= a.count);
+  HOLDS(I3, n == a.count);
+  return true;
 }
 
 /* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
@@ -76,9 +78,10 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
   while (anchor_has_chain(word)) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
+    ASSERT_VALID(chain_is_valid(s, a));
     *count = a.count;
     slab_count_taken(slab_class(s), a.count);
-    return chain_at(s, a.avail);
+    return slab_chain(s, a);
   }
   *count = 0;
   return 0;
@@ -86,6 +89,7 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
 
 unsigned slab_collect(slab_t *s) {
   unsigned count;
+  ASSERT(s->head == 0);
   s->head = take_chain(s, &count);
   slab_note_used(s, slab_used(s) - count);
   return count;
@@ -98,6 +102,7 @@ uintptr_t slab_fresh_end(const slab_t *s, unsigned *count) {
 }
 
 void slab_take_fresh(slab_t *s, unsigned n) {
+  ASSERT(atomic32_load_relaxed(&s->carved) + n <= s->capacity);
   atomic32_store_release(&s->carved, atomic32_load_relaxed(&s->carved) + n); /* S-visit */
   slab_note_used(s, slab_used(s) + n);
   slab_count_taken(slab_class(s), (int)n);
@@ -146,6 +151,7 @@ uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {
 }
 
 uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
+  ASSERT(most != 0);
   if (s->head == 0 && slab_collect(s) == 0) return carve(s, most, 0, count);
   uintptr_t first = s->head, last = first;
   unsigned n = 1;
@@ -193,7 +199,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
       slab_count_taken(slab_class(s), (int)free);
       return SLAB_IS_EMPTY;
     }
-    if (free != 0) block_link(last, chain_at(s, a.avail));
+    if (free != 0) block_link(last, slab_chain(s, a));
     bool is_full = carved == s->capacity && count < threshold(s) && !is_holed;
     uint64_t to = anchor_pack(is_full ? ANCHOR_FULL : ANCHOR_PARTIAL,
                               (uint16_t)(free != 0 ? first : a.avail), count, carved);
@@ -231,12 +237,13 @@ bool slab_is_worth(const slab_t *s, unsigned n) {
 }
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap) {
+  ASSERT(n != 0 && (heap == NULL || !atomic_ptr_is_relaxed(&s->owner, heap)));
   slab_count_taken(slab_class(s), -(int)n); /* the class is known while the blocks are held */
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
     unsigned count = a.count + n;
-    block_link(last, chain_at(s, a.avail));
+    block_link(last, slab_chain(s, a));
     bool is_rush = n >= RUSH_BLOCKS && heap != NULL;
     slab_outcome_t outcome;
     if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved || is_rush)) {
@@ -303,15 +310,6 @@ bool slab_slices_are_valid(const slab_t *s) {
   for (size_t i = first; i < first + n; i++) {
     HOLDS(I5, (atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1) == 0);
     HOLDS(I5, i == first || slab_kind(slab_word(s + (i - first))) == SLAB_NONE);
-  }
-  return true;
-}
-
-bool slab_kinds_are_valid(const arena_t *a) {
-  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
-  for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
-    const slab_t *s = slab_of(arena_address(a, slice));
-    if (slab_kind(slab_word(s)) != SLAB_NONE) slab_slices_are_valid(s);
   }
   return true;
 }

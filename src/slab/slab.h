@@ -8,6 +8,7 @@
  *                    keys in the blocks, and the owner's fields, are seen by the next owner.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
  *                    anchor: both change the bit's word, so one of the two threads sees the other.
+ *          S-visit   keys, `carved`, `fresh` and `holes`, by which a visitor tells free blocks.
  * Holds:   I1 used + free == carved, free being the length of the private list, while a heap owns
  *             the slab
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
@@ -21,7 +22,7 @@
 #define SLAB_SLAB_H
 
 #include "../arena/arena.h"
-#include "../base/check.h"
+#include "../support/sampled.h"
 #include "anchor.h"
 
 typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
@@ -61,6 +62,7 @@ struct slab {
   atomic64_t anchor aligned_to(64);
   slab_t *next, *prev; /* the owner's list of slabs of this class */
   atomic64_t fresh;    /* borrowed and never handed out: stock/fresh.h */
+  sampled_t sampled;   /* of a large block with SLAB_IS_SAMPLED: stock/sample.h */
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
@@ -70,7 +72,8 @@ enum {
   SLAB_IDLE = 1,   /* empty, and kept by its heap all the same */
   SLAB_SEEN_EMPTY, /* a lane's, which goes if it is still empty at the next look */
   SLAB_IS_LARGE = 0xFF,
-  SLAB_IS_CLEAN = 1 << 8, /* a large block that reads as zero as far as nobody wrote to it */
+  SLAB_IS_CLEAN = 1 << 8,   /* a large block that reads as zero as far as nobody wrote to it */
+  SLAB_IS_SAMPLED = 1 << 9, /* a large block of which `sampled` tells */
 };
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
@@ -148,12 +151,18 @@ static inline void block_refuse_double_free(uintptr_t block, const char *call) {
   if (block_is_free_already(block)) fatal("double free", (void *)block, call);
 }
 
+/* The first block of the anchor's chain; 0: it has none. */
+static inline uintptr_t slab_chain(const slab_t *s, anchor_t a) {
+  return a.avail != 0 ? slab_base(s) | a.avail : 0;
+}
+
 /* ---- the owner ------------------------------------------------------------------------------- */
 
 /* Makes the slice at `base` (claimed) a slab of class `c` owned by `heap`. */
 hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
 
-/* Is it worth taking a list: `least` blocks or an eighth of the slab, whichever is less? */
+/* Is it worth taking a list: has it blocks that were never used, or as many free ones, its owner's
+ * or others', as `least` or an eighth of the slab? */
 hidden bool slab_has(const slab_t *s, unsigned least);
 
 /* How many blocks are on the private list, and how many others freed. */
@@ -276,6 +285,5 @@ extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initia
 hidden bool slab_is_valid(const slab_t *s); /* the owner only */
 /* Of a slab or large block: I5. Its holder only. */
 hidden bool slab_slices_are_valid(const slab_t *s);
-hidden bool slab_kinds_are_valid(const arena_t *a); /* while nobody claims or frees */
 
 #endif

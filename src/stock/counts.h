@@ -5,7 +5,6 @@
 #define STOCK_COUNTS_H
 
 #include "../base/atomic.h"
-#include "../base/base.h"
 
 typedef struct {
   atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested, remote_frees, swaps;

@@ -1,5 +1,5 @@
 /* fresh.h - borrowed blocks that were never used                                     layer 5: stock
- * Owns:    `fresh` of slab_t and of a heap.   Called by: shrink.c, valid.c, refill.c, visit.c.
+ * Owns:    `fresh` of slab_t and of a heap.   Called by: shrink.c, heap.c, refill.c, visit.c.
  *          Calls: slab.
  * Threads: the heap's own; any thread reads a slab's bits (S-visit).
  *
@@ -9,7 +9,6 @@
 #ifndef STOCK_FRESH_H
 #define STOCK_FRESH_H
 
-#include "../base/sizeclass.h"
 #include "heap.h"
 
 typedef struct {
@@ -49,6 +48,7 @@ static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
   return fresh_unpack(h->freed->fresh[c - MEDIUM_CLASS]);
 }
 static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
+  ASSERT(c >= MEDIUM_CLASS);
   h->freed->fresh[c - MEDIUM_CLASS] = fresh_pack(f);
 }
 /* The first of these is fresh no more: it is handed out, or has a key. */

@@ -1,7 +1,16 @@
 /* heap.h - what one heap holds                                                       layer 5: stock
- * Owns:    heap_t.   Called by: stock, heap.   Calls: slab.
+ * Owns:    heap_t.   Called by: stock, heap.   Calls: owned.c, returned.c, magazine.c, slab, arena.
  * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
- *          one that is in a first-class heap's lane. */
+ *          one that is in a first-class heap's lane.
+ * Holds:   H1 `owned` is the length of a class's list of slabs, whose first leads to the last and
+ *             each other to the one before
+ *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
+ *          H3 `idle` counts the slabs that say so, of which no block is in use
+ *          H4 a class of which the heap has anything has its bit in `classes`
+ *          H5 a returned list has all the blocks that `allowance` and `room` say it has; one more
+ *             for each fast free that was cut short
+ *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
+ *             `held` counts at least chains and pending blocks */
 #ifndef STOCK_HEAP_H
 #define STOCK_HEAP_H
 
@@ -12,7 +21,7 @@ enum {
   BATCH_SLOTS = 64,    /* slabs for which frees are gathered: the bits of a word */
   EARN_BYTES = 1024,   /* a class's first blocks, so many bytes, are borrowed */
   MEDIUM_CLASS = 40,   /* 1 KiB: from here on classes are medium, and blocks borrowed */
-  CARVE_BYTES = 4096,  /* of fresh blocks that are linked at a time */
+  CARVE_BYTES = 4096,  /* a bin's worth: if fewer were freed, fresh ones are added */
   RUN_MOST = 12,       /* slices in the longest run that a heap keeps */
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
@@ -72,7 +81,7 @@ struct heap {
   uint8_t pending_count;
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
-  uint8_t slabs_made;            /* out of slices; counted up to UINT8_MAX */
+  uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* slices on the first list */
@@ -130,6 +139,6 @@ static inline bool heap_has_earned(const heap_t *h, unsigned c) {
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 
-hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked: valid.c */
+hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked */
 
 #endif

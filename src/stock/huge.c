@@ -2,12 +2,12 @@
  * Contract: huge.h. Sync: S-window (map.h), S-bit (bitmap.h), S-huge  note_size (release) ->
  *          huge_at (acquire). */
 #include "../arena/places.h"
-#include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "huge.h"
 #include "index.h"
 #include "pool.h"
+#include "sample.h"
 
 enum {
   MAPPINGS_MOST = 4096, /* huge blocks: a program may have 65,530 mappings */
@@ -90,20 +90,41 @@ static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
   return base;
 }
 
+static void advise_mapping(void *at, size_t size) {
+  if (option_get(OPTION_thp) != THP_AUTO)
+    os_advise_huge(at, size, option_get(OPTION_thp) == THP_ALWAYS);
+}
+
+/* Once all that is free in arenas is unmapped. If not even then they had better keep it. */
+static bool may_fit_then(size_t mapped, bool without_memory) {
+  uint64_t in_use = atomic64_load_relaxed(&arena_counts.committed);
+  size_t free = (atomic64_load_relaxed(&arena_counts.mapped) - in_use) << SLICE_SHIFT;
+  return mapped <= free || map_has_room(mapped - free, without_memory);
+}
+
+static void *map_once(size_t mapped, bool without_memory) {
+  size_t n = windows_for(mapped);
+  return without_memory ? map_reserve(n, mapped) : map_new(n, mapped);
+}
+
+/* Windows of its own, with fresh memory or for os_move. `missing` bytes may be enough. */
+static void *map_windows(size_t mapped, size_t missing, bool without_memory) {
+  if (mapped > os_space()) return NULL;
+  void *base = map_once(mapped, without_memory);
+  bool is_again = base == NULL && may_fit_then(missing, without_memory) && arena_unmap_free();
+  if (is_again) base = map_once(mapped, without_memory);
+  if (base != NULL && !without_memory) advise_mapping(base, mapped);
+  return base;
+}
+
 void *huge_malloc(void *tag, size_t size) {
   size_t mapped = mapping_for(size);
   huge_t *b = arena_is_over_limit(mapped) ? NULL : new_record();
   if (b == NULL) return NULL;
-  size_t windows = windows_for(mapped);
-  void *base = map_new(windows, mapped);
-  if (base == NULL && arena_unmap_free()) base = map_new(windows, mapped);
-  if (base == NULL) {
-    places_release(&huge_blocks, b->number);
-    return NULL;
-  }
-  if (option_get(OPTION_thp) != THP_AUTO)
-    os_advise_huge(base, mapped, option_get(OPTION_thp) == THP_ALWAYS);
-  return settle(b, tag, base, mapped);
+  void *base = map_windows(mapped, mapped, false);
+  if (base != NULL) return settle(b, tag, base, mapped);
+  places_release(&huge_blocks, b->number);
+  return NULL;
 }
 
 void huge_free(huge_t *b, void *p, const char *call) {
@@ -114,12 +135,22 @@ void huge_free(huge_t *b, void *p, const char *call) {
   uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0);
   if (mapped == 0) fatal("double free", p, call);
   index_leave(&b->tag);
+  sample_end(&b->sampled);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);
   os_unmap(base, mapped);
   map_free(base, windows);
   places_release(&huge_blocks, b->number);
   note_lost(mapped);
+}
+
+/* What is several mappings cannot grow as one: the rest is mapped behind it. */
+static bool resize_mapping(char *base, size_t old, size_t mapped) {
+  if (os_resize(base, old, mapped)) return true;
+  if (mapped < old || os_is_one_mapping(base, old)) return false;
+  if (os_map_at(base + old, mapped - old) != OS_MAPPED) return false;
+  advise_mapping(base + old, mapped - old);
+  return true;
 }
 
 bool huge_resize_in_place(huge_t *b, size_t size) {
@@ -129,7 +160,7 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   if (mapped == old) return true;
   if (mapped > old && arena_is_over_limit(mapped - old)) return false;
   if (!map_claim_behind(base, had, more)) return false;
-  if (!os_resize(base, old, mapped)) {
+  if (!resize_mapping(base, old, mapped)) {
     map_free(behind, more);
     return false;
   }
@@ -143,11 +174,13 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
 }
 
 /* Moves to where nothing else lies: the addresses are reserved first. If there is no memory for
- * that on the way back, it moves all the same: a moment ago only our pages lay there. */
+ * that on the way back, it moves all the same: a moment ago only our pages lay there. `from` is one
+ * mapping, unless the program changes the block meanwhile: then the first pages may have left. */
 static bool move_piece(char *from, char *to, size_t size, bool is_back) {
   os_map_result_t result = os_reserve_at(to, size);
   if (result == OS_TAKEN || (result == OS_NO_MEMORY && !is_back)) return false;
   if (os_move(from, size, to, size)) return true;
+  if (!os_is_one_mapping(from, size)) fatal("lost pages", from, "realloc");
   if (result == OS_MAPPED) os_unmap(to, size);
   return false;
 }
@@ -181,11 +214,20 @@ static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
   return false;
 }
 
+/* For pages of several mappings. The copy is one mapping, which moves and grows as a whole. */
+static void *copy_pages(void *pages, size_t old_size, size_t mapped) {
+  void *base = map_windows(mapped, mapped, false);
+  if (base == NULL) return NULL;
+  memcpy(base, pages, old_size);
+  os_unmap(pages, old_size);
+  return base;
+}
+
 /* Windows of its own for `mapped` bytes, filled with the pages at `pages`. */
 static void *move_pages(void *pages, size_t old_size, size_t mapped) {
+  if (!os_is_one_mapping(pages, old_size)) return copy_pages(pages, old_size, mapped);
   size_t windows = windows_for(mapped);
-  void *base = map_reserve(windows, mapped);
-  if (base == NULL && arena_unmap_free()) base = map_reserve(windows, mapped);
+  void *base = map_windows(mapped, mapped - old_size + PIECE_SIZE, true);
   if (base != NULL) {
     if (os_move(pages, old_size, base, mapped)) return base;
     os_unmap(base, mapped);

@@ -7,6 +7,7 @@
 #define STOCK_HUGE_H
 
 #include "../arena/arena.h"
+#include "../support/sampled.h"
 
 #define HUGE_MIN_SIZE (WINDOW_SIZE / 2) /* alignment included: no arena is asked for so much */
 
@@ -16,6 +17,7 @@ typedef struct {
   size_t windows;
   atomic_ptr_t tag; /* its cell in a first-class heap's index, or NULL */
   uint32_t number;
+  sampled_t sampled; /* sample.h */
 } huge_t;
 /* relaxed: the block's holder wrote it; visitors and statistics take what they find. */
 static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }

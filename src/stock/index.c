@@ -5,7 +5,6 @@
  *                   chunk, which is freed. S-bit  leave -> bitmap_claim_some.
  * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block that has its
  *             memory and whose `tag` it is or is about to be */
-#include "../base/check.h"
 #include "index.h"
 
 enum {
@@ -50,6 +49,7 @@ static atomic_ptr_t *take_cell(chunk_t *c) {
 /* `block` becomes the lane's first chunk. */
 void index_add_chunk(heap_t *lane, void *block) {
   chunk_t *c = block, *first = first_chunk(lane);
+  ASSERT((uintptr_t)block % INDEX_CHUNK_SIZE == 0);
   block_set_free((uintptr_t)c);
   memset(c->cells, 0, sizeof c->cells);
   atomic64_store_relaxed(&c->left, ~LANE_BIT);
@@ -140,6 +140,11 @@ bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context) {
   return true;
 }
 
+void index_forget_heap(heap_t *lane) {
+  for (chunk_t *c = first_chunk(lane); c != NULL; c = c->next) /* Bound: the lane's chunks */
+    atomic_ptr_store_relaxed(&c->heap, NULL);
+}
+
 void index_end(heap_t *lane) {
   chunk_t *c = first_chunk(lane), *next;
   if (c == NULL) return;
@@ -147,7 +152,6 @@ void index_end(heap_t *lane) {
   if (atomic_ptr_load_relaxed(c->spare) == NULL) index_give_back(c->spare);
   for (; c != NULL; c = next) { /* Bound: the lane's chunks */
     next = c->next;
-    atomic_ptr_store_relaxed(&c->heap, NULL);
     leave(c, LANE_BIT);
   }
 }

@@ -33,6 +33,8 @@ static inline void index_leave(atomic_ptr_t *tag) {
  * others do meanwhile may or may not be seen. */
 typedef bool index_visitor_t(slab_t *large, huge_t *huge, void *context);
 hidden bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context);
+/* Its first-class heap ends, perhaps before the lane does. Its blocks are no heap's any more. */
+hidden void index_forget_heap(heap_t *lane);
 hidden void index_end(heap_t *lane); /* blocks that still live stay */
 
 #endif

@@ -2,12 +2,12 @@
  * Contract: large.h. */
 #include "large.h"
 
-#include "../base/check.h"
 #include "../os/os.h"
 #include "huge.h"
 #include "index.h"
 #include "magazine.h"
 #include "pool.h"
+#include "sample.h"
 #include "tails.h"
 
 enum {
@@ -39,7 +39,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
   if (large_is_huge(size, alignment)) return huge_malloc(index_cell(h), size);
   bool clean;
-  size_t usable = usable_for(max_size(size, 1)), wish = tail_wish(usable);
+  size_t usable = usable_for(max_size(size, 1)), wish = tails_wish(usable);
   void *p = magazine_claim(h, n, step, wish, &clean);
   if (unlikely(p == NULL)) return NULL;
   slab_t *s = slab_of(p);
@@ -50,7 +50,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
   atomic64_store_relaxed(&s->size, usable);
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
-  tail_enter(h, s, wish);
+  tails_enter(h, s, wish);
   index_enter(cell, s, false);
   count_live(h, 1);
   slab_count(usable, 0);
@@ -69,17 +69,18 @@ static void set_size(slab_t *s, size_t size) {
 }
 
 void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
+  ASSERT(size <= roomy);
   size_t used = slices_for(size), more = slices_for(roomy) - used;
   void *p = large_malloc(h, roomy, 1);
   if (p != NULL) {
     slab_t *s = slab_of(p);
     uint8_t *touched = arena_touched_last(p, used);
-    tail_leave(h, s);
+    tails_leave(h, s);
     set_size(s, size);
     if (large_is_clean(p)) memset(touched, 0, more + 1);
     else if (more != 0 && os_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
       memset(touched + 1, 0, more);
-    tail_enter(h, s, tail_wish(usable_for(size)));
+    tails_enter(h, s, tails_wish(usable_for(size)));
     ASSERT_VALID(large_is_valid(s));
   }
   return p;
@@ -88,13 +89,14 @@ void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
 void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
-  if (slab_kind(atomic32_exchange_relaxed(&s->kind, 0)) != SLAB_LARGE)
-    fatal("double free", p, call);
+  uint32_t word = atomic32_exchange_relaxed(&s->kind, 0);
+  if (slab_kind(word) != SLAB_LARGE) fatal("double free", p, call);
+  if (unlikely((word & SLAB_IS_SAMPLED) != 0)) sample_end(&s->sampled);
   index_leave(&s->tag); /* before the slices go: F2 */
   size_t n = atomic32_load_relaxed(&s->slices), size = atomic64_load_relaxed(&s->size);
   slab_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
-  tail_leave(h, s);
+  tails_leave(h, s);
   if (h == NULL) return arena_release(p, n);
   magazine_put_run(h, s, n, slices_for(size));
 }
@@ -118,10 +120,10 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
                                                  : arena_claim_at(behind, want - have, &clean)))
     return false;
   if (size > atomic64_load_relaxed(&s->size)) want = max_size(want, have); /* its headroom stays */
-  tail_leave(h, s);
+  tails_leave(h, s);
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
   set_size(s, size);
-  tail_enter(h, s, tail_wish(usable_for(size)));
+  tails_enter(h, s, tails_wish(usable_for(size)));
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
   return true;
@@ -139,11 +141,12 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     atomic64_add_relaxed(&arena_counts.committed, n);
     return NULL;
   }
+  if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(&s->sampled);
   slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);
-  tail_leave(NULL, s);
+  tails_leave(NULL, s);
   arena_release_moved(p, n);
   return moved;
 }
@@ -152,5 +155,5 @@ bool large_is_valid(const slab_t *s) {
   size_t size = atomic64_load_relaxed(&s->size), slices = atomic32_load_relaxed(&s->slices);
   HOLDS(L1, slices >= slices_for(size) && slices <= slices_for(size + size / 4));
   HOLDS(L1, size == usable_for(size));
-  return tail_is_valid(s);
+  return tails_are_valid(s);
 }

@@ -2,7 +2,6 @@
  * Contract: magazine.h. */
 #include "magazine.h"
 
-#include "../base/check.h"
 #include "../support/options.h"
 #include "surplus.h"
 
@@ -20,6 +19,7 @@ static void count_run(heap_t *h, size_t n, int sign) {
 static slab_t *next_in_magazine(const slab_t *s) { return slab_numbered(s->next_in_magazine); }
 
 static void put_run(heap_t *h, slab_t *s, size_t n) {
+  ASSERT(n != 0 && n <= RUN_MOST);
   s->next_in_magazine = h->magazine[n - 1];
   h->magazine[n - 1] = slab_number(s);
   count_run(h, n, 1);
@@ -40,7 +40,7 @@ static size_t distance(size_t a, size_t b) { return max_size(a, b) - min_size(a,
 
 /* Of the last few runs of `n` slices, the one whose last slice was touched most nearly as far as
  * `wish` comes first. Out of line, for the sake of the stack. */
-__attribute__((noinline)) static void put_nearest_first(heap_t *h, size_t n, size_t wish) {
+static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   uint32_t first = h->magazine[n - 1];
   slab_t *before_best = NULL, *s = slab_numbered(first);
   size_t least = TOUCHED_ALL + 1;

@@ -24,7 +24,7 @@ hidden void magazine_put_slab(heap_t *h, slab_t *s);
 hidden void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used);
 
 /* `n` slices, the first at a multiple of `alignment`: kept ones, or the arena's. If `wish` is not
- * 0, of the kept ones those whose last slice was touched most nearly as far (tail_wish). `*clean`
+ * 0, of the kept ones those whose last slice was touched most nearly as far (tails_wish). `*clean`
  * as in arena_claim. NULL: no memory. */
 hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean);
 /* Claims up to `n` slices from `at` on for the next slabs, if they are free and the magazine has

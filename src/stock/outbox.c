@@ -2,7 +2,6 @@
  * Contract: outbox.h. */
 #include "outbox.h"
 
-#include "../base/check.h"
 #include "magazine.h"
 #include "owned.h"
 

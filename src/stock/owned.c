@@ -16,6 +16,7 @@ slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->
 static void link_slab(heap_t *h, slab_t *s, bool as_first) {
   unsigned c = slab_class(s);
   slab_t *first = owned_first(h, c);
+  ASSERT(atomic_ptr_is_relaxed(&s->owner, h));
   h->own->owned[c]++;
   s->next = NULL;
   s->prev = s;
@@ -30,6 +31,7 @@ static void link_slab(heap_t *h, slab_t *s, bool as_first) {
 void owned_remove(heap_t *h, slab_t *s) {
   unsigned c = slab_class(s);
   slab_t *first = owned_first(h, c);
+  ASSERT(atomic_ptr_is_relaxed(&s->owner, h) && first != NULL);
   h->own->owned[c]--;
   if (s == first) h->own->slabs[c] = slab_number(s->next);
   else s->prev->next = s->next;
@@ -50,6 +52,7 @@ static bool is_first_and_kept(heap_t *h, slab_t *s) {
 }
 
 void owned_note_empty(heap_t *h, slab_t *s) {
+  ASSERT(slab_used(s) == slab_others_freed(s));
   if (s->is_idle == SLAB_IDLE) return;
   if (is_first_and_kept(h, s)) {
     s->is_idle = SLAB_IDLE;

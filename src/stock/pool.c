@@ -18,6 +18,7 @@ typedef struct {
   heap_t heaps[PLACES_IN_CHUNK];
   heap_freed_t freed[PLACES_IN_CHUNK];
   heap_own_t own[PLACES_IN_CHUNK];
+  heap_sampled_t sampled[PLACES_IN_CHUNK];
 } heap_chunk_t;
 static heap_chunk_t first_heaps; /* most programs need no mapping for their heaps */
 static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps};
@@ -51,16 +52,20 @@ static bool wake(heap_t *h) {
   return true;
 }
 
-static heap_chunk_t *heap_chunk_of(heap_t *h, size_t number) {
+static heap_chunk_t *chunk_with(heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
+}
+
+heap_sampled_t *pool_sampled(heap_t *h) {
+  return &chunk_with(h, h->number)->sampled[h->number % PLACES_IN_CHUNK];
 }
 
 /* The heap at a place that the caller has claimed: it rested, or has nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
-  h->freed = &heap_chunk_of(h, number)->freed[number % PLACES_IN_CHUNK];
-  h->own = &heap_chunk_of(h, number)->own[number % PLACES_IN_CHUNK];
+  h->freed = &chunk_with(h, number)->freed[number % PLACES_IN_CHUNK];
+  h->own = &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->busy = 0;
@@ -211,6 +216,7 @@ static void discard_idle(size_t chunk, bool also_next) {
 void pool_discard_kept(void) { discard_idle(atomic32_load_relaxed(&kept_chunk), true); }
 
 void pool_release(heap_t *h) {
+  ASSERT(h->held == 0);
   if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     pool_note_taken(c, heap_taken(h, c));

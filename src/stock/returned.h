@@ -32,6 +32,7 @@ hidden void returned_forget(heap_t *h);
  * the heap is marked. False if the block is free already; its link is spoilt then. */
 static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block) {
   uintptr_t *list = &h->freed->returned[c];
+  ASSERT(h->room[c] != 0);
   block_set_next(block, *list);
   if (unlikely(block_is_free(block))) return false;
   block_set_free(block);

@@ -2,17 +2,17 @@
  * Contract: shrink.h. What is done for each class is done for those that the heap has used. */
 #include "shrink.h"
 
-#include "../base/check.h"
 #include "fresh.h"
 #include "magazine.h"
 #include "outbox.h"
 #include "owned.h"
 #include "pool.h"
 #include "returned.h"
+#include "sample.h"
 #include "tails.h"
 
 void heap_settle(heap_t *h) {
-  tail_settle(h);
+  tails_settle(h);
   pool_settle(h);
 }
 
@@ -35,6 +35,7 @@ static void flush_fresh(heap_t *h, unsigned c) {
 
 static void flush_bin(heap_t *h, unsigned c) {
   flush_list(h, &h->bin[c]);
+  if (unlikely(sample_was_started())) flush_list(h, sample_behind(h, c));
   flush_list(h, &h->freed->returned[c]);
   flush_fresh(h, c);
   returned_give_up(h, c); /* until the class is used again */
@@ -146,6 +147,7 @@ void heap_drop(heap_t *h) {
   heap_settle(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     h->bin[c] = 0;
+    if (unlikely(sample_was_started())) *sample_behind(h, c) = 0;
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
       owned_remove(h, s);
       slab_release(s);

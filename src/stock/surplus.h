@@ -5,7 +5,6 @@
 #define STOCK_SURPLUS_H
 
 #include "../base/atomic.h"
-#include "../base/base.h"
 
 enum { SURPLUS_LEAST = 256, SURPLUS_PART = 8 }; /* slices, or this part of what is in use */
 

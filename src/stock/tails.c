@@ -5,7 +5,6 @@
  * tail. Tails may be a part of what large blocks use. Beyond that a block gives its tail back when
  * it is allocated or resized, the sooner the longer the tail is beside the block. A page has 4 KiB
  * here. */
-#include "../base/check.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "pool.h"
@@ -56,7 +55,7 @@ static void add(int32_t sums) {
   if (now != atomic64_load_relaxed(&few)) atomic64_store_relaxed(&few, now);
 }
 
-void tail_settle(heap_t *h) {
+void tails_settle(heap_t *h) {
   if (h->tails != 0) add(h->tails);
   h->tails = 0;
 }
@@ -67,7 +66,7 @@ static bool is_far(int32_t sums) {
 }
 
 /* One of the two is far; the other is added too only if it is. */
-static __attribute__((noinline)) void settle_far(heap_t *h) {
+static out_of_line void settle_far(heap_t *h) {
   int32_t pages = pages_in(h->tails), part = is_far(h->tails - pages) ? h->tails : pages;
   add(part);
   h->tails -= part;
@@ -79,7 +78,7 @@ static always_inline void count(heap_t *h, int32_t sums) {
   if (unlikely(is_far(h->tails))) settle_far(h);
 }
 
-size_t tail_wish(size_t size) {
+size_t tails_wish(size_t size) {
   if (likely(all_tails() <= (int64_t)atomic64_load_relaxed(&few))) return 0;
   if (option_get(OPTION_purge_delay_ms) < 0) return 0;
   return pages_in_last(size >> TOUCHED_SHIFT);
@@ -127,7 +126,7 @@ static cold void enter_or_discard(heap_t *h, slab_t *s, size_t tail) {
   count_tail(h, s, pages, tail);
 }
 
-void tail_enter(heap_t *h, slab_t *s, size_t wish) {
+void tails_enter(heap_t *h, slab_t *s, size_t wish) {
   size_t pages = pages_of(s), used = pages_in_last(pages);
   uint8_t *touched = touched_of(s, pages);
   size_t tail = *touched - min_size(used, *touched);
@@ -136,9 +135,9 @@ void tail_enter(heap_t *h, slab_t *s, size_t wish) {
   count_tail(h, s, pages, tail);
 }
 
-void tail_leave(heap_t *h, const slab_t *s) { count(h, -s->counted); }
+void tails_leave(heap_t *h, const slab_t *s) { count(h, -s->counted); }
 
-bool tail_is_valid(const slab_t *s) {
+bool tails_are_valid(const slab_t *s) {
   size_t pages = pages_of(s), touched = *touched_of(s, pages);
   HOLDS(L3, touched >= pages_in_last(pages) && touched <= TOUCHED_ALL);
   HOLDS(L3, (size_t)s->counted == (touched - pages_in_last(pages)) * TAIL + pages);

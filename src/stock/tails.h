@@ -10,15 +10,15 @@
 
 #include "heap.h"
 
-/* A large block has its slices and its size now: it is counted. `wish` is what tail_wish said. `h`
+/* A large block has its slices and its size now: it is counted. `wish` is what tails_wish said. `h`
  * may be NULL, also below. */
-hidden void tail_enter(heap_t *h, slab_t *s, size_t wish);
+hidden void tails_enter(heap_t *h, slab_t *s, size_t wish);
 /* It goes, or is about to change: it is counted no more. */
-hidden void tail_leave(heap_t *h, const slab_t *s);
+hidden void tails_leave(heap_t *h, const slab_t *s);
 /* 0: tails are not too many; else how far the last slice of a block of that usable size is best
  * touched. */
-hidden size_t tail_wish(size_t size);
-hidden void tail_settle(heap_t *h);         /* its tails and pages go to heap_counts */
-hidden bool tail_is_valid(const slab_t *s); /* the block's holder only */
+hidden size_t tails_wish(size_t size);
+hidden void tails_settle(heap_t *h);          /* its tails and pages go to heap_counts */
+hidden bool tails_are_valid(const slab_t *s); /* the block's holder only */
 
 #endif

@@ -1,7 +1,5 @@
 /* options.c - options: the parser and its sources                                  layer 2: support
- * Owns:    the values in force and where they came from.   Called by: everyone above.   Calls: os,
- *          fmt.
- * Threads: any; see options.h. */
+ * Contract: options.h. */
 #include "options.h"
 
 #include "../base/check.h"
@@ -14,27 +12,24 @@ extern const char *fh_options __attribute__((weak, visibility("default")));
 
 /* ---- the table in its several forms ---------------------------------------------------------- */
 
-#define OPTION_WORD_TEXT(name, word) word,
-static const char *const option_words_thp[] = {OPTION_WORDS_thp(OPTION_WORD_TEXT)};
-static const char *const option_words_stats[] = {OPTION_WORDS_stats(OPTION_WORD_TEXT)};
-static const char *const option_words_deepbind[] = {OPTION_WORDS_deepbind(OPTION_WORD_TEXT)};
-static const char *const option_words_bool[] = {"off", "on"};
-
-/* clang-format off */
-#define OPTION_TYPE_int   OPTION_KIND_INT,  NULL
-#define OPTION_TYPE_size  OPTION_KIND_SIZE, NULL
-#define OPTION_TYPE_bool  OPTION_KIND_BOOL, option_words_bool
-#define OPTION_TYPE_thp   OPTION_KIND_WORD, option_words_thp
-#define OPTION_TYPE_stats OPTION_KIND_WORD, option_words_stats
-#define OPTION_TYPE_deepbind OPTION_KIND_WORD, option_words_deepbind
-#define OPTION_ROW2(name_, kind_, words_, fallback_, lowest_, highest_, when_, what_)    \
-  { .name = #name_, .what = what_, .words = words_, .fallback = (int64_t)(fallback_),    \
-    .lowest = (int64_t)(lowest_), .highest = (int64_t)(highest_), .kind = kind_,         \
-    .when = OPTION_SET_AT_##when_ },
-#define OPTION_ROW1(...) OPTION_ROW2(__VA_ARGS__)
-#define OPTION_ROW(name, type, fallback, lowest, highest, when, what) \
-  OPTION_ROW1(name, OPTION_TYPE_##type, fallback, lowest, highest, when, what)
-const option_info_t option_info[OPTION_COUNT] = { FH_OPTIONS(OPTION_ROW) }; /* clang-format on */
+#define OPTION_TEXT(name, word) word,
+#define OPTION_TEXTS_int(name) NULL
+#define OPTION_TEXTS_size(name) NULL
+#define OPTION_TEXTS_text(name) NULL
+#define OPTION_TEXTS_bool(name)                                                                    \
+  (const char *const[]) { "off", "on" }
+#define OPTION_TEXTS_word(name)                                                                    \
+  (const char *const[]) { OPTION_WORDS_##name(OPTION_TEXT) }
+#define OPTION_ROW(name_, type, fallback_, lowest_, highest_, when_, what_)                        \
+  {.name = #name_,                                                                                 \
+   .what = what_,                                                                                  \
+   .words = OPTION_TEXTS_##type(name_),                                                            \
+   .fallback = (int64_t)(fallback_),                                                               \
+   .lowest = (int64_t)(lowest_),                                                                   \
+   .highest = (int64_t)(highest_),                                                                 \
+   .kind = OPTION_KIND_##type,                                                                     \
+   .when = OPTION_SET_AT_##when_},
+const option_info_t option_info[OPTION_COUNT] = {FH_OPTIONS(OPTION_ROW)};
 
 #define OPTION_FALLBACK(name, type, fallback, ...) {(uint64_t)(fallback)},
 atomic64_t option_values[OPTION_COUNT] = {FH_OPTIONS(OPTION_FALLBACK)};
@@ -143,14 +138,27 @@ static bool parse_word(option_t option, const char *text, size_t length, int64_t
   return false;
 }
 
+/* The text stays: a copy, which nobody frees. */
+static bool parse_text(const char *text, size_t length, int64_t *value) {
+  static char texts[4096];
+  static atomic32_t used; /* relaxed: each copy has bytes of its own */
+  if (length == 0 || length >= sizeof texts / 4) return false;
+  size_t at = atomic32_add_relaxed(&used, (uint32_t)length + 1);
+  if (at + length >= sizeof texts) return false;
+  memcpy(texts + at, text, length);
+  *value = (int64_t)(uintptr_t)(texts + at);
+  return true;
+}
+
 bool option_parse(option_t option, const char *text, size_t length, int64_t *value) {
   int64_t parsed = 0;
   bool is_one = false;
   switch (option_info[option].kind) {
-    case OPTION_KIND_INT: is_one = parse_int(text, length, &parsed); break;
-    case OPTION_KIND_SIZE: is_one = parse_size(text, length, &parsed); break;
-    case OPTION_KIND_BOOL: is_one = parse_bool(text, length, &parsed); break;
-    case OPTION_KIND_WORD: is_one = parse_word(option, text, length, &parsed); break;
+    case OPTION_KIND_int: is_one = parse_int(text, length, &parsed); break;
+    case OPTION_KIND_size: is_one = parse_size(text, length, &parsed); break;
+    case OPTION_KIND_bool: is_one = parse_bool(text, length, &parsed); break;
+    case OPTION_KIND_word: is_one = parse_word(option, text, length, &parsed); break;
+    case OPTION_KIND_text: is_one = parse_text(text, length, &parsed); break;
   }
   if (!is_one || !is_in_range(option, parsed)) return false;
   *value = parsed;
@@ -161,15 +169,17 @@ bool option_parse(option_t option, const char *text, size_t length, int64_t *val
 
 void option_put_value(fmt_t *f, option_t option, int64_t value) {
   switch (option_info[option].kind) {
-    case OPTION_KIND_INT: fmt_signed(f, value); break;
-    case OPTION_KIND_SIZE: fmt_exact_size(f, (uint64_t)value); break;
-    case OPTION_KIND_BOOL:
-    case OPTION_KIND_WORD: fmt_text(f, option_info[option].words[value]); break;
+    case OPTION_KIND_int: fmt_signed(f, value); break;
+    case OPTION_KIND_size: fmt_exact_size(f, (uint64_t)value); break;
+    case OPTION_KIND_bool:
+    case OPTION_KIND_word: fmt_text(f, option_info[option].words[value]); break;
+    case OPTION_KIND_text: fmt_text(f, value == 0 ? "-" : (const char *)(uintptr_t)value); break;
   }
 }
 
 void option_put_range(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
+  if (info->kind == OPTION_KIND_text) return fmt_text(f, "a text");
   if (info->words == NULL) {
     option_put_value(f, option, info->lowest);
     fmt_text(f, "..");

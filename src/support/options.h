@@ -8,25 +8,21 @@
  * Holds:   O1 lowest <= value in force <= highest, for every option, at any time; before loading it
  *             is the default
  *
- * The parser, the bounds, the command's flags and docs/options.md all come from the table: a new
- * option is one row here and one test in test/unit/options_test.c. */
+ * The parser, the bounds and docs/options.md all come from the table. A new option is one row here,
+ * a list beside it if its values are words, and one test in test/unit/options_test.c. */
 #ifndef SUPPORT_OPTIONS_H
 #define SUPPORT_OPTIONS_H
 
 #include "../base/atomic.h"
 #include "../base/fmt.h"
 
-/* The words of options that are one of a few. */
+/* The words of each option of type word, with their values. */
 #define OPTION_WORDS_thp(W) W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
 #define OPTION_WORDS_stats(W) W(STATS_NONE, "none") W(STATS_EXIT, "exit") W(STATS_JSON, "json")
 #define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
-#define OPTION_ENUMERATOR(name, word) name,
-enum { OPTION_WORDS_thp(OPTION_ENUMERATOR) THP_COUNT };
-enum { OPTION_WORDS_stats(OPTION_ENUMERATOR) STATS_COUNT };
-enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
 
-/* int, size (bytes), bool, or the list of words of that name. START: read once, at the first use;
- * ANY: at every use. The sentence is the documentation. */
+/* int, size (bytes), bool, word or text. START: read once, at the first use; ANY: at every use. The
+ * sentence is the documentation. */
 #define OPTION_NO_LIMIT INT64_MAX
 /* clang-format off */
 /* name            type   default   lowest     highest     set at; what it does */
@@ -42,7 +38,7 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
   X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                          \
     "Most address space mapped at a time: at first half of what is mapped, less where the "      \
     "system gives less, more where one block needs it.")                                         \
-  X(thp,            thp,   THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
+  X(thp,            word,  THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
     "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest "   \
     "to the system. Counts for what is mapped from then on.")                                    \
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
@@ -54,23 +50,42 @@ enum { OPTION_WORDS_deepbind(OPTION_ENUMERATOR) DEEPBIND_COUNT };
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps; a child of " \
     "fork, and so a daemon that forks when it starts, has none.")                                \
-  X(deepbind,       deepbind, DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,              \
+  X(deepbind,       word,  DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,                 \
     "With the shared library: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "  \
     "libc's.")                                                                                   \
   X(memory_limit,   size,  0,        0,         OPTION_NO_LIMIT, ANY,                            \
     "Bytes in slabs, large and huge blocks (`committed` in the statistics) beyond which no more " \
     "is claimed, and allocation fails with ENOMEM; 0: no limit. What is free and still dirty "   \
     "does not count.")                                                                           \
-  X(stats,          stats, STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
+  X(stats,          word,  STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
     "Statistics when a process ends by exit, not by a signal or _exit: exit writes text, json "  \
     "one JSON object, to standard error.")                                                       \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
     "Counts the bytes asked for in each size class too, except aligned blocks, which costs "     \
     "time on every allocation.")                                                                 \
+  X(profile,        text,  0,        0,         OPTION_NO_LIMIT, START,                          \
+    "Samples allocations, and writes a heap profile for pprof to the file of that name when the " \
+    "process ends by exit. In the name %p is the process's number, %n the file's, from 0 on.")   \
+  X(profile_interval, size, KiB(512), 1,        GiB(64),         START,                          \
+    "Bytes between two samples on average.")                                                     \
+  X(profile_growth, size,  0,        0,         OPTION_NO_LIMIT, START,                          \
+    "Writes a profile also each time that so many bytes more live than when the last one was "   \
+    "written; 0: never.")                                                                        \
+  X(profile_signal, int,   0,        0,         64,              START,                          \
+    "Writes one also on the signal of this number, if the program has no handler for it; 0: on " \
+    "none.")                                                                                     \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")
 /* clang-format on */
 
+#define OPTION_VALUE(name, word) name,
+#define OPTION_VALUES_int(name)
+#define OPTION_VALUES_size(name)
+#define OPTION_VALUES_bool(name)
+#define OPTION_VALUES_text(name)
+#define OPTION_VALUES_word(name) enum { OPTION_WORDS_##name(OPTION_VALUE) };
+#define OPTION_VALUES(name, type, ...) OPTION_VALUES_##type(name)
+FH_OPTIONS(OPTION_VALUES)
 #define OPTION_NUMBER(name, ...) OPTION_##name,
 typedef enum { FH_OPTIONS(OPTION_NUMBER) OPTION_COUNT } option_t;
 
@@ -86,13 +101,13 @@ typedef enum { OPTION_SOURCES(OPTION_SOURCE_NUMBER) OPTION_SOURCE_COUNT } option
 extern hidden const char *const option_source_name[OPTION_SOURCE_COUNT];
 
 typedef enum { /* clang-format off */
-  OPTION_KIND_INT, OPTION_KIND_SIZE, OPTION_KIND_BOOL, OPTION_KIND_WORD
+  OPTION_KIND_int, OPTION_KIND_size, OPTION_KIND_bool, OPTION_KIND_word, OPTION_KIND_text
 } option_kind_t; /* clang-format on */
 typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
 
 typedef struct {
   const char *name, *what;
-  const char *const *words; /* OPTION_KIND_WORD: the words of 0, 1, 2 ... */
+  const char *const *words; /* of 0, 1, 2 ...; NULL: its values are numbers */
   int64_t fallback, lowest, highest;
   option_kind_t kind;
   option_when_t when;
@@ -103,6 +118,10 @@ extern hidden atomic64_t option_values[OPTION_COUNT];
 
 static inline int64_t option_get(option_t option) {
   return (int64_t)atomic64_load_relaxed(&option_values[option]);
+}
+/* Of an option that is a text; NULL: it is not set. */
+static inline const char *option_text(option_t option) {
+  return (const char *)(uintptr_t)option_get(option);
 }
 hidden option_source_t option_source(option_t option);
 

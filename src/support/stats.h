@@ -4,7 +4,8 @@
  * Threads: any: constants.
  *
  * Counting, text and JSON come from the table, docs/statistics.md and the structs of freehold.h too
- * (build/tables writes them, tests compare). A new counter is one row at the end and one test. */
+ * (build/tables writes them, tests compare). A new counter is one row at the end and one test; what
+ * a visit finds has code in stats.c too. */
 #ifndef SUPPORT_STATS_H
 #define SUPPORT_STATS_H
 

@@ -3,6 +3,7 @@
 
 #include <freehold/freehold.h>
 #include <setjmp.h>
+#include <sys/time.h>
 
 static const size_t sizes[] = {0,    1,     16,    24,    100,    512,    513,
                                5000, 16384, 16385, 65536, 200000, 3000000};
@@ -716,4 +717,49 @@ TEST(stats, program_that_prints_json, "program") {
   void *keep = malloc(launder_size(100000));
   size_t n = fh_stats_json(text, sizeof text);
   CHECK(keep != NULL && write(1, text, n) == (ssize_t)n);
+}
+
+/* ---- profiles -------------------------------------------------------------------------------- */
+
+static void check_profile_fails(int file, fh_profile_t kind, int error) {
+  errno = 0;
+  CHECK(!fh_profile_write(file, kind));
+  CHECK_EQ(errno, error);
+}
+
+TEST(profile, before_the_start_there_is_nothing_to_write, "") {
+  check_profile_fails(1, FH_PROFILE_HEAP, ENODATA);
+  CHECK(fh_profile_start(0)); /* stops what never was */
+  check_profile_fails(1, FH_PROFILE_HEAP, ENODATA);
+}
+
+TEST(profile, a_wrong_kind_and_a_file_that_takes_nothing_are_errors, "") {
+  int full = open("/dev/full", O_WRONLY), null = open("/dev/null", O_WRONLY);
+  CHECK(full >= 0 && null >= 0 && fh_profile_start(1));
+  void *p = malloc(launder_size(100));
+  check_profile_fails(null, FH_PROFILE_LIFETIMES + 1, EINVAL);
+  for (fh_profile_t kind = FH_PROFILE_HEAP; kind <= FH_PROFILE_LIFETIMES; kind++) {
+    CHECK(fh_profile_write(null, kind));
+    check_profile_fails(full, kind, EIO);
+    check_profile_fails(-1, kind, EIO);
+  }
+  free(p);
+}
+
+static void write_in_handler(int number) {
+  (void)number;
+  int null = open("/dev/null", O_WRONLY);
+  CHECK(fh_profile_write(null, FH_PROFILE_HEAP) && fh_profile_write(null, FH_PROFILE_BLOCKS));
+  close(null);
+}
+
+TEST(profile, one_may_be_written_in_a_handler_that_interrupts_malloc, "") {
+  enum { HANDLED = 200 };
+  CHECK(fh_profile_start(4096));
+  signal(SIGALRM, write_in_handler);
+  struct itimerval soon = {{0, 0}, {0, 300}};
+  for (int i = 0; i < HANDLED; i++) {
+    CHECK_EQ(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    for (int k = 0; k < 1000; k++) free(malloc(launder_size(50 + (size_t)k * 10)));
+  }
 }

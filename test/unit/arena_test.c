@@ -216,3 +216,16 @@ TEST(arena, threads_never_share_a_slice_and_lose_none_also_while_memory_is_purge
   purge_all();
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
 }
+
+TEST(arena, no_slices_are_neither_claimed_nor_given_back, "") {
+  bool clean;
+  EXPECT_ABORT(arena_claim(0, 1, &clean), "assertion n != 0");
+  EXPECT_ABORT(arena_claim(1, 3, &clean), "assertion n != 0");
+  EXPECT_ABORT(arena_release_clean(claim(1), 0), "assertion n != 0");
+}
+
+TEST(arena, slices_that_are_free_are_not_given_back, "A1") {
+  char *p = claim(2);
+  arena_release(p, 1);
+  EXPECT_ABORT(arena_release(p, 2), "invariant A1");
+}

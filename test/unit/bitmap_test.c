@@ -194,3 +194,9 @@ TEST(bitmap, threads_never_hold_a_bit_together_and_lose_none, "M1 S-bit") {
   CHECK_EQ(count_set(), (size_t)BITS);
   CHECK_GT(atomic64_load_relaxed(&claims), (uint64_t)1000);
 }
+
+TEST(bitmap, bits_that_nobody_has_are_not_given_back, "M1") {
+  static atomic64_t words[2];
+  bitmap_release(words, 60, 8);
+  EXPECT_ABORT(bitmap_release(words, 63, 1), "invariant M1");
+}

@@ -51,3 +51,12 @@ TEST(bits, alignment_and_powers_of_two_are_exact, "") {
   CHECK(!is_power_of_two(0) && is_power_of_two(1) && !is_power_of_two(3) &&
         is_power_of_two((size_t)1 << 63));
 }
+
+TEST(bits, what_has_no_answer_is_not_asked, "") {
+  EXPECT_ABORT(bits_lowest(0), "assertion w != 0");
+  EXPECT_ABORT(bits_highest(0), "assertion w != 0");
+  EXPECT_ABORT(bits_run(60, 5), "assertion n >= 1");
+  EXPECT_ABORT(bits_runs_of(1, 0), "assertion n >= 1");
+  EXPECT_ABORT(align_up(1, 3), "assertion is_power_of_two");
+  EXPECT_ABORT(align_down(1, 0), "assertion is_power_of_two");
+}

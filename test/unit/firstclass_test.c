@@ -75,6 +75,14 @@ TEST(firstclass, a_freed_block_is_published_at_once_so_that_no_thread_holds_one_
   check_nothing_lost();
 }
 
+TEST(firstclass, an_aligned_block_of_no_bytes_is_small_and_needs_no_place_in_the_index, "") {
+  heap = firstclass_new();
+  void *p = firstclass_aligned(heap, 64, 0);
+  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  CHECK(p != NULL && (uintptr_t)p % 64 == 0);
+  CHECK_NULL(atomic_ptr_load_relaxed(&lane->index));
+}
+
 TEST(firstclass, a_big_block_is_resized_without_a_copy_and_stays_the_heaps, "F1") {
   fh_heap_t *heap = firstclass_new();
   char *p = firstclass_aligned(heap, 1, KiB(600)), *wall;

@@ -87,6 +87,16 @@ unused static uint64_t count_calls(uint32_t kinds) {
   return n;
 }
 
+/* While nobody claims or frees. */
+unused static bool slab_kinds_are_valid(const arena_t *a) {
+  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+  for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
+    const slab_t *s = slab_of(arena_address(a, slice));
+    if (slab_kind(slab_word(s)) != SLAB_NONE) slab_slices_are_valid(s);
+  }
+  return true;
+}
+
 /* Every slice is free and every huge block gone: what the test freed and let go of has come
  * back. */
 unused static void check_nothing_lost(void) {

@@ -166,6 +166,65 @@ TEST(huge, whatever_call_fails_a_block_that_moves_by_pieces_keeps_its_bytes, "U1
   }
 }
 
+TEST(huge, a_block_of_several_mappings_grows_in_place, "U1") {
+  char *p = huge_malloc(NULL, MiB(64));
+  mark(p, MiB(64));
+  os_fake.divided_at = p + MiB(20);
+  core_option(OPTION_thp, THP_NEVER);
+  CHECK_EQ(huge_resize(record(p), MiB(1500)), (void *)p);
+  CHECK(is_marked(p, MiB(64)) && huge_is_valid(record(p)));
+  p[MiB(1500) - 1] = 1;
+  CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], 0u);
+  CHECK_EQ(os_fake.calls[OS_FAKE_ADVISE_HUGE], 1u); /* what is new is what the option says */
+  CHECK_EQ(huge_resize(record(p), MiB(64)), (void *)p);
+  CHECK(is_marked(p, MiB(64)));
+}
+
+TEST(huge, a_block_of_several_mappings_that_has_no_room_is_copied, "U1 W1") {
+  char *p = huge_malloc(NULL, MiB(64));
+  mark(p, MiB(64));
+  os_fake.divided_at = p + MiB(20);
+  os_fake_take(p + MiB(64), 4096);
+  size_t most = os_fake.most_mapped;
+  os_fake.most_mapped = os_fake.mapped + MiB(99);
+  CHECK_NULL(huge_resize(record(p), MiB(100)));
+  CHECK(is_marked(p, MiB(64)) && huge_is_valid(record(p)));
+  CHECK_EQ(windows_in_use(), 1u);
+  os_fake.most_mapped = most;
+  char *q = huge_resize(record(p), MiB(100));
+  CHECK(q != NULL && q != p && is_marked(q, MiB(64)) && huge_is_valid(record(q)));
+  CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], 0u);
+  CHECK(!os_fake_is_mapped(p, 4096));
+  CHECK_EQ(windows_in_use(), 1u);
+  huge_free(record(q), q, "free");
+  check_nothing_lost();
+}
+
+TEST(huge, a_block_of_an_arena_with_several_mappings_is_copied_to_one_of_its_own, "U1") {
+  char *p = fast_malloc(MiB(100)), *wall = fast_malloc(SLICE_SIZE);
+  mark(p, MiB(100));
+  os_fake.divided_at = p + MiB(20);
+  char *q = any_realloc(p, MiB(200), "t");
+  CHECK(q != NULL && is_marked(q, MiB(100)) && huge_is_valid(record(q)));
+  CHECK_EQ(os_fake.calls[OS_FAKE_MOVE], 0u);
+  CHECK_EQ(any_realloc(q, MiB(300), "t"), (void *)q);
+  fast_free(q);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
+static void divide(os_fake_call_t call, void *at, size_t size) {
+  if (call == OS_FAKE_MOVE && size == MiB(4)) os_fake.divided_at = (char *)at + MiB(1);
+}
+
+TEST(huge, pages_that_are_lost_because_a_block_is_divided_while_it_moves_are_told, "U1") {
+  char *p = huge_malloc(NULL, MiB(61));
+  os_fake_take(p + MiB(61), 4096);
+  os_fake.most_mapped = os_fake.mapped + MiB(39) + MiB(4);
+  os_fake.before = divide;
+  EXPECT_ABORT(huge_resize(record(p), MiB(100)), "lost pages");
+}
+
 TEST(huge, somebody_elses_mapping_behind_a_block_makes_it_move, "U1") {
   char *p = huge_malloc(NULL, MiB(64));
   os_fake_take(p + MiB(64), 4096);
@@ -220,6 +279,33 @@ static void fill_space(void) {
 TEST(huge, when_address_space_is_short_its_record_too_finds_room_by_unmapping_free_slices, "") {
   fill_space();
   CHECK(huge_malloc(NULL, MiB(128)) != NULL);
+}
+
+TEST(huge, what_cannot_fit_even_then_is_refused_and_leaves_free_slices_mapped, "") {
+  char *p = huge_malloc(NULL, MiB(64));
+  os_fake_take(p + MiB(64), 4096);
+  fill_space();
+  size_t mapped = os_fake.mapped, most = os_fake.most_mapped;
+  CHECK_NULL(huge_malloc(NULL, (size_t)1 << 62));
+  for (unsigned i = 0; i < 2; i++) { /* 300 MiB are free, and the second time 190 besides */
+    CHECK_NULL(huge_malloc(NULL, MiB(500)));
+    CHECK_EQ(os_fake.calls[OS_FAKE_UNMAP], 0u);
+    CHECK_NULL(huge_resize(record(p), MiB(564)));
+    CHECK_EQ(os_fake.calls[OS_FAKE_UNMAP], i); /* a page at the place where pieces would go */
+    CHECK_EQ(os_fake.mapped, mapped);
+    os_fake.most_mapped = most + MiB(190);
+  }
+  os_fake.most_mapped = most + MiB(210);
+  CHECK(huge_malloc(NULL, MiB(500)) != NULL);
+}
+
+TEST(huge, one_that_grows_has_free_slices_unmapped_if_what_is_missing_fits_then, "") {
+  char *p = huge_malloc(NULL, MiB(64));
+  p[MiB(64) - 1] = 7;
+  os_fake_take(p + MiB(64), 4096); /* in the way of growth in place */
+  fill_space();                    /* 300 MiB are free: too few for all of it, not for the rest */
+  p = huge_resize(record(p), MiB(350));
+  CHECK(p != NULL && p[MiB(64) - 1] == 7);
 }
 
 TEST(huge, slices_whose_pages_moved_and_that_cannot_be_mapped_again_are_used_later, "A2") {

@@ -84,6 +84,18 @@ TEST(index, the_blocks_of_a_deleted_heap_are_not_those_of_a_later_one_at_its_add
   check_nothing_lost();
 }
 
+TEST(index, a_heap_that_ends_while_a_collection_is_inside_has_no_blocks_from_then_on, "F2 S-lane") {
+  heap = firstclass_new();
+  fh_heap_t *before = heap;
+  slab_t *s = slab_of(firstclass_aligned(heap, 1, 100000));
+  void *tag = atomic_ptr_load_relaxed(&s->tag);
+  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  CHECK(index_is_of(tag, heap));
+  atomic32_store_relaxed(&lane->lane_state, LANE_COLLECTED);
+  firstclass_delete(heap);
+  CHECK(!index_is_of(tag, before));
+}
+
 TEST(index, blocks_that_moved_are_found_where_they_are, "F2") {
   for (int round = 0; round < 2; round++) {
     heap = firstclass_new();

@@ -1,10 +1,59 @@
-/* levels_test.c - at check level 2 state is looked at where a call leaves it. Each test breaks
- * something that no fast path looks at, and the next call that passes there dies of it */
+/* levels_test.c - at check level 1 a call looks at what its header asks of the caller, at level 2
+ * also at the state that it leaves. Each test breaks something that no fast path looks at, and the
+ * next call that passes there dies of it */
 #include "heaps.h"
 
 #include "../../src/arena/map.h"
+#include "../../src/stock/large.h"
+#include "../../src/stock/returned.h"
 
 static slab_t *slab(void *p) { return slab_of(p); }
+
+/* ---- level 1 --------------------------------------------------------------------------------- */
+
+TEST(levels, a_call_to_an_arena_or_the_map_that_its_header_forbids_is_seen, "") {
+  char *p = fast_malloc(1);
+  EXPECT_ABORT(arena_claim_at(p, 0, &(bool){false}), "assertion n != 0");
+  EXPECT_ABORT(arena_read_end(p), "assertion readers != 0");
+  EXPECT_ABORT(lack_shape(LACK_RUN + 1, 1), "assertion n <= LACK_RUN");
+  EXPECT_ABORT(map_set(p, 1, NULL, TENANT_TAKEN), "assertion .*window % WINDOW_SIZE == 0");
+}
+
+TEST(levels, a_call_to_a_slab_that_its_header_forbids_is_seen, "") {
+  enum { CLASS = 5 };
+  unsigned count;
+  slab_t *s = slab_new(arena_claim(1, 1, &(bool){false}), CLASS, my_heap(), NULL);
+  uintptr_t list = slab_take_some(s, 2, &count);
+  CHECK_EQ(count, 2u);
+  EXPECT_ABORT(slab_take_some(s, 0, &count), "assertion most != 0");
+  EXPECT_ABORT(slab_take_fresh(s, s->capacity - 1), "assertion .*carved.* <= s->capacity");
+  EXPECT_ABORT((slab_put_back(s, list), slab_collect(s)), "assertion s->head == 0");
+  EXPECT_ABORT(slab_push(s, list, list, 0, NULL), "assertion n != 0");
+  EXPECT_ABORT(slab_push(s, list, list, 1, my_heap()), "assertion .*s->owner");
+  EXPECT_ABORT(owned_note_empty(my_heap(), s), "assertion slab_used");
+}
+
+TEST(levels, a_call_for_a_heap_that_nobody_has_entered_is_seen, "") {
+  heap_t *h = my_heap();
+  EXPECT_ABORT(heap_exit(h), "assertion h->busy != 0");
+  EXPECT_ABORT(heap_malloc_in(h, 100, 1), "assertion h->busy != 0");
+}
+
+TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
+  enum { CLASS = 5 };
+  heap_t *h = my_heap();
+  char *p = fast_malloc(SLICE_SIZE), *small = fast_malloc(class_size(CLASS));
+  EXPECT_ABORT((h->room[CLASS] = 0, returned_put(h, CLASS, (uintptr_t)small)), "assertion h->room");
+  EXPECT_ABORT((h->freed->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
+               "assertion h->freed->returned");
+  EXPECT_ABORT(heap_set_fresh(h, CLASS, (fresh_t){0}), "assertion c >= MEDIUM_CLASS");
+  EXPECT_ABORT(magazine_put_run(h, slab(p), 0, 0), "assertion n != 0");
+  EXPECT_ABORT(index_add_chunk(h, small + 16), "assertion .*block % INDEX_CHUNK_SIZE");
+  EXPECT_ABORT(large_with_headroom(h, 2 * SLICE_SIZE, SLICE_SIZE), "assertion size <= roomy");
+  EXPECT_ABORT((h->held = 1, pool_release(h)), "assertion h->held == 0");
+}
+
+/* ---- level 2 --------------------------------------------------------------------------------- */
 
 TEST(levels, an_option_out_of_range_is_seen_when_another_is_set, "O1") {
   CHECK(option_set(OPTION_warnings, 1));

@@ -63,6 +63,15 @@ TEST(magazine, a_thread_that_only_frees_keeps_no_slices_for_slabs_of_its_own, ""
   CHECK_GT(my_heap()->singles, 0u);
 }
 
+TEST(magazine, slices_of_slabs_fill_the_share_however_large_that_is, "L2") {
+  enum { BLOCKS = 320 * 64, SIZE = 1000 };
+  static void *p[BLOCKS];
+  core_option(OPTION_magazine, MiB(64));
+  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SIZE);
+  for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
+  CHECK_GT(my_heap()->singles, 300u);
+}
+
 TEST(magazine, runs_are_no_more_than_the_share_and_the_longest_make_room, "L2") {
   heap_t *h = my_heap();
   earn(h, 100);

@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "../../src/base/bits.h"
 
 /* The space lies below where programs do, and in no sanitizer's shadow memory. */
 enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };
@@ -208,18 +211,34 @@ static void copy_resident(char *to, char *from, size_t size) {
   }
 }
 
+static bool is_divided(const void *at, size_t size) {
+  return os_fake.divided_at > at && (char *)os_fake.divided_at < (const char *)at + size;
+}
+
+bool os_is_one_mapping(void *at, size_t size) {
+  check_range(at, size);
+  return is_at(at, size) && !is_divided(at, size);
+}
+
+/* Like mremap to a fixed place, whatever is mapped there goes. */
+static void move_range(void *from, size_t old_size, void *to, size_t new_size) {
+  drop_mapped(to, new_size);
+  put_range(to, new_size);
+  copy_resident(to, from, min_size(old_size, new_size));
+  drop_range(from, old_size);
+}
+
+/* Of two mappings the first one moves, if they are not to become larger; the call fails. */
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   check_range(to, new_size);
   bool good = start_call(OS_FAKE_MOVE, &os_counts.remaps, from, old_size);
   if (!is_at(from, old_size)) misuse("moved, not mapped", from, old_size);
   good = good && is_inside(to, new_size) && (new_size <= old_size || has_room(new_size - old_size));
-  if (good) { /* like mremap to a fixed place, whatever is mapped there goes */
-    drop_mapped(to, new_size);
-    put_range(to, new_size);
-    copy_resident(to, from, min_size(old_size, new_size));
-    drop_range(from, old_size);
-  }
-  return end_call(good);
+  bool is_whole = !is_divided(from, old_size);
+  size_t first = is_whole ? old_size : (size_t)((char *)os_fake.divided_at - (char *)from);
+  if (good && is_whole) move_range(from, old_size, to, new_size);
+  if (good && !is_whole && old_size == new_size) move_range(from, first, to, first);
+  return end_call(good && is_whole);
 }
 
 bool os_resize(void *at, size_t old_size, size_t new_size) {
@@ -228,8 +247,8 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
   char *old_end = (char *)at + old_size, *new_end = (char *)at + new_size;
   if (!is_at(at, old_size)) misuse("resized, not mapped", at, old_size);
   if (new_size > old_size)
-    good = good && is_inside(at, new_size) && count_mapped(old_end, new_size - old_size) == 0 &&
-           has_room(new_size - old_size);
+    good = good && !is_divided(at, old_size) && is_inside(at, new_size) &&
+           count_mapped(old_end, new_size - old_size) == 0 && has_room(new_size - old_size);
   if (good && new_size > old_size) put_range(old_end, new_size - old_size);
   if (good && new_size < old_size) drop_range(new_end, old_size - new_size);
   return end_call(good);
@@ -271,6 +290,12 @@ size_t os_resident(const void *at, size_t size) {
 bool os_is_readable(const void *at, size_t size) {
   uintptr_t first = align_down((uintptr_t)at, UNIT);
   return is_at((void *)first, align_up((uintptr_t)at + size - first, UNIT));
+}
+
+bool os_copy(void *to, const void *from, size_t size) {
+  if (is_inside(from, 1) && !os_is_readable(from, size)) return false;
+  memcpy(to, from, size);
+  return true;
 }
 
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
@@ -334,8 +359,26 @@ size_t os_read_link(const char *path, char *text, size_t size) {
 int os_duplicate(int file, int least) { return (void)file, (void)least, -1; }
 uint64_t os_file_identity(int file) { return (uint64_t)file + 1; }
 
-void os_write(int file, const char *text, size_t length) {
-  if (write(file, text, length) < 0) abort();
+bool os_write(int file, const char *text, size_t length) {
+  return write(file, text, length) == (ssize_t)length;
+}
+int os_open(const char *path) { return open(path, O_RDONLY | O_CLOEXEC); }
+int os_create(const char *path) { return open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600); }
+size_t os_read(int file, char *text, size_t size) {
+  ssize_t got = read(file, text, size);
+  return got > 0 ? (size_t)got : 0;
+}
+int os_append(const char *path) { return open(path, O_WRONLY | O_APPEND | O_CLOEXEC); }
+bool os_is_special(const char *path) {
+  struct stat about;
+  return stat(path, &about) == 0 && !S_ISREG(about.st_mode);
+}
+void os_close(int file) { close(file); }
+bool os_rename(const char *from, const char *to) { return rename(from, to) == 0; }
+void os_remove(const char *path) { unlink(path); }
+uint32_t os_process(void) { return (uint32_t)getpid(); }
+bool os_on_signal(int number, void (*handler)(int number)) {
+  return signal(number, handler) != SIG_ERR;
 }
 
 _Noreturn void os_abort(void) { abort(); }

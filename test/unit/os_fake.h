@@ -26,6 +26,7 @@ typedef struct {
   uint64_t fail_at;    /* that one of them fails: 1 is the next; 0: none. Counts down */
   bool fail_on;        /* and all after it */
   bool fail_half;      /* a discard that fails has given back the first half of its pages */
+  void *divided_at;    /* where one mapping ends and another begins, or NULL */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
   uint64_t thread;                        /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */

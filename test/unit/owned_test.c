@@ -86,3 +86,11 @@ TEST(owned, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, ""
   CHECK_LE(committed(),
            (uint64_t)USED_UP_MAX + 1 + (uint64_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
 }
+
+TEST(owned, a_slab_of_another_heap_is_neither_put_on_a_list_nor_taken_off, "") {
+  for (int i = 0; i < 300; i++) fast_malloc(100);
+  slab_t *s = owned_first(my_heap(), class_of(100));
+  CHECK(s != NULL);
+  EXPECT_ABORT(owned_add(pool_claim(), s), "assertion atomic_ptr_is_relaxed");
+  EXPECT_ABORT(owned_remove(pool_claim(), s), "assertion atomic_ptr_is_relaxed");
+}

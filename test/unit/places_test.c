@@ -158,3 +158,8 @@ TEST(places, threads_never_share_a_place_and_all_come_back, "M1 S-bit S-chunk") 
   }
   CHECK_LE(places_size(&places), 4 * 64u + 160);
 }
+
+TEST(places, a_place_that_was_never_made_is_not_given_back, "") {
+  static places_t none;
+  EXPECT_ABORT(places_release(&none, 0), "assertion number <");
+}

@@ -58,6 +58,20 @@ TEST(sizeclass, an_alignment_gets_the_smallest_class_all_of_whose_blocks_keep_it
     }
 }
 
+TEST(sizeclass, a_request_of_no_bytes_has_a_class_and_a_large_one_has_none, "") {
+  for (size_t alignment = 1; alignment <= 4096; alignment *= 2) {
+    CHECK_EQ(class_of_request(0, alignment), class_of_request(1, alignment));
+    CHECK_GT(class_of_request(0, alignment), 0u);
+    CHECK_EQ(class_of_request(SMALL_MAX_SIZE, alignment), (unsigned)CLASS_COUNT - 1);
+    CHECK_EQ(class_of_request(SMALL_MAX_SIZE + 1, alignment), 0u);
+  }
+}
+
 TEST(sizeclass, no_offset_is_the_start_of_a_block_where_there_is_no_slab, "") {
   for (uint32_t offset = 0; offset < SLICE_SIZE; offset++) CHECK(!class_is_multiple(offset, 0));
+}
+
+TEST(sizeclass, there_are_no_other_classes, "") {
+  EXPECT_ABORT(class_size(CLASS_COUNT), "assertion c < CLASS_COUNT");
+  EXPECT_ABORT(class_of(SMALL_MAX_SIZE + 1), "assertion n <= SMALL_MAX_SIZE");
 }

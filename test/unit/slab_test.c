@@ -371,6 +371,10 @@ TEST(slab, each_broken_invariant_is_found_by_its_name, "I1 I2 I3 I4") {
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, CAPACITY, 0));
   EXPECT_ABORT(check_slab(s), "invariant I3");
   atomic64_store_relaxed(&s->anchor, word);
+  slab_push(s, blocks[1], blocks[1], 1, NULL);
+  atomic64_store_relaxed(&s->anchor, atomic64_load_relaxed(&s->anchor) + anchor_pack(0, 0, 1, 0));
+  EXPECT_ABORT((s->head = 0, slab_collect(s)), "invariant I3");
+  atomic64_store_relaxed(&s->anchor, word);
   s->capacity = 9;
   EXPECT_ABORT(check_slab(s), "invariant I2");
 }

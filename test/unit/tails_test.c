@@ -147,11 +147,11 @@ TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
     pages += (int64_t)n;
     tails += (int64_t)(touched(p[k]) - ((n - 1) % 16 + 1));
   }
-  tail_settle(h);
+  tails_settle(h);
   CHECK_EQ((int64_t)atomic64_load_relaxed(&heap_counts.large_pages), pages);
   CHECK_EQ((int64_t)atomic64_load_relaxed(&heap_counts.tails), tails);
   for (int k = 0; k < SLOTS; k++) fast_free(p[k]);
-  tail_settle(h);
+  tails_settle(h);
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_pages), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.tails), (uint64_t)0);
   check_nothing_lost();

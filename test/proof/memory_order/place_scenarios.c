@@ -1,7 +1,8 @@
-/* place_scenarios.c - places.c and pool.c: numbered places, and heaps that one
- * thread after another uses */
+/* place_scenarios.c - places.c, pool.c and callstack.c: numbered places, heaps that one thread
+ * after another uses, and call stacks that threads enter at once */
 #include "../../../src/arena/places.h"
 #include "../../../src/stock/pool.h"
+#include "../../../src/support/callstack.h"
 #include "checker.h"
 #include "system.h"
 
@@ -69,10 +70,36 @@ static void look_at_places(unsigned me) {
   }
 }
 
+/* The stacks of the first two threads are the same. */
+enum { CODE = 0x400000 };
+static void enter_stack(unsigned me) {
+  uintptr_t stack[] = {CODE, CODE + me / 2};
+  const uintptr_t *frames;
+  EXPECT(callstack_start());
+  uint32_t n = callstack_intern(stack, 2);
+  EXPECT(n != CALLSTACK_OTHERS && callstack_at(n, &frames) != NULL);
+  EXPECT(frames[0] == stack[0] && frames[1] == stack[1]);
+}
+static void look_at_stacks(unsigned me) {
+  if (me != 2) return enter_stack(me);
+  for (uint32_t n = CALLSTACK_OTHERS + 1; n < callstack_count(); n++) {
+    const uintptr_t *frames;
+    const callstack_t *s = callstack_at(n, &frames);
+    EXPECT(s == NULL || (callstack_length(s) == 2 && frames[0] == CODE));
+  }
+}
+static void stacks_are_whole(void) {
+  look_at_stacks(2);
+  EXPECT(callstack_lost() == 0);
+}
+
 const scenario_t place_scenarios[] = {
   {"places: threads add the first chunk at once", 3, 0, before, claim_place, every_place_is_free},
   {"places: a place is used again", 2, 0, before, claim_place_twice, every_place_is_free},
   {"places: a heap is given back and claimed again", 3, 0, heaps_before, use_heap, heaps_after},
   {"places: places are looked at while they are made", 3, 0, before, look_at_places,
    every_place_is_free},
+  {"places: threads enter call stacks at once", 3, 0, before, enter_stack, stacks_are_whole},
+  {"places: call stacks are looked at while they are entered", 3, 0, before, look_at_stacks,
+   stacks_are_whole},
   {NULL, 0, 0, NULL, NULL, NULL}};

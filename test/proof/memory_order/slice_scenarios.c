@@ -198,7 +198,7 @@ static void room_before(void) {
 }
 static void room_thread(unsigned me) {
   (void)me;
-  slices_try(grow, &lacks_room[0], arena_at(0), 2, 1);
+  slices_try(grow_claim, &lacks_room[0], arena_at(0), 2, 1);
 }
 static void room_after(void) {
   bool is_left = atomic64_load_relaxed(&arena_at(0)->mapped) + 2 <= ARENA_END;

@@ -3,7 +3,7 @@
  *
  * Stands for, in src/stock/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
  * and in src/stock/pool.c: note_user repair pool_claim_dead discard_idle
- * and in src/heap/enter.c: thread_leaves heap_attach has_fast_paths is_marked mark unmark nested_of
+ * and in src/heap/enter.c: thread_leaves attach has_fast_paths is_marked mark unmark nested_of
  * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
  * and in src/stock/shrink.c: heap_end_rest
  *
@@ -119,7 +119,7 @@ inline heap_end_rest() {
   h = 0
 }
 
-inline heap_attach() {
+inline attach() {
   pool_claim(h);
   if :: h != NONE -> user[h] = t :: else fi;
   if
@@ -152,7 +152,7 @@ inline nested_of() {
 
 inline heap_enter() {
   h = here[t];
-  if :: h == NONE -> heap_attach() :: else fi;
+  if :: h == NONE -> attach() :: else fi;
   do
   :: h == NONE -> break
   :: h != NONE ->

@@ -589,6 +589,11 @@ static void hold_if_any(void) {
   if (got[0] != NULL) hold(got[0], size);
 }
 static void huge_next(void) { size = huge_size(); }
+/* So many windows that the kernel is asked for room first. */
+static void many_windows_next(void) { size = MIB(17 * 1024); }
+/* More than all addresses are. */
+static void impossible_next(void) { size = (size_t)1 << 48; }
+static void hold_one_untouched(void) { hold_untouched(got[0], size); }
 static void realloc_limited(void) {
   limit_memory(true);
   got[0] = api.realloc(block[0], MIB(3));
@@ -759,6 +764,11 @@ static void huge_that_shrinks_much(void) {
   size = MIB(4);
 }
 static void huge_that_grows(void) { huge_before(MIB(600), MIB(1400)); }
+/* The kernel grows no two mappings as one. */
+static void huge_in_two_mappings(void) {
+  huge_that_grows();
+  if (madvise(block[0], KIB(64), MADV_DONTDUMP) != 0) park_fail("madvise");
+}
 static void huge_that_shrinks(void) { huge_before(MIB(1400), MIB(600)); }
 static void huge_that_moves(void) {
   huge_that_grows();
@@ -766,6 +776,7 @@ static void huge_that_moves(void) {
 }
 /* It has three pieces, and there is room for one more and for what is missing. */
 enum { BEFORE_PIECES = 9, AFTER_PIECES = 12, ONE_PIECE_MORE = AFTER_PIECES - BEFORE_PIECES + 5 };
+enum { TOO_LITTLE = AFTER_PIECES - BEFORE_PIECES + 2 }; /* for a second piece to move */
 static size_t mapped_before;
 static void note_mapped(void) {
   char text[32] = "";
@@ -794,12 +805,14 @@ static void large_of_pieces(void) {
 static void nothing(void) {}
 static void huge_beside_free(void) { huge_of_three(nothing); }
 static void huge_of_pieces(void) { huge_of_three(fill_holes); }
-static void resize_limited(void) {
-  struct rlimit limit = {mapped_before + MIB(ONE_PIECE_MORE), RLIM_INFINITY};
+static void resize_with(size_t more) {
+  struct rlimit limit = {mapped_before + more, RLIM_INFINITY};
   setrlimit(RLIMIT_AS, &limit);
   resize_it();
   limit_memory(false);
 }
+static void resize_limited(void) { resize_with(MIB(ONE_PIECE_MORE)); }
+static void resize_refused(void) { resize_with(MIB(TOO_LITTLE)); }
 static void hold_resized_if_any(void) {
   if (got[0] != NULL) hold_resized();
   else hold_untouched(block[0], MIB(BEFORE_PIECES));
@@ -1199,6 +1212,78 @@ static void free_rest(void) {
   api.collect(false);
 }
 
+/* ---- sampling -------------------------------------------------------------------------------- */
+
+enum { SAMPLE_EACH = 1, SAMPLE_SOME = 1500 }; /* bytes: every block, or a few of a bin */
+
+static void sample(size_t interval) {
+  if (!api.profile_start(interval)) park_fail("sampling does not start");
+}
+/* The next malloc of that size finds its bin empty, and is sampled. */
+static void sample_next_of(size_t of) {
+  own(of, 20);
+  sample(SAMPLE_EACH);
+}
+static void sample_next_small(void) { sample_next_of(400); }
+static void sample_next_large(void) { sample_next_of(KIB(100)); }
+static void sample_next_huge(void) {
+  sample(SAMPLE_EACH);
+  size = huge_size();
+}
+/* The next bin is cut behind its second block. */
+static void cut_next_bin(size_t of) {
+  own(of, 20);
+  sample(SAMPLE_SOME);
+  oracle_sample_after(of, 2, SAMPLE_SOME);
+}
+static void cut_next_small(void) { cut_next_bin(400); }
+static void cut_next_medium(void) {
+  cut_next_bin(3000);
+  free_some(0, 12, 1);
+}
+/* What was cut off the last bin is the next one. */
+static void cut_before(void) {
+  cut_next_small();
+  get(size), get(size);
+  oracle_sample_after(size, 2, SAMPLE_SOME);
+}
+static void one_sampled(size_t of) {
+  sample_next_of(of);
+  block[0] = get(of);
+  give(get(of)); /* and the thread's stack of frees has a place */
+  release(block[0]);
+}
+static void small_sampled(void) { one_sampled(400); }
+static void sample_seldom(void) {
+  sample(MIB(1024));
+  size = KIB(100);
+}
+static void start_sampling(void) { sample(SAMPLE_SOME); }
+static void large_sampled(void) { one_sampled(KIB(70)); } /* and grows within its slices */
+static void huge_sampled(void) {
+  sample_next_huge();
+  block[0] = get(size);
+  release(block[0]);
+}
+static void grow_sampled(void) { got[0] = api.realloc(block[0], size * 3 / 2); }
+static void hold_grown_sampled(void) { hold(got[0], size * 3 / 2); }
+static void sample_heap(void) {
+  make_used_heap();
+  size = 100;
+  sample(SAMPLE_EACH);
+}
+static int sink;
+static void some_sampled(void) {
+  sample(SAMPLE_EACH);
+  for (unsigned i = 0; i < 10; i++) put(get(400));
+  get(400), get(KIB(100));
+  if ((sink = open("/dev/null", O_WRONLY)) < 0) park_fail("no /dev/null");
+}
+static void write_profile(void) {
+  for (fh_profile_t kind = FH_PROFILE_HEAP; kind <= FH_PROFILE_LIFETIMES; kind++)
+    if (!api.profile_write(sink, kind)) park_fail("no profile");
+}
+
 /* ---- realloc that only frees, or is refused ---- */
 
 static void first_to_nothing(void) {
@@ -1216,7 +1301,7 @@ static void heap_too_much(void) {
 /* The library's constructor. */
 static void start(void) {
   void (*load)(void);
-  *(void **)&load = library_hidden("lifecycle_load");
+  *(void **)&load = library_hidden("load");
   load();
 }
 
@@ -1291,6 +1376,8 @@ const operation_t freehold_operations[] = {
   {"malloc-huge-probes", malloc_one, windows_taken, hold_one, NULL, 0},
   {"malloc-huge-probes-limited", malloc_huge_limited, windows_taken, hold_if_any, NULL,
    PASSES_OVER},
+  {"malloc-huge-windows", malloc_one, many_windows_next, hold_one_untouched, NULL, 0},
+  {"malloc-huge-impossible", malloc_one, impossible_next, hold_if_any, NULL, 0},
   {"malloc-huge-pages", malloc_one, huge_next, hold_one, "thp:always", 0},
   {"malloc-huge-between", malloc_one, window_between, hold_one, NULL, 0},
   {"realloc-limited", realloc_limited, large_that_moves, hold_moved_if_any, NULL,
@@ -1317,6 +1404,7 @@ const operation_t freehold_operations[] = {
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},
   {"realloc-moves-pages-many", move_it, many_that_moved, hold_moved, NULL, MOVES},
   {"realloc-moves-pages-pieces", resize_limited, large_of_pieces, hold_resized_if_any, NULL, MOVES},
+  {"realloc-moves-pages-back", resize_refused, large_of_pieces, hold_resized_if_any, NULL, MOVES},
   {"realloc-headroom", grow_a_little, large_to_be_copied, hold_grown, NULL, MOVES},
   {"realloc-headroom-dirty", grow_a_little, large_to_be_copied_to_dirty, hold_grown, NULL, MOVES},
   {"realloc-maps-behind", resize_it, large_at_the_end, hold_resized, NULL, 0},
@@ -1324,10 +1412,12 @@ const operation_t freehold_operations[] = {
   {"realloc-leaps", move_it, large_that_leaps, hold_moved, NULL, MOVES},
   {"realloc-huge-shrinks-much", resize_it, huge_that_shrinks_much, hold_resized, NULL, 0},
   {"realloc-huge-grows", resize_it, huge_that_grows, hold_resized, NULL, 0},
+  {"realloc-huge-grows-behind", resize_it, huge_in_two_mappings, hold_resized, NULL, 0},
   {"realloc-huge-shrinks", resize_it, huge_that_shrinks, hold_resized, NULL, 0},
   {"realloc-huge-moves", resize_it, huge_that_moves, hold_resized, NULL, 0},
   {"realloc-huge-unmaps", resize_limited, huge_beside_free, hold_resized_if_any, NULL, 0},
   {"realloc-huge-pieces", resize_limited, huge_of_pieces, hold_resized_if_any, NULL, 0},
+  {"realloc-huge-back", resize_refused, huge_of_pieces, hold_resized_if_any, NULL, 0},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
@@ -1407,6 +1497,27 @@ const operation_t freehold_operations[] = {
   {"first-use-resting", malloc_one, somebody_rests, hold_one, NULL, IS_BARE},
   {"thread-exit-no-rest", NULL, cannot_rest, NULL, NULL, 0},
   {"thread-exit-marked", NULL, mark_left_behind, NULL, NULL, 0},
+  {"sampled-malloc", malloc_one, sample_next_small, hold_one, NULL, QUICK | IS_SAMPLED},
+  {"sampled-malloc-large", malloc_one, sample_next_large, hold_one, NULL, IS_SAMPLED},
+  {"sampled-malloc-medium", malloc_one, cut_next_medium, hold_one, NULL, IS_SAMPLED},
+  {"sampled-malloc-seldom", malloc_one, sample_seldom, hold_one, NULL, IS_SAMPLED},
+  {"sampled-malloc-huge", malloc_one, sample_next_huge, hold_one, NULL, IS_SAMPLED},
+  {"sampled-malloc-behind", malloc_one, cut_before, hold_one, NULL, IS_SAMPLED},
+  {"sampled-malloc-cut", malloc_one, cut_next_small, hold_one, NULL, IS_SAMPLED},
+  {"sampled-malloc-limited", malloc_limited, sample_next_small, hold_if_any, NULL, IS_SAMPLED},
+  {"sampled-free", free_first, small_sampled, NULL, NULL, QUICK | IS_SAMPLED},
+  {"sampled-free-large", free_first, large_sampled, NULL, NULL, IS_SAMPLED},
+  {"sampled-free-huge", free_first, huge_sampled, NULL, NULL, IS_SAMPLED},
+  {"sampled-realloc", grow_sampled, small_sampled, hold_grown_sampled, NULL, IS_SAMPLED | MOVES},
+  {"sampled-realloc-large", grow_sampled, large_sampled, hold_grown_sampled, NULL,
+   IS_SAMPLED | MOVES},
+  {"sampled-realloc-huge", grow_sampled, huge_sampled, hold_grown_sampled, NULL,
+   IS_SAMPLED | MOVES},
+  {"sampled-heap-malloc", heap_malloc_one, sample_heap, hold_heap_one, NULL,
+   WITH_HEAP | IS_SAMPLED},
+  {"sample-start", start_sampling, NULL, NULL, NULL, IS_SAMPLED},
+  {"sampled-collect", collect_hard, some_sampled, NULL, NULL, IS_SAMPLED},
+  {"profile-write", write_profile, some_sampled, NULL, NULL, IS_SAMPLED},
   {"start", start, NULL, NULL, NULL, IS_BARE | FIRST_USE},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
 };

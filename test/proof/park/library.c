@@ -159,6 +159,8 @@ static void find_functions(void *handle) {
     {"fh_heap_calloc", (void **)&api.heap_calloc},
     {"fh_heap_aligned_alloc", (void **)&api.heap_aligned_alloc},
     {"fh_heap_realloc", (void **)&api.heap_realloc},
+    {"fh_profile_start", (void **)&api.profile_start},
+    {"fh_profile_write", (void **)&api.profile_write},
     {"fh_heap_delete", (void **)&api.heap_delete},
     {"fh_heap_destroy", (void **)&api.heap_destroy},
     {"fh_heap_visit", (void **)&api.heap_visit},

@@ -144,6 +144,17 @@ void oracle_note_trial_due(size_t size) {
   atomic16_store_relaxed(&h->taken[c], (uint16_t)(TAKEN_PART - 1 - heap_since_trial(h, c, 0)));
 }
 
+/* A chunk of heaps has them first, then what they have freed, own, and know of samples. */
+void oracle_sample_after(size_t of, unsigned blocks, size_t interval) {
+  heap_t *h = own_heap();
+  unsigned c = class_of(of), place = h->number % PLACES_IN_CHUNK;
+  char *parts = (char *)(h - place) + PLACES_IN_CHUNK * sizeof *h;
+  parts += PLACES_IN_CHUNK * (sizeof(heap_freed_t) + sizeof(heap_own_t));
+  heap_sampled_t *known = (heap_sampled_t *)parts + place;
+  known->mean = interval;
+  known->until[c] = blocks * class_size(c) + 1;
+}
+
 void oracle_note_last_trim_due(void) {
   own_heap()->trim_class = 2;
   own_heap()->trims_due = 1;

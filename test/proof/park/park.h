@@ -65,6 +65,8 @@ typedef struct {
   void *(*heap_calloc)(fh_heap_t *heap, size_t count, size_t size);
   void *(*heap_aligned_alloc)(fh_heap_t *heap, size_t alignment, size_t size);
   void *(*heap_realloc)(fh_heap_t *heap, void *p, size_t size);
+  bool (*profile_start)(size_t interval);
+  bool (*profile_write)(int file, fh_profile_t kind);
   void (*heap_delete)(fh_heap_t *heap);
   void (*heap_destroy)(fh_heap_t *heap);
   bool (*heap_visit)(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
@@ -193,6 +195,8 @@ enum {
   OTHER_DIED = 4096,
   /* a first-class heap is lost with the subject, and all that is in it */
   WITH_HEAP = 32,
+  /* others' calls are sampled too, and what the unwinder does is not counted */
+  IS_SAMPLED = 16384,
   LANE_LEFT = 8192, /* ... and so it is whatever happens: a thread has left a lane */
 };
 
@@ -250,6 +254,8 @@ void oracle_leave_lane(void);            /* which it had entered */
 void oracle_note_taken(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
 void oracle_note_trial_due(size_t size);
+/* The next sampled block of that size comes behind so many others, once the bin is empty. */
+void oracle_sample_after(size_t size, unsigned blocks, size_t interval);
 /* At the end of its next slow call the heap trims the last of its classes. */
 void oracle_note_last_trim_due(void);
 /* Moments: the caller ... */

@@ -354,6 +354,9 @@ def is_crowded(line, functions):
     return functions == {"search"} and line.strip() in (
         "s->again = true;", "return search_upward(s, 1, end, LAST_TRIES);")
 
+def is_of_growth(line, functions):
+    return any(word in line for word in ("growth_call", "call_step", "&call_from, &from"))
+
 def is_too_fast(line, functions):
     return "discards == 0) return false" in line
 
@@ -371,6 +374,7 @@ UNSWEPT = (
     ("need a process one mapping below the most that it may have", is_at_most_mappings),
     ("need an address space with something in every window", is_crowded),
     ("need 128 discards in a millisecond", is_too_fast),
+    ("the option profile_growth, which counts at load alone", is_of_growth),
 )
 
 def why_unswept(line, functions, uncalled):

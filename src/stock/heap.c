@@ -1,17 +1,7 @@
-/* valid.c - a heap as it is when no call of its user is under way                    layer 5: stock
- * Owns:    nothing.   Called by: enter.c, firstclass.c (at level 2).   Calls: owned.c,
- *          returned.c, magazine.c, slab, arena.
- * Threads: the heap's user, who has it marked.
- * Holds:   H1 `owned` is the length of a class's list of slabs, whose first leads to the last and
- *             each other to the one before
- *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
- *          H3 `idle` counts the slabs that say so, of which no block is in use
- *          H4 a class of which the heap has anything has its bit in `classes`
- *          H5 a returned list has all the blocks that `allowance` and `room` say it has; one more
- *             for each fast free that was cut short
- *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
- *             `held` counts at least chains and pending blocks */
-#include "../base/check.h"
+/* heap.c - a heap as it is when no call of its user is under way                     layer 5: stock
+ * Contract: heap.h. */
+#include "heap.h"
+
 #include "fresh.h"
 #include "magazine.h"
 #include "outbox.h"

@@ -1,4 +1,4 @@
-/* valid_test.c - tests of stock/valid: each breaks something of a heap that no fast path looks at,
+/* heap_test.c - tests of stock/heap: each breaks something of a heap that no fast path looks at,
  * and the next slow call dies of it */
 #include "heaps.h"
 
@@ -19,13 +19,13 @@ static heap_t *busy_heap(void) {
   return h;
 }
 
-TEST(valid, a_heap_that_miscounts_its_slabs_is_seen, "H1") {
+TEST(heap, a_heap_that_miscounts_its_slabs_is_seen, "H1") {
   heap_t *h = busy_heap();
   EXPECT_ABORT((h->own->owned[CLASS]++, call()), "invariant H1");
   EXPECT_ABORT((owned_first(h, CLASS)->prev = NULL, call()), "invariant H1");
 }
 
-TEST(valid, a_heap_with_a_slab_that_is_not_its_own_is_seen, "H2") {
+TEST(heap, a_heap_with_a_slab_that_is_not_its_own_is_seen, "H2") {
   slab_t *s = owned_first(busy_heap(), CLASS);
   EXPECT_ABORT((atomic_ptr_store_relaxed(&s->owner, NULL), call()), "invariant H2");
   EXPECT_ABORT((atomic32_store_relaxed(&s->kind, CLASS + 1), call()), "invariant H2");
@@ -33,23 +33,23 @@ TEST(valid, a_heap_with_a_slab_that_is_not_its_own_is_seen, "H2") {
                "invariant H2");
 }
 
-TEST(valid, a_heap_that_takes_a_slab_in_use_for_idle_is_seen, "H3") {
+TEST(heap, a_heap_that_takes_a_slab_in_use_for_idle_is_seen, "H3") {
   heap_t *h = busy_heap();
   EXPECT_ABORT((owned_first(h, CLASS)->is_idle = SLAB_IDLE, call()), "invariant H3");
   EXPECT_ABORT((h->idle++, call()), "invariant H3");
 }
 
-TEST(valid, a_heap_that_forgets_a_class_that_it_uses_is_seen, "H4") {
+TEST(heap, a_heap_that_forgets_a_class_that_it_uses_is_seen, "H4") {
   heap_t *h = busy_heap();
   EXPECT_ABORT((h->classes[0] = 0, call()), "invariant H4");
 }
 
-TEST(valid, a_returned_list_shorter_than_its_count_is_seen, "H5") {
+TEST(heap, a_returned_list_shorter_than_its_count_is_seen, "H5") {
   heap_t *h = busy_heap();
   EXPECT_ABORT((h->allowance[CLASS] = (uint16_t)(h->room[CLASS] + 60), call()), "invariant H5");
 }
 
-TEST(valid, a_miscounted_magazine_is_seen_when_a_slow_call_ends, "L2") {
+TEST(heap, a_miscounted_magazine_is_seen_when_a_slow_call_ends, "L2") {
   EXPECT_ABORT((my_heap()->run_slices++, call()), "invariant L2");
 }
 
@@ -59,7 +59,7 @@ static void allocate_others(void *context) {
   for (size_t i = 0; i < ARRAY_LENGTH(others); i++) others[i] = fast_malloc(class_size(CLASS));
 }
 
-TEST(valid, frees_put_off_that_no_flush_would_find_are_seen, "H6") {
+TEST(heap, frees_put_off_that_no_flush_would_find_are_seen, "H6") {
   in_thread(allocate_others, NULL, false);
   heap_t *h = busy_heap();
   for (int i = 0; i < 3; i++) fast_free(others[i]);
@@ -69,7 +69,7 @@ TEST(valid, frees_put_off_that_no_flush_would_find_are_seen, "H6") {
   EXPECT_ABORT((h->freed->slots = 0, call()), "invariant H6");
 }
 
-TEST(valid, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_heap, "H6") {
+TEST(heap, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_heap, "H6") {
   heap_t *h = busy_heap();
   void *p = fast_malloc(class_size(CLASS));
   CHECK(atomic_ptr_is_relaxed(&slab_of(p)->owner, h));
@@ -82,7 +82,7 @@ TEST(valid, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_heap
   CHECK_EQ(h->held, 0u);
 }
 
-TEST(valid, a_heap_of_the_program_is_looked_at_too, "H1 F1") {
+TEST(heap, a_heap_of_the_program_is_looked_at_too, "H1 F1") {
   fh_heap_t *heap = firstclass_new();
   CHECK(firstclass_aligned(heap, 1, 100) != NULL);
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap); /* the lanes are its first field */

@@ -1,0 +1,217 @@
+/* pprof.c - writes profiles as pprof reads them: profile.proto                         layer 7: api
+ * Contract: pprof.h. The format is that of github.com/google/pprof, proto/profile.proto: messages
+ * of protocol buffers, not compressed. An address is its location's number. */
+#include "pprof.h"
+
+#include "../base/bits.h"
+
+enum { /* the fields' numbers */
+       PROFILE_SAMPLE_TYPE = 1,
+       PROFILE_SAMPLE = 2,
+       PROFILE_MAPPING = 3,
+       PROFILE_LOCATION = 4,
+       PROFILE_FUNCTION = 5,
+       PROFILE_STRING = 6,
+       PROFILE_PERIOD_TYPE = 11,
+       PROFILE_PERIOD = 12,
+       PROFILE_COMMENT = 13,
+       TYPE_TYPE = 1,
+       TYPE_UNIT = 2,
+       SAMPLE_LOCATIONS = 1,
+       SAMPLE_VALUES = 2,
+       SAMPLE_LABEL = 3,
+       LABEL_KEY = 1,
+       LABEL_NUMBER = 3,
+       MAPPING_ID = 1,
+       MAPPING_FROM = 2,
+       MAPPING_TO = 3,
+       MAPPING_OFFSET = 4,
+       MAPPING_FILE = 5,
+       MAPPING_BUILD_ID = 6,
+       LOCATION_ID = 1,
+       LOCATION_MAPPING = 2,
+       LOCATION_ADDRESS = 3,
+       LOCATION_LINE = 4,
+       LINE_FUNCTION = 1,
+       FUNCTION_ID = 1,
+       FUNCTION_NAME = 2,
+};
+enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static size_t put_varint(unsigned char *at, uint64_t n) {
+  size_t length = 0;
+  for (; n > 127; n >>= 7) at[length++] = (unsigned char)(n | 128); /* Bound: 10 bytes */
+  at[length++] = (unsigned char)n;
+  return length;
+}
+
+static size_t put_number(unsigned char *at, unsigned field, uint64_t n) {
+  size_t length = put_varint(at, field << 3 | WIRE_NUMBER);
+  return length + put_varint(at + length, n);
+}
+
+static void flush(pprof_t *p) {
+  if (!p->has_failed && !os_write(p->file, (const char *)p->out, p->used)) p->has_failed = true;
+  p->used = 0;
+}
+
+static void write_bytes(pprof_t *p, unsigned field, const void *bytes, size_t length) {
+  enum { HEAD_MOST = 20 };
+  if (PPROF_OUT - p->used < HEAD_MOST + length) flush(p);
+  p->used += put_varint(p->out + p->used, field << 3 | WIRE_BYTES);
+  p->used += put_varint(p->out + p->used, length);
+  memcpy(p->out + p->used, bytes, length);
+  p->used += length;
+}
+
+static void write_number(pprof_t *p, unsigned field, uint64_t n) {
+  unsigned char bytes[20];
+  size_t length = put_number(bytes, field, n);
+  if (PPROF_OUT - p->used < length) flush(p);
+  memcpy(p->out + p->used, bytes, length);
+  p->used += length;
+}
+
+/* ---- parts of a profile ---------------------------------------------------------------------- */
+
+uint64_t pprof_string(pprof_t *p, const char *text) {
+  write_bytes(p, PROFILE_STRING, text, min_size(strlen(text), PPROF_MESSAGE));
+  return p->strings++;
+}
+
+static void write_mapping(const os_image_t *image, void *context) {
+  static const char digits[] = "0123456789abcdef";
+  enum { ID_MOST = 32 };
+  pprof_t *p = context;
+  char id[2 * ID_MOST + 1];
+  size_t used = 0, id_length = min_size(image->build_id_length, ID_MOST);
+  if (p->mapping_count == PPROF_MAPPINGS) return;
+  p->mappings[p->mapping_count].from = image->from;
+  p->mappings[p->mapping_count].to = image->to;
+  for (size_t i = 0; i < 2 * id_length; i++)
+    id[i] = digits[image->build_id[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+  id[2 * id_length] = '\0';
+  used += put_number(p->message + used, MAPPING_ID, ++p->mapping_count);
+  used += put_number(p->message + used, MAPPING_FROM, image->from);
+  used += put_number(p->message + used, MAPPING_TO, image->to);
+  used += put_number(p->message + used, MAPPING_OFFSET, image->offset);
+  used += put_number(p->message + used, MAPPING_FILE, pprof_string(p, image->path));
+  if (id_length != 0) used += put_number(p->message + used, MAPPING_BUILD_ID, pprof_string(p, id));
+  write_bytes(p, PROFILE_MAPPING, p->message, used);
+}
+
+pprof_t *pprof_begin(int file, size_t frames) {
+  size_t size = 1024, page = os_page_size();
+  while (size < 2 * frames) size *= 2;
+  pprof_t *p = os_map(align_up(sizeof *p, page));
+  uintptr_t *seen = p != NULL ? os_map(align_up(size * sizeof *seen, page)) : NULL;
+  if (seen == NULL) {
+    if (p != NULL) os_unmap(p, align_up(sizeof *p, page));
+    return NULL;
+  }
+  p->file = file;
+  p->seen = seen;
+  p->seen_size = size;
+  pprof_string(p, "");
+  os_each_image(p->text, write_mapping, p);
+  return p;
+}
+
+static void write_type(pprof_t *p, unsigned field, const char *type, const char *unit) {
+  unsigned char message[40];
+  uint64_t type_number = pprof_string(p, type);
+  size_t used = put_number(message, TYPE_TYPE, type_number);
+  used += put_number(message + used, TYPE_UNIT, pprof_string(p, unit));
+  write_bytes(p, field, message, used);
+}
+
+void pprof_value_type(pprof_t *p, const char *type, const char *unit) {
+  write_type(p, PROFILE_SAMPLE_TYPE, type, unit);
+  p->value_types++;
+}
+
+/* False if it was there before, or if there are more than was said at the start: half of the places
+ * stay free. */
+static bool note_seen(pprof_t *p, uintptr_t address) {
+  size_t at = address * 0x9E3779B97F4A7C15u >> 20;
+  for (;; at++) { /* Bound: the places in use, at most half of them */
+    uintptr_t *place = &p->seen[at & (p->seen_size - 1)];
+    if (*place == address) return false;
+    if (*place != 0) continue;
+    if (p->seen_count == p->seen_size / 2) return false;
+    p->seen_count++;
+    *place = address;
+    return true;
+  }
+}
+
+/* Its number; 0: there is none. */
+static size_t mapping_of(const pprof_t *p, uintptr_t address) {
+  size_t n = p->mapping_count;
+  while (n != 0 &&
+         address - p->mappings[n - 1].from >= p->mappings[n - 1].to - p->mappings[n - 1].from)
+    n--;
+  return n;
+}
+
+/* A location without address: a function that is only a name. */
+static uint64_t freed_by(pprof_t *p) {
+  unsigned char message[40], line[20];
+  if (!note_seen(p, PPROF_FREED_BY)) return PPROF_FREED_BY;
+  size_t used = put_number(message, FUNCTION_ID, 1);
+  used += put_number(message + used, FUNCTION_NAME, pprof_string(p, "[freed by]"));
+  write_bytes(p, PROFILE_FUNCTION, message, used);
+  size_t length = put_number(line, LINE_FUNCTION, 1);
+  used = put_number(message, LOCATION_ID, PPROF_FREED_BY);
+  used += put_varint(message + used, LOCATION_LINE << 3 | WIRE_BYTES);
+  used += put_varint(message + used, length);
+  memcpy(message + used, line, length);
+  write_bytes(p, PROFILE_LOCATION, message, used + length);
+  return PPROF_FREED_BY;
+}
+
+/* The instruction that called, not the one behind it, which may be another line's. */
+static uint64_t location(pprof_t *p, uintptr_t return_address) {
+  unsigned char message[40];
+  uint64_t address = return_address - 1;
+  if (return_address == PPROF_FREED_BY) return freed_by(p);
+  if (!note_seen(p, address)) return address;
+  size_t used = put_number(message, LOCATION_ID, address), mapping = mapping_of(p, address);
+  if (mapping != 0) used += put_number(message + used, LOCATION_MAPPING, mapping);
+  used += put_number(message + used, LOCATION_ADDRESS, address);
+  write_bytes(p, PROFILE_LOCATION, message, used);
+  return address;
+}
+
+void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint64_t *values,
+                  const pprof_label_t *labels, size_t label_count) {
+  size_t used = 0;
+  unsigned char label[40];
+  for (size_t i = 0; i < count; i++)
+    used += put_number(p->message + used, SAMPLE_LOCATIONS, location(p, frames[i]));
+  for (size_t i = 0; i < p->value_types; i++)
+    used += put_number(p->message + used, SAMPLE_VALUES, values[i]);
+  for (size_t i = 0; i < label_count; i++) {
+    size_t length = put_number(label, LABEL_KEY, labels[i].key);
+    length += put_number(label + length, LABEL_NUMBER, labels[i].value);
+    used += put_varint(p->message + used, SAMPLE_LABEL << 3 | WIRE_BYTES);
+    used += put_varint(p->message + used, length);
+    memcpy(p->message + used, label, length);
+    used += length;
+  }
+  write_bytes(p, PROFILE_SAMPLE, p->message, used);
+}
+
+bool pprof_end(pprof_t *p, uint64_t period, const char *comment) {
+  size_t page = os_page_size();
+  write_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
+  write_number(p, PROFILE_PERIOD, period);
+  if (comment != NULL) write_number(p, PROFILE_COMMENT, pprof_string(p, comment));
+  flush(p);
+  bool is_whole = !p->has_failed;
+  os_unmap(p->seen, align_up(p->seen_size * sizeof *p->seen, page));
+  os_unmap(p, align_up(sizeof *p, page));
+  return is_whole;
+}

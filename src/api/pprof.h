@@ -1,0 +1,49 @@
+/* pprof.h - writes profiles as pprof reads them: profile.proto                         layer 7: api
+ * Owns:    nothing: a pprof_t is the caller's.   Called by: profile.c.   Calls: os.
+ * Threads: one writer to a pprof_t; any number of them at once, also in signal handlers. No
+ *          allocation: memory comes from the system. */
+#ifndef API_PPROF_H
+#define API_PPROF_H
+
+#include "../os/os.h"
+
+typedef struct {
+  uint64_t key; /* its string's number */
+  uint64_t value;
+} pprof_label_t;
+
+enum { PPROF_OUT = 32 << 10, PPROF_MESSAGE = 8 << 10, PPROF_MAPPINGS = 1024 };
+typedef struct {
+  int file;
+  bool has_failed;
+  uint64_t strings;   /* written so far */
+  size_t value_types; /* likewise */
+  size_t used;        /* bytes of `out` */
+  uintptr_t *seen;    /* addresses that have a location: open addressing */
+  size_t seen_size;   /* a power of two */
+  size_t seen_count;
+  struct {
+    uintptr_t from, to;
+  } mappings[PPROF_MAPPINGS]; /* number 1 first */
+  size_t mapping_count;
+  unsigned char out[PPROF_OUT], message[PPROF_MESSAGE];
+  char text[OS_IMAGES_TEXT];
+} pprof_t;
+
+/* Not an address: stands between two stacks, and says so. */
+#define PPROF_FREED_BY ((uintptr_t)1)
+
+/* A profile to `file` with up to `frames` different addresses. NULL: no memory. */
+hidden pprof_t *pprof_begin(int file, size_t frames);
+/* The string's number. */
+hidden uint64_t pprof_string(pprof_t *p, const char *text);
+/* What the next value of each sample is. */
+hidden void pprof_value_type(pprof_t *p, const char *type, const char *unit);
+/* `values`: one of each type. */
+hidden void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint64_t *values,
+                         const pprof_label_t *labels, size_t label_count);
+/* One sample in so many bytes; what else is to be said, or NULL. False if not all could be
+ * written. `p` is gone. */
+hidden bool pprof_end(pprof_t *p, uint64_t period, const char *comment);
+
+#endif

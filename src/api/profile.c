@@ -1,0 +1,222 @@
+/* profile.c - heap profiles: which call stacks hold how much                           layer 7: api
+ * Owns:    the numbers of files.   Called by: the program, lifecycle.c.   Calls: pprof.c,
+ *          callback.c, start.c, heap, stock, support, os.
+ * Threads: any; what others do meanwhile may or may not be seen. */
+#include "api.h"
+
+#include <errno.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../base/bits.h"
+#include "../heap/visit.h"
+#include "../os/os.h"
+#include "../stock/sample.h"
+#include "../support/options.h"
+#include "../support/poisson.h"
+#include "pprof.h"
+
+FH_API bool fh_profile_start(size_t interval) {
+  api_start();
+  if (interval != 0) os_backtrace_start();
+  if (sample_start(interval)) return true;
+  api_no_memory();
+  return false;
+}
+
+/* ---- what is written ------------------------------------------------------------------------- */
+
+static uint64_t blocks_of(const callstack_sum_t *sum) {
+  return (atomic64_load_relaxed(&sum->blocks) + POISSON_ONE / 2) / POISSON_ONE;
+}
+static uint64_t bytes_of(const callstack_sum_t *sum) { return atomic64_load_relaxed(&sum->bytes); }
+
+/* Calls `write` for each stack, or each pair of stacks. */
+typedef void write_stack_t(pprof_t *p, const callstack_t *s, const uintptr_t *frames);
+static void write_stacks(pprof_t *p, bool pairs, write_stack_t *write) {
+  const uintptr_t *frames;
+  for (uint32_t n = 0; n < callstack_count(); n++) {
+    const callstack_t *s = callstack_at(n, &frames);
+    if (s != NULL && callstack_is_pair(s, frames) == pairs && blocks_of(&s->allocated) != 0)
+      write(p, s, frames);
+  }
+}
+
+static void write_stack(pprof_t *p, const callstack_t *s, const uintptr_t *frames) {
+  uint64_t values[] = {blocks_of(&s->allocated), bytes_of(&s->allocated), blocks_of(&s->peak),
+                       bytes_of(&s->peak),       blocks_of(&s->live),     bytes_of(&s->live)};
+  pprof_sample(p, frames, callstack_length(s), values, NULL, 0);
+}
+
+static void write_heap(pprof_t *p) {
+  static const char *const types[] = {"alloc_objects", "alloc_space",   "peak_objects",
+                                      "peak_space",    "inuse_objects", "inuse_space"};
+  for (unsigned i = 0; i < ARRAY_LENGTH(types); i++)
+    pprof_value_type(p, types[i], i % 2 == 0 ? "count" : "bytes");
+  write_stacks(p, false, write_stack);
+}
+
+/* From the outermost frame of the allocation to its innermost, then those of the free. */
+static void write_pair(pprof_t *p, const callstack_t *s, const uintptr_t *pair) {
+  uintptr_t frames[2 * CALLSTACK_FRAMES + 1];
+  size_t count = 0;
+  for (unsigned i = 2; i-- > 0;) {
+    const uintptr_t *part;
+    const callstack_t *of = callstack_at((uint32_t)pair[i], &part);
+    for (uint32_t k = 0; of != NULL && k < callstack_length(of); k++) frames[count++] = part[k];
+    if (i == 1) frames[count++] = PPROF_FREED_BY;
+  }
+  uint64_t values[] = {blocks_of(&s->allocated), bytes_of(&s->allocated),
+                       atomic64_load_relaxed(&s->lifetime) / POISSON_ONE};
+  pprof_sample(p, frames, count, values, NULL, 0);
+}
+
+static void write_lifetimes(pprof_t *p) {
+  pprof_value_type(p, "freed_objects", "count");
+  pprof_value_type(p, "freed_space", "bytes");
+  pprof_value_type(p, "lifetime", "milliseconds");
+  write_stacks(p, true, write_pair);
+}
+
+typedef struct {
+  pprof_t *out;
+  uint64_t thread, heap, age; /* numbers of these strings */
+} labels_t;
+
+static void write_block(const sampled_t *block, void *context) {
+  const labels_t *l = context;
+  const uintptr_t *frames;
+  uint64_t blocks = (sampled_blocks(block) + POISSON_ONE / 2) / POISSON_ONE;
+  const callstack_t *s = callstack_at(sampled_stack(block), &frames);
+  if (blocks == 0 || s == NULL) return;
+  uint64_t values[] = {blocks, atomic64_load_relaxed(&block->bytes)};
+  pprof_label_t labels[] = {
+    {l->thread, atomic32_load_relaxed(&block->thread)},
+    {l->age, os_now_ms() - atomic32_load_relaxed(&block->since)},
+    {l->heap, (uintptr_t)atomic_ptr_load_relaxed(&block->heap)},
+  };
+  size_t label_count = labels[2].value != 0 ? 3 : 2;
+  pprof_sample(l->out, frames, callstack_length(s), values, labels, label_count);
+}
+
+static void write_blocks(pprof_t *p) {
+  pprof_value_type(p, "inuse_objects", "count");
+  pprof_value_type(p, "inuse_space", "bytes");
+  labels_t labels = {p, pprof_string(p, "thread"), pprof_string(p, "heap"),
+                     pprof_string(p, "age_ms")};
+  heap_visit_sampled(write_block, &labels);
+}
+
+static size_t count_frames(void) {
+  const uintptr_t *frames;
+  size_t count = 0;
+  for (uint32_t n = 0; n < callstack_count(); n++) {
+    const callstack_t *s = callstack_at(n, &frames);
+    count += s != NULL ? callstack_length(s) : 0;
+  }
+  return count;
+}
+
+static bool write_to(int file, fh_profile_t kind) {
+  static void (*const writers[])(pprof_t * p) = {write_heap, write_blocks, write_lifetimes};
+  char comment[160];
+  fmt_t f;
+  pprof_t *p = pprof_begin(file, count_frames() + CALLSTACK_FRAMES);
+  if (p == NULL) return false;
+  writers[kind](p);
+  fmt_start(&f, comment, sizeof comment, NULL, NULL);
+  fmt_text(&f, "freehold ");
+  fmt_text(&f, fh_version_string());
+  fmt_text(&f, "; samples whose call stack had no place: ");
+  fmt_decimal(&f, callstack_lost());
+  return pprof_end(p, atomic64_load_relaxed(&sample_interval), fmt_end(&f));
+}
+
+FH_API bool fh_profile_write(int file, fh_profile_t kind) {
+  int error = (unsigned)kind > FH_PROFILE_LIFETIMES ? EINVAL : !sample_was_started() ? ENODATA : 0;
+  if (error == 0 && write_to(file, kind)) return true;
+  errno = error != 0 ? error : EIO;
+  return false;
+}
+
+/* ---- the option ------------------------------------------------------------------------------ */
+
+static void report(const char *what) {
+  char line[512];
+  fmt_t f;
+  const char *name = option_text(OPTION_profile);
+  fmt_start(&f, line, sizeof line, NULL, NULL);
+  fmt_text(&f, "freehold: profile '");
+  fmt_shown(&f, name, strlen(name), 256);
+  fmt_text(&f, "': ");
+  fmt_text(&f, what);
+  fmt_char(&f, '\n');
+  api_output(line, f.used);
+}
+
+/* The names of one file. */
+enum { NAME_MOST = 4096 };
+static const char unfinished_end[] = ".part";
+typedef struct {
+  char name[NAME_MOST], unfinished[NAME_MOST + 32];
+} names_t;
+
+static void put_names(names_t *n, const char *pattern, uint32_t number) {
+  fmt_t f;
+  fmt_start(&f, n->name, sizeof n->name, NULL, NULL);
+  for (; *pattern != '\0'; pattern++) {
+    bool is_process = memcmp(pattern, "%p", 2) == 0, is_number = memcmp(pattern, "%n", 2) == 0;
+    if (is_process || is_number) fmt_decimal(&f, is_process ? os_process() : number), pattern++;
+    else fmt_char(&f, *pattern);
+  }
+  fmt_start(&f, n->unfinished, sizeof n->unfinished, NULL, NULL);
+  fmt_text(&f, n->name);
+  fmt_text(&f, unfinished_end);
+  fmt_decimal(&f, number); /* threads may write at once */
+}
+
+/* A plain file appears under its name when it is whole. NULL, or why not. */
+static const char *write_file(const names_t *n) {
+  bool is_plain = !os_is_special(n->name);
+  int file = is_plain ? os_create(n->unfinished) : os_append(n->name);
+  if (file < 0) return "the file cannot be made";
+  bool is_whole = write_to(file, FH_PROFILE_HEAP);
+  os_close(file);
+  if (is_whole && (!is_plain || os_rename(n->unfinished, n->name))) return NULL;
+  if (is_plain) os_remove(n->unfinished);
+  return "the file cannot be written";
+}
+
+/* Also in a signal handler, and with a heap marked: memory comes from the system. NULL, or why
+ * there is no file. */
+static const char *write_next(void) {
+  static atomic32_t number; /* relaxed: each file has one of its own */
+  size_t size = align_up(sizeof(names_t), os_page_size());
+  names_t *names = os_map(size);
+  if (names == NULL) return "no memory for the file's name";
+  put_names(names, option_text(OPTION_profile), atomic32_add_relaxed(&number, 1));
+  const char *mistake = write_file(names);
+  os_unmap(names, size);
+  return mistake;
+}
+
+/* Mistakes are reported at exit alone: the program's callback for text is not for these moments. */
+static void write_on_growth(void) { (void)write_next(); }
+static void write_on_signal(int number) {
+  (void)number;
+  (void)write_next();
+}
+
+void api_profile_start(void) {
+  if (option_text(OPTION_profile) == NULL) return;
+  sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
+  if (!fh_profile_start((size_t)option_get(OPTION_profile_interval)))
+    return report("no memory for call stacks");
+  int signal = (int)option_get(OPTION_profile_signal);
+  if (signal != 0 && !os_on_signal(signal, write_on_signal)) report("the signal is not free");
+}
+
+void api_profile_end(void) {
+  if (option_text(OPTION_profile) == NULL || !sample_was_started()) return;
+  const char *mistake = write_next();
+  if (mistake != NULL) report(mistake);
+}

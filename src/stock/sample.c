@@ -1,0 +1,187 @@
+/* sample.c - which blocks are sampled, and what is counted of them                   layer 5: stock
+ * Contract: sample.h. */
+#include "sample.h"
+
+#include "../os/os.h"
+#include "../support/poisson.h"
+#include "huge.h"
+#include "pool.h"
+
+atomic64_t sample_interval;
+atomic32_t sample_started;
+
+static atomic64_t live_bytes, peak_bytes; /* of all stacks; at the last snapshot. relaxed: sums */
+
+bool sample_start(uint64_t interval) {
+  if (interval != 0 && !callstack_start()) return false;
+  atomic64_store_relaxed(&sample_interval, min_size(interval, POISSON_MEAN_MOST));
+  if (interval != 0) atomic32_store_release(&sample_started, 1); /* S-stack */
+  return true;
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+bool sample_is_due(heap_t *h, unsigned c, size_t size) {
+  uint64_t mean = atomic64_load_relaxed(&sample_interval);
+  heap_sampled_t *d = pool_sampled(h);
+  if (mean == 0) return false;
+  if (d->random == 0) d->random = (uintptr_t)h ^ (uint64_t)os_now_ms() << 32;
+  if (d->mean != mean) memset(d->until, 0, sizeof d->until); /* what lay ahead is drawn anew */
+  d->mean = mean;
+  if (d->until[c] == 0) d->until[c] = poisson_distance(&d->random, mean);
+  return d->until[c] <= size;
+}
+
+void sample_pass(heap_t *h, unsigned c, size_t size) {
+  uint64_t *until = &pool_sampled(h)->until[c];
+  *until -= min_size(size, *until);
+}
+
+void sample_put_behind(heap_t *h, unsigned c) {
+  heap_sampled_t *d = pool_sampled(h);
+  h->bin[c] = d->behind[c];
+  d->behind[c] = 0;
+  if (h->bin[c] != 0) sample_cut(h, c, d->count[c]);
+}
+
+void sample_cut(heap_t *h, unsigned c, unsigned count) {
+  heap_sampled_t *d = pool_sampled(h);
+  size_t size = class_size(c);
+  if (!sample_is_due(h, c, count * size)) return sample_pass(h, c, count * size);
+  unsigned before = (unsigned)max_size((d->until[c] - 1) / size, 1);
+  uintptr_t last = h->bin[c];
+  for (unsigned i = 1; i < before && last != 0; i++) last = block_next(last);
+  if (last == 0) return;
+  d->behind[c] = block_next(last);
+  d->count[c] = count - before;
+  block_at(last)->next = 0;
+  sample_pass(h, c, before * size);
+}
+
+uintptr_t *sample_behind(heap_t *h, unsigned c) {
+  pool_sampled(h)->until[c] = 0;
+  return &pool_sampled(h)->behind[c];
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static void add_weight(callstack_sum_t *sum, uint64_t blocks, uint64_t bytes) {
+  atomic64_add_relaxed(&sum->blocks, blocks);
+  atomic64_add_relaxed(&sum->bytes, bytes);
+}
+
+/* The state now becomes the state at the peak. Takes time in proportion to the call stacks, each
+ * time that what lives has grown by a part of PEAK_PARTS. A thread that finds another at it leaves
+ * it at that. */
+static cold void note_peak(uint64_t live) {
+  static atomic32_t is_noting; /* relaxed: sums of a moment */
+  uint32_t no = 0;
+  if (!atomic32_swap_relaxed(&is_noting, &no, 1)) return;
+  for (uint32_t n = 0; n < callstack_count(); n++) {
+    const uintptr_t *frames;
+    callstack_t *s = callstack_at(n, &frames);
+    if (s == NULL) continue;
+    atomic64_store_relaxed(&s->peak.blocks, atomic64_load_relaxed(&s->live.blocks));
+    atomic64_store_relaxed(&s->peak.bytes, atomic64_load_relaxed(&s->live.bytes));
+  }
+  atomic64_store_relaxed(&peak_bytes, live);
+  atomic32_store_relaxed(&is_noting, 0);
+}
+
+/* Of a large or huge block. */
+static sampled_t *record_of(void *p) {
+  uintptr_t tenant = map_find(p);
+  if (map_kind(tenant) == TENANT_HUGE) return &((huge_t *)map_record(tenant))->sampled;
+  return &slab_of(p)->sampled;
+}
+
+static size_t size_of(void *p) {
+  uintptr_t tenant = map_find(p);
+  const atomic64_t *size =
+    map_kind(tenant) == TENANT_HUGE ? &((huge_t *)map_record(tenant))->size : &slab_of(p)->size;
+  return atomic64_load_relaxed(size);
+}
+
+static uint32_t stack_here(void) {
+  uintptr_t frames[CALLSTACK_FRAMES];
+  return callstack_intern(frames, os_backtrace(frames, CALLSTACK_FRAMES));
+}
+
+/* relaxed: set before the second thread starts */
+static atomic64_t call_step, call_from;
+static atomic_ptr_t growth_call;
+
+void sample_on_growth(uint64_t step, void (*call)(void)) {
+  atomic_ptr_store_relaxed(&growth_call, (void *)call);
+  atomic64_store_relaxed(&call_step, step);
+}
+
+/* Of two threads that see the same growth one calls. */
+static void note_growth(uint64_t live) {
+  uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
+  if (step == 0 || live < from + step) return;
+  if (atomic64_swap_relaxed(&call_from, &from, live))
+    ((void (*)(void))atomic_ptr_load_relaxed(&growth_call))();
+}
+
+void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
+  enum { PEAK_PARTS = 32 };
+  sampled_t *block = record_of(p);
+  uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean),
+           bytes = blocks * size / POISSON_ONE;
+  const uintptr_t *unused;
+  uint32_t stack = stack_here();
+  callstack_t *s = callstack_at(stack, &unused);
+  pool_sampled(h)->until[c] = 0;
+  atomic_ptr_store_relaxed(&block->heap, heap_tag(h));
+  atomic32_store_relaxed(&block->since, os_now_ms());
+  atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  atomic64_store_relaxed(&block->bytes, bytes);
+  atomic64_store_relaxed(&block->weight, blocks | (uint64_t)stack << SAMPLED_STACK_SHIFT);
+  if (map_kind(map_find(p)) == TENANT_ARENA)
+    atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) | SLAB_IS_SAMPLED);
+  add_weight(&s->allocated, blocks, bytes);
+  add_weight(&s->live, blocks, bytes);
+  uint64_t live = atomic64_add_relaxed(&live_bytes, bytes) + bytes,
+           peak = atomic64_load_relaxed(&peak_bytes);
+  if ((int64_t)live > (int64_t)(peak + peak / PEAK_PARTS)) note_peak(live);
+  note_growth(live);
+}
+
+void sample_large(heap_t *h, void *p) {
+  size_t size = size_of(p);
+  if (sample_is_due(h, SAMPLE_LARGE, size)) sample_begin(h, SAMPLE_LARGE, p, size);
+  else sample_pass(h, SAMPLE_LARGE, size);
+}
+
+/* What is freed here was allocated at `stack`. */
+static void note_lifetime(uint32_t stack, uint64_t blocks, uint64_t bytes, uint32_t ms) {
+  uintptr_t pair[] = {stack, stack_here()};
+  const uintptr_t *frames;
+  callstack_t *s = callstack_at(callstack_intern(pair, ARRAY_LENGTH(pair)), &frames);
+  if (!callstack_is_pair(s, frames)) return;
+  add_weight(&s->allocated, blocks, bytes);
+  atomic64_add_relaxed(&s->lifetime, ms * blocks);
+}
+
+cold void sample_end(sampled_t *block) {
+  const uintptr_t *frames;
+  uint64_t blocks = sampled_blocks(block), bytes = atomic64_load_relaxed(&block->bytes);
+  uint32_t stack = sampled_stack(block);
+  if (blocks == 0) return;
+  callstack_t *s = callstack_at(stack, &frames);
+  note_lifetime(stack, blocks, bytes, os_now_ms() - atomic32_load_relaxed(&block->since));
+  atomic64_store_relaxed(&block->weight, 0);
+  add_weight(&s->live, 0 - blocks, 0 - bytes);
+  atomic64_add_relaxed(&live_bytes, 0 - bytes);
+}
+
+void sample_again(heap_t *h, void *p) {
+  bool is_slab = map_kind(map_find(p)) == TENANT_ARENA;
+  bool was_sampled = !is_slab || (slab_word(slab_of(p)) & SLAB_IS_SAMPLED) != 0;
+  void *heap = was_sampled ? atomic_ptr_load_relaxed(&record_of(p)->heap) : NULL;
+  if (was_sampled) sample_end(record_of(p));
+  if (is_slab) atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) & ~SLAB_IS_SAMPLED);
+  sample_large(h, p);
+  if (heap != NULL) atomic_ptr_store_relaxed(&record_of(p)->heap, heap);
+}

@@ -1,0 +1,67 @@
+/* sample.h - which blocks are sampled, and what is counted of them                   layer 5: stock
+ * Owns:    heap_sampled_t; the sums of all call stacks.   Called by: stock, heap, api.
+ *          Calls: pool, callstack, poisson, map, slab, os.
+ * Threads: any; `h` is the thread's, marked.
+ * Sync:    S-stack  sample_start (release) -> sample_was_started (acquire): the table of call
+ *                   stacks is there.
+ *
+ * A block is sampled if a point falls on it (poisson.h), by its class's size. Each class of a heap
+ * has points of its own. A bin is cut where the next one falls, so the fast path knows nothing of
+ * it: the malloc that finds the bin empty is sampled. What is behind the cut is the next bin.
+ *
+ * A sampled block is a large or huge one, of whatever size, so the fast free knows nothing of it
+ * either. The descriptor says from which call stack it is, and its weight. Until sampling is
+ * started nothing here is touched, and the slow paths look at one word. */
+#ifndef STOCK_SAMPLE_H
+#define STOCK_SAMPLE_H
+
+#include "../support/callstack.h"
+#include "../support/sampled.h"
+#include "heap.h"
+
+enum { SAMPLE_LARGE = 0 }; /* the class of all that has none */
+
+typedef struct {
+  uint64_t until[CLASS_COUNT];   /* bytes from the bin's end to the next point; 0: not drawn */
+  uintptr_t behind[CLASS_COUNT]; /* what was cut off the bin */
+  uint32_t count[CLASS_COUNT];   /* how many blocks these are */
+  uint64_t random;
+  uint64_t mean; /* with which `until` was drawn */
+} aligned_to(64) heap_sampled_t;
+
+/* Bytes between two points on average; 0: no block is sampled. relaxed: a wish */
+extern hidden atomic64_t sample_interval;
+/* 1 once sampling was started, for ever. A thread that sees it late samples later. */
+extern hidden atomic32_t sample_started;
+static inline bool sample_was_started(void) {
+  return atomic32_load_acquire(&sample_started) != 0; /* S-stack: the table is there */
+}
+
+/* From now on, one block in so many bytes; 0: none. False: no memory for the call stacks. */
+hidden bool sample_start(uint64_t interval);
+
+/* ---- the rest is for a process in which sampling was started ---- */
+
+/* Does the next point of the class fall into the next `size` bytes? */
+hidden bool sample_is_due(heap_t *h, unsigned c, size_t size);
+/* The bin of the class is empty: it gets what was cut off the last one. */
+hidden void sample_put_behind(heap_t *h, unsigned c);
+/* The bin of the class is new, with `count` blocks: cuts it where the next point falls. */
+hidden void sample_cut(heap_t *h, unsigned c, unsigned count);
+/* A block that is in no bin was handed out; it has no point in it. */
+hidden void sample_pass(heap_t *h, unsigned c, size_t size);
+/* `p` is a fresh large or huge block that stands for one of class `c`, and has a point in it. */
+hidden void sample_begin(heap_t *h, unsigned c, void *p, size_t size);
+/* `p` is a fresh large or huge block: is it sampled? */
+hidden void sample_large(heap_t *h, void *p);
+/* `p` has become larger or smaller, and counts as a fresh one. */
+hidden void sample_again(heap_t *h, void *p);
+/* The bin of the class goes back: what was cut off it too. The points are drawn anew. */
+hidden uintptr_t *sample_behind(heap_t *h, unsigned c);
+/* Calls `call` each time that `step` bytes more live than when it was called last. Once, at start.
+ * A heap is marked then, so `call` may not allocate. */
+hidden void sample_on_growth(uint64_t step, void (*call)(void));
+/* The block of this descriptor ends, if it is sampled. */
+hidden void sample_end(sampled_t *block);
+
+#endif

@@ -1,0 +1,49 @@
+/* callstack.h - call stacks by number, and what is counted for each                layer 2: support
+ * Owns:    the table of call stacks.   Called by: sample.c, profile.c.   Calls: os.
+ * Threads: any; also in signal handlers.
+ * Sync:    S-stack  a stack's frames are whole (release) -> found, or read (acquire). Likewise the
+ *          table.
+ * Progress: a thread that stops while it enters a stack keeps one place from being used. Who looks
+ *          for the same stack meanwhile enters it once more. */
+#ifndef SUPPORT_CALLSTACK_H
+#define SUPPORT_CALLSTACK_H
+
+#include "../base/atomic.h"
+
+enum {
+  CALLSTACK_FRAMES = 64,              /* of a stack, the innermost ones */
+  CALLSTACKS = 1 << 14,               /* numbers are below this */
+  CALLSTACK_NUMBERS = CALLSTACKS - 1, /* they fit in as many bits; no code lies there */
+  CALLSTACK_OTHERS = 0, /* of stacks without frames, and of those for which there was no place */
+};
+
+/* relaxed: sums of weights (poisson.h) */
+typedef struct {
+  atomic64_t blocks, bytes; /* times POISSON_ONE; as they are */
+} callstack_sum_t;
+
+typedef struct {
+  atomic32_t count; /* frames; 0: not whole yet. const, as these are, once they are whole */
+  callstack_sum_t allocated, live, peak;
+  atomic64_t lifetime; /* of a pair: ms, of all blocks together, times POISSON_ONE */
+} aligned_to(64) callstack_t;
+static inline uint32_t callstack_length(const callstack_t *s) {
+  return atomic32_load_relaxed(&s->count); /* relaxed: callstack_at has looked */
+}
+
+/* A pair of stacks is entered as a stack of two frames, which are their numbers: where blocks were
+ * allocated, and where freed. */
+static inline bool callstack_is_pair(const callstack_t *s, const uintptr_t *frames) {
+  return callstack_length(s) == 2 && (frames[0] | frames[1]) <= CALLSTACK_NUMBERS;
+}
+
+/* The table is there afterwards. False: no memory. */
+hidden bool callstack_start(void);
+/* The number of a stack; the table is there. */
+hidden uint32_t callstack_intern(const uintptr_t *frames, unsigned count);
+/* NULL: there is none of that number, or not yet. */
+hidden callstack_t *callstack_at(uint32_t number, const uintptr_t **frames);
+hidden uint32_t callstack_count(void); /* numbers given out: below this */
+hidden uint64_t callstack_lost(void);  /* how often there was no place */
+
+#endif

@@ -1,0 +1,98 @@
+/* callstack_test.c - tests of support/callstack */
+#include "core.h"
+
+#include <pthread.h>
+
+#include "../../src/support/callstack.h"
+
+static const uintptr_t *frames_of(uint32_t number, uint32_t *count) {
+  const uintptr_t *frames = NULL;
+  const callstack_t *s = callstack_at(number, &frames);
+  *count = s == NULL ? 0 : callstack_length(s);
+  return frames;
+}
+
+TEST(callstack, the_same_stack_has_the_same_number_and_another_one_another, "S-stack") {
+  uintptr_t a[] = {0x401000, 0x402000, 0x403000}, b[] = {0x401000, 0x402000, 0x403001};
+  CHECK(callstack_start() && callstack_start());
+  uint32_t first = callstack_intern(a, 3), count;
+  CHECK(first != CALLSTACK_OTHERS);
+  CHECK_EQ(callstack_intern(a, 3), first);
+  CHECK(callstack_intern(a, 2) != first && callstack_intern(b, 3) != first);
+  CHECK(memcmp(frames_of(first, &count), a, sizeof a) == 0);
+  CHECK_EQ(count, 3u);
+}
+
+TEST(callstack, one_without_frames_is_one_of_the_others, "") {
+  uint32_t count;
+  CHECK(callstack_start());
+  CHECK_EQ(callstack_intern(NULL, 0), (uint32_t)CALLSTACK_OTHERS);
+  CHECK(frames_of(CALLSTACK_OTHERS, &count) != NULL);
+  CHECK_EQ(count, 0u);
+  CHECK_EQ(callstack_lost(), (uint64_t)0);
+}
+
+TEST(callstack, before_the_start_there_is_none, "") {
+  uint32_t count;
+  CHECK(frames_of(CALLSTACK_OTHERS, &count) == NULL);
+  CHECK(frames_of(CALLSTACKS - 1, &count) == NULL);
+}
+
+TEST(callstack, what_finds_no_place_is_counted_and_nothing_is_overwritten, "") {
+  enum { MANY = 2 * CALLSTACKS };
+  static uint32_t numbers[MANY];
+  uint64_t lost = 0;
+  CHECK(callstack_start());
+  for (uintptr_t i = 0; i < MANY; i++) {
+    uintptr_t frames[] = {0x400000 + i, 0x500000 + i};
+    numbers[i] = callstack_intern(frames, 2);
+    lost += numbers[i] == CALLSTACK_OTHERS;
+  }
+  CHECK(lost > CALLSTACKS && lost < CALLSTACKS + CALLSTACKS / 10);
+  CHECK_EQ(callstack_lost(), lost);
+  for (uintptr_t i = 0; i < MANY; i++) {
+    uint32_t count;
+    const uintptr_t *frames = frames_of(numbers[i], &count);
+    CHECK(numbers[i] == CALLSTACK_OTHERS || (count == 2 && frames[0] == 0x400000 + i));
+    uintptr_t again[] = {0x400000 + i, 0x500000 + i};
+    CHECK_EQ(callstack_intern(again, 2), numbers[i]);
+  }
+}
+
+TEST(callstack, no_memory_for_the_table_is_reported_and_the_next_start_may_have_it, "") {
+  os_fake_fail(OS_FAKE_ANY, 1, false);
+  CHECK(!callstack_start());
+  CHECK(callstack_start());
+}
+
+static void *enter_all(void *context) {
+  uint32_t *numbers = context;
+  for (uintptr_t i = 0; i < 1000; i++) {
+    uintptr_t frames[] = {0x400000 + i % 100};
+    numbers[i] = callstack_intern(frames, 1);
+  }
+  return NULL;
+}
+
+TEST(callstack, threads_that_enter_the_same_stacks_find_them_whole, "S-stack") {
+  static uint32_t numbers[4][1000];
+  pthread_t threads[4];
+  CHECK(callstack_start());
+  for (int t = 0; t < 4; t++) CHECK_EQ(pthread_create(&threads[t], NULL, enter_all, numbers[t]), 0);
+  for (int t = 0; t < 4; t++) CHECK_EQ(pthread_join(threads[t], NULL), 0);
+  for (int t = 0; t < 4; t++)
+    for (uintptr_t i = 0; i < 1000; i++) {
+      uint32_t count;
+      CHECK_EQ(frames_of(numbers[t][i], &count)[0], 0x400000 + i % 100);
+    }
+}
+
+TEST(callstack, two_small_numbers_are_a_pair_and_addresses_are_none, "") {
+  uintptr_t pair[] = {1, CALLSTACKS - 1}, code[] = {1, 0x401000};
+  const uintptr_t *frames;
+  CHECK(callstack_start());
+  const callstack_t *s = callstack_at(callstack_intern(pair, 2), &frames);
+  CHECK(callstack_is_pair(s, frames));
+  s = callstack_at(callstack_intern(code, 2), &frames);
+  CHECK(!callstack_is_pair(s, frames));
+}

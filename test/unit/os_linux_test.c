@@ -1,0 +1,187 @@
+/* os_linux_test.c - tests of os/os_linux, on the kernel itself */
+#include "../test.h"
+
+#include <pthread.h>
+
+#include "../../src/base/bits.h"
+#include "../../src/base/check.h"
+#include "../../src/os/os.h"
+
+enum { PAGES = 8 };
+
+static size_t bytes(size_t pages) { return pages * os_page_size(); }
+
+static void report(const char *what, const void *address, const char *call) {
+  (void)address;
+  test_say("%s in %s()\n", what, call);
+  os_abort();
+}
+
+static uint64_t failures(void) { return atomic64_load_relaxed(&os_counts.failures); }
+
+TEST(os_linux, a_mapping_is_zero_lies_at_pages_and_holds_no_memory_until_it_is_touched, "") {
+  char *at = os_map(bytes(PAGES));
+  CHECK(is_power_of_two(os_page_size()));
+  CHECK_EQ((uintptr_t)at % os_page_size(), 0u);
+  CHECK_EQ(os_resident(at, bytes(PAGES)), 0u);
+  CHECK_BYTES(at, 0, 1);
+  at[bytes(1)] = 7;
+  CHECK_EQ(os_resident(at, bytes(PAGES)), bytes(2));
+  CHECK(os_unmap(at, bytes(PAGES)));
+  CHECK_EQ(os_resident(at, bytes(PAGES)), 0u);
+  CHECK_EQ(atomic64_load_relaxed(&os_counts.maps), (uint64_t)1);
+  CHECK_EQ(atomic64_load_relaxed(&os_counts.unmaps), (uint64_t)1);
+  CHECK_EQ(failures(), (uint64_t)0);
+}
+
+TEST(os_linux, what_is_given_back_reads_as_zero_and_what_is_populated_is_there, "") {
+  char *at = os_map(bytes(PAGES));
+  memset(at, 7, bytes(PAGES));
+  CHECK(os_discard(at, bytes(2)));
+  CHECK_EQ(os_resident(at, bytes(PAGES)), bytes(PAGES - 2));
+  CHECK_BYTES(at, 0, bytes(2));
+  CHECK_BYTES(at + bytes(2), 7, bytes(PAGES - 2));
+  CHECK(os_discard(at, bytes(PAGES)));
+  if (os_populate(at, bytes(3))) CHECK_EQ(os_resident(at, bytes(PAGES)), bytes(3));
+}
+
+TEST(os_linux, a_place_that_is_taken_is_left_alone_and_the_next_one_is_found, "") {
+  char *at = os_find(bytes(PAGES));
+  CHECK(os_map_at(at, bytes(1)) == OS_MAPPED);
+  memset(at, 7, bytes(1));
+  CHECK(os_map_at(at, bytes(2)) == OS_TAKEN);
+  CHECK(os_reserve_at(at, bytes(1)) == OS_TAKEN);
+  CHECK_BYTES(at, 7, bytes(1));
+  CHECK(os_reserve_at(at + bytes(1), bytes(1)) == OS_MAPPED);
+  CHECK(!os_is_readable(at + bytes(1), 8));
+  CHECK(os_find(bytes(1)) != at);
+  CHECK(os_map_at((void *)(uintptr_t)os_space(), bytes(1)) == OS_NO_MEMORY);
+}
+
+TEST(os_linux, pages_move_with_what_they_hold_and_a_mapping_changes_its_size, "") {
+  char *from = os_map(bytes(2)), *to = os_find(bytes(PAGES));
+  memset(from, 7, bytes(2));
+  CHECK(os_move(from, bytes(2), to, bytes(4)));
+  CHECK(!os_is_readable(from, 1));
+  CHECK_BYTES(to, 7, bytes(2));
+  CHECK_BYTES(to + bytes(2), 0, bytes(2));
+  CHECK(os_resize(to, bytes(4), bytes(1)));
+  CHECK(os_is_readable(to, 8) && !os_is_readable(to + bytes(1), 8));
+  CHECK(!os_move(from, bytes(1), to, bytes(1)));
+  CHECK_EQ(failures(), (uint64_t)1);
+}
+
+TEST(os_linux, a_call_for_less_than_whole_pages_is_seen, "") {
+  char *at = os_map(bytes(2));
+  check_set_reporter(report);
+  EXPECT_ABORT(os_map(1), "assertion are_pages");
+  EXPECT_ABORT(os_map_at(at + 8, bytes(1)), "assertion are_pages");
+  EXPECT_ABORT(os_unmap(at, bytes(1) - 1), "assertion are_pages");
+  EXPECT_ABORT(os_resize(at, bytes(2), bytes(1) + 1), "assertion are_pages");
+  EXPECT_ABORT(os_move(at, bytes(1), at + bytes(1) + 8, bytes(1)), "assertion are_pages");
+}
+
+TEST(os_linux, a_child_finds_zeros_where_memory_is_not_shared, "") {
+  char *at = os_map_unshared(bytes(1));
+  if (at == NULL) return; /* a kernel that is too old */
+  *at = 7;
+  EXPECT_ABORT((test_say("%d\n", *at), os_abort()), "^0$");
+  CHECK_EQ(*at, 7);
+}
+
+TEST(os_linux, windows_lie_in_the_lower_part_of_the_space_at_another_place_in_each_process, "") {
+  CHECK_EQ(os_place() % WINDOW_SIZE, 0u);
+  CHECK_EQ(os_place(), os_place());
+  CHECK_LE(os_place(), os_space() / 4);
+  CHECK_LE((uintptr_t)&failures, os_space());
+}
+
+TEST(os_linux, the_range_of_brk_is_that_of_sbrk, "") {
+  uintptr_t from, to;
+  char *at = sbrk(4096);
+  CHECK(os_break_range(&from, &to));
+  CHECK(from <= (uintptr_t)at && (uintptr_t)at + 4096 <= to);
+}
+
+TEST(os_linux, variables_links_and_files_are_as_the_program_has_them, "") {
+  char text[64] = "";
+  setenv("FREEHOLD_TEST", "some:text", 1);
+  CHECK_SAME_TEXT(os_environment("FREEHOLD_TEST"), "some:text");
+  CHECK_NULL(os_environment("FREEHOLD_TES"));
+  CHECK_GT(os_read_link("/proc/self/exe", text, 1), 0u);
+  CHECK_EQ(os_read_link("/proc/self/no such link", text, sizeof text), 0u);
+  int ends[2];
+  CHECK_EQ(pipe(ends), 0);
+  int copy = os_duplicate(ends[1], 100);
+  CHECK_GE(copy, 100);
+  CHECK_EQ(os_file_identity(copy), os_file_identity(ends[1]));
+  os_write(copy, "whole", 5);
+  CHECK_EQ(read(ends[0], text, sizeof text), 5);
+  close(copy);
+  CHECK_EQ(os_file_identity(copy), (uint64_t)0);
+  CHECK_EQ(os_duplicate(copy, 100), -1);
+}
+
+TEST(os_linux, the_clock_goes_on_while_the_thread_sleeps, "") {
+  uint32_t before = os_now_ms();
+  os_sleep_ms(50);
+  CHECK_GE(os_now_ms() - before, 40u);
+}
+
+TEST(os_linux, it_aborts_also_where_the_signal_is_blocked_and_handled, "") {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  signal(SIGABRT, SIG_IGN);
+  EXPECT_ABORT((test_say("aborts\n"), os_abort()), "aborts");
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static void *left;
+static uint64_t number;
+static void leave(void *heap) { left = heap; }
+
+static void *watch(void *heap) {
+  number = os_thread();
+  CHECK(!os_thread_has_ended(number, number));
+  return (void *)(uintptr_t)os_thread_watch(heap);
+}
+
+static void check_that_an_end_is_told(void) {
+  pthread_t thread;
+  void *is_watched;
+  os_thread_set_leave(leave);
+  CHECK_EQ(pthread_create(&thread, NULL, watch, &left), 0);
+  CHECK_EQ(pthread_join(thread, &is_watched), 0);
+  CHECK(is_watched != NULL);
+  CHECK_EQ(left, (void *)&left);
+}
+
+TEST(os_linux, the_end_of_a_thread_is_told_and_found, "") {
+  CHECK(!os_thread_watch(&left)); /* nobody wants to know yet */
+  check_that_an_end_is_told();
+  for (int i = 0; i < 1000 && !os_thread_has_ended(number, os_thread()); i++) os_sleep_ms(1);
+  CHECK(os_thread_has_ended(number, os_thread()));
+  CHECK(!os_thread_has_ended(0, os_thread()));
+  CHECK(!os_thread_has_ended(number, 0));
+}
+
+TEST(os_linux, the_end_of_a_thread_is_told_also_where_the_program_has_many_keys, "") {
+  pthread_key_t key;
+  for (int i = 0; i < 40; i++) CHECK_EQ(pthread_key_create(&key, NULL), 0);
+  check_that_an_end_is_told();
+}
+
+static atomic32_t has_run;
+static void run(void) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  atomic32_store_release(&has_run, 1 + (uint32_t)sigismember(&blocked, SIGTERM));
+}
+
+TEST(os_linux, a_thread_that_it_starts_gets_no_signals, "") {
+  CHECK(os_thread_start(run));
+  for (int i = 0; i < 1000 && atomic32_load_acquire(&has_run) == 0; i++) os_sleep_ms(1);
+  CHECK_EQ(atomic32_load_acquire(&has_run), 2u);
+}
