@@ -53,6 +53,8 @@ hidden void os_advise_huge(void *at, size_t size, bool huge);
 hidden size_t os_resident(const void *at, size_t size);
 /* May these bytes be read? Slow. */
 hidden bool os_is_readable(const void *at, size_t size);
+/* May this word be read? Without a system call that a program's sandbox may refuse. */
+hidden bool os_is_there(const void *word);
 /* Copies bytes that may not be there; false: they are not. */
 hidden bool os_copy(void *to, const void *from, size_t size);
 /* What brk() has mapped: libc's own heap. */
@@ -105,10 +107,11 @@ hidden bool os_thread_start(void (*run)(void));
 hidden void os_sleep_ms(uint32_t ms); /* for the background thread alone */
 
 /* ---- call stacks (unwind.c) ---- */
-/* Makes os_backtrace work, if the system has what that takes. May lock and allocate. */
-hidden bool os_backtrace_start(void);
-/* Return addresses, the innermost first, without the shared library's own; how many there are. */
-hidden unsigned os_backtrace(uintptr_t *frames, unsigned most);
+/* Lets os_backtrace know the tables of other files. May lock. */
+hidden void os_backtrace_start(void);
+/* Return addresses, the innermost first, without the shared library's own; how many there are. By
+ * unwind tables where there are any, or by frame pointers alone. */
+hidden unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables);
 
 /* ---- what is mapped from files (images.c) ---- */
 typedef struct {

@@ -199,6 +199,11 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
+bool os_is_there(const void *word) {
+  enum { NO_SUCH_WAY = -1 }; /* the signals are read, and then nothing is done */
+  return word != NULL && CALL(rt_sigprocmask, NO_SUCH_WAY, word, NULL, 8, 0, 0) != -EFAULT;
+}
+
 bool os_copy(void *to, const void *from, size_t size) {
   struct iovec here = {to, size}, there = {(void *)(uintptr_t)from, size};
   long pid = CALL(getpid, 0, 0, 0, 0, 0, 0);

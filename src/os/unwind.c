@@ -1,88 +1,153 @@
-/* unwind.c - call stacks, by the unwinder of the C runtime                              layer 1: os
- * Owns:    the addresses of its functions.   Called by: sample.c, profile.c.   Calls: the C
- *          runtime's unwinder, dlsym; in os_backtrace_start alone dlopen.
- * Threads: any; os_backtrace_start is for threads that may wait.
- * Sync:    S-unwind  os_backtrace_start (release) -> os_backtrace (acquire): the addresses.
+/* unwind.c - call stacks, by unwind tables and frame pointers                           layer 1: os
+ * Owns:    the address of _dl_find_object.   Called by: sample.c, profile.c.   Calls: cfi.c, os,
+ *          _dl_find_object; in os_backtrace_start alone dlsym.
+ * Threads: any, also in signal handlers and before main. No lock, no allocation;
+ *          os_backtrace_start is for threads that may wait.
  *
- * From glibc 2.35 on the unwinder finds a function's table by _dl_find_object, which takes no lock.
- * With an older one, or another libc, it may wait for a thread that loads a library: there is no
- * stack then. What it has to set up once is set up at start. */
+ * The file that this code is part of finds its own table by the linker's __ehdr_start. The tables
+ * of other files are found by _dl_find_object, which takes no lock; glibc has it from 2.35 on. A
+ * function without a table, as compilers inside the process make them, is taken to keep a frame
+ * pointer. A stack may be the program's own work, so no word is read from a page that is not
+ * there. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
-#include <link.h>
-#include <unwind.h>
+#include <elf.h>
 
+#include "cfi.h"
 #include "os.h"
 
 #pragma weak dlsym
 
-typedef _Unwind_Reason_Code unwind_t(_Unwind_Trace_Fn step, void *context);
-typedef _Unwind_Ptr unwind_ip_t(struct _Unwind_Context *context);
-
-static atomic_ptr_t unwind_ip; /* unwind_ip_t; relaxed: published by the next */
-static atomic_ptr_t unwind;    /* unwind_t; NULL: there is none */
-
-/* The library's own code, if it is a shared one. relaxed: as unwind_ip */
-static atomic64_t own_from, own_size;
-
-static void find_own_code(void) {
 #if defined(FH_SHARED)
-  extern hidden const ElfW(Ehdr) __ehdr_start;
-  const ElfW(Phdr) *part = (const ElfW(Phdr) *)((uintptr_t)&__ehdr_start + __ehdr_start.e_phoff);
-  for (unsigned i = 0; i < __ehdr_start.e_phnum; i++) {
-    if (part[i].p_type != PT_LOAD || (part[i].p_flags & PF_X) == 0) continue;
-    atomic64_store_relaxed(&own_from, (uintptr_t)&__ehdr_start + part[i].p_vaddr);
-    atomic64_store_relaxed(&own_size, part[i].p_memsz);
-  }
+enum { IS_SHARED = true };
+#else
+enum { IS_SHARED = false };
 #endif
-}
+enum { OWN_MOST = 64 }; /* calls inside the shared library */
 
-static bool is_own(uintptr_t ip) {
-  return ip - atomic64_load_relaxed(&own_from) < atomic64_load_relaxed(&own_size);
-}
+#if defined(__x86_64__)
+
+typedef struct { /* as in glibc's dlfcn.h */
+  unsigned long long flags;
+  void *from, *to, *link_map, *table;
+  unsigned long long reserved[7];
+} found_object_t;
+typedef int find_object_t(void *address, found_object_t *found);
+static atomic_ptr_t find_object; /* NULL: there is none. relaxed: libc's code, and nothing else */
+
+extern hidden const Elf64_Ehdr __ehdr_start;
 
 typedef struct {
-  uintptr_t *frames;
-  unsigned count, most;
-  unwind_ip_t *ip;
-} walk_t;
+  const void *table;
+  uintptr_t code, code_size;
+} own_file_t;
 
-static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *walk) {
-  walk_t *w = walk;
-  uintptr_t ip = w->ip(context);
-  if (ip == 0 || w->count == w->most) return _URC_END_OF_STACK;
-  if (w->count != 0 || !is_own(ip)) w->frames[w->count++] = ip;
-  return _URC_NO_REASON;
+static own_file_t find_own_file(void) {
+  own_file_t own = {NULL, 0, 0};
+  uintptr_t base = (uintptr_t)&__ehdr_start;
+  const Elf64_Phdr *part = (const void *)(base + __ehdr_start.e_phoff);
+  for (unsigned i = 0; i < __ehdr_start.e_phnum; i++) /* Bound: a dozen */
+    if (part[i].p_type == PT_LOAD && part[i].p_offset == 0) base -= part[i].p_vaddr;
+  for (unsigned i = 0; i < __ehdr_start.e_phnum; i++) { /* Bound: likewise */
+    if (part[i].p_type == PT_GNU_EH_FRAME) own.table = (const void *)(base + part[i].p_vaddr);
+    if (part[i].p_type != PT_LOAD || (part[i].p_flags & PF_X) == 0) continue;
+    own.code = base + part[i].p_vaddr;
+    own.code_size = part[i].p_memsz;
+  }
+  return own;
 }
 
-unsigned os_backtrace(uintptr_t *frames, unsigned most) {
-  unwind_t *run = (unwind_t *)atomic_ptr_load_acquire(&unwind); /* S-unwind */
-  walk_t w = {frames, 0, most, (unwind_ip_t *)atomic_ptr_load_relaxed(&unwind_ip)};
-  if (run != NULL) run(step, &w);
-  return w.count;
+static bool is_own(const own_file_t *own, uintptr_t ip) { return ip - own->code < own->code_size; }
+
+static const void *find_unwind_table(const own_file_t *own, uintptr_t ip) {
+  found_object_t found;
+  find_object_t *find = (find_object_t *)atomic_ptr_load_relaxed(&find_object);
+  if (is_own(own, ip)) return own->table;
+  return find != NULL && find((void *)ip, &found) == 0 ? found.table : NULL;
 }
 
-/* A function of the unwinder, of whichever library of the process has it, or loaded for this. */
-static void *find_function(const char *name) {
-  typedef void *open_t(const char *file, int mode);
-  void *found = dlsym(RTLD_DEFAULT, name);
-  open_t *open = found == NULL ? (open_t *)dlsym(RTLD_DEFAULT, "dlopen") : NULL;
-  void *library = open != NULL ? open("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL) : NULL;
-  return library != NULL ? dlsym(library, name) : found;
+void os_backtrace_start(void) {
+  if (dlsym == NULL || atomic_ptr_load_relaxed(&find_object) != NULL) return;
+  atomic_ptr_store_relaxed(&find_object, dlsym(RTLD_DEFAULT, "_dl_find_object"));
 }
 
-bool os_backtrace_start(void) {
-  uintptr_t frame;
-  if (atomic_ptr_load_relaxed(&unwind) != NULL) return true;
-  if (dlsym == NULL || dlsym(RTLD_DEFAULT, "_dl_find_object") == NULL) return false;
-  void *ip = find_function("_Unwind_GetIP"), *run = find_function("_Unwind_Backtrace");
-  if (ip == NULL || run == NULL) return false;
-  find_own_code();
-  walk_t first = {&frame, 0, 1, (unwind_ip_t *)ip};
-  ((unwind_t *)run)(step, &first);
-  atomic_ptr_store_relaxed(&unwind_ip, ip);
-  atomic_ptr_store_release(&unwind, run); /* S-unwind */
+/* What is known to be there of the stack. */
+typedef struct {
+  uintptr_t from, to;
+} readable_t;
+
+static bool read_stack(void *readable, uintptr_t at, uintptr_t *word) {
+  readable_t *r = readable;
+  if (at % sizeof *word != 0) return false;
+  if (at - r->from >= r->to - r->from) {
+    uintptr_t page = at & ~(uintptr_t)(os_page_size() - 1);
+    if (!os_is_there((const void *)at)) return false;
+    if (page != r->to) r->from = page;
+    r->to = page + os_page_size();
+  }
+  *word = *(const uintptr_t *)at;
   return true;
 }
+
+/* The caller's registers, if the function at CFI_IP keeps a frame pointer. */
+static bool step_by_frame(cfi_registers_t *r, readable_t *readable) {
+  const uintptr_t size_most = MiB(16);
+  uintptr_t frame = r->at[CFI_RBP], ip, next;
+  if (frame - r->at[CFI_RSP] > size_most) return false;
+  if (!read_stack(readable, frame, &next) || !read_stack(readable, frame + sizeof next, &ip))
+    return false;
+  r->at[CFI_RBP] = next;
+  r->at[CFI_RSP] = frame + 2 * sizeof next;
+  r->at[CFI_IP] = ip;
+  r->is_interrupted = false;
+  return true;
+}
+
+/* Those that a call keeps, as they are here. */
+static always_inline void read_registers(cfi_registers_t *r) {
+  __asm__ volatile("movq %%rbx, 3*8(%0)\n\t"
+                   "movq %%rbp, 6*8(%0)\n\t"
+                   "movq %%rsp, 7*8(%0)\n\t"
+                   "movq %%r12, 12*8(%0)\n\t"
+                   "movq %%r13, 13*8(%0)\n\t"
+                   "movq %%r14, 14*8(%0)\n\t"
+                   "movq %%r15, 15*8(%0)\n\t"
+                   "leaq 0(%%rip), %%rcx\n\t"
+                   "movq %%rcx, 16*8(%0)"
+                   :
+                   : "r"(r->at)
+                   : "rcx", "memory");
+  r->is_interrupted = true;
+}
+
+static bool step_to_caller(cfi_registers_t *r, readable_t *readable, const void *table) {
+  if (table != NULL && cfi_step(table, r, read_stack, readable)) return true;
+  return step_by_frame(r, readable);
+}
+
+unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
+  own_file_t own = find_own_file();
+  readable_t readable = {0, 0};
+  cfi_registers_t r = {{0}, true};
+  unsigned count = 0, own_count = 0;
+  read_registers(&r);
+  while (count < most && own_count < OWN_MOST) { /* Bound: `most` and OWN_MOST */
+    uintptr_t ip = r.at[CFI_IP], stack = r.at[CFI_RSP];
+    bool is_ours = is_own(&own, ip);
+    if (IS_SHARED && is_ours && count == 0) own_count++;
+    else frames[count++] = r.is_interrupted ? ip + 1 : ip; /* as if a call returned there */
+    if (!step_to_caller(&r, &readable, by_tables || is_ours ? find_unwind_table(&own, ip) : NULL))
+      break;
+    if (r.at[CFI_IP] == 0 || (r.at[CFI_RSP] <= stack && !r.is_interrupted)) break;
+  }
+  return count;
+}
+
+#else /* of other processors it does not know the registers */
+void os_backtrace_start(void) {}
+unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
+  return (void)frames, (void)most, (void)by_tables, 0;
+}
+#endif

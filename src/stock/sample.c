@@ -3,6 +3,7 @@
 #include "sample.h"
 
 #include "../os/os.h"
+#include "../support/options.h"
 #include "../support/poisson.h"
 #include "huge.h"
 #include "pool.h"
@@ -71,12 +72,10 @@ static void add_weight(callstack_sum_t *sum, uint64_t blocks, uint64_t bytes) {
 }
 
 /* The state now becomes the state at the peak. Takes time in proportion to the call stacks, each
- * time that what lives has grown by a part of PEAK_PARTS. A thread that finds another at it leaves
- * it at that. */
-static cold void note_peak(uint64_t live) {
-  static atomic32_t is_noting; /* relaxed: sums of a moment */
-  uint32_t no = 0;
-  if (!atomic32_swap_relaxed(&is_noting, &no, 1)) return;
+ * time that what lives has grown by a part of PEAK_PARTS. Of threads that see the same growth one
+ * does it. If that one ends meanwhile, some sums are of the last peak until the next. */
+static cold void note_peak(uint64_t last, uint64_t live) {
+  if (!atomic64_swap_relaxed(&peak_bytes, &last, live)) return;
   for (uint32_t n = 0; n < callstack_count(); n++) {
     const uintptr_t *frames;
     callstack_t *s = callstack_at(n, &frames);
@@ -84,8 +83,6 @@ static cold void note_peak(uint64_t live) {
     atomic64_store_relaxed(&s->peak.blocks, atomic64_load_relaxed(&s->live.blocks));
     atomic64_store_relaxed(&s->peak.bytes, atomic64_load_relaxed(&s->live.bytes));
   }
-  atomic64_store_relaxed(&peak_bytes, live);
-  atomic32_store_relaxed(&is_noting, 0);
 }
 
 /* Of a large or huge block. */
@@ -104,7 +101,8 @@ static size_t size_of(void *p) {
 
 static uint32_t stack_here(void) {
   uintptr_t frames[CALLSTACK_FRAMES];
-  return callstack_intern(frames, os_backtrace(frames, CALLSTACK_FRAMES));
+  bool by_tables = option_get(OPTION_profile_stack) == STACK_TABLES;
+  return callstack_intern(frames, os_backtrace(frames, CALLSTACK_FRAMES, by_tables));
 }
 
 /* relaxed: set before the second thread starts */
@@ -144,7 +142,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   add_weight(&s->live, blocks, bytes);
   uint64_t live = atomic64_add_relaxed(&live_bytes, bytes) + bytes,
            peak = atomic64_load_relaxed(&peak_bytes);
-  if ((int64_t)live > (int64_t)(peak + peak / PEAK_PARTS)) note_peak(live);
+  if ((int64_t)live > (int64_t)(peak + peak / PEAK_PARTS)) note_peak(peak, live);
   note_growth(live);
 }
 

@@ -19,6 +19,7 @@
 /* The words of each option of type word, with their values. */
 #define OPTION_WORDS_thp(W) W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
 #define OPTION_WORDS_stats(W) W(STATS_NONE, "none") W(STATS_EXIT, "exit") W(STATS_JSON, "json")
+#define OPTION_WORDS_profile_stack(W) W(STACK_TABLES, "tables") W(STACK_FRAMES, "frames")
 #define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
 
 /* int, size (bytes), bool, word or text. START: read once, at the first use; ANY: at every use. The
@@ -68,6 +69,9 @@
     "process ends by exit. In the name %p is the process's number, %n the file's, from 0 on.")   \
   X(profile_interval, size, KiB(512), 1,        GiB(64),         START,                          \
     "Bytes between two samples on average.")                                                     \
+  X(profile_stack,  word,  STACK_TABLES, STACK_TABLES, STACK_FRAMES, ANY,                        \
+    "How call stacks are read: by unwind tables, and frame pointers where there are none, or by " \
+    "frame pointers alone, which is faster, for programs that are compiled with them.")          \
   X(profile_growth, size,  0,        0,         OPTION_NO_LIMIT, START,                          \
     "Writes a profile also each time that so many bytes more live than when the last one was "   \
     "written; 0: never.")                                                                        \

@@ -268,8 +268,10 @@ class Paths(unittest.TestCase):
                              "free_aligned_sized_slow"],
         "try_each": ["slices_claim", "grow_claim"],
         "api_error": [],
-        "os_backtrace": ["step"],
-        "step": [],
+        "os_backtrace": [],
+        "cfi_step": ["read_stack"],
+        "evaluate": ["read_stack"],
+        "value_of": ["read_stack"],
         "write_to": ["write_heap"],
         "write_stacks": ["write_stack"],
         "os_each_image": ["write_mapping"],
@@ -279,7 +281,7 @@ class Paths(unittest.TestCase):
         "api_foreign_free": [],
         "api_foreign_size": [],
     }
-    # A call that is sampled needs more: freehold.h says how much, with the unwinder's.
+    # A call that is sampled needs more: freehold.h says how much, with that of os_backtrace.
     SAMPLED = ["sample_begin", "sample_end"]
     NEVER_RETURNS = ["fatal", "heap_bad_pointer"]
     # reads the options, once; most often the loader has called it

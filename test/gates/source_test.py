@@ -575,7 +575,8 @@ class Comments(unittest.TestCase):
     # Names of the world outside that a comment may mention.
     ELSEWHERE = set("""
         malloc free main madvise mmap munmap mremap errno longjmp siglongjmp fork dlopen
-        dlclose dlsym true false NULL glibc musl ld so proc self smaps maps TLS""".split())
+        dlclose dlsym true false NULL glibc musl ld so proc self smaps maps TLS
+        eh_frame eh_frame_hdr""".split())
 
     CXX = {"bad_alloc", "get_new_handler", "nothrow_t", "align_val_t", "seq_cst"}
 
@@ -618,7 +619,7 @@ class Comments(unittest.TestCase):
         wrong = ["%s:%d: %s" % (p, number, word)
                  for p in paths for number, comment in comments_of(support.read(p))
                  for word in re.findall(r"\b[a-z]+_[a-z_0-9]*[a-z0-9]\b", comment)
-                 if word not in names and word not in self.CXX]
+                 if word not in names | self.CXX | self.ELSEWHERE]
         self.assertEqual(wrong, [])
 
     def test_a_file_opens_with_its_contract(self):
@@ -745,7 +746,7 @@ def long_lines(path, text, columns):
             for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 8600, 11500
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 8600, 12000
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)

@@ -298,6 +298,10 @@ bool os_copy(void *to, const void *from, size_t size) {
   return true;
 }
 
+bool os_is_there(const void *word) {
+  return !is_inside(word, 1) || os_is_readable(word, sizeof(uintptr_t));
+}
+
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
   *from = *to = 0;
   return false;

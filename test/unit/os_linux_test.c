@@ -34,6 +34,18 @@ TEST(os_linux, a_mapping_is_zero_lies_at_pages_and_holds_no_memory_until_it_is_t
   CHECK_EQ(failures(), (uint64_t)0);
 }
 
+TEST(os_linux, a_word_is_there_if_its_page_can_be_read, "") {
+  uintptr_t *at = os_map(bytes(PAGES));
+  CHECK(os_is_there(at) && os_is_there(at + bytes(1) / sizeof *at - 1));
+  CHECK(os_unmap(at, bytes(PAGES)));
+  CHECK(!os_is_there(at) && !os_is_there(NULL) && !os_is_there((void *)(UINTPTR_MAX - 7)));
+  sigset_t before = {{0}}, after = {{0}};
+  sigprocmask(SIG_SETMASK, NULL, &before);
+  CHECK(os_is_there(&(uint64_t){UINT64_MAX}));
+  sigprocmask(SIG_SETMASK, NULL, &after);
+  CHECK(memcmp(&before, &after, sizeof before) == 0);
+}
+
 TEST(os_linux, what_is_given_back_reads_as_zero_and_what_is_populated_is_there, "") {
   char *at = os_map(bytes(PAGES));
   memset(at, 7, bytes(PAGES));

@@ -136,5 +136,7 @@ void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (v
 uint32_t os_now_ms(void) { return 0; }
 uintptr_t os_place(void) { return GiB(FIRST_WINDOW); }
 uintptr_t os_space(void) { return GiB(ELSEWHERE); }
-unsigned os_backtrace(uintptr_t *frames, unsigned most) { return (void)frames, (void)most, 0; }
+unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
+  return (void)frames, (void)most, (void)by_tables, 0;
+}
 void os_abort(void) { __builtin_trap(); }

@@ -1,0 +1,380 @@
+/* cfi.c - a caller's registers, by a function's unwind table                            layer 1: os
+ * Contract: cfi.h. CFA_, OP_ and PE_ are DWARF's DW_CFA_, DW_OP_ and DW_EH_PE_. */
+#include "cfi.h"
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  const uint8_t *at, *end;
+} bytes_t;
+
+/* 0 behind the end. */
+static uint64_t take_bytes(bytes_t *b, size_t size) {
+  uint64_t n = 0;
+  if ((size_t)(b->end - b->at) < size) size = (size_t)(b->end - b->at);
+  memcpy(&n, b->at, size);
+  b->at += size;
+  return n;
+}
+
+static int64_t take_signed(bytes_t *b, size_t size) {
+  unsigned unused = 64 - 8 * (unsigned)size;
+  return (int64_t)(take_bytes(b, size) << unused) >> unused;
+}
+
+/* LEB128, unsigned and signed. */
+static uint64_t take_leb(bytes_t *b, bool is_signed) {
+  uint64_t n = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) { /* Bound: 10 bytes */
+    uint64_t part = take_bytes(b, 1);
+    n |= (part & 127) << shift;
+    if (part > 127) continue;
+    if (is_signed && (part & 64) != 0 && shift < 57) n |= ~(uint64_t)0 << (shift + 7);
+    return n;
+  }
+  return n;
+}
+static uint64_t take_uleb(bytes_t *b) { return take_leb(b, false); }
+static int64_t take_sleb(bytes_t *b) { return (int64_t)take_leb(b, true); }
+
+static bytes_t take_block(bytes_t *b) {
+  uint64_t length = take_uleb(b), left = (uint64_t)(b->end - b->at);
+  bytes_t block = {b->at, b->at + (length < left ? length : left)};
+  b->at = block.end;
+  return block;
+}
+
+/* How a pointer is written. */
+enum { /* clang-format off */
+  PE_UDATA4 = 3, PE_UDATA8 = 4, PE_SDATA4 = 11, PE_SDATA8 = 12, PE_PCREL = 0x10,
+  PE_DATAREL = 0x30, PE_INDIRECT = 0x80
+}; /* clang-format on */
+
+/* 0 if it is written in a way that no table of code has. */
+static uintptr_t take_pointer(bytes_t *b, uint8_t encoding) {
+  uintptr_t from = (encoding & 0x70) == PE_PCREL ? (uintptr_t)b->at : 0;
+  if ((encoding & PE_INDIRECT) != 0 || (encoding & 0x70) > PE_PCREL) return 0;
+  switch (encoding & 15) {
+    case 0:
+    case PE_UDATA8:
+    case PE_SDATA8: return from + take_bytes(b, 8);
+    case PE_UDATA4: return from + take_bytes(b, 4);
+    case PE_SDATA4: return from + (uintptr_t)take_signed(b, 4);
+    default: return 0;
+  }
+}
+
+/* ---- a function's description ---------------------------------------------------------------- */
+
+typedef struct {
+  bytes_t common, own; /* instructions: those of its CIE, and its own */
+  uintptr_t from, size;
+  uint64_t code_unit;
+  int64_t data_unit;
+  uint8_t encoding, ip_register;
+  bool has_augmentation, is_signal;
+} function_t;
+
+/* What follows the length, up to the entry's end; nothing, if it is of the 64-bit kind. */
+static bytes_t take_entry(const uint8_t *at) {
+  bytes_t b = {at, at + 4};
+  uint32_t length = (uint32_t)take_bytes(&b, 4);
+  if (length != UINT32_MAX) b.end = b.at + length;
+  return b;
+}
+
+static bool read_common(function_t *f, const uint8_t *cie) {
+  bytes_t b = take_entry(cie);
+  uint64_t id = take_bytes(&b, 4), version = take_bytes(&b, 1);
+  const char *letters = (const char *)b.at;
+  if (id != 0 || (version != 1 && version != 3)) return false;
+  while (take_bytes(&b, 1) != 0) {} /* Bound: the entry */
+  f->code_unit = take_uleb(&b);
+  f->data_unit = take_sleb(&b);
+  f->ip_register = (uint8_t)(version == 1 ? take_bytes(&b, 1) : take_uleb(&b));
+  f->has_augmentation = letters[0] == 'z';
+  bytes_t values = f->has_augmentation ? take_block(&b) : b;
+  for (letters++; f->has_augmentation && *letters != '\0'; letters++) { /* Bound: the entry */
+    if (*letters == 'R') f->encoding = (uint8_t)take_bytes(&values, 1);
+    else if (*letters == 'L') take_bytes(&values, 1);
+    else if (*letters == 'P') take_pointer(&values, (uint8_t)take_bytes(&values, 1) & 15);
+    else if (*letters == 'S') f->is_signal = true;
+    else return false;
+  }
+  f->common = b;
+  return f->ip_register < CFI_REGISTERS;
+}
+
+static bool read_function(function_t *f, const uint8_t *fde) {
+  bytes_t b = take_entry(fde);
+  const uint8_t *here = b.at;
+  uint64_t back = take_bytes(&b, 4);
+  if (back == 0 || !read_common(f, here - back)) return false;
+  f->from = take_pointer(&b, f->encoding);
+  f->size = take_pointer(&b, f->encoding & 15);
+  if (f->has_augmentation) take_block(&b);
+  f->own = b;
+  return true;
+}
+
+typedef struct {
+  int32_t from, fde; /* both from the header on */
+} row_of_header_t;
+
+/* The function at `ip`. */
+static bool find_function(function_t *f, const uint8_t *header, uintptr_t ip) {
+  bytes_t b = {header + 4, header + 20};
+  if (header[0] != 1 || header[2] != PE_UDATA4 || header[3] != (PE_DATAREL | PE_SDATA4))
+    return false;
+  take_pointer(&b, header[1]);
+  size_t low = 0, high = take_bytes(&b, 4);
+  const row_of_header_t *rows = (const void *)b.at;
+  while (low < high) { /* Bound: log2 of its functions */
+    size_t middle = (low + high) / 2;
+    if ((uintptr_t)header + (uintptr_t)rows[middle].from <= ip) low = middle + 1;
+    else high = middle;
+  }
+  if (low == 0 || !read_function(f, header + rows[low - 1].fde)) return false;
+  return ip - f->from < f->size;
+}
+
+/* ---- where registers are --------------------------------------------------------------------- */
+
+typedef enum {
+  RULE_SAME,
+  RULE_UNDEFINED,
+  RULE_AT_OFFSET, /* from the CFA */
+  RULE_IS_OFFSET,
+  RULE_IN_REGISTER,
+  RULE_AT_VALUE, /* of an expression */
+  RULE_IS_VALUE,
+} rule_kind_t;
+typedef struct {
+  int32_t n;    /* an offset; a register; where an expression is, from the header on */
+  uint8_t kind; /* rule_kind_t */
+} rule_t;
+typedef struct {
+  rule_t of[CFI_REGISTERS];
+  rule_t cfa; /* the frame's address: RULE_IS_OFFSET from `cfa_register`, or RULE_IS_VALUE */
+  uint8_t cfa_register;
+} rules_t;
+
+enum { REMEMBERED_MOST = 3 };
+typedef struct {
+  const uint8_t *header;
+  function_t function;
+  rules_t rules, first; /* now; at the function's start */
+  rules_t remembered[REMEMBERED_MOST];
+  unsigned remembered_count;
+  bool is_lost; /* an instruction is not known here */
+} machine_t;
+
+static void set_rule(machine_t *m, uint64_t n, rule_kind_t kind, int64_t value) {
+  if (n < CFI_REGISTERS) m->rules.of[n] = (rule_t){(int32_t)value, (uint8_t)kind};
+}
+
+static void set_offset(machine_t *m, bytes_t *b, rule_kind_t kind, bool is_signed) {
+  uint64_t n = take_uleb(b);
+  set_rule(m, n, kind, (int64_t)take_leb(b, is_signed) * m->function.data_unit);
+}
+
+static int32_t take_expression(machine_t *m, bytes_t *b) {
+  const uint8_t *at = b->at;
+  take_block(b);
+  return (int32_t)(at - m->header);
+}
+
+static void set_cfa(machine_t *m, uint64_t n, int64_t offset) {
+  if (n >= CFI_REGISTERS) m->is_lost = true;
+  m->rules.cfa = (rule_t){(int32_t)offset, RULE_IS_OFFSET};
+  m->rules.cfa_register = (uint8_t)n;
+}
+
+static void restore_rule(machine_t *m, uint64_t n) {
+  if (n < CFI_REGISTERS) m->rules.of[n] = m->first.of[n];
+}
+
+static void remember_rules(machine_t *m) {
+  if (m->remembered_count == REMEMBERED_MOST) m->is_lost = true;
+  else m->remembered[m->remembered_count++] = m->rules;
+}
+
+static void restore_rules(machine_t *m) {
+  if (m->remembered_count == 0) m->is_lost = true;
+  else m->rules = m->remembered[--m->remembered_count];
+}
+
+/* Instructions; the first three have an operand in their lower six bits. */
+enum { /* clang-format off */
+  CFA_ADVANCE_LOC = 0x40, CFA_OFFSET = 0x80, CFA_RESTORE = 0xC0, CFA_NOP = 0,
+  CFA_ADVANCE_LOC1 = 2, CFA_ADVANCE_LOC2, CFA_ADVANCE_LOC4, CFA_OFFSET_EXTENDED,
+  CFA_RESTORE_EXTENDED, CFA_UNDEFINED, CFA_SAME_VALUE, CFA_REGISTER, CFA_REMEMBER_STATE,
+  CFA_RESTORE_STATE, CFA_DEF_CFA, CFA_DEF_CFA_REGISTER, CFA_DEF_CFA_OFFSET,
+  CFA_DEF_CFA_EXPRESSION, CFA_EXPRESSION, CFA_OFFSET_EXTENDED_SF, CFA_DEF_CFA_SF,
+  CFA_DEF_CFA_OFFSET_SF, CFA_VAL_OFFSET, CFA_VAL_OFFSET_SF, CFA_VAL_EXPRESSION,
+  CFA_GNU_ARGS_SIZE = 0x2E
+}; /* clang-format on */
+
+static void run_cfa_rule(machine_t *m, unsigned code, bytes_t *b) {
+  const rules_t *r = &m->rules;
+  uint64_t n = code == CFA_DEF_CFA || code == CFA_DEF_CFA_SF || code == CFA_DEF_CFA_REGISTER
+                 ? take_uleb(b)
+                 : r->cfa_register;
+  switch (code) {
+    case CFA_DEF_CFA:
+    case CFA_DEF_CFA_OFFSET: return set_cfa(m, n, (int64_t)take_uleb(b));
+    case CFA_DEF_CFA_SF:
+    case CFA_DEF_CFA_OFFSET_SF: return set_cfa(m, n, take_sleb(b) * m->function.data_unit);
+    case CFA_DEF_CFA_REGISTER: return set_cfa(m, n, r->cfa.n);
+    default: m->is_lost = true;
+  }
+}
+
+static void run_rule(machine_t *m, unsigned code, bytes_t *b) {
+  uint64_t n;
+  switch (code) {
+    case CFA_NOP: return;
+    case CFA_GNU_ARGS_SIZE: take_uleb(b); return;
+    case CFA_OFFSET_EXTENDED: return set_offset(m, b, RULE_AT_OFFSET, false);
+    case CFA_OFFSET_EXTENDED_SF: return set_offset(m, b, RULE_AT_OFFSET, true);
+    case CFA_VAL_OFFSET: return set_offset(m, b, RULE_IS_OFFSET, false);
+    case CFA_VAL_OFFSET_SF: return set_offset(m, b, RULE_IS_OFFSET, true);
+    case CFA_RESTORE_EXTENDED: return restore_rule(m, take_uleb(b));
+    case CFA_UNDEFINED: return set_rule(m, take_uleb(b), RULE_UNDEFINED, 0);
+    case CFA_SAME_VALUE: return set_rule(m, take_uleb(b), RULE_SAME, 0);
+    case CFA_REGISTER:
+      n = take_uleb(b);
+      return set_rule(m, n, RULE_IN_REGISTER, (int64_t)(take_uleb(b) % CFI_REGISTERS));
+    case CFA_EXPRESSION:
+    case CFA_VAL_EXPRESSION:
+      n = take_uleb(b);
+      return set_rule(m, n, code == CFA_EXPRESSION ? RULE_AT_VALUE : RULE_IS_VALUE,
+                      take_expression(m, b));
+    case CFA_DEF_CFA_EXPRESSION:
+      m->rules.cfa = (rule_t){take_expression(m, b), RULE_IS_VALUE};
+      return;
+    case CFA_REMEMBER_STATE: return remember_rules(m);
+    case CFA_RESTORE_STATE: return restore_rules(m);
+    default: run_cfa_rule(m, code, b);
+  }
+}
+
+/* The instructions at `b` up to those for `ip`. */
+static void run_instructions(machine_t *m, bytes_t b, uintptr_t ip) {
+  uintptr_t at = m->function.from;
+  while (b.at != b.end && !m->is_lost) { /* Bound: the entry */
+    unsigned code = (unsigned)take_bytes(&b, 1), low = code & 63;
+    uint64_t units = 0;
+    switch (code & ~63u) {
+      case CFA_ADVANCE_LOC: units = low; break;
+      case CFA_OFFSET:
+        set_rule(m, low, RULE_AT_OFFSET, (int64_t)take_uleb(&b) * m->function.data_unit);
+        break;
+      case CFA_RESTORE: restore_rule(m, low); break;
+      default:
+        if (code < CFA_ADVANCE_LOC1 || code > CFA_ADVANCE_LOC4) run_rule(m, code, &b);
+        else units = take_bytes(&b, (size_t)1 << (code - CFA_ADVANCE_LOC1));
+    }
+    at += units * m->function.code_unit;
+    if (at > ip) return;
+  }
+}
+
+/* ---- their values ---------------------------------------------------------------------------- */
+
+typedef struct {
+  machine_t machine;
+  const cfi_registers_t *registers; /* the function's */
+  cfi_read_t *read;
+  void *context;
+  uintptr_t cfa;
+  bool has_failed;
+} caller_t;
+
+static uintptr_t read_word(caller_t *c, uintptr_t at) {
+  uintptr_t word = 0;
+  if (!c->has_failed && !c->read(c->context, at, &word)) c->has_failed = true;
+  return word;
+}
+
+/* Operations of expressions. */
+enum { /* clang-format off */
+  OP_DEREF = 0x06, OP_CONST1U = 0x08, OP_CONST1S, OP_CONST2U, OP_CONST2S, OP_CONST4U,
+  OP_CONST4S, OP_AND = 0x1A, OP_MINUS = 0x1C, OP_PLUS = 0x22, OP_PLUS_UCONST, OP_SHL,
+  OP_GE = 0x2A, OP_LIT0 = 0x30, OP_BREG0 = 0x70
+}; /* clang-format on */
+enum { WORDS_MOST = 16, EXPRESSION_MOST = 256 };
+
+static uintptr_t apply_operation(unsigned operation, uintptr_t a, uintptr_t b) {
+  switch (operation) {
+    case OP_AND: return a & b;
+    case OP_MINUS: return a - b;
+    case OP_PLUS: return a + b;
+    case OP_SHL: return b < 64 ? a << b : 0;
+    default: return (intptr_t)a >= (intptr_t)b; /* OP_GE */
+  }
+}
+
+static bool is_joining(unsigned operation) {
+  return operation == OP_AND || operation == OP_MINUS || operation == OP_PLUS ||
+         operation == OP_SHL || operation == OP_GE;
+}
+
+/* The expression `n` bytes behind the header, with `word` on the stack. */
+static uintptr_t evaluate(caller_t *c, int32_t n, uintptr_t word) {
+  uintptr_t words[WORDS_MOST] = {word};
+  size_t top = 0;
+  bytes_t whole = {c->machine.header + n, c->machine.header + n + EXPRESSION_MOST};
+  bytes_t b = take_block(&whole);
+  while (b.at != b.end && !c->has_failed) { /* Bound: the expression */
+    unsigned op = (unsigned)take_bytes(&b, 1);
+    if (is_joining(op) && top != 0) {
+      top--;
+      words[top] = apply_operation(op, words[top], words[top + 1]);
+    } else if (op == OP_DEREF) words[top] = read_word(c, words[top]);
+    else if (op == OP_PLUS_UCONST) words[top] += take_uleb(&b);
+    else if (top + 1 == WORDS_MOST) c->has_failed = true;
+    else if (op >= OP_CONST1U && op <= OP_CONST4S) {
+      size_t size = (size_t)1 << (op - OP_CONST1U) / 2;
+      words[++top] = op % 2 == 0 ? take_bytes(&b, size) : (uintptr_t)take_signed(&b, size);
+    } else if (op - OP_LIT0 < 32) words[++top] = op - OP_LIT0;
+    else if (op - OP_BREG0 < CFI_REGISTERS)
+      words[++top] = c->registers->at[op - OP_BREG0] + (uintptr_t)take_sleb(&b);
+    else c->has_failed = true;
+  }
+  return words[top];
+}
+
+static uintptr_t value_of(caller_t *c, unsigned n) {
+  rule_t rule = c->machine.rules.of[n];
+  switch ((rule_kind_t)rule.kind) {
+    case RULE_AT_OFFSET: return read_word(c, c->cfa + (uintptr_t)(intptr_t)rule.n);
+    case RULE_IS_OFFSET: return c->cfa + (uintptr_t)(intptr_t)rule.n;
+    case RULE_IN_REGISTER: return c->registers->at[rule.n];
+    case RULE_AT_VALUE: return read_word(c, evaluate(c, rule.n, c->cfa));
+    case RULE_IS_VALUE: return evaluate(c, rule.n, c->cfa);
+    case RULE_UNDEFINED: return 0;
+    default: return n == CFI_RSP ? c->cfa : c->registers->at[n];
+  }
+}
+
+bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context) {
+  caller_t c = {.machine = {.header = header}, .registers = r, .read = read, .context = context};
+  machine_t *m = &c.machine;
+  cfi_registers_t caller = {{0}, false};
+  /* A call may be a function's last instruction: what is behind it is another function's. */
+  uintptr_t ip = r->at[CFI_IP] - (r->is_interrupted ? 0 : 1);
+  if (!find_function(&m->function, header, ip)) return false;
+  run_instructions(m, m->function.common, UINTPTR_MAX);
+  m->first = m->rules;
+  run_instructions(m, m->function.own, ip);
+  c.cfa = m->rules.cfa.kind == RULE_IS_VALUE
+            ? evaluate(&c, m->rules.cfa.n, 0)
+            : r->at[m->rules.cfa_register % CFI_REGISTERS] + (uintptr_t)(intptr_t)m->rules.cfa.n;
+  for (unsigned i = 0; i < CFI_REGISTERS; i++) caller.at[i] = value_of(&c, i);
+  caller.at[CFI_IP] = value_of(&c, m->function.ip_register);
+  caller.is_interrupted = m->function.is_signal;
+  if (c.has_failed || m->is_lost) return false;
+  *r = caller;
+  return true;
+}

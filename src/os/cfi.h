@@ -1,0 +1,29 @@
+/* cfi.h - a caller's registers, by a function's unwind table                            layer 1: os
+ * Owns:    nothing.   Called by: unwind.c.   Calls: nothing.
+ * Threads: any, each with registers of its own. No lock, no allocation.
+ *
+ * Compilers describe each function's frame (DWARF 5, section 6.4, in the variant of .eh_frame):
+ * where, at each instruction, the caller's registers are. A linker adds .eh_frame_hdr, in which
+ * functions are found by their addresses. Here: those of x86-64. */
+#ifndef OS_CFI_H
+#define OS_CFI_H
+
+#include "../base/base.h"
+
+/* By DWARF's numbers for x86-64: the System V ABI, figure 3.36. */
+enum { CFI_RBX = 3, CFI_RBP = 6, CFI_RSP = 7, CFI_R12 = 12, CFI_IP = 16, CFI_REGISTERS };
+typedef struct {
+  uintptr_t at[CFI_REGISTERS];
+  bool is_interrupted; /* by a signal: the next instruction is at CFI_IP; otherwise a call returns
+                        * there */
+} cfi_registers_t;
+
+/* A word of the stack; false: it cannot be read. */
+typedef bool cfi_read_t(void *context, uintptr_t address, uintptr_t *word);
+
+/* `r` becomes the caller's; CFI_IP is 0 if there is none. `header` is the .eh_frame_hdr of the file
+ * whose code is at CFI_IP. False, with `r` as it was: it does not say, or in a way that is unknown
+ * here, or the stack cannot be read. */
+hidden bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context);
+
+#endif
