@@ -315,7 +315,7 @@ void os_thread_set_leave(os_leave_t *leave) {
   if (atomic32_load_relaxed(&thread_key) != 0) return;
   if (pthread_key_create(&key, leave) != 0) return;
   uint32_t none = 0; /* two first threads at once: the second one's key goes back */
-  if (!atomic32_swap_relaxed(&thread_key, &none, key + 1)) pthread_key_delete(key);
+  if (!atomic32_cas_relaxed(&thread_key, &none, key + 1)) pthread_key_delete(key);
 }
 
 bool os_thread_watch(void *heap) {

@@ -76,7 +76,7 @@ static void add_weight(callstack_sum_t *sum, uint64_t blocks, uint64_t bytes) {
 static cold void note_peak(uint64_t live) {
   static atomic32_t is_noting; /* relaxed: sums of a moment */
   uint32_t no = 0;
-  if (!atomic32_swap_relaxed(&is_noting, &no, 1)) return;
+  if (!atomic32_cas_relaxed(&is_noting, &no, 1)) return;
   for (uint32_t n = 0; n < callstack_count(); n++) {
     const uintptr_t *frames;
     callstack_t *s = callstack_at(n, &frames);
@@ -120,7 +120,7 @@ void sample_on_growth(uint64_t step, void (*call)(void)) {
 static void note_growth(uint64_t live) {
   uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
   if (step == 0 || live < from + step) return;
-  if (atomic64_swap_relaxed(&call_from, &from, live))
+  if (atomic64_cas_relaxed(&call_from, &from, live))
     ((void (*)(void))atomic_ptr_load_relaxed(&growth_call))();
 }
 

@@ -30,7 +30,7 @@ bool callstack_start(void) {
   table_t *table = os_map(align_up(sizeof *table, os_page_size()));
   if (table == NULL) return false;
   atomic32_store_relaxed(&table->count, CALLSTACK_OTHERS + 1);
-  if (!atomic_ptr_swap_release(&stacks_table, &none, table)) /* S-stack */
+  if (!atomic_ptr_cas_release(&stacks_table, &none, table)) /* S-stack */
     os_unmap(table, align_up(sizeof *table, os_page_size()));
   return true;
 }
@@ -72,7 +72,7 @@ static uint32_t find_or_enter(table_t *table, const uintptr_t *frames, unsigned 
     if (found >> KEY_SHIFT == key >> KEY_SHIFT && n != 0 && is_same(table, n, frames, count))
       return n;
     if (found == 0 && is_full) return CALLSTACK_OTHERS;
-    if (found != 0 || !atomic64_swap_relaxed(place, &found, key)) continue;
+    if (found != 0 || !atomic64_cas_relaxed(place, &found, key)) continue;
     n = write_frames(table, frames, count);
     atomic64_store_relaxed(place, key | n);
     return n;
