@@ -50,7 +50,7 @@ static callback_pair_t *pair_of(void *function, void *context) {
   pair->context = context;
   do { /* Progress: another thread put its pair in front */
     pair->next = first;
-  } while (!atomic_ptr_swap_release(&all_pairs, &first, pair)); /* S-callback */
+  } while (!atomic_ptr_cas_release(&all_pairs, &first, pair)); /* S-callback */
   return pair;
 }
 

@@ -4,38 +4,19 @@
 #include "pprof.h"
 
 #include "../base/bits.h"
+#include "../base/fmt.h"
 
-enum { /* the fields' numbers */
-       PROFILE_SAMPLE_TYPE = 1,
-       PROFILE_SAMPLE = 2,
-       PROFILE_MAPPING = 3,
-       PROFILE_LOCATION = 4,
-       PROFILE_FUNCTION = 5,
-       PROFILE_STRING = 6,
-       PROFILE_PERIOD_TYPE = 11,
-       PROFILE_PERIOD = 12,
-       PROFILE_COMMENT = 13,
-       TYPE_TYPE = 1,
-       TYPE_UNIT = 2,
-       SAMPLE_LOCATIONS = 1,
-       SAMPLE_VALUES = 2,
-       SAMPLE_LABEL = 3,
-       LABEL_KEY = 1,
-       LABEL_NUMBER = 3,
-       MAPPING_ID = 1,
-       MAPPING_FROM = 2,
-       MAPPING_TO = 3,
-       MAPPING_OFFSET = 4,
-       MAPPING_FILE = 5,
-       MAPPING_BUILD_ID = 6,
-       LOCATION_ID = 1,
-       LOCATION_MAPPING = 2,
-       LOCATION_ADDRESS = 3,
-       LOCATION_LINE = 4,
-       LINE_FUNCTION = 1,
-       FUNCTION_ID = 1,
-       FUNCTION_NAME = 2,
-};
+/* The fields' numbers, message by message. */
+enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION };
+enum { PROFILE_FUNCTION = 5, PROFILE_STRING };
+enum { PROFILE_PERIOD_TYPE = 11, PROFILE_PERIOD, PROFILE_COMMENT };
+enum { TYPE_TYPE = 1, TYPE_UNIT };
+enum { SAMPLE_LOCATIONS = 1, SAMPLE_VALUES, SAMPLE_LABEL };
+enum { LABEL_KEY = 1, LABEL_NUMBER = 3 };
+enum { MAPPING_ID = 1, MAPPING_FROM, MAPPING_TO, MAPPING_OFFSET, MAPPING_FILE, MAPPING_BUILD_ID };
+enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
+enum { LINE_FUNCTION = 1 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME };
 enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -52,24 +33,28 @@ static size_t put_number(unsigned char *at, unsigned field, uint64_t n) {
   return length + put_varint(at + length, n);
 }
 
-static void flush(pprof_t *p) {
+static size_t put_bytes(unsigned char *at, unsigned field, const void *bytes, size_t length) {
+  size_t head = put_varint(at, field << 3 | WIRE_BYTES);
+  head += put_varint(at + head, length);
+  memcpy(at + head, bytes, length);
+  return head + length;
+}
+
+static void flush_out(pprof_t *p) {
   if (!p->has_failed && !os_write(p->file, (const char *)p->out, p->used)) p->has_failed = true;
   p->used = 0;
 }
 
 static void write_bytes(pprof_t *p, unsigned field, const void *bytes, size_t length) {
   enum { HEAD_MOST = 20 };
-  if (PPROF_OUT - p->used < HEAD_MOST + length) flush(p);
-  p->used += put_varint(p->out + p->used, field << 3 | WIRE_BYTES);
-  p->used += put_varint(p->out + p->used, length);
-  memcpy(p->out + p->used, bytes, length);
-  p->used += length;
+  if (PPROF_OUT - p->used < HEAD_MOST + length) flush_out(p);
+  p->used += put_bytes(p->out + p->used, field, bytes, length);
 }
 
 static void write_number(pprof_t *p, unsigned field, uint64_t n) {
   unsigned char bytes[20];
   size_t length = put_number(bytes, field, n);
-  if (PPROF_OUT - p->used < length) flush(p);
+  if (PPROF_OUT - p->used < length) flush_out(p);
   memcpy(p->out + p->used, bytes, length);
   p->used += length;
 }
@@ -82,23 +67,23 @@ uint64_t pprof_string(pprof_t *p, const char *text) {
 }
 
 static void write_mapping(const os_image_t *image, void *context) {
-  static const char digits[] = "0123456789abcdef";
   enum { ID_MOST = 32 };
   pprof_t *p = context;
   char id[2 * ID_MOST + 1];
-  size_t used = 0, id_length = min_size(image->build_id_length, ID_MOST);
+  size_t used = 0;
+  fmt_t f;
   if (p->mapping_count == PPROF_MAPPINGS) return;
   p->mappings[p->mapping_count].from = image->from;
   p->mappings[p->mapping_count].to = image->to;
-  for (size_t i = 0; i < 2 * id_length; i++)
-    id[i] = digits[image->build_id[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
-  id[2 * id_length] = '\0';
+  fmt_start(&f, id, sizeof id, NULL, NULL);
+  fmt_hex_bytes(&f, image->build_id, min_size(image->build_id_length, ID_MOST));
   used += put_number(p->message + used, MAPPING_ID, ++p->mapping_count);
   used += put_number(p->message + used, MAPPING_FROM, image->from);
   used += put_number(p->message + used, MAPPING_TO, image->to);
   used += put_number(p->message + used, MAPPING_OFFSET, image->offset);
   used += put_number(p->message + used, MAPPING_FILE, pprof_string(p, image->path));
-  if (id_length != 0) used += put_number(p->message + used, MAPPING_BUILD_ID, pprof_string(p, id));
+  if (f.used != 0)
+    used += put_number(p->message + used, MAPPING_BUILD_ID, pprof_string(p, fmt_end(&f)));
   write_bytes(p, PROFILE_MAPPING, p->message, used);
 }
 
@@ -157,7 +142,7 @@ static size_t mapping_of(const pprof_t *p, uintptr_t address) {
 }
 
 /* A location without address: a function that is only a name. */
-static uint64_t freed_by(pprof_t *p) {
+static uint64_t write_freed_by(pprof_t *p) {
   unsigned char message[40], line[20];
   if (!note_seen(p, PPROF_FREED_BY)) return PPROF_FREED_BY;
   size_t used = put_number(message, FUNCTION_ID, 1);
@@ -165,18 +150,16 @@ static uint64_t freed_by(pprof_t *p) {
   write_bytes(p, PROFILE_FUNCTION, message, used);
   size_t length = put_number(line, LINE_FUNCTION, 1);
   used = put_number(message, LOCATION_ID, PPROF_FREED_BY);
-  used += put_varint(message + used, LOCATION_LINE << 3 | WIRE_BYTES);
-  used += put_varint(message + used, length);
-  memcpy(message + used, line, length);
-  write_bytes(p, PROFILE_LOCATION, message, used + length);
+  used += put_bytes(message + used, LOCATION_LINE, line, length);
+  write_bytes(p, PROFILE_LOCATION, message, used);
   return PPROF_FREED_BY;
 }
 
 /* The instruction that called, not the one behind it, which may be another line's. */
-static uint64_t location(pprof_t *p, uintptr_t return_address) {
+static uint64_t write_location(pprof_t *p, uintptr_t return_address) {
   unsigned char message[40];
   uint64_t address = return_address - 1;
-  if (return_address == PPROF_FREED_BY) return freed_by(p);
+  if (return_address == PPROF_FREED_BY) return write_freed_by(p);
   if (!note_seen(p, address)) return address;
   size_t used = put_number(message, LOCATION_ID, address), mapping = mapping_of(p, address);
   if (mapping != 0) used += put_number(message + used, LOCATION_MAPPING, mapping);
@@ -189,17 +172,15 @@ void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint6
                   const pprof_label_t *labels, size_t label_count) {
   size_t used = 0;
   unsigned char label[40];
+  ASSERT(count <= PPROF_FRAMES && p->value_types != 0);
   for (size_t i = 0; i < count; i++)
-    used += put_number(p->message + used, SAMPLE_LOCATIONS, location(p, frames[i]));
+    used += put_number(p->message + used, SAMPLE_LOCATIONS, write_location(p, frames[i]));
   for (size_t i = 0; i < p->value_types; i++)
     used += put_number(p->message + used, SAMPLE_VALUES, values[i]);
   for (size_t i = 0; i < label_count; i++) {
     size_t length = put_number(label, LABEL_KEY, labels[i].key);
     length += put_number(label + length, LABEL_NUMBER, labels[i].value);
-    used += put_varint(p->message + used, SAMPLE_LABEL << 3 | WIRE_BYTES);
-    used += put_varint(p->message + used, length);
-    memcpy(p->message + used, label, length);
-    used += length;
+    used += put_bytes(p->message + used, SAMPLE_LABEL, label, length);
   }
   write_bytes(p, PROFILE_SAMPLE, p->message, used);
 }
@@ -209,7 +190,7 @@ bool pprof_end(pprof_t *p, uint64_t period, const char *comment) {
   write_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
   write_number(p, PROFILE_PERIOD, period);
   if (comment != NULL) write_number(p, PROFILE_COMMENT, pprof_string(p, comment));
-  flush(p);
+  flush_out(p);
   bool is_whole = !p->has_failed;
   os_unmap(p->seen, align_up(p->seen_size * sizeof *p->seen, page));
   os_unmap(p, align_up(sizeof *p, page));

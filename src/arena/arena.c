@@ -26,7 +26,7 @@ void arena_note_peak(void) {
                        (atomic64_load_relaxed(&arena_counts.huge_bytes) >> SLICE_SHIFT);
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
   while (committed > peak) /* Progress: a failed swap means that the peak rose */
-    if (atomic64_swap_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
+    if (atomic64_cas_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
 }
 
 typedef struct {

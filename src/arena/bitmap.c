@@ -8,7 +8,7 @@ size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from) {
   for (size_t i = from; i < word_count; i++) {
     uint64_t w = atomic64_load_seq_cst(&words[i]); /* S-room */
     while (w != 0) /* Progress: a failed swap means that this word changed */
-      if (atomic64_swap_acquire(&words[i], &w, w & (w - 1)))
+      if (atomic64_cas_acquire(&words[i], &w, w & (w - 1)))
         return i * 64 + bits_lowest(w); /* S-bit */
   }
   return BITMAP_NONE;
@@ -21,7 +21,7 @@ uint64_t bitmap_claim_some(atomic64_t *word, uint64_t wanted) {
 static bool claim_part(atomic64_t *word, uint64_t bits) {
   uint64_t w = atomic64_load_relaxed(word); /* relaxed: the swap reads again */
   while ((w & bits) == bits) /* Progress: a failed swap means that this word changed */
-    if (atomic64_swap_acquire(word, &w, w & ~bits)) return true; /* S-bit */
+    if (atomic64_cas_acquire(word, &w, w & ~bits)) return true; /* S-bit */
   return false;
 }
 

@@ -50,7 +50,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     if (from + n > ARENA_END) return NO_SLICES;
     step = min_size(step, ARENA_END - from);
     /* Progress: another thread grows ... */
-    if (!atomic64_swap_relaxed(&a->mapped, &from, from + step)) {
+    if (!atomic64_cas_relaxed(&a->mapped, &from, from + step)) {
       size_t slice = slices_claim(a, n, 1); /* ... and may have left us some */
       if (is_slice(slice)) return slice;
       continue;
@@ -64,7 +64,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     }
     if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
     uint64_t end = from + step;
-    atomic64_swap_seq_cst(&a->mapped, &end, from); /* S-room */
+    atomic64_cas_seq_cst(&a->mapped, &end, from); /* S-room */
     lacks_forget(&lacks_room[a->number]);
     if (step == n) return 0;
     step = max_size(n, step / 4);

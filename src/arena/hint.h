@@ -69,7 +69,7 @@ static inline bool lack_covers(const lack_t *lack, size_t n) {
 static inline void lack_note(lack_t *lack, size_t n) {
   uint32_t least = atomic32_load_relaxed(lack); /* relaxed: the swap reads again */
   while (!lack_implies(least, n)) /* Progress: a failed swap means that another thread noted one */
-    if (atomic32_swap_seq_cst(lack, &least, (uint32_t)n)) return; /* S-room */
+    if (atomic32_cas_seq_cst(lack, &least, (uint32_t)n)) return; /* S-room */
 }
 
 /* relaxed: at worst a search more */

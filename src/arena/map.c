@@ -26,7 +26,7 @@ void map_free(void *window, size_t count) {
   uint64_t low = atomic64_load_relaxed(&low_window), next;
   do next = ((low >> LOW_SHIFT) + 1) << LOW_SHIFT | min_size((uint32_t)low, first);
   /* S-low. Progress: another thread found or gave back a window */
-  while (!atomic64_swap_release(&low_window, &low, next));
+  while (!atomic64_cas_release(&low_window, &low, next));
 }
 
 static bool windows_are_valid(size_t first, size_t count) {
@@ -69,8 +69,8 @@ static size_t claim(size_t first, size_t count, bool again) {
     void *seen = again && atomic_ptr_load_relaxed(&window_map[first + i]) == (void *)TENANT_TAKEN
                    ? (void *)TENANT_TAKEN
                    : NULL;
-    if (!atomic_ptr_swap_acquire(&window_map[first + i], &seen,
-                                 (void *)TENANT_CLAIMED)) { /* S-window */
+    if (!atomic_ptr_cas_acquire(&window_map[first + i], &seen,
+                                (void *)TENANT_CLAIMED)) { /* S-window */
       map_free(address_of(first), i);
       return i;
     }
@@ -138,7 +138,7 @@ static size_t lowest_free(size_t end) {
   uint64_t low = atomic64_load_acquire(&low_window); /* S-low */
   size_t from = (uint32_t)low;
   size_t first = find_free(from != 0 ? from : os_place() >> WINDOW_SHIFT, end, 1, false);
-  if (first != from) atomic64_swap_relaxed(&low_window, &low, low - from + first);
+  if (first != from) atomic64_cas_relaxed(&low_window, &low, low - from + first);
   return first;
 }
 

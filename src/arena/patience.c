@@ -37,12 +37,12 @@ void patience_note_reuse(size_t n) {
   if (slices < PURGE_STEP || before >= DOUBLINGS_MOST) return;
   atomic32_store_relaxed(&regretted, 0);
   atomic32_store_relaxed(&calm_since, now);
-  atomic32_swap_relaxed(&doublings, &before, before + 1);
+  atomic32_cas_relaxed(&doublings, &before, before + 1);
 }
 
 void patience_calm(uint32_t now) {
   uint32_t since = atomic32_load_relaxed(&calm_since), before = atomic32_load_relaxed(&doublings);
   uint32_t steps = (uint32_t)min_size((now - since) / CALM_MS, before);
-  if (steps == 0 || !atomic32_swap_relaxed(&calm_since, &since, now)) return;
-  atomic32_swap_relaxed(&doublings, &before, before - steps);
+  if (steps == 0 || !atomic32_cas_relaxed(&calm_since, &since, now)) return;
+  atomic32_cas_relaxed(&doublings, &before, before - steps);
 }

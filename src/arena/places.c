@@ -43,10 +43,10 @@ static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end
                       uint32_t *number) {
   for (uint32_t i = from; i < end; i++) {
     void *none = NULL;
-    if (!atomic_ptr_swap_release(&places->chunks[i], &none, chunk)) continue; /* S-chunk */
+    if (!atomic_ptr_cas_release(&places->chunks[i], &none, chunk)) continue; /* S-chunk */
     uint32_t count = atomic32_load_relaxed(&places->chunk_count);
     while (count <= i) /* Progress: a failed swap means that the count rose */
-      if (atomic32_swap_relaxed(&places->chunk_count, &count, i + 1)) break;
+      if (atomic32_cas_relaxed(&places->chunk_count, &count, i + 1)) break;
     atomic64_or_release(&places->free[i], ~(uint64_t)1); /* S-bit */
     note_room(places, i);
     *number = i * PLACES_IN_CHUNK;

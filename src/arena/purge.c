@@ -155,7 +155,7 @@ uint32_t purge_tick(void) {
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return now;
-  if (!atomic32_swap_relaxed(&last_look, &last, now)) return now;
+  if (!atomic32_cas_relaxed(&last_look, &last, now)) return now;
   patience_calm(now);
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)

@@ -31,19 +31,19 @@ typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
     return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                    \
   }                                                                                                \
   /* On failure `*seen` is the value found. */                                                     \
-  static inline bool name##_swap_relaxed(box *a, type *seen, type v) {                             \
+  static inline bool name##_cas_relaxed(box *a, type *seen, type v) {                              \
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELAXED,                \
                                        __ATOMIC_RELAXED);                                          \
   }                                                                                                \
-  static inline bool name##_swap_acquire(box *a, type *seen, type v) {                             \
+  static inline bool name##_cas_acquire(box *a, type *seen, type v) {                              \
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQUIRE,                \
                                        __ATOMIC_RELAXED);                                          \
   }                                                                                                \
-  static inline bool name##_swap_release(box *a, type *seen, type v) {                             \
+  static inline bool name##_cas_release(box *a, type *seen, type v) {                              \
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELEASE,                \
                                        __ATOMIC_RELAXED);                                          \
   }                                                                                                \
-  static inline bool name##_swap_acq_rel(box *a, type *seen, type v) {                             \
+  static inline bool name##_cas_acq_rel(box *a, type *seen, type v) {                              \
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL,                \
                                        __ATOMIC_RELAXED);                                          \
   }
@@ -55,10 +55,10 @@ ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
 static inline uint32_t atomic32_load_seq_cst(const atomic32_t *a) {
   return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST);
 }
-static inline bool atomic32_swap_seq_cst(atomic32_t *a, uint32_t *seen, uint32_t v) {
+static inline bool atomic32_cas_seq_cst(atomic32_t *a, uint32_t *seen, uint32_t v) {
   return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
-static inline bool atomic64_swap_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t v) {
+static inline bool atomic64_cas_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t v) {
   return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 static inline uint16_t atomic16_load_relaxed(const atomic16_t *a) {

@@ -82,7 +82,7 @@ static heap_t *attach(void) {
   void *none = NULL;
   pool_set_user(h);
   signal_fence(); /* should a handler jump away from here, others find the heap */
-  if (!atomic_ptr_swap_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
+  if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
     pool_clear_user(h);
     pool_put_back(h);
     return none;
@@ -107,7 +107,7 @@ static heap_t *nested_of(heap_t *h) {
   heap_t *fresh = pool_claim();
   void *none = NULL;
   if (fresh == NULL) return NULL;
-  if (atomic_ptr_swap_relaxed(&h->nested, &none, fresh)) return fresh;
+  if (atomic_ptr_cas_relaxed(&h->nested, &none, fresh)) return fresh;
   pool_put_back(fresh); /* a handler between the two lines above was first */
   return none;
 }

@@ -39,13 +39,13 @@ static heap_t *add_lane(fh_heap_t *heap) {
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
   do atomic_ptr_store_relaxed(&lane->next_lane, first);
   /* S-lanes. Progress: another thread added one */
-  while (!atomic_ptr_swap_release(&heap->lanes, &first, lane));
+  while (!atomic_ptr_cas_release(&heap->lanes, &first, lane));
   return lane;
 }
 
 static bool try_lane(heap_t *lane) {
   uint32_t state = LANE_FREE;
-  return atomic32_swap_acquire(&lane->lane_state, &state, LANE_BUSY); /* S-lane */
+  return atomic32_cas_acquire(&lane->lane_state, &state, LANE_BUSY); /* S-lane */
 }
 
 static heap_t *enter_lane(fh_heap_t *heap) {
@@ -161,7 +161,7 @@ static bool take_lane(heap_t *lane, lane_state_t how) {
   uint32_t state = atomic32_load_relaxed(&lane->lane_state); /* relaxed: the swap reads again */
   while (state != LANE_BUSY) { /* Progress: a collection has entered or left */
     uint32_t to = state == LANE_COLLECTED ? (uint32_t)how : LANE_BUSY;
-    if (atomic32_swap_acq_rel(&lane->lane_state, &state, to)) return to == LANE_BUSY; /* S-lane */
+    if (atomic32_cas_acq_rel(&lane->lane_state, &state, to)) return to == LANE_BUSY; /* S-lane */
   }
   return true;
 }
@@ -193,11 +193,11 @@ void firstclass_destroy(fh_heap_t *heap) {
 
 static void collect_lane(heap_t *lane) {
   uint32_t state = LANE_FREE;
-  if (!atomic32_swap_acquire(&lane->lane_state, &state, LANE_COLLECTED)) return; /* S-lane */
+  if (!atomic32_cas_acquire(&lane->lane_state, &state, LANE_COLLECTED)) return; /* S-lane */
   heap_sweep_all(lane);
   state = LANE_COLLECTED;
-  if (atomic32_swap_release(&lane->lane_state, &state, LANE_FREE)) return; /* S-lane */
-  end_lane(lane, (lane_state_t)atomic32_load_acquire(&lane->lane_state));  /* S-lane */
+  if (atomic32_cas_release(&lane->lane_state, &state, LANE_FREE)) return; /* S-lane */
+  end_lane(lane, (lane_state_t)atomic32_load_acquire(&lane->lane_state)); /* S-lane */
 }
 
 void firstclass_collect(void) {

@@ -63,7 +63,7 @@ static bool count_slab(slab_t *s, uint32_t word, void *base, void *context) {
 static void raise_class_peak(unsigned c, fh_class_stats_t *class) {
   uint64_t peak = atomic64_load_relaxed(&class_peak[c]);
   while (class->live > peak) /* Progress: a failed swap means that the peak rose */
-    if (atomic64_swap_relaxed(&class_peak[c], &peak, class->live)) peak = class->live;
+    if (atomic64_cas_relaxed(&class_peak[c], &peak, class->live)) peak = class->live;
   class->peak = peak;
 }
 

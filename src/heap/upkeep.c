@@ -67,6 +67,6 @@ void heap_start(void) {
   uint32_t no = 0;
   ASSERT_VALID(class_is_valid());
   heap_watch_threads();
-  if (option_get(OPTION_background) && atomic32_swap_relaxed(&started, &no, 1))
+  if (option_get(OPTION_background) && atomic32_cas_relaxed(&started, &no, 1))
     os_thread_start(background);
 }

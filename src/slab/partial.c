@@ -49,7 +49,7 @@ static bool take(slab_t *s, void *heap, bool *is_empty) {
     *is_empty = a.state == ANCHOR_EMPTY;
     if (!*is_empty && heap == NULL) return false;
     uint64_t owned = anchor_pack(ANCHOR_OWNED, 0, 0, 0);
-    if (!atomic64_swap_acquire(&s->anchor, &word, owned)) continue; /* S-anchor */
+    if (!atomic64_cas_acquire(&s->anchor, &word, owned)) continue; /* S-anchor */
     slab_own(s, heap, slab_chain(s, a), a.count, a.carved);
     return true;
   }

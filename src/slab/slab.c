@@ -14,8 +14,8 @@ static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SH
 
 /* One try; on failure `*word` is what stands there now. Progress: a failed swap means that another
  * thread's push, or its taking of the slab, succeeded. */
-static bool try_swap(slab_t *s, uint64_t *word, uint64_t to) {
-  if (likely(atomic64_swap_acq_rel(&s->anchor, word, to))) return true; /* S-anchor */
+static bool try_cas(slab_t *s, uint64_t *word, uint64_t to) {
+  if (likely(atomic64_cas_acq_rel(&s->anchor, word, to))) return true; /* S-anchor */
   atomic64_add_relaxed(&slab_counts.retries, 1);
   return false;
 }
@@ -77,7 +77,7 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   while (anchor_has_chain(word)) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
-    if (!try_swap(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
+    if (!try_cas(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     ASSERT_VALID(chain_is_valid(s, a));
     *count = a.count;
     slab_count_taken(slab_class(s), a.count);
@@ -203,7 +203,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
     bool is_full = carved == s->capacity && count < threshold(s) && !is_holed;
     uint64_t to = anchor_pack(is_full ? ANCHOR_FULL : ANCHOR_PARTIAL,
                               (uint16_t)(free != 0 ? first : a.avail), count, carved);
-    if (!try_swap(s, &word, to)) continue;
+    if (!try_cas(s, &word, to)) continue;
     if (is_full) return SLAB_SHARED;
     return partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;
   }
@@ -217,9 +217,9 @@ static bool leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned coun
                        slab_outcome_t *outcome) {
   unsigned carved = anchor_unpack(*word).carved;
   bool is_empty = count == carved, is_taken = is_empty || heap != NULL;
-  if (!try_swap(s, word,
-                is_taken ? anchor_pack(ANCHOR_OWNED, 0, 0, 0)
-                         : anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, carved)))
+  if (!try_cas(s, word,
+               is_taken ? anchor_pack(ANCHOR_OWNED, 0, 0, 0)
+                        : anchor_pack(ANCHOR_PARTIAL, (uint16_t)first, count, carved)))
     return false;
   if (is_taken) {
     slab_own(s, heap, first, count, carved);
@@ -251,12 +251,12 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
       unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
       uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
-      if (try_swap(s, &word, empty)) return partial_unpublish(s, c) ? SLAB_IS_EMPTY : SLAB_SHARED;
+      if (try_cas(s, &word, empty)) return partial_unpublish(s, c) ? SLAB_IS_EMPTY : SLAB_SHARED;
     } else {
       unsigned most = a.state == ANCHOR_OWNED ? s->capacity : a.carved;
       if (a.state == ANCHOR_NONE || a.state == ANCHOR_EMPTY || count > most)
         fatal("double free", (void *)first, "free");
-      if (try_swap(s, &word, anchor_pack(a.state, (uint16_t)first, count, a.carved)))
+      if (try_cas(s, &word, anchor_pack(a.state, (uint16_t)first, count, a.carved)))
         return SLAB_SHARED;
     }
   }

@@ -52,11 +52,11 @@ static bool wake(heap_t *h) {
   return true;
 }
 
-static heap_chunk_t *chunk_with(heap_t *h, size_t number) {
+static heap_chunk_t *chunk_with(const heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
 }
 
-heap_sampled_t *pool_sampled(heap_t *h) {
+heap_sampled_t *pool_sampled(const heap_t *h) {
   return &chunk_with(h, h->number)->sampled[h->number % PLACES_IN_CHUNK];
 }
 
@@ -140,7 +140,7 @@ static atomic64_t *user_of(size_t number) {
 /* relaxed: nobody has written to the words yet, and those who do use atomics */
 static void make_users(void) {
   void *none = NULL, *words = os_map_unshared(USERS_SIZE);
-  if (words != NULL && !atomic_ptr_swap_relaxed(&users, &none, words)) os_unmap(words, USERS_SIZE);
+  if (words != NULL && !atomic_ptr_cas_relaxed(&users, &none, words)) os_unmap(words, USERS_SIZE);
 }
 
 static void note_user(heap_t *h, uint64_t thread) {
@@ -179,7 +179,7 @@ heap_t *pool_claim_dead(size_t *words) {
     *words -= thread == 0 ? 1 : min_size(*words, POOL_ASK_WORDS);
     if (thread == 0 || !os_thread_has_ended(thread, caller)) continue;
     /* Progress: if the swap fails another thread has the heap, and the next one is looked at */
-    if (!atomic64_swap_relaxed(user_of(number), &word, word - thread)) continue;
+    if (!atomic64_cas_relaxed(user_of(number), &word, word - thread)) continue;
     heap_t *h = pool_at(number, &is_claimed);
     if (repair(h, thread)) return h;
   }

@@ -22,9 +22,10 @@ bool sample_start(uint64_t interval) {
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-bool sample_is_due(heap_t *h, unsigned c, size_t size) {
+bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   uint64_t mean = atomic64_load_relaxed(&sample_interval);
   heap_sampled_t *d = pool_sampled(h);
+  ASSERT(sample_was_started());
   if (mean == 0) return false;
   if (d->random == 0) d->random = (uintptr_t)h ^ (uint64_t)os_now_ms() << 32;
   if (d->mean != mean) memset(d->until, 0, sizeof d->until); /* what lay ahead is drawn anew */
@@ -33,22 +34,24 @@ bool sample_is_due(heap_t *h, unsigned c, size_t size) {
   return d->until[c] <= size;
 }
 
-void sample_pass(heap_t *h, unsigned c, size_t size) {
+void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
   uint64_t *until = &pool_sampled(h)->until[c];
   *until -= min_size(size, *until);
 }
 
-void sample_put_behind(heap_t *h, unsigned c) {
+void sample_renew_bin(heap_t *h, unsigned c) {
   heap_sampled_t *d = pool_sampled(h);
+  ASSERT(h->bin[c] == 0);
   h->bin[c] = d->behind[c];
   d->behind[c] = 0;
-  if (h->bin[c] != 0) sample_cut(h, c, d->count[c]);
+  if (h->bin[c] != 0) sample_cut_bin(h, c, d->count[c]);
 }
 
-void sample_cut(heap_t *h, unsigned c, unsigned count) {
+void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
   heap_sampled_t *d = pool_sampled(h);
   size_t size = class_size(c);
-  if (!sample_is_due(h, c, count * size)) return sample_pass(h, c, count * size);
+  ASSERT(h->bin[c] != 0 && count != 0 && d->behind[c] == 0);
+  if (!sample_find_point(h, c, count * size)) return sample_pass_bytes(h, c, count * size);
   unsigned before = (unsigned)max_size((d->until[c] - 1) / size, 1);
   uintptr_t last = h->bin[c];
   for (unsigned i = 1; i < before && last != 0; i++) last = block_next(last);
@@ -56,12 +59,36 @@ void sample_cut(heap_t *h, unsigned c, unsigned count) {
   d->behind[c] = block_next(last);
   d->count[c] = count - before;
   block_at(last)->next = 0;
-  sample_pass(h, c, before * size);
+  sample_pass_bytes(h, c, before * size);
 }
 
-uintptr_t *sample_behind(heap_t *h, unsigned c) {
+bool sample_is_cut(const heap_t *h, unsigned c) {
+  return unlikely(sample_was_started()) && pool_sampled(h)->behind[c] != 0;
+}
+
+uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
   pool_sampled(h)->until[c] = 0;
   return &pool_sampled(h)->behind[c];
+}
+
+/* ---- growth ---------------------------------------------------------------------------------- */
+
+/* relaxed: two words, each set once and looked at by itself; the third decides who calls */
+static atomic64_t call_step;
+static atomic_ptr_t call_at_growth;
+static atomic64_t call_from;
+
+void sample_on_growth(uint64_t step, void (*call)(void)) {
+  atomic_ptr_store_relaxed(&call_at_growth, (void *)call);
+  atomic64_store_relaxed(&call_step, step);
+}
+
+/* Of two threads that see the same growth one calls. */
+static void note_growth(uint64_t live) {
+  void (*call)(void) = (void (*)(void))atomic_ptr_load_relaxed(&call_at_growth);
+  uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
+  if (call == NULL || step == 0 || live < from + step) return;
+  if (atomic64_cas_relaxed(&call_from, &from, live)) call();
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -71,11 +98,13 @@ static void add_weight(callstack_sum_t *sum, uint64_t blocks, uint64_t bytes) {
   atomic64_add_relaxed(&sum->bytes, bytes);
 }
 
+enum { PEAK_PARTS = 32 }; /* the peak is noted when it has been passed by such a part */
+
 /* The state now becomes the state at the peak. Takes time in proportion to the call stacks, each
  * time that what lives has grown by a part of PEAK_PARTS. Of threads that see the same growth one
  * does it. If that one ends meanwhile, some sums are of the last peak until the next. */
 static cold void note_peak(uint64_t last, uint64_t live) {
-  if (!atomic64_swap_relaxed(&peak_bytes, &last, live)) return;
+  if (!atomic64_cas_relaxed(&peak_bytes, &last, live)) return;
   for (uint32_t n = 0; n < callstack_count(); n++) {
     const uintptr_t *frames;
     callstack_t *s = callstack_at(n, &frames);
@@ -85,18 +114,18 @@ static cold void note_peak(uint64_t last, uint64_t live) {
   }
 }
 
-/* Of a large or huge block. */
-static sampled_t *record_of(void *p) {
+/* Of a large or huge block. `slab`: NULL if it is huge. */
+typedef struct {
+  slab_t *slab;
+  sampled_t *sampled;
+  atomic64_t *size;
+} record_t;
+static record_t record_of(void *p) {
   uintptr_t tenant = map_find(p);
-  if (map_kind(tenant) == TENANT_HUGE) return &((huge_t *)map_record(tenant))->sampled;
-  return &slab_of(p)->sampled;
-}
-
-static size_t size_of(void *p) {
-  uintptr_t tenant = map_find(p);
-  const atomic64_t *size =
-    map_kind(tenant) == TENANT_HUGE ? &((huge_t *)map_record(tenant))->size : &slab_of(p)->size;
-  return atomic64_load_relaxed(size);
+  huge_t *b = map_record(tenant);
+  if (map_kind(tenant) == TENANT_HUGE) return (record_t){NULL, &b->sampled, &b->size};
+  slab_t *s = slab_of(p);
+  return (record_t){s, &s->sampled, &s->size};
 }
 
 static uint32_t stack_here(void) {
@@ -105,26 +134,10 @@ static uint32_t stack_here(void) {
   return callstack_intern(frames, os_backtrace(frames, CALLSTACK_FRAMES, by_tables));
 }
 
-/* relaxed: set before the second thread starts */
-static atomic64_t call_step, call_from;
-static atomic_ptr_t growth_call;
-
-void sample_on_growth(uint64_t step, void (*call)(void)) {
-  atomic_ptr_store_relaxed(&growth_call, (void *)call);
-  atomic64_store_relaxed(&call_step, step);
-}
-
-/* Of two threads that see the same growth one calls. */
-static void note_growth(uint64_t live) {
-  uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
-  if (step == 0 || live < from + step) return;
-  if (atomic64_swap_relaxed(&call_from, &from, live))
-    ((void (*)(void))atomic_ptr_load_relaxed(&growth_call))();
-}
-
 void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
-  enum { PEAK_PARTS = 32 };
-  sampled_t *block = record_of(p);
+  record_t of = record_of(p);
+  sampled_t *block = of.sampled;
+  ASSERT(of.slab == NULL || slab_kind(slab_word(of.slab)) == SLAB_LARGE);
   uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean),
            bytes = blocks * size / POISSON_ONE;
   const uintptr_t *unused;
@@ -135,9 +148,8 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   atomic32_store_relaxed(&block->since, os_now_ms());
   atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
   atomic64_store_relaxed(&block->bytes, bytes);
-  atomic64_store_relaxed(&block->weight, blocks | (uint64_t)stack << SAMPLED_STACK_SHIFT);
-  if (map_kind(map_find(p)) == TENANT_ARENA)
-    atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) | SLAB_IS_SAMPLED);
+  sampled_set(block, blocks, stack);
+  if (of.slab != NULL) atomic32_store_relaxed(&of.slab->kind, slab_word(of.slab) | SLAB_IS_SAMPLED);
   add_weight(&s->allocated, blocks, bytes);
   add_weight(&s->live, blocks, bytes);
   uint64_t live = atomic64_add_relaxed(&live_bytes, bytes) + bytes,
@@ -146,10 +158,10 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   note_growth(live);
 }
 
-void sample_large(heap_t *h, void *p) {
-  size_t size = size_of(p);
-  if (sample_is_due(h, SAMPLE_LARGE, size)) sample_begin(h, SAMPLE_LARGE, p, size);
-  else sample_pass(h, SAMPLE_LARGE, size);
+void sample_note_large(heap_t *h, void *p) {
+  size_t size = atomic64_load_relaxed(record_of(p).size);
+  if (sample_find_point(h, SAMPLE_LARGE, size)) sample_begin(h, SAMPLE_LARGE, p, size);
+  else sample_pass_bytes(h, SAMPLE_LARGE, size);
 }
 
 /* What is freed here was allocated at `stack`. */
@@ -169,17 +181,18 @@ cold void sample_end(sampled_t *block) {
   if (blocks == 0) return;
   callstack_t *s = callstack_at(stack, &frames);
   note_lifetime(stack, blocks, bytes, os_now_ms() - atomic32_load_relaxed(&block->since));
-  atomic64_store_relaxed(&block->weight, 0);
+  sampled_set(block, 0, CALLSTACK_UNKNOWN);
   add_weight(&s->live, 0 - blocks, 0 - bytes);
   atomic64_add_relaxed(&live_bytes, 0 - bytes);
 }
 
-void sample_again(heap_t *h, void *p) {
-  bool is_slab = map_kind(map_find(p)) == TENANT_ARENA;
-  bool was_sampled = !is_slab || (slab_word(slab_of(p)) & SLAB_IS_SAMPLED) != 0;
-  void *heap = was_sampled ? atomic_ptr_load_relaxed(&record_of(p)->heap) : NULL;
-  if (was_sampled) sample_end(record_of(p));
-  if (is_slab) atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) & ~SLAB_IS_SAMPLED);
-  sample_large(h, p);
-  if (heap != NULL) atomic_ptr_store_relaxed(&record_of(p)->heap, heap);
+void sample_note_resized(heap_t *h, void *p) {
+  record_t of = record_of(p);
+  bool was_sampled = of.slab == NULL || (slab_word(of.slab) & SLAB_IS_SAMPLED) != 0;
+  void *heap = was_sampled ? atomic_ptr_load_relaxed(&of.sampled->heap) : NULL;
+  if (was_sampled) sample_end(of.sampled);
+  if (of.slab != NULL)
+    atomic32_store_relaxed(&of.slab->kind, slab_word(of.slab) & ~SLAB_IS_SAMPLED);
+  sample_note_large(h, p);
+  if (heap != NULL) atomic_ptr_store_relaxed(&of.sampled->heap, heap);
 }

@@ -35,7 +35,7 @@ static void flush_fresh(heap_t *h, unsigned c) {
 
 static void flush_bin(heap_t *h, unsigned c) {
   flush_list(h, &h->bin[c]);
-  if (unlikely(sample_was_started())) flush_list(h, sample_behind(h, c));
+  if (unlikely(sample_was_started())) flush_list(h, sample_return_bin(h, c));
   flush_list(h, &h->freed->returned[c]);
   flush_fresh(h, c);
   returned_give_up(h, c); /* until the class is used again */
@@ -71,10 +71,10 @@ void heap_answer_trim(heap_t *h) {
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
 
-/* Of blocks of slabs that the heap does not own. A bin of these is taken to have as many as may be
- * kept, and fresh ones to be in memory. */
+/* Of blocks of slabs that the heap does not own. A bin of these, with what was cut off it, is taken
+ * to have as many as may be kept, and fresh ones to be in memory. */
 static size_t pages_at_rest(const heap_t *h, unsigned c) {
-  bool in_bin = h->bin[c] != 0 && h->own->owned[c] == 0;
+  bool in_bin = (h->bin[c] != 0 || sample_is_cut(h, c)) && h->own->owned[c] == 0;
   size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) + heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
@@ -147,7 +147,7 @@ void heap_drop(heap_t *h) {
   heap_settle(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     h->bin[c] = 0;
-    if (unlikely(sample_was_started())) *sample_behind(h, c) = 0;
+    if (unlikely(sample_was_started())) *sample_return_bin(h, c) = 0;
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
       owned_remove(h, s);
       slab_release(s);

@@ -308,8 +308,8 @@ static void publish_options(const options_loading_t *loading) {
     uint32_t by_default = OPTION_FROM_DEFAULT;
     if (loading->sources[i] == OPTION_FROM_DEFAULT) continue;
     if (option_source((option_t)i) == OPTION_FROM_CALL) continue;
-    atomic64_swap_relaxed(&option_values[i], &fallback, (uint64_t)loading->values[i]);
-    atomic32_swap_relaxed(&option_sources[i], &by_default, loading->sources[i]);
+    atomic64_cas_relaxed(&option_values[i], &fallback, (uint64_t)loading->values[i]);
+    atomic32_cas_relaxed(&option_sources[i], &by_default, loading->sources[i]);
   }
 }
 
@@ -324,7 +324,7 @@ cold void options_load(options_warn_t *warn) {
   atomic32_store_release(&loaded, 1); /* S-options */
   uint32_t untold = 0;
   if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
-  if (!atomic32_swap_relaxed(&reported, &untold, 1)) return;
+  if (!atomic32_cas_relaxed(&reported, &untold, 1)) return;
   start_loading(&loading, warn); /* once more, aloud: `warnings` is known to be on */
   read_all(&loading);
 }

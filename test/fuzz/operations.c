@@ -120,7 +120,7 @@ static void do_nested(slot_t *s, size_t size, uint8_t seed) {
 
 static void do_first_class(slot_t *s, size_t size, uint8_t seed) {
   uint32_t no = 0;
-  if (!atomic32_swap_acquire(&first_class.is_held, &no, 1)) return;
+  if (!atomic32_cas_acquire(&first_class.is_held, &no, 1)) return;
   fh_heap_t *heap = first_class.heap;
   if (heap == NULL) {
     first_class.heap = firstclass_new();
@@ -189,7 +189,7 @@ static void do_one(const uint8_t *bytes) {
   slot_t *s = &slots[bytes[1] % SLOTS];
   uint32_t no = 0;
   size_t size = size_of(bytes[0], bytes[2]);
-  if (!atomic32_swap_acquire(&s->is_held, &no, 1)) return;
+  if (!atomic32_cas_acquire(&s->is_held, &no, 1)) return;
   if (bytes[0] == 0xFF) do_set_options(s, size, bytes[1]);
   else operations[bytes[0] % 16](s, size, bytes[1]);
   atomic32_store_release(&s->is_held, 0);

@@ -310,7 +310,7 @@ class Atomics(unittest.TestCase):
             text = support.read(path)
             raw, code = text.split("\n"), code_of(text).split("\n")
             for number, line in enumerate(code):
-                head = loop_around(code, number) if SWAP.search(line) else None
+                head = loop_around(code, number) if CAS.search(line) else None
                 if head is None:
                     continue
                 if "Progress:" not in "\n".join(raw[max(0, head - 3):head + 2]
@@ -382,8 +382,8 @@ def untagged(text, tags):
         if not tags.intersection(re.findall(r"S-[a-z]+", "\n".join(raw[first:last + 1]))):
             yield number + 1
 
-# try_: a swap that may fail, by its name
-SWAP = re.compile(r"\b(?:atomic(?:32|64|_ptr)_swap_\w+|try_\w+)\s*\(")
+# try_: a compare-and-swap that may fail, by its name
+CAS = re.compile(r"\b(?:atomic(?:32|64|_ptr)_cas_\w+|try_\w+)\s*\(")
 RETRY = r"\b(while|do)\b|\bfor\s*\(.*;\s*;"             # a loop over a range is bounded by itself
 
 def loop_around(code, number):

@@ -286,8 +286,8 @@ uint64_t change(volatile void *at, unsigned size, int written, change_t changed)
   return old;
 }
 
-bool swap(volatile void *at, unsigned size, uint64_t *seen, uint64_t value, int written,
-          int written_failure) {
+bool cas(volatile void *at, unsigned size, uint64_t *seen, uint64_t value, int written,
+         int written_failure) {
   orders_t orders(written, written_failure);
   word_t *w = word_at(at, size);
   uint64_t old = w->is_ignored ? read_memory(w) : (let_others_run(w), w->latest);
@@ -299,8 +299,8 @@ bool swap(volatile void *at, unsigned size, uint64_t *seen, uint64_t value, int 
   }
   if (is_same) put(w, change_state(w, orders.order), value);
   else load_state(w, orders.failure, true);
-  log(is_same ? "swap %#lx: %#lx to %#lx, %s" : "swap %#lx fails: %#lx, not to %#lx, %s", w->at,
-      old, value, order_names[is_same ? orders.order : orders.failure]);
+  log(is_same ? "cas %#lx: %#lx to %#lx, %s" : "cas %#lx fails: %#lx, not to %#lx, %s", w->at, old,
+      value, order_names[is_same ? orders.order : orders.failure]);
   return is_same;
 }
 
@@ -469,7 +469,7 @@ verdict_t checker_search(const scenario_t *scenario, search_t search) {
   bool __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *seen, type v,        \
                                                      int order, int failure_order) {               \
     uint64_t wide = *seen;                                                                         \
-    bool done = swap(at, bits / 8, &wide, v, order, failure_order);                                \
+    bool done = cas(at, bits / 8, &wide, v, order, failure_order);                                 \
     *seen = (type)wide;                                                                            \
     return done;                                                                                   \
   }

@@ -64,7 +64,7 @@ def weaker_orders(site, order):
 def places(site, order, failure):
     """Where there is an order to be weakened: a swap that fails has one of its own."""
     yield site, order
-    if "_swap_" in site.split()[2]:
+    if "_cas_" in site.split()[2]:
         yield site + MARK_OF_FAILURE, failure
 
 

@@ -222,8 +222,8 @@ static void free_further(void) {
   free_some(60, 64, 1);
   api.collect(false);
 }
-static bool others_free_at_the_swap(void) {
-  if (!oracle_would_swap_anchor(block[0])) return false;
+static bool others_free_at_the_cas(void) {
+  if (!oracle_would_cas_anchor(block[0])) return false;
   in_helper(free_further);
   return true;
 }
@@ -308,7 +308,7 @@ static void free_third(void) {
   api.collect(false);
 }
 static bool others_free_first(void) {
-  if (!oracle_would_swap_anchor(block[0])) return false;
+  if (!oracle_would_cas_anchor(block[0])) return false;
   in_helper(free_third);
   return true;
 }
@@ -1193,7 +1193,7 @@ static void free_sixtieth(void) {
   api.collect(false);
 }
 static bool others_free_of_thinned_out(void) {
-  if (!oracle_would_swap_anchor(block[0])) return false;
+  if (!oracle_would_cas_anchor(block[0])) return false;
   in_helper(free_sixtieth);
   return true;
 }
@@ -1319,7 +1319,7 @@ const operation_t freehold_operations[] = {
   {"malloc-ends-rest", malloc_one, trim_due_and_somebody_rests, hold_one, NULL, 0},
   {"refill-uncounted", malloc_one, more_than_can_be_counted, hold_one, NULL, 0},
   {"refill-anchor-raced", malloc_one, blocks_freed_by_others, hold_one, NULL, 0,
-   others_free_at_the_swap},
+   others_free_at_the_cas},
   {"refill-partial-raced", malloc_one, hint_is_stale, hold_one, NULL, 0,
    others_publish_behind_the_hint},
   {"malloc-second", malloc_one, second_of_class, hold_one, NULL, 0},

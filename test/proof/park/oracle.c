@@ -316,21 +316,21 @@ static void add_slab(left_t *left, const slab_t *s, const void *own) {
 
 /* ---- moments --------------------------------------------------------------------------------- */
 
-bool oracle_would_claim_heap(void) { return step_would_swap(&fh.heaps->free[0]); }
+bool oracle_would_claim_heap(void) { return step_would_cas(&fh.heaps->free[0]); }
 
 bool oracle_would_attach_nested(void) {
-  return own_heap() != NULL && step_would_swap(&own_heap()->nested);
+  return own_heap() != NULL && step_would_cas(&own_heap()->nested);
 }
 
 bool oracle_would_claim_slices(const void *p) {
   const arena_t *a = arena_of(p);
   for (size_t i = 0; i < SLICES_LOOKED_AT / 64; i++)
-    if (atomic64_load_relaxed(&a->free[i]) != 0 && step_would_swap(&a->free[i])) return true;
+    if (atomic64_load_relaxed(&a->free[i]) != 0 && step_would_cas(&a->free[i])) return true;
   return false;
 }
 
-bool oracle_would_grow(const void *p) { return step_would_swap(&arena_of(p)->mapped); }
-bool oracle_would_swap_anchor(const void *p) { return step_would_swap(&slab_of(p)->anchor); }
+bool oracle_would_grow(const void *p) { return step_would_cas(&arena_of(p)->mapped); }
+bool oracle_would_cas_anchor(const void *p) { return step_would_cas(&slab_of(p)->anchor); }
 
 bool oracle_has_window_claimed(void) {
   for (uintptr_t i = first_window(), end = i + 2 * WINDOWS_AROUND; i < end; i++)

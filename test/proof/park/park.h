@@ -95,7 +95,7 @@ char *library_tls(void); /* the calling thread's block */
  * lies in the library's text, in a handler of SIGTRAP. */
 typedef void step_point_t(uintptr_t instruction);
 /* there: the next instruction is a swap, and expects what stands here */
-bool step_would_swap(const void *word);
+bool step_would_cas(const void *word);
 void step_install(void);
 void step_begin(step_point_t *at_point);
 void step_end(void);
@@ -266,10 +266,10 @@ bool oracle_is_lane_collected(fh_heap_t *heap); /* ... is collecting in the heap
 bool oracle_would_attach_nested(void);
 /* ... a word of the bitmap of block p's arena */
 bool oracle_would_claim_slices(const void *p);
-bool oracle_would_grow(const void *p);        /* ... how much of that arena is mapped */
-bool oracle_would_swap_anchor(const void *p); /* ... the anchor of block p's slab */
-bool oracle_has_window_claimed(void);         /* has claimed a window and not said what for */
-bool oracle_has_slab(const void *p);          /* owns block p's slab */
+bool oracle_would_grow(const void *p);       /* ... how much of that arena is mapped */
+bool oracle_would_cas_anchor(const void *p); /* ... the anchor of block p's slab */
+bool oracle_has_window_claimed(void);        /* has claimed a window and not said what for */
+bool oracle_has_slab(const void *p);         /* owns block p's slab */
 /* that slab is partial, and its bit is not set */
 bool oracle_has_to_publish(const void *p);
 bool oracle_hint_is_gone(const void *p); /* the hint for such slabs is clear */

@@ -54,7 +54,7 @@ enum { LOCK = 0xF0, REX = 0x40, REX_WIDE = 8, TWO_BYTES = 0x0F, COMPARE_AND_EXCH
 
 /* A compare-and-swap expects rax. The value alone tells which word it swaps, for few others have
  * the same. */
-bool step_would_swap(const void *word) {
+bool step_would_cas(const void *word) {
   const unsigned char *at = (const unsigned char *)(uintptr_t)before[REG_RIP];
   uint64_t expected = (uint64_t)before[REG_RAX];
   if (*at++ != LOCK) return false;
