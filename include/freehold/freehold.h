@@ -90,8 +90,8 @@ FH_API int fh_posix_memalign(void **p, size_t alignment, size_t size);
  * all of it writable; 0 for NULL. glibc's malloc_usable_size. */
 FH_API size_t fh_usable_size(const void *p);
 
-/* The usable size that a request of `size` bytes would get; `size` itself if it cannot be served.
- * Ours; jemalloc's nallocx, macOS's malloc_good_size. */
+/* The usable size that a request of `size` bytes would get; `size` itself if that is more than
+ * the address space has. Ours; jemalloc's nallocx, macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
 /* fh_malloc, and in `*actual` how many bytes are really there (actual may be NULL). Ours; P0901. */
@@ -141,7 +141,8 @@ FH_API void fh_heap_delete(fh_heap_t *heap);
 FH_API void fh_heap_destroy(fh_heap_t *heap);
 
 /* Called for each live block; return false to stop. It may not allocate from or free into the
- * visited heap. */
+ * visited heap. It may leave by longjmp or an exception; one part of a visited heap is then not used
+ * again until the heap ends. */
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
 /* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor

@@ -106,7 +106,8 @@ static void put_totals(fmt_t *f, const fh_stats_t *stats, uint64_t free_blocks) 
   put_total(f, "total", "fast", 0, 0);
   put_total(f, "total", "rest", free_blocks, unused_bytes);
   put_total(f, "system", "current", UINT64_MAX, from_system);
-  put_total(f, "system", "max", UINT64_MAX, stats->peak_committed);
+  /* at least: no peak is kept of what is dirty */
+  put_total(f, "system", "max", UINT64_MAX, max_size(from_system, stats->peak_committed));
   put_total(f, "aspace", "total", UINT64_MAX, stats->mapped);
   put_total(f, "aspace", "mprotect", UINT64_MAX, stats->mapped);
 }

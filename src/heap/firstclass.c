@@ -121,7 +121,9 @@ bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
   if (heap == NULL) return heap_visit(visitor, context);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   for (; lane != NULL; lane = next_lane(lane)) {        /* Bound: as in enter_lane */
-    bool is_mine = try_lane(lane), goes_on = heap_visit_lane(lane, is_mine, visitor, context);
+    bool is_mine = try_lane(lane);
+    if (is_mine) atomic32_store_release(&lane->lane_state, LANE_VISITED); /* S-lane */
+    bool goes_on = heap_visit_lane(lane, is_mine, visitor, context);
     if (is_mine) leave_lane(lane);
     if (!goes_on) return false;
   }

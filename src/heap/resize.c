@@ -68,7 +68,7 @@ void heap_check_size(const void *p, size_t size, const char *call) {
 }
 
 size_t heap_good_size(size_t size) {
-  if (size > PTRDIFF_MAX - SLICE_SIZE) return size;
+  if (size > os_space()) return size;
   return size <= SMALL_MAX_SIZE ? class_size(class_of(max_size(size, 1)))
                                 : align_up(size, os_page_size());
 }

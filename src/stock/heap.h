@@ -7,7 +7,7 @@
  *             each other to the one before
  *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
  *          H3 `idle` counts the slabs that say so, of which no block is in use
- *          H4 a class of which the heap has anything, also cut off its bin, has its bit in `classes`
+ *          H4 a class of which the heap has anything, cut off its bin too, has its bit in `classes`
  *          H5 a returned list has all the blocks that `allowance` and `room` say it has; one more
  *             for each fast free that was cut short
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
@@ -30,9 +30,10 @@ enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 
 typedef struct heap heap_t;
 
-/* Of a lane. The last two tell a collection that is in the lane how its first-class heap ended. */
+/* Of a lane. One that is visited is as its last user left it: the visitor may have jumped out. The
+ * last two tell a collection that is in the lane how its first-class heap ended. */
 typedef enum { /* clang-format off */
-  LANE_NONE, LANE_BUSY, LANE_FREE, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
+  LANE_NONE, LANE_BUSY, LANE_FREE, LANE_VISITED, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
 } lane_state_t; /* clang-format on */
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one

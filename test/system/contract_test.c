@@ -661,13 +661,35 @@ TEST(glibc, mallinfo2_counts_the_blocks_of_freehold, "") {
   CHECK_LE(after.uordblks + after.hblkhd, held.uordblks + held.hblkhd - (size_t)N * 900 - MiB_(64));
 }
 
-TEST(glibc, malloc_info_writes_well_formed_XML, "") {
+static char *write_info(void) {
   char *text = NULL;
   size_t length = 0;
   FILE *file = open_memstream(&text, &length);
   CHECK_EQ(malloc_info(0, file), 0);
   fclose(file);
-  CHECK(length > 0 && test_matches("<malloc", text) && test_matches("</malloc>", text));
+  CHECK_GT(length, 0u);
+  return text;
+}
+
+TEST(glibc, malloc_info_never_says_that_more_is_there_than_ever_was, "") {
+  enum { BLOCKS = 200 };
+  void *p[BLOCKS];
+  unsigned long long current = 0, most = 0;
+  for (int i = 0; i < BLOCKS; i++) p[i] = memset(malloc(64 << 10), 1, 64 << 10);
+  for (int i = 0; i < BLOCKS; i += 2) free(p[i]);
+  void *large = memset(malloc(8 << 20), 1, 8 << 20);
+  for (int i = 1; i < BLOCKS; i += 2) free(p[i]);
+  char *text = write_info();
+  sscanf(strstr(text, "<system type=\"current\""), "<system type=\"current\" size=\"%llu", &current);
+  sscanf(strstr(text, "<system type=\"max\""), "<system type=\"max\" size=\"%llu", &most);
+  CHECK(current >= 8 << 20 && most >= current);
+  free(text);
+  free(large);
+}
+
+TEST(glibc, malloc_info_writes_well_formed_XML, "") {
+  char *text = write_info();
+  CHECK(test_matches("<malloc", text) && test_matches("</malloc>", text));
   long depth = 0; /* each tag closes, none closes twice */
   for (const char *c = text; (c = strchr(c, '<')) != NULL; c++) {
     const char *end = strchr(c, '>');

@@ -1,5 +1,7 @@
 /* firstclass_test.c - tests of heap/firstclass */
 enum { MANY = 2000 };
+#include <setjmp.h>
+
 #include "kept.h"
 
 TEST(firstclass, its_blocks_lie_in_slabs_of_its_own, "F1") {
@@ -358,6 +360,36 @@ TEST(firstclass, a_heap_that_is_deleted_leaves_a_lane_as_a_stopped_thread_has_le
 TEST(firstclass, a_heap_that_is_destroyed_frees_what_a_stopped_thread_has_left_in_a_lane, "") {
   stop_between_two_steps();
   firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+static size_t count_heaps(void) {
+  size_t count = 0;
+  bool is_claimed;
+  for (size_t i = 0; i < pool_size(); i++)
+    if (pool_at(i, &is_claimed) != NULL) count += is_claimed;
+  return count;
+}
+
+static jmp_buf outside;
+static bool jump_out(void *block, size_t usable, void *context) {
+  (void)block, (void)usable, (void)context;
+  longjmp(outside, 1);
+}
+
+TEST(firstclass, a_visitor_that_jumps_out_costs_no_heap_and_no_memory_once_the_heap_has_ended, "") {
+  volatile size_t before = 0;
+  for (volatile int i = 0; i < 50; i++) {
+    heap = firstclass_new();
+    kept[0] = firstclass_aligned(heap, 1, i % 2 == 0 ? 100 : 40000);
+    if (setjmp(outside) == 0) firstclass_visit(heap, jump_out, NULL);
+    else fast_free(firstclass_aligned(heap, 1, 100)); /* it can be used as before */
+    fast_free(kept[0]);
+    if (i % 3 == 0) firstclass_delete(heap);
+    else firstclass_destroy(heap);
+    if (i == 3) before = count_heaps();
+  }
+  CHECK_EQ(count_heaps(), before);
   check_nothing_lost();
 }
 
