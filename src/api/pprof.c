@@ -52,14 +52,14 @@ static size_t put_number(unsigned char *at, unsigned field, uint64_t n) {
   return length + put_varint(at + length, n);
 }
 
-static void flush(pprof_t *p) {
+static void flush_out(pprof_t *p) {
   if (!p->has_failed && !os_write(p->file, (const char *)p->out, p->used)) p->has_failed = true;
   p->used = 0;
 }
 
 static void write_bytes(pprof_t *p, unsigned field, const void *bytes, size_t length) {
   enum { HEAD_MOST = 20 };
-  if (PPROF_OUT - p->used < HEAD_MOST + length) flush(p);
+  if (PPROF_OUT - p->used < HEAD_MOST + length) flush_out(p);
   p->used += put_varint(p->out + p->used, field << 3 | WIRE_BYTES);
   p->used += put_varint(p->out + p->used, length);
   memcpy(p->out + p->used, bytes, length);
@@ -69,7 +69,7 @@ static void write_bytes(pprof_t *p, unsigned field, const void *bytes, size_t le
 static void write_number(pprof_t *p, unsigned field, uint64_t n) {
   unsigned char bytes[20];
   size_t length = put_number(bytes, field, n);
-  if (PPROF_OUT - p->used < length) flush(p);
+  if (PPROF_OUT - p->used < length) flush_out(p);
   memcpy(p->out + p->used, bytes, length);
   p->used += length;
 }
@@ -157,7 +157,7 @@ static size_t mapping_of(const pprof_t *p, uintptr_t address) {
 }
 
 /* A location without address: a function that is only a name. */
-static uint64_t freed_by(pprof_t *p) {
+static uint64_t write_freed_by(pprof_t *p) {
   unsigned char message[40], line[20];
   if (!note_seen(p, PPROF_FREED_BY)) return PPROF_FREED_BY;
   size_t used = put_number(message, FUNCTION_ID, 1);
@@ -173,10 +173,10 @@ static uint64_t freed_by(pprof_t *p) {
 }
 
 /* The instruction that called, not the one behind it, which may be another line's. */
-static uint64_t location(pprof_t *p, uintptr_t return_address) {
+static uint64_t write_location(pprof_t *p, uintptr_t return_address) {
   unsigned char message[40];
   uint64_t address = return_address - 1;
-  if (return_address == PPROF_FREED_BY) return freed_by(p);
+  if (return_address == PPROF_FREED_BY) return write_freed_by(p);
   if (!note_seen(p, address)) return address;
   size_t used = put_number(message, LOCATION_ID, address), mapping = mapping_of(p, address);
   if (mapping != 0) used += put_number(message + used, LOCATION_MAPPING, mapping);
@@ -190,7 +190,7 @@ void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint6
   size_t used = 0;
   unsigned char label[40];
   for (size_t i = 0; i < count; i++)
-    used += put_number(p->message + used, SAMPLE_LOCATIONS, location(p, frames[i]));
+    used += put_number(p->message + used, SAMPLE_LOCATIONS, write_location(p, frames[i]));
   for (size_t i = 0; i < p->value_types; i++)
     used += put_number(p->message + used, SAMPLE_VALUES, values[i]);
   for (size_t i = 0; i < label_count; i++) {
@@ -209,7 +209,7 @@ bool pprof_end(pprof_t *p, uint64_t period, const char *comment) {
   write_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
   write_number(p, PROFILE_PERIOD, period);
   if (comment != NULL) write_number(p, PROFILE_COMMENT, pprof_string(p, comment));
-  flush(p);
+  flush_out(p);
   bool is_whole = !p->has_failed;
   os_unmap(p->seen, align_up(p->seen_size * sizeof *p->seen, page));
   os_unmap(p, align_up(sizeof *p, page));

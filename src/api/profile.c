@@ -126,8 +126,8 @@ static bool write_to(int file, fh_profile_t kind) {
   fmt_start(&f, comment, sizeof comment, NULL, NULL);
   fmt_text(&f, "freehold ");
   fmt_text(&f, fh_version_string());
-  fmt_text(&f, "; samples whose call stack had no place: ");
-  fmt_decimal(&f, callstack_lost());
+  fmt_text(&f, "; call stacks that are not known: ");
+  fmt_decimal(&f, callstack_unknown());
   return pprof_end(p, atomic64_load_relaxed(&sample_interval), fmt_end(&f));
 }
 
@@ -140,7 +140,7 @@ FH_API bool fh_profile_write(int file, fh_profile_t kind) {
 
 /* ---- the option ------------------------------------------------------------------------------ */
 
-static void report(const char *what) {
+static void report_mistake(const char *what) {
   char line[512];
   fmt_t f;
   const char *name = option_text(OPTION_profile);
@@ -210,13 +210,14 @@ void api_profile_start(void) {
   if (option_text(OPTION_profile) == NULL) return;
   sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
   if (!fh_profile_start((size_t)option_get(OPTION_profile_interval)))
-    return report("no memory for call stacks");
+    return report_mistake("no memory for call stacks");
   int signal = (int)option_get(OPTION_profile_signal);
-  if (signal != 0 && !os_on_signal(signal, write_on_signal)) report("the signal is not free");
+  if (signal != 0 && !os_on_signal(signal, write_on_signal))
+    report_mistake("the signal is not free");
 }
 
 void api_profile_end(void) {
   if (option_text(OPTION_profile) == NULL || !sample_was_started()) return;
   const char *mistake = write_next();
-  if (mistake != NULL) report(mistake);
+  if (mistake != NULL) report_mistake(mistake);
 }

@@ -154,7 +154,7 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   uintptr_t block = c >= MEDIUM_CLASS ? h->bin[c] : 0;
   if (c >= MEDIUM_CLASS) count = 0;
   for (; block != 0; block = block_next(block)) count++; /* Bound: a list of such blocks */
-  if (count != 0) sample_cut(h, c, count);
+  if (count != 0) sample_cut_bin(h, c, count);
 }
 
 static void refill(heap_t *h, unsigned c) {
@@ -170,12 +170,12 @@ static void *take_fresh(heap_t *h, unsigned c) {
   fresh_t fresh = heap_fresh(h, c);
   if (fresh.count == 0) return NULL;
   heap_drop_fresh(h, c, fresh);
-  if (unlikely(sample_was_started())) sample_pass(h, c, class_size(c));
+  if (unlikely(sample_was_started())) sample_pass_bytes(h, c, class_size(c));
   return (void *)fresh.first;
 }
 
 void *heap_malloc_class(heap_t *h, unsigned c) {
-  if (unlikely(sample_was_started()) && h->bin[c] == 0) sample_put_behind(h, c);
+  if (unlikely(sample_was_started()) && h->bin[c] == 0) sample_renew_bin(h, c);
   if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);

@@ -87,7 +87,7 @@ bool heap_owns(const void *p) {
 static bool resize_large(slab_t *s, void *p, size_t size) {
   heap_t *h = heap_enter_own();
   bool is_done = large_resize(h, s, p, size);
-  if (unlikely(sample_was_started()) && is_done && h != NULL) sample_again(h, p);
+  if (unlikely(sample_was_started()) && is_done && h != NULL) sample_note_resized(h, p);
   if (h != NULL) heap_exit(h);
   return is_done;
 }
@@ -96,7 +96,7 @@ static bool resize_large(slab_t *s, void *p, size_t size) {
 static void note_resized(void *p) {
   heap_t *h = unlikely(sample_was_started()) ? heap_enter_own() : NULL;
   if (h == NULL) return;
-  sample_again(h, p);
+  sample_note_resized(h, p);
   heap_exit(h);
 }
 static void *resized(void *p) {
@@ -112,7 +112,7 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
   heap_t *h = heap_enter();
   if (h == NULL) return NULL;
   void *block = large_with_headroom(h, size, roomy);
-  if (unlikely(sample_was_started()) && block != NULL) sample_large(h, block);
+  if (unlikely(sample_was_started()) && block != NULL) sample_note_large(h, block);
   heap_exit(h);
   return block;
 }

@@ -22,11 +22,11 @@ static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
  * not, or there is no memory for it: one of the class will do. */
 static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t alignment) {
   bool is_small = c != SAMPLE_LARGE;
-  if (is_small && (h->bin[c] != 0 || !sample_is_due(h, c, class_size(c)))) return NULL;
+  if (is_small && (h->bin[c] != 0 || !sample_find_point(h, c, class_size(c)))) return NULL;
   void *block = large_malloc(h, size, alignment);
   if (block == NULL) return NULL;
   if (is_small) sample_begin(h, c, block, class_size(c));
-  else sample_large(h, block);
+  else sample_note_large(h, block);
   return block;
 }
 

@@ -43,7 +43,7 @@ static uint64_t take_hex(char **at) {
 }
 
 /* A line: "from-to rwxp offset device inode   path". The path; "" if it is no file's. */
-static char *parse(char *line, os_image_t *image, bool *is_code, uint64_t *file) {
+static char *parse_line(char *line, os_image_t *image, bool *is_code, uint64_t *file) {
   char *at = line, *path;
   image->from = take_hex(&at);
   at++;
@@ -104,7 +104,7 @@ void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void 
   for (char *line; (line = next_line(&lines)) != NULL;) { /* Bound: the mappings */
     os_image_t image = {0};
     bool is_code;
-    char *path = parse(line, &image, &is_code, &file);
+    char *path = parse_line(line, &image, &is_code, &file);
     if (path[0] != '/') continue;
     if (image.offset == 0) {
       known = file;

@@ -21,7 +21,7 @@ bool sample_start(uint64_t interval) {
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-bool sample_is_due(heap_t *h, unsigned c, size_t size) {
+bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   uint64_t mean = atomic64_load_relaxed(&sample_interval);
   heap_sampled_t *d = pool_sampled(h);
   if (mean == 0) return false;
@@ -32,22 +32,22 @@ bool sample_is_due(heap_t *h, unsigned c, size_t size) {
   return d->until[c] <= size;
 }
 
-void sample_pass(heap_t *h, unsigned c, size_t size) {
+void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
   uint64_t *until = &pool_sampled(h)->until[c];
   *until -= min_size(size, *until);
 }
 
-void sample_put_behind(heap_t *h, unsigned c) {
+void sample_renew_bin(heap_t *h, unsigned c) {
   heap_sampled_t *d = pool_sampled(h);
   h->bin[c] = d->behind[c];
   d->behind[c] = 0;
-  if (h->bin[c] != 0) sample_cut(h, c, d->count[c]);
+  if (h->bin[c] != 0) sample_cut_bin(h, c, d->count[c]);
 }
 
-void sample_cut(heap_t *h, unsigned c, unsigned count) {
+void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
   heap_sampled_t *d = pool_sampled(h);
   size_t size = class_size(c);
-  if (!sample_is_due(h, c, count * size)) return sample_pass(h, c, count * size);
+  if (!sample_find_point(h, c, count * size)) return sample_pass_bytes(h, c, count * size);
   unsigned before = (unsigned)max_size((d->until[c] - 1) / size, 1);
   uintptr_t last = h->bin[c];
   for (unsigned i = 1; i < before && last != 0; i++) last = block_next(last);
@@ -55,10 +55,10 @@ void sample_cut(heap_t *h, unsigned c, unsigned count) {
   d->behind[c] = block_next(last);
   d->count[c] = count - before;
   block_at(last)->next = 0;
-  sample_pass(h, c, before * size);
+  sample_pass_bytes(h, c, before * size);
 }
 
-uintptr_t *sample_behind(heap_t *h, unsigned c) {
+uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
   pool_sampled(h)->until[c] = 0;
   return &pool_sampled(h)->behind[c];
 }
@@ -137,7 +137,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   atomic32_store_relaxed(&block->since, os_now_ms());
   atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
   atomic64_store_relaxed(&block->bytes, bytes);
-  atomic64_store_relaxed(&block->weight, blocks | (uint64_t)stack << SAMPLED_STACK_SHIFT);
+  sampled_set(block, blocks, stack);
   if (map_kind(map_find(p)) == TENANT_ARENA)
     atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) | SLAB_IS_SAMPLED);
   add_weight(&s->allocated, blocks, bytes);
@@ -148,10 +148,10 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   note_growth(live);
 }
 
-void sample_large(heap_t *h, void *p) {
+void sample_note_large(heap_t *h, void *p) {
   size_t size = size_of(p);
-  if (sample_is_due(h, SAMPLE_LARGE, size)) sample_begin(h, SAMPLE_LARGE, p, size);
-  else sample_pass(h, SAMPLE_LARGE, size);
+  if (sample_find_point(h, SAMPLE_LARGE, size)) sample_begin(h, SAMPLE_LARGE, p, size);
+  else sample_pass_bytes(h, SAMPLE_LARGE, size);
 }
 
 /* What is freed here was allocated at `stack`. */
@@ -171,17 +171,17 @@ cold void sample_end(sampled_t *block) {
   if (blocks == 0) return;
   callstack_t *s = callstack_at(stack, &frames);
   note_lifetime(stack, blocks, bytes, os_now_ms() - atomic32_load_relaxed(&block->since));
-  atomic64_store_relaxed(&block->weight, 0);
+  sampled_set(block, 0, CALLSTACK_UNKNOWN);
   add_weight(&s->live, 0 - blocks, 0 - bytes);
   atomic64_add_relaxed(&live_bytes, 0 - bytes);
 }
 
-void sample_again(heap_t *h, void *p) {
+void sample_note_resized(heap_t *h, void *p) {
   bool is_slab = map_kind(map_find(p)) == TENANT_ARENA;
   bool was_sampled = !is_slab || (slab_word(slab_of(p)) & SLAB_IS_SAMPLED) != 0;
   void *heap = was_sampled ? atomic_ptr_load_relaxed(&record_of(p)->heap) : NULL;
   if (was_sampled) sample_end(record_of(p));
   if (is_slab) atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) & ~SLAB_IS_SAMPLED);
-  sample_large(h, p);
+  sample_note_large(h, p);
   if (heap != NULL) atomic_ptr_store_relaxed(&record_of(p)->heap, heap);
 }

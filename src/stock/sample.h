@@ -42,22 +42,22 @@ hidden bool sample_start(uint64_t interval);
 
 /* ---- the rest is for a process in which sampling was started ---- */
 
-/* Does the next point of the class fall into the next `size` bytes? */
-hidden bool sample_is_due(heap_t *h, unsigned c, size_t size);
+/* Draws the class's next point if need be. True: it falls into the next `size` bytes. */
+hidden bool sample_find_point(heap_t *h, unsigned c, size_t size);
 /* The bin of the class is empty: it gets what was cut off the last one. */
-hidden void sample_put_behind(heap_t *h, unsigned c);
+hidden void sample_renew_bin(heap_t *h, unsigned c);
 /* The bin of the class is new, with `count` blocks: cuts it where the next point falls. */
-hidden void sample_cut(heap_t *h, unsigned c, unsigned count);
-/* A block that is in no bin was handed out; it has no point in it. */
-hidden void sample_pass(heap_t *h, unsigned c, size_t size);
+hidden void sample_cut_bin(heap_t *h, unsigned c, unsigned count);
+/* A block of the class that was in no bin was handed out, without a point in it. */
+hidden void sample_pass_bytes(heap_t *h, unsigned c, size_t size);
 /* `p` is a fresh large or huge block that stands for one of class `c`, and has a point in it. */
 hidden void sample_begin(heap_t *h, unsigned c, void *p, size_t size);
-/* `p` is a fresh large or huge block: is it sampled? */
-hidden void sample_large(heap_t *h, void *p);
+/* `p` is a fresh large or huge block. It is sampled if it has a point in it. */
+hidden void sample_note_large(heap_t *h, void *p);
 /* `p` has become larger or smaller, and counts as a fresh one. */
-hidden void sample_again(heap_t *h, void *p);
+hidden void sample_note_resized(heap_t *h, void *p);
 /* The bin of the class goes back: what was cut off it too. The points are drawn anew. */
-hidden uintptr_t *sample_behind(heap_t *h, unsigned c);
+hidden uintptr_t *sample_return_bin(heap_t *h, unsigned c);
 /* Calls `call` each time that `step` bytes more live than when it was called last. Once, at start.
  * A heap is marked then, so `call` may not allocate. */
 hidden void sample_on_growth(uint64_t step, void (*call)(void));

@@ -35,7 +35,7 @@ static void flush_fresh(heap_t *h, unsigned c) {
 
 static void flush_bin(heap_t *h, unsigned c) {
   flush_list(h, &h->bin[c]);
-  if (unlikely(sample_was_started())) flush_list(h, sample_behind(h, c));
+  if (unlikely(sample_was_started())) flush_list(h, sample_return_bin(h, c));
   flush_list(h, &h->freed->returned[c]);
   flush_fresh(h, c);
   returned_give_up(h, c); /* until the class is used again */
@@ -147,7 +147,7 @@ void heap_drop(heap_t *h) {
   heap_settle(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     h->bin[c] = 0;
-    if (unlikely(sample_was_started())) *sample_behind(h, c) = 0;
+    if (unlikely(sample_was_started())) *sample_return_bin(h, c) = 0;
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
       owned_remove(h, s);
       slab_release(s);

@@ -11,9 +11,9 @@ enum {
   KEY_SHIFT = 16,
 };
 
-/* A place leads from a stack's key to its number: the key above KEY_SHIFT, below it the
- * number, or 0 until it is there. 0: none. relaxed: the stack's `count` says
- * whether the frames can be read. Sums lie together, for they are read often; frames apart. */
+/* A place leads from a stack's key to its number: the key above KEY_SHIFT, below it the number, or
+ * 0 until it is there. 0: none. relaxed: the stack's `count` says whether the frames can be read.
+ * Sums lie together, for they are read often; frames apart. */
 typedef struct {
   atomic64_t places[PLACES];
   atomic32_t count;
@@ -22,14 +22,14 @@ typedef struct {
 } table_t;
 
 static atomic_ptr_t stacks_table;
-static atomic64_t unplaced; /* relaxed: a count */
+static atomic64_t unknown; /* relaxed: a count */
 
 bool callstack_start(void) {
   void *none = NULL;
   if (atomic_ptr_load_relaxed(&stacks_table) != NULL) return true;
   table_t *table = os_map(align_up(sizeof *table, os_page_size()));
   if (table == NULL) return false;
-  atomic32_store_relaxed(&table->count, CALLSTACK_OTHERS + 1);
+  atomic32_store_relaxed(&table->count, CALLSTACK_UNKNOWN + 1);
   if (!atomic_ptr_cas_release(&stacks_table, &none, table)) /* S-stack */
     os_unmap(table, align_up(sizeof *table, os_page_size()));
   return true;
@@ -56,7 +56,7 @@ static bool is_same(table_t *table, uint32_t n, const uintptr_t *frames, unsigne
 /* The place is the caller's. */
 static uint32_t write_frames(table_t *table, const uintptr_t *frames, unsigned count) {
   uint32_t n = atomic32_add_relaxed(&table->count, 1);
-  if (n >= CALLSTACKS) return CALLSTACK_OTHERS;
+  if (n >= CALLSTACKS) return CALLSTACK_UNKNOWN;
   for (unsigned i = 0; i < count; i++) table->frames[n][i] = frames[i];
   atomic32_store_release(&table->stacks[n].count, count); /* S-stack */
   return n;
@@ -71,19 +71,18 @@ static uint32_t find_or_enter(table_t *table, const uintptr_t *frames, unsigned 
     uint32_t n = (uint16_t)found;
     if (found >> KEY_SHIFT == key >> KEY_SHIFT && n != 0 && is_same(table, n, frames, count))
       return n;
-    if (found == 0 && is_full) return CALLSTACK_OTHERS;
+    if (found == 0 && is_full) return CALLSTACK_UNKNOWN;
     if (found != 0 || !atomic64_cas_relaxed(place, &found, key)) continue;
     n = write_frames(table, frames, count);
     atomic64_store_relaxed(place, key | n);
     return n;
   }
-  return CALLSTACK_OTHERS;
+  return CALLSTACK_UNKNOWN;
 }
 
 uint32_t callstack_intern(const uintptr_t *frames, unsigned count) {
-  if (count == 0) return CALLSTACK_OTHERS;
-  uint32_t n = find_or_enter(find_table(), frames, count);
-  if (n == CALLSTACK_OTHERS) atomic64_add_relaxed(&unplaced, 1);
+  uint32_t n = count != 0 ? find_or_enter(find_table(), frames, count) : CALLSTACK_UNKNOWN;
+  if (n == CALLSTACK_UNKNOWN) atomic64_add_relaxed(&unknown, 1);
   return n;
 }
 
@@ -93,7 +92,7 @@ callstack_t *callstack_at(uint32_t number, const uintptr_t **frames) {
   callstack_t *s = &table->stacks[number];
   *frames = table->frames[number];
   /* S-stack */
-  return number == CALLSTACK_OTHERS || atomic32_load_acquire(&s->count) != 0 ? s : NULL;
+  return number == CALLSTACK_UNKNOWN || atomic32_load_acquire(&s->count) != 0 ? s : NULL;
 }
 
 uint32_t callstack_count(void) {
@@ -101,4 +100,4 @@ uint32_t callstack_count(void) {
   return table == NULL ? 0 : (uint32_t)min_size(atomic32_load_relaxed(&table->count), CALLSTACKS);
 }
 
-uint64_t callstack_lost(void) { return atomic64_load_relaxed(&unplaced); }
+uint64_t callstack_unknown(void) { return atomic64_load_relaxed(&unknown); }

@@ -11,10 +11,10 @@
 #include "../base/atomic.h"
 
 enum {
-  CALLSTACK_FRAMES = 64,              /* of a stack, the innermost ones */
-  CALLSTACKS = 1 << 14,               /* numbers are below this */
-  CALLSTACK_NUMBERS = CALLSTACKS - 1, /* they fit in as many bits; no code lies there */
-  CALLSTACK_OTHERS = 0, /* of stacks without frames, and of those for which there was no place */
+  CALLSTACK_FRAMES = 64,           /* of a stack, the innermost ones */
+  CALLSTACKS = 1 << 14,            /* numbers are below this */
+  CALLSTACK_UNKNOWN = 0,           /* there were no frames, or no place for them */
+  CALLSTACK_LAST = CALLSTACKS - 1, /* the last number: a mask; no code lies there or below */
 };
 
 /* relaxed: sums of weights (poisson.h) */
@@ -34,7 +34,7 @@ static inline uint32_t callstack_length(const callstack_t *s) {
 /* A pair of stacks is entered as a stack of two frames, which are their numbers: where blocks were
  * allocated, and where freed. */
 static inline bool callstack_is_pair(const callstack_t *s, const uintptr_t *frames) {
-  return callstack_length(s) == 2 && (frames[0] | frames[1]) <= CALLSTACK_NUMBERS;
+  return callstack_length(s) == 2 && (frames[0] | frames[1]) <= CALLSTACK_LAST;
 }
 
 /* The table is there afterwards. False: no memory. */
@@ -43,7 +43,7 @@ hidden bool callstack_start(void);
 hidden uint32_t callstack_intern(const uintptr_t *frames, unsigned count);
 /* NULL: there is none of that number, or not yet. */
 hidden callstack_t *callstack_at(uint32_t number, const uintptr_t **frames);
-hidden uint32_t callstack_count(void); /* numbers given out: below this */
-hidden uint64_t callstack_lost(void);  /* how often there was no place */
+hidden uint32_t callstack_count(void);   /* numbers given out: below this */
+hidden uint64_t callstack_unknown(void); /* how often CALLSTACK_UNKNOWN was */
 
 #endif

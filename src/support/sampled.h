@@ -8,19 +8,24 @@
 
 /* relaxed: see Threads */
 typedef struct {
-  /* how many blocks it stands for, times POISSON_ONE; 0: it is not sampled. Its call stack's number
-   * above that */
-  atomic64_t weight;
-  atomic64_t bytes;         /* likewise, as they are */
-  atomic_ptr_t heap;        /* the first-class heap it is from, or NULL */
+  atomic64_t blocks_and_stack; /* sampled_blocks, and above them sampled_stack; 0: not sampled */
+  atomic64_t bytes;            /* for how many it stands */
+  atomic_ptr_t heap;           /* the first-class heap it is from, or NULL */
   atomic32_t since, thread; /* os_now_ms, and the lower half of os_thread, when it was allocated */
 } sampled_t;
 enum { SAMPLED_STACK_SHIFT = 48 };
+/* For how many blocks it stands, times POISSON_ONE. */
 static inline uint64_t sampled_blocks(const sampled_t *block) {
-  return atomic64_load_relaxed(&block->weight) & (((uint64_t)1 << SAMPLED_STACK_SHIFT) - 1);
+  uint64_t word = atomic64_load_relaxed(&block->blocks_and_stack);
+  return word & (((uint64_t)1 << SAMPLED_STACK_SHIFT) - 1);
 }
+/* The number of its call stack. */
 static inline uint32_t sampled_stack(const sampled_t *block) {
-  return (uint32_t)(atomic64_load_relaxed(&block->weight) >> SAMPLED_STACK_SHIFT);
+  return (uint32_t)(atomic64_load_relaxed(&block->blocks_and_stack) >> SAMPLED_STACK_SHIFT);
+}
+static inline void sampled_set(sampled_t *block, uint64_t blocks, uint32_t stack) {
+  uint64_t word = blocks | (uint64_t)stack << SAMPLED_STACK_SHIFT;
+  atomic64_store_relaxed(&block->blocks_and_stack, word);
 }
 
 #endif

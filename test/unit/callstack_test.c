@@ -16,44 +16,44 @@ TEST(callstack, the_same_stack_has_the_same_number_and_another_one_another, "S-s
   uintptr_t a[] = {0x401000, 0x402000, 0x403000}, b[] = {0x401000, 0x402000, 0x403001};
   CHECK(callstack_start() && callstack_start());
   uint32_t first = callstack_intern(a, 3), count;
-  CHECK(first != CALLSTACK_OTHERS);
+  CHECK(first != CALLSTACK_UNKNOWN);
   CHECK_EQ(callstack_intern(a, 3), first);
   CHECK(callstack_intern(a, 2) != first && callstack_intern(b, 3) != first);
   CHECK(memcmp(frames_of(first, &count), a, sizeof a) == 0);
   CHECK_EQ(count, 3u);
 }
 
-TEST(callstack, one_without_frames_is_one_of_the_others, "") {
+TEST(callstack, one_without_frames_is_not_known, "") {
   uint32_t count;
   CHECK(callstack_start());
-  CHECK_EQ(callstack_intern(NULL, 0), (uint32_t)CALLSTACK_OTHERS);
-  CHECK(frames_of(CALLSTACK_OTHERS, &count) != NULL);
+  CHECK_EQ(callstack_intern(NULL, 0), (uint32_t)CALLSTACK_UNKNOWN);
+  CHECK(frames_of(CALLSTACK_UNKNOWN, &count) != NULL);
   CHECK_EQ(count, 0u);
-  CHECK_EQ(callstack_lost(), (uint64_t)0);
+  CHECK_EQ(callstack_unknown(), (uint64_t)1);
 }
 
 TEST(callstack, before_the_start_there_is_none, "") {
   uint32_t count;
-  CHECK(frames_of(CALLSTACK_OTHERS, &count) == NULL);
+  CHECK(frames_of(CALLSTACK_UNKNOWN, &count) == NULL);
   CHECK(frames_of(CALLSTACKS - 1, &count) == NULL);
 }
 
 TEST(callstack, what_finds_no_place_is_counted_and_nothing_is_overwritten, "") {
   enum { MANY = 2 * CALLSTACKS };
   static uint32_t numbers[MANY];
-  uint64_t lost = 0;
+  uint64_t unknown = 0;
   CHECK(callstack_start());
   for (uintptr_t i = 0; i < MANY; i++) {
     uintptr_t frames[] = {0x400000 + i, 0x500000 + i};
     numbers[i] = callstack_intern(frames, 2);
-    lost += numbers[i] == CALLSTACK_OTHERS;
+    unknown += numbers[i] == CALLSTACK_UNKNOWN;
   }
-  CHECK(lost > CALLSTACKS && lost < CALLSTACKS + CALLSTACKS / 10);
-  CHECK_EQ(callstack_lost(), lost);
+  CHECK(unknown > CALLSTACKS && unknown < CALLSTACKS + CALLSTACKS / 10);
+  CHECK_EQ(callstack_unknown(), unknown);
   for (uintptr_t i = 0; i < MANY; i++) {
     uint32_t count;
     const uintptr_t *frames = frames_of(numbers[i], &count);
-    CHECK(numbers[i] == CALLSTACK_OTHERS || (count == 2 && frames[0] == 0x400000 + i));
+    CHECK(numbers[i] == CALLSTACK_UNKNOWN || (count == 2 && frames[0] == 0x400000 + i));
     uintptr_t again[] = {0x400000 + i, 0x500000 + i};
     CHECK_EQ(callstack_intern(again, 2), numbers[i]);
   }

@@ -77,12 +77,12 @@ static void enter_stack(unsigned me) {
   const uintptr_t *frames;
   EXPECT(callstack_start());
   uint32_t n = callstack_intern(stack, 2);
-  EXPECT(n != CALLSTACK_OTHERS && callstack_at(n, &frames) != NULL);
+  EXPECT(n != CALLSTACK_UNKNOWN && callstack_at(n, &frames) != NULL);
   EXPECT(frames[0] == stack[0] && frames[1] == stack[1]);
 }
 static void look_at_stacks(unsigned me) {
   if (me != 2) return enter_stack(me);
-  for (uint32_t n = CALLSTACK_OTHERS + 1; n < callstack_count(); n++) {
+  for (uint32_t n = CALLSTACK_UNKNOWN + 1; n < callstack_count(); n++) {
     const uintptr_t *frames;
     const callstack_t *s = callstack_at(n, &frames);
     EXPECT(s == NULL || (callstack_length(s) == 2 && frames[0] == CODE));
@@ -90,7 +90,7 @@ static void look_at_stacks(unsigned me) {
 }
 static void stacks_are_whole(void) {
   look_at_stacks(2);
-  EXPECT(callstack_lost() == 0);
+  EXPECT(callstack_unknown() == 0);
 }
 
 const scenario_t place_scenarios[] = {
