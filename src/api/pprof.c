@@ -4,38 +4,19 @@
 #include "pprof.h"
 
 #include "../base/bits.h"
+#include "../base/fmt.h"
 
-enum { /* the fields' numbers */
-       PROFILE_SAMPLE_TYPE = 1,
-       PROFILE_SAMPLE = 2,
-       PROFILE_MAPPING = 3,
-       PROFILE_LOCATION = 4,
-       PROFILE_FUNCTION = 5,
-       PROFILE_STRING = 6,
-       PROFILE_PERIOD_TYPE = 11,
-       PROFILE_PERIOD = 12,
-       PROFILE_COMMENT = 13,
-       TYPE_TYPE = 1,
-       TYPE_UNIT = 2,
-       SAMPLE_LOCATIONS = 1,
-       SAMPLE_VALUES = 2,
-       SAMPLE_LABEL = 3,
-       LABEL_KEY = 1,
-       LABEL_NUMBER = 3,
-       MAPPING_ID = 1,
-       MAPPING_FROM = 2,
-       MAPPING_TO = 3,
-       MAPPING_OFFSET = 4,
-       MAPPING_FILE = 5,
-       MAPPING_BUILD_ID = 6,
-       LOCATION_ID = 1,
-       LOCATION_MAPPING = 2,
-       LOCATION_ADDRESS = 3,
-       LOCATION_LINE = 4,
-       LINE_FUNCTION = 1,
-       FUNCTION_ID = 1,
-       FUNCTION_NAME = 2,
-};
+/* The fields' numbers, message by message. */
+enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION };
+enum { PROFILE_FUNCTION = 5, PROFILE_STRING };
+enum { PROFILE_PERIOD_TYPE = 11, PROFILE_PERIOD, PROFILE_COMMENT };
+enum { TYPE_TYPE = 1, TYPE_UNIT };
+enum { SAMPLE_LOCATIONS = 1, SAMPLE_VALUES, SAMPLE_LABEL };
+enum { LABEL_KEY = 1, LABEL_NUMBER = 3 };
+enum { MAPPING_ID = 1, MAPPING_FROM, MAPPING_TO, MAPPING_OFFSET, MAPPING_FILE, MAPPING_BUILD_ID };
+enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
+enum { LINE_FUNCTION = 1 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME };
 enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -52,6 +33,13 @@ static size_t put_number(unsigned char *at, unsigned field, uint64_t n) {
   return length + put_varint(at + length, n);
 }
 
+static size_t put_bytes(unsigned char *at, unsigned field, const void *bytes, size_t length) {
+  size_t head = put_varint(at, field << 3 | WIRE_BYTES);
+  head += put_varint(at + head, length);
+  memcpy(at + head, bytes, length);
+  return head + length;
+}
+
 static void flush_out(pprof_t *p) {
   if (!p->has_failed && !os_write(p->file, (const char *)p->out, p->used)) p->has_failed = true;
   p->used = 0;
@@ -60,10 +48,7 @@ static void flush_out(pprof_t *p) {
 static void write_bytes(pprof_t *p, unsigned field, const void *bytes, size_t length) {
   enum { HEAD_MOST = 20 };
   if (PPROF_OUT - p->used < HEAD_MOST + length) flush_out(p);
-  p->used += put_varint(p->out + p->used, field << 3 | WIRE_BYTES);
-  p->used += put_varint(p->out + p->used, length);
-  memcpy(p->out + p->used, bytes, length);
-  p->used += length;
+  p->used += put_bytes(p->out + p->used, field, bytes, length);
 }
 
 static void write_number(pprof_t *p, unsigned field, uint64_t n) {
@@ -82,23 +67,23 @@ uint64_t pprof_string(pprof_t *p, const char *text) {
 }
 
 static void write_mapping(const os_image_t *image, void *context) {
-  static const char digits[] = "0123456789abcdef";
   enum { ID_MOST = 32 };
   pprof_t *p = context;
   char id[2 * ID_MOST + 1];
-  size_t used = 0, id_length = min_size(image->build_id_length, ID_MOST);
+  size_t used = 0;
+  fmt_t f;
   if (p->mapping_count == PPROF_MAPPINGS) return;
   p->mappings[p->mapping_count].from = image->from;
   p->mappings[p->mapping_count].to = image->to;
-  for (size_t i = 0; i < 2 * id_length; i++)
-    id[i] = digits[image->build_id[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
-  id[2 * id_length] = '\0';
+  fmt_start(&f, id, sizeof id, NULL, NULL);
+  fmt_hex_bytes(&f, image->build_id, min_size(image->build_id_length, ID_MOST));
   used += put_number(p->message + used, MAPPING_ID, ++p->mapping_count);
   used += put_number(p->message + used, MAPPING_FROM, image->from);
   used += put_number(p->message + used, MAPPING_TO, image->to);
   used += put_number(p->message + used, MAPPING_OFFSET, image->offset);
   used += put_number(p->message + used, MAPPING_FILE, pprof_string(p, image->path));
-  if (id_length != 0) used += put_number(p->message + used, MAPPING_BUILD_ID, pprof_string(p, id));
+  if (f.used != 0)
+    used += put_number(p->message + used, MAPPING_BUILD_ID, pprof_string(p, fmt_end(&f)));
   write_bytes(p, PROFILE_MAPPING, p->message, used);
 }
 
@@ -165,10 +150,8 @@ static uint64_t write_freed_by(pprof_t *p) {
   write_bytes(p, PROFILE_FUNCTION, message, used);
   size_t length = put_number(line, LINE_FUNCTION, 1);
   used = put_number(message, LOCATION_ID, PPROF_FREED_BY);
-  used += put_varint(message + used, LOCATION_LINE << 3 | WIRE_BYTES);
-  used += put_varint(message + used, length);
-  memcpy(message + used, line, length);
-  write_bytes(p, PROFILE_LOCATION, message, used + length);
+  used += put_bytes(message + used, LOCATION_LINE, line, length);
+  write_bytes(p, PROFILE_LOCATION, message, used);
   return PPROF_FREED_BY;
 }
 
@@ -196,10 +179,7 @@ void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint6
   for (size_t i = 0; i < label_count; i++) {
     size_t length = put_number(label, LABEL_KEY, labels[i].key);
     length += put_number(label + length, LABEL_NUMBER, labels[i].value);
-    used += put_varint(p->message + used, SAMPLE_LABEL << 3 | WIRE_BYTES);
-    used += put_varint(p->message + used, length);
-    memcpy(p->message + used, label, length);
-    used += length;
+    used += put_bytes(p->message + used, SAMPLE_LABEL, label, length);
   }
   write_bytes(p, PROFILE_SAMPLE, p->message, used);
 }

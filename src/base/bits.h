@@ -26,6 +26,13 @@ static inline unsigned bits_highest(uint64_t w) {
   return 63u - (unsigned)__builtin_clzll(w);
 }
 
+/* One to one, and each bit of the result depends on all of `w`: Sebastiano Vigna's splitmix64. */
+static inline uint64_t bits_mix(uint64_t w) {
+  w = (w ^ w >> 30) * 0xBF58476D1CE4E5B9u;
+  w = (w ^ w >> 27) * 0x94D049BB133111EBu;
+  return w ^ w >> 31;
+}
+
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }
 
 /* `n` ones from bit `first` on; 1 <= n, first + n <= 64. */

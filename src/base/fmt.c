@@ -67,11 +67,13 @@ void fmt_spaces(fmt_t *f, size_t count) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
+static const char hex_digits[] = "0123456789abcdef";
+
 static void put_digits(fmt_t *f, uint64_t n, unsigned base) {
   char digits[20]; /* 2^64 has 20 decimal digits */
   size_t at = sizeof digits;
   do {
-    digits[--at] = "0123456789abcdef"[n % base];
+    digits[--at] = hex_digits[n % base];
     n /= base;
   } while (n > 0);
   fmt_bytes(f, digits + at, sizeof digits - at);
@@ -87,6 +89,13 @@ void fmt_signed(fmt_t *f, int64_t n) {
 void fmt_hex(fmt_t *f, uint64_t n) {
   fmt_text(f, "0x");
   put_digits(f, n, 16);
+}
+
+void fmt_hex_bytes(fmt_t *f, const unsigned char *bytes, size_t length) {
+  for (size_t i = 0; i < length; i++) {
+    fmt_char(f, hex_digits[bytes[i] >> 4]);
+    fmt_char(f, hex_digits[bytes[i] & 15]);
+  }
 }
 
 static void put_tenths(fmt_t *f, uint64_t tenths) {
@@ -197,7 +206,7 @@ static void put_json_string(fmt_t *f, const char *text) {
     if (is_control(*text)) {
       fmt_text(f, "\\u00");
       fmt_char(f, "01234567"[*text >> 4]);
-      fmt_char(f, "0123456789abcdef"[*text & 15]);
+      fmt_char(f, hex_digits[*text & 15]);
       continue;
     }
     if (*text == '"' || *text == '\\') fmt_char(f, '\\');

@@ -34,7 +34,8 @@ hidden void fmt_char(fmt_t *f, char c);
 hidden void fmt_spaces(fmt_t *f, size_t count);
 hidden void fmt_decimal(fmt_t *f, uint64_t n);
 hidden void fmt_signed(fmt_t *f, int64_t n);
-hidden void fmt_hex(fmt_t *f, uint64_t n);            /* 0x7f00 */
+hidden void fmt_hex(fmt_t *f, uint64_t n);                                      /* 0x7f00 */
+hidden void fmt_hex_bytes(fmt_t *f, const unsigned char *bytes, size_t length); /* 7f00 */
 hidden void fmt_size(fmt_t *f, uint64_t bytes);       /* 512, 64.0K, 1.5G: by 1024 */
 hidden void fmt_exact_size(fmt_t *f, uint64_t bytes); /* 50000, 64K, 1G: loses nothing */
 hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole); /* 12.5%; - of nothing */

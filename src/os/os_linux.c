@@ -277,13 +277,6 @@ uint32_t os_now_ms(void) {
   return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 }
 
-/* One to one, and each bit of the result depends on all of `x`. */
-static uint64_t mix(uint64_t x) {
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
-
 /* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of
  * them, its key for pointers the second. The number says nothing of either half as long as the
  * other is not known. */
@@ -291,7 +284,7 @@ static uint64_t random_number(void) {
   const void *bytes = (const void *)getauxval(AT_RANDOM);
   uint64_t halves[2] = {(uintptr_t)&bytes, 0};
   if (bytes != NULL) memcpy(halves, bytes, sizeof halves);
-  return mix(halves[0] + mix(halves[1]));
+  return bits_mix(halves[0] + bits_mix(halves[1]));
 }
 
 /* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. */

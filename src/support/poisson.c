@@ -2,13 +2,9 @@
  * Contract: poisson.h. */
 #include "poisson.h"
 
-/* Sebastiano Vigna's splitmix64. */
-static uint64_t next_random(uint64_t *state) {
-  uint64_t x = *state += 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
+#include "../base/bits.h"
+
+static uint64_t next_random(uint64_t *state) { return bits_mix(*state += 0x9E3779B97F4A7C15u); }
 
 /* The natural logarithm of `x` / 2^64, to seven digits; `x` is not 0. */
 static double log_of_part(uint64_t x) {

@@ -63,10 +63,7 @@ unused static void core_threads(unsigned count, void (*run)(unsigned number)) {
 
 /* A generator of numbers, the same in each run. */
 unused static uint64_t core_next(uint64_t *state) {
-  uint64_t x = *state += 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
+  return bits_mix(*state += 0x9E3779B97F4A7C15u);
 }
 
 #endif

@@ -58,6 +58,11 @@ TEST(fmt, a_share_is_right_even_of_the_greatest_numbers_and_of_nothing, "") {
   SAYS("50.0%", fmt_percent(&f, UINT64_MAX / 2, UINT64_MAX));
 }
 
+TEST(fmt, bytes_have_two_hexadecimal_digits_each, "") {
+  SAYS("007fa5ff", fmt_hex_bytes(&f, (const unsigned char *)"\x00\x7f\xa5\xff", 4));
+  SAYS("", fmt_hex_bytes(&f, NULL, 0));
+}
+
 TEST(fmt, columns_are_filled_and_never_cut, "") {
   SAYS("ab  |", fmt_left(&f, "ab", 4); fmt_char(&f, '|'));
   SAYS("abcdef", fmt_left(&f, "abcdef", 4));
