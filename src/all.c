@@ -64,4 +64,5 @@
 #include "api/report.c"
 #include "api/pprof.c"
 #include "api/profile.c"
+#include "api/profile_file.c"
 #include "api/lifecycle.c"

@@ -54,6 +54,8 @@ _Noreturn hidden void api_fatal(const char *what, const void *address, const cha
 /* What the option `profile` asks for, at load and at exit. */
 hidden void api_profile_start(void);
 hidden void api_profile_end(void);
+/* What lives, and did at the peak. False: no memory, or a write has failed. */
+hidden bool api_profile_write_heap(int file);
 
 /* Looks libc's own functions up; in a constructor, because the dynamic linker takes locks. */
 hidden void api_foreign_start(void);

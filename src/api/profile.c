@@ -1,6 +1,6 @@
 /* profile.c - heap profiles: which call stacks hold how much                           layer 7: api
- * Owns:    the numbers of files.   Called by: the program, lifecycle.c.   Calls: pprof.c,
- *          callback.c, start.c, heap, stock, support, os.
+ * Owns:    nothing.   Called by: the program, profile_file.c.   Calls: pprof.c, callback.c,
+ *          start.c, ext.c, heap, stock, support, os.
  * Threads: any; what others do meanwhile may or may not be seen. */
 #include "api.h"
 
@@ -11,7 +11,6 @@
 #include "../heap/visit.h"
 #include "../os/os.h"
 #include "../stock/sample.h"
-#include "../support/options.h"
 #include "../support/poisson.h"
 #include "pprof.h"
 
@@ -25,8 +24,9 @@ FH_API bool fh_profile_start(size_t interval) {
 
 /* ---- what is written ------------------------------------------------------------------------- */
 
+static uint64_t rounded(uint64_t blocks) { return (blocks + POISSON_ONE / 2) / POISSON_ONE; }
 static uint64_t blocks_of(const callstack_sum_t *sum) {
-  return (atomic64_load_relaxed(&sum->blocks) + POISSON_ONE / 2) / POISSON_ONE;
+  return rounded(atomic64_load_relaxed(&sum->blocks));
 }
 static uint64_t bytes_of(const callstack_sum_t *sum) { return atomic64_load_relaxed(&sum->bytes); }
 
@@ -34,7 +34,7 @@ static uint64_t bytes_of(const callstack_sum_t *sum) { return atomic64_load_rela
 typedef void write_stack_t(pprof_t *p, const callstack_t *s, const uintptr_t *frames);
 static void write_stacks(pprof_t *p, bool pairs, write_stack_t *write) {
   const uintptr_t *frames;
-  for (uint32_t n = 0; n < callstack_count(); n++) {
+  for (uint32_t n = 0, end = callstack_count(); n < end; n++) {
     const callstack_t *s = callstack_at(n, &frames);
     if (s != NULL && callstack_is_pair(s, frames) == pairs && blocks_of(&s->allocated) != 0)
       write(p, s, frames);
@@ -85,7 +85,7 @@ typedef struct {
 static void write_block(const sampled_t *block, void *context) {
   const labels_t *l = context;
   const uintptr_t *frames;
-  uint64_t blocks = (sampled_blocks(block) + POISSON_ONE / 2) / POISSON_ONE;
+  uint64_t blocks = rounded(sampled_blocks(block));
   const callstack_t *s = callstack_at(sampled_stack(block), &frames);
   if (blocks == 0 || s == NULL) return;
   uint64_t values[] = {blocks, atomic64_load_relaxed(&block->bytes)};
@@ -109,7 +109,7 @@ static void write_blocks(pprof_t *p) {
 static size_t count_frames(void) {
   const uintptr_t *frames;
   size_t count = 0;
-  for (uint32_t n = 0; n < callstack_count(); n++) {
+  for (uint32_t n = 0, end = callstack_count(); n < end; n++) {
     const callstack_t *s = callstack_at(n, &frames);
     count += s != NULL ? callstack_length(s) : 0;
   }
@@ -131,93 +131,11 @@ static bool write_to(int file, fh_profile_t kind) {
   return pprof_end(p, atomic64_load_relaxed(&sample_interval), fmt_end(&f));
 }
 
+bool api_profile_write_heap(int file) { return write_to(file, FH_PROFILE_HEAP); }
+
 FH_API bool fh_profile_write(int file, fh_profile_t kind) {
   int error = (unsigned)kind > FH_PROFILE_LIFETIMES ? EINVAL : !sample_was_started() ? ENODATA : 0;
   if (error == 0 && write_to(file, kind)) return true;
   errno = error != 0 ? error : EIO;
   return false;
-}
-
-/* ---- the option ------------------------------------------------------------------------------ */
-
-static void report_mistake(const char *what) {
-  char line[512];
-  fmt_t f;
-  const char *name = option_text(OPTION_profile);
-  fmt_start(&f, line, sizeof line, NULL, NULL);
-  fmt_text(&f, "freehold: profile '");
-  fmt_shown(&f, name, strlen(name), 256);
-  fmt_text(&f, "': ");
-  fmt_text(&f, what);
-  fmt_char(&f, '\n');
-  api_output(line, f.used);
-}
-
-/* The names of one file. */
-enum { NAME_MOST = 4096 };
-static const char unfinished_end[] = ".part";
-typedef struct {
-  char name[NAME_MOST], unfinished[NAME_MOST + 32];
-} names_t;
-
-static void put_names(names_t *n, const char *pattern, uint32_t number) {
-  fmt_t f;
-  fmt_start(&f, n->name, sizeof n->name, NULL, NULL);
-  for (; *pattern != '\0'; pattern++) {
-    bool is_process = memcmp(pattern, "%p", 2) == 0, is_number = memcmp(pattern, "%n", 2) == 0;
-    if (is_process || is_number) fmt_decimal(&f, is_process ? os_process() : number), pattern++;
-    else fmt_char(&f, *pattern);
-  }
-  fmt_start(&f, n->unfinished, sizeof n->unfinished, NULL, NULL);
-  fmt_text(&f, n->name);
-  fmt_text(&f, unfinished_end);
-  fmt_decimal(&f, number); /* threads may write at once */
-}
-
-/* A plain file appears under its name when it is whole. NULL, or why not. */
-static const char *write_file(const names_t *n) {
-  bool is_plain = !os_is_special(n->name);
-  int file = is_plain ? os_create(n->unfinished) : os_append(n->name);
-  if (file < 0) return "the file cannot be made";
-  bool is_whole = write_to(file, FH_PROFILE_HEAP);
-  os_close(file);
-  if (is_whole && (!is_plain || os_rename(n->unfinished, n->name))) return NULL;
-  if (is_plain) os_remove(n->unfinished);
-  return "the file cannot be written";
-}
-
-/* Also in a signal handler, and with a heap marked: memory comes from the system. NULL, or why
- * there is no file. */
-static const char *write_next(void) {
-  static atomic32_t number; /* relaxed: each file has one of its own */
-  size_t size = align_up(sizeof(names_t), os_page_size());
-  names_t *names = os_map(size);
-  if (names == NULL) return "no memory for the file's name";
-  put_names(names, option_text(OPTION_profile), atomic32_add_relaxed(&number, 1));
-  const char *mistake = write_file(names);
-  os_unmap(names, size);
-  return mistake;
-}
-
-/* Mistakes are reported at exit alone: the program's callback for text is not for these moments. */
-static void write_on_growth(void) { (void)write_next(); }
-static void write_on_signal(int number) {
-  (void)number;
-  (void)write_next();
-}
-
-void api_profile_start(void) {
-  if (option_text(OPTION_profile) == NULL) return;
-  sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
-  if (!fh_profile_start((size_t)option_get(OPTION_profile_interval)))
-    return report_mistake("no memory for call stacks");
-  int signal = (int)option_get(OPTION_profile_signal);
-  if (signal != 0 && !os_on_signal(signal, write_on_signal))
-    report_mistake("the signal is not free");
-}
-
-void api_profile_end(void) {
-  if (option_text(OPTION_profile) == NULL || !sample_was_started()) return;
-  const char *mistake = write_next();
-  if (mistake != NULL) report_mistake(mistake);
 }

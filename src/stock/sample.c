@@ -63,12 +63,34 @@ uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
   return &pool_sampled(h)->behind[c];
 }
 
+/* ---- growth ---------------------------------------------------------------------------------- */
+
+/* relaxed: two words, each set once and looked at by itself; the third decides who calls */
+static atomic64_t call_step;
+static atomic_ptr_t call_at_growth;
+static atomic64_t call_from;
+
+void sample_on_growth(uint64_t step, void (*call)(void)) {
+  atomic_ptr_store_relaxed(&call_at_growth, (void *)call);
+  atomic64_store_relaxed(&call_step, step);
+}
+
+/* Of two threads that see the same growth one calls. */
+static void note_growth(uint64_t live) {
+  void (*call)(void) = (void (*)(void))atomic_ptr_load_relaxed(&call_at_growth);
+  uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
+  if (call == NULL || step == 0 || live < from + step) return;
+  if (atomic64_cas_relaxed(&call_from, &from, live)) call();
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 static void add_weight(callstack_sum_t *sum, uint64_t blocks, uint64_t bytes) {
   atomic64_add_relaxed(&sum->blocks, blocks);
   atomic64_add_relaxed(&sum->bytes, bytes);
 }
+
+enum { PEAK_PARTS = 32 }; /* the peak is noted when it has been passed by such a part */
 
 /* The state now becomes the state at the peak. Takes time in proportion to the call stacks, each
  * time that what lives has grown by a part of PEAK_PARTS. A thread that finds another at it leaves
@@ -88,18 +110,18 @@ static cold void note_peak(uint64_t live) {
   atomic32_store_relaxed(&is_noting, 0);
 }
 
-/* Of a large or huge block. */
-static sampled_t *record_of(void *p) {
+/* Of a large or huge block. `slab`: NULL if it is huge. */
+typedef struct {
+  slab_t *slab;
+  sampled_t *sampled;
+  atomic64_t *size;
+} record_t;
+static record_t record_of(void *p) {
   uintptr_t tenant = map_find(p);
-  if (map_kind(tenant) == TENANT_HUGE) return &((huge_t *)map_record(tenant))->sampled;
-  return &slab_of(p)->sampled;
-}
-
-static size_t size_of(void *p) {
-  uintptr_t tenant = map_find(p);
-  const atomic64_t *size =
-    map_kind(tenant) == TENANT_HUGE ? &((huge_t *)map_record(tenant))->size : &slab_of(p)->size;
-  return atomic64_load_relaxed(size);
+  huge_t *b = map_record(tenant);
+  if (map_kind(tenant) == TENANT_HUGE) return (record_t){NULL, &b->sampled, &b->size};
+  slab_t *s = slab_of(p);
+  return (record_t){s, &s->sampled, &s->size};
 }
 
 static uint32_t stack_here(void) {
@@ -107,26 +129,9 @@ static uint32_t stack_here(void) {
   return callstack_intern(frames, os_backtrace(frames, CALLSTACK_FRAMES));
 }
 
-/* relaxed: set before the second thread starts */
-static atomic64_t call_step, call_from;
-static atomic_ptr_t growth_call;
-
-void sample_on_growth(uint64_t step, void (*call)(void)) {
-  atomic_ptr_store_relaxed(&growth_call, (void *)call);
-  atomic64_store_relaxed(&call_step, step);
-}
-
-/* Of two threads that see the same growth one calls. */
-static void note_growth(uint64_t live) {
-  uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
-  if (step == 0 || live < from + step) return;
-  if (atomic64_cas_relaxed(&call_from, &from, live))
-    ((void (*)(void))atomic_ptr_load_relaxed(&growth_call))();
-}
-
 void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
-  enum { PEAK_PARTS = 32 };
-  sampled_t *block = record_of(p);
+  record_t of = record_of(p);
+  sampled_t *block = of.sampled;
   uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean),
            bytes = blocks * size / POISSON_ONE;
   const uintptr_t *unused;
@@ -138,8 +143,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
   atomic64_store_relaxed(&block->bytes, bytes);
   sampled_set(block, blocks, stack);
-  if (map_kind(map_find(p)) == TENANT_ARENA)
-    atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) | SLAB_IS_SAMPLED);
+  if (of.slab != NULL) atomic32_store_relaxed(&of.slab->kind, slab_word(of.slab) | SLAB_IS_SAMPLED);
   add_weight(&s->allocated, blocks, bytes);
   add_weight(&s->live, blocks, bytes);
   uint64_t live = atomic64_add_relaxed(&live_bytes, bytes) + bytes,
@@ -149,7 +153,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
 }
 
 void sample_note_large(heap_t *h, void *p) {
-  size_t size = size_of(p);
+  size_t size = atomic64_load_relaxed(record_of(p).size);
   if (sample_find_point(h, SAMPLE_LARGE, size)) sample_begin(h, SAMPLE_LARGE, p, size);
   else sample_pass_bytes(h, SAMPLE_LARGE, size);
 }
@@ -177,11 +181,12 @@ cold void sample_end(sampled_t *block) {
 }
 
 void sample_note_resized(heap_t *h, void *p) {
-  bool is_slab = map_kind(map_find(p)) == TENANT_ARENA;
-  bool was_sampled = !is_slab || (slab_word(slab_of(p)) & SLAB_IS_SAMPLED) != 0;
-  void *heap = was_sampled ? atomic_ptr_load_relaxed(&record_of(p)->heap) : NULL;
-  if (was_sampled) sample_end(record_of(p));
-  if (is_slab) atomic32_store_relaxed(&slab_of(p)->kind, slab_word(slab_of(p)) & ~SLAB_IS_SAMPLED);
+  record_t of = record_of(p);
+  bool was_sampled = of.slab == NULL || (slab_word(of.slab) & SLAB_IS_SAMPLED) != 0;
+  void *heap = was_sampled ? atomic_ptr_load_relaxed(&of.sampled->heap) : NULL;
+  if (was_sampled) sample_end(of.sampled);
+  if (of.slab != NULL)
+    atomic32_store_relaxed(&of.slab->kind, slab_word(of.slab) & ~SLAB_IS_SAMPLED);
   sample_note_large(h, p);
-  if (heap != NULL) atomic_ptr_store_relaxed(&record_of(p)->heap, heap);
+  if (heap != NULL) atomic_ptr_store_relaxed(&of.sampled->heap, heap);
 }

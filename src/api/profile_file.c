@@ -1,0 +1,92 @@
+/* profile_file.c - the profiles that the option `profile` asks for, and their files        layer 7: api
+ * Owns:    the numbers of files.   Called by: lifecycle.c.   Calls: profile.c, callback.c, stock,
+ *          support, os.
+ * Threads: any, also in signal handlers and with a heap marked: memory comes from the system. */
+#include "api.h"
+
+#include "../../include/freehold/freehold.h"
+#include "../base/bits.h"
+#include "../os/os.h"
+#include "../stock/sample.h"
+#include "../support/options.h"
+
+static void report_mistake(const char *what) {
+  char line[512];
+  fmt_t f;
+  const char *name = option_text(OPTION_profile);
+  fmt_start(&f, line, sizeof line, NULL, NULL);
+  fmt_text(&f, "freehold: profile '");
+  fmt_shown(&f, name, strlen(name), 256);
+  fmt_text(&f, "': ");
+  fmt_text(&f, what);
+  fmt_char(&f, '\n');
+  api_output(line, f.used);
+}
+
+/* The names of one file. */
+enum { NAME_MOST = 4096 };
+static const char unfinished_end[] = ".part";
+typedef struct {
+  char name[NAME_MOST], unfinished[NAME_MOST + 32];
+} names_t;
+
+static void put_names(names_t *n, const char *pattern, uint32_t number) {
+  fmt_t f;
+  fmt_start(&f, n->name, sizeof n->name, NULL, NULL);
+  for (; *pattern != '\0'; pattern++) {
+    bool is_process = memcmp(pattern, "%p", 2) == 0, is_number = memcmp(pattern, "%n", 2) == 0;
+    if (is_process || is_number) fmt_decimal(&f, is_process ? os_process() : number), pattern++;
+    else fmt_char(&f, *pattern);
+  }
+  fmt_start(&f, n->unfinished, sizeof n->unfinished, NULL, NULL);
+  fmt_text(&f, n->name);
+  fmt_text(&f, unfinished_end);
+  fmt_decimal(&f, number); /* threads may write at once */
+}
+
+/* A plain file appears under its name when it is whole. NULL, or why not. */
+static const char *write_file(const names_t *n) {
+  bool is_plain = !os_is_special(n->name);
+  int file = is_plain ? os_create(n->unfinished) : os_append(n->name);
+  if (file < 0) return "the file cannot be made";
+  bool is_whole = api_profile_write_heap(file);
+  os_close(file);
+  if (is_whole && (!is_plain || os_rename(n->unfinished, n->name))) return NULL;
+  if (is_plain) os_remove(n->unfinished);
+  return "the file cannot be written";
+}
+
+/* NULL, or why there is no file. */
+static const char *write_next(void) {
+  static atomic32_t number; /* relaxed: each file has one of its own */
+  size_t size = align_up(sizeof(names_t), os_page_size());
+  names_t *names = os_map(size);
+  if (names == NULL) return "no memory for the file's name";
+  put_names(names, option_text(OPTION_profile), atomic32_add_relaxed(&number, 1));
+  const char *mistake = write_file(names);
+  os_unmap(names, size);
+  return mistake;
+}
+
+/* Mistakes are reported at exit alone: the program's callback for text is not for these moments. */
+static void write_on_growth(void) { (void)write_next(); }
+static void write_on_signal(int number) {
+  (void)number;
+  (void)write_next();
+}
+
+void api_profile_start(void) {
+  if (option_text(OPTION_profile) == NULL) return;
+  sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
+  if (!fh_profile_start((size_t)option_get(OPTION_profile_interval)))
+    return report_mistake("no memory for call stacks");
+  int signal = (int)option_get(OPTION_profile_signal);
+  if (signal != 0 && !os_on_signal(signal, write_on_signal))
+    report_mistake("the signal is not free");
+}
+
+void api_profile_end(void) {
+  if (option_text(OPTION_profile) == NULL || !sample_was_started()) return;
+  const char *mistake = write_next();
+  if (mistake != NULL) report_mistake(mistake);
+}
