@@ -172,6 +172,7 @@ void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint6
                   const pprof_label_t *labels, size_t label_count) {
   size_t used = 0;
   unsigned char label[40];
+  ASSERT(count <= PPROF_FRAMES && p->value_types != 0);
   for (size_t i = 0; i < count; i++)
     used += put_number(p->message + used, SAMPLE_LOCATIONS, write_location(p, frames[i]));
   for (size_t i = 0; i < p->value_types; i++)

@@ -12,7 +12,7 @@ typedef struct {
   uint64_t value;
 } pprof_label_t;
 
-enum { PPROF_OUT = 32 << 10, PPROF_MESSAGE = 8 << 10, PPROF_MAPPINGS = 1024 };
+enum { PPROF_OUT = 32 << 10, PPROF_MESSAGE = 8 << 10, PPROF_MAPPINGS = 1024, PPROF_FRAMES = 256 };
 typedef struct {
   int file;
   bool has_failed;
@@ -39,7 +39,7 @@ hidden pprof_t *pprof_begin(int file, size_t frames);
 hidden uint64_t pprof_string(pprof_t *p, const char *text);
 /* What the next value of each sample is. */
 hidden void pprof_value_type(pprof_t *p, const char *type, const char *unit);
-/* `values`: one of each type. */
+/* Up to PPROF_FRAMES frames; one value of each type. */
 hidden void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint64_t *values,
                          const pprof_label_t *labels, size_t label_count);
 /* One sample in so many bytes; what else is to be said, or NULL. False if not all could be

@@ -57,7 +57,7 @@ static void write_heap(pprof_t *p) {
 
 /* From the outermost frame of the allocation to its innermost, then those of the free. */
 static void write_pair(pprof_t *p, const callstack_t *s, const uintptr_t *pair) {
-  uintptr_t frames[2 * CALLSTACK_FRAMES + 1];
+  uintptr_t frames[2 * CALLSTACK_FRAMES + 1]; /* at most PPROF_FRAMES */
   size_t count = 0;
   for (unsigned i = 2; i-- > 0;) {
     const uintptr_t *part;

@@ -7,6 +7,7 @@
 #include "outbox.h"
 #include "owned.h"
 #include "returned.h"
+#include "sample.h"
 
 enum { LANE_LOOKS = 2 * OWNED_MAX }; /* slabs of a class: a lane may own thousands */
 
@@ -30,6 +31,7 @@ static bool lists_are_valid(const heap_t *h, unsigned c) {
   bool is_used = (h->classes[c / 64] >> c % 64 & 1) != 0, has_any = h->freed->returned[c] != 0;
   size_t returned = 0;
   has_any |= h->bin[c] != 0 || h->own->slabs[c] != 0 || heap_fresh(h, c).count != 0;
+  has_any |= sample_is_cut(h, c);
   HOLDS(H4, is_used || !has_any);
   for (uintptr_t b = h->freed->returned[c]; b != 0; b = block_next(b)) /* Bound: by H5 */
     HOLDS(H5, ++returned <= UINT16_MAX);

@@ -1,12 +1,13 @@
 /* heap.h - what one heap holds                                                       layer 5: stock
- * Owns:    heap_t.   Called by: stock, heap.   Calls: owned.c, returned.c, magazine.c, slab, arena.
+ * Owns:    heap_t.   Called by: stock, heap.   Calls: owned.c, returned.c, magazine.c, sample.c,
+ *          slab, arena.
  * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
  *          one that is in a first-class heap's lane.
  * Holds:   H1 `owned` is the length of a class's list of slabs, whose first leads to the last and
  *             each other to the one before
  *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
  *          H3 `idle` counts the slabs that say so, of which no block is in use
- *          H4 a class of which the heap has anything has its bit in `classes`
+ *          H4 a class of which the heap has anything, also cut off its bin, has its bit in `classes`
  *          H5 a returned list has all the blocks that `allowance` and `room` say it has; one more
  *             for each fast free that was cut short
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;

@@ -52,11 +52,11 @@ static bool wake(heap_t *h) {
   return true;
 }
 
-static heap_chunk_t *chunk_with(heap_t *h, size_t number) {
+static heap_chunk_t *chunk_with(const heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
 }
 
-heap_sampled_t *pool_sampled(heap_t *h) {
+heap_sampled_t *pool_sampled(const heap_t *h) {
   return &chunk_with(h, h->number)->sampled[h->number % PLACES_IN_CHUNK];
 }
 

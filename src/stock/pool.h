@@ -39,7 +39,7 @@ hidden void pool_note_taken(unsigned c, uint64_t blocks);  /* that no heap count
 hidden void pool_note_requested(unsigned c, size_t bytes); /* option stats_detail */
 hidden uint64_t pool_taken(unsigned c);
 hidden uint64_t pool_requested(unsigned c);
-hidden heap_sampled_t *pool_sampled(heap_t *h);
+hidden heap_sampled_t *pool_sampled(const heap_t *h);
 hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
 
 /* How often all heaps were asked to give back what they keep. relaxed: a wish. */

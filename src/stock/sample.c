@@ -24,6 +24,7 @@ bool sample_start(uint64_t interval) {
 bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   uint64_t mean = atomic64_load_relaxed(&sample_interval);
   heap_sampled_t *d = pool_sampled(h);
+  ASSERT(sample_was_started());
   if (mean == 0) return false;
   if (d->random == 0) d->random = (uintptr_t)h ^ (uint64_t)os_now_ms() << 32;
   if (d->mean != mean) memset(d->until, 0, sizeof d->until); /* what lay ahead is drawn anew */
@@ -39,6 +40,7 @@ void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
 
 void sample_renew_bin(heap_t *h, unsigned c) {
   heap_sampled_t *d = pool_sampled(h);
+  ASSERT(h->bin[c] == 0);
   h->bin[c] = d->behind[c];
   d->behind[c] = 0;
   if (h->bin[c] != 0) sample_cut_bin(h, c, d->count[c]);
@@ -47,6 +49,7 @@ void sample_renew_bin(heap_t *h, unsigned c) {
 void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
   heap_sampled_t *d = pool_sampled(h);
   size_t size = class_size(c);
+  ASSERT(h->bin[c] != 0 && count != 0 && d->behind[c] == 0);
   if (!sample_find_point(h, c, count * size)) return sample_pass_bytes(h, c, count * size);
   unsigned before = (unsigned)max_size((d->until[c] - 1) / size, 1);
   uintptr_t last = h->bin[c];
@@ -56,6 +59,10 @@ void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
   d->count[c] = count - before;
   block_at(last)->next = 0;
   sample_pass_bytes(h, c, before * size);
+}
+
+bool sample_is_cut(const heap_t *h, unsigned c) {
+  return unlikely(sample_was_started()) && pool_sampled(h)->behind[c] != 0;
 }
 
 uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
@@ -132,6 +139,7 @@ static uint32_t stack_here(void) {
 void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   record_t of = record_of(p);
   sampled_t *block = of.sampled;
+  ASSERT(of.slab == NULL || slab_kind(slab_word(of.slab)) == SLAB_LARGE);
   uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean),
            bytes = blocks * size / POISSON_ONE;
   const uintptr_t *unused;

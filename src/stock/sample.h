@@ -56,8 +56,11 @@ hidden void sample_begin(heap_t *h, unsigned c, void *p, size_t size);
 hidden void sample_note_large(heap_t *h, void *p);
 /* `p` has become larger or smaller, and counts as a fresh one. */
 hidden void sample_note_resized(heap_t *h, void *p);
-/* The bin of the class goes back: what was cut off it too. The points are drawn anew. */
+/* The bin of the class goes back. So must this list, which was cut off it. The points are drawn
+ * anew. */
 hidden uintptr_t *sample_return_bin(heap_t *h, unsigned c);
+/* Was something cut off the bin of the class, which is there still? Also if none was started. */
+hidden bool sample_is_cut(const heap_t *h, unsigned c);
 /* Calls `call` each time that `step` bytes more live than when it was called last. Once, at start.
  * A heap is marked then, so `call` may not allocate. */
 hidden void sample_on_growth(uint64_t step, void (*call)(void));

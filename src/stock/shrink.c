@@ -71,10 +71,10 @@ void heap_answer_trim(heap_t *h) {
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
 
-/* Of blocks of slabs that the heap does not own. A bin of these is taken to have as many as may be
- * kept, and fresh ones to be in memory. */
+/* Of blocks of slabs that the heap does not own. A bin of these, with what was cut off it, is taken
+ * to have as many as may be kept, and fresh ones to be in memory. */
 static size_t pages_at_rest(const heap_t *h, unsigned c) {
-  bool in_bin = h->bin[c] != 0 && h->own->owned[c] == 0;
+  bool in_bin = (h->bin[c] != 0 || sample_is_cut(h, c)) && h->own->owned[c] == 0;
   size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) + heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }

@@ -81,6 +81,7 @@ static uint32_t find_or_enter(table_t *table, const uintptr_t *frames, unsigned 
 }
 
 uint32_t callstack_intern(const uintptr_t *frames, unsigned count) {
+  ASSERT(count <= CALLSTACK_FRAMES && find_table() != NULL);
   uint32_t n = count != 0 ? find_or_enter(find_table(), frames, count) : CALLSTACK_UNKNOWN;
   if (n == CALLSTACK_UNKNOWN) atomic64_add_relaxed(&unknown, 1);
   return n;

@@ -17,6 +17,7 @@ static double log_of_part(uint64_t x) {
 }
 
 uint64_t poisson_distance(uint64_t *state, uint64_t mean) {
+  ASSERT(mean != 0 && mean <= POISSON_MEAN_MOST);
   double distance = -log_of_part(next_random(state) | 1) * (double)mean;
   return (uint64_t)distance + 1;
 }
@@ -31,6 +32,7 @@ static double exp_of_minus(double x) {
 }
 
 uint64_t poisson_weight(uint64_t size, uint64_t mean) {
+  ASSERT(size != 0 && mean != 0 && mean <= POISSON_MEAN_MOST);
   double x = (double)size / (double)mean;
   if (x > 32) return POISSON_ONE;
   return (uint64_t)(POISSON_ONE / (1 - exp_of_minus(x)) + 0.5);

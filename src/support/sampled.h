@@ -5,6 +5,7 @@
 #define SUPPORT_SAMPLED_H
 
 #include "../base/atomic.h"
+#include "../base/check.h"
 
 /* relaxed: see Threads */
 typedef struct {
@@ -24,6 +25,7 @@ static inline uint32_t sampled_stack(const sampled_t *block) {
   return (uint32_t)(atomic64_load_relaxed(&block->blocks_and_stack) >> SAMPLED_STACK_SHIFT);
 }
 static inline void sampled_set(sampled_t *block, uint64_t blocks, uint32_t stack) {
+  ASSERT(blocks >> SAMPLED_STACK_SHIFT == 0);
   uint64_t word = blocks | (uint64_t)stack << SAMPLED_STACK_SHIFT;
   atomic64_store_relaxed(&block->blocks_and_stack, word);
 }

@@ -3,9 +3,11 @@
  * next call that passes there dies of it */
 #include "heaps.h"
 
+#include "../../src/api/pprof.h"
 #include "../../src/arena/map.h"
 #include "../../src/stock/large.h"
 #include "../../src/stock/returned.h"
+#include "../../src/support/poisson.h"
 
 static slab_t *slab(void *p) { return slab_of(p); }
 
@@ -51,6 +53,25 @@ TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
   EXPECT_ABORT(index_add_chunk(h, small + 16), "assertion .*block % INDEX_CHUNK_SIZE");
   EXPECT_ABORT(large_with_headroom(h, 2 * SLICE_SIZE, SLICE_SIZE), "assertion size <= roomy");
   EXPECT_ABORT((h->held = 1, pool_release(h)), "assertion h->held == 0");
+}
+
+TEST(levels, a_call_about_samples_that_its_header_forbids_is_seen, "") {
+  enum { CLASS = 5 };
+  heap_t *h = my_heap();
+  char *small = fast_malloc(class_size(CLASS));
+  EXPECT_ABORT(sample_find_point(h, CLASS, 1), "assertion sample_was_started");
+  EXPECT_ABORT(callstack_intern(&(uintptr_t){1}, 1), "assertion .*find_table");
+  CHECK(sample_start(GiB(1)));
+  EXPECT_ABORT(callstack_intern(NULL, CALLSTACK_FRAMES + 1), "assertion count <= CALLSTACK_FRAMES");
+  while (h->bin[CLASS] == 0) CHECK(fast_malloc(class_size(CLASS)) != NULL);
+  EXPECT_ABORT(sample_renew_bin(h, CLASS), "assertion h->bin.c. == 0");
+  EXPECT_ABORT(sample_cut_bin(h, CLASS, 0), "assertion .*count != 0");
+  EXPECT_ABORT(sample_begin(h, CLASS, small, 1), "assertion .*SLAB_LARGE");
+  EXPECT_ABORT(sampled_set(&(sampled_t){{0}}, UINT64_MAX, 1), "assertion blocks");
+  EXPECT_ABORT(poisson_distance(&(uint64_t){1}, 0), "assertion mean != 0");
+  EXPECT_ABORT(poisson_weight(0, 1), "assertion size != 0");
+  EXPECT_ABORT(pprof_sample(pprof_begin(-1, 1), NULL, PPROF_FRAMES + 1, NULL, NULL, 0),
+               "assertion count <= PPROF_FRAMES");
 }
 
 /* ---- level 2 --------------------------------------------------------------------------------- */

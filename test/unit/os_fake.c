@@ -350,6 +350,21 @@ void os_sleep_ms(uint32_t ms) {
   if (os_fake.sleep != NULL) os_fake.sleep(ms);
 }
 
+/* ---- os.h: call stacks and images ------------------------------------------------------------ */
+
+bool os_backtrace_start(void) { return !os_fake.no_backtrace; }
+
+unsigned os_backtrace(uintptr_t *frames, unsigned most) {
+  unsigned count = (unsigned)min_size(os_fake.frame_count, most);
+  for (unsigned i = 0; i < count; i++) frames[i] = os_fake.frames[i];
+  return count;
+}
+
+void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context) {
+  (void)text;
+  if (os_fake.image.path != NULL) visitor(&os_fake.image, context);
+}
+
 /* ---- os.h: environment and messages: there is none but standard error ------------------------ */
 
 const char *os_environment(const char *name) { return getenv(name); }

@@ -33,6 +33,10 @@ typedef struct {
   atomic32_t looks;                       /* how often it was asked */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
+  const uintptr_t *frames; /* what os_backtrace finds, `frame_count` of them */
+  unsigned frame_count;
+  os_image_t image;           /* all that os_each_image shows, if it has a path */
+  bool no_backtrace;          /* os_backtrace_start fails */
   void (*sleep)(uint32_t ms); /* what os_sleep_ms does besides moving the clock */
   void (*started)(void);      /* what os_thread_start was last given */
   size_t mapped;              /* bytes now mapped */

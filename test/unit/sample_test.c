@@ -70,6 +70,23 @@ TEST(sample, every_block_is_sampled_whatever_it_is_if_the_interval_is_a_byte, ""
   check_nothing_lost();
 }
 
+TEST(sample, a_block_has_the_call_stack_of_its_malloc_and_its_pair_that_of_its_free, "S-stack") {
+  static const uintptr_t born[] = {0x401000, 0x402000}, died[] = {0x403000};
+  const uintptr_t *frames;
+  CHECK(sample_start(EACH));
+  os_fake.frames = born, os_fake.frame_count = 2;
+  char *p = fast_malloc(100);
+  const sampled_t *block = &slab_of(p)->sampled;
+  uint32_t number = sampled_stack(block);
+  CHECK(callstack_length(callstack_at(number, &frames)) == 2 && frames[1] == 0x402000);
+  os_fake.frames = died, os_fake.frame_count = 1;
+  fast_free(p);
+  callstack_t *pair = callstack_at(callstack_count() - 1, &frames);
+  CHECK(callstack_is_pair(pair, frames) && frames[0] == number);
+  CHECK(callstack_length(callstack_at((uint32_t)frames[1], &frames)) == 1);
+  CHECK_EQ(frames[0], (uintptr_t)0x403000);
+}
+
 TEST(sample, aligned_and_cleared_blocks_are_sampled_and_aligned_and_clear, "") {
   CHECK(sample_start(EACH));
   for (size_t alignment = 16; alignment <= 16384; alignment *= 2) {

@@ -202,8 +202,13 @@ TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   h->own->owned[c] = 1; /* of owned ones it counts with the slab */
   CHECK_EQ(heap_prepare_rest(h), pages);
   h->own->owned[c] = 0;
-  h->allowance[c] = h->room[c] = 0;
   h->bin[c] = 0;
+  CHECK_EQ(heap_prepare_rest(h), pages);
+  CHECK(sample_start(GiB(1)));
+  pool_sampled(h)->behind[c] = 16; /* cut off such a bin, which is used up */
+  CHECK_EQ(heap_prepare_rest(h), pages + 8);
+  pool_sampled(h)->behind[c] = 0;
+  h->allowance[c] = h->room[c] = 0;
   heap_set_fresh(h, class_of(4096), (fresh_t){SLICE_SIZE, 5});
   CHECK_EQ(heap_prepare_rest(h), pages + 5);
   heap_set_fresh(h, class_of(4096), (fresh_t){0});
