@@ -32,7 +32,7 @@ enum { CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8 };
 static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
 
 static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
-  for (callback_pair_t *p = from; p != NULL; p = p->next)
+  for (callback_pair_t *p = from; p != NULL; p = p->next) /* Bound: what the program ever set */
     if (p->function == function && p->context == context) return p;
   return NULL;
 }

@@ -80,7 +80,7 @@ FH_API size_t malloc_usable_size(void *p) { return api_usable_size(p, "malloc_us
 /* glibc rounds an alignment that is no power of two up to the next one; EINVAL if there is none. */
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
-  while (power < alignment && power != 0) power *= 2;
+  while (power < alignment && power != 0) power *= 2; /* Bound: the bits of a word */
   return likely(power != 0) ? allocate_aligned(power, size) : refuse_alignment();
 }
 

@@ -186,7 +186,7 @@ bool new_handler_returns(new_handler_t *handler) {
 /* What the fast path cannot do: asks the handler for memory until there is some, or no handler. A
  * form that must not throw also ends when the handler has thrown. */
 static always_inline void *ask_handler(size_t alignment, size_t size, bool may_throw) {
-  for (;;) {
+  for (;;) { /* Bound: the program's handler ends it */
     void *p = api_aligned_slow(alignment, size);
     if (likely(p != NULL)) return p;
     new_handler_t *handler = current_handler();

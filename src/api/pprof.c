@@ -89,7 +89,7 @@ static void write_mapping(const os_image_t *image, void *context) {
 
 pprof_t *pprof_begin(int file, size_t frames) {
   size_t size = 1024, page = os_page_size();
-  while (size < 2 * frames) size *= 2;
+  while (size < 2 * frames) size *= 2; /* Bound: the bits of a word */
   pprof_t *p = os_map(align_up(sizeof *p, page));
   uintptr_t *seen = p != NULL ? os_map(align_up(size * sizeof *seen, page)) : NULL;
   if (seen == NULL) {
@@ -135,7 +135,7 @@ static bool note_seen(pprof_t *p, uintptr_t address) {
 /* Its number; 0: there is none. */
 static size_t mapping_of(const pprof_t *p, uintptr_t address) {
   size_t n = p->mapping_count;
-  while (n != 0 &&
+  while (n != 0 && /* Bound: PPROF_MAPPINGS */
          address - p->mappings[n - 1].from >= p->mappings[n - 1].to - p->mappings[n - 1].from)
     n--;
   return n;

@@ -1,4 +1,4 @@
-/* profile_file.c - the files of the option `profile`                                    layer 7: api
+/* profile_file.c - what the option `profile` asks for: when, and to which files        layer 7: api
  * Owns:    the numbers of files.   Called by: lifecycle.c.   Calls: profile.c, callback.c, stock,
  *          support, os.
  * Threads: any, also in signal handlers and with a heap marked: memory comes from the system. */
@@ -33,7 +33,7 @@ typedef struct {
 static void put_names(names_t *n, const char *pattern, uint32_t number) {
   fmt_t f;
   fmt_start(&f, n->name, sizeof n->name, NULL, NULL);
-  for (; *pattern != '\0'; pattern++) {
+  for (; *pattern != '\0'; pattern++) { /* Bound: the option's text */
     bool is_process = memcmp(pattern, "%p", 2) == 0, is_number = memcmp(pattern, "%n", 2) == 0;
     if (is_process || is_number) fmt_decimal(&f, is_process ? os_process() : number), pattern++;
     else fmt_char(&f, *pattern);

@@ -240,7 +240,7 @@ bool os_is_special(const char *path) {
 
 size_t os_read(int file, char *text, size_t size) {
   long got;
-  do got = CALL(read, file, text, size, 0, 0, 0);
+  do got = CALL(read, file, text, size, 0, 0, 0); /* Bound: signals that come meanwhile */
   while (got == -EINTR);
   return got > 0 ? (size_t)got : 0;
 }
@@ -268,7 +268,7 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
   const char *at = strrchr(text, ')');
   for (unsigned field = 0; at != NULL && field < 45; field++) at = strchr(at + 1, ' ');
   *from = 0;
-  for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++)
+  for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++) /* Bound: the digits of a word */
     *from = *from * 10 + (uintptr_t)(at[1] - '0');
   *to = (uintptr_t)CALL(brk, 0, 0, 0, 0, 0, 0);
   return *from < *to;
@@ -366,7 +366,7 @@ void os_sleep_ms(uint32_t ms) {
 const char *os_environment(const char *name) {
   size_t length = strlen(name);
   if (getauxval(AT_SECURE) != 0 || environ == NULL) return NULL;
-  for (char **e = environ; *e != NULL; e++)
+  for (char **e = environ; *e != NULL; e++) /* Bound: the environment */
     if (strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
   return NULL;
 }
@@ -377,7 +377,7 @@ size_t os_read_link(const char *path, char *text, size_t size) {
 }
 
 bool os_write(int file, const char *text, size_t length) {
-  while (length > 0) {
+  while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
     long wrote = CALL(write, file, text, length, 0, 0, 0);
     if (wrote == -EINTR) continue;
     if (wrote <= 0) return false;
@@ -416,7 +416,7 @@ _Noreturn void os_abort(void) {
     void *restorer;
     unsigned long mask;
   } standard = {SIG_DFL, 0, NULL, 0};
-  for (;;) {
+  for (;;) { /* Bound: the second round kills the process */
     CALL(rt_sigprocmask, SIG_UNBLOCK, &abort_only, 0, sizeof abort_only, 0, 0);
     CALL(tgkill, CALL(getpid, 0, 0, 0, 0, 0, 0), CALL(gettid, 0, 0, 0, 0, 0, 0), SIGABRT, 0, 0, 0);
     CALL(rt_sigaction, SIGABRT, &standard, 0, sizeof abort_only, 0, 0);

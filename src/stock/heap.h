@@ -7,7 +7,7 @@
  *             each other to the one before
  *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
  *          H3 `idle` counts the slabs that say so, of which no block is in use
- *          H4 a class of which the heap has anything, cut off its bin too, has its bit in `classes`
+ *          H4 a class of which the heap has anything, also behind a cut, has its bit in `classes`
  *          H5 a returned list has all the blocks that `allowance` and `room` say it has; one more
  *             for each fast free that was cut short
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;

@@ -247,7 +247,7 @@ static void sum_up(const options_loading_t *loading) {
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-static void trim_spaces(const char **text, size_t *length) {
+static void trim_spaces(const char **text, size_t *length) { /* Bound: the text, twice */
   while (*length > 0 && is_space(**text)) ++*text, --*length;
   while (*length > 0 && is_space((*text)[*length - 1])) --*length;
 }
@@ -272,7 +272,7 @@ static void read_item(options_loading_t *loading, const char *item, size_t lengt
 static void read_text(options_loading_t *loading, const char *text, size_t length,
                       option_source_t source) {
   const char *end = text + length;
-  for (;;) {
+  for (;;) { /* Bound: the text's commas */
     const char *comma = memchr(text, ',', (size_t)(end - text));
     read_item(loading, text, (size_t)((comma != NULL ? comma : end) - text), source);
     if (comma == NULL) return;

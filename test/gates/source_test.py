@@ -412,8 +412,7 @@ class Loops(unittest.TestCase):
     or that it goes on only while other threads get something done."""
     maxDiff = None
     COUNTED = re.compile(r"\bfor\s*\([^;]*;[^;]*(?:<=?\s*[\w(>.-]+|--\s*>\s*0|>\s*0)[^;]*;")
-    FOLDERS = tuple(os.path.join("src", folder) + os.sep
-                    for folder in ("arena", "slab", "stock", "heap"))
+    FOLDERS = tuple(os.path.join("src", folder) + os.sep for folder in LAYERS[1:])
     WHY = re.compile(r"Progress:|Bound:")
 
     def test_every_loop_counts_or_says_what_bounds_it(self):
@@ -433,8 +432,9 @@ class Loops(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 class WholeHeap(unittest.TestCase):
-    """A loop that runs over arenas, windows, heaps or slabs costs more in a larger process. Its
-    function stands in a table of promises.md, with what calls it and its bound or slope."""
+    """A loop that runs over arenas, windows, heaps, slabs or call stacks costs more in a larger
+    process. Its function stands in a table of promises.md, with what calls it and its bound or
+    slope."""
     maxDiff = None
     PAGE, TITLE = os.path.join("docs", "promises.md"), "### Loops over the whole heap"
     FOLDERS = tuple(os.path.join("src", f) + os.sep for f in ("arena", "slab", "stock", "heap"))
@@ -443,7 +443,8 @@ class WholeHeap(unittest.TestCase):
     OVER = re.compile(
         r"\b(?:arena_count|pool_size|huge_pool_size|places_size|chunk_count|word_count|take_run|"
         r"WINDOW_COUNT|WINDOW_SLICES|ARENA_[A-Z]\w*|PLACES_CHUNKS|owned_first|next_lane|lanes|"
-        r"nested|pool_resting_pages|slab_numbered|64 << SLICE_SHIFT)\b|->(?:next|mapped|windows)\b")
+        r"nested|pool_resting_pages|slab_numbered|callstack_count|64 << SLICE_SHIFT)\b|"
+        r"->(?:next|mapped|windows)\b")
     FUNCTION = re.compile(r"^\w[^;{}\n=]*?[ *](\w+)\((?:[^;{}()]|\([^()]*\))*\)\s*\{"
                           r"(?:[^\n]*\}$|.*?^\})", re.M | re.S)
     CALLS = {"malloc": "malloc calloc realloc reallocarray aligned_alloc posix_memalign memalign "

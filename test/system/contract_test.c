@@ -680,7 +680,8 @@ TEST(glibc, malloc_info_never_says_that_more_is_there_than_ever_was, "") {
   void *large = memset(malloc(8 << 20), 1, 8 << 20);
   for (int i = 1; i < BLOCKS; i += 2) free(p[i]);
   char *text = write_info();
-  sscanf(strstr(text, "<system type=\"current\""), "<system type=\"current\" size=\"%llu", &current);
+  sscanf(strstr(text, "<system type=\"current\""), "<system type=\"current\" size=\"%llu",
+         &current);
   sscanf(strstr(text, "<system type=\"max\""), "<system type=\"max\" size=\"%llu", &most);
   CHECK(current >= 8 << 20 && most >= current);
   free(text);

@@ -1,5 +1,5 @@
-"""Whole programs whose k-th mmap, munmap, mremap, madvise or mprotect the kernel refuses,
-or all from the k-th on.
+"""Whole programs whose k-th mmap, munmap, mremap, madvise or mprotect the kernel refuses, or all
+from the k-th on. With sampling on, also the calls by which a profile is written.
 
 A program works as ever, or says that memory is out; it never crashes, hangs, or gives another
 answer. By itself this tries a few values of k for each call; FREEHOLD_SWEEP=all tries every one. A
@@ -14,7 +14,6 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import support  # noqa: E402
 
-CALLS = ["mmap", "munmap", "mremap", "madvise", "mprotect", "mincore"]
 SWEEP_ALL = os.environ.get("FREEHOLD_SWEEP") == "all"
 SAMPLES = 6                                   # of k for one call, without SWEEP_ALL
 # What programs, libc and the loader say when they got no memory.
@@ -25,6 +24,7 @@ LOADED = support.OPTIONS_LINK                 # the library asks for it when it 
 class Refused:
     """A program that is run again and again; `command` is set by each class."""
     library = support.LIBRARY
+    options = ""
     command = None
 
     @classmethod
@@ -38,6 +38,7 @@ class Refused:
     def run_with(cls, *strace):
         with tempfile.NamedTemporaryFile() as log:
             preload = ["-E", "LD_PRELOAD=" + cls.library] if cls.library else []
+            preload += ["-E", "FREEHOLD_OPTIONS=" + cls.options] if cls.options else []
             result = support.run(["strace", "-f", "-o", log.name, *preload,
                                   *(strace or ["-e", "trace=mmap"]), *cls.command], timeout=120)
             result.log = log.read().decode(errors="replace")
@@ -141,6 +142,59 @@ text=$(printf '%s\\n' "${names[@]}" | sort -r -S 40M --parallel=2)
 text+=$text$text$text$text
 echo ${#text} ${#names[@]}
 """]
+
+
+class Profile(Refused, unittest.TestCase):
+    """The program goes on, and its profile is whole, or missing with one line that says so."""
+    command = [support.program("profile_probe"), "grow", "10"]
+    MISTAKE = re.compile(r"freehold: profile '.*': .*\n")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="freehold-refused-")
+        cls.path = os.path.join(cls.folder.name, "profile")
+        cls.options = "profile:%s,profile_interval:1K,profile_signal:12" % cls.path
+        super().setUpClass()
+        assert cls.take_profile(), "there is no profile"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def take_profile(cls):
+        """Was it there? False: part of it was."""
+        if not os.path.exists(cls.path):
+            return None
+        with open(cls.path, "rb") as file:
+            text = file.read()
+        os.remove(cls.path)
+        return b"call stacks that are not known" in text          # the last string
+
+    def judge(self, result):
+        profile, said = self.take_profile(), self.MISTAKE.search(result.stderr)
+        rest = self.MISTAKE.sub("", result.stderr)
+        if profile is False:
+            return "half a profile has its name"
+        if result.returncode == -signal.SIGABRT and "mmap(" in result.log:
+            return None                                           # the program has no memory
+        if (result.returncode, result.stdout, rest) != (0, self.expected.stdout, ""):
+            return "it ended with %d, or said something else" % result.returncode
+        if profile is None and not said and "write(" not in result.log:
+            return "there is no profile, and it does not say why"
+        return None
+
+    def test_the_calls_by_which_a_profile_is_written(self):
+        for call in ("openat", "read", "write", "process_vm_readv", "newfstatat", "close",
+                     "renameat2", "rt_sigaction"):
+            self.assertGreater(self.sweep(call), 0)
+
+    def test_what_cannot_be_renamed_is_removed_or_stays_unfinished(self):
+        for call, left in (("renameat2", []), ("unlinkat", ["profile.part0"])):
+            more = ["-e", "inject=renameat2:error=EIO", "-e", "inject=%s:error=EIO" % call]
+            result = self.run_with("-e", "trace=renameat2,unlinkat", *more)
+            self.assertIn("the file cannot be written", result.stderr)
+            self.assertEqual(os.listdir(self.folder.name), left)
 
 
 class Memory(unittest.TestCase):

@@ -88,6 +88,12 @@ static void look_at_stacks(unsigned me) {
     EXPECT(s == NULL || (callstack_length(s) == 2 && frames[0] == CODE));
   }
 }
+static void start_sampling(unsigned me) {
+  const uintptr_t *frames;
+  if (me == 0) EXPECT(sample_start(1));
+  else if (sample_was_started()) EXPECT(callstack_at(CALLSTACK_UNKNOWN, &frames) != NULL);
+}
+static void sampling_was_started(void) { EXPECT(sample_was_started()); }
 static void stacks_are_whole(void) {
   look_at_stacks(2);
   EXPECT(callstack_unknown() == 0);
@@ -102,4 +108,6 @@ const scenario_t place_scenarios[] = {
   {"places: threads enter call stacks at once", 3, 0, before, enter_stack, stacks_are_whole},
   {"places: call stacks are looked at while they are entered", 3, 0, before, look_at_stacks,
    stacks_are_whole},
+  {"places: sampling is started while another thread asks", 2, 0, before, start_sampling,
+   sampling_was_started},
   {NULL, 0, 0, NULL, NULL, NULL}};

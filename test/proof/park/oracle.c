@@ -145,12 +145,16 @@ void oracle_note_trial_due(size_t size) {
 }
 
 /* A chunk of heaps has them first, then what they have freed, own, and know of samples. */
-void oracle_sample_after(size_t of, unsigned blocks, size_t interval) {
-  heap_t *h = own_heap();
-  unsigned c = class_of(of), place = h->number % PLACES_IN_CHUNK;
+static heap_sampled_t *sampled_of(const heap_t *h) {
+  unsigned place = h->number % PLACES_IN_CHUNK;
   char *parts = (char *)(h - place) + PLACES_IN_CHUNK * sizeof *h;
   parts += PLACES_IN_CHUNK * (sizeof(heap_freed_t) + sizeof(heap_own_t));
-  heap_sampled_t *known = (heap_sampled_t *)parts + place;
+  return (heap_sampled_t *)parts + place;
+}
+
+void oracle_sample_after(size_t of, unsigned blocks, size_t interval) {
+  heap_sampled_t *known = sampled_of(own_heap());
+  unsigned c = class_of(of);
   known->mean = interval;
   known->until[c] = blocks * class_size(c) + 1;
 }
@@ -180,7 +184,8 @@ static void add_heap(left_t *left, const heap_t *h) {
   left->blocks_kept += h->pending_count;
   for (size_t i = 0; i < BATCH_SLOTS; i++)
     if (h->freed->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->freed->batch[i]);
-  for (unsigned c = 1; c < CLASS_COUNT; c++) left->blocks_kept += length_of(h->bin[c]);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    left->blocks_kept += length_of(h->bin[c]) + length_of(sampled_of(h)->behind[c]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     left->blocks_kept += length_of(h->freed->returned[c]) + heap_fresh(h, c).count;
 }

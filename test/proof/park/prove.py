@@ -355,7 +355,7 @@ def is_crowded(line, functions):
         "s->again = true;", "return search_upward(s, 1, end, LAST_TRIES);")
 
 def is_of_growth(line, functions):
-    return any(word in line for word in ("growth_call", "call_step", "&call_from, &from"))
+    return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
 
 def is_too_fast(line, functions):
     return "discards == 0) return false" in line
