@@ -141,8 +141,8 @@ FH_API void fh_heap_delete(fh_heap_t *heap);
 FH_API void fh_heap_destroy(fh_heap_t *heap);
 
 /* Called for each live block; return false to stop. It may not allocate from or free into the
- * visited heap. It may leave by longjmp or an exception; one part of a visited heap is then not used
- * again until the heap ends. */
+ * visited heap. It may leave by longjmp or an exception; one part of a visited heap is then not
+ * used again until the heap ends. */
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
 /* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
