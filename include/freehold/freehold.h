@@ -249,7 +249,7 @@ typedef struct fh_stats {
   /* heaps in use now: of threads, also of those that were killed, and of signal handlers that have
    * interrupted the allocator; none of fh_heap_t */
   uint64_t threads;
-  uint64_t heaps;           /* heaps ever made */
+  uint64_t heaps;           /* heaps made, less those given back to the system */
   uint64_t nested;          /* calls that interrupted a call of their own thread */
   /* memory */
   uint64_t arenas;          /* arenas in `mapped` */
@@ -295,6 +295,16 @@ typedef enum fh_profile {
  * be written). Any thread, also in signal handlers; it waits for no other thread. Time in
  * proportion to the call stacks, for FH_PROFILE_BLOCKS to the memory mapped. Ours. */
 FH_API bool fh_profile_write(int file, fh_profile_t kind);
+
+/* For a profiler of the program's own: called for each sampled block when it is allocated, and when
+ * it is freed. `bytes` is what the block stands for: its size times 1 / (1 - exp(-size /
+ * interval)). A block that realloc makes larger or smaller is freed and allocated. The thread is in
+ * the middle of the call, perhaps in a signal handler. A hook may allocate and free, of which it is
+ * not told; it may not leave by longjmp or an exception. NULL takes a hook away; it may still be
+ * called by threads that are about to. Any thread, not for signal handlers; without
+ * fh_profile_start nothing is sampled. Ours. */
+typedef void fh_profile_hook_t(void *block, size_t size, uint64_t bytes, void *context);
+FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
 
 #ifdef __cplusplus
 }

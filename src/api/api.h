@@ -29,8 +29,16 @@ hidden void api_error(int error);
 hidden void *api_no_memory(void);
 /* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);
+hidden void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed);
 
-typedef enum { CALLBACK_OUTPUT, CALLBACK_ERROR, CALLBACK_DEFERRED, CALLBACK_COUNT } callback_t;
+typedef enum {
+  CALLBACK_OUTPUT,
+  CALLBACK_ERROR,
+  CALLBACK_DEFERRED,
+  CALLBACK_SAMPLED,
+  CALLBACK_FREED,
+  CALLBACK_COUNT
+} callback_t;
 hidden void api_callback_set(callback_t which, void *function, void *context);
 
 /* Of a block of libc's own heap; `fatal` if it is none. */

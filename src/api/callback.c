@@ -1,4 +1,4 @@
-/* callback.c - the program's callbacks: output, errors, deferred frees                 layer 7: api
+/* callback.c - the program's callbacks: output, errors, deferred frees, samples        layer 7: api
  * Owns:    the callbacks in force.   Called by: api.   Calls: heap, os, the program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
  *          in a pair that never changes and is never freed. Asking for the same pair again finds
@@ -28,7 +28,7 @@ static atomic64_t heartbeats; /* relaxed: each number is drawn once */
 
 /* Which callbacks this thread is inside of: none is called from within itself. */
 enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2 };
-enum { CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8 };
+enum { CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8, CALLBACK_IN_PROFILER = 16 };
 static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
 
 static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
@@ -103,6 +103,15 @@ void api_deferred(bool force) {
   uint64_t heartbeat = atomic64_add_relaxed(&heartbeats, 1) + 1;
   ((fh_deferred_t *)pair->function)(force, heartbeat, pair->context);
   inside_of &= ~(unsigned)CALLBACK_IN_DEFERRED;
+}
+
+void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {
+  callback_pair_t *pair =
+    get_callback(is_freed ? CALLBACK_FREED : CALLBACK_SAMPLED, CALLBACK_IN_PROFILER);
+  if (pair == NULL) return;
+  inside_of |= CALLBACK_IN_PROFILER;
+  ((fh_profile_hook_t *)pair->function)(block, size, bytes, pair->context);
+  inside_of &= ~(unsigned)CALLBACK_IN_PROFILER;
 }
 
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {

@@ -22,6 +22,14 @@ FH_API bool fh_profile_start(size_t interval) {
   return false;
 }
 
+FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed,
+                             void *context) {
+  api_start();
+  api_callback_set(CALLBACK_SAMPLED, (void *)allocated, context);
+  api_callback_set(CALLBACK_FREED, (void *)freed, context);
+  sample_on_block(api_sampled);
+}
+
 /* ---- what is written ------------------------------------------------------------------------- */
 
 static uint64_t rounded(uint64_t blocks) { return (blocks + POISSON_ONE / 2) / POISSON_ONE; }
@@ -66,7 +74,7 @@ static void write_pair(pprof_t *p, const callstack_t *s, const uintptr_t *pair) 
     if (i == 1) frames[count++] = PPROF_FREED_BY;
   }
   uint64_t values[] = {blocks_of(&s->allocated), bytes_of(&s->allocated),
-                       atomic64_load_relaxed(&s->lifetime) / POISSON_ONE};
+                       atomic64_load_relaxed(&s->lifetime)};
   pprof_sample(p, frames, count, values, NULL, 0);
 }
 
@@ -88,7 +96,7 @@ static void write_block(const sampled_t *block, void *context) {
   uint64_t blocks = rounded(sampled_blocks(block));
   const callstack_t *s = callstack_at(sampled_stack(block), &frames);
   if (blocks == 0 || s == NULL) return;
-  uint64_t values[] = {blocks, atomic64_load_relaxed(&block->bytes)};
+  uint64_t values[] = {blocks, sampled_bytes(block)};
   pprof_label_t labels[] = {
     {l->thread, atomic32_load_relaxed(&block->thread)},
     {l->age, os_now_ms() - atomic32_load_relaxed(&block->since)},

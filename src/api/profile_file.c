@@ -40,8 +40,10 @@ static void put_names(names_t *n, const char *pattern, uint32_t number) {
   }
   fmt_start(&f, n->unfinished, sizeof n->unfinished, NULL, NULL);
   fmt_text(&f, n->name);
-  fmt_text(&f, unfinished_end);
-  fmt_decimal(&f, number); /* threads may write at once */
+  fmt_text(&f, unfinished_end); /* other threads and processes may write at once */
+  fmt_decimal(&f, os_process());
+  fmt_char(&f, '.');
+  fmt_decimal(&f, number);
 }
 
 /* A plain file appears under its name when it is whole. NULL, or why not. */

@@ -170,6 +170,7 @@ static void *search(find_t *s) {
   s->again = true;
   if (window == NULL) window = search_near(s);
   if (window != NULL || is_short || s->result == OS_NO_MEMORY) return window;
+  if (os_find(s->size) == NULL) return NULL; /* nor at any other address */
   s->again = false;
   window = search_upward(s, 1, end, end);
   if (window != NULL || s->result == OS_NO_MEMORY) return window;

@@ -57,6 +57,7 @@ static heap_t *enter_lane(fh_heap_t *heap) {
 }
 
 static void leave_lane(heap_t *lane) {
+  ASSERT(atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY); /* until all is in order again */
   heap_trim(lane);
   heap_tick(lane);
   if (lane->calls % SWEEP_CALLS == 0) owned_sweep(lane, 1);
@@ -104,10 +105,9 @@ void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
 }
 
 void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
-  size_t usable = heap_usable_size(p, call);
-  if (size <= usable && size > usable / 2) return p;
   void *block = heap_resize(p, size, heap, call);
   if (block != NULL) return block;
+  size_t usable = heap_usable_size(p, call);
   block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
   if (block == NULL) return size <= usable ? p : NULL; /* as realloc does */
   memcpy(block, p, min_size(size, usable));
@@ -117,6 +117,14 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
 
 /* ---- looking, and the end of a heap ---------------------------------------------------------- */
 
+/* Whoever stops in this has left the lane between two steps. */
+static void leave_visited(heap_t *lane) {
+  atomic32_store_relaxed(&lane->lane_state,
+                         LANE_BUSY); /* relaxed: for handlers and the dead alone */
+  signal_fence();
+  leave_lane(lane);
+}
+
 bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
   if (heap == NULL) return heap_visit(visitor, context);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
@@ -124,7 +132,7 @@ bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
     bool is_mine = try_lane(lane);
     if (is_mine) atomic32_store_release(&lane->lane_state, LANE_VISITED); /* S-lane */
     bool goes_on = heap_visit_lane(lane, is_mine, visitor, context);
-    if (is_mine) leave_lane(lane);
+    if (is_mine) leave_visited(lane);
     if (!goes_on) return false;
   }
   return true;

@@ -132,8 +132,16 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   return resized(large_move_to_huge(f->slab, p, size));
 }
 
+/* Does the block stand for small ones, which would stay where they are? */
+static bool stays_sampled(const found_t *f, size_t size) {
+  if (f->slab == NULL || (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0) return false;
+  size_t of_class = atomic64_load_relaxed(&f->slab->sampled.size);
+  return of_class <= SMALL_MAX_SIZE && fast_is_right(of_class, size);
+}
+
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
-  return (is_small(f) ? fast_is_right(f->usable, size) : resize_in_place(f, p, size)) ? p : NULL;
+  if (is_small(f)) return fast_is_right(f->usable, size) ? p : NULL;
+  return stays_sampled(f, size) || resize_in_place(f, p, size) ? p : NULL;
 }
 
 static bool is_of(const found_t *f, const void *heap) {

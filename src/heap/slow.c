@@ -2,6 +2,7 @@
  * Contract: slow.h. */
 #include "slow.h"
 
+#include "../base/probe.h"
 #include "../stock/magazine.h"
 #include "../stock/pool.h"
 #include "../stock/sample.h"
@@ -66,7 +67,10 @@ static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   return block;
 }
 
-cold void *heap_malloc_slow(size_t size) { return enter_and_allocate(1, size); }
+cold void *heap_malloc_slow(size_t size) {
+  probe_slow(size);
+  return enter_and_allocate(1, size);
+}
 cold void *heap_aligned_slow(size_t alignment, size_t size) {
   return enter_and_allocate(alignment, size);
 }

@@ -74,7 +74,8 @@ hidden size_t os_read_link(const char *path, char *text, size_t size);
 hidden bool os_write(int file, const char *text, size_t length);
 hidden int os_open(const char *path);   /* to read; -1: not possible */
 hidden int os_create(const char *path); /* to write, anew, for its owner's eyes; -1: likewise */
-hidden int os_append(const char *path); /* to write to what is there; -1: likewise */
+hidden int os_append(
+  const char *path); /* to what is there; -1: likewise, or a pipe without reader */
 /* Is something there that is no plain file, such as a terminal or a pipe? */
 hidden bool os_is_special(const char *path);
 hidden size_t os_read(int file, char *text, size_t size); /* 0: that was all */

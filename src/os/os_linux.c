@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "../base/bits.h"
+#include "../base/probe.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -118,6 +119,7 @@ static os_map_result_t map_at(void *at, size_t size, int protection) {
   ASSERT(are_pages(at, size));
   long got = CALL(mmap, at, size, protection, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (!succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_TAKEN : OS_NO_MEMORY;
+  probe_grow(at, size);
   if ((void *)got == at) return OS_MAPPED;
   os_unmap((void *)got, size); /* a kernel before 4.17 takes the address for a hint */
   return OS_TAKEN;
@@ -154,7 +156,10 @@ bool os_is_one_mapping(void *at, size_t size) {
 static bool advise(const void *at, size_t size, int advice) {
   return succeeded(&os_counts.advices, CALL(madvise, at, size, advice, 0, 0, 0));
 }
-bool os_discard(void *at, size_t size) { return advise(at, size, MADV_DONTNEED); }
+bool os_discard(void *at, size_t size) {
+  probe_purge(at, size);
+  return advise(at, size, MADV_DONTNEED);
+}
 
 /* A process with too many mappings is refused one more, which the rest of a split one would be:
  * then the addresses stay taken, but not the memory. */
@@ -229,7 +234,9 @@ int os_create(const char *path) {
 }
 
 int os_append(const char *path) {
-  long file = CALL(openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CLOEXEC, 0, 0, 0);
+  enum { WAITS_FOR_NOBODY = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK };
+  long file = CALL(openat, AT_FDCWD, path, WAITS_FOR_NOBODY, 0, 0, 0);
+  if (file >= 0) CALL(fcntl, file, F_SETFL, O_APPEND, 0, 0, 0);
   return file < 0 ? -1 : (int)file;
 }
 
@@ -399,7 +406,7 @@ uint64_t os_file_identity(int file) {
 }
 
 bool os_on_signal(int number, void (*handler)(int number)) {
-  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK}, before;
   if (sigaction(number, NULL, &before) != 0 || before.sa_handler != SIG_DFL) return false;
   return sigaction(number, &action, NULL) == 0;
 }

@@ -135,7 +135,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0);
   if (mapped == 0) fatal("double free", p, call);
   index_leave(&b->tag);
-  sample_end(&b->sampled);
+  sample_end(p);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);
   os_unmap(base, mapped);

@@ -91,7 +91,7 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
   uint32_t word = atomic32_exchange_relaxed(&s->kind, 0);
   if (slab_kind(word) != SLAB_LARGE) fatal("double free", p, call);
-  if (unlikely((word & SLAB_IS_SAMPLED) != 0)) sample_end(&s->sampled);
+  if (unlikely((word & SLAB_IS_SAMPLED) != 0)) sample_end(p);
   index_leave(&s->tag); /* before the slices go: F2 */
   size_t n = atomic32_load_relaxed(&s->slices), size = atomic64_load_relaxed(&s->size);
   slab_count(0 - size, 0);
@@ -141,7 +141,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     atomic64_add_relaxed(&arena_counts.committed, n);
     return NULL;
   }
-  if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(&s->sampled);
+  if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(p);
   slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */

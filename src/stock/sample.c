@@ -2,6 +2,7 @@
  * Contract: sample.h. */
 #include "sample.h"
 
+#include "../base/probe.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "../support/poisson.h"
@@ -128,6 +129,19 @@ static record_t record_of(void *p) {
   return (record_t){s, &s->sampled, &s->size};
 }
 
+static atomic_ptr_t block_call; /* sample_visitor_t; relaxed: code, set once */
+
+void sample_on_block(sample_visitor_t *call) {
+  atomic_ptr_store_relaxed(&block_call, (void *)call);
+}
+
+static void call_for(void *p, size_t size, uint64_t bytes, bool is_freed) {
+  sample_visitor_t *call = (sample_visitor_t *)atomic_ptr_load_relaxed(&block_call);
+  if (is_freed) probe_sampled_free(p, size, bytes);
+  else probe_sampled_malloc(p, size, bytes);
+  if (call != NULL) call(p, size, bytes, is_freed);
+}
+
 static uint32_t stack_here(void) {
   uintptr_t frames[CALLSTACK_FRAMES];
   bool by_tables = option_get(OPTION_profile_stack) == STACK_TABLES;
@@ -138,8 +152,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   record_t of = record_of(p);
   sampled_t *block = of.sampled;
   ASSERT(of.slab == NULL || slab_kind(slab_word(of.slab)) == SLAB_LARGE);
-  uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean),
-           bytes = blocks * size / POISSON_ONE;
+  uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean);
   const uintptr_t *unused;
   uint32_t stack = stack_here();
   callstack_t *s = callstack_at(stack, &unused);
@@ -147,8 +160,9 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   atomic_ptr_store_relaxed(&block->heap, heap_tag(h));
   atomic32_store_relaxed(&block->since, os_now_ms());
   atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
-  atomic64_store_relaxed(&block->bytes, bytes);
+  atomic64_store_relaxed(&block->size, size);
   sampled_set(block, blocks, stack);
+  uint64_t bytes = sampled_bytes(block);
   if (of.slab != NULL) atomic32_store_relaxed(&of.slab->kind, slab_word(of.slab) | SLAB_IS_SAMPLED);
   add_weight(&s->allocated, blocks, bytes);
   add_weight(&s->live, blocks, bytes);
@@ -156,6 +170,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
            peak = atomic64_load_relaxed(&peak_bytes);
   if ((int64_t)live > (int64_t)(peak + peak / PEAK_PARTS)) note_peak(peak, live);
   note_growth(live);
+  call_for(p, size, bytes, false);
 }
 
 void sample_note_large(heap_t *h, void *p) {
@@ -171,12 +186,14 @@ static void note_lifetime(uint32_t stack, uint64_t blocks, uint64_t bytes, uint3
   callstack_t *s = callstack_at(callstack_intern(pair, ARRAY_LENGTH(pair)), &frames);
   if (!callstack_is_pair(s, frames)) return;
   add_weight(&s->allocated, blocks, bytes);
-  atomic64_add_relaxed(&s->lifetime, ms * blocks);
+  atomic64_add_relaxed(&s->lifetime, blocks / POISSON_ONE * ms);
 }
 
-cold void sample_end(sampled_t *block) {
+cold void sample_end(void *p) {
+  record_t of = record_of(p);
+  sampled_t *block = of.sampled;
   const uintptr_t *frames;
-  uint64_t blocks = sampled_blocks(block), bytes = atomic64_load_relaxed(&block->bytes);
+  uint64_t blocks = sampled_blocks(block), bytes = sampled_bytes(block);
   uint32_t stack = sampled_stack(block);
   if (blocks == 0) return;
   callstack_t *s = callstack_at(stack, &frames);
@@ -184,13 +201,14 @@ cold void sample_end(sampled_t *block) {
   sampled_set(block, 0, CALLSTACK_UNKNOWN);
   add_weight(&s->live, 0 - blocks, 0 - bytes);
   atomic64_add_relaxed(&live_bytes, 0 - bytes);
+  call_for(p, atomic64_load_relaxed(&block->size), bytes, true);
 }
 
 void sample_note_resized(heap_t *h, void *p) {
   record_t of = record_of(p);
   bool was_sampled = of.slab == NULL || (slab_word(of.slab) & SLAB_IS_SAMPLED) != 0;
   void *heap = was_sampled ? atomic_ptr_load_relaxed(&of.sampled->heap) : NULL;
-  if (was_sampled) sample_end(of.sampled);
+  if (was_sampled) sample_end(p);
   if (of.slab != NULL)
     atomic32_store_relaxed(&of.slab->kind, slab_word(of.slab) & ~SLAB_IS_SAMPLED);
   sample_note_large(h, p);

@@ -64,7 +64,11 @@ hidden bool sample_is_cut(const heap_t *h, unsigned c);
 /* Calls `call` each time that `step` bytes more live than when it was called last. Once, at start.
  * A heap is marked then, so `call` may not allocate. */
 hidden void sample_on_growth(uint64_t step, void (*call)(void));
-/* The block of this descriptor ends, if it is sampled. */
-hidden void sample_end(sampled_t *block);
+/* Calls `call` for each sampled block, when it is allocated and when it is freed. `bytes`: what it
+ * stands for. A heap may be marked then. */
+typedef void sample_visitor_t(void *p, size_t size, uint64_t bytes, bool is_freed);
+hidden void sample_on_block(sample_visitor_t *call);
+/* This large or huge block ends, if it is sampled. */
+hidden void sample_end(void *p);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
   atomic32_t count; /* frames; 0: not whole yet. const, as these are, once they are whole */
   callstack_sum_t allocated, live, peak;
-  atomic64_t lifetime; /* of a pair: ms, of all blocks together, times POISSON_ONE */
+  atomic64_t lifetime; /* of a pair: ms, of all blocks together */
 } aligned_to(64) callstack_t;
 static inline uint32_t callstack_length(const callstack_t *s) {
   return atomic32_load_relaxed(&s->count); /* relaxed: callstack_at has looked */

@@ -73,7 +73,8 @@
   X(threads, THREADS, COUNT, VISIT("heaps"), AT(1, "now", NEXT),                                   \
     "heaps in use now: of threads, also of those that were killed, and of signal handlers that "   \
     "have interrupted the allocator; none of fh_heap_t")                                           \
-  X(heaps, THREADS, COUNT, VISIT("heaps"), AT(2, "heaps ever", NEXT), "heaps ever made")           \
+  X(heaps, THREADS, COUNT, VISIT("heaps"), AT(2, "heaps ever", NEXT),                              \
+    "heaps made, less those given back to the system")                                             \
   X(nested, THREADS, COUNT, COUNTER(heap_counts.nested), AT(3, "nested calls", END),               \
     "calls that interrupted a call of their own thread")                                           \
   X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \

@@ -254,6 +254,16 @@ class Instructions(unittest.TestCase):
                    for i in instructions_of(name)]
             self.assertEqual(now, names, "now: %s %s %s" % (self.compiler(), name, " ".join(now)))
 
+class Probes(unittest.TestCase):
+    """systemtap-sdt-dev has the header; ./dev test installs it before it builds."""
+
+    def test_tracers_find_every_probe_in_the_library(self):
+        notes = support.run(["readelf", "-nW", support.LIBRARY]).stdout
+        found = set(re.findall(r"Provider: freehold\s+Name: (\w+)", notes))
+        named = set(re.findall(r"^ \*   freehold:(\w+) ", support.read("src/base/probe.h"), re.M))
+        self.assertEqual(found, named)
+        self.assertEqual(len(named), 5)
+
 class Paths(unittest.TestCase):
     """Every path from malloc, free and their kin, by the compiler's own call graph
     of the release build."""
@@ -277,6 +287,8 @@ class Paths(unittest.TestCase):
         "os_each_image": ["write_mapping"],
         "api_output": [],
         "sample_begin": ["write_on_growth"],
+        "call_for": ["api_sampled"],
+        "api_sampled": [],
         "api_deferred": [],
         "api_foreign_free": [],
         "api_foreign_size": [],

@@ -763,3 +763,60 @@ TEST(profile, one_may_be_written_in_a_handler_that_interrupts_malloc, "") {
     for (int k = 0; k < 1000; k++) free(malloc(launder_size(50 + (size_t)k * 10)));
   }
 }
+
+/* ---- hooks of a profiler ---- */
+
+static struct {
+  int allocated, freed;
+  uint64_t bytes, freed_bytes;
+} heard;
+enum { INSIDE = 100 };
+static void *allocated_inside[INSIDE];
+
+static void hear_allocated(void *block, size_t size, uint64_t bytes, void *context) {
+  CHECK_EQ(context, (void *)&heard);
+  CHECK(fh_usable_size(block) >= size && bytes >= size);
+  if (heard.allocated < INSIDE) /* of which nothing is heard */
+    allocated_inside[heard.allocated] = malloc(launder_size(1000));
+  heard.allocated++;
+  heard.bytes += bytes;
+}
+static void hear_freed(void *block, size_t size, uint64_t bytes, void *context) {
+  (void)block, (void)size, (void)context;
+  heard.freed++;
+  heard.freed_bytes += bytes;
+}
+
+TEST(profile, a_hook_hears_of_each_sampled_block_and_of_its_end_and_may_allocate, "") {
+  enum { BLOCKS = 300 };
+  static const size_t sizes[] = {1, 100, 5000, 70000, 3 << 20, 600 << 20};
+  void *p[BLOCKS];
+  CHECK(fh_profile_start(1));
+  for (int i = 0; i < 100; i++) free(malloc(launder_size(100))); /* nothing in a bin any more */
+  fh_profile_hooks(hear_allocated, hear_freed, &heard);
+  for (int i = 0; i < BLOCKS; i++)
+    p[i] = malloc(launder_size(sizes[i % 6 == 5 && i > 6 ? 0 : i % 6]));
+  CHECK_EQ(heard.allocated, BLOCKS);
+  CHECK_GE(heard.bytes, (uint64_t)(600 << 20) + BLOCKS / 6 * 3 * (1 << 20));
+  for (int i = 0; i < BLOCKS; i++) free(p[i]);
+  CHECK_EQ(heard.freed, BLOCKS);
+  CHECK_EQ(heard.freed_bytes, heard.bytes);
+  fh_profile_hooks(NULL, NULL, NULL);
+  free(malloc(launder_size(100)));
+  CHECK_EQ(heard.allocated, BLOCKS);
+  for (int i = 0; i < INSIDE; i++) free(allocated_inside[i]);
+}
+
+TEST(profile, a_hook_hears_what_all_blocks_together_come_to, "") {
+  enum { BLOCKS = 200000, SIZE = 96 };
+  void **p = malloc(BLOCKS * sizeof *p);
+  CHECK(fh_profile_start(4096));
+  fh_profile_hooks(hear_allocated, hear_freed, &heard);
+  for (int i = 0; i < BLOCKS; i++) p[i] = malloc(launder_size(SIZE));
+  for (int i = 0; i < BLOCKS; i++) free(p[i]);
+  fh_profile_hooks(NULL, NULL, NULL);
+  CHECK_EQ(heard.allocated, heard.freed);
+  /* 4,700 samples: six deviations are nine percent */
+  CHECK(heard.bytes > BLOCKS * SIZE * 0.91 && heard.bytes < BLOCKS * SIZE * 1.09);
+  free(p);
+}

@@ -1,6 +1,8 @@
 """Heap profiles: what the library writes is profile.proto, and what it says is true."""
 import bisect
 import collections
+import concurrent.futures
+import functools
 import glob
 import math
 import os
@@ -226,6 +228,21 @@ class Profiles(unittest.TestCase):
         result = self.run_probe("grow", "1", options="profile:/nonexistent/x")
         self.assertEqual(result.stderr,
                          "freehold: profile '/nonexistent/x': the file cannot be made\n")
+
+    def test_processes_that_end_at_once_may_have_one_name(self):
+        path = self.path("shared")
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            probe = functools.partial(self.run_probe, "grow", "1", options="profile:" + path)
+            results = list(pool.map(lambda _: probe(), range(40)))
+        self.assertEqual([result.stderr for result in results], [""] * 40)
+        self.assertEqual(glob.glob(path + "*"), [path])
+        self.assertNotEqual(list(self.read(path).sample), [])
+
+    def test_a_pipe_without_reader_is_one_line_and_does_not_wait(self):
+        path = self.path("unread")
+        os.mkfifo(path)
+        result = self.run_probe("grow", "1", options="profile:" + path)
+        self.assertIn("the file cannot be made\n", result.stderr)
 
     def test_a_full_disk_leaves_no_half_of_a_file(self):
         path = self.path("full")

@@ -968,6 +968,13 @@ static void make_much_used_heap_entered(void) {
   make_much_used_heap();
   oracle_enter_lane(heap);
 }
+/* The lane was in use while all was collected: whoever leaves it gives back one bin. */
+static void make_heap_with_trims_due(void) {
+  make_much_used_heap_entered();
+  api.collect(true);
+  oracle_leave_lane();
+  while (!oracle_lane_is_due()) visit_heap();
+}
 static void make_doomed_heap_entered(void) {
   make_doomed_heap();
   oracle_enter_lane(heap);
@@ -1279,6 +1286,17 @@ static void some_sampled(void) {
   get(400), get(KIB(100));
   if ((sink = open("/dev/null", O_WRONLY)) < 0) park_fail("no /dev/null");
 }
+static void hear(void *p, size_t of, uint64_t bytes, void *context) {
+  if (of > bytes) park_fail("%p stands for less than itself, %p", p, context);
+}
+static void sample_next_hooked(void) {
+  sample_next_small();
+  api.profile_hooks(hear, hear, NULL);
+}
+static void small_sampled_hooked(void) {
+  small_sampled();
+  api.profile_hooks(hear, hear, NULL);
+}
 static void write_profile(void) {
   for (fh_profile_t kind = FH_PROFILE_HEAP; kind <= FH_PROFILE_LIFETIMES; kind++)
     if (!api.profile_write(sink, kind)) park_fail("no profile");
@@ -1455,6 +1473,7 @@ const operation_t freehold_operations[] = {
   {"heap-visit", visit_heap, make_much_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-visit-entered", visit_heap, make_much_used_heap_entered, leave_and_end_heap, NULL,
    WITH_HEAP},
+  {"heap-visit-trims", visit_heap, make_heap_with_trims_due, end_heap, NULL, WITH_HEAP},
   {"heap-delete", end_heap, make_much_used_heap, NULL, NULL, WITH_HEAP},
   {"heap-delete-last-of-chunk", end_heap_of_next_chunk, heap_of_next_chunk_and_room,
    end_heaps_of_chunk, NULL, WITH_HEAP},
@@ -1506,6 +1525,8 @@ const operation_t freehold_operations[] = {
   {"sampled-malloc-cut", malloc_one, cut_next_small, hold_one, NULL, IS_SAMPLED},
   {"sampled-malloc-limited", malloc_limited, sample_next_small, hold_if_any, NULL, IS_SAMPLED},
   {"sampled-free", free_first, small_sampled, NULL, NULL, QUICK | IS_SAMPLED},
+  {"sampled-malloc-hooked", malloc_one, sample_next_hooked, hold_one, NULL, IS_SAMPLED},
+  {"sampled-free-hooked", free_first, small_sampled_hooked, NULL, NULL, IS_SAMPLED},
   {"sampled-free-large", free_first, large_sampled, NULL, NULL, IS_SAMPLED},
   {"sampled-free-huge", free_first, huge_sampled, NULL, NULL, IS_SAMPLED},
   {"sampled-realloc", grow_sampled, small_sampled, hold_grown_sampled, NULL, IS_SAMPLED | MOVES},

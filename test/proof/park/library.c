@@ -161,6 +161,7 @@ static void find_functions(void *handle) {
     {"fh_heap_realloc", (void **)&api.heap_realloc},
     {"fh_profile_start", (void **)&api.profile_start},
     {"fh_profile_write", (void **)&api.profile_write},
+    {"fh_profile_hooks", (void **)&api.profile_hooks},
     {"fh_heap_delete", (void **)&api.heap_delete},
     {"fh_heap_destroy", (void **)&api.heap_destroy},
     {"fh_heap_visit", (void **)&api.heap_visit},

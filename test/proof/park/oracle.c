@@ -127,6 +127,7 @@ void oracle_enter_lane(fh_heap_t *heap) {
   atomic32_store_relaxed(&entered->lane_state, LANE_BUSY);
 }
 
+bool oracle_lane_is_due(void) { return entered->trims_due != 0; }
 void oracle_leave_lane(void) { atomic32_store_relaxed(&entered->lane_state, LANE_FREE); }
 
 bool oracle_is_lane_collected(fh_heap_t *heap) {

@@ -67,6 +67,7 @@ typedef struct {
   void *(*heap_realloc)(fh_heap_t *heap, void *p, size_t size);
   bool (*profile_start)(size_t interval);
   bool (*profile_write)(int file, fh_profile_t kind);
+  void (*profile_hooks)(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
   void (*heap_delete)(fh_heap_t *heap);
   void (*heap_destroy)(fh_heap_t *heap);
   bool (*heap_visit)(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
@@ -250,6 +251,7 @@ bool oracle_heap_is_marked(void);    /* the caller's, by a fast operation */
 void oracle_let_nobody_rest(void);
 void oracle_enter_lane(fh_heap_t *heap); /* as if a thread were inside its first lane */
 void oracle_leave_lane(void);            /* which it had entered */
+bool oracle_lane_is_due(void);           /* does it have bins to give back, when next left? */
 /* as if the caller had taken as many blocks as its heap can count */
 void oracle_note_taken(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
