@@ -75,12 +75,13 @@ static void put_options(fmt_t *f) {
 
 #define DOC_SECTION(name, title) static const char doc_##name[] = title;
 STATS_SECTIONS(DOC_SECTION)
-static const char doc_BYTES[] = "bytes", doc_COUNT[] = "count";
+static const char doc_BYTES[] = "bytes", doc_COUNT[] = "count", doc_MS[] = "ms";
 #define DOC_COUNTER(counter) "`" #counter "`"
 #define DOC_SLICES(counter) "`" #counter "`, slices"
 #define DOC_WITH_HUGE(counter) "`" #counter "`, slices; `arena_counts.huge_bytes`"
 #define DOC_HEAPS(field) "`" #field "` of each heap and of `heap_counts`"
 #define DOC_VISIT(what) "a visit of all " what
+#define DOC_PROCESS(field) "`" #field "` of `os_usage_t`"
 #define DOC_AT(place, label, follows) label
 #define DOC_HIDDEN ""
 typedef struct {

@@ -24,7 +24,7 @@ static bool class_is_used(const fh_class_stats_t *c) { return c->allocated > 0 |
 enum { REPORT_KEY = 16, REPORT_NAME = 18, REPORT_NUMBER = 10 };
 
 /* A row of the table, as a figure is printed. */
-enum { REPORT_BYTES, REPORT_COUNT };
+enum { REPORT_BYTES, REPORT_COUNT, REPORT_MS };
 #define REPORT_ENUMERATOR(name, ...) REPORT_##name,
 enum { STATS_SECTIONS(REPORT_ENUMERATOR) };
 enum { STATS_FOLLOWED_BY(REPORT_ENUMERATOR) };

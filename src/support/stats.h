@@ -15,6 +15,7 @@
   X(CALLS, "system calls")                                                                         \
   X(SHARING, "sharing")                                                                            \
   X(THREADS, "threads")                                                                            \
+  X(PROCESS, "process")                                                                            \
   X(BLOCKS, "blocks")
 
 /* What follows a figure in the text: the end of the line, the next figure, or what it means. */
@@ -23,7 +24,7 @@
 
 /* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE
  *         likewise, and huge blocks' bytes. HEAPS a word of each heap, and of heap_counts; VISIT
- *         what a visit of these finds.
+ *         what a visit of these finds; PROCESS a field of os_usage_t.
  * text    AT its place among the figures of its section, its name there, what follows; HIDDEN: it
  *         stands behind another one, or in the table of blocks.
  * The sentence is the documentation. The order is that of the struct: rows are added at the end. */
@@ -77,7 +78,19 @@
   X(nested, THREADS, COUNT, COUNTER(heap_counts.nested), AT(3, "nested calls", END),               \
     "calls that interrupted a call of their own thread")                                           \
   X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \
-  CLASSES
+  CLASSES                                                                                          \
+  X(elapsed_ms, PROCESS, MS, PROCESS(elapsed_ms), AT(1, "ms since start", NEXT),                   \
+    "since the library's first use; in a child of fork, since that of its parent")                 \
+  X(user_ms, PROCESS, MS, PROCESS(user_ms), AT(2, "ms in user code", NEXT),                        \
+    "processor time of all threads outside the kernel")                                            \
+  X(system_ms, PROCESS, MS, PROCESS(system_ms), AT(3, "ms in the kernel", END),                    \
+    "processor time in the kernel")                                                                \
+  X(minor_faults, PROCESS, COUNT, PROCESS(minor_faults), AT(4, "minor faults", NEXT),              \
+    "page faults that nothing was read for")                                                       \
+  X(major_faults, PROCESS, COUNT, PROCESS(major_faults), AT(5, "major faults", END),               \
+    "page faults for which a disk was read")                                                       \
+  X(peak_resident, PROCESS, BYTES, PROCESS(peak_resident), AT(6, "peak resident", END),            \
+    "most bytes of the whole process that were in memory")
 
 /* clang-format off */
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */

@@ -1,7 +1,9 @@
 """The statistics as JSON are JSON, and agree with themselves."""
 import json
 import os
+import resource
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -48,6 +50,40 @@ class Json(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertGreater(len(result.stderr.splitlines()), 5)
         self.assertIn("resident", result.stderr)
+
+    FIGURES = ("elapsed_ms", "user_ms", "system_ms", "minor_faults", "major_faults",
+               "peak_resident")
+
+    def test_figures_of_the_process_are_those_that_the_kernel_gives_its_parent(self):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.monotonic()
+        result = support.run([sys.executable, "-I", "-S", "-c", "import time; time.sleep(.1);"
+                              "x = b'x' * (64 << 20); sum(range(3 * 10 ** 6))"],
+                             support.preloaded(options="stats:json"))
+        took, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        stats = self.check(result.stderr)
+        self.assertTrue(100 <= stats["elapsed_ms"] <= took * 1000 + 10, stats)
+        self.assertGreater(stats["user_ms"], 10)
+        for name, field, unit in (("user_ms", "ru_utime", 1000), ("system_ms", "ru_stime", 1000),
+                                  ("minor_faults", "ru_minflt", 1),
+                                  ("major_faults", "ru_majflt", 1)):
+            whole = (getattr(after, field) - getattr(before, field)) * unit
+            self.assertLessEqual(stats[name], whole + 1, name)
+        self.assertGreater(stats["minor_faults"], 100)
+        self.assertTrue(64 << 20 < stats["peak_resident"] <= after.ru_maxrss << 10, stats)
+
+    def test_a_kernel_that_refuses_to_tell_changes_nothing_else(self):
+        if not support.has("strace"):
+            self.skipTest("strace is not installed")
+        result = support.run(["strace", "-f", "-o", "/dev/null", "-e", "trace=getrusage", "-e",
+                              "inject=getrusage:error=ENOSYS", "-E",
+                              "LD_PRELOAD=" + support.LIBRARY, "-E",
+                              "FREEHOLD_OPTIONS=stats:json", support.program("limits_probe"),
+                              "small"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        stats = self.check(result.stderr)
+        self.assertEqual([stats[name] for name in self.FIGURES[1:]], [0] * 5)
+        self.assertGreater(stats["mmaps"], 0)
 
     def test_fields_of_the_struct_are_fields_of_the_object(self):
         result = support.run([support.program("api_test.shared"), "--run",

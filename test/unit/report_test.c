@@ -29,6 +29,9 @@ static void fill_class(fh_class_stats_t *c, size_t block_size, uint64_t n) {
 static void fill(void) {
   uint64_t *words = (uint64_t *)&figures;
   for (size_t i = 1; i < offsetof(fh_stats_t, total) / 8; i++) words[i] = i * 1111111;
+  words += offsetof(fh_stats_t, elapsed_ms) / 8;
+  for (size_t i = 0; i < (sizeof figures - offsetof(fh_stats_t, elapsed_ms)) / 8; i++)
+    words[i] = (i + 31) * 1111111;
   fill_class(&figures.total, 0, 7000000);
   fill_class(&figures.classes[0], 16, 1000);
   fill_class(&figures.classes[9], 160, 2000);
@@ -76,6 +79,11 @@ TEST(report, the_text_is_what_it_always_was, "") {
              "threads\n"
              "  now                 25555553  heaps ever          26666664  nested calls        "
              "27777775\n"
+             "process\n"
+             "  ms since start      34444441  ms in user code     35555552  ms in the kernel    "
+             "36666663\n"
+             "  minor faults        37777774  major faults        38888885\n"
+             "  peak resident          38.1M\n"
              "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n"
              "     16        1003          1002      1001    1005   0.1%   1.0%   0.2%   0.5%\n"
              "    160        2003          2002      2.0K    2005   0.0%   1.0%   0.1%   0.5%\n"
@@ -116,6 +124,12 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "  \"heaps\": 26666664,\n"
     "  \"nested\": 27777775,\n"
     "  \"arenas\": 28888886,\n"
+    "  \"elapsed_ms\": 34444441,\n"
+    "  \"user_ms\": 35555552,\n"
+    "  \"system_ms\": 36666663,\n"
+    "  \"minor_faults\": 37777774,\n"
+    "  \"major_faults\": 38888885,\n"
+    "  \"peak_resident\": 39999996,\n"
     "  \"total\": {\"block_size\": 0, \"requested\": 7000001, \"allocated\": 7000002, "
     "\"live\": 7000003, \"peak\": 7000004, \"slabs\": 7000005, \"fullness\": {\"below_1_4\": "
     "1, \"below_1_2\": 70000, \"below_3_4\": 2, \"up_to_1\": 35000}},\n"
