@@ -240,8 +240,9 @@ typedef struct fh_stats {
   uint64_t madvises;        /* calls of madvise */
   uint64_t failed_calls;    /* of these four, refused by the kernel */
   /* sharing */
-  uint64_t remote_frees;    /* blocks given back to slabs that the freeing thread does not own */
-  uint64_t swaps;           /* chains of such blocks that were put back by a compare-and-swap */
+  uint64_t remote_frees;    /* blocks given back to slabs that another thread owns */
+  /* chains of blocks that were put back into slabs of others or of nobody by a compare-and-swap */
+  uint64_t swaps;
   uint64_t swap_retries;    /* compare-and-swaps on slabs, of any kind, that were repeated */
   uint64_t adoptions;       /* FULL slabs taken over by a thread that freed blocks of them */
   uint64_t publications;    /* times that a slab was made available to all */
@@ -263,6 +264,10 @@ typedef struct fh_stats {
   uint64_t minor_faults;    /* page faults that nothing was read for */
   uint64_t major_faults;    /* page faults for which a disk was read */
   uint64_t peak_resident;   /* most bytes of the whole process that were in memory */
+  /* sharing */
+  /* blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, and
+   * those out of which all threads borrow; also what was borrowed and not used */
+  uint64_t shared_frees;
 } fh_stats_t;
 /* clang-format on */
 

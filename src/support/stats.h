@@ -62,14 +62,14 @@
   X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), AT(5, "refused", END),                \
     "of these four, refused by the kernel")                                                        \
   X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), AT(1, "remote frees", OF_BLOCKS),           \
-    "blocks given back to slabs that the freeing thread does not own")                             \
-  X(swaps, SHARING, COUNT, HEAPS(swaps), AT(2, "put back in swaps", END),                          \
-    "chains of such blocks that were put back by a compare-and-swap")                              \
-  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), AT(3, "swaps repeated", END),      \
+    "blocks given back to slabs that another thread owns")                                         \
+  X(swaps, SHARING, COUNT, HEAPS(swaps), AT(3, "put back in swaps", END),                          \
+    "chains of blocks that were put back into slabs of others or of nobody by a compare-and-swap") \
+  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), AT(4, "swaps repeated", END),      \
     "compare-and-swaps on slabs, of any kind, that were repeated")                                 \
-  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), AT(4, "slabs adopted", NEXT),       \
+  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), AT(5, "slabs adopted", NEXT),       \
     "FULL slabs taken over by a thread that freed blocks of them")                                 \
-  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), AT(5, "published", END),      \
+  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), AT(6, "published", END),      \
     "times that a slab was made available to all")                                                 \
   X(threads, THREADS, COUNT, VISIT("heaps"), AT(1, "now", NEXT),                                   \
     "heaps in use now: of threads, also of those that were killed, and of signal handlers that "   \
@@ -90,7 +90,10 @@
   X(major_faults, PROCESS, COUNT, PROCESS(major_faults), AT(5, "major faults", END),               \
     "page faults for which a disk was read")                                                       \
   X(peak_resident, PROCESS, BYTES, PROCESS(peak_resident), AT(6, "peak resident", END),            \
-    "most bytes of the whole process that were in memory")
+    "most bytes of the whole process that were in memory")                                         \
+  X(shared_frees, SHARING, COUNT, HEAPS(shared_frees), AT(2, "to nobody's slabs", OF_BLOCKS),      \
+    "blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, "   \
+    "and those out of which all threads borrow; also what was borrowed and not used")
 
 /* clang-format off */
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */

@@ -72,6 +72,15 @@ class Json(unittest.TestCase):
         self.assertGreater(stats["minor_faults"], 100)
         self.assertTrue(64 << 20 < stats["peak_resident"] <= after.ru_maxrss << 10, stats)
 
+    def test_a_program_of_one_thread_frees_nothing_of_another(self):
+        lists = "[[i] * 9 for i in range(10 ** 5)]"
+        for command in (["/bin/ls", "-l", "/"], [sys.executable, "-I", "-S", "-c", lists]):
+            with self.subTest(command=command):
+                result = support.run(command, support.preloaded(options="stats:json"))
+                stats = self.check(result.stderr)
+                self.assertEqual((result.returncode, stats["remote_frees"]), (0, 0))
+                self.assertGreaterEqual(stats["swaps"], stats["shared_frees"] > 0)
+
     def test_a_kernel_that_refuses_to_tell_changes_nothing_else(self):
         if not support.has("strace"):
             self.skipTest("strace is not installed")
