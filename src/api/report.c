@@ -7,6 +7,7 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../heap/stats.h"
+#include "../heap/upkeep.h"
 #include "../support/stats.h"
 
 FH_API bool fh_stats_get(fh_stats_t *stats) {
@@ -152,13 +153,22 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
   fmt_json_close(j);
 }
 
-static void put_json(fmt_t *f, const fh_stats_t *s) {
+/* What the program has not freed, if that is known: at exit. */
+typedef struct {
+  uint64_t blocks, bytes;
+} not_freed_t;
+
+static void put_json(fmt_t *f, const fh_stats_t *s, const not_freed_t *left) {
   fmt_json_t json, *j = &json;
   fmt_json_start(j, f);
   fmt_json_object(j, NULL);
   fmt_json_text(j, "freehold", fh_version_string());
   for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
     fmt_json_number(j, row->name, figure_of(s, row));
+  if (left != NULL) {
+    fmt_json_number(j, "not_freed_blocks", left->blocks);
+    fmt_json_number(j, "not_freed_bytes", left->bytes);
+  }
   json_class(j, "total", &s->total);
   fmt_json_array(j, "classes");
   for (unsigned i = 0; i < FH_CLASSES; i++)
@@ -174,22 +184,44 @@ static void write_line(const char *text, size_t length, void *context) {
   api_output(text, length);
 }
 
-FH_API void fh_stats_print(bool json) {
+static void put_text(fmt_t *f, const fh_stats_t *s, const not_freed_t *left) {
+  fmt_text(f, "freehold ");
+  fmt_text(f, fh_version_string());
+  fmt_char(f, '\n');
+  for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(f, s, section);
+  put_classes(f, s);
+  if (left == NULL) return;
+  fmt_text(f, "not freed: ");
+  fmt_decimal(f, left->blocks);
+  fmt_text(f, left->blocks == 1 ? " block, " : " blocks, ");
+  fmt_size(f, left->bytes);
+  fmt_text(f, " (what the program and its libraries still hold)\n");
+}
+
+static void print_stats(bool json, const fh_stats_t *s, const not_freed_t *left) {
   char buffer[2048];
-  fh_stats_t stats = {.struct_size = sizeof stats};
   fmt_t f;
-  fh_stats_get(&stats);
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
-  if (json) {
-    put_json(&f, &stats);
-  } else {
-    fmt_text(&f, "freehold ");
-    fmt_text(&f, fh_version_string());
-    fmt_char(&f, '\n');
-    for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(&f, &stats, section);
-    put_classes(&f, &stats);
-  }
+  if (json) put_json(&f, s, left);
+  else put_text(&f, s, left);
   fmt_flush(&f);
+}
+
+FH_API void fh_stats_print(bool json) {
+  fh_stats_t stats = {.struct_size = sizeof stats};
+  fh_stats_get(&stats);
+  print_stats(json, &stats, NULL);
+}
+
+/* The figures are those before anything goes back; what threads keep for their next calls does, so
+ * far as it can, before what is not freed is counted. */
+void api_report_at_exit(bool json) {
+  fh_stats_t stats = {.struct_size = sizeof stats}, after;
+  fh_stats_get(&stats);
+  heap_collect(false);
+  heap_stats(&after);
+  uint64_t blocks = after.total.live + after.large_live + after.huge_live;
+  print_stats(json, &stats, &(not_freed_t){blocks, after.live_bytes});
 }
 
 FH_API size_t fh_stats_json(char *buffer, size_t size) {
@@ -197,7 +229,7 @@ FH_API size_t fh_stats_json(char *buffer, size_t size) {
   fmt_t f;
   fh_stats_get(&stats);
   fmt_start(&f, buffer, size, NULL, NULL);
-  put_json(&f, &stats);
+  put_json(&f, &stats, NULL);
   fmt_end(&f);
   return f.total;
 }

@@ -81,6 +81,23 @@ class Json(unittest.TestCase):
                 self.assertEqual((result.returncode, stats["remote_frees"]), (0, 0))
                 self.assertGreaterEqual(stats["swaps"], stats["shared_frees"] > 0)
 
+    def kept(self, number, options):
+        result = support.run([support.program("options_probe"), "keep", str(number)],
+                             support.preloaded(options=options))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr
+
+    def test_what_is_not_freed_at_exit_is_told_to_the_block(self):
+        none, some = (json.loads(self.kept(n, "stats:json")) for n in (0, 777))
+        self.assertEqual(some["not_freed_blocks"] - none["not_freed_blocks"], 777)
+        self.assertIn(some["not_freed_bytes"] - none["not_freed_bytes"], (777 * 1008, 777 * 1024))
+        self.assertLess(none["not_freed_blocks"], 10)              # the C library's own
+
+    def test_the_last_line_of_the_text_says_what_is_not_freed(self):
+        last = self.kept(777, "stats:exit").splitlines()[-1]
+        self.assertRegex(last, r"^not freed: 77\d blocks, 7\d\d\.\dK \(what the program and its "
+                               r"libraries still hold\)$")
+
     def test_a_kernel_that_refuses_to_tell_changes_nothing_else(self):
         if not support.has("strace"):
             self.skipTest("strace is not installed")

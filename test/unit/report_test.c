@@ -23,6 +23,14 @@ void api_output(const char *text, size_t length) {
 static fh_stats_t figures;
 void heap_stats(fh_stats_t *stats) { *stats = figures; }
 
+/* What it finds kept. */
+enum { KEPT = 3, KEPT_BYTES = 300 };
+void heap_collect(bool force) {
+  CHECK(!force);
+  figures.total.live -= KEPT;
+  figures.live_bytes -= KEPT_BYTES;
+}
+
 static void fill_class(fh_class_stats_t *c, size_t block_size, uint64_t n) {
   *c = (fh_class_stats_t){block_size, n + 1, n + 2, n + 3, n + 4, n + 5, {1, n / 100, 2, n / 200}};
 }
@@ -144,6 +152,30 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "\"below_3_4\": 2, \"up_to_1\": 10}}\n"
     "  ]\n"
     "}\n");
+}
+
+static void print_at_exit(bool json) {
+  fill();
+  figures.total.live = 5, figures.large_live = 20, figures.huge_live = 100;
+  figures.live_bytes = 2348;
+  output_length = 0;
+  api_report_at_exit(json);
+  output[output_length] = '\0';
+}
+
+TEST(report, at_exit_the_last_line_says_what_is_not_freed_without_what_is_kept, "") {
+  print_at_exit(false);
+  CHECK(strstr(output, "\n  large          20      11111110\n") != NULL);
+  CHECK(strstr(output, "\n  total           5       7000002 ") != NULL); /* as it was found */
+  check_text(strstr(output, "not freed"),
+             "not freed: 122 blocks, 2.0K (what the program and its libraries still hold)\n");
+}
+
+TEST(report, at_exit_the_json_object_says_what_is_not_freed_too, "") {
+  print_at_exit(true);
+  CHECK(strstr(output, "\n  \"not_freed_blocks\": 122,\n  \"not_freed_bytes\": 2048,\n"
+                       "  \"total\"") != NULL);
+  CHECK(strstr(output, "\"live_bytes\": 2348,") != NULL);
 }
 
 TEST(report, one_arena_is_one_and_not_many, "") {
