@@ -1,6 +1,6 @@
 /* report.c - the statistics as a struct, as text for people, as JSON for machines      layer 7: api
  * Owns:    nothing.   Called by: the program, lifecycle, glibc.   Calls: heap for the figures,
- *          support for their table, fmt for the text.
+ *          support for their table and that of options, os, fmt for the text.
  * Threads: any; reading stops nobody. No allocation: the text goes out line by line from a buffer
  *          on the stack. */
 #include "api.h"
@@ -8,6 +8,8 @@
 #include "../../include/freehold/freehold.h"
 #include "../heap/stats.h"
 #include "../heap/upkeep.h"
+#include "../os/os.h"
+#include "../support/options.h"
 #include "../support/stats.h"
 
 FH_API bool fh_stats_get(fh_stats_t *stats) {
@@ -222,6 +224,42 @@ void api_report_at_exit(bool json) {
   heap_stats(&after);
   uint64_t blocks = after.total.live + after.large_live + after.huge_live;
   print_stats(json, &stats, &(not_freed_t){blocks, after.live_bytes});
+}
+
+/* The word between brackets: "always [madvise] never". */
+static void put_huge_pages(fmt_t *f) {
+  char text[64];
+  int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
+  size_t length = file < 0 ? 0 : os_read(file, text, sizeof text);
+  if (file >= 0) os_close(file);
+  const char *from = memchr(text, '[', length), *end = text + length;
+  const char *to = from == NULL ? NULL : memchr(from, ']', (size_t)(end - from));
+  if (to == NULL) return fmt_text(f, "not known");
+  fmt_shown(f, from + 1, (size_t)(to - from - 1), sizeof text);
+}
+
+void api_report_at_load(void) {
+  char buffer[1024];
+  fmt_t f;
+  fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
+  fmt_text(&f, "freehold ");
+  fmt_text(&f, fh_version_string());
+  fmt_text(&f, ": pages of ");
+  fmt_exact_size(&f, os_page_size());
+  fmt_text(&f, ", transparent huge pages of the system: ");
+  put_huge_pages(&f);
+  fmt_char(&f, '\n');
+  for (option_t i = 0; i < OPTION_COUNT; i++) {
+    if (option_get(i) == option_info[i].fallback) continue;
+    fmt_text(&f, "freehold: option ");
+    fmt_text(&f, option_info[i].name);
+    fmt_text(&f, ": ");
+    option_put_value(&f, i, option_get(i));
+    fmt_text(&f, ", from ");
+    fmt_text(&f, option_source_name[option_source(i)]);
+    fmt_char(&f, '\n');
+  }
+  fmt_flush(&f);
 }
 
 FH_API size_t fh_stats_json(char *buffer, size_t size) {

@@ -79,7 +79,10 @@
     "Writes one also on the signal of this number, if the program has no handler for it; 0: on " \
     "none.")                                                                                     \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
-    "Lines about mistakes in options on standard error.")
+    "Lines about mistakes in options on standard error.")                                        \
+  X(verbose,        bool,  false,    false,     true,            START,                          \
+    "Lines on standard error at load: the version, the system's pages and huge pages, and each " \
+    "option that has not its default value, with where that comes from.")
 /* clang-format on */
 
 #define OPTION_VALUE(name, word) name,
