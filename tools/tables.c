@@ -75,12 +75,13 @@ static void put_options(fmt_t *f) {
 
 #define DOC_SECTION(name, title) static const char doc_##name[] = title;
 STATS_SECTIONS(DOC_SECTION)
-static const char doc_BYTES[] = "bytes", doc_COUNT[] = "count";
+static const char doc_BYTES[] = "bytes", doc_COUNT[] = "count", doc_MS[] = "ms";
 #define DOC_COUNTER(counter) "`" #counter "`"
 #define DOC_SLICES(counter) "`" #counter "`, slices"
 #define DOC_WITH_HUGE(counter) "`" #counter "`, slices; `arena_counts.huge_bytes`"
 #define DOC_HEAPS(field) "`" #field "` of each heap and of `heap_counts`"
 #define DOC_VISIT(what) "a visit of all " what
+#define DOC_PROCESS(field) "`" #field "` of `os_usage_t`"
 #define DOC_AT(place, label, follows) label
 #define DOC_HIDDEN ""
 typedef struct {
@@ -132,7 +133,15 @@ static void put_statistics(fmt_t *f) {
     snprintf(name, sizeof name, "`%s`", class_figures[i].name);
     put_cells(f, (const char *[]){name, class_figures[i].what}, 2);
   }
-  fmt_text(f, "\nWhat is marked (d) is 0 without the option `stats_detail`.\n");
+  fmt_text(f,
+           "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
+           "\n"
+           "At exit there is one figure more: `not freed` in the text, `not_freed_blocks` and\n"
+           "`not_freed_bytes` in JSON. These are the blocks, by their sizes as in `live_bytes`,\n"
+           "that the program and its libraries still hold after the last destructor. What the\n"
+           "exiting thread and ended ones kept for their next calls is not among them. Still\n"
+           "counted is what other threads keep that run meanwhile, and what the exiting one keeps\n"
+           "if exit was called in a handler that interrupted an allocation.\n");
 }
 
 /* ---- the structs of the statistics, for the header ------------------------------------------- */

@@ -240,8 +240,9 @@ typedef struct fh_stats {
   uint64_t madvises;        /* calls of madvise */
   uint64_t failed_calls;    /* of these four, refused by the kernel */
   /* sharing */
-  uint64_t remote_frees;    /* blocks given back to slabs that the freeing thread does not own */
-  uint64_t swaps;           /* chains of such blocks that were put back by a compare-and-swap */
+  uint64_t remote_frees;    /* blocks given back to slabs that another thread owns */
+  /* chains of blocks that were put back into slabs of others or of nobody by a compare-and-swap */
+  uint64_t swaps;
   uint64_t swap_retries;    /* compare-and-swaps on slabs, of any kind, that were repeated */
   uint64_t adoptions;       /* FULL slabs taken over by a thread that freed blocks of them */
   uint64_t publications;    /* times that a slab was made available to all */
@@ -255,13 +256,26 @@ typedef struct fh_stats {
   uint64_t arenas;          /* arenas in `mapped` */
   fh_class_stats_t total;
   fh_class_stats_t classes[FH_CLASSES];
+  /* process */
+  /* since the library's first use; in a child of fork, since that of its parent */
+  uint64_t elapsed_ms;
+  uint64_t user_ms;         /* processor time of all threads outside the kernel */
+  uint64_t system_ms;       /* processor time in the kernel */
+  uint64_t minor_faults;    /* page faults that nothing was read for */
+  uint64_t major_faults;    /* page faults for which a disk was read */
+  uint64_t peak_resident;   /* most bytes of the whole process that were in memory */
+  /* sharing */
+  /* blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, and
+   * those out of which all threads borrow; also what was borrowed and not used */
+  uint64_t shared_frees;
 } fh_stats_t;
 /* clang-format on */
 
 /* Fills `*stats`; reads stop nobody, so figures of running threads may be a moment apart. It looks
  * at each slab, large block and heap, and asks the kernel about each page: it takes time in
- * proportion to them (mallinfo2 does not). False if struct_size is not one that this library
- * knows. Ours. */
+ * proportion to them (mallinfo2 does not). What the process has used is what getrusage says of all
+ * its threads since it began, also before an exec; 0 where that is refused. False if struct_size
+ * is not one that this library knows. Ours. */
 FH_API bool fh_stats_get(fh_stats_t *stats);
 
 /* Writes the statistics through the output callback: text for people, or one JSON object. Ours. */

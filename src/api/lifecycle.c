@@ -33,6 +33,7 @@ static void reopen_output(void) {
 static __attribute__((constructor(101))) void load(void) {
   api_start();
   api_foreign_start();
+  if (option_get(OPTION_verbose)) api_report_at_load();
   if (option_get(OPTION_stats) != STATS_NONE) keep_output();
   heap_start();
   api_profile_start();
@@ -44,5 +45,5 @@ static __attribute__((destructor(101))) void unload(void) {
   api_profile_end();
   if (stats == STATS_NONE) return;
   reopen_output();
-  fh_stats_print(stats == STATS_JSON);
+  api_report_at_exit(stats == STATS_JSON);
 }

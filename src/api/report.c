@@ -1,12 +1,15 @@
 /* report.c - the statistics as a struct, as text for people, as JSON for machines      layer 7: api
  * Owns:    nothing.   Called by: the program, lifecycle, glibc.   Calls: heap for the figures,
- *          support for their table, fmt for the text.
+ *          support for their table and that of options, os, fmt for the text.
  * Threads: any; reading stops nobody. No allocation: the text goes out line by line from a buffer
  *          on the stack. */
 #include "api.h"
 
 #include "../../include/freehold/freehold.h"
 #include "../heap/stats.h"
+#include "../heap/upkeep.h"
+#include "../os/os.h"
+#include "../support/options.h"
 #include "../support/stats.h"
 
 FH_API bool fh_stats_get(fh_stats_t *stats) {
@@ -24,7 +27,7 @@ static bool class_is_used(const fh_class_stats_t *c) { return c->allocated > 0 |
 enum { REPORT_KEY = 16, REPORT_NAME = 18, REPORT_NUMBER = 10 };
 
 /* A row of the table, as a figure is printed. */
-enum { REPORT_BYTES, REPORT_COUNT };
+enum { REPORT_BYTES, REPORT_COUNT, REPORT_MS };
 #define REPORT_ENUMERATOR(name, ...) REPORT_##name,
 enum { STATS_SECTIONS(REPORT_ENUMERATOR) };
 enum { STATS_FOLLOWED_BY(REPORT_ENUMERATOR) };
@@ -152,13 +155,22 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
   fmt_json_close(j);
 }
 
-static void put_json(fmt_t *f, const fh_stats_t *s) {
+/* What the program has not freed, if that is known: at exit. */
+typedef struct {
+  uint64_t blocks, bytes;
+} not_freed_t;
+
+static void put_json(fmt_t *f, const fh_stats_t *s, const not_freed_t *left) {
   fmt_json_t json, *j = &json;
   fmt_json_start(j, f);
   fmt_json_object(j, NULL);
   fmt_json_text(j, "freehold", fh_version_string());
   for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
     fmt_json_number(j, row->name, figure_of(s, row));
+  if (left != NULL) {
+    fmt_json_number(j, "not_freed_blocks", left->blocks);
+    fmt_json_number(j, "not_freed_bytes", left->bytes);
+  }
   json_class(j, "total", &s->total);
   fmt_json_array(j, "classes");
   for (unsigned i = 0; i < FH_CLASSES; i++)
@@ -174,20 +186,78 @@ static void write_line(const char *text, size_t length, void *context) {
   api_output(text, length);
 }
 
-FH_API void fh_stats_print(bool json) {
+static void put_text(fmt_t *f, const fh_stats_t *s, const not_freed_t *left) {
+  fmt_text(f, "freehold ");
+  fmt_text(f, fh_version_string());
+  fmt_char(f, '\n');
+  for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(f, s, section);
+  put_classes(f, s);
+  if (left == NULL) return;
+  fmt_text(f, "not freed: ");
+  fmt_decimal(f, left->blocks);
+  fmt_text(f, left->blocks == 1 ? " block, " : " blocks, ");
+  fmt_size(f, left->bytes);
+  fmt_text(f, " (what the program and its libraries still hold)\n");
+}
+
+static void print_stats(bool json, const fh_stats_t *s, const not_freed_t *left) {
   char buffer[2048];
-  fh_stats_t stats = {.struct_size = sizeof stats};
   fmt_t f;
-  fh_stats_get(&stats);
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
-  if (json) {
-    put_json(&f, &stats);
-  } else {
-    fmt_text(&f, "freehold ");
-    fmt_text(&f, fh_version_string());
+  if (json) put_json(&f, s, left);
+  else put_text(&f, s, left);
+  fmt_flush(&f);
+}
+
+FH_API void fh_stats_print(bool json) {
+  fh_stats_t stats = {.struct_size = sizeof stats};
+  fh_stats_get(&stats);
+  print_stats(json, &stats, NULL);
+}
+
+/* The figures are those before anything goes back; what threads keep for their next calls does, so
+ * far as it can, before what is not freed is counted. */
+void api_report_at_exit(bool json) {
+  fh_stats_t stats = {.struct_size = sizeof stats}, after;
+  fh_stats_get(&stats);
+  heap_collect(false);
+  heap_stats(&after);
+  uint64_t blocks = after.total.live + after.large_live + after.huge_live;
+  print_stats(json, &stats, &(not_freed_t){blocks, after.live_bytes});
+}
+
+/* The word between brackets: "always [madvise] never". */
+static void put_huge_pages(fmt_t *f) {
+  char text[64];
+  int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
+  size_t length = file < 0 ? 0 : os_read(file, text, sizeof text);
+  if (file >= 0) os_close(file);
+  const char *from = memchr(text, '[', length), *end = text + length;
+  const char *to = from == NULL ? NULL : memchr(from, ']', (size_t)(end - from));
+  if (to == NULL) return fmt_text(f, "not known");
+  fmt_shown(f, from + 1, (size_t)(to - from - 1), sizeof text);
+}
+
+void api_report_at_load(void) {
+  char buffer[1024];
+  fmt_t f;
+  fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
+  fmt_text(&f, "freehold ");
+  fmt_text(&f, fh_version_string());
+  fmt_text(&f, ": pages of ");
+  fmt_exact_size(&f, os_page_size());
+  fmt_text(&f, ", transparent huge pages of the system: ");
+  put_huge_pages(&f);
+  fmt_char(&f, '\n');
+  for (option_t i = 0; i < OPTION_COUNT; i++) {
+    if (option_get(i) == option_info[i].fallback) continue;
+    fmt_text(&f, "freehold: option ");
+    fmt_text(&f, option_info[i].name);
+    fmt_text(&f, ": ");
+    option_put_value(&f, i, option_get(i));
+    fmt_text(&f, ", from ");
+    fmt_text(&f, option_source_name[option_source(i)]);
     fmt_char(&f, '\n');
-    for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(&f, &stats, section);
-    put_classes(&f, &stats);
   }
   fmt_flush(&f);
 }
@@ -197,7 +267,7 @@ FH_API size_t fh_stats_json(char *buffer, size_t size) {
   fmt_t f;
   fh_stats_get(&stats);
   fmt_start(&f, buffer, size, NULL, NULL);
-  put_json(&f, &stats);
+  put_json(&f, &stats, NULL);
   fmt_end(&f);
   return f.total;
 }

@@ -40,8 +40,11 @@ static atomic64_t class_peak[CLASS_COUNT]; /* class 0 has no blocks: it stands f
 #define STATS_WITH_HUGE(counter) (STATS_SLICES(counter) + STATS_COUNTER(arena_counts.huge_bytes))
 #define STATS_HEAPS(field) atomic64_load_relaxed(h == NULL ? &heap_counts.field : &h->field)
 #define STATS_VISIT(what) 0
+#define STATS_PROCESS(field) (usage != NULL ? usage->field : 0)
 #define STATS_ADD(name, section, unit, from, ...) stats->name += STATS_##from;
-static void add_counters(fh_stats_t *stats, const heap_t *h) { FH_STATISTICS(STATS_ADD, ) }
+static void add_counters(fh_stats_t *stats, const heap_t *h, const os_usage_t *usage) {
+  FH_STATISTICS(STATS_ADD, )
+}
 
 static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
@@ -74,7 +77,7 @@ static void add_heaps(fh_stats_t *stats) {
     if (h == NULL || !heap_was_used(h)) continue;
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
-    add_counters(stats, h);
+    add_counters(stats, h, NULL);
     for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += heap_taken(h, c);
   }
 }
@@ -88,12 +91,8 @@ static void add_classes(fh_stats_t *stats) {
     class->requested = pool_requested(c);
     raise_class_peak(c, class);
     stats->live_bytes += class->live * class->block_size;
-    total->requested += class->requested;
-    total->allocated += class->allocated;
-    total->live += class->live;
-    total->slabs += class->slabs;
-    for (int quarter = 0; quarter < 4; quarter++)
-      total->fullness[quarter] += class->fullness[quarter];
+    for (size_t i = offsetof(fh_class_stats_t, requested) / 8; i < sizeof *total / 8; i++)
+      ((uint64_t *)total)[i] += ((const uint64_t *)class)[i]; /* peaks too: that is set anew */
   }
   raise_class_peak(0, total);
 }
@@ -150,14 +149,14 @@ void heap_sums(uint64_t *live, uint64_t *free) {
 }
 
 void heap_stats(fh_stats_t *stats) {
-  size_t struct_size = stats->struct_size;
-  memset(stats, 0, sizeof *stats);
-  stats->struct_size = struct_size;
+  os_usage_t usage;
+  memset(&stats->mapped, 0, sizeof *stats - offsetof(fh_stats_t, mapped));
   visit_slabs(count_slab, stats);
   add_heaps(stats);
   add_classes(stats);
   add_mappings(stats);
   stats->live_bytes += atomic64_load_relaxed(&arena_counts.huge_bytes);
-  add_counters(stats, NULL);
+  os_usage(&usage);
+  add_counters(stats, NULL, &usage);
   if ((int64_t)stats->large_live < 0) stats->large_live = 0; /* read between a block's two counts */
 }

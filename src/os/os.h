@@ -62,6 +62,13 @@ hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 
 /* A clock that only goes forward, a few milliseconds coarse; wraps. */
 hidden uint32_t os_now_ms(void);
+/* What the process has used since it began, also before an exec. 0: the system does not say. */
+typedef struct {
+  uint64_t elapsed_ms; /* since os_start_clock was first called: by a parent, in a child of fork */
+  uint64_t user_ms, system_ms, minor_faults, major_faults, peak_resident; /* the last in bytes */
+} os_usage_t;
+hidden void os_start_clock(void);
+hidden void os_usage(os_usage_t *usage);
 /* Where windows may begin: another address in each process. */
 hidden uintptr_t os_place(void);
 hidden uintptr_t os_space(void); /* the end of the program's address space */

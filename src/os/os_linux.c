@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -283,10 +284,28 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
 
 /* ---- time, chance, threads ------------------------------------------------------------------- */
 
-uint32_t os_now_ms(void) {
+static uint64_t clock_ms(void) {
   struct timespec now;
   if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
-  return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+uint32_t os_now_ms(void) { return (uint32_t)clock_ms(); }
+
+static atomic64_t clock_start; /* ms; relaxed: two first threads store much the same */
+void os_start_clock(void) {
+  if (atomic64_load_relaxed(&clock_start) == 0) atomic64_store_relaxed(&clock_start, clock_ms());
+}
+
+static uint64_t ms_of(struct timeval t) { return (uint64_t)(t.tv_sec * 1000 + t.tv_usec / 1000); }
+
+void os_usage(os_usage_t *usage) {
+  struct rusage used;
+  uint64_t start = atomic64_load_relaxed(&clock_start), now = clock_ms();
+  if (CALL(getrusage, RUSAGE_SELF, &used, 0, 0, 0, 0) < 0) memset(&used, 0, sizeof used);
+  usage->elapsed_ms = start != 0 && now > start ? now - start : 0;
+  usage->user_ms = ms_of(used.ru_utime), usage->system_ms = ms_of(used.ru_stime);
+  usage->minor_faults = (uint64_t)used.ru_minflt, usage->major_faults = (uint64_t)used.ru_majflt;
+  usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
 }
 
 /* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of

@@ -7,7 +7,8 @@
 #include "../base/atomic.h"
 
 typedef struct {
-  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested, remote_frees, swaps;
+  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
+  atomic64_t remote_frees, shared_frees, swaps;
   atomic64_t tails, large_pages; /* pages of 4 KiB (tails.c); may be below 0 for a moment */
 } heap_counts_t;
 extern hidden heap_counts_t heap_counts;

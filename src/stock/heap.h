@@ -84,6 +84,7 @@ struct heap {
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
   uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
+  uint32_t trims_seen;           /* heap_trims when it last answered */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint32_t singles;              /* slices on the first list */
@@ -97,10 +98,10 @@ struct heap {
     atomic_ptr_t nested;    /* a handler's heap, while this is marked */
     atomic_ptr_t next_lane; /* of a lane */
   };
-  atomic_ptr_t tag;               /* the first-class heap whose lane this is, or NULL */
-  atomic_ptr_t index;             /* a lane: the first chunk of its index */
-  uint32_t trims_seen;            /* heap_trims when it last answered */
-  atomic64_t remote_frees, swaps; /* its user alone adds to them; 32 bits would last an hour */
+  atomic_ptr_t tag;   /* the first-class heap whose lane this is, or NULL */
+  atomic_ptr_t index; /* a lane: the first chunk of its index */
+  /* its user alone adds to them; 32 bits would last an hour */
+  atomic64_t remote_frees, shared_frees, swaps;
 } aligned_to(64);
 
 /* relaxed, as in huge_base: the heap's user wrote it; statistics take what they find. */

@@ -30,6 +30,8 @@ static void publish(heap_t *h, batch_t *b) {
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
   h->held--;
+  bool is_shared = atomic_ptr_is_relaxed(&s->owner, NULL);
+  atomic64_bump(is_shared ? &h->shared_frees : &h->remote_frees, batch_count(b));
   outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
@@ -62,7 +64,7 @@ static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t bloc
 }
 
 /* Chains the block with others of its slab, unless that is the heap's own by now. */
-static void gather(heap_t *h, slab_t *s, uintptr_t block) {
+void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
   if (atomic_ptr_is_relaxed(&s->owner, h)) {
     if (slab_put_back(s, block)) owned_note_empty(h, s);
     return;
@@ -71,11 +73,6 @@ static void gather(heap_t *h, slab_t *s, uintptr_t block) {
   if (b->slab != NULL && b->slab != s) publish(h, b);
   chain(h, b, s, block);
   if (is_due(b)) publish(h, b);
-}
-
-void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
-  if (!atomic_ptr_is_relaxed(&s->owner, h)) atomic64_bump(&h->remote_frees, 1);
-  gather(h, s, block);
 }
 
 static void gather_pending(heap_t *h) {
@@ -87,7 +84,7 @@ static void gather_pending(heap_t *h) {
     uintptr_t block = h->freed->pending[i];
     if ((block & PENDING_KEYED) == 0) block_refuse_double_free(block, "free");
     block &= ~(uintptr_t)PENDING_KEYED;
-    gather(h, slab_of((void *)block), block);
+    outbox_put(h, slab_of((void *)block), block);
   }
 }
 
@@ -133,7 +130,6 @@ bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked_at, bo
     *is_enough = h->pending_count == PENDING_BLOCKS;
   }
   *is_enough |= is_much(h);
-  atomic64_bump(&h->remote_frees, is_done);
   return is_done;
 }
 

@@ -215,6 +215,11 @@ static void discard_idle(size_t chunk, bool also_next) {
 
 void pool_discard_kept(void) { discard_idle(atomic32_load_relaxed(&kept_chunk), true); }
 
+static void add_to_sum(atomic64_t *sum, atomic64_t *count) {
+  atomic64_add_relaxed(sum, atomic64_load_relaxed(count));
+  atomic64_store_relaxed(count, 0);
+}
+
 void pool_release(heap_t *h) {
   ASSERT(h->held == 0);
   if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
@@ -228,10 +233,9 @@ void pool_release(heap_t *h) {
   h->calls = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_state, LANE_NONE);
-  atomic64_add_relaxed(&heap_counts.remote_frees, atomic64_load_relaxed(&h->remote_frees));
-  atomic64_add_relaxed(&heap_counts.swaps, atomic64_load_relaxed(&h->swaps));
-  atomic64_store_relaxed(&h->remote_frees, 0);
-  atomic64_store_relaxed(&h->swaps, 0);
+  add_to_sum(&heap_counts.remote_frees, &h->remote_frees);
+  add_to_sum(&heap_counts.shared_frees, &h->shared_frees);
+  add_to_sum(&heap_counts.swaps, &h->swaps);
   size_t chunk = h->number / PLACES_IN_CHUNK, kept = atomic32_load_relaxed(&kept_chunk);
   places_release(&heaps, h->number);
   discard_idle(chunk, false);
@@ -251,11 +255,9 @@ uint64_t pool_taken(unsigned c) { return atomic64_load_relaxed(&taken_before[c])
 uint64_t pool_requested(unsigned c) { return atomic64_load_relaxed(&requested[c]); }
 
 void pool_settle(heap_t *h) {
-  uint64_t live = atomic64_load_relaxed(&h->large_live),
-           allocated = atomic64_load_relaxed(&h->large_allocated);
-  if ((live | allocated) == 0) return; /* the sums are words of all threads */
-  atomic64_add_relaxed(&heap_counts.large_live, live);
-  atomic64_add_relaxed(&heap_counts.large_allocated, allocated);
-  atomic64_store_relaxed(&h->large_live, 0);
-  atomic64_store_relaxed(&h->large_allocated, 0);
+  uint64_t live = atomic64_load_relaxed(&h->large_live);
+  /* the sums are words of all threads */
+  if ((live | atomic64_load_relaxed(&h->large_allocated)) == 0) return;
+  add_to_sum(&heap_counts.large_live, &h->large_live);
+  add_to_sum(&heap_counts.large_allocated, &h->large_allocated);
 }

@@ -59,8 +59,8 @@
     "is claimed, and allocation fails with ENOMEM; 0: no limit. What is free and still dirty "   \
     "does not count.")                                                                           \
   X(stats,          word,  STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
-    "Statistics when a process ends by exit, not by a signal or _exit: exit writes text, json "  \
-    "one JSON object, to standard error.")                                                       \
+    "Statistics when a process ends by exit, not by a signal or _exit, with what was not "       \
+    "freed: exit writes text, json one JSON object, to standard error.")                         \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
     "Counts the bytes asked for in each size class too, except aligned blocks, which costs "     \
     "time on every allocation.")                                                                 \
@@ -79,7 +79,10 @@
     "Writes one also on the signal of this number, if the program has no handler for it; 0: on " \
     "none.")                                                                                     \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
-    "Lines about mistakes in options on standard error.")
+    "Lines about mistakes in options on standard error.")                                        \
+  X(verbose,        bool,  false,    false,     true,            START,                          \
+    "Lines on standard error at load: the version, the system's pages and huge pages, and each " \
+    "option that has not its default value, with where that comes from.")
 /* clang-format on */
 
 #define OPTION_VALUE(name, word) name,

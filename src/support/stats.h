@@ -15,6 +15,7 @@
   X(CALLS, "system calls")                                                                         \
   X(SHARING, "sharing")                                                                            \
   X(THREADS, "threads")                                                                            \
+  X(PROCESS, "process")                                                                            \
   X(BLOCKS, "blocks")
 
 /* What follows a figure in the text: the end of the line, the next figure, or what it means. */
@@ -23,7 +24,7 @@
 
 /* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE
  *         likewise, and huge blocks' bytes. HEAPS a word of each heap, and of heap_counts; VISIT
- *         what a visit of these finds.
+ *         what a visit of these finds; PROCESS a field of os_usage_t.
  * text    AT its place among the figures of its section, its name there, what follows; HIDDEN: it
  *         stands behind another one, or in the table of blocks.
  * The sentence is the documentation. The order is that of the struct: rows are added at the end. */
@@ -61,14 +62,14 @@
   X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), AT(5, "refused", END),                \
     "of these four, refused by the kernel")                                                        \
   X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), AT(1, "remote frees", OF_BLOCKS),           \
-    "blocks given back to slabs that the freeing thread does not own")                             \
-  X(swaps, SHARING, COUNT, HEAPS(swaps), AT(2, "put back in swaps", END),                          \
-    "chains of such blocks that were put back by a compare-and-swap")                              \
-  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), AT(3, "swaps repeated", END),      \
+    "blocks given back to slabs that another thread owns")                                         \
+  X(swaps, SHARING, COUNT, HEAPS(swaps), AT(3, "put back in swaps", END),                          \
+    "chains of blocks that were put back into slabs of others or of nobody by a compare-and-swap") \
+  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), AT(4, "swaps repeated", END),      \
     "compare-and-swaps on slabs, of any kind, that were repeated")                                 \
-  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), AT(4, "slabs adopted", NEXT),       \
+  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), AT(5, "slabs adopted", NEXT),       \
     "FULL slabs taken over by a thread that freed blocks of them")                                 \
-  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), AT(5, "published", END),      \
+  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), AT(6, "published", END),      \
     "times that a slab was made available to all")                                                 \
   X(threads, THREADS, COUNT, VISIT("heaps"), AT(1, "now", NEXT),                                   \
     "heaps in use now: of threads, also of those that were killed, and of signal handlers that "   \
@@ -78,7 +79,22 @@
   X(nested, THREADS, COUNT, COUNTER(heap_counts.nested), AT(3, "nested calls", END),               \
     "calls that interrupted a call of their own thread")                                           \
   X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \
-  CLASSES
+  CLASSES                                                                                          \
+  X(elapsed_ms, PROCESS, MS, PROCESS(elapsed_ms), AT(1, "ms since start", NEXT),                   \
+    "since the library's first use; in a child of fork, since that of its parent")                 \
+  X(user_ms, PROCESS, MS, PROCESS(user_ms), AT(2, "ms in user code", NEXT),                        \
+    "processor time of all threads outside the kernel")                                            \
+  X(system_ms, PROCESS, MS, PROCESS(system_ms), AT(3, "ms in the kernel", END),                    \
+    "processor time in the kernel")                                                                \
+  X(minor_faults, PROCESS, COUNT, PROCESS(minor_faults), AT(4, "minor faults", NEXT),              \
+    "page faults that nothing was read for")                                                       \
+  X(major_faults, PROCESS, COUNT, PROCESS(major_faults), AT(5, "major faults", END),               \
+    "page faults for which a disk was read")                                                       \
+  X(peak_resident, PROCESS, BYTES, PROCESS(peak_resident), AT(6, "peak resident", END),            \
+    "most bytes of the whole process that were in memory")                                         \
+  X(shared_frees, SHARING, COUNT, HEAPS(shared_frees), AT(2, "to nobody's slabs", OF_BLOCKS),      \
+    "blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, "   \
+    "and those out of which all threads borrow; also what was borrowed and not used")
 
 /* clang-format off */
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */

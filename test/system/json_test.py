@@ -1,7 +1,9 @@
 """The statistics as JSON are JSON, and agree with themselves."""
 import json
 import os
+import resource
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -48,6 +50,66 @@ class Json(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertGreater(len(result.stderr.splitlines()), 5)
         self.assertIn("resident", result.stderr)
+
+    FIGURES = ("elapsed_ms", "user_ms", "system_ms", "minor_faults", "major_faults",
+               "peak_resident")
+
+    def test_figures_of_the_process_are_those_that_the_kernel_gives_its_parent(self):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.monotonic()
+        result = support.run([sys.executable, "-I", "-S", "-c", "import time; time.sleep(.1);"
+                              "x = b'x' * (64 << 20); sum(range(3 * 10 ** 6))"],
+                             support.preloaded(options="stats:json"))
+        took, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        stats = self.check(result.stderr)
+        self.assertTrue(100 <= stats["elapsed_ms"] <= took * 1000 + 10, stats)
+        self.assertGreater(stats["user_ms"], 10)
+        for name, field, unit in (("user_ms", "ru_utime", 1000), ("system_ms", "ru_stime", 1000),
+                                  ("minor_faults", "ru_minflt", 1),
+                                  ("major_faults", "ru_majflt", 1)):
+            whole = (getattr(after, field) - getattr(before, field)) * unit
+            self.assertLessEqual(stats[name], whole + 1, name)
+        self.assertGreater(stats["minor_faults"], 100)
+        self.assertTrue(64 << 20 < stats["peak_resident"] <= after.ru_maxrss << 10, stats)
+
+    def test_a_program_of_one_thread_frees_nothing_of_another(self):
+        lists = "[[i] * 9 for i in range(10 ** 5)]"
+        for command in (["/bin/ls", "-l", "/"], [sys.executable, "-I", "-S", "-c", lists]):
+            with self.subTest(command=command):
+                result = support.run(command, support.preloaded(options="stats:json"))
+                stats = self.check(result.stderr)
+                self.assertEqual((result.returncode, stats["remote_frees"]), (0, 0))
+                self.assertGreaterEqual(stats["swaps"], stats["shared_frees"] > 0)
+
+    def kept(self, number, options):
+        result = support.run([support.program("options_probe"), "keep", str(number)],
+                             support.preloaded(options=options))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr
+
+    def test_what_is_not_freed_at_exit_is_told_to_the_block(self):
+        none, some = (json.loads(self.kept(n, "stats:json")) for n in (0, 777))
+        self.assertEqual(some["not_freed_blocks"] - none["not_freed_blocks"], 777)
+        self.assertIn(some["not_freed_bytes"] - none["not_freed_bytes"], (777 * 1008, 777 * 1024))
+        self.assertLess(none["not_freed_blocks"], 10)              # the C library's own
+
+    def test_the_last_line_of_the_text_says_what_is_not_freed(self):
+        last = self.kept(777, "stats:exit").splitlines()[-1]
+        self.assertRegex(last, r"^not freed: 77\d blocks, 7\d\d\.\dK \(what the program and its "
+                               r"libraries still hold\)$")
+
+    def test_a_kernel_that_refuses_to_tell_changes_nothing_else(self):
+        if not support.has("strace"):
+            self.skipTest("strace is not installed")
+        result = support.run(["strace", "-f", "-o", "/dev/null", "-e", "trace=getrusage", "-e",
+                              "inject=getrusage:error=ENOSYS", "-E",
+                              "LD_PRELOAD=" + support.LIBRARY, "-E",
+                              "FREEHOLD_OPTIONS=stats:json", support.program("limits_probe"),
+                              "small"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        stats = self.check(result.stderr)
+        self.assertEqual([stats[name] for name in self.FIGURES[1:]], [0] * 5)
+        self.assertGreater(stats["mmaps"], 0)
 
     def test_fields_of_the_struct_are_fields_of_the_object(self):
         result = support.run([support.program("api_test.shared"), "--run",

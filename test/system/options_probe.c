@@ -1,9 +1,10 @@
 /* options_probe.c - a program that allocates a little and tells an option's value;
  * options_test.py starts it
  *
- * options_probe [NAME...]
+ * options_probe [NAME...] | keep N
  *     prints "NAME=VALUE" for each; exit code 0 if its allocations worked. With PROGRAM_OPTIONS
- *     defined it brings an option text of one megabyte of its own. */
+ *     defined it brings an option text of one megabyte of its own. keep: of 2 N blocks of
+ *     1000 bytes N are not freed. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +22,17 @@ __attribute__((visibility("default"))) const char *fh_options =
   TEN(TEN(TEN(TEN(ITEM ITEM ITEM ITEM ITEM ITEM)))) "purge_delay_ms:77";
 #endif
 
+static int keep(int n) {
+  char **p = (char **)malloc((size_t)n * 2 * sizeof *p);
+  for (int i = 0; i < 2 * n; i++)
+    if ((p[i] = (char *)malloc(1000)) == NULL) return 2;
+  for (int i = 0; i < 2 * n; i += 2) free(p[i]);
+  free(p);
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "keep") == 0) return keep(atoi(argv[2]));
   char *p[100];
   for (size_t i = 0; i < 100; i++) {
     if ((p[i] = (char *)malloc(i * 100)) == NULL) return 2;

@@ -1,6 +1,7 @@
 """Options that are wrong, huge or not to be trusted: one line about each mistake,
 and the program runs."""
 import os
+import re
 import shutil
 import stat
 import sys
@@ -91,6 +92,59 @@ class Mistakes(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
 
+class Verbose(unittest.TestCase):
+    HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+    def version(self):
+        header = support.read("include/freehold/freehold.h")
+        return ".".join(re.search(r"define FH_VERSION_%s +(\d+)" % part, header).group(1)
+                        for part in ("MAJOR", "MINOR", "PATCH"))
+
+    def first_line(self, huge_pages=None, kind=""):
+        if huge_pages is None and os.path.exists(self.HUGE_PAGES):
+            with open(self.HUGE_PAGES) as file:
+                huge_pages = file.read().split("[")[1].split("]")[0]
+        return "freehold %s%s: pages of %dK, transparent huge pages of the system: %s" % (
+            self.version(), kind, os.sysconf("SC_PAGESIZE") // 1024, huge_pages or "not known")
+
+    def test_it_says_what_holds_and_where_it_comes_from(self):
+        for library, kind in ((support.LIBRARY, ""), (support.DEBUG_LIBRARY, "-debug")):
+            result, values = probe("verbose:on,purge_delay_ms:10,thp:never,profile_interval:1M",
+                                   "purge_delay_ms", library=library)
+            self.assertEqual((result.returncode, values["purge_delay_ms"]), (0, "10"))
+            self.assertEqual(result.stderr.splitlines(), [
+                self.first_line(kind=kind), *("freehold: option %s, from FREEHOLD_OPTIONS" % option
+                                     for option in ("purge_delay_ms: 10", "thp: never",
+                                                    "profile_interval: 1M", "verbose: on"))])
+
+    def test_what_is_at_its_default_is_not_said(self):
+        result, _ = probe("verbose:on,warnings:on,stats:none")
+        self.assertEqual(result.stderr.splitlines(), [
+            self.first_line(), "freehold: option verbose: on, from FREEHOLD_OPTIONS"])
+
+    def test_it_names_the_program_too(self):
+        result, _ = probe("warnings:off,verbose:on", name="options_probe.program", library=None)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("\nfreehold: option purge_delay_ms: 77, from fh_options\n", result.stderr)
+        self.assertIn("\nfreehold: option verbose: on, from FREEHOLD_OPTIONS\n", result.stderr)
+
+    def test_a_system_that_does_not_tell_is_not_known(self):
+        if not support.has("strace"):
+            self.skipTest("strace is not installed")
+        for call in ("openat", "read"):
+            result = support.run(["strace", "-o", "/dev/null", "-P", self.HUGE_PAGES, "-e",
+                                  "inject=%s:error=EACCES" % call, "-E",
+                                  "LD_PRELOAD=" + support.LIBRARY, "-E",
+                                  "FREEHOLD_OPTIONS=verbose:on", support.program("options_probe")])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(self.first_line("not known"), result.stderr)
+
+    def test_a_wrong_value_is_a_mistake_like_others(self):
+        result, _ = probe("verbose:loud")
+        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (0, 1))
+        self.assertIn("verbose", result.stderr)
+
+
 class Huge(unittest.TestCase):
     def check(self, result):
         self.assertEqual(result.returncode, 0, result.stderr[-500:])
@@ -136,7 +190,8 @@ class RaisedPrivileges(unittest.TestCase):
     def start(self, mode):
         os.chown(self.copy, 0, 0)
         os.chmod(self.copy, mode)
-        environment = {"FREEHOLD_OPTIONS": "no_such_option:1,purge_delay_ms:5,stats:exit"}
+        options = "no_such_option:1,purge_delay_ms:5,stats:exit,verbose:on"
+        environment = {"FREEHOLD_OPTIONS": options}
         result = support.run([self.copy, "purge_delay_ms"], environment, user=65534, group=65534,
                              extra_groups=[])
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -146,6 +201,7 @@ class RaisedPrivileges(unittest.TestCase):
         result, values = self.start(0o755)
         self.assertEqual((values["secure"], values["purge_delay_ms"]), ("0", "5"))
         self.assertIn("no_such_option", result.stderr)
+        self.assertIn("option verbose: on", result.stderr)
         result, values = self.start(0o755 | stat.S_ISUID)
         self.assertEqual(values["secure"], "1")
         self.assertNotEqual(values["purge_delay_ms"], "5")

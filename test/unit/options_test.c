@@ -180,6 +180,10 @@ TEST(options, mistakes_are_told_once_however_often_the_options_are_loaded, "") {
   CHECK_EQ(lines_count, 1u);
 }
 
+TEST(options, verbose_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_verbose, "verbose", 0, "off", "-", "on", "ON", false);
+}
+
 TEST(options, warnings_off_holds_for_what_stands_before_it_too, "") {
   load("nosuch:1,warnings:off", NULL);
   CHECK_EQ(lines_count, 0u);

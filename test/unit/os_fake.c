@@ -313,6 +313,8 @@ static __thread void *watched;
 static atomic_ptr_t thread_leave; /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
+void os_start_clock(void) {}
+void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }
 uintptr_t os_space(void) { return (uintptr_t)SPACE + space_size(); }
 

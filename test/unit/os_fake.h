@@ -33,6 +33,7 @@ typedef struct {
   atomic32_t looks;                       /* how often it was asked */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
+  os_usage_t usage;        /* what os_usage says */
   const uintptr_t *frames; /* what os_backtrace finds, `frame_count` of them */
   unsigned frame_count;
   os_image_t image;           /* all that os_each_image shows, if it has a path */

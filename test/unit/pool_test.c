@@ -128,6 +128,7 @@ TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-b
   for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
   atomic64_bump(&h[100]->remote_frees, 5);
   atomic64_bump(&h[100]->swaps, 3);
+  atomic64_bump(&h[100]->shared_frees, 7);
   for (int i = 0; i < COUNT; i++) {
     if (i == 130) CHECK(pool_rest(h[i], 2));
     else pool_release(h[i]);
@@ -136,6 +137,7 @@ TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-b
   CHECK(!is_new(h[0]) && is_new(h[64]) && is_new(h[127]) && !is_new(h[128]) && is_new(h[255]));
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.remote_frees), (uint64_t)5);
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.swaps), (uint64_t)3);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.shared_frees), (uint64_t)7);
   heap_t *rested = pool_claim_resting();
   CHECK_EQ(rested, h[130]);
   pool_release(rested);

@@ -23,12 +23,23 @@ void api_output(const char *text, size_t length) {
 static fh_stats_t figures;
 void heap_stats(fh_stats_t *stats) { *stats = figures; }
 
+/* What it finds kept. */
+enum { KEPT = 3, KEPT_BYTES = 300 };
+void heap_collect(bool force) {
+  CHECK(!force);
+  figures.total.live -= KEPT;
+  figures.live_bytes -= KEPT_BYTES;
+}
+
 static void fill_class(fh_class_stats_t *c, size_t block_size, uint64_t n) {
   *c = (fh_class_stats_t){block_size, n + 1, n + 2, n + 3, n + 4, n + 5, {1, n / 100, 2, n / 200}};
 }
 static void fill(void) {
   uint64_t *words = (uint64_t *)&figures;
   for (size_t i = 1; i < offsetof(fh_stats_t, total) / 8; i++) words[i] = i * 1111111;
+  words += offsetof(fh_stats_t, elapsed_ms) / 8;
+  for (size_t i = 0; i < (sizeof figures - offsetof(fh_stats_t, elapsed_ms)) / 8; i++)
+    words[i] = (i + 31) * 1111111;
   fill_class(&figures.total, 0, 7000000);
   fill_class(&figures.classes[0], 16, 1000);
   fill_class(&figures.classes[9], 160, 2000);
@@ -70,12 +81,18 @@ TEST(report, the_text_is_what_it_always_was, "") {
              "  madvise             17777776  refused             18888887\n"
              "sharing\n"
              "  remote frees        19999998  285.7% of blocks allocated\n"
+             "  to nobody's slabs   41111107  587.3% of blocks allocated\n"
              "  put back in swaps   21111109\n"
              "  swaps repeated      22222220\n"
              "  slabs adopted       23333331  published           24444442\n"
              "threads\n"
              "  now                 25555553  heaps ever          26666664  nested calls        "
              "27777775\n"
+             "process\n"
+             "  ms since start      34444441  ms in user code     35555552  ms in the kernel    "
+             "36666663\n"
+             "  minor faults        37777774  major faults        38888885\n"
+             "  peak resident          38.1M\n"
              "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n"
              "     16        1003          1002      1001    1005   0.1%   1.0%   0.2%   0.5%\n"
              "    160        2003          2002      2.0K    2005   0.0%   1.0%   0.1%   0.5%\n"
@@ -116,6 +133,13 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "  \"heaps\": 26666664,\n"
     "  \"nested\": 27777775,\n"
     "  \"arenas\": 28888886,\n"
+    "  \"elapsed_ms\": 34444441,\n"
+    "  \"user_ms\": 35555552,\n"
+    "  \"system_ms\": 36666663,\n"
+    "  \"minor_faults\": 37777774,\n"
+    "  \"major_faults\": 38888885,\n"
+    "  \"peak_resident\": 39999996,\n"
+    "  \"shared_frees\": 41111107,\n"
     "  \"total\": {\"block_size\": 0, \"requested\": 7000001, \"allocated\": 7000002, "
     "\"live\": 7000003, \"peak\": 7000004, \"slabs\": 7000005, \"fullness\": {\"below_1_4\": "
     "1, \"below_1_2\": 70000, \"below_3_4\": 2, \"up_to_1\": 35000}},\n"
@@ -128,6 +152,30 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "\"below_3_4\": 2, \"up_to_1\": 10}}\n"
     "  ]\n"
     "}\n");
+}
+
+static void print_at_exit(bool json) {
+  fill();
+  figures.total.live = 5, figures.large_live = 20, figures.huge_live = 100;
+  figures.live_bytes = 2348;
+  output_length = 0;
+  api_report_at_exit(json);
+  output[output_length] = '\0';
+}
+
+TEST(report, at_exit_the_last_line_says_what_is_not_freed_without_what_is_kept, "") {
+  print_at_exit(false);
+  CHECK(strstr(output, "\n  large          20      11111110\n") != NULL);
+  CHECK(strstr(output, "\n  total           5       7000002 ") != NULL); /* as it was found */
+  check_text(strstr(output, "not freed"),
+             "not freed: 122 blocks, 2.0K (what the program and its libraries still hold)\n");
+}
+
+TEST(report, at_exit_the_json_object_says_what_is_not_freed_too, "") {
+  print_at_exit(true);
+  CHECK(strstr(output, "\n  \"not_freed_blocks\": 122,\n  \"not_freed_bytes\": 2048,\n"
+                       "  \"total\"") != NULL);
+  CHECK(strstr(output, "\"live_bytes\": 2348,") != NULL);
 }
 
 TEST(report, one_arena_is_one_and_not_many, "") {

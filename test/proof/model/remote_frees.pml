@@ -1,7 +1,7 @@
 /* remote_frees.pml - frees of foreign blocks that heaps put off, gather and publish, and threads
  * that end meanwhile
  *
- * Stands for, in src/stock/outbox.c: outbox_push publish gather outbox_put
+ * Stands for, in src/stock/outbox.c: outbox_push publish outbox_put
  * and in src/stock/outbox.c: gather_pending outbox_flush
  * and in src/heap/free.c: keep put_off
  * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
