@@ -1289,13 +1289,14 @@ static void some_sampled(void) {
 static void hear(void *p, size_t of, uint64_t bytes, void *context) {
   if (of > bytes) park_fail("%p stands for less than itself, %p", p, context);
 }
+static void set_hooks(void) { api.profile_hooks(hear, hear, NULL); }
 static void sample_next_hooked(void) {
   sample_next_small();
-  api.profile_hooks(hear, hear, NULL);
+  set_hooks();
 }
 static void small_sampled_hooked(void) {
   small_sampled();
-  api.profile_hooks(hear, hear, NULL);
+  set_hooks();
 }
 static void write_profile(void) {
   for (fh_profile_t kind = FH_PROFILE_HEAP; kind <= FH_PROFILE_LIFETIMES; kind++)
@@ -1538,6 +1539,7 @@ const operation_t freehold_operations[] = {
    WITH_HEAP | IS_SAMPLED},
   {"sample-start", start_sampling, NULL, NULL, NULL, IS_SAMPLED},
   {"sampled-collect", collect_hard, some_sampled, NULL, NULL, IS_SAMPLED},
+  {"profile-hooks", set_hooks, some_sampled, NULL, NULL, IS_SAMPLED},
   {"profile-write", write_profile, some_sampled, NULL, NULL, IS_SAMPLED},
   {"start", start, NULL, NULL, NULL, IS_BARE | FIRST_USE},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
