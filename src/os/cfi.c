@@ -22,17 +22,23 @@ static int64_t take_signed(bytes_t *b, size_t size) {
   return (int64_t)(take_bytes(b, size) << unused) >> unused;
 }
 
+static inline unsigned take_byte(bytes_t *b) { return b->at != b->end ? *b->at++ : 0; }
+
 /* LEB128, unsigned and signed. */
-static uint64_t take_leb(bytes_t *b, bool is_signed) {
+static out_of_line uint64_t take_long_leb(bytes_t *b, bool is_signed) {
   uint64_t n = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) { /* Bound: 10 bytes */
-    uint64_t part = take_bytes(b, 1);
+    uint64_t part = take_byte(b);
     n |= (part & 127) << shift;
     if (part > 127) continue;
     if (is_signed && (part & 64) != 0 && shift < 57) n |= ~(uint64_t)0 << (shift + 7);
     return n;
   }
   return n;
+}
+static always_inline uint64_t take_leb(bytes_t *b, bool is_signed) {
+  if (b->at == b->end || *b->at > 63) return take_long_leb(b, is_signed);
+  return *b->at++;
 }
 static uint64_t take_uleb(bytes_t *b) { return take_leb(b, false); }
 static int64_t take_sleb(bytes_t *b) { return (int64_t)take_leb(b, true); }
@@ -85,19 +91,19 @@ static bytes_t take_entry(const uint8_t *at) {
 
 static bool read_common(function_t *f, const uint8_t *cie) {
   bytes_t b = take_entry(cie);
-  uint64_t id = take_bytes(&b, 4), version = take_bytes(&b, 1);
+  uint64_t id = take_bytes(&b, 4), version = take_byte(&b);
   const char *letters = (const char *)b.at;
   if (id != 0 || (version != 1 && version != 3)) return false;
-  while (take_bytes(&b, 1) != 0) {} /* Bound: the entry */
+  while (take_byte(&b) != 0) {} /* Bound: the entry */
   f->code_unit = take_uleb(&b);
   f->data_unit = take_sleb(&b);
-  f->ip_register = (uint8_t)(version == 1 ? take_bytes(&b, 1) : take_uleb(&b));
+  f->ip_register = (uint8_t)(version == 1 ? take_byte(&b) : take_uleb(&b));
   f->has_augmentation = letters[0] == 'z';
   bytes_t values = f->has_augmentation ? take_block(&b) : b;
   for (letters++; f->has_augmentation && *letters != '\0'; letters++) { /* Bound: the entry */
-    if (*letters == 'R') f->encoding = (uint8_t)take_bytes(&values, 1);
-    else if (*letters == 'L') take_bytes(&values, 1);
-    else if (*letters == 'P') take_pointer(&values, (uint8_t)take_bytes(&values, 1) & 15);
+    if (*letters == 'R') f->encoding = (uint8_t)take_byte(&values);
+    else if (*letters == 'L') take_byte(&values);
+    else if (*letters == 'P') take_pointer(&values, (uint8_t)take_byte(&values) & 15);
     else if (*letters == 'S') f->is_signal = true;
     else return false;
   }
@@ -164,9 +170,9 @@ typedef struct {
   const uint8_t *header;
   function_t function;
   rules_t rules, first; /* now; at the function's start */
-  rules_t remembered[REMEMBERED_MOST];
   unsigned remembered_count;
   bool is_lost; /* an instruction is not known here */
+  rules_t remembered[REMEMBERED_MOST];
 } machine_t;
 
 static void set_rule(machine_t *m, uint64_t n, rule_kind_t kind, int64_t value) {
@@ -263,7 +269,7 @@ static void run_rule(machine_t *m, unsigned code, bytes_t *b) {
 static void run_instructions(machine_t *m, bytes_t b, uintptr_t ip) {
   uintptr_t at = m->function.from;
   while (b.at != b.end && !m->is_lost) { /* Bound: the entry */
-    unsigned code = (unsigned)take_bytes(&b, 1), low = code & 63;
+    unsigned code = take_byte(&b), low = code & 63;
     uint64_t units = 0;
     switch (code & ~63u) {
       case CFA_ADVANCE_LOC: units = low; break;
@@ -283,12 +289,12 @@ static void run_instructions(machine_t *m, bytes_t b, uintptr_t ip) {
 /* ---- their values ---------------------------------------------------------------------------- */
 
 typedef struct {
-  machine_t machine;
   const cfi_registers_t *registers; /* the function's */
   cfi_read_t *read;
   void *context;
   uintptr_t cfa;
   bool has_failed;
+  machine_t machine;
 } caller_t;
 
 static uintptr_t read_word(caller_t *c, uintptr_t at) {
@@ -327,7 +333,7 @@ static uintptr_t evaluate(caller_t *c, int32_t n, uintptr_t word) {
   bytes_t whole = {c->machine.header + n, c->machine.header + n + EXPRESSION_MOST};
   bytes_t b = take_block(&whole);
   while (b.at != b.end && !c->has_failed) { /* Bound: the expression */
-    unsigned op = (unsigned)take_bytes(&b, 1);
+    unsigned op = take_byte(&b);
     if (is_joining(op) && top != 0) {
       top--;
       words[top] = apply_operation(op, words[top], words[top + 1]);
@@ -345,23 +351,23 @@ static uintptr_t evaluate(caller_t *c, int32_t n, uintptr_t word) {
   return words[top];
 }
 
-static uintptr_t value_of(caller_t *c, unsigned n) {
-  rule_t rule = c->machine.rules.of[n];
+static uintptr_t value_of(caller_t *c, rule_t rule) {
   switch ((rule_kind_t)rule.kind) {
     case RULE_AT_OFFSET: return read_word(c, c->cfa + (uintptr_t)(intptr_t)rule.n);
     case RULE_IS_OFFSET: return c->cfa + (uintptr_t)(intptr_t)rule.n;
     case RULE_IN_REGISTER: return c->registers->at[rule.n];
     case RULE_AT_VALUE: return read_word(c, evaluate(c, rule.n, c->cfa));
     case RULE_IS_VALUE: return evaluate(c, rule.n, c->cfa);
-    case RULE_UNDEFINED: return 0;
-    default: return n == CFI_RSP ? c->cfa : c->registers->at[n];
+    default: return 0; /* RULE_UNDEFINED */
   }
 }
 
 bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context) {
-  caller_t c = {.machine = {.header = header}, .registers = r, .read = read, .context = context};
+  caller_t c;
+  memset(&c, 0, offsetof(caller_t, machine.remembered)); /* what is behind is large */
+  c.registers = r, c.read = read, c.context = context, c.machine.header = header;
   machine_t *m = &c.machine;
-  cfi_registers_t caller = {{0}, false};
+  cfi_registers_t caller = *r;
   /* A call may be a function's last instruction: what is behind it is another function's. */
   uintptr_t ip = r->at[CFI_IP] - (r->is_interrupted ? 0 : 1);
   if (!find_function(&m->function, header, ip)) return false;
@@ -371,8 +377,10 @@ bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *co
   c.cfa = m->rules.cfa.kind == RULE_IS_VALUE
             ? evaluate(&c, m->rules.cfa.n, 0)
             : r->at[m->rules.cfa_register % CFI_REGISTERS] + (uintptr_t)(intptr_t)m->rules.cfa.n;
-  for (unsigned i = 0; i < CFI_REGISTERS; i++) caller.at[i] = value_of(&c, i);
-  caller.at[CFI_IP] = value_of(&c, m->function.ip_register);
+  caller.at[CFI_RSP] = c.cfa;
+  for (unsigned i = 0; i < CFI_REGISTERS; i++)
+    if (m->rules.of[i].kind != RULE_SAME) caller.at[i] = value_of(&c, m->rules.of[i]);
+  caller.at[CFI_IP] = caller.at[m->function.ip_register];
   caller.is_interrupted = m->function.is_signal;
   if (c.has_failed || m->is_lost) return false;
   *r = caller;

@@ -122,11 +122,6 @@ static always_inline void read_registers(cfi_registers_t *r) {
   r->is_interrupted = true;
 }
 
-static bool step_to_caller(cfi_registers_t *r, readable_t *readable, const void *table) {
-  if (table != NULL && cfi_step(table, r, read_stack, readable)) return true;
-  return step_by_frame(r, readable);
-}
-
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
   own_file_t own = find_own_file();
   readable_t readable = {0, 0};
@@ -138,8 +133,9 @@ unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
     bool is_ours = is_own(&own, ip);
     if (IS_SHARED && is_ours && count == 0) own_count++;
     else frames[count++] = r.is_interrupted ? ip + 1 : ip; /* as if a call returned there */
-    if (!step_to_caller(&r, &readable, by_tables || is_ours ? find_unwind_table(&own, ip) : NULL))
-      break;
+    const void *table = by_tables || is_ours ? find_unwind_table(&own, ip) : NULL;
+    bool is_found = table != NULL && cfi_step(table, &r, read_stack, &readable);
+    if (!is_found && !step_by_frame(&r, &readable)) break;
     if (r.at[CFI_IP] == 0 || (r.at[CFI_RSP] <= stack && !r.is_interrupted)) break;
   }
   return count;
