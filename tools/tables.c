@@ -133,15 +133,12 @@ static void put_statistics(fmt_t *f) {
     snprintf(name, sizeof name, "`%s`", class_figures[i].name);
     put_cells(f, (const char *[]){name, class_figures[i].what}, 2);
   }
-  fmt_text(f,
-           "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
-           "\n"
-           "At exit there is one figure more: `not freed` in the text, `not_freed_blocks` and\n"
-           "`not_freed_bytes` in JSON. These are the blocks, by their sizes as in `live_bytes`,\n"
-           "that the program and its libraries still hold after the last destructor. What the\n"
-           "exiting thread and ended ones kept for their next calls is not among them. Still\n"
-           "counted is what other threads keep that run meanwhile, and what the exiting one keeps\n"
-           "if exit was called in a handler that interrupted an allocation.\n");
+  fmt_text(
+    f, "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
+       "\n"
+       "At exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
+       "`live_bytes`. What threads keep for their next calls counts too, so it is the most that\n"
+       "the program and its libraries can still hold. `./dev lab leaks` says who holds it.\n");
 }
 
 /* ---- the structs of the statistics, for the header ------------------------------------------- */

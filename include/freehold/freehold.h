@@ -315,8 +315,9 @@ FH_API bool fh_profile_write(int file, fh_profile_t kind);
  * interval)). A block that realloc makes larger or smaller is freed and allocated. The thread is in
  * the middle of the call, perhaps in a signal handler. A hook may allocate and free, of which it is
  * not told; it may not leave by longjmp or an exception. NULL takes a hook away; it may still be
- * called by threads that are about to. Any thread, not for signal handlers; without
- * fh_profile_start nothing is sampled. Ours. */
+ * called by threads that are about to. What was once set is kept: 40 bytes for each different pair
+ * of hook and context. Any thread, not for signal handlers; without fh_profile_start nothing is
+ * sampled. Ours. */
 typedef void fh_profile_hook_t(void *block, size_t size, uint64_t bytes, void *context);
 FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
 

@@ -65,9 +65,9 @@ hidden void api_profile_end(void);
 /* What lives, and did at the peak. False: no memory, or a write has failed. */
 hidden bool api_profile_write_heap(int file);
 
-/* What the option `verbose` asks for; the statistics, and what was not freed. */
+/* What the option `verbose` asks for; the statistics, at exit with what was not freed. */
 hidden void api_report_at_load(void);
-hidden void api_report_at_exit(bool json);
+hidden void api_report(bool json, bool at_exit);
 
 /* Looks libc's own functions up; in a constructor, because the dynamic linker takes locks. */
 hidden void api_foreign_start(void);

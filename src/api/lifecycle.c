@@ -45,5 +45,5 @@ static __attribute__((destructor(101))) void unload(void) {
   api_profile_end();
   if (stats == STATS_NONE) return;
   reopen_output();
-  api_report_at_exit(stats == STATS_JSON);
+  api_report(stats == STATS_JSON, true);
 }

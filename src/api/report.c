@@ -155,22 +155,13 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
   fmt_json_close(j);
 }
 
-/* What the program has not freed, if that is known: at exit. */
-typedef struct {
-  uint64_t blocks, bytes;
-} not_freed_t;
-
-static void put_json(fmt_t *f, const fh_stats_t *s, const not_freed_t *left) {
+static void put_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_t json, *j = &json;
   fmt_json_start(j, f);
   fmt_json_object(j, NULL);
   fmt_json_text(j, "freehold", fh_version_string());
   for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
     fmt_json_number(j, row->name, figure_of(s, row));
-  if (left != NULL) {
-    fmt_json_number(j, "not_freed_blocks", left->blocks);
-    fmt_json_number(j, "not_freed_bytes", left->bytes);
-  }
   json_class(j, "total", &s->total);
   fmt_json_array(j, "classes");
   for (unsigned i = 0; i < FH_CLASSES; i++)
@@ -186,45 +177,33 @@ static void write_line(const char *text, size_t length, void *context) {
   api_output(text, length);
 }
 
-static void put_text(fmt_t *f, const fh_stats_t *s, const not_freed_t *left) {
+static void put_text(fmt_t *f, const fh_stats_t *s, bool at_exit) {
   fmt_text(f, "freehold ");
   fmt_text(f, fh_version_string());
   fmt_char(f, '\n');
   for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(f, s, section);
   put_classes(f, s);
-  if (left == NULL) return;
-  fmt_text(f, "not freed: ");
-  fmt_decimal(f, left->blocks);
-  fmt_text(f, left->blocks == 1 ? " block, " : " blocks, ");
-  fmt_size(f, left->bytes);
-  fmt_text(f, " (what the program and its libraries still hold)\n");
+  if (!at_exit) return;
+  uint64_t blocks = s->total.live + s->large_live + s->huge_live;
+  fmt_text(f, "not freed: at most ");
+  fmt_decimal(f, blocks);
+  fmt_text(f, blocks == 1 ? " block, " : " blocks, ");
+  fmt_size(f, s->live_bytes);
+  fmt_text(f, " (with what threads keep for their next calls)\n");
 }
 
-static void print_stats(bool json, const fh_stats_t *s, const not_freed_t *left) {
+void api_report(bool json, bool at_exit) {
   char buffer[2048];
   fmt_t f;
+  fh_stats_t stats = {.struct_size = sizeof stats};
+  fh_stats_get(&stats);
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
-  if (json) put_json(&f, s, left);
-  else put_text(&f, s, left);
+  if (json) put_json(&f, &stats);
+  else put_text(&f, &stats, at_exit);
   fmt_flush(&f);
 }
 
-FH_API void fh_stats_print(bool json) {
-  fh_stats_t stats = {.struct_size = sizeof stats};
-  fh_stats_get(&stats);
-  print_stats(json, &stats, NULL);
-}
-
-/* The figures are those before anything goes back; what threads keep for their next calls does, so
- * far as it can, before what is not freed is counted. */
-void api_report_at_exit(bool json) {
-  fh_stats_t stats = {.struct_size = sizeof stats}, after;
-  fh_stats_get(&stats);
-  heap_collect(false);
-  heap_stats(&after);
-  uint64_t blocks = after.total.live + after.large_live + after.huge_live;
-  print_stats(json, &stats, &(not_freed_t){blocks, after.live_bytes});
-}
+FH_API void fh_stats_print(bool json) { api_report(json, false); }
 
 /* The word between brackets: "always [madvise] never". */
 static void put_huge_pages(fmt_t *f) {
@@ -267,7 +246,7 @@ FH_API size_t fh_stats_json(char *buffer, size_t size) {
   fmt_t f;
   fh_stats_get(&stats);
   fmt_start(&f, buffer, size, NULL, NULL);
-  put_json(&f, &stats, NULL);
+  put_json(&f, &stats);
   fmt_end(&f);
   return f.total;
 }

@@ -170,12 +170,13 @@ static void *search(find_t *s) {
   s->again = true;
   if (window == NULL) window = search_near(s);
   if (window != NULL || is_short || s->result == OS_NO_MEMORY) return window;
-  if (os_find(s->size) == NULL) return NULL; /* nor at any other address */
+  /* A kernel that knows no room may not have looked at low addresses. */
+  size_t tries = os_find(s->size) == NULL ? FIRST_TRIES : end;
   s->again = false;
-  window = search_upward(s, 1, end, end);
+  window = search_upward(s, 1, end, tries);
   if (window != NULL || s->result == OS_NO_MEMORY) return window;
   s->again = true;
-  return search_upward(s, 1, end, LAST_TRIES);
+  return search_upward(s, 1, end, min_size(tries, LAST_TRIES));
 }
 
 void *map_new(size_t count, size_t size) { return search(&(find_t){.count = count, .size = size}); }

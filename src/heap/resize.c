@@ -127,7 +127,10 @@ static bool resize_in_place(const found_t *f, void *p, size_t size) {
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   if (size < f->usable) return NULL;
-  if (f->huge != NULL) return resized(huge_resize(f->huge, size));
+  if (f->huge != NULL) {
+    if (unlikely(sample_was_started())) sample_end(p); /* at this address */
+    return resized(huge_resize(f->huge, size));
+  }
   if (f->usable < MOVE_PAGES_MIN || !huge_has_room()) return NULL;
   return resized(large_move_to_huge(f->slab, p, size));
 }
@@ -136,7 +139,8 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
 static bool stays_sampled(const found_t *f, size_t size) {
   if (f->slab == NULL || (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0) return false;
   size_t of_class = atomic64_load_relaxed(&f->slab->sampled.size);
-  return of_class <= SMALL_MAX_SIZE && fast_is_right(of_class, size);
+  /* an aligned one may have less than its class's blocks have */
+  return size <= f->usable && of_class <= SMALL_MAX_SIZE && fast_is_right(of_class, size);
 }
 
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {

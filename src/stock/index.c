@@ -119,6 +119,10 @@ bool index_is_of(const void *cell, const void *heap) {
   return cell != NULL && atomic_ptr_is_relaxed(&chunk_of(cell)->heap, (void *)heap);
 }
 
+void *index_heap(const void *cell) {
+  return cell != NULL ? atomic_ptr_load_relaxed(&chunk_of(cell)->heap) : NULL;
+}
+
 /* Shows the cell's block, unless a thread is freeing it, or has stopped while it did so. */
 static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
   uintptr_t entry = (uintptr_t)atomic_ptr_load_acquire(cell); /* S-index */

@@ -22,6 +22,7 @@ hidden void index_enter(void *cell, void *descriptor, bool is_huge);
 hidden void index_give_back(void *cell);
 /* Is it a cell of that first-class heap, which has not ended? Asked by the block's holder. */
 hidden bool index_is_of(const void *cell, const void *heap);
+hidden void *index_heap(const void *cell); /* the first-class heap, or NULL */
 /* The block with this tag ends. */
 static inline void index_leave(atomic_ptr_t *tag) {
   void *cell = atomic_ptr_load_relaxed(tag); /* relaxed: the block's holder calls */

@@ -134,6 +134,7 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   if (arena_is_read(p, n)) return NULL;
+  if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(p); /* while its bytes are there */
   void *tag = atomic_ptr_load_relaxed(&s->tag);
   atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
   void *moved = huge_from_pages(tag, p, old_size, size);
@@ -141,7 +142,6 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     atomic64_add_relaxed(&arena_counts.committed, n);
     return NULL;
   }
-  if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(p);
   slab_count(0 - atomic64_load_relaxed(&s->size), 0);
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */

@@ -7,6 +7,7 @@
 #include "../support/options.h"
 #include "../support/poisson.h"
 #include "huge.h"
+#include "index.h"
 #include "pool.h"
 
 atomic64_t sample_interval;
@@ -120,13 +121,14 @@ typedef struct {
   slab_t *slab;
   sampled_t *sampled;
   atomic64_t *size;
+  atomic_ptr_t *tag;
 } record_t;
 static record_t record_of(void *p) {
   uintptr_t tenant = map_find(p);
   huge_t *b = map_record(tenant);
-  if (map_kind(tenant) == TENANT_HUGE) return (record_t){NULL, &b->sampled, &b->size};
+  if (map_kind(tenant) == TENANT_HUGE) return (record_t){NULL, &b->sampled, &b->size, &b->tag};
   slab_t *s = slab_of(p);
-  return (record_t){s, &s->sampled, &s->size};
+  return (record_t){s, &s->sampled, &s->size, &s->tag};
 }
 
 static atomic_ptr_t block_call; /* sample_visitor_t; relaxed: code, set once */
@@ -157,7 +159,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   uint32_t stack = stack_here();
   callstack_t *s = callstack_at(stack, &unused);
   pool_sampled(h)->until[c] = 0;
-  atomic_ptr_store_relaxed(&block->heap, heap_tag(h));
+  atomic_ptr_store_relaxed(&block->heap, index_heap(atomic_ptr_load_relaxed(of.tag)));
   atomic32_store_relaxed(&block->since, os_now_ms());
   atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
   atomic64_store_relaxed(&block->size, size);
@@ -207,10 +209,8 @@ cold void sample_end(void *p) {
 void sample_note_resized(heap_t *h, void *p) {
   record_t of = record_of(p);
   bool was_sampled = of.slab == NULL || (slab_word(of.slab) & SLAB_IS_SAMPLED) != 0;
-  void *heap = was_sampled ? atomic_ptr_load_relaxed(&of.sampled->heap) : NULL;
   if (was_sampled) sample_end(p);
   if (of.slab != NULL)
     atomic32_store_relaxed(&of.slab->kind, slab_word(of.slab) & ~SLAB_IS_SAMPLED);
   sample_note_large(h, p);
-  if (heap != NULL) atomic_ptr_store_relaxed(&of.sampled->heap, heap);
 }

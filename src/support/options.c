@@ -167,13 +167,18 @@ bool option_parse(option_t option, const char *text, size_t length, int64_t *val
 
 /* ---- value to text --------------------------------------------------------------------------- */
 
+static void put_text_value(fmt_t *f, const char *text) {
+  if (text == NULL) fmt_char(f, '-');
+  else fmt_shown(f, text, strlen(text), 256);
+}
+
 void option_put_value(fmt_t *f, option_t option, int64_t value) {
   switch (option_info[option].kind) {
     case OPTION_KIND_int: fmt_signed(f, value); break;
     case OPTION_KIND_size: fmt_exact_size(f, (uint64_t)value); break;
     case OPTION_KIND_bool:
     case OPTION_KIND_word: fmt_text(f, option_info[option].words[value]); break;
-    case OPTION_KIND_text: fmt_text(f, value == 0 ? "-" : (const char *)(uintptr_t)value); break;
+    case OPTION_KIND_text: put_text_value(f, (const char *)(uintptr_t)value); break;
   }
 }
 

@@ -822,3 +822,32 @@ TEST(profile, a_hook_hears_what_all_blocks_together_come_to, "") {
   CHECK(heard.bytes > BLOCKS * SIZE * 0.91 && heard.bytes < BLOCKS * SIZE * 1.09);
   free(p);
 }
+
+static void *volatile born, *volatile died; /* realloc calls nothing, as a compiler sees it */
+static void note_born(void *block, size_t size, uint64_t bytes, void *context) {
+  (void)size, (void)bytes, (void)context;
+  born = block;
+}
+static void note_died(void *block, size_t size, uint64_t bytes, void *context) {
+  (void)size, (void)bytes, (void)context;
+  CHECK_EQ(*(volatile char *)block, 7); /* it can still be read */
+  died = block;
+}
+
+TEST(profile, a_hook_hears_of_the_end_of_a_block_whose_pages_move_while_they_are_there, "") {
+  static const size_t sizes[][2] = {{2 << 20, 90 << 20}, {(size_t)600 << 20, (size_t)1500 << 20}};
+  CHECK(fh_profile_start(1));
+  fh_profile_hooks(note_born, note_died, NULL);
+  for (int i = 0; i < 2; i++) {
+    char *p = malloc(launder_size(sizes[i][0]));
+    uintptr_t before = (uintptr_t)p;
+    CHECK_EQ(born, (void *)p);
+    p[0] = 7;
+    char *moved = realloc(p, launder_size(sizes[i][1]));
+    CHECK(moved != NULL);
+    CHECK_EQ((uintptr_t)died, before);
+    CHECK_EQ(born, (void *)moved);
+    free(moved);
+  }
+  fh_profile_hooks(NULL, NULL, NULL);
+}

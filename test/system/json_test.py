@@ -1,6 +1,7 @@
 """The statistics as JSON are JSON, and agree with themselves."""
 import json
 import os
+import re
 import resource
 import sys
 import time
@@ -81,22 +82,18 @@ class Json(unittest.TestCase):
                 self.assertEqual((result.returncode, stats["remote_frees"]), (0, 0))
                 self.assertGreaterEqual(stats["swaps"], stats["shared_frees"] > 0)
 
-    def kept(self, number, options):
+    def kept(self, number):
         result = support.run([support.program("options_probe"), "keep", str(number)],
-                             support.preloaded(options=options))
+                             support.preloaded(options="stats:exit"))
         self.assertEqual(result.returncode, 0, result.stderr)
-        return result.stderr
+        last = re.fullmatch(r"not freed: at most (\d+) blocks?, .* \(with what threads keep for "
+                            r"their next calls\)", result.stderr.splitlines()[-1])
+        return int(last.group(1))
 
-    def test_what_is_not_freed_at_exit_is_told_to_the_block(self):
-        none, some = (json.loads(self.kept(n, "stats:json")) for n in (0, 777))
-        self.assertEqual(some["not_freed_blocks"] - none["not_freed_blocks"], 777)
-        self.assertIn(some["not_freed_bytes"] - none["not_freed_bytes"], (777 * 1008, 777 * 1024))
-        self.assertLess(none["not_freed_blocks"], 10)              # the C library's own
-
-    def test_the_last_line_of_the_text_says_what_is_not_freed(self):
-        last = self.kept(777, "stats:exit").splitlines()[-1]
-        self.assertRegex(last, r"^not freed: 77\d blocks, 7\d\d\.\dK \(what the program and its "
-                               r"libraries still hold\)$")
+    def test_the_last_line_of_the_text_says_how_much_at_most_is_not_freed(self):
+        self.assertGreaterEqual(self.kept(777), 777)
+        self.assertLess(self.kept(777), 777 + 200)
+        self.assertLess(self.kept(0), 400)
 
     def test_a_kernel_that_refuses_to_tell_changes_nothing_else(self):
         if not support.has("strace"):

@@ -218,9 +218,10 @@ class Profiles(unittest.TestCase):
     def test_what_is_no_plain_file_is_written_to_as_it_is(self):
         path = self.path("pipe")
         os.mkfifo(path)
-        reader = subprocess.Popen(["cat", path], stdout=subprocess.PIPE)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)        # is there first
         self.run_probe("grow", "10", options="profile:" + path)
-        self.assertTrue(self.message.FromString(reader.communicate()[0]).sample)
+        with open(reader, "rb") as file:                  # it fits into the pipe
+            self.assertTrue(self.message.FromString(file.read()).sample)
         result = self.run_probe("grow", "1", options="profile:/dev/full")
         self.assertIn("the file cannot be written\n", result.stderr)
 
@@ -232,7 +233,8 @@ class Profiles(unittest.TestCase):
     def test_processes_that_end_at_once_may_have_one_name(self):
         path = self.path("shared")
         with concurrent.futures.ThreadPoolExecutor(20) as pool:
-            probe = functools.partial(self.run_probe, "grow", "1", options="profile:" + path)
+            options = "profile_interval:4096,profile:" + path
+            probe = functools.partial(self.run_probe, "grow", "1", options=options)
             results = list(pool.map(lambda _: probe(), range(40)))
         self.assertEqual([result.stderr for result in results], [""] * 40)
         self.assertEqual(glob.glob(path + "*"), [path])

@@ -225,17 +225,6 @@ TEST(map, when_the_space_is_full_there_is_none_and_a_window_given_back_is_used_a
   CHECK_EQ(map_new(1, 4096), (void *)some);
 }
 
-TEST(map, where_the_kernel_has_no_such_room_not_every_window_is_tried, "") {
-  enum { TRIED_FIRST = 64 };
-  char *w = map_new(1, 4096);
-  os_fake.most_mapped = SIZE_MAX; /* what is short is addresses */
-  os_fake_take(w + 4096, WINDOW_SIZE - 4096);
-  for (size_t i = 1; i < os_fake.windows; i++) os_fake_take(w + i * WINDOW_SIZE, WINDOW_SIZE);
-  uint64_t before = os_fake.calls[OS_FAKE_MAP_AT];
-  CHECK_NULL(map_new(1, 4096));
-  CHECK_LE(os_fake.calls[OS_FAKE_MAP_AT] - before, (uint64_t)TRIED_FIRST);
-}
-
 static atomic64_t made;
 static void make_and_free(unsigned number) {
   for (int i = 0; i < 300; i++) {

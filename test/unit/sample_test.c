@@ -84,6 +84,24 @@ TEST(sample, a_block_that_realloc_leaves_in_its_class_stays_sampled_as_the_other
   CHECK_EQ(live_bytes(), (uint64_t)0);
 }
 
+TEST(sample, an_aligned_block_has_room_for_what_realloc_promises, "") {
+  CHECK(sample_start(EACH));
+  for (size_t alignment = 32; alignment <= 16384; alignment *= 2)
+    for (size_t size = 1; size <= 16384; size += size / 2 + 1) {
+      char *p = heap_aligned_slow(alignment, 100), *same = heap_resize(p, size, NULL, "t");
+      if (same != NULL) CHECK_GE(heap_usable_size(same, "t"), size);
+      fast_free(same != NULL ? same : p);
+    }
+}
+
+TEST(sample, a_heaps_block_that_is_first_sampled_by_realloc_is_its_heaps, "") {
+  fh_heap_t *heap = firstclass_new();
+  char *p = firstclass_aligned(heap, 1, 20000);
+  CHECK(sample_start(EACH));
+  CHECK_EQ(heap_resize(p, 30000, heap, "t"), (void *)p);
+  CHECK_EQ(atomic_ptr_load_relaxed(&slab_of(p)->sampled.heap), (void *)heap);
+}
+
 TEST(sample, a_block_has_the_call_stack_of_its_malloc_and_its_pair_that_of_its_free, "S-stack") {
   static const uintptr_t born[] = {0x401000, 0x402000}, died[] = {0x403000};
   const uintptr_t *frames;

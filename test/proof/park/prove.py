@@ -352,7 +352,7 @@ def is_at_most_mappings(line, functions):
 
 def is_crowded(line, functions):
     return functions == {"search"} and line.strip() in (
-        "s->again = true;", "return search_upward(s, 1, end, LAST_TRIES);")
+        "s->again = true;", "return search_upward(s, 1, end, min_size(tries, LAST_TRIES));")
 
 def is_of_growth(line, functions):
     return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
