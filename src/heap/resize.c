@@ -99,13 +99,16 @@ static void note_resized(void *p) {
   sample_note_resized(h, p);
   heap_exit(h);
 }
-static void *resized(void *p) {
-  if (p != NULL) note_resized(p);
-  return p;
+/* `p` has become `moved`, or stays where it is. Its sample has ended in either case. */
+static void *moved_to(void *p, void *moved) {
+  note_resized(moved != NULL ? moved : p);
+  return moved;
 }
 
 static bool resize_huge(huge_t *b, size_t size) {
-  return huge_resize_in_place(b, size) && resized(huge_base(b)) != NULL;
+  bool is_done = huge_resize_in_place(b, size);
+  if (is_done) note_resized(huge_base(b));
+  return is_done;
 }
 
 static void *allocate_with_headroom(size_t size, size_t roomy) {
@@ -129,10 +132,10 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   if (size < f->usable) return NULL;
   if (f->huge != NULL) {
     if (unlikely(sample_was_started())) sample_end(p); /* at this address */
-    return resized(huge_resize(f->huge, size));
+    return moved_to(p, huge_resize(f->huge, size));
   }
   if (f->usable < MOVE_PAGES_MIN || !huge_has_room()) return NULL;
-  return resized(large_move_to_huge(f->slab, p, size));
+  return moved_to(p, large_move_to_huge(f->slab, p, size));
 }
 
 /* Does the block stand for small ones, which would stay where they are? */

@@ -59,8 +59,8 @@
     "is claimed, and allocation fails with ENOMEM; 0: no limit. What is free and still dirty "   \
     "does not count.")                                                                           \
   X(stats,          word,  STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
-    "Statistics when a process ends by exit, not by a signal or _exit, with what was not "       \
-    "freed: exit writes text, json one JSON object, to standard error.")                         \
+    "Statistics on standard error when a process ends by exit, not by a signal or _exit. "        \
+    "exit: text, and how much at most was not freed; json: one JSON object.")                     \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
     "Counts the bytes asked for in each size class too, except aligned blocks, which costs "     \
     "time on every allocation.")                                                                 \

@@ -94,6 +94,20 @@ TEST(sample, an_aligned_block_has_room_for_what_realloc_promises, "") {
     }
 }
 
+TEST(sample, a_block_that_cannot_grow_stays_sampled, "") {
+  static const size_t sizes[] = {MiB(2), MiB(600)};
+  CHECK(sample_start(EACH));
+  for (unsigned i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    char *p = fast_malloc(sizes[i]);
+    uint64_t before = live_bytes();
+    os_fake.most_mapped = os_fake.mapped;
+    CHECK(heap_resize(p, MiB(1500), NULL, "t") == NULL);
+    os_fake.most_mapped = SIZE_MAX;
+    CHECK(is_sampled(p));
+    CHECK_EQ(live_bytes(), before);
+  }
+}
+
 TEST(sample, a_heaps_block_that_is_first_sampled_by_realloc_is_its_heaps, "") {
   fh_heap_t *heap = firstclass_new();
   char *p = firstclass_aligned(heap, 1, 20000);
