@@ -56,6 +56,7 @@
 #include "api/callback.c"
 #include "api/start.c"
 #include "api/foreign.c"
+#include "api/closed.c"
 #include "api/cold.c"
 #include "api/malloc.c"
 #include "api/glibc.c"

@@ -14,9 +14,18 @@
  * first may happen in two threads and a signal handler at once: at first use, or in the
  * constructor. */
 hidden void api_start_now(void);
-extern hidden atomic32_t api_started;
+/* Closed: an option wants to see every call, so each goes through closed.c. */
+typedef enum { API_UNKNOWN, API_OPEN, API_CLOSED } api_state_t;
+extern hidden atomic32_t api_started; /* api_state_t */
 static inline void api_start(void) {
   if (unlikely(!atomic32_load_acquire(&api_started))) api_start_now(); /* S-options */
+}
+
+static inline bool api_is_open(void) {
+  return atomic32_load_acquire(&api_started) == API_OPEN; /* S-options */
+}
+static inline bool api_is_closed(void) {
+  return atomic32_load_acquire(&api_started) == API_CLOSED; /* S-options */
 }
 
 /* Text of whole lines to the output callback, or to standard error. */
@@ -49,11 +58,22 @@ hidden void *api_foreign_move(void *p, void *block, size_t size, const char *cal
 
 /* What the entry points do where the fast path ends. */
 hidden void *api_malloc_slow(size_t size);
+hidden void *api_calloc_slow(size_t size); /* not cleared */
 hidden void *api_aligned_slow(size_t alignment, size_t size);
 hidden void *api_realloc(void *p, size_t size, const char *call);
 hidden void api_free(void *p, const char *call);
 hidden void api_free_slow(void *p);
 hidden size_t api_usable_size(const void *p, const char *call);
+
+/* The same calls when an option wants to see all of them (closed.c). `heap`: a first-class one, or
+ * NULL. What `api_closed_calloc` returns is not cleared yet. */
+struct fh_heap;
+hidden void *api_closed_malloc(size_t size);
+hidden void *api_closed_aligned(size_t alignment, size_t size);
+hidden void *api_closed_calloc(size_t size);
+hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
+hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
+hidden void api_closed_free(void *p, const char *call);
 
 /* Writes "freehold: <what>: <address> in <call>()", calls the error callback with EFAULT and
  * aborts. */

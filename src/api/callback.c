@@ -1,5 +1,6 @@
 /* callback.c - the program's callbacks: output, errors, deferred frees, samples        layer 7: api
- * Owns:    the callbacks in force.   Called by: api.   Calls: heap, os, the program.
+ * Owns:    the callbacks in force.   Called by: api.   Calls: heap, support, os, the
+ *          program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
  *          in a pair that never changes and is never freed. Asking for the same pair again finds
  *          it, which bounds their number.
@@ -13,6 +14,7 @@
 #include "../base/atomic.h"
 #include "../heap/fast.h"
 #include "../os/os.h"
+#include "../support/options.h"
 
 typedef struct callback_pair {
   void *function, *context;   /* const once published */
@@ -91,6 +93,8 @@ void api_error(int error) {
 }
 
 cold void *api_no_memory(void) {
+  if (option_get(OPTION_abort_on_oom)) /* closed.c dies with the size, where there is one */
+    fatal("out of memory: no address space has so much", NULL, NULL);
   api_error(ENOMEM);
   errno = ENOMEM;
   return NULL;

@@ -1,5 +1,5 @@
 /* cold.c - what the entry points do where the fast path ends                           layer 7: api
- * Owns:    nothing.   Called by: api.   Calls: heap, arena, foreign.c, callback.c, start.c.
+ * Owns:    nothing.   Called by: api.   Calls: closed.c, heap, arena, foreign.c, callback.c.
  * Threads: any; no heap is marked while a callback runs. */
 #include "api.h"
 
@@ -12,16 +12,22 @@ static out_of_line void *finish(void *block) {
 }
 
 cold void *api_malloc_slow(size_t size) {
-  api_start();
+  if (unlikely(!api_is_open())) return api_closed_malloc(size);
+  return finish(heap_malloc_slow(size));
+}
+
+cold void *api_calloc_slow(size_t size) {
+  if (unlikely(!api_is_open())) return api_closed_calloc(size);
   return finish(heap_malloc_slow(size));
 }
 
 cold void *api_aligned_slow(size_t alignment, size_t size) {
-  api_start();
+  if (unlikely(!api_is_open())) return api_closed_aligned(alignment, size);
   return finish(heap_aligned_slow(alignment, size));
 }
 
 void api_free(void *p, const char *call) {
+  if (unlikely(api_is_closed())) return api_closed_free(p, call);
   if (p != NULL && unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
   heap_free(p, call);
 }
@@ -45,6 +51,7 @@ void *api_realloc(void *p, size_t size, const char *call) {
     return NULL;
   }
   if (likely(fast_is_right_here(p, size))) return p;
+  if (unlikely(api_is_closed())) return api_closed_realloc(NULL, p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
   api_deferred(false); /* before anything has moved: the callback may jump away */
   void *block = heap_realloc(p, size, call);

@@ -19,7 +19,7 @@ FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "reallo
 FH_API void *calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  void *block = fast_malloc_or(bytes, api_malloc_slow);
+  void *block = fast_malloc_or(bytes, api_calloc_slow);
   return heap_clear(block, bytes);
 }
 
@@ -138,11 +138,16 @@ FH_API fh_heap_t *fh_heap_new(void) {
   api_start();
   return of_heap(firstclass_new());
 }
-FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
-  return of_heap(firstclass_aligned(heap, 1, size));
+static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size) {
+  if (unlikely(api_is_closed())) return api_closed_in(heap, alignment, size, false);
+  return of_heap(firstclass_aligned(heap, alignment, size));
 }
+FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) { return allocate_in(heap, 1, size); }
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
-  return of_heap(firstclass_calloc(heap, count, size));
+  size_t bytes;
+  if (likely(!api_is_closed())) return of_heap(firstclass_calloc(heap, count, size));
+  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  return heap_clear(api_closed_in(heap, 1, bytes, true), bytes);
 }
 /* As in api_realloc. */
 static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const char *call) {
@@ -150,11 +155,12 @@ static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const
 }
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
   const char *call = "fh_heap_realloc";
-  if (p == NULL) return of_heap(firstclass_aligned(heap, 1, size));
+  if (p == NULL) return allocate_in(heap, 1, size);
   if (size == 0) {
     api_free(p, call);
     return NULL;
   }
+  if (unlikely(api_is_closed())) return api_closed_realloc(heap, p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign_into(heap, p, size, call);
   return of_heap(firstclass_realloc(heap, p, size, call));
 }
@@ -165,6 +171,6 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? of_heap(firstclass_aligned(heap, alignment, size))
+  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size)
                                             : refuse_alignment();
 }

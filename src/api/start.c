@@ -1,6 +1,6 @@
 /* start.c - what is needed before anything else                                        layer 7: api
- * Owns:    api_started.   Called by: api, at first use.   Calls: callback.c, support, os,
- *          base.
+ * Owns:    api_started.   Called by: api, at first use.   Calls: callback.c, heap, support,
+ *          os, base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits.
  * Sync:    S-options  api_start_now (release) -> api_start, which finds it done (acquire): the
@@ -9,14 +9,22 @@
 
 #include "../base/atomic.h"
 #include "../base/check.h"
+#include "../heap/here.h"
 #include "../os/os.h"
 #include "../support/options.h"
 
 atomic32_t api_started;
 
+static bool wants_every_call(void) {
+  return option_get(OPTION_fill) != FILL_OFF || option_get(OPTION_realloc_moves) ||
+         option_get(OPTION_abort_on_oom) || !option_get(OPTION_caches);
+}
+
 cold void api_start_now(void) {
   os_start_clock();
   check_set_reporter(api_fatal);
   options_load(api_output);
-  atomic32_store_release(&api_started, 1); /* S-options */
+  bool is_closed = wants_every_call();
+  if (is_closed || option_get(OPTION_stats_detail)) heap_close();
+  atomic32_store_release(&api_started, is_closed ? API_CLOSED : API_OPEN); /* S-options */
 }

@@ -8,19 +8,19 @@
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
-#include "../support/options.h"
 
 enum {
   LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
 };
 
 __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
+atomic32_t heap_closed;
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* With the option stats_detail every call takes the slow path, and `busy` alone is the mark. */
+/* When the fast paths are closed, `busy` alone is the mark. */
 static always_inline bool has_fast_paths(const heap_t *h) {
-  return h == heap_of_thread() && likely(option_get(OPTION_stats_detail) == 0);
+  return h == heap_of_thread() && likely(!heap_is_closed());
 }
 
 static always_inline bool is_marked(const heap_t *h, bool has_fast) {
@@ -87,7 +87,7 @@ static heap_t *attach(void) {
     pool_put_back(h);
     return none;
   }
-  if (!option_get(OPTION_stats_detail)) {
+  if (!heap_is_closed()) {
     heap_here.window = WINDOW_NONE;
     heap_here.limit = SMALL_STEPS + 1;
   }
@@ -124,7 +124,7 @@ static cold heap_t *enter_any(heap_t *h) {
 
 /* `h` is the thread's own. */
 static always_inline heap_t *enter(heap_t *h) {
-  bool has_fast = likely(option_get(OPTION_stats_detail) == 0);
+  bool has_fast = likely(!heap_is_closed());
   if (unlikely(is_marked(h, has_fast))) return enter_any(h);
   mark(h, has_fast);
   return h;
@@ -175,4 +175,11 @@ void heap_exit(heap_t *h) {
   }
   h->calls--;
   unmark(h);
+}
+
+void heap_let_go_own(void) {
+  heap_t *h = heap_enter_own();
+  if (h == NULL) return;
+  heap_let_go(h);
+  heap_exit(h);
 }

@@ -1,5 +1,5 @@
 /* here.h - what the fast paths know of a thread: its heap and its marks               layer 6: heap
- * Owns:    nothing; heap_here is enter.c's.   Called by: heap.   Calls: nothing.
+ * Owns:    nothing; heap_here is enter.c's.   Called by: start.c, heap.   Calls: nothing.
  * Threads: the thread's own, and its signal handlers'.
  *
  * Signals: three marks say that an operation is under way. A signal handler that interrupts it
@@ -9,7 +9,8 @@
  *          `freed` has, so one may interrupt the other. The fast paths test these words anyway (the
  *          size, the window), so a mark costs no test of its own. A thread that has no heap yet,
  *          whose words are all 0, is marked too. A handler that leaves by longjmp leaves the mark
- *          behind: the heap is then retired, not repaired. */
+ *          behind: the heap is then retired, not repaired. When the fast paths are closed, both
+ *          words are 0 for ever, and `busy` alone is the mark. */
 #ifndef HEAP_HERE_H
 #define HEAP_HERE_H
 
@@ -24,6 +25,13 @@ typedef struct {
   uint32_t lone_frees; /* of a thread without a heap, or LONE_AT_END */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
+
+/* 1: the fast paths are closed. Every call of every thread takes the slow path, because `limit` and
+ * `window` stay 0. Set at start, before any thread has a heap. relaxed: like the options that it
+ * comes from. */
+extern hidden atomic32_t heap_closed;
+static always_inline bool heap_is_closed(void) { return atomic32_load_relaxed(&heap_closed) != 0; }
+static inline void heap_close(void) { atomic32_store_relaxed(&heap_closed, 1); }
 
 static always_inline heap_t *heap_of_thread(void) {
   return atomic_ptr_load_relaxed(&heap_here.heap);

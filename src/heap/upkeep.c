@@ -9,16 +9,9 @@
 #include "enter.h"
 #include "firstclass.h"
 
-static void collect_own(void) {
-  heap_t *h = heap_enter_own();
-  if (h == NULL) return;
-  heap_let_go(h);
-  heap_exit(h);
-}
-
 void heap_collect(bool force) {
   if (force) atomic32_add_relaxed(&heap_trims, 1); /* others answer with their next slow calls */
-  collect_own();
+  heap_let_go_own();
   if (force) heap_end_dead();
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;

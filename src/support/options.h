@@ -20,6 +20,8 @@
 #define OPTION_WORDS_thp(W) W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
 #define OPTION_WORDS_stats(W) W(STATS_NONE, "none") W(STATS_EXIT, "exit") W(STATS_JSON, "json")
 #define OPTION_WORDS_profile_stack(W) W(STACK_TABLES, "tables") W(STACK_FRAMES, "frames")
+#define OPTION_WORDS_fill(W)                                                                       \
+  W(FILL_OFF, "off") W(FILL_ALLOC, "alloc") W(FILL_FREE, "free") W(FILL_BOTH, "both")
 #define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
 
 /* int, size (bytes), bool, word or text. START: read once, at the first use; ANY: at every use. The
@@ -78,6 +80,19 @@
   X(profile_signal, int,   0,        0,         64,              START,                          \
     "Writes one also on the signal of this number, if the program has no handler for it; 0: on " \
     "none.")                                                                                     \
+  X(fill,           word,  FILL_OFF, FILL_OFF,  FILL_BOTH,       START,                          \
+    "alloc: new memory is filled with the byte 0xD0, also what realloc adds, but not calloc's; " \
+    "free: freed memory with 0x5A. It finds programs that read what they did not write, or what " \
+    "they have freed, and costs time on every call.")                                            \
+  X(realloc_moves,  bool,  false,    false,     true,            START,                          \
+    "realloc always moves the block, as long as there is memory: it finds programs that go on "  \
+    "with the old address.")                                                                     \
+  X(abort_on_oom,   bool,  false,    false,     true,            START,                          \
+    "An allocation that fails ends the program with one line that has its size. No handler of "  \
+    "operator new and no callback comes before it.")                                             \
+  X(caches,         bool,  true,     false,     true,            START,                          \
+    "off: after each call a thread lets go of all that it keeps, first-class heaps excepted. "   \
+    "Freed blocks are at once every thread's, and each call is slow.")                           \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")                                        \
   X(verbose,        bool,  false,    false,     true,            START,                          \

@@ -97,6 +97,18 @@ TEST(options, stats_takes_its_range_and_nothing_beyond, "O1") {
 TEST(options, stats_detail_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_stats_detail, "stats_detail", 0, "off", "", "on", "onn", false);
 }
+TEST(options, fill_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_fill, "fill", FILL_OFF, "off", "", "both", "all", false);
+}
+TEST(options, realloc_moves_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_realloc_moves, "realloc_moves", 0, "off", "", "on", "onn", false);
+}
+TEST(options, abort_on_oom_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_abort_on_oom, "abort_on_oom", 0, "off", "", "on", "2", false);
+}
+TEST(options, caches_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_caches, "caches", 1, "off", "", "on", "2", false);
+}
 TEST(options, warnings_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_warnings, "warnings", 1, "off", "-", "on", "ON", true);
 }

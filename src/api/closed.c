@@ -1,0 +1,122 @@
+/* closed.c - every call, when an option wants to see all of them                       layer 7: api
+ * Owns:    nothing.   Called by: cold.c, malloc.c.   Calls: foreign.c, callback.c, start.c, heap,
+ *          arena, support.
+ * Threads: any; no heap is marked while a callback runs.
+ *
+ * The fast paths are closed then (here.h), so each call comes here, and what such options do needs
+ * no test elsewhere. The first call of all comes here too: it finds out. What freehold allocates
+ * and frees for itself does not come here. */
+#include "api.h"
+
+#include "../base/check.h"
+#include "../heap/enter.h"
+#include "../heap/firstclass.h"
+#include "../heap/resize.h"
+#include "../heap/slow.h"
+#include "../heap/free.h"
+#include "../support/options.h"
+
+enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
+
+/* Of what is being asked for. */
+typedef struct {
+  struct fh_heap *heap; /* NULL: the thread's */
+  size_t alignment, size;
+  const char *call;
+  bool is_calloc;
+} request_t;
+
+static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; }
+
+static void let_go_if_asked(void) {
+  if (!option_get(OPTION_caches)) heap_let_go_own();
+}
+
+static void fill_new(char *block, size_t from) {
+  size_t usable = heap_usable_size(block, "malloc");
+  if (usable > from) memset(block + from, FILLED_NEW, usable - from);
+}
+
+/* `fatal` if `p` is no live block. */
+static void fill_freed(void *p, const char *call) {
+  if (fills(FILL_FREE)) memset(p, FILLED_FREED, heap_usable_size(p, call));
+}
+
+static void *serve_once(const request_t *r) {
+  if (r->heap != NULL) return firstclass_aligned(r->heap, r->alignment, r->size);
+  return r->alignment == 1 ? heap_malloc_slow(r->size) : heap_aligned_slow(r->alignment, r->size);
+}
+
+static void *refuse(const request_t *r) {
+  if (option_get(OPTION_abort_on_oom))
+    fatal("out of memory; bytes asked for", (const void *)r->size, r->call);
+  return api_no_memory();
+}
+
+static void *serve(const request_t *r) {
+  void *block = serve_once(r);
+  if (block != NULL && !r->is_calloc && fills(FILL_ALLOC)) fill_new(block, 0);
+  let_go_if_asked();
+  api_deferred(false);
+  return likely(block != NULL) ? block : refuse(r);
+}
+
+cold void *api_closed_malloc(size_t size) {
+  api_start();
+  return serve(&(request_t){NULL, 1, size, "malloc", false});
+}
+
+cold void *api_closed_calloc(size_t size) {
+  api_start();
+  return serve(&(request_t){NULL, 1, size, "calloc", true});
+}
+
+cold void *api_closed_aligned(size_t alignment, size_t size) {
+  api_start();
+  return serve(&(request_t){NULL, alignment, size, "aligned_alloc", false});
+}
+
+cold void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc) {
+  const char *call = is_calloc ? "fh_heap_calloc" : "fh_heap_malloc";
+  return serve(&(request_t){heap, alignment, size, call, is_calloc});
+}
+
+cold void api_closed_free(void *p, const char *call) {
+  if (p == NULL) return;
+  if (unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
+  fill_freed(p, call);
+  heap_free(p, call);
+  let_go_if_asked();
+}
+
+/* As the heap does it, but each block that is copied is freed here. */
+static void *resize_and_fill(const request_t *r, void *p) {
+  size_t before = heap_usable_size(p, r->call), from = before;
+  bool moves = option_get(OPTION_realloc_moves) != 0;
+  char *block = moves ? NULL : heap_resize(p, r->size, r->heap, r->call);
+  if (block == NULL) {
+    block = serve_once(r);
+    if (block == NULL) return r->size <= before ? p : NULL; /* as realloc does */
+    from = min_size(r->size, before);
+    memcpy(block, p, from);
+    fill_freed(p, r->call);
+    heap_free(p, r->call);
+  }
+  if (fills(FILL_ALLOC)) fill_new(block, from);
+  return block;
+}
+
+static void *resize_plainly(const request_t *r, void *p) {
+  return r->heap != NULL ? firstclass_realloc(r->heap, p, r->size, r->call)
+                         : heap_realloc(p, r->size, r->call);
+}
+
+cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call) {
+  request_t r = {heap, 1, size, call, false};
+  if (unlikely(heap_is_foreign(p))) return api_foreign_move(p, serve(&r), size, call);
+  api_deferred(false); /* before anything has moved: the callback may jump away */
+  bool is_plain = option_get(OPTION_fill) == FILL_OFF && !option_get(OPTION_realloc_moves);
+  void *block = is_plain ? resize_plainly(&r, p) : resize_and_fill(&r, p);
+  let_go_if_asked();
+  return likely(block != NULL) ? block : refuse(&r);
+}
