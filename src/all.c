@@ -11,6 +11,7 @@
 #include "os/images.c"
 
 #include "support/options.c"
+#include "support/trace.c"
 #include "support/poisson.c"
 #include "support/callstack.c"
 

@@ -15,6 +15,7 @@
 
 #include "../include/freehold/freehold.h"
 #include "../src/support/options.h"
+#include "trace.h"
 
 static const char command_version[] =
   TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
@@ -242,6 +243,8 @@ static int command_help(FILE *to) {
     "      through\n"
     "  freehold options [--json]\n"
     "      the options: what is in force here, where it comes from, and what may be set\n"
+    "  freehold trace FILE [--sum] [--json] ...\n"
+    "      what a program asked of malloc, as option trace recorded it; freehold trace --help\n"
     "  freehold version\n"
     "  freehold help\n"
     "\n"
@@ -275,12 +278,13 @@ static int command_dispatch(int argc, char **argv) {
   const char *verb = argc > 1 ? argv[1] : "";
   if (strcmp(verb, "run") == 0) return command_run(argc - 1, argv + 1);
   if (strcmp(verb, "options") == 0) return command_options(argc - 1, argv + 1);
+  if (strcmp(verb, "trace") == 0) return command_trace(argc - 1, argv + 1);
   if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0)
     return printf("freehold %s\n", command_version) < 0;
   if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
     return command_help(stdout);
   if (verb[0] == '\0') return command_help(stderr), EXIT_BAD_USE;
-  fprintf(stderr, "freehold: there is no command '%s': run, options, version, help\n", verb);
+  fprintf(stderr, "freehold: there is no command '%s': run, options, trace, version, help\n", verb);
   return EXIT_BAD_USE;
 }
 

@@ -6,6 +6,7 @@
 
 #include "../base/atomic.h"
 #include "../base/fmt.h"
+#include "../support/options.h"
 
 /* One function by a second name. */
 #define TWIN(name) __attribute__((visibility("default"), alias(#name), copy(name)))
@@ -74,6 +75,8 @@ hidden void *api_closed_calloc(size_t size);
 hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
 hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
 hidden void api_closed_free(void *p, const char *call);
+hidden void api_closed_expanded(void *p, size_t size, bool is_done);
+hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 
 /* Writes "freehold: <what>: <address> in <call>()", calls the error callback with EFAULT and
  * aborts. */
@@ -82,6 +85,11 @@ _Noreturn hidden void api_fatal(const char *what, const void *address, const cha
 /* What the option `profile` asks for, at load and at exit. */
 hidden void api_profile_start(void);
 hidden void api_profile_end(void);
+/* What the option `trace` asks for. */
+hidden void api_trace_start(void);
+hidden void api_trace_end(void);
+/* One line about an option whose value is the name of a file. */
+hidden void api_report_mistake(option_t option, const char *what);
 /* What lives, and did at the peak. False: no memory, or a write has failed. */
 hidden bool api_profile_write_heap(int file);
 

@@ -15,6 +15,7 @@
 #include "../heap/fast.h"
 #include "../os/os.h"
 #include "../support/options.h"
+#include "../support/trace.h"
 
 typedef struct callback_pair {
   void *function, *context;   /* const once published */
@@ -84,6 +85,21 @@ void api_output(const char *text, size_t length) {
   inside_of &= ~(unsigned)CALLBACK_IN_OUTPUT;
 }
 
+void api_report_mistake(option_t option, const char *what) {
+  char line[512];
+  fmt_t f;
+  const char *name = option_text(option);
+  fmt_start(&f, line, sizeof line, NULL, NULL);
+  fmt_text(&f, "freehold: ");
+  fmt_text(&f, option_info[option].name);
+  fmt_text(&f, " '");
+  fmt_shown(&f, name, strlen(name), 256);
+  fmt_text(&f, "': ");
+  fmt_text(&f, what);
+  fmt_char(&f, '\n');
+  api_output(line, f.used);
+}
+
 void api_error(int error) {
   callback_pair_t *pair = get_callback(CALLBACK_ERROR, CALLBACK_IN_ERROR);
   if (pair == NULL) return;
@@ -118,6 +134,20 @@ void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {
   inside_of &= ~(unsigned)CALLBACK_IN_PROFILER;
 }
 
+/* Of a double free: who freed the block before, if rings are kept (option `trace_ring`). */
+static void put_last_free(fmt_t *f, const char *what, const void *address, const char *call) {
+  uint32_t thread;
+  uint64_t ago;
+  if (call == NULL || strncmp(what, "double free", 11) != 0) return;
+  bool recorded = strncmp(call, "malloc_usable", 13) != 0 && strncmp(call, "fh_usable", 9) != 0;
+  if (!trace_find_free((uintptr_t)address, recorded, &thread, &ago)) return;
+  fmt_text(f, "; thread ");
+  fmt_decimal(f, thread);
+  fmt_text(f, " freed it ");
+  fmt_decimal(f, ago / 1000);
+  fmt_text(f, " us before");
+}
+
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
   char line[512];
   fmt_t f;
@@ -127,6 +157,7 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   if (address != NULL) fmt_text(&f, ": ");
   if (address != NULL) fmt_hex(&f, (uintptr_t)address);
   if (call != NULL) fmt_text(&f, " in "), fmt_text(&f, call), fmt_text(&f, "()");
+  put_last_free(&f, what, address, call);
   line[f.used++] = '\n';
   if ((inside_of & CALLBACK_IN_FATAL) != 0) { /* a callback of ours has brought it about */
     os_write(2, line, f.used);

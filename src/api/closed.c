@@ -15,6 +15,9 @@
 #include "../heap/slow.h"
 #include "../heap/free.h"
 #include "../support/options.h"
+#include "../support/trace.h"
+
+/* ---- options --------------------------------------------------------------------------------- */
 
 enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
 
@@ -23,8 +26,27 @@ typedef struct {
   struct fh_heap *heap; /* NULL: the thread's */
   size_t alignment, size;
   const char *call;
-  bool is_calloc;
+  trace_kind_t kind;
 } request_t;
+
+/* ---- what is recorded ------------------------------------------------------------------------ */
+
+static out_of_line void record(trace_kind_t kind, const void *p, const request_t *r, bool failed) {
+  trace_event_t e = {.kind = kind, .failed = failed, .address = (uintptr_t)p};
+  if (!trace_is_on()) return;
+  if (r != NULL) e.size = r->size, e.alignment = r->alignment, e.heap = (uintptr_t)r->heap;
+  trace_record(&e, heap_of_thread() != NULL);
+}
+
+void api_closed_expanded(void *p, size_t size, bool is_done) {
+  record(TRACE_EXPAND, p, &(request_t){NULL, 1, size, NULL, TRACE_EXPAND}, !is_done);
+}
+
+void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed) {
+  record(is_destroyed ? TRACE_DESTROY : TRACE_DELETE, heap, NULL, false);
+}
+
+/* ---- what is filled -------------------------------------------------------------------------- */
 
 static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; }
 
@@ -55,7 +77,8 @@ static void *refuse(const request_t *r) {
 
 static void *serve(const request_t *r) {
   void *block = serve_once(r);
-  if (block != NULL && !r->is_calloc && fills(FILL_ALLOC)) fill_new(block, 0);
+  if (block != NULL && r->kind != TRACE_CALLOC && fills(FILL_ALLOC)) fill_new(block, 0);
+  record(r->kind, block, r, block == NULL);
   let_go_if_asked();
   api_deferred(false);
   return likely(block != NULL) ? block : refuse(r);
@@ -63,27 +86,30 @@ static void *serve(const request_t *r) {
 
 cold void *api_closed_malloc(size_t size) {
   api_start();
-  return serve(&(request_t){NULL, 1, size, "malloc", false});
+  return serve(&(request_t){NULL, 1, size, "malloc", TRACE_MALLOC});
 }
 
 cold void *api_closed_calloc(size_t size) {
   api_start();
-  return serve(&(request_t){NULL, 1, size, "calloc", true});
+  return serve(&(request_t){NULL, 1, size, "calloc", TRACE_CALLOC});
 }
 
 cold void *api_closed_aligned(size_t alignment, size_t size) {
   api_start();
-  return serve(&(request_t){NULL, alignment, size, "aligned_alloc", false});
+  return serve(&(request_t){NULL, alignment, size, "aligned_alloc",
+                            alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED});
 }
 
 cold void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc) {
   const char *call = is_calloc ? "fh_heap_calloc" : "fh_heap_malloc";
-  return serve(&(request_t){heap, alignment, size, call, is_calloc});
+  trace_kind_t kind = is_calloc ? TRACE_CALLOC : alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED;
+  return serve(&(request_t){heap, alignment, size, call, kind});
 }
 
 cold void api_closed_free(void *p, const char *call) {
   if (p == NULL) return;
   if (unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
+  record(TRACE_FREE, p, NULL, false);
   fill_freed(p, call);
   heap_free(p, call);
   let_go_if_asked();
@@ -112,11 +138,30 @@ static void *resize_plainly(const request_t *r, void *p) {
 }
 
 cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call) {
-  request_t r = {heap, 1, size, call, false};
+  request_t r = {heap, 1, size, call, TRACE_MALLOC};
   if (unlikely(heap_is_foreign(p))) return api_foreign_move(p, serve(&r), size, call);
   api_deferred(false); /* before anything has moved: the callback may jump away */
   bool is_plain = option_get(OPTION_fill) == FILL_OFF && !option_get(OPTION_realloc_moves);
+  record(TRACE_FROM, p, NULL, false);
   void *block = is_plain ? resize_plainly(&r, p) : resize_and_fill(&r, p);
+  record(TRACE_TO, block, &r, block == NULL);
   let_go_if_asked();
   return likely(block != NULL) ? block : refuse(&r);
+}
+
+/* ---- the trace, at load and at exit ---------------------------------------------------------- */
+
+void api_trace_start(void) {
+  if (option_text(OPTION_trace) != NULL && !trace_open())
+    api_report_mistake(OPTION_trace, "the file cannot be made");
+}
+
+void api_trace_end(void) {
+  char text[64];
+  fmt_t f;
+  if (option_text(OPTION_trace) == NULL || trace_lost() == 0) return;
+  fmt_start(&f, text, sizeof text, NULL, NULL);
+  fmt_decimal(&f, trace_lost());
+  fmt_text(&f, " events are lost: no room");
+  api_report_mistake(OPTION_trace, fmt_end(&f));
 }

@@ -40,7 +40,9 @@ FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
 }
 
 FH_API bool fh_expand(void *p, size_t size) {
-  return p != NULL && heap_expand(p, size, "fh_expand");
+  bool is_done = p != NULL && heap_expand(p, size, "fh_expand");
+  if (unlikely(api_is_closed())) api_closed_expanded(p, size, is_done);
+  return is_done;
 }
 
 FH_API bool fh_owns(const void *p) { return p != NULL && heap_owns(p); }

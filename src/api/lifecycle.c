@@ -37,12 +37,14 @@ static __attribute__((constructor(101))) void load(void) {
   if (option_get(OPTION_stats) != STATS_NONE) keep_output();
   heap_start();
   api_profile_start();
+  api_trace_start();
 }
 
 /* Runs after the program's own destructors. */
 static __attribute__((destructor(101))) void unload(void) {
   int64_t stats = option_get(OPTION_stats);
   api_profile_end();
+  api_trace_end();
   if (stats == STATS_NONE) return;
   reopen_output();
   api_report(stats == STATS_JSON, true);

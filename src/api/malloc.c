@@ -164,8 +164,14 @@ FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
   if (unlikely(heap_is_foreign(p))) return take_foreign_into(heap, p, size, call);
   return of_heap(firstclass_realloc(heap, p, size, call));
 }
-FH_API void fh_heap_delete(fh_heap_t *heap) { firstclass_delete(heap); }
-FH_API void fh_heap_destroy(fh_heap_t *heap) { firstclass_destroy(heap); }
+FH_API void fh_heap_delete(fh_heap_t *heap) {
+  if (unlikely(api_is_closed())) api_closed_heap_ends(heap, false);
+  firstclass_delete(heap);
+}
+FH_API void fh_heap_destroy(fh_heap_t *heap) {
+  if (unlikely(api_is_closed())) api_closed_heap_ends(heap, true);
+  firstclass_destroy(heap);
+}
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
   return firstclass_visit(heap, visitor, context);
 }

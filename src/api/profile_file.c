@@ -10,19 +10,6 @@
 #include "../stock/sample.h"
 #include "../support/options.h"
 
-static void report_mistake(const char *what) {
-  char line[512];
-  fmt_t f;
-  const char *name = option_text(OPTION_profile);
-  fmt_start(&f, line, sizeof line, NULL, NULL);
-  fmt_text(&f, "freehold: profile '");
-  fmt_shown(&f, name, strlen(name), 256);
-  fmt_text(&f, "': ");
-  fmt_text(&f, what);
-  fmt_char(&f, '\n');
-  api_output(line, f.used);
-}
-
 /* The names of one file. */
 enum { NAME_MOST = 4096 };
 static const char unfinished_end[] = ".part";
@@ -81,14 +68,14 @@ void api_profile_start(void) {
   if (option_text(OPTION_profile) == NULL) return;
   sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
   if (!fh_profile_start((size_t)option_get(OPTION_profile_interval)))
-    return report_mistake("no memory for call stacks");
+    return api_report_mistake(OPTION_profile, "no memory for call stacks");
   int signal = (int)option_get(OPTION_profile_signal);
   if (signal != 0 && !os_on_signal(signal, write_on_signal))
-    report_mistake("the signal is not free");
+    api_report_mistake(OPTION_profile, "the signal is not free");
 }
 
 void api_profile_end(void) {
   if (option_text(OPTION_profile) == NULL || !sample_was_started()) return;
   const char *mistake = write_next();
-  if (mistake != NULL) report_mistake(mistake);
+  if (mistake != NULL) api_report_mistake(OPTION_profile, mistake);
 }

@@ -12,11 +12,12 @@
 #include "../heap/here.h"
 #include "../os/os.h"
 #include "../support/options.h"
+#include "../support/trace.h"
 
 atomic32_t api_started;
 
 static bool wants_every_call(void) {
-  return option_get(OPTION_fill) != FILL_OFF || option_get(OPTION_realloc_moves) ||
+  return trace_is_on() || option_get(OPTION_fill) != FILL_OFF || option_get(OPTION_realloc_moves) ||
          option_get(OPTION_abort_on_oom) || !option_get(OPTION_caches);
 }
 
@@ -24,6 +25,9 @@ cold void api_start_now(void) {
   os_start_clock();
   check_set_reporter(api_fatal);
   options_load(api_output);
+  const char *trace = option_text(OPTION_trace);
+  size_t ring = (size_t)option_get(OPTION_trace_ring);
+  if (trace != NULL || ring != 0) trace_start(trace, ring);
   bool is_closed = wants_every_call();
   if (is_closed || option_get(OPTION_stats_detail)) heap_close();
   atomic32_store_release(&api_started, is_closed ? API_CLOSED : API_OPEN); /* S-options */

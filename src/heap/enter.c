@@ -8,6 +8,7 @@
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
+#include "../support/trace.h"
 
 enum {
   LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
@@ -60,6 +61,7 @@ static void thread_leaves(void *heap) {
   heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
   heap_here.window = 0;
   signal_fence();
+  trace_leave();
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   heap_here.lone_frees = LONE_AT_END;
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);

@@ -1,6 +1,6 @@
 /* enter.h - how a thread comes to a heap and leaves it                                layer 6: heap
  * Owns:    heap_here, and a heap's marks.   Called by: closed.c, heap; the system,
- *          when a thread ends.   Calls: stock, slab, arena, os.
+ *          when a thread ends.   Calls: stock, slab, arena, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. */
 #ifndef HEAP_ENTER_H
 #define HEAP_ENTER_H

@@ -62,6 +62,7 @@ hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 
 /* A clock that only goes forward, a few milliseconds coarse; wraps. */
 hidden uint32_t os_now_ms(void);
+hidden uint64_t os_now_ns(void); /* likewise, but fine; it does not wrap */
 /* What the process has used since it began, also before an exec. 0: the system does not say. */
 typedef struct {
   uint64_t elapsed_ms; /* since os_start_clock was first called: by a parent, in a child of fork */
@@ -83,6 +84,14 @@ hidden int os_open(const char *path);   /* to read; -1: not possible */
 hidden int os_create(const char *path); /* to write, anew, for its owner's eyes; -1: likewise */
 hidden int os_append(
   const char *path); /* to what is there; -1: likewise, or a pipe without reader */
+/* To write and to map, for its owner's eyes. What was there under that name is somebody else's from
+ * now on. -1: not possible, or it is no plain file, or a living process has made it so. */
+hidden int os_create_shared(const char *path);
+hidden int os_open_shared(const char *path); /* what was made so; -1: not possible */
+/* Maps a part of such a file that has got its room on the disk, so that writing to the mapping
+ * never fails; the file grows. It reads as zero. NULL: no room, or none that can be had so. */
+hidden void *os_map_file(int file, uint64_t offset, size_t size);
+hidden void os_unmap_file(void *at, size_t size);
 /* Is something there that is no plain file, such as a terminal or a pipe? */
 hidden bool os_is_special(const char *path);
 hidden size_t os_read(int file, char *text, size_t size); /* 0: that was all */

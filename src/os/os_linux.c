@@ -241,6 +241,54 @@ int os_append(const char *path) {
   return file < 0 ? -1 : (int)file;
 }
 
+int os_open_shared(const char *path) {
+  enum { PLAINLY = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+  struct stat about;
+  long file = CALL(openat, AT_FDCWD, path, PLAINLY, 0, 0, 0);
+  if (file < 0) return -1;
+  if (CALL(fstat, file, &about, 0, 0, 0, 0) == 0 && S_ISREG(about.st_mode)) return (int)file;
+  os_close((int)file);
+  return -1;
+}
+
+/* For as long as the file, or a copy of its number, is open; it does not wait. */
+static bool lock_file(int file) {
+  struct flock all = {.l_type = F_WRLCK};
+  return CALL(fcntl, file, F_OFD_SETLK, &all, 0, 0, 0) == 0;
+}
+
+/* A file that is mapped must not be cut short: one that is there gets out of the way. */
+int os_create_shared(const char *path) {
+  int before = os_open_shared(path);
+  bool is_free = before < 0 || lock_file(before);
+  if (before >= 0) os_close(before);
+  if (before >= 0 && is_free) os_remove(path);
+  if (!is_free) return -1;
+  long file = CALL(openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, 0, 0);
+  if (file >= 0) lock_file((int)file);
+  return file < 0 ? -1 : (int)file;
+}
+
+/* A limit on the size of files would end the program by a signal. */
+static bool is_within_limit(uint64_t end) {
+  struct rlimit most;
+  return CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, &most, 0, 0) < 0 || end <= most.rlim_cur;
+}
+
+void *os_map_file(int file, uint64_t offset, size_t size) {
+  long result;
+  if (!is_within_limit(offset + size)) return NULL;
+  do result = CALL(fallocate, file, 0, offset, size, 0, 0); /* Bound: signals that come meanwhile */
+  while (result == -EINTR);
+  if (result < 0) return NULL;
+  long at = CALL(mmap, 0, size, READ_WRITE, MAP_SHARED, file, offset);
+  return succeeded(&os_counts.maps, at) ? (void *)at : NULL;
+}
+
+void os_unmap_file(void *at, size_t size) {
+  succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0));
+}
+
 bool os_is_special(const char *path) {
   struct stat about;
   return CALL(newfstatat, AT_FDCWD, path, &about, 0, 0, 0) == 0 && !S_ISREG(about.st_mode);
@@ -284,11 +332,13 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
 
 /* ---- time, chance, threads ------------------------------------------------------------------- */
 
-static uint64_t clock_ms(void) {
+static uint64_t clock_ns(clockid_t clock) {
   struct timespec now;
-  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  if (clock_gettime(clock, &now) != 0) return 0;
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
+static uint64_t clock_ms(void) { return clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000; }
+uint64_t os_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t os_now_ms(void) { return (uint32_t)clock_ms(); }
 
 static atomic64_t clock_start; /* ms; relaxed: two first threads store much the same */

@@ -93,6 +93,12 @@
   X(caches,         bool,  true,     false,     true,            START,                          \
     "off: after each call a thread lets go of all that it keeps, first-class heaps excepted. "   \
     "Freed blocks are at once every thread's, and each call is slow.")                           \
+  X(trace,          text,  0,        0,         OPTION_NO_LIMIT, START,                          \
+    "Records every call of every thread to the file of that name, for `freehold trace`. In the " \
+    "name %p is the process's number; where it is missing, a child of fork adds its own.")        \
+  X(trace_ring,     size,  0,        0,         GiB(1),          START,                          \
+    "Records only the last bytes of each thread, 128K at least, in memory if there is no "       \
+    "trace; a double free then says who freed the block before. 0: all is recorded.")            \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")                                        \
   X(verbose,        bool,  false,    false,     true,            START,                          \

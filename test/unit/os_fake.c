@@ -313,6 +313,7 @@ static __thread void *watched;
 static atomic_ptr_t thread_leave; /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
+uint64_t os_now_ns(void) { return (uint64_t)os_fake.now_ms * 1000000; }
 void os_start_clock(void) {}
 void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }
@@ -391,6 +392,15 @@ size_t os_read(int file, char *text, size_t size) {
   return got > 0 ? (size_t)got : 0;
 }
 int os_append(const char *path) { return open(path, O_WRONLY | O_APPEND | O_CLOEXEC); }
+int os_create_shared(const char *path) { return open(path, O_RDWR | O_CREAT | O_TRUNC, 0600); }
+int os_open_shared(const char *path) { return open(path, O_RDWR); }
+void *os_map_file(int file, uint64_t offset, size_t size) {
+  if (os_fake.no_room_in_file) return NULL;
+  if (posix_fallocate(file, (off_t)offset, (off_t)size) != 0) return NULL;
+  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
+  return at == MAP_FAILED ? NULL : at;
+}
+void os_unmap_file(void *at, size_t size) { munmap(at, size); }
 bool os_is_special(const char *path) {
   struct stat about;
   return stat(path, &about) == 0 && !S_ISREG(about.st_mode);

@@ -28,6 +28,7 @@ typedef struct {
   bool fail_half;      /* a discard that fails has given back the first half of its pages */
   void *divided_at;    /* where one mapping ends and another begins, or NULL */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
+  bool no_room_in_file;                   /* os_map_file fails */
   uint64_t thread;                        /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */
   atomic32_t looks;                       /* how often it was asked */

@@ -9,6 +9,7 @@
 
 #include "../../../src/base/check.h"
 #include "../../../src/os/os.h"
+#include "../../../src/support/trace.h"
 #include "../../../src/support/options.h"
 #include "../../../src/heap/here.h"
 #include "../../../src/stock/counts.h"
@@ -135,6 +136,7 @@ bool os_thread_start(void (*run)(void)) {
 void os_sleep_ms(uint32_t ms) { (void)ms; }
 void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
 uint32_t os_now_ms(void) { return 0; }
+void trace_leave(void) {} /* nothing is traced here */
 uintptr_t os_place(void) { return GiB(FIRST_WINDOW); }
 uintptr_t os_space(void) { return GiB(ELSEWHERE); }
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {

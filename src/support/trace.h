@@ -1,0 +1,161 @@
+/* trace.h - the event trace: its format, and what writes it                        layer 2: support
+ * Owns:    the trace, and each thread's place in it.   Called by: enter.c, api, tools.
+ *          Calls: os, fmt.
+ * Threads: any, also in signal handlers and before main. No lock, no wait, no allocation.
+ * Sync:    S-trace  begin_trace (release) -> is_begun (acquire): the file; hand_chunk_on (release)
+ *                   -> take_handed (acquire): a chunk that a thread has left; append_record
+ *                   (release) -> whoever reads `used` (acquire): whole records.
+ *
+ * Format, version 1, little endian. A file is chunks of TRACE_CHUNK bytes. The first one begins
+ * with trace_head_t, any other with trace_chunk_t. Behind that come records, `used` bytes with the
+ * chunk's head. A chunk that was never used has no mark. Each is decoded alone: it begins with a
+ * sync.
+ *
+ *   record   a byte: kind, and flags above it; then, except in a sync, the nanoseconds since the
+ *            record before; then what its kind has
+ *   sync     thread, nanoseconds since the trace began; the addresses before it were 0
+ *   others   the address, except of what failed; the size asked for, except of free and from; the
+ *            logarithm of the alignment, of aligned alone; the first-class heap, if flagged
+ *
+ * Numbers are varints: 7 bits a byte, the lowest first, bit 7: more follow. Addresses are
+ * sixteenths, as a difference to the record's before, and zigzag: 0 -1 1 -2. Heaps are compared
+ * with heaps. A free stands there before it is done, an allocation after. So in the order of time
+ * no block is allocated before it is free. A realloc is two records, and the old block is between
+ * them nobody's. The usable size is that of the size's class, or whole pages; of a sampled block it
+ * is more. */
+#ifndef SUPPORT_TRACE_H
+#define SUPPORT_TRACE_H
+
+#include "../base/atomic.h"
+
+enum { TRACE_CHUNK = 64 << 10, TRACE_VERSION = 1, TRACE_CHUNK_MARK = 0x43544846 /* FHTC */ };
+#define TRACE_MAGIC "fh-trace"
+
+typedef struct {
+  char magic[8]; /* TRACE_MAGIC */
+  uint32_t version, chunk, process, page;
+  uint64_t began;  /* nanoseconds of the system's clock that only goes forward */
+  uint64_t ring;   /* bytes of each thread that are kept; 0: all */
+  atomic64_t lost; /* events. relaxed: a sum */
+} trace_head_t;
+
+typedef struct {
+  uint32_t mark; /* TRACE_CHUNK_MARK */
+  atomic32_t used;
+  uint32_t index; /* in its thread's ring */
+  uint32_t spare;
+} trace_chunk_t;
+
+#define TRACE_KINDS(K)                                                                             \
+  K(END, "end")                                                                                    \
+  K(SYNC, "sync")                                                                                  \
+  K(MALLOC, "malloc")                                                                              \
+  K(CALLOC, "calloc")                                                                              \
+  K(ALIGNED, "aligned")                                                                            \
+  K(FREE, "free")                                                                                  \
+  K(FROM, "realloc-from")                                                                          \
+  K(TO, "realloc-to") K(EXPAND, "expand") K(DELETE, "heap-delete") K(DESTROY, "heap-destroy")
+#define TRACE_KIND(name, text) TRACE_##name,
+typedef enum { TRACE_KINDS(TRACE_KIND) TRACE_KIND_COUNT } trace_kind_t;
+enum { TRACE_KIND_BITS = 15, TRACE_FAILED = 16, TRACE_OF_HEAP = 32 }; /* the first byte */
+
+typedef struct {
+  trace_kind_t kind;
+  bool failed;
+  uintptr_t address;      /* of delete and destroy: the heap */
+  size_t size, alignment; /* what was asked for; alignment 1: any */
+  uintptr_t heap;         /* a first-class one, or 0 */
+  uint64_t time;          /* ns since the trace began; this and the next: when read */
+  uint32_t thread;
+} trace_event_t;
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* What the options `trace` and `trace_ring` ask for; `name` stays. False: no memory. */
+hidden bool trace_start(const char *name, size_t ring);
+hidden bool trace_open(void); /* begins now, not with the first event; false: no file can be made */
+hidden bool trace_is_on(void);
+/* `stays`: the thread will say when it ends (trace_leave). */
+hidden void trace_record(const trace_event_t *event, bool stays);
+hidden void trace_leave(void);
+hidden uint64_t trace_lost(void);
+/* The last free of that address in the rings, other than the call that is under way if that is
+ * `recorded`. `*ago`: in ns. False: there is none. */
+hidden bool trace_find_free(uintptr_t address, bool recorded, uint32_t *thread, uint64_t *ago);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct {
+  const unsigned char *at, *end;
+  uint64_t time, address, heap; /* the last ones; addresses are sixteenths */
+  uint32_t thread;
+} trace_reader_t;
+
+static inline void trace_read_start(trace_reader_t *r, const void *chunk, size_t used) {
+  const unsigned char *bytes = (const unsigned char *)chunk;
+  *r = (trace_reader_t){bytes + sizeof(trace_chunk_t), bytes + used, 0, 0, 0, 0};
+}
+
+static inline bool trace_read_number(trace_reader_t *r, uint64_t *n) {
+  *n = 0;
+  for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
+    unsigned char byte = *r->at++;
+    *n |= (uint64_t)(byte & 127) << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
+static inline bool trace_read_address(trace_reader_t *r, uint64_t *last, uintptr_t *address) {
+  uint64_t n;
+  if (!trace_read_number(r, &n)) return false;
+  *last += n >> 1 ^ (0 - (n & 1));
+  *address = (uintptr_t)(*last << 4);
+  return true;
+}
+
+static inline bool trace_has_size(trace_kind_t kind) {
+  return kind == TRACE_MALLOC || kind == TRACE_CALLOC || kind == TRACE_ALIGNED ||
+         kind == TRACE_TO || kind == TRACE_EXPAND;
+}
+
+static inline bool trace_read_rest(trace_reader_t *r, trace_event_t *e, bool of_heap) {
+  uint64_t n;
+  bool is_heap = e->kind == TRACE_DELETE || e->kind == TRACE_DESTROY;
+  if (!e->failed && !trace_read_address(r, is_heap ? &r->heap : &r->address, &e->address))
+    return false;
+  if (trace_has_size(e->kind)) {
+    if (!trace_read_number(r, &n)) return false;
+    e->size = n;
+  }
+  if (e->kind == TRACE_ALIGNED) {
+    if (!trace_read_number(r, &n) || n > 63) return false;
+    e->alignment = (size_t)1 << n;
+  }
+  return !of_heap || trace_read_address(r, &r->heap, &e->heap);
+}
+
+/* The next event. False: there is none, or, if `r->at` is not `r->end`, none that is known. */
+static inline bool trace_read(trace_reader_t *r, trace_event_t *e) {
+  while (r->at < r->end) { /* Bound: the bytes of a chunk */
+    uint64_t n;
+    unsigned char first = *r->at;
+    *e = (trace_event_t){.kind = (trace_kind_t)(first & TRACE_KIND_BITS), .alignment = 1};
+    if (e->kind == TRACE_END || e->kind >= TRACE_KIND_COUNT) return false;
+    r->at++;
+    if (!trace_read_number(r, &n)) return false;
+    if (e->kind == TRACE_SYNC) {
+      r->thread = (uint32_t)n;
+      r->address = r->heap = 0;
+      if (!trace_read_number(r, &r->time)) return false;
+      continue;
+    }
+    e->failed = (first & TRACE_FAILED) != 0;
+    e->time = r->time += n;
+    e->thread = r->thread;
+    return trace_read_rest(r, e, (first & TRACE_OF_HEAP) != 0);
+  }
+  return false;
+}
+
+#endif

@@ -1,0 +1,168 @@
+"""Event traces: what `freehold trace` says is what a known program has done."""
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import support  # noqa: E402
+
+PROBE = support.program("trace_probe")
+COMMAND = os.path.join(os.path.dirname(support.LIBRARY), "freehold")
+
+
+class Traces(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="freehold-trace-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def probe(self, what, options=None, library=support.LIBRARY, code=0, **more):
+        options = options or "trace:" + self.path("t")
+        result = support.run([PROBE, what], support.preloaded(library, options), **more)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def command(self, *arguments, code=0):
+        result = support.run([COMMAND, "trace", *arguments])
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def sums(self, name="t", *arguments):
+        return json.loads(self.command(self.path(name), "--sum", "--json", *arguments).stdout)
+
+    def events(self, name="t", *arguments):
+        text = self.command(self.path(name), "--json", *arguments).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    def check_known(self, name="t"):
+        of_size = [e for e in self.events(name, "--size", "1234")]
+        self.assertEqual([e["call"] for e in of_size], ["malloc"] * 1000)
+        self.assertEqual([e["size"] for e in self.events(name, "--size", "77777-9999999")
+                          if e["call"] == "realloc-to"], [77777 * i for i in range(2, 7)])
+        self.assertEqual(len([e for e in self.events(name, "--size", "7777")]), 3)
+        self.assertEqual([e["alignment"] for e in self.events(name, "--size", "4321")], [512] * 2)
+
+    def test_a_known_program_is_told_exactly(self):
+        for library in (support.LIBRARY, support.DEBUG_LIBRARY):
+            self.probe("known", library=library)
+            self.check_known()
+            sums = self.sums()
+            self.assertEqual((sums["lost"], sums["unknown"], sums["failed"]), (0, 0, 0))
+            self.assertEqual(sums["calls"]["realloc"], 5)
+            self.assertGreaterEqual(sums["live_bytes"], 12340)
+            self.assertGreaterEqual(sums["temporary"], 990)
+            allocated = sum(sums["calls"][k] for k in ("malloc", "calloc", "aligned"))
+            self.assertEqual(allocated - sums["freed"], sums["live_blocks"])
+
+    def test_events_are_in_the_order_of_time_and_no_block_is_two_at_once(self):
+        self.probe("threads")
+        last, live = 0, set()
+        for e in self.events():
+            self.assertGreaterEqual(e["ns"], last)
+            last = e["ns"]
+            if e["call"] in ("malloc", "calloc", "aligned"):
+                self.assertNotIn(e["address"], live)
+                live.add(e["address"])
+            elif e["call"] == "free":
+                live.remove(e["address"])
+        self.assertLess(os.path.getsize(self.path("t")), 12 << 20)    # 800 threads
+        self.assertEqual(len(self.events("t", "--size", "999")), 40000)
+
+    def test_who_frees_whose_blocks_is_told(self):
+        self.probe("others")
+        foreign = [p for p in self.sums()["freed_by"] if p["allocated_by"] != p["freed_by"]]
+        self.assertEqual([p["blocks"] for p in foreign if p["bytes"] >= 500 * 5432], [500])
+
+    def test_handlers_that_interrupt_lose_nothing(self):
+        self.probe("handlers")
+        self.assertEqual(len(self.events("t", "--size", "2222")), 300000)
+        sums = self.sums()
+        self.assertEqual((sums["lost"], sums["unknown"]), (0, 0))
+        self.assertGreater(len(self.events("t", "--size", "3333")), 10)
+
+    def test_a_program_that_is_killed_leaves_all_it_did(self):
+        self.probe("killed", code=-signal.SIGKILL)
+        self.check_known()
+
+    def test_a_child_of_fork_writes_a_file_of_its_own(self):
+        child = self.probe("forks").stdout.strip()
+        self.check_known()
+        self.assertEqual(len(self.events("t", "--size", "54321")), 0)
+        self.assertEqual(len(self.events("t." + child, "--size", "54321")), 1)
+        child = self.probe("forks", "trace:" + self.path("p.%p")).stdout.strip()
+        self.assertEqual(len(self.events("p." + child, "--size", "54321")), 1)
+
+    def test_a_program_that_closes_all_files_is_recorded_on(self):
+        self.probe("closes")
+        self.assertEqual(len(self.events("t", "--size", "2222")), 100000)
+
+    def test_what_finds_no_room_is_counted_and_said_in_one_line(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300 << 10, 300 << 10))
+        result = self.probe("handlers", preexec_fn=limit)
+        self.assertRegex(result.stderr, r"^freehold: trace '.*': \d+ events are lost: no room\n$")
+        self.assertGreater(self.sums()["lost"], 100000)
+
+    def test_a_file_that_cannot_be_made_is_said_in_one_line(self):
+        result = self.probe("known", "trace:/no/such/folder/t")
+        lines = result.stderr.splitlines()
+        self.assertRegex(lines[0], "^freehold: trace '/no/such/folder/t': the file cannot be made$")
+
+    def test_a_ring_stays_small_and_says_who_freed_before(self):
+        self.probe("handlers", "trace_ring:256K,trace:" + self.path("r"))
+        self.assertLess(os.path.getsize(self.path("r")), 2 << 20)
+        self.assertGreater(len(self.events("r", "--size", "2222")), 1000)
+        for library in (support.LIBRARY, support.DEBUG_LIBRARY):
+            result = self.probe("twice", "trace_ring:1M", library, code=-signal.SIGABRT)
+            self.assertRegex(result.stderr, r"^freehold: double free: 0x[0-9a-f]+ in free\(\); "
+                                            r"thread \d+ freed it \d+ us before\n$")
+
+    def test_it_goes_together_with_other_options(self):
+        self.probe("known", "fill:both,realloc_moves:on,caches:off,profile:/dev/null,"
+                            "profile_interval:1K,trace:" + self.path("t"))
+        self.check_known()
+
+    def test_other_files_are_refused_in_one_line(self):
+        self.probe("known")
+        with open(self.path("t"), "rb") as file:
+            whole = file.read()
+        cases = {"text": b"x" * 100000, "empty": b"", "version": whole[:8] + b"\7" + whole[9:]}
+        for name, content in cases.items():
+            with open(self.path(name), "wb") as file:
+                file.write(content)
+            result = self.command(self.path(name), code=1)
+            self.assertRegex(result.stderr, "^freehold: trace: '.*' is .*\n$")
+        with open(self.path("cut"), "wb") as file:
+            file.write(whole[:len(whole) - 1000])
+        result = self.command(self.path("cut"), code=1)
+        self.assertRegex(result.stderr, "^freehold: .*cut short.*\n$")
+        self.assertIn("No such file", self.command("/no/such", code=1).stderr)
+
+    def test_garbage_in_a_file_never_ends_the_command_otherwise(self):
+        self.probe("known")
+        with open(self.path("t"), "rb") as file:
+            whole = file.read()
+        for i in range(200):
+            torn = bytearray(whole)
+            for k in range(20):
+                torn[(i * 7919 + k * 104729) % len(torn)] ^= 1 << (i + k) % 8
+            with open(self.path("torn"), "wb") as file:
+                file.write(torn)
+            code = support.run([COMMAND, "trace", self.path("torn"), "--sum"]).returncode
+            self.assertIn(code, (0, 1))
+
+    def test_bad_use_is_told(self):
+        for arguments in ([], ["a", "b"], ["--size", "x", "a"], ["--nothing", "a"]):
+            result = self.command(*arguments, code=2)
+            self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assertIn("Example", self.command("--help").stdout)
+
+
+if __name__ == "__main__":
+    support.main(sys.modules["__main__"])

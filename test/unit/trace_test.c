@@ -1,0 +1,197 @@
+/* trace_test.c - tests of support/trace: what is written is what is read */
+#include "core.h"
+
+#include "../../src/support/trace.h"
+
+static char path[64];
+static const char *make_path(void) {
+  snprintf(path, sizeof path, "/tmp/freehold-trace-%d", (int)getpid());
+  return path;
+}
+
+/* The file's bytes; it is gone afterwards. */
+static const char *take_file(size_t *size) {
+  int file = open(path, O_RDONLY);
+  CHECK_GE(file, 0);
+  *size = (size_t)lseek(file, 0, SEEK_END);
+  const char *bytes = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0);
+  CHECK(bytes != MAP_FAILED);
+  close(file);
+  unlink(path);
+  return bytes;
+}
+
+/* Reads all chunks one after another; the number of events. */
+static size_t read_all(const char *bytes, size_t size, trace_event_t *events, size_t most) {
+  size_t count = 0;
+  for (size_t at = TRACE_CHUNK; at < size; at += TRACE_CHUNK) {
+    const trace_chunk_t *chunk = (const trace_chunk_t *)(const void *)(bytes + at);
+    trace_reader_t r;
+    trace_event_t e;
+    if (chunk->mark == 0) continue;
+    CHECK_EQ(chunk->mark, (uint32_t)TRACE_CHUNK_MARK);
+    trace_read_start(&r, chunk, atomic32_load_relaxed(&chunk->used));
+    while (trace_read(&r, &e)) {
+      if (count < most) events[count] = e;
+      count++;
+    }
+    CHECK(r.at == r.end);
+  }
+  return count;
+}
+
+static trace_event_t event_of(uint64_t *state) {
+  static const trace_kind_t kinds[] = {TRACE_MALLOC, TRACE_CALLOC, TRACE_ALIGNED, TRACE_FREE,
+                                       TRACE_FROM,   TRACE_TO,     TRACE_EXPAND,  TRACE_DELETE};
+  uint64_t n = core_next(state);
+  trace_event_t e = {.kind = kinds[n % 8], .alignment = 1};
+  e.failed = n >> 8 & 1 && trace_has_size(e.kind);
+  e.address = e.failed ? 0 : (uintptr_t)(core_next(state) >> (16 + n % 40)) & ~(uintptr_t)15;
+  if (trace_has_size(e.kind)) e.size = core_next(state) >> (n >> 16 & 63);
+  if (e.kind == TRACE_ALIGNED) e.alignment = (size_t)1 << (n >> 24) % 63;
+  if (trace_has_size(e.kind) && (n >> 9 & 1) != 0) e.heap = (core_next(state) >> 20 & ~15ul) + 16;
+  return e;
+}
+
+static void check_same(const trace_event_t *a, const trace_event_t *b) {
+  CHECK_EQ((int)a->kind, (int)b->kind);
+  CHECK_EQ(a->failed, b->failed);
+  CHECK_EQ(a->address, b->address);
+  CHECK_EQ(a->size, b->size);
+  CHECK_EQ(a->alignment, b->alignment);
+  CHECK_EQ(a->heap, b->heap);
+}
+
+TEST(trace, what_is_recorded_is_read_again_over_many_chunks, "") {
+  enum { N = 50000 };
+  static trace_event_t events[N];
+  uint64_t write = 1;
+  size_t size;
+  os_fake.thread = 77;
+  CHECK(trace_start(make_path(), 0) && trace_open());
+  for (int i = 0; i < N; i++) {
+    trace_event_t e = event_of(&write);
+    os_fake.now_ms += i % 3;
+    trace_record(&e, i % 5 != 0); /* some by a thread that does not stay */
+  }
+  const char *bytes = take_file(&size);
+  CHECK_EQ(memcmp(bytes, TRACE_MAGIC, 8), 0);
+  CHECK_EQ(read_all(bytes, size, events, N), (size_t)N);
+  CHECK_EQ(trace_lost(), (uint64_t)0);
+}
+
+TEST(trace, each_event_comes_back_as_it_was, "") {
+  enum { N = 20000 };
+  static trace_event_t events[N];
+  uint64_t write = 5, read = 5;
+  size_t size;
+  os_fake.thread = 77;
+  CHECK(trace_start(make_path(), 0));
+  for (int i = 0; i < N; i++) {
+    trace_event_t e = event_of(&write);
+    trace_record(&e, true);
+    os_fake.now_ms++;
+  }
+  const char *bytes = take_file(&size);
+  CHECK_EQ(read_all(bytes, size, events, N), (size_t)N);
+  for (int i = 0; i < N; i++) {
+    trace_event_t e = event_of(&read);
+    check_same(&events[i], &e);
+    CHECK_EQ(events[i].time, (uint64_t)i * 1000000);
+    CHECK_EQ(events[i].thread, 77u);
+  }
+}
+
+TEST(trace, an_event_of_a_busy_program_takes_less_than_twelve_bytes, "") {
+  enum { N = 100000 };
+  uint64_t state = 1;
+  size_t size, used = 0;
+  CHECK(trace_start(make_path(), 0));
+  for (int i = 0; i < N; i++) {
+    uint64_t n = core_next(&state);
+    trace_event_t e = {.kind = n & 1 ? TRACE_MALLOC : TRACE_FREE, .alignment = 1};
+    e.address = 0x7f0000000000 + (n >> 8) % MiB(64) / 16 * 16;
+    e.size = n >> 40 & 1023;
+    os_fake.now_ms += i % 100 == 0;
+    trace_record(&e, true);
+  }
+  const char *bytes = take_file(&size);
+  for (size_t at = TRACE_CHUNK; at < size; at += TRACE_CHUNK)
+    used += atomic32_load_relaxed(&((const trace_chunk_t *)(const void *)(bytes + at))->used);
+  CHECK_LT(used, (size_t)N * 12);
+}
+
+TEST(trace, a_thread_that_leaves_hands_its_chunk_on, "") {
+  size_t size;
+  trace_event_t e = {.kind = TRACE_FREE, .address = 16, .alignment = 1}, events[20];
+  CHECK(trace_start(make_path(), 0));
+  for (unsigned i = 0; i < 10; i++) {
+    os_fake.thread = i + 1;
+    trace_record(&e, true);
+    trace_leave();
+  }
+  const char *bytes = take_file(&size);
+  CHECK_EQ(size, (size_t)2 * TRACE_CHUNK);
+  CHECK_EQ(read_all(bytes, size, events, 20), (size_t)10);
+  for (unsigned i = 0; i < 10; i++) CHECK_EQ(events[i].thread, i + 1);
+}
+
+TEST(trace, what_finds_no_room_is_counted_and_nothing_else_happens, "") {
+  trace_event_t e = {.kind = TRACE_FREE, .address = 16, .alignment = 1};
+  CHECK(trace_start(make_path(), 0) && trace_open());
+  os_fake.no_room_in_file = true;
+  for (int i = 0; i < 10; i++) trace_record(&e, i % 2 == 0);
+  CHECK_EQ(trace_lost(), (uint64_t)10);
+  unlink(path);
+}
+
+TEST(trace, a_file_that_cannot_be_made_is_told, "") {
+  trace_event_t e = {.kind = TRACE_FREE, .address = 16, .alignment = 1};
+  CHECK(trace_start("/no/such/folder/x", 0));
+  CHECK(!trace_open());
+  trace_record(&e, true);
+  CHECK_EQ(trace_lost(), (uint64_t)1);
+}
+
+TEST(trace, without_zero_pages_for_a_child_there_is_none, "") {
+  os_fake.no_unshared = true;
+  CHECK(!trace_start(make_path(), 0));
+  CHECK(!trace_is_on());
+}
+
+TEST(trace, a_ring_keeps_the_last_events_and_finds_who_freed, "") {
+  uint32_t thread;
+  uint64_t ago;
+  trace_event_t e = {.kind = TRACE_FREE, .alignment = 1};
+  CHECK(trace_start(NULL, 1));
+  os_fake.thread = 5;
+  for (uintptr_t i = 1; i < 100000; i++) {
+    e.address = i * 16;
+    trace_record(&e, true);
+  }
+  os_fake.now_ms += 3;
+  CHECK(trace_find_free(99999 * 16, false, &thread, &ago));
+  CHECK_EQ(thread, 5u);
+  CHECK_EQ(ago, (uint64_t)3000000);
+  CHECK(!trace_find_free(16, false, &thread, &ago));
+  CHECK_EQ(trace_lost(), (uint64_t)0);
+  os_fake.thread = 6;
+  e.address = 99999 * 16;
+  trace_record(&e, false);
+  CHECK(trace_find_free(99999 * 16, false, &thread, &ago));
+  CHECK_EQ(thread, 6u);
+}
+
+TEST(trace, the_call_under_way_is_not_taken_for_the_one_before, "") {
+  uint32_t thread;
+  uint64_t ago;
+  trace_event_t e = {.kind = TRACE_FREE, .address = 160, .alignment = 1};
+  CHECK(trace_start(NULL, 1));
+  os_fake.thread = 5;
+  trace_record(&e, true);
+  CHECK(!trace_find_free(160, true, &thread, &ago));
+  os_fake.now_ms += 2;
+  trace_record(&e, true);
+  CHECK(trace_find_free(160, true, &thread, &ago));
+  CHECK_EQ(ago, (uint64_t)2000000);
+}

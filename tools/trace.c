@@ -1,0 +1,542 @@
+/* trace.c - `freehold trace`: what a program asked of malloc, event by event or as sums
+ * Owns:    nothing.     Calls: support/trace.h for the format, base/fmt.h, libc.
+ * Memory: a record for each block that lives at one moment of the trace, and for each thread. The
+ * file is mapped, not read. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../src/base/fmt.h"
+#include "../src/support/trace.h"
+#include "trace.h"
+
+enum { BAD_USE = 2, TEMPORARY_CALLS = 8, PAIRS_SHOWN = 20, LIFE_STEPS = 11, SIZE_STEPS = 65 };
+
+static const char *const kind_text[] = {
+#define KIND_TEXT(name, text) text,
+  TRACE_KINDS(KIND_TEXT)
+#undef KIND_TEXT
+};
+
+static const char help[] =
+  "freehold trace FILE [--sum] [--json] [--thread N] [--address X] [--size A-B] [--from S]\n"
+  "                    [--to S]\n"
+  "    what the program of a trace (option trace) asked of malloc\n"
+  "\n"
+  "  --sum          sums instead of events: calls, bytes, what lives at the end and at the peak,\n"
+  "                 sizes, lifetimes, temporary blocks, which thread frees whose blocks\n"
+  "  --json         the same for programs; each event is an object on a line of its own\n"
+  "  --thread N     only calls of that thread\n"
+  "  --address X    only those that return or take that address\n"
+  "  --size A-B     only those that ask for A to B bytes; frees are left out\n"
+  "  --from S, --to S  only those between these seconds of the trace\n"
+  "\n"
+  "A block is temporary if the thread that allocated it frees it within 8 of its calls.\n"
+  "\n"
+  "Example\n"
+  "  freehold run --trace /tmp/ls.trace -- ls\n"
+  "  freehold trace /tmp/ls.trace --sum\n"
+  "  freehold trace /tmp/ls.trace --size 1000-2000 --from 0.001\n";
+
+/* ---- what is wanted -------------------------------------------------------------------------- */
+
+typedef struct {
+  const char *path;
+  bool sum, json, has_thread, has_address, has_size;
+  uint32_t thread;
+  uintptr_t address;
+  uint64_t least, most; /* bytes */
+  uint64_t from, to;    /* ns */
+} wish_t;
+
+static int complain_of(const char *path, const char *what) {
+  fprintf(stderr, "freehold: trace: '%s' %s\n", path, what);
+  return EXIT_FAILURE;
+}
+
+static bool read_seconds(const char *text, uint64_t *ns) {
+  char *end;
+  double seconds = strtod(text, &end);
+  if (end == text || *end != '\0' || !(seconds >= 0 && seconds < 1e9)) return false;
+  *ns = (uint64_t)(seconds * 1e9);
+  return true;
+}
+
+static bool read_whole(const char *text, uint64_t *n, const char *ends) {
+  char *end;
+  if (text[0] < '0' || text[0] > '9') return false;
+  errno = 0;
+  *n = strtoull(text, &end, 0);
+  return errno == 0 && strchr(ends, *end) != NULL;
+}
+
+static bool read_range(const char *text, uint64_t *least, uint64_t *most) {
+  const char *dash = strchr(text, '-');
+  if (!read_whole(text, least, "-")) return false;
+  *most = *least;
+  return dash == NULL || read_whole(dash + 1, most, "");
+}
+
+/* 0: go on; else the exit code plus one. */
+static int read_wish(int argc, char **argv, wish_t *w) {
+  enum { SUM = 1, JSON, THREAD, ADDRESS, SIZE, FROM, TO, HELP };
+  static const struct option flags[] = {
+    {"sum", 0, NULL, SUM},   {"json", 0, NULL, JSON},       {"thread", 1, NULL, THREAD},
+    {"from", 1, NULL, FROM}, {"address", 1, NULL, ADDRESS}, {"size", 1, NULL, SIZE},
+    {"to", 1, NULL, TO},     {"help", 0, NULL, HELP},       {NULL, 0, NULL, 0}};
+  uint64_t n = 0;
+  *w = (wish_t){.to = UINT64_MAX};
+  opterr = 0, optind = 0;
+  for (int flag; (flag = getopt_long(argc, argv, ":", flags, NULL)) != -1;) {
+    bool is_good = true;
+    switch (flag) {
+      case SUM: w->sum = true; break;
+      case JSON: w->json = true; break;
+      case THREAD:
+        is_good = w->has_thread = read_whole(optarg, &n, ""), w->thread = (uint32_t)n;
+        break;
+      case ADDRESS: is_good = w->has_address = read_whole(optarg, &n, ""), w->address = n; break;
+      case SIZE: is_good = w->has_size = read_range(optarg, &w->least, &w->most); break;
+      case FROM: is_good = read_seconds(optarg, &w->from); break;
+      case TO: is_good = read_seconds(optarg, &w->to); break;
+      case HELP: return fputs(help, stdout), 1;
+      default: is_good = false;
+    }
+    if (is_good) continue;
+    fprintf(stderr, "freehold: trace: '%s' cannot be taken; freehold trace --help\n",
+            argv[optind - 1]);
+    return BAD_USE + 1;
+  }
+  if (optind + 1 != argc) {
+    fprintf(stderr, "freehold: trace takes one file; freehold trace --help\n");
+    return BAD_USE + 1;
+  }
+  w->path = argv[optind];
+  return 0;
+}
+
+static bool is_wanted(const wish_t *w, const trace_event_t *e) {
+  if (w->has_thread && e->thread != w->thread) return false;
+  if (w->has_address && (e->failed || e->address != w->address)) return false;
+  if (w->has_size && (!trace_has_size(e->kind) || e->size < w->least || e->size > w->most))
+    return false;
+  return e->time >= w->from && e->time <= w->to;
+}
+
+/* ---- the file, in the order of time ---------------------------------------------------------- */
+
+/* Each chunk is in order by itself. Those in hand are a heap, the one with the earliest event
+ * first. */
+typedef struct {
+  trace_reader_t reader;
+  trace_event_t next;
+} cursor_t;
+typedef struct {
+  const char *bytes;
+  size_t size, chunks;
+  const trace_head_t *head;
+  cursor_t *cursors;
+  size_t in_hand;
+  bool is_cut; /* something in it cannot be read */
+} file_t;
+
+static int open_file(file_t *f, const char *path) {
+  struct stat about;
+  *f = (file_t){0};
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0 || fstat(file, &about) != 0) return complain_of(path, strerror(errno));
+  f->size = (size_t)about.st_size;
+  if (!S_ISREG(about.st_mode) || f->size < sizeof(trace_head_t)) {
+    close(file);
+    return complain_of(path, "is no trace");
+  }
+  void *bytes = mmap(NULL, f->size, PROT_READ, MAP_SHARED, file, 0);
+  close(file);
+  if (bytes == MAP_FAILED) return complain_of(path, strerror(errno));
+  f->bytes = bytes, f->head = bytes;
+  if (memcmp(f->head->magic, TRACE_MAGIC, sizeof f->head->magic) != 0)
+    return complain_of(path, "is no trace");
+  if (f->head->version != TRACE_VERSION || f->head->chunk != TRACE_CHUNK)
+    return complain_of(path, "is a trace of another version of freehold");
+  f->is_cut = f->size % TRACE_CHUNK != 0;
+  f->chunks = f->size / TRACE_CHUNK;
+  return 0;
+}
+
+static void sink(file_t *f, size_t i) {
+  for (size_t child; (child = 2 * i + 1) < f->in_hand; i = child) {
+    if (child + 1 < f->in_hand && f->cursors[child + 1].next.time < f->cursors[child].next.time)
+      child++;
+    if (f->cursors[i].next.time <= f->cursors[child].next.time) return;
+    cursor_t moved = f->cursors[i];
+    f->cursors[i] = f->cursors[child], f->cursors[child] = moved;
+  }
+}
+
+static bool advance(file_t *f, cursor_t *c) {
+  if (trace_read(&c->reader, &c->next)) return true;
+  if (c->reader.at < c->reader.end) f->is_cut = true;
+  return false;
+}
+
+/* A cursor takes 100 bytes for the 64 KiB of its chunk. */
+static int start_cursors(file_t *f, const char *path) {
+  f->cursors = calloc(f->chunks + 1, sizeof *f->cursors);
+  if (f->cursors == NULL) return complain_of(path, strerror(ENOMEM));
+  for (size_t i = 1; i < f->chunks; i++) {
+    const trace_chunk_t *chunk = (const void *)(f->bytes + i * TRACE_CHUNK);
+    size_t used = atomic32_load_acquire(&chunk->used);
+    if (chunk->mark != TRACE_CHUNK_MARK && used == 0) continue;
+    if (chunk->mark != TRACE_CHUNK_MARK || used > TRACE_CHUNK || used < sizeof *chunk) {
+      f->is_cut = true;
+      continue;
+    }
+    cursor_t *c = &f->cursors[f->in_hand];
+    trace_read_start(&c->reader, chunk, used);
+    if (advance(f, c)) f->in_hand++;
+  }
+  for (size_t i = f->in_hand / 2; i-- > 0;) sink(f, i);
+  return 0;
+}
+
+static bool next_event(file_t *f, trace_event_t *e) {
+  if (f->in_hand == 0) return false;
+  *e = f->cursors[0].next;
+  if (!advance(f, &f->cursors[0])) f->cursors[0] = f->cursors[--f->in_hand];
+  sink(f, 0);
+  return true;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void print_event(const trace_event_t *e) {
+  printf("%14.9f %8u %-12s ", (double)e->time / 1e9, e->thread, kind_text[e->kind]);
+  if (e->failed) printf("%-16s", "failed");
+  else printf("0x%-14lx", (unsigned long)e->address);
+  if (trace_has_size(e->kind)) printf(" %zu", e->size);
+  if (e->kind == TRACE_ALIGNED) printf(" to %zu", e->alignment);
+  if (e->heap != 0) printf(" of heap 0x%lx", (unsigned long)e->heap);
+  putchar('\n');
+}
+
+static void print_event_json(const trace_event_t *e) {
+  printf("{\"ns\": %llu, \"thread\": %u, \"call\": \"%s\"", (unsigned long long)e->time, e->thread,
+         kind_text[e->kind]);
+  if (!e->failed) printf(", \"address\": %lu", (unsigned long)e->address);
+  if (trace_has_size(e->kind)) printf(", \"size\": %zu", e->size);
+  if (e->kind == TRACE_ALIGNED) printf(", \"alignment\": %zu", e->alignment);
+  if (e->heap != 0) printf(", \"heap\": %lu", (unsigned long)e->heap);
+  puts("}");
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+typedef struct {
+  uintptr_t address; /* 0: none; 1: there was one */
+  uintptr_t heap;
+  uint64_t size, since, call; /* call: of its thread, when it was allocated */
+  uint32_t thread;
+} block_t;
+typedef struct {
+  uint32_t number;
+  uint64_t calls;
+  block_t *moving; /* blocks that realloc has in hand: more than one where handlers interrupt */
+  size_t moving_count;
+} thread_t;
+typedef struct {
+  uint32_t allocated, freed;
+  uint64_t blocks, bytes;
+} pair_t;
+typedef struct {
+  block_t *table;
+  size_t room, used; /* used: with those that were */
+  thread_t *threads;
+  size_t thread_count;
+  pair_t *pairs;
+  size_t pair_count;
+  uint64_t calls[TRACE_KIND_COUNT], failed, asked, unknown, freed, temporary, temporary_bytes;
+  uint64_t live, live_bytes, peak, peak_bytes, peak_time, last;
+  uint64_t size_blocks[SIZE_STEPS], size_bytes[SIZE_STEPS], lives[LIFE_STEPS];
+} sums_t;
+
+static void *more(void *at, size_t size) {
+  void *p = realloc(at, size);
+  if (p != NULL) return p;
+  fprintf(stderr, "freehold: trace: %s\n", strerror(ENOMEM));
+  exit(EXIT_FAILURE);
+}
+
+static block_t *find_block(const sums_t *s, uintptr_t address) {
+  size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 20) & (s->room - 1);
+  while (s->table[at].address != 0 && s->table[at].address != address)
+    at = (at + 1) & (s->room - 1);
+  return &s->table[at];
+}
+
+static void keep_block(sums_t *s, const block_t *b) {
+  block_t *at = find_block(s, b->address);
+  if (at->address == 0) s->used++;
+  *at = *b;
+}
+
+static void add_block(sums_t *s, const block_t *b) {
+  if (s->used * 2 >= s->room) {
+    block_t *old = s->table;
+    size_t room = s->room;
+    s->room = s->live * 4 > 1 << 12 ? (size_t)1 << (64 - __builtin_clzll(s->live * 4)) : 1 << 12;
+    s->table = memset(more(NULL, s->room * sizeof *old), 0, s->room * sizeof *old);
+    s->used = 0;
+    for (size_t i = 0; i < room; i++)
+      if (old[i].address > 1) keep_block(s, &old[i]);
+    free(old);
+  }
+  keep_block(s, b);
+  s->live++, s->live_bytes += b->size;
+  if (s->live_bytes <= s->peak_bytes) return;
+  s->peak = s->live, s->peak_bytes = s->live_bytes, s->peak_time = s->last;
+}
+
+static bool drop_block(sums_t *s, uintptr_t address, block_t *dropped) {
+  block_t *b = s->room != 0 ? find_block(s, address) : NULL;
+  if (b == NULL || b->address != address) return false;
+  *dropped = *b;
+  b->address = 1;
+  s->live--, s->live_bytes -= dropped->size;
+  return true;
+}
+
+static thread_t *thread_of(sums_t *s, uint32_t number) {
+  for (size_t i = s->thread_count; i-- > 0;)
+    if (s->threads[i].number == number) return &s->threads[i];
+  s->threads = more(s->threads, (s->thread_count + 1) * sizeof *s->threads);
+  s->threads[s->thread_count] = (thread_t){.number = number};
+  return &s->threads[s->thread_count++];
+}
+
+static void note_pair(sums_t *s, uint32_t allocated, uint32_t freed, uint64_t bytes) {
+  size_t i = 0;
+  while (i < s->pair_count && (s->pairs[i].allocated != allocated || s->pairs[i].freed != freed))
+    i++;
+  if (i == s->pair_count) {
+    s->pairs = more(s->pairs, (i + 1) * sizeof *s->pairs);
+    s->pairs[s->pair_count++] = (pair_t){allocated, freed, 0, 0};
+  }
+  s->pairs[i].blocks++, s->pairs[i].bytes += bytes;
+}
+
+static void note_end(sums_t *s, const thread_t *t, const block_t *b, uint64_t now) {
+  unsigned step = 0;
+  for (uint64_t life = now - b->since, most = 1000; step < LIFE_STEPS - 1 && life >= most; step++)
+    most *= 10;
+  s->lives[step]++, s->freed++;
+  note_pair(s, b->thread, t->number, b->size);
+  if (b->thread != t->number || t->calls - b->call > TEMPORARY_CALLS) return;
+  s->temporary++, s->temporary_bytes += b->size;
+}
+
+static void note_allocated(sums_t *s, const trace_event_t *e) {
+  unsigned step = e->size == 0 ? 0 : 64 - (unsigned)__builtin_clzll(e->size);
+  s->size_blocks[step]++, s->size_bytes[step] += e->size;
+  s->asked += e->size;
+}
+
+static void note_resized(sums_t *s, thread_t *t, const trace_event_t *e, uint64_t calls) {
+  block_t b = {e->address, e->heap, e->size, e->time, calls, e->thread};
+  if (t->moving_count > 0) {
+    block_t old = t->moving[--t->moving_count];
+    if (e->failed || old.address == e->address) b = old;
+    if (e->failed) {
+      if (b.address > 1) add_block(s, &b);
+      return;
+    }
+    if (old.address > 1) b.since = old.since;
+    b.size = e->size;
+  }
+  if (!e->failed) add_block(s, &b);
+}
+
+static void note_destroyed(sums_t *s, uintptr_t heap) {
+  for (size_t i = 0; i < s->room; i++) {
+    block_t dropped;
+    if (s->table[i].address > 1 && s->table[i].heap == heap)
+      drop_block(s, s->table[i].address, &dropped);
+  }
+}
+
+static void note_event(sums_t *s, const trace_event_t *e) {
+  thread_t *t = thread_of(s, e->thread);
+  block_t b = {.address = 1};
+  s->last = e->time;
+  s->calls[e->kind]++;
+  s->failed += e->failed;
+  if (e->kind != TRACE_TO) t->calls++;
+  if (trace_has_size(e->kind) && e->kind != TRACE_EXPAND && !e->failed) note_allocated(s, e);
+  switch (e->kind) {
+    case TRACE_MALLOC:
+    case TRACE_CALLOC:
+    case TRACE_ALIGNED:
+      if (e->failed) break;
+      b = (block_t){e->address, e->heap, e->size, e->time, t->calls, e->thread};
+      add_block(s, &b);
+      break;
+    case TRACE_FREE:
+      if (drop_block(s, e->address, &b)) note_end(s, t, &b, e->time);
+      else s->unknown++;
+      break;
+    case TRACE_FROM:
+      if (!drop_block(s, e->address, &b)) s->unknown++;
+      t->moving = more(t->moving, (t->moving_count + 1) * sizeof b);
+      t->moving[t->moving_count++] = b;
+      break;
+    case TRACE_TO: note_resized(s, t, e, t->calls); break;
+    case TRACE_DESTROY: note_destroyed(s, e->address); break;
+    default: break;
+  }
+}
+
+/* ---- sums, as text and JSON ------------------------------------------------------------------ */
+
+static int by_blocks(const void *a, const void *b) {
+  const pair_t *first = a, *second = b;
+  return (first->blocks < second->blocks) - (first->blocks > second->blocks);
+}
+
+static const char *life_text(unsigned step) {
+  static const char *const text[] = {"1 us", "10 us", "100 us", "1 ms",   "10 ms", "100 ms",
+                                     "1 s",  "10 s",  "100 s",  "1000 s", "longer"};
+  return text[step];
+}
+
+static void put_row(const char *name, uint64_t n) {
+  printf("%-22s %llu\n", name, (unsigned long long)n);
+}
+
+static void print_sums(const sums_t *s, const file_t *f) {
+  char text[128];
+  fmt_t t;
+  printf("process %u, %.6f s\n\n", f->head->process, (double)s->last / 1e9);
+  for (unsigned k = TRACE_MALLOC; k < TRACE_KIND_COUNT; k++)
+    if (s->calls[k] != 0 && k != TRACE_FROM)
+      put_row(k == TRACE_TO ? "realloc" : kind_text[k], s->calls[k]);
+  put_row("failed", s->failed);
+  put_row("bytes asked for", s->asked);
+  put_row("frees of unknown", s->unknown);
+  put_row("events lost", atomic64_load_relaxed(&f->head->lost));
+  printf("live at the end        %llu bytes in %llu blocks\n", (unsigned long long)s->live_bytes,
+         (unsigned long long)s->live);
+  printf("peak                   %llu bytes in %llu blocks, at %.6f s\n",
+         (unsigned long long)s->peak_bytes, (unsigned long long)s->peak,
+         (double)s->peak_time / 1e9);
+  fmt_start(&t, text, sizeof text, NULL, NULL);
+  fmt_percent(&t, s->temporary, s->freed);
+  printf("temporary              %llu of %llu freed blocks, %s\n\n",
+         (unsigned long long)s->temporary, (unsigned long long)s->freed, fmt_end(&t));
+  printf("size below         blocks          bytes\n");
+  for (unsigned i = 0; i < SIZE_STEPS; i++)
+    if (s->size_blocks[i] != 0)
+      printf("%-12.0f %12llu %14llu\n", __builtin_ldexp(1, (int)i),
+             (unsigned long long)s->size_blocks[i], (unsigned long long)s->size_bytes[i]);
+  printf("\nlived less than    blocks\n");
+  for (unsigned i = 0; i < LIFE_STEPS; i++)
+    if (s->lives[i] != 0) printf("%-12s %12llu\n", life_text(i), (unsigned long long)s->lives[i]);
+  printf("\nallocated by  freed by      blocks          bytes\n");
+  for (size_t i = 0; i < s->pair_count && i < PAIRS_SHOWN; i++)
+    printf("%12u %9u %11llu %14llu\n", s->pairs[i].allocated, s->pairs[i].freed,
+           (unsigned long long)s->pairs[i].blocks, (unsigned long long)s->pairs[i].bytes);
+  if (s->pair_count > PAIRS_SHOWN) printf("and %zu pairs more\n", s->pair_count - PAIRS_SHOWN);
+}
+
+static void drain_to(const char *text, size_t length, void *file) { fwrite(text, 1, length, file); }
+
+static void put_steps(fmt_json_t *j, const sums_t *s) {
+  fmt_json_array(j, "sizes");
+  for (unsigned i = 0; i < SIZE_STEPS; i++) {
+    if (s->size_blocks[i] == 0) continue;
+    fmt_json_object(j, NULL);
+    fmt_json_number(j, "below_bits", i);
+    fmt_json_number(j, "blocks", s->size_blocks[i]);
+    fmt_json_number(j, "bytes", s->size_bytes[i]);
+    fmt_json_close(j);
+  }
+  fmt_json_close(j);
+  fmt_json_array(j, "lifetimes");
+  for (unsigned i = 0; i < LIFE_STEPS; i++) {
+    if (s->lives[i] == 0) continue;
+    fmt_json_object(j, NULL);
+    fmt_json_text(j, "below", life_text(i));
+    fmt_json_number(j, "blocks", s->lives[i]);
+    fmt_json_close(j);
+  }
+  fmt_json_close(j);
+  fmt_json_array(j, "freed_by");
+  for (size_t i = 0; i < s->pair_count; i++) {
+    fmt_json_object(j, NULL);
+    fmt_json_number(j, "allocated_by", s->pairs[i].allocated);
+    fmt_json_number(j, "freed_by", s->pairs[i].freed);
+    fmt_json_number(j, "blocks", s->pairs[i].blocks);
+    fmt_json_number(j, "bytes", s->pairs[i].bytes);
+    fmt_json_close(j);
+  }
+  fmt_json_close(j);
+}
+
+static void print_sums_json(const sums_t *s, const file_t *f) {
+  char buffer[1024];
+  fmt_t out;
+  fmt_json_t j;
+  fmt_start(&out, buffer, sizeof buffer, drain_to, stdout);
+  fmt_json_start(&j, &out);
+  fmt_json_object(&j, NULL);
+  fmt_json_number(&j, "process", f->head->process);
+  fmt_json_number(&j, "ns", s->last);
+  fmt_json_object(&j, "calls");
+  for (unsigned k = TRACE_MALLOC; k < TRACE_KIND_COUNT; k++)
+    if (k != TRACE_FROM) fmt_json_number(&j, k == TRACE_TO ? "realloc" : kind_text[k], s->calls[k]);
+  fmt_json_close(&j);
+  fmt_json_number(&j, "failed", s->failed);
+  fmt_json_number(&j, "asked", s->asked);
+  fmt_json_number(&j, "unknown", s->unknown);
+  fmt_json_number(&j, "lost", atomic64_load_relaxed(&f->head->lost));
+  fmt_json_number(&j, "live_blocks", s->live);
+  fmt_json_number(&j, "live_bytes", s->live_bytes);
+  fmt_json_number(&j, "peak_blocks", s->peak);
+  fmt_json_number(&j, "peak_bytes", s->peak_bytes);
+  fmt_json_number(&j, "peak_ns", s->peak_time);
+  fmt_json_number(&j, "freed", s->freed);
+  fmt_json_number(&j, "temporary", s->temporary);
+  fmt_json_number(&j, "temporary_bytes", s->temporary_bytes);
+  put_steps(&j, s);
+  fmt_json_close(&j);
+  fmt_flush(&out);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+int command_trace(int argc, char **argv) {
+  wish_t w;
+  file_t f;
+  trace_event_t e;
+  static sums_t sums;
+  int wrong = read_wish(argc, argv, &w);
+  if (wrong != 0) return wrong - 1;
+  if ((wrong = open_file(&f, w.path)) != 0 || (wrong = start_cursors(&f, w.path)) != 0)
+    return wrong;
+  while (next_event(&f, &e)) {
+    if (!is_wanted(&w, &e)) continue;
+    if (w.sum) note_event(&sums, &e);
+    else if (w.json) print_event_json(&e);
+    else print_event(&e);
+  }
+  if (sums.pairs != NULL) qsort(sums.pairs, sums.pair_count, sizeof *sums.pairs, by_blocks);
+  if (w.sum && w.json) print_sums_json(&sums, &f);
+  else if (w.sum) print_sums(&sums, &f);
+  fflush(stdout);
+  return f.is_cut ? complain_of(w.path, "is cut short, or something else has written to it") : 0;
+}
