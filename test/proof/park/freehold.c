@@ -1506,7 +1506,7 @@ const operation_t freehold_operations[] = {
   {"realloc-filled", first_grows, last_of_second_slab, hold_grown_first, "fill:both", 0},
   {"realloc-always-moves", first_grows, last_of_second_slab, hold_grown_first, "realloc_moves:on",
    0},
-  {"malloc-traced", malloc_one, fresh_end, hold_one, "trace:/tmp/freehold-sweep-%p", 0},
+  {"malloc-traced", malloc_one, fresh_end, hold_one, "trace_ring:128K", 0},
   {"free-traced", free_first, a_few_and_one, NULL, "trace_ring:128K", 0},
   {"realloc-traced", first_grows, last_of_second_slab, hold_grown_first, "trace_ring:128K", 0},
   {"malloc-uncached", malloc_one, fresh_end, hold_one, "caches:off", 0},
