@@ -29,6 +29,6 @@ cold void api_start_now(void) {
   size_t ring = (size_t)option_get(OPTION_trace_ring);
   if (trace != NULL || ring != 0) trace_start(trace, ring);
   bool is_closed = wants_every_call();
-  if (is_closed || option_get(OPTION_stats_detail)) heap_close();
+  if (is_closed || option_get(OPTION_stats_detail)) atomic32_store_relaxed(&heap_closed, 1);
   atomic32_store_release(&api_started, is_closed ? API_CLOSED : API_OPEN); /* S-options */
 }

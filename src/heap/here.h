@@ -31,7 +31,6 @@ extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-e
  * comes from. */
 extern hidden atomic32_t heap_closed;
 static always_inline bool heap_is_closed(void) { return atomic32_load_relaxed(&heap_closed) != 0; }
-static inline void heap_close(void) { atomic32_store_relaxed(&heap_closed, 1); }
 
 static always_inline heap_t *heap_of_thread(void) {
   return atomic_ptr_load_relaxed(&heap_here.heap);

@@ -179,7 +179,7 @@ TEST(stats, figures_of_the_process_are_the_systems_once_however_many_heaps_there
 
 TEST(stats, with_detail_the_bytes_asked_for_are_counted_too, "") {
   core_option(OPTION_stats_detail, 1);
-  heap_close();
+  atomic32_store_relaxed(&heap_closed, 1);
   for (int i = 0; i < 100; i++) fast_malloc(100);
   read_stats();
   CHECK_EQ(stats.classes[class_of(100) - 1].requested, (uint64_t)10000);
@@ -188,7 +188,7 @@ TEST(stats, with_detail_the_bytes_asked_for_are_counted_too, "") {
 
 TEST(stats, detail_counts_a_request_once_also_if_memory_is_short_and_none_for_aligned_blocks, "") {
   core_option(OPTION_stats_detail, 1);
-  heap_close();
+  atomic32_store_relaxed(&heap_closed, 1);
   CHECK(fast_malloc(100) != NULL && fast_aligned(64, 128) != NULL);
   CHECK(fast_aligned(16, 100) != NULL && fast_malloc(70000) != NULL);
   read_stats();
