@@ -1,15 +1,15 @@
 """What `freehold stats`, `why`, `map`, `top`, `profile` and `inspect` find in other processes."""
 import json
 import os
+import pty
 import re
-import resource
+import select
 import shutil
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -228,6 +228,23 @@ class Outside(unittest.TestCase):
         _, errors = top.communicate(timeout=60)
         self.assertEqual(top.returncode, 0)
         self.assertRegex(errors, r"\Afreehold: .* has ended\n\Z")
+
+    def test_top_draws_on_a_terminal_and_q_ends_it(self):
+        here, there = pty.openpty()
+        with Target("still") as target:
+            environment = dict(os.environ, TERM="xterm", LINES="40", COLUMNS="120")
+            with subprocess.Popen([COMMAND, "top", "--interval", "0.1", target.pid], stdin=there,
+                                  stdout=there, stderr=subprocess.PIPE, env=environment) as top:
+                shown = b""
+                while b"outside_probe" not in shown or b"thread" not in shown:
+                    shown += os.read(here, 4096)
+                os.write(here, b"q")
+                while top.poll() is None:
+                    if select.select([here], [], [], 0.1)[0]:
+                        os.read(here, 4096)
+                self.assertEqual((top.returncode, top.stderr.read()), (0, b""))
+        os.close(here)
+        os.close(there)
 
     def test_prometheus_reads_every_statistic_and_its_type(self):
         with Target("still") as target:

@@ -23,7 +23,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, FETCH = 64 << 10, FETCHED_MOST = 1 << 20 };
+enum { PAGE = 4096, FETCH = 64 << 10, FETCHED_MOST = 1 << 20, PAGE_WORDS = 8192 };
 
 typedef struct {
   uintptr_t from, to, present; /* the file has the bytes below `present` */
@@ -38,6 +38,8 @@ static struct {
   size_t range_count, ranges_size;
   char *paths; /* what the ranges' paths point into */
   int core, pagemap;
+  uint64_t words[PAGE_WORDS]; /* of pagemap, from this page's on; how many there are */
+  size_t words_from, word_count;
   segment_t *segments; /* of a core file, by address */
   size_t segment_count;
   struct {
@@ -418,18 +420,21 @@ size_t target_read(uintptr_t from, void *to, size_t size) {
   return t.is_process ? read_alive(from, to, size) : read_dead(from, to, size);
 }
 
-static size_t resident_alive(uintptr_t from, size_t size) {
-  uint64_t pages[512];
-  size_t resident = 0;
-  const uint64_t in_memory = (uint64_t)1 << 63;
-  for (size_t done = 0; done < size;) {
-    size_t part = size - done < sizeof pages / 8 * PAGE ? size - done : sizeof pages / 8 * PAGE;
-    ssize_t got =
-      pread(t.pagemap, pages, part / PAGE * 8, (off_t)((from + done) / PAGE * sizeof *pages));
-    if (got <= 0) return resident;
-    for (ssize_t i = 0; i < got / 8; i++) resident += (pages[i] & in_memory) != 0 ? PAGE : 0;
-    done += part;
+/* The kernel's word for this page; 32 MiB are read at a time, for neighbours are asked for next. */
+static uint64_t page_word(size_t page) {
+  size_t first = page / PAGE_WORDS * PAGE_WORDS;
+  if (t.words_from != first || t.word_count == 0) {
+    ssize_t got = pread(t.pagemap, t.words, sizeof t.words, (off_t)(first * sizeof *t.words));
+    t.word_count = got < 0 ? 0 : (size_t)got / sizeof *t.words;
+    t.words_from = first;
   }
+  return page - first < t.word_count ? t.words[page - first] : 0;
+}
+
+static size_t resident_alive(uintptr_t from, size_t size) {
+  size_t resident = 0;
+  for (size_t page = from / PAGE; page < (from + size) / PAGE; page++)
+    resident += (page_word(page) >> 63 & 1) * PAGE; /* the bit says that it is in memory */
   return resident;
 }
 
@@ -539,6 +544,7 @@ bool target_has(const void *at) {
 }
 
 bool target_renew(void) {
+  t.word_count = 0;
   while (t.fetched_count > 0) {
     t.fetched_count--;
     munmap(t.fetched[t.fetched_count].at, t.fetched[t.fetched_count].size);
