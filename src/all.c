@@ -68,4 +68,5 @@
 #include "api/pprof.c"
 #include "api/profile.c"
 #include "api/profile_file.c"
+#include "api/layout.c"
 #include "api/lifecycle.c"

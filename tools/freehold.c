@@ -1,7 +1,7 @@
-/* freehold.c - the command: run a program on freehold, and show the options
- * Owns:    nothing.     Calls: support/options.h for the table, libc.
- * A program of its own, linked with base/fmt.c, support/options.c and the os layer;
- * the allocator is not in it. */
+/* freehold.c - the command: run a program on freehold, look into one, and show the options
+ * Owns:    nothing.     Calls: tools/outside, support/options.h for the table, libc.
+ * A program of its own. It is linked with the library's code, to read others by it, but for what
+ * has a public name: its own malloc is libc's. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,6 +15,7 @@
 
 #include "../include/freehold/freehold.h"
 #include "../src/support/options.h"
+#include "outside/commands.h"
 #include "trace.h"
 
 static const char command_version[] =
@@ -243,6 +244,14 @@ static int command_help(FILE *to) {
     "      through\n"
     "  freehold options [--json]\n"
     "      the options: what is in force here, where it comes from, and what may be set\n"
+    "  freehold top TARGET       its memory by size and by thread, again and again\n"
+    "  freehold stats TARGET     its statistics; --json, --prometheus\n"
+    "  freehold why TARGET       what is in memory and not live, and what would lower it\n"
+    "  freehold map TARGET       what is in each slice; --page FILE for a picture\n"
+    "  freehold profile TARGET   its heap profile, for pprof\n"
+    "  freehold inspect CORE     what a dead process had\n"
+    "      these read a process on freehold from outside, without its help: TARGET is its number,\n"
+    "      its name or a core file; 'freehold stats --help' and so on tell more\n"
     "  freehold trace FILE [--sum] [--json] ...\n"
     "      what a program asked of malloc, as option trace recorded it; freehold trace --help\n"
     "  freehold version\n"
@@ -253,6 +262,7 @@ static int command_help(FILE *to) {
     "  freehold run --stats exit -- python3 script.py\n"
     "  freehold run --purge-delay-ms 0 --memory-limit 2G -- ./server\n"
     "  FREEHOLD_OPTIONS=stats:json freehold run -- gs -q report.ps\n"
+    "  freehold why redis-server\n"
     "\n"
     "Options of run\n",
     command_version);
@@ -275,7 +285,14 @@ static int command_help(FILE *to) {
 }
 
 static int command_dispatch(int argc, char **argv) {
+  static const struct {
+    const char *verb;
+    int (*run)(int argc, char **argv);
+  } outside[] = {{"top", command_top}, {"stats", command_stats},     {"why", command_why},
+                 {"map", command_map}, {"profile", command_profile}, {"inspect", command_inspect}};
   const char *verb = argc > 1 ? argv[1] : "";
+  for (unsigned i = 0; i < ARRAY_LENGTH(outside); i++)
+    if (strcmp(verb, outside[i].verb) == 0) return outside[i].run(argc - 1, argv + 1);
   if (strcmp(verb, "run") == 0) return command_run(argc - 1, argv + 1);
   if (strcmp(verb, "options") == 0) return command_options(argc - 1, argv + 1);
   if (strcmp(verb, "trace") == 0) return command_trace(argc - 1, argv + 1);
@@ -284,7 +301,10 @@ static int command_dispatch(int argc, char **argv) {
   if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
     return command_help(stdout);
   if (verb[0] == '\0') return command_help(stderr), EXIT_BAD_USE;
-  fprintf(stderr, "freehold: there is no command '%s': run, options, trace, version, help\n", verb);
+  fprintf(stderr,
+          "freehold: there is no command '%s': run, top, stats, why, map, profile, inspect, "
+          "options, trace, version, help\n",
+          verb);
   return EXIT_BAD_USE;
 }
 

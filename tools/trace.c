@@ -1,21 +1,17 @@
 /* trace.c - `freehold trace`: what a program asked of malloc, event by event or as sums
- * Owns:    nothing.     Calls: support/trace.h for the format, base/fmt.h, libc.
- * Memory: a record for each block that lives at one moment of the trace, and for each thread. The
- * file is mapped, not read. */
+ * Owns:    nothing.     Calls: trace_file.h, base/fmt.h, libc.
+ * Memory: a record for each block that lives at one moment of the trace, and for each thread. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "../src/base/fmt.h"
 #include "../src/support/trace.h"
 #include "trace.h"
+#include "trace_file.h"
 
 enum { BAD_USE = 2, TEMPORARY_CALLS = 8, PAIRS_SHOWN = 20, LIFE_STEPS = 11, SIZE_STEPS = 65 };
 
@@ -128,90 +124,6 @@ static bool is_wanted(const wish_t *w, const trace_event_t *e) {
   if (w->has_size && (!trace_has_size(e->kind) || e->size < w->least || e->size > w->most))
     return false;
   return e->time >= w->from && e->time <= w->to;
-}
-
-/* ---- the file, in the order of time ---------------------------------------------------------- */
-
-/* Each chunk is in order by itself. Those in hand are a heap, the one with the earliest event
- * first. */
-typedef struct {
-  trace_reader_t reader;
-  trace_event_t next;
-} cursor_t;
-typedef struct {
-  const char *bytes;
-  size_t size, chunks;
-  const trace_head_t *head;
-  cursor_t *cursors;
-  size_t in_hand;
-  bool is_cut; /* something in it cannot be read */
-} file_t;
-
-static int open_file(file_t *f, const char *path) {
-  struct stat about;
-  *f = (file_t){0};
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0 || fstat(file, &about) != 0) return complain_of(path, strerror(errno));
-  f->size = (size_t)about.st_size;
-  if (!S_ISREG(about.st_mode) || f->size < sizeof(trace_head_t)) {
-    close(file);
-    return complain_of(path, "is no trace");
-  }
-  void *bytes = mmap(NULL, f->size, PROT_READ, MAP_SHARED, file, 0);
-  close(file);
-  if (bytes == MAP_FAILED) return complain_of(path, strerror(errno));
-  f->bytes = bytes, f->head = bytes;
-  if (memcmp(f->head->magic, TRACE_MAGIC, sizeof f->head->magic) != 0)
-    return complain_of(path, "is no trace");
-  if (f->head->version != TRACE_VERSION || f->head->chunk != TRACE_CHUNK)
-    return complain_of(path, "is a trace of another version of freehold");
-  f->is_cut = f->size % TRACE_CHUNK != 0;
-  f->chunks = f->size / TRACE_CHUNK;
-  return 0;
-}
-
-static void sink(file_t *f, size_t i) {
-  for (size_t child; (child = 2 * i + 1) < f->in_hand; i = child) {
-    if (child + 1 < f->in_hand && f->cursors[child + 1].next.time < f->cursors[child].next.time)
-      child++;
-    if (f->cursors[i].next.time <= f->cursors[child].next.time) return;
-    cursor_t moved = f->cursors[i];
-    f->cursors[i] = f->cursors[child], f->cursors[child] = moved;
-  }
-}
-
-static bool advance(file_t *f, cursor_t *c) {
-  if (trace_read(&c->reader, &c->next)) return true;
-  if (c->reader.at < c->reader.end) f->is_cut = true;
-  return false;
-}
-
-/* A cursor takes 100 bytes for the 64 KiB of its chunk. */
-static int start_cursors(file_t *f, const char *path) {
-  f->cursors = calloc(f->chunks + 1, sizeof *f->cursors);
-  if (f->cursors == NULL) return complain_of(path, strerror(ENOMEM));
-  for (size_t i = 1; i < f->chunks; i++) {
-    const trace_chunk_t *chunk = (const void *)(f->bytes + i * TRACE_CHUNK);
-    size_t used = atomic32_load_acquire(&chunk->used);
-    if (chunk->mark != TRACE_CHUNK_MARK && used == 0) continue;
-    if (chunk->mark != TRACE_CHUNK_MARK || used > TRACE_CHUNK || used < sizeof *chunk) {
-      f->is_cut = true;
-      continue;
-    }
-    cursor_t *c = &f->cursors[f->in_hand];
-    trace_read_start(&c->reader, chunk, used);
-    if (advance(f, c)) f->in_hand++;
-  }
-  for (size_t i = f->in_hand / 2; i-- > 0;) sink(f, i);
-  return 0;
-}
-
-static bool next_event(file_t *f, trace_event_t *e) {
-  if (f->in_hand == 0) return false;
-  *e = f->cursors[0].next;
-  if (!advance(f, &f->cursors[0])) f->cursors[0] = f->cursors[--f->in_hand];
-  sink(f, 0);
-  return true;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -418,7 +330,7 @@ static void put_row(const char *name, uint64_t n) {
   printf("%-22s %llu\n", name, (unsigned long long)n);
 }
 
-static void print_sums(const sums_t *s, const file_t *f) {
+static void print_sums(const sums_t *s, const trace_file_t *f) {
   char text[128];
   fmt_t t;
   printf("process %u, %.6f s\n\n", f->head->process, (double)s->last / 1e9);
@@ -487,7 +399,7 @@ static void put_steps(fmt_json_t *j, const sums_t *s) {
   fmt_json_close(j);
 }
 
-static void print_sums_json(const sums_t *s, const file_t *f) {
+static void print_sums_json(const sums_t *s, const trace_file_t *f) {
   char buffer[1024];
   fmt_t out;
   fmt_json_t j;
@@ -521,14 +433,14 @@ static void print_sums_json(const sums_t *s, const file_t *f) {
 
 int command_trace(int argc, char **argv) {
   wish_t w;
-  file_t f;
+  trace_file_t f;
   trace_event_t e;
   static sums_t sums;
   int wrong = read_wish(argc, argv, &w);
   if (wrong != 0) return wrong - 1;
-  if ((wrong = open_file(&f, w.path)) != 0 || (wrong = start_cursors(&f, w.path)) != 0)
-    return wrong;
-  while (next_event(&f, &e)) {
+  const char *mistake = trace_file_open(&f, w.path);
+  if (mistake != NULL) return complain_of(w.path, mistake);
+  while (trace_file_next(&f, &e)) {
     if (!is_wanted(&w, &e)) continue;
     if (w.sum) note_event(&sums, &e);
     else if (w.json) print_event_json(&e);

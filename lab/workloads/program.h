@@ -46,8 +46,8 @@ typedef struct bench_option {
   const char *help;
   long *number; /* where a number goes, with its bounds ... */
   long lowest, highest;
-  const char **text; /* ... or where one of the words in `words` goes */
-  const char *words; /* separated by | */
+  const char **text; /* ... or where one of the words in `words` goes, or a file's name */
+  const char *words; /* separated by |; NULL: a file's name */
 } bench_option_t;
 
 /* Rows of a program's table of options, which ends with BENCH_END. */
@@ -55,6 +55,8 @@ typedef struct bench_option {
   { .name = name_, .help = help_, .number = &(variable), .lowest = lowest_, .highest = highest_ }
 #define BENCH_WORD(name_, variable, words_, help_)                                                 \
   { .name = name_, .help = help_, .text = &(variable), .words = words_ }
+#define BENCH_PATH(name_, variable, help_)                                                         \
+  { .name = name_, .help = help_, .text = &(variable) }
 #define BENCH_END                                                                                  \
   { .name = NULL }
 
@@ -71,7 +73,8 @@ static inline void bench_help(const bench_program_t *program) {
   for (bench_option_t *o = program->options; o->name != NULL; o++) {
     if (o->number != NULL) {
       printf("  --%s N (%ld to %ld; default %ld)\n", o->name, o->lowest, o->highest, *o->number);
-    } else printf("  --%s WORD (%s; default %s)\n", o->name, o->words, *o->text);
+    } else if (o->words == NULL) printf("  --%s FILE\n", o->name);
+    else printf("  --%s WORD (%s; default %s)\n", o->name, o->words, *o->text);
     printf("      %s\n", o->help);
   }
   printf("  --help\n      this page\n\n"
@@ -102,6 +105,7 @@ static inline long bench_number(const bench_option_t *o, const char *value) {
 
 static inline const char *bench_word(const bench_option_t *o, const char *value) {
   size_t length = strlen(value);
+  if (o->words == NULL) return value;
   for (const char *word = o->words; word != NULL; word = strchr(word, '|')) {
     if (*word == '|') word++;
     if (length == strcspn(word, "|") && memcmp(word, value, length) == 0) return value;

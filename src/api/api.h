@@ -4,6 +4,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "../../include/freehold/freehold.h"
 #include "../base/atomic.h"
 #include "../base/fmt.h"
 #include "../support/options.h"
@@ -90,12 +91,15 @@ hidden void api_trace_start(void);
 hidden void api_trace_end(void);
 /* One line about an option whose value is the name of a file. */
 hidden void api_report_mistake(option_t option, const char *what);
-/* What lives, and did at the peak. False: no memory, or a write has failed. */
-hidden bool api_profile_write_heap(int file);
+/* False: no memory, or a write has failed. */
+hidden bool api_profile_write(int file, fh_profile_t kind);
 
 /* What the option `verbose` asks for; the statistics, at exit with what was not freed. */
 hidden void api_report_at_load(void);
 hidden void api_report(bool json, bool at_exit);
+/* What it writes of these figures. */
+hidden void api_report_text(fmt_t *f, const fh_stats_t *s, bool at_exit);
+hidden void api_report_json(fmt_t *f, const fh_stats_t *s);
 
 /* Looks libc's own functions up; in a constructor, because the dynamic linker takes locks. */
 hidden void api_foreign_start(void);

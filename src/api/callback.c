@@ -93,7 +93,7 @@ void api_report_mistake(option_t option, const char *what) {
   fmt_text(&f, "freehold: ");
   fmt_text(&f, option_info[option].name);
   fmt_text(&f, " '");
-  fmt_shown(&f, name, strlen(name), 256);
+  if (name != NULL) fmt_shown(&f, name, strlen(name), 256);
   fmt_text(&f, "': ");
   fmt_text(&f, what);
   fmt_char(&f, '\n');

@@ -124,7 +124,7 @@ static size_t count_frames(void) {
   return count;
 }
 
-static bool write_to(int file, fh_profile_t kind) {
+bool api_profile_write(int file, fh_profile_t kind) {
   static void (*const writers[])(pprof_t * p) = {write_heap, write_blocks, write_lifetimes};
   char comment[160];
   fmt_t f;
@@ -139,11 +139,9 @@ static bool write_to(int file, fh_profile_t kind) {
   return pprof_end(p, atomic64_load_relaxed(&sample_interval), fmt_end(&f));
 }
 
-bool api_profile_write_heap(int file) { return write_to(file, FH_PROFILE_HEAP); }
-
 FH_API bool fh_profile_write(int file, fh_profile_t kind) {
   int error = (unsigned)kind > FH_PROFILE_LIFETIMES ? EINVAL : !sample_was_started() ? ENODATA : 0;
-  if (error == 0 && write_to(file, kind)) return true;
+  if (error == 0 && api_profile_write(file, kind)) return true;
   errno = error != 0 ? error : EIO;
   return false;
 }

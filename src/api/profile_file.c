@@ -38,7 +38,7 @@ static const char *write_file(const names_t *n) {
   bool is_plain = !os_is_special(n->name);
   int file = is_plain ? os_create(n->unfinished) : os_append(n->name);
   if (file < 0) return "the file cannot be made";
-  bool is_whole = api_profile_write_heap(file);
+  bool is_whole = api_profile_write(file, FH_PROFILE_HEAP);
   os_close(file);
   if (is_whole && (!is_plain || os_rename(n->unfinished, n->name))) return NULL;
   if (is_plain) os_remove(n->unfinished);
@@ -65,10 +65,12 @@ static void write_on_signal(int number) {
 }
 
 void api_profile_start(void) {
-  if (option_text(OPTION_profile) == NULL) return;
-  sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
+  bool has_file = option_text(OPTION_profile) != NULL;
+  if (!has_file && option_source(OPTION_profile_interval) == OPTION_FROM_DEFAULT) return;
+  if (has_file) sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
   if (!fh_profile_start((size_t)option_get(OPTION_profile_interval)))
     return api_report_mistake(OPTION_profile, "no memory for call stacks");
+  if (!has_file) return;
   int signal = (int)option_get(OPTION_profile_signal);
   if (signal != 0 && !os_on_signal(signal, write_on_signal))
     api_report_mistake(OPTION_profile, "the signal is not free");

@@ -155,7 +155,7 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
   fmt_json_close(j);
 }
 
-static void put_json(fmt_t *f, const fh_stats_t *s) {
+void api_report_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_t json, *j = &json;
   fmt_json_start(j, f);
   fmt_json_object(j, NULL);
@@ -177,7 +177,7 @@ static void write_line(const char *text, size_t length, void *context) {
   api_output(text, length);
 }
 
-static void put_text(fmt_t *f, const fh_stats_t *s, bool at_exit) {
+void api_report_text(fmt_t *f, const fh_stats_t *s, bool at_exit) {
   fmt_text(f, "freehold ");
   fmt_text(f, fh_version_string());
   fmt_char(f, '\n');
@@ -198,8 +198,8 @@ void api_report(bool json, bool at_exit) {
   fh_stats_t stats = {.struct_size = sizeof stats};
   fh_stats_get(&stats);
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
-  if (json) put_json(&f, &stats);
-  else put_text(&f, &stats, at_exit);
+  if (json) api_report_json(&f, &stats);
+  else api_report_text(&f, &stats, at_exit);
   fmt_flush(&f);
 }
 
@@ -246,7 +246,7 @@ FH_API size_t fh_stats_json(char *buffer, size_t size) {
   fmt_t f;
   fh_stats_get(&stats);
   fmt_start(&f, buffer, size, NULL, NULL);
-  put_json(&f, &stats);
+  api_report_json(&f, &stats);
   fmt_end(&f);
   return f.total;
 }

@@ -62,17 +62,20 @@ bool arena_is_over_limit(size_t size) {
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 /* By `attempt`, in the arenas from number `from` on where `lacks` does not say that a search is in
- * vain; NULL: in all. */
+ * vain; NULL: in all. If there is none `*slice` says why: NO_MEMORY, or NO_SLICES. */
 static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from, size_t n,
                          size_t alignment, size_t *slice) {
+  bool is_short = false;
   for (size_t i = from; i < arena_count(); i++) {
     if (lacks != NULL && slices_are_lacking(&lacks[i], n, alignment)) continue;
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
     *slice =
       lacks != NULL ? slices_try(attempt, &lacks[i], a, n, alignment) : attempt(a, n, alignment);
-    if (*slice != NO_SLICES && *slice != 0) return a;
+    if (*slice == NO_MEMORY) is_short = true;
+    else if (*slice != NO_SLICES && *slice != 0) return a;
   }
+  *slice = is_short ? NO_MEMORY : NO_SLICES;
   return NULL;
 }
 
@@ -86,8 +89,9 @@ static arena_t *claim_existing(size_t from, size_t n, size_t alignment, size_t *
 static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
   size_t slices, seen = arena_count();
   arena_t *a = claim_existing(0, n, alignment, slice);
+  bool is_short = *slice == NO_MEMORY; /* a window more would take more of it */
   if (a == NULL) a = try_each(slices_claim, NULL, 0, n, alignment, slice);
-  if (a != NULL) return a;
+  if (a != NULL || is_short) return a;
   arena_t *fresh = grow_map_window(n, alignment, &slices);
   if (fresh == NULL) return NULL;
   /* of many threads that come here at once few add an arena */

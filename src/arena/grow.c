@@ -17,7 +17,10 @@ enum {
   FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
   LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once */
   GROWTH_TRIES = 8,  /* ranges that are tried before a fresh arena */
-  JOIN_TRIES = 2,    /* tries to join a range with free slices below it, of so many ranges each */
+  GIVEN_TRIES = 3,   /* slices that are unmapped to see whether the system gives them again */
+  GIVEN_WAIT = 16,   /* ms until that is tried again, at first and at last */
+  GIVEN_WAIT_MOST = 1024,
+  JOIN_TRIES = 2, /* tries to join a range with free slices below it, of so many ranges each */
 };
 
 static void advise_pages(void *at, size_t size, bool first) {
@@ -27,7 +30,7 @@ static void advise_pages(void *at, size_t size, bool first) {
     os_advise_huge(at, size, false); /* auto: small processes stay small */
 }
 
-static bool is_slice(size_t slice) { return slice != 0 && slice != NO_SLICES; }
+static bool is_slice(size_t slice) { return slice != 0 && slice < WINDOW_SLICES; }
 
 /* ---- the rest of a window -------------------------------------------------------------------- */
 
@@ -40,9 +43,19 @@ static size_t growth_step(size_t n, uint32_t others) {
   return max_size(n, step);
 }
 
+/* Nothing is mapped in a range that was claimed. It goes back, or if another thread has claimed the
+ * next it is as one that was unmapped. */
+static void put_back_range(arena_t *a, uint64_t from, size_t n) {
+  uint64_t end = from + n;
+  if (!atomic64_cas_seq_cst(&a->mapped, &end, from)) { /* S-room */
+    atomic64_add_relaxed(&unmapped_slices, n);
+    bitmap_release(arena_maps(a)->unmapped, from, n);
+  }
+  lacks_forget(&lacks_room[a->number]);
+}
+
 /* Maps the next `step` slices of the window, keeps the first `n` for the caller and frees the rest.
- * NO_SLICES: no room; 0: no memory. A range whose mmap fails goes back, or is lost if another
- * thread has claimed the next. */
+ * NO_SLICES, NO_MEMORY, or 0: others were quicker. */
 static size_t map_next(arena_t *a, size_t n, size_t step) {
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
     /* relaxed: map_more, where a search for room begins, has read it; the swap reads again */
@@ -63,10 +76,8 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
       return from;
     }
     if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
-    uint64_t end = from + step;
-    atomic64_cas_seq_cst(&a->mapped, &end, from); /* S-room */
-    lacks_forget(&lacks_room[a->number]);
-    if (step == n) return 0;
+    put_back_range(a, from, step);
+    if (step == n) return NO_MEMORY;
     step = max_size(n, step / 4);
   }
   return 0;
@@ -131,21 +142,23 @@ bool grow_at(arena_t *a, size_t first, size_t n) {
 
 /* ---- what was unmapped ----------------------------------------------------------------------- */
 
-/* The first of so many slices are mapped again, if they were unmapped, and claimed; how many. What
- * somebody else has mapped there meanwhile is passed over. */
+/* The first of so many slices are mapped again, if they were unmapped, and claimed; how many, or
+ * NO_MEMORY. What somebody else has mapped there meanwhile is passed over. */
 static size_t map_again(arena_t *a, size_t first, size_t most) {
   atomic64_t *unmapped = arena_maps(a)->unmapped;
   size_t n = bitmap_run_above(unmapped, first, most);
   if (n == 0) return 0;
-  os_map_result_t result = OS_NO_MEMORY;
+  os_map_result_t result = OS_TAKEN;
+  bool is_refused = false;
   if (bitmap_claim_at(unmapped, first, n)) {
     result = os_map_at(arena_address(a, first), n << SLICE_SHIFT);
-    if (result == OS_NO_MEMORY) bitmap_release(unmapped, first, n);
+    is_refused = result == OS_NO_MEMORY;
+    if (is_refused) bitmap_release(unmapped, first, n);
     else atomic64_add_relaxed(&unmapped_slices, (uint64_t)0 - n);
   }
   if (result != OS_MAPPED) {
     lacks_forget(&lacks_room[a->number]); /* others may have missed what came back */
-    return 0;
+    return is_refused ? NO_MEMORY : 0;
   }
   atomic64_add_relaxed(&arena_counts.mapped, n);
   advise_pages(arena_address(a, first), n << SLICE_SHIFT, false);
@@ -160,8 +173,9 @@ static out_of_line size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
     size_t at = first + have, part = bitmap_run_above(a->free, at, n - have);
     if (part == 0) part = map_again(a, at, n - have);
     else if (!slices_claim_at(a, at, part)) part = 0;
-    if (part == 0 && have != 0) slices_give_back(a, first, have);
-    if (part == 0) return 0;
+    bool has_failed = part == 0 || part == NO_MEMORY;
+    if (has_failed && have != 0) slices_give_back(a, first, have);
+    if (has_failed) return part;
     have += part;
   }
   return first;
@@ -220,12 +234,38 @@ bool arena_is_read(const void *first, size_t n) {
   return false;
 }
 
-/* The free slices of a word, if no others are mapped there; how many. */
-static size_t unmap_group(arena_t *a, size_t word) {
+/* The free slices of a word, if no others are mapped there. relaxed, all: a claim decides. */
+static uint64_t group_to_unmap(const arena_t *a, size_t word) {
   uint64_t gone = atomic64_load_relaxed(&arena_maps(a)->unmapped[word]);
-  uint64_t free = atomic64_load_relaxed(&a->free[word]); /* relaxed: the claim decides */
-  if (free == 0 || ~(free | gone) != 0) return 0;
-  uint64_t claimed = bitmap_claim_some(&a->free[word], free);
+  uint64_t free = atomic64_load_relaxed(&a->free[word]), mapped = atomic64_load_relaxed(&a->mapped);
+  if (mapped < (word + 1) * 64)
+    gone |= mapped <= word * 64 ? ~UINT64_C(0) : ~UINT64_C(0) << mapped % 64;
+  return ~(free | gone) == 0 ? free : 0;
+}
+
+/* One slice of the group is unmapped, and mapped again. False: the system does not give back what
+ * it gets, so nothing would be gained by unmapping more. */
+static bool is_given_again(arena_t *a, size_t word) {
+  uint64_t free = group_to_unmap(a, word),
+           bit = bitmap_claim_some(&a->free[word], free & (0 - free));
+  size_t slice = word * 64 + (bit == 0 ? 0 : bits_lowest(bit)), dirty = 0;
+  void *at = arena_address(a, slice);
+  if (bit == 0) return true;
+  if (arena_is_read(at, 1) || !os_unmap(at, SLICE_SIZE)) {
+    arena_put_back(a, word, bit);
+    return true;
+  }
+  note_unmapped(a, slice, 1, &dirty);
+  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
+  size_t again = map_again(a, slice, 1);
+  if (again == 1) slices_give_back(a, slice, 1);
+  return again != NO_MEMORY;
+}
+
+/* The group's free slices; how many. */
+static size_t unmap_group(arena_t *a, size_t word) {
+  uint64_t free = group_to_unmap(a, word), claimed = bitmap_claim_some(&a->free[word], free);
+  if (claimed == 0) return 0;
   bool is_whole = claimed == free && !arena_is_read(arena_address(a, word * 64), 64);
   size_t unmapped = 0, dirty = 0;
   for (uint64_t rest = is_whole ? claimed : 0; rest != 0;) { /* Bound: a word's runs */
@@ -241,13 +281,35 @@ static size_t unmap_group(arena_t *a, size_t word) {
   return unmapped;
 }
 
+/* After a refusal it is not tried again for some ms, twice as many each time. relaxed: hints */
+static atomic32_t kept_since, kept_wait;
+
+static bool keeps_what_it_gets(void) {
+  uint32_t wait = atomic32_load_relaxed(&kept_wait);
+  return wait != 0 && os_now_ms() - atomic32_load_relaxed(&kept_since) < wait;
+}
+
+static void note_kept(void) {
+  uint32_t wait = atomic32_load_relaxed(&kept_wait);
+  atomic32_store_relaxed(&kept_since, os_now_ms());
+  atomic32_store_relaxed(&kept_wait, wait == 0 ? GIVEN_WAIT : min_size(2 * wait, GIVEN_WAIT_MOST));
+}
+
 bool arena_unmap_free(void) {
   size_t unmapped = 0;
+  unsigned refusals = 0;
+  bool is_given = false;
+  if (keeps_what_it_gets()) return false;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
-    if (a == NULL) continue;
-    for (size_t word = 0; word < ARENA_WORDS; word++) unmapped += unmap_group(a, word);
+    for (size_t word = 0; a != NULL && word < ARENA_WORDS; word++) {
+      if (group_to_unmap(a, word) == 0) continue;
+      is_given = is_given || is_given_again(a, word);
+      if (is_given) unmapped += unmap_group(a, word);
+      else if (++refusals == GIVEN_TRIES) return note_kept(), false;
+    }
   }
+  if (is_given) atomic32_store_relaxed(&kept_wait, 0);
   return unmapped != 0;
 }
 

@@ -2,6 +2,8 @@
  * Contract: slices.h. */
 #include "slices.h"
 
+#include "../base/layout.h"
+
 enum {
   RETREATS = 16,   /* tries to claim a run when others are quicker to take a part of it */
   TIGHT_MOST = 16, /* slices, 1 MiB: runs up to here are taken where the least is left over */
@@ -16,6 +18,9 @@ arena_counts_t arena_counts;
 static atomic_ptr_t arena_list[ARENA_MAX];
 /* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
 static atomic32_t arena_list_length;
+LAYOUT_VARIABLE(arena_counts);
+LAYOUT_VARIABLE(arena_list);
+LAYOUT_VARIABLE(arena_list_length);
 
 size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
 arena_t *arena_at(size_t number) {

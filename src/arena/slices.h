@@ -10,6 +10,7 @@
 #include "arena.h"
 
 #define NO_SLICES BITMAP_NONE
+#define NO_MEMORY (NO_SLICES - 1) /* there is room, and the system has refused memory for it */
 
 /* For each arena, by its number. Side by side, so that a search reads a few lines of them and none
  * of an arena in which it would find nothing. */

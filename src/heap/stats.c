@@ -3,6 +3,7 @@
  * added, so figures of running threads may be a moment apart. */
 #include "stats.h"
 
+#include "../base/layout.h"
 #include "../os/os.h"
 #include "../stock/huge.h"
 #include "../stock/owned.h"
@@ -33,6 +34,7 @@ _Static_assert(sizeof(stats_all_t) == sizeof(fh_stats_t), "fields that are no ro
 _Static_assert(sizeof(stats_class_t) == sizeof(fh_class_stats_t), "fields that are no rows");
 
 static atomic64_t class_peak[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
+LAYOUT_VARIABLE(class_peak);
 
 /* What a row's counter adds to its figure: that of all, or of one heap. */
 #define STATS_COUNTER(counter) (h == NULL ? atomic64_load_relaxed(&counter) : 0)

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "../base/bits.h"
+#include "../base/layout.h"
 #include "../base/probe.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -34,6 +35,7 @@
 
 extern char **environ;
 os_counts_t os_counts;
+LAYOUT_VARIABLE(os_counts);
 
 /* The bare call: the result, or a negative errno. */
 static inline long call6(long number, long a, long b, long c, long d, long e, long f) {

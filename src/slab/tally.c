@@ -2,7 +2,10 @@
  * Contract: slab.h. */
 #include "slab.h"
 
+#include "../base/layout.h"
+
 slab_counts_t slab_counts;
+LAYOUT_VARIABLE(slab_counts);
 __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec"))); /* NULL: shared */
 
 void slab_choose_tally(size_t number) {

@@ -2,6 +2,7 @@
  * Contract: huge.h. Sync: S-window (map.h), S-bit (bitmap.h), S-huge  note_size (release) ->
  *          huge_at (acquire). */
 #include "../arena/places.h"
+#include "../base/layout.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "huge.h"
@@ -17,6 +18,7 @@ enum {
 };
 
 static places_t huge_blocks;
+LAYOUT_VARIABLE(huge_blocks);
 static const places_shape_t shape_of_huge = {.stride = sizeof(huge_t),
                                              .chunk_size = PLACES_IN_CHUNK * sizeof(huge_t)};
 

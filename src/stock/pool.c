@@ -3,6 +3,7 @@
 #include "pool.h"
 
 #include "../arena/places.h"
+#include "../base/layout.h"
 #include "../os/os.h"
 #include "owned.h"
 
@@ -13,6 +14,8 @@ heap_counts_t heap_counts;
 atomic32_t heap_trims;
 
 static places_t heaps;
+LAYOUT_VARIABLE(heap_counts);
+LAYOUT_VARIABLE(heaps);
 
 typedef struct {
   heap_t heaps[PLACES_IN_CHUNK];
@@ -23,12 +26,16 @@ typedef struct {
 static heap_chunk_t first_heaps; /* most programs need no mapping for their heaps */
 static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps};
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
+LAYOUT_SIZE(heap_chunk_t);
+LAYOUT_VARIABLE(taken_before);
+LAYOUT_VARIABLE(requested);
 
 /* A word for each heap: the thread that uses it, if that is known, and above it how often the word
  * has changed, so that none comes back. A child of fork knows nobody's: the copies of other
  * threads' heaps are not of one moment. The words are made for a process's second heap. relaxed:
  * the system says when a dead thread's work can be seen. */
 static atomic_ptr_t users;
+LAYOUT_VARIABLE(users);
 enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
 #define USER_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
@@ -135,6 +142,11 @@ heap_t *pool_claim_resting(void) {
 static atomic64_t *user_of(size_t number) {
   atomic64_t *words = atomic_ptr_load_relaxed(&users);
   return words == NULL ? NULL : &words[number];
+}
+
+uint64_t pool_user(size_t number) {
+  atomic64_t *user = user_of(number);
+  return user == NULL ? 0 : atomic64_load_relaxed(user) & USER_THREAD;
 }
 
 /* relaxed: nobody has written to the words yet, and those who do use atomics */

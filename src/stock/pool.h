@@ -27,6 +27,7 @@ hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none 
 /* Notes that the calling thread uses it; that nobody does, before it goes back. */
 hidden void pool_set_user(heap_t *h);
 hidden void pool_clear_user(heap_t *h);
+hidden uint64_t pool_user(size_t number); /* os_thread of the one that uses it; 0: not known */
 /* A heap whose thread ended without giving it back, with all that is in it. NULL: none was found.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
  * if the system has to be asked. */

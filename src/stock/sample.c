@@ -2,6 +2,7 @@
  * Contract: sample.h. */
 #include "sample.h"
 
+#include "../base/layout.h"
 #include "../base/probe.h"
 #include "../os/os.h"
 #include "../support/options.h"
@@ -12,6 +13,8 @@
 
 atomic64_t sample_interval;
 atomic32_t sample_started;
+LAYOUT_VARIABLE(sample_interval);
+LAYOUT_VARIABLE(sample_started);
 
 static atomic64_t live_bytes, peak_bytes; /* of all stacks; at the last snapshot. relaxed: sums */
 

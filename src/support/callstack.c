@@ -3,6 +3,7 @@
 #include "callstack.h"
 
 #include "../base/bits.h"
+#include "../base/layout.h"
 #include "../os/os.h"
 
 enum {
@@ -23,6 +24,9 @@ typedef struct {
 
 static atomic_ptr_t stacks_table;
 static atomic64_t unknown; /* relaxed: a count */
+LAYOUT_SIZE(table_t);
+LAYOUT_VARIABLE(stacks_table);
+LAYOUT_VARIABLE(unknown);
 
 bool callstack_start(void) {
   void *none = NULL;

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include "../base/check.h"
+#include "../base/layout.h"
 #include "../os/os.h"
 
 /* The program's own text, if it has one. A program linked with the library or holding it is always
@@ -34,6 +35,8 @@ const option_info_t option_info[OPTION_COUNT] = {FH_OPTIONS(OPTION_ROW)};
 #define OPTION_FALLBACK(name, type, fallback, ...) {(uint64_t)(fallback)},
 atomic64_t option_values[OPTION_COUNT] = {FH_OPTIONS(OPTION_FALLBACK)};
 static atomic32_t option_sources[OPTION_COUNT]; /* option_source_t; relaxed: for display */
+LAYOUT_VARIABLE(option_values);
+LAYOUT_VARIABLE(option_sources);
 
 #define OPTION_SOURCE_TEXT(name, text) text,
 const char *const option_source_name[OPTION_SOURCE_COUNT] = {OPTION_SOURCES(OPTION_SOURCE_TEXT)};

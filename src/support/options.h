@@ -70,7 +70,8 @@
     "Samples allocations, and writes a heap profile for pprof to the file of that name when the " \
     "process ends by exit. In the name %p is the process's number, %n the file's, from 0 on.")   \
   X(profile_interval, size, KiB(512), 1,        GiB(64),         START,                          \
-    "Bytes between two samples on average.")                                                     \
+    "Bytes between two samples on average. Without `profile` it samples, too, and writes no "     \
+    "file: for `freehold profile` and `freehold why`.")                                           \
   X(profile_stack,  word,  STACK_TABLES, STACK_TABLES, STACK_FRAMES, ANY,                        \
     "How call stacks are read: by unwind tables, and frame pointers where there are none, or by " \
     "frame pointers alone, which is faster, for programs that are compiled with them.")          \

@@ -128,7 +128,7 @@ class Names(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.names = set()
-        for folder in ("src", "include", "test", "tools", "lab"):
+        for folder in ("src", "include", "test", "tools", "lab", "examples"):
             for path in support.sources(".c", ".h", ".cc", ".hpp", ".py", ".pml", folder=folder):
                 text = support.read(path)
                 cls.names.update(re.findall(r"[A-Za-z_]\w*", code_of(path, text)))

@@ -1,18 +1,20 @@
 /* limits_probe.c - a program that the limits tests start under limits, failing system
  * calls and other C libraries
  *
- * limits_probe small | mixed | threads | first | maps | grow | filled
+ * limits_probe small | mixed | threads | first | maps | grow | filled | crowd | hoard
  *     Exit code 0: every call either worked or gave NULL with ENOMEM, and no block lost its
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static unsigned refused; /* calls that gave NULL and ENOMEM */
@@ -251,6 +253,69 @@ static void filled(void) {
   }
 }
 
+/* Threads that reach the limit again and again, at once: how much is left of it for others. */
+static size_t count_mebibytes(void) {
+  enum { MOST = 4096 };
+  static void *blocks[MOST];
+  size_t n = 0, count;
+  while (n < MOST && (blocks[n] = malloc(1 << 20)) != NULL) n++;
+  for (count = n; n > 0;) free(blocks[--n]);
+  return count;
+}
+
+static volatile bool crowd_begins;
+static void *crowd_body(void *number) {
+  enum { BLOCKS = 32, CALLS = 12000, LEAST = 1 << 20, SPREAD = 39 << 20 };
+  char *blocks[BLOCKS] = {NULL};
+  while (!crowd_begins) usleep(1000);
+  uint64_t random = (uintptr_t)number * 2654435761u + 88172645463325252u;
+  for (int i = 0; i < CALLS; i++) {
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    char **block = &blocks[random % BLOCKS];
+    free(*block);
+    *block = *block != NULL ? NULL : malloc(LEAST + (random >> 8) % SPREAD);
+    if (*block != NULL) **block = 1;
+  }
+  for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+  return NULL;
+}
+
+static void crowd(void) {
+  enum { THREADS = 4 };
+  pthread_t threads[THREADS];
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 65536);
+  for (size_t i = 0; i < THREADS; i++)
+    if (pthread_create(&threads[i], &attributes, crowd_body, (void *)(i + 1)) != 0) _exit(3);
+  size_t before = count_mebibytes();
+  crowd_begins = true;
+  for (size_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  size_t after = count_mebibytes();
+  fprintf(stderr, "%zu MiB before, %zu after\n", before, after);
+  if (after * 100 < before * 98) _exit(1);
+}
+
+/* What is free stays free where the system would not give it again: the limit is lower than what is
+ * mapped. */
+static void hoard(void) {
+  enum { BLOCKS = 200, LEFT = 150 };
+  static char *blocks[BLOCKS];
+  struct rlimit limit = {100 << 20, RLIM_INFINITY};
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = memset(malloc(1 << 20), 1, 1 << 20);
+  for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+  char *small = malloc(1 << 20);
+  if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(3);
+  for (int i = 0; i < 100; i++)
+    if (malloc(400 << 20) != NULL) _exit(4);
+  small = realloc(small, 2 << 20);
+  if (small == NULL) _exit(5);
+  size_t n = 0;
+  while (n < LEFT && (blocks[n] = malloc(1 << 20)) != NULL) n++;
+  fprintf(stderr, "%zu blocks of %d\n", n, LEFT);
+  if (n < LEFT) _exit(1);
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "small";
   if (write(1, "main\n", 5) != 5) return 3; /* as far as this the C library came by itself */
@@ -261,6 +326,8 @@ int main(int argc, char **argv) {
   else if (strcmp(mode, "maps") == 0) maps();
   else if (strcmp(mode, "grow") == 0) grow();
   else if (strcmp(mode, "filled") == 0) filled();
+  else if (strcmp(mode, "crowd") == 0) crowd();
+  else if (strcmp(mode, "hoard") == 0) hoard();
   else return 64;
   char text[64];
   int length = snprintf(text, sizeof text, "refused %u\n", refused);

@@ -56,6 +56,14 @@ class AddressSpace(unittest.TestCase):
                 result = support.run([PROBE, "filled"], support.preloaded(library))
                 self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_threads_that_reach_the_limit_at_once_lose_nothing_of_it(self):
+        result = limited(600 * KiB, "crowd")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_what_is_free_is_kept_where_the_system_would_not_give_it_again(self):
+        result = support.run([PROBE, "hoard"], support.preloaded())
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_programs_start_under_any_limit_under_which_libc_starts_them(self):
         for kibibytes in range(4096, 65536, 4096):
             if limited(kibibytes, "first", library=None).returncode != 0:

@@ -126,16 +126,32 @@ TEST(grow, two_threads_that_grow_at_once_both_keep_what_they_mapped, "") {
   CHECK_EQ(lost_slices(), 0u);
 }
 
-TEST(grow, a_range_whose_mmap_fails_behind_anothers_back_is_given_up_and_nobody_gets_it, "") {
+TEST(grow, a_range_whose_mmap_fails_behind_anothers_back_is_mapped_by_a_later_claim, "A2") {
   char *mine = grow_at_once(true, false);
   CHECK(mine != NULL && other != NULL);
   CHECK_GT(mine, other); /* the next try lies behind the other's range */
   CHECK(os_fake_is_mapped(mine, 2 * SLICE_SIZE) && os_fake_is_mapped(other, 50 * SLICE_SIZE));
   CHECK_EQ(lost_slices(), 0u);
+  CHECK_GT(unmapped_slices_of(arena_of(mine)), 0u);
+  bool is_below = false;
   for (int i = 0; i < 200; i++) {
     char *p = claim(1);
     CHECK(os_fake_is_mapped(p, SLICE_SIZE));
+    is_below = is_below || p < other;
   }
+  CHECK(is_below);
+  CHECK_EQ(unmapped_slices_of(arena_of(mine)), 0u);
+}
+
+TEST(grow, no_window_is_added_where_there_is_room_and_no_memory, "") {
+  core_option(OPTION_arena_step, SLICE_SIZE);
+  claim(1);
+  while (free_slices() > 0) claim(1);
+  os_fake_fail(OS_FAKE_MAPPING, 1, false); /* a second mmap would succeed */
+  CHECK_NULL(claim(1));
+  CHECK_EQ(arena_count(), 1u);
+  CHECK(claim(1) != NULL);
+  CHECK_EQ(arena_count(), 1u);
 }
 
 TEST(grow, a_range_whose_mmap_fails_alone_is_tried_again, "") {
@@ -326,6 +342,27 @@ TEST(grow, an_unmapping_that_the_system_refuses_leaves_the_slices_free, "A2") {
   CHECK_EQ(claim(500), p);
 }
 
+TEST(grow, what_the_system_would_not_give_again_is_not_unmapped, "A2 A3 A4") {
+  char *p = claim(500);
+  while (free_slices() > 0) claim(1);
+  memset(p, 1, 500 * SLICE_SIZE);
+  arena_release(p, 500);
+  arena_t *a = arena_of(p);
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  for (int i = 0; i < 20; i++) CHECK_NULL(claim(600));
+  CHECK_LE(unmapped_slices_of(a), 3u); /* that many were tried, once */
+  CHECK(arena_is_valid(a));
+  CHECK_EQ(unmapped_slices_of(a) + free_slices(), 500u);
+  os_fake_fail(0, 0, false);
+  CHECK(!arena_unmap_free());
+  os_fake.now_ms += 2000;
+  CHECK(arena_unmap_free());
+  CHECK_GT(unmapped_slices_of(a), 400u);
+  CHECK(arena_is_valid(a));
+  CHECK_EQ(claim(500), p);
+  CHECK_EQ(lost_slices(), 0u);
+}
+
 /* A group that is unmapped, in the middle of slices that are in use. */
 static char *make_unmapped_group(void) {
   char *p = claim(2000), *group = arena_address(arena_of(p), (arena_slice(p) / 64 + 2) * 64);
@@ -399,7 +436,7 @@ TEST(grow, slices_whose_pages_were_moved_away_are_mapped_again_at_once_or_later,
   }
 }
 
-/* Of a group's free runs the first is unmapped, and the next is refused. */
+/* A slice is tried; of the group's free runs the first is unmapped, and the next is refused. */
 TEST(grow, an_unmapping_refused_in_the_middle_of_a_group_leaves_the_rest_free, "A2") {
   char *group = make_unmapped_group(), *middle = group + 10 * SLICE_SIZE;
   arena_t *a = arena_of(group);
@@ -410,7 +447,7 @@ TEST(grow, an_unmapping_refused_in_the_middle_of_a_group_leaves_the_rest_free, "
   arena_release_moved(middle, 10);
   arena_release(group, 10);
   arena_release(group + 20 * SLICE_SIZE, 10);
-  os_fake_fail(1u << OS_FAKE_UNMAP, 2, false);
+  os_fake_fail(1u << OS_FAKE_UNMAP, 3, false);
   CHECK(arena_unmap_free());
   CHECK_EQ(unmapped_slices_of(a), 54u);
   CHECK_EQ(free_slices(), 10u);

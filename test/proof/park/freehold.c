@@ -535,6 +535,7 @@ static void free_groups(void) {
   put(first);
   put(second);
   size = MIB(40);
+  usleep(1100 * 1000); /* what was refused while holes were filled is tried again (grow.c) */
 }
 static void free_groups_for_huge(void) {
   put(hold_untouched(api.malloc(huge_size()), huge_size()));
@@ -1383,6 +1384,7 @@ const operation_t freehold_operations[] = {
   {"grow-unmaps", malloc_in_what_is_mapped, free_groups, hold_one, NULL, PASSES_OVER},
   {"grow-unmaps-too-little", malloc_in_what_is_mapped, too_few_free_groups, hold_if_any, NULL,
    PASSES_OVER},
+  {"grow-keeps", malloc_limited, free_groups, hold_if_any, NULL, PASSES_OVER},
   {"grow-maps-again", malloc_one, unmapped_groups, hold_one, NULL, 0},
   {"grow-maps-beside-free", malloc_one, unmapped_beside_free, hold_one, NULL, 0},
   {"grow-maps-slice-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},

@@ -333,16 +333,20 @@ def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
 
 def is_unlucky(line, functions):
-    return functions <= {"claim_from", "slices_claim"} and line.strip() == "return 0;"
+    return (functions <= {"claim_from", "slices_claim", "map_next", "grow_by", "grow_claim"} and
+            line.strip() == "return 0;")
 
 def is_raced(line, functions):
-    return (line.strip() == "map_free(address_of(first), i);" or
+    return (line.strip() in ("map_free(address_of(first), i);",
+                             "atomic64_add_relaxed(&unmapped_slices, n);",
+                             "bitmap_release(arena_maps(a)->unmapped, from, n);") or
             ("grow_at" in functions and
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")))
 
 def is_refused(line, functions):
     """By a system that lets go of nothing, or moves no pages."""
     return line.strip() in ("if (claimed != 0) arena_put_back(a, word, claimed);",
+                            "arena_put_back(a, word, bit);",
                             "if (result == OS_MAPPED) os_unmap(to, size);",
                             "if (left == 0 && has_grown) return true;")
 

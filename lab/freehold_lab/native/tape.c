@@ -1,0 +1,292 @@
+/* tape.c - makes a tape of a trace: tape TRACE TAPE [MOST]
+ *
+ * A trace has addresses, and all threads in one order of time. A tape (workloads/tape.h) has slots
+ * instead, and each thread's calls by themselves. Blocks from before the trace have no slot: their
+ * frees are left out. MOST: the calls after that many are left out. One line of JSON says what was
+ * made of it. Memory: the tape, and a record for each block that lives at a moment.
+ * Exit codes: 0 made, 1 not, with one line on standard error. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../tools/trace_file.c"
+#include "../../workloads/tape.h"
+
+enum { SLOTS_APART = 4096 }; /* a slot is used again after so many others at least */
+
+typedef struct {
+  uintptr_t address; /* 0: none; 1: there was one */
+  uintptr_t heap;
+  uint64_t size;
+  uint32_t slot;
+} block_t;
+
+typedef struct {
+  uint32_t number, last_slot;
+  unsigned char *bytes;
+  size_t size, room;
+  uint64_t first, last; /* its calls, among all */
+  block_t *moving;      /* what realloc has in hand: more than one where handlers interrupt */
+  size_t moving_count;
+} thread_t;
+
+static block_t *table;
+static size_t table_room, table_used, live;
+static thread_t *threads;
+static size_t thread_count;
+static unsigned char *turns; /* of each slot */
+static uint32_t *waiting;    /* slots that are free: a ring */
+static uint32_t slot_count;
+static size_t ring_size, ring_from, ring_count;
+static tape_head_t head = {.magic = TAPE_MAGIC, .version = TAPE_VERSION};
+static uint64_t live_bytes, unknown;
+
+static void leave(const char *path, const char *what) {
+  fprintf(stderr, "tape: '%s' %s\n", path, what);
+  exit(EXIT_FAILURE);
+}
+
+static void *more(void *at, size_t size) {
+  void *p = realloc(at, size);
+  if (p == NULL) leave("memory", strerror(ENOMEM));
+  return p;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+static uint32_t take_slot(void) {
+  if (ring_count <= SLOTS_APART) {
+    turns = more(turns, slot_count + 1);
+    turns[slot_count] = 0;
+    return slot_count++;
+  }
+  uint32_t slot = waiting[ring_from];
+  ring_from = (ring_from + 1) % ring_size;
+  ring_count--;
+  return slot;
+}
+
+static void put_slot(uint32_t slot) {
+  if (ring_count == ring_size) {
+    size_t size = ring_size * 2 + 2 * SLOTS_APART;
+    uint32_t *longer = more(NULL, size * sizeof *longer);
+    for (size_t i = 0; i < ring_count; i++) longer[i] = waiting[(ring_from + i) % ring_size];
+    free(waiting);
+    waiting = longer;
+    ring_from = 0;
+    ring_size = size;
+  }
+  waiting[(ring_from + ring_count++) % ring_size] = slot;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static block_t *find_block(uintptr_t address) {
+  size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 20) & (table_room - 1);
+  while (table[at].address != 0 && table[at].address != address) at = (at + 1) & (table_room - 1);
+  return &table[at];
+}
+
+static void grow_table(void) {
+  block_t *old = table;
+  size_t room = table_room;
+  table_room = 1 << 12;
+  while (table_room < live * 4) table_room *= 2;
+  table = memset(more(NULL, table_room * sizeof *table), 0, table_room * sizeof *table);
+  table_used = 0;
+  for (size_t i = 0; i < room; i++) {
+    if (old[i].address <= 1) continue;
+    *find_block(old[i].address) = old[i];
+    table_used++;
+  }
+  free(old);
+}
+
+static void add_block(block_t b) {
+  if (table_used * 2 >= table_room) grow_table();
+  block_t *at = find_block(b.address);
+  table_used += at->address == 0;
+  *at = b;
+  live++;
+  live_bytes += b.size;
+  if (live_bytes <= head.peak) return;
+  head.peak = live_bytes;
+  head.peak_at = head.calls;
+}
+
+static bool drop_block(uintptr_t address, block_t *b) {
+  block_t *at = table_room == 0 ? NULL : find_block(address);
+  if (at == NULL || at->address != address) return false;
+  *b = *at;
+  at->address = 1;
+  live--;
+  live_bytes -= b->size;
+  return true;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static thread_t *thread_of(uint32_t number) {
+  static size_t last;
+  if (last < thread_count && threads[last].number == number) return &threads[last];
+  for (last = thread_count; last-- > 0;)
+    if (threads[last].number == number) return &threads[last];
+  threads = more(threads, (thread_count + 1) * sizeof *threads);
+  threads[thread_count] = (thread_t){.number = number, .first = head.calls};
+  last = thread_count;
+  return &threads[thread_count++];
+}
+
+static void put_call(thread_t *thread, tape_kind_t kind, uint32_t slot, uint64_t size,
+                     size_t alignment) {
+  tape_call_t call = {.kind = kind, .turn = turns[slot], .slot = slot, .size = size};
+  call.alignment_shift = (unsigned)__builtin_ctzl(alignment);
+  turns[slot] = (unsigned char)((turns[slot] + 1) % TAPE_TURNS);
+  if (thread->room - thread->size < TAPE_CALL_MOST)
+    thread->bytes = more(thread->bytes, thread->room = thread->room * 2 + 4096);
+  unsigned char *at = thread->bytes + thread->size;
+  thread->size += (size_t)(tape_put(at, &call, &thread->last_slot) - at);
+  thread->last = head.calls++;
+  head.allocations += kind != TAPE_FREE;
+  head.asked += size;
+}
+
+static void free_block(thread_t *thread, const block_t *b) {
+  put_call(thread, TAPE_FREE, b->slot, 0, 1);
+  put_slot(b->slot);
+}
+
+static void allocate(thread_t *thread, const trace_event_t *e, tape_kind_t kind) {
+  block_t lost, b = {e->address, e->heap, e->size, 0};
+  if (drop_block(e->address, &lost)) free_block(thread, &lost); /* its free is not in the trace */
+  b.slot = take_slot();
+  put_call(thread, kind, b.slot, e->size, e->alignment);
+  add_block(b);
+}
+
+static void begin_move(thread_t *thread, uintptr_t address) {
+  block_t b;
+  if (!drop_block(address, &b)) b = (block_t){.address = 0};
+  thread->moving = more(thread->moving, (thread->moving_count + 1) * sizeof *thread->moving);
+  thread->moving[thread->moving_count++] = b;
+}
+
+static void end_move(thread_t *thread, const trace_event_t *e) {
+  if (thread->moving_count == 0) return;
+  block_t b = thread->moving[--thread->moving_count], lost;
+  if (b.address == 0) {
+    if (!e->failed) allocate(thread, e, TAPE_MALLOC);
+    return;
+  }
+  if (!e->failed) {
+    if (drop_block(e->address, &lost)) free_block(thread, &lost);
+    put_call(thread, TAPE_REALLOC, b.slot, e->size, 1);
+    b.address = e->address;
+    b.size = e->size;
+  }
+  add_block(b);
+}
+
+static void destroy_heap(thread_t *thread, uintptr_t heap) {
+  for (size_t i = 0; i < table_room; i++) {
+    block_t b;
+    if (table[i].address > 1 && table[i].heap == heap && drop_block(table[i].address, &b))
+      free_block(thread, &b);
+  }
+}
+
+static void take_event(const trace_event_t *e) {
+  thread_t *thread = thread_of(e->thread);
+  block_t b;
+  if (e->kind == TRACE_TO) return end_move(thread, e);
+  if (e->failed) return;
+  switch (e->kind) {
+    case TRACE_MALLOC: return allocate(thread, e, TAPE_MALLOC);
+    case TRACE_CALLOC: return allocate(thread, e, TAPE_CALLOC);
+    case TRACE_ALIGNED: return allocate(thread, e, TAPE_ALIGNED);
+    case TRACE_FROM: return begin_move(thread, e->address);
+    case TRACE_DESTROY: return destroy_heap(thread, e->address);
+    case TRACE_FREE:
+      if (drop_block(e->address, &b)) free_block(thread, &b);
+      else unknown++;
+      return;
+    default: return;
+  }
+}
+
+/* ---- the tape -------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b) {
+  uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+  return first < second ? -1 : first > second;
+}
+
+/* The most threads that had begun and not ended at a moment. */
+static uint32_t count_at_once(void) {
+  uint64_t *ends = more(NULL, (thread_count + 1) * sizeof *ends);
+  size_t most = 0, ended = 0;
+  for (size_t i = 0; i < thread_count; i++) ends[i] = threads[i].last;
+  qsort(ends, thread_count, sizeof *ends, by_number);
+  for (size_t i = 0; i < thread_count; i++) { /* threads stand in the order of their first calls */
+    while (ends[ended] < threads[i].first) ended++;
+    if (i + 1 - ended > most) most = i + 1 - ended;
+  }
+  free(ends);
+  return (uint32_t)most;
+}
+
+static void write_tape(const char *path) {
+  FILE *out = fopen(path, "wb");
+  uint64_t offset = sizeof head + thread_count * sizeof(tape_thread_t);
+  if (out == NULL) leave(path, strerror(errno));
+  head.threads = (uint32_t)thread_count;
+  head.slots = slot_count;
+  head.at_once = count_at_once();
+  fwrite(&head, sizeof head, 1, out);
+  for (size_t i = 0; i < thread_count; i++) {
+    tape_thread_t part = {offset, threads[i].size};
+    fwrite(&part, sizeof part, 1, out);
+    offset += threads[i].size;
+  }
+  for (size_t i = 0; i < thread_count; i++) fwrite(threads[i].bytes, 1, threads[i].size, out);
+  bool is_whole = ferror(out) == 0;
+  if (fclose(out) != 0 || !is_whole) leave(path, "could not be written whole");
+}
+
+/* Threads that have no calls on the tape are none. */
+static void drop_idle_threads(void) {
+  size_t kept = 0;
+  for (size_t i = 0; i < thread_count; i++)
+    if (threads[i].size != 0) threads[kept++] = threads[i];
+  thread_count = kept;
+}
+
+int main(int count, char **arguments) {
+  trace_file_t trace;
+  trace_event_t e;
+  if (count < 3) leave("tape", "takes TRACE TAPE [MOST]");
+  uint64_t most = count > 3 ? strtoull(arguments[3], NULL, 10) : UINT64_MAX, events = 0;
+  const char *mistake = trace_file_open(&trace, arguments[1]);
+  if (mistake != NULL) leave(arguments[1], mistake);
+  while (head.calls < most && trace_file_next(&trace, &e)) {
+    take_event(&e);
+    if (++events % (1 << 22) == 0)
+      fprintf(stderr, "\rtape: %llu million events", (unsigned long long)events >> 20);
+  }
+  if (events >= 1 << 22) fputc('\n', stderr);
+  drop_idle_threads();
+  if (head.calls == 0) leave(arguments[1], "has no calls");
+  write_tape(arguments[2]);
+  printf("{\"calls\": %llu, \"allocations\": %llu, \"threads\": %zu, \"at_once\": %u, ",
+         (unsigned long long)head.calls, (unsigned long long)head.allocations, thread_count,
+         head.at_once);
+  printf("\"peak\": %llu, \"unknown\": %llu, \"cut\": %s, \"lost\": %llu}\n",
+         (unsigned long long)head.peak, (unsigned long long)unknown,
+         trace.is_cut ? "true" : "false",
+         (unsigned long long)atomic64_load_relaxed(&trace.head->lost));
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,77 @@
+/* outside_probe.c - a program for outside_test.py to look into: outside_probe WHAT
+ *   still      a known set of blocks, then waits
+ *   sparse     few blocks of `pin_entry` keep many slabs, then waits
+ *   storm N    N threads that allocate and free for ever
+ * It writes "ready" and its own statistics, as JSON, to standard output. It ends with its input. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../include/freehold/freehold.h"
+
+#pragma weak fh_stats_json
+#pragma weak fh_profile_write
+
+static void *volatile kept[200000];
+static size_t kept_count;
+
+static __attribute__((noinline)) void *pin_entry(size_t size) {
+  void *p = malloc(size);
+  memset(p, 1, size);
+  return p;
+}
+
+static __attribute__((noinline)) void *use_session(size_t size) {
+  void *p = malloc(size);
+  memset(p, 2, size);
+  return p;
+}
+
+static void make_still(void) {
+  for (int i = 0; i < 5000; i++) kept[kept_count++] = pin_entry(200);
+  for (int i = 0; i < 10; i++) kept[kept_count++] = pin_entry(100000);
+  kept[kept_count++] = malloc((size_t)700 << 20);
+}
+
+static void make_sparse(void) {
+  enum { BLOCKS = 60000, ONE_IN = 50 };
+  for (int i = 0; i < BLOCKS; i++) kept[i] = i % ONE_IN == 0 ? pin_entry(1000) : use_session(1000);
+  for (int i = 0; i < BLOCKS; i++)
+    if (i % ONE_IN != 0) free(kept[i]);
+}
+
+static void *storm(void *number) {
+  enum { BLOCKS = 1024 };
+  void *blocks[BLOCKS] = {NULL};
+  unsigned random = (unsigned)(size_t)number * 7919 + 1;
+  for (;;) {
+    random = random * 1103515245 + 12345;
+    unsigned i = random >> 16 & (BLOCKS - 1);
+    free(blocks[i]);
+    random = random * 1103515245 + 12345;
+    blocks[i] = malloc((size_t)16 << (random >> 16) % 12);
+    memset(blocks[i], 0, 1);
+  }
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  static char text[1 << 20];
+  pthread_t thread;
+  if (strcmp(argv[1], "still") == 0) make_still();
+  if (strcmp(argv[1], "sparse") == 0) make_sparse();
+  for (int i = 0; argc > 2 && i < atoi(argv[2]); i++)
+    pthread_create(&thread, NULL, storm, (void *)(size_t)i);
+  setvbuf(stdout, NULL, _IONBF, 0);
+  if (fh_stats_json != NULL) fh_stats_json(text, sizeof text);
+  for (char *c = text; (c = strchr(c, '\n')) != NULL;) *c = ' ';
+  printf("ready\n%s\n", text);
+  while (read(0, text, 1) == 1)
+    if (fh_profile_write != NULL && text[0] == 'p') {
+      fh_profile_write(3, FH_PROFILE_HEAP);
+      printf("written\n");
+    }
+  return 0;
+}

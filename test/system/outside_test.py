@@ -1,0 +1,326 @@
+"""What `freehold stats`, `why`, `map`, `top`, `profile` and `inspect` find in other processes."""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import support  # noqa: E402
+
+COMMAND = os.path.join(os.path.dirname(support.LIBRARY), "freehold")
+PROBE = support.program("outside_probe")
+STATIC_PROBE = support.program("outside_probe.static")
+PAGE = 4096
+
+
+class Target:
+    """A process to look into; it ends with the `with`."""
+
+    def __init__(self, *arguments, probe=PROBE, library=support.LIBRARY, options="", prefix=(),
+                 files=()):
+        self.process = subprocess.Popen(
+            [*prefix, probe, *map(str, arguments)], env=support.preloaded(library, options),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=files)
+        self.pid = str(self.process.pid)
+        assert self.process.stdout.readline() == "ready\n"
+        self.own = json.loads(self.process.stdout.readline() or "null")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
+def outside(*arguments, **more):
+    return support.run([COMMAND, *map(str, arguments)], timeout=120, **more)
+
+
+def write_core(pid, path):
+    """A core file as Linux writes it: the notes PRPSINFO and FILE, then each range that can be
+    read. Pages of zeros become holes."""
+    ranges, files = [], []
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        for line in maps:
+            where, rights, offset, _, _, *name = line.split(maxsplit=5)
+            start, end = (int(x, 16) for x in where.split("-"))
+            if name and name[0].startswith("/"):
+                files.append((start, end, int(offset, 16) // PAGE, name[0].strip()))
+            if rights[0] == "r" and not (name and name[0].startswith("[v")):
+                ranges.append((start, end, rights))
+
+    def note(kind, text):
+        head = struct.pack("<III8s", 5, len(text), kind, b"CORE\0")
+        return head + text + b"\0" * (-len(text) % 4)
+
+    info = struct.pack("<4bQ2I4i16s80s", 0, 0, 0, 0, 0, 0, 0, int(pid), 1, 1, 1,
+                       b"outside_probe", b"")
+    table = struct.pack("<QQ", len(files), PAGE)
+    table += b"".join(struct.pack("<QQQ", *f[:3]) for f in files)
+    table += b"".join(f[3].encode() + b"\0" for f in files)
+    notes = note(3, info) + note(0x46494c45, table)
+    head = 64 + 56 * (len(ranges) + 1)
+    at = -(-(head + len(notes)) // PAGE) * PAGE
+    parts = struct.pack("<IIQQQQQQ", 4, 0, head, 0, 0, len(notes), 0, 4)
+    with open(path, "wb") as core, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for start, end, rights in ranges:
+            flags = 4 | 2 * (rights[1] == "w") | (rights[2] == "x")
+            size = end - start
+            parts += struct.pack("<IIQQQQQQ", 1, flags, at, start, 0, size, size, PAGE)
+            done = start
+            while done < end:
+                size = min(1 << 20, end - done)
+                memory.seek(done)
+                data = memory.read(size)
+                for page in range(0, size, PAGE):
+                    if data[page:page + PAGE].strip(b"\0"):
+                        core.seek(at + done - start + page)
+                        core.write(data[page:page + PAGE])
+                done += size
+            at += end - start
+        core.truncate(at)
+        core.seek(0)
+        core.write(struct.pack("<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 4, 62, 1, 0, 64,
+                               0, 0, 64, 56, len(ranges) + 1, 0, 0, 0))
+        core.write(parts + notes)
+
+
+class Outside(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="freehold-outside-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def refused(self, *arguments, code=1, **more):
+        """The one line that says why."""
+        result = outside(*arguments, **more)
+        self.assertEqual((result.returncode, result.stdout), (code, ""), result.stderr)
+        self.assertRegex(result.stderr, r"\Afreehold: .*\n\Z")
+        return result.stderr
+
+    def compare(self, found, own):
+        """All but the name, and what changes in a process that waits: times, faults, pages."""
+        moving = {"freehold", "elapsed_ms", "user_ms", "system_ms", "minor_faults", "major_faults",
+                  "peak_resident", "resident", "metadata"}
+        self.assertEqual({k: v for k, v in found.items() if k not in moving},
+                         {k: v for k, v in own.items() if k not in moving})
+        self.assertLess(abs(found["resident"] - own["resident"]), 1 << 20)
+
+    def test_statistics_are_those_that_the_process_has_of_itself(self):
+        with Target("still") as target:
+            found = json.loads(outside("stats", "--json", target.pid).stdout)
+        self.compare(found, target.own)
+
+    def test_the_debug_library_and_a_static_program_are_read_too(self):
+        for more in ({"library": support.DEBUG_LIBRARY}, {"probe": STATIC_PROBE, "library": None}):
+            with self.subTest(**more), Target("still", **more) as target:
+                self.compare(json.loads(outside("stats", "--json", target.pid).stdout), target.own)
+
+    def test_a_process_that_is_stopped_is_read_and_stays_stopped(self):
+        with Target("still") as target:
+            os.kill(target.process.pid, signal.SIGSTOP)
+            found = json.loads(outside("stats", "--json", target.pid).stdout)
+            with open(f"/proc/{target.pid}/stat", encoding="utf-8") as stat:
+                self.assertEqual(stat.read().split()[2], "T")
+        self.compare(found, target.own)
+
+    def test_addresses_that_the_command_has_itself_are_no_obstacle(self):
+        fixed = ("setarch", "-R")
+        with Target("still", prefix=fixed) as target:
+            result = support.run([*fixed, COMMAND, "stats", "--json", target.pid])
+            self.assertEqual(result.stderr, "")
+            self.compare(json.loads(result.stdout), target.own)
+
+    def test_threads_that_never_rest_are_read_all_the_same(self):
+        with Target("storm", 8, options="profile_interval:64K") as target:
+            for what in (("stats",), ("why",), ("map",), ("profile", "--out", self.path("p"))) * 3:
+                result = outside(*what, target.pid)
+                self.assertEqual((result.returncode, result.stderr), (0, ""), what)
+
+    def test_a_core_file_says_what_the_process_did(self):
+        with Target("sparse", options="profile_interval:8K") as target:
+            alive = outside("why", target.pid).stdout
+            write_core(target.pid, self.path("core"))
+        self.compare(json.loads(outside("stats", "--json", self.path("core")).stdout), target.own)
+        result = outside("inspect", self.path("core"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("pin_entry", result.stdout)
+        sparse = r"blocks of 1024: \S+ free in (\d+) slabs, of which (\d+) are"
+        self.assertEqual(re.search(sparse, result.stdout).groups(),
+                         re.search(sparse, alive).groups())
+
+    def test_the_kernels_own_core_file_is_read(self):
+        with open("/proc/sys/kernel/core_pattern", encoding="ascii") as pattern:
+            if pattern.read().strip() != "core":
+                self.skipTest("core files go elsewhere here")
+        with Target("still", prefix=("sh", "-c", f'cd {self.folder.name}; ulimit -c unlimited; '
+                                     'exec "$0" "$@"')) as target:
+            target.process.send_signal(signal.SIGABRT)
+            target.process.wait()
+        cores = [name for name in os.listdir(self.folder.name) if name.startswith("core")]
+        found = json.loads(outside("stats", "--json", self.path(cores[0])).stdout)
+        self.compare(found, target.own)
+
+    def test_why_names_the_function_whose_blocks_keep_sparse_slabs(self):
+        with Target("sparse", options="profile_interval:8K") as target:
+            text = outside("why", "--rows", "1", target.pid).stdout
+        row = re.search(r"blocks of 1024: \S+ free in (\d+) slabs, of which (\d+) are", text)
+        slabs, sparse = map(int, row.groups())
+        self.assertGreater(sparse, 500)
+        self.assertGreater(sparse, slabs * 0.9)
+        first = text.split("allocated by\n")[1].split("\n")[0]
+        self.assertRegex(first, r"^ +pin_entry( \(outside_probe\.c:\d+\))?$")
+        parts = dict((name, float(share)) for share, name in
+                     re.findall(r"([\d.]+)%  +(\S.*)", text.split("what would")[0]))
+        self.assertGreater(parts["free blocks in slabs with live ones"], 50)
+        within = parts["of that, in slabs of which less than a quarter is live"]
+        self.assertAlmostEqual(sum(parts.values()) - within, 100, delta=3)
+
+    def test_a_profile_from_outside_is_the_one_that_the_process_writes(self):
+        own = os.open(self.path("own"), os.O_RDWR | os.O_CREAT)
+        with Target("still", options="profile_interval:4K",
+                    prefix=("sh", "-c", f'exec "$0" "$@" 3<&{own}'), files=(own,)) as target:
+            target.process.stdin.write("p")
+            target.process.stdin.flush()
+            self.assertEqual(target.process.stdout.readline(), "written\n")
+            result = outside("profile", "--out", self.path("found"), target.pid)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+        with open(self.path("found"), "rb") as found, open(self.path("own"), "rb") as written:
+            self.assertEqual(found.read(), written.read())
+
+    def test_the_map_has_each_slice_once(self):
+        with Target("sparse") as target:
+            text = outside("map", target.pid).stdout
+            page = self.path("map.html")
+            self.assertEqual(outside("map", "--page", page, target.pid).returncode, 0)
+        rows = re.findall(r"^ +0x[0-9a-f]+ (.*)$", text, re.M)
+        letters = "".join(rows)
+        self.assertTrue(letters.startswith("m"))
+        self.assertFalse(set(letters) - set("0123456789Ll=-.m "), letters)
+        self.assertGreater(sum(letters.count(tenth) for tenth in "012"), 500)
+        with open(page, encoding="utf-8") as file:
+            html = file.read()
+        self.assertIn("slices:'" + "m" * 35, html)
+        self.assertNotRegex(html, r"https?://|src=")
+
+    def test_top_shows_rates_and_ends_with_the_process(self):
+        with Target("storm", 2) as target:
+            frames = outside("top", "--frames", "3", "--interval", "0.1", target.pid).stdout
+            rates = [int(n) for n in re.findall(r"blocks/s (\d+)", frames)]
+            self.assertEqual(len(rates), 3)
+            self.assertGreater(min(rates[1:]), 0)
+            top = subprocess.Popen([COMMAND, "top", "--interval", "0.1", target.pid], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            top.stdout.readline()
+        _, errors = top.communicate(timeout=60)
+        self.assertEqual(top.returncode, 0)
+        self.assertRegex(errors, r"\Afreehold: .* has ended\n\Z")
+
+    def test_top_draws_on_a_terminal_and_q_ends_it(self):
+        here, there = pty.openpty()
+        with Target("still") as target:
+            environment = dict(os.environ, TERM="xterm", LINES="40", COLUMNS="120")
+            with subprocess.Popen([COMMAND, "top", "--interval", "0.1", target.pid], stdin=there,
+                                  stdout=there, stderr=subprocess.PIPE, env=environment) as top:
+                shown = b""
+                while b"outside_probe" not in shown or b"thread" not in shown:
+                    shown += os.read(here, 4096)
+                os.write(here, b"q")
+                while top.poll() is None:
+                    if select.select([here], [], [], 0.1)[0]:
+                        os.read(here, 4096)
+                self.assertEqual((top.returncode, top.stderr.read()), (0, b""))
+        os.close(here)
+        os.close(there)
+
+    def test_prometheus_reads_every_statistic_and_its_type(self):
+        with Target("still") as target:
+            text = outside("stats", "--prometheus", target.pid).stdout
+        types = dict(re.findall(r"^# TYPE (\S+) (gauge|counter)$", text, re.M))
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                self.assertRegex(line, r'^freehold_\w+(\{size="\d+"\})? \d+$')
+                self.assertIn(re.match(r"\w+", line)[0], types)
+        self.assertEqual(types["freehold_live_bytes"], "gauge")
+        for name, kind in types.items():
+            self.assertEqual(name.endswith("_total"), kind == "counter", name)
+        plain = {re.sub("^freehold_|_total$", "", name) for name in types}
+        for name in set(target.own) - {"freehold", "total", "classes"}:
+            self.assertTrue({name, name + "_bytes"} & plain, name)
+
+    def test_another_layout_is_refused_and_named(self):
+        with open(support.LIBRARY, "rb") as file:
+            library = bytearray(file.read())
+        version = library.index(b"freehold layout\0") + 16
+        field = library.index(b"heap_t.taken\0") + 56
+        for at, change, message in ((version, 6, "layout 7; this command reads .*, layout 1"),
+                                    (field, 8, "'heap_t.taken' is")):
+            changed = bytearray(library)
+            changed[at] ^= change
+            path = self.path("libfreehold.so")
+            with open(path, "wb") as file:
+                file.write(changed)
+            with self.subTest(message), Target("still", library=path) as target:
+                self.assertRegex(self.refused("stats", target.pid), message)
+            os.remove(path)
+
+    def test_what_cannot_be_read_is_refused_with_one_line(self):
+        with subprocess.Popen(["sleep", "60"]) as other:
+            self.assertIn("no freehold in sleep", self.refused("why", other.pid))
+            other.kill()
+        self.assertIn("there is no process 999999999", self.refused("why", "999999999"))
+        self.assertIn("there is no process 'no-such'", self.refused("why", "no-such"))
+        self.assertIn("cannot be read: No such file", self.refused("why", "/no/such/core"))
+        self.assertIn("no core file", self.refused("inspect", __file__))
+        self.assertIn("not a core file", self.refused("inspect", COMMAND))
+        with Target("still") as target:
+            write_core(target.pid, self.path("core"))
+            self.assertIn("does not sample", self.refused("profile", target.pid))
+            shutil.copy(COMMAND, self.path("freehold"))
+            os.chmod(self.folder.name, 0o755)
+            if os.geteuid() == 0:
+                stranger = subprocess.run(
+                    [self.path("freehold"), "stats", target.pid], user=65534, group=65534,
+                    capture_output=True, text=True, check=False)
+                self.assertEqual(stranger.returncode, 1)
+                self.assertIn("no permission to read process", stranger.stderr)
+        for size in (1 << 20, 5000, 100):
+            os.truncate(self.path("core"), size)
+            self.assertIn("is truncated", self.refused("inspect", self.path("core")))
+
+    def test_a_full_disk_is_said(self):
+        with Target("still", options="profile_interval:64K") as target:
+            self.assertIn("'/dev/full'", self.refused("profile", "--out", "/dev/full", target.pid))
+            self.assertIn("'/dev/full'", self.refused("map", "--page", "/dev/full", target.pid))
+
+    def test_bad_use_is_told_from_the_rest(self):
+        for arguments in ((), ("1", "2"), ("--no-such", "1")):
+            for verb in ("stats", "why", "map", "top", "profile", "inspect"):
+                self.refused(verb, *arguments, code=2)
+        for arguments in (("why", "--rows", "x", "1"), ("top", "--interval", "0", "1"),
+                          ("profile", "--kind", "x", "1"), ("profile", "--kind")):
+            self.refused(*arguments, code=2)
+
+    def test_each_command_explains_itself(self):
+        for verb in ("stats", "why", "map", "top", "profile", "inspect"):
+            result = outside(verb, "--help")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            for word in (f"freehold {verb} ", "Example: ", "Exit codes: "):
+                self.assertIn(word, result.stdout)
+
+
+if __name__ == "__main__":
+    support.main(sys.modules[__name__])

@@ -1,0 +1,210 @@
+/* adopt.c - the target's freehold, as this process's own
+ * Contract: adopt.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "adopt.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../../src/base/layout.h"
+#include "target.h"
+
+enum { NOTES_MOST = 4096, PARTS_MOST = 64, ROWS_MOST = 256, TRIES = 5 };
+
+extern const layout_t layout_table; /* this command's own */
+
+static layout_row_t rows[ROWS_MOST]; /* the target's */
+static size_t row_count;
+static const char *library = "";
+
+const char *adopt_library(void) { return library; }
+
+/* ---- finding it ------------------------------------------------------------------------------ */
+
+/* The address to which freehold's note leads; 0: it is not among these. `at`: where they lie. */
+static uintptr_t find_note(const char *notes, size_t size, uintptr_t at, size_t alignment) {
+  Elf64_Nhdr n;
+  for (size_t used = 0; used + sizeof n <= size;) {
+    memcpy(&n, notes + used, sizeof n);
+    size_t name = used + sizeof n, text = (name + n.n_namesz + alignment - 1) & ~(alignment - 1);
+    size_t end = (text + n.n_descsz + alignment - 1) & ~(alignment - 1);
+    if (end > size || end <= used) return 0;
+    int64_t distance;
+    if (n.n_namesz == sizeof "freehold" && memcmp(notes + name, "freehold", n.n_namesz) == 0 &&
+        n.n_descsz == sizeof distance) {
+      memcpy(&distance, notes + text, sizeof distance);
+      return at + text + (uintptr_t)distance;
+    }
+    used = end;
+  }
+  return 0;
+}
+
+/* `base`: where the file's first page is mapped. 0: freehold is not in this file. */
+static uintptr_t find_table(uintptr_t base) {
+  Elf64_Ehdr head;
+  Elf64_Phdr part[PARTS_MOST];
+  char notes[NOTES_MOST];
+  uintptr_t first = UINTPTR_MAX;
+  if (target_read(base, &head, sizeof head) != sizeof head) return 0;
+  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64) return 0;
+  size_t count = min_size(head.e_phnum, PARTS_MOST);
+  if (target_read(base + head.e_phoff, part, count * sizeof *part) != count * sizeof *part)
+    return 0;
+  for (size_t i = 0; i < count; i++)
+    if (part[i].p_type == PT_LOAD) first = min_size(first, part[i].p_vaddr - part[i].p_offset);
+  for (size_t i = 0; i < count; i++) {
+    if (part[i].p_type != PT_NOTE) continue;
+    uintptr_t at = base + part[i].p_vaddr - first;
+    size_t got = target_read(at, notes, min_size(part[i].p_filesz, sizeof notes));
+    uintptr_t table = find_note(notes, got, at, part[i].p_align == 8 ? 8 : 4);
+    if (table != 0) return table;
+  }
+  return 0;
+}
+
+/* What the target's table has, compared with this command's. */
+static const layout_row_t *row_named(const char *name) {
+  for (size_t i = 0; i < row_count; i++)
+    if (strncmp(rows[i].name, name, sizeof rows[i].name) == 0) return &rows[i];
+  return NULL;
+}
+
+static bool has_other_layout(const layout_t *its) {
+  const char *mine = layout_table.library;
+  fprintf(stderr, "freehold: %s has freehold %.16s, layout %u; this command reads ", target_title(),
+          its->library, its->version);
+  if (its->version != layout_table.version || strncmp(its->library, mine, sizeof its->library) != 0)
+    return fprintf(stderr, "%s, layout %u: use the command that came with %s\n", mine,
+                   layout_table.version, library),
+           false;
+  for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {
+    const layout_row_t *found = row_named(row->name);
+    if (found != NULL && found->value == row->value) continue;
+    fprintf(stderr, "another build: '%s' is %lld there, not %llu\n", row->name,
+            found == NULL ? -1LL : (long long)found->value, (unsigned long long)row->value);
+    return false;
+  }
+  return true;
+}
+
+static bool is_my_layout(const layout_t *its) {
+  if (its->version != layout_table.version || its->row_size != layout_table.row_size ||
+      strncmp(its->library, layout_table.library, sizeof its->library) != 0)
+    return false;
+  row_count = (size_t)(its->end - its->rows);
+  if (row_count > ROWS_MOST) return false;
+  size_t size = row_count * sizeof *rows;
+  if (target_read((uintptr_t)its->rows, rows, size) != size) return false;
+  for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {
+    const layout_row_t *found = row_named(row->name);
+    if (found == NULL || found->value != row->value) return false;
+  }
+  return true;
+}
+
+static bool copy_variables(void) {
+  for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {
+    if (row->at == NULL) continue;
+    uintptr_t from = (uintptr_t)row_named(row->name)->at;
+    if (target_read(from, (void *)row->at, row->value) != row->value) return false;
+  }
+  return true;
+}
+
+/* Does anything of this process lie where the target has what its freehold leads to? The target's
+ * stacks and libc's own heap are not that. */
+static bool is_in_the_way(void) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  char line[512];
+  bool found = false;
+  while (maps != NULL && !found && fgets(line, sizeof line, maps) != NULL) {
+    unsigned long from, to;
+    if (sscanf(line, "%lx-%lx", &from, &to) != 2) continue;
+    for (size_t i = 0; i < target_range_count(); i++) {
+      const target_range_t *r = target_range(i);
+      if (r->is_writable && r->path[0] != '[' && r->from < to && r->to > from) found = true;
+    }
+  }
+  if (maps != NULL) fclose(maps);
+  return found;
+}
+
+/* Another start puts this process elsewhere: at random, or where the system does not do that, below
+ * a larger room for the stack. */
+static bool start_elsewhere(void) {
+  extern char **environ;
+  const char *tried = getenv("FREEHOLD_COMMAND_TRIES");
+  int tries = tried == NULL ? 0 : atoi(tried);
+  char number[16], arguments[64 << 10];
+  char *list[1024];
+  size_t count = 0;
+  FILE *file = fopen("/proc/self/cmdline", "re");
+  size_t size = file == NULL ? 0 : fread(arguments, 1, sizeof arguments - 1, file);
+  if (file != NULL) fclose(file);
+  arguments[size] = '\0';
+  for (char *at = arguments; at < arguments + size && count < 1023; at += strlen(at) + 1)
+    list[count++] = at;
+  list[count] = NULL;
+  snprintf(number, sizeof number, "%d", tries + 1);
+  struct rlimit stack;
+  personality((unsigned long)personality(0xFFFFFFFF) & ~(unsigned long)ADDR_NO_RANDOMIZE);
+  if (tries > 1 && getrlimit(RLIMIT_STACK, &stack) == 0) {
+    stack.rlim_cur = (rlim_t)tries << 36;
+    setrlimit(RLIMIT_STACK, &stack);
+  }
+  if (tries < 16 && count != 0 && setenv("FREEHOLD_COMMAND_TRIES", number, 1) == 0)
+    execve("/proc/self/exe", list, environ);
+  fprintf(stderr, "freehold: what %s has lies where this command is loaded; try again\n",
+          target_title());
+  return false;
+}
+
+bool adopt_open(void) {
+  layout_t its;
+  for (size_t i = 0; i < target_range_count(); i++) {
+    const target_range_t *range = target_range(i);
+    if (range->offset != 0 || !range->is_readable || range->path[0] != '/') continue;
+    uintptr_t table = find_table(range->from);
+    if (table == 0) continue;
+    library = strdup(range->path);
+    if (target_read(table, &its, sizeof its) != sizeof its ||
+        strncmp(its.magic, LAYOUT_MAGIC, sizeof its.magic) != 0) {
+      fprintf(stderr, "freehold: '%s' in %s has a note of freehold that leads nowhere\n", library,
+              target_title());
+      return false;
+    }
+    if (!is_my_layout(&its)) return has_other_layout(&its);
+    if (is_in_the_way()) return start_elsewhere();
+    if (copy_variables()) return true;
+    fprintf(stderr, "freehold: %s cannot be read any more\n", target_title());
+    return false;
+  }
+  fprintf(stderr,
+          "freehold: no freehold in %s: start it by 'freehold run', or link it with the library "
+          "(1.0 or later)\n",
+          target_title());
+  return false;
+}
+
+bool adopt_renew(void) { return target_renew() && copy_variables(); }
+
+bool adopt_run(void (*work)(void *context), void *context) {
+  for (int i = 0; i < TRIES; i++) {
+    if (target_try(work, context)) return true;
+    if (adopt_renew()) continue;
+    fprintf(stderr, "freehold: %s has ended\n", target_title());
+    return false;
+  }
+  fprintf(stderr, "freehold: %s changed too quickly, or its memory is damaged: read %d times\n",
+          target_title(), TRIES);
+  return false;
+}

@@ -1,0 +1,38 @@
+/* commands.h - the commands that look at another process from outside
+ * Owns:    nothing.   Called by: tools/freehold.c.   Calls: the rest of tools/outside.
+ * Each takes its own name and its arguments, as main does, and returns an exit code. */
+#ifndef OUTSIDE_COMMANDS_H
+#define OUTSIDE_COMMANDS_H
+
+enum { OUTSIDE_DONE = 0, OUTSIDE_CANNOT_READ = 1, OUTSIDE_BAD_USE = 2 };
+
+int command_stats(int argc, char **argv);
+int command_top(int argc, char **argv);
+int command_map(int argc, char **argv);
+int command_why(int argc, char **argv);
+int command_profile(int argc, char **argv);
+int command_inspect(int argc, char **argv);
+
+/* ---- for the commands themselves ---- */
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "view.h"
+
+/* The next option of `options`, as getopt_long returns it; -1: there is no more, and argv[optind]
+ * is the target. Says what is wrong with a bad one, and prints `help` for --help. */
+enum { OPTION_WRONG = '?', OPTION_HELP = 'h' };
+int outside_option(int argc, char **argv, const struct option *options, const char *help);
+/* The one argument that is left names the target: opens it. An exit code, OUTSIDE_DONE if it is
+ * open. */
+int outside_open(int argc, char **argv);
+
+/* "1.5 MiB", in one of eight buffers in turn. */
+const char *outside_size(uint64_t bytes);
+
+void outside_write_stats(const view_t *v);
+void outside_write_why(const view_t *v, unsigned rows);
+
+#endif

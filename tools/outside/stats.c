@@ -1,0 +1,211 @@
+/* stats.c - `freehold stats` and `freehold profile`: what the library writes itself, from outside
+ * Contract: commands.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../src/api/api.h"
+#include "../../src/stock/sample.h"
+#include "../../src/support/stats.h"
+#include "adopt.h"
+#include "commands.h"
+#include "target.h"
+
+/* ---- what all commands share ----------------------------------------------------------------- */
+
+int outside_option(int argc, char **argv, const struct option *options, const char *help) {
+  opterr = 0;
+  int found = getopt_long(argc, argv, ":h", options, NULL);
+  if (found == OPTION_HELP) {
+    fputs(help, stdout);
+    exit(fflush(stdout) != 0);
+  }
+  if (found == ':')
+    fprintf(stderr, "freehold: %s of %s needs a value\n", argv[optind - 1], argv[0]);
+  if (found == '?')
+    fprintf(stderr, "freehold: %s has no option '%s'; 'freehold %s --help' lists them\n", argv[0],
+            argv[optind - 1], argv[0]);
+  return found == ':' ? OPTION_WRONG : found;
+}
+
+int outside_open(int argc, char **argv) {
+  if (optind + 1 != argc) {
+    fprintf(stderr, "freehold: %s takes one process or core file, not %d: freehold %s PID\n",
+            argv[0], argc - optind, argv[0]);
+    return OUTSIDE_BAD_USE;
+  }
+  return target_open(argv[optind]) && adopt_open() ? OUTSIDE_DONE : OUTSIDE_CANNOT_READ;
+}
+
+const char *outside_size(uint64_t bytes) {
+  static char texts[8][24];
+  static unsigned next;
+  char *text = texts[next++ % 8];
+  fmt_t f;
+  fmt_start(&f, text, sizeof texts[0], NULL, NULL);
+  fmt_size(&f, bytes);
+  fmt_end(&f);
+  return text;
+}
+
+/* ---- stats ----------------------------------------------------------------------------------- */
+
+static void drain(const char *text, size_t length, void *file) { fwrite(text, 1, length, file); }
+
+void outside_write_stats(const view_t *v) {
+  char buffer[2048];
+  fmt_t f;
+  fmt_start(&f, buffer, sizeof buffer, drain, stdout);
+  api_report_text(&f, &v->stats, false);
+  fmt_flush(&f);
+}
+
+static void write_json(const view_t *v) {
+  char buffer[2048];
+  fmt_t f;
+  fmt_start(&f, buffer, sizeof buffer, drain, stdout);
+  api_report_json(&f, &v->stats);
+  fmt_flush(&f);
+}
+
+/* A row of the table as Prometheus reads it. What only grows is a counter there. */
+static bool only_grows(const char *name) {
+  static const char *const ends[] = {
+    "_allocated",   "frees", "swaps",  "retries",  "s_calls", "maps",  "adoptions",
+    "publications", "_ms",   "faults", "madvises", "purged",  "nested"};
+  for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
+    size_t length = strlen(name), end = strlen(ends[i]);
+    if (length >= end && strcmp(name + length - end, ends[i]) == 0) return true;
+  }
+  return strcmp(name, "failed_calls") == 0 || strcmp(name, "swap_retries") == 0;
+}
+
+static void write_metric(const char *name, const char *unit, const char *what, uint64_t value) {
+  bool is_counter = only_grows(name);
+  char full[96];
+  snprintf(full, sizeof full, "freehold_%s%s%s", name,
+           strcmp(unit, "BYTES") == 0 && strstr(name, "bytes") == NULL ? "_bytes" : "",
+           is_counter ? "_total" : "");
+  printf("# HELP %s %s\n# TYPE %s %s\n%s %llu\n", full, what, full,
+         is_counter ? "counter" : "gauge", full, (unsigned long long)value);
+}
+
+#define METRIC(name, section, unit, from, text, what)                                              \
+  write_metric(#name, #unit, what, v->stats.name);
+
+static void write_classes(const view_t *v, const char *name, const char *kind, size_t offset) {
+  printf("# TYPE freehold_class_%s %s\n", name, kind);
+  for (unsigned i = 0; i < FH_CLASSES; i++) {
+    const fh_class_stats_t *c = &v->stats.classes[i];
+    if (c->slabs == 0 && c->allocated == 0) continue;
+    printf("freehold_class_%s{size=\"%zu\"} %llu\n", name, c->block_size,
+           (unsigned long long)*(const uint64_t *)((const char *)c + offset));
+  }
+}
+
+static void write_prometheus(const view_t *v) {
+  FH_STATISTICS(METRIC, )
+  write_classes(v, "allocated_blocks_total", "counter", offsetof(fh_class_stats_t, allocated));
+  write_classes(v, "live_blocks", "gauge", offsetof(fh_class_stats_t, live));
+  write_classes(v, "slabs", "gauge", offsetof(fh_class_stats_t, slabs));
+}
+
+int command_stats(int argc, char **argv) {
+  static const char help[] =
+    "freehold stats [--json | --prometheus] TARGET\n"
+    "    the statistics of a process that runs on freehold, read from outside: it is not stopped\n"
+    "    and need not help\n"
+    "TARGET is a process's number, its name if no other process has it, or a core file.\n"
+    "  --json        one object; the names are those of fh_stats_t\n"
+    "  --prometheus  as a scraper of Prometheus reads it\n"
+    "Example: freehold stats --json redis-server\n"
+    "Exit codes: 0 done, 1 the target cannot be read, 2 bad use\n";
+  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                          {"prometheus", no_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, OPTION_HELP},
+                                          {0}};
+  int how = 't';
+  for (int o; (o = outside_option(argc, argv, options, help)) != -1; how = o)
+    if (o == OPTION_WRONG) return OUTSIDE_BAD_USE;
+  int code = outside_open(argc, argv);
+  view_t v = {.heaps = NULL};
+  if (code != OUTSIDE_DONE) return code;
+  if (!view_read(&v)) return OUTSIDE_CANNOT_READ;
+  if (how == 'j') write_json(&v);
+  else if (how == 'p') write_prometheus(&v);
+  else outside_write_stats(&v);
+  return OUTSIDE_DONE;
+}
+
+/* ---- profile --------------------------------------------------------------------------------- */
+
+typedef struct {
+  int file;
+  fh_profile_t kind;
+  bool is_whole;
+} profile_t;
+
+static void write_profile(void *context) {
+  profile_t *p = context;
+  if (ftruncate(p->file, 0) == 0) lseek(p->file, 0, SEEK_SET); /* a pipe stays as it is */
+  p->is_whole = api_profile_write(p->file, p->kind);
+}
+
+static int profile_to(const char *path, fh_profile_t kind) {
+  profile_t p = {.file =
+                   strcmp(path, "-") == 0 ? 1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
+                 .kind = kind};
+  if (p.file < 0) {
+    fprintf(stderr, "freehold: '%s' cannot be written: %s\n", path, strerror(errno));
+    return OUTSIDE_CANNOT_READ;
+  }
+  if (!adopt_run(write_profile, &p)) return OUTSIDE_CANNOT_READ;
+  if (p.is_whole && (p.file == 1 || close(p.file) == 0)) return OUTSIDE_DONE;
+  fprintf(stderr, "freehold: '%s' could not be written whole\n", path);
+  return OUTSIDE_CANNOT_READ;
+}
+
+int command_profile(int argc, char **argv) {
+  static const char help[] =
+    "freehold profile [--kind heap|blocks|lifetimes] [--out FILE] TARGET\n"
+    "    writes the heap profile of a process that samples (option profile_interval or profile),\n"
+    "    as pprof reads it, from outside\n"
+    "TARGET is a process's number, its name if no other process has it, or a core file.\n"
+    "  --kind  heap: by call stack; blocks: each sampled block that lives, with thread and age;\n"
+    "          lifetimes: where freed blocks were allocated and freed (default heap)\n"
+    "  --out   FILE, or - for standard output (default freehold.PID.prof)\n"
+    "Example: freehold profile --out server.prof 1234 && pprof -top server.prof\n"
+    "Exit codes: 0 done, 1 the target cannot be read or FILE not be written, 2 bad use\n";
+  static const struct option options[] = {{"kind", required_argument, NULL, 'k'},
+                                          {"out", required_argument, NULL, 'o'},
+                                          {"help", no_argument, NULL, OPTION_HELP},
+                                          {0}};
+  static const char *const kinds[] = {"heap", "blocks", "lifetimes"};
+  char path[64] = "";
+  const char *out = path;
+  unsigned kind = 0;
+  for (int o; (o = outside_option(argc, argv, options, help)) != -1;) {
+    if (o == OPTION_WRONG) return OUTSIDE_BAD_USE;
+    if (o == 'o') out = optarg;
+    if (o != 'k') continue;
+    for (kind = 0; kind < ARRAY_LENGTH(kinds) && strcmp(optarg, kinds[kind]) != 0;) kind++;
+    if (kind < ARRAY_LENGTH(kinds)) continue;
+    fprintf(stderr, "freehold: --kind is heap, blocks or lifetimes, not '%s'\n", optarg);
+    return OUTSIDE_BAD_USE;
+  }
+  int code = outside_open(argc, argv);
+  if (code != OUTSIDE_DONE) return code;
+  if (!sample_was_started()) {
+    fprintf(stderr, "freehold: %s does not sample; start it with --profile_interval 512K\n",
+            target_title());
+    return OUTSIDE_CANNOT_READ;
+  }
+  snprintf(path, sizeof path, "freehold.%d.prof", (int)target_pid());
+  return profile_to(out, (fh_profile_t)kind);
+}

@@ -1,0 +1,553 @@
+/* target.c - the memory of another process, running, stopped or dead
+ * Contract: target.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "target.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/procfs.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, FETCH = 64 << 10, FETCHED_MOST = 1 << 20, PAGE_WORDS = 8192 };
+
+typedef struct {
+  uintptr_t from, to, present; /* the file has the bytes below `present` */
+  uint64_t offset;             /* in the core file */
+} segment_t;
+
+static struct {
+  pid_t pid;
+  bool is_process;
+  char title[128];
+  target_range_t *ranges;
+  size_t range_count, ranges_size;
+  char *paths; /* what the ranges' paths point into */
+  int core, pagemap;
+  uint64_t words[PAGE_WORDS]; /* of pagemap, from this page's on; how many there are */
+  size_t words_from, word_count;
+  segment_t *segments; /* of a core file, by address */
+  size_t segment_count;
+  struct {
+    void *at;
+    size_t size;
+  } * fetched; /* what lies here at the target's addresses */
+  size_t fetched_count;
+  sigjmp_buf *leave; /* where an access that fails ends; NULL: nobody reads */
+} t = {.core = -1, .pagemap = -1};
+
+static bool refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool refuse(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fputs("freehold: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+  return false;
+}
+
+bool target_is_process(void) { return t.is_process; }
+pid_t target_pid(void) { return t.pid; }
+const char *target_title(void) { return t.title; }
+size_t target_range_count(void) { return t.range_count; }
+const target_range_t *target_range(size_t number) { return &t.ranges[number]; }
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static void add_range(target_range_t range) {
+  if (t.range_count == t.ranges_size) {
+    t.ranges_size = t.ranges_size * 2 + 64;
+    t.ranges = realloc(t.ranges, t.ranges_size * sizeof *t.ranges);
+    if (t.ranges == NULL) abort();
+  }
+  t.ranges[t.range_count++] = range;
+}
+
+const target_range_t *target_range_at(uintptr_t address) {
+  size_t low = 0, high = t.range_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (t.ranges[middle].to <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low < t.range_count && t.ranges[low].from <= address ? &t.ranges[low] : NULL;
+}
+
+static char *read_whole(const char *path, size_t *size) {
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  size_t room = 64 << 10;
+  char *text = file < 0 ? NULL : malloc(room);
+  *size = 0;
+  while (text != NULL) {
+    ssize_t got = read(file, text + *size, room - *size - 1);
+    if (got < 0) {
+      int error = errno;
+      free(text);
+      close(file);
+      errno = error;
+      return NULL;
+    }
+    if (got == 0) break;
+    *size += (size_t)got;
+    if (room - *size > PAGE) continue;
+    text = realloc(text, room *= 2);
+  }
+  if (file >= 0) close(file);
+  if (text != NULL) text[*size] = '\0';
+  return text;
+}
+
+static char *process_file(char path[64], const char *name) {
+  snprintf(path, 64, "/proc/%d/%s", (int)t.pid, name);
+  return path;
+}
+
+/* Lines: "from-to rwxp offset device inode   path". */
+static void parse_maps(char *text) {
+  t.range_count = 0;
+  for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+    target_range_t range = {.path = end};
+    unsigned long from, to, offset;
+    char rights[5];
+    int used = 0;
+    *end = '\0';
+    if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &from, &to, rights, &offset, &used) < 4)
+      continue;
+    range.from = from;
+    range.to = to;
+    range.offset = offset;
+    range.is_readable = rights[0] == 'r';
+    range.is_writable = rights[1] == 'w';
+    range.is_code = rights[2] == 'x';
+    if (used != 0) range.path = line + used;
+    add_range(range);
+  }
+}
+
+char *target_maps(size_t *size) {
+  char path[64], *text = NULL;
+  if (t.is_process) return read_whole(process_file(path, "maps"), size);
+  FILE *out = open_memstream(&text, size);
+  size_t file = 0; /* a number for each: its first range's, and 1 */
+  for (size_t i = 0; out != NULL && i < t.range_count; i++) {
+    const target_range_t *r = &t.ranges[i];
+    if (file == 0 || r->path != t.ranges[file - 1].path) file = i + 1;
+    for (size_t k = 0; k < i && file == i + 1; k++)
+      if (strcmp(t.ranges[k].path, r->path) == 0) file = k + 1;
+    fprintf(out, "%lx-%lx %c%c%cp %08lx 00:01 %zu %s\n", (unsigned long)r->from,
+            (unsigned long)r->to, r->is_readable ? 'r' : '-', r->is_writable ? 'w' : '-',
+            r->is_code ? 'x' : '-', (unsigned long)r->offset, r->path[0] == '\0' ? 0 : file,
+            r->path);
+  }
+  if (out != NULL) fclose(out);
+  return text;
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+static bool read_ranges(void) {
+  char path[64];
+  size_t size;
+  char *text = read_whole(process_file(path, "maps"), &size);
+  if (text == NULL) return false;
+  free(t.paths);
+  t.paths = text;
+  parse_maps(text);
+  return true;
+}
+
+bool target_is_alive(void) { return t.is_process && (kill(t.pid, 0) == 0 || errno == EPERM); }
+
+static void read_name(char name[64]) {
+  char path[64];
+  size_t size;
+  char *text = read_whole(process_file(path, "comm"), &size);
+  snprintf(name, 64, "%.*s", text == NULL ? 1 : (int)strcspn(text, "\n"),
+           text == NULL ? "?" : text);
+  free(text);
+}
+
+/* Why a process cannot be read, and what would help. */
+static bool refuse_process(int error) {
+  char scope = '0';
+  int file = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+  if (file >= 0) {
+    if (read(file, &scope, 1) != 1) scope = '0';
+    close(file);
+  }
+  if (error == ESRCH || error == ENOENT) return refuse("there is no process %d", (int)t.pid);
+  if (error != EPERM && error != EACCES)
+    return refuse("process %d cannot be read: %s", (int)t.pid, strerror(error));
+  if (scope != '0')
+    return refuse("no permission to read process %d: as root, or after "
+                  "'sysctl kernel.yama.ptrace_scope=0' (now %c)",
+                  (int)t.pid, scope);
+  return refuse("no permission to read process %d: it is another user's, or set-user-ID; "
+                "try as root",
+                (int)t.pid);
+}
+
+static bool open_process(pid_t pid) {
+  char path[64], name[64], byte;
+  t.pid = pid;
+  t.is_process = true;
+  if (kill(pid, 0) != 0 && errno != EPERM) return refuse_process(errno);
+  if (!read_ranges()) return refuse_process(errno);
+  read_name(name);
+  snprintf(t.title, sizeof t.title, "%s (%d)", name, (int)pid);
+  if (t.range_count == 0)
+    return refuse("process %d has no memory: it is a zombie or a kernel thread", (int)pid);
+  for (size_t i = 0; i < t.range_count; i++) {
+    if (!t.ranges[i].is_readable || t.ranges[i].path[0] == '[') continue;
+    if (target_read(t.ranges[i].from, &byte, 1) == 0) return refuse_process(errno);
+    break;
+  }
+  t.pagemap = open(process_file(path, "pagemap"), O_RDONLY | O_CLOEXEC);
+  return true;
+}
+
+static bool is_number(const char *text) {
+  for (const char *c = text; *c != '\0'; c++)
+    if (!isdigit((unsigned char)*c)) return false;
+  return text[0] != '\0' && strlen(text) < 10;
+}
+
+/* The only process of that name, among those that are not this one. */
+static bool open_named(const char *name) {
+  DIR *all = opendir("/proc");
+  pid_t found = 0;
+  size_t count = 0;
+  for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+    char its[64];
+    if (!is_number(entry->d_name) || atoi(entry->d_name) == getpid()) continue;
+    t.pid = atoi(entry->d_name);
+    read_name(its);
+    if (strncmp(its, name, 15) != 0 || (strlen(its) < 15 && strcmp(its, name) != 0)) continue;
+    found = t.pid;
+    count++;
+  }
+  if (all != NULL) closedir(all);
+  if (count == 1) return open_process(found);
+  if (count == 0) return refuse("there is no process '%s', and no core file of that name", name);
+  return refuse("%zu processes are named '%s'; give one's number (pgrep %s)", count, name, name);
+}
+
+/* ---- core files ------------------------------------------------------------------------------ */
+
+static size_t read_core(uint64_t offset, void *to, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t got = pread(t.core, (char *)to + done, size - done, (off_t)(offset + done));
+    if (got <= 0) break;
+    done += (size_t)got;
+  }
+  return done;
+}
+
+static const segment_t *segment_at(uintptr_t address) {
+  size_t low = 0, high = t.segment_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (t.segments[middle].to <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low < t.segment_count && t.segments[low].from <= address ? &t.segments[low] : NULL;
+}
+
+/* NT_FILE: how many, the size of a page, then from, to and page for each, then the names. */
+static void read_files(const char *note, size_t size) {
+  const uint64_t *words = (const uint64_t *)note;
+  if (size < 16 || words[0] > (size - 16) / 24) return;
+  const char *name = (const char *)(words + 2 + 3 * words[0]), *end = note + size;
+  for (uint64_t i = 0; i < words[0] && name < end && memchr(name, '\0', (size_t)(end - name));
+       i++) {
+    const uint64_t *file = words + 2 + 3 * i;
+    for (size_t k = 0; k < t.range_count; k++)
+      if (t.ranges[k].from >= file[0] && t.ranges[k].to <= file[1]) {
+        t.ranges[k].path = name;
+        t.ranges[k].offset = file[2] * words[1] + (t.ranges[k].from - file[0]);
+      }
+    name += strlen(name) + 1;
+  }
+}
+
+static void read_notes(char *notes, size_t size, char name[64]) {
+  Elf64_Nhdr n;
+  for (size_t at = 0; at + sizeof n <= size;) {
+    memcpy(&n, notes + at, sizeof n);
+    size_t text = at + sizeof n + ((n.n_namesz + 3u) & ~3u), end = text + ((n.n_descsz + 3u) & ~3u);
+    if (end > size || end <= at) return;
+    if (n.n_type == NT_FILE) read_files(notes + text, n.n_descsz);
+    if (n.n_type == NT_PRPSINFO && n.n_descsz >= sizeof(prpsinfo_t)) {
+      const prpsinfo_t *info = (const prpsinfo_t *)(notes + text);
+      t.pid = info->pr_pid;
+      snprintf(name, 64, "%.16s", info->pr_fname);
+    }
+    at = end;
+  }
+}
+
+static int segment_order(const void *a, const void *b) {
+  const segment_t *first = a, *second = b;
+  return first->from < second->from ? -1 : first->from > second->from;
+}
+
+static bool read_headers(const char *path, const Elf64_Ehdr *head, uint64_t file_size) {
+  size_t count = head->e_phnum;
+  uint64_t wanted = 0;
+  Elf64_Shdr section;
+  if (count == PN_XNUM && read_core(head->e_shoff, &section, sizeof section) == sizeof section)
+    count = section.sh_info;
+  Elf64_Phdr *parts = calloc(count + 1, sizeof *parts);
+  t.segments = calloc(count + 1, sizeof *t.segments);
+  if (parts == NULL || t.segments == NULL) abort();
+  if (read_core(head->e_phoff, parts, count * sizeof *parts) != count * sizeof *parts)
+    return refuse("'%s' is truncated: it ends within its headers", path);
+  for (size_t i = 0; i < count; i++) {
+    const Elf64_Phdr *p = &parts[i];
+    if (wanted < p->p_offset + p->p_filesz) wanted = p->p_offset + p->p_filesz;
+    if (p->p_type != PT_LOAD) continue;
+    t.segments[t.segment_count++] =
+      (segment_t){p->p_vaddr, p->p_vaddr + p->p_memsz, p->p_vaddr + p->p_filesz, p->p_offset};
+    add_range((target_range_t){.from = p->p_vaddr,
+                               .to = p->p_vaddr + p->p_memsz,
+                               .is_readable = (p->p_flags & PF_R) != 0,
+                               .is_writable = (p->p_flags & PF_W) != 0,
+                               .is_code = (p->p_flags & PF_X) != 0,
+                               .path = ""});
+  }
+  if (wanted > file_size)
+    return refuse("'%s' is truncated: it has %llu bytes of %llu (ulimit -c, or a full disk)", path,
+                  (unsigned long long)file_size, (unsigned long long)wanted);
+  qsort(t.segments, t.segment_count, sizeof *t.segments, segment_order);
+  char name[64] = "?";
+  for (size_t i = 0; i < count; i++) {
+    if (parts[i].p_type != PT_NOTE) continue;
+    t.paths = malloc(parts[i].p_filesz + 1);
+    if (t.paths == NULL) abort();
+    read_notes(t.paths, read_core(parts[i].p_offset, t.paths, parts[i].p_filesz), name);
+  }
+  const char *slash = strrchr(path, '/');
+  snprintf(t.title, sizeof t.title, "%.60s of %.20s (%d)", slash == NULL ? path : slash + 1, name,
+           (int)t.pid);
+  free(parts);
+  return true;
+}
+
+static bool open_core(const char *path) {
+  Elf64_Ehdr head;
+  struct stat status;
+  t.core = open(path, O_RDONLY | O_CLOEXEC);
+  if (t.core < 0 || fstat(t.core, &status) != 0)
+    return refuse("'%s' cannot be read: %s", path, strerror(errno));
+  if (read_core(0, &head, sizeof head) != sizeof head ||
+      memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
+    return refuse("'%s' is no core file of a 64-bit process", path);
+  if (head.e_type != ET_CORE)
+    return refuse("'%s' is a program or a library, not a core file", path);
+  return read_headers(path, &head, (uint64_t)status.st_size);
+}
+
+bool target_open(const char *name) {
+  struct stat status;
+  if (is_number(name)) return open_process(atoi(name));
+  if (stat(name, &status) == 0 && S_ISREG(status.st_mode)) return open_core(name);
+  if (strchr(name, '/') != NULL) return refuse("'%s' cannot be read: %s", name, strerror(ENOENT));
+  return open_named(name);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* What a core file leaves out of a mapped file is in that file still. */
+static size_t read_mapped_file(uintptr_t from, void *to, size_t size) {
+  const target_range_t *range = target_range_at(from);
+  if (range == NULL || range->path[0] != '/') return 0;
+  int file = open(range->path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  ssize_t got = pread(file, to, size, (off_t)(range->offset + (from - range->from)));
+  close(file);
+  return got < 0 ? 0 : (size_t)got;
+}
+
+static size_t read_dead(uintptr_t from, char *to, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const segment_t *s = segment_at(from + done);
+    if (s == NULL) break;
+    size_t part = size - done;
+    if (from + done < s->present) {
+      if (part > s->present - (from + done)) part = s->present - (from + done);
+      part = read_core(s->offset + (from + done - s->from), to + done, part);
+    } else {
+      if (part > s->to - (from + done)) part = s->to - (from + done);
+      part = read_mapped_file(from + done, to + done, part);
+    }
+    if (part == 0) break;
+    done += part;
+  }
+  return done;
+}
+
+/* A part that is not there ends the whole call's part of it, so the rest is asked for by pages. */
+static size_t read_alive(uintptr_t from, char *to, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    size_t part = size - done;
+    struct iovec here = {to + done, part}, there = {(void *)(from + done), part};
+    ssize_t got = process_vm_readv(t.pid, &here, 1, &there, 1, 0);
+    if (got <= 0) break;
+    done += (size_t)got;
+  }
+  return done;
+}
+
+size_t target_read(uintptr_t from, void *to, size_t size) {
+  return t.is_process ? read_alive(from, to, size) : read_dead(from, to, size);
+}
+
+/* The kernel's word for this page; 32 MiB are read at a time, for neighbours are asked for next. */
+static uint64_t page_word(size_t page) {
+  size_t first = page / PAGE_WORDS * PAGE_WORDS;
+  if (t.words_from != first || t.word_count == 0) {
+    ssize_t got = pread(t.pagemap, t.words, sizeof t.words, (off_t)(first * sizeof *t.words));
+    t.word_count = got < 0 ? 0 : (size_t)got / sizeof *t.words;
+    t.words_from = first;
+  }
+  return page - first < t.word_count ? t.words[page - first] : 0;
+}
+
+static size_t resident_alive(uintptr_t from, size_t size) {
+  size_t resident = 0;
+  for (size_t page = from / PAGE; page < (from + size) / PAGE; page++)
+    resident += (page_word(page) >> 63 & 1) * PAGE; /* the bit says that it is in memory */
+  return resident;
+}
+
+/* A page that was never touched is a hole of the file, if whoever wrote it made any. */
+static size_t resident_dead(uintptr_t from, size_t size) {
+  size_t resident = 0;
+  for (size_t done = 0; done < size;) {
+    const segment_t *s = segment_at(from + done);
+    if (s == NULL) {
+      done += PAGE;
+      continue;
+    }
+    uintptr_t end = s->to < from + size ? s->to : from + size;
+    off_t at = (off_t)(s->offset + (from + done - s->from)), last = at + (off_t)(end - from - done);
+    if (s->present >= end)
+      while (at < last) {
+        off_t data = lseek(t.core, at, SEEK_DATA);
+        if (data < 0 || data >= last) break;
+        off_t hole = lseek(t.core, data, SEEK_HOLE);
+        if (hole < 0 || hole > last) hole = last;
+        resident += (size_t)(hole - data);
+        at = hole;
+      }
+    done = end - from;
+  }
+  return resident;
+}
+
+size_t target_resident(uintptr_t from, size_t size) {
+  return t.is_process ? resident_alive(from, size) : resident_dead(from, size);
+}
+
+/* ---- the target's memory at its own addresses ------------------------------------------------ */
+
+static bool map_here(uintptr_t from, size_t size) {
+  void *at = mmap((void *)from, size, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at == MAP_FAILED) return false;
+  if (at == (void *)from) return true;
+  munmap(at, size); /* a kernel that does not know the flag */
+  return false;
+}
+
+/* All of it, or nothing. */
+static bool fetch_range(uintptr_t from, uintptr_t to) {
+  if (t.fetched_count == FETCHED_MOST || !map_here(from, to - from)) return false;
+  if (target_read(from, (void *)from, to - from) != to - from) {
+    munmap((void *)from, to - from);
+    return false;
+  }
+  t.fetched[t.fetched_count].at = (void *)from;
+  t.fetched[t.fetched_count++].size = to - from;
+  return true;
+}
+
+/* The page, with its neighbours if they can be had. It may have been mapped since the ranges were
+ * read. */
+static bool fetch(uintptr_t address) {
+  const target_range_t *range = target_range_at(address);
+  uintptr_t from = address & ~(uintptr_t)(FETCH - 1), to = from + FETCH;
+  uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
+  if (range != NULL) {
+    if (from < range->from) from = range->from;
+    if (to > range->to) to = range->to;
+    if (fetch_range(from, to)) return true;
+  }
+  return fetch_range(page, page + PAGE);
+}
+
+static void on_access(int signal_number, siginfo_t *info, void *context) {
+  (void)context;
+  if (t.leave == NULL) { /* this command's own fault */
+    signal(signal_number, SIG_DFL);
+    return;
+  }
+  if (info->si_code != SEGV_MAPERR || !fetch((uintptr_t)info->si_addr)) siglongjmp(*t.leave, 1);
+}
+
+bool target_try(void (*work)(void *context), void *context) {
+  sigjmp_buf leave;
+  struct sigaction action = {.sa_sigaction = on_access, .sa_flags = SA_SIGINFO | SA_NODEFER};
+  if (t.fetched == NULL) {
+    t.fetched = mmap(NULL, FETCHED_MOST * sizeof *t.fetched, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (t.fetched == MAP_FAILED) abort();
+    sigaction(SIGSEGV, &action, NULL);
+  }
+  if (sigsetjmp(leave, 1) != 0) {
+    t.leave = NULL;
+    return false;
+  }
+  t.leave = &leave;
+  work(context);
+  t.leave = NULL;
+  return true;
+}
+
+bool target_has(const void *at) {
+  sigjmp_buf here, *outer = t.leave;
+  bool is_there = sigsetjmp(here, 0) == 0;
+  if (is_there) {
+    t.leave = &here;
+    (void)*(const volatile char *)at;
+  }
+  t.leave = outer;
+  return is_there;
+}
+
+bool target_renew(void) {
+  t.word_count = 0;
+  while (t.fetched_count > 0) {
+    t.fetched_count--;
+    munmap(t.fetched[t.fetched_count].at, t.fetched[t.fetched_count].size);
+  }
+  return !t.is_process || (read_ranges() && t.range_count != 0);
+}

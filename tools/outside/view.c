@@ -1,0 +1,174 @@
+/* view.c - what is found in the target: where its memory is, and why
+ * Contract: view.h. It is the library's own code that finds it: visit.h, pool.h, stats.h. */
+#include "view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../src/heap/stats.h"
+#include "../../src/heap/visit.h"
+#include "../../src/os/os.h"
+#include "../../src/stock/fresh.h"
+#include "../../src/stock/huge.h"
+#include "../../src/stock/pool.h"
+#include "../../src/stock/returned.h"
+#include "adopt.h"
+#include "target.h"
+#include "threads.h"
+
+/* ---- slabs ----------------------------------------------------------------------------------- */
+
+static void add_to(view_class_t *sum, const view_class_t *more) {
+  for (size_t i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
+    ((uint64_t *)sum)[i] += ((const uint64_t *)more)[i];
+}
+
+static void add_small(view_t *v, const slab_t *s, uint32_t word, void *base) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
+  size_t size = class_size(word), capacity = class_info[word].capacity;
+  uint64_t used = slab_used(s), live = used > a.count ? used - a.count : 0;
+  if (used > capacity || a.count > used) v->changed++;
+  if (live > capacity) live = capacity;
+  view_class_t one = {.slabs = 1, .live = live * size};
+  one.resident = os_resident(base, SLICE_SIZE);
+  if (one.resident > one.live) one.free = one.resident - one.live;
+  else one.untouched = one.live - one.resident;
+  one.sparse = live * 4 < capacity;
+  if (one.sparse != 0) one.sparse_free = one.free;
+  add_to(&v->classes[word], &one);
+}
+
+static void add_large(view_t *v, const slab_t *s, void *base) {
+  uint64_t size = atomic64_load_relaxed(&s->size), page = os_page_size();
+  uint64_t room = (uint64_t)atomic32_load_relaxed(&s->slices) << SLICE_SHIFT;
+  view_class_t one = {.slabs = 1, .live = size, .resident = os_resident(base, room)};
+  uint64_t touched = os_resident(base, min_size(align_up(size, page), room));
+  one.free = one.resident - touched;
+  one.untouched = size > touched ? size - touched : 0;
+  add_to(&v->classes[0], &one);
+}
+
+static bool add_slab(slab_t *s, uint32_t word, void *base, void *context) {
+  if (slab_kind(word) == SLAB_LARGE) add_large(context, s, base);
+  else if (word < CLASS_COUNT) add_small(context, s, word, base);
+  else ((view_t *)context)->changed++;
+  return true;
+}
+
+/* ---- heaps ----------------------------------------------------------------------------------- */
+
+static bool is_in_arena(uintptr_t p) {
+  for (size_t i = 0; i < arena_count(); i++) {
+    const arena_t *a = arena_at(i);
+    if (a != NULL && (void *)arena_of((void *)p) == (const void *)a) return true;
+  }
+  return false;
+}
+
+/* How many blocks a list has. Its pages were read one after another, so its parts may be of
+ * different moments: then it leads to a block in use, which has no key, or to itself. */
+static uint64_t count_list(view_t *v, uintptr_t block) {
+  uintptr_t earlier = 0; /* moved forward each time that as many blocks again were seen */
+  uint64_t n = 0;
+  for (; block != 0; block = block_next(block), n++) {
+    bool is_whole =
+      block % 16 == 0 && is_in_arena(block) && target_has((void *)block) && block_is_free(block);
+    if (!is_whole || block == earlier) {
+      v->changed++;
+      return is_whole ? 0 : n;
+    }
+    if ((n & (n - 1)) == 0) earlier = block;
+  }
+  return n;
+}
+
+static void add_heap(view_t *v, heap_t *h, size_t number, bool is_claimed) {
+  view_heap_t *one = &v->heaps[v->heap_count++];
+  *one = (view_heap_t){.number = (uint32_t)number, .is_claimed = is_claimed};
+  one->thread = (uint32_t)(pool_user(number) & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
+  one->rests = atomic32_load_relaxed(&h->resting_pages) != 0;
+  one->is_lane = heap_tag(h) != NULL;
+  one->slices = (uint64_t)(h->singles + h->run_slices) << SLICE_SHIFT;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    size_t size = class_size(c), returned = (uint16_t)(h->allowance[c] - h->room[c]);
+    one->bins += count_list(v, h->bin[c]) * size;
+    one->lists += (returned + heap_fresh(h, c).count) * size;
+  }
+  v->kept_blocks += one->bins + one->lists;
+  v->kept_slices += one->slices;
+}
+
+static uint64_t kept_by(const view_heap_t *h) { return h->bins + h->lists + h->slices; }
+
+static int by_kept(const void *a, const void *b) {
+  uint64_t first = kept_by(a), second = kept_by(b);
+  return first < second ? 1 : -(first > second);
+}
+
+static void read_heaps(view_t *v) {
+  size_t size = pool_size();
+  v->heaps = realloc(v->heaps, (size + 1) * sizeof *v->heaps);
+  if (v->heaps == NULL) abort();
+  for (size_t i = 0; i < size; i++) {
+    bool is_claimed;
+    heap_t *h = pool_at(i, &is_claimed);
+    if (h == NULL || !heap_was_used(h)) continue;
+    v->metadata_resident += sizeof *h + sizeof *h->freed + sizeof *h->own;
+    add_heap(v, h, i, is_claimed);
+  }
+  qsort(v->heaps, v->heap_count, sizeof *v->heaps, by_kept);
+}
+
+const char *view_heap_title(const view_heap_t *h, char text[64]) {
+  const thread_t *thread = threads_find(h->thread);
+  if (h->rests) return "at rest, for the next thread";
+  if (!h->is_claimed) return "of a thread that has ended";
+  if (h->is_lane) return "of a first-class heap";
+  if (thread != NULL) snprintf(text, 64, "%u %s (%c)", thread->number, thread->name, thread->state);
+  else if (h->thread != 0)
+    snprintf(text, 64, "%u%s", h->thread, target_is_process() ? ", ended" : "");
+  else snprintf(text, 64, "heap %u", h->number);
+  return text;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void read_free_slices(view_t *v, const arena_t *a) {
+  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+  for (size_t group = 0; group * 64 < mapped; group++) {
+    uint64_t dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[group]);
+    for (dirty &= atomic64_load_relaxed(&a->free[group]); dirty != 0; dirty &= dirty - 1)
+      v->idle += os_resident(arena_address(a, group * 64 + bits_lowest(dirty)), SLICE_SIZE);
+  }
+}
+
+static void read_mappings(view_t *v) {
+  for (size_t i = 0; i < arena_count(); i++) {
+    const arena_t *a = arena_at(i);
+    if (a == NULL) continue;
+    v->metadata_resident += os_resident(a, ARENA_FIRST_SLICE << SLICE_SHIFT);
+    read_free_slices(v, a);
+  }
+  for (size_t i = 0; i < huge_pool_size(); i++) {
+    bool is_live;
+    const huge_t *b = huge_at(i, &is_live);
+    if (!is_live) continue;
+    v->huge_live += atomic64_load_relaxed(&b->size);
+    v->huge_resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
+  }
+}
+
+static void read_all(void *context) {
+  view_t *v = context;
+  *v = (view_t){.stats = {.struct_size = sizeof v->stats}, .heaps = v->heaps};
+  heap_stats(&v->stats);
+  visit_slabs(add_slab, v);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) add_to(&v->total, &v->classes[c]);
+  read_heaps(v);
+  read_mappings(v);
+}
+
+bool view_read(view_t *v) {
+  threads_read();
+  return adopt_run(read_all, v);
+}

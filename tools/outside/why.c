@@ -1,0 +1,237 @@
+/* why.c - `freehold why` and `freehold inspect`: what is in memory, and why
+ * Contract: commands.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../src/api/pprof.h"
+#include "../../src/heap/visit.h"
+#include "../../src/os/os.h"
+#include "../../src/stock/sample.h"
+#include "../../src/support/options.h"
+#include "adopt.h"
+#include "commands.h"
+#include "symbols.h"
+#include "target.h"
+
+enum { ROWS = 5, FRAMES_SHOWN = 6, STACKS_SHOWN = 3, SAMPLES_MOST = 1 << 16 };
+
+/* ---- the sum --------------------------------------------------------------------------------- */
+
+static void write_part(uint64_t bytes, uint64_t whole, const char *what) {
+  printf("  %10s %5.1f%%  %s\n", outside_size(bytes), 100.0 * (double)bytes / (double)(whole | 1),
+         what);
+}
+
+static uint64_t in_memory(const view_t *v) { return v->stats.resident + v->metadata_resident; }
+
+static uint64_t less(uint64_t from, uint64_t what) { return from > what ? from - what : 0; }
+
+static void write_sum(const view_t *v) {
+  uint64_t whole = v->stats.resident, tails = v->classes[0].free;
+  uint64_t in_slabs = v->total.free - tails, dirty = v->idle;
+  uint64_t held = less(v->total.live - v->total.untouched, v->kept_blocks) + v->huge_resident;
+  uint64_t maps = less(v->metadata_resident, 0);
+  uint64_t known = held + v->kept_blocks + in_slabs + tails + dirty + v->kept_slices;
+  printf("in memory %s, of %s\n", outside_size(in_memory(v)), target_title());
+  whole = in_memory(v);
+  write_part(held, whole, "in live blocks");
+  write_part(v->kept_blocks, whole, "free blocks that threads keep for their next calls");
+  write_part(in_slabs, whole, "free blocks in slabs with live ones");
+  write_part(v->classes[0].sparse_free + v->total.sparse_free, whole,
+             "    of that, in slabs of which less than a quarter is live");
+  write_part(tails, whole, "behind large blocks, in their last slice");
+  write_part(v->kept_slices, whole, "empty slices that threads keep");
+  write_part(dirty, whole, "empty slices that were not yet given back");
+  write_part(maps, whole, "descriptors, maps and heaps");
+  if (whole > known + maps) write_part(whole - known - maps, whole, "else, or changed meanwhile");
+  uint64_t untouched = v->total.untouched + less(v->huge_live, v->huge_resident);
+  printf("asked for and never touched: %s\n", outside_size(untouched));
+}
+
+/* ---- what would lower it --------------------------------------------------------------------- */
+
+static void write_advice(uint64_t bytes, uint64_t whole, const char *what) {
+  if (bytes >= 64 << 10 && bytes * 200 > whole) printf("  %10s  %s\n", outside_size(bytes), what);
+}
+
+static void write_options(const view_t *v) {
+  uint64_t whole = in_memory(v), resting = 0;
+  char delay[96];
+  for (size_t i = 0; i < v->heap_count; i++)
+    if (v->heaps[i].rests) resting += v->heaps[i].bins + v->heaps[i].lists + v->heaps[i].slices;
+  snprintf(delay, sizeof delay, "purge_delay_ms:0 (now %lld), or a call of malloc_trim",
+           (long long)option_get(OPTION_purge_delay_ms));
+  printf("what would lower it, at most by\n");
+  write_advice(v->idle, whole, delay);
+  write_advice(v->kept_slices, whole,
+               "magazine:0; or malloc_trim, once each thread has called again");
+  write_advice(resting, whole, "fh_collect(true) or malloc_trim: heaps that rest");
+  write_advice(v->kept_blocks, whole, "malloc_trim, for threads that call again");
+  if (option_get(OPTION_background) == 0)
+    write_advice(v->idle + v->total.sparse_free, whole,
+                 "background:on, if the program is quiet now and then");
+  write_advice(v->total.sparse_free, whole,
+               "the program alone: by freeing what holds sparse slabs, below");
+}
+
+/* ---- slabs that are free in part, and who holds them ----------------------------------------- */
+
+typedef struct {
+  uint32_t stack, youngest, oldest; /* the last two in ms */
+  uint32_t frame_count;
+  uint64_t size, bytes;
+  uintptr_t frames[FRAMES_SHOWN];
+} holder_t;
+
+typedef struct {
+  holder_t all[SAMPLES_MOST];
+  size_t count;
+} holders_t;
+
+static void add_sample(const sampled_t *block, void *context) {
+  holders_t *h = context;
+  uint32_t age = os_now_ms() - atomic32_load_relaxed(&block->since);
+  holder_t one = {.stack = sampled_stack(block),
+                  .youngest = age,
+                  .oldest = age,
+                  .size = atomic64_load_relaxed(&block->size),
+                  .bytes = sampled_bytes(block)};
+  for (size_t i = 0; i < h->count; i++) {
+    holder_t *at = &h->all[i];
+    if (at->stack != one.stack || at->size != one.size) continue;
+    at->bytes += one.bytes;
+    if (age < at->youngest) at->youngest = age;
+    if (age > at->oldest) at->oldest = age;
+    return;
+  }
+  if (h->count == SAMPLES_MOST) return;
+  const uintptr_t *frames;
+  const callstack_t *s = callstack_at(one.stack, &frames);
+  if (s != NULL) one.frame_count = (uint32_t)min_size(callstack_length(s), FRAMES_SHOWN);
+  for (uint32_t i = 0; i < one.frame_count; i++) one.frames[i] = frames[i];
+  h->all[h->count++] = one;
+}
+
+static int by_bytes(const void *a, const void *b) {
+  const holder_t *first = a, *second = b;
+  return first->bytes < second->bytes ? 1 : -(first->bytes > second->bytes);
+}
+
+static void write_holder(const holder_t *h) {
+  printf("      %s", outside_size(h->bytes));
+  if (target_is_process())
+    printf(", from %.1f to %.1f s old", (double)h->youngest / 1000, (double)h->oldest / 1000);
+  puts(", allocated by");
+  for (uint32_t i = 0; i < h->frame_count; i++) {
+    fputs("        ", stdout);
+    symbols_write(stdout, h->frames[i]);
+    putchar('\n');
+  }
+  if (h->frame_count == 0) puts("        (call stack not known)");
+}
+
+static void read_samples(void *context) {
+  ((holders_t *)context)->count = 0;
+  heap_visit_sampled(add_sample, context);
+}
+
+static void write_slabs(const view_t *v, unsigned rows) {
+  bool is_listed[CLASS_COUNT] = {false};
+  holders_t *holders = malloc(sizeof *holders);
+  bool is_sampled = holders != NULL && sample_was_started() && adopt_run(read_samples, holders);
+  if (is_sampled) qsort(holders->all, holders->count, sizeof *holders->all, by_bytes);
+  printf("slabs with free blocks in memory, and who holds the others\n");
+  for (unsigned row = 0; row < rows; row++) {
+    unsigned most = 0;
+    for (unsigned c = 1; c < CLASS_COUNT; c++)
+      if (!is_listed[c] && v->classes[c].free > (most == 0 ? 0 : v->classes[most].free)) most = c;
+    if (most == 0) break;
+    const view_class_t *class = &v->classes[most];
+    is_listed[most] = true;
+    printf("  blocks of %zu: %s free in %llu slabs, of which %llu are less than a quarter live\n",
+           class_size(most), outside_size(class->free), (unsigned long long)class->slabs,
+           (unsigned long long)class->sparse);
+    for (size_t i = 0, shown = 0; is_sampled && i < holders->count && shown < STACKS_SHOWN; i++)
+      if (holders->all[i].size == class_size(most)) {
+        write_holder(&holders->all[i]);
+        shown++;
+      }
+  }
+  if (!sample_was_started())
+    puts("  (who holds these blocks is known if the process samples: --profile_interval 512K)");
+  free(holders);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static void write_heaps(const view_t *v, unsigned rows) {
+  printf("threads and heaps that keep most   free blocks       lists  empty slices\n");
+  for (size_t i = 0; i < v->heap_count && i < rows; i++) {
+    const view_heap_t *h = &v->heaps[i];
+    char text[64];
+    if (h->bins + h->lists + h->slices == 0) break;
+    printf("  %-32.32s %12s %11s %13s\n", view_heap_title(h, text), outside_size(h->bins),
+           outside_size(h->lists), outside_size(h->slices));
+  }
+}
+
+void outside_write_why(const view_t *v, unsigned rows) {
+  write_sum(v);
+  write_options(v);
+  write_slabs(v, rows);
+  write_heaps(v, rows);
+  if (v->changed != 0)
+    printf("%llu slabs or lists changed while they were read; the figures are off by that much\n",
+           (unsigned long long)v->changed);
+}
+
+static int read_rows(const char *text, unsigned *rows) {
+  char *end;
+  unsigned long n = strtoul(text, &end, 10);
+  *rows = (unsigned)n;
+  if (*end == '\0' && end != text && n <= 100000) return OUTSIDE_DONE;
+  fprintf(stderr, "freehold: --rows is a number up to 100000, not '%s'\n", text);
+  return OUTSIDE_BAD_USE;
+}
+
+static int look(int argc, char **argv, const char *help, bool with_stats) {
+  static const struct option options[] = {
+    {"rows", required_argument, NULL, 'r'}, {"help", no_argument, NULL, OPTION_HELP}, {0}};
+  unsigned rows = ROWS;
+  for (int o; (o = outside_option(argc, argv, options, help)) != -1;)
+    if (o == OPTION_WRONG || read_rows(optarg, &rows) != OUTSIDE_DONE) return OUTSIDE_BAD_USE;
+  int code = outside_open(argc, argv);
+  view_t v = {.heaps = NULL};
+  if (code != OUTSIDE_DONE) return code;
+  if (!view_read(&v)) return OUTSIDE_CANNOT_READ;
+  if (with_stats) outside_write_stats(&v);
+  outside_write_why(&v, rows);
+  free(v.heaps);
+  return OUTSIDE_DONE;
+}
+
+int command_why(int argc, char **argv) {
+  return look(
+    argc, argv,
+    "freehold why [--rows N] TARGET\n"
+    "    what of a process is in memory and not in live blocks, what would lower it, and\n"
+    "    which call stacks hold the blocks that keep slabs; read from outside\n"
+    "TARGET is a process's number, its name if no other process has it, or a core file.\n"
+    "  --rows  classes and threads that are listed (default 5)\n"
+    "Example: freehold why redis-server\n"
+    "Exit codes: 0 done, 1 the target cannot be read, 2 bad use\n",
+    false);
+}
+
+int command_inspect(int argc, char **argv) {
+  return look(
+    argc, argv,
+    "freehold inspect [--rows N] CORE\n"
+    "    the statistics of a process that left a core file, and what `freehold why` says;\n"
+    "    stats, why, map and profile take a core file, too\n"
+    "  --rows  classes and threads that are listed (default 5)\n"
+    "Example: freehold inspect core.1234\n"
+    "Exit codes: 0 done, 1 the file cannot be read, 2 bad use\n",
+    true);
+}

@@ -1,0 +1,80 @@
+/* trace_file.c - a trace, read in the order of time
+ * Contract: trace_file.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "trace_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void sink(trace_file_t *f, size_t i) {
+  for (size_t child; (child = 2 * i + 1) < f->in_hand; i = child) {
+    if (child + 1 < f->in_hand && f->cursors[child + 1].next.time < f->cursors[child].next.time)
+      child++;
+    if (f->cursors[i].next.time <= f->cursors[child].next.time) return;
+    trace_cursor_t moved = f->cursors[i];
+    f->cursors[i] = f->cursors[child];
+    f->cursors[child] = moved;
+  }
+}
+
+static bool advance(trace_file_t *f, trace_cursor_t *c) {
+  if (trace_read(&c->reader, &c->next)) return true;
+  if (c->reader.at < c->reader.end) f->is_cut = true;
+  return false;
+}
+
+const char *trace_file_rewind(trace_file_t *f) {
+  if (f->cursors == NULL) f->cursors = calloc(f->chunks + 1, sizeof *f->cursors);
+  if (f->cursors == NULL) return strerror(ENOMEM);
+  f->in_hand = 0;
+  for (size_t i = 1; i < f->chunks; i++) {
+    const trace_chunk_t *chunk = (const void *)(f->bytes + i * TRACE_CHUNK);
+    size_t used = atomic32_load_acquire(&chunk->used);
+    if (chunk->mark != TRACE_CHUNK_MARK && used == 0) continue;
+    if (chunk->mark != TRACE_CHUNK_MARK || used > TRACE_CHUNK || used < sizeof *chunk) {
+      f->is_cut = true;
+      continue;
+    }
+    trace_cursor_t *c = &f->cursors[f->in_hand];
+    trace_read_start(&c->reader, chunk, used);
+    if (advance(f, c)) f->in_hand++;
+  }
+  for (size_t i = f->in_hand / 2; i-- > 0;) sink(f, i);
+  return NULL;
+}
+
+const char *trace_file_open(trace_file_t *f, const char *path) {
+  struct stat about;
+  *f = (trace_file_t){0};
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0 || fstat(file, &about) != 0) return strerror(errno);
+  f->size = (size_t)about.st_size;
+  bool is_long_enough = S_ISREG(about.st_mode) && f->size >= sizeof(trace_head_t);
+  void *bytes = is_long_enough ? mmap(NULL, f->size, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+  close(file);
+  if (!is_long_enough) return "is no trace";
+  if (bytes == MAP_FAILED) return strerror(errno);
+  f->bytes = bytes;
+  f->head = bytes;
+  if (memcmp(f->head->magic, TRACE_MAGIC, sizeof f->head->magic) != 0) return "is no trace";
+  if (f->head->version != TRACE_VERSION || f->head->chunk != TRACE_CHUNK)
+    return "is a trace of another version of freehold";
+  f->is_cut = f->size % TRACE_CHUNK != 0;
+  f->chunks = f->size / TRACE_CHUNK;
+  return trace_file_rewind(f);
+}
+
+bool trace_file_next(trace_file_t *f, trace_event_t *e) {
+  if (f->in_hand == 0) return false;
+  *e = f->cursors[0].next;
+  if (!advance(f, &f->cursors[0])) f->cursors[0] = f->cursors[--f->in_hand];
+  sink(f, 0);
+  return true;
+}

@@ -1,0 +1,30 @@
+/* trace_file.h - a trace, read in the order of time
+ * Owns:    trace_file_t.   Called by: tools/trace.c, the laboratory's native programs.
+ *          Calls: support/trace.h for the format, libc.
+ * Memory:  a cursor of 100 bytes for each chunk of 64 KiB. The file is mapped, not read. */
+#ifndef TOOLS_TRACE_FILE_H
+#define TOOLS_TRACE_FILE_H
+
+#include "../src/support/trace.h"
+
+typedef struct {
+  trace_reader_t reader;
+  trace_event_t next;
+} trace_cursor_t;
+
+typedef struct {
+  const char *bytes;
+  size_t size, chunks;
+  const trace_head_t *head;
+  trace_cursor_t *cursors; /* a heap by the time of `next` */
+  size_t in_hand;
+  bool is_cut; /* something in it cannot be read */
+} trace_file_t;
+
+/* NULL, or what is wrong with the file. */
+const char *trace_file_open(trace_file_t *f, const char *path);
+/* From the first event on, again. NULL, or what is wrong. */
+const char *trace_file_rewind(trace_file_t *f);
+bool trace_file_next(trace_file_t *f, trace_event_t *e); /* false: that was all */
+
+#endif
