@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from freehold_lab import (__version__, bench, check, demo, experiment, flame, leaks, peers,
+from freehold_lab import (__version__, bench, check, demo, experiment, flame, leaks, peers, replay,
                           valgrind)
 from freehold_lab.allocators import allocator_named, library, proved
 from freehold_lab.places import Failed, alone
@@ -61,6 +61,7 @@ def arguments(words):
     add_verify(commands)
     add_run(commands)
     add_report(commands)
+    add_replay(commands)
     for name, (add, _, what, example) in MORE.items():
         add(add_command(commands, name, what, example))
     return parser.parse_args(words)
@@ -141,6 +142,15 @@ def add_report(commands):
     command.add_argument("--no-png", action="store_true", help="no PNG files")
     command.add_argument("--markdown", type=Path, metavar="FILE",
                          help="a page of all workloads in Markdown as well, its pictures beside it")
+
+
+def add_replay(commands):
+    command = add_command(commands, "replay",
+                          "a recorded program's calls of malloc, under several allocators",
+                          "freehold run --trace server.trace -- ./server\n"
+                          "  freehold-lab replay server.trace --peers jemalloc mimalloc3")
+    add_allocators(command)
+    replay.add(command)
 
 
 def allocators(options):
@@ -244,6 +254,11 @@ def command_report(options):
     page = write(results, out, options.base, not options.no_png, options.markdown)
     print(page)
     return 0
+
+
+def command_replay(options):
+    with alone():
+        return replay.command(options, lambda: allocators(options))
 
 
 def newest():

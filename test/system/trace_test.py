@@ -164,5 +164,69 @@ class Traces(unittest.TestCase):
         self.assertIn("Example", self.command("--help").stdout)
 
 
+class Replays(unittest.TestCase):
+    """The laboratory's workload `replay` does what the traced program has done."""
+    REPLAY = os.path.join(os.path.dirname(support.LIBRARY), "bench", "replay")
+    TAPE = os.path.join(support.SOURCE, "lab", "freehold_lab", "native", "tape.c")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="freehold-replay-")
+        cls.maker = os.path.join(cls.folder.name, "tape")
+        built = support.run([support.COMPILER, "-O1", cls.TAPE, "-o", cls.maker])
+        assert built.returncode == 0, built.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def make_tape(self, what):
+        """What `freehold trace` counts of a run of the probe, and what its tape has."""
+        trace, tape = self.path(what), self.path(what + ".tape")
+        traced = support.run([PROBE, what], support.preloaded(options="trace:" + trace))
+        self.assertEqual(traced.returncode, 0, traced.stderr)
+        sums = support.run([COMMAND, "trace", trace, "--sum", "--json"])
+        made = support.run([self.maker, trace, tape])
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+        return json.loads(sums.stdout), json.loads(made.stdout), tape
+
+    def test_a_tape_has_the_calls_of_its_trace(self):
+        for what in ("known", "others", "threads"):
+            with self.subTest(what):
+                sums, made, _ = self.make_tape(what)
+                calls = sum(sums["calls"][k] for k in ("malloc", "calloc", "aligned", "realloc"))
+                self.assertEqual(made["allocations"], calls)
+                self.assertEqual(made["calls"], calls + sums["freed"])
+                self.assertEqual((made["unknown"], made["cut"], made["lost"]), (0, False, 0))
+                self.assertEqual(made["peak"], sums["peak_bytes"])
+
+    def test_a_replay_ends_with_every_block_freed_once_whatever_allocator_is_under_it(self):
+        for what in ("known", "others", "threads"):
+            _, made, tape = self.make_tape(what)
+            for library in (None, support.LIBRARY, support.DEBUG_LIBRARY):
+                for touch in ("none", "all"):
+                    with self.subTest(what, library=library, touch=touch):
+                        done = support.run([self.REPLAY, "--tape", tape, "--touch", touch],
+                                           support.preloaded(library))
+                        self.assertEqual((done.returncode, done.stderr), (0, ""))
+                        self.assertEqual(json.loads(done.stdout)["operations"], made["calls"])
+
+    def test_what_is_no_tape_is_refused_with_one_line(self):
+        _, _, tape = self.make_tape("known")
+        os.truncate(tape, os.path.getsize(tape) - 10)
+        for name, message in ((tape, "ends too early"), (PROBE, "no tape"),
+                              ("/no/tape", "No such")):
+            refused = support.run([self.REPLAY, "--tape", name])
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertRegex(refused.stderr, r"\Abench: .*%s.*\n\Z" % message)
+        for name in (PROBE, "/no/trace"):
+            refused = support.run([self.maker, name, self.path("none")])
+            self.assertEqual(refused.returncode, 1)
+            self.assertRegex(refused.stderr, r"\Atape: '.*'.*\n\Z")
+
+
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])
