@@ -289,12 +289,13 @@ def write_page(path, drawing, value, notes, with_png):
         write_picture(figure, path.with_suffix(".png"))
     add_buttons(figure, drawing, value)
     template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(
-        (PACKAGE / "page" / "flame.html").read_text())
+        (PACKAGE / "page" / "chart.html").read_text())
     title = drawing.profile.path.name
     if drawing.is_diff:
         title += f" since {drawing.older.path.name}"
     write(path, template.render(
-        title=title, caption=drawing.caption(), notes=notes, plotly=Markup(get_plotlyjs()),
+        title=title, kind="flame graph", caption=drawing.caption(), notes=notes,
+        plotly=Markup(get_plotlyjs()),
         css=Markup((PACKAGE / "page" / "page.css").read_text()),
         figure=Markup(figure.to_json().replace("</", "<\\/"))))
 

@@ -165,16 +165,18 @@ class Traces(unittest.TestCase):
 
 
 class Replays(unittest.TestCase):
-    """The laboratory's workload `replay` does what the traced program has done."""
+    """The laboratory's `replay` and `graph` show what the traced program has done."""
     REPLAY = os.path.join(os.path.dirname(support.LIBRARY), "bench", "replay")
-    TAPE = os.path.join(support.SOURCE, "lab", "freehold_lab", "native", "tape.c")
+    NATIVE = os.path.join(support.SOURCE, "lab", "freehold_lab", "native")
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="freehold-replay-")
-        cls.maker = os.path.join(cls.folder.name, "tape")
-        built = support.run([support.COMPILER, "-O1", cls.TAPE, "-o", cls.maker])
-        assert built.returncode == 0, built.stderr
+        cls.maker, cls.drawer = (os.path.join(cls.folder.name, name) for name in ("tape", "graph"))
+        for program in (cls.maker, cls.drawer):
+            source = os.path.join(cls.NATIVE, os.path.basename(program) + ".c")
+            built = support.run([support.COMPILER, "-O1", source, "-o", program])
+            assert built.returncode == 0, built.stderr
 
     @classmethod
     def tearDownClass(cls):
@@ -213,6 +215,28 @@ class Replays(unittest.TestCase):
                                            support.preloaded(library))
                         self.assertEqual((done.returncode, done.stderr), (0, ""))
                         self.assertEqual(json.loads(done.stdout)["operations"], made["calls"])
+
+    def test_a_graph_has_what_lives_where_it_lies(self):
+        """The probe's ten blocks of 1234 bytes, and what else it leaves, at the end."""
+        for by in ("time", "calls"):
+            sums, _, _ = self.make_tape("known")
+            made = support.run([self.drawer, self.path("known"), self.path("cells"), "50", "20",
+                                by])
+            self.assertEqual((made.returncode, made.stderr), (0, ""))
+            said = json.loads(made.stdout)
+            with open(self.path("cells"), "rb") as file:
+                cells = file.read()
+            self.assertEqual(len(cells), 50 * said["rows"])
+            self.assertLessEqual(said["rows"], 20)
+            self.assertEqual(said["live"][-1], sums["live_bytes"])
+            self.assertLessEqual(max(said["live"]), sums["peak_bytes"])
+            columns = [cells[i:i + said["rows"]] for i in range(0, len(cells), said["rows"])]
+            for before, after in zip(columns, columns[1:]):    # a range that was used stays so
+                self.assertFalse([row for row, cell in enumerate(before)
+                                  if cell != 0 and after[row] == 0])
+            shown = sum((cell - 1) * said["row"] / 254 for cell in columns[-1] if cell > 1)
+            least = said["live"][-1] - said["rows"] * said["row"] / 254
+            self.assertTrue(least <= shown <= said["live"][-1] * 1.2, (least, shown))
 
     def test_what_is_no_tape_is_refused_with_one_line(self):
         _, _, tape = self.make_tape("known")

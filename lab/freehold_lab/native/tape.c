@@ -5,37 +5,20 @@
  * frees are left out. MOST: the calls after that many are left out. One line of JSON says what was
  * made of it. Memory: the tape, and a record for each block that lives at a moment.
  * Exit codes: 0 made, 1 not, with one line on standard error. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "blocks.h"
 
-#include "../../../tools/trace_file.c"
 #include "../../workloads/tape.h"
 
 enum { SLOTS_APART = 4096 }; /* a slot is used again after so many others at least */
-
-typedef struct {
-  uintptr_t address; /* 0: none; 1: there was one */
-  uintptr_t heap;
-  uint64_t size;
-  uint32_t slot;
-} block_t;
 
 typedef struct {
   uint32_t number, last_slot;
   unsigned char *bytes;
   size_t size, room;
   uint64_t first, last; /* its calls, among all */
-  block_t *moving;      /* what realloc has in hand: more than one where handlers interrupt */
-  size_t moving_count;
+  moves_t moves;
 } thread_t;
 
-static block_t *table;
-static size_t table_room, table_used, live;
 static thread_t *threads;
 static size_t thread_count;
 static unsigned char *turns; /* of each slot */
@@ -43,18 +26,7 @@ static uint32_t *waiting;    /* slots that are free: a ring */
 static uint32_t slot_count;
 static size_t ring_size, ring_from, ring_count;
 static tape_head_t head = {.magic = TAPE_MAGIC, .version = TAPE_VERSION};
-static uint64_t live_bytes, unknown;
-
-static void leave(const char *path, const char *what) {
-  fprintf(stderr, "tape: '%s' %s\n", path, what);
-  exit(EXIT_FAILURE);
-}
-
-static void *more(void *at, size_t size) {
-  void *p = realloc(at, size);
-  if (p == NULL) leave("memory", strerror(ENOMEM));
-  return p;
-}
+static uint64_t unknown;
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
@@ -81,51 +53,6 @@ static void put_slot(uint32_t slot) {
     ring_size = size;
   }
   waiting[(ring_from + ring_count++) % ring_size] = slot;
-}
-
-/* ---- blocks ---------------------------------------------------------------------------------- */
-
-static block_t *find_block(uintptr_t address) {
-  size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 20) & (table_room - 1);
-  while (table[at].address != 0 && table[at].address != address) at = (at + 1) & (table_room - 1);
-  return &table[at];
-}
-
-static void grow_table(void) {
-  block_t *old = table;
-  size_t room = table_room;
-  table_room = 1 << 12;
-  while (table_room < live * 4) table_room *= 2;
-  table = memset(more(NULL, table_room * sizeof *table), 0, table_room * sizeof *table);
-  table_used = 0;
-  for (size_t i = 0; i < room; i++) {
-    if (old[i].address <= 1) continue;
-    *find_block(old[i].address) = old[i];
-    table_used++;
-  }
-  free(old);
-}
-
-static void add_block(block_t b) {
-  if (table_used * 2 >= table_room) grow_table();
-  block_t *at = find_block(b.address);
-  table_used += at->address == 0;
-  *at = b;
-  live++;
-  live_bytes += b.size;
-  if (live_bytes <= head.peak) return;
-  head.peak = live_bytes;
-  head.peak_at = head.calls;
-}
-
-static bool drop_block(uintptr_t address, block_t *b) {
-  block_t *at = table_room == 0 ? NULL : find_block(address);
-  if (at == NULL || at->address != address) return false;
-  *b = *at;
-  at->address = 1;
-  live--;
-  live_bytes -= b->size;
-  return true;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -160,24 +87,24 @@ static void free_block(thread_t *thread, const block_t *b) {
   put_slot(b->slot);
 }
 
+static void add_noted(block_t b) {
+  add_block(b);
+  if (live_bytes <= head.peak) return;
+  head.peak = live_bytes;
+  head.peak_at = head.calls;
+}
+
 static void allocate(thread_t *thread, const trace_event_t *e, tape_kind_t kind) {
   block_t lost, b = {e->address, e->heap, e->size, 0};
   if (drop_block(e->address, &lost)) free_block(thread, &lost); /* its free is not in the trace */
   b.slot = take_slot();
   put_call(thread, kind, b.slot, e->size, e->alignment);
-  add_block(b);
+  add_noted(b);
 }
 
-static void begin_move(thread_t *thread, uintptr_t address) {
-  block_t b;
-  if (!drop_block(address, &b)) b = (block_t){.address = 0};
-  thread->moving = more(thread->moving, (thread->moving_count + 1) * sizeof *thread->moving);
-  thread->moving[thread->moving_count++] = b;
-}
-
-static void end_move(thread_t *thread, const trace_event_t *e) {
-  if (thread->moving_count == 0) return;
-  block_t b = thread->moving[--thread->moving_count], lost;
+static void resize(thread_t *thread, const trace_event_t *e) {
+  block_t b, lost;
+  if (!end_move(&thread->moves, &b)) return;
   if (b.address == 0) {
     if (!e->failed) allocate(thread, e, TAPE_MALLOC);
     return;
@@ -188,7 +115,7 @@ static void end_move(thread_t *thread, const trace_event_t *e) {
     b.address = e->address;
     b.size = e->size;
   }
-  add_block(b);
+  add_noted(b);
 }
 
 static void destroy_heap(thread_t *thread, uintptr_t heap) {
@@ -202,13 +129,13 @@ static void destroy_heap(thread_t *thread, uintptr_t heap) {
 static void take_event(const trace_event_t *e) {
   thread_t *thread = thread_of(e->thread);
   block_t b;
-  if (e->kind == TRACE_TO) return end_move(thread, e);
+  if (e->kind == TRACE_TO) return resize(thread, e);
   if (e->failed) return;
   switch (e->kind) {
     case TRACE_MALLOC: return allocate(thread, e, TAPE_MALLOC);
     case TRACE_CALLOC: return allocate(thread, e, TAPE_CALLOC);
     case TRACE_ALIGNED: return allocate(thread, e, TAPE_ALIGNED);
-    case TRACE_FROM: return begin_move(thread, e->address);
+    case TRACE_FROM: return begin_move(&thread->moves, e->address);
     case TRACE_DESTROY: return destroy_heap(thread, e->address);
     case TRACE_FREE:
       if (drop_block(e->address, &b)) free_block(thread, &b);

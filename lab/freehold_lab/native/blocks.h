@@ -1,0 +1,101 @@
+/* blocks.h - the blocks of a trace that live, by address, while it is read
+ *
+ * Owns:    the table of blocks, and each thread's blocks that realloc has in hand.
+ * Memory:  a record for each block that lives at a moment, four at most. */
+#ifndef NATIVE_BLOCKS_H
+#define NATIVE_BLOCKS_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../tools/trace_file.c"
+
+typedef struct {
+  uintptr_t address; /* 0: none; 1: there was one */
+  uintptr_t heap;
+  uint64_t size;
+  uint32_t slot; /* of a tape */
+} block_t;
+
+static block_t *table;
+static size_t table_room, table_used, live;
+static uint64_t live_bytes;
+
+static void leave(const char *path, const char *what) {
+  fprintf(stderr, "%s: '%s' %s\n", program_invocation_short_name, path, what);
+  exit(EXIT_FAILURE);
+}
+
+static void *more(void *at, size_t size) {
+  void *p = realloc(at, size);
+  if (p == NULL) leave("memory", strerror(ENOMEM));
+  return p;
+}
+
+static block_t *find_block(uintptr_t address) {
+  size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 20) & (table_room - 1);
+  while (table[at].address != 0 && table[at].address != address) at = (at + 1) & (table_room - 1);
+  return &table[at];
+}
+
+static void grow_table(void) {
+  block_t *old = table;
+  size_t room = table_room;
+  table_room = 1 << 12;
+  while (table_room < live * 4) table_room *= 2;
+  table = memset(more(NULL, table_room * sizeof *table), 0, table_room * sizeof *table);
+  table_used = 0;
+  for (size_t i = 0; i < room; i++) {
+    if (old[i].address <= 1) continue;
+    *find_block(old[i].address) = old[i];
+    table_used++;
+  }
+  free(old);
+}
+
+static void add_block(block_t b) {
+  if (table_used * 2 >= table_room) grow_table();
+  block_t *at = find_block(b.address);
+  table_used += at->address == 0;
+  *at = b;
+  live++;
+  live_bytes += b.size;
+}
+
+static bool drop_block(uintptr_t address, block_t *b) {
+  block_t *at = table_room == 0 ? NULL : find_block(address);
+  if (at == NULL || at->address != address) return false;
+  *b = *at;
+  at->address = 1;
+  live--;
+  live_bytes -= b->size;
+  return true;
+}
+
+/* ---- what realloc has in hand: more than one block where handlers interrupt ------------------ */
+
+typedef struct {
+  block_t *blocks;
+  size_t count;
+} moves_t;
+
+/* A block that is not known has the address 0. */
+static void begin_move(moves_t *m, uintptr_t address) {
+  block_t b;
+  if (!drop_block(address, &b)) b = (block_t){.address = 0};
+  m->blocks = more(m->blocks, (m->count + 1) * sizeof *m->blocks);
+  m->blocks[m->count++] = b;
+}
+
+static bool end_move(moves_t *m, block_t *b) {
+  if (m->count == 0) return false;
+  *b = m->blocks[--m->count];
+  return true;
+}
+
+#endif
