@@ -1,0 +1,75 @@
+"""The commands `replay` and `graph`: what they take, and what they say."""
+
+import json
+import lzma
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from freehold_lab import graph, replay
+from freehold_lab.cli import main
+from freehold_lab.places import Failed
+
+
+def test_a_file_that_is_neither_a_trace_nor_a_tape_is_refused_by_its_name(tmp_path, capsys):
+    other = tmp_path / "other"
+    other.write_text("something else")
+    for name, message in ((other, "neither a trace nor a tape"), (tmp_path / "none", "no such")):
+        assert main(["replay", str(name)]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_a_compressed_tape_is_taken_as_the_tape_that_it_holds(tmp_path):
+    plain = tmp_path / "plain.tape"
+    plain.write_bytes(replay.TAPE + b"calls")
+    packed = tmp_path / "packed.tape.xz"
+    replay.write_tape(plain, packed)
+    assert lzma.decompress(packed.read_bytes()) == plain.read_bytes()
+    tape, said = replay.tape_of(packed, None)
+    assert Path(tape).read_bytes() == plain.read_bytes() and said == {}
+    damaged = tmp_path / "damaged.xz"
+    damaged.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(Failed, match="damaged.xz"):
+        replay.tape_of(damaged, None)
+
+
+def test_the_fastest_allocator_stands_first_and_ratios_are_to_the_best_of_each_column():
+    def run(seconds, peak):
+        return {"seconds": seconds, "processor_seconds": seconds, "peak": peak}
+
+    lines = replay.summary({"slow": [run(4.0, 1 << 20), run(2.0, 1 << 20), run(3.0, 1 << 20)],
+                            "large": [run(1.5, 4 << 20)]}).splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["large", "slow"]
+    assert lines[2].split()[1:3] == ["1.500", "1.00"] and lines[2].endswith("4.00")
+    assert lines[3].split()[1:3] == ["3.000", "2.00"] and lines[3].endswith("1.00")
+    assert "2.000 to 4.000" in lines[3]
+
+
+def test_a_row_of_the_picture_has_the_address_of_its_range():
+    said = {"ranges": [[0x10000, 0x40000, 0], [0x80000, 0xa0000, 3]], "row": 0x10000}
+    assert [graph.address_of(said, row) for row in range(5)] == [0x10000, 0x20000, 0x30000,
+                                                                 0x80000, 0x90000]
+
+
+def test_columns_stand_for_milliseconds_or_calls():
+    said = {"ns": 4_000_000, "events": 100}
+    assert graph.steps(said, SimpleNamespace(by="time", columns=4)) == [1, 2, 3, 4]
+    assert graph.steps(said, SimpleNamespace(by="calls", columns=2)) == [50, 100]
+
+
+def test_places_without_a_block_so_far_are_told_from_empty_ones(monkeypatch, tmp_path):
+    def fake(command, _):
+        Path(command[2]).write_bytes(bytes([0, 255, 1, 128]))
+        return json.dumps({"rows": 2, "row": 65536, "ranges": [[0, 131072, 0]], "cut": False})
+
+    monkeypatch.setattr(graph, "must", fake)
+    monkeypatch.setattr(graph, "native", lambda name: name)
+    _, grid = graph.grid_of(SimpleNamespace(trace=tmp_path, columns=2, rows=2, by="time"))
+    assert grid == [[-1, 0], [254, 127]]
+
+
+def test_the_scale_begins_with_white_for_what_was_never_used():
+    marks = graph.scale()
+    assert marks[0] == [0, graph.NEVER] and marks[-1][0] == 1
+    assert [at for at, _ in marks] == sorted(at for at, _ in marks)
