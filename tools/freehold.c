@@ -159,6 +159,14 @@ static bool run_set_joined(const char *name, const char *first, char separator,
   return is_set;
 }
 
+/* What goes before the name of a file, so that it is the same wherever the program goes. */
+static const char *run_folder_of(option_t option, const char *value) {
+  static char folder[PATH_MAX];
+  if (option_info[option].kind != OPTION_KIND_text || value[0] == '/') return "";
+  if (getcwd(folder, sizeof folder) == NULL || strpbrk(folder, ",: ") != NULL) return "";
+  return folder;
+}
+
 /* The options of the command line as "name:value,name:value" in `*text`; an exit
  * code, 0 if they are good. */
 static int run_read_flags(int argc, char **argv, char **text) {
@@ -186,8 +194,9 @@ static int run_read_flags(int argc, char **argv, char **text) {
               command_range((option_t)i, range, sizeof range));
       return EXIT_BAD_USE;
     }
-    if (asprintf(&longer, "%s%s%s:%s", *text, **text != '\0' ? "," : "", option_info[i].name,
-                 optarg) < 0)
+    const char *folder = run_folder_of((option_t)i, optarg);
+    if (asprintf(&longer, "%s%s%s:%s%s%s", *text, **text != '\0' ? "," : "", option_info[i].name,
+                 folder, folder[0] != '\0' ? "/" : "", optarg) < 0)
       abort();
     free(*text);
     *text = longer;

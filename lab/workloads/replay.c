@@ -7,7 +7,7 @@
 #include "tape.h"
 #include "threads.h"
 
-enum { BUFFER = 64 << 10, PAGE_STEP = 4096, SPINS = 200 };
+enum { THREADS_MOST = 4096, BUFFER = 64 << 10, PAGE_STEP = 4096, SPINS = 200 };
 
 static const char *path = "", *touch = "pages";
 
@@ -147,6 +147,9 @@ static void open_tape(void) {
   if (head.version != TAPE_VERSION || head.threads == 0 || head.at_once == 0)
     bench_fail(BENCH_USAGE, "--tape '%s': a tape of version %u, not %d", path, head.version,
                TAPE_VERSION);
+  if (head.at_once > THREADS_MOST)
+    bench_fail(BENCH_USAGE, "--tape '%s': %u threads at once; want %d at most", path, head.at_once,
+               THREADS_MOST);
   parts = bench_pages(head.threads * sizeof *parts, true);
   slots = bench_pages(head.slots * sizeof *slots, true);
   read_at(parts, head.threads * sizeof *parts, sizeof head);

@@ -61,7 +61,7 @@ static bool count_slab(slab_t *s, uint32_t word, void *base, void *context) {
   fh_stats_t *stats = context;
   (void)base;
   if (slab_kind(word) == SLAB_LARGE) stats->live_bytes += atomic64_load_relaxed(&s->size);
-  else add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
+  else if (word < CLASS_COUNT) add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
   return true;
 }
 

@@ -9,7 +9,7 @@
 #include "../base/fmt.h"
 #include "../os/os.h"
 
-enum { RECORD_MOST = 64, HANDED_MOST = 64, RINGS_MOST = 4096, TRACE_NAME_MOST = 4096 };
+enum { RECORD_MOST = 64, HANDED_MOST = 1024, RINGS_MOST = 4096, TRACE_NAME_MOST = 4096 };
 enum { FILE_LEAST = 200 }; /* a number that programs seldom reach */
 
 typedef enum { STAGE_NONE, STAGE_BEGINS, STAGE_READY, STAGE_REFUSED } stage_t;
@@ -101,6 +101,7 @@ static bool make_trace(trace_state_t *s, const char *pattern) {
   }
   file = keep_apart(file);
   if (file < 0) return false;
+  atomic32_store_relaxed(&s->is_full, 0);
   s->identity = os_file_identity(file);
   s->head = (trace_head_t *)os_map_file(file, 0, TRACE_CHUNK);
   atomic32_store_relaxed(&s->file, (uint32_t)file);
@@ -197,16 +198,22 @@ static void hand_chunk_on(trace_state_t *s, trace_chunk_t *chunk) {
   if (chunk != NULL && atomic64_load_relaxed(&trace_ring) == 0) drop_chunk(chunk);
 }
 
+/* In a child that a handler forked in the middle of this the end is 0: the file is the parent's. */
+static void *map_piece(trace_state_t *s, int file, size_t size) {
+  uint64_t at = atomic64_add_relaxed(&s->end, size);
+  return at != 0 ? os_map_file(file, at, size) : NULL;
+}
+
 /* Of a fresh piece: a chunk, or a thread's ring. */
-static cold trace_chunk_t *claim_chunk(trace_state_t *s) {
+static cold trace_chunk_t *claim_chunk(trace_state_t *s, uint32_t generation) {
   size_t ring = atomic64_load_relaxed(&trace_ring), size = max_size(ring, TRACE_CHUNK);
   char *piece = NULL;
   if (atomic32_load_relaxed(&s->is_full)) return NULL;
   int file = s->head != NULL ? find_trace(s) : -1;
   if (s->head == NULL) piece = (char *)os_map(size);
-  else if (file >= 0) piece = (char *)os_map_file(file, atomic64_add_relaxed(&s->end, size), size);
+  else if (file >= 0) piece = map_piece(s, file, size);
   if (piece == NULL) {
-    atomic32_store_relaxed(&s->is_full, 1);
+    atomic32_store_relaxed(&s->is_full, s->generation == generation);
     return NULL;
   }
   for (size_t i = 0; i < size / TRACE_CHUNK; i++)
@@ -230,45 +237,59 @@ static unsigned char *put_place(unsigned char *at, uint64_t *last, uintptr_t add
   return put_trace_number(at, n << 1 ^ (0 - (n >> 63)));
 }
 
-/* What is behind `used` counts for nobody, so no record is ever seen in part. */
-static void append_record(stream_t *t, const unsigned char *end) {
-  t->used = (uint32_t)(end - (const unsigned char *)t->chunk);
-  atomic32_store_release(&t->chunk->used, t->used); /* S-trace */
+/* What is behind `used` counts for nobody, so no record is ever seen in part. A child that a
+ * handler forked in the middle of this writes the same bytes to the same place. It must not take
+ * back what the parent has written since. */
+static void append_record(stream_t *t, const unsigned char *record, const unsigned char *end) {
+  uint32_t before = t->used;
+  memcpy((char *)t->chunk + before, record, (size_t)(end - record));
+  t->used = before + (uint32_t)(end - record);
+  atomic32_cas_release(&t->chunk->used, &before, t->used); /* S-trace */
 }
 
+/* Not before the last record of whoever had the chunk. */
 static void put_sync(stream_t *t, uint64_t now) {
-  unsigned char *at = (unsigned char *)t->chunk + t->used;
+  unsigned char record[RECORD_MOST], *at = record;
   *at++ = TRACE_SYNC;
   at = put_trace_number(at, (uint32_t)os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
   at = put_trace_number(at, now);
   t->time = now, t->address = t->heap = 0;
-  append_record(t, at);
+  append_record(t, record, at);
+}
+
+/* Has the process, or a handler of this thread, forked since the chunk was taken? Then it goes. */
+static inline bool is_parents(trace_state_t *s, stream_t *t) {
+  if (likely(t->chunk == NULL || t->generation == s->generation)) return false;
+  drop_chunk(t->chunk);
+  t->chunk = NULL;
+  return true;
 }
 
 /* Room for one record. */
-static bool find_room(trace_state_t *s, stream_t *t, uint64_t now) {
-  if (t->chunk != NULL && unlikely(t->generation != s->generation)) {
-    drop_chunk(t->chunk); /* the parent's */
-    t->chunk = NULL;
-  }
+static bool find_room(trace_state_t *s, stream_t *t) {
+  is_parents(s, t);
   if (likely(t->chunk != NULL && t->used + 2 * RECORD_MOST <= TRACE_CHUNK)) return true;
-  trace_chunk_t *chunk = t->chunk != NULL ? leave_chunk(t->chunk) : take_handed(s);
-  if (chunk == NULL) chunk = claim_chunk(s);
-  t->chunk = chunk;
-  if (chunk == NULL) return false;
   t->generation = s->generation;
+  trace_chunk_t *chunk = t->chunk != NULL ? leave_chunk(t->chunk) : take_handed(s);
+  if (chunk == NULL) chunk = claim_chunk(s, t->generation);
+  t->chunk = chunk;
+  signal_fence();
+  if (chunk == NULL || is_parents(s, t)) return false;
   chunk->mark = TRACE_CHUNK_MARK;
   t->used = atomic32_load_relaxed(&chunk->used); /* relaxed: its writer's alone */
-  if (t->used < sizeof *chunk) t->used = sizeof *chunk;
-  put_sync(t, now);
+  if (t->used < sizeof *chunk) {
+    t->used = sizeof *chunk;
+    atomic32_store_relaxed(&chunk->used, t->used); /* relaxed: nothing is in it */
+  }
+  put_sync(t, os_now_ns() - s->began);
   return true;
 }
 
 static void write_event(trace_state_t *s, stream_t *t, const trace_event_t *e) {
   uint64_t now = os_now_ns() - s->began;
-  if (!find_room(s, t, now)) return lose_event(s);
+  if (!find_room(s, t)) return lose_event(s);
   bool is_heap = e->kind == TRACE_DELETE || e->kind == TRACE_DESTROY;
-  unsigned char *at = (unsigned char *)t->chunk + t->used;
+  unsigned char record[RECORD_MOST], *at = record;
   *at++ =
     (unsigned char)(e->kind | (e->failed ? TRACE_FAILED : 0) | (e->heap != 0 ? TRACE_OF_HEAP : 0));
   at = put_trace_number(at, now > t->time ? now - t->time : 0);
@@ -277,7 +298,9 @@ static void write_event(trace_state_t *s, stream_t *t, const trace_event_t *e) {
   if (trace_has_size(e->kind)) at = put_trace_number(at, e->size);
   if (e->kind == TRACE_ALIGNED) at = put_trace_number(at, (unsigned)__builtin_ctzll(e->alignment));
   if (e->heap != 0) at = put_place(at, &t->heap, e->heap);
-  append_record(t, at);
+  signal_fence();
+  if (likely(!is_parents(s, t))) append_record(t, record, at);
+  else lose_event(s);
 }
 
 void trace_record(const trace_event_t *e, bool stays) {

@@ -261,6 +261,32 @@ class Outside(unittest.TestCase):
         for name in set(target.own) - {"freehold", "total", "classes"}:
             self.assertTrue({name, name + "_bytes"} & plain, name)
 
+    def test_reading_a_process_brings_no_page_of_it_into_memory(self):
+        def resident(pid):
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+                return int(re.search(r"^Rss: +(\d+)", file.read(), re.M)[1])
+
+        with Target("sparse", options="profile_interval:64K") as target:
+            found = []
+            for verb in ("why", "stats", "map", "why"):
+                before = resident(target.pid)
+                text = outside(verb, target.pid).stdout
+                self.assertLess(abs(resident(target.pid) - before), 200)
+                found += re.findall(r"in memory (\S+),", text)
+        self.assertEqual(found[0], found[1])
+
+    def test_a_process_is_meant_where_a_file_has_its_name(self):
+        with Target("still") as target:
+            with open(self.path("outside_probe"), "w", encoding="ascii"):
+                pass
+            result = outside("stats", "outside_probe", cwd=self.folder.name)
+            alone = support.run(["pgrep", "-c", "-x", "outside_probe"]).stdout.strip() == "1"
+            if alone:
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+            else:
+                self.assertIn("give one's number", result.stderr)
+            self.assertIn(target.pid, support.run(["pgrep", "-x", "outside_probe"]).stdout)
+
     def test_another_layout_is_refused_and_named(self):
         with open(support.LIBRARY, "rb") as file:
             library = bytearray(file.read())

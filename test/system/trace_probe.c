@@ -53,6 +53,33 @@ static void interrupted(void) {
   setitimer(ITIMER_REAL, &never, NULL);
 }
 
+/* Children that begin in a handler, and go on where that interrupted the parent. */
+static volatile int children;
+static pid_t parent;
+static void fork_and_return(int number) {
+  (void)number;
+  if (getpid() != parent) return;
+  free(malloc(3333));
+  if (fork() == 0) signal(SIGALRM, SIG_IGN);
+  else children++;
+}
+static void forked_by_handlers(void) {
+  struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+  parent = getpid();
+  signal(SIGALRM, fork_and_return);
+  setitimer(ITIMER_REAL, &often, NULL);
+  for (int i = 0; children < 100; i++) {
+    free(p = malloc((size_t)i % 500));
+    for (int k = 0; getpid() != parent; k++) {
+      if (k == 10000) _exit(0);
+      free(p = malloc((size_t)k % 300));
+    }
+    while (waitpid(-1, NULL, WNOHANG) > 0) {}
+  }
+  setitimer(ITIMER_REAL, &never, NULL);
+  while (wait(NULL) > 0) {}
+}
+
 static void *free_one(void *block) {
   free(block);
   return NULL;
@@ -75,6 +102,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "others") == 0) by_others();
   if (strcmp(what, "handlers") == 0) interrupted();
   if (strcmp(what, "threads") == 0) many_threads();
+  if (strcmp(what, "handler-forks") == 0) forked_by_handlers();
   if (strcmp(what, "forks") == 0) {
     known();
     fflush(NULL);

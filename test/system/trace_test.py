@@ -163,6 +163,17 @@ class Traces(unittest.TestCase):
             self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertIn("Example", self.command("--help").stdout)
 
+    def test_a_child_that_a_handler_forked_leaves_the_parents_trace_alone(self):
+        self.probe("handler-forks")
+        sums = self.sums()
+        self.assertEqual((sums["unknown"], sums["lost"]), (0, 0))
+        self.assertEqual(len({e["thread"] for e in self.events()}), 1)
+
+    def test_an_event_of_a_new_thread_is_not_before_those_of_who_had_its_chunk(self):
+        self.probe("threads")
+        times = [e["ns"] for e in self.events()]
+        self.assertEqual(times, sorted(times))
+
 
 class Replays(unittest.TestCase):
     """The laboratory's `replay` and `graph` show what the traced program has done."""

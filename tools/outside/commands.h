@@ -4,6 +4,12 @@
 #ifndef OUTSIDE_COMMANDS_H
 #define OUTSIDE_COMMANDS_H
 
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "view.h"
+
 enum { OUTSIDE_DONE = 0, OUTSIDE_CANNOT_READ = 1, OUTSIDE_BAD_USE = 2 };
 
 int command_stats(int argc, char **argv);
@@ -14,12 +20,6 @@ int command_profile(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 
 /* ---- for the commands themselves ---- */
-
-#include <getopt.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "view.h"
 
 /* The next option of `options`, as getopt_long returns it; -1: there is no more, and argv[optind]
  * is the target. Says what is wrong with a bad one, and prints `help` for --help. */

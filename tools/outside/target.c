@@ -227,8 +227,8 @@ static bool is_number(const char *text) {
   return text[0] != '\0' && strlen(text) < 10;
 }
 
-/* The only process of that name, among those that are not this one. */
-static bool open_named(const char *name) {
+/* Among processes that are not this one; t.pid is the last of them. */
+static size_t count_named(const char *name) {
   DIR *all = opendir("/proc");
   pid_t found = 0;
   size_t count = 0;
@@ -242,9 +242,8 @@ static bool open_named(const char *name) {
     count++;
   }
   if (all != NULL) closedir(all);
-  if (count == 1) return open_process(found);
-  if (count == 0) return refuse("there is no process '%s', and no core file of that name", name);
-  return refuse("%zu processes are named '%s'; give one's number (pgrep %s)", count, name, name);
+  t.pid = found;
+  return count;
 }
 
 /* ---- core files ------------------------------------------------------------------------------ */
@@ -365,10 +364,15 @@ static bool open_core(const char *path) {
 
 bool target_open(const char *name) {
   struct stat status;
+  bool is_file = stat(name, &status) == 0 && S_ISREG(status.st_mode);
   if (is_number(name)) return open_process(atoi(name));
-  if (stat(name, &status) == 0 && S_ISREG(status.st_mode)) return open_core(name);
-  if (strchr(name, '/') != NULL) return refuse("'%s' cannot be read: %s", name, strerror(ENOENT));
-  return open_named(name);
+  if (strchr(name, '/') != NULL)
+    return is_file ? open_core(name) : refuse("'%s' cannot be read: %s", name, strerror(ENOENT));
+  size_t count = count_named(name);
+  if (count == 1) return open_process(t.pid);
+  if (is_file) return open_core(name);
+  if (count == 0) return refuse("there is no process '%s', and no core file of that name", name);
+  return refuse("%zu processes are named '%s'; give one's number (pgrep %s)", count, name, name);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -403,11 +407,44 @@ static size_t read_dead(uintptr_t from, char *to, size_t size) {
   return done;
 }
 
-/* A part that is not there ends the whole call's part of it, so the rest is asked for by pages. */
+/* The kernel's word for this page; 32 MiB are read at a time, for neighbours are asked for next. */
+static uint64_t page_word(size_t page) {
+  size_t first = page / PAGE_WORDS * PAGE_WORDS;
+  if (t.words_from != first || t.word_count == 0) {
+    ssize_t got = pread(t.pagemap, t.words, sizeof t.words, (off_t)(first * sizeof *t.words));
+    t.word_count = got < 0 ? 0 : (size_t)got / sizeof *t.words;
+    t.words_from = first;
+  }
+  return page - first < t.word_count ? t.words[page - first] : 0;
+}
+
+/* Reading a page that was never touched would touch it: it would count as in memory from then on.
+ * So of memory that is no file's only pages are read that are in memory, or in swap. */
+static size_t untouched_from(uintptr_t from, size_t size) {
+  const uint64_t is_there = (uint64_t)3 << 62;
+  const target_range_t *range = t.pagemap < 0 ? NULL : target_range_at(from);
+  size_t done = 0;
+  if (range == NULL || !range->is_readable || range->path[0] == '/') return 0;
+  if (size > range->to - from) size = range->to - from;
+  while (done < size && (page_word((from + done) / PAGE) & is_there) == 0)
+    done += PAGE - (from + done) % PAGE;
+  return done < size ? done : size;
+}
+
+static size_t touched_from(uintptr_t from, size_t size) {
+  size_t done = 0;
+  while (done < size && untouched_from(from + done, PAGE) == 0) done += PAGE - (from + done) % PAGE;
+  return done < size ? done : size;
+}
+
 static size_t read_alive(uintptr_t from, char *to, size_t size) {
   size_t done = 0;
   while (done < size) {
-    size_t part = size - done;
+    size_t zero = untouched_from(from + done, size - done);
+    memset(to + done, 0, zero);
+    done += zero;
+    size_t part = touched_from(from + done, size - done);
+    if (part == 0) continue;
     struct iovec here = {to + done, part}, there = {(void *)(from + done), part};
     ssize_t got = process_vm_readv(t.pid, &here, 1, &there, 1, 0);
     if (got <= 0) break;
@@ -418,17 +455,6 @@ static size_t read_alive(uintptr_t from, char *to, size_t size) {
 
 size_t target_read(uintptr_t from, void *to, size_t size) {
   return t.is_process ? read_alive(from, to, size) : read_dead(from, to, size);
-}
-
-/* The kernel's word for this page; 32 MiB are read at a time, for neighbours are asked for next. */
-static uint64_t page_word(size_t page) {
-  size_t first = page / PAGE_WORDS * PAGE_WORDS;
-  if (t.words_from != first || t.word_count == 0) {
-    ssize_t got = pread(t.pagemap, t.words, sizeof t.words, (off_t)(first * sizeof *t.words));
-    t.word_count = got < 0 ? 0 : (size_t)got / sizeof *t.words;
-    t.words_from = first;
-  }
-  return page - first < t.word_count ? t.words[page - first] : 0;
 }
 
 static size_t resident_alive(uintptr_t from, size_t size) {

@@ -28,17 +28,15 @@ static uint64_t in_memory(const view_t *v) { return v->stats.resident + v->metad
 static uint64_t less(uint64_t from, uint64_t what) { return from > what ? from - what : 0; }
 
 static void write_sum(const view_t *v) {
-  uint64_t whole = v->stats.resident, tails = v->classes[0].free;
+  uint64_t whole = in_memory(v), tails = v->classes[0].free, maps = v->metadata_resident;
   uint64_t in_slabs = v->total.free - tails, dirty = v->idle;
   uint64_t held = less(v->total.live - v->total.untouched, v->kept_blocks) + v->huge_resident;
-  uint64_t maps = less(v->metadata_resident, 0);
   uint64_t known = held + v->kept_blocks + in_slabs + tails + dirty + v->kept_slices;
-  printf("in memory %s, of %s\n", outside_size(in_memory(v)), target_title());
-  whole = in_memory(v);
+  printf("in memory %s, of %s\n", outside_size(whole), target_title());
   write_part(held, whole, "in live blocks");
   write_part(v->kept_blocks, whole, "free blocks that threads keep for their next calls");
   write_part(in_slabs, whole, "free blocks in slabs with live ones");
-  write_part(v->classes[0].sparse_free + v->total.sparse_free, whole,
+  write_part(v->total.sparse_free, whole,
              "    of that, in slabs of which less than a quarter is live");
   write_part(tails, whole, "behind large blocks, in their last slice");
   write_part(v->kept_slices, whole, "empty slices that threads keep");
