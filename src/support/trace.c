@@ -247,21 +247,25 @@ static void append_record(stream_t *t, const unsigned char *record, const unsign
   atomic32_cas_release(&t->chunk->used, &before, t->used); /* S-trace */
 }
 
-/* Not before the last record of whoever had the chunk. */
-static void put_sync(stream_t *t, uint64_t now) {
-  unsigned char record[RECORD_MOST], *at = record;
-  *at++ = TRACE_SYNC;
-  at = put_trace_number(at, (uint32_t)os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
-  at = put_trace_number(at, now);
-  t->time = now, t->address = t->heap = 0;
-  append_record(t, record, at);
-}
-
 /* Has the process, or a handler of this thread, forked since the chunk was taken? Then it goes. */
 static inline bool is_parents(trace_state_t *s, stream_t *t) {
   if (likely(t->chunk == NULL || t->generation == s->generation)) return false;
   drop_chunk(t->chunk);
   t->chunk = NULL;
+  return true;
+}
+
+/* Not before the last record of whoever had the chunk. False: it is the parent's. */
+static bool put_sync(trace_state_t *s, stream_t *t) {
+  unsigned char record[RECORD_MOST], *at = record;
+  uint64_t now = os_now_ns() - s->began;
+  *at++ = TRACE_SYNC;
+  at = put_trace_number(at, (uint32_t)os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  at = put_trace_number(at, now);
+  t->time = now, t->address = t->heap = 0;
+  signal_fence();
+  if (is_parents(s, t)) return false;
+  append_record(t, record, at);
   return true;
 }
 
@@ -276,13 +280,10 @@ static bool find_room(trace_state_t *s, stream_t *t) {
   signal_fence();
   if (chunk == NULL || is_parents(s, t)) return false;
   chunk->mark = TRACE_CHUNK_MARK;
-  t->used = atomic32_load_relaxed(&chunk->used); /* relaxed: its writer's alone */
-  if (t->used < sizeof *chunk) {
-    t->used = sizeof *chunk;
-    atomic32_store_relaxed(&chunk->used, t->used); /* relaxed: nothing is in it */
-  }
-  put_sync(t, os_now_ns() - s->began);
-  return true;
+  t->used = sizeof *chunk; /* if nothing is in it yet */
+  uint32_t used = 0;
+  if (!atomic32_cas_relaxed(&chunk->used, &used, t->used)) t->used = used;
+  return put_sync(s, t);
 }
 
 static void write_event(trace_state_t *s, stream_t *t, const trace_event_t *e) {
