@@ -6,6 +6,7 @@
 #include "base/sizeclass.c"
 
 #include "os/os_linux.c"
+#include "os/files.c"
 #include "os/cfi.c"
 #include "os/unwind.c"
 #include "os/images.c"

@@ -4,8 +4,8 @@
  * Threads: any. Nothing here locks, allocates or touches errno but this: os_thread_start and
  *          os_backtrace_start may do all of it. os_thread_set_leave locks in musl. os_thread_watch
  *          calls calloc in glibc if many keys were made before ours, so no heap is marked then. A
- *          port is one file that defines these functions, and two that may have nothing to tell
- *          (unwind.c, images.c); test/unit/os_fake.c serves the unit tests. */
+ *          port is two files that define these functions (os_linux.c, files.c), and two that may
+ *          have nothing to tell (unwind.c, images.c); test/unit/os_fake.c serves the unit tests. */
 #ifndef OS_OS_H
 #define OS_OS_H
 
@@ -45,6 +45,9 @@ hidden bool os_is_one_mapping(void *at, size_t size);
 
 /* Gives the pages back; they read as zero afterwards. */
 hidden bool os_discard(void *at, size_t size);
+/* Closes pages to every access, or opens them again with what they held. False: the system has no
+ * room for one more mapping. */
+hidden bool os_protect(void *at, size_t size, bool is_open);
 /* Makes the pages present in one call; a hint. */
 hidden bool os_populate(void *at, size_t size);
 /* Asks for huge pages, or asks for none. */
@@ -70,6 +73,8 @@ typedef struct {
 } os_usage_t;
 hidden void os_start_clock(void);
 hidden void os_usage(os_usage_t *usage);
+/* Of the system's choice, another each time; does not wait. */
+hidden uint64_t os_random(void);
 /* Where windows may begin: another address in each process. */
 hidden uintptr_t os_place(void);
 hidden uintptr_t os_space(void); /* the end of the program's address space */

@@ -1,27 +1,22 @@
 /* os_linux.c - Linux by bare system calls                                               layer 1: os
  * Owns:    os_counts, the key of thread exit.   Called by: every layer above.   Calls: the kernel,
  *          and of libc pthread (keys, threads), clock_gettime, sigfillset, getauxval.
- * Threads: any; libc is called only where it neither locks nor allocates, except as os.h says. Bare
- *          system calls leave errno alone, are no cancellation points, and need no symbol to be
- *          bound. */
+ * Threads: any; libc is called only where it neither locks nor allocates, except as os.h says. */
 #define _GNU_SOURCE
-#include "os.h"
-
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 
 #include "../base/bits.h"
 #include "../base/layout.h"
 #include "../base/probe.h"
+#include "call.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -33,58 +28,6 @@
 extern char **environ;
 os_counts_t os_counts;
 LAYOUT_VARIABLE(os_counts);
-
-/* The bare call: the result, or a negative errno. */
-static inline long call6(long number, long a, long b, long c, long d, long e, long f) {
-#if defined(__x86_64__)
-  register long r10 __asm__("r10") = d;
-  register long r8 __asm__("r8") = e;
-  register long r9 __asm__("r9") = f;
-  long result;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                   : "rcx", "r11", "memory");
-  return result;
-#elif defined(__aarch64__)
-  register long x8 __asm__("x8") = number;
-  register long x0 __asm__("x0") = a;
-  register long x1 __asm__("x1") = b;
-  register long x2 __asm__("x2") = c;
-  register long x3 __asm__("x3") = d;
-  register long x4 __asm__("x4") = e;
-  register long x5 __asm__("x5") = f;
-  __asm__ volatile("svc 0"
-                   : "+r"(x0)
-                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                   : "memory");
-  return x0;
-#elif defined(__riscv) && __riscv_xlen == 64
-  register long a7 __asm__("a7") = number;
-  register long a0 __asm__("a0") = a;
-  register long a1 __asm__("a1") = b;
-  register long a2 __asm__("a2") = c;
-  register long a3 __asm__("a3") = d;
-  register long a4 __asm__("a4") = e;
-  register long a5 __asm__("a5") = f;
-  __asm__ volatile("ecall"
-                   : "+r"(a0)
-                   : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
-                   : "memory");
-  return a0;
-#else
-#error "add the bare system call of this processor"
-#endif
-}
-#define CALL(number, a, b, c, d, e, f)                                                             \
-  call6(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-
-static bool succeeded(atomic64_t *count, long result) {
-  atomic64_add_relaxed(count, 1);
-  if (result >= 0 || result < -4095) return true;
-  atomic64_add_relaxed(&os_counts.failures, 1);
-  return false;
-}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -111,14 +54,14 @@ static bool are_pages(const void *at, size_t size) {
 
 void *os_map(size_t size) {
   ASSERT(are_pages(NULL, size));
-  long at = CALL(mmap, 0, size, READ_WRITE, ANONYMOUS, -1, 0);
-  return succeeded(&os_counts.maps, at) ? (void *)at : NULL;
+  long at = OS_CALL(mmap, 0, size, READ_WRITE, ANONYMOUS, -1, 0);
+  return call_succeeded(&os_counts.maps, at) ? (void *)at : NULL;
 }
 
 static os_map_result_t map_at(void *at, size_t size, int protection) {
   ASSERT(are_pages(at, size));
-  long got = CALL(mmap, at, size, protection, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  if (!succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_TAKEN : OS_NO_MEMORY;
+  long got = OS_CALL(mmap, at, size, protection, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (!call_succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_TAKEN : OS_NO_MEMORY;
   probe_grow(at, size);
   if ((void *)got == at) return OS_MAPPED;
   os_unmap((void *)got, size); /* a kernel before 4.17 takes the address for a hint */
@@ -128,21 +71,21 @@ os_map_result_t os_map_at(void *at, size_t size) { return map_at(at, size, READ_
 os_map_result_t os_reserve_at(void *at, size_t size) { return map_at(at, size, PROT_NONE); }
 
 void *os_find(size_t size) {
-  long at = CALL(mmap, 0, size, PROT_NONE, ANONYMOUS, -1, 0);
-  if (!succeeded(&os_counts.maps, at)) return NULL;
+  long at = OS_CALL(mmap, 0, size, PROT_NONE, ANONYMOUS, -1, 0);
+  if (!call_succeeded(&os_counts.maps, at)) return NULL;
   os_unmap((void *)at, size);
   return (void *)at;
 }
 
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
   ASSERT(are_pages(from, old_size) && are_pages(to, new_size));
-  long at = CALL(mremap, from, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0);
-  return succeeded(&os_counts.remaps, at);
+  long at = OS_CALL(mremap, from, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0);
+  return call_succeeded(&os_counts.remaps, at);
 }
 
 bool os_resize(void *at, size_t old_size, size_t new_size) {
   ASSERT(are_pages(at, old_size | new_size));
-  return succeeded(&os_counts.remaps, CALL(mremap, at, old_size, new_size, 0, 0, 0));
+  return call_succeeded(&os_counts.remaps, OS_CALL(mremap, at, old_size, new_size, 0, 0, 0));
 }
 
 /* Nothing can grow to almost the whole address space where it lies. Why it cannot is told in an
@@ -150,11 +93,11 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
 bool os_is_one_mapping(void *at, size_t size) {
   enum { LARGEST_PAGE = 64 << 10 };
   atomic64_add_relaxed(&os_counts.remaps, 1);
-  return CALL(mremap, at, size, os_space() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
+  return OS_CALL(mremap, at, size, os_space() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
 }
 
 static bool advise(const void *at, size_t size, int advice) {
-  return succeeded(&os_counts.advices, CALL(madvise, at, size, advice, 0, 0, 0));
+  return call_succeeded(&os_counts.advices, OS_CALL(madvise, at, size, advice, 0, 0, 0));
 }
 bool os_discard(void *at, size_t size) {
   probe_purge(at, size);
@@ -165,17 +108,22 @@ bool os_discard(void *at, size_t size) {
  * then the addresses stay taken, but not the memory. */
 bool os_unmap(void *at, size_t size) {
   ASSERT(are_pages(at, size));
-  if (succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0))) return true;
+  if (call_succeeded(&os_counts.unmaps, OS_CALL(munmap, at, size, 0, 0, 0, 0))) return true;
   os_discard(at, size);
   return false;
+}
+
+bool os_protect(void *at, size_t size, bool is_open) {
+  return call_succeeded(&os_counts.advices,
+                        OS_CALL(mprotect, at, size, is_open ? READ_WRITE : PROT_NONE, 0, 0, 0));
 }
 
 bool os_populate(void *at, size_t size) {
   static atomic32_t missing; /* the kernel is older than 5.14; relaxed: a hint */
   if (atomic32_load_relaxed(&missing)) return false;
-  long result = CALL(madvise, at, size, MADV_POPULATE_WRITE, 0, 0, 0);
+  long result = OS_CALL(madvise, at, size, MADV_POPULATE_WRITE, 0, 0, 0);
   if (result == -EINVAL) atomic32_store_relaxed(&missing, 1); /* others are of the moment */
-  return succeeded(&os_counts.advices, result);
+  return call_succeeded(&os_counts.advices, result);
 }
 
 void *os_map_unshared(size_t size) {
@@ -196,7 +144,7 @@ size_t os_resident(const void *at, size_t size) {
   size_t page = os_page_size(), resident = 0;
   for (size_t done = 0; done < size;) {
     size_t part = min_size(size - done, page * sizeof pages);
-    long result = CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0);
+    long result = OS_CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0);
     if (result < 0) memset(pages, result != -ENOMEM, sizeof pages); /* ENOMEM: not all is mapped */
     for (size_t i = 0; i < part / page; i++) resident += (pages[i] & 1) * page;
     done += part;
@@ -206,127 +154,18 @@ size_t os_resident(const void *at, size_t size) {
 
 bool os_is_there(const void *word) {
   enum { NO_SUCH_WAY = -1 }; /* the signals are read, and then nothing is done */
-  return word != NULL && CALL(rt_sigprocmask, NO_SUCH_WAY, word, NULL, 8, 0, 0) != -EFAULT;
+  return word != NULL && OS_CALL(rt_sigprocmask, NO_SUCH_WAY, word, NULL, 8, 0, 0) != -EFAULT;
 }
 
 bool os_copy(void *to, const void *from, size_t size) {
   struct iovec here = {to, size}, there = {(void *)(uintptr_t)from, size};
-  long pid = CALL(getpid, 0, 0, 0, 0, 0, 0);
-  return CALL(process_vm_readv, pid, &here, 1, &there, 1, 0) == (long)size;
+  long pid = OS_CALL(getpid, 0, 0, 0, 0, 0, 0);
+  return OS_CALL(process_vm_readv, pid, &here, 1, &there, 1, 0) == (long)size;
 }
 
 bool os_is_readable(const void *at, size_t size) {
   char copy[64];
   return size <= sizeof copy && os_copy(copy, at, size);
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-int os_open(const char *path) {
-  long file = CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-  return file < 0 ? -1 : (int)file;
-}
-
-int os_create(const char *path) {
-  long file =
-    CALL(openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600, 0, 0);
-  return file < 0 ? -1 : (int)file;
-}
-
-int os_append(const char *path) {
-  enum { WAITS_FOR_NOBODY = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK };
-  long file = CALL(openat, AT_FDCWD, path, WAITS_FOR_NOBODY, 0, 0, 0);
-  if (file >= 0) CALL(fcntl, file, F_SETFL, O_APPEND, 0, 0, 0);
-  return file < 0 ? -1 : (int)file;
-}
-
-int os_open_shared(const char *path) {
-  enum { PLAINLY = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
-  struct stat about;
-  long file = CALL(openat, AT_FDCWD, path, PLAINLY, 0, 0, 0);
-  if (file < 0) return -1;
-  if (CALL(fstat, file, &about, 0, 0, 0, 0) == 0 && S_ISREG(about.st_mode)) return (int)file;
-  os_close((int)file);
-  return -1;
-}
-
-/* For as long as the file, or a copy of its number, is open; it does not wait. */
-static bool lock_file(int file) {
-  struct flock all = {.l_type = F_WRLCK};
-  return CALL(fcntl, file, F_OFD_SETLK, &all, 0, 0, 0) == 0;
-}
-
-/* A file that is mapped must not be cut short: one that is there gets out of the way. */
-int os_create_shared(const char *path) {
-  int before = os_open_shared(path);
-  bool is_free = before < 0 || lock_file(before);
-  if (before >= 0) os_close(before);
-  if (before >= 0 && is_free) os_remove(path);
-  if (!is_free) return -1;
-  long file = CALL(openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, 0, 0);
-  if (file >= 0) lock_file((int)file);
-  return file < 0 ? -1 : (int)file;
-}
-
-/* A limit on the size of files would end the program by a signal. */
-static bool is_within_limit(uint64_t end) {
-  struct rlimit most;
-  return CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, &most, 0, 0) < 0 || end <= most.rlim_cur;
-}
-
-void *os_map_file(int file, uint64_t offset, size_t size) {
-  long result;
-  if (!is_within_limit(offset + size)) return NULL;
-  do result = CALL(fallocate, file, 0, offset, size, 0, 0); /* Bound: signals that come meanwhile */
-  while (result == -EINTR);
-  if (result < 0) return NULL;
-  long at = CALL(mmap, 0, size, READ_WRITE, MAP_SHARED, file, offset);
-  return succeeded(&os_counts.maps, at) ? (void *)at : NULL;
-}
-
-void os_unmap_file(void *at, size_t size) {
-  succeeded(&os_counts.unmaps, CALL(munmap, at, size, 0, 0, 0, 0));
-}
-
-bool os_is_special(const char *path) {
-  struct stat about;
-  return CALL(newfstatat, AT_FDCWD, path, &about, 0, 0, 0) == 0 && !S_ISREG(about.st_mode);
-}
-
-size_t os_read(int file, char *text, size_t size) {
-  long got;
-  do got = CALL(read, file, text, size, 0, 0, 0); /* Bound: signals that come meanwhile */
-  while (got == -EINTR);
-  return got > 0 ? (size_t)got : 0;
-}
-
-void os_close(int file) { CALL(close, file, 0, 0, 0, 0, 0); }
-bool os_rename(const char *from, const char *to) {
-  return CALL(renameat2, AT_FDCWD, from, AT_FDCWD, to, 0, 0) == 0;
-}
-void os_remove(const char *path) { CALL(unlinkat, AT_FDCWD, path, 0, 0, 0, 0); }
-
-/* Bytes read, 0 if there are none. */
-static size_t read_file(const char *path, char *text, size_t size) {
-  int file = os_open(path);
-  if (file < 0) return 0;
-  size_t got = os_read(file, text, size);
-  os_close(file);
-  return got;
-}
-
-/* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without
- * /proc it is taken to be 0, and the end alone has to do. */
-bool os_break_range(uintptr_t *from, uintptr_t *to) {
-  char text[440];
-  text[read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
-  const char *at = strrchr(text, ')');
-  for (unsigned field = 0; at != NULL && field < 45; field++) at = strchr(at + 1, ' ');
-  *from = 0;
-  for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++) /* Bound: the digits of a word */
-    *from = *from * 10 + (uintptr_t)(at[1] - '0');
-  *to = (uintptr_t)CALL(brk, 0, 0, 0, 0, 0, 0);
-  return *from < *to;
 }
 
 /* ---- time, chance, threads ------------------------------------------------------------------- */
@@ -350,7 +189,7 @@ static uint64_t ms_of(struct timeval t) { return (uint64_t)(t.tv_sec * 1000 + t.
 void os_usage(os_usage_t *usage) {
   struct rusage used;
   uint64_t start = atomic64_load_relaxed(&clock_start), now = clock_ms();
-  if (CALL(getrusage, RUSAGE_SELF, &used, 0, 0, 0, 0) < 0) memset(&used, 0, sizeof used);
+  if (OS_CALL(getrusage, RUSAGE_SELF, &used, 0, 0, 0, 0) < 0) memset(&used, 0, sizeof used);
   usage->elapsed_ms = start != 0 && now > start ? now - start : 0;
   usage->user_ms = ms_of(used.ru_utime), usage->system_ms = ms_of(used.ru_stime);
   usage->minor_faults = (uint64_t)used.ru_minflt, usage->major_faults = (uint64_t)used.ru_majflt;
@@ -365,6 +204,12 @@ static uint64_t random_number(void) {
   uint64_t halves[2] = {(uintptr_t)&bytes, 0};
   if (bytes != NULL) memcpy(halves, bytes, sizeof halves);
   return bits_mix(halves[0] + bits_mix(halves[1]));
+}
+
+uint64_t os_random(void) {
+  uint64_t random;
+  long got = OS_CALL(getrandom, &random, sizeof random, GRND_NONBLOCK, 0, 0, 0);
+  return got == sizeof random ? random : random_number() + os_now_ns();
 }
 
 /* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. */
@@ -398,8 +243,8 @@ bool os_thread_watch(void *heap) {
 
 /* Two numbers of 22 bits: the kernel gives no larger ones. */
 uint64_t os_thread(void) {
-  uint64_t process = (uint64_t)CALL(getpid, 0, 0, 0, 0, 0, 0);
-  uint64_t thread = (uint64_t)CALL(gettid, 0, 0, 0, 0, 0, 0);
+  uint64_t process = (uint64_t)OS_CALL(getpid, 0, 0, 0, 0, 0, 0);
+  uint64_t thread = (uint64_t)OS_CALL(gettid, 0, 0, 0, 0, 0, 0);
   return (process | thread) >> OS_THREAD_BITS / 2 == 0 ? process << OS_THREAD_BITS / 2 | thread : 0;
 }
 
@@ -409,7 +254,7 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   uint64_t process = thread >> OS_THREAD_BITS / 2;
   if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;
   thread ^= process << OS_THREAD_BITS / 2;
-  return CALL(tgkill, process, thread, 0, 0, 0, 0) == -ESRCH;
+  return OS_CALL(tgkill, process, thread, 0, 0, 0, 0) == -ESRCH;
 }
 
 static void *thread_run(void *run) {
@@ -433,10 +278,10 @@ bool os_thread_start(void (*run)(void)) {
 
 void os_sleep_ms(uint32_t ms) {
   struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-  CALL(nanosleep, &time, 0, 0, 0, 0, 0);
+  OS_CALL(nanosleep, &time, 0, 0, 0, 0, 0);
 }
 
-/* ---- environment and messages ---------------------------------------------------------------- */
+/* ---- environment, signals, the end ----------------------------------------------------------- */
 
 const char *os_environment(const char *name) {
   size_t length = strlen(name);
@@ -446,40 +291,13 @@ const char *os_environment(const char *name) {
   return NULL;
 }
 
-size_t os_read_link(const char *path, char *text, size_t size) {
-  long got = CALL(readlinkat, AT_FDCWD, path, text, size, 0, 0);
-  return got > 0 ? (size_t)got : 0;
-}
-
-bool os_write(int file, const char *text, size_t length) {
-  while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
-    long wrote = CALL(write, file, text, length, 0, 0, 0);
-    if (wrote == -EINTR) continue;
-    if (wrote <= 0) return false;
-    text += wrote;
-    length -= (size_t)wrote;
-  }
-  return true;
-}
-
-int os_duplicate(int file, int least) {
-  long copy = CALL(fcntl, file, F_DUPFD_CLOEXEC, least, 0, 0, 0);
-  return copy < 0 ? -1 : (int)copy;
-}
-
-uint64_t os_file_identity(int file) {
-  struct stat about;
-  if (CALL(fstat, file, &about, 0, 0, 0, 0) < 0) return 0;
-  return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
-}
-
 bool os_on_signal(int number, void (*handler)(int number)) {
   struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK}, before;
   if (sigaction(number, NULL, &before) != 0 || before.sa_handler != SIG_DFL) return false;
   return sigaction(number, &action, NULL) == 0;
 }
 
-uint32_t os_process(void) { return (uint32_t)CALL(getpid, 0, 0, 0, 0, 0, 0); }
+uint32_t os_process(void) { return (uint32_t)OS_CALL(getpid, 0, 0, 0, 0, 0, 0); }
 
 _Noreturn void os_abort(void) {
   /* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or
@@ -492,8 +310,9 @@ _Noreturn void os_abort(void) {
     unsigned long mask;
   } standard = {SIG_DFL, 0, NULL, 0};
   for (;;) { /* Bound: the second round kills the process */
-    CALL(rt_sigprocmask, SIG_UNBLOCK, &abort_only, 0, sizeof abort_only, 0, 0);
-    CALL(tgkill, CALL(getpid, 0, 0, 0, 0, 0, 0), CALL(gettid, 0, 0, 0, 0, 0, 0), SIGABRT, 0, 0, 0);
-    CALL(rt_sigaction, SIGABRT, &standard, 0, sizeof abort_only, 0, 0);
+    OS_CALL(rt_sigprocmask, SIG_UNBLOCK, &abort_only, 0, sizeof abort_only, 0, 0);
+    OS_CALL(tgkill, OS_CALL(getpid, 0, 0, 0, 0, 0, 0), OS_CALL(gettid, 0, 0, 0, 0, 0, 0), SIGABRT,
+            0, 0, 0);
+    OS_CALL(rt_sigaction, SIGABRT, &standard, 0, sizeof abort_only, 0, 0);
   }
 }

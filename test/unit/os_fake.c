@@ -262,6 +262,14 @@ bool os_discard(void *at, size_t size) {
   return end_call(good);
 }
 
+bool os_protect(void *at, size_t size, bool is_open) {
+  bool good = start_call(OS_FAKE_PROTECT, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("protected, not mapped", at, size);
+  int protection = is_open ? PROT_READ | PROT_WRITE : PROT_NONE;
+  if (good && mprotect(at, size, protection) != 0) misuse("mprotect", at, size);
+  return end_call(good);
+}
+
 bool os_populate(void *at, size_t size) {
   bool good = start_call(OS_FAKE_POPULATE, &os_counts.advices, at, size);
   if (!is_at(at, size)) misuse("populated, not mapped", at, size);
@@ -316,6 +324,7 @@ uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uint64_t os_now_ns(void) { return (uint64_t)os_fake.now_ms * 1000000; }
 void os_start_clock(void) {}
 void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
+uint64_t os_random(void) { return 1; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }
 uintptr_t os_space(void) { return (uintptr_t)SPACE + space_size(); }
 

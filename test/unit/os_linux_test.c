@@ -83,6 +83,17 @@ TEST(os_linux, pages_move_with_what_they_hold_and_a_mapping_changes_its_size, ""
   CHECK_EQ(failures(), (uint64_t)1);
 }
 
+TEST(os_linux, closed_pages_cannot_be_read_and_keep_what_they_hold, "") {
+  char *at = os_map(bytes(2));
+  at[0] = 7;
+  CHECK(os_protect(at, bytes(1), false));
+  CHECK(!os_is_readable(at, 1) && os_is_readable(at + bytes(1), 1));
+  CHECK(os_protect(at, bytes(1), true));
+  CHECK_EQ(at[0], 7);
+}
+
+TEST(os_linux, each_random_number_is_another, "") { CHECK(os_random() != os_random()); }
+
 TEST(os_linux, a_call_for_less_than_whole_pages_is_seen, "") {
   char *at = os_map(bytes(2));
   check_set_reporter(report);
@@ -106,32 +117,6 @@ TEST(os_linux, windows_lie_in_the_lower_part_of_the_space_at_another_place_in_ea
   CHECK_EQ(os_place(), os_place());
   CHECK_LE(os_place(), os_space() / 4);
   CHECK_LE((uintptr_t)&failures, os_space());
-}
-
-TEST(os_linux, the_range_of_brk_is_that_of_sbrk, "") {
-  uintptr_t from, to;
-  char *at = sbrk(4096);
-  CHECK(os_break_range(&from, &to));
-  CHECK(from <= (uintptr_t)at && (uintptr_t)at + 4096 <= to);
-}
-
-TEST(os_linux, variables_links_and_files_are_as_the_program_has_them, "") {
-  char text[64] = "";
-  setenv("FREEHOLD_TEST", "some:text", 1);
-  CHECK_SAME_TEXT(os_environment("FREEHOLD_TEST"), "some:text");
-  CHECK_NULL(os_environment("FREEHOLD_TES"));
-  CHECK_GT(os_read_link("/proc/self/exe", text, 1), 0u);
-  CHECK_EQ(os_read_link("/proc/self/no such link", text, sizeof text), 0u);
-  int ends[2];
-  CHECK_EQ(pipe(ends), 0);
-  int copy = os_duplicate(ends[1], 100);
-  CHECK_GE(copy, 100);
-  CHECK_EQ(os_file_identity(copy), os_file_identity(ends[1]));
-  os_write(copy, "whole", 5);
-  CHECK_EQ(read(ends[0], text, sizeof text), 5);
-  close(copy);
-  CHECK_EQ(os_file_identity(copy), (uint64_t)0);
-  CHECK_EQ(os_duplicate(copy, 100), -1);
 }
 
 TEST(os_linux, the_clock_goes_on_while_the_thread_sleeps, "") {
@@ -217,4 +202,10 @@ TEST(os_linux, a_thread_that_it_starts_gets_no_signals, "") {
   CHECK(os_thread_start(run));
   for (int i = 0; i < 1000 && atomic32_load_acquire(&has_run) == 0; i++) os_sleep_ms(1);
   CHECK_EQ(atomic32_load_acquire(&has_run), 2u);
+}
+
+TEST(os_linux, a_variable_of_the_environment_is_found_by_its_whole_name, "") {
+  setenv("FREEHOLD_TEST", "some:text", 1);
+  CHECK_SAME_TEXT(os_environment("FREEHOLD_TEST"), "some:text");
+  CHECK_NULL(os_environment("FREEHOLD_TES"));
 }

@@ -1,0 +1,64 @@
+/* call.h - the bare system call                                                         layer 1: os
+ * Owns:    nothing.   Called by: os_linux.c, files.c.   Calls: the kernel.
+ * Threads: any. A bare call leaves errno alone, is no cancellation point, and needs no symbol to be
+ *          bound. */
+#ifndef OS_CALL_H
+#define OS_CALL_H
+
+#include <sys/syscall.h>
+
+#include "os.h"
+
+/* The bare call: the result, or a negative errno. */
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
+#if defined(__x86_64__)
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e;
+  register long x5 __asm__("x5") = f;
+  __asm__ volatile("svc 0"
+                   : "+r"(x0)
+                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                   : "memory");
+  return x0;
+#elif defined(__riscv) && __riscv_xlen == 64
+  register long a7 __asm__("a7") = number;
+  register long a0 __asm__("a0") = a;
+  register long a1 __asm__("a1") = b;
+  register long a2 __asm__("a2") = c;
+  register long a3 __asm__("a3") = d;
+  register long a4 __asm__("a4") = e;
+  register long a5 __asm__("a5") = f;
+  __asm__ volatile("ecall"
+                   : "+r"(a0)
+                   : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+                   : "memory");
+  return a0;
+#else
+#error "add the bare system call of this processor"
+#endif
+}
+#define OS_CALL(number, a, b, c, d, e, f)                                                          \
+  call_kernel(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static inline bool call_succeeded(atomic64_t *count, long result) {
+  atomic64_add_relaxed(count, 1);
+  if (result >= 0 || result < -4095) return true;
+  atomic64_add_relaxed(&os_counts.failures, 1);
+  return false;
+}
+
+#endif

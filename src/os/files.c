@@ -1,0 +1,148 @@
+/* files.c - files, and what one of them says of brk: Linux                              layer 1: os
+ * Contract: os.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "call.h"
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int os_open(const char *path) {
+  long file = OS_CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  return file < 0 ? -1 : (int)file;
+}
+
+int os_create(const char *path) {
+  long file = OS_CALL(openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                      0600, 0, 0);
+  return file < 0 ? -1 : (int)file;
+}
+
+int os_append(const char *path) {
+  enum { WAITS_FOR_NOBODY = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK };
+  long file = OS_CALL(openat, AT_FDCWD, path, WAITS_FOR_NOBODY, 0, 0, 0);
+  if (file >= 0) OS_CALL(fcntl, file, F_SETFL, O_APPEND, 0, 0, 0);
+  return file < 0 ? -1 : (int)file;
+}
+
+int os_open_shared(const char *path) {
+  enum { PLAINLY = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+  struct stat about;
+  long file = OS_CALL(openat, AT_FDCWD, path, PLAINLY, 0, 0, 0);
+  if (file < 0) return -1;
+  if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) == 0 && S_ISREG(about.st_mode)) return (int)file;
+  os_close((int)file);
+  return -1;
+}
+
+/* For as long as the file, or a copy of its number, is open; it does not wait. */
+static bool lock_file(int file) {
+  struct flock all = {.l_type = F_WRLCK};
+  return OS_CALL(fcntl, file, F_OFD_SETLK, &all, 0, 0, 0) == 0;
+}
+
+/* A file that is mapped must not be cut short: one that is there gets out of the way. */
+int os_create_shared(const char *path) {
+  int before = os_open_shared(path);
+  bool is_free = before < 0 || lock_file(before);
+  if (before >= 0) os_close(before);
+  if (before >= 0 && is_free) os_remove(path);
+  if (!is_free) return -1;
+  long file = OS_CALL(openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, 0, 0);
+  if (file >= 0) lock_file((int)file);
+  return file < 0 ? -1 : (int)file;
+}
+
+/* A limit on the size of files would end the program by a signal. */
+static bool is_within_limit(uint64_t end) {
+  struct rlimit most;
+  return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, &most, 0, 0) < 0 || end <= most.rlim_cur;
+}
+
+void *os_map_file(int file, uint64_t offset, size_t size) {
+  long result;
+  if (!is_within_limit(offset + size)) return NULL;
+  do
+    result =
+      OS_CALL(fallocate, file, 0, offset, size, 0, 0); /* Bound: signals that come meanwhile */
+  while (result == -EINTR);
+  if (result < 0) return NULL;
+  long at = OS_CALL(mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset);
+  return call_succeeded(&os_counts.maps, at) ? (void *)at : NULL;
+}
+
+void os_unmap_file(void *at, size_t size) {
+  call_succeeded(&os_counts.unmaps, OS_CALL(munmap, at, size, 0, 0, 0, 0));
+}
+
+bool os_is_special(const char *path) {
+  struct stat about;
+  return OS_CALL(newfstatat, AT_FDCWD, path, &about, 0, 0, 0) == 0 && !S_ISREG(about.st_mode);
+}
+
+size_t os_read(int file, char *text, size_t size) {
+  long got;
+  do got = OS_CALL(read, file, text, size, 0, 0, 0); /* Bound: signals that come meanwhile */
+  while (got == -EINTR);
+  return got > 0 ? (size_t)got : 0;
+}
+
+void os_close(int file) { OS_CALL(close, file, 0, 0, 0, 0, 0); }
+bool os_rename(const char *from, const char *to) {
+  return OS_CALL(renameat2, AT_FDCWD, from, AT_FDCWD, to, 0, 0) == 0;
+}
+void os_remove(const char *path) { OS_CALL(unlinkat, AT_FDCWD, path, 0, 0, 0, 0); }
+
+size_t os_read_link(const char *path, char *text, size_t size) {
+  long got = OS_CALL(readlinkat, AT_FDCWD, path, text, size, 0, 0);
+  return got > 0 ? (size_t)got : 0;
+}
+
+bool os_write(int file, const char *text, size_t length) {
+  while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
+    long wrote = OS_CALL(write, file, text, length, 0, 0, 0);
+    if (wrote == -EINTR) continue;
+    if (wrote <= 0) return false;
+    text += wrote;
+    length -= (size_t)wrote;
+  }
+  return true;
+}
+
+int os_duplicate(int file, int least) {
+  long copy = OS_CALL(fcntl, file, F_DUPFD_CLOEXEC, least, 0, 0, 0);
+  return copy < 0 ? -1 : (int)copy;
+}
+
+uint64_t os_file_identity(int file) {
+  struct stat about;
+  if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) < 0) return 0;
+  return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
+}
+
+/* Bytes read, 0 if there are none. */
+static size_t read_file(const char *path, char *text, size_t size) {
+  int file = os_open(path);
+  if (file < 0) return 0;
+  size_t got = os_read(file, text, size);
+  os_close(file);
+  return got;
+}
+
+/* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without
+ * /proc it is taken to be 0, and the end alone has to do. */
+bool os_break_range(uintptr_t *from, uintptr_t *to) {
+  char text[440];
+  text[read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
+  const char *at = strrchr(text, ')');
+  for (unsigned field = 0; at != NULL && field < 45; field++) at = strchr(at + 1, ' ');
+  *from = 0;
+  for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++) /* Bound: the digits of a word */
+    *from = *from * 10 + (uintptr_t)(at[1] - '0');
+  *to = (uintptr_t)OS_CALL(brk, 0, 0, 0, 0, 0, 0);
+  return *from < *to;
+}
