@@ -29,6 +29,9 @@
 #include "slab/order.c"
 #include "slab/holes.c"
 #include "slab/partial.c"
+#if FH_SECURE
+#include "slab/states.c"
+#endif
 #include "slab/slab.c"
 
 #include "stock/surplus.c"
@@ -37,6 +40,9 @@
 #include "stock/returned.c"
 #include "stock/outbox.c"
 #include "stock/pool.c"
+#if FH_SECURE
+#include "stock/quarantine.c"
+#endif
 #include "stock/sample.c"
 #include "stock/tails.c"
 #include "stock/index.c"
@@ -54,6 +60,10 @@
 #include "heap/stats.c"
 #include "heap/firstclass.c"
 #include "heap/upkeep.c"
+
+#if FH_SECURE
+#include "secure/secure.c"
+#endif
 
 #include "api/callback.c"
 #include "api/start.c"

@@ -20,7 +20,7 @@
 
 static const char command_version[] =
   TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
-static const char command_library[] = "libfreehold.so";
+static const char *command_library = "libfreehold.so"; /* or, with --secure, of that grade */
 
 /* Exit codes, those of env(1): the program's own, and these when it was not started. */
 enum { EXIT_BAD_USE = 2, EXIT_NO_LIBRARY = 125, EXIT_CANNOT_START = 126, EXIT_NOT_FOUND = 127 };
@@ -112,9 +112,9 @@ static int command_help(FILE *to);
 /* ---- run ------------------------------------------------------------------------------------- */
 
 /* Every option as a flag, in both spellings: --purge_delay_ms and --purge-delay-ms. */
-enum { RUN_HELP = OPTION_COUNT };
+enum { RUN_HELP = OPTION_COUNT, RUN_SECURE, RUN_OTHERS = 2 };
 typedef struct {
-  struct option flags[2 * OPTION_COUNT + 2];
+  struct option flags[2 * OPTION_COUNT + RUN_OTHERS + 1];
   char dashed[OPTION_COUNT][64];
 } run_flags_t;
 
@@ -128,6 +128,7 @@ static void run_make_flags(run_flags_t *flags) {
     flags->flags[2 * i + 1] = (struct option){flags->dashed[i], required_argument, NULL, i};
   }
   flags->flags[2 * OPTION_COUNT] = (struct option){"help", no_argument, NULL, RUN_HELP};
+  flags->flags[2 * OPTION_COUNT + 1] = (struct option){"secure", no_argument, NULL, RUN_SECURE};
 }
 
 /* Where the library lies: beside the command (in a build folder), or in a lib folder next to it
@@ -180,6 +181,10 @@ static int run_read_flags(int argc, char **argv, char **text) {
     if (i == RUN_HELP) {
       command_help(stdout);
       exit(fflush(stdout) != 0);
+    }
+    if (i == RUN_SECURE) {
+      command_library = "libfreehold-secure.so";
+      continue;
     }
     if (i == ':' || i == '?') {
       const char *message = i == ':'
@@ -248,8 +253,9 @@ static int command_help(FILE *to) {
     to,
     "freehold %s: a lock-free memory allocator, put under programs as they are\n"
     "\n"
-    "  freehold run [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
-    "      starts PROGRAM with freehold as its malloc; exit code and environment are carried\n"
+    "  freehold run [--secure] [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
+    "      starts PROGRAM with freehold as its malloc, or with the secure grade, which checks\n"
+    "      every block; exit code and environment are carried through\n"
     "      through\n"
     "  freehold options [--json]\n"
     "      the options: what is in force here, where it comes from, and what may be set\n"

@@ -1,4 +1,4 @@
-/* api.h - what the files of the top layer share                                        layer 7: api
+/* api.h - what the files of the top layer share                                        layer 8: api
  * Owns:    nothing.     Called by: api alone.     Calls: start.c.
  * Threads: any, all functions. Sync: S-options (start.c). */
 #ifndef API_API_H
@@ -7,6 +7,9 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/atomic.h"
 #include "../base/fmt.h"
+#include "../heap/fast.h"
+#include "../heap/resize.h"
+#include "../secure/secure.h"
 #include "../support/options.h"
 
 /* One function by a second name. */
@@ -58,10 +61,33 @@ hidden size_t api_foreign_size(const void *p, const char *call);
 /* `block` of `size` bytes takes its place, and is returned; NULL: it stays. */
 hidden void *api_foreign_move(void *p, void *block, size_t size, const char *call);
 
+/* The fast paths, or in the secure grade those that check. */
+static always_inline void *api_malloc_by(size_t size, origin_t origin, void *(*slow)(size_t size)) {
+  if (!SECURE) return fast_malloc_or(size, slow);
+  void *block = likely(api_is_open()) ? secure_allocate(NULL, 1, size, origin) : NULL;
+  return likely(block != NULL) ? block : slow(size);
+}
+static always_inline void *api_malloc_or(size_t size, void *(*slow)(size_t size)) {
+  return api_malloc_by(size, ORIGIN_MALLOC, slow);
+}
+static always_inline void *api_aligned_or(size_t alignment, size_t size,
+                                          void *(*slow)(size_t alignment, size_t size)) {
+  return SECURE ? slow(alignment, size) : fast_aligned_or(alignment, size, slow);
+}
+static always_inline void api_free_by(void *p, origin_t origin, void (*slow)(void *p)) {
+  if (!SECURE) return fast_free_or(p, slow);
+  if (unlikely(!api_is_open() || heap_is_foreign(p))) return slow(p);
+  secure_free(p, origin, "free");
+}
+static always_inline void api_free_or(void *p, void (*slow)(void *p)) {
+  api_free_by(p, ORIGIN_MALLOC, slow);
+}
+
 /* What the entry points do where the fast path ends. */
 hidden void *api_malloc_slow(size_t size);
 hidden void *api_calloc_slow(size_t size); /* not cleared */
 hidden void *api_aligned_slow(size_t alignment, size_t size);
+hidden void *api_new_slow(size_t alignment, size_t size, origin_t origin);
 hidden void *api_realloc(void *p, size_t size, const char *call);
 hidden void api_free(void *p, const char *call);
 hidden void api_free_slow(void *p);
@@ -71,11 +97,11 @@ hidden size_t api_usable_size(const void *p, const char *call);
  * NULL. What `api_closed_calloc` returns is not cleared yet. */
 struct fh_heap;
 hidden void *api_closed_malloc(size_t size);
-hidden void *api_closed_aligned(size_t alignment, size_t size);
+hidden void *api_closed_aligned(size_t alignment, size_t size, origin_t origin);
 hidden void *api_closed_calloc(size_t size);
 hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
 hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
-hidden void api_closed_free(void *p, const char *call);
+hidden void api_closed_free(void *p, origin_t origin, const char *call);
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 

@@ -1,4 +1,4 @@
-/* callback.c - the program's callbacks: output, errors, deferred frees, samples        layer 7: api
+/* callback.c - the program's callbacks: output, errors, deferred frees, samples        layer 8: api
  * Owns:    the callbacks in force.   Called by: api.   Calls: heap, support, os, the
  *          program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand

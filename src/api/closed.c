@@ -1,4 +1,4 @@
-/* closed.c - every call, when an option wants to see all of them                       layer 7: api
+/* closed.c - every call, when an option wants to see all of them                       layer 8: api
  * Owns:    nothing.   Called by: cold.c, malloc.c.   Calls: foreign.c, callback.c, start.c, heap,
  *          arena, support.
  * Threads: any; no heap is marked while a callback runs.
@@ -11,8 +11,6 @@
 #include "../base/check.h"
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
-#include "../heap/resize.h"
-#include "../heap/slow.h"
 #include "../heap/free.h"
 #include "../support/options.h"
 #include "../support/trace.h"
@@ -25,6 +23,7 @@ enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
 typedef struct {
   struct fh_heap *heap; /* NULL: the thread's */
   size_t alignment, size;
+  origin_t origin;
   const char *call;
   trace_kind_t kind;
 } request_t;
@@ -39,7 +38,7 @@ static out_of_line void record(trace_kind_t kind, const void *p, const request_t
 }
 
 void api_closed_expanded(void *p, size_t size, bool is_done) {
-  record(TRACE_EXPAND, p, &(request_t){NULL, 1, size, NULL, TRACE_EXPAND}, !is_done);
+  record(TRACE_EXPAND, p, &(request_t){NULL, 1, size, ORIGIN_MALLOC, NULL, TRACE_EXPAND}, !is_done);
 }
 
 void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed) {
@@ -48,6 +47,17 @@ void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed) {
 
 /* ---- what is filled -------------------------------------------------------------------------- */
 
+/* What the heap does, or the layer that checks its blocks. */
+static void *allocate_any(const request_t *r) {
+  if (SECURE) return secure_allocate(r->heap, r->alignment, r->size, r->origin);
+  if (r->heap != NULL) return firstclass_aligned(r->heap, r->alignment, r->size);
+  return r->alignment == 1 ? heap_malloc_slow(r->size) : heap_aligned_slow(r->alignment, r->size);
+}
+static void give_back(void *p, origin_t origin, const char *call) {
+  if (SECURE) secure_free(p, origin, call);
+  else heap_free(p, call);
+}
+
 static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; }
 
 static void let_go_if_asked(void) {
@@ -55,18 +65,13 @@ static void let_go_if_asked(void) {
 }
 
 static void fill_new(char *block, size_t from) {
-  size_t usable = heap_usable_size(block, "malloc");
+  size_t usable = api_usable_size(block, "malloc");
   if (usable > from) memset(block + from, FILLED_NEW, usable - from);
 }
 
 /* `fatal` if `p` is no live block. */
 static void fill_freed(void *p, const char *call) {
-  if (fills(FILL_FREE)) memset(p, FILLED_FREED, heap_usable_size(p, call));
-}
-
-static void *serve_once(const request_t *r) {
-  if (r->heap != NULL) return firstclass_aligned(r->heap, r->alignment, r->size);
-  return r->alignment == 1 ? heap_malloc_slow(r->size) : heap_aligned_slow(r->alignment, r->size);
+  if (fills(FILL_FREE)) memset(p, FILLED_FREED, api_usable_size(p, call));
 }
 
 static void *refuse(const request_t *r) {
@@ -76,7 +81,7 @@ static void *refuse(const request_t *r) {
 }
 
 static void *serve(const request_t *r) {
-  void *block = serve_once(r);
+  void *block = allocate_any(r);
   if (block != NULL && r->kind != TRACE_CALLOC && fills(FILL_ALLOC)) fill_new(block, 0);
   record(r->kind, block, r, block == NULL);
   let_go_if_asked();
@@ -86,59 +91,60 @@ static void *serve(const request_t *r) {
 
 cold void *api_closed_malloc(size_t size) {
   api_start();
-  return serve(&(request_t){NULL, 1, size, "malloc", TRACE_MALLOC});
+  return serve(&(request_t){NULL, 1, size, ORIGIN_MALLOC, "malloc", TRACE_MALLOC});
 }
 
 cold void *api_closed_calloc(size_t size) {
   api_start();
-  return serve(&(request_t){NULL, 1, size, "calloc", TRACE_CALLOC});
+  return serve(&(request_t){NULL, 1, size, ORIGIN_MALLOC, "calloc", TRACE_CALLOC});
 }
 
-cold void *api_closed_aligned(size_t alignment, size_t size) {
+cold void *api_closed_aligned(size_t alignment, size_t size, origin_t origin) {
   api_start();
-  return serve(&(request_t){NULL, alignment, size, "aligned_alloc",
-                            alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED});
+  trace_kind_t kind = alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED;
+  return serve(&(request_t){NULL, alignment, size, origin, "aligned_alloc", kind});
 }
 
 cold void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc) {
   const char *call = is_calloc ? "fh_heap_calloc" : "fh_heap_malloc";
   trace_kind_t kind = is_calloc ? TRACE_CALLOC : alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED;
-  return serve(&(request_t){heap, alignment, size, call, kind});
+  return serve(&(request_t){heap, alignment, size, ORIGIN_MALLOC, call, kind});
 }
 
-cold void api_closed_free(void *p, const char *call) {
+cold void api_closed_free(void *p, origin_t origin, const char *call) {
   if (p == NULL) return;
   if (unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
   record(TRACE_FREE, p, NULL, false);
   fill_freed(p, call);
-  heap_free(p, call);
+  give_back(p, origin, call);
   let_go_if_asked();
 }
 
 /* As the heap does it, but each block that is copied is freed here. */
 static void *resize_and_fill(const request_t *r, void *p) {
-  size_t before = heap_usable_size(p, r->call), from = before;
+  size_t before = api_usable_size(p, r->call), from = before;
   bool moves = option_get(OPTION_realloc_moves) != 0;
-  char *block = moves ? NULL : heap_resize(p, r->size, r->heap, r->call);
+  char *block = moves || SECURE ? NULL : heap_resize(p, r->size, r->heap, r->call);
   if (block == NULL) {
-    block = serve_once(r);
+    block = allocate_any(r);
     if (block == NULL) return r->size <= before ? p : NULL; /* as realloc does */
     from = min_size(r->size, before);
     memcpy(block, p, from);
     fill_freed(p, r->call);
-    heap_free(p, r->call);
+    give_back(p, r->origin, r->call);
   }
   if (fills(FILL_ALLOC)) fill_new(block, from);
   return block;
 }
 
 static void *resize_plainly(const request_t *r, void *p) {
+  if (SECURE) return secure_resize(r->heap, p, r->size, r->call);
   return r->heap != NULL ? firstclass_realloc(r->heap, p, r->size, r->call)
                          : heap_realloc(p, r->size, r->call);
 }
 
 cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call) {
-  request_t r = {heap, 1, size, call, TRACE_MALLOC};
+  request_t r = {heap, 1, size, ORIGIN_MALLOC, call, TRACE_MALLOC};
   if (unlikely(heap_is_foreign(p))) return api_foreign_move(p, serve(&r), size, call);
   api_deferred(false); /* before anything has moved: the callback may jump away */
   bool is_plain = option_get(OPTION_fill) == FILL_OFF && !option_get(OPTION_realloc_moves);

@@ -1,10 +1,8 @@
-/* cold.c - what the entry points do where the fast path ends                           layer 7: api
+/* cold.c - what the entry points do where the fast path ends                           layer 8: api
  * Owns:    nothing.   Called by: api.   Calls: closed.c, heap, arena, foreign.c, callback.c.
  * Threads: any; no heap is marked while a callback runs. */
 #include "api.h"
 
-#include "../heap/fast.h"
-#include "../heap/resize.h"
 
 static out_of_line void *finish(void *block) {
   api_deferred(false); /* also if memory is short: the next call may have what it frees */
@@ -12,22 +10,26 @@ static out_of_line void *finish(void *block) {
 }
 
 cold void *api_malloc_slow(size_t size) {
-  if (unlikely(!api_is_open())) return api_closed_malloc(size);
+  if (unlikely(SECURE || !api_is_open())) return api_closed_malloc(size);
   return finish(heap_malloc_slow(size));
 }
 
 cold void *api_calloc_slow(size_t size) {
-  if (unlikely(!api_is_open())) return api_closed_calloc(size);
+  if (unlikely(SECURE || !api_is_open())) return api_closed_calloc(size);
   return finish(heap_malloc_slow(size));
 }
 
 cold void *api_aligned_slow(size_t alignment, size_t size) {
-  if (unlikely(!api_is_open())) return api_closed_aligned(alignment, size);
+  return api_new_slow(alignment, size, ORIGIN_MALLOC);
+}
+
+cold void *api_new_slow(size_t alignment, size_t size, origin_t origin) {
+  if (unlikely(SECURE || !api_is_open())) return api_closed_aligned(alignment, size, origin);
   return finish(heap_aligned_slow(alignment, size));
 }
 
 void api_free(void *p, const char *call) {
-  if (unlikely(api_is_closed())) return api_closed_free(p, call);
+  if (unlikely(SECURE || api_is_closed())) return api_closed_free(p, ORIGIN_MALLOC, call);
   if (p != NULL && unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
   heap_free(p, call);
 }
@@ -36,22 +38,23 @@ void api_free_slow(void *p) { api_free(p, "free"); }
 
 size_t api_usable_size(const void *p, const char *call) {
   if (p != NULL && unlikely(heap_is_foreign(p))) return api_foreign_size(p, call);
+  if (SECURE && p != NULL) return secure_size(p, call);
   return heap_usable_size(p, call);
 }
 
 /* The block moves to our heap. Out of line, for the stack's sake. */
 static cold void *take_foreign(void *p, size_t size, const char *call) {
-  return api_foreign_move(p, fast_malloc_or(size, api_malloc_slow), size, call);
+  return api_foreign_move(p, api_malloc_or(size, api_malloc_slow), size, call);
 }
 
 void *api_realloc(void *p, size_t size, const char *call) {
-  if (p == NULL) return fast_malloc_or(size, api_malloc_slow);
+  if (p == NULL) return api_malloc_or(size, api_malloc_slow);
   if (unlikely(size == 0)) {
     api_free(p, call);
     return NULL;
   }
-  if (likely(fast_is_right_here(p, size))) return p;
-  if (unlikely(api_is_closed())) return api_closed_realloc(NULL, p, size, call);
+  if (!SECURE && likely(fast_is_right_here(p, size))) return p;
+  if (unlikely(SECURE || api_is_closed())) return api_closed_realloc(NULL, p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
   api_deferred(false); /* before anything has moved: the callback may jump away */
   void *block = heap_realloc(p, size, call);

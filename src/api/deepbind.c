@@ -1,4 +1,4 @@
-/* deepbind.c - plug-ins that would bypass the preloaded library                        layer 7: api
+/* deepbind.c - plug-ins that would bypass the preloaded library                        layer 8: api
  * Owns:    the address of libc's dlopen.   Called by: the program.   Calls: support,
  *          libc.
  * Threads: any. Sync: none: the constructor writes the address before anybody can look; it is one

@@ -1,4 +1,4 @@
-/* ext.c - the public functions that no standard has                                    layer 7: api
+/* ext.c - the public functions that no standard has                                    layer 8: api
  * Owns:    nothing.   Called by: the program, report.c, glibc.c.   Calls: callback.c, cold.c,
  *          start.c, heap, support.
  * Threads: any; contracts in freehold.h. */
@@ -8,8 +8,6 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../base/check.h"
-#include "../heap/fast.h"
-#include "../heap/resize.h"
 #include "../heap/upkeep.h"
 #include "../support/options.h"
 
@@ -17,11 +15,17 @@ FH_API int fh_version(void) {
   return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH;
 }
 
+#if FH_SECURE
+#define GRADE "-secure"
+#else
+#define GRADE ""
+#endif
+
 FH_API const char *fh_version_string(void) {
   static const char plain[] =
-    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
+    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE;
   static const char debug[] =
-    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) "-debug";
+    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE "-debug";
   return FH_CHECK > 0 ? debug : plain;
 }
 
@@ -31,16 +35,17 @@ FH_API size_t fh_usable_size(const void *p) {
   return p == NULL ? 0 : api_usable_size(p, "fh_usable_size");
 }
 
-FH_API size_t fh_good_size(size_t size) { return heap_good_size(size); }
+FH_API size_t fh_good_size(size_t size) { return SECURE ? size : heap_good_size(size); }
 
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
-  void *p = fast_malloc_or(size, api_malloc_slow);
+  void *p = api_malloc_or(size, api_malloc_slow);
   if (actual != NULL) *actual = p == NULL ? 0 : api_usable_size(p, "fh_malloc_at_least");
   return p;
 }
 
 FH_API bool fh_expand(void *p, size_t size) {
-  bool is_done = p != NULL && heap_expand(p, size, "fh_expand");
+  const char *call = "fh_expand";
+  bool is_done = p != NULL && (SECURE ? secure_expand(p, size, call) : heap_expand(p, size, call));
   if (unlikely(api_is_closed())) api_closed_expanded(p, size, is_done);
   return is_done;
 }

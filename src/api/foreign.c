@@ -1,4 +1,4 @@
-/* foreign.c - pointers that are not ours                                               layer 7: api
+/* foreign.c - pointers that are not ours                                               layer 8: api
  * Owns:    the addresses of libc's own functions.   Called by: cold.c, malloc.c,
  *          lifecycle.c.   Calls: os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.

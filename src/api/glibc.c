@@ -1,4 +1,4 @@
-/* glibc.c - the rest of glibc's malloc.h: reports and settings                         layer 7: api
+/* glibc.c - the rest of glibc's malloc.h: reports and settings                         layer 8: api
  * Owns:    nothing.   Called by: the program.   Calls: heap, stock, arena, support,
  *          report; stdio in malloc_info alone.
  * Threads: any. Every answer is about freehold's memory; libc's own heap is never started. */

@@ -1,4 +1,4 @@
-/* layout.c - where a reader in another process finds the table of layout.h             layer 7: api
+/* layout.c - where a reader in another process finds the table of layout.h             layer 8: api
  * Owns:    layout_table, and a note in the file that says where it is.
  * Called by: nobody; tools/outside reads it.   Calls: nothing.
  * Threads: any: constants. */

@@ -1,4 +1,4 @@
-/* lifecycle.c - the library's first and last moments                                   layer 7: api
+/* lifecycle.c - the library's first and last moments                                   layer 8: api
  * Owns:    nothing.   Called by: the loader.   Calls: start.c, report.c, foreign.c,
  *          profile_file.c, heap, support, os.
  * Threads: the one that loads the library. There is no atfork handler: a child finds no lock held,

@@ -1,4 +1,4 @@
-/* malloc.c - the family of malloc, as standards name it and as fh_*; C++ delete        layer 7: api
+/* malloc.c - the family of malloc, as standards name it and as fh_*; C++ delete        layer 8: api
  * Owns:    nothing.   Called by: the program.   Calls: cold.c, foreign.c, heap, stock, arena, os.
  * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
  *          manual. This layer alone sets errno. */
@@ -7,20 +7,18 @@
 #include <errno.h>
 
 #include "../../include/freehold/freehold.h"
-#include "../heap/fast.h"
 #include "../heap/firstclass.h"
-#include "../heap/resize.h"
 #include "../os/os.h"
 
-FH_API void *malloc(size_t size) { return fast_malloc_or(size, api_malloc_slow); }
-FH_API void free(void *p) { fast_free_or(p, api_free_slow); }
+FH_API void *malloc(size_t size) { return api_malloc_or(size, api_malloc_slow); }
+FH_API void free(void *p) { api_free_or(p, api_free_slow); }
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
 FH_API void *calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  void *block = fast_malloc_or(bytes, api_calloc_slow);
-  return heap_clear(block, bytes);
+  void *block = api_malloc_or(bytes, api_calloc_slow);
+  return SECURE ? block : heap_clear(block, bytes);
 }
 
 FH_API void *reallocarray(void *p, size_t count, size_t size) {
@@ -34,18 +32,22 @@ static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized")
 
 /* The size is not needed, for the block's own is at hand; one that is larger is reported, if
  * looking costs little beside the size. */
+static always_inline void check_size(void *p, size_t size, const char *call) {
+  if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
+  if (!SECURE && unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, call);
+}
 FH_API void free_sized(void *p, size_t size) {
-  if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_sized");
-  fast_free_or(p, free_sized_slow);
+  check_size(p, size, "free_sized");
+  api_free_or(p, free_sized_slow);
 }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   (void)alignment;
-  if (unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, "free_aligned_sized");
-  fast_free_or(p, free_aligned_sized_slow);
+  check_size(p, size, "free_aligned_sized");
+  api_free_or(p, free_aligned_sized_slow);
 }
 
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
-  return fast_aligned_or(alignment, size, api_aligned_slow);
+  return api_aligned_or(alignment, size, api_aligned_slow);
 }
 
 static cold void *refuse_alignment(void) {
@@ -69,7 +71,7 @@ static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {
 
 FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
-  void *block = fast_aligned_or_null(alignment, size);
+  void *block = SECURE ? NULL : fast_aligned_or_null(alignment, size);
   if (unlikely(block == NULL)) return posix_memalign_slow(p, alignment, size);
   *p = block;
   return 0;
@@ -115,20 +117,40 @@ TWIN(pvalloc) void *__libc_pvalloc(size_t size);
 TWIN(posix_memalign) int __posix_memalign(void **p, size_t alignment, size_t size);
 #endif
 
-/* C++ operator delete and delete[], all forms (new.c): what else they are given, as size, alignment
- * or std::nothrow, is in other registers than `p`. */
-TWIN(free) void _ZdlPv(void *p);
-TWIN(free) void _ZdlPvm(void *p);
-TWIN(free) void _ZdlPvRKSt9nothrow_t(void *p);
-TWIN(free) void _ZdlPvSt11align_val_t(void *p);
-TWIN(free) void _ZdlPvmSt11align_val_t(void *p);
-TWIN(free) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
-TWIN(free) void _ZdaPv(void *p);
-TWIN(free) void _ZdaPvm(void *p);
-TWIN(free) void _ZdaPvRKSt9nothrow_t(void *p);
-TWIN(free) void _ZdaPvSt11align_val_t(void *p);
-TWIN(free) void _ZdaPvmSt11align_val_t(void *p);
-TWIN(free) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
+/* ---- C++ operator delete and delete[], all forms (new.c) ---------------------------------------
+ * What it was given beside the pointer is checked where that is cheap. In the secure grade it is
+ * exact, and so is the call by which the block came. */
+
+static cold void delete_slowly(void *p, size_t size, const char *call) {
+  if (p != NULL && !heap_is_foreign(p)) heap_check_class(p, size, call);
+  api_free(p, call);
+}
+
+static always_inline void delete_of(void *p, origin_t origin) {
+  if (!SECURE) fast_free_or(p, api_free_slow);
+  else if (unlikely(!api_is_open()) || p == NULL || unlikely(heap_is_foreign(p)))
+    api_closed_free(p, origin, origin == ORIGIN_NEW ? "delete" : "delete[]");
+  else secure_free(p, origin, origin == ORIGIN_NEW ? "delete" : "delete[]");
+}
+static always_inline void delete_sized(void *p, size_t size, origin_t origin) {
+  const char *call = origin == ORIGIN_NEW ? "delete" : "delete[]";
+  if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
+  if (SECURE || likely(fast_has_class_of(p, size))) return delete_of(p, origin);
+  delete_slowly(p, size, call);
+}
+
+FH_API void _ZdlPv(void *p) { delete_of(p, ORIGIN_NEW); }
+FH_API void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW); }
+FH_API void _ZdaPv(void *p) { delete_of(p, ORIGIN_NEW_ARRAY); }
+FH_API void _ZdaPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW_ARRAY); }
+TWIN(_ZdlPv) void _ZdlPvRKSt9nothrow_t(void *p);
+TWIN(_ZdlPv) void _ZdlPvSt11align_val_t(void *p);
+TWIN(_ZdlPv) void _ZdlPvmSt11align_val_t(void *p);
+TWIN(_ZdlPv) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
+TWIN(_ZdaPv) void _ZdaPvRKSt9nothrow_t(void *p);
+TWIN(_ZdaPv) void _ZdaPvSt11align_val_t(void *p);
+TWIN(_ZdaPv) void _ZdaPvmSt11align_val_t(void *p);
+TWIN(_ZdaPv) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
 
 /* ---- first-class heaps ----------------------------------------------------------------------- */
 
@@ -139,13 +161,13 @@ FH_API fh_heap_t *fh_heap_new(void) {
   return of_heap(firstclass_new());
 }
 static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size) {
-  if (unlikely(api_is_closed())) return api_closed_in(heap, alignment, size, false);
+  if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, false);
   return of_heap(firstclass_aligned(heap, alignment, size));
 }
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) { return allocate_in(heap, 1, size); }
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   size_t bytes;
-  if (likely(!api_is_closed())) return of_heap(firstclass_calloc(heap, count, size));
+  if (likely(!SECURE && !api_is_closed())) return of_heap(firstclass_calloc(heap, count, size));
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
   return heap_clear(api_closed_in(heap, 1, bytes, true), bytes);
 }
@@ -160,7 +182,7 @@ FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
     api_free(p, call);
     return NULL;
   }
-  if (unlikely(api_is_closed())) return api_closed_realloc(heap, p, size, call);
+  if (unlikely(SECURE || api_is_closed())) return api_closed_realloc(heap, p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign_into(heap, p, size, call);
   return of_heap(firstclass_realloc(heap, p, size, call));
 }
@@ -172,8 +194,18 @@ FH_API void fh_heap_destroy(fh_heap_t *heap) {
   if (unlikely(api_is_closed())) api_closed_heap_ends(heap, true);
   firstclass_destroy(heap);
 }
+typedef struct {
+  fh_visitor_t *visitor;
+  void *context;
+} visit_t;
+static bool visit_checked(void *p, size_t usable, void *context) {
+  const visit_t *v = context;
+  size_t size;
+  return !secure_visited(p, usable, &size) || v->visitor(p, size, v->context);
+}
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
-  return firstclass_visit(heap, visitor, context);
+  if (!SECURE) return firstclass_visit(heap, visitor, context);
+  return firstclass_visit(heap, visit_checked, &(visit_t){visitor, context});
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {

@@ -1,4 +1,4 @@
-/* new.c - C++ operator new, all forms, by their names in the Itanium ABI               layer 7: api
+/* new.c - C++ operator new, all forms, by their names in the Itanium ABI               layer 8: api
  * Owns:    nothing.   Called by: C++ programs.   Calls: heap, the C++ runtime if there is one.
  * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
  *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
@@ -14,7 +14,6 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../base/check.h"
-#include "../heap/fast.h"
 
 #if !defined(__LP64__)
 #error "the names below have size_t as unsigned long"
@@ -185,9 +184,10 @@ bool new_handler_returns(new_handler_t *handler) {
 
 /* What the fast path cannot do: asks the handler for memory until there is some, or no handler. A
  * form that must not throw also ends when the handler has thrown. */
-static always_inline void *ask_handler(size_t alignment, size_t size, bool may_throw) {
+static always_inline void *ask_handler(size_t alignment, size_t size, origin_t origin,
+                                       bool may_throw) {
   for (;;) { /* Bound: the program's handler ends it */
-    void *p = api_aligned_slow(alignment, size);
+    void *p = api_new_slow(alignment, size, origin);
     if (likely(p != NULL)) return p;
     new_handler_t *handler = current_handler();
     if (handler == NULL && may_throw) throw_out_of_memory(size);
@@ -195,29 +195,48 @@ static always_inline void *ask_handler(size_t alignment, size_t size, bool may_t
     else if (handler == NULL || !new_handler_returns(handler)) return NULL;
   }
 }
-static cold void *aligned_or_throw(size_t alignment, size_t size) {
-  return ask_handler(alignment, size, true);
-}
-static cold void *aligned_or_null(size_t alignment, size_t size) {
-  return ask_handler(alignment, size, false);
-}
-static cold void *allocate_or_throw(size_t size) { return aligned_or_throw(1, size); }
-static cold void *allocate_or_null(size_t size) { return aligned_or_null(1, size); }
+/* In the secure grade delete must be of the same kind as new. */
+#define FORMS(kind, origin)                                                                        \
+  static cold void *kind##_aligned_or_throw(size_t alignment, size_t size) {                       \
+    return ask_handler(alignment, size, origin, true);                                             \
+  }                                                                                                \
+  static cold void *kind##_aligned_or_null(size_t alignment, size_t size) {                        \
+    return ask_handler(alignment, size, origin, false);                                            \
+  }                                                                                                \
+  static cold void *kind##_or_throw(size_t size) { return kind##_aligned_or_throw(1, size); }      \
+  static cold void *kind##_or_null(size_t size) { return kind##_aligned_or_null(1, size); }
+FORMS(one, ORIGIN_NEW)
 
 /* nw: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &, at which nobody looks;
  * St11align_val_t: std::align_val_t. All forms are here: one that is forgotten would be the
  * runtime's. */
-FH_API void *_Znwm(size_t size) { return fast_malloc_or(size, allocate_or_throw); }
-FH_API void *_ZnwmRKSt9nothrow_t(size_t size) { return fast_malloc_or(size, allocate_or_null); }
+FH_API void *_Znwm(size_t size) { return api_malloc_by(size, ORIGIN_NEW, one_or_throw); }
+FH_API void *_ZnwmRKSt9nothrow_t(size_t size) { return api_malloc_by(size, ORIGIN_NEW, one_or_null); }
 FH_API void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
-  return fast_aligned_or(alignment, size, aligned_or_throw);
+  return api_aligned_or(alignment, size, one_aligned_or_throw);
 }
 FH_API void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
-  return fast_aligned_or(alignment, size, aligned_or_null);
+  return api_aligned_or(alignment, size, one_aligned_or_null);
 }
 
+#if FH_SECURE
+FORMS(array, ORIGIN_NEW_ARRAY)
+FH_API void *_Znam(size_t size) {
+  return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_throw);
+}
+FH_API void *_ZnamRKSt9nothrow_t(size_t size) {
+  return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_null);
+}
+FH_API void *_ZnamSt11align_val_t(size_t size, size_t alignment) {
+  return array_aligned_or_throw(alignment, size);
+}
+FH_API void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
+  return array_aligned_or_null(alignment, size);
+}
+#else
 TWIN(_Znwm) void *_Znam(size_t size);
 TWIN(_ZnwmRKSt9nothrow_t) void *_ZnamRKSt9nothrow_t(size_t size);
 TWIN(_ZnwmSt11align_val_t) void *_ZnamSt11align_val_t(size_t size, size_t alignment);
 TWIN(_ZnwmSt11align_val_tRKSt9nothrow_t)
 void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment);
+#endif

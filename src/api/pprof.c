@@ -1,4 +1,4 @@
-/* pprof.c - writes profiles as pprof reads them: profile.proto                         layer 7: api
+/* pprof.c - writes profiles as pprof reads them: profile.proto                         layer 8: api
  * Contract: pprof.h. The format is that of github.com/google/pprof, proto/profile.proto: messages
  * of protocol buffers, not compressed. An address is its location's number. */
 #include "pprof.h"

@@ -1,4 +1,4 @@
-/* pprof.h - writes profiles as pprof reads them: profile.proto                         layer 7: api
+/* pprof.h - writes profiles as pprof reads them: profile.proto                         layer 8: api
  * Owns:    nothing: a pprof_t is the caller's.   Called by: profile.c.   Calls: os.
  * Threads: one writer to a pprof_t; any number of them at once, also in signal handlers. No
  *          allocation: memory comes from the system. */

@@ -1,4 +1,4 @@
-/* profile.c - heap profiles: which call stacks hold how much                           layer 7: api
+/* profile.c - heap profiles: which call stacks hold how much                           layer 8: api
  * Owns:    nothing.   Called by: the program, profile_file.c.   Calls: pprof.c, callback.c,
  *          start.c, ext.c, heap, stock, support, os.
  * Threads: any; what others do meanwhile may or may not be seen. */

@@ -1,4 +1,4 @@
-/* profile_file.c - what the option `profile` asks for: when, and to which files        layer 7: api
+/* profile_file.c - what the option `profile` asks for: when, and to which files        layer 8: api
  * Owns:    the numbers of files.   Called by: lifecycle.c.   Calls: profile.c, callback.c, stock,
  *          support, os.
  * Threads: any, also in signal handlers and with a heap marked: memory comes from the system. */

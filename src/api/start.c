@@ -1,4 +1,4 @@
-/* start.c - what is needed before anything else                                        layer 7: api
+/* start.c - what is needed before anything else                                        layer 8: api
  * Owns:    api_started.   Called by: api, at first use.   Calls: callback.c, heap, support,
  *          os, base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
@@ -29,6 +29,7 @@ cold void api_start_now(void) {
   size_t ring = (size_t)option_get(OPTION_trace_ring);
   if (trace != NULL || ring != 0) trace_start(trace, ring);
   bool is_closed = wants_every_call();
+  if (SECURE) secure_start();
   if (is_closed || option_get(OPTION_stats_detail)) atomic32_store_relaxed(&heap_closed, 1);
   atomic32_store_release(&api_started, is_closed ? API_CLOSED : API_OPEN); /* S-options */
 }

@@ -12,6 +12,7 @@
 typedef struct { uint64_t value; } atomic64_t;
 typedef struct { uint32_t value; } atomic32_t;
 typedef struct { uint16_t value; } atomic16_t;
+typedef struct { uint8_t value; } atomic8_t;
 typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
 #define ATOMIC_OPERATIONS(name, box, type)                                                         \
@@ -50,6 +51,7 @@ typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
 ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
 ATOMIC_OPERATIONS(atomic32, atomic32_t, uint32_t)
+ATOMIC_OPERATIONS(atomic8, atomic8_t, uint8_t)
 ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
 
 static inline uint32_t atomic32_load_seq_cst(const atomic32_t *a) {
@@ -126,6 +128,19 @@ static always_inline void atomic64_add_own(atomic64_t *a, uint64_t n) {
   __asm__("addq %1, %0" : "+m"(a->value) : "er"(n) : "cc");
 #else
   atomic64_add_relaxed(a, n);
+#endif
+}
+/* Of a word that only one thread and its signal handlers change: no lock prefix. */
+static always_inline void *atomic_ptr_exchange_own(atomic_ptr_t *a, void *v) {
+#if HAS_X86_ASSEMBLY
+  void *seen = atomic_ptr_load_relaxed(a);
+  bool is_done;
+  do /* Progress: a handler changed it */
+    __asm__("cmpxchgq %3, %0" : "+m"(a->value), "+a"(seen), "=@ccz"(is_done) : "r"(v) : "memory");
+  while (unlikely(!is_done));
+  return seen;
+#else
+  return atomic_ptr_exchange_relaxed(a, v);
 #endif
 }
 /* A word that only its owner adds to and anyone may read: no lock prefix. */

@@ -29,6 +29,12 @@
 #define HAS_X86_ASSEMBLY 0
 #endif
 
+/* The grade of the library: constants in the code. */
+#ifndef FH_SECURE
+#define FH_SECURE 0
+#endif
+enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/promises.md says */
+
 #define KiB(n) ((size_t)(n) << 10)
 #define MiB(n) ((size_t)(n) << 20)
 #define GiB(n) ((size_t)(n) << 30)

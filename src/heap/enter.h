@@ -19,6 +19,8 @@ hidden heap_t *heap_enter(void);
 hidden heap_t *heap_enter_own(void);     /* NULL also if the thread has none */
 hidden heap_t *heap_enter_to_free(void); /* NULL also if it has none and frees little */
 hidden void heap_exit(heap_t *h);
+/* What the thread has freed, and the secure grade holds back, is free. */
+hidden void heap_end_quarantine(void);
 /* Lets go of all that the thread's heap keeps. */
 hidden void heap_let_go_own(void);
 hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */

@@ -29,6 +29,8 @@ static always_inline void *fast_pop(size_t c) {
     heap_here.limit = SMALL_STEPS + 1;
     return NULL;
   }
+  if (SECURE && unlikely(!block_is_free(block)))
+    fatal("write after free", (void *)block, "malloc");
   uintptr_t next = block_next(block);
   h->bin[c] = next;
   signal_fence();
@@ -112,6 +114,15 @@ static always_inline bool fast_is_right_here(const void *p, size_t size) {
   /* a slab with holes is looked at closely; relaxed: of a live block they do not change */
   return class_is_multiple((uint16_t)block, s->inverse) && !block_is_free(block) &&
          atomic32_load_relaxed(&s->holes) == 0 && fast_is_right(class_size(slab_class(s)), size);
+}
+
+/* Is it a small block of the class that `size` bytes have? False also if a fast free could not take
+ * it. */
+static always_inline bool fast_has_class_of(const void *p, size_t size) {
+  uintptr_t window = window_of((uintptr_t)p);
+  size_t steps = class_steps(size);
+  if (window != heap_here.window || steps - 1 >= SMALL_STEPS) return false;
+  return fast_descriptor((uintptr_t)p, window)->inverse == class_info[class_table[steps]].inverse;
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }

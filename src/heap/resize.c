@@ -67,6 +67,14 @@ void heap_check_size(const void *p, size_t size, const char *call) {
     fatal("wrong size", p, call);
 }
 
+/* A large block may have a page more, and so may one that stands for a small one. */
+void heap_check_class(const void *p, size_t size, const char *call) {
+  found_t f = find(p, call);
+  bool is_right = size <= f.usable;
+  if (is_small(&f)) is_right = is_right && slab_class(f.slab) == class_of(max_size(size, 1));
+  if (!is_right) fatal("wrong size", p, call);
+}
+
 size_t heap_good_size(size_t size) {
   if (size > os_space()) return size;
   return size <= SMALL_MAX_SIZE ? class_size(class_of(max_size(size, 1)))

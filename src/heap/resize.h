@@ -27,6 +27,9 @@ static inline bool heap_is_foreign(const void *p) {
   tenant_t kind = map_kind(map_find(p));
   return kind != TENANT_ARENA && kind != TENANT_HUGE;
 }
+/* `fatal` if `p`, a block of ours that was allocated with `size` bytes and never resized, has
+ * another size. */
+hidden void heap_check_class(const void *p, size_t size, const char *call);
 /* `fatal` if `p` is a block of ours that has less than `size` bytes. */
 hidden void heap_check_size(const void *p, size_t size, const char *call);
 

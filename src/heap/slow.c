@@ -3,6 +3,7 @@
 #include "slow.h"
 
 #include "../base/probe.h"
+#include "../slab/states.h"
 #include "../stock/magazine.h"
 #include "../stock/pool.h"
 #include "../stock/sample.h"
@@ -51,7 +52,9 @@ static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t ali
 }
 
 void *heap_malloc_unsampled(heap_t *h, size_t size) {
-  return allocate_or_shrink(h, size, 1, false);
+  void *block = allocate_or_shrink(h, size, 1, false);
+  if (SECURE && block != NULL) states_forget(block);
+  return block;
 }
 
 void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {

@@ -68,6 +68,7 @@ void slab_make_holes(slab_t *s) {
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     bool is_listed = free.words[b % SLICE_SIZE / STARTS_STEP] >> b / CLASS_STEP % 64 & 1;
     uint32_t pages = pages_of_block(b, size);
+    if (SECURE && b == base + size) pages |= pages_of_block(b - 1, 1); /* its trailer's before it */
     if (!is_listed && (pages & read_holes(s)) == 0) kept |= pages;
   }
   /* Bound: a slice's pages */

@@ -4,6 +4,9 @@
 
 #include "holes.h"
 #include "partial.h"
+#include "states.h"
+
+atomic64_t block_secret;
 
 enum {
   THRESHOLD_SHIFT = 3, /* a FULL slab is worth having when an eighth of it is free */
@@ -43,6 +46,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
   atomic32_store_relaxed(&s->kind, c);
   slab_count(0, s->capacity);
+  if (SECURE) states_reset(base, s->capacity);
   ASSERT_VALID(slab_is_valid(s) && slab_slices_are_valid(s));
   return s;
 }

@@ -107,11 +107,27 @@ typedef struct {
   atomic64_t key; /* written by its holder, read by visitors too */
 } free_block_t;
 
+/* Of the secure grade: a number that only this process knows, set before the first block. In
+ * others it stays 0, and nothing reads it. */
+extern hidden atomic64_t block_secret;
+/* What is written in a free block of the secure grade is not to be guessed, and is not the same
+ * elsewhere. relaxed: see block_secret */
+static always_inline uint64_t block_cover(uintptr_t block) {
+  return SECURE ? (block ^ atomic64_load_relaxed(&block_secret)) * 0x9E3779B97F4A7C15u : 0;
+}
+
 /* Added to the block's address: no program stores that in its own block. */
 #define BLOCK_KEY 0x6B79A5C3u
-static always_inline uint64_t block_key(uintptr_t block) { return block + BLOCK_KEY; }
+static always_inline uint64_t block_key(uintptr_t block) {
+  return SECURE ? block_cover(block + BLOCK_KEY) : block + BLOCK_KEY;
+}
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
-static always_inline uintptr_t block_next(uintptr_t block) { return block_at(block)->next; }
+static always_inline uintptr_t block_next(uintptr_t block) {
+  uintptr_t next = block_at(block)->next ^ block_cover(block);
+  if (SECURE && unlikely((next >> ADDRESS_BITS | next % CLASS_STEP) != 0))
+    fatal("write after free", (void *)block, "malloc");
+  return next;
+}
 static always_inline bool block_is_free(uintptr_t block) {
   /* relaxed: its holder wrote it */
   return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
@@ -134,12 +150,12 @@ static always_inline void block_set_live(uintptr_t block) {
 /* A block that was freed gets its link before its key is read. On a page never written, reading
  * first would cost two faults, the second of which all processors of the process hear of. */
 static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
-  block_at(block)->next = next;
+  block_at(block)->next = next ^ block_cover(block);
   signal_fence();
 }
 static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_set_free(block);
-  block_at(block)->next = next;
+  block_at(block)->next = next ^ block_cover(block);
 }
 
 /* Of a block that is about to be linked. */

@@ -22,6 +22,7 @@ typedef struct {
   heap_freed_t freed[PLACES_IN_CHUNK];
   heap_own_t own[PLACES_IN_CHUNK];
   heap_sampled_t sampled[PLACES_IN_CHUNK];
+  quarantine_t quarantine[SECURE ? PLACES_IN_CHUNK : 0];
 } heap_chunk_t;
 static heap_chunk_t first_heaps; /* most programs need no mapping for their heaps */
 static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps};
@@ -65,6 +66,10 @@ static heap_chunk_t *chunk_with(const heap_t *h, size_t number) {
 
 heap_sampled_t *pool_sampled(const heap_t *h) {
   return &chunk_with(h, h->number)->sampled[h->number % PLACES_IN_CHUNK];
+}
+
+quarantine_t *pool_quarantine(const heap_t *h) {
+  return &chunk_with(h, h->number)->quarantine[h->number % PLACES_IN_CHUNK];
 }
 
 /* The heap at a place that the caller has claimed: it rested, or has nothing in it. */

@@ -63,7 +63,7 @@ void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
   if (last == 0) return;
   d->behind[c] = block_next(last);
   d->count[c] = count - before;
-  block_at(last)->next = 0;
+  block_set_next(last, 0);
   sample_pass_bytes(h, c, before * size);
 }
 

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import callgraph  # noqa: E402
 import support  # noqa: E402
 
-LAYERS = ["base", "os", "support", "arena", "slab", "stock", "heap", "api"]      # bottom up
+LAYERS = ["base", "os", "support", "arena", "slab", "stock", "heap", "secure", "api"]      # bottom up
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 def core_sources():

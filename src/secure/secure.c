@@ -1,0 +1,314 @@
+/* secure.c - blocks that are checked                                                layer 7: secure
+ * Contract: secure.h. */
+#include "secure.h"
+
+#include "../base/fmt.h"
+#include "../heap/enter.h"
+#include "../heap/fast.h"
+#include "../heap/firstclass.h"
+#include "../heap/resize.h"
+#include "../os/os.h"
+#include "../slab/states.h"
+#include "../stock/quarantine.h"
+
+enum {
+  LEAST_SIZE = 17, /* bytes of the heap's block: more than the class of 16 has */
+  LOOKS_CLOSELY = 3,       /* at another's block that seems overwritten, before it is said to be */
+  PATROL = 64,     /* frees between two looks at some block */
+};
+
+/* relaxed: of two threads that start at once one sets it, and both see it */
+void secure_start(void) {
+  uint64_t none = 0;
+  atomic64_cas_relaxed(&block_secret, &none, os_random() | 1);
+}
+
+/* ---- what is found wrong --------------------------------------------------------------------- */
+
+_Noreturn static cold void refuse_block(const char *what, const void *p, size_t size, const char *call) {
+  char text[80];
+  fmt_t f;
+  fmt_start(&f, text, sizeof text, NULL, NULL);
+  fmt_text(&f, what);
+  fmt_text(&f, " a block of ");
+  fmt_decimal(&f, size);
+  fmt_text(&f, " bytes");
+  fmt_end(&f);
+  fatal(text, p, call);
+}
+
+_Noreturn static cold void refuse_state(uint8_t state, const void *p, const char *call) {
+  fatal((state & STATE_IS) == STATE_RESTED ? "double free" : "invalid pointer", p, call);
+}
+
+/* ---- which block it is ----------------------------------------------------------------------- */
+
+typedef struct {
+  slab_t *slab; /* NULL: a huge one */
+  uintptr_t block;
+  size_t usable, number; /* the number: in its slab */
+  states_t *states;
+  atomic8_t *state; /* NULL: of a huge one, whose window says what it is */
+  bool is_small;
+} checked_t;
+
+/* Of a block that the heap just gave, or one of which heap_usable_size said that it is live. */
+static checked_t look_up_large(const void *p, const char *call) {
+  bool is_huge = map_kind(map_find(p)) == TENANT_HUGE;
+  checked_t f = {.slab = is_huge ? NULL : slab_of(p), .block = (uintptr_t)p};
+  f.usable = heap_usable_size(p, call);
+  f.states = is_huge ? NULL : states_of(p);
+  f.state = f.states != NULL ? states_at(f.states, p, 0) : NULL;
+  return f;
+}
+
+/* `fatal` if no block begins there. */
+static always_inline checked_t look_up(const void *p, const char *call) {
+  slab_t *s = map_kind(map_find(p)) == TENANT_ARENA ? slab_of(p) : NULL;
+  bool is_slice = s != NULL && arena_slice(p) >= ARENA_FIRST_SLICE;
+  uint32_t word = is_slice ? slab_word(s) : 0;
+  if (slab_kind(word) != SLAB_SMALL) return look_up_large(p, call);
+  uint16_t offset = (uint16_t)(uintptr_t)p;
+  const class_info_t *info = &class_info[word];
+  if (unlikely(!class_is_multiple(offset, info->inverse))) fatal("invalid pointer", p, call);
+  checked_t f = {.slab = s, .block = (uintptr_t)p, .usable = info->size, .is_small = true};
+  f.number = class_number(offset, info->inverse);
+  f.states = states_of(p);
+  f.state = f.states != NULL ? states_at(f.states, p, f.number) : NULL;
+  return f;
+}
+
+/* A live block of the program's, with nothing written behind it. */
+static always_inline trailer_t check(const checked_t *f, const char *call) {
+  trailer_t t;
+  const void *p = (const void *)f->block;
+  uint8_t state = f->state != NULL ? atomic8_load_acquire(f->state) : STATE_LIVE; /* S-state */
+  if (unlikely((state & STATE_IS) != STATE_LIVE)) refuse_state(state, p, call);
+  if (unlikely(!trailer_read(f->block, f->usable, &t)))
+    refuse_block("overflow behind", p, f->usable - TRAILER_SIZE, call);
+  if (unlikely(!trailer_is_filled(f->block, f->usable, t.size)))
+    refuse_block("overflow behind", p, t.size, call);
+  return t;
+}
+
+/* Of any block of the slab, if it is live. Its holder may free it meanwhile, and somebody else may
+ * get it: its state changes then. */
+static always_inline bool is_whole(const checked_t *f, size_t number) {
+  trailer_t t;
+  uintptr_t block = f->block - (f->number - number) * f->usable;
+  atomic8_t *state = states_at(f->states, (void *)block, number);
+  for (int looks = 0; looks < LOOKS_CLOSELY; looks++) {
+    uint8_t seen = atomic8_load_acquire(state); /* S-state */
+    if ((seen & STATE_IS) != STATE_LIVE || trailer_read(block, f->usable, &t)) return true;
+    if (atomic8_load_acquire(state) != seen) return true; /* S-state */
+  }
+  return false;
+}
+
+/* Somebody may have written before this block. Before a slab's first one there is none, but a
+ * trailer. */
+static always_inline void check_before(const checked_t *f, const char *call) {
+  trailer_t t;
+  bool good = f->number != 0 ? is_whole(f, f->number - 1)
+                             : trailer_read(f->block - f->usable, f->usable, &t);
+  if (unlikely(!good))
+    refuse_block("underflow before", (void *)f->block, f->usable - TRAILER_SIZE, call);
+}
+
+/* Now and then some quiet block of the same slab is looked at. */
+static cold void patrol(const checked_t *f, uint64_t random, const char *call) {
+  size_t number = random % f->slab->capacity;
+  const void *block = (const char *)f->block - (f->number - number) * f->usable;
+  if (!is_whole(f, number)) refuse_block("overflow behind", block, f->usable - TRAILER_SIZE, call);
+}
+
+/* ---- allocating ------------------------------------------------------------------------------ */
+
+/* The link and the key are gone, and nobody wrote to the rest of it while it was free. */
+static always_inline void wipe(const checked_t *f, uint8_t state) {
+  uint64_t *words = (uint64_t *)f->block, other = 0;
+  size_t n = f->usable / sizeof *words;
+  if (unlikely((state & STATE_IS) == STATE_FRESH)) {
+    memset(words, 0, f->usable);
+    return;
+  }
+  words[0] = words[1] = 0;
+  for (size_t i = 2; i < n; i += 2) other |= words[i] | words[i + 1]; /* Bound: the block */
+  if (unlikely(other != 0)) refuse_block("write after free to", words, f->usable, "malloc");
+}
+
+static void *hand_out(void *p, size_t size, origin_t origin) {
+  checked_t f = look_up(p, "malloc");
+  uint8_t state = 0;
+  if (unlikely(f.state == NULL && f.slab != NULL)) { /* no memory for the states */
+    heap_free(p, "malloc");
+    return NULL;
+  }
+  if (f.state != NULL) state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
+  if (likely(f.is_small)) {
+    if (unlikely((state & STATE_IS) == STATE_LIVE)) fatal("heap corruption", p, "malloc");
+    wipe(&f, state);
+    if (f.number == 0)
+      trailer_write(f.block - f.usable, f.usable, (trailer_t){f.usable - TRAILER_SIZE, origin});
+  } else {
+    heap_clear(p, f.usable);
+  }
+  trailer_write(f.block, f.usable, (trailer_t){size, origin});
+  uint8_t life = (uint8_t)((state & ~STATE_IS) + STATE_LIFE);
+  if (f.state != NULL) atomic8_store_release(f.state, life | STATE_LIVE); /* S-state */
+  return p;
+}
+
+/* What the heap is asked for. */
+static size_t with_trailer(size_t size) { return max_size(size + TRAILER_SIZE, LEAST_SIZE); }
+
+static always_inline void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
+  if (unlikely(heap != NULL)) return firstclass_aligned(heap, alignment, size);
+  if (likely(alignment <= CLASS_STEP)) return fast_malloc(size);
+  return fast_aligned_or(alignment, size, heap_aligned_slow);
+}
+
+/* What this thread holds back may be enough. */
+static cold void *ask_again(struct fh_heap *heap, size_t alignment, size_t size) {
+  heap_end_quarantine();
+  return ask_heap(heap, alignment, size);
+}
+
+/* Of `room` bytes of the heap's, of which `size` and a trailer are used. */
+static always_inline void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size,
+                                         size_t room, origin_t origin) {
+  void *p = ask_heap(heap, alignment, room);
+  if (unlikely(p == NULL)) p = ask_again(heap, alignment, room);
+  return likely(p != NULL) ? hand_out(p, size, origin) : NULL;
+}
+
+void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin) {
+  if (unlikely(size > PTRDIFF_MAX - TRAILER_SIZE)) return NULL;
+  return allocate_room(heap, alignment, size, with_trailer(size), origin);
+}
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+/* Nobody wrote where the link and the key will be. */
+static always_inline void free_rested(void *p) {
+  const uint64_t *words = p;
+  if (unlikely((words[0] | words[1]) != 0)) fatal("write after free", p, "free");
+  fast_free(p);
+}
+
+/* The block rests, and another that has rested goes. What belongs to a first-class heap may end
+ * with it at any moment, and goes at once. */
+static always_inline void let_rest(const checked_t *f, const char *call) {
+  heap_t *h = heap_of_thread();
+  void *p = (void *)f->block;
+  /* relaxed: the block's holder calls */
+  bool is_tagged = !atomic_ptr_is_relaxed(&f->slab->tag, NULL);
+  if (h == NULL || is_tagged) return fast_free(p);
+  uint64_t random = quarantine_draw(h);
+  p = quarantine_put(h, p, f->usable, random);
+  if (likely(p != NULL)) free_rested(p);
+  if (unlikely((random >> 32) % PATROL == 0)) patrol(f, random, call);
+}
+
+/* No access to it is possible while it rests. One that is sampled, or a first-class heap's, goes at
+ * once. */
+static void let_rest_large(const checked_t *f, const char *call) {
+  heap_t *h = heap_of_thread();
+  void *p = (void *)f->block;
+  bool rests = h != NULL && f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0 &&
+               atomic_ptr_is_relaxed(&f->slab->tag, NULL); /* relaxed: as above */
+  if (rests) p = quarantine_put_large(h, p);
+  if (p != NULL) heap_free(p, call);
+}
+
+void secure_free(void *p, origin_t origin, const char *call) {
+  checked_t f = look_up(p, call);
+  trailer_t t = check(&f, call);
+  if (unlikely(t.origin != origin && origin != ORIGIN_ANY)) {
+    static const char *const names[] = {"malloc", "new", "new[]"};
+    char text[48] = "wrong call for a block of ";
+    strcat(text, names[t.origin % 3]);
+    fatal(text, p, call);
+  }
+  if (f.state != NULL) {
+    uint8_t seen = atomic8_load_relaxed(f.state); /* relaxed: the swap decides */
+    uint8_t rested = (uint8_t)((seen & ~STATE_IS) | STATE_RESTED);
+    bool was_live = (seen & STATE_IS) == STATE_LIVE;
+    if (unlikely(!was_live || !atomic8_cas_acq_rel(f.state, &seen, rested))) /* S-state */
+      refuse_state(seen, p, call);
+  }
+  if (unlikely(!f.is_small)) return let_rest_large(&f, call);
+  check_before(&f, call);
+  memset(p, 0, f.usable);
+  let_rest(&f, call);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+size_t secure_size(const void *p, const char *call) {
+  checked_t f = look_up(p, call);
+  return check(&f, call).size;
+}
+
+void secure_check_size(const void *p, size_t size, const char *call) {
+  if (secure_size(p, call) != size) fatal("wrong size", p, call);
+}
+
+/* What was filler or a trailer becomes the program's, and reads as zero. */
+static void *resized(uintptr_t block, size_t old_usable, trailer_t old, size_t size) {
+  checked_t f = look_up((void *)block, "realloc");
+  size_t had = min_size(old_usable, f.usable);
+  if (had > old.size) memset((char *)block + old.size, 0, had - old.size);
+  if (f.slab != NULL && f.usable > had) memset((char *)block + had, 0, f.usable - had);
+  trailer_write(block, f.usable, (trailer_t){size, old.origin});
+  if (f.state != NULL) atomic8_store_release(f.state, STATE_LIVE); /* S-state */
+  return (void *)block;
+}
+
+static bool fits(const checked_t *f, size_t size) {
+  return fast_is_right(f->usable, with_trailer(size));
+}
+
+/* To a block of its own; the old one is as if it were freed. */
+static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t old, size_t size,
+                            const char *call) {
+  size_t room = heap_with_headroom(f->usable, with_trailer(size));
+  void *p = (void *)f->block, *block = allocate_room(heap, 1, size, room, old.origin);
+  if (block == NULL && with_trailer(size) > f->usable) return NULL;
+  if (block == NULL) return resized(f->block, f->usable, old, size);
+  memcpy(block, p, min_size(size, old.size));
+  secure_free(p, ORIGIN_ANY, call);
+  return block;
+}
+
+void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call) {
+  checked_t f = look_up(p, call);
+  trailer_t t = check(&f, call);
+  if (size > PTRDIFF_MAX - TRAILER_SIZE) return NULL;
+  if (f.is_small && fits(&f, size)) return resized(f.block, f.usable, t, size);
+  if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
+    return resize_by_copy(&f, heap, t, size, call);
+  void *moved = heap != NULL ? heap_resize(p, with_trailer(size), heap, call)
+                             : heap_realloc(p, with_trailer(size), call);
+  if (moved != NULL) return resized((uintptr_t)moved, f.usable, t, size);
+  return heap != NULL ? resize_by_copy(&f, heap, t, size, call) : NULL;
+}
+
+bool secure_expand(void *p, size_t size, const char *call) {
+  checked_t f = look_up(p, call);
+  trailer_t t = check(&f, call);
+  if (size > PTRDIFF_MAX - TRAILER_SIZE || (f.is_small && with_trailer(size) > f.usable))
+    return false;
+  if (!f.is_small && !heap_expand(p, with_trailer(size), call)) return false;
+  resized(f.block, f.usable, t, size);
+  return true;
+}
+
+bool secure_visited(const void *p, size_t usable, size_t *size) {
+  checked_t f = look_up(p, "visit");
+  trailer_t t;
+  uint8_t state = f.state != NULL ? atomic8_load_acquire(f.state) : STATE_LIVE; /* S-state */
+  if ((state & STATE_IS) != STATE_LIVE || !trailer_read(f.block, usable, &t)) return false;
+  *size = t.size;
+  return true;
+}

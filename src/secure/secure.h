@@ -1,0 +1,34 @@
+/* secure.h - blocks that are checked                                                layer 7: secure
+ * Owns:    nothing.   Called by: api, in the secure grade alone.   Calls: heap, stock, slab, arena.
+ * Threads: any. Nobody waits: the checks of a block are its holder's, those of a neighbour look
+ *          twice, and the quarantine is each thread's own.
+ *
+ * A block of this layer is one of the heap's with a trailer (trailer.h). Its state is kept
+ * elsewhere (slab/states.h). It is zero when it is handed out. When it is freed it is made zero, it
+ * rests in the quarantine (stock/quarantine.h), and whoever gets it next makes sure that nobody
+ * wrote to it. What is found wrong ends the program. */
+#ifndef SECURE_SECURE_H
+#define SECURE_SECURE_H
+
+#include "trailer.h"
+
+struct fh_heap;
+
+hidden void secure_start(void);
+/* Reads as zero. `heap`: a first-class one, or NULL. NULL: no memory. */
+hidden void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin);
+/* `p` is not NULL, and not foreign. */
+hidden void secure_free(void *p, origin_t origin, const char *call);
+/* How many bytes were asked for. `fatal` if it is no live block, or something wrote behind it. */
+hidden size_t secure_size(const void *p, const char *call);
+/* `fatal` also if that is not `size`. */
+hidden void secure_check_size(const void *p, size_t size, const char *call);
+/* realloc: the block, which may have moved. NULL: no memory. */
+hidden void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call);
+/* Likewise, only where it lies. */
+hidden bool secure_expand(void *p, size_t size, const char *call);
+/* What a visitor finds at `p`, which has `usable` bytes: false if it is no live block, or else how
+ * many bytes were asked for. */
+hidden bool secure_visited(const void *p, size_t usable, size_t *size);
+
+#endif

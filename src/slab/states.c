@@ -1,0 +1,50 @@
+/* states.c - what each block is, kept out of the block's reach: secure grade          layer 4: slab
+ * Contract: states.h. Progress: a thread that finds no table maps one; if another was quicker it
+ * gives its own back. */
+#include "states.h"
+
+#include "../os/os.h"
+#include "slab.h"
+
+/* In a build of another grade nobody asks for any. */
+static atomic_ptr_t tables[SECURE ? WINDOW_COUNT : 1];
+
+static atomic_ptr_t *table_of(const void *p) {
+  return &tables[SECURE ? (uintptr_t)p >> WINDOW_SHIFT : 0];
+}
+
+/* Between two pages that nobody can touch, at a place of the system's choice. */
+static cold states_t *add_table(const void *p) {
+  size_t page = os_page_size(), size = sizeof(states_t) + 2 * page;
+  char *at = os_map(size);
+  void *none = NULL;
+  if (at == NULL) return NULL;
+  os_protect(at, page, false);
+  os_protect(at + size - page, page, false);
+  if (atomic_ptr_cas_acq_rel(table_of(p), &none, at + page)) /* S-states */
+    return (states_t *)(at + page);
+  os_unmap(at, size);
+  return none;
+}
+
+states_t *states_of(const void *p) {
+  states_t *states = atomic_ptr_load_acquire(table_of(p)); /* S-states */
+  return likely(states != NULL) ? states : add_table(p);
+}
+
+void states_reset(const void *slice, size_t blocks) {
+  states_t *states = atomic_ptr_load_acquire(table_of(slice)); /* S-states */
+  if (states == NULL || blocks > STATES_OF_SLICE) return;
+  size_t first = arena_slice(slice) * STATES_APART % STATES_OF_SLICE;
+  size_t n = min_size(blocks, STATES_OF_SLICE - first);
+  atomic8_t *row = states->of[arena_slice(slice)];
+  memset(&row[first], STATE_FRESH, n);
+  memset(row, STATE_FRESH, blocks - n);
+}
+
+void states_forget(const void *block) {
+  states_t *states = atomic_ptr_load_acquire(table_of(block)); /* S-states */
+  if (states == NULL) return;
+  size_t number = class_number((uint16_t)(uintptr_t)block, slab_of(block)->inverse);
+  atomic8_store_relaxed(states_at(states, block, number), STATE_FRESH); /* relaxed: its holder's */
+}

@@ -1,0 +1,60 @@
+/* quarantine.c - freed blocks that are not used again for a while: secure grade      layer 5: stock
+ * Contract: quarantine.h. */
+#include "quarantine.h"
+
+#include "../base/bits.h"
+#include "../os/os.h"
+#include "pool.h"
+
+enum {
+  SMALL_SIZE = 1 << 10,       /* bytes; from there on a block is a medium one */
+  KEPT_SIZE = 1 << 20,        /* bytes; larger ones give their memory back at once */
+  CLOSED_MOST = 4096,         /* ranges that nobody can touch; each may cost two mappings */
+  LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,
+};
+
+static atomic32_t closed; /* such ranges, of all heaps. relaxed: a bound that may be passed by few */
+
+uint64_t quarantine_draw(heap_t *h) {
+  quarantine_t *q = pool_quarantine(h);
+  uint64_t seed = atomic64_load_relaxed(&q->random);
+  if (unlikely(seed == 0)) seed = os_random();
+  atomic64_store_relaxed(&q->random, seed + 0x9E3779B97F4A7C15u);
+  return bits_mix(seed);
+}
+
+void *quarantine_put(heap_t *h, void *block, size_t size, uint64_t random) {
+  size_t place = size <= SMALL_SIZE ? random % QUARANTINE_SMALL
+                                    : QUARANTINE_SMALL + random % QUARANTINE_MEDIUM;
+  return atomic_ptr_exchange_own(&pool_quarantine(h)->places[place], block);
+}
+
+static size_t size_of_large(void *block) {
+  return (size_t)atomic32_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
+}
+
+/* It may be used again. One that the system does not open stays where it is, for ever. */
+static void *open_again(void *block) {
+  if (block == NULL || !os_protect(block, size_of_large(block), true)) return NULL;
+  atomic32_add_relaxed(&closed, (uint32_t)-1);
+  return block;
+}
+
+void *quarantine_put_large(heap_t *h, void *block) {
+  size_t place = LARGE_FROM + quarantine_draw(h) % QUARANTINE_LARGE, size = size_of_large(block);
+  if (atomic32_load_relaxed(&closed) >= CLOSED_MOST) return block;
+  if (size > KEPT_SIZE && !os_discard(block, size)) return block;
+  if (!os_protect(block, size, false)) return block;
+  atomic32_add_relaxed(&closed, 1);
+  return open_again(atomic_ptr_exchange_own(&pool_quarantine(h)->places[place], block));
+}
+
+void *quarantine_take(heap_t *h, size_t *place) {
+  quarantine_t *q = pool_quarantine(h);
+  void *block = NULL;
+  for (; block == NULL && *place < QUARANTINE_PLACES; ++*place) {
+    block = atomic_ptr_exchange_own(&q->places[*place], NULL);
+    if (*place >= LARGE_FROM) block = open_again(block);
+  }
+  return block;
+}
