@@ -65,7 +65,9 @@ hidden void *api_foreign_move(void *p, void *block, size_t size, const char *cal
 static always_inline void *api_malloc_by(size_t size, origin_t origin, void *(*slow)(size_t size)) {
   if (!SECURE) return fast_malloc_or(size, slow);
   void *block = likely(api_is_open()) ? secure_allocate(NULL, 1, size, origin) : NULL;
-  return likely(block != NULL) ? block : slow(size);
+  if (unlikely(block == NULL)) return slow(size);
+  if (unlikely((uintptr_t)block / CLASS_STEP % 64 == 0)) api_deferred(false); /* now and then */
+  return block;
 }
 static always_inline void *api_malloc_or(size_t size, void *(*slow)(size_t size)) {
   return api_malloc_by(size, ORIGIN_MALLOC, slow);

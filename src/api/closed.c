@@ -53,6 +53,9 @@ static void *allocate_any(const request_t *r) {
   if (r->heap != NULL) return firstclass_aligned(r->heap, r->alignment, r->size);
   return r->alignment == 1 ? heap_malloc_slow(r->size) : heap_aligned_slow(r->alignment, r->size);
 }
+static size_t usable_of(const void *p, const char *call) {
+  return SECURE ? secure_size(p, call) : heap_usable_size(p, call);
+}
 static void give_back(void *p, origin_t origin, const char *call) {
   if (SECURE) secure_free(p, origin, call);
   else heap_free(p, call);
@@ -61,17 +64,19 @@ static void give_back(void *p, origin_t origin, const char *call) {
 static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; }
 
 static void let_go_if_asked(void) {
-  if (!option_get(OPTION_caches)) heap_let_go_own();
+  if (option_get(OPTION_caches)) return;
+  if (SECURE) secure_end_quarantine();
+  heap_let_go_own();
 }
 
 static void fill_new(char *block, size_t from) {
-  size_t usable = api_usable_size(block, "malloc");
+  size_t usable = usable_of(block, "malloc");
   if (usable > from) memset(block + from, FILLED_NEW, usable - from);
 }
 
 /* `fatal` if `p` is no live block. */
 static void fill_freed(void *p, const char *call) {
-  if (fills(FILL_FREE)) memset(p, FILLED_FREED, api_usable_size(p, call));
+  if (fills(FILL_FREE)) memset(p, FILLED_FREED, usable_of(p, call));
 }
 
 static void *refuse(const request_t *r) {
@@ -122,7 +127,7 @@ cold void api_closed_free(void *p, origin_t origin, const char *call) {
 
 /* As the heap does it, but each block that is copied is freed here. */
 static void *resize_and_fill(const request_t *r, void *p) {
-  size_t before = api_usable_size(p, r->call), from = before;
+  size_t before = usable_of(p, r->call), from = before;
   bool moves = option_get(OPTION_realloc_moves) != 0;
   char *block = moves || SECURE ? NULL : heap_resize(p, r->size, r->heap, r->call);
   if (block == NULL) {

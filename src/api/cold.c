@@ -3,7 +3,6 @@
  * Threads: any; no heap is marked while a callback runs. */
 #include "api.h"
 
-
 static out_of_line void *finish(void *block) {
   api_deferred(false); /* also if memory is short: the next call may have what it frees */
   return likely(block != NULL) ? block : api_no_memory();

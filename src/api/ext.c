@@ -25,7 +25,8 @@ FH_API const char *fh_version_string(void) {
   static const char plain[] =
     TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE;
   static const char debug[] =
-    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE "-debug";
+    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE
+    "-debug";
   return FH_CHECK > 0 ? debug : plain;
 }
 
@@ -55,6 +56,7 @@ FH_API bool fh_owns(const void *p) { return p != NULL && heap_owns(p); }
 FH_API void fh_collect(bool force) {
   api_start();
   api_deferred(force);
+  if (SECURE && force) secure_end_quarantine();
   heap_collect(force);
 }
 

@@ -1,5 +1,6 @@
 /* malloc.c - the family of malloc, as standards name it and as fh_*; C++ delete        layer 8: api
- * Owns:    nothing.   Called by: the program.   Calls: cold.c, foreign.c, heap, stock, arena, os.
+ * Owns:    nothing.   Called by: the program.
+ *          Calls: cold.c, closed.c, foreign.c, secure, heap, stock, arena, os.
  * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
  *          manual. This layer alone sets errno. */
 #include "api.h"
@@ -18,7 +19,7 @@ FH_API void *calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
   void *block = api_malloc_or(bytes, api_calloc_slow);
-  return SECURE ? block : heap_clear(block, bytes);
+  return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
 }
 
 FH_API void *reallocarray(void *p, size_t count, size_t size) {
@@ -139,9 +140,14 @@ static always_inline void delete_sized(void *p, size_t size, origin_t origin) {
   delete_slowly(p, size, call);
 }
 
+#if FH_SECURE
 FH_API void _ZdlPv(void *p) { delete_of(p, ORIGIN_NEW); }
-FH_API void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW); }
 FH_API void _ZdaPv(void *p) { delete_of(p, ORIGIN_NEW_ARRAY); }
+#else
+TWIN(free) void _ZdlPv(void *p);
+TWIN(free) void _ZdaPv(void *p);
+#endif
+FH_API void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW); }
 FH_API void _ZdaPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW_ARRAY); }
 TWIN(_ZdlPv) void _ZdlPvRKSt9nothrow_t(void *p);
 TWIN(_ZdlPv) void _ZdlPvSt11align_val_t(void *p);
@@ -169,7 +175,8 @@ FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   size_t bytes;
   if (likely(!SECURE && !api_is_closed())) return of_heap(firstclass_calloc(heap, count, size));
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  return heap_clear(api_closed_in(heap, 1, bytes, true), bytes);
+  void *block = api_closed_in(heap, 1, bytes, true);
+  return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
 }
 /* As in api_realloc. */
 static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const char *call) {

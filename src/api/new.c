@@ -211,7 +211,9 @@ FORMS(one, ORIGIN_NEW)
  * St11align_val_t: std::align_val_t. All forms are here: one that is forgotten would be the
  * runtime's. */
 FH_API void *_Znwm(size_t size) { return api_malloc_by(size, ORIGIN_NEW, one_or_throw); }
-FH_API void *_ZnwmRKSt9nothrow_t(size_t size) { return api_malloc_by(size, ORIGIN_NEW, one_or_null); }
+FH_API void *_ZnwmRKSt9nothrow_t(size_t size) {
+  return api_malloc_by(size, ORIGIN_NEW, one_or_null);
+}
 FH_API void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
   return api_aligned_or(alignment, size, one_aligned_or_throw);
 }
@@ -221,9 +223,7 @@ FH_API void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
 
 #if FH_SECURE
 FORMS(array, ORIGIN_NEW_ARRAY)
-FH_API void *_Znam(size_t size) {
-  return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_throw);
-}
+FH_API void *_Znam(size_t size) { return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_throw); }
 FH_API void *_ZnamRKSt9nothrow_t(size_t size) {
   return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_null);
 }

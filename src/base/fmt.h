@@ -1,5 +1,6 @@
 /* fmt.h - text into a caller's buffer                                                 layer 0: base
- * Owns:    nothing.   Called by: support, api, tools.   Calls: the drain that the caller gave.
+ * Owns:    nothing.   Called by: support, secure, api, tools.
+ *          Calls: the drain that the caller gave.
  * Threads: one writer to a fmt_t; any number of them at once. No allocation, no locale, no errno,
  *          no stdio: safe in a signal handler and after a detected corruption.
  * Holds:   T1 used < size: there is always room for the zero byte at the end (size 0: nothing is

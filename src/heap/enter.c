@@ -9,7 +9,6 @@
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
 #include "../support/trace.h"
-#include "fast.h"
 
 enum {
   LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
@@ -54,18 +53,19 @@ static always_inline void unmark(heap_t *h) {
 
 /* ---- first call and last --------------------------------------------------------------------- */
 
-void heap_end_quarantine(void) {
-  heap_t *h = SECURE ? heap_of_thread() : NULL;
-  size_t place = 0;
-  /* Bound: the quarantine's places */
-  for (void *p; h != NULL && (p = quarantine_take(h, &place)) != NULL;) fast_free(p);
+/* What else a thread does before it leaves: secure grade. relaxed: code, set once */
+static atomic_ptr_t before_leave;
+
+void heap_before_leave(void (*call)(void)) {
+  atomic_ptr_store_relaxed(&before_leave, (void *)call);
 }
 
 /* The system calls this when a thread ends, with the thread's heap. A heap whose operation never
  * ended (a handler left it by longjmp or ended the thread) stays as it is: its blocks can be freed,
  * its lists are not touched. A fast operation leaves nothing worse behind than a count. */
 static void thread_leaves(void *heap) {
-  if (SECURE) heap_end_quarantine();
+  void (*before)(void) = (void (*)(void))atomic_ptr_load_relaxed(&before_leave);
+  if (before != NULL) before();
   bool was_fast = is_any_marked(heap);
   heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
   heap_here.window = 0;
@@ -189,7 +189,6 @@ void heap_exit(heap_t *h) {
 }
 
 void heap_let_go_own(void) {
-  if (SECURE) heap_end_quarantine();
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
   heap_let_go(h);

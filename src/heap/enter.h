@@ -1,6 +1,6 @@
 /* enter.h - how a thread comes to a heap and leaves it                                layer 6: heap
- * Owns:    heap_here, and a heap's marks.   Called by: closed.c, heap; the system,
- *          when a thread ends.   Calls: stock, slab, arena, support, os.
+ * Owns:    heap_here, and a heap's marks.   Called by: closed.c, secure, heap; the
+ *          system, when a thread ends.   Calls: stock, slab, arena, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. */
 #ifndef HEAP_ENTER_H
 #define HEAP_ENTER_H
@@ -19,8 +19,8 @@ hidden heap_t *heap_enter(void);
 hidden heap_t *heap_enter_own(void);     /* NULL also if the thread has none */
 hidden heap_t *heap_enter_to_free(void); /* NULL also if it has none and frees little */
 hidden void heap_exit(heap_t *h);
-/* What the thread has freed, and the secure grade holds back, is free. */
-hidden void heap_end_quarantine(void);
+/* Calls `call` in each thread that has a heap, before it ends. */
+hidden void heap_before_leave(void (*call)(void));
 /* Lets go of all that the thread's heap keeps. */
 hidden void heap_let_go_own(void);
 hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */

@@ -1,6 +1,6 @@
 /* fast.h - malloc and free, the common path: start reading here                       layer 6: heap
- * Owns:    nothing.   Called by: api, heap.   Calls: on every way out at most one function out of
- *          line, as a tail call unless the caller looks at the answer.
+ * Owns:    nothing.   Called by: api, secure, heap.   Calls: on every way out at most one function
+ *          out of line, as a tail call unless the caller looks at the answer.
  * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system
  *          call.
  *
@@ -29,8 +29,7 @@ static always_inline void *fast_pop(size_t c) {
     heap_here.limit = SMALL_STEPS + 1;
     return NULL;
   }
-  if (SECURE && unlikely(!block_is_free(block)))
-    fatal("write after free", (void *)block, "malloc");
+  if (SECURE && unlikely(!block_is_free(block))) fatal("write after free", (void *)block, "malloc");
   uintptr_t next = block_next(block);
   h->bin[c] = next;
   signal_fence();

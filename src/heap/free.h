@@ -1,5 +1,5 @@
 /* free.h - giving blocks back                                                         layer 6: heap
- * Owns:    nothing.   Called by: heap, api.   Calls: enter, stock, slab, arena.
+ * Owns:    nothing.   Called by: heap, secure, api.   Calls: enter, stock, slab, arena.
  * Threads: any. */
 #ifndef HEAP_FREE_H
 #define HEAP_FREE_H

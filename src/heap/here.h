@@ -1,5 +1,6 @@
 /* here.h - what the fast paths know of a thread: its heap and its marks               layer 6: heap
- * Owns:    nothing; heap_here is enter.c's.   Called by: start.c, closed.c, heap.   Calls: nothing.
+ * Owns:    nothing; heap_here is enter.c's.   Called by: heap, secure, start.c, closed.c.
+ *          Calls: nothing.
  * Threads: the thread's own, and its signal handlers'.
  *
  * Signals: three marks say that an operation is under way. A signal handler that interrupts it

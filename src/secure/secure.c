@@ -10,22 +10,18 @@
 #include "../os/os.h"
 #include "../slab/states.h"
 #include "../stock/quarantine.h"
+#include "../stock/sample.h"
 
 enum {
-  LEAST_SIZE = 17, /* bytes of the heap's block: more than the class of 16 has */
-  LOOKS_CLOSELY = 3,       /* at another's block that seems overwritten, before it is said to be */
-  PATROL = 64,     /* frees between two looks at some block */
+  LEAST_SIZE = 17,   /* bytes of the heap's block: more than the class of 16 has */
+  LOOKS_CLOSELY = 3, /* at another's block that seems overwritten, before it is said to be */
+  PATROL = 64,       /* frees between two looks at some block */
 };
-
-/* relaxed: of two threads that start at once one sets it, and both see it */
-void secure_start(void) {
-  uint64_t none = 0;
-  atomic64_cas_relaxed(&block_secret, &none, os_random() | 1);
-}
 
 /* ---- what is found wrong --------------------------------------------------------------------- */
 
-_Noreturn static cold void refuse_block(const char *what, const void *p, size_t size, const char *call) {
+_Noreturn static cold void refuse_block(const char *what, const void *p, size_t size,
+                                        const char *call) {
   char text[80];
   fmt_t f;
   fmt_start(&f, text, sizeof text, NULL, NULL);
@@ -109,8 +105,8 @@ static always_inline bool is_whole(const checked_t *f, size_t number) {
  * trailer. */
 static always_inline void check_before(const checked_t *f, const char *call) {
   trailer_t t;
-  bool good = f->number != 0 ? is_whole(f, f->number - 1)
-                             : trailer_read(f->block - f->usable, f->usable, &t);
+  bool good =
+    f->number != 0 ? is_whole(f, f->number - 1) : trailer_read(f->block - f->usable, f->usable, &t);
   if (unlikely(!good))
     refuse_block("underflow before", (void *)f->block, f->usable - TRAILER_SIZE, call);
 }
@@ -170,7 +166,7 @@ static always_inline void *ask_heap(struct fh_heap *heap, size_t alignment, size
 
 /* What this thread holds back may be enough. */
 static cold void *ask_again(struct fh_heap *heap, size_t alignment, size_t size) {
-  heap_end_quarantine();
+  secure_end_quarantine();
   return ask_heap(heap, alignment, size);
 }
 
@@ -245,8 +241,17 @@ void secure_free(void *p, origin_t origin, const char *call) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
+/* Of a sampled block whose hook asks: it is not yet the program's, or not any more. */
+static cold bool is_with_hook(const checked_t *f) {
+  trailer_t t;
+  if (f->slab == NULL) return !trailer_read(f->block, f->usable, &t);
+  bool is_sampled = !f->is_small && sampled_blocks(&f->slab->sampled) != 0;
+  return is_sampled && (atomic8_load_relaxed(f->state) & STATE_IS) != STATE_LIVE;
+}
+
 size_t secure_size(const void *p, const char *call) {
   checked_t f = look_up(p, call);
+  if (unlikely(sample_was_started()) && is_with_hook(&f)) return f.usable;
   return check(&f, call).size;
 }
 
@@ -311,4 +316,23 @@ bool secure_visited(const void *p, size_t usable, size_t *size) {
   if ((state & STATE_IS) != STATE_LIVE || !trailer_read(f.block, usable, &t)) return false;
   *size = t.size;
   return true;
+}
+
+/* ---- first and last -------------------------------------------------------------------------- */
+
+/* Of small ones nobody wrote where the link and the key will be. */
+void secure_end_quarantine(void) {
+  heap_t *h = heap_of_thread();
+  size_t place = 0;
+  for (void *p; /* Bound: the quarantine's places */
+       h != NULL && (p = quarantine_take(h, &place)) != NULL;)
+    if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) fast_free(p);
+    else free_rested(p);
+}
+
+/* relaxed: of two threads that start at once one sets it, and both see it */
+void secure_start(void) {
+  uint64_t none = 0;
+  atomic64_cas_relaxed(&block_secret, &none, os_random() | 1);
+  heap_before_leave(secure_end_quarantine);
 }

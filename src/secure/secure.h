@@ -1,7 +1,9 @@
 /* secure.h - blocks that are checked                                                layer 7: secure
- * Owns:    nothing.   Called by: api, in the secure grade alone.   Calls: heap, stock, slab, arena.
+ * Owns:    nothing.   Called by: api, in the secure grade alone.
+ *          Calls: heap, stock, slab, arena, support, os, base.
  * Threads: any. Nobody waits: the checks of a block are its holder's, those of a neighbour look
  *          twice, and the quarantine is each thread's own.
+ * Sync:    S-state (states.h).
  *
  * A block of this layer is one of the heap's with a trailer (trailer.h). Its state is kept
  * elsewhere (slab/states.h). It is zero when it is handed out. When it is freed it is made zero, it
@@ -15,6 +17,8 @@
 struct fh_heap;
 
 hidden void secure_start(void);
+/* What the thread has freed, and what is held back of it, is free. */
+hidden void secure_end_quarantine(void);
 /* Reads as zero. `heap`: a first-class one, or NULL. NULL: no memory. */
 hidden void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin);
 /* `p` is not NULL, and not foreign. */

@@ -1,5 +1,5 @@
 /* trailer.h - what stands behind the bytes that were asked for                      layer 7: secure
- * Owns:    nothing.   Called by: secure.c.   Calls: slab, base.
+ * Owns:    nothing.   Called by: secure.c, api.   Calls: slab.
  * Threads: a block's holder writes its trailer; whoever frees the block behind it looks at it.
  *
  * A block's last word says how many bytes were asked for and by what kind of call. It is bound to
@@ -24,9 +24,7 @@ typedef struct {
   origin_t origin;
 } trailer_t;
 
-static always_inline uint64_t trailer_hash(uintptr_t block) {
-  return bits_mix(block_cover(block));
-}
+static always_inline uint64_t trailer_hash(uintptr_t block) { return bits_mix(block_cover(block)); }
 static always_inline uint8_t trailer_marker(uint64_t hash) {
   return (uint8_t)(0x80 | ((hash & 0xFFFF) * 0x7F) >> 16); /* 0x80 to 0xFE */
 }

@@ -1,6 +1,6 @@
 /* states.h - what each block is, kept out of the block's reach: secure grade          layer 4: slab
  * Owns:    a table for each window, mapped when the first block of it is handed out.
- *          Called by: slab.c, secure.   Calls: os.
+ *          Called by: slab.c, slow.c, secure.   Calls: arena, os.
  * Threads: any. A block's state is its holder's to change; of two that free it one succeeds.
  * Sync:    S-states  a table's address (release) -> states_of (acquire): it reads as zero;
  *          S-state   making a block live, or freeing it -> freeing it, or looking at a neighbour:

@@ -7,13 +7,14 @@
 #include "pool.h"
 
 enum {
-  SMALL_SIZE = 1 << 10,       /* bytes; from there on a block is a medium one */
-  KEPT_SIZE = 1 << 20,        /* bytes; larger ones give their memory back at once */
-  CLOSED_MOST = 4096,         /* ranges that nobody can touch; each may cost two mappings */
+  SMALL_SIZE = 1 << 10, /* bytes; from there on a block is a medium one */
+  KEPT_SIZE = 1 << 20,  /* bytes; larger ones give their memory back at once */
+  CLOSED_MOST = 4096,   /* ranges that nobody can touch; each may cost two mappings */
   LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,
 };
 
-static atomic32_t closed; /* such ranges, of all heaps. relaxed: a bound that may be passed by few */
+static atomic32_t
+  closed; /* such ranges, of all heaps. relaxed: a bound that may be passed by few */
 
 uint64_t quarantine_draw(heap_t *h) {
   quarantine_t *q = pool_quarantine(h);
@@ -24,8 +25,8 @@ uint64_t quarantine_draw(heap_t *h) {
 }
 
 void *quarantine_put(heap_t *h, void *block, size_t size, uint64_t random) {
-  size_t place = size <= SMALL_SIZE ? random % QUARANTINE_SMALL
-                                    : QUARANTINE_SMALL + random % QUARANTINE_MEDIUM;
+  size_t place =
+    size <= SMALL_SIZE ? random % QUARANTINE_SMALL : QUARANTINE_SMALL + random % QUARANTINE_MEDIUM;
   return atomic_ptr_exchange_own(&pool_quarantine(h)->places[place], block);
 }
 

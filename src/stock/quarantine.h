@@ -1,5 +1,5 @@
 /* quarantine.h - freed blocks that are not used again for a while: secure grade      layer 5: stock
- * Owns:    quarantine_t.   Called by: enter.c, secure.   Calls: pool, slab, os.
+ * Owns:    quarantine_t.   Called by: secure.   Calls: pool, slab, os.
  * Threads: the heap's thread and its signal handlers. A place changes by one exchange, so neither
  *          loses a block of the other's. */
 #ifndef STOCK_QUARANTINE_H
@@ -8,7 +8,7 @@
 #include "heap.h"
 
 /* A block that comes in takes the place of another, chosen at random, which goes. So the order of
- * reuse is random, and what a heap holds back is bounded: 256 KiB of blocks up to 1 KiB, 512 KiB of
+ * reuse is random. What a heap holds back is bounded: 256 KiB of blocks up to 1 KiB, 512 KiB of
  * those up to 16 KiB, and 8 MiB of large ones. */
 enum {
   QUARANTINE_SMALL = 256,

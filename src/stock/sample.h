@@ -1,5 +1,5 @@
 /* sample.h - which blocks are sampled, and what is counted of them                   layer 5: stock
- * Owns:    heap_sampled_t; the sums of all call stacks.   Called by: stock, heap, api.
+ * Owns:    heap_sampled_t; the sums of all call stacks.   Called by: stock, heap, secure, api.
  *          Calls: pool, callstack, poisson, map, slab, os.
  * Threads: any; `h` is the thread's, marked.
  * Sync:    S-stack  sample_start (release) -> sample_was_started (acquire): the table of call

@@ -125,7 +125,8 @@ class Builds(unittest.TestCase):
     def setUpClass(cls):
         """`one`: what the release build defines; `each`: what all files do, one by one. Functions
         that nobody calls count too."""
-        order = re.findall(r'#\s*include\s+"([^"]+\.c)"', support.read("src/all.c"))
+        text = re.sub(r"#if FH_SECURE\n.*?#endif\n", "", support.read("src/all.c"), flags=re.S)
+        order = re.findall(r'#\s*include\s+"([^"]+\.c)"', text)
         with tempfile.TemporaryDirectory() as folder:
             def start(source, target):
                 return subprocess.Popen(

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import callgraph  # noqa: E402
 import support  # noqa: E402
 
-LAYERS = ["base", "os", "support", "arena", "slab", "stock", "heap", "secure", "api"]      # bottom up
+LAYERS = ["base", "os", "support", "arena", "slab", "stock", "heap", "secure", "api"]  # bottom up
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 def core_sources():
@@ -747,7 +747,7 @@ def long_lines(path, text, columns):
             for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 9460, 13310
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 10250, 14400
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)

@@ -1,0 +1,106 @@
+/* secure_test.c - tests of secure/secure, in the secure grade */
+#include "../../src/secure/secure.h"
+
+#include "../../src/heap/firstclass.h"
+#include "../../src/slab/states.h"
+#include "../test.h"
+
+static const size_t sizes[] = {0, 1, 7, 8, 9, 24, 100, 1000, 5000, 16376, 16377, 70000, MiB(3)};
+
+static char *allocate(size_t size) {
+  secure_start();
+  return secure_allocate(NULL, 1, size, ORIGIN_MALLOC);
+}
+
+TEST(secure, a_block_is_zero_and_has_just_the_bytes_that_were_asked_for, "") {
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+    for (int round = 0; round < 300; round++) {
+      char *p = allocate(sizes[i]);
+      CHECK_BYTES(p, 0, sizes[i]);
+      CHECK_EQ(secure_size(p, "test"), sizes[i]);
+      memset(p, 0xA7, sizes[i]);
+      secure_free(p, ORIGIN_MALLOC, "test");
+    }
+}
+
+TEST(secure, a_byte_written_right_behind_or_right_before_a_block_is_found, "") {
+  static const char values[] = {0, 'a', (char)0xFF};
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+    for (size_t v = 0; v < sizeof values; v++) {
+      char *p = allocate(sizes[i]);
+      char before = p[sizes[i]];
+      p[sizes[i]] = values[v];
+      EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "overflow behind");
+      p[sizes[i]] = before;
+      if (sizes[i] > 16000) continue;
+      before = p[-8];
+      p[-8] = (char)~before;
+      EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "underflow before");
+      p[-8] = before;
+      secure_free(p, ORIGIN_MALLOC, "test");
+    }
+}
+
+TEST(secure, a_second_free_is_found_also_when_it_comes_late, "") {
+  char *p = allocate(40);
+  secure_free(p, ORIGIN_MALLOC, "test");
+  EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "double free");
+  for (int i = 0; i < 5000; i++) secure_free(allocate(100), ORIGIN_MALLOC, "test");
+  EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "double free");
+}
+
+static void use_all_of_the_class(size_t size) {
+  for (int i = 0; i < 20000; i++) secure_free(allocate(size), ORIGIN_MALLOC, "test");
+}
+TEST(secure, a_write_to_a_freed_block_is_found_when_the_block_is_used_again, "") {
+  static const size_t places[] = {0, 8, 20, 90};
+  for (size_t i = 0; i < ARRAY_LENGTH(places); i++) {
+    char *p = allocate(100);
+    secure_free(p, ORIGIN_MALLOC, "test");
+    p[places[i]] = 1;
+    EXPECT_ABORT(use_all_of_the_class(100), "write after free");
+    p[places[i]] = 0;
+  }
+}
+
+TEST(secure, a_block_is_freed_by_the_call_that_goes_with_the_one_it_came_by, "") {
+  secure_start();
+  for (int from = ORIGIN_MALLOC; from <= ORIGIN_NEW_ARRAY; from++)
+    for (int to = ORIGIN_MALLOC; to <= ORIGIN_NEW_ARRAY; to++) {
+      void *p = secure_allocate(NULL, 1, 64, (origin_t)from);
+      if (from != to) EXPECT_ABORT(secure_free(p, (origin_t)to, "test"), "wrong call");
+      secure_free(p, (origin_t)from, "test");
+    }
+}
+
+TEST(secure, what_is_no_block_is_refused, "") {
+  char *p = allocate(64), *large = allocate(100000);
+  EXPECT_ABORT(secure_free(p + 16, ORIGIN_MALLOC, "test"), "invalid pointer");
+  EXPECT_ABORT(secure_free(p + 80, ORIGIN_MALLOC, "test"), "invalid pointer");
+  EXPECT_ABORT(secure_free(large + 16, ORIGIN_MALLOC, "test"), "invalid pointer");
+  EXPECT_ABORT(secure_free(large + SLICE_SIZE, ORIGIN_MALLOC, "test"), "invalid pointer");
+  EXPECT_ABORT(secure_check_size(p, 63, "test"), "wrong size");
+}
+
+TEST(secure, realloc_keeps_the_contents_and_zeroes_what_it_adds, "") {
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+    for (size_t j = 0; j < ARRAY_LENGTH(sizes); j++) {
+      size_t from = sizes[i], to = max_size(sizes[j], 1);
+      char *p = allocate(from);
+      memset(p, 3, from);
+      p = secure_resize(NULL, p, to, "test");
+      CHECK_EQ(secure_size(p, "test"), to);
+      CHECK_BYTES(p, 3, min_size(from, to));
+      if (to > from) CHECK_BYTES(p + from, 0, to - from);
+      memset(p, 4, to);
+      secure_free(p, ORIGIN_MALLOC, "test");
+    }
+}
+
+TEST(secure, what_is_visited_is_live_and_has_its_own_size, "") {
+  char *p = allocate(50);
+  size_t size = 0;
+  CHECK(secure_visited(p, 64, &size) && size == 50);
+  secure_free(p, ORIGIN_MALLOC, "test");
+  CHECK(!secure_visited(p, 64, &size));
+}
