@@ -257,6 +257,15 @@ def count(cases_seen, letters=CERTAIN):
     return "%d of %d" % (sum(case["letter"] in letters for case in applicable), len(applicable))
 
 
+def mean_of_groups(cases_seen):
+    """A group with many rows weighs no more than one with few."""
+    groups = collections.defaultdict(list)
+    for case in cases_seen:
+        if case["letter"] is not None:
+            groups[case["group"]].append(case["letter"] == CERTAIN)
+    return "%.0f %%" % (100 * sum(sum(g) / len(g) for g in groups.values()) / len(groups))
+
+
 def markdown(looks):
     """Rows are groups and measures, columns allocators."""
     titles = {group: table["title"] for group, table in tomllib.loads(support.read(CASES)).items()}
@@ -265,6 +274,7 @@ def markdown(looks):
         rows.append([title, *(count([case for case in look["cases"] if case["group"] == group])
                               for look in looks)])
     rows.append(["**all, noticed in every run**", *(count(look["cases"]) for look in looks)])
+    rows.append(["mean of the groups", *(mean_of_groups(look["cases"]) for look in looks)])
     rows.append(["all, noticed in some runs",
                  *(count(look["cases"], LIKELY) for look in looks)])
     rows.append(["only a warning", *(sum(case["warned"] for case in look["cases"])
