@@ -43,7 +43,7 @@ static __attribute__((constructor(101))) void load(void) {
 /* Runs after the program's own destructors. */
 static __attribute__((destructor(101))) void unload(void) {
   int64_t stats = option_get(OPTION_stats);
-  if (SECURE) secure_end_quarantine(); /* which looks for late writes */
+  if (SECURE) secure_end();
   api_profile_end();
   api_trace_end();
   if (stats == STATS_NONE) return;

@@ -130,33 +130,43 @@ static cold void delete_slowly(void *p, size_t size, const char *call) {
 static always_inline void delete_of(void *p, origin_t origin) {
   if (!SECURE) fast_free_or(p, api_free_slow);
   else if (unlikely(!api_is_open()) || p == NULL || unlikely(heap_is_foreign(p)))
-    api_closed_free(p, origin, origin == ORIGIN_NEW ? "delete" : "delete[]");
-  else secure_free(p, origin, origin == ORIGIN_NEW ? "delete" : "delete[]");
+    api_closed_free(p, origin, origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]");
+  else secure_free(p, origin, origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]");
 }
 static always_inline void delete_sized(void *p, size_t size, origin_t origin) {
-  const char *call = origin == ORIGIN_NEW ? "delete" : "delete[]";
+  const char *call = origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]";
   if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
   if (SECURE || likely(fast_has_class_of(p, size))) return delete_of(p, origin);
   delete_slowly(p, size, call);
 }
 
+FH_API void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW); }
+FH_API void _ZdaPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW_ARRAY); }
 #if FH_SECURE
 FH_API void _ZdlPv(void *p) { delete_of(p, ORIGIN_NEW); }
 FH_API void _ZdaPv(void *p) { delete_of(p, ORIGIN_NEW_ARRAY); }
+FH_API void _ZdlPvSt11align_val_t(void *p) { delete_of(p, ORIGIN_NEW_ALIGNED); }
+FH_API void _ZdaPvSt11align_val_t(void *p) { delete_of(p, ORIGIN_ARRAY_ALIGNED); }
+FH_API void _ZdlPvmSt11align_val_t(void *p, size_t size) {
+  delete_sized(p, size, ORIGIN_NEW_ALIGNED);
+}
+FH_API void _ZdaPvmSt11align_val_t(void *p, size_t size) {
+  delete_sized(p, size, ORIGIN_ARRAY_ALIGNED);
+}
+TWIN(_ZdlPvSt11align_val_t) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
+TWIN(_ZdaPvSt11align_val_t) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
 #else
 TWIN(free) void _ZdlPv(void *p);
 TWIN(free) void _ZdaPv(void *p);
+TWIN(free) void _ZdlPvSt11align_val_t(void *p);
+TWIN(free) void _ZdaPvSt11align_val_t(void *p);
+TWIN(free) void _ZdlPvmSt11align_val_t(void *p);
+TWIN(free) void _ZdaPvmSt11align_val_t(void *p);
+TWIN(free) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
+TWIN(free) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
 #endif
-FH_API void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW); }
-FH_API void _ZdaPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW_ARRAY); }
 TWIN(_ZdlPv) void _ZdlPvRKSt9nothrow_t(void *p);
-TWIN(_ZdlPv) void _ZdlPvSt11align_val_t(void *p);
-TWIN(_ZdlPv) void _ZdlPvmSt11align_val_t(void *p);
-TWIN(_ZdlPv) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
 TWIN(_ZdaPv) void _ZdaPvRKSt9nothrow_t(void *p);
-TWIN(_ZdaPv) void _ZdaPvSt11align_val_t(void *p);
-TWIN(_ZdaPv) void _ZdaPvmSt11align_val_t(void *p);
-TWIN(_ZdaPv) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
 
 /* ---- first-class heaps ----------------------------------------------------------------------- */
 

@@ -198,13 +198,13 @@ static always_inline void *ask_handler(size_t alignment, size_t size, origin_t o
 /* In the secure grade delete must be of the same kind as new. */
 #define FORMS(kind, origin)                                                                        \
   static cold void *kind##_aligned_or_throw(size_t alignment, size_t size) {                       \
-    return ask_handler(alignment, size, origin, true);                                             \
+    return ask_handler(alignment, size, origin + ORIGIN_ALIGNED, true);                            \
   }                                                                                                \
   static cold void *kind##_aligned_or_null(size_t alignment, size_t size) {                        \
-    return ask_handler(alignment, size, origin, false);                                            \
+    return ask_handler(alignment, size, origin + ORIGIN_ALIGNED, false);                           \
   }                                                                                                \
-  static cold void *kind##_or_throw(size_t size) { return kind##_aligned_or_throw(1, size); }      \
-  static cold void *kind##_or_null(size_t size) { return kind##_aligned_or_null(1, size); }
+  static cold void *kind##_or_throw(size_t size) { return ask_handler(1, size, origin, true); }    \
+  static cold void *kind##_or_null(size_t size) { return ask_handler(1, size, origin, false); }
 FORMS(one, ORIGIN_NEW)
 
 /* nw: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &, at which nobody looks;

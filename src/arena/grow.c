@@ -329,6 +329,13 @@ void grow_unmap_window(arena_t *a, size_t slices) {
   map_free(a, 1);
 }
 
+/* A page that nobody can touch, between the maps and the first slice, where there is room. */
+static void guard_head(arena_t *a) {
+  size_t page = os_page_size(), end = ARENA_FIRST_SLICE << SLICE_SHIFT;
+  bool has_room = sizeof(arena_maps_t) + page <= ARENA_MAP_SLICES * SLICE_SIZE;
+  if (SECURE && has_room) os_protect((char *)a + end - page, page, false);
+}
+
 size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices) {
   if (!slices_reserve_number(a)) return NO_SLICES;
   advise_pages(a, slices << SLICE_SHIFT, a->number == 0 && n <= FIRST_SLICES);
@@ -336,6 +343,7 @@ size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices
   atomic64_add_relaxed(&arena_counts.mapped, slices);
   size_t have = slices - ARENA_FIRST_SLICE;
   size_t slice = keep_aligned(a, ARENA_FIRST_SLICE, have, n, alignment);
+  guard_head(a);
   map_set(a, 1, a, TENANT_ARENA);
   ASSERT_VALID(arena_is_valid(a));
   slices_publish(a);

@@ -52,6 +52,9 @@ typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
 ATOMIC_OPERATIONS(atomic32, atomic32_t, uint32_t)
 ATOMIC_OPERATIONS(atomic8, atomic8_t, uint8_t)
+static inline uint8_t atomic8_exchange_acq_rel(atomic8_t *a, uint8_t v) {
+  return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);
+}
 ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
 
 static inline uint32_t atomic32_load_seq_cst(const atomic32_t *a) {

@@ -7,15 +7,17 @@
 #include "../heap/fast.h"
 #include "../heap/firstclass.h"
 #include "../heap/resize.h"
+#include "../heap/visit.h"
 #include "../os/os.h"
 #include "../slab/states.h"
 #include "../stock/quarantine.h"
 #include "../stock/sample.h"
 
 enum {
-  LEAST_SIZE = 17,   /* bytes of the heap's block: more than the class of 16 has */
-  LOOKS_CLOSELY = 3, /* at another's block that seems overwritten, before it is said to be */
-  PATROL = 64,       /* frees between two looks at some block */
+  LEAST_SIZE = 17,     /* bytes of the heap's block: more than the class of 16 has */
+  LOOKS_CLOSELY = 3,   /* at another's block that seems overwritten, before it is said to be */
+  PATROL = 64,         /* frees between two looks at some block */
+  LAST_LOOK = 1 << 20, /* blocks that are looked at when the process exits */
 };
 
 /* ---- what is found wrong --------------------------------------------------------------------- */
@@ -37,22 +39,44 @@ _Noreturn static cold void refuse_state(uint8_t state, const void *p, const char
   fatal((state & STATE_IS) == STATE_RESTED ? "double free" : "invalid pointer", p, call);
 }
 
+_Noreturn static cold void refuse_origin(origin_t origin, const void *p, const char *call) {
+  static const char *const wrong[ORIGIN_ANY] = {
+    "wrong call for a block of malloc",
+    "wrong call for a block of new",
+    "wrong call for a block of new[]",
+    NULL,
+    "wrong call for a block of new with an alignment",
+    "wrong call for a block of new[] with an alignment"};
+  fatal(wrong[origin % ORIGIN_ANY], p, call);
+}
+
 /* ---- which block it is ----------------------------------------------------------------------- */
 
 typedef struct {
   slab_t *slab; /* NULL: a huge one */
   uintptr_t block;
-  size_t usable, number; /* the number: in its slab */
+  size_t usable, number; /* without the guard of a large block; the number: in its slab */
+  size_t guard;          /* bytes up to the end of its slices, that nobody can touch */
   states_t *states;
   atomic8_t *state; /* NULL: of a huge one, whose window says what it is */
   bool is_small;
 } checked_t;
+
+/* Sampled, in place of a block that would have been a small one: it has no guard. */
+static bool stands_for_small(const slab_t *s) {
+  return (slab_word(s) & SLAB_IS_SAMPLED) != 0 &&
+         atomic64_load_relaxed(&s->sampled.size) <= SMALL_MAX_SIZE;
+}
 
 /* Of a block that the heap just gave, or one of which heap_usable_size said that it is live. */
 static checked_t look_up_large(const void *p, const char *call) {
   bool is_huge = map_kind(map_find(p)) == TENANT_HUGE;
   checked_t f = {.slab = is_huge ? NULL : slab_of(p), .block = (uintptr_t)p};
   f.usable = heap_usable_size(p, call);
+  if (f.slab != NULL && !stands_for_small(f.slab)) {
+    f.usable -= os_page_size();
+    f.guard = ((size_t)atomic32_load_relaxed(&f.slab->slices) << SLICE_SHIFT) - f.usable;
+  }
   f.states = is_huge ? NULL : states_of(p);
   f.state = f.states != NULL ? states_at(f.states, p, 0) : NULL;
   return f;
@@ -95,8 +119,10 @@ static always_inline bool is_whole(const checked_t *f, size_t number) {
   atomic8_t *state = states_at(f->states, (void *)block, number);
   for (int looks = 0; looks < LOOKS_CLOSELY; looks++) {
     uint8_t seen = atomic8_load_acquire(state); /* S-state */
-    if ((seen & STATE_IS) != STATE_LIVE || trailer_read(block, f->usable, &t)) return true;
-    if (atomic8_load_acquire(state) != seen) return true; /* S-state */
+    if ((seen & STATE_IS) != STATE_LIVE) return true;
+    if (trailer_read(block, f->usable, &t) && trailer_is_filled(block, f->usable, t.size))
+      return true;
+    if (!atomic8_cas_acq_rel(state, &seen, seen)) return true; /* S-state: it is not as it was */
   }
   return false;
 }
@@ -116,6 +142,15 @@ static cold void patrol(const checked_t *f, uint64_t random, const char *call) {
   size_t number = random % f->slab->capacity;
   const void *block = (const char *)f->block - (f->number - number) * f->usable;
   if (!is_whole(f, number)) refuse_block("overflow behind", block, f->usable - TRAILER_SIZE, call);
+}
+
+/* ---- guards ---------------------------------------------------------------------------------- */
+
+/* From the last page of a large block to the end of its slices. What the system does not close
+ * stays open: the trailer is still checked. */
+static void guard_close(char *at, size_t size) { quarantine_close(at, size); }
+static void guard_open(char *at, size_t size) {
+  if (!quarantine_open(at, size)) fatal("a guard that the system does not open", at, "free");
 }
 
 /* ---- allocating ------------------------------------------------------------------------------ */
@@ -152,11 +187,15 @@ static void *hand_out(void *p, size_t size, origin_t origin) {
   trailer_write(f.block, f.usable, (trailer_t){size, origin});
   uint8_t life = (uint8_t)((state & ~STATE_IS) + STATE_LIFE);
   if (f.state != NULL) atomic8_store_release(f.state, life | STATE_LIVE); /* S-state */
+  if (unlikely(f.guard != 0)) guard_close((char *)p + f.usable, f.guard);
   return p;
 }
 
-/* What the heap is asked for. */
-static size_t with_trailer(size_t size) { return max_size(size + TRAILER_SIZE, LEAST_SIZE); }
+/* What the heap is asked for. A large block has a page more, for its guard. */
+static always_inline size_t with_trailer(size_t size) {
+  size_t least = max_size(size + TRAILER_SIZE, LEAST_SIZE);
+  return likely(least <= SMALL_MAX_SIZE) ? least : least + os_page_size();
+}
 
 static always_inline void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
   if (unlikely(heap != NULL)) return firstclass_aligned(heap, alignment, size);
@@ -179,7 +218,7 @@ static always_inline void *allocate_room(struct fh_heap *heap, size_t alignment,
 }
 
 void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin) {
-  if (unlikely(size > PTRDIFF_MAX - TRAILER_SIZE)) return NULL;
+  if (unlikely(size > PTRDIFF_MAX / 2)) return NULL;
   return allocate_room(heap, alignment, size, with_trailer(size), origin);
 }
 
@@ -213,19 +252,15 @@ static void let_rest_large(const checked_t *f, const char *call) {
   void *p = (void *)f->block;
   bool rests = h != NULL && f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0 &&
                atomic_ptr_is_relaxed(&f->slab->tag, NULL); /* relaxed: as above */
-  if (rests) p = quarantine_put_large(h, p);
+  if (rests) p = quarantine_put_large(h, p, f->guard != 0);
+  else if (f->guard != 0) guard_open((char *)p + f->usable, f->guard);
   if (p != NULL) heap_free(p, call);
 }
 
 void secure_free(void *p, origin_t origin, const char *call) {
   checked_t f = look_up(p, call);
   trailer_t t = check(&f, call);
-  if (unlikely(t.origin != origin && origin != ORIGIN_ANY)) {
-    static const char *const names[] = {"malloc", "new", "new[]"};
-    char text[48] = "wrong call for a block of ";
-    strcat(text, names[t.origin % 3]);
-    fatal(text, p, call);
-  }
+  if (unlikely(t.origin != origin && origin != ORIGIN_ANY)) refuse_origin(t.origin, p, call);
   if (f.state != NULL) {
     uint8_t seen = atomic8_load_relaxed(f.state); /* relaxed: the swap decides */
     uint8_t rested = (uint8_t)((seen & ~STATE_IS) | STATE_RESTED);
@@ -263,10 +298,14 @@ void secure_check_size(const void *p, size_t size, const char *call) {
 static void *resized(uintptr_t block, size_t old_usable, trailer_t old, size_t size) {
   checked_t f = look_up((void *)block, "realloc");
   size_t had = min_size(old_usable, f.usable);
+  uint8_t life = f.state != NULL ? atomic8_load_relaxed(f.state) & (uint8_t)~STATE_IS : 0;
+  if (f.state != NULL) atomic8_exchange_acq_rel(f.state, life | STATE_RESIZED); /* S-state */
   if (had > old.size) memset((char *)block + old.size, 0, had - old.size);
   if (f.slab != NULL && f.usable > had) memset((char *)block + had, 0, f.usable - had);
   trailer_write(block, f.usable, (trailer_t){size, old.origin});
-  if (f.state != NULL) atomic8_store_release(f.state, STATE_LIVE); /* S-state */
+  life += STATE_LIFE;
+  if (f.state != NULL) atomic8_store_release(f.state, life | STATE_LIVE); /* S-state */
+  if (f.guard != 0) guard_close((char *)block + f.usable, f.guard);
   return (void *)block;
 }
 
@@ -289,22 +328,27 @@ static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t 
 void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call) {
   checked_t f = look_up(p, call);
   trailer_t t = check(&f, call);
-  if (size > PTRDIFF_MAX - TRAILER_SIZE) return NULL;
+  if (unlikely(t.origin != ORIGIN_MALLOC)) refuse_origin(t.origin, p, call);
+  if (size > PTRDIFF_MAX / 2) return NULL;
   if (f.is_small && fits(&f, size)) return resized(f.block, f.usable, t, size);
   if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
     return resize_by_copy(&f, heap, t, size, call);
+  if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
   void *moved = heap != NULL ? heap_resize(p, with_trailer(size), heap, call)
                              : heap_realloc(p, with_trailer(size), call);
   if (moved != NULL) return resized((uintptr_t)moved, f.usable, t, size);
+  if (f.guard != 0) guard_close((char *)p + f.usable, f.guard);
   return heap != NULL ? resize_by_copy(&f, heap, t, size, call) : NULL;
 }
 
 bool secure_expand(void *p, size_t size, const char *call) {
   checked_t f = look_up(p, call);
   trailer_t t = check(&f, call);
-  if (size > PTRDIFF_MAX - TRAILER_SIZE || (f.is_small && with_trailer(size) > f.usable))
-    return false;
-  if (!f.is_small && !heap_expand(p, with_trailer(size), call)) return false;
+  if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
+  if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
+  bool is_done = f.is_small || heap_expand(p, with_trailer(size), call);
+  if (!is_done && f.guard != 0) guard_close((char *)p + f.usable, f.guard);
+  if (!is_done) return false;
   resized(f.block, f.usable, t, size);
   return true;
 }
@@ -320,6 +364,13 @@ bool secure_visited(const void *p, size_t usable, size_t *size) {
 
 /* ---- first and last -------------------------------------------------------------------------- */
 
+/* Of a block that rests, the bytes behind the link and the key. */
+static bool is_zero(const uint64_t *words, size_t n) {
+  uint64_t other = 0;
+  for (size_t i = 0; i < n; i++) other |= words[i];
+  return other == 0;
+}
+
 /* Of small ones nobody wrote where the link and the key will be. */
 void secure_end_quarantine(void) {
   heap_t *h = heap_of_thread();
@@ -328,6 +379,45 @@ void secure_end_quarantine(void) {
        h != NULL && (p = quarantine_take(h, &place)) != NULL;)
     if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) fast_free(p);
     else free_rested(p);
+}
+
+/* Another thread may use the block meanwhile: its state changes then. */
+static void check_rested(const checked_t *f) {
+  const uint64_t *words = (const uint64_t *)f->block;
+  uint8_t seen = atomic8_load_acquire(f->state); /* S-state */
+  if ((seen & STATE_IS) != STATE_RESTED || is_zero(words + 2, f->usable / 8 - 2)) return;
+  if (atomic8_cas_acq_rel(f->state, &seen, seen)) /* S-state */
+    refuse_block("write after free to", words, f->usable, "exit");
+}
+
+typedef struct {
+  size_t left; /* blocks to look at */
+} last_look_t;
+
+static bool check_slab(slab_t *s, uint32_t word, void *base, void *context) {
+  last_look_t *look = context;
+  bool is_small = slab_kind(word) == SLAB_SMALL;
+  states_t *states = states_of(base);
+  if (states == NULL || (is_small && class_size(word) < 2 * CLASS_STEP)) return true;
+  size_t n = is_small ? min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity) : 1;
+  for (size_t i = 0; i < n && look->left > 0 && slab_word(s) == word; i++, look->left--) {
+    if (!is_small && (atomic8_load_acquire(states_at(states, base, 0)) & STATE_IS) != STATE_LIVE)
+      continue; /* S-state */
+    checked_t f = {.slab = s, .block = (uintptr_t)base, .states = states, .number = i};
+    if (is_small) f.usable = class_size(word), f.block += (i + 1) * f.usable, f.is_small = true;
+    else f = look_up_large(base, "exit");
+    f.state = states_at(states, (void *)f.block, i);
+    if (!is_whole(&f, i))
+      refuse_block("overflow behind", (void *)f.block, f.usable - TRAILER_SIZE, "exit");
+    if (is_small) check_rested(&f);
+  }
+  return look->left > 0;
+}
+
+void secure_end(void) {
+  last_look_t look = {LAST_LOOK};
+  secure_end_quarantine();
+  visit_slabs(check_slab, &look);
 }
 
 /* relaxed: of two threads that start at once one sets it, and both see it */

@@ -21,6 +21,8 @@ hidden void secure_start(void);
 hidden void secure_end_quarantine(void);
 /* Reads as zero. `heap`: a first-class one, or NULL. NULL: no memory. */
 hidden void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin);
+/* At exit: looks for what was written where nothing may be, in a million blocks at most. */
+hidden void secure_end(void);
 /* `p` is not NULL, and not foreign. */
 hidden void secure_free(void *p, origin_t origin, const char *call);
 /* How many bytes were asked for. `fatal` if it is no live block, or something wrote behind it. */

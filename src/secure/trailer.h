@@ -5,7 +5,7 @@
  * A block's last word says how many bytes were asked for and by what kind of call. It is bound to
  * the block's address and to a number that only this process knows. What lies between these bytes
  * and the word is filled with a byte, likewise of the address, that no text has and that is neither
- * 0 nor 0xFF. So a write behind what was asked for changes one of both. */
+ * 0 nor 0xFF. The word begins and ends with it. So a write behind what was asked for changes one of both. */
 #ifndef SECURE_TRAILER_H
 #define SECURE_TRAILER_H
 
@@ -14,9 +14,17 @@
 #include "../slab/slab.h"
 
 /* By which kind of call a block came, or goes. */
-typedef enum { ORIGIN_MALLOC, ORIGIN_NEW, ORIGIN_NEW_ARRAY, ORIGIN_ANY } origin_t;
+typedef enum {
+  ORIGIN_MALLOC,
+  ORIGIN_NEW,
+  ORIGIN_NEW_ARRAY,
+  ORIGIN_ALIGNED, /* added to one of the last two: the form with an alignment */
+  ORIGIN_NEW_ALIGNED = ORIGIN_NEW + ORIGIN_ALIGNED,
+  ORIGIN_ARRAY_ALIGNED = ORIGIN_NEW_ARRAY + ORIGIN_ALIGNED,
+  ORIGIN_ANY,
+} origin_t;
 
-enum { TRAILER_SIZE = 8, TRAILER_SLACK_BITS = 22, TRAILER_INFO_BITS = 24 };
+enum { TRAILER_SIZE = 8, TRAILER_SLACK_BITS = 21, TRAILER_INFO_BITS = 24 };
 #define TRAILER_SLACK_MOST (((size_t)1 << TRAILER_SLACK_BITS) - 1)
 
 typedef struct {
@@ -29,9 +37,9 @@ static always_inline uint8_t trailer_marker(uint64_t hash) {
   return (uint8_t)(0x80 | ((hash & 0xFFFF) * 0x7F) >> 16); /* 0x80 to 0xFE */
 }
 static always_inline uint64_t trailer_word(uint64_t hash, uint64_t info) {
-  uint64_t check = ((hash + info) * 0x9E3779B97F4A7C15u) >> 32;
+  uint64_t check = ((hash + info) * 0x9E3779B97F4A7C15u) >> 40, marker = trailer_marker(hash);
   uint64_t covered = (info ^ hash >> 8) & (((uint64_t)1 << TRAILER_INFO_BITS) - 1);
-  return check << 32 | covered << 8 | trailer_marker(hash);
+  return marker << 56 | check << 32 | covered << 8 | marker;
 }
 
 static always_inline uint64_t trailer_load(const char *at) {

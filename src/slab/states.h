@@ -13,9 +13,10 @@
 /* A state: what the block is, and how often that was LIVE, modulo 64, so that nobody takes one life
  * for another. */
 enum {
-  STATE_FRESH,  /* never handed out since its slice became a slab; its memory may be anything */
-  STATE_LIVE,   /* the program's */
-  STATE_RESTED, /* freed; reads as zero but for the link and the key of a free block */
+  STATE_FRESH,   /* never handed out since its slice became a slab; its memory may be anything */
+  STATE_LIVE,    /* the program's */
+  STATE_RESTED,  /* freed; reads as zero but for the link and the key of a free block */
+  STATE_RESIZED, /* live, and its trailer is being written */
   STATE_IS = 3,
   STATE_LIFE = 4,
 };

@@ -34,19 +34,27 @@ static size_t size_of_large(void *block) {
   return (size_t)atomic32_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
 }
 
-/* It may be used again. One that the system does not open stays where it is, for ever. */
-static void *open_again(void *block) {
-  if (block == NULL || !os_protect(block, size_of_large(block), true)) return NULL;
-  atomic32_add_relaxed(&closed, (uint32_t)-1);
-  return block;
+void quarantine_close(void *at, size_t size) {
+  if (atomic32_load_relaxed(&closed) < CLOSED_MOST && os_protect(at, size, false))
+    atomic32_add_relaxed(&closed, 1);
 }
 
-void *quarantine_put_large(heap_t *h, void *block) {
+bool quarantine_open(void *at, size_t size) {
+  if (!os_protect(at, size, true)) return false;
+  atomic32_add_relaxed(&closed, (uint32_t)-1);
+  return true;
+}
+
+/* It may be used again. One that the system does not open stays where it is, for ever. */
+static void *open_again(void *block) {
+  return block != NULL && quarantine_open(block, size_of_large(block)) ? block : NULL;
+}
+
+void *quarantine_put_large(heap_t *h, void *block, bool is_guarded) {
   size_t place = LARGE_FROM + quarantine_draw(h) % QUARANTINE_LARGE, size = size_of_large(block);
-  if (atomic32_load_relaxed(&closed) >= CLOSED_MOST) return block;
-  if (size > KEPT_SIZE && !os_discard(block, size)) return block;
-  if (!os_protect(block, size, false)) return block;
-  atomic32_add_relaxed(&closed, 1);
+  if (size > KEPT_SIZE) os_discard(block, size);
+  if (!os_protect(block, size, false)) return is_guarded ? open_again(block) : block;
+  if (!is_guarded) atomic32_add_relaxed(&closed, 1);
   return open_again(atomic_ptr_exchange_own(&pool_quarantine(h)->places[place], block));
 }
 

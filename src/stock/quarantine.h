@@ -24,8 +24,14 @@ typedef struct {
 hidden uint64_t quarantine_draw(heap_t *h);
 /* The block that has to go for this one of `size` bytes; or NULL. */
 hidden void *quarantine_put(heap_t *h, void *block, size_t size, uint64_t random);
-/* Likewise of a large one, which nobody can touch from now on. */
-hidden void *quarantine_put_large(heap_t *h, void *block);
+/* Likewise of a large one, which nobody can touch from now on. `is_guarded`: part of it was closed
+ * before. */
+hidden void *quarantine_put_large(heap_t *h, void *block, bool is_guarded);
+/* Nobody can touch these pages until they are opened, if the system does that and there are not too
+ * many such ranges. */
+hidden void quarantine_close(void *at, size_t size);
+/* Also if they were not closed. False: the system does not. */
+hidden bool quarantine_open(void *at, size_t size);
 /* One that is held back; NULL: there is none from `*place` on, which moves. */
 hidden void *quarantine_take(heap_t *h, size_t *place);
 

@@ -3,7 +3,7 @@
 
 #include "../../src/heap/firstclass.h"
 #include "../../src/slab/states.h"
-#include "../test.h"
+#include "core.h"
 
 static const size_t sizes[] = {0, 1, 7, 8, 9, 24, 100, 1000, 5000, 16376, 16377, 70000, MiB(3)};
 

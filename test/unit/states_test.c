@@ -2,7 +2,7 @@
 #include "../../src/slab/states.h"
 
 #include "../../src/slab/slab.h"
-#include "../test.h"
+#include "core.h"
 
 enum { BLOCK_CLASS = 4 }; /* 64 bytes */
 
