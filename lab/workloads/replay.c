@@ -1,9 +1,10 @@
 /* replay.c - a recorded program's calls of malloc, once more
  *
- * Threads: each replays the calls of one thread of the recording, from a buffer of its own. A slot
- *          is a word: the block, and how often the slot has changed (tape.h). Whoever changes it
- *          next waits for its turn. The recording had all calls in an order that fulfils that. So
- *          no two threads wait for each other. */
+ * Threads: each replays the calls of one thread of the recording, from a buffer of its own, and
+ *          ends not before the others have come to where it ended. A slot is a word: the block, and
+ *          how often the slot has changed (tape.h). Whoever changes it next waits for its turn. The
+ *          recording had all calls in an order that fulfils that. So no two threads wait for each
+ *          other. */
 #include "tape.h"
 #include "threads.h"
 
@@ -82,7 +83,10 @@ static void perform(const tape_call_t *c) {
     case TAPE_CALLOC: return slot_set(c, touched(checked(calloc(1, size), size), size));
     case TAPE_ALIGNED: return slot_set(c, touched(aligned(c, size), size));
     case TAPE_REALLOC: return slot_set(c, touched(checked(realloc(before, size), size), size));
-    default: free(before); return slot_set(c, NULL);
+    case TAPE_FREE: free(before); return slot_set(c, NULL);
+    case TAPE_TELL:
+    case TAPE_LEAVE: return slot_set(c, NULL);
+    default: bench_fail(BENCH_SYSTEM, "%s: no call %d", path, (int)c->kind);
   }
 }
 
@@ -122,8 +126,8 @@ static void *replay_part(void *argument) {
   return NULL;
 }
 
-/* In the order of their first calls, and never more at once than there were. What one waits for is
- * done by threads that began before it, or by the next ones. */
+/* In the order of their first calls, and never more at once than there were. So the first call of
+ * the recording that is not done yet is always one of a thread that was started. */
 static void replay_all(void) {
   pthread_t *threads = bench_pages(head.threads * sizeof *threads, true);
   pthread_attr_t attributes;
