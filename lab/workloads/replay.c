@@ -8,7 +8,7 @@
 #include "tape.h"
 #include "threads.h"
 
-enum { THREADS_MOST = 4096, BUFFER = 64 << 10, PAGE_STEP = 4096, SPINS = 200 };
+enum { THREADS_MOST = 4096, BUFFER = 64 << 10, PAGE_STEP = 4096, SPINS = 200, ALIGNMENT = 16 };
 
 static const char *path = "", *touch = "pages";
 
@@ -34,22 +34,26 @@ static tape_head_t head;
 static tape_thread_t *parts;
 static _Atomic uint64_t *slots;
 static atomic_uint running;
+static _Atomic uint64_t calls, asked; /* that were performed; bytes */
 
 /* ---- slots ----------------------------------------------------------------------------------- */
+
+/* A slot's word: sixteenths of the block's address, and the turn below. */
 
 /* The block that is there at this turn. */
 static void *slot_wait(const tape_call_t *c) {
   for (unsigned spins = 0;; spins++) {
     uint64_t word = atomic_load_explicit(&slots[c->slot], memory_order_acquire);
-    if (word % TAPE_TURNS == c->turn) return (void *)(uintptr_t)(word - word % TAPE_TURNS);
+    if (word % TAPE_TURNS == c->turn) return (void *)(uintptr_t)(word / TAPE_TURNS * ALIGNMENT);
     if (spins > SPINS) sched_yield();
   }
 }
 
 static void slot_set(const tape_call_t *c, void *block) {
-  uint64_t turn = (c->turn + 1) % TAPE_TURNS;
-  if ((uintptr_t)block % TAPE_TURNS != 0) bench_fail(BENCH_SYSTEM, "malloc gave %p", block);
-  atomic_store_explicit(&slots[c->slot], (uintptr_t)block | turn, memory_order_release);
+  uint64_t turn = (c->turn + 1) % TAPE_TURNS, sixteenths = (uintptr_t)block / ALIGNMENT;
+  if ((uintptr_t)block % ALIGNMENT != 0 || sixteenths > UINT64_MAX / TAPE_TURNS)
+    bench_fail(BENCH_SYSTEM, "malloc gave %p", block);
+  atomic_store_explicit(&slots[c->slot], sixteenths * TAPE_TURNS | turn, memory_order_release);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -105,6 +109,7 @@ static void *replay_part(void *argument) {
   unsigned char buffer[BUFFER];
   uint32_t last = 0;
   size_t ready = 0, used = 0;
+  uint64_t own_calls = 0, own_asked = 0;
   for (uint64_t done = 0; done < part->size;) {
     if (ready - used < TAPE_CALL_MOST && done + (ready - used) < part->size) {
       memmove(buffer, buffer + used, ready - used);
@@ -119,9 +124,13 @@ static void *replay_part(void *argument) {
     size_t length = (size_t)(tape_get(buffer + used, &call, &last) - (buffer + used));
     if (call.slot >= head.slots) bench_fail(BENCH_SYSTEM, "%s: no slot %u", path, call.slot);
     perform(&call);
+    own_calls += call.kind != TAPE_TELL && call.kind != TAPE_LEAVE;
+    own_asked += call.size;
     used += length;
     done += length;
   }
+  atomic_fetch_add(&calls, own_calls);
+  atomic_fetch_add(&asked, own_asked);
   atomic_fetch_sub(&running, 1);
   return NULL;
 }
@@ -165,8 +174,9 @@ int main(int count, char **arguments) {
   json_start(&program);
   mark_t start = mark_now();
   replay_all();
-  json_elapsed(start, mark_now(), (long long)head.calls);
+  json_elapsed(start, mark_now(), (long long)calls);
   json_integer("allocations", (long long)head.allocations);
+  json_integer("asked", (long long)asked);
   json_integer("asked_peak", (long long)head.peak);
   json_costs();
   json_end();

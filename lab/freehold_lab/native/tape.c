@@ -21,10 +21,10 @@ typedef struct {
 
 static thread_t *threads; /* in the order of their first events */
 static size_t thread_count;
-static uint64_t steps;       /* calls, and what else is on the tape */
-static size_t last_caller;   /* the thread that made the last call */
-static unsigned char *turns; /* of each slot */
-static uint32_t *waiting;    /* slots that are free: a ring */
+static uint64_t steps;     /* calls, and what else is on the tape */
+static size_t last_caller; /* the thread that made the last call */
+static uint32_t *turns;    /* of each slot */
+static uint32_t *waiting;  /* slots that are free: a ring */
 static uint32_t slot_count;
 static size_t ring_size, ring_from, ring_count;
 static tape_head_t head = {.magic = TAPE_MAGIC, .version = TAPE_VERSION};
@@ -34,7 +34,7 @@ static uint64_t unknown;
 
 static uint32_t take_slot(void) {
   if (ring_count <= SLOTS_APART) {
-    turns = more(turns, slot_count + 1);
+    turns = more(turns, (slot_count + 1) * sizeof *turns);
     turns[slot_count] = 0;
     return slot_count++;
   }
@@ -73,7 +73,7 @@ static void put_step(thread_t *thread, tape_kind_t kind, uint32_t slot, uint64_t
                      size_t alignment) {
   tape_call_t call = {.kind = kind, .turn = turns[slot], .slot = slot, .size = size};
   call.alignment_shift = (unsigned)__builtin_ctzl(alignment);
-  turns[slot] = (unsigned char)((turns[slot] + 1) % TAPE_TURNS);
+  turns[slot] = (turns[slot] + 1) % TAPE_TURNS;
   if (thread->room - thread->size < TAPE_CALL_MOST)
     thread->bytes = more(thread->bytes, thread->room = thread->room * 2 + 4096);
   unsigned char *at = thread->bytes + thread->size;
