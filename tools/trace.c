@@ -13,7 +13,7 @@
 #include "trace.h"
 #include "trace_file.h"
 
-enum { BAD_USE = 2, TEMPORARY_CALLS = 8, PAIRS_SHOWN = 20, LIFE_STEPS = 11, SIZE_STEPS = 65 };
+enum { BAD_USE = 2, TEMPORARY_CALLS = 8, ROWS_SHOWN = 20, LIFE_STEPS = 11, SIZE_STEPS = 65 };
 
 static const char *const kind_text[] = {
 #define KIND_TEXT(name, text) text,
@@ -27,13 +27,14 @@ static const char help[] =
   "    what the program of a trace (option trace) asked of malloc\n"
   "\n"
   "  --sum          sums instead of events: calls, bytes, what lives at the end and at the peak,\n"
-  "                 sizes, lifetimes, temporary blocks, which thread frees whose blocks\n"
+  "                 sizes, lifetimes, temporary blocks, threads, which one frees whose blocks\n"
   "  --json         the same for programs; each event is an object on a line of its own\n"
   "  --thread N     only calls of that thread\n"
   "  --address X    only those that return or take that address\n"
   "  --size A-B     only those that ask for A to B bytes; frees are left out\n"
   "  --from S, --to S  only those between these seconds of the trace\n"
   "\n"
+  "Threads have serials, from 1, which are never used again; their numbers are.\n"
   "A block is temporary if the thread that allocated it frees it within 8 of its calls.\n"
   "\n"
   "Example\n"
@@ -131,6 +132,7 @@ static bool is_wanted(const wish_t *w, const trace_event_t *e) {
 static void print_event(const trace_event_t *e) {
   printf("%14.9f %8u %-12s ", (double)e->time / 1e9, e->thread, kind_text[e->kind]);
   if (e->failed) printf("%-16s", "failed");
+  else if (e->kind == TRACE_LEAVE) printf("%-16s", "");
   else printf("0x%-14lx", (unsigned long)e->address);
   if (trace_has_size(e->kind)) printf(" %zu", e->size);
   if (e->kind == TRACE_ALIGNED) printf(" to %zu", e->alignment);
@@ -139,9 +141,9 @@ static void print_event(const trace_event_t *e) {
 }
 
 static void print_event_json(const trace_event_t *e) {
-  printf("{\"ns\": %llu, \"thread\": %u, \"call\": \"%s\"", (unsigned long long)e->time, e->thread,
-         kind_text[e->kind]);
-  if (!e->failed) printf(", \"address\": %lu", (unsigned long)e->address);
+  printf("{\"ns\": %llu, \"thread\": %u, \"serial\": %u, \"call\": \"%s\"",
+         (unsigned long long)e->time, e->thread, e->serial, kind_text[e->kind]);
+  if (!e->failed && e->kind != TRACE_LEAVE) printf(", \"address\": %lu", (unsigned long)e->address);
   if (trace_has_size(e->kind)) printf(", \"size\": %zu", e->size);
   if (e->kind == TRACE_ALIGNED) printf(", \"alignment\": %zu", e->alignment);
   if (e->heap != 0) printf(", \"heap\": %lu", (unsigned long)e->heap);
@@ -154,35 +156,42 @@ typedef struct {
   uintptr_t address; /* 0: none; 1: there was one */
   uintptr_t heap;
   uint64_t size, since, call; /* call: of its thread, when it was allocated */
-  uint32_t thread;
+  uint32_t thread;            /* its serial; so in what follows */
 } block_t;
-typedef struct {
-  uint32_t number;
-  uint64_t calls;
-  block_t *moving; /* blocks that realloc has in hand: more than one where handlers interrupt */
-  size_t moving_count;
-} thread_t;
 typedef struct {
   uint32_t allocated, freed;
   uint64_t blocks, bytes;
 } pair_t;
 typedef struct {
+  uint32_t serial, number;
+  bool has_left;
+  uint64_t calls, first, last; /* ns: the first event and the last */
+  block_t *moving; /* blocks that realloc has in hand: more than one where handlers interrupt */
+  size_t moving_count;
+  pair_t *pairs; /* whose blocks it has freed, one row for each */
+  size_t pair_count;
+} thread_t;
+typedef struct {
   block_t *table;
   size_t room, used; /* used: with those that were */
-  thread_t *threads;
-  size_t thread_count;
-  pair_t *pairs;
+  thread_t *threads; /* in the order of their first events */
+  size_t thread_count, left, at_once;
+  pair_t *pairs; /* of all threads: made in the end */
   size_t pair_count;
   uint64_t calls[TRACE_KIND_COUNT], failed, asked, unknown, freed, temporary, temporary_bytes;
   uint64_t live, live_bytes, peak, peak_bytes, peak_time, last;
   uint64_t size_blocks[SIZE_STEPS], size_bytes[SIZE_STEPS], lives[LIFE_STEPS];
 } sums_t;
 
-static void *more(void *at, size_t size) {
-  void *p = realloc(at, size);
-  if (p != NULL) return p;
+static _Noreturn void refuse_memory(void) {
   fprintf(stderr, "freehold: trace: %s\n", strerror(ENOMEM));
   exit(EXIT_FAILURE);
+}
+
+static void *more(void *at, size_t size) {
+  void *p = realloc(at, size);
+  if (p == NULL) refuse_memory();
+  return p;
 }
 
 static block_t *find_block(const sums_t *s, uintptr_t address) {
@@ -224,32 +233,34 @@ static bool drop_block(sums_t *s, uintptr_t address, block_t *dropped) {
   return true;
 }
 
-static thread_t *thread_of(sums_t *s, uint32_t number) {
-  for (size_t i = s->thread_count; i-- > 0;)
-    if (s->threads[i].number == number) return &s->threads[i];
-  s->threads = more(s->threads, (s->thread_count + 1) * sizeof *s->threads);
-  s->threads[s->thread_count] = (thread_t){.number = number};
-  return &s->threads[s->thread_count++];
-}
-
-static void note_pair(sums_t *s, uint32_t allocated, uint32_t freed, uint64_t bytes) {
-  size_t i = 0;
-  while (i < s->pair_count && (s->pairs[i].allocated != allocated || s->pairs[i].freed != freed))
-    i++;
-  if (i == s->pair_count) {
-    s->pairs = more(s->pairs, (i + 1) * sizeof *s->pairs);
-    s->pairs[s->pair_count++] = (pair_t){allocated, freed, 0, 0};
+static thread_t *thread_of(sums_t *s, trace_file_t *f, const trace_event_t *e) {
+  size_t place = trace_file_place(f, e);
+  if (place == SIZE_MAX) refuse_memory();
+  if (place == s->thread_count) {
+    s->threads = more(s->threads, (place + 1) * sizeof *s->threads);
+    s->threads[s->thread_count++] =
+      (thread_t){.serial = e->serial, .number = e->thread, .first = e->time};
   }
-  s->pairs[i].blocks++, s->pairs[i].bytes += bytes;
+  return &s->threads[place];
 }
 
-static void note_end(sums_t *s, const thread_t *t, const block_t *b, uint64_t now) {
+static void note_pair(thread_t *t, uint32_t allocated, uint64_t bytes) {
+  size_t i = 0;
+  while (i < t->pair_count && t->pairs[i].allocated != allocated) i++;
+  if (i == t->pair_count) {
+    t->pairs = more(t->pairs, (i + 1) * sizeof *t->pairs);
+    t->pairs[t->pair_count++] = (pair_t){allocated, t->serial, 0, 0};
+  }
+  t->pairs[i].blocks++, t->pairs[i].bytes += bytes;
+}
+
+static void note_end(sums_t *s, thread_t *t, const block_t *b, uint64_t now) {
   unsigned step = 0;
   for (uint64_t life = now - b->since, most = 1000; step < LIFE_STEPS - 1 && life >= most; step++)
     most *= 10;
   s->lives[step]++, s->freed++;
-  note_pair(s, b->thread, t->number, b->size);
-  if (b->thread != t->number || t->calls - b->call > TEMPORARY_CALLS) return;
+  note_pair(t, b->thread, b->size);
+  if (b->thread != t->serial || t->calls - b->call > TEMPORARY_CALLS) return;
   s->temporary++, s->temporary_bytes += b->size;
 }
 
@@ -260,7 +271,7 @@ static void note_allocated(sums_t *s, const trace_event_t *e) {
 }
 
 static void note_resized(sums_t *s, thread_t *t, const trace_event_t *e, uint64_t calls) {
-  block_t b = {e->address, e->heap, e->size, e->time, calls, e->thread};
+  block_t b = {e->address, e->heap, e->size, e->time, calls, e->serial};
   if (t->moving_count > 0) {
     block_t old = t->moving[--t->moving_count];
     if (e->failed || old.address == e->address) b = old;
@@ -282,20 +293,20 @@ static void note_destroyed(sums_t *s, uintptr_t heap) {
   }
 }
 
-static void note_event(sums_t *s, const trace_event_t *e) {
-  thread_t *t = thread_of(s, e->thread);
+static void note_event(sums_t *s, trace_file_t *f, const trace_event_t *e) {
+  thread_t *t = thread_of(s, f, e);
   block_t b = {.address = 1};
-  s->last = e->time;
+  s->last = t->last = e->time;
   s->calls[e->kind]++;
   s->failed += e->failed;
-  if (e->kind != TRACE_TO) t->calls++;
+  if (e->kind != TRACE_TO && e->kind != TRACE_LEAVE) t->calls++;
   if (trace_has_size(e->kind) && e->kind != TRACE_EXPAND && !e->failed) note_allocated(s, e);
   switch (e->kind) {
     case TRACE_MALLOC:
     case TRACE_CALLOC:
     case TRACE_ALIGNED:
       if (e->failed) break;
-      b = (block_t){e->address, e->heap, e->size, e->time, t->calls, e->thread};
+      b = (block_t){e->address, e->heap, e->size, e->time, t->calls, e->serial};
       add_block(s, &b);
       break;
     case TRACE_FREE:
@@ -309,16 +320,47 @@ static void note_event(sums_t *s, const trace_event_t *e) {
       break;
     case TRACE_TO: note_resized(s, t, e, t->calls); break;
     case TRACE_DESTROY: note_destroyed(s, e->address); break;
+    case TRACE_LEAVE: t->has_left = true; break;
     default: break;
   }
 }
 
-/* ---- sums, as text and JSON ------------------------------------------------------------------ */
+static int by_number(const void *a, const void *b) {
+  uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+  return (first > second) - (first < second);
+}
+
+/* How many threads were between their first events and their last at a moment, at most. */
+static void count_at_once(sums_t *s) {
+  uint64_t *ends = more(NULL, (s->thread_count + 1) * sizeof *ends);
+  size_t ended = 0;
+  for (size_t i = 0; i < s->thread_count; i++) ends[i] = s->threads[i].last;
+  qsort(ends, s->thread_count, sizeof *ends, by_number);
+  for (size_t i = 0; i < s->thread_count; i++) {
+    s->left += s->threads[i].has_left;
+    while (ends[ended] < s->threads[i].first) ended++;
+    if (i + 1 - ended > s->at_once) s->at_once = i + 1 - ended;
+  }
+  free(ends);
+}
 
 static int by_blocks(const void *a, const void *b) {
   const pair_t *first = a, *second = b;
   return (first->blocks < second->blocks) - (first->blocks > second->blocks);
 }
+
+static void gather_pairs(sums_t *s) {
+  for (size_t i = 0; i < s->thread_count; i++) {
+    const thread_t *t = &s->threads[i];
+    if (t->pair_count == 0) continue;
+    s->pairs = more(s->pairs, (s->pair_count + t->pair_count) * sizeof *s->pairs);
+    memcpy(&s->pairs[s->pair_count], t->pairs, t->pair_count * sizeof *s->pairs);
+    s->pair_count += t->pair_count;
+  }
+  if (s->pairs != NULL) qsort(s->pairs, s->pair_count, sizeof *s->pairs, by_blocks);
+}
+
+/* ---- sums, as text and JSON ------------------------------------------------------------------ */
 
 static const char *life_text(unsigned step) {
   static const char *const text[] = {"1 us", "10 us", "100 us", "1 ms",   "10 ms", "100 ms",
@@ -330,11 +372,27 @@ static void put_row(const char *name, uint64_t n) {
   printf("%-22s %llu\n", name, (unsigned long long)n);
 }
 
+static void print_threads(const sums_t *s) {
+  printf("\nthreads: %zu, %zu at once, %zu have ended\n", s->thread_count, s->at_once, s->left);
+  printf("thread  number          from s            to s        calls\n");
+  for (size_t i = 0; i < s->thread_count && i < ROWS_SHOWN; i++) {
+    const thread_t *t = &s->threads[i];
+    printf("%6u %7u %15.6f %15.6f %12llu%s\n", t->serial, t->number, (double)t->first / 1e9,
+           (double)t->last / 1e9, (unsigned long long)t->calls, t->has_left ? "  ended" : "");
+  }
+  if (s->thread_count > ROWS_SHOWN) printf("and %zu threads more\n", s->thread_count - ROWS_SHOWN);
+  printf("\nallocated by  freed by      blocks          bytes\n");
+  for (size_t i = 0; i < s->pair_count && i < ROWS_SHOWN; i++)
+    printf("%12u %9u %11llu %14llu\n", s->pairs[i].allocated, s->pairs[i].freed,
+           (unsigned long long)s->pairs[i].blocks, (unsigned long long)s->pairs[i].bytes);
+  if (s->pair_count > ROWS_SHOWN) printf("and %zu pairs more\n", s->pair_count - ROWS_SHOWN);
+}
+
 static void print_sums(const sums_t *s, const trace_file_t *f) {
   char text[128];
   fmt_t t;
   printf("process %u, %.6f s\n\n", f->head->process, (double)s->last / 1e9);
-  for (unsigned k = TRACE_MALLOC; k < TRACE_KIND_COUNT; k++)
+  for (unsigned k = TRACE_MALLOC; k < TRACE_LEAVE; k++)
     if (s->calls[k] != 0 && k != TRACE_FROM)
       put_row(k == TRACE_TO ? "realloc" : kind_text[k], s->calls[k]);
   put_row("failed", s->failed);
@@ -358,14 +416,27 @@ static void print_sums(const sums_t *s, const trace_file_t *f) {
   printf("\nlived less than    blocks\n");
   for (unsigned i = 0; i < LIFE_STEPS; i++)
     if (s->lives[i] != 0) printf("%-12s %12llu\n", life_text(i), (unsigned long long)s->lives[i]);
-  printf("\nallocated by  freed by      blocks          bytes\n");
-  for (size_t i = 0; i < s->pair_count && i < PAIRS_SHOWN; i++)
-    printf("%12u %9u %11llu %14llu\n", s->pairs[i].allocated, s->pairs[i].freed,
-           (unsigned long long)s->pairs[i].blocks, (unsigned long long)s->pairs[i].bytes);
-  if (s->pair_count > PAIRS_SHOWN) printf("and %zu pairs more\n", s->pair_count - PAIRS_SHOWN);
+  print_threads(s);
 }
 
 static void drain_to(const char *text, size_t length, void *file) { fwrite(text, 1, length, file); }
+
+static void put_threads(fmt_json_t *j, const sums_t *s) {
+  fmt_json_number(j, "threads_at_once", s->at_once);
+  fmt_json_array(j, "threads");
+  for (size_t i = 0; i < s->thread_count; i++) {
+    const thread_t *t = &s->threads[i];
+    fmt_json_object(j, NULL);
+    fmt_json_number(j, "serial", t->serial);
+    fmt_json_number(j, "number", t->number);
+    fmt_json_number(j, "from_ns", t->first);
+    fmt_json_number(j, "to_ns", t->last);
+    fmt_json_number(j, "calls", t->calls);
+    fmt_json_number(j, "ended", t->has_left);
+    fmt_json_close(j);
+  }
+  fmt_json_close(j);
+}
 
 static void put_steps(fmt_json_t *j, const sums_t *s) {
   fmt_json_array(j, "sizes");
@@ -387,6 +458,7 @@ static void put_steps(fmt_json_t *j, const sums_t *s) {
     fmt_json_close(j);
   }
   fmt_json_close(j);
+  put_threads(j, s);
   fmt_json_array(j, "freed_by");
   for (size_t i = 0; i < s->pair_count; i++) {
     fmt_json_object(j, NULL);
@@ -409,7 +481,7 @@ static void print_sums_json(const sums_t *s, const trace_file_t *f) {
   fmt_json_number(&j, "process", f->head->process);
   fmt_json_number(&j, "ns", s->last);
   fmt_json_object(&j, "calls");
-  for (unsigned k = TRACE_MALLOC; k < TRACE_KIND_COUNT; k++)
+  for (unsigned k = TRACE_MALLOC; k < TRACE_LEAVE; k++)
     if (k != TRACE_FROM) fmt_json_number(&j, k == TRACE_TO ? "realloc" : kind_text[k], s->calls[k]);
   fmt_json_close(&j);
   fmt_json_number(&j, "failed", s->failed);
@@ -442,11 +514,12 @@ int command_trace(int argc, char **argv) {
   if (mistake != NULL) return complain_of(w.path, mistake);
   while (trace_file_next(&f, &e)) {
     if (!is_wanted(&w, &e)) continue;
-    if (w.sum) note_event(&sums, &e);
+    if (w.sum) note_event(&sums, &f, &e);
     else if (w.json) print_event_json(&e);
     else print_event(&e);
   }
-  if (sums.pairs != NULL) qsort(sums.pairs, sums.pair_count, sizeof *sums.pairs, by_blocks);
+  count_at_once(&sums);
+  gather_pairs(&sums);
   if (w.sum && w.json) print_sums_json(&sums, &f);
   else if (w.sum) print_sums(&sums, &f);
   fflush(stdout);

@@ -71,6 +71,35 @@ const char *trace_file_open(trace_file_t *f, const char *path) {
   return trace_file_rewind(f);
 }
 
+static size_t find_place(const trace_file_t *f, uint32_t serial) {
+  size_t at = serial & (f->room - 1);
+  while (f->threads[at].place != 0 && f->threads[at].serial != serial)
+    at = (at + 1) & (f->room - 1);
+  return at;
+}
+
+static bool grow_places(trace_file_t *f) {
+  trace_file_t old = *f;
+  f->room = old.room == 0 ? 64 : old.room * 2;
+  f->threads = calloc(f->room, sizeof *f->threads);
+  if (f->threads == NULL) return false;
+  for (size_t i = 0; i < old.room; i++)
+    if (old.threads[i].place != 0)
+      f->threads[find_place(f, old.threads[i].serial)] = old.threads[i];
+  free(old.threads);
+  return true;
+}
+
+size_t trace_file_place(trace_file_t *f, const trace_event_t *e) {
+  if (f->thread_count * 2 >= f->room && !grow_places(f)) return SIZE_MAX;
+  size_t at = find_place(f, e->serial);
+  if (f->threads[at].place == 0) {
+    f->threads[at].serial = e->serial;
+    f->threads[at].place = (uint32_t)++f->thread_count;
+  }
+  return f->threads[at].place - 1;
+}
+
 bool trace_file_next(trace_file_t *f, trace_event_t *e) {
   if (f->in_hand == 0) return false;
   *e = f->cursors[0].next;

@@ -1,5 +1,5 @@
-"""workloads.py - what can be run: the programs of lab/workloads, listed in workloads.toml, and
-real programs
+"""workloads.py - what can be run: the programs of lab/workloads, listed in workloads.toml,
+recorded programs, and real ones
 
 A workload has `name`, `about`, `parameters` (with defaults), `quick` (values for a
 short run), `figure`, the Debian `packages` that it wants, and `run(launch,
@@ -99,6 +99,7 @@ def read_list(file, programs):
 
 def all_workloads(build=True):
     """Every workload by name; with `build` the programs of lab/workloads are made first."""
+    from freehold_lab import tapes
     from freehold_lab.programs import PROGRAMS
     from freehold_lab.valgrind import Instructions
     programs = workload_programs() if build else Path("not-built")
@@ -109,5 +110,5 @@ def all_workloads(build=True):
                    "instructions of a pair of malloc and free"),
                   (SystemCalls, "idle", "idle-calls", "system calls of a program that hardly "
                    "allocates")) if of in listed]
-    return {**listed, **{count.name: count for count in counts},
+    return {**listed, **tapes.workloads(programs), **{count.name: count for count in counts},
             **{name: program for name, program in PROGRAMS.items() if program.work}}

@@ -1,13 +1,14 @@
 /* replay.c - a recorded program's calls of malloc, once more
  *
- * Threads: each replays the calls of one thread of the recording, from a buffer of its own. A slot
- *          is a word: the block, and how often the slot has changed (tape.h). Whoever changes it
- *          next waits for its turn. The recording had all calls in an order that fulfils that. So
- *          no two threads wait for each other. */
+ * Threads: each replays the calls of one thread of the recording, from a buffer of its own, and
+ *          ends not before the others have come to where it ended. A slot is a word: the block, and
+ *          how often the slot has changed (tape.h). Whoever changes it next waits for its turn. The
+ *          recording had all calls in an order that fulfils that. So no two threads wait for each
+ *          other. */
 #include "tape.h"
 #include "threads.h"
 
-enum { THREADS_MOST = 4096, BUFFER = 64 << 10, PAGE_STEP = 4096, SPINS = 200 };
+enum { THREADS_MOST = 4096, BUFFER = 64 << 10, PAGE_STEP = 4096, SPINS = 200, ALIGNMENT = 16 };
 
 static const char *path = "", *touch = "pages";
 
@@ -33,22 +34,26 @@ static tape_head_t head;
 static tape_thread_t *parts;
 static _Atomic uint64_t *slots;
 static atomic_uint running;
+static _Atomic uint64_t calls, asked; /* that were performed; bytes */
 
 /* ---- slots ----------------------------------------------------------------------------------- */
+
+/* A slot's word: sixteenths of the block's address, and the turn below. */
 
 /* The block that is there at this turn. */
 static void *slot_wait(const tape_call_t *c) {
   for (unsigned spins = 0;; spins++) {
     uint64_t word = atomic_load_explicit(&slots[c->slot], memory_order_acquire);
-    if (word % TAPE_TURNS == c->turn) return (void *)(uintptr_t)(word - word % TAPE_TURNS);
+    if (word % TAPE_TURNS == c->turn) return (void *)(uintptr_t)(word / TAPE_TURNS * ALIGNMENT);
     if (spins > SPINS) sched_yield();
   }
 }
 
 static void slot_set(const tape_call_t *c, void *block) {
-  uint64_t turn = (c->turn + 1) % TAPE_TURNS;
-  if ((uintptr_t)block % TAPE_TURNS != 0) bench_fail(BENCH_SYSTEM, "malloc gave %p", block);
-  atomic_store_explicit(&slots[c->slot], (uintptr_t)block | turn, memory_order_release);
+  uint64_t turn = (c->turn + 1) % TAPE_TURNS, sixteenths = (uintptr_t)block / ALIGNMENT;
+  if ((uintptr_t)block % ALIGNMENT != 0 || sixteenths > UINT64_MAX / TAPE_TURNS)
+    bench_fail(BENCH_SYSTEM, "malloc gave %p", block);
+  atomic_store_explicit(&slots[c->slot], sixteenths * TAPE_TURNS | turn, memory_order_release);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -82,7 +87,10 @@ static void perform(const tape_call_t *c) {
     case TAPE_CALLOC: return slot_set(c, touched(checked(calloc(1, size), size), size));
     case TAPE_ALIGNED: return slot_set(c, touched(aligned(c, size), size));
     case TAPE_REALLOC: return slot_set(c, touched(checked(realloc(before, size), size), size));
-    default: free(before); return slot_set(c, NULL);
+    case TAPE_FREE: free(before); return slot_set(c, NULL);
+    case TAPE_TELL:
+    case TAPE_LEAVE: return slot_set(c, NULL);
+    default: bench_fail(BENCH_SYSTEM, "%s: no call %d", path, (int)c->kind);
   }
 }
 
@@ -101,6 +109,7 @@ static void *replay_part(void *argument) {
   unsigned char buffer[BUFFER];
   uint32_t last = 0;
   size_t ready = 0, used = 0;
+  uint64_t own_calls = 0, own_asked = 0;
   for (uint64_t done = 0; done < part->size;) {
     if (ready - used < TAPE_CALL_MOST && done + (ready - used) < part->size) {
       memmove(buffer, buffer + used, ready - used);
@@ -115,15 +124,19 @@ static void *replay_part(void *argument) {
     size_t length = (size_t)(tape_get(buffer + used, &call, &last) - (buffer + used));
     if (call.slot >= head.slots) bench_fail(BENCH_SYSTEM, "%s: no slot %u", path, call.slot);
     perform(&call);
+    own_calls += call.kind != TAPE_TELL && call.kind != TAPE_LEAVE;
+    own_asked += call.size;
     used += length;
     done += length;
   }
+  atomic_fetch_add(&calls, own_calls);
+  atomic_fetch_add(&asked, own_asked);
   atomic_fetch_sub(&running, 1);
   return NULL;
 }
 
-/* In the order of their first calls, and never more at once than there were. What one waits for is
- * done by threads that began before it, or by the next ones. */
+/* In the order of their first calls, and never more at once than there were. So the first call of
+ * the recording that is not done yet is always one of a thread that was started. */
 static void replay_all(void) {
   pthread_t *threads = bench_pages(head.threads * sizeof *threads, true);
   pthread_attr_t attributes;
@@ -161,8 +174,9 @@ int main(int count, char **arguments) {
   json_start(&program);
   mark_t start = mark_now();
   replay_all();
-  json_elapsed(start, mark_now(), (long long)head.calls);
+  json_elapsed(start, mark_now(), (long long)calls);
   json_integer("allocations", (long long)head.allocations);
+  json_integer("asked", (long long)asked);
   json_integer("asked_peak", (long long)head.peak);
   json_costs();
   json_end();

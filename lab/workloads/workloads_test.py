@@ -272,7 +272,7 @@ class Interface(unittest.TestCase):
             for path in PROGRAMS.iterdir()
             if path.is_file() and path.stat().st_mode & 0o100
         }
-        # replay wants a tape, and so has a command of its own: freehold-lab replay
+        # replay wants a tape: freehold-lab has a command for it, and those of tapes.py
         self.assertEqual(built - {"patterns.linked", "calls.so", "replay"}, set(NAMES))
         for workload in WORKLOADS:
             self.assertEqual(

@@ -37,12 +37,19 @@ typedef struct {
   bool is_busy;                 /* a record is being written */
 } stream_t;
 
+/* The calling thread's. */
+typedef struct {
+  stream_t stream;
+  atomic32_t serial; /* 0: none yet. relaxed: the thread's and its handlers' */
+} trace_here_t;
+
 static atomic_ptr_t trace_state; /* trace_state_t; relaxed: zero pages, whoever mapped them */
 /* relaxed: written before the threads that read them see that any option wants every call */
 static atomic_ptr_t trace_name;
 static atomic64_t trace_ring;  /* bytes, whole chunks; 0: none */
 static atomic32_t generations; /* a child of fork goes on counting. relaxed: its thread's */
-static __thread stream_t trace_here __attribute__((tls_model("initial-exec")));
+static atomic32_t serials;     /* likewise; relaxed: each is drawn once */
+static __thread trace_here_t trace_here __attribute__((tls_model("initial-exec")));
 
 bool trace_start(const char *name, size_t ring) {
   size_t size = align_up(sizeof(trace_state_t), os_page_size());
@@ -255,12 +262,21 @@ static inline bool is_parents(trace_state_t *s, stream_t *t) {
   return true;
 }
 
+static uint32_t serial_here(void) {
+  uint32_t none = 0, serial = atomic32_load_relaxed(&trace_here.serial);
+  if (likely(serial != 0)) return serial;
+  serial = atomic32_add_relaxed(&serials, 1) + 1;
+  /* A handler may have drawn one meanwhile. */
+  return atomic32_cas_relaxed(&trace_here.serial, &none, serial) ? serial : none;
+}
+
 /* Not before the last record of whoever had the chunk. False: it is the parent's. */
 static bool put_sync(trace_state_t *s, stream_t *t) {
   unsigned char record[RECORD_MOST], *at = record;
   uint64_t now = os_now_ns() - s->began;
   *at++ = TRACE_SYNC;
   at = put_trace_number(at, (uint32_t)os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  at = put_trace_number(at, serial_here());
   at = put_trace_number(at, now);
   t->time = now, t->address = t->heap = 0;
   signal_fence();
@@ -295,7 +311,8 @@ static void write_event(trace_state_t *s, stream_t *t, const trace_event_t *e) {
     (unsigned char)(e->kind | (e->failed ? TRACE_FAILED : 0) | (e->heap != 0 ? TRACE_OF_HEAP : 0));
   at = put_trace_number(at, now > t->time ? now - t->time : 0);
   t->time = max_size(now, t->time);
-  if (!e->failed) at = put_place(at, is_heap ? &t->heap : &t->address, e->address);
+  if (!e->failed && e->kind != TRACE_LEAVE)
+    at = put_place(at, is_heap ? &t->heap : &t->address, e->address);
   if (trace_has_size(e->kind)) at = put_trace_number(at, e->size);
   if (e->kind == TRACE_ALIGNED) at = put_trace_number(at, (unsigned)__builtin_ctzll(e->alignment));
   if (e->heap != 0) at = put_place(at, &t->heap, e->heap);
@@ -308,12 +325,13 @@ void trace_record(const trace_event_t *e, bool stays) {
   trace_state_t *s = (trace_state_t *)atomic_ptr_load_relaxed(&trace_state);
   if (s == NULL) return;
   if (!is_begun(s)) return lose_event(s);
-  if (likely(stays && !trace_here.is_busy)) {
-    trace_here.is_busy = true;
+  stream_t *t = &trace_here.stream;
+  if (likely(stays && !t->is_busy)) {
+    t->is_busy = true;
     signal_fence();
-    write_event(s, &trace_here, e);
+    write_event(s, t, e);
     signal_fence();
-    trace_here.is_busy = false;
+    t->is_busy = false;
     return;
   }
   stream_t once = {0};
@@ -323,14 +341,17 @@ void trace_record(const trace_event_t *e, bool stays) {
 
 void trace_leave(void) {
   trace_state_t *s = (trace_state_t *)atomic_ptr_load_relaxed(&trace_state);
-  if (s == NULL || trace_here.is_busy) return;
-  trace_here.is_busy = true;
+  stream_t *t = &trace_here.stream;
+  if (s == NULL || t->is_busy) return;
+  if (atomic32_load_relaxed(&trace_here.serial) != 0) /* else it has recorded nothing */
+    trace_record(&(trace_event_t){.kind = TRACE_LEAVE, .alignment = 1}, true);
+  t->is_busy = true;
   signal_fence();
-  trace_chunk_t *chunk = trace_here.chunk;
-  trace_here.chunk = NULL;
+  trace_chunk_t *chunk = t->chunk;
+  t->chunk = NULL;
   signal_fence();
-  trace_here.is_busy = false;
-  if (chunk != NULL && trace_here.generation == s->generation) hand_chunk_on(s, chunk);
+  t->is_busy = false;
+  if (chunk != NULL && t->generation == s->generation) hand_chunk_on(s, chunk);
 }
 
 /* ---- rings ----------------------------------------------------------------------------------- */
@@ -365,7 +386,8 @@ cold bool trace_find_free(uintptr_t address, bool recorded, uint32_t *thread, ui
   trace_chunk_t *copy = (trace_chunk_t *)os_map(TRACE_CHUNK);
   if (copy == NULL) return false;
   uint32_t self = (uint32_t)os_thread() & ((1u << OS_THREAD_BITS / 2) - 1);
-  search_t look = {.address = address, .thread = recorded ? self : 0, .skipped = trace_here.time};
+  search_t look = {
+    .address = address, .thread = recorded ? self : 0, .skipped = trace_here.stream.time};
   for (size_t i = 0; i < RINGS_MOST; i++) {
     char *first = (char *)atomic_ptr_load_relaxed(&s->ring[i]);
     for (size_t at = 0; first != NULL && at < ring; at += TRACE_CHUNK)

@@ -6,16 +6,22 @@
  *                   -> take_handed (acquire): a chunk that a thread has left; append_record
  *                   (release) -> whoever reads `used` (acquire): whole records.
  *
- * Format, version 1, little endian. A file is chunks of TRACE_CHUNK bytes. The first one begins
+ * Format, version 2, little endian. A file is chunks of TRACE_CHUNK bytes. The first one begins
  * with trace_head_t, any other with trace_chunk_t. Behind that come records, `used` bytes with the
  * chunk's head. A chunk that was never used has no mark. Each is decoded alone: it begins with a
  * sync.
  *
  *   record   a byte: kind, and flags above it; then, except in a sync, the nanoseconds since the
  *            record before; then what its kind has
- *   sync     thread, nanoseconds since the trace began; the addresses before it were 0
+ *   sync     thread, its serial, nanoseconds since the trace began; the addresses before it were 0
+ *   leave    nothing more: the thread ends
  *   others   the address, except of what failed; the size asked for, except of free and from; the
  *            logarithm of the alignment, of aligned alone; the first-class heap, if flagged
+ *
+ * The system uses the numbers of threads again, so each has a serial too, from 1, which belongs to
+ * no other one of the process or of its parents. What runs in a thread after its end is recorded
+ * behind its leave, of the same serial: perhaps frees, or blocks and one more leave. A thread has
+ * none that never had a heap, or that ended by a bare system call, or runs on.
  *
  * Numbers are varints: 7 bits a byte, the lowest first, bit 7: more follow. Addresses are
  * sixteenths, as a difference to the record's before, and zigzag: 0 -1 1 -2. Heaps are compared
@@ -28,7 +34,7 @@
 
 #include "../base/atomic.h"
 
-enum { TRACE_CHUNK = 64 << 10, TRACE_VERSION = 1, TRACE_CHUNK_MARK = 0x43544846 /* FHTC */ };
+enum { TRACE_CHUNK = 64 << 10, TRACE_VERSION = 2, TRACE_CHUNK_MARK = 0x43544846 /* FHTC */ };
 #define TRACE_MAGIC "fh-trace"
 
 typedef struct {
@@ -54,7 +60,8 @@ typedef struct {
   K(ALIGNED, "aligned")                                                                            \
   K(FREE, "free")                                                                                  \
   K(FROM, "realloc-from")                                                                          \
-  K(TO, "realloc-to") K(EXPAND, "expand") K(DELETE, "heap-delete") K(DESTROY, "heap-destroy")
+  K(TO, "realloc-to")                                                                              \
+  K(EXPAND, "expand") K(DELETE, "heap-delete") K(DESTROY, "heap-destroy") K(LEAVE, "leave")
 #define TRACE_KIND(name, text) TRACE_##name,
 typedef enum { TRACE_KINDS(TRACE_KIND) TRACE_KIND_COUNT } trace_kind_t;
 enum { TRACE_KIND_BITS = 15, TRACE_FAILED = 16, TRACE_OF_HEAP = 32 }; /* the first byte */
@@ -66,7 +73,7 @@ typedef struct {
   size_t size, alignment; /* what was asked for; alignment 1: any */
   uintptr_t heap;         /* a first-class one, or 0 */
   uint64_t time;          /* ns since the trace began; this and the next: when read */
-  uint32_t thread;
+  uint32_t thread, serial;
 } trace_event_t;
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -77,7 +84,7 @@ hidden bool trace_open(void); /* begins now, not with the first event; false: no
 hidden bool trace_is_on(void);
 /* `stays`: the thread will say when it ends (trace_leave). */
 hidden void trace_record(const trace_event_t *event, bool stays);
-hidden void trace_leave(void);
+hidden void trace_leave(void); /* the calling thread ends */
 hidden uint64_t trace_lost(void);
 /* The last free of that address in the rings, other than the call that is under way if that is
  * `recorded`. `*ago`: in ns. False: there is none. */
@@ -88,12 +95,12 @@ hidden bool trace_find_free(uintptr_t address, bool recorded, uint32_t *thread, 
 typedef struct {
   const unsigned char *at, *end;
   uint64_t time, address, heap; /* the last ones; addresses are sixteenths */
-  uint32_t thread;
+  uint32_t thread, serial;
 } trace_reader_t;
 
 static inline void trace_read_start(trace_reader_t *r, const void *chunk, size_t used) {
   const unsigned char *bytes = (const unsigned char *)chunk;
-  *r = (trace_reader_t){bytes + sizeof(trace_chunk_t), bytes + used, 0, 0, 0, 0};
+  *r = (trace_reader_t){bytes + sizeof(trace_chunk_t), bytes + used, 0, 0, 0, 0, 0};
 }
 
 static inline bool trace_read_number(trace_reader_t *r, uint64_t *n) {
@@ -121,6 +128,7 @@ static inline bool trace_has_size(trace_kind_t kind) {
 
 static inline bool trace_read_rest(trace_reader_t *r, trace_event_t *e, bool of_heap) {
   uint64_t n;
+  if (e->kind == TRACE_LEAVE) return true;
   bool is_heap = e->kind == TRACE_DELETE || e->kind == TRACE_DESTROY;
   if (!e->failed && !trace_read_address(r, is_heap ? &r->heap : &r->address, &e->address))
     return false;
@@ -147,12 +155,13 @@ static inline bool trace_read(trace_reader_t *r, trace_event_t *e) {
     if (e->kind == TRACE_SYNC) {
       r->thread = (uint32_t)n;
       r->address = r->heap = 0;
-      if (!trace_read_number(r, &r->time)) return false;
+      if (!trace_read_number(r, &n) || !trace_read_number(r, &r->time)) return false;
+      r->serial = (uint32_t)n;
       continue;
     }
     e->failed = (first & TRACE_FAILED) != 0;
     e->time = r->time += n;
-    e->thread = r->thread;
+    e->thread = r->thread, e->serial = r->serial;
     return trace_read_rest(r, e, (first & TRACE_OF_HEAP) != 0);
   }
   return false;

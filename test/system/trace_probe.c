@@ -96,12 +96,38 @@ static void many_threads(void) {
   }
 }
 
+/* 5,000 threads in turn, then 100 that end when all of them are there. */
+static pthread_barrier_t all_there;
+static void *allocate_three(void *unused) {
+  void *blocks[3];
+  for (int i = 0; i < 3; i++) blocks[i] = malloc(888);
+  for (int i = 0; i < 3; i++) free(blocks[i]);
+  return unused;
+}
+static void *allocate_and_wait(void *unused) {
+  free(malloc(777));
+  pthread_barrier_wait(&all_there);
+  return unused;
+}
+static void threads_in_turn(void) {
+  pthread_t thread, waiting[100];
+  for (int i = 0; i < 5000; i++) {
+    pthread_create(&thread, NULL, allocate_three, NULL);
+    pthread_join(thread, NULL);
+  }
+  pthread_barrier_init(&all_there, NULL, 101);
+  for (int i = 0; i < 100; i++) pthread_create(&waiting[i], NULL, allocate_and_wait, NULL);
+  pthread_barrier_wait(&all_there);
+  for (int i = 0; i < 100; i++) pthread_join(waiting[i], NULL);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "known") == 0) known();
   if (strcmp(what, "others") == 0) by_others();
   if (strcmp(what, "handlers") == 0) interrupted();
   if (strcmp(what, "threads") == 0) many_threads();
+  if (strcmp(what, "turns") == 0) threads_in_turn();
   if (strcmp(what, "handler-forks") == 0) forked_by_handlers();
   if (strcmp(what, "forks") == 0) {
     known();

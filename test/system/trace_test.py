@@ -1,8 +1,10 @@
 """Event traces: what `freehold trace` says is what a known program has done."""
 import json
+import lzma
 import os
 import resource
 import signal
+import struct
 import sys
 import tempfile
 import unittest
@@ -11,7 +13,45 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import support  # noqa: E402
 
 PROBE = support.program("trace_probe")
+TRACE_CHUNK, CHUNK_MARK = 64 << 10, 0x43544846
+SYNC, MALLOC, FREE, LEAVE = 1, 2, 5, 11
 COMMAND = os.path.join(os.path.dirname(support.LIBRARY), "freehold")
+
+
+def varint(n):
+    low = n & 127
+    return bytes([low]) if n < 128 else bytes([low | 128]) + varint(n >> 7)
+
+
+def begin(number, serial, ns):
+    return bytes([SYNC]) + varint(number) + varint(serial) + varint(ns)
+
+
+def chunk_of(records):
+    return struct.pack("<4I", CHUNK_MARK, 16 + len(records), 0, 0) + records
+
+
+def trace_of(threads):
+    """A trace of (number, events) for each serial, as support/trace.h describes it. An event is
+    (ns, kind, address, size)."""
+    chunks = [struct.pack("<8s4I3Q", b"fh-trace", 2, TRACE_CHUNK, 1, 4096, 0, 0, 0)]
+    for serial, (number, events) in enumerate(threads, 1):
+        before, last = events[0][0], 0
+        records = begin(number, serial, before)
+        for ns, kind, address, size in events:
+            records += bytes([kind]) + varint(ns - before)
+            before = ns
+            if kind == LEAVE:
+                continue
+            step = (address >> 4) - last
+            last = address >> 4
+            records += varint(step * 2 if step >= 0 else -step * 2 - 1)
+            records += varint(size) if kind == MALLOC else b""
+            if len(records) > TRACE_CHUNK - 100:
+                chunks.append(chunk_of(records))
+                records, last = begin(number, serial, before), 0
+        chunks.append(chunk_of(records))
+    return b"".join(chunk.ljust(TRACE_CHUNK, b"\0") for chunk in chunks)
 
 
 class Traces(unittest.TestCase):
@@ -157,6 +197,38 @@ class Traces(unittest.TestCase):
             code = support.run([COMMAND, "trace", self.path("torn"), "--sum"]).returncode
             self.assertIn(code, (0, 1))
 
+    def test_threads_that_come_and_go_are_counted_right(self):
+        self.probe("turns")
+        sums = self.sums()
+        self.assertEqual(sums["threads_at_once"], 101)    # and the first thread, which never leaves
+        self.assertEqual(len(sums["threads"]), 5101)
+        self.assertEqual(sum(thread["ended"] for thread in sums["threads"]), 5100)
+        serials = [thread["serial"] for thread in sums["threads"]]
+        self.assertEqual(serials[:5001], list(range(1, 5002)))
+        self.assertEqual(sorted(serials), list(range(1, 5102)))    # the last 100 come at once
+        turns = sums["threads"][1:5001]
+        for one, next_one in zip(turns, turns[1:]):
+            self.assertLess(one["to_ns"], next_one["from_ns"])
+        self.assertIn("threads: 5101, 101 at once, 5100 have ended",
+                      self.command(self.path("t"), "--sum").stdout)
+
+    def test_a_number_that_is_used_again_is_another_thread(self):
+        """Two at once at most: the first, and one after another with its number. Each frees a block
+        of the one before."""
+        threads = [(7, [(0, MALLOC, 16, 100), (10 ** 6, LEAVE, 0, 0)])]
+        for i in range(1, 300):
+            threads.append((7, [(i * 1000, FREE, i * 16, 0),
+                                (i * 1000 + 5, MALLOC, i * 16 + 16, 100),
+                                (i * 1000 + 900, LEAVE, 0, 0)]))
+        with open(self.path("again"), "wb") as file:
+            file.write(trace_of(threads))
+        sums = self.sums("again")
+        self.assertEqual((len(sums["threads"]), sums["threads_at_once"]), (300, 2))
+        self.assertEqual((sums["unknown"], sums["live_blocks"], sums["temporary"]), (0, 1, 0))
+        self.assertEqual({(pair["allocated_by"], pair["freed_by"]) for pair in sums["freed_by"]},
+                         {(i, i + 1) for i in range(1, 300)})
+        self.assertEqual({thread["number"] for thread in sums["threads"]}, {7})
+
     def test_bad_use_is_told(self):
         for arguments in ([], ["a", "b"], ["--size", "x", "a"], ["--nothing", "a"]):
             result = self.command(*arguments, code=2)
@@ -226,6 +298,95 @@ class Replays(unittest.TestCase):
                                            support.preloaded(library))
                         self.assertEqual((done.returncode, done.stderr), (0, ""))
                         self.assertEqual(json.loads(done.stdout)["operations"], made["calls"])
+
+    def tape_of(self, threads):
+        trace, tape = self.path("made"), self.path("made.tape")
+        with open(trace, "wb") as file:
+            file.write(trace_of(threads))
+        made = support.run([self.maker, trace, tape])
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+        return json.loads(made.stdout), tape
+
+    def test_a_tape_has_no_more_threads_at_once_than_the_program_had(self):
+        sums, made, _ = self.make_tape("turns")
+        self.assertEqual((made["threads"], made["at_once"]), (5101, 101))
+        self.assertEqual(sums["threads_at_once"], made["at_once"])
+
+    def test_threads_under_one_number_are_replayed_one_after_another(self):
+        """6,000 in turn, beside one that runs all the time."""
+        threads = [(7, [(0, MALLOC, 16, 100), (10 ** 9, FREE, 16, 0), (10 ** 9 + 1, LEAVE, 0, 0)])]
+        for i in range(1, 6001):
+            threads.append((7, [(i * 1000, MALLOC, i * 16 + 16, 100),
+                                (i * 1000 + 5, FREE, i * 16 + 16, 0),
+                                (i * 1000 + 900, LEAVE, 0, 0)]))
+        made, tape = self.tape_of(threads)
+        self.assertEqual((made["threads"], made["at_once"], made["calls"]), (6001, 2, 12002))
+        done = support.run([self.REPLAY, "--tape", tape], support.preloaded(support.LIBRARY))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(json.loads(done.stdout)["operations"], 12002)
+
+    def test_a_slot_that_has_changed_often_is_not_taken_for_itself_earlier(self):
+        """Before the second thread's only block, its slot had many others. It waits for them all,
+        though it has nothing else to wait for."""
+        for times in (8, 16, 100):
+            before = 4097 * times
+            first = [(i * 10 + j, (MALLOC, FREE)[j], 16, 100) for i in range(before)
+                     for j in range(2)]
+            second = [(before * 10, MALLOC, 32, 100), (before * 10 + 1, FREE, 32, 0)]
+            made, tape = self.tape_of([(7, first + [(before * 10 + 2, MALLOC, 48, 100)]),
+                                       (8, second)])
+            self.assertEqual((made["at_once"], made["calls"]), (2, before * 2 + 3))
+            done = support.run([self.REPLAY, "--tape", tape])
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_thread_ends_where_it_ended_when_it_was_recorded(self):
+        """50 threads allocate a block each and stay until the first has freed all of these. So a
+        replay has all of them at once."""
+        end, its = 10 ** 9, [i * 16 for i in range(1, 51)]
+        threads = [(7, [(1, MALLOC, 1 << 20, 100)] + [(end, FREE, address, 0) for address in its])]
+        for address in its:
+            threads.append((8, [(address, MALLOC, address, 100), (end + address, LEAVE, 0, 0)]))
+        made, tape = self.tape_of(threads)
+        self.assertEqual((made["threads"], made["at_once"], made["calls"]), (51, 51, 101))
+        if not support.has("strace"):
+            self.skipTest("strace is not installed")
+        seen = self.path("seen")
+        done = support.run(["strace", "-f", "-qq", "-e", "trace=exit,clone,clone3", "-o", seen,
+                            self.REPLAY, "--tape", tape])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(seen) as file:
+            calls = [line.split(None, 1)[1] for line in file if "resumed" not in line]
+        are_ends = [call.startswith("exit(") for call in calls]
+        self.assertEqual(are_ends[:51], [False] * 51)
+        # the process may end before the last of them do
+        self.assertEqual(are_ends[51:], [True] * (len(are_ends) - 51))
+
+    def test_shipped_tapes_have_the_calls_and_bytes_that_their_table_says(self):
+        folder = os.path.join(support.SOURCE, "lab", "freehold_lab", "tapes")
+        with open(os.path.join(folder, "README.md")) as file:
+            rows = [[cell.strip(" `\n") for cell in line.split("|")[1:-1]] for line in file
+                    if line.startswith("| `")]
+        self.assertEqual({row[0] + ".tape.xz" for row in rows},
+                         {name for name in os.listdir(folder) if name.endswith(".xz")})
+        self.assertEqual(len(rows), 5)
+        for name, _, *numbers in rows:
+            calls, allocations, asked, peak, threads, at_once = (int(n.replace(",", ""))
+                                                                 for n in numbers)
+            tape = self.path(name + ".tape")
+            with lzma.open(os.path.join(folder, name + ".tape.xz")) as packed, \
+                    open(tape, "wb") as file:
+                content = packed.read()
+                file.write(content)
+            self.assertEqual(struct.unpack_from("<8s2I", content)[2], threads, name)
+            self.assertEqual(struct.unpack_from("<2I", content, 16)[1], at_once, name)
+            for library in (None, support.LIBRARY):
+                with self.subTest(name, library=library):
+                    done = support.run([self.REPLAY, "--tape", tape], support.preloaded(library))
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    said = json.loads(done.stdout)
+                    self.assertEqual((said["operations"], said["asked"]), (calls, asked))
+                    self.assertEqual((said["allocations"], said["asked_peak"]),
+                                     (allocations, peak))
 
     def test_a_graph_has_what_lives_where_it_lies(self):
         """The probe's ten blocks of 1234 bytes, and what else it leaves, at the end."""

@@ -1,6 +1,8 @@
 /* trace_test.c - tests of support/trace: what is written is what is read */
 #include "core.h"
 
+#include <pthread.h>
+
 #include "../../src/support/trace.h"
 
 static char path[64];
@@ -132,8 +134,42 @@ TEST(trace, a_thread_that_leaves_hands_its_chunk_on, "") {
   }
   const char *bytes = take_file(&size);
   CHECK_EQ(size, (size_t)2 * TRACE_CHUNK);
-  CHECK_EQ(read_all(bytes, size, events, 20), (size_t)10);
-  for (unsigned i = 0; i < 10; i++) CHECK_EQ(events[i].thread, i + 1);
+  CHECK_EQ(read_all(bytes, size, events, 20), (size_t)20);
+  for (unsigned i = 0; i < 20; i++) {
+    CHECK_EQ(events[i].thread, i / 2 + 1);
+    CHECK_EQ((int)events[i].kind, i % 2 == 0 ? TRACE_FREE : TRACE_LEAVE);
+  }
+}
+
+static void *free_and_leave(void *after) {
+  trace_event_t e = {.kind = TRACE_FREE, .address = 16, .alignment = 1};
+  trace_record(&e, after == NULL); /* of the other, by no stream of its own */
+  trace_leave();
+  if (after != NULL) trace_record(&e, false); /* as libc does when the thread's heap has gone */
+  return NULL;
+}
+
+TEST(trace, threads_that_follow_each_other_under_one_number_are_told_apart, "") {
+  static const trace_kind_t kinds[] = {TRACE_FREE, TRACE_LEAVE, TRACE_FREE};
+  size_t size;
+  trace_event_t events[20];
+  char after;
+  CHECK(trace_start(make_path(), 0));
+  os_fake.thread = 77;
+  for (unsigned i = 0; i < 6; i++) {
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, free_and_leave, i % 2 == 0 ? NULL : &after), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+  }
+  trace_leave(); /* this thread has recorded nothing */
+  const char *bytes = take_file(&size);
+  CHECK_EQ(read_all(bytes, size, events, 20), (size_t)15);
+  for (unsigned i = 0; i < 15; i++) {
+    unsigned step = i % 5; /* two events of a thread, and three of the next */
+    CHECK_EQ(events[i].thread, 77u);
+    CHECK_EQ(events[i].serial, i / 5 * 2 + (step < 2 ? 1 : 2));
+    CHECK_EQ((int)events[i].kind, (int)kinds[step < 2 ? step : step - 2]);
+  }
 }
 
 TEST(trace, what_finds_no_room_is_counted_and_nothing_else_happens, "") {

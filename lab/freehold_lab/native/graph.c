@@ -16,14 +16,9 @@ typedef struct {
   size_t first_row;
 } extent_t;
 
-typedef struct {
-  uint32_t number;
-  moves_t moves;
-} thread_t;
-
 static extent_t *extents;
 static size_t extent_count;
-static thread_t *threads;
+static moves_t *threads;
 static size_t thread_count;
 static uint64_t events, last_time;
 static size_t row_size, row_count;
@@ -96,14 +91,14 @@ static void count(uintptr_t from, uint64_t size, int sign) {
 
 static uint64_t room_of(uint64_t size) { return size < 16 ? 16 : (size + 15) / 16 * 16; }
 
-static thread_t *thread_of(uint32_t number) {
-  static size_t last;
-  if (last < thread_count && threads[last].number == number) return &threads[last];
-  for (last = 0; last < thread_count && threads[last].number != number;) last++;
-  if (last < thread_count) return &threads[last];
-  threads = more(threads, (thread_count + 1) * sizeof *threads);
-  threads[thread_count] = (thread_t){.number = number};
-  return &threads[thread_count++];
+static moves_t *moves_of(trace_file_t *trace, const trace_event_t *e) {
+  size_t place = trace_file_place(trace, e);
+  if (place == SIZE_MAX) leave("memory", strerror(ENOMEM));
+  if (place == thread_count) {
+    threads = more(threads, (thread_count + 1) * sizeof *threads);
+    threads[thread_count++] = (moves_t){.count = 0};
+  }
+  return &threads[place];
 }
 
 static void begin(block_t b, bool is_counted) {
@@ -125,11 +120,11 @@ static void end_heap(uintptr_t heap, bool is_counted) {
 }
 
 /* A block that moves is live where it was until it is somewhere else. */
-static void take_event(const trace_event_t *e, bool is_counted) {
-  thread_t *thread = thread_of(e->thread);
+static void take_event(trace_file_t *trace, const trace_event_t *e, bool is_counted) {
+  moves_t *moves = moves_of(trace, e);
   block_t b = {e->address, e->heap, e->size, 0}, before;
-  if (e->kind == TRACE_FROM) return begin_move(&thread->moves, e->address);
-  if (e->kind == TRACE_TO && end_move(&thread->moves, &before) && before.address != 0) {
+  if (e->kind == TRACE_FROM) return begin_move(moves, e->address);
+  if (e->kind == TRACE_TO && end_move(moves, &before) && before.address != 0) {
     if (e->failed) return add_block(before);
     if (is_counted) count(before.address, room_of(before.size), -1);
   }
@@ -142,7 +137,7 @@ static void take_event(const trace_event_t *e, bool is_counted) {
 static void read_all(trace_file_t *trace) {
   trace_event_t e;
   while (trace_file_next(trace, &e)) {
-    take_event(&e, false);
+    take_event(trace, &e, false);
     last_time = e.time;
     if (++events % (1 << 22) == 0)
       fprintf(stderr, "\rgraph: %llu million events", (unsigned long long)events >> 20);
@@ -151,7 +146,7 @@ static void read_all(trace_file_t *trace) {
   table = NULL;
   table_room = table_used = live = 0;
   live_bytes = 0;
-  for (size_t i = 0; i < thread_count; i++) threads[i].moves.count = 0;
+  for (size_t i = 0; i < thread_count; i++) threads[i].count = 0;
 }
 
 /* ---- the picture ----------------------------------------------------------------------------- */
@@ -174,7 +169,7 @@ static void draw(trace_file_t *trace, FILE *out, uint64_t columns, bool by_time)
       write_column(out);
       printf("%s%llu", column == 0 ? "" : ", ", (unsigned long long)live_bytes);
     }
-    if (more_events) take_event(&e, true);
+    if (more_events) take_event(trace, &e, true);
     if (++done % (1 << 22) == 0)
       fprintf(stderr, "\rgraph: %llu %%   ", (unsigned long long)(done * 100 / events));
   }

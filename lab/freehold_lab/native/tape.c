@@ -1,9 +1,9 @@
 /* tape.c - makes a tape of a trace: tape TRACE TAPE [MOST]
  *
  * A trace has addresses, and all threads in one order of time. A tape (workloads/tape.h) has slots
- * instead, and each thread's calls by themselves. Blocks from before the trace have no slot: their
- * frees are left out. MOST: the calls after that many are left out. One line of JSON says what was
- * made of it. Memory: the tape, and a record for each block that lives at a moment.
+ * instead, and each thread's calls by themselves, up to its end. Blocks from before the trace have
+ * no slot: their frees are left out. MOST: the calls after that many are left out. One line of JSON
+ * says what was made of it. Memory: the tape, and a record for each block that lives at a moment.
  * Exit codes: 0 made, 1 not, with one line on standard error. */
 #include "blocks.h"
 
@@ -12,17 +12,19 @@
 enum { SLOTS_APART = 4096 }; /* a slot is used again after so many others at least */
 
 typedef struct {
-  uint32_t number, last_slot;
+  uint32_t last_slot;
   unsigned char *bytes;
   size_t size, room;
-  uint64_t first, last; /* its calls, among all */
+  uint64_t first, last; /* steps, among all */
   moves_t moves;
 } thread_t;
 
-static thread_t *threads;
+static thread_t *threads; /* in the order of their first events */
 static size_t thread_count;
-static unsigned char *turns; /* of each slot */
-static uint32_t *waiting;    /* slots that are free: a ring */
+static uint64_t steps;     /* calls, and what else is on the tape */
+static size_t last_caller; /* the thread that made the last call */
+static uint32_t *turns;    /* of each slot */
+static uint32_t *waiting;  /* slots that are free: a ring */
 static uint32_t slot_count;
 static size_t ring_size, ring_from, ring_count;
 static tape_head_t head = {.magic = TAPE_MAGIC, .version = TAPE_VERSION};
@@ -32,7 +34,7 @@ static uint64_t unknown;
 
 static uint32_t take_slot(void) {
   if (ring_count <= SLOTS_APART) {
-    turns = more(turns, slot_count + 1);
+    turns = more(turns, (slot_count + 1) * sizeof *turns);
     turns[slot_count] = 0;
     return slot_count++;
   }
@@ -57,27 +59,34 @@ static void put_slot(uint32_t slot) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static thread_t *thread_of(uint32_t number) {
-  static size_t last;
-  if (last < thread_count && threads[last].number == number) return &threads[last];
-  for (last = thread_count; last-- > 0;)
-    if (threads[last].number == number) return &threads[last];
-  threads = more(threads, (thread_count + 1) * sizeof *threads);
-  threads[thread_count] = (thread_t){.number = number, .first = head.calls};
-  last = thread_count;
-  return &threads[thread_count++];
+static thread_t *thread_of(trace_file_t *trace, const trace_event_t *e) {
+  size_t place = trace_file_place(trace, e);
+  if (place == SIZE_MAX) leave("memory", strerror(ENOMEM));
+  if (place == thread_count) {
+    threads = more(threads, (thread_count + 1) * sizeof *threads);
+    threads[thread_count++] = (thread_t){.size = 0};
+  }
+  return &threads[place];
+}
+
+static void put_step(thread_t *thread, tape_kind_t kind, uint32_t slot, uint64_t size,
+                     size_t alignment) {
+  tape_call_t call = {.kind = kind, .turn = turns[slot], .slot = slot, .size = size};
+  call.alignment_shift = (unsigned)__builtin_ctzl(alignment);
+  turns[slot] = (turns[slot] + 1) % TAPE_TURNS;
+  if (thread->room - thread->size < TAPE_CALL_MOST)
+    thread->bytes = more(thread->bytes, thread->room = thread->room * 2 + 4096);
+  unsigned char *at = thread->bytes + thread->size;
+  if (thread->size == 0) thread->first = steps;
+  thread->size += (size_t)(tape_put(at, &call, &thread->last_slot) - at);
+  thread->last = steps++;
 }
 
 static void put_call(thread_t *thread, tape_kind_t kind, uint32_t slot, uint64_t size,
                      size_t alignment) {
-  tape_call_t call = {.kind = kind, .turn = turns[slot], .slot = slot, .size = size};
-  call.alignment_shift = (unsigned)__builtin_ctzl(alignment);
-  turns[slot] = (unsigned char)((turns[slot] + 1) % TAPE_TURNS);
-  if (thread->room - thread->size < TAPE_CALL_MOST)
-    thread->bytes = more(thread->bytes, thread->room = thread->room * 2 + 4096);
-  unsigned char *at = thread->bytes + thread->size;
-  thread->size += (size_t)(tape_put(at, &call, &thread->last_slot) - at);
-  thread->last = head.calls++;
+  put_step(thread, kind, slot, size, alignment);
+  last_caller = (size_t)(thread - threads);
+  head.calls++;
   head.allocations += kind != TAPE_FREE;
   head.asked += size;
 }
@@ -126,8 +135,18 @@ static void destroy_heap(thread_t *thread, uintptr_t heap) {
   }
 }
 
-static void take_event(const trace_event_t *e) {
-  thread_t *thread = thread_of(e->thread);
+/* What a thread calls after that is performed after that, too. */
+static void end_thread(thread_t *thread) {
+  thread_t *other = &threads[last_caller];
+  if (thread->size == 0 || other == thread) return;
+  uint32_t slot = take_slot();
+  put_step(other, TAPE_TELL, slot, 0, 1);
+  put_step(thread, TAPE_LEAVE, slot, 0, 1);
+  put_slot(slot);
+}
+
+static void take_event(trace_file_t *trace, const trace_event_t *e) {
+  thread_t *thread = thread_of(trace, e);
   block_t b;
   if (e->kind == TRACE_TO) return resize(thread, e);
   if (e->failed) return;
@@ -136,6 +155,7 @@ static void take_event(const trace_event_t *e) {
     case TRACE_CALLOC: return allocate(thread, e, TAPE_CALLOC);
     case TRACE_ALIGNED: return allocate(thread, e, TAPE_ALIGNED);
     case TRACE_FROM: return begin_move(&thread->moves, e->address);
+    case TRACE_LEAVE: return end_thread(thread);
     case TRACE_DESTROY: return destroy_heap(thread, e->address);
     case TRACE_FREE:
       if (drop_block(e->address, &b)) free_block(thread, &b);
@@ -152,13 +172,18 @@ static int by_number(const void *a, const void *b) {
   return first < second ? -1 : first > second;
 }
 
+static int by_first(const void *a, const void *b) {
+  uint64_t first = ((const thread_t *)a)->first, second = ((const thread_t *)b)->first;
+  return first < second ? -1 : first > second;
+}
+
 /* The most threads that had begun and not ended at a moment. */
 static uint32_t count_at_once(void) {
   uint64_t *ends = more(NULL, (thread_count + 1) * sizeof *ends);
   size_t most = 0, ended = 0;
   for (size_t i = 0; i < thread_count; i++) ends[i] = threads[i].last;
   qsort(ends, thread_count, sizeof *ends, by_number);
-  for (size_t i = 0; i < thread_count; i++) { /* threads stand in the order of their first calls */
+  for (size_t i = 0; i < thread_count; i++) {
     while (ends[ended] < threads[i].first) ended++;
     if (i + 1 - ended > most) most = i + 1 - ended;
   }
@@ -184,12 +209,14 @@ static void write_tape(const char *path) {
   if (fclose(out) != 0 || !is_whole) leave(path, "could not be written whole");
 }
 
-/* Threads that have no calls on the tape are none. */
-static void drop_idle_threads(void) {
+/* Threads that have no calls on the tape are none. The others then stand in the order in which they
+ * began. */
+static void sort_threads(void) {
   size_t kept = 0;
   for (size_t i = 0; i < thread_count; i++)
     if (threads[i].size != 0) threads[kept++] = threads[i];
   thread_count = kept;
+  qsort(threads, thread_count, sizeof *threads, by_first);
 }
 
 int main(int count, char **arguments) {
@@ -200,12 +227,12 @@ int main(int count, char **arguments) {
   const char *mistake = trace_file_open(&trace, arguments[1]);
   if (mistake != NULL) leave(arguments[1], mistake);
   while (head.calls < most && trace_file_next(&trace, &e)) {
-    take_event(&e);
+    take_event(&trace, &e);
     if (++events % (1 << 22) == 0)
       fprintf(stderr, "\rtape: %llu million events", (unsigned long long)events >> 20);
   }
   if (events >= 1 << 22) fputc('\n', stderr);
-  drop_idle_threads();
+  sort_threads();
   if (head.calls == 0) leave(arguments[1], "has no calls");
   write_tape(arguments[2]);
   printf("{\"calls\": %llu, \"allocations\": %llu, \"threads\": %zu, \"at_once\": %u, ",
