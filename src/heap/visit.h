@@ -1,6 +1,6 @@
 /* visit.h - every slab and every live block, without stopping anyone                  layer 6: heap
- * Owns:    nothing.   Called by: stats.c, firstclass.c, profile.c.   Calls: enter, stock, slab,
- *          arena, support.
+ * Owns:    nothing.   Called by: stats.c, firstclass.c, secure, profile.c.
+ *          Calls: enter, stock, slab, arena, support.
  * Threads: any; see visit.c. */
 #ifndef HEAP_VISIT_H
 #define HEAP_VISIT_H

@@ -5,7 +5,8 @@
  * A block's last word says how many bytes were asked for and by what kind of call. It is bound to
  * the block's address and to a number that only this process knows. What lies between these bytes
  * and the word is filled with a byte, likewise of the address, that no text has and that is neither
- * 0 nor 0xFF. The word begins and ends with it. So a write behind what was asked for changes one of both. */
+ * 0 nor 0xFF. The word begins and ends with that byte. So a write behind what was asked for changes
+ * one of both. */
 #ifndef SECURE_TRAILER_H
 #define SECURE_TRAILER_H
 

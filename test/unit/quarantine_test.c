@@ -6,6 +6,16 @@
 #include "../../src/stock/pool.h"
 #include "core.h"
 
+/* The system does not copy from where the program cannot read. */
+static bool is_open(const char *p) {
+  int ends[2];
+  CHECK_EQ(pipe(ends), 0);
+  bool good = write(ends[1], p, 1) == 1;
+  close(ends[0]);
+  close(ends[1]);
+  return good;
+}
+
 static void *number(uintptr_t n) { return (void *)(n * 16); }
 
 TEST(quarantine, what_goes_in_comes_out_once_and_no_more_is_held_than_there_are_places, "") {
@@ -43,7 +53,7 @@ TEST(quarantine, a_large_block_cannot_be_touched_until_it_comes_out, "") {
   size_t place = 0;
   p[0] = 1;
   CHECK_NULL(quarantine_put_large(h, p, false));
-  CHECK(!os_is_readable(p, 1) && !os_is_readable(p + KiB(100) - 1, 1));
+  CHECK(!is_open(p) && !is_open(p + KiB(100) - 1));
   CHECK(quarantine_take(h, &place) == p);
   p[0] = 2;
 }

@@ -23,7 +23,7 @@ TEST(secure, a_block_is_zero_and_has_just_the_bytes_that_were_asked_for, "") {
     }
 }
 
-TEST(secure, a_byte_written_right_behind_or_right_before_a_block_is_found, "") {
+TEST(secure, a_byte_written_right_behind_a_block_is_found, "") {
   static const char values[] = {0, 'a', (char)0xFF};
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
     for (size_t v = 0; v < sizeof values; v++) {
@@ -32,13 +32,24 @@ TEST(secure, a_byte_written_right_behind_or_right_before_a_block_is_found, "") {
       p[sizes[i]] = values[v];
       EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "overflow behind");
       p[sizes[i]] = before;
-      if (sizes[i] > 16000) continue;
-      before = p[-8];
-      p[-8] = (char)~before;
-      EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "underflow before");
-      p[-8] = before;
       secure_free(p, ORIGIN_MALLOC, "test");
     }
+}
+
+TEST(secure, a_byte_written_right_before_a_block_is_found, "") {
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes) && sizes[i] <= 5000; i++) {
+    char *p[8];
+    size_t step = class_size(class_of(max_size(sizes[i] + 8, 17)));
+    for (int k = 0; k < 8; k++) p[k] = allocate(sizes[i]);
+    for (int k = 0; k < 8; k++) {
+      bool is_first = (uintptr_t)p[k] % SLICE_SIZE == step;
+      if (!is_first && (k == 0 || p[k] != p[k - 1] + step)) continue;
+      char before = p[k][-1];
+      p[k][-1] = 'a';
+      EXPECT_ABORT(secure_free(p[k], ORIGIN_MALLOC, "test"), "underflow before");
+      p[k][-1] = before;
+    }
+  }
 }
 
 TEST(secure, a_second_free_is_found_also_when_it_comes_late, "") {
