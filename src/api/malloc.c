@@ -209,6 +209,7 @@ FH_API void fh_heap_delete(fh_heap_t *heap) {
 }
 FH_API void fh_heap_destroy(fh_heap_t *heap) {
   if (unlikely(api_is_closed())) api_closed_heap_ends(heap, true);
+  if (SECURE) secure_heap_ends(heap);
   firstclass_destroy(heap);
 }
 typedef struct {
@@ -217,8 +218,8 @@ typedef struct {
 } visit_t;
 static bool visit_checked(void *p, size_t usable, void *context) {
   const visit_t *v = context;
-  size_t size;
-  return !secure_visited(p, usable, &size) || v->visitor(p, size, v->context);
+  size_t size = usable;
+  return !secure_visited(p, &size) || v->visitor(p, size, v->context);
 }
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
   if (!SECURE) return firstclass_visit(heap, visitor, context);

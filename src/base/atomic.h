@@ -173,6 +173,9 @@ static always_inline bool atomic_ptr_is_relaxed(const atomic_ptr_t *a, const voi
 #endif
 }
 
+/* What was stored before is seen before what is stored from here on. */
+static always_inline void atomic_fence_release(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
+
 /* Keeps the compiler from moving memory accesses across: a signal handler of the same thread sees
  * them in the order in which they are written. Costs no instruction. */
 static always_inline void signal_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }

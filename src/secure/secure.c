@@ -36,7 +36,7 @@ _Noreturn static cold void refuse_block(const char *what, const void *p, size_t 
 }
 
 _Noreturn static cold void refuse_state(uint8_t state, const void *p, const char *call) {
-  fatal((state & STATE_IS) == STATE_RESTED ? "double free" : "invalid pointer", p, call);
+  fatal((state & STATE_IS) == STATE_FRESH ? "invalid pointer" : "double free", p, call);
 }
 
 _Noreturn static cold void refuse_origin(origin_t origin, const void *p, const char *call) {
@@ -155,6 +155,12 @@ static void guard_open(char *at, size_t size) {
 
 /* ---- allocating ------------------------------------------------------------------------------ */
 
+/* Before what its next state goes with is written. relaxed: the fence comes behind it */
+static always_inline void announce(atomic8_t *state, uint8_t life) {
+  atomic8_store_relaxed(state, life | STATE_CHANGES);
+  atomic_fence_release(); /* S-state */
+}
+
 /* The link and the key are gone, and nobody wrote to the rest of it while it was free. */
 static always_inline void wipe(const checked_t *f, uint8_t state) {
   uint64_t *words = (uint64_t *)f->block, other = 0;
@@ -184,18 +190,22 @@ static void *hand_out(void *p, size_t size, origin_t origin) {
   } else {
     heap_clear(p, f.usable);
   }
-  trailer_write(f.block, f.usable, (trailer_t){size, origin});
   uint8_t life = (uint8_t)((state & ~STATE_IS) + STATE_LIFE);
+  if (f.state != NULL) announce(f.state, life);
+  trailer_write(f.block, f.usable, (trailer_t){size, origin});
   if (f.state != NULL) atomic8_store_release(f.state, life | STATE_LIVE); /* S-state */
   if (unlikely(f.guard != 0)) guard_close((char *)p + f.usable, f.guard);
   return p;
 }
 
 /* What the heap is asked for. A large block has a page more, for its guard. */
-static always_inline size_t with_trailer(size_t size) {
+static always_inline size_t with_trailer_at(size_t alignment, size_t size) {
   size_t least = max_size(size + TRAILER_SIZE, LEAST_SIZE);
-  return likely(least <= SMALL_MAX_SIZE) ? least : least + os_page_size();
+  bool is_small =
+    alignment <= CLASS_STEP ? least <= SMALL_MAX_SIZE : class_of_request(least, alignment) != 0;
+  return likely(is_small) ? least : least + os_page_size();
 }
+static always_inline size_t with_trailer(size_t size) { return with_trailer_at(1, size); }
 
 static always_inline void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
   if (unlikely(heap != NULL)) return firstclass_aligned(heap, alignment, size);
@@ -219,7 +229,7 @@ static always_inline void *allocate_room(struct fh_heap *heap, size_t alignment,
 
 void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin) {
   if (unlikely(size > PTRDIFF_MAX / 2)) return NULL;
-  return allocate_room(heap, alignment, size, with_trailer(size), origin);
+  return allocate_room(heap, alignment, size, with_trailer_at(alignment, size), origin);
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */
@@ -261,16 +271,22 @@ void secure_free(void *p, origin_t origin, const char *call) {
   checked_t f = look_up(p, call);
   trailer_t t = check(&f, call);
   if (unlikely(t.origin != origin && origin != ORIGIN_ANY)) refuse_origin(t.origin, p, call);
+  uint8_t rested = STATE_RESTED;
   if (f.state != NULL) {
     uint8_t seen = atomic8_load_relaxed(f.state); /* relaxed: the swap decides */
-    uint8_t rested = (uint8_t)((seen & ~STATE_IS) | STATE_RESTED);
+    rested = (uint8_t)((seen & ~STATE_IS) | STATE_RESTED);
     bool was_live = (seen & STATE_IS) == STATE_LIVE;
-    if (unlikely(!was_live || !atomic8_cas_acq_rel(f.state, &seen, rested))) /* S-state */
+    uint8_t changes = (uint8_t)(seen | STATE_CHANGES);
+    if (unlikely(!was_live || !atomic8_cas_acq_rel(f.state, &seen, changes))) /* S-state */
       refuse_state(seen, p, call);
   }
-  if (unlikely(!f.is_small)) return let_rest_large(&f, call);
+  if (unlikely(!f.is_small)) {
+    if (f.state != NULL) atomic8_store_release(f.state, rested); /* S-state */
+    return let_rest_large(&f, call);
+  }
   check_before(&f, call);
   memset(p, 0, f.usable);
+  atomic8_store_release(f.state, rested); /* S-state */
   let_rest(&f, call);
 }
 
@@ -286,7 +302,7 @@ static cold bool is_with_hook(const checked_t *f) {
 
 size_t secure_size(const void *p, const char *call) {
   checked_t f = look_up(p, call);
-  if (unlikely(sample_was_started()) && is_with_hook(&f)) return f.usable;
+  if (unlikely(sample_was_started()) && is_with_hook(&f)) return heap_usable_size(p, call);
   return check(&f, call).size;
 }
 
@@ -299,7 +315,7 @@ static void *resized(uintptr_t block, size_t old_usable, trailer_t old, size_t s
   checked_t f = look_up((void *)block, "realloc");
   size_t had = min_size(old_usable, f.usable);
   uint8_t life = f.state != NULL ? atomic8_load_relaxed(f.state) & (uint8_t)~STATE_IS : 0;
-  if (f.state != NULL) atomic8_exchange_acq_rel(f.state, life | STATE_RESIZED); /* S-state */
+  if (f.state != NULL) announce(f.state, life);
   if (had > old.size) memset((char *)block + old.size, 0, had - old.size);
   if (f.slab != NULL && f.usable > had) memset((char *)block + had, 0, f.usable - had);
   trailer_write(block, f.usable, (trailer_t){size, old.origin});
@@ -353,13 +369,26 @@ bool secure_expand(void *p, size_t size, const char *call) {
   return true;
 }
 
-bool secure_visited(const void *p, size_t usable, size_t *size) {
+bool secure_visited(const void *p, size_t *size) {
   checked_t f = look_up(p, "visit");
   trailer_t t;
   uint8_t state = f.state != NULL ? atomic8_load_acquire(f.state) : STATE_LIVE; /* S-state */
-  if ((state & STATE_IS) != STATE_LIVE || !trailer_read(f.block, usable, &t)) return false;
+  if ((state & STATE_IS) != STATE_LIVE || !trailer_read(f.block, f.usable, &t)) return false;
   *size = t.size;
   return true;
+}
+
+static bool end_with_heap(void *p, size_t usable, void *context) {
+  checked_t f = look_up(p, "fh_heap_destroy");
+  (void)usable, (void)context;
+  if (f.state != NULL && !is_whole(&f, f.number))
+    refuse_block("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
+  if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
+  return true;
+}
+
+void secure_heap_ends(struct fh_heap *heap) {
+  if (heap != NULL) firstclass_visit(heap, end_with_heap, NULL);
 }
 
 /* ---- first and last -------------------------------------------------------------------------- */

@@ -33,8 +33,9 @@ hidden void secure_check_size(const void *p, size_t size, const char *call);
 hidden void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call);
 /* Likewise, only where it lies. */
 hidden bool secure_expand(void *p, size_t size, const char *call);
-/* What a visitor finds at `p`, which has `usable` bytes: false if it is no live block, or else how
- * many bytes were asked for. */
-hidden bool secure_visited(const void *p, size_t usable, size_t *size);
+/* What a visitor finds: false if it is no live block, or else how many bytes were asked for. */
+hidden bool secure_visited(const void *p, size_t *size);
+/* All blocks of a first-class heap are about to end at once. */
+hidden void secure_heap_ends(struct fh_heap *heap);
 
 #endif

@@ -16,7 +16,7 @@ enum {
   STATE_FRESH,   /* never handed out since its slice became a slab; its memory may be anything */
   STATE_LIVE,    /* the program's */
   STATE_RESTED,  /* freed; reads as zero but for the link and the key of a free block */
-  STATE_RESIZED, /* live, and its trailer is being written */
+  STATE_CHANGES, /* its holder writes what goes with its next state */
   STATE_IS = 3,
   STATE_LIFE = 4,
 };

@@ -111,7 +111,7 @@ TEST(secure, realloc_keeps_the_contents_and_zeroes_what_it_adds, "") {
 TEST(secure, what_is_visited_is_live_and_has_its_own_size, "") {
   char *p = allocate(50);
   size_t size = 0;
-  CHECK(secure_visited(p, 64, &size) && size == 50);
+  CHECK(secure_visited(p, &size) && size == 50);
   secure_free(p, ORIGIN_MALLOC, "test");
-  CHECK(!secure_visited(p, 64, &size));
+  CHECK(!secure_visited(p, &size));
 }
