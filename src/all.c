@@ -40,6 +40,7 @@
 #include "stock/sample.c"
 #include "stock/tails.c"
 #include "stock/index.c"
+#include "stock/empty.c"
 #include "stock/huge.c"
 #include "stock/large.c"
 #include "stock/shrink.c"

@@ -3,6 +3,7 @@
 #include "slow.h"
 
 #include "../base/probe.h"
+#include "../stock/empty.h"
 #include "../stock/magazine.h"
 #include "../stock/pool.h"
 #include "../stock/sample.h"
@@ -60,6 +61,10 @@ void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {
 }
 
 static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
+  if (unlikely(size == 0) && alignment <= EMPTY_ALIGNMENT) {
+    void *empty = empty_malloc();
+    if (likely(empty != NULL)) return empty;
+  }
   heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;
   if (h == NULL) return NULL;
   void *block = allocate_or_shrink(h, size, alignment, true);

@@ -7,6 +7,7 @@
  *          blocks are not read. */
 #include "visit.h"
 
+#include "../stock/empty.h"
 #include "../stock/fresh.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
@@ -111,7 +112,7 @@ bool heap_visit(fh_visitor_t *visitor, void *context) {
     huge_t *b = huge_at(i, &is_live);
     if (is_live && !visit_one(NULL, b, &visit)) return false;
   }
-  return true;
+  return empty_visit(visitor, context);
 }
 
 /* ---- sampled blocks -------------------------------------------------------------------------- */

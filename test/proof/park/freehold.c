@@ -1304,6 +1304,22 @@ static void write_profile(void) {
     if (!api.profile_write(sink, kind)) park_fail("no profile");
 }
 
+/* ---- blocks of no bytes ---- */
+
+enum { EMPTY_BATCH = 4096 }; /* addresses that are made at a time */
+static void nothing_before(void) { block[0] = get(0); }
+static void nothing_to_free(void) {
+  nothing_before();
+  release(block[0]);
+}
+static void all_nothings_made(void) {
+  for (unsigned i = 0; i < EMPTY_BATCH; i++) get(0);
+}
+static void nothing_grows(void) { got[0] = api.realloc(block[0], 5000); }
+static void ask_of_nothing(void) {
+  if (api.usable_size(block[0]) != 0 || !api.owns(block[0])) park_fail("no bytes are some");
+}
+
 /* ---- realloc that only frees, or is refused ---- */
 
 static void first_to_nothing(void) {
@@ -1555,6 +1571,13 @@ const operation_t freehold_operations[] = {
   {"sampled-collect", collect_hard, some_sampled, NULL, NULL, IS_SAMPLED},
   {"profile-hooks", set_hooks, some_sampled, NULL, NULL, IS_SAMPLED},
   {"profile-write", write_profile, some_sampled, NULL, NULL, IS_SAMPLED},
+  {"malloc-nothing-again", malloc_one, nothing_before, hold_one, NULL, QUICK},
+  {"malloc-nothing-more", malloc_one, all_nothings_made, hold_one, NULL, 0},
+  {"malloc-nothing-limited", malloc_limited, NULL, hold_one, NULL, 0},
+  {"free-nothing", free_first, nothing_to_free, NULL, NULL, QUICK},
+  {"realloc-nothing", nothing_grows, nothing_to_free, hold_grown_first, NULL, MOVES | REALLOCS},
+  {"ask-of-nothing", ask_of_nothing, nothing_before, NULL, NULL, 0},
+  {"visit-nothing", visit, nothing_before, NULL, NULL, 0},
   {"start", start, NULL, NULL, NULL, IS_BARE | FIRST_USE},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
 };
