@@ -1,5 +1,5 @@
 /* map.h - who lives in which window of the address space                             layer 3: arena
- * Owns:    window_map: one word a GiB, zero until claimed.   Called by: arena, stock, heap.
+ * Owns:    window_map: one word a GiB, zero until claimed.   Called by: arena, stock, heap, api.
  *          Calls: os.
  * Threads: any. Progress: a window is claimed by one swap; a thread that fails goes on to the next.
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
@@ -17,7 +17,7 @@ typedef enum { /* clang-format off */
   TENANT_NONE = 0, TENANT_CLAIMED = 1,
   TENANT_TAKEN = 2, /* something that is not ours lay there when we tried */
   TENANT_ARENA = 3, TENANT_HUGE = 4, /* from here on it is ours, and has a record */
-  TENANT_EMPTY = 5, /* the region of empty.h */
+  TENANT_EMPTY = 5, TENANT_GUARDED = 6, /* the regions of empty.h and guard.h */
   TENANT_MASK = 7
 } tenant_t; /* clang-format on */
 

@@ -4,6 +4,7 @@
 
 #include "../os/os.h"
 #include "../stock/empty.h"
+#include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
 #include "../stock/large.h"
@@ -33,6 +34,8 @@ static cold found_t find_beside_holes(slab_t *s, const void *p, const char *call
 
 /* Likewise. */
 static cold found_t find_fixed(uintptr_t tenant, const void *p, const char *call) {
+  if (map_kind(tenant) == TENANT_GUARDED)
+    return (found_t){NULL, NULL, guard_size(map_record(tenant), p, call)};
   if (map_kind(tenant) != TENANT_EMPTY) fatal("invalid pointer", p, call);
   empty_check(map_record(tenant), p, call);
   return (found_t){NULL, NULL, 0};
@@ -89,6 +92,7 @@ bool heap_owns(const void *p) {
     const huge_t *b = map_record(tenant);
     return (uintptr_t)p - (uintptr_t)huge_base(b) < atomic64_load_relaxed(&b->mapped);
   }
+  if (map_kind(tenant) == TENANT_GUARDED) return guard_owns(map_record(tenant), p);
   if (map_kind(tenant) == TENANT_EMPTY) return empty_owns(map_record(tenant), p);
   if (map_kind(tenant) != TENANT_ARENA) return false;
   size_t slice = arena_slice(p);

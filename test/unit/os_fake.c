@@ -426,4 +426,6 @@ bool os_on_signal(int number, void (*handler)(int number)) {
   return signal(number, handler) != SIG_ERR;
 }
 
+bool os_on_fault(os_fault_t *handler) { return (void)handler, true; }
+
 _Noreturn void os_abort(void) { abort(); }
