@@ -1314,11 +1314,11 @@ static void guarded_to_free(void) {
 static void guarded_next(void) { size = 3000; }
 static void guarded_large_next(void) { size = KIB(100); }
 static void unguarded_next(void) { size = KIB(300); }
-/* Of a few of the next slots one in turn is free, and has not rested. */
+/* Of the next slots a few are free, and have not rested. */
 static void no_slot_next(void) {
   size = 100;
   for (unsigned i = 0; i < 512; i++) block[i] = get(size);
-  put(block[0]);
+  free_some(0, 512, 13);
 }
 static void grow_guarded(void) { got[0] = api.realloc(block[0], size * 2); }
 static void hold_grown_guarded(void) { hold(got[0], size * 2); }
@@ -1615,6 +1615,7 @@ const operation_t freehold_operations[] = {
   {"ask-of-nothing", ask_of_nothing, nothing_before, NULL, NULL, 0},
   {"visit-nothing", visit, nothing_before, NULL, NULL, 0},
   {"start", start, NULL, NULL, NULL, IS_BARE | FIRST_USE},
+  {"start-guarded", start, NULL, NULL, "guard_interval:64K", IS_BARE | FIRST_USE | IS_SAMPLED},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
 };
 const size_t freehold_operation_count = COUNT_OF(freehold_operations);
