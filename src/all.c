@@ -44,8 +44,10 @@
 #include "stock/quarantine.c"
 #endif
 #include "stock/sample.c"
+#include "stock/guard.c"
 #include "stock/tails.c"
 #include "stock/index.c"
+#include "stock/empty.c"
 #include "stock/huge.c"
 #include "stock/large.c"
 #include "stock/shrink.c"
@@ -76,6 +78,7 @@
 #include "api/ext.c"
 #include "api/deepbind.c"
 #include "api/report.c"
+#include "api/fault.c"
 #include "api/pprof.c"
 #include "api/profile.c"
 #include "api/profile_file.c"

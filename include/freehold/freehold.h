@@ -53,7 +53,7 @@ FH_API const char *fh_version_string(void);
 /* ---- the family of malloc -------------------------------------------------------------------- */
 
 /* A block of at least `size` bytes, aligned for every type (16 bytes when size >= 16). malloc(0)
- * gives a unique pointer. C23 7.24.3.6. */
+ * gives a unique pointer, at which nothing may be read or written. C23 7.24.3.6. */
 FH_API void *fh_malloc(size_t size) FH_MALLOC FH_SIZE(1);
 
 /* `count * size` bytes, all zero. C23 7.24.3.2. */
@@ -223,8 +223,8 @@ typedef struct fh_stats {
   uint64_t resident;        /* what the kernel says is in memory (mincore), of `mapped` */
   uint64_t dirty;           /* free, but not yet given back */
   uint64_t purged;          /* given back since start */
-  /* descriptors and maps, which are part of `mapped`, and heaps and records of huge blocks, which
-   * are not; touched or untouched */
+  /* descriptors and maps, which are part of `mapped`, and heaps and records of huge and empty
+   * blocks, which are not; touched or untouched */
   uint64_t metadata;
   uint64_t live_bytes;      /* block sizes of live small blocks, and sizes of large and huge ones */
   uint64_t peak_committed;  /* most that `committed` has been */
@@ -237,7 +237,7 @@ typedef struct fh_stats {
   uint64_t mmaps;           /* calls of mmap */
   uint64_t munmaps;         /* calls of munmap */
   uint64_t mremaps;         /* calls of mremap */
-  uint64_t madvises;        /* calls of madvise */
+  uint64_t madvises;        /* calls of madvise and mprotect */
   uint64_t failed_calls;    /* of these four, refused by the kernel */
   /* sharing */
   uint64_t remote_frees;    /* blocks given back to slabs that another thread owns */

@@ -114,6 +114,8 @@ _Noreturn hidden void api_fatal(const char *what, const void *address, const cha
 /* What the option `profile` asks for, at load and at exit. */
 hidden void api_profile_start(void);
 hidden void api_profile_end(void);
+/* What the option `guard_interval` asks for, at load. */
+hidden void api_guard_start(void);
 /* What the option `trace` asks for. */
 hidden void api_trace_start(void);
 hidden void api_trace_end(void);

@@ -1,6 +1,6 @@
 /* lifecycle.c - the library's first and last moments                                   layer 8: api
  * Owns:    nothing.   Called by: the loader.   Calls: start.c, report.c, foreign.c,
- *          profile_file.c, heap, support, os.
+ *          profile_file.c, fault.c, heap, support, os.
  * Threads: the one that loads the library. There is no atfork handler: a child finds no lock held,
  *          because there is none. */
 #include "api.h"
@@ -36,6 +36,7 @@ static __attribute__((constructor(101))) void load(void) {
   if (option_get(OPTION_verbose)) api_report_at_load();
   if (option_get(OPTION_stats) != STATS_NONE) keep_output();
   heap_start();
+  api_guard_start();
   api_profile_start();
   api_trace_start();
 }

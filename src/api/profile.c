@@ -140,7 +140,7 @@ bool api_profile_write(int file, fh_profile_t kind) {
 }
 
 FH_API bool fh_profile_write(int file, fh_profile_t kind) {
-  int error = (unsigned)kind > FH_PROFILE_LIFETIMES ? EINVAL : !sample_was_started() ? ENODATA : 0;
+  int error = (unsigned)kind > FH_PROFILE_LIFETIMES ? EINVAL : !sample_has_stacks() ? ENODATA : 0;
   if (error == 0 && api_profile_write(file, kind)) return true;
   errno = error != 0 ? error : EIO;
   return false;

@@ -77,7 +77,7 @@ void api_profile_start(void) {
 }
 
 void api_profile_end(void) {
-  if (option_text(OPTION_profile) == NULL || !sample_was_started()) return;
+  if (option_text(OPTION_profile) == NULL || !sample_has_stacks()) return;
   const char *mistake = write_next();
   if (mistake != NULL) api_report_mistake(OPTION_profile, mistake);
 }

@@ -34,8 +34,7 @@ static bool windows_are_valid(size_t first, size_t count) {
     const char *window = (char *)(i << WINDOW_SHIFT);
     uintptr_t tenant = map_find(window);
     tenant_t kind = map_kind(tenant);
-    bool has_record = kind == TENANT_ARENA || kind == TENANT_HUGE;
-    HOLDS(W1, kind <= TENANT_TAKEN && has_record == (map_record(tenant) != NULL));
+    HOLDS(W1, kind <= TENANT_GUARDED && map_is_ours(tenant) == (map_record(tenant) != NULL));
     HOLDS(W1, kind != TENANT_ARENA || map_record(tenant) == window);
   }
   return true;

@@ -1,6 +1,6 @@
 /* map.h - who lives in which window of the address space                             layer 3: arena
  * Owns:    window_map: one word a GiB, zero until claimed.
- *          Called by: arena, stock, heap, secure.   Calls: os.
+ *          Called by: arena, stock, heap, secure, api.   Calls: os.
  * Threads: any. Progress: a window is claimed by one swap; a thread that fails goes on to the next.
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
  *                    complete; S-low  map_free (release) -> lowest_free (acquire): the free word.
@@ -14,8 +14,10 @@
 
 /* A tenant is the address of its record with the kind in the low bits. */
 typedef enum { /* clang-format off */
-  TENANT_NONE = 0, TENANT_CLAIMED = 1, TENANT_ARENA = 2, TENANT_HUGE = 3,
-  TENANT_TAKEN = 4, /* something that is not ours lay there when we tried */
+  TENANT_NONE = 0, TENANT_CLAIMED = 1,
+  TENANT_TAKEN = 2, /* something that is not ours lay there when we tried */
+  TENANT_ARENA = 3, TENANT_HUGE = 4, /* from here on it is ours, and has a record */
+  TENANT_EMPTY = 5, TENANT_GUARDED = 6, /* the regions of empty.h and guard.h */
   TENANT_MASK = 7
 } tenant_t; /* clang-format on */
 
@@ -30,6 +32,7 @@ static inline uintptr_t map_find(const void *p) {
   return (uintptr_t)atomic_ptr_load_acquire(&window_map[window]); /* S-window */
 }
 static inline tenant_t map_kind(uintptr_t tenant) { return (tenant_t)(tenant & TENANT_MASK); }
+static inline bool map_is_ours(uintptr_t tenant) { return map_kind(tenant) >= TENANT_ARENA; }
 static inline void *map_record(uintptr_t tenant) {
   return (void *)(tenant & ~(uintptr_t)TENANT_MASK);
 }

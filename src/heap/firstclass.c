@@ -85,7 +85,7 @@ static bool prepare_index(heap_t *lane) {
 
 static void *allocate(heap_t *lane, size_t alignment, size_t size) {
   bool is_large = class_of_request(size, alignment) == 0;
-  if ((is_large || sample_was_started()) && !prepare_index(lane)) return NULL;
+  if ((is_large || sample_has_stacks()) && !prepare_index(lane)) return NULL;
   return heap_malloc_in(lane, size, alignment);
 }
 

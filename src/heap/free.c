@@ -3,6 +3,8 @@
  * that it is one. */
 #include "free.h"
 
+#include "../stock/empty.h"
+#include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/large.h"
 #include "../stock/outbox.h"
@@ -152,6 +154,8 @@ out_of_line void heap_free(void *p, const char *call) {
       return free_small(s, p, call);
     }
     case TENANT_HUGE: return huge_free(map_record(tenant), p, call);
+    case TENANT_EMPTY: return empty_free(map_record(tenant), p, call);
+    case TENANT_GUARDED: return guard_free(map_record(tenant), p, call);
     default: fatal("invalid pointer", p, call);
   }
 }

@@ -3,6 +3,8 @@
 #include "resize.h"
 
 #include "../os/os.h"
+#include "../stock/empty.h"
+#include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
 #include "../stock/large.h"
@@ -20,7 +22,7 @@ enum {
 
 typedef struct {
   slab_t *slab; /* of a small or large block */
-  huge_t *huge;
+  huge_t *huge; /* neither: the block never changes its size where it is */
   size_t usable;
 } found_t;
 
@@ -28,6 +30,15 @@ typedef struct {
 static cold found_t find_beside_holes(slab_t *s, const void *p, const char *call) {
   if (slab_is_on_hole(s, (uintptr_t)p)) fatal("double free", p, call);
   return (found_t){s, NULL, class_size(slab_class(s))};
+}
+
+/* Likewise. */
+static cold found_t find_fixed(uintptr_t tenant, const void *p, const char *call) {
+  if (map_kind(tenant) == TENANT_GUARDED)
+    return (found_t){NULL, NULL, guard_size(map_record(tenant), p, call)};
+  if (map_kind(tenant) != TENANT_EMPTY) fatal("invalid pointer", p, call);
+  empty_check(map_record(tenant), p, call);
+  return (found_t){NULL, NULL, 0};
 }
 
 /* What `p` is; `fatal` if it is no live block. */
@@ -38,7 +49,7 @@ static found_t find(const void *p, const char *call) {
     if (p != huge_base(b)) fatal("invalid pointer", p, call);
     return (found_t){NULL, b, atomic64_load_relaxed(&b->size)};
   }
-  if (map_kind(tenant) != TENANT_ARENA) fatal("invalid pointer", p, call);
+  if (map_kind(tenant) != TENANT_ARENA) return find_fixed(tenant, p, call);
   slab_t *s = slab_of(p);
   switch (arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE) {
     case SLAB_SMALL:
@@ -57,6 +68,8 @@ static found_t find(const void *p, const char *call) {
 static bool is_small(const found_t *f) {
   return f->slab != NULL && slab_kind(slab_word(f->slab)) == SLAB_SMALL;
 }
+
+static bool is_fixed(const found_t *f) { return f->slab == NULL && f->huge == NULL; }
 
 size_t heap_usable_size(const void *p, const char *call) {
   return p == NULL ? 0 : find(p, call).usable;
@@ -77,8 +90,8 @@ void heap_check_class(const void *p, size_t size, const char *call) {
 
 size_t heap_good_size(size_t size) {
   if (size > os_space()) return size;
-  return size <= SMALL_MAX_SIZE ? class_size(class_of(max_size(size, 1)))
-                                : align_up(size, os_page_size());
+  if (size > SMALL_MAX_SIZE) return align_up(size, os_page_size());
+  return size == 0 ? 0 : class_size(class_of(size));
 }
 
 bool heap_owns(const void *p) {
@@ -87,6 +100,8 @@ bool heap_owns(const void *p) {
     const huge_t *b = map_record(tenant);
     return (uintptr_t)p - (uintptr_t)huge_base(b) < atomic64_load_relaxed(&b->mapped);
   }
+  if (map_kind(tenant) == TENANT_GUARDED) return guard_owns(map_record(tenant), p);
+  if (map_kind(tenant) == TENANT_EMPTY) return empty_owns(map_record(tenant), p);
   if (map_kind(tenant) != TENANT_ARENA) return false;
   size_t slice = arena_slice(p);
   return slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
@@ -156,6 +171,7 @@ static bool stays_sampled(const found_t *f, size_t size) {
 
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
   if (is_small(f)) return fast_is_right(f->usable, size) ? p : NULL;
+  if (is_fixed(f)) return size == f->usable ? p : NULL;
   return stays_sampled(f, size) || resize_in_place(f, p, size) ? p : NULL;
 }
 
@@ -168,7 +184,7 @@ void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;
   void *block = resize_here(&f, p, size);
-  if (block != NULL || is_small(&f) || !is_of(&f, heap)) return block;
+  if (block != NULL || is_small(&f) || is_fixed(&f) || !is_of(&f, heap)) return block;
   return resize_by_moving_pages(&f, p, size);
 }
 
@@ -208,7 +224,7 @@ typedef struct {
 /* A block that becomes smaller stays if there is no memory for another. */
 static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_t size) {
   void *block = NULL;
-  if (!is_small(f)) {
+  if (!is_small(f) && !is_fixed(f)) {
     block = room_to_leap(f, size);
     void *moved = block == NULL ? resize_by_moving_pages(f, p, size) : NULL;
     if (moved != NULL) return (resized_t){moved, false};
@@ -241,7 +257,7 @@ bool heap_expand(void *p, size_t size, const char *call) {
   if (size > PTRDIFF_MAX || heap_is_foreign(p)) return false;
   found_t f = find(p, call);
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
-  if (is_small(&f) || size <= SMALL_MAX_SIZE) return fits;
+  if (is_small(&f) || is_fixed(&f) || size <= SMALL_MAX_SIZE) return fits;
   bool is_done = f.huge != NULL ? resize_huge(f.huge, size) : resize_large(f.slab, p, size);
   return is_done || fits;
 }

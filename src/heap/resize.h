@@ -23,10 +23,7 @@ hidden size_t heap_usable_size(const void *p, const char *call); /* 0: NULL */
 hidden size_t heap_good_size(size_t size);
 hidden bool heap_owns(const void *p);
 /* Does `p` lie in no memory of ours? It may lie in a window that we could not have. */
-static inline bool heap_is_foreign(const void *p) {
-  tenant_t kind = map_kind(map_find(p));
-  return kind != TENANT_ARENA && kind != TENANT_HUGE;
-}
+static inline bool heap_is_foreign(const void *p) { return !map_is_ours(map_find(p)); }
 /* `fatal` if `p`, a block of ours that was allocated with `size` bytes and never resized, has
  * another size. */
 hidden void heap_check_class(const void *p, size_t size, const char *call);

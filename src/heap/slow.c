@@ -3,7 +3,10 @@
 #include "slow.h"
 
 #include "../base/probe.h"
+#include "../os/os.h"
 #include "../slab/states.h"
+#include "../stock/empty.h"
+#include "../stock/guard.h"
 #include "../stock/magazine.h"
 #include "../stock/pool.h"
 #include "../stock/sample.h"
@@ -20,12 +23,24 @@ static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
   return true;
 }
 
+/* Behind guards, if they are wanted and can be had. */
+static void *allocate_guarded(heap_t *h, unsigned c, size_t size, size_t alignment) {
+  size_t counted = c != SAMPLE_LARGE ? class_size(c) : align_up(size, os_page_size());
+  if (!sample_find_point(h, c, counted)) return NULL;
+  void *block = guard_malloc(h, size, alignment);
+  if (block != NULL) sample_begin(h, c, block, counted);
+  return block;
+}
+
 /* The block, if it is a large one, or stands for one of class `c` and is to be sampled. NULL: it is
  * not, or there is no memory for it: one of the class will do. */
 static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t alignment) {
   bool is_small = c != SAMPLE_LARGE;
   if (is_small && (h->bin[c] != 0 || !sample_find_point(h, c, class_size(c)))) return NULL;
-  void *block = large_malloc(h, size, alignment);
+  void *block = allocate_guarded(h, c, size, alignment);
+  if (block != NULL) return block;
+  if (is_small && !sample_is_profiling()) return NULL;
+  block = large_malloc(h, size, alignment);
   if (block == NULL) return NULL;
   if (is_small) sample_begin(h, c, block, class_size(c));
   else sample_note_large(h, block);
@@ -63,6 +78,10 @@ void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {
 }
 
 static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
+  if (unlikely(size == 0) && alignment <= EMPTY_ALIGNMENT) {
+    void *empty = empty_malloc();
+    if (likely(empty != NULL)) return empty;
+  }
   heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;
   if (h == NULL) return NULL;
   void *block = allocate_or_shrink(h, size, alignment, true);

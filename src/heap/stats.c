@@ -5,6 +5,8 @@
 
 #include "../base/layout.h"
 #include "../os/os.h"
+#include "../stock/empty.h"
+#include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
@@ -123,9 +125,13 @@ static void add_mappings(fh_stats_t *stats) {
     const huge_t *b = huge_at(i, &is_live);
     if (is_live) stats->resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
   }
-  stats->metadata +=
-    huge_pool_size() * sizeof(huge_t) + pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t) +
-                                                       sizeof(heap_own_t) + sizeof(heap_sampled_t));
+  for (size_t i = 0; i < GUARD_SLOTS; i++) {
+    const guard_slot_t *s = guard_at(i);
+    if (s != NULL) stats->resident += guard_resident(s);
+  }
+  stats->metadata += guard_metadata() + empty_metadata() + huge_pool_size() * sizeof(huge_t) +
+                     pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) +
+                                    sizeof(heap_sampled_t));
 }
 
 /* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */

@@ -7,7 +7,9 @@
  *          blocks are not read. */
 #include "visit.h"
 
+#include "../stock/empty.h"
 #include "../stock/fresh.h"
+#include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
 #include "../stock/outbox.h"
@@ -111,7 +113,13 @@ bool heap_visit(fh_visitor_t *visitor, void *context) {
     huge_t *b = huge_at(i, &is_live);
     if (is_live && !visit_one(NULL, b, &visit)) return false;
   }
-  return true;
+  for (size_t i = 0; i < GUARD_SLOTS; i++) {
+    const guard_slot_t *s = guard_at(i);
+    if (s == NULL) continue;
+    void *block = atomic_ptr_load_relaxed(&s->block);
+    if (!visitor(block, atomic64_load_relaxed(&s->size), context)) return false;
+  }
+  return empty_visit(visitor, context);
 }
 
 /* ---- sampled blocks -------------------------------------------------------------------------- */
@@ -135,5 +143,9 @@ void heap_visit_sampled(sampled_visitor_t *visitor, void *context) {
     bool is_live;
     huge_t *b = huge_at(i, &is_live);
     if (is_live && sampled_blocks(&b->sampled) != 0) visitor(&b->sampled, context);
+  }
+  for (size_t i = 0; i < GUARD_SLOTS; i++) {
+    const guard_slot_t *s = guard_at(i);
+    if (s != NULL && sampled_blocks(&s->sampled) != 0) visitor(&s->sampled, context);
   }
 }

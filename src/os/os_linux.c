@@ -297,6 +297,61 @@ bool os_on_signal(int number, void (*handler)(int number)) {
   return sigaction(number, &action, NULL) == 0;
 }
 
+/* As the kernel has it. */
+typedef struct {
+  void *handler;
+  unsigned long flags;
+#if !defined(__riscv)
+  void *restorer;
+#endif
+  unsigned long mask;
+} action_t;
+
+#if defined(__x86_64__) /* elsewhere the kernel finds the way back from a handler itself */
+enum { HAS_RESTORER = 0x04000000 };
+extern hidden void os_restore(void);
+__asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
+        ".hidden os_restore\n"
+        ".globl os_restore\n"
+        ".type os_restore, @function\n"
+        "  nop\n" /* unwinders look before the address to which a call returned */
+        "os_restore:\n"
+        "  movq $15, %rax\n" /* the way back, by the bytes that debuggers know */
+        "  syscall\n"
+        ".size os_restore, . - os_restore\n"
+        ".popsection\n");
+#endif
+
+/* relaxed: code; what was there before is written before the handler is */
+static atomic_ptr_t fault_handler;
+static action_t fault_before;
+
+static long set_fault_action(const action_t *action, action_t *before) {
+  return OS_CALL(rt_sigaction, SIGSEGV, action, before, sizeof action->mask, 0, 0);
+}
+
+/* A fault comes again when the handler returns; what somebody sent has to be sent again. */
+static void on_fault_signal(int number, siginfo_t *info, void *context) {
+  static const action_t standard = {.handler = SIG_DFL};
+  os_fault_t *handler = (os_fault_t *)atomic_ptr_load_relaxed(&fault_handler);
+  bool is_fault = info->si_code > 0, is_ours = is_fault && handler(info->si_addr);
+  (void)context;
+  set_fault_action(is_ours ? &standard : &fault_before, NULL);
+  if (!is_fault)
+    OS_CALL(tgkill, OS_CALL(getpid, 0, 0, 0, 0, 0, 0), OS_CALL(gettid, 0, 0, 0, 0, 0, 0), number, 0,
+            0, 0);
+}
+
+bool os_on_fault(os_fault_t *handler) {
+  action_t action = {.handler = (void *)on_fault_signal, .flags = SA_SIGINFO | SA_ONSTACK};
+#if defined(__x86_64__)
+  action.flags |= HAS_RESTORER;
+  action.restorer = (void *)os_restore;
+#endif
+  atomic_ptr_store_relaxed(&fault_handler, (void *)handler);
+  return set_fault_action(NULL, &fault_before) == 0 && set_fault_action(&action, NULL) == 0;
+}
+
 uint32_t os_process(void) { return (uint32_t)OS_CALL(getpid, 0, 0, 0, 0, 0, 0); }
 
 _Noreturn void os_abort(void) {

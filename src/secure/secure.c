@@ -10,6 +10,7 @@
 #include "../heap/visit.h"
 #include "../os/os.h"
 #include "../slab/states.h"
+#include "../stock/empty.h"
 #include "../stock/quarantine.h"
 #include "../stock/sample.h"
 
@@ -53,12 +54,12 @@ _Noreturn static cold void refuse_origin(origin_t origin, const void *p, const c
 /* ---- which block it is ----------------------------------------------------------------------- */
 
 typedef struct {
-  slab_t *slab; /* NULL: a huge one */
+  slab_t *slab; /* NULL: a huge one, or a guarded one */
   uintptr_t block;
   size_t usable, number; /* without the guard of a large block; the number: in its slab */
   size_t guard;          /* bytes up to the end of its slices, that nobody can touch */
   states_t *states;
-  atomic8_t *state; /* NULL: of a huge one, whose window says what it is */
+  atomic8_t *state; /* NULL: of one without slab, whose window says what it is */
   bool is_small;
 } checked_t;
 
@@ -70,14 +71,14 @@ static bool stands_for_small(const slab_t *s) {
 
 /* Of a block that the heap just gave, or one of which heap_usable_size said that it is live. */
 static checked_t look_up_large(const void *p, const char *call) {
-  bool is_huge = map_kind(map_find(p)) == TENANT_HUGE;
-  checked_t f = {.slab = is_huge ? NULL : slab_of(p), .block = (uintptr_t)p};
+  bool is_large = map_kind(map_find(p)) == TENANT_ARENA;
+  checked_t f = {.slab = is_large ? slab_of(p) : NULL, .block = (uintptr_t)p};
   f.usable = heap_usable_size(p, call);
   if (f.slab != NULL && !stands_for_small(f.slab)) {
     f.usable -= os_page_size();
     f.guard = ((size_t)atomic32_load_relaxed(&f.slab->slices) << SLICE_SHIFT) - f.usable;
   }
-  f.states = is_huge ? NULL : states_of(p);
+  f.states = is_large ? states_of(p) : NULL;
   f.state = f.states != NULL ? states_at(f.states, p, 0) : NULL;
   return f;
 }
@@ -142,6 +143,11 @@ static cold void patrol(const checked_t *f, uint64_t random, const char *call) {
   size_t number = random % f->slab->capacity;
   const void *block = (const char *)f->block - (f->number - number) * f->usable;
   if (!is_whole(f, number)) refuse_block("overflow behind", block, f->usable - TRAILER_SIZE, call);
+}
+
+/* A block of no bytes has nothing to check: its address is all there is. */
+static always_inline bool is_empty(const void *p) {
+  return unlikely(map_kind(map_find(p)) == TENANT_EMPTY);
 }
 
 /* ---- guards ---------------------------------------------------------------------------------- */
@@ -229,6 +235,9 @@ static always_inline void *allocate_room(struct fh_heap *heap, size_t alignment,
 
 void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin) {
   if (unlikely(size > PTRDIFF_MAX / 2)) return NULL;
+  void *empty =
+    unlikely(size == 0) && heap == NULL && alignment <= CLASS_STEP ? empty_malloc() : NULL;
+  if (unlikely(empty != NULL)) return empty;
   return allocate_room(heap, alignment, size, with_trailer_at(alignment, size), origin);
 }
 
@@ -268,6 +277,7 @@ static void let_rest_large(const checked_t *f, const char *call) {
 }
 
 void secure_free(void *p, origin_t origin, const char *call) {
+  if (is_empty(p)) return heap_free(p, call);
   checked_t f = look_up(p, call);
   trailer_t t = check(&f, call);
   if (unlikely(t.origin != origin && origin != ORIGIN_ANY)) refuse_origin(t.origin, p, call);
@@ -301,6 +311,7 @@ static cold bool is_with_hook(const checked_t *f) {
 }
 
 size_t secure_size(const void *p, const char *call) {
+  if (is_empty(p)) return heap_usable_size(p, call);
   checked_t f = look_up(p, call);
   if (unlikely(sample_was_started()) && is_with_hook(&f)) return heap_usable_size(p, call);
   return check(&f, call).size;
@@ -341,7 +352,16 @@ static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t 
   return block;
 }
 
+/* `p` has no bytes. */
+static cold void *resize_empty(struct fh_heap *heap, void *p, size_t size, const char *call) {
+  size_t none = heap_usable_size(p, call); /* `fatal` unless it lives */
+  void *block = secure_allocate(heap, 1, max_size(size, none), ORIGIN_MALLOC);
+  if (block != NULL) heap_free(p, call);
+  return block;
+}
+
 void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call) {
+  if (is_empty(p)) return resize_empty(heap, p, size, call);
   checked_t f = look_up(p, call);
   trailer_t t = check(&f, call);
   if (unlikely(t.origin != ORIGIN_MALLOC)) refuse_origin(t.origin, p, call);
@@ -358,6 +378,7 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
 }
 
 bool secure_expand(void *p, size_t size, const char *call) {
+  if (is_empty(p)) return heap_expand(p, size, call);
   checked_t f = look_up(p, call);
   trailer_t t = check(&f, call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
@@ -370,6 +391,7 @@ bool secure_expand(void *p, size_t size, const char *call) {
 }
 
 bool secure_visited(const void *p, size_t *size) {
+  if (is_empty(p)) return true;
   checked_t f = look_up(p, "visit");
   trailer_t t;
   uint8_t state = f.state != NULL ? atomic8_load_acquire(f.state) : STATE_LIVE; /* S-state */

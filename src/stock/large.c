@@ -105,6 +105,10 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
  * new ones for all, if the system will: its last user needed few, and so may the next. */
 void large_clear(void *p, size_t size) {
   size_t all = usable_for(size);
+  if (map_kind(map_find(p)) == TENANT_GUARDED) {
+    memset(p, 0, size);
+    return;
+  }
   if (large_is_clean(p)) return;
   bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, all) < all - all / 4;
   if (is_sparse && os_discard(p, all)) atomic64_add_relaxed(&arena_counts.purged, all);

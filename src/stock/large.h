@@ -21,7 +21,7 @@ hidden void large_free(heap_t *h, slab_t *s, void *p, const char *call); /* h: o
 hidden bool large_resize(heap_t *h, slab_t *s, void *p, size_t size);    /* in place; h: or NULL */
 hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p); /* reads as zero if nobody wrote to it */
-/* The first `size` bytes of a fresh block, large or huge, read as zero afterwards. */
+/* The first `size` bytes of a fresh block, large, huge or guarded, read as zero afterwards. */
 hidden void large_clear(void *p, size_t size);
 hidden bool large_is_valid(const slab_t *s); /* its holder only */
 

@@ -7,6 +7,7 @@
 #include "../os/os.h"
 #include "../support/options.h"
 #include "../support/poisson.h"
+#include "guard.h"
 #include "huge.h"
 #include "index.h"
 #include "pool.h"
@@ -25,10 +26,18 @@ bool sample_start(uint64_t interval) {
   return true;
 }
 
+static atomic64_t guard_interval; /* relaxed: a wish */
+
+void sample_start_guards(uint64_t interval) {
+  atomic64_store_relaxed(&guard_interval, interval);
+  atomic32_store_release(&sample_started, 1); /* S-stack */
+}
+
 /* ---- points ---------------------------------------------------------------------------------- */
 
 bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   uint64_t mean = atomic64_load_relaxed(&sample_interval);
+  if (mean == 0) mean = atomic64_load_relaxed(&guard_interval);
   heap_sampled_t *d = pool_sampled(h);
   ASSERT(sample_was_started());
   if (mean == 0) return false;
@@ -119,7 +128,7 @@ static cold void note_peak(uint64_t last, uint64_t live) {
   }
 }
 
-/* Of a large or huge block. `slab`: NULL if it is huge. */
+/* Of a large, huge or guarded block. `slab`: NULL unless it is large; `tag`: NULL if guarded. */
 typedef struct {
   slab_t *slab;
   sampled_t *sampled;
@@ -129,6 +138,10 @@ typedef struct {
 static record_t record_of(void *p) {
   uintptr_t tenant = map_find(p);
   huge_t *b = map_record(tenant);
+  if (map_kind(tenant) == TENANT_GUARDED) {
+    guard_slot_t *guarded = guard_slot_of(map_record(tenant), p);
+    return (record_t){NULL, &guarded->sampled, &guarded->size, NULL};
+  }
   if (map_kind(tenant) == TENANT_HUGE) return (record_t){NULL, &b->sampled, &b->size, &b->tag};
   slab_t *s = slab_of(p);
   return (record_t){s, &s->sampled, &s->size, &s->tag};
@@ -156,13 +169,15 @@ static uint32_t stack_here(void) {
 void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   record_t of = record_of(p);
   sampled_t *block = of.sampled;
+  pool_sampled(h)->until[c] = 0;
+  if (!sample_is_profiling()) return;
   ASSERT(of.slab == NULL || slab_kind(slab_word(of.slab)) == SLAB_LARGE);
   uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean);
   const uintptr_t *unused;
   uint32_t stack = stack_here();
   callstack_t *s = callstack_at(stack, &unused);
-  pool_sampled(h)->until[c] = 0;
-  atomic_ptr_store_relaxed(&block->heap, index_heap(atomic_ptr_load_relaxed(of.tag)));
+  const void *cell = of.tag == NULL ? NULL : atomic_ptr_load_relaxed(of.tag);
+  atomic_ptr_store_relaxed(&block->heap, index_heap(cell));
   atomic32_store_relaxed(&block->since, os_now_ms());
   atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
   atomic64_store_relaxed(&block->size, size);

@@ -2,8 +2,8 @@
  * Owns:    heap_sampled_t; the sums of all call stacks.   Called by: stock, heap, secure, api.
  *          Calls: pool, callstack, poisson, map, slab, os.
  * Threads: any; `h` is the thread's, marked.
- * Sync:    S-stack  sample_start (release) -> sample_was_started (acquire): the table of call
- *                   stacks is there.
+ * Sync:    S-stack  sample_start, sample_start_guards (release) -> sample_was_started (acquire):
+ *                   the table of call stacks is there, or the guards' record.
  *
  * A block is sampled if a point falls on it (poisson.h), by its class's size. Each class of a heap
  * has points of its own. A bin is cut where the next one falls, so the fast path knows nothing of
@@ -33,12 +33,21 @@ typedef struct {
 extern hidden atomic64_t sample_interval;
 /* 1 once sampling was started, for ever. A thread that sees it late samples later. */
 extern hidden atomic32_t sample_started;
+/* Are samples kept? Guards alone want points, and nothing else. relaxed: a wish */
+static inline bool sample_is_profiling(void) {
+  return atomic64_load_relaxed(&sample_interval) != 0;
+}
+/* Were any ever? */
+static inline bool sample_has_stacks(void) { return callstack_is_started(); }
 static inline bool sample_was_started(void) {
   return atomic32_load_acquire(&sample_started) != 0; /* S-stack: the table is there */
 }
 
 /* From now on, one block in so many bytes; 0: none. False: no memory for the call stacks. */
 hidden bool sample_start(uint64_t interval);
+
+/* While no samples are kept, points fall once in so many bytes. guard_start was called before. */
+hidden void sample_start_guards(uint64_t interval);
 
 /* ---- the rest is for a process in which sampling was started ---- */
 
@@ -50,7 +59,8 @@ hidden void sample_renew_bin(heap_t *h, unsigned c);
 hidden void sample_cut_bin(heap_t *h, unsigned c, unsigned count);
 /* A block of the class that was in no bin was handed out, without a point in it. */
 hidden void sample_pass_bytes(heap_t *h, unsigned c, size_t size);
-/* `p` is a fresh large or huge block that stands for one of class `c`, and has a point in it. */
+/* `p` is a fresh large, huge or guarded block that stands for one of class `c`, and has a point in
+ * it. */
 hidden void sample_begin(heap_t *h, unsigned c, void *p, size_t size);
 /* `p` is a fresh large or huge block. It is sampled if it has a point in it. */
 hidden void sample_note_large(heap_t *h, void *p);
@@ -68,7 +78,7 @@ hidden void sample_on_growth(uint64_t step, void (*call)(void));
  * stands for. A heap may be marked then. */
 typedef void sample_visitor_t(void *p, size_t size, uint64_t bytes, bool is_freed);
 hidden void sample_on_block(sample_visitor_t *call);
-/* This large or huge block ends, if it is sampled. */
+/* This large, huge or guarded block ends, if it is sampled. */
 hidden void sample_end(void *p);
 
 #endif

@@ -40,6 +40,7 @@ bool callstack_start(void) {
 }
 
 static table_t *find_table(void) { return atomic_ptr_load_acquire(&stacks_table); /* S-stack */ }
+bool callstack_is_started(void) { return find_table() != NULL; }
 
 static uint64_t key_of(const uintptr_t *frames, unsigned count) {
   uint64_t key = count;

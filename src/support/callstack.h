@@ -39,6 +39,7 @@ static inline bool callstack_is_pair(const callstack_t *s, const uintptr_t *fram
 
 /* The table is there afterwards. False: no memory. */
 hidden bool callstack_start(void);
+hidden bool callstack_is_started(void);
 /* The number of a stack of up to CALLSTACK_FRAMES; the table is there. */
 hidden uint32_t callstack_intern(const uintptr_t *frames, unsigned count);
 /* NULL: there is none of that number, or not yet. */

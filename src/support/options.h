@@ -81,6 +81,11 @@
   X(profile_signal, int,   0,        0,         64,              START,                          \
     "Writes one also on the signal of this number, if the program has no handler for it; 0: on " \
     "none.")                                                                                     \
+  X(guard_interval, size,  0,        0,         GiB(64),         START,                          \
+    "Bytes between two allocations, on average, whose block of up to 248K stands between pages "  \
+    "that nobody can read, and is closed when it is freed. Who runs into one gets a line with "   \
+    "the call stacks of malloc and free, and SIGSEGV. With a profile its samples are guarded. "   \
+    "0: none.")                                                                                  \
   X(fill,           word,  FILL_OFF, FILL_OFF,  FILL_BOTH,       START,                          \
     "alloc: new memory is filled with the byte 0xD0, also what realloc adds, but not calloc's; " \
     "free: freed memory with 0x5A. It finds programs that read what they did not write, or what " \

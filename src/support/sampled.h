@@ -1,5 +1,6 @@
 /* sampled.h - what a descriptor keeps of a sampled block                           layer 2: support
- * Owns:    nothing.   Called by: sample.c, visit.c, secure, profile.c.   Calls: nothing.
+ * Owns:    nothing.   Called by: sample.c, guard.c, visit.c, secure, profile.c.
+ *          Calls: nothing.
  * Threads: the block's holder writes it; what others read is of about that moment. */
 #ifndef SUPPORT_SAMPLED_H
 #define SUPPORT_SAMPLED_H

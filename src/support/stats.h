@@ -41,8 +41,8 @@
   X(purged, MEMORY, BYTES, COUNTER(arena_counts.purged), AT(6, "purged", SINCE_START),             \
     "given back since start")                                                                      \
   X(metadata, MEMORY, BYTES, VISIT("arenas"), AT(7, "metadata", OF_MAPPED),                        \
-    "descriptors and maps, which are part of `mapped`, and heaps and records of huge blocks, "     \
-    "which are not; touched or untouched")                                                         \
+    "descriptors and maps, which are part of `mapped`, and heaps and records of huge and "         \
+    "empty blocks, which are not; touched or untouched")                                           \
   X(live_bytes, MEMORY, BYTES, VISIT("slabs and large blocks"), AT(3, "live", OF_COMMITTED),       \
     "block sizes of live small blocks, and sizes of large and huge ones")                          \
   X(peak_committed, MEMORY, BYTES, SLICES(arena_counts.peak_committed), HIDDEN,                    \
@@ -58,7 +58,7 @@
   X(munmaps, CALLS, COUNT, COUNTER(os_counts.unmaps), AT(2, "munmap", NEXT), "calls of munmap")    \
   X(mremaps, CALLS, COUNT, COUNTER(os_counts.remaps), AT(3, "mremap", END), "calls of mremap")     \
   X(madvises, CALLS, COUNT, COUNTER(os_counts.advices), AT(4, "madvise", NEXT),                    \
-    "calls of madvise")                                                                            \
+    "calls of madvise and mprotect")                                                               \
   X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), AT(5, "refused", END),                \
     "of these four, refused by the kernel")                                                        \
   X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), AT(1, "remote frees", OF_BLOCKS),           \

@@ -206,13 +206,13 @@ static void *run_stream(void *context) {
   return NULL;
 }
 
-/* Windows belong to arenas or to nobody, heaps are given back but this thread's own,
- * and records are used again. */
+/* Windows belong to arenas, to empty blocks or to nobody, heaps are given back but this thread's
+ * own, and records are used again. */
 static void check_nothing_is_kept(void) {
   size_t arenas = 0, heaps = 0, first = os_place() >> WINDOW_SHIFT;
   for (size_t i = first; i < first + WINDOWS; i++) {
     tenant_t kind = map_kind((uintptr_t)atomic_ptr_load_relaxed(&window_map[i]));
-    CHECK(kind == TENANT_NONE || kind == TENANT_ARENA);
+    CHECK(kind == TENANT_NONE || kind == TENANT_ARENA || kind == TENANT_EMPTY);
     arenas += kind == TENANT_ARENA;
   }
   CHECK_EQ(arenas, arena_count());

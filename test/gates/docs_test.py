@@ -84,7 +84,7 @@ class Words(unittest.TestCase):
     PLAIN = set("""
         attempt bitmap counts enter fast fh firstclass free grow here kind maps
         order outcome own owned part pool purge resize set shape shrink slow starts state stats
-        upkeep visit visitor""".split())
+        tell upkeep visit visitor""".split())
     TYPES_OF_C = re.compile(r"atomic(8|16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",

@@ -46,6 +46,33 @@ TEST(malloc, no_bytes_give_a_unique_pointer, "") {
   for (int i = 0; i < N; i++) free(seen[i]);
 }
 
+/* Reads or writes a byte there in a child: does that end it? */
+static bool faults(volatile char *p, bool writes) {
+  test_child_t child;
+  if (test_fork(&child, 20)) {
+    if (writes) *p = 1;
+    else (void)*p;
+    _exit(0);
+  }
+  test_reap(&child);
+  return WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV;
+}
+
+TEST(malloc, no_bytes_of_a_block_of_none_can_be_read_or_written, "ours") {
+  for (int kind = 0; kind < 4; kind++) {
+    void *p = kind == 0   ? malloc(launder_size(0))
+              : kind == 1 ? calloc(launder_size(0), 10)
+              : kind == 2 ? aligned_alloc(16, launder_size(0))
+                          : realloc(launder(NULL), launder_size(0));
+    CHECK_EQ(malloc_usable_size(p), 0u);
+    CHECK(faults(p, false) && faults(p, true));
+    CHECK(faults((char *)p + 15, false) && faults((char *)p - 1, true));
+    char *q = (char *)realloc(p, launder_size(100));
+    memset(q, 1, 100);
+    free(q);
+  }
+}
+
 TEST(malloc, sizes_above_PTRDIFF_MAX_fail_at_once_with_ENOMEM, "") {
   for (size_t i = 0; i < COUNT(TOO_LARGE); i++) {
     size_t n = launder_size(TOO_LARGE[i]);

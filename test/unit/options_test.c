@@ -109,6 +109,9 @@ TEST(options, abort_on_oom_takes_its_range_and_nothing_beyond, "O1") {
 TEST(options, caches_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_caches, "caches", 1, "off", "", "on", "2", false);
 }
+TEST(options, guard_interval_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_guard_interval, "guard_interval", 0, "0", "-1", "64G", "65G", false);
+}
 TEST(options, trace_ring_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_trace_ring, "trace_ring", 0, "0", "-1", "1G", "1025M", false);
 }

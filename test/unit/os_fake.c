@@ -185,7 +185,11 @@ os_map_result_t os_map_at(void *at, size_t size) {
   return is_taken ? OS_TAKEN : good ? OS_MAPPED : OS_NO_MEMORY;
 }
 
-os_map_result_t os_reserve_at(void *at, size_t size) { return os_map_at(at, size); }
+os_map_result_t os_reserve_at(void *at, size_t size) {
+  os_map_result_t result = os_map_at(at, size);
+  if (result == OS_MAPPED && mprotect(at, size, PROT_NONE) != 0) misuse("mprotect", at, size);
+  return result;
+}
 
 void *os_find(size_t size) {
   bool good = start_call(OS_FAKE_FIND, &os_counts.maps, SPACE, size);
@@ -421,5 +425,7 @@ uint32_t os_process(void) { return (uint32_t)getpid(); }
 bool os_on_signal(int number, void (*handler)(int number)) {
   return signal(number, handler) != SIG_ERR;
 }
+
+bool os_on_fault(os_fault_t *handler) { return (void)handler, true; }
 
 _Noreturn void os_abort(void) { abort(); }

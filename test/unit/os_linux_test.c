@@ -209,3 +209,48 @@ TEST(os_linux, a_variable_of_the_environment_is_found_by_its_whole_name, "") {
   CHECK_SAME_TEXT(os_environment("FREEHOLD_TEST"), "some:text");
   CHECK_NULL(os_environment("FREEHOLD_TES"));
 }
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static char *closed_page;
+static bool is_of_page(const void *address) {
+  if (address != closed_page + 5) return false;
+  test_say("ours");
+  return true;
+}
+static void say_theirs(int number) {
+  (void)number;
+  test_say("theirs");
+  _exit(0);
+}
+
+typedef enum { TOUCH_PAGE, TOUCH_ELSEWHERE, SEND } fault_kind_t;
+static void fault(fault_kind_t kind, bool has_handler) {
+  if (has_handler) signal(SIGSEGV, say_theirs);
+  CHECK(os_on_fault(is_of_page));
+  if (kind == SEND) raise(SIGSEGV);
+  *(volatile char *)(kind == TOUCH_PAGE ? closed_page + 5 : closed_page + 6) = 1;
+}
+
+static void check_fault(fault_kind_t kind, bool has_handler, const char *said, bool ends) {
+  test_child_t child;
+  if (test_fork(&child, 60)) {
+    fault(kind, has_handler);
+    _exit(1);
+  }
+  test_reap(&child);
+  CHECK_SAME_TEXT(child.text, said);
+  CHECK(ends ? WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV
+             : WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0);
+}
+
+TEST(fault, what_is_ours_ends_as_the_system_does_and_what_is_not_is_theirs, "") {
+  closed_page = os_map(os_page_size());
+  CHECK(closed_page != NULL && os_protect(closed_page, os_page_size(), false));
+  check_fault(TOUCH_PAGE, false, "ours", true);
+  check_fault(TOUCH_PAGE, true, "ours", true);
+  check_fault(TOUCH_ELSEWHERE, false, "", true);
+  check_fault(TOUCH_ELSEWHERE, true, "theirs", false);
+  check_fault(SEND, false, "", true);
+  check_fault(SEND, true, "theirs", false);
+}

@@ -19,16 +19,6 @@ TEST(slow, blocks_of_every_size_are_apart_aligned_and_come_back, "I1 I4") {
   check_nothing_lost();
 }
 
-TEST(slow, an_allocation_of_no_bytes_is_a_block_like_any_other, "") {
-  static void *volatile nothing;
-  void *a = fast_malloc(0), *b = fast_malloc(0);
-  CHECK(a != NULL && b != NULL && a != b);
-  fast_free(a);
-  fast_free(b);
-  fast_free(nothing);
-  check_nothing_lost();
-}
-
 TEST(slow, random_use_of_all_sizes_keeps_every_byte_and_loses_none, "I1 timeout=120") {
   enum { SLOTS = 500 };
   struct {

@@ -125,7 +125,7 @@ TEST(stats, what_the_system_was_asked_is_what_it_counted, "") {
   CHECK_EQ(stats.munmaps, os_fake.calls[OS_FAKE_UNMAP]);
   CHECK_EQ(stats.mremaps, os_fake.calls[OS_FAKE_MOVE] + os_fake.calls[OS_FAKE_RESIZE]);
   CHECK_EQ(stats.madvises, os_fake.calls[OS_FAKE_DISCARD] + os_fake.calls[OS_FAKE_POPULATE] +
-                             os_fake.calls[OS_FAKE_ADVISE_HUGE]);
+                             os_fake.calls[OS_FAKE_ADVISE_HUGE] + os_fake.calls[OS_FAKE_PROTECT]);
   CHECK_EQ(stats.failed_calls, (uint64_t)1);
   CHECK_GT(stats.purged, (uint64_t)0);
   CHECK_EQ(stats.dirty, (uint64_t)0);

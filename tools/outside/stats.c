@@ -201,7 +201,7 @@ int command_profile(int argc, char **argv) {
   }
   int code = outside_open(argc, argv);
   if (code != OUTSIDE_DONE) return code;
-  if (!sample_was_started()) {
+  if (!sample_has_stacks()) {
     fprintf(stderr, "freehold: %s does not sample; start it with --profile_interval 512K\n",
             target_title());
     return OUTSIDE_CANNOT_READ;

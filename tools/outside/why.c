@@ -137,7 +137,7 @@ static void read_samples(void *context) {
 static void write_slabs(const view_t *v, unsigned rows) {
   bool is_listed[CLASS_COUNT] = {false};
   holders_t *holders = malloc(sizeof *holders);
-  bool is_sampled = holders != NULL && sample_was_started() && adopt_run(read_samples, holders);
+  bool is_sampled = holders != NULL && sample_has_stacks() && adopt_run(read_samples, holders);
   if (is_sampled) qsort(holders->all, holders->count, sizeof *holders->all, by_bytes);
   printf("slabs with free blocks in memory, and who holds the others\n");
   for (unsigned row = 0; row < rows; row++) {
@@ -156,7 +156,7 @@ static void write_slabs(const view_t *v, unsigned rows) {
         shown++;
       }
   }
-  if (!sample_was_started())
+  if (!sample_has_stacks())
     puts("  (who holds these blocks is known if the process samples: --profile_interval 512K)");
   free(holders);
 }

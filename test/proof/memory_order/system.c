@@ -125,6 +125,11 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
 bool os_is_one_mapping(void *at, size_t size) { return (void)at, (void)size, true; }
 size_t os_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 void os_usage(os_usage_t *usage) { *usage = (os_usage_t){0}; }
+uint64_t os_random(void) { return 1; }
+bool os_protect(void *at, size_t size, bool is_open) {
+  (void)at, (void)size, (void)is_open;
+  return false;
+}
 bool os_populate(void *at, size_t size) {
   (void)at, (void)size;
   return false;

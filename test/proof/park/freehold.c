@@ -1304,6 +1304,44 @@ static void write_profile(void) {
     if (!api.profile_write(sink, kind)) park_fail("no profile");
 }
 
+/* ---- blocks behind guards, by the option ---- */
+
+static void guarded_to_free(void) {
+  size = 100;
+  block[0] = get(size);
+  release(block[0]);
+}
+static void guarded_next(void) { size = 3000; }
+static void guarded_large_next(void) { size = KIB(100); }
+static void unguarded_next(void) { size = KIB(300); }
+/* Of the next slots a few are free, and have not rested. */
+static void no_slot_next(void) {
+  size = 100;
+  for (unsigned i = 0; i < 512; i++) block[i] = get(size);
+  free_some(0, 512, 13);
+}
+static void grow_guarded(void) { got[0] = api.realloc(block[0], size * 2); }
+static void hold_grown_guarded(void) { hold(got[0], size * 2); }
+static void calloc_guarded(void) { got[0] = api.calloc(1, KIB(100)); }
+static void hold_large_guarded(void) { hold(got[0], KIB(100)); }
+static void ask_of_guarded(void) {
+  if (api.usable_size(block[0]) != size || !api.owns(block[0]))
+    park_fail("no size of a guarded one");
+  visit(), look();
+}
+
+/* ---- blocks of no bytes ---- */
+
+static void nothing_before(void) { block[0] = get(0); }
+static void nothing_to_free(void) {
+  nothing_before();
+  release(block[0]);
+}
+static void nothing_grows(void) { got[0] = api.realloc(block[0], 5000); }
+static void ask_of_nothing(void) {
+  if (api.usable_size(block[0]) != 0 || !api.owns(block[0])) park_fail("no bytes are some");
+}
+
 /* ---- realloc that only frees, or is refused ---- */
 
 static void first_to_nothing(void) {
@@ -1555,7 +1593,29 @@ const operation_t freehold_operations[] = {
   {"sampled-collect", collect_hard, some_sampled, NULL, NULL, IS_SAMPLED},
   {"profile-hooks", set_hooks, some_sampled, NULL, NULL, IS_SAMPLED},
   {"profile-write", write_profile, some_sampled, NULL, NULL, IS_SAMPLED},
+  {"guarded-malloc", malloc_one, guarded_next, hold_one, "guard_interval:1", IS_SAMPLED},
+  {"guarded-malloc-large", malloc_one, guarded_large_next, hold_one, "guard_interval:1",
+   IS_SAMPLED},
+  {"guarded-malloc-too-large", malloc_one, unguarded_next, hold_one, "guard_interval:1",
+   IS_SAMPLED},
+  {"guarded-malloc-no-slot", malloc_one, no_slot_next, hold_one, "guard_interval:1", IS_SAMPLED},
+  {"guarded-malloc-limited", malloc_limited, guarded_next, hold_if_any, "guard_interval:1",
+   IS_SAMPLED},
+  {"guarded-calloc", calloc_guarded, NULL, hold_large_guarded, "guard_interval:1",
+   CALLOCS | IS_SAMPLED},
+  {"guarded-free", free_first, guarded_to_free, NULL, "guard_interval:1", QUICK | IS_SAMPLED},
+  {"guarded-realloc", grow_guarded, guarded_to_free, hold_grown_guarded, "guard_interval:1",
+   MOVES | REALLOCS | IS_SAMPLED},
+  {"guarded-sampled-free", free_first, small_sampled, NULL, "guard_interval:1", IS_SAMPLED},
+  {"ask-of-guarded", ask_of_guarded, guarded_to_free, NULL, "guard_interval:1", IS_SAMPLED},
+  {"malloc-nothing-again", malloc_one, nothing_before, hold_one, NULL, QUICK},
+  {"malloc-nothing-limited", malloc_limited, NULL, hold_one, NULL, 0},
+  {"free-nothing", free_first, nothing_to_free, NULL, NULL, QUICK},
+  {"realloc-nothing", nothing_grows, nothing_to_free, hold_grown_first, NULL, MOVES | REALLOCS},
+  {"ask-of-nothing", ask_of_nothing, nothing_before, NULL, NULL, 0},
+  {"visit-nothing", visit, nothing_before, NULL, NULL, 0},
   {"start", start, NULL, NULL, NULL, IS_BARE | FIRST_USE},
+  {"start-guarded", start, NULL, NULL, "guard_interval:64K", IS_BARE | FIRST_USE | IS_SAMPLED},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
 };
 const size_t freehold_operation_count = COUNT_OF(freehold_operations);

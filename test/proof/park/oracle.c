@@ -410,7 +410,8 @@ static void add_windows(left_t *left) {
   for (uintptr_t i = from; i < from + 2 * WINDOWS_AROUND; i++) {
     uintptr_t tenant = (uintptr_t)atomic_ptr_load_relaxed(&fh.window_map[i]);
     tenant_t kind = map_kind(tenant);
-    left->windows += tenant != 0 && kind != TENANT_ARENA && kind != TENANT_TAKEN;
+    bool is_kept = kind == TENANT_ARENA || kind == TENANT_EMPTY || kind == TENANT_GUARDED;
+    left->windows += tenant != 0 && !is_kept && kind != TENANT_TAKEN;
   }
 }
 

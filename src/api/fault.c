@@ -1,0 +1,154 @@
+/* fault.c - guards: what a program is told that has run into one                       layer 8: api
+ * Owns:    nothing.   Called by: lifecycle.c.   Calls: stock, arena, support, os.
+ * Threads: any; in the handler of SIGSEGV, with a heap marked or not. The line is written by bare
+ *          system calls; its memory comes from the system. */
+#include "api.h"
+
+#include "../arena/map.h"
+#include "../base/bits.h"
+#include "../os/os.h"
+#include "../stock/guard.h"
+#include "../stock/sample.h"
+
+enum { FRAMES = 2 * GUARD_FRAMES, FILE_NAME_MOST = 40, FAULT_LINE_MOST = 8192 };
+
+/* Where a frame lies. */
+typedef struct {
+  uint64_t ip, offset; /* in the file */
+  char name[FILE_NAME_MOST];
+} frame_t;
+typedef struct {
+  char line[FAULT_LINE_MOST], text[OS_IMAGES_TEXT];
+  frame_t frames[FRAMES];
+  unsigned count;
+} telling_t;
+
+/* ---- call stacks ----------------------------------------------------------------------------- */
+
+static void add_frames(telling_t *t, const guard_stack_t *stack) {
+  unsigned count = (unsigned)min_size(atomic32_load_relaxed(&stack->count), GUARD_FRAMES);
+  for (unsigned i = 0; i < count; i++)
+    t->frames[t->count++].ip = atomic64_load_relaxed(&stack->frames[i]);
+}
+
+static void name_frames(const os_image_t *image, void *context) {
+  telling_t *t = context;
+  const char *slash = strrchr(image->path, '/'), *name = slash == NULL ? image->path : slash + 1;
+  for (unsigned i = 0; i < t->count; i++) {
+    frame_t *f = &t->frames[i];
+    if (f->ip - image->from >= image->to - image->from) continue;
+    f->offset = f->ip - image->from + image->offset;
+    memcpy(f->name, name, min_size(strlen(name), FILE_NAME_MOST - 1)); /* the rest is zero */
+  }
+}
+
+static const frame_t *find_frame(const telling_t *t, uint64_t ip) {
+  for (unsigned i = 0; t != NULL && i < t->count; i++)
+    if (t->frames[i].ip == ip && t->frames[i].name[0] != '\0') return &t->frames[i];
+  return NULL;
+}
+
+static void put_stack(fmt_t *out, const telling_t *t, const char *what,
+                      const guard_stack_t *stack) {
+  unsigned count = (unsigned)min_size(atomic32_load_relaxed(&stack->count), GUARD_FRAMES);
+  fmt_text(out, what);
+  fmt_decimal(out, atomic32_load_relaxed(&stack->thread));
+  if (count != 0) fmt_text(out, " at");
+  for (unsigned i = 0; i < count; i++) {
+    uint64_t ip = atomic64_load_relaxed(&stack->frames[i]);
+    const frame_t *f = find_frame(t, ip);
+    fmt_char(out, ' ');
+    if (f != NULL) fmt_shown(out, f->name, strlen(f->name), FILE_NAME_MOST), fmt_char(out, '+');
+    fmt_hex(out, f != NULL ? f->offset : ip);
+  }
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+static void put_distance(fmt_t *out, const char *what, uint64_t bytes, const char *where) {
+  fmt_text(out, what);
+  fmt_decimal(out, bytes);
+  fmt_text(out, bytes == 1 ? " byte " : " bytes ");
+  fmt_text(out, where);
+}
+
+/* Of a live block, where `at` lies. */
+static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
+  uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
+  uintptr_t end = block + atomic64_load_relaxed(&s->size);
+  if (at >= end) put_distance(out, "overflow by ", at - end + 1, "behind");
+  else put_distance(out, "underflow by ", block - at, "before");
+}
+
+/* `what`: NULL: it faulted. */
+static void put_line(fmt_t *out, const telling_t *t, const char *what, const guard_slot_t *s,
+                     const void *at) {
+  bool is_freed = atomic32_load_relaxed(&s->state) == GUARD_FREED;
+  uint64_t size = atomic64_load_relaxed(&s->size);
+  fmt_text(out, "freehold: ");
+  if (what != NULL) fmt_text(out, what), fmt_text(out, " of");
+  else if (is_freed) fmt_text(out, "use after free of");
+  else put_where(out, s, (uintptr_t)at);
+  put_distance(out, " a block of ", size, "at ");
+  fmt_hex(out, (uintptr_t)atomic_ptr_load_relaxed(&s->block));
+  fmt_text(out, ": ");
+  fmt_hex(out, (uintptr_t)at);
+  fmt_text(out, " in thread ");
+  fmt_decimal(out, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  put_stack(out, t, "; allocated by thread ", &s->allocation);
+  if (is_freed) put_stack(out, t, "; freed by thread ", &s->release);
+}
+
+static void write_fault(const char *what, const guard_slot_t *s, const void *at) {
+  char little[256]; /* the handler's stack may be small */
+  fmt_t out;
+  size_t size = align_up(sizeof(telling_t), os_page_size());
+  telling_t *t = os_map(size);
+  if (t == NULL) fmt_start(&out, little, sizeof little, NULL, NULL);
+  else fmt_start(&out, t->line, sizeof t->line, NULL, NULL);
+  if (t != NULL) {
+    add_frames(t, &s->allocation);
+    add_frames(t, &s->release);
+    os_each_image(t->text, name_frames, t);
+  }
+  put_line(&out, t, what, s, at);
+  out.text[out.used] = '\n'; /* T1: there is room */
+  os_write(2, out.text, out.used + 1);
+  if (t != NULL) os_unmap(t, size);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static void write_empty(const void *at) {
+  char line[128];
+  fmt_t out;
+  fmt_start(&out, line, sizeof line, NULL, NULL);
+  fmt_text(&out, "freehold: access to a block of no bytes: ");
+  fmt_hex(&out, (uintptr_t)at);
+  fmt_char(&out, '\n');
+  os_write(2, line, out.used);
+}
+
+/* True: it was ours, and has been told. */
+static bool on_fault(const void *at) {
+  uintptr_t tenant = map_find(at);
+  if (map_kind(tenant) == TENANT_EMPTY) return write_empty(at), true;
+  if (map_kind(tenant) != TENANT_GUARDED) return false;
+  const guard_slot_t *s = guard_slot_of(map_record(tenant), at);
+  if (s == NULL || atomic32_load_relaxed(&s->state) == GUARD_UNUSED) return false;
+  write_fault(NULL, s, at);
+  return true;
+}
+
+static void tell(const char *what, const guard_slot_t *s, const void *at) {
+  write_fault(what, s, at);
+}
+
+void api_guard_start(void) {
+  uint64_t interval = (uint64_t)option_get(OPTION_guard_interval);
+  if (interval == 0) return;
+  os_backtrace_start();
+  if (!guard_start(tell)) return;
+  os_on_fault(on_fault);
+  sample_start_guards(interval);
+}

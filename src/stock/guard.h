@@ -1,0 +1,83 @@
+/* guard.h - blocks between pages that nobody can read                                layer 5: stock
+ * Owns:    slots for them, in a region that is closed but for their pages, and what is known of
+ *          each.   Called by: stock, heap, api.   Calls: sample, pool, arena, bitmap, map,
+ *          support, os.
+ * Threads: any, also in signal handlers. A guarded block belongs to whoever holds it. What is known
+ *          of a slot others may read at any time: it is of about that moment. A thread that stops
+ *          inside keeps one slot from being used.
+ * Sync:    S-stack (sample.h), S-window (map.h): the record; S-bit (bitmap.h): a slot.
+ * Holds:   G1 no block lives in a slot that is ready
+ *
+ * A block on which a point of sample.h falls stands at the end of its pages, or at their start; the
+ * pages before and behind are closed. What its pages have beside it is filled, and looked at when
+ * it is freed. Then all of it is closed, until GUARD_REST more have been freed at least. Where a
+ * slot or its pages cannot be had the block is an ordinary one. */
+#ifndef STOCK_GUARD_H
+#define STOCK_GUARD_H
+
+#include "../support/sampled.h"
+#include "heap.h"
+
+enum {
+  GUARD_SLOTS = 512,        /* each divides the region into two mappings more */
+  GUARD_STRIDE = 256 << 10, /* bytes of addresses; the first and the last page stay closed */
+  GUARD_REST = 64,
+  GUARD_FRAMES = 24, /* of a call stack, the innermost ones */
+};
+
+typedef enum { GUARD_UNUSED, GUARD_LIVE, GUARD_FREED } guard_state_t;
+typedef struct {
+  atomic32_t count, thread; /* frames; the lower half of os_thread */
+  atomic64_t frames[GUARD_FRAMES];
+} guard_stack_t;
+
+/* relaxed: see Threads */
+typedef struct {
+  atomic_ptr_t block;
+  atomic64_t size, pages; /* bytes: as asked for; of open pages */
+  atomic32_t state;       /* guard_state_t */
+  atomic32_t freed;       /* how many were freed before it */
+  guard_stack_t allocation, release;
+  sampled_t sampled; /* sample.h */
+} guard_slot_t;
+
+/* What a block's holder has done is told before `fatal` is called. `at`: where. */
+typedef void guard_tell_t(const char *what, const guard_slot_t *s, const void *at);
+
+/* Stands at the start of the window, and is its tenant. */
+typedef struct {
+  atomic64_t ready[GUARD_SLOTS / 64];
+  atomic32_t turn, releases; /* relaxed: where the next search begins; a count */
+  uint64_t seed;             /* const, as is `tell` */
+  guard_tell_t *tell;
+  guard_slot_t slots[GUARD_SLOTS];
+} guard_t;
+enum {
+  GUARD_PAGES = 64 << 10, /* the largest pages that there are */
+  GUARD_FIRST = (sizeof(guard_t) + GUARD_PAGES - 1) / GUARD_PAGES * GUARD_PAGES,
+  GUARD_END = GUARD_FIRST + GUARD_SLOTS * GUARD_STRIDE
+};
+static inline bool guard_owns(const guard_t *record, const void *p) {
+  return (uintptr_t)p - (uintptr_t)record - GUARD_FIRST < GUARD_END - GUARD_FIRST;
+}
+/* The slot in whose addresses `p` lies; NULL: in none. */
+static inline guard_slot_t *guard_slot_of(guard_t *record, const void *p) {
+  size_t at = (uintptr_t)p - (uintptr_t)record - GUARD_FIRST;
+  return guard_owns(record, p) ? &record->slots[at / GUARD_STRIDE] : NULL;
+}
+
+/* Once, at start. False: the region cannot be had. */
+hidden bool guard_start(guard_tell_t *tell);
+
+/* `h`: the thread's, marked. NULL: an ordinary block will do. */
+hidden void *guard_malloc(const heap_t *h, size_t size, size_t alignment);
+/* `p` lies in a window whose tenant is `record`; `call` is named in errors. */
+hidden void guard_free(guard_t *record, void *p, const char *call);
+hidden size_t guard_size(guard_t *record, const void *p, const char *call); /* `fatal`: no block */
+/* NULL: no block lives there. */
+hidden guard_slot_t *guard_at(size_t number);
+hidden size_t guard_resident(const guard_slot_t *s); /* bytes */
+hidden size_t guard_metadata(void);                  /* bytes of the record */
+hidden bool guard_is_valid(void);                    /* while nobody allocates or frees */
+
+#endif
