@@ -74,7 +74,7 @@ static checked_t look_up_large(const void *p, const char *call) {
   bool is_large = map_kind(map_find(p)) == TENANT_ARENA;
   checked_t f = {.slab = is_large ? slab_of(p) : NULL, .block = (uintptr_t)p};
   f.usable = heap_usable_size(p, call);
-  if (f.slab != NULL && !stands_for_small(f.slab)) {
+  if (f.slab != NULL && !stands_for_small(f.slab) && quarantine_closes(f.usable)) {
     f.usable -= os_page_size();
     f.guard = ((size_t)atomic32_load_relaxed(&f.slab->slices) << SLICE_SHIFT) - f.usable;
   }
@@ -204,14 +204,11 @@ static void *hand_out(void *p, size_t size, origin_t origin) {
   return p;
 }
 
-/* What the heap is asked for. A large block has a page more, for its guard. */
-static always_inline size_t with_trailer_at(size_t alignment, size_t size) {
+/* What the heap is asked for. One of several slices has a page more, for its guard. */
+static always_inline size_t with_trailer(size_t size) {
   size_t least = max_size(size + TRAILER_SIZE, LEAST_SIZE);
-  bool is_small =
-    alignment <= CLASS_STEP ? least <= SMALL_MAX_SIZE : class_of_request(least, alignment) != 0;
-  return likely(is_small) ? least : least + os_page_size();
+  return likely(!quarantine_closes(least)) ? least : least + os_page_size();
 }
-static always_inline size_t with_trailer(size_t size) { return with_trailer_at(1, size); }
 
 static always_inline void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
   if (unlikely(heap != NULL)) return firstclass_aligned(heap, alignment, size);
@@ -238,10 +235,24 @@ void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origi
   void *empty =
     unlikely(size == 0) && heap == NULL && alignment <= CLASS_STEP ? empty_malloc() : NULL;
   if (unlikely(empty != NULL)) return empty;
-  return allocate_room(heap, alignment, size, with_trailer_at(alignment, size), origin);
+  return allocate_room(heap, alignment, size, with_trailer(size), origin);
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */
+
+static bool is_zero(const uint64_t *words, size_t n) {
+  uint64_t other = 0;
+  for (size_t i = 0; i < n; i++) other |= words[i];
+  return other == 0;
+}
+
+/* One that was not closed is still as it was made. */
+static void free_rested_large(void *p) {
+  size_t usable = atomic64_load_relaxed(&slab_of(p)->size);
+  if (!quarantine_closes(usable) && !is_zero(p, usable / sizeof(uint64_t)))
+    refuse_block("write after free to", p, usable, "free");
+  heap_free(p, "free");
+}
 
 /* Nobody wrote where the link and the key will be. */
 static always_inline void free_rested(void *p) {
@@ -271,9 +282,11 @@ static void let_rest_large(const checked_t *f, const char *call) {
   void *p = (void *)f->block;
   bool rests = h != NULL && f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0 &&
                atomic_ptr_is_relaxed(&f->slab->tag, NULL); /* relaxed: as above */
-  if (rests) p = quarantine_put_large(h, p, f->guard != 0);
+  if (rests && f->guard == 0) memset(p, 0, f->usable);
+  if (rests) p = quarantine_put_large(h, p);
   else if (f->guard != 0) guard_open((char *)p + f->usable, f->guard);
-  if (p != NULL) heap_free(p, call);
+  if (rests && p != NULL) free_rested_large(p);
+  else if (p != NULL) heap_free(p, call);
 }
 
 void secure_free(void *p, origin_t origin, const char *call) {
@@ -415,20 +428,13 @@ void secure_heap_ends(struct fh_heap *heap) {
 
 /* ---- first and last -------------------------------------------------------------------------- */
 
-/* Of a block that rests, the bytes behind the link and the key. */
-static bool is_zero(const uint64_t *words, size_t n) {
-  uint64_t other = 0;
-  for (size_t i = 0; i < n; i++) other |= words[i];
-  return other == 0;
-}
-
 /* Of small ones nobody wrote where the link and the key will be. */
 void secure_end_quarantine(void) {
   heap_t *h = heap_of_thread();
   size_t place = 0;
   for (void *p; /* Bound: the quarantine's places */
        h != NULL && (p = quarantine_take(h, &place)) != NULL;)
-    if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) fast_free(p);
+    if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) free_rested_large(p);
     else free_rested(p);
 }
 

@@ -9,12 +9,13 @@
 enum {
   SMALL_SIZE = 1 << 10, /* bytes; from there on a block is a medium one */
   KEPT_SIZE = 1 << 20,  /* bytes; larger ones give their memory back at once */
-  CLOSED_MOST = 4096,   /* ranges that nobody can touch; each may cost two mappings */
+  CLOSED_MOST = 16384,  /* ranges that nobody can touch; each may cost two mappings */
   LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,
 };
 
-static atomic32_t
-  closed; /* such ranges, of all heaps. relaxed: a bound that may be passed by few */
+/* Blocks with such a range, or that would have one, of all heaps. relaxed: a bound that may be
+ * passed by few */
+static atomic32_t closed;
 
 uint64_t quarantine_draw(heap_t *h) {
   quarantine_t *q = pool_quarantine(h);
@@ -35,8 +36,7 @@ static size_t size_of_large(void *block) {
 }
 
 void quarantine_close(void *at, size_t size) {
-  if (atomic32_load_relaxed(&closed) < CLOSED_MOST && os_protect(at, size, false))
-    atomic32_add_relaxed(&closed, 1);
+  if (atomic32_add_relaxed(&closed, 1) < CLOSED_MOST) os_protect(at, size, false);
 }
 
 bool quarantine_open(void *at, size_t size) {
@@ -45,16 +45,21 @@ bool quarantine_open(void *at, size_t size) {
   return true;
 }
 
-/* It may be used again. One that the system does not open stays where it is, for ever. */
-static void *open_again(void *block) {
-  return block != NULL && quarantine_open(block, size_of_large(block)) ? block : NULL;
+static bool closes(void *block) {
+  return quarantine_closes(atomic64_load_relaxed(&slab_of(block)->size));
 }
 
-void *quarantine_put_large(heap_t *h, void *block, bool is_guarded) {
+/* It may be used again. One that the system does not open stays where it is, for ever. */
+static void *open_again(void *block) {
+  if (block == NULL || !closes(block)) return block;
+  return quarantine_open(block, size_of_large(block)) ? block : NULL;
+}
+
+/* A part of what is closed was so before. */
+void *quarantine_put_large(heap_t *h, void *block) {
   size_t place = LARGE_FROM + quarantine_draw(h) % QUARANTINE_LARGE, size = size_of_large(block);
   if (size > KEPT_SIZE) os_discard(block, size);
-  if (!os_protect(block, size, false)) return is_guarded ? open_again(block) : block;
-  if (!is_guarded) atomic32_add_relaxed(&closed, 1);
+  if (closes(block) && atomic32_load_relaxed(&closed) < CLOSED_MOST) os_protect(block, size, false);
   return open_again(atomic_ptr_exchange_own(&pool_quarantine(h)->places[place], block));
 }
 

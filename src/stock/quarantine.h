@@ -5,6 +5,7 @@
 #ifndef STOCK_QUARANTINE_H
 #define STOCK_QUARANTINE_H
 
+#include "../os/os.h"
 #include "heap.h"
 
 /* A block that comes in takes the place of another, chosen at random, which goes. So the order of
@@ -24,13 +25,15 @@ typedef struct {
 hidden uint64_t quarantine_draw(heap_t *h);
 /* The block that has to go for this one of `size` bytes; or NULL. */
 hidden void *quarantine_put(heap_t *h, void *block, size_t size, uint64_t random);
-/* Likewise of a large one, which nobody can touch from now on. `is_guarded`: part of it was closed
- * before. */
-hidden void *quarantine_put_large(heap_t *h, void *block, bool is_guarded);
+/* Is a large block of so many bytes closed while it rests, and guarded while it lives? One of a
+ * single slice is not: that would take longer than to make it zero, and to look whether it is. */
+static inline bool quarantine_closes(size_t usable) { return usable > SLICE_SIZE - os_page_size(); }
+/* Likewise of a large block, which nobody can touch from now on if it is one that is closed. */
+hidden void *quarantine_put_large(heap_t *h, void *block);
 /* Nobody can touch these pages until they are opened, if the system does that and there are not too
  * many such ranges. */
 hidden void quarantine_close(void *at, size_t size);
-/* Also if they were not closed. False: the system does not. */
+/* Once for each time that they were to be closed. False: the system does not. */
 hidden bool quarantine_open(void *at, size_t size);
 /* One that is held back; NULL: there is none from `*place` on, which moves. */
 hidden void *quarantine_take(heap_t *h, size_t *place);

@@ -52,7 +52,7 @@ TEST(quarantine, a_large_block_cannot_be_touched_until_it_comes_out, "") {
   char *p = large_malloc(h, KiB(100), 1);
   size_t place = 0;
   p[0] = 1;
-  CHECK_NULL(quarantine_put_large(h, p, false));
+  CHECK_NULL(quarantine_put_large(h, p));
   CHECK(!is_open(p) && !is_open(p + KiB(100) - 1));
   CHECK(quarantine_take(h, &place) == p);
   p[0] = 2;
@@ -64,7 +64,7 @@ TEST(quarantine, a_large_block_that_the_system_does_not_close_goes_at_once, "") 
   char *p = large_malloc(h, MiB(3), 1);
   size_t place = 0;
   p[MiB(3) - 1] = 1;
-  CHECK_NULL(quarantine_put_large(h, p, false)); /* whose memory is given back at once */
+  CHECK_NULL(quarantine_put_large(h, p)); /* whose memory is given back at once */
   CHECK_EQ(os_resident(p, MiB(3)), 0u);
   CHECK(quarantine_take(h, &place) == p);
 }

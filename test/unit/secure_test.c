@@ -25,7 +25,8 @@ TEST(secure, a_block_is_zero_and_has_just_the_bytes_that_were_asked_for, "") {
 
 TEST(secure, a_byte_written_right_behind_a_block_is_found, "") {
   static const char values[] = {0, 'a', (char)0xFF};
-  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+  for (size_t i = 1; /* the first has no bytes: the write itself faults */ i < ARRAY_LENGTH(sizes);
+       i++)
     for (size_t v = 0; v < sizeof values; v++) {
       char *p = allocate(sizes[i]);
       char before = p[sizes[i]];
@@ -37,7 +38,7 @@ TEST(secure, a_byte_written_right_behind_a_block_is_found, "") {
 }
 
 TEST(secure, a_byte_written_right_before_a_block_is_found, "") {
-  for (size_t i = 0; i < ARRAY_LENGTH(sizes) && sizes[i] <= 5000; i++) {
+  for (size_t i = 1; i < ARRAY_LENGTH(sizes) && sizes[i] <= 5000; i++) {
     char *p[8];
     size_t step = class_size(class_of(max_size(sizes[i] + 8, 17)));
     for (int k = 0; k < 8; k++) p[k] = allocate(sizes[i]);

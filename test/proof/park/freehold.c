@@ -1063,6 +1063,11 @@ static void large_sized(void) {
   let_go(0, 1, 1);
 }
 static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
+static void delete_large_sized(void) { api.delete_sized(block[0], KIB(100)); }
+static void delete_two_sized(void) {
+  api.delete_sized(block[0], 200);
+  api.delete_sized(block[1], 200);
+}
 static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
 static void other_in_large_process(void) {
   other_allocates();
@@ -1538,6 +1543,8 @@ const operation_t freehold_operations[] = {
   {"realloc-too-much", resized_too_much, a_few_for_good, NULL, NULL, 0},
   {"free-sized", free_two_sized, other_allocates, NULL, NULL, 0},
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
+  {"delete-sized", delete_two_sized, other_allocates, NULL, NULL, 0},
+  {"delete-sized-large", delete_large_sized, large_sized, NULL, NULL, 0},
   {"free-aligned-sized-large", free_large_aligned_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},

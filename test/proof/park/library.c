@@ -146,6 +146,7 @@ static void find_functions(void *handle) {
     {"free", (void **)&api.free},
     {"malloc_usable_size", (void **)&api.usable_size},
     {"free_sized", (void **)&api.free_sized},
+    {"_ZdlPvm", (void **)&api.delete_sized},
     {"free_aligned_sized", (void **)&api.free_aligned_sized},
     {"fh_collect", (void **)&api.collect},
     {"fh_good_size", (void **)&api.good_size},

@@ -52,6 +52,7 @@ typedef struct {
   void (*free)(void *p);
   size_t (*usable_size)(const void *p);
   void (*free_sized)(void *p, size_t size);
+  void (*delete_sized)(void *p, size_t size);
   void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
   void (*collect)(bool force);
   size_t (*good_size)(size_t size);
