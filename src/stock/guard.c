@@ -132,8 +132,8 @@ static const unsigned char *first_changed(const void *from, const void *end) {
   return at;
 }
 
-static void tell_and_die(const guard_t *g, const char *what, const guard_slot_t *s, const void *at,
-                         const char *call) {
+_Noreturn static cold void tell_and_die(const guard_t *g, const char *what, const guard_slot_t *s,
+                                        const void *at, const char *call) {
   g->tell(what, s, at);
   fatal(what, at, call);
 }

@@ -296,10 +296,10 @@ class Paths(unittest.TestCase):
         "api_foreign_size": [],
     }
     # A call that is sampled needs more: freehold.h says how much, with that of os_backtrace.
-    SAMPLED = ["sample_begin", "sample_end"]
+    SAMPLED = ["sample_begin", "sample_end", "guard_malloc", "guard_free"]
     # So does a call that an option sees (closed.c).
     CLOSED = ["api_closed_" + name for name in "malloc calloc aligned in realloc free".split()]
-    NEVER_RETURNS = ["fatal", "heap_bad_pointer"]
+    NEVER_RETURNS = ["fatal", "heap_bad_pointer", "tell_and_die"]
     # reads the options, once; most often the loader has called it
     FIRST_USE = "api_start_now"
     # Inside itself this does nothing that could lead back: it has taken all that was pending.
