@@ -270,9 +270,9 @@ static always_inline void let_rest(const checked_t *f, const char *call) {
   bool is_tagged = !atomic_ptr_is_relaxed(&f->slab->tag, NULL);
   if (h == NULL || is_tagged) return fast_free(p);
   uint64_t random = quarantine_draw(h);
+  if (unlikely((random >> 32) % PATROL == 0)) patrol(f, random, call); /* while the slab is there */
   p = quarantine_put(h, p, f->usable, random);
   if (likely(p != NULL)) free_rested(p);
-  if (unlikely((random >> 32) % PATROL == 0)) patrol(f, random, call);
 }
 
 /* No access to it is possible while it rests. One that is sampled, or a first-class heap's, goes at
@@ -451,23 +451,37 @@ typedef struct {
   size_t left; /* blocks to look at */
 } last_look_t;
 
+/* Other threads may go on: a slice that is not what it was at first says nothing. */
+static void check_last(const checked_t *f, uint32_t word) {
+  bool good = is_whole(f, f->number);
+  if (!good && slab_word(f->slab) == word)
+    refuse_block("overflow behind", (void *)f->block, f->usable - TRAILER_SIZE, "exit");
+  if (f->is_small && slab_word(f->slab) == word) check_rested(f);
+}
+
+static void check_last_large(void *base, uint32_t word, states_t *states) {
+  uint8_t state = atomic8_load_acquire(states_at(states, base, 0)); /* S-state */
+  if ((state & STATE_IS) != STATE_LIVE) return;
+  checked_t f = look_up_large(base, "exit");
+  check_last(&f, word);
+}
+
 static bool check_slab(slab_t *s, uint32_t word, void *base, void *context) {
   last_look_t *look = context;
-  bool is_small = slab_kind(word) == SLAB_SMALL;
   states_t *states = states_of(base);
-  if (states == NULL || (is_small && class_size(word) < 2 * CLASS_STEP)) return true;
-  size_t n = is_small ? min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity) : 1;
+  if (states == NULL || word < class_of(LEAST_SIZE)) return true;
+  arena_read_begin(base); /* its memory stays there, unless it is something else by now */
+  if (slab_kind(word) == SLAB_LARGE && slab_word(s) == word) check_last_large(base, word, states);
+  bool is_small = slab_kind(word) == SLAB_SMALL;
+  size_t n = is_small ? min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity) : 0;
   for (size_t i = 0; i < n && look->left > 0 && slab_word(s) == word; i++, look->left--) {
-    if (!is_small && (atomic8_load_acquire(states_at(states, base, 0)) & STATE_IS) != STATE_LIVE)
-      continue; /* S-state */
-    checked_t f = {.slab = s, .block = (uintptr_t)base, .states = states, .number = i};
-    if (is_small) f.usable = class_size(word), f.block += (i + 1) * f.usable, f.is_small = true;
-    else f = look_up_large(base, "exit");
+    checked_t f = {.slab = s, .states = states, .number = i, .is_small = true};
+    f.usable = class_size(word);
+    f.block = (uintptr_t)base + (i + 1) * f.usable;
     f.state = states_at(states, (void *)f.block, i);
-    if (!is_whole(&f, i))
-      refuse_block("overflow behind", (void *)f.block, f.usable - TRAILER_SIZE, "exit");
-    if (is_small) check_rested(&f);
+    check_last(&f, word);
   }
+  arena_read_end(base);
   return look->left > 0;
 }
 
