@@ -203,8 +203,9 @@ TEST(storms, threads_are_cancelled_at_any_instruction_and_the_others_work_on, "t
   }
   __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
   for (int i = 0; i < 2; i++) join_thread(others[i]);
-  /* what a heap holds is lost, no more */
-  CHECK_LE(resident_bytes(), early + (size_t)cancellations * 192 * 1024);
+  /* what a heap holds is lost, no more: a magazine, and its lists. The longer a thread had worked,
+   * on a busy machine, the nearer it comes to that */
+  CHECK_LE(resident_bytes(), early + (size_t)cancellations * (384 + 64) * 1024);
   free_shared();
   tour_everything();
 }
