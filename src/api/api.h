@@ -76,14 +76,6 @@ static always_inline void *api_aligned_or(size_t alignment, size_t size,
                                           void *(*slow)(size_t alignment, size_t size)) {
   return SECURE ? slow(alignment, size) : fast_aligned_or(alignment, size, slow);
 }
-static always_inline void api_free_by(void *p, origin_t origin, void (*slow)(void *p)) {
-  if (!SECURE) return fast_free_or(p, slow);
-  if (unlikely(!api_is_open() || heap_is_foreign(p))) return slow(p);
-  secure_free(p, origin, "free");
-}
-static always_inline void api_free_or(void *p, void (*slow)(void *p)) {
-  api_free_by(p, ORIGIN_MALLOC, slow);
-}
 
 /* What the entry points do where the fast path ends. */
 hidden void *api_malloc_slow(size_t size);
@@ -104,6 +96,13 @@ hidden void *api_closed_calloc(size_t size);
 hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
 hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
 hidden void api_closed_free(void *p, origin_t origin, const char *call);
+/* NULL is foreign, too. */
+static always_inline void api_free_by(void *p, origin_t origin, const char *call,
+                                      void (*slow)(void *p)) {
+  if (!SECURE) return fast_free_or(p, slow);
+  if (unlikely(!api_is_open() || heap_is_foreign(p))) return api_closed_free(p, origin, call);
+  secure_free(p, origin, call);
+}
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 

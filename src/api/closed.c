@@ -4,8 +4,8 @@
  * Threads: any; no heap is marked while a callback runs.
  *
  * The fast paths are closed then (here.h), so each call comes here, and what such options do needs
- * no test elsewhere. The first call of all comes here too: it finds out. What freehold allocates
- * and frees for itself does not come here. */
+ * no test elsewhere. In the secure grade what is rare comes here always. The first call of all
+ * comes here too: it finds out. What freehold allocates and frees for itself does not. */
 #include "api.h"
 
 #include "../base/check.h"
@@ -45,9 +45,8 @@ void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed) {
   record(is_destroyed ? TRACE_DESTROY : TRACE_DELETE, heap, NULL, false);
 }
 
-/* ---- what is filled -------------------------------------------------------------------------- */
+/* ---- the heap, or the layer that checks its blocks ------------------------------------------- */
 
-/* What the heap does, or the layer that checks its blocks. */
 static void *allocate_any(const request_t *r) {
   if (SECURE) return secure_allocate(r->heap, r->alignment, r->size, r->origin);
   if (r->heap != NULL) return firstclass_aligned(r->heap, r->alignment, r->size);
@@ -60,6 +59,8 @@ static void give_back(void *p, origin_t origin, const char *call) {
   if (SECURE) secure_free(p, origin, call);
   else heap_free(p, call);
 }
+
+/* ---- what is filled -------------------------------------------------------------------------- */
 
 static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; }
 

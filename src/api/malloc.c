@@ -12,7 +12,7 @@
 #include "../os/os.h"
 
 FH_API void *malloc(size_t size) { return api_malloc_or(size, api_malloc_slow); }
-FH_API void free(void *p) { api_free_or(p, api_free_slow); }
+FH_API void free(void *p) { api_free_by(p, ORIGIN_MALLOC, "free", api_free_slow); }
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
 FH_API void *calloc(size_t count, size_t size) {
@@ -39,12 +39,12 @@ static always_inline void check_size(void *p, size_t size, const char *call) {
 }
 FH_API void free_sized(void *p, size_t size) {
   check_size(p, size, "free_sized");
-  api_free_or(p, free_sized_slow);
+  api_free_by(p, ORIGIN_MALLOC, "free_sized", free_sized_slow);
 }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   (void)alignment;
   check_size(p, size, "free_aligned_sized");
-  api_free_or(p, free_aligned_sized_slow);
+  api_free_by(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
 }
 
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
@@ -127,14 +127,14 @@ static cold void delete_slowly(void *p, size_t size, const char *call) {
   api_free(p, call);
 }
 
+static always_inline const char *delete_name(origin_t origin) {
+  return origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]";
+}
 static always_inline void delete_of(void *p, origin_t origin) {
-  if (!SECURE) fast_free_or(p, api_free_slow);
-  else if (unlikely(!api_is_open()) || p == NULL || unlikely(heap_is_foreign(p)))
-    api_closed_free(p, origin, origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]");
-  else secure_free(p, origin, origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]");
+  api_free_by(p, origin, delete_name(origin), api_free_slow);
 }
 static always_inline void delete_sized(void *p, size_t size, origin_t origin) {
-  const char *call = origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]";
+  const char *call = delete_name(origin);
   if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
   if (SECURE || likely(fast_has_class_of(p, size))) return delete_of(p, origin);
   delete_slowly(p, size, call);

@@ -64,8 +64,8 @@ void heap_before_leave(void (*call)(void)) {
  * ended (a handler left it by longjmp or ended the thread) stays as it is: its blocks can be freed,
  * its lists are not touched. A fast operation leaves nothing worse behind than a count. */
 static void thread_leaves(void *heap) {
-  void (*before)(void) = (void (*)(void))atomic_ptr_load_relaxed(&before_leave);
-  if (before != NULL) before();
+  void *before = SECURE ? atomic_ptr_load_relaxed(&before_leave) : NULL;
+  if (before != NULL) ((void (*)(void))before)();
   bool was_fast = is_any_marked(heap);
   heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
   heap_here.window = 0;

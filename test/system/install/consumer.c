@@ -1,11 +1,17 @@
 /* consumer.c - a program of somebody else's that links the installed library; 0 if
- * its malloc is ours */
+ * its malloc is ours, and of the grade that was asked for */
 #include <freehold/freehold.h>
+#include <malloc.h>
 #include <stdlib.h>
+
+#ifndef IS_SECURE
+#define IS_SECURE 0
+#endif
 
 int main(void) {
   void *volatile p = malloc(100);
   int is_ours = fh_owns(p) && fh_version() / 10000 == FH_VERSION_MAJOR;
+  int is_secure = malloc_usable_size(p) == 100; /* the default grade says 112 */
   free(p);
-  return is_ours ? 0 : 1;
+  return is_ours && is_secure == IS_SECURE ? 0 : 1;
 }

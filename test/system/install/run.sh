@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh BUILD SOURCE - installs BUILD under DESTDIR and PREFIX, and links a program with what lies there in every way:
-# the three targets of find_package(freehold 1.0), pkg-config, and the command.
+# each target of find_package(freehold 1.0), pkg-config, and the command.
 set -eu
 build=$1 source=$2
 room=$(mktemp -d)
@@ -13,7 +13,7 @@ check() {
   name=$1; shift
   if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $name"; fi
 }
-for way in freehold static object; do check "find_package, freehold::$way" "$room/consumer/by_$way"; done
+for way in freehold static object secure secure_static secure_object; do check "find_package, freehold::$way" "$room/consumer/by_$way"; done
 library=$(dirname "$(find "$room/usr" -name libfreehold.so)")
 flags=$(PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR= pkg-config --define-variable=prefix="$room/usr" \
   --define-variable=libdir="$library" --define-variable=includedir="$room/usr/include" --cflags --libs freehold)
