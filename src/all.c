@@ -64,6 +64,8 @@
 #include "heap/upkeep.c"
 
 #if FH_SECURE
+#include "secure/checked.c"
+#include "secure/last.c"
 #include "secure/secure.c"
 #endif
 

@@ -64,17 +64,17 @@ hidden void *api_foreign_move(void *p, void *block, size_t size, const char *cal
 /* The fast paths, or in the secure grade those that check. */
 static always_inline void *api_malloc_by(size_t size, origin_t origin, void *(*slow)(size_t size)) {
   if (!SECURE) return fast_malloc_or(size, slow);
-  void *block = likely(api_is_open()) ? secure_allocate(NULL, 1, size, origin) : NULL;
-  if (unlikely(block == NULL)) return slow(size);
-  if (unlikely((uintptr_t)block / CLASS_STEP % 64 == 0)) api_deferred(false); /* now and then */
-  return block;
+  void *block = secure_malloc(size, origin);
+  return likely(block != NULL) ? block : slow(size);
 }
 static always_inline void *api_malloc_or(size_t size, void *(*slow)(size_t size)) {
   return api_malloc_by(size, ORIGIN_MALLOC, slow);
 }
-static always_inline void *api_aligned_or(size_t alignment, size_t size,
+static always_inline void *api_aligned_or(size_t alignment, size_t size, origin_t origin,
                                           void *(*slow)(size_t alignment, size_t size)) {
-  return SECURE ? slow(alignment, size) : fast_aligned_or(alignment, size, slow);
+  if (!SECURE) return fast_aligned_or(alignment, size, slow);
+  void *block = secure_aligned(alignment, size, origin);
+  return likely(block != NULL) ? block : slow(alignment, size);
 }
 
 /* What the entry points do where the fast path ends. */
@@ -96,12 +96,10 @@ hidden void *api_closed_calloc(size_t size);
 hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
 hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
 hidden void api_closed_free(void *p, origin_t origin, const char *call);
-/* NULL is foreign, too. */
 static always_inline void api_free_by(void *p, origin_t origin, const char *call,
                                       void (*slow)(void *p)) {
   if (!SECURE) return fast_free_or(p, slow);
-  if (unlikely(!api_is_open() || heap_is_foreign(p))) return api_closed_free(p, origin, call);
-  secure_free(p, origin, call);
+  if (unlikely(!secure_free_fast(p, origin, call))) api_closed_free(p, origin, call);
 }
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);

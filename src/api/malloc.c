@@ -48,7 +48,7 @@ FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
 }
 
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
-  return api_aligned_or(alignment, size, api_aligned_slow);
+  return api_aligned_or(alignment, size, ORIGIN_MALLOC, api_aligned_slow);
 }
 
 static cold void *refuse_alignment(void) {
@@ -72,7 +72,8 @@ static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {
 
 FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
-  void *block = SECURE ? NULL : fast_aligned_or_null(alignment, size);
+  void *block =
+    SECURE ? secure_aligned(alignment, size, ORIGIN_MALLOC) : fast_aligned_or_null(alignment, size);
   if (unlikely(block == NULL)) return posix_memalign_slow(p, alignment, size);
   *p = block;
   return 0;
@@ -122,9 +123,12 @@ TWIN(posix_memalign) int __posix_memalign(void **p, size_t alignment, size_t siz
  * What it was given beside the pointer is checked where that is cheap. In the secure grade it is
  * exact, and so is the call by which the block came. */
 
-static cold void delete_slowly(void *p, size_t size, const char *call) {
-  if (p != NULL && !heap_is_foreign(p)) heap_check_class(p, size, call);
-  api_free(p, call);
+static cold void delete_slowly(void *p, size_t size, origin_t origin, const char *call) {
+  bool is_ours = p != NULL && !heap_is_foreign(p);
+  if (!SECURE && is_ours) heap_check_class(p, size, call);
+  if (SECURE && is_ours) secure_check_size(p, size, call);
+  if (SECURE) api_closed_free(p, origin, call);
+  else api_free(p, call);
 }
 
 static always_inline const char *delete_name(origin_t origin) {
@@ -135,9 +139,9 @@ static always_inline void delete_of(void *p, origin_t origin) {
 }
 static always_inline void delete_sized(void *p, size_t size, origin_t origin) {
   const char *call = delete_name(origin);
-  if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
-  if (SECURE || likely(fast_has_class_of(p, size))) return delete_of(p, origin);
-  delete_slowly(p, size, call);
+  if (SECURE && likely(secure_free_sized_fast(p, size, origin, call))) return;
+  if (!SECURE && likely(fast_has_class_of(p, size))) return delete_of(p, origin);
+  delete_slowly(p, size, origin, call);
 }
 
 FH_API void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW); }

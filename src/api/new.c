@@ -215,10 +215,10 @@ FH_API void *_ZnwmRKSt9nothrow_t(size_t size) {
   return api_malloc_by(size, ORIGIN_NEW, one_or_null);
 }
 FH_API void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
-  return api_aligned_or(alignment, size, one_aligned_or_throw);
+  return api_aligned_or(alignment, size, ORIGIN_NEW_ALIGNED, one_aligned_or_throw);
 }
 FH_API void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
-  return api_aligned_or(alignment, size, one_aligned_or_null);
+  return api_aligned_or(alignment, size, ORIGIN_NEW_ALIGNED, one_aligned_or_null);
 }
 
 #if FH_SECURE
@@ -228,10 +228,10 @@ FH_API void *_ZnamRKSt9nothrow_t(size_t size) {
   return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_null);
 }
 FH_API void *_ZnamSt11align_val_t(size_t size, size_t alignment) {
-  return array_aligned_or_throw(alignment, size);
+  return api_aligned_or(alignment, size, ORIGIN_ARRAY_ALIGNED, array_aligned_or_throw);
 }
 FH_API void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
-  return array_aligned_or_null(alignment, size);
+  return api_aligned_or(alignment, size, ORIGIN_ARRAY_ALIGNED, array_aligned_or_null);
 }
 #else
 TWIN(_Znwm) void *_Znam(size_t size);

@@ -33,6 +33,12 @@ static inline uint64_t bits_mix(uint64_t w) {
   return w ^ w >> 31;
 }
 
+/* The two halves of a product, as one word: after Wang Yi's wyhash. */
+static always_inline uint64_t bits_fold(uint64_t a, uint64_t b) {
+  __extension__ unsigned __int128 product = (unsigned __int128)a * b;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }
 
 /* `n` ones from bit `first` on; 1 <= n, first + n <= 64. */

@@ -2,148 +2,20 @@
  * Contract: secure.h. */
 #include "secure.h"
 
-#include "../base/fmt.h"
 #include "../heap/enter.h"
-#include "../heap/fast.h"
 #include "../heap/firstclass.h"
 #include "../heap/resize.h"
-#include "../heap/visit.h"
 #include "../os/os.h"
-#include "../slab/states.h"
 #include "../stock/empty.h"
 #include "../stock/quarantine.h"
 #include "../stock/sample.h"
+#include "checked.h"
 
 enum {
-  LEAST_SIZE = 17,     /* bytes of the heap's block: more than the class of 16 has */
-  LOOKS_CLOSELY = 3,   /* at another's block that seems overwritten, before it is said to be */
-  PATROL = 64,         /* frees between two looks at some block */
-  LAST_LOOK = 1 << 20, /* blocks that are looked at when the process exits */
+  SMALL_MOST = SMALL_MAX_SIZE - TRAILER_SIZE,
+  PATROL = 64, /* frees between two looks at some block */
 };
-
-/* ---- what is found wrong --------------------------------------------------------------------- */
-
-_Noreturn static cold void refuse_block(const char *what, const void *p, size_t size,
-                                        const char *call) {
-  char text[80];
-  fmt_t f;
-  fmt_start(&f, text, sizeof text, NULL, NULL);
-  fmt_text(&f, what);
-  fmt_text(&f, " a block of ");
-  fmt_decimal(&f, size);
-  fmt_text(&f, " bytes");
-  fmt_end(&f);
-  fatal(text, p, call);
-}
-
-_Noreturn static cold void refuse_state(uint8_t state, const void *p, const char *call) {
-  fatal((state & STATE_IS) == STATE_FRESH ? "invalid pointer" : "double free", p, call);
-}
-
-_Noreturn static cold void refuse_origin(origin_t origin, const void *p, const char *call) {
-  static const char *const wrong[ORIGIN_ANY] = {
-    "wrong call for a block of malloc",
-    "wrong call for a block of new",
-    "wrong call for a block of new[]",
-    NULL,
-    "wrong call for a block of new with an alignment",
-    "wrong call for a block of new[] with an alignment"};
-  fatal(wrong[origin % ORIGIN_ANY], p, call);
-}
-
-/* ---- which block it is ----------------------------------------------------------------------- */
-
-typedef struct {
-  slab_t *slab; /* NULL: a huge one, or a guarded one */
-  uintptr_t block;
-  size_t usable, number; /* without the guard of a large block; the number: in its slab */
-  size_t guard;          /* bytes up to the end of its slices, that nobody can touch */
-  states_t *states;
-  atomic8_t *state; /* NULL: of one without slab, whose window says what it is */
-  bool is_small;
-} checked_t;
-
-/* Sampled, in place of a block that would have been a small one: it has no guard. */
-static bool stands_for_small(const slab_t *s) {
-  return (slab_word(s) & SLAB_IS_SAMPLED) != 0 &&
-         atomic64_load_relaxed(&s->sampled.size) <= SMALL_MAX_SIZE;
-}
-
-/* Of a block that the heap just gave, or one of which heap_usable_size said that it is live. */
-static checked_t look_up_large(const void *p, const char *call) {
-  bool is_large = map_kind(map_find(p)) == TENANT_ARENA;
-  checked_t f = {.slab = is_large ? slab_of(p) : NULL, .block = (uintptr_t)p};
-  f.usable = heap_usable_size(p, call);
-  if (f.slab != NULL && !stands_for_small(f.slab) && quarantine_closes(f.usable)) {
-    f.usable -= os_page_size();
-    f.guard = ((size_t)atomic32_load_relaxed(&f.slab->slices) << SLICE_SHIFT) - f.usable;
-  }
-  f.states = is_large ? states_of(p) : NULL;
-  f.state = f.states != NULL ? states_at(f.states, p, 0) : NULL;
-  return f;
-}
-
-/* `fatal` if no block begins there. */
-static always_inline checked_t look_up(const void *p, const char *call) {
-  slab_t *s = map_kind(map_find(p)) == TENANT_ARENA ? slab_of(p) : NULL;
-  bool is_slice = s != NULL && arena_slice(p) >= ARENA_FIRST_SLICE;
-  uint32_t word = is_slice ? slab_word(s) : 0;
-  if (slab_kind(word) != SLAB_SMALL) return look_up_large(p, call);
-  uint16_t offset = (uint16_t)(uintptr_t)p;
-  const class_info_t *info = &class_info[word];
-  if (unlikely(!class_is_multiple(offset, info->inverse))) fatal("invalid pointer", p, call);
-  checked_t f = {.slab = s, .block = (uintptr_t)p, .usable = info->size, .is_small = true};
-  f.number = class_number(offset, info->inverse);
-  f.states = states_of(p);
-  f.state = f.states != NULL ? states_at(f.states, p, f.number) : NULL;
-  return f;
-}
-
-/* A live block of the program's, with nothing written behind it. */
-static always_inline trailer_t check(const checked_t *f, const char *call) {
-  trailer_t t;
-  const void *p = (const void *)f->block;
-  uint8_t state = f->state != NULL ? atomic8_load_acquire(f->state) : STATE_LIVE; /* S-state */
-  if (unlikely((state & STATE_IS) != STATE_LIVE)) refuse_state(state, p, call);
-  if (unlikely(!trailer_read(f->block, f->usable, &t)))
-    refuse_block("overflow behind", p, f->usable - TRAILER_SIZE, call);
-  if (unlikely(!trailer_is_filled(f->block, f->usable, t.size)))
-    refuse_block("overflow behind", p, t.size, call);
-  return t;
-}
-
-/* Of any block of the slab, if it is live. Its holder may free it meanwhile, and somebody else may
- * get it: its state changes then. */
-static always_inline bool is_whole(const checked_t *f, size_t number) {
-  trailer_t t;
-  uintptr_t block = f->block - (f->number - number) * f->usable;
-  atomic8_t *state = states_at(f->states, (void *)block, number);
-  for (int looks = 0; looks < LOOKS_CLOSELY; looks++) {
-    uint8_t seen = atomic8_load_acquire(state); /* S-state */
-    if ((seen & STATE_IS) != STATE_LIVE) return true;
-    if (trailer_read(block, f->usable, &t) && trailer_is_filled(block, f->usable, t.size))
-      return true;
-    if (!atomic8_cas_acq_rel(state, &seen, seen)) return true; /* S-state: it is not as it was */
-  }
-  return false;
-}
-
-/* Somebody may have written before this block. Before a slab's first one there is none, but a
- * trailer. */
-static always_inline void check_before(const checked_t *f, const char *call) {
-  trailer_t t;
-  bool good =
-    f->number != 0 ? is_whole(f, f->number - 1) : trailer_read(f->block - f->usable, f->usable, &t);
-  if (unlikely(!good))
-    refuse_block("underflow before", (void *)f->block, f->usable - TRAILER_SIZE, call);
-}
-
-/* Now and then some quiet block of the same slab is looked at. */
-static cold void patrol(const checked_t *f, uint64_t random, const char *call) {
-  size_t number = random % f->slab->capacity;
-  const void *block = (const char *)f->block - (f->number - number) * f->usable;
-  if (!is_whole(f, number)) refuse_block("overflow behind", block, f->usable - TRAILER_SIZE, call);
-}
+#define ANY_SIZE SIZE_MAX
 
 /* A block of no bytes has nothing to check: its address is all there is. */
 static always_inline bool is_empty(const void *p) {
@@ -169,48 +41,82 @@ static always_inline void announce(atomic8_t *state, uint8_t life) {
 
 /* The link and the key are gone, and nobody wrote to the rest of it while it was free. */
 static always_inline void wipe(const checked_t *f, uint8_t state) {
-  uint64_t *words = (uint64_t *)f->block, other = 0;
-  size_t n = f->usable / sizeof *words;
+  uint64_t *words = (uint64_t *)f->block;
   if (unlikely((state & STATE_IS) == STATE_FRESH)) {
     memset(words, 0, f->usable);
     return;
   }
   words[0] = words[1] = 0;
-  for (size_t i = 2; i < n; i += 2) other |= words[i] | words[i + 1]; /* Bound: the block */
-  if (unlikely(other != 0)) refuse_block("write after free to", words, f->usable, "malloc");
+  if (unlikely(!checked_is_zero(words + 2, f->usable - 16)))
+    checked_refuse("write after free to", words, f->usable, "malloc");
 }
 
-static void *hand_out(void *p, size_t size, origin_t origin) {
-  checked_t f = look_up(p, "malloc");
-  uint8_t state = 0;
-  if (unlikely(f.state == NULL && f.slab != NULL)) { /* no memory for the states */
-    heap_free(p, "malloc");
-    return NULL;
-  }
-  if (f.state != NULL) state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
-  if (likely(f.is_small)) {
-    if (unlikely((state & STATE_IS) == STATE_LIVE)) fatal("heap corruption", p, "malloc");
-    wipe(&f, state);
-    if (f.number == 0)
-      trailer_write(f.block - f.usable, f.usable, (trailer_t){f.usable - TRAILER_SIZE, origin});
-  } else {
-    heap_clear(p, f.usable);
-  }
+/* The block is the program's. */
+static always_inline void *make_live(const checked_t *f, uint8_t state, trailer_t t) {
   uint8_t life = (uint8_t)((state & ~STATE_IS) + STATE_LIFE);
-  if (f.state != NULL) announce(f.state, life);
-  trailer_write(f.block, f.usable, (trailer_t){size, origin});
-  if (f.state != NULL) atomic8_store_release(f.state, life | STATE_LIVE); /* S-state */
-  if (unlikely(f.guard != 0)) guard_close((char *)p + f.usable, f.guard);
+  announce(f->state, life);
+  trailer_write(f->block, f->usable, t);
+  atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
+  return (void *)f->block;
+}
+
+static cold void *give_up(void *p) { /* no memory for the states */
+  heap_free(p, "malloc");
+  return NULL;
+}
+
+static always_inline void *hand_out_small(const checked_t *f, trailer_t t) {
+  if (unlikely(f->state == NULL)) return give_up((void *)f->block);
+  uint8_t state = atomic8_load_relaxed(f->state); /* relaxed: its holder's */
+  if (unlikely((state & STATE_IS) == STATE_LIVE))
+    fatal("heap corruption", (void *)f->block, "malloc");
+  wipe(f, state);
+  if (unlikely(f->number == 0))
+    trailer_write(f->block - f->usable, f->usable,
+                  (trailer_t){f->usable - TRAILER_SIZE, ORIGIN_MALLOC});
+  return make_live(f, state, t);
+}
+
+/* `class`: of the bin from which the block comes. */
+static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t) {
+  const class_info_t *info = &class_info[class];
+  size_t number = class_number((uint16_t)(uintptr_t)p, info->inverse);
+  checked_t f = checked_small(NULL, p, info->size, number);
+  return hand_out_small(&f, t);
+}
+
+static cold void *hand_out(void *p, trailer_t t) {
+  checked_t f = checked_find(p, "malloc");
+  if (f.is_small) return hand_out_small(&f, t);
+  if (unlikely(f.state == NULL && f.slab != NULL)) return give_up(p);
+  heap_clear(p, f.usable);
+  if (f.state == NULL) trailer_write(f.block, f.usable, t);
+  else make_live(&f, atomic8_load_relaxed(f.state), t); /* relaxed: as above */
+  if (f.guard != 0) guard_close((char *)p + f.usable, f.guard);
   return p;
 }
 
+void *secure_malloc(size_t size, origin_t origin) {
+  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return NULL;
+  unsigned c = class_of(max_size(size + TRAILER_SIZE, LEAST_SIZE));
+  void *p = fast_pop(c);
+  return likely(p != NULL) ? hand_out_of(c, p, (trailer_t){size, origin}) : NULL;
+}
+
+void *secure_aligned(size_t alignment, size_t size, origin_t origin) {
+  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return NULL;
+  unsigned c = class_of_aligned(alignment, max_size(size + TRAILER_SIZE, LEAST_SIZE));
+  void *p = fast_pop(c); /* of class 0: whose bin is empty */
+  return likely(p != NULL) ? hand_out_of(c, p, (trailer_t){size, origin}) : NULL;
+}
+
 /* What the heap is asked for. One of several slices has a page more, for its guard. */
-static always_inline size_t with_trailer(size_t size) {
+static size_t with_trailer(size_t size) {
   size_t least = max_size(size + TRAILER_SIZE, LEAST_SIZE);
   return likely(!quarantine_closes(least)) ? least : least + os_page_size();
 }
 
-static always_inline void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
+static void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
   if (unlikely(heap != NULL)) return firstclass_aligned(heap, alignment, size);
   if (likely(alignment <= CLASS_STEP)) return fast_malloc(size);
   return fast_aligned_or(alignment, size, heap_aligned_slow);
@@ -223,11 +129,11 @@ static cold void *ask_again(struct fh_heap *heap, size_t alignment, size_t size)
 }
 
 /* Of `room` bytes of the heap's, of which `size` and a trailer are used. */
-static always_inline void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size,
-                                         size_t room, origin_t origin) {
+static void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size, size_t room,
+                           origin_t origin) {
   void *p = ask_heap(heap, alignment, room);
   if (unlikely(p == NULL)) p = ask_again(heap, alignment, room);
-  return likely(p != NULL) ? hand_out(p, size, origin) : NULL;
+  return likely(p != NULL) ? hand_out(p, (trailer_t){size, origin}) : NULL;
 }
 
 void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin) {
@@ -240,17 +146,11 @@ void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origi
 
 /* ---- freeing --------------------------------------------------------------------------------- */
 
-static bool is_zero(const uint64_t *words, size_t n) {
-  uint64_t other = 0;
-  for (size_t i = 0; i < n; i++) other |= words[i];
-  return other == 0;
-}
-
 /* One that was not closed is still as it was made. */
 static void free_rested_large(void *p) {
   size_t usable = atomic64_load_relaxed(&slab_of(p)->size);
-  if (!quarantine_closes(usable) && !is_zero(p, usable / sizeof(uint64_t)))
-    refuse_block("write after free to", p, usable, "free");
+  if (!quarantine_closes(usable) && !checked_is_zero(p, usable))
+    checked_refuse("write after free to", p, usable, "free");
   heap_free(p, "free");
 }
 
@@ -261,6 +161,13 @@ static always_inline void free_rested(void *p) {
   fast_free(p);
 }
 
+/* Now and then some quiet block of the same slab is looked at. */
+static cold void patrol(checked_t f, uint64_t random, const char *call) {
+  checked_t other = checked_other(&f, random % f.slab->capacity);
+  if (!checked_is_whole(&other))
+    checked_refuse("overflow behind", (void *)other.block, f.usable - TRAILER_SIZE, call);
+}
+
 /* The block rests, and another that has rested goes. What belongs to a first-class heap may end
  * with it at any moment, and goes at once. */
 static always_inline void let_rest(const checked_t *f, const char *call) {
@@ -268,11 +175,56 @@ static always_inline void let_rest(const checked_t *f, const char *call) {
   void *p = (void *)f->block;
   /* relaxed: the block's holder calls */
   bool is_tagged = !atomic_ptr_is_relaxed(&f->slab->tag, NULL);
-  if (h == NULL || is_tagged) return fast_free(p);
-  uint64_t random = quarantine_draw(h);
-  if (unlikely((random >> 32) % PATROL == 0)) patrol(f, random, call); /* while the slab is there */
-  p = quarantine_put(h, p, f->usable, random);
+  if (unlikely(h == NULL) || unlikely(is_tagged)) return fast_free(p);
+  quarantine_t *q = heap_quarantine(h);
+  uint64_t random = quarantine_draw(q);
+  if (unlikely((random >> 32) % PATROL == 0)) patrol(*f, random, call); /* the slab is there yet */
+  p = quarantine_put(q, p, f->usable, random);
   if (likely(p != NULL)) free_rested(p);
+}
+
+/* Of two threads that free the block one succeeds. */
+static always_inline void end_life(const checked_t *f, uint8_t seen, const char *call) {
+  uint8_t expected = seen;
+  if (unlikely(!atomic8_cas_acq_rel(f->state, &expected, seen | STATE_CHANGES))) /* S-state */
+    checked_refuse_state(expected, (void *)f->block, call);
+}
+
+/* `size`: what was asked for, or ANY_SIZE. */
+static always_inline void end_small(const checked_t *f, size_t size, origin_t origin,
+                                    const char *call) {
+  void *p = (void *)f->block;
+  if (unlikely(f->state == NULL)) fatal("invalid pointer", p, call);
+  uint8_t seen = checked_state(f);
+  trailer_t t = checked_read(f, seen, call);
+  if (unlikely(t.origin != origin && origin != ORIGIN_ANY))
+    checked_refuse_origin(t.origin, p, call);
+  if (unlikely(t.size != size && size != ANY_SIZE)) fatal("wrong size", p, call);
+  end_life(f, seen, call);
+  if (unlikely(!checked_is_whole_before(f)))
+    checked_refuse("underflow before", p, f->usable - TRAILER_SIZE, call);
+  memset(p, 0, f->usable);
+  atomic8_store_release(f->state, (uint8_t)((seen & ~STATE_IS) | STATE_RESTED)); /* S-state */
+  let_rest(f, call);
+}
+
+static always_inline bool free_here(void *p, size_t size, origin_t origin, const char *call) {
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  if (unlikely(window != heap_here.window)) return false;
+  slab_t *s = fast_descriptor(block, window);
+  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return false;
+  size_t number = class_number((uint16_t)block, s->inverse);
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), number);
+  end_small(&f, size, origin, call);
+  return true;
+}
+
+bool secure_free_fast(void *p, origin_t origin, const char *call) {
+  return free_here(p, ANY_SIZE, origin, call);
+}
+
+bool secure_free_sized_fast(void *p, size_t size, origin_t origin, const char *call) {
+  return free_here(p, size, origin, call);
 }
 
 /* No access to it is possible while it rests. One that is sampled, or a first-class heap's, goes at
@@ -283,34 +235,30 @@ static void let_rest_large(const checked_t *f, const char *call) {
   bool rests = h != NULL && f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0 &&
                atomic_ptr_is_relaxed(&f->slab->tag, NULL); /* relaxed: as above */
   if (rests && f->guard == 0) memset(p, 0, f->usable);
-  if (rests) p = quarantine_put_large(h, p);
+  if (rests) p = quarantine_put_large(heap_quarantine(h), p);
   else if (f->guard != 0) guard_open((char *)p + f->usable, f->guard);
   if (rests && p != NULL) free_rested_large(p);
   else if (p != NULL) heap_free(p, call);
 }
 
+static void end_large(const checked_t *f, origin_t origin, const char *call) {
+  uint8_t seen = checked_state(f);
+  trailer_t t = checked_read(f, seen, call);
+  if (t.origin != origin && origin != ORIGIN_ANY)
+    checked_refuse_origin(t.origin, (void *)f->block, call);
+  if (f->state != NULL) {
+    end_life(f, seen, call);
+    atomic8_store_release(f->state, (uint8_t)((seen & ~STATE_IS) | STATE_RESTED)); /* S-state */
+  }
+  let_rest_large(f, call);
+}
+
 void secure_free(void *p, origin_t origin, const char *call) {
+  if (secure_free_fast(p, origin, call)) return;
   if (is_empty(p)) return heap_free(p, call);
-  checked_t f = look_up(p, call);
-  trailer_t t = check(&f, call);
-  if (unlikely(t.origin != origin && origin != ORIGIN_ANY)) refuse_origin(t.origin, p, call);
-  uint8_t rested = STATE_RESTED;
-  if (f.state != NULL) {
-    uint8_t seen = atomic8_load_relaxed(f.state); /* relaxed: the swap decides */
-    rested = (uint8_t)((seen & ~STATE_IS) | STATE_RESTED);
-    bool was_live = (seen & STATE_IS) == STATE_LIVE;
-    uint8_t changes = (uint8_t)(seen | STATE_CHANGES);
-    if (unlikely(!was_live || !atomic8_cas_acq_rel(f.state, &seen, changes))) /* S-state */
-      refuse_state(seen, p, call);
-  }
-  if (unlikely(!f.is_small)) {
-    if (f.state != NULL) atomic8_store_release(f.state, rested); /* S-state */
-    return let_rest_large(&f, call);
-  }
-  check_before(&f, call);
-  memset(p, 0, f.usable);
-  atomic8_store_release(f.state, rested); /* S-state */
-  let_rest(&f, call);
+  checked_t f = checked_find(p, call);
+  if (f.is_small) end_small(&f, ANY_SIZE, origin, call);
+  else end_large(&f, origin, call);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -325,9 +273,9 @@ static cold bool is_with_hook(const checked_t *f) {
 
 size_t secure_size(const void *p, const char *call) {
   if (is_empty(p)) return heap_usable_size(p, call);
-  checked_t f = look_up(p, call);
+  checked_t f = checked_find(p, call);
   if (unlikely(sample_was_started()) && is_with_hook(&f)) return heap_usable_size(p, call);
-  return check(&f, call).size;
+  return checked_read(&f, checked_state(&f), call).size;
 }
 
 void secure_check_size(const void *p, size_t size, const char *call) {
@@ -336,7 +284,7 @@ void secure_check_size(const void *p, size_t size, const char *call) {
 
 /* What was filler or a trailer becomes the program's, and reads as zero. */
 static void *resized(uintptr_t block, size_t old_usable, trailer_t old, size_t size) {
-  checked_t f = look_up((void *)block, "realloc");
+  checked_t f = checked_find((void *)block, "realloc");
   size_t had = min_size(old_usable, f.usable);
   uint8_t life = f.state != NULL ? atomic8_load_relaxed(f.state) & (uint8_t)~STATE_IS : 0;
   if (f.state != NULL) announce(f.state, life);
@@ -375,9 +323,9 @@ static cold void *resize_empty(struct fh_heap *heap, void *p, size_t size, const
 
 void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call) {
   if (is_empty(p)) return resize_empty(heap, p, size, call);
-  checked_t f = look_up(p, call);
-  trailer_t t = check(&f, call);
-  if (unlikely(t.origin != ORIGIN_MALLOC)) refuse_origin(t.origin, p, call);
+  checked_t f = checked_find(p, call);
+  trailer_t t = checked_read(&f, checked_state(&f), call);
+  if (unlikely(t.origin != ORIGIN_MALLOC)) checked_refuse_origin(t.origin, p, call);
   if (size > PTRDIFF_MAX / 2) return NULL;
   if (f.is_small && fits(&f, size)) return resized(f.block, f.usable, t, size);
   if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
@@ -392,8 +340,8 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
 
 bool secure_expand(void *p, size_t size, const char *call) {
   if (is_empty(p)) return heap_expand(p, size, call);
-  checked_t f = look_up(p, call);
-  trailer_t t = check(&f, call);
+  checked_t f = checked_find(p, call);
+  trailer_t t = checked_read(&f, checked_state(&f), call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
   if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
   bool is_done = f.is_small || heap_expand(p, with_trailer(size), call);
@@ -405,19 +353,19 @@ bool secure_expand(void *p, size_t size, const char *call) {
 
 bool secure_visited(const void *p, size_t *size) {
   if (is_empty(p)) return true;
-  checked_t f = look_up(p, "visit");
+  checked_t f = checked_find(p, "visit");
   trailer_t t;
-  uint8_t state = f.state != NULL ? atomic8_load_acquire(f.state) : STATE_LIVE; /* S-state */
-  if ((state & STATE_IS) != STATE_LIVE || !trailer_read(f.block, f.usable, &t)) return false;
+  if ((checked_state(&f) & STATE_IS) != STATE_LIVE || !trailer_read(f.block, f.usable, &t))
+    return false;
   *size = t.size;
   return true;
 }
 
 static bool end_with_heap(void *p, size_t usable, void *context) {
-  checked_t f = look_up(p, "fh_heap_destroy");
+  checked_t f = checked_find(p, "fh_heap_destroy");
   (void)usable, (void)context;
-  if (f.state != NULL && !is_whole(&f, f.number))
-    refuse_block("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
+  if (f.state != NULL && !checked_is_whole(&f))
+    checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
   if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
   return true;
 }
@@ -433,62 +381,9 @@ void secure_end_quarantine(void) {
   heap_t *h = heap_of_thread();
   size_t place = 0;
   for (void *p; /* Bound: the quarantine's places */
-       h != NULL && (p = quarantine_take(h, &place)) != NULL;)
+       h != NULL && (p = quarantine_take(heap_quarantine(h), &place)) != NULL;)
     if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) free_rested_large(p);
     else free_rested(p);
-}
-
-/* Another thread may use the block meanwhile: its state changes then. */
-static void check_rested(const checked_t *f) {
-  const uint64_t *words = (const uint64_t *)f->block;
-  uint8_t seen = atomic8_load_acquire(f->state); /* S-state */
-  if ((seen & STATE_IS) != STATE_RESTED || is_zero(words + 2, f->usable / 8 - 2)) return;
-  if (atomic8_cas_acq_rel(f->state, &seen, seen)) /* S-state */
-    refuse_block("write after free to", words, f->usable, "exit");
-}
-
-typedef struct {
-  size_t left; /* blocks to look at */
-} last_look_t;
-
-/* Other threads may go on: a slice that is not what it was at first says nothing. */
-static void check_last(const checked_t *f, uint32_t word) {
-  bool good = is_whole(f, f->number);
-  if (!good && slab_word(f->slab) == word)
-    refuse_block("overflow behind", (void *)f->block, f->usable - TRAILER_SIZE, "exit");
-  if (f->is_small && slab_word(f->slab) == word) check_rested(f);
-}
-
-static void check_last_large(void *base, uint32_t word, states_t *states) {
-  uint8_t state = atomic8_load_acquire(states_at(states, base, 0)); /* S-state */
-  if ((state & STATE_IS) != STATE_LIVE) return;
-  checked_t f = look_up_large(base, "exit");
-  check_last(&f, word);
-}
-
-static bool check_slab(slab_t *s, uint32_t word, void *base, void *context) {
-  last_look_t *look = context;
-  states_t *states = states_of(base);
-  if (states == NULL || word < class_of(LEAST_SIZE)) return true;
-  arena_read_begin(base); /* its memory stays there, unless it is something else by now */
-  if (slab_kind(word) == SLAB_LARGE && slab_word(s) == word) check_last_large(base, word, states);
-  bool is_small = slab_kind(word) == SLAB_SMALL;
-  size_t n = is_small ? min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity) : 0;
-  for (size_t i = 0; i < n && look->left > 0 && slab_word(s) == word; i++, look->left--) {
-    checked_t f = {.slab = s, .states = states, .number = i, .is_small = true};
-    f.usable = class_size(word);
-    f.block = (uintptr_t)base + (i + 1) * f.usable;
-    f.state = states_at(states, (void *)f.block, i);
-    check_last(&f, word);
-  }
-  arena_read_end(base);
-  return look->left > 0;
-}
-
-void secure_end(void) {
-  last_look_t look = {LAST_LOOK};
-  secure_end_quarantine();
-  visit_slabs(check_slab, &look);
 }
 
 /* relaxed: of two threads that start at once one sets it, and both see it */

@@ -19,6 +19,12 @@ struct fh_heap;
 hidden void secure_start(void);
 /* What the thread has freed, and what is held back of it, is free. */
 hidden void secure_end_quarantine(void);
+/* The fast ones: small blocks, as fast.h does them. NULL, false: not that simple. */
+hidden void *secure_malloc(size_t size, origin_t origin);
+hidden void *secure_aligned(size_t alignment, size_t size, origin_t origin);
+hidden bool secure_free_fast(void *p, origin_t origin, const char *call);
+/* `fatal` also if `size` was not asked for. */
+hidden bool secure_free_sized_fast(void *p, size_t size, origin_t origin, const char *call);
 /* Reads as zero. `heap`: a first-class one, or NULL. NULL: no memory. */
 hidden void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin);
 /* At exit: looks for what was written where nothing may be, in a million blocks at most. */

@@ -33,9 +33,12 @@ typedef struct {
   origin_t origin;
 } trailer_t;
 
-static always_inline uint64_t trailer_hash(uintptr_t block) { return bits_mix(block_cover(block)); }
+/* Of a block: what its trailer and filler are made of. relaxed: see block_secret */
+static always_inline uint64_t trailer_hash(uintptr_t block) {
+  return bits_fold(block ^ atomic64_load_relaxed(&block_secret), 0x9E3779B97F4A7C15u);
+}
 static always_inline uint8_t trailer_marker(uint64_t hash) {
-  return (uint8_t)(0x80 | ((hash & 0xFFFF) * 0x7F) >> 16); /* 0x80 to 0xFE */
+  return (uint8_t)(0x80 + ((hash >> 57) * 0x7F >> 7)); /* 0x80 to 0xFE */
 }
 static always_inline uint64_t trailer_word(uint64_t hash, uint64_t info) {
   uint64_t check = ((hash + info) * 0x9E3779B97F4A7C15u) >> 40, marker = trailer_marker(hash);
@@ -69,21 +72,27 @@ static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_
   atomic64_store_relaxed(trailer_of(block, usable), trailer_word(hash, info));
 }
 
-/* What the word says; false: it is not what was written. relaxed: its holder looks, or somebody who
- * looks again */
-static always_inline bool trailer_read(uintptr_t block, size_t usable, trailer_t *t) {
-  uint64_t hash = trailer_hash(block), word = atomic64_load_relaxed(trailer_of(block, usable));
+/* What the word says of a block with this hash; false: it is not what was written. relaxed: its
+ * holder looks, or somebody who looks again */
+static always_inline bool trailer_says(uint64_t hash, uintptr_t block, size_t usable,
+                                       trailer_t *t) {
+  uint64_t word = atomic64_load_relaxed(trailer_of(block, usable));
   uint64_t info = (word >> 8 ^ hash >> 8) & (((uint64_t)1 << TRAILER_INFO_BITS) - 1);
   size_t slack = info & TRAILER_SLACK_MOST;
-  if (unlikely(word != trailer_word(hash, info)) || slack > usable - TRAILER_SIZE) return false;
+  if (unlikely(word != trailer_word(hash, info)) || unlikely(slack > usable - TRAILER_SIZE))
+    return false;
   *t = (trailer_t){usable - TRAILER_SIZE - slack, (origin_t)(info >> TRAILER_SLACK_BITS)};
   return true;
 }
+static always_inline bool trailer_read(uintptr_t block, size_t usable, trailer_t *t) {
+  return trailer_says(trailer_hash(block), block, usable, t);
+}
 
-/* Is the filler as it was written? */
-static always_inline bool trailer_is_filled(uintptr_t block, size_t usable, size_t size) {
+/* Is the filler behind `size` bytes as it was written? */
+static always_inline bool trailer_is_filled(uint64_t hash, uintptr_t block, size_t usable,
+                                            size_t size) {
   const char *end = (const char *)trailer_of(block, usable), *at = (const char *)block + size;
-  uint64_t filler = trailer_marker(trailer_hash(block)) * TRAILER_EACH_BYTE, other = 0;
+  uint64_t filler = trailer_marker(hash) * TRAILER_EACH_BYTE, other = 0;
   size_t slack = (size_t)(end - at);
   if (slack == 0) return true;
   if (slack < 8) return (trailer_load(at) ^ filler) << (64 - 8 * slack) == 0;

@@ -57,6 +57,7 @@ typedef struct {
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   uint64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
   uint64_t were_short; /* a bit for each class with `fresh`: its list was given up full */
+  struct quarantine *quarantine[SECURE]; /* const */
 } aligned_to(64) heap_freed_t;
 
 /* What a heap has once it uses more than a few blocks. It lies apart for the same reason. */

@@ -68,16 +68,14 @@ heap_sampled_t *pool_sampled(const heap_t *h) {
   return &chunk_with(h, h->number)->sampled[h->number % PLACES_IN_CHUNK];
 }
 
-quarantine_t *pool_quarantine(const heap_t *h) {
-  return &chunk_with(h, h->number)->quarantine[h->number % PLACES_IN_CHUNK];
-}
-
 /* The heap at a place that the caller has claimed: it rested, or has nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
   h->freed = &chunk_with(h, number)->freed[number % PLACES_IN_CHUNK];
   h->own = &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
+  if (SECURE)
+    h->freed->quarantine[0] = &chunk_with(h, number)->quarantine[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->busy = 0;

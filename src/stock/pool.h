@@ -42,8 +42,7 @@ hidden void pool_note_requested(unsigned c, size_t bytes); /* option stats_detai
 hidden uint64_t pool_taken(unsigned c);
 hidden uint64_t pool_requested(unsigned c);
 hidden heap_sampled_t *pool_sampled(const heap_t *h);
-hidden quarantine_t *pool_quarantine(const heap_t *h); /* secure grade */
-hidden void pool_settle(heap_t *h);                    /* its large blocks go to heap_counts */
+hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
 
 /* How often all heaps were asked to give back what they keep. relaxed: a wish. */
 extern hidden atomic32_t heap_trims;

@@ -2,14 +2,11 @@
  * Contract: quarantine.h. */
 #include "quarantine.h"
 
-#include "../base/bits.h"
 #include "../os/os.h"
-#include "pool.h"
 
 enum {
-  SMALL_SIZE = 1 << 10, /* bytes; from there on a block is a medium one */
-  KEPT_SIZE = 1 << 20,  /* bytes; larger ones give their memory back at once */
-  CLOSED_MOST = 16384,  /* ranges that nobody can touch; each may cost two mappings */
+  KEPT_SIZE = 1 << 20, /* bytes; larger ones give their memory back at once */
+  CLOSED_MOST = 16384, /* ranges that nobody can touch; each may cost two mappings */
   LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,
 };
 
@@ -17,19 +14,7 @@ enum {
  * passed by few */
 static atomic32_t closed;
 
-uint64_t quarantine_draw(heap_t *h) {
-  quarantine_t *q = pool_quarantine(h);
-  uint64_t seed = atomic64_load_relaxed(&q->random);
-  if (unlikely(seed == 0)) seed = os_random();
-  atomic64_store_relaxed(&q->random, seed + 0x9E3779B97F4A7C15u);
-  return bits_mix(seed);
-}
-
-void *quarantine_put(heap_t *h, void *block, size_t size, uint64_t random) {
-  size_t place =
-    size <= SMALL_SIZE ? random % QUARANTINE_SMALL : QUARANTINE_SMALL + random % QUARANTINE_MEDIUM;
-  return atomic_ptr_exchange_own(&pool_quarantine(h)->places[place], block);
-}
+cold uint64_t quarantine_seed(void) { return os_random(); }
 
 static size_t size_of_large(void *block) {
   return (size_t)atomic32_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
@@ -56,15 +41,14 @@ static void *open_again(void *block) {
 }
 
 /* A part of what is closed was so before. */
-void *quarantine_put_large(heap_t *h, void *block) {
-  size_t place = LARGE_FROM + quarantine_draw(h) % QUARANTINE_LARGE, size = size_of_large(block);
+void *quarantine_put_large(quarantine_t *q, void *block) {
+  size_t place = LARGE_FROM + quarantine_draw(q) % QUARANTINE_LARGE, size = size_of_large(block);
   if (size > KEPT_SIZE) os_discard(block, size);
   if (closes(block) && atomic32_load_relaxed(&closed) < CLOSED_MOST) os_protect(block, size, false);
-  return open_again(atomic_ptr_exchange_own(&pool_quarantine(h)->places[place], block));
+  return open_again(atomic_ptr_exchange_own(&q->places[place], block));
 }
 
-void *quarantine_take(heap_t *h, size_t *place) {
-  quarantine_t *q = pool_quarantine(h);
+void *quarantine_take(quarantine_t *q, size_t *place) {
   void *block = NULL;
   for (; block == NULL && *place < QUARANTINE_PLACES; ++*place) {
     block = atomic_ptr_exchange_own(&q->places[*place], NULL);

@@ -5,6 +5,7 @@
 #ifndef STOCK_QUARANTINE_H
 #define STOCK_QUARANTINE_H
 
+#include "../base/bits.h"
 #include "../os/os.h"
 #include "heap.h"
 
@@ -17,25 +18,45 @@ enum {
   QUARANTINE_LARGE = 8,
   QUARANTINE_PLACES = QUARANTINE_SMALL + QUARANTINE_MEDIUM + QUARANTINE_LARGE,
 };
-typedef struct {
+typedef struct quarantine {
   atomic_ptr_t places[QUARANTINE_PLACES]; /* small ones, medium ones, large ones */
   atomic64_t random;                      /* relaxed: two that draw the same number do no harm */
 } aligned_to(64) quarantine_t;
 
-hidden uint64_t quarantine_draw(heap_t *h);
-/* The block that has to go for this one of `size` bytes; or NULL. */
-hidden void *quarantine_put(heap_t *h, void *block, size_t size, uint64_t random);
+static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->freed->quarantine[0]; }
+
+/* The number that is drawn when `random` is this. */
+static always_inline uint64_t quarantine_number(uint64_t random) {
+  return bits_fold(random, 0xD6E8FEB86659FD93u);
+}
+hidden uint64_t quarantine_seed(void);
+static always_inline uint64_t quarantine_draw(quarantine_t *q) {
+  uint64_t random = atomic64_load_relaxed(&q->random) + 0x9E3779B97F4A7C15u;
+  if (unlikely(random == 0x9E3779B97F4A7C15u)) random = quarantine_seed();
+  atomic64_store_relaxed(&q->random, random);
+  return quarantine_number(random);
+}
+
+enum { QUARANTINE_SMALL_SIZE = 1 << 10 }; /* bytes; from there on a block is a medium one */
+/* The block that has to go for this one of `size` bytes; or NULL. `number`: as it was drawn. */
+static always_inline void *quarantine_put(quarantine_t *q, void *block, size_t size,
+                                          uint64_t number) {
+  size_t place = likely(size <= QUARANTINE_SMALL_SIZE)
+                   ? number % QUARANTINE_SMALL
+                   : QUARANTINE_SMALL + number % QUARANTINE_MEDIUM;
+  return atomic_ptr_exchange_own(&q->places[place], block);
+}
 /* Is a large block of so many bytes closed while it rests, and guarded while it lives? One of a
  * single slice is not: that would take longer than to make it zero, and to look whether it is. */
 static inline bool quarantine_closes(size_t usable) { return usable > SLICE_SIZE - os_page_size(); }
 /* Likewise of a large block, which nobody can touch from now on if it is one that is closed. */
-hidden void *quarantine_put_large(heap_t *h, void *block);
+hidden void *quarantine_put_large(quarantine_t *q, void *block);
 /* Nobody can touch these pages until they are opened, if the system does that and there are not too
  * many such ranges. */
 hidden void quarantine_close(void *at, size_t size);
 /* Once for each time that they were to be closed. False: the system does not. */
 hidden bool quarantine_open(void *at, size_t size);
 /* One that is held back; NULL: there is none from `*place` on, which moves. */
-hidden void *quarantine_take(heap_t *h, size_t *place);
+hidden void *quarantine_take(quarantine_t *q, size_t *place);
 
 #endif
