@@ -130,5 +130,8 @@ hidden void api_report_json(fmt_t *f, const fh_stats_t *s);
 
 /* Looks libc's own functions up; in a constructor, because the dynamic linker takes locks. */
 hidden void api_foreign_start(void);
+/* Finds out which operators of C++ the program has replaced; in a constructor, when all names are
+ * bound. */
+hidden void api_operators_start(void);
 
 #endif

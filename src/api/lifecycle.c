@@ -33,6 +33,7 @@ static void reopen_output(void) {
 static __attribute__((constructor(101))) void load(void) {
   api_start();
   api_foreign_start();
+  api_operators_start();
   if (option_get(OPTION_verbose)) api_report_at_load();
   if (option_get(OPTION_stats) != STATS_NONE) keep_output();
   heap_start();

@@ -119,59 +119,6 @@ TWIN(pvalloc) void *__libc_pvalloc(size_t size);
 TWIN(posix_memalign) int __posix_memalign(void **p, size_t alignment, size_t size);
 #endif
 
-/* ---- C++ operator delete and delete[], all forms (new.c) ---------------------------------------
- * What it was given beside the pointer is checked where that is cheap. In the secure grade it is
- * exact, and so is the call by which the block came. */
-
-static cold void delete_slowly(void *p, size_t size, origin_t origin, const char *call) {
-  bool is_ours = p != NULL && !heap_is_foreign(p);
-  if (!SECURE && is_ours) heap_check_class(p, size, call);
-  if (SECURE && is_ours) secure_check_size(p, size, call);
-  if (SECURE) api_closed_free(p, origin, call);
-  else api_free(p, call);
-}
-
-static always_inline const char *delete_name(origin_t origin) {
-  return origin % ORIGIN_ALIGNED == ORIGIN_NEW ? "delete" : "delete[]";
-}
-static always_inline void delete_of(void *p, origin_t origin) {
-  api_free_by(p, origin, delete_name(origin), api_free_slow);
-}
-static always_inline void delete_sized(void *p, size_t size, origin_t origin) {
-  const char *call = delete_name(origin);
-  if (SECURE && likely(secure_free_sized_fast(p, size, origin, call))) return;
-  if (!SECURE && likely(fast_has_class_of(p, size))) return delete_of(p, origin);
-  delete_slowly(p, size, origin, call);
-}
-
-FH_API void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW); }
-FH_API void _ZdaPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW_ARRAY); }
-#if FH_SECURE
-FH_API void _ZdlPv(void *p) { delete_of(p, ORIGIN_NEW); }
-FH_API void _ZdaPv(void *p) { delete_of(p, ORIGIN_NEW_ARRAY); }
-FH_API void _ZdlPvSt11align_val_t(void *p) { delete_of(p, ORIGIN_NEW_ALIGNED); }
-FH_API void _ZdaPvSt11align_val_t(void *p) { delete_of(p, ORIGIN_ARRAY_ALIGNED); }
-FH_API void _ZdlPvmSt11align_val_t(void *p, size_t size) {
-  delete_sized(p, size, ORIGIN_NEW_ALIGNED);
-}
-FH_API void _ZdaPvmSt11align_val_t(void *p, size_t size) {
-  delete_sized(p, size, ORIGIN_ARRAY_ALIGNED);
-}
-TWIN(_ZdlPvSt11align_val_t) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
-TWIN(_ZdaPvSt11align_val_t) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
-#else
-TWIN(free) void _ZdlPv(void *p);
-TWIN(free) void _ZdaPv(void *p);
-TWIN(free) void _ZdlPvSt11align_val_t(void *p);
-TWIN(free) void _ZdaPvSt11align_val_t(void *p);
-TWIN(free) void _ZdlPvmSt11align_val_t(void *p);
-TWIN(free) void _ZdaPvmSt11align_val_t(void *p);
-TWIN(free) void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p);
-TWIN(free) void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p);
-#endif
-TWIN(_ZdlPv) void _ZdlPvRKSt9nothrow_t(void *p);
-TWIN(_ZdaPv) void _ZdaPvRKSt9nothrow_t(void *p);
-
 /* ---- first-class heaps ----------------------------------------------------------------------- */
 
 static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }

@@ -1,5 +1,6 @@
-/* new.c - C++ operator new, all forms, by their names in the Itanium ABI               layer 8: api
- * Owns:    nothing.   Called by: C++ programs.   Calls: heap, the C++ runtime if there is one.
+/* new.c - C++ operator new and delete, all forms, by their names in the Itanium ABI    layer 8: api
+ * Owns:    nothing.   Called by: C++ programs, lifecycle.c.   Calls: heap, arena, the C++ runtime if
+ *          there is one.
  * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
  *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
  *          runtime that came with a plug-in after the library was loaded is looked up at that
@@ -77,16 +78,17 @@ _Noreturn static void throw_out_of_memory(size_t size) {
         (const void *)size, "operator new");
 }
 
-/* ---- a handler that throws, under a form of new that must not --------------------------------
- * bool new_handler_returns(new_handler_t *handler): false if it threw; the exception ends there. C
- * has no catch, so the frame has a personality of its own that takes every exception and goes on at
- * new_handler_threw. A forced unwinding (the end of a thread) passes. */
+/* ---- a call that throws, under a form of new that must not -----------------------------------
+ * new_call_returns: false if `call` threw; the exception ends there. C has no catch, so the frame
+ * has a personality of its own that takes every exception and goes on at new_call_threw. A forced
+ * unwinding (the end of a thread) passes. */
 
-hidden bool new_handler_returns(new_handler_t *handler);
+typedef void new_call_t(void *context);
+hidden bool new_call_returns(new_call_t *call, void *context);
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-extern hidden char new_handler_threw[];
+extern hidden char new_call_threw[];
 hidden _Unwind_Reason_Code new_personality(
   int version, _Unwind_Action actions, _Unwind_Exception_Class class,
   struct _Unwind_Exception *exception, struct _Unwind_Context *context);
@@ -100,7 +102,7 @@ __attribute__((used)) _Unwind_Reason_Code new_personality(
   if ((actions & _UA_SEARCH_PHASE) != 0) return _URC_HANDLER_FOUND;
   if ((actions & _UA_HANDLER_FRAME) == 0) return _URC_CONTINUE_UNWIND;
   _Unwind_SetGR(context, __builtin_eh_return_data_regno(0), (uintptr_t)exception);
-  _Unwind_SetIP(context, (uintptr_t)new_handler_threw);
+  _Unwind_SetIP(context, (uintptr_t)new_call_threw);
   return _URC_INSTALL_CONTEXT;
 }
 
@@ -116,36 +118,38 @@ __attribute__((used)) void new_swallow(void *exception) {
 
 #if defined(__x86_64__)
 __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
-        ".globl new_handler_returns, new_handler_threw\n"
-        ".hidden new_handler_returns, new_handler_threw\n"
-        ".type new_handler_returns, @function\n"
-        "new_handler_returns:\n"
+        ".globl new_call_returns, new_call_threw\n"
+        ".hidden new_call_returns, new_call_threw\n"
+        ".type new_call_returns, @function\n"
+        "new_call_returns:\n"
         "  .cfi_startproc\n"
         "  .cfi_personality 0x1b, new_personality\n"
         "  endbr64\n"
         "  subq $8, %rsp\n"
         "  .cfi_def_cfa_offset 16\n"
-        "  call *%rdi\n"
+        "  movq %rdi, %rax\n"
+        "  movq %rsi, %rdi\n"
+        "  call *%rax\n"
         "  movl $1, %eax\n"
         "1: addq $8, %rsp\n"
         "  .cfi_def_cfa_offset 8\n"
         "  ret\n"
-        "new_handler_threw:\n"
+        "new_call_threw:\n"
         "  .cfi_def_cfa_offset 16\n"
         "  movq %rax, %rdi\n"
         "  call new_swallow\n"
         "  xorl %eax, %eax\n"
         "  jmp 1b\n"
         "  .cfi_endproc\n"
-        ".size new_handler_returns, . - new_handler_returns\n"
+        ".size new_call_returns, . - new_call_returns\n"
         ".popsection\n");
 #else
 __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
-        ".globl new_handler_returns, new_handler_threw\n"
-        ".hidden new_handler_returns, new_handler_threw\n"
-        ".type new_handler_returns, @function\n"
+        ".globl new_call_returns, new_call_threw\n"
+        ".hidden new_call_returns, new_call_threw\n"
+        ".type new_call_returns, @function\n"
         ".p2align 2\n"
-        "new_handler_returns:\n"
+        "new_call_returns:\n"
         "  .cfi_startproc\n"
         "  .cfi_personality 0x1b, new_personality\n"
         "  hint #34\n" /* bti c */
@@ -153,7 +157,9 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         "  .cfi_def_cfa_offset 16\n"
         "  .cfi_offset 29, -16\n"
         "  .cfi_offset 30, -8\n"
-        "  blr x0\n"
+        "  mov x9, x0\n"
+        "  mov x0, x1\n"
+        "  blr x9\n"
         "  mov w0, #1\n"
         "1: ldp x29, x30, [sp], #16\n"
         "  .cfi_remember_state\n"
@@ -161,7 +167,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         "  .cfi_restore 29\n"
         "  .cfi_def_cfa_offset 0\n"
         "  ret\n"
-        "new_handler_threw:\n"
+        "new_call_threw:\n"
         "  .cfi_restore_state\n"
         "  .cfi_def_cfa_offset 16\n"
         "  hint #36\n" /* bti j: the unwinder arrives by a branch */
@@ -169,18 +175,56 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         "  mov w0, #0\n"
         "  b 1b\n"
         "  .cfi_endproc\n"
-        ".size new_handler_returns, . - new_handler_returns\n"
+        ".size new_call_returns, . - new_call_returns\n"
         ".popsection\n");
 #endif
 
-#else /* elsewhere a handler's exception goes on to the caller */
-bool new_handler_returns(new_handler_t *handler) {
-  handler();
+#else /* elsewhere the exception goes on to the caller */
+bool new_call_returns(new_call_t *call, void *context) {
+  call(context);
   return true;
 }
 #endif
 
-/* ---- the operators --------------------------------------------------------------------------- */
+/* ---- operators that the program has replaced -------------------------------------------------
+ * It may replace some forms and not others. C++ says where these end: a nothrow form of new in the
+ * one that throws, a sized or nothrow delete in the plain one. What is for arrays ends in what is
+ * for single objects. The operators are weak, so that each call of one reaches the program's. */
+
+#define OPERATOR FH_API __attribute__((weak))
+OPERATOR void *_Znwm(size_t size);
+OPERATOR void *_Znam(size_t size);
+OPERATOR void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
+OPERATOR void *_ZnamSt11align_val_t(size_t size, size_t alignment);
+OPERATOR void _ZdlPv(void *p);
+OPERATOR void _ZdaPv(void *p);
+OPERATOR void _ZdlPvSt11align_val_t(void *p, size_t alignment);
+OPERATOR void _ZdaPvSt11align_val_t(void *p, size_t alignment);
+/* Ours, whatever the names above reach. */
+#define OURS(name) extern hidden typeof(name) own##name __attribute__((alias(#name)))
+OURS(_Znwm);
+OURS(_Znam);
+OURS(_ZnwmSt11align_val_t);
+OURS(_ZnamSt11align_val_t);
+OURS(_ZdlPv);
+OURS(_ZdaPv);
+OURS(_ZdlPvSt11align_val_t);
+OURS(_ZdaPvSt11align_val_t);
+
+static bool is_replaced; /* any of them; written by the constructor alone */
+
+void api_operators_start(void) {
+  is_replaced = _Znwm != own_Znwm || _Znam != own_Znam || _ZdlPv != own_ZdlPv ||
+                _ZdaPv != own_ZdaPv || _ZnwmSt11align_val_t != own_ZnwmSt11align_val_t ||
+                _ZnamSt11align_val_t != own_ZnamSt11align_val_t ||
+                _ZdlPvSt11align_val_t != own_ZdlPvSt11align_val_t ||
+                _ZdaPvSt11align_val_t != own_ZdaPvSt11align_val_t;
+  if (is_replaced) fast_sized_steps = 0;
+}
+
+/* ---- new ------------------------------------------------------------------------------------- */
+
+static void call_handler(void *handler) { ((new_handler_t *)handler)(); }
 
 /* What the fast path cannot do: asks the handler for memory until there is some, or no handler. A
  * form that must not throw also ends when the handler has thrown. */
@@ -192,7 +236,7 @@ static always_inline void *ask_handler(size_t alignment, size_t size, origin_t o
     new_handler_t *handler = current_handler();
     if (handler == NULL && may_throw) throw_out_of_memory(size);
     if (may_throw) handler();
-    else if (handler == NULL || !new_handler_returns(handler)) return NULL;
+    else if (handler == NULL || !new_call_returns(call_handler, (void *)handler)) return NULL;
   }
 }
 /* In the secure grade delete must be of the same kind as new. */
@@ -206,37 +250,117 @@ static always_inline void *ask_handler(size_t alignment, size_t size, origin_t o
   static cold void *kind##_or_throw(size_t size) { return ask_handler(1, size, origin, true); }    \
   static cold void *kind##_or_null(size_t size) { return ask_handler(1, size, origin, false); }
 FORMS(one, ORIGIN_NEW)
+FORMS(array, ORIGIN_NEW_ARRAY)
 
-/* nw: new, na: new[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &, at which nobody looks;
- * St11align_val_t: std::align_val_t. All forms are here: one that is forgotten would be the
- * runtime's. */
-FH_API void *_Znwm(size_t size) { return api_malloc_by(size, ORIGIN_NEW, one_or_throw); }
-FH_API void *_ZnwmRKSt9nothrow_t(size_t size) {
+typedef struct {
+  typeof(_Znwm) *new;
+  typeof(_ZnwmSt11align_val_t) *new_aligned; /* or NULL */
+  size_t size, alignment;
+  void *block;
+} attempt_t;
+static void attempt(void *context) {
+  attempt_t *a = context;
+  a->block = a->new_aligned != NULL ? a->new_aligned(a->size, a->alignment) : a->new (a->size);
+}
+/* NULL also if it throws. */
+static cold void *try_new(typeof(_Znwm) *new, size_t size) {
+  attempt_t a = {.new = new, .size = size};
+  return new_call_returns(attempt, &a) ? a.block : NULL;
+}
+static cold void *try_new_aligned(typeof(_ZnwmSt11align_val_t) *new, size_t size,
+                                  size_t alignment) {
+  attempt_t a = {.new_aligned = new, .size = size, .alignment = alignment};
+  return new_call_returns(attempt, &a) ? a.block : NULL;
+}
+
+/* nw: new, na: new[], dl: delete, da: delete[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &,
+ * at which nobody looks; St11align_val_t: std::align_val_t. All forms are here: one that is
+ * forgotten would be the runtime's. */
+void *_Znwm(size_t size) { return api_malloc_by(size, ORIGIN_NEW, one_or_throw); }
+void *_Znam(size_t size) {
+  if (unlikely(is_replaced)) return _Znwm(size);
+  return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_throw);
+}
+OPERATOR void *_ZnwmRKSt9nothrow_t(size_t size) {
+  if (unlikely(is_replaced)) return try_new(_Znwm, size);
   return api_malloc_by(size, ORIGIN_NEW, one_or_null);
 }
-FH_API void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
-  return api_aligned_or(alignment, size, ORIGIN_NEW_ALIGNED, one_aligned_or_throw);
-}
-FH_API void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
-  return api_aligned_or(alignment, size, ORIGIN_NEW_ALIGNED, one_aligned_or_null);
-}
-
-#if FH_SECURE
-FORMS(array, ORIGIN_NEW_ARRAY)
-FH_API void *_Znam(size_t size) { return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_throw); }
-FH_API void *_ZnamRKSt9nothrow_t(size_t size) {
+OPERATOR void *_ZnamRKSt9nothrow_t(size_t size) {
+  if (unlikely(is_replaced)) return try_new(_Znam, size);
   return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_null);
 }
-FH_API void *_ZnamSt11align_val_t(size_t size, size_t alignment) {
+void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
+  return api_aligned_or(alignment, size, ORIGIN_NEW_ALIGNED, one_aligned_or_throw);
+}
+void *_ZnamSt11align_val_t(size_t size, size_t alignment) {
+  if (unlikely(is_replaced)) return _ZnwmSt11align_val_t(size, alignment);
   return api_aligned_or(alignment, size, ORIGIN_ARRAY_ALIGNED, array_aligned_or_throw);
 }
-FH_API void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
+OPERATOR void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
+  if (unlikely(is_replaced)) return try_new_aligned(_ZnwmSt11align_val_t, size, alignment);
+  return api_aligned_or(alignment, size, ORIGIN_NEW_ALIGNED, one_aligned_or_null);
+}
+OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment) {
+  if (unlikely(is_replaced)) return try_new_aligned(_ZnamSt11align_val_t, size, alignment);
   return api_aligned_or(alignment, size, ORIGIN_ARRAY_ALIGNED, array_aligned_or_null);
 }
-#else
-TWIN(_Znwm) void *_Znam(size_t size);
-TWIN(_ZnwmRKSt9nothrow_t) void *_ZnamRKSt9nothrow_t(size_t size);
-TWIN(_ZnwmSt11align_val_t) void *_ZnamSt11align_val_t(size_t size, size_t alignment);
-TWIN(_ZnwmSt11align_val_tRKSt9nothrow_t)
-void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment);
-#endif
+
+/* ---- delete ----------------------------------------------------------------------------------
+ * What it was given beside the pointer is checked where that is cheap. In the secure grade it is
+ * exact, and so is the call by which the block came. */
+
+static always_inline void delete_of(void *p, origin_t origin, const char *call) {
+  api_free_by(p, origin, call, api_free_slow);
+}
+void _ZdlPv(void *p) { delete_of(p, ORIGIN_NEW, "delete"); }
+void _ZdaPv(void *p) {
+  if (unlikely(is_replaced)) return _ZdlPv(p);
+  delete_of(p, ORIGIN_NEW_ARRAY, "delete[]");
+}
+void _ZdlPvSt11align_val_t(void *p, size_t alignment) {
+  (void)alignment;
+  delete_of(p, ORIGIN_NEW_ALIGNED, "delete");
+}
+void _ZdaPvSt11align_val_t(void *p, size_t alignment) {
+  if (unlikely(is_replaced)) return _ZdlPvSt11align_val_t(p, alignment);
+  delete_of(p, ORIGIN_ARRAY_ALIGNED, "delete[]");
+}
+
+static cold void check_and_delete(void *p, size_t size, origin_t origin, const char *call) {
+  bool is_ours = p != NULL && !heap_is_foreign(p);
+  if (!SECURE && is_ours) heap_check_class(p, size, call);
+  if (SECURE && is_ours) secure_check_size(p, size, call);
+  if (SECURE) api_closed_free(p, origin, call);
+  else api_free(p, call);
+}
+static always_inline void delete_sized(void *p, size_t size, origin_t origin, const char *call,
+                                       void (*plain)(void *p)) {
+  if (SECURE && !is_replaced && likely(secure_free_sized_fast(p, size, origin, call))) return;
+  if (!SECURE && likely(fast_has_class_of(p, size))) return delete_of(p, origin, call);
+  if (is_replaced) return plain(p);
+  check_and_delete(p, size, origin, call);
+}
+OPERATOR void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW, "delete", _ZdlPv); }
+OPERATOR void _ZdaPvm(void *p, size_t size) {
+  delete_sized(p, size, ORIGIN_NEW_ARRAY, "delete[]", _ZdaPv);
+}
+OPERATOR void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
+  if (unlikely(is_replaced)) return _ZdlPvSt11align_val_t(p, alignment);
+  if (!SECURE) return delete_of(p, ORIGIN_NEW_ALIGNED, "delete");
+  if (unlikely(!secure_free_sized_fast(p, size, ORIGIN_NEW_ALIGNED, "delete")))
+    check_and_delete(p, size, ORIGIN_NEW_ALIGNED, "delete");
+}
+OPERATOR void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
+  if (unlikely(is_replaced)) return _ZdaPvSt11align_val_t(p, alignment);
+  if (!SECURE) return delete_of(p, ORIGIN_ARRAY_ALIGNED, "delete[]");
+  if (unlikely(!secure_free_sized_fast(p, size, ORIGIN_ARRAY_ALIGNED, "delete[]")))
+    check_and_delete(p, size, ORIGIN_ARRAY_ALIGNED, "delete[]");
+}
+OPERATOR void _ZdlPvRKSt9nothrow_t(void *p) { _ZdlPv(p); }
+OPERATOR void _ZdaPvRKSt9nothrow_t(void *p) { _ZdaPv(p); }
+OPERATOR void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) {
+  _ZdlPvSt11align_val_t(p, alignment);
+}
+OPERATOR void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) {
+  _ZdaPvSt11align_val_t(p, alignment);
+}

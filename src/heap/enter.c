@@ -16,6 +16,7 @@ enum {
 
 __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 atomic32_t heap_closed;
+size_t fast_sized_steps = SMALL_STEPS;
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 

@@ -115,12 +115,14 @@ static always_inline bool fast_is_right_here(const void *p, size_t size) {
          atomic32_load_relaxed(&s->holes) == 0 && fast_is_right(class_size(slab_class(s)), size);
 }
 
+/* SMALL_STEPS, or 0: nothing is said of any. Written by a constructor alone. */
+extern hidden size_t fast_sized_steps;
 /* Is it a small block of the class that `size` bytes have? False also if a fast free could not take
  * it. */
 static always_inline bool fast_has_class_of(const void *p, size_t size) {
   uintptr_t window = window_of((uintptr_t)p);
   size_t steps = class_steps(size);
-  if (window != heap_here.window || steps - 1 >= SMALL_STEPS) return false;
+  if (window != heap_here.window || steps - 1 >= fast_sized_steps) return false;
   return fast_descriptor((uintptr_t)p, window)->inverse == class_info[class_table[steps]].inverse;
 }
 
