@@ -160,7 +160,7 @@ def allocators(options):
     """Those that prove themselves, and why the others did not; freehold first, libc next."""
     known = peers.remembered()
     ours = None if options.freehold == "none" else peers.freehold(library(options.freehold))
-    wanted = list(known) if options.peers is None else options.peers
+    wanted = peers.usual(known) if options.peers is None else options.peers
     return proved([*((lambda: ours,) if ours else ()),
                    *(lambda name=name: peer_of(known, name) for name in wanted),
                    *(lambda text=text: allocator_named(text) for text in options.allocator)])

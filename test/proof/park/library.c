@@ -130,7 +130,8 @@ bool library_has(uintptr_t at) {
 }
 size_t library_offset(uintptr_t at) { return at - library.base; }
 size_t library_text_size(void) { return library.text_to - library.base; }
-bool library_is_freehold(void) { return api.stats_get != NULL; }
+/* Preloaded it is swept like any other: what it says of itself is not asked for. */
+bool library_is_freehold(void) { return library.path != NULL && api.stats_get != NULL; }
 
 size_t huge_size(void) { return library_is_freehold() ? MIB(600) : MIB(40); }
 

@@ -7,6 +7,7 @@ the same library and the same program, is not run again: an interrupted sweep go
   ./dev prove                           the whole sweep of freehold
   ./dev prove --operation 'free-*'      some operations (a pattern, also for --action)
   ./dev prove --rounds 0                also each round of a loop after the first sixteen
+  ./dev prove --secure                  the secure grade, preloaded: what any malloc has
   ./dev prove --coverage                which lines of src/heap, src/stock, src/slab and
                                         src/arena no operation executes, and why
   ./dev prove --write                   the table of what is there into docs/sweep.md
@@ -67,8 +68,10 @@ class Target:
 
     def __init__(self, name, program, library=None):
         self.name, self.program, self.library = name, Path(program), library
-        if self.is_freehold():
+        if name == "freehold":
             self.arguments, self.environment = ["--library", str(library)], dict(os.environ)
+        elif name == "secure":
+            self.arguments, self.environment = [], {**os.environ, "LD_PRELOAD": str(library)}
         else:
             peer = peers.debian(name)
             self.library = peer.path
@@ -80,7 +83,7 @@ class Target:
         self.digest = digest.hexdigest()[:16]
 
     def is_freehold(self):
-        return self.name == "freehold"
+        return self.name in ("freehold", "secure")
 
     def run(self, *arguments):
         done = subprocess.run([self.program, *self.arguments, *arguments], env=self.environment,
@@ -541,6 +544,8 @@ def parse():
     parser = argparse.ArgumentParser(prog="./dev prove", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", action="store_true", help="sweep the peers instead of freehold")
+    parser.add_argument("--secure", action="store_true",
+                        help="sweep the secure grade instead, without its own structures")
     parser.add_argument("--operation", default="*", metavar="PATTERN")
     parser.add_argument("--action", default="*", metavar="PATTERN")
     parser.add_argument("--quick", action="store_true", help="only the operations of ./dev test")
@@ -555,28 +560,21 @@ def parse():
     parser.add_argument("--table", action="store_true",
                         help="print the table of the results and run nothing")
     parser.add_argument("--write", action="store_true", help="the same into docs/sweep.md")
-    parser.add_argument("--library", default=ROOT / "build" / "libfreehold.so", metavar="FILE")
+    parser.add_argument("--library", metavar="FILE", help="default: build/libfreehold.so, or "
+                        "build/libfreehold-secure.so")
     parser.add_argument("--program", default=ROOT / "build" / "test" / "park", metavar="FILE")
     parser.add_argument("--results", default=ROOT / "build" / "prove" / "results.jsonl",
                         metavar="FILE")
-    return parser.parse_args()
+    options = parser.parse_args()
+    grade = "-secure" if options.secure else ""
+    options.library = Path(options.library or ROOT / "build" / f"libfreehold{grade}.so").resolve()
+    return options
 
-def main():
-    options = parse()
-    results = Results(options.results)
-    if options.fresh:
-        results.lines.clear()
-    targets = [Target(name, options.program, options.library)
-               for name in (PEERS if options.peers else ["freehold"])]
-    if options.coverage:
-        return 1 if coverage(targets[0], options) else 0
-    broken = [] if options.table or options.write else sweep(targets, options, results)
-    for reason in broken:
-        print(reason, file=sys.stderr)
-    is_whole = (options.operation, options.action, options.quick, options.peers) == ("*", "*",
-                                                                                     False, False)
-    if is_whole and not (options.table or options.write):
-        count_deaths(targets[0], results)
+def summary(results):
+    passed, tried = (sum(result[key] for result in results) for key in ("passed", "tried"))
+    return f"{passed} of {tried} points of {len(results)} pairs pass"
+
+def tell(options, results, targets):
     tables = Tables(results, operations_of(Target("freehold", options.program, options.library)))
     if options.write:
         write_table(tables.text())
@@ -584,7 +582,29 @@ def main():
         print(tables.text())
     if options.peers:
         report_gaps(targets, results)
-    failed = report_failures(results.of("freehold"), targets[0].library) if not options.peers else 0
+
+def main():
+    options = parse()
+    results = Results(options.results)
+    if options.fresh:
+        results.lines.clear()
+    targets = [Target(name, options.program, options.library)
+               for name in (PEERS if options.peers else ["secure" if options.secure else "freehold"])]
+    if options.coverage:
+        return 1 if coverage(targets[0], options) else 0
+    broken = [] if options.table or options.write else sweep(targets, options, results)
+    for reason in broken:
+        print(reason, file=sys.stderr)
+    is_whole = (options.operation, options.action) == ("*", "*") and not (
+        options.quick or options.peers or options.secure)
+    if is_whole and not (options.table or options.write):
+        count_deaths(targets[0], results)
+    if options.secure:
+        print(summary(results.of("secure")))
+    else:
+        tell(options, results, targets)
+    failed = report_failures(results.of(targets[0].name), targets[0].library) \
+        if not options.peers else 0
     return 1 if failed or broken else 0
 
 if __name__ == "__main__":
