@@ -297,6 +297,18 @@ static void *resized(uintptr_t block, size_t old_usable, trailer_t old, size_t s
   return (void *)block;
 }
 
+/* From here on until it is resized, or not, nobody looks at it: the heap may move it. */
+static void begin_resize(const checked_t *f) {
+  if (f->state != NULL) announce(f->state, checked_state(f) & (uint8_t)~STATE_IS);
+  if (f->guard != 0) guard_open((char *)f->block + f->usable, f->guard);
+}
+static void cancel_resize(const checked_t *f) {
+  if (f->guard != 0) guard_close((char *)f->block + f->usable, f->guard);
+  if (f->state == NULL) return;
+  uint8_t life = checked_state(f) & (uint8_t)~STATE_IS;
+  atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
+}
+
 static bool fits(const checked_t *f, size_t size) {
   return fast_is_right(f->usable, with_trailer(size));
 }
@@ -330,11 +342,11 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
   if (f.is_small && fits(&f, size)) return resized(f.block, f.usable, t, size);
   if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
     return resize_by_copy(&f, heap, t, size, call);
-  if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
+  begin_resize(&f);
   void *moved = heap != NULL ? heap_resize(p, with_trailer(size), heap, call)
                              : heap_realloc(p, with_trailer(size), call);
   if (moved != NULL) return resized((uintptr_t)moved, f.usable, t, size);
-  if (f.guard != 0) guard_close((char *)p + f.usable, f.guard);
+  cancel_resize(&f);
   return heap != NULL ? resize_by_copy(&f, heap, t, size, call) : NULL;
 }
 
@@ -343,12 +355,11 @@ bool secure_expand(void *p, size_t size, const char *call) {
   checked_t f = checked_find(p, call);
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
-  if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
+  if (!f.is_small) begin_resize(&f);
   bool is_done = f.is_small || heap_expand(p, with_trailer(size), call);
-  if (!is_done && f.guard != 0) guard_close((char *)p + f.usable, f.guard);
-  if (!is_done) return false;
-  resized(f.block, f.usable, t, size);
-  return true;
+  if (is_done) resized(f.block, f.usable, t, size);
+  else cancel_resize(&f);
+  return is_done;
 }
 
 bool secure_visited(const void *p, size_t *size) {
@@ -366,6 +377,8 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
   (void)usable, (void)context;
   if (f.state != NULL && !checked_is_whole(&f))
     checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
+  if (f.state != NULL) /* its memory may be anything now; S-state */
+    atomic8_store_release(f.state, (checked_state(&f) & (uint8_t)~STATE_IS) | STATE_FRESH);
   if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
   return true;
 }

@@ -589,7 +589,8 @@ def main():
     if options.fresh:
         results.lines.clear()
     targets = [Target(name, options.program, options.library)
-               for name in (PEERS if options.peers else ["secure" if options.secure else "freehold"])]
+               for name in (PEERS if options.peers else
+                            ["secure" if options.secure else "freehold"])]
     if options.coverage:
         return 1 if coverage(targets[0], options) else 0
     broken = [] if options.table or options.write else sweep(targets, options, results)
