@@ -108,8 +108,8 @@ static int look_for_it(uint64_t seed) {
   int count = 1, most = reuse_most();
   for (; count < most; count++) {
     char *q = (char *)launder(malloc(reuse_size));
-    if (q == NULL) _exit(3);
-    if (q == p) break;
+    if (q == NULL) count = most; /* not as long as there were addresses for others */
+    if (q == p || q == NULL) break;
     if (!reuse_keeps) free(q);
   }
   *looks = count;
