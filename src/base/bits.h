@@ -39,6 +39,15 @@ static always_inline uint64_t bits_fold(uint64_t a, uint64_t b) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Do `n` bytes read as zero? A multiple of 16, at such an address. */
+static always_inline bool bits_are_zero(const void *at, size_t n) {
+  typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
+  const pair_t *from = at, *end = (const pair_t *)((const char *)at + n);
+  pair_t other = {0, 0};
+  for (; from < end; from++) other |= *from; /* Bound: `n` */
+  return (other[0] | other[1]) == 0;
+}
+
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }
 
 /* `n` ones from bit `first` on; 1 <= n, first + n <= 64. */

@@ -46,41 +46,65 @@ static bool stands_for_small(const slab_t *s) {
          atomic64_load_relaxed(&s->sampled.size) <= SMALL_MAX_SIZE;
 }
 
-checked_t checked_large(const void *p, const char *call) {
+checked_t checked_large(const void *p, size_t usable) {
   bool is_large = map_kind(map_find(p)) == TENANT_ARENA;
-  checked_t f = {.slab = is_large ? slab_of(p) : NULL, .block = (uintptr_t)p};
-  f.usable = heap_usable_size(p, call);
-  if (f.slab != NULL && !stands_for_small(f.slab) && quarantine_closes(f.usable)) {
+  checked_t f = {.slab = is_large ? slab_of(p) : NULL, .block = (uintptr_t)p, .usable = usable};
+  if (f.slab != NULL && !stands_for_small(f.slab) && quarantine_closes(usable)) {
     f.usable -= os_page_size();
     f.guard = ((size_t)atomic32_load_relaxed(&f.slab->slices) << SLICE_SHIFT) - f.usable;
   }
   f.states = is_large ? states_of(p) : NULL;
-  f.state = f.states != NULL ? states_at(f.states, p, 0) : NULL;
+  f.state = f.states != NULL ? states_at_large(f.states, p) : NULL;
   return f;
 }
 
-checked_t checked_find(const void *p, const char *call) {
-  slab_t *s = map_kind(map_find(p)) == TENANT_ARENA ? slab_of(p) : NULL;
-  bool is_slice = s != NULL && arena_slice(p) >= ARENA_FIRST_SLICE;
-  uint32_t word = is_slice ? slab_word(s) : 0;
-  if (slab_kind(word) != SLAB_SMALL) return checked_large(p, call);
+/* The descriptor of its slice, with what that says; NULL: it lies in no slice. */
+static slab_t *descriptor_around(const void *p, uint32_t *word) {
+  *word = 0;
+  if (map_kind(map_find(p)) != TENANT_ARENA || arena_slice(p) < ARENA_FIRST_SLICE) return NULL;
+  *word = slab_word(slab_of(p));
+  return slab_of(p);
+}
+
+static bool find_small(const void *p, slab_t *s, uint32_t word, checked_t *f) {
   uint16_t offset = (uint16_t)(uintptr_t)p;
   const class_info_t *info = &class_info[word];
-  if (unlikely(!class_is_multiple(offset, info->inverse))) fatal("invalid pointer", p, call);
-  return checked_small(s, p, info->size, class_number(offset, info->inverse));
+  if (!class_is_multiple(offset, info->inverse)) return false;
+  *f = checked_small(s, p, info->size, class_number(offset, info->inverse));
+  return true;
+}
+
+checked_t checked_find(const void *p, const char *call) {
+  uint32_t word;
+  checked_t f;
+  slab_t *s = descriptor_around(p, &word);
+  if (slab_kind(word) != SLAB_SMALL) return checked_large(p, heap_usable_size(p, call));
+  if (!find_small(p, s, word, &f)) fatal("invalid pointer", p, call);
+  return f;
+}
+
+bool checked_peek(const void *p, size_t usable, checked_t *f) {
+  uint32_t word;
+  slab_t *s = descriptor_around(p, &word);
+  if (slab_kind(word) == SLAB_SMALL) return find_small(p, s, word, f);
+  if (s != NULL && (slab_kind(word) == SLAB_NONE || (uintptr_t)p % SLICE_SIZE != 0)) return false;
+  *f = checked_large(p, s != NULL ? atomic64_load_relaxed(&s->size) : usable);
+  return true;
 }
 
 /* ---- is it as it was made? ------------------------------------------------------------------- */
 
+bool checked_has_trailer(const checked_t *f, uintptr_t bytes, size_t there) {
+  trailer_t t;
+  uint64_t hash = trailer_hash(f->block);
+  if (!trailer_says(hash, bytes, f->usable, &t)) return false;
+  return f->usable - t.size > there || trailer_is_filled(hash, bytes, f->usable, t.size);
+}
+
 bool checked_is_whole(const checked_t *f) {
   for (int looks = 0; looks < LOOKS_CLOSELY; looks++) {
-    trailer_t t;
-    uint64_t hash = trailer_hash(f->block);
-    uint8_t seen = atomic8_load_acquire(f->state); /* S-state */
-    if ((seen & STATE_IS) != STATE_LIVE) return true;
-    if (trailer_says(hash, f->block, f->usable, &t) &&
-        trailer_is_filled(hash, f->block, f->usable, t.size))
-      return true;
+    uint8_t seen = checked_state(f);
+    if ((seen & STATE_IS) != STATE_LIVE || checked_has_trailer(f, f->block, f->usable)) return true;
     if (!atomic8_cas_acq_rel(f->state, &seen, seen)) return true; /* S-state: it is not as it was */
   }
   return false;

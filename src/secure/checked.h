@@ -29,8 +29,8 @@ _Noreturn hidden void checked_refuse_origin(origin_t origin, const void *p, cons
 
 /* ---- which block it is ----------------------------------------------------------------------- */
 
-/* Of a block that the heap just gave, or one of which heap_usable_size said that it is live. */
-hidden checked_t checked_large(const void *p, const char *call);
+/* A large, huge or guarded block of which the heap says that it has `usable` bytes. */
+hidden checked_t checked_large(const void *p, size_t usable);
 
 /* Block `number` of a slab with blocks of `usable` bytes. */
 static always_inline checked_t checked_small(slab_t *s, const void *p, size_t usable,
@@ -44,6 +44,9 @@ static always_inline checked_t checked_small(slab_t *s, const void *p, size_t us
 
 /* `fatal` if no block begins there. */
 hidden checked_t checked_find(const void *p, const char *call);
+/* What was there a moment ago, as the heap saw it; false: it is no block now. Says nothing of what
+ * it will be in a moment. */
+hidden bool checked_peek(const void *p, size_t usable, checked_t *f);
 
 /* ---- is it as it was made? ------------------------------------------------------------------- */
 
@@ -72,6 +75,10 @@ static always_inline checked_t checked_other(const checked_t *f, size_t number) 
   return other;
 }
 
+/* Trailer and filler of a block whose last `there` bytes, at least, are those before `bytes` and
+ * `usable`. */
+hidden bool checked_has_trailer(const checked_t *f, uintptr_t bytes, size_t there);
+
 /* Is nothing written behind this block, if it is live? Its holder may free it meanwhile, and
  * somebody else may get it: its state changes then. */
 hidden bool checked_is_whole(const checked_t *f);
@@ -89,15 +96,6 @@ static always_inline bool checked_is_whole_before(const checked_t *f) {
   if (is_first) return false;
   checked_t other = checked_other(f, before); /* more than its trailer is looked at now */
   return checked_is_whole(&other);
-}
-
-/* Do `n` bytes read as zero? A multiple of 16. */
-static always_inline bool checked_is_zero(const void *at, size_t n) {
-  typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
-  const pair_t *from = at, *end = (const pair_t *)((const char *)at + n);
-  pair_t other = {0, 0};
-  for (; from < end; from++) other |= *from; /* Bound: the block */
-  return (other[0] | other[1]) == 0;
 }
 
 #endif

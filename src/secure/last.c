@@ -1,59 +1,87 @@
 /* last.c - a last look at blocks when the process exits                            layer 7: secure
- * Contract: secure.h. */
+ * Contract: secure.h. Threads: the one that exits; others may go on. So it looks at copies, which
+ * the system makes, and at states before and after. */
 #include "checked.h"
 
 #include "../heap/visit.h"
+#include "../os/os.h"
 #include "secure.h"
 
 enum { LAST_LOOK = 1 << 20 }; /* blocks that are looked at */
 
-/* Another thread may use the block meanwhile: its state changes then. */
-static void check_rested(const checked_t *f) {
-  const char *p = (const char *)f->block;
-  uint8_t seen = checked_state(f);
-  if ((seen & STATE_IS) != STATE_RESTED || checked_is_zero(p + 16, f->usable - 16)) return;
-  if (atomic8_cas_acq_rel(f->state, &seen, seen)) /* S-state */
-    checked_refuse("write after free to", p, f->usable, "exit");
-}
+static union {
+  char bytes[SLICE_SIZE];
+  uint64_t words[SLICE_SIZE / sizeof(uint64_t)];
+} copy aligned_to(64);
+static uint8_t states_seen[STATES_OF_SLICE];
 
 typedef struct {
   size_t left; /* blocks to look at */
 } last_look_t;
 
-/* Other threads may go on: a slice that is not what it was at first says nothing. */
-static void check_last(const checked_t *f, uint32_t word) {
-  bool good = checked_is_whole(f);
-  if (!good && slab_word(f->slab) == word)
+/* Nobody writes behind the link and the key of a free block. While its holder changes it, the key
+ * may be 0. */
+static bool is_as_freed(const checked_t *f, uintptr_t bytes) {
+  uint64_t key = block_at(bytes)->key.value;
+  return bits_are_zero((char *)bytes + sizeof(free_block_t), f->usable - sizeof(free_block_t)) &&
+         (key == 0 || key == block_key(f->block));
+}
+
+/* Was the block the same while it was copied? */
+static bool was_at_rest(const checked_t *f, uint8_t seen, uint32_t word) {
+  return slab_word(f->slab) == word && atomic8_cas_acq_rel(f->state, &seen, seen); /* S-state */
+}
+
+static void look_at_large(slab_t *s, uint32_t word, void *base) {
+  size_t size = atomic64_load_relaxed(&s->size);
+  checked_t f = checked_large(base, size);
+  uint8_t seen = f.state != NULL ? checked_state(&f) : STATE_FRESH;
+  size_t there = min_size(f.usable, sizeof copy.bytes);
+  uintptr_t end = f.block + f.usable, bytes = (uintptr_t)&copy.bytes[there] - f.usable;
+  if ((seen & STATE_IS) != STATE_LIVE || !os_copy(copy.bytes, (void *)(end - there), there)) return;
+  if (!checked_has_trailer(&f, bytes, there) && was_at_rest(&f, seen, word))
+    checked_refuse("overflow behind", base, f.usable - TRAILER_SIZE, "exit");
+}
+
+static void look_at_small(const checked_t *f, uint8_t seen, uint32_t word) {
+  uintptr_t bytes = (uintptr_t)&copy.bytes[f->block % SLICE_SIZE];
+  uint8_t is = seen & STATE_IS;
+  if (is == STATE_LIVE && !checked_has_trailer(f, bytes, f->usable) && was_at_rest(f, seen, word))
     checked_refuse("overflow behind", (void *)f->block, f->usable - TRAILER_SIZE, "exit");
-  if (f->is_small && slab_word(f->slab) == word) check_rested(f);
+  if (is == STATE_RESTED && !is_as_freed(f, bytes) && was_at_rest(f, seen, word))
+    checked_refuse("write after free to", (void *)f->block, f->usable, "exit");
 }
 
-static void check_last_large(void *base, uint32_t word, states_t *states) {
-  uint8_t state = atomic8_load_acquire(states_at(states, base, 0)); /* S-state */
-  if ((state & STATE_IS) != STATE_LIVE) return;
-  checked_t f = checked_large(base, "exit");
-  check_last(&f, word);
+static checked_t block_of(slab_t *s, uint32_t word, void *base, size_t number) {
+  size_t size = class_size(word);
+  return checked_small(s, (char *)base + (number + 1) * size, size, number);
 }
 
-static bool check_slab(slab_t *s, uint32_t word, void *base, void *context) {
-  last_look_t *look = context;
-  states_t *states = states_of(base);
-  if (states == NULL || word < class_of(LEAST_SIZE)) return true;
-  arena_read_begin(base); /* its memory stays there, unless it is something else by now */
-  if (slab_kind(word) == SLAB_LARGE && slab_word(s) == word) check_last_large(base, word, states);
-  bool is_small = slab_kind(word) == SLAB_SMALL;
-  size_t n = is_small ? min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity) : 0;
-  for (size_t i = 0; i < n && look->left > 0 && slab_word(s) == word; i++, look->left--) {
-    size_t size = class_size(word);
-    checked_t f = checked_small(s, (char *)base + (i + 1) * size, size, i);
-    check_last(&f, word);
+static void look_at_slab(slab_t *s, uint32_t word, void *base, last_look_t *look) {
+  size_t n = min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity);
+  n = min_size(n, look->left);
+  look->left -= n;
+  for (size_t i = 0; i < n; i++) { /* Bound: the slab's blocks */
+    checked_t f = block_of(s, word, base, i);
+    states_seen[i] = checked_state(&f);
   }
-  arena_read_end(base);
+  if (!os_copy(copy.bytes, base, sizeof copy.bytes)) return;
+  for (size_t i = 0; i < n; i++) { /* Bound: likewise */
+    checked_t f = block_of(s, word, base, i);
+    look_at_small(&f, states_seen[i], word);
+  }
+}
+
+static bool look_at(slab_t *s, uint32_t word, void *base, void *context) {
+  last_look_t *look = context;
+  if (states_of(base) == NULL || word < class_of(LEAST_SIZE)) return true;
+  if (slab_kind(word) == SLAB_LARGE) look_at_large(s, word, base);
+  else look_at_slab(s, word, base, look);
   return look->left > 0;
 }
 
 void secure_end(void) {
   last_look_t look = {LAST_LOOK};
   secure_end_quarantine();
-  visit_slabs(check_slab, &look);
+  visit_slabs(look_at, &look);
 }

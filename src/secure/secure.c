@@ -26,9 +26,11 @@ static always_inline bool is_empty(const void *p) {
 
 /* From the last page of a large block to the end of its slices. What the system does not close
  * stays open: the trailer is still checked. */
-static void guard_close(char *at, size_t size) { quarantine_close(at, size); }
-static void guard_open(char *at, size_t size) {
-  if (!quarantine_open(at, size)) fatal("a guard that the system does not open", at, "free");
+static void guard_close(const checked_t *f) {
+  if (f->guard != 0) quarantine_close((char *)f->block + f->usable, f->guard);
+}
+static bool guard_open(const checked_t *f) {
+  return f->guard == 0 || quarantine_open((char *)f->block + f->usable, f->guard);
 }
 
 /* ---- allocating ------------------------------------------------------------------------------ */
@@ -47,7 +49,7 @@ static always_inline void wipe(const checked_t *f, uint8_t state) {
     return;
   }
   words[0] = words[1] = 0;
-  if (unlikely(!checked_is_zero(words + 2, f->usable - 16)))
+  if (unlikely(!bits_are_zero(words + 2, f->usable - 16)))
     checked_refuse("write after free to", words, f->usable, "malloc");
 }
 
@@ -89,10 +91,10 @@ static cold void *hand_out(void *p, trailer_t t) {
   checked_t f = checked_find(p, "malloc");
   if (f.is_small) return hand_out_small(&f, t);
   if (unlikely(f.state == NULL && f.slab != NULL)) return give_up(p);
-  heap_clear(p, f.usable);
+  heap_clear(p, f.usable); /* nothing says that it lives, before it does */
   if (f.state == NULL) trailer_write(f.block, f.usable, t);
   else make_live(&f, atomic8_load_relaxed(f.state), t); /* relaxed: as above */
-  if (f.guard != 0) guard_close((char *)p + f.usable, f.guard);
+  guard_close(&f);
   return p;
 }
 
@@ -149,7 +151,7 @@ void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origi
 /* One that was not closed is still as it was made. */
 static void free_rested_large(void *p) {
   size_t usable = atomic64_load_relaxed(&slab_of(p)->size);
-  if (!quarantine_closes(usable) && !checked_is_zero(p, usable))
+  if (!quarantine_closes(usable) && !bits_are_zero(p, usable))
     checked_refuse("write after free to", p, usable, "free");
   heap_free(p, "free");
 }
@@ -236,7 +238,7 @@ static void let_rest_large(const checked_t *f, const char *call) {
                atomic_ptr_is_relaxed(&f->slab->tag, NULL); /* relaxed: as above */
   if (rests && f->guard == 0) memset(p, 0, f->usable);
   if (rests) p = quarantine_put_large(heap_quarantine(h), p);
-  else if (f->guard != 0) guard_open((char *)p + f->usable, f->guard);
+  else if (!guard_open(f)) p = NULL; /* it stays, for ever */
   if (rests && p != NULL) free_rested_large(p);
   else if (p != NULL) heap_free(p, call);
 }
@@ -293,20 +295,35 @@ static void *resized(uintptr_t block, size_t old_usable, trailer_t old, size_t s
   trailer_write(block, f.usable, (trailer_t){size, old.origin});
   life += STATE_LIFE;
   if (f.state != NULL) atomic8_store_release(f.state, life | STATE_LIVE); /* S-state */
-  if (f.guard != 0) guard_close((char *)block + f.usable, f.guard);
+  guard_close(&f);
   return (void *)block;
 }
 
-/* From here on until it is resized, or not, nobody looks at it: the heap may move it. */
-static void begin_resize(const checked_t *f) {
+/* Behind what is the block's, up to the end of its slices, is what earlier ones left. */
+static void clear_behind(const checked_t *f) {
+  size_t all = (size_t)atomic32_load_relaxed(&f->slab->slices) << SLICE_SHIFT;
+  char *behind = (char *)f->block + f->usable;
+  if (!os_discard(behind, all - f->usable)) memset(behind, 0, all - f->usable);
+}
+
+/* From here on until it is resized, or not, nobody looks at it: the heap may move it. False: it
+ * stays as it is. */
+static bool begin_resize(const checked_t *f) {
+  if (!guard_open(f)) return false;
   if (f->state != NULL) announce(f->state, checked_state(f) & (uint8_t)~STATE_IS);
-  if (f->guard != 0) guard_open((char *)f->block + f->usable, f->guard);
+  if (f->slab != NULL) clear_behind(f);
+  return true;
 }
 static void cancel_resize(const checked_t *f) {
-  if (f->guard != 0) guard_close((char *)f->block + f->usable, f->guard);
+  guard_close(f);
   if (f->state == NULL) return;
   uint8_t life = checked_state(f) & (uint8_t)~STATE_IS;
   atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
+}
+
+/* Can a trailer say that so much of a block is not used? */
+static bool has_slack_for(size_t usable, size_t size) {
+  return usable - TRAILER_SIZE - size <= TRAILER_SLACK_MOST;
 }
 
 static bool fits(const checked_t *f, size_t size) {
@@ -318,7 +335,9 @@ static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t 
                             const char *call) {
   size_t room = heap_with_headroom(f->usable, with_trailer(size));
   void *p = (void *)f->block, *block = allocate_room(heap, 1, size, room, old.origin);
-  if (block == NULL && with_trailer(size) > f->usable) return NULL;
+  if (block == NULL && (with_trailer(size) > f->usable || !has_slack_for(f->usable, size)))
+    return NULL;
+  if (block == NULL && !guard_open(f)) return NULL;
   if (block == NULL) return resized(f->block, f->usable, old, size);
   memcpy(block, p, min_size(size, old.size));
   secure_free(p, ORIGIN_ANY, call);
@@ -342,12 +361,12 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
   if (f.is_small && fits(&f, size)) return resized(f.block, f.usable, t, size);
   if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
     return resize_by_copy(&f, heap, t, size, call);
-  begin_resize(&f);
-  void *moved = heap != NULL ? heap_resize(p, with_trailer(size), heap, call)
-                             : heap_realloc(p, with_trailer(size), call);
+  void *moved = NULL;
+  bool begun = begin_resize(&f);
+  if (begun) moved = heap_resize(p, with_trailer(size), heap, call);
   if (moved != NULL) return resized((uintptr_t)moved, f.usable, t, size);
-  cancel_resize(&f);
-  return heap != NULL ? resize_by_copy(&f, heap, t, size, call) : NULL;
+  if (begun) cancel_resize(&f);
+  return resize_by_copy(&f, heap, t, size, call);
 }
 
 bool secure_expand(void *p, size_t size, const char *call) {
@@ -355,18 +374,27 @@ bool secure_expand(void *p, size_t size, const char *call) {
   checked_t f = checked_find(p, call);
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
-  if (!f.is_small) begin_resize(&f);
+  if (with_trailer(size) <= f.usable && !has_slack_for(f.usable, size)) return false;
+  if (!f.is_small && !begin_resize(&f)) return false;
   bool is_done = f.is_small || heap_expand(p, with_trailer(size), call);
   if (is_done) resized(f.block, f.usable, t, size);
   else cancel_resize(&f);
   return is_done;
 }
 
+/* Other threads may free the block meanwhile, and then nobody may touch it: the system reads. */
 bool secure_visited(const void *p, size_t *size) {
-  if (is_empty(p)) return true;
-  checked_t f = checked_find(p, "visit");
+  checked_t f;
   trailer_t t;
-  if ((checked_state(&f) & STATE_IS) != STATE_LIVE || !trailer_read(f.block, f.usable, &t))
+  uint64_t word;
+  if (is_empty(p)) return true;
+  if (!checked_peek(p, *size, &f) || f.usable < TRAILER_SIZE) return false;
+  uint8_t seen = checked_state(&f);
+  uintptr_t bytes = (uintptr_t)&word + sizeof word - f.usable; /* it ends with `word` */
+  if ((seen & STATE_IS) != STATE_LIVE ||
+      !os_copy(&word, trailer_of(f.block, f.usable), sizeof word))
+    return false;
+  if (!trailer_says(trailer_hash(f.block), bytes, f.usable, &t) || checked_state(&f) != seen)
     return false;
   *size = t.size;
   return true;
@@ -375,11 +403,12 @@ bool secure_visited(const void *p, size_t *size) {
 static bool end_with_heap(void *p, size_t usable, void *context) {
   checked_t f = checked_find(p, "fh_heap_destroy");
   (void)usable, (void)context;
-  if (f.state != NULL && !checked_is_whole(&f))
+  bool is_live = (checked_state(&f) & STATE_IS) == STATE_LIVE;
+  if (is_live && !checked_has_trailer(&f, f.block, f.usable))
     checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
   if (f.state != NULL) /* its memory may be anything now; S-state */
     atomic8_store_release(f.state, (checked_state(&f) & (uint8_t)~STATE_IS) | STATE_FRESH);
-  if (f.guard != 0) guard_open((char *)p + f.usable, f.guard);
+  if (!guard_open(&f)) fatal("a guard that the system does not open", p, "fh_heap_destroy");
   return true;
 }
 

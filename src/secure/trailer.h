@@ -72,11 +72,11 @@ static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_
   atomic64_store_relaxed(trailer_of(block, usable), trailer_word(hash, info));
 }
 
-/* What the word says of a block with this hash; false: it is not what was written. relaxed: its
- * holder looks, or somebody who looks again */
-static always_inline bool trailer_says(uint64_t hash, uintptr_t block, size_t usable,
+/* What the word says of a block with this hash, whose bytes are at `bytes`; false: it is not what
+ * was written. relaxed: its holder looks, or somebody who looks again */
+static always_inline bool trailer_says(uint64_t hash, uintptr_t bytes, size_t usable,
                                        trailer_t *t) {
-  uint64_t word = atomic64_load_relaxed(trailer_of(block, usable));
+  uint64_t word = atomic64_load_relaxed(trailer_of(bytes, usable));
   uint64_t info = (word >> 8 ^ hash >> 8) & (((uint64_t)1 << TRAILER_INFO_BITS) - 1);
   size_t slack = info & TRAILER_SLACK_MOST;
   if (unlikely(word != trailer_word(hash, info)) || unlikely(slack > usable - TRAILER_SIZE))
@@ -89,9 +89,9 @@ static always_inline bool trailer_read(uintptr_t block, size_t usable, trailer_t
 }
 
 /* Is the filler behind `size` bytes as it was written? */
-static always_inline bool trailer_is_filled(uint64_t hash, uintptr_t block, size_t usable,
+static always_inline bool trailer_is_filled(uint64_t hash, uintptr_t bytes, size_t usable,
                                             size_t size) {
-  const char *end = (const char *)trailer_of(block, usable), *at = (const char *)block + size;
+  const char *end = (const char *)trailer_of(bytes, usable), *at = (const char *)bytes + size;
   uint64_t filler = trailer_marker(hash) * TRAILER_EACH_BYTE, other = 0;
   size_t slack = (size_t)(end - at);
   if (slack == 0) return true;

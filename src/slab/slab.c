@@ -44,14 +44,15 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic_ptr_store_relaxed(&s->tag, tag);
   atomic32_store_relaxed(&s->slices, 1);
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
+  if (SECURE) states_reset(base, s->capacity);
   atomic32_store_relaxed(&s->kind, c);
   slab_count(0, s->capacity);
-  if (SECURE) states_reset(base, s->capacity);
   ASSERT_VALID(slab_is_valid(s) && slab_slices_are_valid(s));
   return s;
 }
 
 void slab_retire(slab_t *s) {
+  if (SECURE) states_look(s);
   size_t taken = atomic32_load_relaxed(&s->carved) - s->sunk - slab_others_freed(s);
   slab_count(0 - taken * class_size(slab_class(s)), taken - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);

@@ -4,13 +4,13 @@
 #include "states.h"
 
 #include "../os/os.h"
-#include "slab.h"
+#include "../base/bits.h"
 
 /* In a build of another grade nobody asks for any. */
-static atomic_ptr_t tables[SECURE ? WINDOW_COUNT : 1];
+static atomic_ptr_t tables[SECURE ? (size_t)1 << (ADDRESS_BITS - STATES_SHIFT) : 1];
 
 static atomic_ptr_t *table_of(const void *p) {
-  return &tables[SECURE ? (uintptr_t)p >> WINDOW_SHIFT : 0];
+  return &tables[SECURE ? (uintptr_t)p >> STATES_SHIFT : 0];
 }
 
 /* Between two pages that nobody can touch, at a place of the system's choice. */
@@ -35,11 +35,29 @@ states_t *states_of(const void *p) {
 void states_reset(const void *slice, size_t blocks) {
   states_t *states = atomic_ptr_load_acquire(table_of(slice)); /* S-states */
   if (states == NULL || blocks > STATES_OF_SLICE) return;
-  size_t first = arena_slice(slice) * STATES_APART % STATES_OF_SLICE;
+  size_t first = states_slice(slice) * STATES_APART % STATES_OF_SLICE;
   size_t n = min_size(blocks, STATES_OF_SLICE - first);
-  atomic8_t *row = states->of[arena_slice(slice)];
+  atomic8_t *row = states->of[states_slice(slice)];
   memset(&row[first], STATE_FRESH, n);
   memset(row, STATE_FRESH, blocks - n);
+  atomic_fence_release(); /* S-state: before the slice says what it is */
+}
+
+void states_look(const slab_t *s) {
+  uintptr_t base = slab_base(s);
+  size_t size = class_size(slab_class(s)), n = atomic32_load_relaxed(&s->carved);
+  states_t *states = atomic_ptr_load_acquire(table_of((void *)base)); /* S-states */
+  for (size_t i = 0; states != NULL && i < n; i++) {                  /* Bound: the slab's blocks */
+    uintptr_t block = base + (i + 1) * size;
+    /* relaxed, both: all blocks are the caller's */
+    bool rests =
+      atomic8_load_relaxed(states_at(states, (void *)block, i)) % STATE_LIFE == STATE_RESTED;
+    uint64_t key = atomic64_load_relaxed(&block_at(block)->key);
+    if (rests &&
+        ((key != 0 && key != block_key(block)) ||
+         !bits_are_zero((char *)block + sizeof(free_block_t), size - sizeof(free_block_t))))
+      fatal("write after free", (void *)block, "free");
+  }
 }
 
 void states_forget(const void *block) {

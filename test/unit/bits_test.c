@@ -60,3 +60,13 @@ TEST(bits, what_has_no_answer_is_not_asked, "") {
   EXPECT_ABORT(align_up(1, 3), "assertion is_power_of_two");
   EXPECT_ABORT(align_down(1, 0), "assertion is_power_of_two");
 }
+
+TEST(bits, one_bit_anywhere_is_not_zero, "") {
+  static uint64_t words[8] __attribute__((aligned(16)));
+  for (size_t n = 16; n <= sizeof words; n += 16) CHECK(bits_are_zero(words, n));
+  for (size_t bit = 0; bit < 8 * sizeof words; bit++) {
+    words[bit / 64] = (uint64_t)1 << bit % 64;
+    CHECK(!bits_are_zero(words, sizeof words));
+    words[bit / 64] = 0;
+  }
+}

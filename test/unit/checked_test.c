@@ -51,13 +51,3 @@ TEST(checked, a_byte_before_a_block_is_its_neighbour_s_trailer, "") {
   p[-1] ^= 1;
   atomic8_store_relaxed(before, seen);
 }
-
-TEST(checked, one_bit_anywhere_is_not_zero, "") {
-  static uint64_t words[8] __attribute__((aligned(16)));
-  for (size_t n = 16; n <= sizeof words; n += 16) CHECK(checked_is_zero(words, n));
-  for (size_t bit = 0; bit < 8 * sizeof words; bit++) {
-    words[bit / 64] = (uint64_t)1 << bit % 64;
-    CHECK(!checked_is_zero(words, sizeof words));
-    words[bit / 64] = 0;
-  }
-}

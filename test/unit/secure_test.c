@@ -116,3 +116,62 @@ TEST(secure, what_is_visited_is_live_and_has_its_own_size, "") {
   secure_free(p, ORIGIN_MALLOC, "test");
   CHECK(!secure_visited(p, &size));
 }
+
+TEST(secure, a_large_block_that_rests_is_not_visited, "") {
+  char *p = allocate(200000);
+  size_t size = 0;
+  CHECK(secure_visited(p, &size) && size == 200000);
+  secure_free(p, ORIGIN_MALLOC, "test");
+  CHECK(!secure_visited(p, &size));
+}
+
+TEST(secure, what_realloc_adds_to_a_large_block_is_zero_where_others_have_written_before, "") {
+  static const size_t from[] = {20000, 60000, 100000, 600000}, to[] = {900000, MiB(2), MiB(600)};
+  for (size_t i = 0; i < ARRAY_LENGTH(from); i++)
+    for (size_t j = 0; j < ARRAY_LENGTH(to); j++) {
+      enum { BEFORE = 24 };
+      char *before[BEFORE];
+      for (int k = 0; k < BEFORE; k++) {
+        before[k] = allocate(from[i] + 50000);
+        memset(before[k], 'S', from[i] + 50000);
+      }
+      for (int k = 0; k < BEFORE; k++) secure_free(before[k], ORIGIN_MALLOC, "test");
+      char *p = allocate(from[i]);
+      p = secure_resize(NULL, p, to[j], "test");
+      CHECK_BYTES(p, 0, min_size(to[j], MiB(4)));
+      secure_free(p, ORIGIN_MALLOC, "test");
+    }
+}
+
+TEST(secure, a_block_that_realloc_leaves_rests_and_a_large_one_cannot_be_touched, "") {
+  char *p = allocate(100000), *behind = allocate(100000);
+  char *q = secure_resize(NULL, p, 5000, "test");
+  CHECK(q != p && behind != NULL);
+  EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "double free");
+  size_t size = 0;
+  CHECK(!secure_visited(p, &size));
+}
+
+TEST(secure, a_block_is_not_expanded_to_a_size_that_its_trailer_cannot_say, "") {
+  char *p = allocate(MiB(10));
+  if (secure_expand(p, 100, "test")) CHECK_EQ(secure_size(p, "test"), 100u);
+  else CHECK_EQ(secure_size(p, "test"), MiB(10));
+  CHECK(secure_expand(p, MiB(9), "test"));
+  CHECK_EQ(secure_size(p, "test"), MiB(9));
+}
+
+TEST(secure, at_the_end_of_a_heap_each_block_is_looked_at_and_none_is_left_live, "") {
+  static const size_t ends[] = {100, 100000, MiB(600)};
+  for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
+    secure_start();
+    struct fh_heap *heap = firstclass_new();
+    char *p = secure_allocate(heap, 1, ends[i], ORIGIN_MALLOC);
+    p[ends[i]] ^= 1;
+    EXPECT_ABORT(secure_heap_ends(heap), "overflow behind");
+    p[ends[i]] ^= 1;
+    secure_heap_ends(heap);
+    size_t size = 0;
+    CHECK(i == 2 || !secure_visited(p, &size));
+    firstclass_destroy(heap);
+  }
+}

@@ -59,3 +59,21 @@ TEST(states, a_link_that_was_written_over_is_no_link, "") {
   block_at(block)->next = next;
   EXPECT_ABORT(block_next(block), "write after free");
 }
+
+TEST(states, a_write_to_a_free_block_is_found_when_its_slab_goes, "") {
+  slab_t *s = fresh_slab();
+  unsigned count;
+  uintptr_t list = slab_take_list(s, 20, &count), last = list;
+  for (uintptr_t b = list; b != 0; b = block_next(b)) {
+    size_t number = class_number((uint16_t)b, s->inverse);
+    memset((char *)b + 16, 0, class_size(BLOCK_CLASS) - 16);
+    atomic8_store_relaxed(states_at(states_of((void *)b), (void *)b, number), STATE_RESTED);
+    last = b;
+  }
+  states_look(s);
+  char *written = (char *)last + 40;
+  *written = 1;
+  EXPECT_ABORT(states_look(s), "write after free");
+  *written = 0;
+  states_look(s);
+}
