@@ -268,6 +268,9 @@ typedef struct fh_stats {
   /* blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, and
    * those out of which all threads borrow; also what was borrowed and not used */
   uint64_t shared_frees;
+  /* blocks */
+  /* live blocks of no bytes, which are in no other figure of live blocks */
+  uint64_t empty_live;
 } fh_stats_t;
 /* clang-format on */
 

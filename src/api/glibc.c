@@ -44,7 +44,7 @@ static uint64_t free_blocks_of(const fh_class_stats_t *c) {
  * mapping of their own are in uordblks; hblks counts them. All are sums that are kept: the call
  * takes as long in a large process as in a small one. They are what fh_stats_get counts. But blocks
  * that another thread has freed into its own slabs, and not looked at since, are in use here. That
- * is at most what 16 slabs of each class below 1 KiB hold. */
+ * is at most what 16 slabs of each class below 1 KiB hold. Blocks of no bytes are in none. */
 static struct mallinfo2 info2(void) {
   struct mallinfo2 info = {0};
   uint64_t live, free, huge = atomic64_load_relaxed(&arena_counts.huge_bytes); /* relaxed: sums */

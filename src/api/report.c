@@ -129,6 +129,8 @@ static void put_classes(fmt_t *f, const fh_stats_t *s) {
   put_blocks(f, s->large_live, s->large_allocated);
   fmt_text(f, "\n   huge");
   put_blocks(f, s->huge_live, s->huge_allocated);
+  fmt_text(f, "\n  empty");
+  fmt_decimal_right(f, s->empty_live, 12);
   fmt_char(f, '\n');
 }
 
@@ -184,7 +186,7 @@ void api_report_text(fmt_t *f, const fh_stats_t *s, bool at_exit) {
   for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(f, s, section);
   put_classes(f, s);
   if (!at_exit) return;
-  uint64_t blocks = s->total.live + s->large_live + s->huge_live;
+  uint64_t blocks = s->total.live + s->large_live + s->huge_live + s->empty_live;
   fmt_text(f, "not freed: at most ");
   fmt_decimal(f, blocks);
   fmt_text(f, blocks == 1 ? " block, " : " blocks, ");

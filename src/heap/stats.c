@@ -164,6 +164,7 @@ void heap_stats(fh_stats_t *stats) {
   add_classes(stats);
   add_mappings(stats);
   stats->live_bytes += atomic64_load_relaxed(&arena_counts.huge_bytes);
+  stats->empty_live = empty_count();
   os_usage(&usage);
   add_counters(stats, NULL, &usage);
   if ((int64_t)stats->large_live < 0) stats->large_live = 0; /* read between a block's two counts */

@@ -112,7 +112,8 @@ hidden uint32_t os_process(void); /* its number */
 hidden bool os_on_signal(int number, void (*handler)(int number));
 /* Calls `handler` with each address that may not be touched, from now until somebody else says what
  * is to be done then. True: it was ours, and the system does what it does by default. False: as if
- * there had been no handler. It runs on the signal stack, if there is one. */
+ * there had been none; a handler that was there before is called, and ours stays. It runs on the
+ * signal stack, if there is one. */
 typedef bool os_fault_t(const void *address);
 hidden bool os_on_fault(os_fault_t *handler);
 _Noreturn hidden void os_abort(void);

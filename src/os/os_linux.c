@@ -330,12 +330,22 @@ static long set_fault_action(const action_t *action, action_t *before) {
   return OS_CALL(rt_sigaction, SIGSEGV, action, before, sizeof action->mask, 0, 0);
 }
 
+/* Does what would have been done before, so that ours stays; false: only the system can. */
+static bool does_as_before(bool is_fault, int number, siginfo_t *info, void *context) {
+  void *before = fault_before.handler;
+  if (before == (void *)SIG_IGN) return !is_fault;
+  if (before == (void *)SIG_DFL || (fault_before.flags & SA_RESETHAND) != 0) return false;
+  if ((fault_before.flags & SA_SIGINFO) == 0) ((void (*)(int))before)(number);
+  else ((void (*)(int, siginfo_t *, void *))before)(number, info, context);
+  return true;
+}
+
 /* A fault comes again when the handler returns; what somebody sent has to be sent again. */
 static void on_fault_signal(int number, siginfo_t *info, void *context) {
   static const action_t standard = {.handler = SIG_DFL};
   os_fault_t *handler = (os_fault_t *)atomic_ptr_load_relaxed(&fault_handler);
   bool is_fault = info->si_code > 0, is_ours = is_fault && handler(info->si_addr);
-  (void)context;
+  if (!is_ours && does_as_before(is_fault, number, info, context)) return;
   set_fault_action(is_ours ? &standard : &fault_before, NULL);
   if (!is_fault)
     OS_CALL(tgkill, OS_CALL(getpid, 0, 0, 0, 0, 0, 0), OS_CALL(gettid, 0, 0, 0, 0, 0, 0), number, 0,
@@ -348,8 +358,14 @@ bool os_on_fault(os_fault_t *handler) {
   action.flags |= HAS_RESTORER;
   action.restorer = (void *)os_restore;
 #endif
+  action_t before;
+  if (set_fault_action(NULL, &before) != 0) return false;
+  if (before.handler == action.handler) return true;
+  action.flags |= before.flags & (SA_NODEFER | SA_RESTART);
+  action.mask = before.mask;
+  fault_before = before;
   atomic_ptr_store_relaxed(&fault_handler, (void *)handler);
-  return set_fault_action(NULL, &fault_before) == 0 && set_fault_action(&action, NULL) == 0;
+  return set_fault_action(&action, NULL) == 0;
 }
 
 uint32_t os_process(void) { return (uint32_t)OS_CALL(getpid, 0, 0, 0, 0, 0, 0); }

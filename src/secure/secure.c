@@ -5,8 +5,8 @@
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
 #include "../heap/resize.h"
+#include "../heap/slow.h"
 #include "../os/os.h"
-#include "../stock/empty.h"
 #include "../stock/quarantine.h"
 #include "../stock/sample.h"
 #include "checked.h"
@@ -141,7 +141,7 @@ static void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size, 
 void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin) {
   if (unlikely(size > PTRDIFF_MAX / 2)) return NULL;
   void *empty =
-    unlikely(size == 0) && heap == NULL && alignment <= CLASS_STEP ? empty_malloc() : NULL;
+    unlikely(size == 0) && heap == NULL && alignment <= CLASS_STEP ? heap_malloc_empty() : NULL;
   if (unlikely(empty != NULL)) return empty;
   return allocate_room(heap, alignment, size, with_trailer(size), origin);
 }

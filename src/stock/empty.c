@@ -8,8 +8,7 @@
 
 /* Stands at the start of the window. */
 typedef struct {
-  atomic64_t made; /* words; relaxed: whoever moves it on makes the bits, which S-bit hands over */
-  atomic64_t ready[EMPTY_WORDS], live[EMPTY_WORDS];
+  atomic64_t live[EMPTY_WORDS]; /* S-bit, though a bit that is set is taken */
 } empty_t;
 
 enum {
@@ -19,10 +18,9 @@ enum {
   EMPTY_END = EMPTY_FIRST + EMPTY_WORDS * 64 * EMPTY_ALIGNMENT,
 };
 
-/* relaxed: the window's tenant says whether it is complete */
+/* relaxed: what lies there is zero; the window's tenant says whether it is open */
 static atomic_ptr_t empty_record;
 static atomic32_t is_refused; /* relaxed: then nobody asks again */
-static atomic32_t turn;       /* relaxed: where the next search begins */
 LAYOUT_VARIABLE(empty_record);
 LAYOUT_SIZE(empty_t);
 
@@ -33,74 +31,74 @@ static empty_t *find_record(void) {
   return at != NULL && map_kind(tenant) == TENANT_EMPTY ? map_record(tenant) : NULL;
 }
 
-static cold void make_region(void) {
-  if (atomic32_load_relaxed(&is_refused) != 0) return;
+/* It is complete before others see it: a thread that stops here keeps one that nobody misses. */
+static cold empty_t *make_region(void) {
+  if (atomic32_load_relaxed(&is_refused) != 0) return NULL;
   void *none = NULL, *window = map_reserve(1, EMPTY_END);
   bool is_open = window != NULL && os_protect(window, EMPTY_OPEN, true);
-  if (!is_open) atomic32_store_relaxed(&is_refused, 1);
-  if (is_open && atomic_ptr_cas_relaxed(&empty_record, &none, window))
-    return map_set(window, 1, window, TENANT_EMPTY);
-  if (window == NULL) return;
-  os_unmap(window, EMPTY_END); /* another thread was first, or the system refused */
-  map_free(window, 1);
+  if (is_open) map_set(window, 1, window, TENANT_EMPTY);
+  else atomic32_store_relaxed(&is_refused, 1);
+  if (is_open && atomic_ptr_cas_relaxed(&empty_record, &none, window)) return window;
+  if (window != NULL) { /* another thread was first, or the system refused */
+    os_unmap(window, EMPTY_END);
+    map_free(window, 1);
+  }
+  return find_record();
 }
 
-/* False: all are made. */
-static bool make_more(empty_t *r) {
-  uint64_t made = atomic64_load_relaxed(&r->made);
-  if (made == EMPTY_WORDS) return false;
-  if (atomic64_cas_relaxed(&r->made, &made, made + EMPTY_STEP_WORDS))
-    bitmap_release(r->ready, made * 64, EMPTY_STEP_WORDS * 64);
-  return true;
+/* The lowest free address from number `from` on, of those in EMPTY_LOOKS words; BITMAP_NONE if
+ * there is none. */
+static size_t take_address(empty_t *r, size_t from) {
+  uint64_t below = ((uint64_t)1 << from % 64) - 1;
+  for (size_t i = from / 64; i < from / 64 + EMPTY_LOOKS; i++, below = 0) {
+    atomic64_t *word = &r->live[i % EMPTY_WORDS];
+    uint64_t live = atomic64_load_relaxed(word); /* relaxed: the swap reads again */
+    while ((live | below) != ~(uint64_t)0) {     /* Progress: a failed swap means that it changed */
+      unsigned bit = bits_ones_below(live | below);
+      if (atomic64_cas_acquire(word, &live, live | (uint64_t)1 << bit)) /* S-bit */
+        return i % EMPTY_WORDS * 64 + bit;
+    }
+  }
+  return BITMAP_NONE;
 }
 
-/* Each search begins in another word: so an address that was freed rests for a while, and threads
- * seldom meet at one word. */
-static size_t take_address(empty_t *r) {
-  size_t made = atomic64_load_relaxed(&r->made);
-  if (made == 0) return BITMAP_NONE;
-  size_t n = bitmap_claim_one(r->ready, made, atomic32_add_relaxed(&turn, 1) % made);
-  return n != BITMAP_NONE ? n : bitmap_claim_one(r->ready, made, 0);
-}
-
-void *empty_malloc(void) {
+/* Each heap goes round, from a place of its own: so an address that was freed rests, and threads
+ * seldom meet at one word. Its steps are EMPTY_STEP addresses, so that 16 bits count them. */
+void *empty_malloc(heap_t *h) {
+  enum { HEAPS_APART = 40503 };
   empty_t *r = find_record();
-  if (unlikely(r == NULL)) {
-    make_region();
-    r = find_record();
-    if (r == NULL) return NULL;
-  }
-  size_t n = take_address(r);
-  if (unlikely(n == BITMAP_NONE)) {
-    if (!make_more(r)) return NULL;
-    n = take_address(r);
-    if (n == BITMAP_NONE) return NULL; /* others took them, or are about to make them */
-  }
-  bitmap_release(r->live, n, 1);
-  return (char *)r + EMPTY_FIRST + n * EMPTY_ALIGNMENT;
+  if (unlikely(r == NULL) && (r = make_region()) == NULL) return NULL;
+  uint32_t first = h->number * HEAPS_APART;
+  /* relaxed: this thread's and its handlers'; whatever stands there, the search decides */
+  size_t from = (uint16_t)(first + atomic16_load_relaxed(&h->empty_steps)) * (size_t)EMPTY_STEP;
+  size_t n = take_address(r, from);
+  size_t next = n != BITMAP_NONE ? n + EMPTY_STEP : align_down(from, 64) + 64 * EMPTY_LOOKS;
+  atomic16_store_relaxed(&h->empty_steps, (uint16_t)(next / EMPTY_STEP - first));
+  return n == BITMAP_NONE ? NULL : (char *)r + EMPTY_FIRST + n * EMPTY_ALIGNMENT;
 }
 
-/* The block's number; `fatal` if no such address was ever made. */
+/* The block's number; `fatal` if there is no such address. */
 static size_t number_of(const empty_t *r, const void *p, const char *call) {
   size_t at = (uintptr_t)p - (uintptr_t)r - EMPTY_FIRST;
-  bool is_made = at / EMPTY_ALIGNMENT / 64 < atomic64_load_relaxed(&r->made);
-  if (!is_made || at % EMPTY_ALIGNMENT != 0) fatal("invalid pointer", p, call);
+  if (!empty_owns(r, p) || at % EMPTY_ALIGNMENT != 0) fatal("invalid pointer", p, call);
   return at / EMPTY_ALIGNMENT;
 }
+
+static bool is_live(uint64_t word, size_t n) { return (word >> n % 64 & 1) != 0; }
 
 void empty_free(void *record, void *p, const char *call) {
   empty_t *r = record;
   size_t n = number_of(r, p, call);
   /* of two threads that free the same one, one sees the other */
-  if (!bitmap_claim_at(r->live, n, 1)) fatal("double free", p, call);
-  bitmap_release(r->ready, n, 1);
+  uint64_t live = atomic64_and_release(&r->live[n / 64], ~((uint64_t)1 << n % 64)); /* S-bit */
+  if (!is_live(live, n)) fatal("double free", p, call);
 }
 
 void empty_check(void *record, const void *p, const char *call) {
   const empty_t *r = record;
   size_t n = number_of(r, p, call);
   /* relaxed: a live block's bit does not change */
-  if ((atomic64_load_relaxed(&r->live[n / 64]) >> n % 64 & 1) == 0) fatal("double free", p, call);
+  if (!is_live(atomic64_load_relaxed(&r->live[n / 64]), n)) fatal("double free", p, call);
 }
 
 bool empty_owns(const void *record, const void *p) {
@@ -111,8 +109,7 @@ bool empty_owns(const void *record, const void *p) {
 /* relaxed: others may allocate and free meanwhile */
 bool empty_visit(empty_visitor_t *visitor, void *context) {
   empty_t *r = find_record();
-  size_t made = r == NULL ? 0 : atomic64_load_relaxed(&r->made);
-  for (size_t i = 0; i < made; i++) {
+  for (size_t i = 0; r != NULL && i < EMPTY_WORDS; i++) {
     uint64_t live = atomic64_load_relaxed(&r->live[i]);
     for (; live != 0; live &= live - 1) { /* Bound: the bits of a word */
       size_t n = i * 64 + bits_lowest(live);
@@ -122,14 +119,13 @@ bool empty_visit(empty_visitor_t *visitor, void *context) {
   return true;
 }
 
-size_t empty_metadata(void) { return find_record() == NULL ? 0 : EMPTY_OPEN; }
-
-bool empty_is_valid(void) {
+/* relaxed: likewise */
+size_t empty_count(void) {
   const empty_t *r = find_record();
-  for (size_t i = 0; r != NULL && i < EMPTY_WORDS; i++) {
-    uint64_t ready = atomic64_load_relaxed(&r->ready[i]), live = atomic64_load_relaxed(&r->live[i]);
-    HOLDS(E1, (ready & live) == 0);
-    HOLDS(E1, i < atomic64_load_relaxed(&r->made) || (ready | live) == 0);
-  }
-  return true;
+  size_t live = 0;
+  for (size_t i = 0; r != NULL && i < EMPTY_WORDS; i++)
+    live += bits_count(atomic64_load_relaxed(&r->live[i]));
+  return live;
 }
+
+size_t empty_metadata(void) { return find_record() == NULL ? 0 : EMPTY_OPEN; }

@@ -75,6 +75,7 @@ struct heap {
   uint16_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold */
   uint16_t room[CLASS_COUNT];      /* how many more blocks it may take now */
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
+  atomic16_t empty_steps;        /* where its next search begins: empty.c */
   uint64_t classes[CLASS_WORDS]; /* a bit for each class used since the pool gave the heap out */
   uint8_t idle, trim_class;      /* empty slabs among `own`; the class to be trimmed next */
   uint8_t busy;                  /* mark */

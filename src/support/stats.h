@@ -94,7 +94,9 @@
     "most bytes of the whole process that were in memory")                                         \
   X(shared_frees, SHARING, COUNT, HEAPS(shared_frees), AT(2, "to nobody's slabs", OF_BLOCKS),      \
     "blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, "   \
-    "and those out of which all threads borrow; also what was borrowed and not used")
+    "and those out of which all threads borrow; also what was borrowed and not used")              \
+  X(empty_live, BLOCKS, COUNT, VISIT("empty blocks"), HIDDEN,                                      \
+    "live blocks of no bytes, which are in no other figure of live blocks")
 
 /* clang-format off */
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */

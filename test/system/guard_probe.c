@@ -7,6 +7,7 @@
  *   guard_probe twice BYTES       frees a block twice
  *   guard_probe nothing           reads a block of no bytes
  *   guard_probe elsewhere HOW     faults at address 16; HOW: plain, own, or sent
+ *   guard_probe sent BYTES        sends itself SIGSEGV, and reads a block that it has freed
  *   guard_probe own BYTES         has a handler of its own, and writes behind a block
  *   guard_probe child BYTES       a child of fork reads what its parent has freed
  *   guard_probe turns             10,000 guarded blocks: says how many mappings there are more
@@ -100,6 +101,7 @@ int main(int count, char **words) {
     return p[0];
   }
   free((void *)p);
+  if (strcmp(what, "sent") == 0) return raise(SIGSEGV) + p[0];
   if (strcmp(what, "twice") == 0) free((void *)p);
   if (strcmp(what, "child") == 0) {
     int status = 0;

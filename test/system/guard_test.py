@@ -87,6 +87,12 @@ class Guards(unittest.TestCase):
             for result in self.run_probe(*words):
                 self.assertEqual((result.returncode, result.stdout), (5, "own handler\n"))
 
+    def test_a_signal_that_was_sent_and_is_ignored_leaves_the_guards(self):
+        command = "trap '' SEGV && exec %s sent 100" % PROBE
+        result = support.run(["sh", "-c", command], support.preloaded(options=self.OPTIONS))
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.assertIn("freehold: use after free of a block of 100 bytes", result.stderr)
+
     def test_a_child_of_fork_has_the_guards_of_its_parent(self):
         for result in self.run_probe("child", "100"):
             self.assertEqual(result.returncode, 7)

@@ -3,7 +3,7 @@
 
 #include "../../src/stock/empty.h"
 
-enum { AT_ONCE = EMPTY_STEP_WORDS * 64, ALL = EMPTY_WORDS * 64 };
+enum { SOME = 10000, ALL = EMPTY_WORDS * 64, ROUND = ALL / EMPTY_STEP };
 
 /* Touches no more than it has to: a whole word would lie in several of the addresses. */
 static void touch(volatile char *p, bool writes) {
@@ -11,8 +11,8 @@ static void touch(volatile char *p, bool writes) {
   else (void)*p;
 }
 
-TEST(empty, a_block_of_no_bytes_is_unique_aligned_and_can_be_freed, "E1") {
-  static void *p[3 * AT_ONCE];
+TEST(empty, a_block_of_no_bytes_is_unique_aligned_and_can_be_freed, "") {
+  static void *p[SOME];
   for (size_t i = 0; i < ARRAY_LENGTH(p); i++) {
     p[i] = i % 3 == 0 ? fast_malloc(0) : i % 3 == 1 ? heap_calloc(i, 0) : fast_aligned(16, 0);
     CHECK(p[i] != NULL && (uintptr_t)p[i] % 16 == 0);
@@ -20,9 +20,9 @@ TEST(empty, a_block_of_no_bytes_is_unique_aligned_and_can_be_freed, "E1") {
     CHECK(heap_owns(p[i]) && !heap_is_foreign(p[i]));
     CHECK(map_kind(map_find(p[i])) == TENANT_EMPTY);
   }
-  CHECK(empty_is_valid());
+  CHECK_EQ(empty_count(), ARRAY_LENGTH(p));
   for (size_t i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]); /* one that is there twice aborts */
-  CHECK(empty_visit(NULL, NULL) && empty_is_valid());           /* none is left to be shown */
+  CHECK(empty_visit(NULL, NULL) && empty_count() == 0);         /* none is left to be shown */
   check_nothing_lost();
 }
 
@@ -51,7 +51,8 @@ TEST(empty, what_is_freed_twice_or_was_never_handed_out_is_known_for_certain, ""
   char *record = map_record(map_find(q));
   EXPECT_ABORT(fast_free(record), "invalid pointer");
   EXPECT_ABORT(fast_free(record + WINDOW_SIZE - 16), "invalid pointer");
-  EXPECT_ABORT(fast_free(q + MiB(3)), "invalid pointer");
+  EXPECT_ABORT(fast_free(q + MiB(3)), "double free"); /* it is not live */
+  CHECK_EQ(empty_count(), (size_t)1);
   CHECK(heap_owns(q + MiB(3)) && !heap_owns(record) && !heap_owns(record + WINDOW_SIZE - 16));
   fast_free(q);
 }
@@ -59,7 +60,7 @@ TEST(empty, what_is_freed_twice_or_was_never_handed_out_is_known_for_certain, ""
 TEST(empty, an_address_rests_before_it_is_used_again, "") {
   void *first = fast_malloc(0);
   fast_free(first);
-  for (int i = 1; i < EMPTY_STEP_WORDS; i++) {
+  for (int i = 1; i < ROUND; i++) {
     void *p = fast_malloc(0);
     CHECK(p != first);
     fast_free(p);
@@ -116,7 +117,7 @@ TEST(empty, a_visit_shows_each_that_lives, "") {
   for (int i = 1; i < 100; i += 2) fast_free(p[i]);
 }
 
-TEST(empty, when_all_are_used_a_small_block_will_do, "E1 timeout=120") {
+TEST(empty, when_all_are_used_a_small_block_will_do, "timeout=120") {
   static void *p[ALL];
   for (size_t i = 0; i < ALL; i++) {
     p[i] = fast_malloc(0);
@@ -124,13 +125,40 @@ TEST(empty, when_all_are_used_a_small_block_will_do, "E1 timeout=120") {
   }
   void *more = fast_malloc(0);
   CHECK(map_kind(map_find(more)) == TENANT_ARENA && heap_usable_size(more, "t") != 0);
-  CHECK(empty_is_valid());
   fast_free(p[1000]);
-  p[1000] = fast_malloc(0);
-  CHECK_EQ(heap_usable_size(p[1000], "t"), 0u);
+  do fast_free(more), more = fast_malloc(0);
+  while (more != p[1000]);
   for (size_t i = 0; i < ALL; i++) fast_free(p[i]);
-  fast_free(more);
   check_nothing_lost();
+}
+
+TEST(empty, a_call_looks_at_few_words_and_the_next_one_goes_on_behind_them, "timeout=120") {
+  static void *p[ALL];
+  for (size_t i = 0; i < ALL; i++) p[i] = fast_malloc(0);
+  fast_free(p[ALL - 1]); /* in the word before the one where the next search begins, or in that */
+  unsigned calls = 1;
+  for (void *q; (q = fast_malloc(0)) != p[ALL - 1]; calls++) {
+    CHECK(map_kind(map_find(q)) == TENANT_ARENA);
+    fast_free(q);
+  }
+  CHECK_EQ(calls, (unsigned)EMPTY_WORDS / EMPTY_LOOKS);
+  for (size_t i = 0; i < ALL; i++) fast_free(p[i]);
+  check_nothing_lost();
+}
+
+static void take_one(void *p) { *(void **)p = fast_malloc(0); }
+
+TEST(empty, threads_begin_far_from_each_other, "") {
+  char *mine = fast_malloc(0), *p[10];
+  for (int i = 0; i < 10; i++) {
+    in_thread(take_one, &p[i], false);
+    for (int k = -1; k < i; k++) {
+      ptrdiff_t apart = p[i] - (k < 0 ? mine : p[k]);
+      CHECK(apart > 512 * EMPTY_ALIGNMENT || -apart > 512 * EMPTY_ALIGNMENT);
+    }
+  }
+  for (int i = 0; i < 10; i++) fast_free(p[i]);
+  fast_free(mine);
 }
 
 TEST(empty, where_there_is_no_room_for_them_a_small_block_will_do_and_nobody_asks_again, "") {
@@ -160,8 +188,8 @@ static void take_and_free(unsigned number) {
   os_fake_end_thread();
 }
 
-TEST(empty, threads_that_allocate_and_free_at_once_never_have_the_same, "E1") {
+TEST(empty, threads_that_allocate_and_free_at_once_never_have_the_same, "") {
   count_t left = {0, SIZE_MAX};
   core_threads(THREADS, take_and_free);
-  CHECK(empty_visit(count_one, &left) && left.seen == 0 && empty_is_valid());
+  CHECK(empty_visit(count_one, &left) && left.seen == 0 && empty_count() == 0);
 }

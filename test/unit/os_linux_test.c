@@ -1,6 +1,7 @@
 /* os_linux_test.c - tests of os/os_linux, on the kernel itself */
 #include "../test.h"
 
+#include <setjmp.h>
 #include <pthread.h>
 
 #include "../../src/base/bits.h"
@@ -223,11 +224,21 @@ static void say_theirs(int number) {
   test_say("theirs");
   _exit(0);
 }
+static void return_from_theirs(int number) {
+  CHECK_EQ(number, SIGSEGV);
+  test_say("theirs ");
+}
+static sigjmp_buf back;
+static void jump_from_theirs(int number, siginfo_t *info, void *context) {
+  CHECK(number == SIGSEGV && context != NULL);
+  test_say(info->si_addr == closed_page + 6 ? "fault " : "sent ");
+  siglongjmp(back, 1);
+}
 
 typedef enum { TOUCH_PAGE, TOUCH_ELSEWHERE, SEND } fault_kind_t;
 static void fault(fault_kind_t kind, bool has_handler) {
   if (has_handler) signal(SIGSEGV, say_theirs);
-  CHECK(os_on_fault(is_of_page));
+  CHECK(os_on_fault(is_of_page) && os_on_fault(is_of_page));
   if (kind == SEND) raise(SIGSEGV);
   *(volatile char *)(kind == TOUCH_PAGE ? closed_page + 5 : closed_page + 6) = 1;
 }
@@ -253,4 +264,30 @@ TEST(fault, what_is_ours_ends_as_the_system_does_and_what_is_not_is_theirs, "") 
   check_fault(TOUCH_ELSEWHERE, true, "theirs", false);
   check_fault(SEND, false, "", true);
   check_fault(SEND, true, "theirs", false);
+}
+
+static void send_and_touch(const struct sigaction *before, const char *said) {
+  test_child_t child;
+  if (test_fork(&child, 60)) {
+    sigaction(SIGSEGV, before, NULL);
+    CHECK(os_on_fault(is_of_page));
+    for (volatile int i = 0; i < 2; i++)
+      if (sigsetjmp(back, 1) == 0) raise(SIGSEGV);
+    bool jumps = before->sa_handler != SIG_IGN && before->sa_handler != return_from_theirs;
+    if (jumps && sigsetjmp(back, 1) == 0) *(volatile char *)(closed_page + 6) = 1;
+    closed_page[5] = 1;
+    _exit(1);
+  }
+  test_reap(&child);
+  CHECK_SAME_TEXT(child.text, said);
+  CHECK(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV);
+}
+
+TEST(fault, ours_stays_after_what_was_ignored_and_after_a_handler_that_goes_on, "") {
+  closed_page = os_map(os_page_size());
+  CHECK(closed_page != NULL && os_protect(closed_page, os_page_size(), false));
+  send_and_touch(&(struct sigaction){.sa_handler = SIG_IGN}, "ours");
+  send_and_touch(&(struct sigaction){.sa_handler = return_from_theirs}, "theirs theirs ours");
+  send_and_touch(&(struct sigaction){.sa_sigaction = jump_from_theirs, .sa_flags = SA_SIGINFO},
+                 "sent sent fault ours");
 }

@@ -98,7 +98,8 @@ TEST(report, the_text_is_what_it_always_was, "") {
              "    160        2003          2002      2.0K    2005   0.0%   1.0%   0.1%   0.5%\n"
              "  total     7000003       7000002      6.7M 7000005   0.0%   1.0%   0.0%   0.5%\n"
              "  large     9999999      11111110\n"
-             "   huge    12222221      13333332\n");
+             "   huge    12222221      13333332\n"
+             "  empty    42222218\n");
 }
 
 TEST(report, the_json_object_is_what_it_always_was, "") {
@@ -140,6 +141,7 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "  \"major_faults\": 38888885,\n"
     "  \"peak_resident\": 39999996,\n"
     "  \"shared_frees\": 41111107,\n"
+    "  \"empty_live\": 42222218,\n"
     "  \"total\": {\"block_size\": 0, \"requested\": 7000001, \"allocated\": 7000002, "
     "\"live\": 7000003, \"peak\": 7000004, \"slabs\": 7000005, \"fullness\": {\"below_1_4\": "
     "1, \"below_1_2\": 70000, \"below_3_4\": 2, \"up_to_1\": 35000}},\n"
@@ -156,13 +158,15 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
 
 TEST(report, at_exit_the_last_line_says_how_much_at_most_is_not_freed, "") {
   fill();
-  figures.total.live = 5, figures.large_live = 20, figures.huge_live = 100;
+  figures.total.live = 5, figures.large_live = 20, figures.huge_live = 100,
+  figures.empty_live = 1000;
   figures.live_bytes = 2048;
   output_length = 0;
   api_report(false, true);
   output[output_length] = '\0';
-  check_text(strstr(output, "not freed"),
-             "not freed: at most 125 blocks, 2.0K (with what threads keep for their next calls)\n");
+  check_text(
+    strstr(output, "not freed"),
+    "not freed: at most 1125 blocks, 2.0K (with what threads keep for their next calls)\n");
 }
 
 TEST(report, one_arena_is_one_and_not_many, "") {

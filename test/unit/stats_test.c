@@ -101,6 +101,18 @@ TEST(stats, large_and_huge_blocks_are_counted, "") {
   CHECK_EQ(stats.huge_allocated, (uint64_t)1);
 }
 
+TEST(stats, blocks_of_no_bytes_are_counted, "") {
+  void *p[100];
+  for (int i = 0; i < 100; i++) p[i] = fast_malloc(0);
+  for (int i = 0; i < 40; i++) fast_free(p[i]);
+  read_stats();
+  CHECK_EQ(stats.empty_live, (uint64_t)60);
+  CHECK_EQ(stats.total.live + stats.large_live + stats.huge_live + stats.live_bytes, (uint64_t)0);
+  for (int i = 40; i < 100; i++) fast_free(p[i]);
+  read_stats();
+  CHECK_EQ(stats.empty_live, (uint64_t)0);
+}
+
 static void free_it(void *p) { fast_free(p); }
 
 TEST(stats, a_large_block_that_another_thread_frees_is_counted_once, "") {

@@ -9,6 +9,7 @@
 #include "../../../src/heap/firstclass.h"
 #include "../../../src/heap/upkeep.h"
 #include "../../../src/heap/visit.h"
+#include "../../../src/stock/empty.h"
 #include "../../../src/stock/index.h"
 #include "../../../src/stock/magazine.h"
 #include "../../../src/stock/outbox.h"
@@ -314,6 +315,34 @@ static void unmapped_thread(unsigned me) {
 }
 static void unmapped_after(void) {}
 
+/* ---- blocks of no bytes ---------------------------------------------------------------------- */
+
+static void *nothing;     /* where both threads' searches begin */
+static uint64_t its_uses; /* its holder writes there */
+static void use_nothing(unsigned me) {
+  static heap_t heaps[THREADS];
+  for (int i = 0; i < 2; i++) {
+    atomic16_store_relaxed(&heaps[me].empty_steps, 0);
+    void *p = empty_malloc(&heaps[me]);
+    if (p == NULL) continue; /* another thread is just making the region */
+    if (p == nothing) its_uses++;
+    empty_free(map_record(map_find(p)), p, "free");
+  }
+}
+static void nothing_before(void) {
+  static heap_t heap;
+  system_restart();
+  atomic16_store_relaxed(&heap.empty_steps, 0);
+  nothing = empty_malloc(&heap);
+  EXPECT(nothing != NULL);
+  empty_free(map_record(map_find(nothing)), nothing, "free");
+}
+static void nothing_at_all(void) {
+  system_restart();
+  nothing = NULL;
+}
+static void nothing_after(void) { EXPECT(empty_count() == 0); }
+
 const scenario_t heap_scenarios[] = {
   {"heap: threads allocate, free each other's blocks, and end", 3, 2, before, malloc_free_end,
    after},
@@ -343,4 +372,8 @@ const scenario_t heap_scenarios[] = {
    visit_after},
   {"heap: a visitor reads no block whose memory another thread unmaps", 2, 1, unmapped_before,
    unmapped_thread, unmapped_after},
+  {"heap: the address of a block of no bytes is used again", 2, 0, nothing_before, use_nothing,
+   nothing_after},
+  {"heap: threads ask for the first blocks of no bytes at once", 2, 0, nothing_at_all, use_nothing,
+   nothing_after},
   {NULL, 0, 0, NULL, NULL, NULL}};

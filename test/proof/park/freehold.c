@@ -1345,6 +1345,7 @@ static void nothing_to_free(void) {
 static void nothing_grows(void) { got[0] = api.realloc(block[0], 5000); }
 static void ask_of_nothing(void) {
   if (api.usable_size(block[0]) != 0 || !api.owns(block[0])) park_fail("no bytes are some");
+  look();
 }
 
 /* ---- realloc that only frees, or is refused ---- */
@@ -1615,6 +1616,7 @@ const operation_t freehold_operations[] = {
    MOVES | REALLOCS | IS_SAMPLED},
   {"guarded-sampled-free", free_first, small_sampled, NULL, "guard_interval:1", IS_SAMPLED},
   {"ask-of-guarded", ask_of_guarded, guarded_to_free, NULL, "guard_interval:1", IS_SAMPLED},
+  {"malloc-nothing-first", malloc_one, NULL, hold_one, NULL, IS_BARE},
   {"malloc-nothing-again", malloc_one, nothing_before, hold_one, NULL, QUICK},
   {"malloc-nothing-limited", malloc_limited, NULL, hold_one, NULL, 0},
   {"free-nothing", free_first, nothing_to_free, NULL, NULL, QUICK},
