@@ -374,9 +374,10 @@ bool secure_expand(void *p, size_t size, const char *call) {
   checked_t f = checked_find(p, call);
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
-  if (with_trailer(size) <= f.usable && !has_slack_for(f.usable, size)) return false;
   if (!f.is_small && !begin_resize(&f)) return false;
-  bool is_done = f.is_small || heap_expand(p, with_trailer(size), call);
+  bool is_done =
+    f.is_small || (heap_expand(p, with_trailer(size), call) &&
+                   has_slack_for(heap_usable_size(p, call), size)); /* else as it was */
   if (is_done) resized(f.block, f.usable, t, size);
   else cancel_resize(&f);
   return is_done;
