@@ -113,7 +113,8 @@ static void check_flat(manner_t manner, work_t work, bool detached, size_t stack
   if (count_heaps() > HEAPS_MOST)
     FAIL("a thread that %s and %s%s: %zu heaps after %d", works[work], manners[manner],
          detached ? ", detached" : "", (size_t)count_heaps(), batches * BATCH);
-  if (resident_bytes() > early + MiB_(2) + (count_heaps() - heaps_early) * HEAP_RESTS_WITH)
+  size_t heaps_more = count_heaps() > heaps_early ? count_heaps() - heaps_early : 0;
+  if (resident_bytes() > early + MiB_(2) + heaps_more * HEAP_RESTS_WITH)
     FAIL("a thread that %s and %s%s: %zu more bytes after %d", works[work], manners[manner],
          detached ? ", detached" : "", resident_bytes() - early, batches * BATCH);
 }
