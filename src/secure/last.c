@@ -7,7 +7,10 @@
 #include "../os/os.h"
 #include "secure.h"
 
-enum { LAST_LOOK = 1 << 20 }; /* blocks that are looked at */
+enum {
+  LAST_LOOK = 1 << 20, /* blocks that are looked at */
+  LARGE_END = 8 << 10, /* bytes at the end of a large one: more than a page of filler */
+};
 
 static union {
   char bytes[SLICE_SIZE];
@@ -36,7 +39,7 @@ static void look_at_large(slab_t *s, uint32_t word, void *base) {
   size_t size = atomic64_load_relaxed(&s->size);
   checked_t f = checked_large(base, size);
   uint8_t seen = f.state != NULL ? checked_state(&f) : STATE_FRESH;
-  size_t there = min_size(f.usable, sizeof copy.bytes);
+  size_t there = min_size(f.usable, LARGE_END);
   uintptr_t end = f.block + f.usable, bytes = (uintptr_t)&copy.bytes[there] - f.usable;
   if ((seen & STATE_IS) != STATE_LIVE || !os_copy(copy.bytes, (void *)(end - there), there)) return;
   if (!checked_has_trailer(&f, bytes, there) && was_at_rest(&f, seen, word))
@@ -75,7 +78,7 @@ static void look_at_slab(slab_t *s, uint32_t word, void *base, last_look_t *look
 static bool look_at(slab_t *s, uint32_t word, void *base, void *context) {
   last_look_t *look = context;
   if (states_of(base) == NULL || word < class_of(LEAST_SIZE)) return true;
-  if (slab_kind(word) == SLAB_LARGE) look_at_large(s, word, base);
+  if (slab_kind(word) == SLAB_LARGE) look_at_large(s, word, base), look->left--;
   else look_at_slab(s, word, base, look);
   return look->left > 0;
 }
