@@ -99,7 +99,9 @@ hidden void api_closed_free(void *p, origin_t origin, const char *call);
 static always_inline void api_free_by(void *p, origin_t origin, const char *call,
                                       void (*slow)(void *p)) {
   if (!SECURE) return fast_free_or(p, slow);
-  if (unlikely(!secure_free_fast(p, origin, call))) api_closed_free(p, origin, call);
+  slab_t *s = secure_slab_here(p);
+  if (unlikely(s == NULL)) return api_closed_free(p, origin, call);
+  secure_free_small(s, p, SECURE_ANY_SIZE, origin, call);
 }
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);

@@ -1,6 +1,6 @@
 /* new.c - C++ operator new and delete, all forms, by names of the Itanium ABI          layer 8: api
  * Owns:    nothing.   Called by: C++ programs, lifecycle.c.
- *          Calls: heap, arena, the C++ runtime if there is one.
+ *          Calls: secure, heap, arena, the C++ runtime if there is one.
  * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
  *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
  *          runtime that came with a plug-in after the library was loaded is looked up at that
@@ -335,7 +335,8 @@ static cold void check_and_delete(void *p, size_t size, origin_t origin, const c
 }
 static always_inline void delete_sized(void *p, size_t size, origin_t origin, const char *call,
                                        void (*plain)(void *p)) {
-  if (SECURE && !is_replaced && likely(secure_free_sized_fast(p, size, origin, call))) return;
+  slab_t *s = SECURE && !is_replaced ? secure_slab_here(p) : NULL;
+  if (SECURE && likely(s != NULL)) return secure_free_small(s, p, size, origin, call);
   if (!SECURE && likely(fast_has_class_of(p, size))) return delete_of(p, origin, call);
   if (is_replaced) return plain(p);
   check_and_delete(p, size, origin, call);
@@ -347,14 +348,12 @@ OPERATOR void _ZdaPvm(void *p, size_t size) {
 OPERATOR void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdlPvSt11align_val_t(p, alignment);
   if (!SECURE) return delete_of(p, ORIGIN_NEW_ALIGNED, "delete");
-  if (unlikely(!secure_free_sized_fast(p, size, ORIGIN_NEW_ALIGNED, "delete")))
-    check_and_delete(p, size, ORIGIN_NEW_ALIGNED, "delete");
+  delete_sized(p, size, ORIGIN_NEW_ALIGNED, "delete", NULL);
 }
 OPERATOR void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdaPvSt11align_val_t(p, alignment);
   if (!SECURE) return delete_of(p, ORIGIN_ARRAY_ALIGNED, "delete[]");
-  if (unlikely(!secure_free_sized_fast(p, size, ORIGIN_ARRAY_ALIGNED, "delete[]")))
-    check_and_delete(p, size, ORIGIN_ARRAY_ALIGNED, "delete[]");
+  delete_sized(p, size, ORIGIN_ARRAY_ALIGNED, "delete[]", NULL);
 }
 OPERATOR void _ZdlPvRKSt9nothrow_t(void *p) { _ZdlPv(p); }
 OPERATOR void _ZdaPvRKSt9nothrow_t(void *p) { _ZdaPv(p); }

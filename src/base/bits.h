@@ -39,9 +39,21 @@ static always_inline uint64_t bits_fold(uint64_t a, uint64_t b) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
+
+/* Makes `n` bytes zero, a multiple of 16 from 32 to BITS_CLEAR_MOST, at such an address. */
+enum { BITS_CLEAR_MOST = 256 };
+static always_inline void bits_clear(void *at, size_t n) {
+  const pair_t zero = {0, 0};
+  pair_t *from = at, *end = (pair_t *)((char *)at + n);
+  from[0] = from[1] = end[-2] = end[-1] = zero;
+  if (n > 4 * sizeof zero) from[2] = from[3] = end[-4] = end[-3] = zero;
+  if (n > 8 * sizeof zero)
+    from[4] = from[5] = from[6] = from[7] = end[-8] = end[-7] = end[-6] = end[-5] = zero;
+}
+
 /* Do `n` bytes read as zero? A multiple of 16, at such an address. */
 static always_inline bool bits_are_zero(const void *at, size_t n) {
-  typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
   const pair_t *from = at, *end = (const pair_t *)((const char *)at + n);
   pair_t other = {0, 0};
   for (; from < end; from++) other |= *from; /* Bound: `n` */

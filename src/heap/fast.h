@@ -29,8 +29,7 @@ static always_inline void *fast_pop(size_t c) {
     heap_here.limit = SMALL_STEPS + 1;
     return NULL;
   }
-  if (SECURE && unlikely(!block_is_free(block))) fatal("write after free", (void *)block, "malloc");
-  uintptr_t next = block_next(block);
+  uintptr_t next = block_pop(block);
   h->bin[c] = next;
   signal_fence();
   heap_here.limit = SMALL_STEPS + 1;

@@ -179,8 +179,7 @@ void *heap_malloc_class(heap_t *h, unsigned c) {
   if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);
-  if (SECURE && !block_is_free(block)) fatal("write after free", (void *)block, "malloc");
-  h->bin[c] = block_next(block);
+  h->bin[c] = block_pop(block);
   block_set_live(block);
   ASSERT_VALID(h->own->slabs[c] == 0 || slab_is_valid(owned_first(h, c)));
   return (void *)block;

@@ -177,7 +177,7 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
 
 static bool is_of(const found_t *f, const void *heap) {
   const atomic_ptr_t *tag = f->huge != NULL ? &f->huge->tag : &f->slab->tag;
-  return index_is_of(atomic_ptr_load_relaxed(tag), heap); /* relaxed: the holder calls */
+  return index_heap(atomic_ptr_load_relaxed(tag)) == heap; /* relaxed: the holder calls */
 }
 
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {

@@ -5,7 +5,6 @@
 #include "../base/fmt.h"
 #include "../heap/resize.h"
 #include "../os/os.h"
-#include "../stock/quarantine.h"
 
 enum { LOOKS_CLOSELY = 3 }; /* at another's block that seems overwritten, before it is said to be */
 
@@ -49,10 +48,8 @@ static bool stands_for_small(const slab_t *s) {
 checked_t checked_large(const void *p, size_t usable) {
   bool is_large = map_kind(map_find(p)) == TENANT_ARENA;
   checked_t f = {.slab = is_large ? slab_of(p) : NULL, .block = (uintptr_t)p, .usable = usable};
-  if (f.slab != NULL && !stands_for_small(f.slab) && quarantine_closes(usable)) {
-    f.usable -= os_page_size();
-    f.guard = ((size_t)atomic32_load_relaxed(&f.slab->slices) << SLICE_SHIFT) - f.usable;
-  }
+  f.has_guard = f.slab != NULL && !stands_for_small(f.slab) && checked_has_guard(usable);
+  if (f.has_guard) f.usable -= os_page_size();
   f.states = is_large ? states_of(p) : NULL;
   f.state = f.states != NULL ? states_at_large(f.states, p) : NULL;
   return f;
@@ -70,7 +67,7 @@ static bool find_small(const void *p, slab_t *s, uint32_t word, checked_t *f) {
   uint16_t offset = (uint16_t)(uintptr_t)p;
   const class_info_t *info = &class_info[word];
   if (!class_is_multiple(offset, info->inverse)) return false;
-  *f = checked_small(s, p, info->size, class_number(offset, info->inverse));
+  *f = checked_small(s, p, info->size, states_of(p));
   return true;
 }
 
@@ -96,9 +93,9 @@ bool checked_peek(const void *p, size_t usable, checked_t *f) {
 
 bool checked_has_trailer(const checked_t *f, uintptr_t bytes, size_t there) {
   trailer_t t;
-  uint64_t hash = trailer_hash(f->block);
-  if (!trailer_says(hash, bytes, f->usable, &t)) return false;
-  return f->usable - t.size > there || trailer_is_filled(hash, bytes, f->usable, t.size);
+  uint64_t seal = trailer_seal(f->block);
+  if (!trailer_says(seal, bytes, f->usable, &t)) return false;
+  return f->usable - t.size > there || trailer_is_filled(seal, bytes, f->usable, t.size);
 }
 
 bool checked_is_whole(const checked_t *f) {

@@ -57,7 +57,7 @@ static void look_at_small(const checked_t *f, uint8_t seen, uint32_t word) {
 
 static checked_t block_of(slab_t *s, uint32_t word, void *base, size_t number) {
   size_t size = class_size(word);
-  return checked_small(s, (char *)base + (number + 1) * size, size, number);
+  return checked_small(s, (char *)base + (number + 1) * size, size, states_found(base));
 }
 
 static void look_at_slab(slab_t *s, uint32_t word, void *base, last_look_t *look) {
@@ -77,7 +77,7 @@ static void look_at_slab(slab_t *s, uint32_t word, void *base, last_look_t *look
 
 static bool look_at(slab_t *s, uint32_t word, void *base, void *context) {
   last_look_t *look = context;
-  if (states_of(base) == NULL || word < class_of(LEAST_SIZE)) return true;
+  if (states_found(base) == NULL || word < class_of(LEAST_SIZE)) return true;
   if (slab_kind(word) == SLAB_LARGE) look_at_large(s, word, base), look->left--;
   else look_at_slab(s, word, base, look);
   return look->left > 0;

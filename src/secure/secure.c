@@ -15,7 +15,6 @@ enum {
   SMALL_MOST = SMALL_MAX_SIZE - TRAILER_SIZE,
   PATROL = 64, /* frees between two looks at some block */
 };
-#define ANY_SIZE SIZE_MAX
 
 /* A block of no bytes has nothing to check: its address is all there is. */
 static always_inline bool is_empty(const void *p) {
@@ -24,13 +23,13 @@ static always_inline bool is_empty(const void *p) {
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
-/* From the last page of a large block to the end of its slices. What the system does not close
- * stays open: the trailer is still checked. */
+/* From the last page of a large block to the end of its slices. What is not closed stays open: the
+ * trailer is still checked. */
 static void guard_close(const checked_t *f) {
-  if (f->guard != 0) quarantine_close((char *)f->block + f->usable, f->guard);
+  if (f->has_guard) quarantine_close((void *)f->block, f->usable);
 }
 static bool guard_open(const checked_t *f) {
-  return f->guard == 0 || quarantine_open((char *)f->block + f->usable, f->guard);
+  return f->slab == NULL || quarantine_open((void *)f->block);
 }
 
 /* ---- allocating ------------------------------------------------------------------------------ */
@@ -67,29 +66,39 @@ static cold void *give_up(void *p) { /* no memory for the states */
   return NULL;
 }
 
-static always_inline void *hand_out_small(const checked_t *f, trailer_t t) {
-  if (unlikely(f->state == NULL)) return give_up((void *)f->block);
-  uint8_t state = atomic8_load_relaxed(f->state); /* relaxed: its holder's */
-  if (unlikely((state & STATE_IS) == STATE_LIVE))
-    fatal("heap corruption", (void *)f->block, "malloc");
-  wipe(f, state);
-  if (unlikely(f->number == 0))
-    trailer_write(f->block - f->usable, f->usable,
-                  (trailer_t){f->usable - TRAILER_SIZE, ORIGIN_MALLOC});
-  return make_live(f, state, t);
+/* `class`: of the bin from which the block comes, or its slab's. */
+static cold void *hand_out_small(unsigned class, void *p, trailer_t t) {
+  checked_t f = checked_small(NULL, p, class_size(class), states_of(p));
+  if (f.state == NULL) return give_up(p);
+  uint8_t state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
+  if ((state & STATE_IS) == STATE_LIVE) fatal("heap corruption", p, "malloc");
+  wipe(&f, state);
+  if (checked_is_first(&f))
+    trailer_write(f.block - f.usable, f.usable,
+                  (trailer_t){f.usable - TRAILER_SIZE, ORIGIN_MALLOC});
+  return make_live(&f, state, t);
 }
 
-/* `class`: of the bin from which the block comes. */
+/* Most have rested, and are as they were left. */
 static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t) {
-  const class_info_t *info = &class_info[class];
-  size_t number = class_number((uint16_t)(uintptr_t)p, info->inverse);
-  checked_t f = checked_small(NULL, p, info->size, number);
-  return hand_out_small(&f, t);
+  free_block_t *block = p;
+  size_t usable = class_size(class), rest = usable - sizeof *block;
+  checked_t f = checked_small(NULL, p, usable, states_found(p));
+  if (unlikely(f.states == NULL) || unlikely(checked_is_first(&f)) ||
+      unlikely(usable - TRAILER_SIZE - t.size > TRAILER_FEW))
+    return hand_out_small(class, p, t);
+  uint8_t state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
+  if ((state & STATE_IS) == STATE_FRESH && usable <= BITS_CLEAR_MOST) bits_clear(p, usable);
+  else if (unlikely((state & STATE_IS) != STATE_RESTED) ||
+           unlikely(!bits_are_zero(block + 1, rest)))
+    return hand_out_small(class, p, t);
+  *block = (free_block_t){0};
+  return make_live(&f, state, t);
 }
 
 static cold void *hand_out(void *p, trailer_t t) {
   checked_t f = checked_find(p, "malloc");
-  if (f.is_small) return hand_out_small(&f, t);
+  if (f.is_small) return hand_out_small(slab_class(f.slab), p, t);
   if (unlikely(f.state == NULL && f.slab != NULL)) return give_up(p);
   heap_clear(p, f.usable); /* nothing says that it lives, before it does */
   if (f.state == NULL) trailer_write(f.block, f.usable, t);
@@ -112,10 +121,10 @@ void *secure_aligned(size_t alignment, size_t size, origin_t origin) {
   return likely(p != NULL) ? hand_out_of(c, p, (trailer_t){size, origin}) : NULL;
 }
 
-/* What the heap is asked for. One of several slices has a page more, for its guard. */
+/* What the heap is asked for. A large one has a page more, for its guard. */
 static size_t with_trailer(size_t size) {
   size_t least = max_size(size + TRAILER_SIZE, LEAST_SIZE);
-  return likely(!quarantine_closes(least)) ? least : least + os_page_size();
+  return likely(!checked_has_guard(least)) ? least : least + os_page_size();
 }
 
 static void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
@@ -148,14 +157,6 @@ void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origi
 
 /* ---- freeing --------------------------------------------------------------------------------- */
 
-/* One that was not closed is still as it was made. */
-static void free_rested_large(void *p) {
-  size_t usable = atomic64_load_relaxed(&slab_of(p)->size);
-  if (!quarantine_closes(usable) && !bits_are_zero(p, usable))
-    checked_refuse("write after free to", p, usable, "free");
-  heap_free(p, "free");
-}
-
 /* Nobody wrote where the link and the key will be. */
 static always_inline void free_rested(void *p) {
   const uint64_t *words = p;
@@ -163,27 +164,23 @@ static always_inline void free_rested(void *p) {
   fast_free(p);
 }
 
-/* Now and then some quiet block of the same slab is looked at. */
-static cold void patrol(checked_t f, uint64_t random, const char *call) {
-  checked_t other = checked_other(&f, random % f.slab->capacity);
+/* Some quiet block of the same slab is looked at. */
+static void patrol(const checked_t *f, uint64_t random, const char *call) {
+  uintptr_t number = 1 + random % f->slab->capacity;
+  checked_t other = checked_other(f, align_down(f->block, SLICE_SIZE) + number * f->usable);
   if (!checked_is_whole(&other))
-    checked_refuse("overflow behind", (void *)other.block, f.usable - TRAILER_SIZE, call);
+    checked_refuse("overflow behind", (void *)other.block, f->usable - TRAILER_SIZE, call);
 }
 
-/* The block rests, and another that has rested goes. What belongs to a first-class heap may end
- * with it at any moment, and goes at once. */
-static always_inline void let_rest(const checked_t *f, const char *call) {
-  heap_t *h = heap_of_thread();
-  void *p = (void *)f->block;
-  /* relaxed: the block's holder calls */
-  bool is_tagged = !atomic_ptr_is_relaxed(&f->slab->tag, NULL);
-  if (unlikely(h == NULL) || unlikely(is_tagged)) return fast_free(p);
-  quarantine_t *q = heap_quarantine(h);
-  uint64_t random = quarantine_draw(q);
-  if (unlikely((random >> 32) % PATROL == 0)) patrol(*f, random, call); /* the slab is there yet */
-  p = quarantine_put(q, p, f->usable, random);
+/* The block rests, and another that has rested goes. */
+static always_inline void let_rest(const checked_t *f, quarantine_t *q, uint64_t random) {
+  void *p = quarantine_put(q, (void *)f->block, f->usable, random);
   if (likely(p != NULL)) free_rested(p);
 }
+
+/* What belongs to a first-class heap may end with it at any moment, and goes at once. relaxed: the
+ * block's holder calls */
+static always_inline bool may_rest(const slab_t *s) { return atomic_ptr_is_relaxed(&s->tag, NULL); }
 
 /* Of two threads that free the block one succeeds. */
 static always_inline void end_life(const checked_t *f, uint8_t seen, const char *call) {
@@ -192,55 +189,67 @@ static always_inline void end_life(const checked_t *f, uint8_t seen, const char 
     checked_refuse_state(expected, (void *)f->block, call);
 }
 
-/* `size`: what was asked for, or ANY_SIZE. */
-static always_inline void end_small(const checked_t *f, size_t size, origin_t origin,
-                                    const char *call) {
-  void *p = (void *)f->block;
-  if (unlikely(f->state == NULL)) fatal("invalid pointer", p, call);
-  uint8_t seen = checked_state(f);
-  trailer_t t = checked_read(f, seen, call);
-  if (unlikely(t.origin != origin && origin != ORIGIN_ANY))
-    checked_refuse_origin(t.origin, p, call);
-  if (unlikely(t.size != size && size != ANY_SIZE)) fatal("wrong size", p, call);
-  end_life(f, seen, call);
-  if (unlikely(!checked_is_whole_before(f)))
-    checked_refuse("underflow before", p, f->usable - TRAILER_SIZE, call);
-  memset(p, 0, f->usable);
-  atomic8_store_release(f->state, (uint8_t)((seen & ~STATE_IS) | STATE_RESTED)); /* S-state */
-  let_rest(f, call);
+/* Something wrote before the block, or what lies there has changed meanwhile. */
+static void look_before(const checked_t *f, const char *call) {
+  checked_t before = checked_other(f, f->block - f->usable);
+  if (checked_is_first(f) || !checked_is_whole(&before))
+    checked_refuse("underflow before", (void *)f->block, f->usable - TRAILER_SIZE, call);
 }
 
-static always_inline bool free_here(void *p, size_t size, origin_t origin, const char *call) {
-  uintptr_t block = (uintptr_t)p, window = window_of(block);
-  if (unlikely(window != heap_here.window)) return false;
-  slab_t *s = fast_descriptor(block, window);
-  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return false;
-  size_t number = class_number((uint16_t)block, s->inverse);
-  checked_t f = checked_small(s, p, class_size(slab_class(s)), number);
-  end_small(&f, size, origin, call);
-  return true;
+static uint8_t rested(uint8_t state) { return (uint8_t)((state & ~STATE_IS) | STATE_RESTED); }
+
+static cold void end_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call) {
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  heap_t *h = heap_of_thread();
+  if (f.state == NULL) fatal("invalid pointer", p, call);
+  uint8_t seen = checked_state(&f);
+  trailer_t t = checked_read(&f, seen, call);
+  if (t.origin != origin && origin != ORIGIN_ANY) checked_refuse_origin(t.origin, p, call);
+  if (t.size != size && size != SECURE_ANY_SIZE) fatal("wrong size", p, call);
+  end_life(&f, seen, call);
+  if (!checked_reads_before(&f)) look_before(&f, call);
+  memset(p, 0, f.usable);
+  atomic8_store_release(f.state, rested(seen)); /* S-state */
+  if (h == NULL || !may_rest(s)) return fast_free(p);
+  uint64_t random = quarantine_draw(heap_quarantine(h));
+  patrol(&f, random, call); /* the slab is there as long as the block */
+  let_rest(&f, heap_quarantine(h), random);
 }
 
-bool secure_free_fast(void *p, origin_t origin, const char *call) {
-  return free_here(p, ANY_SIZE, origin, call);
+/* Of most nothing is to be said, and they go the short way. The rest go the long one, now and then
+ * one of these, too. */
+void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call) {
+  trailer_t t;
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  quarantine_t *q = heap_quarantine(heap_of_thread());
+  uint64_t random = quarantine_draw(q);
+  if (unlikely(f.states == NULL) || unlikely(f.usable > BITS_CLEAR_MOST) ||
+      unlikely(!may_rest(s)) || unlikely((random >> 32) % PATROL == 0))
+    return end_small(s, p, size, origin, call);
+  uint8_t seen = checked_state(&f), expected = seen;
+  if (unlikely(!checked_reads(&f, seen, &t)) ||
+      unlikely(t.origin != origin && origin != ORIGIN_ANY) ||
+      unlikely(t.size != size && size != SECURE_ANY_SIZE) || unlikely(!checked_reads_before(&f)) ||
+      unlikely(!atomic8_cas_acq_rel(f.state, &expected, seen | STATE_CHANGES))) /* S-state */
+    return end_small(s, p, size, origin, call);
+  bits_clear(p, f.usable);
+  atomic8_store_release(f.state, rested(seen)); /* S-state */
+  let_rest(&f, q, random);
 }
 
-bool secure_free_sized_fast(void *p, size_t size, origin_t origin, const char *call) {
-  return free_here(p, size, origin, call);
-}
-
-/* No access to it is possible while it rests. One that is sampled, or a first-class heap's, goes at
- * once. */
+/* One that is sampled, or a first-class heap's, goes at once. */
 static void let_rest_large(const checked_t *f, const char *call) {
   heap_t *h = heap_of_thread();
   void *p = (void *)f->block;
   bool rests = h != NULL && f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0 &&
-               atomic_ptr_is_relaxed(&f->slab->tag, NULL); /* relaxed: as above */
-  if (rests && f->guard == 0) memset(p, 0, f->usable);
+               may_rest(f->slab);
+  if (f->slab != NULL) memset(p, 0, min_size(f->usable, os_page_size())); /* a table of functions */
+  for (void *other; /* Bound: the quarantine's places */
+       rests && (other = quarantine_give_way(heap_quarantine(h), p)) != NULL;)
+    heap_free(other, "free");
   if (rests) p = quarantine_put_large(heap_quarantine(h), p);
   else if (!guard_open(f)) p = NULL; /* it stays, for ever */
-  if (rests && p != NULL) free_rested_large(p);
-  else if (p != NULL) heap_free(p, call);
+  if (p != NULL) heap_free(p, call);
 }
 
 static void end_large(const checked_t *f, origin_t origin, const char *call) {
@@ -250,16 +259,15 @@ static void end_large(const checked_t *f, origin_t origin, const char *call) {
     checked_refuse_origin(t.origin, (void *)f->block, call);
   if (f->state != NULL) {
     end_life(f, seen, call);
-    atomic8_store_release(f->state, (uint8_t)((seen & ~STATE_IS) | STATE_RESTED)); /* S-state */
+    atomic8_store_release(f->state, rested(seen)); /* S-state */
   }
   let_rest_large(f, call);
 }
 
 void secure_free(void *p, origin_t origin, const char *call) {
-  if (secure_free_fast(p, origin, call)) return;
   if (is_empty(p)) return heap_free(p, call);
   checked_t f = checked_find(p, call);
-  if (f.is_small) end_small(&f, ANY_SIZE, origin, call);
+  if (f.is_small) end_small(f.slab, p, SECURE_ANY_SIZE, origin, call);
   else end_large(&f, origin, call);
 }
 
@@ -284,26 +292,33 @@ void secure_check_size(const void *p, size_t size, const char *call) {
   if (secure_size(p, call) != size) fatal("wrong size", p, call);
 }
 
-/* What was filler or a trailer becomes the program's, and reads as zero. */
-static void *resized(uintptr_t block, size_t old_usable, trailer_t old, size_t size) {
-  checked_t f = checked_find((void *)block, "realloc");
-  size_t had = min_size(old_usable, f.usable);
-  uint8_t life = f.state != NULL ? atomic8_load_relaxed(f.state) & (uint8_t)~STATE_IS : 0;
-  if (f.state != NULL) announce(f.state, life);
-  if (had > old.size) memset((char *)block + old.size, 0, had - old.size);
-  if (f.slab != NULL && f.usable > had) memset((char *)block + had, 0, f.usable - had);
-  trailer_write(block, f.usable, (trailer_t){size, old.origin});
-  life += STATE_LIFE;
-  if (f.state != NULL) atomic8_store_release(f.state, life | STATE_LIVE); /* S-state */
-  guard_close(&f);
-  return (void *)block;
+/* Up to here its bytes may be moved with it. What lies behind it is what earlier ones left. */
+static size_t extent_of(const checked_t *f) {
+  if (f->is_small || f->slab == NULL) return f->usable;
+  return (size_t)atomic32_load_relaxed(&f->slab->slices) << SLICE_SHIFT;
 }
 
-/* Behind what is the block's, up to the end of its slices, is what earlier ones left. */
-static void clear_behind(const checked_t *f) {
-  size_t all = (size_t)atomic32_load_relaxed(&f->slab->slices) << SLICE_SHIFT;
-  char *behind = (char *)f->block + f->usable;
-  if (!os_discard(behind, all - f->usable)) memset(behind, 0, all - f->usable);
+/* Its first `had` bytes are as they were, and up to `extent` it may hold what was moved with them.
+ * What was filler or a trailer becomes the program's, and all of it reads as zero. */
+static void *resized(const checked_t *f, size_t had, size_t extent, trailer_t old, size_t size) {
+  char *bytes = (char *)f->block;
+  size_t end = f->slab != NULL ? f->usable : min_size(extent, f->usable);
+  uint8_t life = f->state != NULL ? atomic8_load_relaxed(f->state) & (uint8_t)~STATE_IS : 0;
+  if (f->state != NULL) announce(f->state, life);
+  had = min_size(had, f->usable);
+  if (had > old.size) memset(bytes + old.size, 0, had - old.size);
+  if (end > had) memset(bytes + had, 0, end - had);
+  trailer_write(f->block, f->usable, (trailer_t){size, old.origin});
+  life += STATE_LIFE;
+  if (f->state != NULL) atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
+  guard_close(f);
+  return bytes;
+}
+
+/* The heap has made it longer or shorter, and may have moved it. */
+static void *resized_by_heap(void *p, size_t had, size_t extent, trailer_t old, size_t size) {
+  checked_t f = checked_find(p, "realloc");
+  return resized(&f, had, extent, old, size);
 }
 
 /* From here on until it is resized, or not, nobody looks at it: the heap may move it. False: it
@@ -311,7 +326,6 @@ static void clear_behind(const checked_t *f) {
 static bool begin_resize(const checked_t *f) {
   if (!guard_open(f)) return false;
   if (f->state != NULL) announce(f->state, checked_state(f) & (uint8_t)~STATE_IS);
-  if (f->slab != NULL) clear_behind(f);
   return true;
 }
 static void cancel_resize(const checked_t *f) {
@@ -330,6 +344,17 @@ static bool fits(const checked_t *f, size_t size) {
   return fast_is_right(f->usable, with_trailer(size));
 }
 
+bool secure_resize_here(void *p, size_t size) {
+  trailer_t t;
+  slab_t *s = secure_slab_here(p);
+  if (s == NULL || size > SMALL_MOST) return false;
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  if (f.states == NULL || !fits(&f, size)) return false;
+  if (!checked_reads(&f, checked_state(&f), &t) || t.origin != ORIGIN_MALLOC) return false;
+  resized(&f, f.usable, f.usable, t, size);
+  return true;
+}
+
 /* To a block of its own; the old one is as if it were freed. */
 static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t old, size_t size,
                             const char *call) {
@@ -338,7 +363,7 @@ static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t 
   if (block == NULL && (with_trailer(size) > f->usable || !has_slack_for(f->usable, size)))
     return NULL;
   if (block == NULL && !guard_open(f)) return NULL;
-  if (block == NULL) return resized(f->block, f->usable, old, size);
+  if (block == NULL) return resized(f, f->usable, extent_of(f), old, size);
   memcpy(block, p, min_size(size, old.size));
   secure_free(p, ORIGIN_ANY, call);
   return block;
@@ -358,13 +383,14 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (unlikely(t.origin != ORIGIN_MALLOC)) checked_refuse_origin(t.origin, p, call);
   if (size > PTRDIFF_MAX / 2) return NULL;
-  if (f.is_small && fits(&f, size)) return resized(f.block, f.usable, t, size);
+  if (f.is_small && fits(&f, size)) return resized(&f, f.usable, f.usable, t, size);
   if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
     return resize_by_copy(&f, heap, t, size, call);
   void *moved = NULL;
+  size_t extent = extent_of(&f);
   bool begun = begin_resize(&f);
   if (begun) moved = heap_resize(p, with_trailer(size), heap, call);
-  if (moved != NULL) return resized((uintptr_t)moved, f.usable, t, size);
+  if (moved != NULL) return resized_by_heap(moved, f.usable, extent, t, size);
   if (begun) cancel_resize(&f);
   return resize_by_copy(&f, heap, t, size, call);
 }
@@ -374,11 +400,12 @@ bool secure_expand(void *p, size_t size, const char *call) {
   checked_t f = checked_find(p, call);
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
+  size_t extent = extent_of(&f);
   if (!f.is_small && !begin_resize(&f)) return false;
   bool is_done =
     f.is_small || (heap_expand(p, with_trailer(size), call) &&
                    has_slack_for(heap_usable_size(p, call), size)); /* else as it was */
-  if (is_done) resized(f.block, f.usable, t, size);
+  if (is_done) resized_by_heap(p, f.usable, extent, t, size);
   else cancel_resize(&f);
   return is_done;
 }
@@ -395,7 +422,7 @@ bool secure_visited(const void *p, size_t *size) {
   if ((seen & STATE_IS) != STATE_LIVE ||
       !os_copy(&word, trailer_of(f.block, f.usable), sizeof word))
     return false;
-  if (!trailer_says(trailer_hash(f.block), bytes, f.usable, &t) || checked_state(&f) != seen)
+  if (!trailer_says(trailer_seal(f.block), bytes, f.usable, &t) || checked_state(&f) != seen)
     return false;
   *size = t.size;
   return true;
@@ -425,7 +452,7 @@ void secure_end_quarantine(void) {
   size_t place = 0;
   for (void *p; /* Bound: the quarantine's places */
        h != NULL && (p = quarantine_take(heap_quarantine(h), &place)) != NULL;)
-    if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) free_rested_large(p);
+    if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) heap_free(p, "free");
     else free_rested(p);
 }
 
@@ -433,5 +460,6 @@ void secure_end_quarantine(void) {
 void secure_start(void) {
   uint64_t none = 0;
   atomic64_cas_relaxed(&block_secret, &none, os_random() | 1);
+  quarantine_start();
   heap_before_leave(secure_end_quarantine);
 }

@@ -12,6 +12,7 @@
 #ifndef SECURE_SECURE_H
 #define SECURE_SECURE_H
 
+#include "../heap/fast.h"
 #include "trailer.h"
 
 struct fh_heap;
@@ -19,12 +20,18 @@ struct fh_heap;
 hidden void secure_start(void);
 /* What the thread has freed, and what is held back of it, is free. */
 hidden void secure_end_quarantine(void);
-/* The fast ones: small blocks, as fast.h does them. NULL, false: not that simple. */
+/* The fast ones: small blocks, as fast.h does them. NULL: not that simple. */
 hidden void *secure_malloc(size_t size, origin_t origin);
 hidden void *secure_aligned(size_t alignment, size_t size, origin_t origin);
-hidden bool secure_free_fast(void *p, origin_t origin, const char *call);
-/* `fatal` also if `size` was not asked for. */
-hidden bool secure_free_sized_fast(void *p, size_t size, origin_t origin, const char *call);
+static always_inline slab_t *secure_slab_here(const void *p) {
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  if (unlikely(window != heap_here.window)) return NULL;
+  slab_t *s = fast_descriptor(block, window);
+  return likely(class_is_multiple((uint16_t)block, s->inverse)) ? s : NULL;
+}
+#define SECURE_ANY_SIZE SIZE_MAX
+/* Of that slab. `fatal` also if `size` was not asked for. */
+hidden void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call);
 /* Reads as zero. `heap`: a first-class one, or NULL. NULL: no memory. */
 hidden void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin);
 /* At exit: looks for what was written where nothing may be, in a million blocks at most. */
@@ -35,6 +42,8 @@ hidden void secure_free(void *p, origin_t origin, const char *call);
 hidden size_t secure_size(const void *p, const char *call);
 /* `fatal` also if that is not `size`. */
 hidden void secure_check_size(const void *p, size_t size, const char *call);
+/* realloc of a small block that can stay where it is, without waste. False: nothing has changed. */
+hidden bool secure_resize_here(void *p, size_t size);
 /* realloc: the block, which may have moved. NULL: no memory. */
 hidden void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call);
 /* Likewise, only where it lies. */

@@ -4,9 +4,9 @@
  *
  * A block's last word says how many bytes were asked for and by what kind of call. It is bound to
  * the block's address and to a number that only this process knows. What lies between these bytes
- * and the word is filled with a byte, likewise of the address, that no text has and that is neither
- * 0 nor 0xFF. The word begins and ends with that byte. So a write behind what was asked for changes
- * one of both. */
+ * and the word is filled with a byte, likewise of the address. It is one from 0x80 to 0xBF: no
+ * zero, no 0xFF and no letter. The word begins and ends with such a byte. So a write behind what was
+ * asked for changes one of both. */
 #ifndef SECURE_TRAILER_H
 #define SECURE_TRAILER_H
 
@@ -25,7 +25,7 @@ typedef enum {
   ORIGIN_ANY,
 } origin_t;
 
-enum { TRAILER_SIZE = 8, TRAILER_SLACK_BITS = 21, TRAILER_INFO_BITS = 24 };
+enum { TRAILER_SIZE = 8, TRAILER_FEW = 16, TRAILER_SLACK_BITS = 21, TRAILER_INFO_BITS = 24 };
 #define TRAILER_SLACK_MOST (((size_t)1 << TRAILER_SLACK_BITS) - 1)
 
 typedef struct {
@@ -33,26 +33,26 @@ typedef struct {
   origin_t origin;
 } trailer_t;
 
-/* Of a block: what its trailer and filler are made of. relaxed: see block_secret */
-static always_inline uint64_t trailer_hash(uintptr_t block) {
-  return bits_fold(block ^ atomic64_load_relaxed(&block_secret), 0x9E3779B97F4A7C15u);
+/* Of a block: its trailer, but for what that says; and its first byte is the filler. relaxed: see
+ * block_secret */
+static always_inline uint64_t trailer_seal(uintptr_t block) {
+  uint64_t hash = bits_fold(block ^ atomic64_load_relaxed(&block_secret), 0x9E3779B97F4A7C15u);
+  return (hash | 0x8000000000000080u) & 0xBFFFFFFFFFFFFFBFu;
 }
-static always_inline uint8_t trailer_marker(uint64_t hash) {
-  return (uint8_t)(0x80 + ((hash >> 57) * 0x7F >> 7)); /* 0x80 to 0xFE */
-}
-static always_inline uint64_t trailer_word(uint64_t hash, uint64_t info) {
-  uint64_t check = ((hash + info) * 0x9E3779B97F4A7C15u) >> 40, marker = trailer_marker(hash);
-  uint64_t covered = (info ^ hash >> 8) & (((uint64_t)1 << TRAILER_INFO_BITS) - 1);
-  return marker << 56 | check << 32 | covered << 8 | marker;
-}
+static always_inline uint8_t trailer_marker(uint64_t seal) { return (uint8_t)seal; }
+/* The word says `info` twice: what changes one of its bytes shows. */
+#define TRAILER_TWICE (((uint64_t)1 << TRAILER_INFO_BITS | 1) << 8)
 
+#define TRAILER_EACH_BYTE UINT64_C(0x0101010101010101)
+static always_inline uint64_t trailer_filler(uint64_t seal) {
+  return trailer_marker(seal) * TRAILER_EACH_BYTE;
+}
 static always_inline uint64_t trailer_load(const char *at) {
   uint64_t word;
   memcpy(&word, at, sizeof word);
   return word;
 }
 static always_inline void trailer_store(char *at, uint64_t word) { memcpy(at, &word, sizeof word); }
-#define TRAILER_EACH_BYTE UINT64_C(0x0101010101010101)
 
 static always_inline atomic64_t *trailer_of(uintptr_t block, size_t usable) {
   return (atomic64_t *)(block + usable - TRAILER_SIZE);
@@ -61,44 +61,46 @@ static always_inline atomic64_t *trailer_of(uintptr_t block, size_t usable) {
 /* Of a block that has `usable` bytes, of which `t.size` and TRAILER_SIZE are used. relaxed: the
  * block's state comes after it */
 static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_t t) {
-  uint64_t hash = trailer_hash(block);
+  uint64_t seal = trailer_seal(block);
   size_t slack = min_size(usable - TRAILER_SIZE - t.size, TRAILER_SLACK_MOST);
   char *end = (char *)trailer_of(block, usable);
-  uint64_t filler = trailer_marker(hash) * TRAILER_EACH_BYTE;
-  if (slack > 16) memset(end - slack, trailer_marker(hash), slack);
-  else trailer_store(end - slack, filler);
-  if (slack > 8 && slack <= 16) trailer_store(end - 8, filler);
+  uint64_t filler = trailer_filler(seal);
+  if (unlikely(slack > TRAILER_FEW)) {
+    memset(end - slack, trailer_marker(seal), slack);
+  } else { /* no branch: sizes are not foreseen */
+    trailer_store(end - slack, filler);
+    trailer_store(end - min_size(slack, 8), filler);
+  }
   uint64_t info = slack | (uint64_t)t.origin << TRAILER_SLACK_BITS;
-  atomic64_store_relaxed(trailer_of(block, usable), trailer_word(hash, info));
+  atomic64_store_relaxed(trailer_of(block, usable), seal ^ info * TRAILER_TWICE);
 }
 
-/* What the word says of a block with this hash, whose bytes are at `bytes`; false: it is not what
+/* What the word says of a block with this seal, whose bytes are at `bytes`; false: it is not what
  * was written. relaxed: its holder looks, or somebody who looks again */
-static always_inline bool trailer_says(uint64_t hash, uintptr_t bytes, size_t usable,
+static always_inline bool trailer_says(uint64_t seal, uintptr_t bytes, size_t usable,
                                        trailer_t *t) {
-  uint64_t word = atomic64_load_relaxed(trailer_of(bytes, usable));
-  uint64_t info = (word >> 8 ^ hash >> 8) & (((uint64_t)1 << TRAILER_INFO_BITS) - 1);
+  uint64_t twice = atomic64_load_relaxed(trailer_of(bytes, usable)) ^ seal;
+  uint64_t info = (uint32_t)twice >> 8;
   size_t slack = info & TRAILER_SLACK_MOST;
-  if (unlikely(word != trailer_word(hash, info)) || unlikely(slack > usable - TRAILER_SIZE))
-    return false;
+  if (unlikely(twice != info * TRAILER_TWICE)) return false;
   *t = (trailer_t){usable - TRAILER_SIZE - slack, (origin_t)(info >> TRAILER_SLACK_BITS)};
   return true;
 }
 static always_inline bool trailer_read(uintptr_t block, size_t usable, trailer_t *t) {
-  return trailer_says(trailer_hash(block), block, usable, t);
+  return trailer_says(trailer_seal(block), block, usable, t);
 }
 
 /* Is the filler behind `size` bytes as it was written? */
-static always_inline bool trailer_is_filled(uint64_t hash, uintptr_t bytes, size_t usable,
+static always_inline bool trailer_is_filled(uint64_t seal, uintptr_t bytes, size_t usable,
                                             size_t size) {
   const char *end = (const char *)trailer_of(bytes, usable), *at = (const char *)bytes + size;
-  uint64_t filler = trailer_marker(hash) * TRAILER_EACH_BYTE, other = 0;
-  size_t slack = (size_t)(end - at);
-  if (slack == 0) return true;
-  if (slack < 8) return (trailer_load(at) ^ filler) << (64 - 8 * slack) == 0;
-  if (slack <= 16) return ((trailer_load(at) ^ filler) | (trailer_load(end - 8) ^ filler)) == 0;
-  for (; end - at >= 8; at += 8) other |= trailer_load(at) ^ filler; /* Bound: the block */
-  return (other | (trailer_load(end - 8) ^ filler)) == 0;
+  uint64_t filler = trailer_filler(seal);
+  size_t slack = (size_t)(end - at), last = min_size(slack, 8);
+  uint64_t other = (trailer_load(at) ^ filler) | (trailer_load(end - last) ^ filler);
+  uint64_t not_mine = ~(uint64_t)0 << 4 * last << 4 * last; /* bytes of the trailer */
+  for (; unlikely(slack > TRAILER_FEW); slack -= 8, at += 8)
+    other |= trailer_load(at) ^ filler; /* Bound: the block */
+  return (other & ~not_mine) == 0;
 }
 
 #endif

@@ -44,7 +44,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic_ptr_store_relaxed(&s->tag, tag);
   atomic32_store_relaxed(&s->slices, 1);
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
-  if (SECURE) states_reset(base, s->capacity);
+  if (SECURE) states_reset(base);
   atomic32_store_relaxed(&s->kind, c);
   slab_count(0, s->capacity);
   ASSERT_VALID(slab_is_valid(s) && slab_slices_are_valid(s));

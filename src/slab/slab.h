@@ -113,20 +113,30 @@ extern hidden atomic64_t block_secret;
 /* What is written in a free block of the secure grade is not to be guessed, and is not the same
  * elsewhere. relaxed: see block_secret */
 static always_inline uint64_t block_cover(uintptr_t block) {
-  return SECURE ? (block ^ atomic64_load_relaxed(&block_secret)) * 0x9E3779B97F4A7C15u : 0;
+  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&block_secret), 0xD6E8FEB86659FD93u) : 0;
 }
 
 /* Added to the block's address: no program stores that in its own block. */
 #define BLOCK_KEY 0x6B79A5C3u
 static always_inline uint64_t block_key(uintptr_t block) {
-  return SECURE ? block_cover(block + BLOCK_KEY) : block + BLOCK_KEY;
+  return BLOCK_KEY + (SECURE ? block_cover(block) : block);
 }
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
-static always_inline uintptr_t block_next(uintptr_t block) {
-  uintptr_t next = block_at(block)->next ^ block_cover(block);
+static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
+  uintptr_t next = block_at(block)->next ^ cover;
   if (SECURE && unlikely((next >> ADDRESS_BITS | next % CLASS_STEP) != 0))
     fatal("write after free", (void *)block, "malloc");
   return next;
+}
+static always_inline uintptr_t block_next(uintptr_t block) {
+  return block_uncover(block, block_cover(block));
+}
+/* Of the first block of a bin, which leaves it. relaxed: it is the caller's */
+static always_inline uintptr_t block_pop(uintptr_t block) {
+  uint64_t cover = block_cover(block);
+  if (SECURE && unlikely(!atomic64_is_relaxed(&block_at(block)->key, BLOCK_KEY + cover)))
+    fatal("write after free", (void *)block, "malloc");
+  return block_uncover(block, cover);
 }
 static always_inline bool block_is_free(uintptr_t block) {
   /* relaxed: its holder wrote it */
@@ -154,8 +164,9 @@ static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
   signal_fence();
 }
 static always_inline void block_link(uintptr_t block, uintptr_t next) {
-  block_set_free(block);
-  block_at(block)->next = next ^ block_cover(block);
+  uint64_t cover = block_cover(block);
+  atomic64_store_relaxed(&block_at(block)->key, BLOCK_KEY + (SECURE ? cover : block));
+  block_at(block)->next = next ^ cover;
 }
 
 /* Of a block that is about to be linked. */

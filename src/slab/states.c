@@ -6,12 +6,7 @@
 #include "../os/os.h"
 #include "../base/bits.h"
 
-/* In a build of another grade nobody asks for any. */
-static atomic_ptr_t tables[SECURE ? (size_t)1 << (ADDRESS_BITS - STATES_SHIFT) : 1];
-
-static atomic_ptr_t *table_of(const void *p) {
-  return &tables[SECURE ? (uintptr_t)p >> STATES_SHIFT : 0];
-}
+atomic_ptr_t states_tables[STATES_TABLES];
 
 /* Between two pages that nobody can touch, at a place of the system's choice. */
 static cold states_t *add_table(const void *p) {
@@ -21,37 +16,33 @@ static cold states_t *add_table(const void *p) {
   if (at == NULL) return NULL;
   os_protect(at, page, false);
   os_protect(at + size - page, page, false);
-  if (atomic_ptr_cas_acq_rel(table_of(p), &none, at + page)) /* S-states */
+  if (atomic_ptr_cas_acq_rel(states_table(p), &none, at + page)) /* S-states */
     return (states_t *)(at + page);
   os_unmap(at, size);
   return none;
 }
 
 states_t *states_of(const void *p) {
-  states_t *states = atomic_ptr_load_acquire(table_of(p)); /* S-states */
+  states_t *states = states_found(p);
   return likely(states != NULL) ? states : add_table(p);
 }
 
-void states_reset(const void *slice, size_t blocks) {
-  states_t *states = atomic_ptr_load_acquire(table_of(slice)); /* S-states */
-  if (states == NULL || blocks > STATES_OF_SLICE) return;
-  size_t first = states_slice(slice) * STATES_APART % STATES_OF_SLICE;
-  size_t n = min_size(blocks, STATES_OF_SLICE - first);
-  atomic8_t *row = states->of[states_slice(slice)];
-  memset(&row[first], STATE_FRESH, n);
-  memset(row, STATE_FRESH, blocks - n);
+void states_reset(const void *slice) {
+  states_t *states = states_found(slice);
+  if (states == NULL) return;
+  memset(states->of[states_slice(slice)], STATE_FRESH, STATES_OF_SLICE);
   atomic_fence_release(); /* S-state: before the slice says what it is */
 }
 
 void states_look(const slab_t *s) {
   uintptr_t base = slab_base(s);
   size_t size = class_size(slab_class(s)), n = atomic32_load_relaxed(&s->carved);
-  states_t *states = atomic_ptr_load_acquire(table_of((void *)base)); /* S-states */
-  for (size_t i = 0; states != NULL && i < n; i++) {                  /* Bound: the slab's blocks */
+  states_t *states = states_found((void *)base);
+  for (size_t i = 0; states != NULL && i < n; i++) { /* Bound: the slab's blocks */
     uintptr_t block = base + (i + 1) * size;
     /* relaxed, both: all blocks are the caller's */
     bool rests =
-      atomic8_load_relaxed(states_at(states, (void *)block, i)) % STATE_LIFE == STATE_RESTED;
+      atomic8_load_relaxed(states_at(states, (void *)block)) % STATE_LIFE == STATE_RESTED;
     uint64_t key = atomic64_load_relaxed(&block_at(block)->key);
     if (rests &&
         ((key != 0 && key != block_key(block)) ||
@@ -61,8 +52,7 @@ void states_look(const slab_t *s) {
 }
 
 void states_forget(const void *block) {
-  states_t *states = atomic_ptr_load_acquire(table_of(block)); /* S-states */
+  states_t *states = states_found(block);
   if (states == NULL) return;
-  size_t number = class_number((uint16_t)(uintptr_t)block, slab_of(block)->inverse);
-  atomic8_store_relaxed(states_at(states, block, number), STATE_FRESH); /* relaxed: its holder's */
+  atomic8_store_relaxed(states_at(states, block), STATE_FRESH); /* relaxed: its holder's */
 }

@@ -1,6 +1,6 @@
 /* states.h - what each block is, kept out of the block's reach: secure grade          layer 4: slab
  * Owns:    a table for each 256 MiB of addresses, mapped when the first block is handed out there.
- *          Called by: slab.c, slow.c, secure.   Calls: slab, os.
+ *          Called by: slab.c, slow.c, quarantine.c, secure.   Calls: slab, os.
  * Threads: any. A block's state is its holder's to change; of two that free it one succeeds.
  * Sync:    S-states  a table's address (release) -> states_of (acquire): it reads as zero;
  *          S-state   making a block live, or freeing it -> freeing it, or looking at a neighbour:
@@ -21,33 +21,48 @@ enum {
   STATE_LIFE = 4,
 };
 /* Blocks of the secure grade have 32 bytes at least. */
-enum { STATES_OF_SLICE = 2048, STATES_APART = 64 };
-
-enum { STATES_SHIFT = 28 };
+enum { STATES_STEP = 32, STATES_SHIFT = 28 };
+#define STATES_OF_SLICE (SLICE_SIZE / STATES_STEP)
 #define STATES_SLICES ((size_t)1 << (STATES_SHIFT - SLICE_SHIFT))
 typedef struct {
   atomic8_t of[STATES_SLICES][STATES_OF_SLICE];
-  atomic8_t large[STATES_SLICES]; /* of a large block that begins there */
+  atomic8_t large[STATES_SLICES];     /* of a large block that begins there */
+  atomic8_t is_closed[STATES_SLICES]; /* has it pages that nobody can touch? */
 } states_t;
 
-/* Of the part in which `p` lies; made if need be. NULL: no memory. */
+/* In a build of another grade nobody asks for any. */
+#define STATES_TABLES (SECURE ? (size_t)1 << (ADDRESS_BITS - STATES_SHIFT) : 1)
+extern hidden atomic_ptr_t states_tables[STATES_TABLES];
+static always_inline atomic_ptr_t *states_table(const void *p) {
+  return &states_tables[SECURE ? (uintptr_t)p >> STATES_SHIFT : 0];
+}
+
+/* Of the part in which `p` lies. NULL: no block was handed out there yet. */
+static always_inline states_t *states_found(const void *p) {
+  return atomic_ptr_load_acquire(states_table(p)); /* S-states */
+}
+/* Likewise; made if need be. NULL: no memory. */
 hidden states_t *states_of(const void *p);
 
 static inline size_t states_slice(const void *p) {
   return ((uintptr_t)p >> SLICE_SHIFT) % STATES_SLICES;
 }
-/* Of block `number` of its slice. Slices begin at different places, so that their first blocks' do
- * not share a few sets of a cache. */
-static inline atomic8_t *states_at(states_t *states, const void *p, size_t number) {
-  size_t slice = states_slice(p);
-  return &states->of[slice][(number + slice * STATES_APART) % STATES_OF_SLICE];
+/* Of the small block at `p`. Slices begin at different places, so that blocks at the same place of
+ * each do not share a few sets of a cache. */
+static always_inline atomic8_t *states_at(states_t *states, const void *p) {
+  enum { LINE = 64, APART = STATES_OF_SLICE - LINE };
+  size_t number = (uintptr_t)p / STATES_STEP % (STATES_SLICES * STATES_OF_SLICE);
+  return &states->of[0][number ^ ((uintptr_t)p / (SLICE_SIZE / LINE) & APART)];
 }
 static inline atomic8_t *states_at_large(states_t *states, const void *p) {
   return &states->large[states_slice(p)];
 }
+static inline atomic8_t *states_is_closed(states_t *states, const void *p) {
+  return &states->is_closed[states_slice(p)];
+}
 
-/* The slice becomes a slab of so many blocks: none of them was handed out yet. */
-hidden void states_reset(const void *slice, size_t blocks);
+/* The slice becomes a slab: none of its blocks was handed out yet. */
+hidden void states_reset(const void *slice);
 /* Of a slab that goes, with all its blocks free: nobody has written to them since. */
 hidden void states_look(const slab_t *s);
 /* A small block becomes the library's own, which may write to it. */

@@ -115,10 +115,6 @@ void index_give_back(void *cell) {
   leave(c, (uint64_t)1 << ((atomic_ptr_t *)cell - c->cells));
 }
 
-bool index_is_of(const void *cell, const void *heap) {
-  return cell != NULL && atomic_ptr_is_relaxed(&chunk_of(cell)->heap, (void *)heap);
-}
-
 void *index_heap(const void *cell) {
   return cell != NULL ? atomic_ptr_load_relaxed(&chunk_of(cell)->heap) : NULL;
 }

@@ -20,9 +20,9 @@ hidden void *index_cell(const heap_t *h); /* the next block's; NULL: `h` is no l
 /* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
 hidden void index_enter(void *cell, void *descriptor, bool is_huge);
 hidden void index_give_back(void *cell);
-/* Is it a cell of that first-class heap, which has not ended? Asked by the block's holder. */
-hidden bool index_is_of(const void *cell, const void *heap);
-hidden void *index_heap(const void *cell); /* the first-class heap, or NULL */
+/* The first-class heap that has not ended; NULL: none, or `cell` is NULL. Asked by the block's
+ * holder. */
+hidden void *index_heap(const void *cell);
 /* The block with this tag ends. */
 static inline void index_leave(atomic_ptr_t *tag) {
   void *cell = atomic_ptr_load_relaxed(tag); /* relaxed: the block's holder calls */

@@ -3,49 +3,104 @@
 #include "quarantine.h"
 
 #include "../os/os.h"
+#include "../slab/states.h"
 
 enum {
-  KEPT_SIZE = 1 << 20, /* bytes; larger ones give their memory back at once */
-  CLOSED_MOST = 16384, /* ranges that nobody can touch; each may cost two mappings */
+  CLOSED_MOST = 16384, /* blocks with pages that nobody can touch; each may cost two mappings */
+  CLOSING_BYTES = 64 << 10, /* take as long again */
+  CLOSINGS_AT_ONCE = 4096,
+  CLOSINGS_A_MS = 4,
   LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,
 };
 
-/* Blocks with such a range, or that would have one, of all heaps. relaxed: a bound that may be
- * passed by few */
+/* Blocks with such pages, of all heaps. relaxed: a bound that may be passed by few */
 static atomic32_t closed;
+/* Closings that are left, and os_now_ms when some were added. relaxed: likewise */
+static atomic32_t closings, closings_at;
 
 cold uint64_t quarantine_seed(void) { return os_random(); }
+
+void quarantine_start(void) {
+  atomic32_store_relaxed(&closings, CLOSINGS_AT_ONCE);
+  atomic32_store_relaxed(&closings_at, os_now_ms());
+}
+
+static void add_closings(void) {
+  uint32_t now = os_now_ms(), since = atomic32_load_relaxed(&closings_at);
+  uint64_t more = (uint64_t)(now - since) * CLOSINGS_A_MS;
+  if (more != 0 && atomic32_cas_relaxed(&closings_at, &since, now))
+    atomic32_add_relaxed(&closings, (uint32_t)min_size(more, CLOSINGS_AT_ONCE));
+}
+
+/* System calls in which threads wait for each other, and that take longer for each page, are a
+ * bounded part of the time. */
+static bool take_closings(size_t size) {
+  uint32_t n = 1 + (uint32_t)min_size(size / CLOSING_BYTES, CLOSINGS_AT_ONCE / 2);
+  if (atomic32_load_relaxed(&closings) < n) add_closings();
+  if (atomic32_load_relaxed(&closings) < n) return false;
+  if ((int32_t)atomic32_add_relaxed(&closings, 0 - n) >= (int32_t)n) return true;
+  atomic32_add_relaxed(&closings, n);
+  return false;
+}
 
 static size_t size_of_large(void *block) {
   return (size_t)atomic32_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
 }
 
-void quarantine_close(void *at, size_t size) {
-  if (atomic32_add_relaxed(&closed, 1) < CLOSED_MOST) os_protect(at, size, false);
-}
-
-bool quarantine_open(void *at, size_t size) {
-  if (!os_protect(at, size, true)) return false;
-  atomic32_add_relaxed(&closed, (uint32_t)-1);
+bool quarantine_close(void *block, size_t from) {
+  atomic8_t *is_closed = states_is_closed(states_of(block), block);
+  bool was_closed = atomic8_load_relaxed(is_closed) != 0; /* relaxed: its holder's */
+  size_t size = size_of_large(block) - from;
+  if (!was_closed && atomic32_load_relaxed(&closed) >= CLOSED_MOST) return false;
+  if (!take_closings(size) || !os_protect((char *)block + from, size, false)) return false;
+  if (!was_closed) atomic32_add_relaxed(&closed, 1);
+  atomic8_store_relaxed(is_closed, true);
   return true;
 }
 
-static bool closes(void *block) {
-  return quarantine_closes(atomic64_load_relaxed(&slab_of(block)->size));
+bool quarantine_open(void *block) {
+  atomic8_t *is_closed = states_is_closed(states_of(block), block);
+  if (atomic8_load_relaxed(is_closed) == 0) return true; /* relaxed: as above */
+  if (!os_protect(block, size_of_large(block), true)) return false;
+  atomic32_add_relaxed(&closed, (uint32_t)-1);
+  atomic8_store_relaxed(is_closed, false);
+  return true;
 }
 
 /* It may be used again. One that the system does not open stays where it is, for ever. */
 static void *open_again(void *block) {
-  if (block == NULL || !closes(block)) return block;
-  return quarantine_open(block, size_of_large(block)) ? block : NULL;
+  return block != NULL && quarantine_open(block) ? block : NULL;
 }
 
-/* A part of what is closed was so before. */
+static size_t place_of_large(quarantine_t *q) {
+  return LARGE_FROM + quarantine_draw(q) % QUARANTINE_LARGE;
+}
+
+/* One without memory may rest as long as it likes. */
 void *quarantine_put_large(quarantine_t *q, void *block) {
-  size_t place = LARGE_FROM + quarantine_draw(q) % QUARANTINE_LARGE, size = size_of_large(block);
-  if (size > KEPT_SIZE) os_discard(block, size);
-  if (closes(block) && atomic32_load_relaxed(&closed) < CLOSED_MOST) os_protect(block, size, false);
-  return open_again(atomic_ptr_exchange_own(&q->places[place], block));
+  size_t size = size_of_large(block);
+  bool is_closed = quarantine_close(block, 0);
+  if (size > QUARANTINE_BYTES && !is_closed) return open_again(block);
+  if (size > QUARANTINE_BYTES) os_discard(block, size);
+  return open_again(atomic_ptr_exchange_own(&q->places[place_of_large(q)], block));
+}
+
+/* A handler may take what is looked at here: then less is held than it seems. */
+void *quarantine_give_way(quarantine_t *q, void *block) {
+  size_t sum = size_of_large(block), first = place_of_large(q), size, left = QUARANTINE_LARGE;
+  if (sum > QUARANTINE_BYTES) return NULL;
+  void *other;
+  for (size_t i = LARGE_FROM; i < QUARANTINE_PLACES; i++) { /* Bound: the quarantine's places */
+    other = atomic_ptr_load_relaxed(&q->places[i]);
+    size = other != NULL ? size_of_large(other) : 0;
+    if (size <= QUARANTINE_BYTES) sum += size;
+  }
+  for (; sum > QUARANTINE_BYTES && left > 0; left--) { /* Bound: likewise */
+    size_t place = LARGE_FROM + (first + left) % QUARANTINE_LARGE;
+    other = open_again(atomic_ptr_exchange_own(&q->places[place], NULL));
+    if (other != NULL) return other;
+  }
+  return NULL;
 }
 
 void *quarantine_take(quarantine_t *q, size_t *place) {

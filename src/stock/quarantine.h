@@ -17,6 +17,7 @@ enum {
   QUARANTINE_MEDIUM = 32,
   QUARANTINE_LARGE = 8,
   QUARANTINE_PLACES = QUARANTINE_SMALL + QUARANTINE_MEDIUM + QUARANTINE_LARGE,
+  QUARANTINE_BYTES = 8 << 20, /* of large ones that keep their memory */
 };
 typedef struct quarantine {
   atomic_ptr_t places[QUARANTINE_PLACES]; /* small ones, medium ones, large ones */
@@ -46,16 +47,17 @@ static always_inline void *quarantine_put(quarantine_t *q, void *block, size_t s
                    : QUARANTINE_SMALL + number % QUARANTINE_MEDIUM;
   return atomic_ptr_exchange_own(&q->places[place], block);
 }
-/* Is a large block of so many bytes closed while it rests, and guarded while it lives? One of a
- * single slice is not: that would take longer than to make it zero, and to look whether it is. */
-static inline bool quarantine_closes(size_t usable) { return usable > SLICE_SIZE - os_page_size(); }
-/* Likewise of a large block, which nobody can touch from now on if it is one that is closed. */
+/* Likewise of a large block, which nobody can touch from now on unless quarantine_close fails. */
 hidden void *quarantine_put_large(quarantine_t *q, void *block);
-/* Nobody can touch these pages until they are opened, if the system does that and there are not too
- * many such ranges. */
-hidden void quarantine_close(void *at, size_t size);
-/* Once for each time that they were to be closed. False: the system does not. */
-hidden bool quarantine_open(void *at, size_t size);
+/* A large one that has to go before that, for its memory; NULL: none. */
+hidden void *quarantine_give_way(quarantine_t *q, void *block);
+/* Before any other call. */
+hidden void quarantine_start(void);
+/* Nobody can touch a large block from byte `from` on until it is opened. False: the system does not
+ * do that, there are too many such blocks, or too many were closed of late. */
+hidden bool quarantine_close(void *block, size_t from);
+/* All of it, if it is closed. False: the system does not. */
+hidden bool quarantine_open(void *block);
 /* One that is held back; NULL: there is none from `*place` on, which moves. */
 hidden void *quarantine_take(quarantine_t *q, size_t *place);
 

@@ -90,10 +90,10 @@ TEST(index, a_heap_that_ends_while_a_collection_is_inside_has_no_blocks_from_the
   slab_t *s = slab_of(firstclass_aligned(heap, 1, 100000));
   void *tag = atomic_ptr_load_relaxed(&s->tag);
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
-  CHECK(index_is_of(tag, heap));
+  CHECK(index_heap(tag) == heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_COLLECTED);
   firstclass_delete(heap);
-  CHECK(!index_is_of(tag, before));
+  CHECK(index_heap(tag) != before);
 }
 
 TEST(index, blocks_that_moved_are_found_where_they_are, "F2") {

@@ -48,10 +48,15 @@ TEST(quarantine, the_order_in_which_blocks_come_out_is_not_that_in_which_they_we
   CHECK_LT(in_order, out * 3 / 4);
 }
 
+static quarantine_t *start(heap_t *h) {
+  quarantine_start();
+  h->busy = 1;
+  return heap_quarantine(h);
+}
+
 TEST(quarantine, a_large_block_cannot_be_touched_until_it_comes_out, "") {
   heap_t *h = pool_claim();
-  quarantine_t *q = heap_quarantine(h);
-  h->busy = 1;
+  quarantine_t *q = start(h);
   char *p = large_malloc(h, KiB(100), 1);
   size_t place = 0;
   p[0] = 1;
@@ -61,14 +66,46 @@ TEST(quarantine, a_large_block_cannot_be_touched_until_it_comes_out, "") {
   p[0] = 2;
 }
 
-TEST(quarantine, a_large_block_that_the_system_does_not_close_goes_at_once, "") {
+TEST(quarantine, a_guard_stays_closed_until_all_of_the_block_is_opened, "") {
   heap_t *h = pool_claim();
-  quarantine_t *q = heap_quarantine(h);
-  h->busy = 1;
-  char *p = large_malloc(h, MiB(3), 1);
+  start(h);
+  char *p = large_malloc(h, KiB(100), 1);
+  CHECK(quarantine_close(p, KiB(96)));
+  CHECK(is_open(p) && !is_open(p + KiB(96)));
+  CHECK(quarantine_close(p, 0) && !is_open(p));
+  CHECK(quarantine_open(p) && is_open(p) && is_open(p + KiB(96)));
+  CHECK(quarantine_open(p)); /* once more: nothing is closed */
+}
+
+TEST(quarantine, a_block_of_many_MiB_rests_without_its_memory, "") {
+  heap_t *h = pool_claim();
+  quarantine_t *q = start(h);
+  char *p = large_malloc(h, MiB(9), 1);
   size_t place = 0;
-  p[MiB(3) - 1] = 1;
-  CHECK_NULL(quarantine_put_large(q, p)); /* whose memory is given back at once */
-  CHECK_EQ(os_resident(p, MiB(3)), 0u);
+  memset(p, 1, MiB(9));
+  CHECK_NULL(quarantine_put_large(q, p));
+  CHECK_EQ(os_resident(p, MiB(9)), 0u);
   CHECK(quarantine_take(q, &place) == p);
+}
+
+TEST(quarantine, large_blocks_give_way_to_one_that_would_be_too_much_beside_them, "") {
+  heap_t *h = pool_claim();
+  quarantine_t *q = start(h);
+  atomic_ptr_t *places = &q->places[QUARANTINE_SMALL + QUARANTINE_MEDIUM];
+  for (int i = 0; i < 3; i++) atomic_ptr_store_relaxed(&places[i], large_malloc(h, MiB(2), 1));
+  void *p = large_malloc(h, MiB(2), 1), *another = large_malloc(h, MiB(2), 1);
+  CHECK_NULL(quarantine_give_way(q, p)); /* 8 MiB are enough for four */
+  atomic_ptr_store_relaxed(&places[3], p);
+  CHECK(quarantine_give_way(q, another) != NULL);
+  CHECK_NULL(quarantine_give_way(q, another));
+}
+
+TEST(quarantine, closings_come_to_an_end_and_the_block_stays_open, "") {
+  heap_t *h = pool_claim();
+  start(h);
+  char *p = large_malloc(h, MiB(8), 1);
+  int closings = 0;
+  while (closings < 100000 && quarantine_close(p, 0)) closings++, quarantine_open(p);
+  CHECK(closings > 10 && closings < 100000);
+  CHECK(is_open(p));
 }

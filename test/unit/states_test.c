@@ -19,12 +19,12 @@ TEST(states, each_block_of_each_slice_has_a_place_of_its_own, "") {
   states_t *states = states_of(block_of(a, 0));
   CHECK(states != NULL && states == states_of(block_of(b, 0)));
   for (size_t i = 0; i < a->capacity; i++) {
-    atomic8_t *state = states_at(states, block_of(a, i), i);
+    atomic8_t *state = states_at(states, block_of(a, i));
     CHECK_EQ(atomic8_load_relaxed(state), STATE_FRESH);
     atomic8_store_relaxed(state, STATE_LIVE);
   }
   for (size_t i = 0; i < b->capacity; i++)
-    CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(b, i), i)), STATE_FRESH);
+    CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(b, i))), STATE_FRESH);
 }
 
 TEST(states, a_slice_that_becomes_a_slab_has_fresh_blocks_alone, "") {
@@ -32,21 +32,21 @@ TEST(states, a_slice_that_becomes_a_slab_has_fresh_blocks_alone, "") {
   states_t *states = states_of(block_of(s, 0));
   void *base = (void *)slab_base(s);
   for (size_t i = 0; i < s->capacity; i++)
-    atomic8_store_relaxed(states_at(states, block_of(s, i), i), STATE_RESTED);
+    atomic8_store_relaxed(states_at(states, block_of(s, i)), STATE_RESTED);
   slab_release(s);
   bool clean;
   CHECK(arena_claim_at(base, 1, &clean));
   slab_new(base, BLOCK_CLASS, NULL, NULL);
   for (size_t i = 0; i < s->capacity; i++)
-    CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(s, i), i)), STATE_FRESH);
+    CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(s, i))), STATE_FRESH);
 }
 
 TEST(states, a_block_that_the_library_takes_for_itself_is_fresh, "") {
   slab_t *s = fresh_slab();
   states_t *states = states_of(block_of(s, 5));
-  atomic8_store_relaxed(states_at(states, block_of(s, 5), 5), STATE_RESTED);
+  atomic8_store_relaxed(states_at(states, block_of(s, 5)), STATE_RESTED);
   states_forget(block_of(s, 5));
-  CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(s, 5), 5)), STATE_FRESH);
+  CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(s, 5))), STATE_FRESH);
 }
 
 TEST(states, a_link_that_was_written_over_is_no_link, "") {
@@ -65,9 +65,8 @@ TEST(states, a_write_to_a_free_block_is_found_when_its_slab_goes, "") {
   unsigned count;
   uintptr_t list = slab_take_list(s, 20, &count), last = list;
   for (uintptr_t b = list; b != 0; b = block_next(b)) {
-    size_t number = class_number((uint16_t)b, s->inverse);
     memset((char *)b + 16, 0, class_size(BLOCK_CLASS) - 16);
-    atomic8_store_relaxed(states_at(states_of((void *)b), (void *)b, number), STATE_RESTED);
+    atomic8_store_relaxed(states_at(states_of((void *)b), (void *)b), STATE_RESTED);
     last = b;
   }
   states_look(s);
