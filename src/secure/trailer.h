@@ -4,9 +4,9 @@
  *
  * A block's last word says how many bytes were asked for and by what kind of call. It is bound to
  * the block's address and to a number that only this process knows. What lies between these bytes
- * and the word is filled with a byte, likewise of the address. It is one from 0x80 to 0xBF: no
- * zero, no 0xFF and no letter. The word begins and ends with such a byte. So a write behind what was
- * asked for changes one of both. */
+ * and the word is filled with a byte, likewise of the address. That is one from 0x80 to 0xBF: no
+ * zero, no 0xFF and no letter. The word begins and ends with such a byte. So a write behind what
+ * was asked for changes one of both. */
 #ifndef SECURE_TRAILER_H
 #define SECURE_TRAILER_H
 
