@@ -178,6 +178,13 @@ static always_inline void let_rest(const checked_t *f, quarantine_t *q, uint64_t
   if (likely(p != NULL)) free_rested(p);
 }
 
+static cold void patrol_and_rest(slab_t *s, void *p, quarantine_t *q, uint64_t random,
+                                 const char *call) {
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  patrol(&f, random, call); /* the slab is there as long as the block */
+  let_rest(&f, q, random);
+}
+
 /* What belongs to a first-class heap may end with it at any moment, and goes at once. relaxed: the
  * block's holder calls */
 static always_inline bool may_rest(const slab_t *s) { return atomic_ptr_is_relaxed(&s->tag, NULL); }
@@ -198,22 +205,30 @@ static void look_before(const checked_t *f, const char *call) {
 
 static uint8_t rested(uint8_t state) { return (uint8_t)((state & ~STATE_IS) | STATE_RESTED); }
 
-static cold void end_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call) {
-  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+/* `seen`: its state at first. Of two threads that free the block one succeeds, whoever may have got
+ * it meanwhile. */
+static cold void end_small(const checked_t *f, uint8_t seen, size_t size, origin_t origin,
+                           const char *call) {
+  void *p = (void *)f->block;
   heap_t *h = heap_of_thread();
-  if (f.state == NULL) fatal("invalid pointer", p, call);
-  uint8_t seen = checked_state(&f);
-  trailer_t t = checked_read(&f, seen, call);
+  if (f->state == NULL) fatal("invalid pointer", p, call);
+  trailer_t t = checked_read(f, seen, call);
   if (t.origin != origin && origin != ORIGIN_ANY) checked_refuse_origin(t.origin, p, call);
   if (t.size != size && size != SECURE_ANY_SIZE) fatal("wrong size", p, call);
-  end_life(&f, seen, call);
-  if (!checked_reads_before(&f)) look_before(&f, call);
-  memset(p, 0, f.usable);
-  atomic8_store_release(f.state, rested(seen)); /* S-state */
-  if (h == NULL || !may_rest(s)) return fast_free(p);
+  end_life(f, seen, call);
+  if (!checked_reads_before(f)) look_before(f, call);
+  memset(p, 0, f->usable);
+  atomic8_store_release(f->state, rested(seen)); /* S-state */
+  if (h == NULL || !may_rest(f->slab)) return fast_free(p);
   uint64_t random = quarantine_draw(heap_quarantine(h));
-  patrol(&f, random, call); /* the slab is there as long as the block */
-  let_rest(&f, heap_quarantine(h), random);
+  if ((random >> 32) % PATROL == 0) patrol(f, random, call);
+  let_rest(f, heap_quarantine(h), random);
+}
+
+static cold void end_seldom(slab_t *s, void *p, uint8_t seen, size_t size, origin_t origin,
+                            const char *call) {
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  end_small(&f, seen, size, origin, call);
 }
 
 /* Of most nothing is to be said, and they go the short way. The rest go the long one, now and then
@@ -221,19 +236,18 @@ static cold void end_small(slab_t *s, void *p, size_t size, origin_t origin, con
 void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call) {
   trailer_t t;
   checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  uint8_t seen = checked_state(&f), expected = seen;
   quarantine_t *q = heap_quarantine(heap_of_thread());
   uint64_t random = quarantine_draw(q);
   if (unlikely(f.states == NULL) || unlikely(f.usable > BITS_CLEAR_MOST) ||
-      unlikely(!may_rest(s)) || unlikely((random >> 32) % PATROL == 0))
-    return end_small(s, p, size, origin, call);
-  uint8_t seen = checked_state(&f), expected = seen;
-  if (unlikely(!checked_reads(&f, seen, &t)) ||
+      unlikely(!may_rest(s)) || unlikely(!checked_reads(&f, seen, &t)) ||
       unlikely(t.origin != origin && origin != ORIGIN_ANY) ||
       unlikely(t.size != size && size != SECURE_ANY_SIZE) || unlikely(!checked_reads_before(&f)) ||
       unlikely(!atomic8_cas_acq_rel(f.state, &expected, seen | STATE_CHANGES))) /* S-state */
-    return end_small(s, p, size, origin, call);
+    return end_seldom(s, p, seen, size, origin, call);
   bits_clear(p, f.usable);
   atomic8_store_release(f.state, rested(seen)); /* S-state */
+  if (unlikely((random >> 32) % PATROL == 0)) return patrol_and_rest(s, p, q, random, call);
   let_rest(&f, q, random);
 }
 
@@ -267,7 +281,7 @@ static void end_large(const checked_t *f, origin_t origin, const char *call) {
 void secure_free(void *p, origin_t origin, const char *call) {
   if (is_empty(p)) return heap_free(p, call);
   checked_t f = checked_find(p, call);
-  if (f.is_small) end_small(f.slab, p, SECURE_ANY_SIZE, origin, call);
+  if (f.is_small) end_small(&f, checked_state(&f), SECURE_ANY_SIZE, origin, call);
   else end_large(&f, origin, call);
 }
 
