@@ -128,6 +128,8 @@ def add_run(commands):
     command.add_argument("--retries", type=int, metavar="N",
                          help="how often a disturbed block is run again (default: what the "
                               "experiment says)")
+    command.add_argument("--fewer-processors", action="store_true",
+                         help="leave out levels with more processors than there are here")
     command.add_argument("--packages", action="store_true",
                          help="only print the Debian packages that its workloads want")
 
@@ -218,6 +220,8 @@ def load_experiment(options, build):
     if options.retries is not None:
         chosen.disturbance["retries"] = options.retries
     chosen.select(options.only)
+    if not options.packages:
+        chosen.fit_processors(len(os.sched_getaffinity(0)), options.fewer_processors)
     return chosen, workloads
 
 

@@ -84,6 +84,10 @@ def file_name(*words):
     return "-".join(re.sub(r"[^a-z0-9]+", "-", str(word).lower()).strip("-") for word in words)
 
 
+def text_of_level(level):
+    return level if isinstance(level, str) else f"{level:,}"
+
+
 # ---- units ---------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 
 from freehold_lab.analysis.frame import with_factors
 from freehold_lab.drawing import (OURS, Picture, file_name, layout, places_of, quantity, scale_of,
-                                  title)
+                                  text_of_level, title)
 from freehold_lab.experiment import RESPONSES
 
 THREADS = ("threads", "NT", "clients")
@@ -145,8 +145,37 @@ def by_factor(part, runs, factors, response, figure_of_part, palette):
     return Picture(file_name(part, response, "by-factor"), f"{part}: {what} by factor",
                    "Means over the levels of the other factors, with 95 % intervals from the "
                    "spread of the runs of one cell; logarithmic axes where the levels span more "
-                   "than a few doublings. Figures 3 to 6 of the 2014 paper, figure 2 of the 2018 "
-                   "one.", layout(figure))
+                   "than a few doublings.", layout(figure))
+
+
+def bars_of_cells(part, cut, runs, figure_of_part, palette):
+    """Bars of single cells, one colour an allocator: no other factor is averaged."""
+    for factor, label in cut.fixed:
+        runs = runs[runs[factor].map(text_of_level) == label]
+    runs = runs.dropna(subset=[cut.response])
+    if not len(runs):
+        return None
+    what, unit = quantity(cut.response, figure_of_part)
+    divisor, shown_unit = scale_of(runs[cut.response], unit)
+    figure = go.Figure()
+    for name, mine in palette.each(runs):
+        found = [(levels if isinstance(levels, tuple) else (levels,),
+                  *mean_of_cells(cell, cut.response))
+                 for levels, cell in mine.groupby(list(cut.by), sort=False)]
+        names = [[f"{factor} {text_of_level(levels[n])}" for levels, _, _ in found]
+                 for n, factor in enumerate(cut.by)]
+        figure.add_bar(x=names if len(names) > 1 else names[0],
+                       y=[mean / divisor for _, mean, _ in found],
+                       error_y={"array": [half / divisor for _, _, half in found], "thickness": 1},
+                       marker_color=palette.of(name)["color"], **palette.style(name))
+    figure.update_yaxes(title_text=title(what, shown_unit), rangemode="tozero")
+    where = ", ".join(f"{factor} = {label}" for factor, label in cut.fixed)
+    after = f" Laid out as {cut.after}." if cut.after else ""
+    return Picture(file_name(part, cut.response, "cells", *(word for pair in cut.fixed
+                                                            for word in pair)),
+                   f"{part}: {what}, {where}",
+                   "Means of the runs of single cells, with 95 % intervals." + after,
+                   layout(figure, barmode="group"))
 
 
 def at_last_levels(runs, factors):
@@ -155,10 +184,6 @@ def at_last_levels(runs, factors):
     for factor in factors:
         runs = runs[runs[factor] == runs[factor].iloc[-1]]
     return runs, ", ".join(chosen)
-
-
-def text_of_level(level):
-    return f"{level:,}" if isinstance(level, (int, float)) else str(level)
 
 
 def boxes(part, runs, factor, others, palette):
@@ -262,7 +287,7 @@ def slopes(part, table, factor, others, palette):
                            **palette.mark(name), **palette.style(name))
     figure.update_xaxes(title_text=", ".join(others) or "all runs", type="category")
     figure.update_yaxes(title_text=f"ns more for one more of {factor}")
-    return Picture(file_name(part, "slope"), f"{part}: slope of time over {factor}",
+    return Picture(file_name(part, "slope", factor), f"{part}: slope of time over {factor}",
                    "Of the straight line through all runs, with its 95 % interval.",
                    layout(figure, scattermode="group"))
 
@@ -273,10 +298,12 @@ def of_part(results, name, palette):
     figure = results.figure_of(name)
     varied = [factor for factor in factors if runs[factor].nunique() > 1]
     found = []
-    for response in ("wall", "peak", "figure", "integral"):
+    for response in ("wall", "peak", "kept", "figure", "integral"):
         if (response in results.plan.responses and varied and runs[response].notna().any()
                 and (response != "figure" or figure.unit != "s")):
             found.append(by_factor(name, runs, varied, response, figure, palette))
+    planned = next(part for part in results.plan.parts if part.name == name)
+    found += [bars_of_cells(name, cut, runs, figure, palette) for cut in planned.bars]
     for factor in [factor for factor in varied if factor in THREADS]:
         others = [other for other in varied if other != factor]
         found.append(boxes(name, runs, factor, others, palette))

@@ -78,13 +78,12 @@ def sections_of(results, base, palette):
 
 def add_slopes(section, results, part, palette):
     runs, factors = frame.with_factors(results.part(part.name))
-    if not part.slope or not pictures.is_numeric(runs[part.slope]):
-        return
-    others = [factor for factor in factors if factor != part.slope and runs[factor].nunique() > 1]
-    found = slope.by_allocator(runs, part.slope, others)
-    if len(found):
-        section.add(pictures.slopes(part.name, found, part.slope, others, palette),
-                    tables.slope_table(part.name, part.slope, found))
+    for factor in [factor for factor in part.slopes if pictures.is_numeric(runs[factor])]:
+        others = [other for other in factors if other != factor and runs[other].nunique() > 1]
+        found = slope.by_allocator(runs, factor, others)
+        if len(found):
+            section.add(pictures.slopes(part.name, found, factor, others, palette),
+                        tables.slope_table(part.name, factor, found))
 
 
 def facts_of(results):
@@ -114,6 +113,11 @@ def notes_of(results):
     return notes
 
 
+def machine_facts(results):
+    """What the machine is, one value each; its caches have a table of their own."""
+    return [(name, value) for name, value in results.begun["machine"].items() if name != "caches"]
+
+
 def environment_tables(results):
     found = pandas.DataFrame(results.allocators).rename(columns={"name": "allocator"})
     found["sha256"] = found.sha256.str[:16]
@@ -121,6 +125,10 @@ def environment_tables(results):
                        "Each proved in a child that malloc and its family are its own, and "
                        "asked again by every run.",
                        found[["allocator", "version", "path", "variables", "sha256"]])
+    caches = results.begun["machine"].get("caches") or [{"level": "cannot be read here"}]
+    yield tables.Table("caches", "Caches",
+                       "Which processors share one: their numbers, a list for each cache.",
+                       pandas.DataFrame(caches))
     while_running = results.runs[["load", "steal", "foreign_share", "frequency",
                                   "temperature"]].describe().T
     yield tables.Table("surroundings", "The machine while it measured",
@@ -186,7 +194,7 @@ def write_markdown(results, page, overall):
                   f"{picture.title}. {picture.caption}", ""]
     for table in overall.tables:
         lines += [f"## {table.title}", "", table.caption, "", table.markdown(), ""]
-    facts = pandas.DataFrame([*results.begun["machine"].items(), ("laboratory", __version__),
+    facts = pandas.DataFrame([*machine_facts(results), ("laboratory", __version__),
                               ("results", name)], columns=["", "value"])
     lines += ["## Environment", "", tables.Table("", "", "", facts).markdown(), ""]
     for table in environment_tables(results):
@@ -213,11 +221,10 @@ def page_of(results, palette, sections, extra, drawn):
             for name in ("page.html", "page.css", "page.js")}
     template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text["page.html"])
     figures = {picture.name: json.loads(picture.figure.to_json()) for picture in drawn}
-    machine = results.begun["machine"]
     return template.render(
         plan=results.plan, facts=facts_of(results), sections=sections, environment_tables=extra,
         allocators=[{"name": name, "colour": palette.of(name)["color"]} for name in results.names],
-        environment=[*machine.items(), ("laboratory", __version__), ("results", results.path)],
+        environment=[*machine_facts(results), ("laboratory", __version__), ("results", results.path)],
         notes=notes_of(results), commands=commands_of(results), css=Markup(text["page.css"]),
         js=Markup(text["page.js"]), plotly=Markup(get_plotlyjs()),
         pictures=Markup(json.dumps(figures).replace("</", "<\\/")))

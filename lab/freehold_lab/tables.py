@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pandas
 
-from freehold_lab.analysis import anova, ratios, tukey
+from freehold_lab.analysis import anova, interaction, ratios, tukey
 from freehold_lab.analysis.frame import with_factors
-from freehold_lab.drawing import axis_title, file_name
+from freehold_lab.drawing import axis_title, file_name, text_of_level
 from freehold_lab.experiment import RESPONSES
 
 
@@ -19,7 +19,7 @@ class Table:
     caption: str
     frame: pandas.DataFrame
     marks: dict = field(default_factory=dict)       # (number of the row, column) -> win or loss
-    is_detail: bool = False                 # folded up on the page
+    fold: str = ""                          # on the page it stands folded up under this heading
 
     @property
     def csv(self):
@@ -68,7 +68,11 @@ def text_of(value, digits=4):
     return f"{value:,.0f}" if abs(value) >= 10 ** digits - 0.5 else f"{value:.{digits}g}"
 
 
+FOLDED = "Analysis of variance and Tukey's groups"
+OWN = "Analysis of variance of each allocator"
+CROSSED = "Factors against each other, each allocator"
 CLASSES = {ratios.WIN: "win", ratios.LOSS: "loss"}     # on the page
+ANALYSED = ("wall", "peak", "kept", "figure")
 COMPARED = ("time", "peak", "integral")
 
 
@@ -123,8 +127,7 @@ def cell_table(part, response, frame, base):
 
 def anova_tables(part, runs, factors, response, what, base):
     """The analysis of variance and, from its residuals, Tukey's tables: over all, and by the levels
-    of each factor. Laid out as tables 2 to 7 of the 2014 paper. `what` says what the response is,
-    with its unit."""
+    of each factor. `what` says what the response is, with its unit."""
     analysis = anova.analyse(runs, response, ["allocator", *factors])
     if analysis is None:
         return
@@ -152,21 +155,67 @@ def anova_tables(part, runs, factors, response, what, base):
                         f"{same} Letters hold within a column.", flat(wide))
 
 
+def own_tables(part, runs, factors, response, what):
+    """Each allocator's own analysis of variance: p of all of them side by side, then all of it."""
+    analyses = interaction.by_allocator(runs, response, factors)
+    if not analyses:
+        return
+    pooled = anova.analyse(runs, response, ["allocator", *factors])
+    logs = ", ".join(name for name, analysis in analyses.items() if analysis.is_log)
+    yield Table(file_name(part, response, "own-p"), f"{part}: p of factors on {what}",
+                "One analysis of variance for each allocator on its own, and the one of all "
+                f"together. Of the logarithm for: {logs or 'none'}.",
+                interaction.probabilities(analyses, pooled))
+    for name, analysis in analyses.items():
+        yield Table(file_name(part, response, "own", name),
+                    f"{part}: analysis of variance of {what}, {name} alone",
+                    f"{analysis.says[0].upper()}{analysis.says[1:]}. "
+                    "Share: of the sum of squares.", analysis.table, fold=OWN)
+
+
+def crossing_tables(part, crossing, runs, factors, what):
+    """One table an allocator: means of a response by the levels of factors."""
+    after = f" Laid out as {crossing.after}." if crossing.after else ""
+    averaged = [factor for factor in factors
+                if factor not in (*crossing.rows, *crossing.columns)]
+    over = f" over the levels of {', '.join(averaged)}" if averaged else ""
+    by = " × ".join((*crossing.columns, *crossing.rows))
+    analyses = interaction.by_allocator(runs, crossing.response, factors)
+    for name, analysis in analyses.items():
+        table = interaction.crossed(runs[runs.allocator == name], crossing.response,
+                                    list(crossing.rows), list(crossing.columns), analysis)
+        heads = [", ".join(f"{factor} = {text_of_level(level)}"
+                           for factor, level in zip(crossing.columns, column))
+                 + ("" if key == "mean" else ", letters") for column, key in table.columns]
+        yield Table(file_name(part, crossing.response, "by", *crossing.columns, *crossing.rows,
+                              name),
+                    f"{part}: {what} by {by}, {name}",
+                    f"Means{over}. Cells anywhere in the table that share a letter are not shown "
+                    f"to differ (Tukey, 5 % for all pairs of cells together); a is the least."
+                    f"{after}",
+                    table.set_axis(heads, axis=1).reset_index(), fold=CROSSED)
+
+
 def flat(wide):
     """Two heads in one; a column of letters follows its column of means."""
     columns = [level if key == "mean" else f"{level}, letters" for level, key in wide.columns]
     return wide.set_axis(columns, axis=1).reset_index()
 
 
-def design_table(part, replicates):
-    """What was varied, and how."""
+def design_table(part, replicates, runs):
+    """What was varied, and how. Levels of which there is no run are named apart."""
     others = ", ".join(f"{name} {value}" for name, value in part.parameters.items())
-    rows = [{"factor": factor, "levels": ", ".join(level.label for level in levels)}
-            for factor, levels in part.factors.items()]
+    rows = []
+    for factor, levels in part.factors.items():
+        values = set(runs[factor])
+        there = [level.label for level in levels if level.value in values]
+        lacking = [level.label for level in levels if level.value not in values]
+        rows.append({"factor": factor, "levels": ", ".join(there),
+                     **({"not run": ", ".join(lacking)} if lacking else {})})
     return Table(file_name(part.name, "design"), f"{part.name}: factors and levels",
                  f"Full factorial, {replicates} replicates. "
                  f"Other parameters: {others or 'the defaults'}.",
-                 pandas.DataFrame(rows))
+                 pandas.DataFrame(rows).fillna(""))
 
 
 def mean_table(part, runs, responses, figure):
@@ -181,7 +230,7 @@ def mean_table(part, runs, responses, figure):
 
 
 def slope_table(part, factor, frame):
-    return Table(file_name(part, "slope-table"), f"{part}: time as a straight line over {factor}",
+    return Table(file_name(part, "slope-table", factor), f"{part}: time as a straight line over {factor}",
                  "Seconds for one more, with 95 % interval. p_not_straight: small when the means "
                  "of the levels do not "
                  "lie on a line (needs three levels).", frame)
@@ -194,14 +243,21 @@ def of_part(results, name, by_response, base):
     measured = [response for response in results.plan.responses if runs[response].notna().any()]
     planned = next(part for part in results.plan.parts if part.name == name)
     if planned.factors:
-        yield design_table(planned, results.plan.replicates)
+        yield design_table(planned, results.plan.replicates, runs)
     figure = results.figure_of(name)
     yield mean_table(name, runs, measured, figure)
     for response, frame in by_response.items():
         mine = frame[frame.part == name] if len(frame) else frame
         if len(mine):
             yield cell_table(name, response, mine, base)
-    for response in [r for r in ("wall", "peak", "figure") if r in measured]:
-        for table in anova_tables(name, runs, varied, response, axis_title(response, figure), base):
-            table.is_detail = True
+    for response in [r for r in ANALYSED if r in measured]:
+        what = axis_title(response, figure)
+        for table in anova_tables(name, runs, varied, response, what, base):
+            table.fold = FOLDED
             yield table
+        if len(varied) > 1:
+            yield from own_tables(name, runs, varied, response, what)
+    for crossing in planned.tables:
+        if set(crossing.rows) | set(crossing.columns) <= set(varied):
+            yield from crossing_tables(name, crossing, runs, varied,
+                                       axis_title(crossing.response, figure))

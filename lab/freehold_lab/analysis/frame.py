@@ -68,6 +68,7 @@ def read(path):
         runs["time"] = [time_of(row, workloads[row["workload"]].figure) for row in kept]
         runs["calls"] = [counts.get((row["cell"], row["allocator"]), {}).get("calls")
                          for row in kept]
+        runs["kept"] = [json.loads(row["figures"]).get("resident") for row in kept]
         return Results(path, plan, begun, workloads, in_order(runs, plan, store),
                        store.allocators(), store.left_out(), failed, store.notes())
     finally:
