@@ -25,12 +25,14 @@ RESPONSES = {
     "peak": ("peak resident memory", "bytes"), "integral": ("resident memory over time", "byte s"),
     "faults": ("page faults", ""), "calls": ("mmap, munmap, mremap, madvise and brk calls", ""),
     "system_calls": ("all system calls", ""),
+    "rate": ("operations", "1/s"),
+    "asked": ("bytes asked of the system", "bytes"),
     "kept": ("resident memory after the work", "bytes"),    # the workload's figure `resident`
 }
 KEYS = {"name", "about", "replicates", "discard", "responses", "time_limit", "base", "disturbance",
-        "parts"}
+        "parts", "scaled"}
 PART_KEYS = {"name", "workload", "quick", "parameters", "factors", "slope", "variables", "only",
-             "tables", "bars"}
+             "tables", "bars", "curves", "responses"}
 DISTURBANCE = {"steal": 0.05, "foreign": 0.10, "retries": 2}
 
 
@@ -84,6 +86,16 @@ class Cut:
     after: str = ""                         # which figure of a paper has this layout
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A response over the levels of the part's only factor: lines of means with logarithmic axes,
+    or boxes."""
+    kind: str                               # line or box
+    response: str
+    over: str
+    after: str = ""
+
+
 @dataclass
 class Part:
     name: str
@@ -97,6 +109,8 @@ class Part:
     quick: bool = False
     tables: tuple = ()                      # of Crossing
     bars: tuple = ()                        # of Cut
+    curves: tuple = ()                      # of Curve
+    responses: tuple = ()                   # that its pages show; (): the experiment's
 
     def cells(self):
         names = list(self.factors)
@@ -122,6 +136,8 @@ class Experiment:
     base: str
     parts: list
     disturbance: dict = field(default_factory=lambda: dict(DISTURBANCE))
+    scaled: tuple = ()                      # parts side by side, each scaled to its largest
+    scaled_after: str = ""
 
     def select(self, texts):
         """Keeps the parts whose name contains one of them; all if there are none."""
@@ -233,10 +249,7 @@ def parse(table, text, source, workloads):
     discard = reader.number("", table, "discard", 0, 0)
     if discard >= replicates:
         reader.fail("", f"discard is {discard}: nothing would be left of {replicates} replicates")
-    responses = reader.get("", table, "responses", list, ["wall", "peak"])
-    for response in responses:
-        if response not in RESPONSES:
-            reader.fail("", f"no response {response!r}; there are {', '.join(RESPONSES)}")
+    responses = parse_responses(reader, "", table, ["wall", "peak"])
     time_limit = reader.get("", table, "time_limit", float, 300)
     if time_limit <= 0:
         reader.fail("", f"time_limit is {time_limit}, has to be more than 0 seconds")
@@ -246,11 +259,27 @@ def parse(table, text, source, workloads):
         reader.fail("", "no parts: nothing to run")
     if len({part.name for part in read}) < len(read):
         reader.fail("", "two parts have the same name; give them names of their own")
+    if {"asked", "system_calls"} <= set(responses):
+        reader.fail("", "asked and system_calls are counted in different runs; take one of them")
+    scaled = reader.get("", table, "scaled", dict, {})
+    reader.keys("scaled", scaled, {"parts", "after"})
+    for name in reader.get("scaled", scaled, "parts", list, []):
+        if name not in [part.name for part in read]:
+            reader.fail("scaled", f"no part {name}")
     return Experiment(
         reader.get("", table, "name", str), reader.get("", table, "about", str, ""), text,
         replicates, discard, responses, float(time_limit),
         reader.get("", table, "base", str, "libc"), read,
-        parse_disturbance(reader, reader.get("", table, "disturbance", dict, {})))
+        parse_disturbance(reader, reader.get("", table, "disturbance", dict, {})),
+        tuple(scaled.get("parts", [])), reader.get("scaled", scaled, "after", str, ""))
+
+
+def parse_responses(reader, where, table, default):
+    responses = reader.get(where, table, "responses", list, default)
+    for response in responses:
+        if response not in RESPONSES:
+            reader.fail(where, f"no response {response!r}; there are {', '.join(RESPONSES)}")
+    return responses
 
 
 def parse_disturbance(reader, table):
@@ -288,6 +317,9 @@ def parse_part(reader, where, table, workloads):
                         for n, one in enumerate(reader.get(where, table, "tables", list, [])))
     part.bars = tuple(parse_cut(reader, f"{where}.bars[{n}]", one, part)
                       for n, one in enumerate(reader.get(where, table, "bars", list, [])))
+    part.curves = tuple(parse_curve(reader, f"{where}.curves[{n}]", one, part)
+                        for n, one in enumerate(reader.get(where, table, "curves", list, [])))
+    part.responses = tuple(parse_responses(reader, where, table, []))
     return part
 
 
@@ -300,7 +332,7 @@ def names(reader, where, table, key):
     return value
 
 
-def layout_of(reader, where, table, part, known):
+def layout_of(reader, where, table, known):
     """What tables and bars have in common: the response, and the paper's number."""
     if not isinstance(table, dict):
         reader.fail(where, "should be a table")
@@ -321,16 +353,27 @@ def factors_of(reader, where, table, key, part):
     return tuple(found)
 
 
+def parse_curve(reader, where, table, part):
+    """`{kind = "box", response = "rate", over = "threads"}`"""
+    response, after = layout_of(reader, where, table, {"kind", "over"})
+    kind, over = (reader.get(where, table, key, str) for key in ("kind", "over"))
+    if kind not in ("line", "box"):
+        reader.fail(where, f"kind has to be line or box, is {kind!r}")
+    if list(part.factors) != [over]:
+        reader.fail(where, f"{over} has to be the only factor of the part")
+    return Curve(kind, response, over, after)
+
+
 def parse_crossing(reader, where, table, part):
     """`{response = "wall", rows = ["SA", "NT"], columns = "NP"}`"""
-    response, after = layout_of(reader, where, table, part, {"rows", "columns"})
+    response, after = layout_of(reader, where, table, {"rows", "columns"})
     return Crossing(response, factors_of(reader, where, table, "rows", part),
                     factors_of(reader, where, table, "columns", part), after)
 
 
 def parse_cut(reader, where, table, part):
     """`{response = "wall", fixed = {NT = 1}, by = ["NP", "NA"]}`"""
-    response, after = layout_of(reader, where, table, part, {"fixed", "by"})
+    response, after = layout_of(reader, where, table, {"fixed", "by"})
     by = factors_of(reader, where, table, "by", part)
     fixed = reader.get(where, table, "fixed", dict, {})
     for factor, value in fixed.items():

@@ -20,6 +20,7 @@ from freehold_lab import __version__, drawing, pictures, tables
 from freehold_lab.analysis import frame, ratios, slope
 from freehold_lab.peers import PEERS
 from freehold_lab.places import PACKAGE, Failed
+from freehold_lab.runner import CAUSES
 
 RATIOS = ("time", "peak", "integral", "faults", "calls")
 
@@ -62,9 +63,11 @@ def sections_of(results, base, palette):
     first = Section("overall", "All workloads",
                     f"Ratios are to {base}; below 1 the allocator needs less.")
     first.add(pictures.speed_and_memory(overall, base, palette),
-              *pictures.scaled_bars(by_response, base, palette),
+              pictures.scaled_to_largest(results, palette),
+              *pictures.scaled_bars(by_response, base, palette), tables.program_table(results),
               *tables.overall_tables(overall, base),
-              *tables.workload_tables(by_response, base, results.names))
+              *tables.workload_tables(results.runs, by_response, base, results.names),
+              *tables.power_tables(results.runs))
     sections = [first]
     for part in [part for part in results.plan.parts if len(results.part(part.name))]:
         about = results.workloads[part.workload].about
@@ -105,12 +108,25 @@ def notes_of(results):
                      "at every attempt and "
                      "are in all figures nevertheless, for instance: "
                      f"{disturbed.disturbed.iloc[0]}.")
-    again = results.runs[(results.runs.attempt > 0) & (results.runs.disturbed == "")]
-    if len(again):
-        notes.append(f"{again.groupby(['cell', 'replicate']).ngroups} blocks were disturbed, run "
-                     "again, and count with "
-                     "their later attempt.")
     return notes
+
+
+def disturbance_table(results):
+    """What disturbed the runs, how many were made again for it, and what was kept all the same."""
+    bounds = results.plan.disturbance
+    rows = []
+    for key, cause in CAUSES.items():
+        blocks = [block for block in results.attempts if cause in block["disturbed"]]
+        again = [block for block in blocks if block["is_superseded"]]
+        rows.append({"cause": cause, "bound": bounds[key], "blocks run again": len(again),
+                     "runs made again": sum(block["runs"] for block in again),
+                     "runs beyond it": sum(block[key] for block in blocks),
+                     "blocks kept beyond it": len(blocks) - len(again)})
+    return tables.Table("disturbance", "What disturbed the runs",
+                        "A block is the runs of all allocators side by side. One in which a run "
+                        "lost more than the bound, a share of all processor time, is run again "
+                        "as a whole, as often as the experiment or --retries allows. Only the last "
+                        "attempt counts. Stolen time is the steal of /proc/stat.", pandas.DataFrame(rows))
 
 
 def machine_facts(results):
@@ -129,6 +145,7 @@ def environment_tables(results):
     yield tables.Table("caches", "Caches",
                        "Which processors share one: their numbers, a list for each cache.",
                        pandas.DataFrame(caches))
+    yield disturbance_table(results)
     while_running = results.runs[["load", "steal", "foreign_share", "frequency",
                                   "temperature"]].describe().T
     yield tables.Table("surroundings", "The machine while it measured",

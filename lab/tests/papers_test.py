@@ -18,6 +18,14 @@ from freehold_lab.store import Store
 from freehold_lab.workloads import all_workloads
 
 QUIET = {"load": 0.1, "steal": 0.0, "foreign_share": 0.0, "frequency": None, "temperature": None}
+NAMES = ("libc", "math", "resolve")
+
+
+@pytest.fixture(scope="module")
+def libraries():
+    folder = Path(libc_path()).parent
+    return [Allocator(name, str(path)) for name, path in
+            zip(NAMES, (libc_path(), folder / "libm.so.6", folder / "libresolv.so.2"))]
 
 
 def shipped(name, **replaced):
@@ -97,13 +105,10 @@ def kept(cell, name, replicate):
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    libraries = Path(libc_path()).parent
-    allocators = [Allocator("libc", libc_path()), Allocator("math", str(libraries / "libm.so.6")),
-                  Allocator("resolve", str(libraries / "libresolv.so.2"))]
+def study(tmp_path_factory, libraries):
     folder = tmp_path_factory.mktemp("study")
     path = filled(folder / "made.sqlite", shipped("seed-2014", replicates=4, discard=1),
-                  allocators, costs, kept)
+                  libraries, costs, kept)
     return path, tables_of(path, folder / "page")
 
 
@@ -117,7 +122,7 @@ def mean_of(response, name, fixed):
     return numpy.mean([truth(response, name, {**fixed, **other}) for other in others])
 
 
-@pytest.mark.parametrize("name", ["libc", "math", "resolve"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("table", TABLES)
 def test_each_cell_of_an_interaction_table_has_its_mean_and_its_letters(study, table, name):
     response, rows, columns = TABLES[table]
@@ -153,7 +158,7 @@ def square_of(response, name, factors):
     return total * 96 * len(OFFSETS) / len(cells_of(factors))
 
 
-@pytest.mark.parametrize("name", ["libc", "math", "resolve"])
+@pytest.mark.parametrize("name", NAMES)
 def test_each_allocator_has_its_own_analysis_of_variance(study, name):
     own = {row["source"]: row for row in study[1]["uma-test-wall-own-p"]}
     whole = {row["source"]: row for row in study[1][f"uma-test-wall-own-{name}"]}
@@ -167,7 +172,7 @@ def test_each_allocator_has_its_own_analysis_of_variance(study, name):
         assert whole[source]["p"] == own[source][name]
         assert (own[source][name] > 0.9) == (name == "resolve" and factors != ["NA"]
                                              or factors == ["NP", "NT", "NA"])
-    assert set(own["NA"]) == {"source", "libc", "math", "resolve", "all together"}
+    assert set(own["NA"]) == {"source", *NAMES, "all together"}
 
 
 def test_straightness_in_the_number_of_allocations_is_tested_for_each_combination(study):
@@ -199,7 +204,7 @@ def test_the_bars_are_single_cells_by_processors_and_allocations(study, response
     drawn = {picture.name: picture
              for picture in pictures.of_part(results, "uma-test", drawing.Palette(results.names))}
     picture = drawn[f"uma-test-{response}-cells-sa-16-64-nt-{threads}"]
-    assert [trace.name for trace in picture.figure.data] == ["libc", "math", "resolve"]
+    assert [trace.name for trace in picture.figure.data] == list(NAMES)
     for trace in picture.figure.data:
         shown = dict(zip(zip(*trace.x), zip(trace.y, trace.error_y.array)))
         assert len(shown) == 12
@@ -222,3 +227,134 @@ def test_levels_that_were_not_run_are_named_apart(study):
         {"factor": "SA", "levels": "16..64, 256..1024", "not run": ""},
         {"factor": "NT", "levels": "1, 2, 3, 4", "not run": ""},
         {"factor": "NP", "levels": "1, 2", "not run": "3, 4"}]
+
+
+# ---- the mail on nmalloc -------------------------------------------------------------------------
+
+def counted(part, name):
+    """Of each part and allocator other numbers."""
+    seed = 1 + 10 * (part == "calls-50000") + NAMES.index(name)
+    return {"calls": seed, "mmap": 1000 * seed, "munmap": seed, "mremap": 0, "brk": 2 * seed,
+            "madvise": 3 * seed, "asked": 8000 * seed, "released": 500 * seed,
+            "difference": 7500 * seed, "advised": 64 * seed}
+
+
+def test_the_table_of_mappings_has_what_was_counted(tmp_path, libraries):
+    plan = shipped("nmalloc", replicates=2)
+    path = filled(tmp_path / "made.sqlite", plan, libraries,
+                  lambda cell, name, replicate: {"wall": 1.0, "peak": 1e6,
+                                                 "system": 0.25 + 0.5 * replicate})
+    store = Store(path)
+    for cell in plan.cells():
+        for name in NAMES:
+            store.add_count(cell, name, counted(cell.part, name))
+    store.close()
+    found = tables_of(path, tmp_path / "page")
+    for part in ("calls-2500", "calls-50000"):
+        rows = found[f"{part}-mappings"]
+        assert [row["allocator"] for row in rows] == list(NAMES)
+        for row in rows:
+            count = counted(part, row["allocator"])
+            assert row == {
+                "cell": part, "allocator": row["allocator"],
+                "mmaps / munmaps": f"{count['mmap']:,} / {count['munmap']}",
+                "brks": count["brk"], "madvises": count["madvise"],
+                "bytes asked": count["asked"], "bytes released": count["released"],
+                "difference": count["difference"], "given back by madvise": count["advised"],
+                "system time, s": 0.5}
+
+
+# ---- the papers of 2006 and 2018 -----------------------------------------------------------------
+
+FACTORS = {"libc": 1.0, "math": 0.5, "resolve": 1.5}
+KINDS = ("cca", "cfrac", "gs", "sh6bench", "smlng")
+
+
+def of_kind(cell, name, replicate):
+    """Each part and level has a time and a peak of its own; replicates are 1 % apart."""
+    where = KINDS.index(cell.part) + 1 if cell.part in KINDS else 10
+    level = next((level.value for _, level in cell.levels), 1)
+    size = where * level * FACTORS[name] * (1 + replicate / 100)
+    return {"wall": size, "peak": 1e6 / size}
+
+
+def work_of(cell, name, replicate):
+    wall = of_kind(cell, name, replicate)["wall"]
+    if cell.workload == "mariadb":
+        return {"figure": 1000 / wall}
+    return {"operations": 40000000, "seconds": wall, "figure": wall}
+
+
+def drawn(path, part):
+    results = frame.read(path)
+    palette = drawing.Palette(results.names)
+    return {picture.name: picture for picture in pictures.of_part(results, part, palette)}
+
+
+@pytest.fixture(scope="module")
+def evans(tmp_path_factory, libraries):
+    return filled(tmp_path_factory.mktemp("evans") / "made.sqlite",
+                  shipped("seed-2006", replicates=3), libraries, of_kind, work_of)
+
+
+@pytest.mark.parametrize("part, factor, work, unit",
+                         [("malloc-test", "threads", 40000000, 1e3), ("mariadb", "clients", 1000, 1)])
+def test_boxes_of_a_rate_have_every_run_and_whiskers_to_the_ends(evans, part, factor, work, unit):
+    picture = drawn(evans, part)[f"{part}-rate-box-{factor}"]
+    for trace in picture.figure.data:
+        assert trace.boxpoints is False
+        found = sorted(zip(trace.x, trace.y))
+        expected = sorted((str(level), work / (10 * level * FACTORS[trace.name] * (1 + n / 100)))
+                          for level in {int(x) for x in trace.x} for n in range(3))
+        assert [x for x, _ in found] == [x for x, _ in expected]
+        assert [y * unit for _, y in found] == pytest.approx([y for _, y in expected])
+
+
+def test_single_programs_are_scaled_to_the_largest_of_each(evans):
+    """The slowest has the least memory here: 1.5 times libc's time, half of which math has."""
+    results = frame.read(evans)
+    picture = pictures.scaled_to_largest(results, drawing.Palette(results.names))
+    bars = {(trace.name, trace.xaxis): dict(zip(trace.x, trace.y)) for trace in picture.figure.data}
+    for name, factor in FACTORS.items():
+        assert bars[name, "x"] == pytest.approx(dict.fromkeys(KINDS, factor / 1.5))
+        assert bars[name, "x2"] == pytest.approx(dict.fromkeys(KINDS, 0.5 / factor))
+    assert list(bars["libc", "x"]) == list(KINDS)
+
+
+def test_the_table_of_single_programs_has_their_means(evans):
+    rows = tables.program_table(frame.read(evans)).frame.to_dict("records")
+    assert [(row["program"], row["quantity"][:3]) for row in rows] == [
+        (kind, what) for kind in KINDS for what in ("run", "max")]
+    for row in rows:
+        where = KINDS.index(row["program"]) + 1
+        assert row["runs"] == 3
+        for name, factor in FACTORS.items():
+            sizes = [where * factor * (1 + n / 100) for n in range(3)]
+            values = sizes if row["quantity"].startswith("run") else [1e6 / s for s in sizes]
+            assert row[name] == pytest.approx(sum(values) / 3)
+
+
+def test_lines_over_threads_have_logarithmic_axes_and_the_means(tmp_path, libraries):
+    path = filled(tmp_path / "made.sqlite", shipped("seed-2018", replicates=3, discard=1),
+                  libraries, of_kind, work_of)
+    for part, response in (("linux-scalability", "wall"), ("threadtest", "wall"),
+                           ("larson", "rate")):
+        picture = drawn(path, part)[f"{part}-{response}-line-threads"]
+        assert picture.figure.layout.xaxis.type == picture.figure.layout.yaxis.type == "log"
+        unit = 1e3 if response == "rate" else 1
+        for trace in picture.figure.data:
+            assert list(trace.x) == [1, 2, 4, 8, 16, 32]
+            walls = [[10 * level * FACTORS[trace.name] * (1 + n / 100) for n in (1, 2)]
+                     for level in trace.x]
+            means = [numpy.mean([4e7 / wall for wall in two] if response == "rate" else two)
+                     for two in walls]
+            assert [y * unit for y in trace.y] == pytest.approx(means)
+
+
+def test_the_published_plans_have_their_full_size():
+    parts = {part.name: part for part in shipped("seed-2018").parts}
+    assert parts["linux-scalability"].parameters == {"blocks": 10000000, "size": 16}
+    assert parts["threadtest"].parameters == {"rounds": 100, "blocks": 100000}
+    assert parts["larson"].parameters["rounds"] * parts["larson"].parameters["slots"] == 10000000
+    for part in parts.values():
+        assert [level.value for level in part.factors["threads"]] == [1, 2, 4, 8, 16, 32]
