@@ -12,7 +12,7 @@ enum {
   ROW_WORDS = (BASE_MOST + RELATIONS_MOST + 63) / 64
 };
 
-static long digits = 36;
+static long digits = 36, length; /* of the number that is made; of the one that is factored */
 static const char *number = "made";
 static bench_rng_t rng;
 
@@ -66,7 +66,7 @@ static struct {
 
 /* The primes modulo which n is a square: no other divides any Q. */
 static void base_make(const natural_t *n) {
-  int wanted = (int)(digits * digits / 4);
+  int wanted = (int)(length * length / 4);
   base.primes[base.count++] = 2;
   for (uint32_t p = 3; base.count < wanted; p += 2) {
     uint32_t rest;
@@ -282,7 +282,7 @@ int main(int count, char **arguments) {
   if (digits % 2 != 0) bench_fail(BENCH_USAGE, "--digits %ld: want an even number", digits);
   rng = bench_seed(0);
   bool is_made = strcmp(number, "made") == 0;
-  if (!is_made) digits = EVANS_DIGITS;
+  length = is_made ? digits : EVANS_DIGITS;
   uint64_t first = is_made ? prime_make() : evans[0], second = is_made ? prime_make() : evans[1];
   uint64_t factor = 0;
 
