@@ -21,6 +21,7 @@ void heap_collect(bool force) {
   pool_discard_kept();
   slab_collect_pages();
   purge_all();
+  if (os_is_space_limited()) arena_unmap_free(); /* what others map counts for the limit, too */
 }
 
 /* ms; a delay made shorter is noticed after the longest nap */

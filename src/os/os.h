@@ -60,6 +60,8 @@ hidden bool os_is_readable(const void *at, size_t size);
 hidden bool os_is_there(const void *word);
 /* Copies bytes that may not be there; false: they are not. */
 hidden bool os_copy(void *to, const void *from, size_t size);
+/* May the process map less than its address space has room for (RLIMIT_AS, RLIMIT_DATA)? */
+hidden bool os_is_space_limited(void);
 /* What brk() has mapped: libc's own heap. */
 hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 

@@ -168,6 +168,13 @@ bool os_is_readable(const void *at, size_t size) {
   return size <= sizeof copy && os_copy(copy, at, size);
 }
 
+static bool is_limited(int resource) {
+  struct rlimit64 limit;
+  return OS_CALL(prlimit64, 0, resource, NULL, &limit, 0, 0) == 0 &&
+         limit.rlim_cur != RLIM64_INFINITY;
+}
+bool os_is_space_limited(void) { return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA); }
+
 /* ---- time, chance, threads ------------------------------------------------------------------- */
 
 static uint64_t clock_ns(clockid_t clock) {

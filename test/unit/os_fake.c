@@ -287,6 +287,8 @@ void os_advise_huge(void *at, size_t size, bool huge) {
   end_call(good);
 }
 
+bool os_is_space_limited(void) { return os_fake.most_mapped < SPACE_SIZE; }
+
 size_t os_resident(const void *at, size_t size) {
   unsigned char pages[512];
   size_t resident = 0;
