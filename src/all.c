@@ -10,6 +10,7 @@
 #include "os/cfi.c"
 #include "os/unwind.c"
 #include "os/images.c"
+#include "os/huge_pages.c"
 
 #include "support/options.c"
 #include "support/trace.c"
@@ -20,6 +21,7 @@
 #include "arena/places.c"
 #include "arena/map.c"
 #include "arena/slices.c"
+#include "arena/frames.c"
 #include "arena/grow.c"
 #include "arena/patience.c"
 #include "arena/arena.c"

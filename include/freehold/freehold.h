@@ -271,6 +271,10 @@ typedef struct fh_stats {
   /* blocks */
   /* live blocks of no bytes, which are in no other figure of live blocks */
   uint64_t empty_live;
+  /* memory, in bytes */
+  /* what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7 */
+  uint64_t huge_resident;
+  uint64_t collapsed;       /* huge pages that were made of small ones since start (option thp) */
 } fh_stats_t;
 /* clang-format on */
 

@@ -101,9 +101,13 @@ static void add_classes(fh_stats_t *stats) {
   raise_class_peak(0, total);
 }
 
+static size_t mapped_of(const arena_t *a) {
+  return min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+}
+
 /* Slices that are free and clean are in no memory (A3): a program may have had much more. */
 static size_t resident_in(const arena_t *a) {
-  size_t resident = 0, mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+  size_t resident = 0, mapped = mapped_of(a);
   for (size_t first = 0; first < mapped; first += 64) {
     uint64_t dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
     if (~(atomic64_load_relaxed(&a->free[first / 64]) & ~dirty) == 0) continue;
@@ -119,11 +123,14 @@ static void add_mappings(fh_stats_t *stats) {
     stats->arenas++;
     stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
     stats->resident += resident_in(a);
+    stats->huge_resident += os_huge_resident(a, mapped_of(a) << SLICE_SHIFT);
   }
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;
     const huge_t *b = huge_at(i, &is_live);
-    if (is_live) stats->resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
+    size_t mapped = is_live ? atomic64_load_relaxed(&b->mapped) : 0;
+    stats->resident += os_resident(huge_base(b), mapped);
+    stats->huge_resident += os_huge_resident(huge_base(b), mapped);
   }
   for (size_t i = 0; i < GUARD_SLOTS; i++) {
     const guard_slot_t *s = guard_at(i);

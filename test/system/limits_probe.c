@@ -6,7 +6,6 @@
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <signal.h>
@@ -316,6 +315,8 @@ static void hoard(void) {
   fprintf(stderr, "%zu blocks of %d\n", n, LEFT);
   if (n < LEFT) _exit(1);
 }
+
+int malloc_trim(size_t pad); /* freehold has it with every libc */
 
 /* What was trimmed is free for what does not come from malloc. */
 static void others(void) {

@@ -287,6 +287,15 @@ void os_advise_huge(void *at, size_t size, bool huge) {
   end_call(good);
 }
 
+bool os_collapse(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_COLLAPSE, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("collapsed, not mapped", at, size);
+  os_fake.now_ms += os_fake.collapse_ms;
+  return end_call(good);
+}
+bool os_has_huge_pages(void) { return !os_fake.no_huge_pages; }
+size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
+
 bool os_is_space_limited(void) { return os_fake.most_mapped < SPACE_SIZE; }
 
 size_t os_resident(const void *at, size_t size) {
