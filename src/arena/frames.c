@@ -20,11 +20,13 @@ enum {
   REFUSED_DOUBLED = 12, /* so many times */
 };
 
+_Static_assert(FRAME_SLICES *ARENA_FRAMES == WINDOW_SLICES, "frames of 2 MiB");
+
 /* relaxed, all: whoever swaps `last` looks at the frames from `next` on, counted over all arenas;
  * `wait` ms later somebody else may. */
 static struct { atomic32_t last, wait, next, refused; } frames;
 
-bool frames_are_wanted(void) {
+static bool are_wanted(void) {
   return atomic64_load_relaxed(&arena_counts.committed) >= COMMITTED_LEAST &&
          option_get(OPTION_thp) == THP_AUTO && os_page_size() << 9 == FRAME_SLICES << SLICE_SHIFT;
 }
@@ -39,13 +41,16 @@ static unsigned count_used(const arena_t *a, size_t frame) {
   size_t first = frame * FRAME_SLICES, word = first / 64;
   uint64_t idle =
     atomic64_load_relaxed(&a->free[word]) | atomic64_load_relaxed(&arena_maps(a)->unmapped[word]);
-  return bits_count(~idle & bits_run(first % 64, FRAME_SLICES));
+  unsigned used = 0;
+  /* Bound: a frame's slices; no library function, for the stack's sake */
+  for (uint64_t w = ~idle & bits_run(first % 64, FRAME_SLICES); w != 0; w &= w - 1) used++;
+  return used;
 }
 
 static bool is_dense(const arena_t *a, size_t frame) {
   size_t size = FRAME_SLICES << SLICE_SHIFT;
   return count_used(a, frame) >= USED_LEAST &&
-         os_resident(arena_address(a, frame * FRAME_SLICES), size) == size;
+         os_is_resident(arena_address(a, frame * FRAME_SLICES), size);
 }
 
 static void make_huge(const arena_t *a, size_t frame) {
@@ -84,8 +89,9 @@ static arena_t *find_dense(size_t *at) {
   return NULL;
 }
 
-void frames_tick(uint32_t now) {
-  uint32_t before = atomic32_load_relaxed(&frames.last);
+void frames_tick(void) {
+  if (!are_wanted()) return;
+  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&frames.last);
   if (now - before < atomic32_load_relaxed(&frames.wait)) return;
   if (!atomic32_cas_relaxed(&frames.last, &before, now) || !os_has_huge_pages()) return;
   size_t at = atomic32_load_relaxed(&frames.next);

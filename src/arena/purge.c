@@ -155,12 +155,8 @@ void purge_over_budget(size_t released) {
 
 uint32_t purge_tick(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
-  bool is_due = delay >= 0 && atomic64_load_relaxed(&arena_counts.dirty) != 0;
-  bool wants_frames = frames_are_wanted();
-  if (!is_due && !wants_frames) return 0;
+  if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
-  if (wants_frames) frames_tick(now);
-  if (!is_due) return now;
   if (delay != 0 && now - last < (uint32_t)delay / 4) return now;
   if (!atomic32_cas_relaxed(&last_look, &last, now)) return now;
   patience_calm(now);

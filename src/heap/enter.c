@@ -4,6 +4,7 @@
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
 
+#include "../arena/frames.h"
 #include "../os/os.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
@@ -164,6 +165,7 @@ heap_t *heap_enter_to_free(void) {
 
 void heap_look(heap_t *h) {
   uint8_t now = (uint8_t)purge_tick();
+  frames_tick();
   size_t more = now == h->looked_at ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   h->looked_at = now;

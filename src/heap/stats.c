@@ -101,13 +101,9 @@ static void add_classes(fh_stats_t *stats) {
   raise_class_peak(0, total);
 }
 
-static size_t mapped_of(const arena_t *a) {
-  return min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
-}
-
 /* Slices that are free and clean are in no memory (A3): a program may have had much more. */
 static size_t resident_in(const arena_t *a) {
-  size_t resident = 0, mapped = mapped_of(a);
+  size_t resident = 0, mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
   for (size_t first = 0; first < mapped; first += 64) {
     uint64_t dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
     if (~(atomic64_load_relaxed(&a->free[first / 64]) & ~dirty) == 0) continue;
@@ -123,7 +119,7 @@ static void add_mappings(fh_stats_t *stats) {
     stats->arenas++;
     stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
     stats->resident += resident_in(a);
-    stats->huge_resident += os_huge_resident(a, mapped_of(a) << SLICE_SHIFT);
+    stats->huge_resident += os_huge_resident(a, WINDOW_SIZE);
   }
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;

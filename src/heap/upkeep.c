@@ -2,6 +2,7 @@
  * Contract: upkeep.h. */
 #include "upkeep.h"
 
+#include "../arena/frames.h"
 #include "../os/os.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
@@ -16,6 +17,7 @@ void heap_collect(bool force) {
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   purge_tick();
+  frames_tick();
   if (!force) return;
   firstclass_collect();
   pool_discard_kept();
@@ -45,6 +47,7 @@ static void background(void) {
     if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     purge_tick();
+    frames_tick();
     if (count_changes() != seen) {
       since = os_now_ms();
       is_collected = false;

@@ -58,6 +58,8 @@ hidden void os_advise_huge(void *at, size_t size, bool huge);
 hidden bool os_collapse(void *at, size_t size);
 /* Does whoever runs the system want huge pages at all? Asked once. */
 hidden bool os_has_huge_pages(void);
+/* Are all these pages in memory? False in doubt. */
+hidden bool os_is_resident(const void *at, size_t size);
 /* Bytes of the range that are in huge pages; 0, if the system does not say. */
 hidden size_t os_huge_resident(const void *at, size_t size);
 /* Bytes of the range that are in memory; all, if the system does not say. */

@@ -88,7 +88,7 @@ class Words(unittest.TestCase):
     TYPES_OF_C = re.compile(r"atomic(8|16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
-             "holes": "hole", "freed": "returned",
+             "holes": "hole", "freed": "returned", "frames": "frame",
              "sampled": "sample"}
 
     @staticmethod

@@ -21,6 +21,7 @@ static void write_all(char *p, size_t n) { memset(p, 1, n * SLICE_SIZE); }
 static void tick(uint32_t ms) {
   os_fake.now_ms += ms;
   purge_tick();
+  frames_tick();
 }
 static void tick_often(int times) {
   while (times-- > 0) tick(2000);
