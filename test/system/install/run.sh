@@ -44,5 +44,9 @@ for grade in "" -secure -debug; do
   same="readelf -nW '$file' '$library/.debug/$(basename "$file").debug' | grep 'Build ID' | sort -u | wc -l"
   check "one build id for $file" sh -c "[ \$($same) = 1 ]"
 done
+share=$room/usr/share
+for page in man/man1/freehold.1 man/man3/freehold.3 man/man5/freehold.conf.5 bash-completion/completions/freehold zsh/site-functions/_freehold; do
+  check "$page is installed" test -s "$share/$page"
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
