@@ -69,6 +69,13 @@ def node(launch, files):
     return launch.program("node", script("work.js"), *python_sources(files))
 
 
+@program("jq-markup", "jq", "jq", compared={"size": 10000}, size=40000, quick={"size": 10000})
+def jq_markup(launch, size):
+    """jq, a functional language, parses nested tags and joins pieces of one style"""
+    made(launch, "markup.py", size, "markup.txt")
+    return launch.program("jq", "-Rrs", "-f", script("markup.jq"), "markup.txt")
+
+
 @compare("php", "php-cli", "php")
 def php(launch):
     """With its own allocator and without: the second sends every block to malloc."""
