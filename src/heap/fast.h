@@ -69,8 +69,8 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */
-static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
+/* `is_live`: the caller knows that it is not free. */
+static always_inline void fast_free_known(void *p, bool is_live, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
   heap_here.window = 0; /* from here on no handler takes the slab away */
@@ -80,7 +80,7 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   bool is_empty = false;
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;
   if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
-    if (unlikely(block_is_free(block))) goto not_simple;
+    if (!is_live && unlikely(block_is_free(block))) goto not_simple;
     is_empty = slab_put_back(s, block);
   } else {
     unsigned c = slab_class(s);
@@ -97,6 +97,11 @@ not_mine:
 not_simple:
   heap_here.window = window;
   return slow(p);
+}
+
+/* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */
+static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
+  fast_free_known(p, false, slow);
 }
 
 /* Can a small block stay where it is, without waste? */

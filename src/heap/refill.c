@@ -3,6 +3,7 @@
 #include "refill.h"
 
 #include "../os/os.h"
+#include "../slab/states.h"
 #include "../stock/fresh.h"
 #include "../stock/magazine.h"
 #include "../stock/outbox.h"
@@ -39,6 +40,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
   if (clean) populate(h, base, c);
   slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;
+  if (SECURE && clean) states_set_clean(base);
   return s;
 }
 
