@@ -130,6 +130,22 @@ static always_inline bool fast_has_class_of(const void *p, size_t size) {
   return fast_descriptor((uintptr_t)p, window)->inverse == class_info[class_table[steps]].inverse;
 }
 
+/* Likewise a block with an alignment that malloc does not give. */
+static always_inline bool fast_has_class_aligned(const void *p, size_t size, size_t alignment) {
+  uintptr_t window = window_of((uintptr_t)p);
+  unsigned c = class_of_aligned(alignment, max_size(size, 1));
+  if (window != heap_here.window || c == 0) return false;
+  return fast_descriptor((uintptr_t)p, window)->inverse == class_info[c].inverse;
+}
+/* Is it a small block with so many bytes? False also if that would have to be looked at closely. */
+static always_inline bool fast_has_bytes(const void *p, size_t size) {
+  uintptr_t window = window_of((uintptr_t)p);
+  size_t steps = class_steps(size);
+  if (window != heap_here.window || steps > SMALL_STEPS) return false;
+  uint32_t inverse = fast_descriptor((uintptr_t)p, window)->inverse; /* of larger ones it is less */
+  return inverse != 0 && inverse <= class_info[class_table[steps]].inverse;
+}
+
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }
 
 #endif
