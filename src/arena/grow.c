@@ -335,7 +335,7 @@ void grow_unmap_window(arena_t *a, size_t slices) {
 static void guard_head(arena_t *a) {
   size_t page = os_page_size(), end = ARENA_FIRST_SLICE << SLICE_SHIFT;
   bool has_room = sizeof(arena_maps_t) + page <= ARENA_MAP_SLICES * SLICE_SIZE;
-  if (SECURE && has_room) os_protect((char *)a + end - page, page, false);
+  if (has_room) os_protect((char *)a + end - page, page, false);
 }
 
 size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices) {

@@ -64,6 +64,8 @@ hidden bool os_is_resident(const void *at, size_t size);
 hidden size_t os_huge_resident(const void *at, size_t size);
 /* Bytes of the range that are in memory; all, if the system does not say. */
 hidden size_t os_resident(const void *at, size_t size);
+/* Makes pages read as zero: those in memory are written to, the rest may be in swap and go. */
+hidden void os_zero(void *at, size_t size);
 /* May these bytes be read? Slow. */
 hidden bool os_is_readable(const void *at, size_t size);
 /* May this word be read? Without a system call that a program's sandbox may refuse. */

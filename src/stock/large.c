@@ -110,6 +110,7 @@ void large_clear(void *p, size_t size) {
     return;
   }
   if (large_is_clean(p)) return;
+  if (SECURE && size >= NEW_PAGES_MIN) return os_zero(p, all); /* each block comes here */
   bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, all) < all - all / 4;
   if (is_sparse && os_discard(p, all)) atomic64_add_relaxed(&arena_counts.purged, all);
   else memset(p, 0, size);

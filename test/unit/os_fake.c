@@ -311,6 +311,10 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
+void os_zero(void *at, size_t size) {
+  if (!os_discard(at, size)) memset(at, 0, size);
+}
+
 bool os_is_readable(const void *at, size_t size) {
   uintptr_t first = align_down((uintptr_t)at, UNIT);
   return is_at((void *)first, align_up((uintptr_t)at + size - first, UNIT));
