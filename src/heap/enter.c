@@ -3,6 +3,7 @@
  * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
+#include "fast.h" /* declares a variable that stands here */
 
 #include "../os/os.h"
 #include "../stock/owned.h"
