@@ -46,6 +46,15 @@ FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   api_free_by(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
 }
 
+/* jemalloc's name for the first; the flags say at most how the block is aligned. */
+FH_API void sdallocx(void *p, size_t size, int flags);
+static void sdallocx_slow(void *p) { api_free(p, "sdallocx"); }
+FH_API void sdallocx(void *p, size_t size, int flags) {
+  (void)flags;
+  check_size(p, size, "sdallocx");
+  api_free_by(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
+}
+
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
   return api_aligned_or(alignment, size, ORIGIN_MALLOC, api_aligned_slow);
 }
@@ -104,6 +113,7 @@ TWIN(free_sized) void fh_free_sized(void *p, size_t size);
 TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
 TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t size);
+TWIN(malloc_usable_size) size_t malloc_size(void *p); /* gperftools, macOS */
 
 /* glibc's second names: for programs that look past `malloc`, and for libc.a. */
 #if defined(__GLIBC__)

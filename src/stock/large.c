@@ -101,19 +101,29 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   magazine_put_run(h, s, n, slices_for(size));
 }
 
-/* Pages in memory are written, which is faster than new ones. A block of which many are not gets
- * new ones for all, if the system will: its last user needed few, and so may the next. */
-void large_clear(void *p, size_t size) {
-  size_t all = usable_for(size);
-  if (map_kind(map_find(p)) == TENANT_GUARDED) {
-    memset(p, 0, size);
-    return;
+static bool is_guarded(const void *p) { return map_kind(map_find(p)) == TENANT_GUARDED; }
+
+/* Pages in memory are written, which is faster than new ones. If many are not, all become new, if
+ * the system will: the last user needed few, and so may the next. */
+void large_clear_from(void *p, size_t from, size_t end) {
+  size_t page = os_page_size(), first = align_up(from, page), last = align_down(end, page);
+  char *bytes = p;
+  bool is_long = end - from >= NEW_PAGES_MIN && !is_guarded(p);
+  size_t all = is_long ? last - first : 0;
+  if (is_long && os_resident(bytes + first, all) < all - all / 4 &&
+      os_discard(bytes + first, all)) {
+    atomic64_add_relaxed(&arena_counts.purged, all);
+    memset(bytes + from, 0, first - from);
+    from = last;
   }
-  if (large_is_clean(p)) return;
-  if (SECURE && size >= NEW_PAGES_MIN) return os_zero(p, all); /* each block comes here */
-  bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, all) < all - all / 4;
-  if (is_sparse && os_discard(p, all)) atomic64_add_relaxed(&arena_counts.purged, all);
-  else memset(p, 0, size);
+  memset(bytes + from, 0, end - from);
+}
+
+void large_clear(void *p, size_t size) {
+  bool is_ours = !is_guarded(p);
+  if (is_ours && large_is_clean(p)) return;
+  if (SECURE && is_ours && size >= NEW_PAGES_MIN) return os_zero(p, usable_for(size));
+  large_clear_from(p, 0, size);
 }
 
 bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
