@@ -44,6 +44,7 @@
 #include "stock/quarantine.c"
 #endif
 #include "stock/sample.c"
+#include "stock/held.c"
 #include "stock/guard.c"
 #include "stock/tails.c"
 #include "stock/index.c"
@@ -59,6 +60,7 @@
 #include "heap/slow.c"
 #include "heap/resize.c"
 #include "heap/visit.c"
+#include "heap/bytes.c"
 #include "heap/stats.c"
 #include "heap/firstclass.c"
 #include "heap/upkeep.c"
