@@ -46,6 +46,7 @@
 #include "stock/quarantine.c"
 #endif
 #include "stock/sample.c"
+#include "stock/held.c"
 #include "stock/guard.c"
 #include "stock/tails.c"
 #include "stock/index.c"
@@ -62,6 +63,7 @@
 #include "heap/many.c"
 #include "heap/resize.c"
 #include "heap/visit.c"
+#include "heap/bytes.c"
 #include "heap/stats.c"
 #include "heap/firstclass.c"
 #include "heap/upkeep.c"

@@ -8,6 +8,7 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../base/check.h"
+#include "../heap/bytes.h"
 #include "../heap/upkeep.h"
 #include "../support/options.h"
 
@@ -46,6 +47,9 @@ FH_API bool fh_expand(void *p, size_t size) {
 }
 
 FH_API bool fh_owns(const void *p) { return p != NULL && heap_owns(p); }
+
+FH_API uint64_t fh_thread_allocated(void) { return heap_thread_bytes().allocated; }
+FH_API uint64_t fh_thread_freed(void) { return heap_thread_bytes().freed; }
 
 FH_API void fh_collect(bool force) {
   api_start();

@@ -124,7 +124,8 @@ static uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-static void note_taken(heap_t *h, unsigned c, unsigned count) {
+static out_of_line void note_taken(heap_t *h, unsigned c, unsigned count) {
+  if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
   uint32_t taken = heap_taken(h, c) + count;
   if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c))
     h->freed->remote &= ~((uint64_t)1 << c);

@@ -54,6 +54,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   index_enter(cell, s, false);
   count_live(h, 1);
   slab_count(usable, 0);
+  slab_thread_count(usable, usable);
   atomic64_bump(&h->large_allocated, 1);
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   return p;
@@ -64,8 +65,16 @@ static void set_size(slab_t *s, size_t size) {
   size_t before = atomic64_load_relaxed(&s->size), used = slices_for(before);
   uint8_t *touched = arena_touched_last((void *)slab_base(s), used);
   if (slices_for(size) > used) memset(touched, TOUCHED_ALL, slices_for(size) - used);
-  slab_count(usable_for(size) - before, 0);
+  size_t more = usable_for(size) - before; /* or less */
+  slab_count(more, 0);
+  slab_thread_count(more, usable_for(size) > before ? more : 0);
   atomic64_store_relaxed(&s->size, usable_for(size));
+}
+
+/* Of a new block, which is shorter than what was allocated for it. */
+static out_of_line void set_first_size(slab_t *s, size_t size) {
+  slab_thread_count(0, usable_for(size) - atomic64_load_relaxed(&s->size));
+  set_size(s, size);
 }
 
 void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
@@ -76,7 +85,7 @@ void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
     slab_t *s = slab_of(p);
     uint8_t *touched = arena_touched_last(p, used);
     tails_leave(h, s);
-    set_size(s, size);
+    set_first_size(s, size);
     if (large_is_clean(p)) memset(touched, 0, more + 1);
     else if (more != 0 && os_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
       memset(touched + 1, 0, more);
@@ -95,6 +104,7 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   index_leave(&s->tag); /* before the slices go: F2 */
   size_t n = atomic32_load_relaxed(&s->slices), size = atomic64_load_relaxed(&s->size);
   slab_count(0 - size, 0);
+  slab_thread_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
   tails_leave(h, s);
   if (h == NULL) return arena_release(p, n);
@@ -157,7 +167,9 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     atomic64_add_relaxed(&arena_counts.committed, n);
     return NULL;
   }
-  slab_count(0 - atomic64_load_relaxed(&s->size), 0);
+  uint64_t size_before = atomic64_load_relaxed(&s->size);
+  slab_count(0 - size_before, 0);
+  slab_thread_count(0 - size_before, 0 - size_before);
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);

@@ -109,7 +109,7 @@
   X(uint64_t, requested,  "(d) bytes asked for since start, except aligned blocks")                \
   X(uint64_t, allocated,  "blocks handed to threads since start")                                  \
   X(uint64_t, live,       "blocks in the program's hands, or kept by a thread for its next calls") \
-  X(uint64_t, peak,       "most that `live` has been when statistics were read")                   \
+  X(uint64_t, peak,       "most that `live` has been, as nearly as is said below")                 \
   X(uint64_t, slabs,      "slabs of this class")                                                   \
   QUARTERS(fullness,      "slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1")
 #define STATS_QUARTERS { "below_1_4", "below_1_2", "below_3_4", "up_to_1" }
