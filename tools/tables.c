@@ -134,11 +134,18 @@ static void put_statistics(fmt_t *f) {
     put_cells(f, (const char *[]){name, class_figures[i].what}, 2);
   }
   fmt_text(
-    f, "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
-       "\n"
-       "At exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
-       "`live_bytes`. What threads keep for their next calls counts too, so it is the most that\n"
-       "the program and its libraries can still hold. `./dev lab leaks` says who holds it.\n");
+    f,
+    "\n**Peaks of classes** are noted when blocks move between slabs and threads, so nobody has\n"
+    "to look at that moment. A thread tells its count when it has changed by 4 KiB, or by a 64th\n"
+    "of the peak if that is more. A slab is the most that it keeps for itself. A peak is off by\n"
+    "no more for each thread that used the class. What threads keep for their next calls counts,\n"
+    "as in `live`. So do free blocks in slabs that they own: at most 16 slabs of a class for\n"
+    "each thread.\n"
+    "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
+    "\n"
+    "At exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
+    "`live_bytes`. What threads keep for their next calls counts too, so it is the most that\n"
+    "the program and its libraries can still hold. `./dev lab leaks` says who holds it.\n");
 }
 
 /* ---- the structs of the statistics, for the header ------------------------------------------- */

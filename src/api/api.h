@@ -110,6 +110,11 @@ hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
  * aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
 
+/* What came with an alignment goes with the same. */
+static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {
+  if (unlikely(((uintptr_t)p & (alignment - 1)) != 0)) fatal("wrong alignment", p, call);
+}
+
 /* What the option `profile` asks for, at load and at exit. */
 hidden void api_profile_start(void);
 hidden void api_profile_end(void);

@@ -24,8 +24,9 @@ enum {
   DESCRIPTOR_SHIFT = 7,
   DESCRIPTOR_SIZE = 1 << DESCRIPTOR_SHIFT,
   ARENA_WORDS = WINDOW_SLICES / 64,
-  ARENA_GROUPS = ARENA_WORDS, /* 64 slices, 4 MiB: a word of any bitmap */
-  ARENA_MAP_SLICES = 3,       /* what arena_maps_t takes behind the descriptors */
+  ARENA_GROUPS = ARENA_WORDS,       /* 64 slices, 4 MiB: a word of any bitmap */
+  ARENA_FRAMES = WINDOW_SIZE >> 21, /* of 2 MiB: huge pages */
+  ARENA_MAP_SLICES = 3,             /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
   /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
    * of a block that overflows. */
@@ -63,6 +64,7 @@ typedef struct {
    * meanwhile, keeps one group from being unmapped */
   atomic32_t readers[ARENA_GROUPS];
   atomic32_t refused_at[ARENA_GROUPS]; /* when the system kept something; 0: it did not */
+  atomic64_t huge[ARENA_FRAMES / 64];  /* set: made a huge page, and nothing of it went since */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 
@@ -74,6 +76,7 @@ typedef struct {
 typedef struct {
   atomic64_t mapped, committed, peak_committed, dirty; /* slices; relaxed: sums */
   atomic64_t purged, huge_bytes;                       /* bytes */
+  atomic64_t collapsed;                                /* frames that were made huge pages */
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 

@@ -3,8 +3,11 @@
  * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
+#include "fast.h" /* declares a variable that stands here */
 
+#include "../arena/frames.h"
 #include "../os/os.h"
+#include "../stock/held.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
@@ -82,7 +85,12 @@ static void thread_leaves(void *heap) {
     if (h->busy != 0) continue;
     h->busy = 1;
     if (was_fast && h == heap) owned_recount(h);
-    if (h == heap && pool_rest(h, heap_prepare_rest(h))) continue;
+    if (h == heap) {
+      uint32_t pages = heap_prepare_rest(h);
+      held_leave(h);
+      if (pool_rest(h, pages)) continue;
+      held_join(h);
+    }
     heap_end(h);
   }
 }
@@ -104,6 +112,7 @@ static heap_t *attach(void) {
     heap_here.limit = SMALL_STEPS + 1;
   }
   slab_choose_tally(h->number);
+  held_join(h);
   os_thread_watch(h);
   return h;
 }
@@ -119,7 +128,10 @@ static heap_t *nested_of(heap_t *h) {
   heap_t *fresh = pool_claim();
   void *none = NULL;
   if (fresh == NULL) return NULL;
-  if (atomic_ptr_cas_relaxed(&h->nested, &none, fresh)) return fresh;
+  if (atomic_ptr_cas_relaxed(&h->nested, &none, fresh)) {
+    held_join(fresh);
+    return fresh;
+  }
   pool_put_back(fresh); /* a handler between the two lines above was first */
   return none;
 }
@@ -164,6 +176,7 @@ heap_t *heap_enter_to_free(void) {
 
 void heap_look(heap_t *h) {
   uint8_t now = (uint8_t)purge_tick();
+  frames_tick();
   size_t more = now == h->looked_at ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   h->looked_at = now;

@@ -13,7 +13,7 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
   s->next = s->prev = NULL;
   s->is_idle = 0;
   slab_note_used(s, carved - count);
-  slab_count_taken(slab_class(s), (int)count);
+  slab_note_taken(s, (int)count);
   ASSERT_VALID(slab_is_valid(s));
 }
 

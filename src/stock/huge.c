@@ -42,7 +42,9 @@ static size_t windows_for(size_t size) {
 static size_t mapping_for(size_t size) { return align_up(max_size(size, 1), os_page_size()); }
 
 static void note_size(huge_t *b, size_t mapped) {
-  atomic64_add_relaxed(&arena_counts.huge_bytes, mapped - atomic64_load_relaxed(&b->mapped));
+  uint64_t before = atomic64_load_relaxed(&b->mapped);
+  atomic64_add_relaxed(&arena_counts.huge_bytes, mapped - before);
+  slab_thread_count(mapped - before, mapped > before ? mapped - before : 0);
   atomic64_store_relaxed(&b->size, mapped);
   atomic64_store_release(&b->mapped, mapped); /* S-huge */
   arena_note_peak();
@@ -139,6 +141,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   index_leave(&b->tag);
   sample_end(p);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
+  slab_thread_count(0 - mapped, 0);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);
   os_unmap(base, mapped);
   map_free(base, windows);

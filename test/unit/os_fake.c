@@ -287,6 +287,18 @@ void os_advise_huge(void *at, size_t size, bool huge) {
   end_call(good);
 }
 
+bool os_collapse(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_COLLAPSE, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("collapsed, not mapped", at, size);
+  os_fake.now_ms += os_fake.collapse_ms;
+  return end_call(good);
+}
+bool os_is_resident(const void *at, size_t size) { return os_resident(at, size) == size; }
+bool os_has_huge_pages(void) { return !os_fake.no_huge_pages; }
+size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
+
+bool os_is_space_limited(void) { return os_fake.most_mapped < SPACE_SIZE; }
+
 size_t os_resident(const void *at, size_t size) {
   unsigned char pages[512];
   size_t resident = 0;
@@ -297,6 +309,10 @@ size_t os_resident(const void *at, size_t size) {
     for (size_t i = 0; i < part / UNIT; i++) resident += (pages[i] & 1) * (size_t)UNIT;
   }
   return resident;
+}
+
+void os_zero(void *at, size_t size) {
+  if (!os_discard(at, size)) memset(at, 0, size);
 }
 
 bool os_is_readable(const void *at, size_t size) {
