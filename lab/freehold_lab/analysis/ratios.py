@@ -61,7 +61,9 @@ def verdicts(cell, response, base):
     compared = tukey.compare(samples)
     mine = compared[(compared.one == base) | (compared.other == base)]
     found = {}
-    for pair, p in zip(mine.itertuples(), tukey.probabilities(mine)):
+    # no p where nothing varies at all, or nothing was repeated
+    probabilities = numpy.nan_to_num(tukey.probabilities(mine), nan=1.0)
+    for pair, p in zip(mine.itertuples(), probabilities):
         name = pair.other if pair.one == base else pair.one
         more = pair.difference if pair.one == base else -pair.difference
         found[name] = (NONE if not pair.differs else LOSS if more > 0 else WIN, p)
