@@ -91,7 +91,7 @@ def by_cell(runs, response, base, is_counted=False):
 
 def overall(ratios, resampled):
     """One row an allocator: the geometric mean over the parts of what it has over their cells, with
-    its interval, and how many cells are wins and losses when all of them are judged together."""
+    its interval. And how many cells are wins and losses when all of them are judged together."""
     rows = []
     for name, mine in ratios.groupby("allocator", sort=False) if len(ratios) else ():
         parts = [numpy.mean([resampled[part, cell, name] for cell in group.cell], axis=0)
