@@ -12,6 +12,7 @@
 #include "os/images.c"
 
 #include "support/options.c"
+#include "support/container.c"
 #include "support/trace.c"
 #include "support/poisson.c"
 #include "support/callstack.c"
@@ -19,6 +20,7 @@
 #include "arena/bitmap.c"
 #include "arena/places.c"
 #include "arena/map.c"
+#include "arena/budget.c"
 #include "arena/slices.c"
 #include "arena/grow.c"
 #include "arena/patience.c"

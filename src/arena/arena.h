@@ -108,6 +108,8 @@ static inline uint8_t *arena_touched_last(const void *first, size_t n) {
  * as touched; what the last one's `touched` says was so before. NULL when memory is short or the
  * limit is reached. */
 hidden void *arena_claim(size_t n, size_t alignment, bool *clean);
+/* Likewise one slice, whatever the limit is. */
+hidden void *arena_claim_beyond(bool *clean);
 /* The `n` slices from `at` on, if they happen to be free. `*clean` as above. */
 hidden bool arena_claim_at(void *at, size_t n, bool *clean);
 /* Likewise, or if they are the next to be mapped. */
@@ -134,9 +136,6 @@ hidden void arena_read_end(const void *p);
 hidden bool arena_is_read(const void *first, size_t n);
 /* The free bits of a word that were claimed go back. */
 hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);
-
-/* Would `size` more bytes pass the option memory_limit? */
-hidden bool arena_is_over_limit(size_t size);
 
 /* More is in use than a moment ago. */
 hidden void arena_note_peak(void);

@@ -3,6 +3,7 @@
  * added, so figures of running threads may be a moment apart. */
 #include "stats.h"
 
+#include "../arena/budget.h"
 #include "../base/layout.h"
 #include "../os/os.h"
 #include "../stock/empty.h"
@@ -10,6 +11,7 @@
 #include "../stock/huge.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
+#include "../support/container.h"
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"

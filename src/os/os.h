@@ -52,6 +52,7 @@ hidden bool os_protect(void *at, size_t size, bool is_open);
 hidden bool os_populate(void *at, size_t size);
 /* Asks for huge pages, or asks for none. */
 hidden void os_advise_huge(void *at, size_t size, bool huge);
+hidden uint64_t os_memory(void); /* of the machine; 0: the system does not say */
 /* Bytes of the range that are in memory; all, if the system does not say. */
 hidden size_t os_resident(const void *at, size_t size);
 /* May these bytes be read? Slow. */
@@ -85,7 +86,7 @@ hidden const char *os_environment(const char *name);
 hidden size_t os_read_link(const char *path, char *text, size_t size);
 /* All of it; false: a write has failed. */
 hidden bool os_write(int file, const char *text, size_t length);
-hidden int os_open(const char *path);   /* to read; -1: not possible */
+hidden int os_open(const char *path);   /* to read, without waiting for a writer; -1: no way */
 hidden int os_create(const char *path); /* to write, anew, for its owner's eyes; -1: likewise */
 hidden int os_append(
   const char *path); /* to what is there; -1: likewise, or a pipe without reader */

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -150,6 +151,12 @@ size_t os_resident(const void *at, size_t size) {
     done += part;
   }
   return resident;
+}
+
+uint64_t os_memory(void) {
+  struct sysinfo about;
+  if (OS_CALL(sysinfo, &about, 0, 0, 0, 0, 0) < 0) return 0;
+  return (uint64_t)about.totalram * about.mem_unit;
 }
 
 bool os_is_there(const void *word) {
