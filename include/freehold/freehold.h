@@ -174,14 +174,16 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 typedef enum fh_pressure {
   FH_PRESSURE_NONE,
   FH_PRESSURE_NEAR, /* caches shrink, free memory goes back at once */
-  FH_PRESSURE_OVER  /* beyond memory_soft, or near the container's limit and the kernel is short */
+  FH_PRESSURE_OVER  /* beyond memory_soft, or at the container's limit, as good as */
 } fh_pressure_t;
 
 /* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER: then
  * `bytes_over` says by how much `memory_soft` is passed (0: the container alone is the reason). It
  * is the place to drop caches. A thread calls it that allocates on the slow path, or reallocates;
  * it may allocate and free, and is not called from within itself. It may not leave by longjmp or an
- * exception. Options memory_soft and container. NULL takes it away. Ours. */
+ * exception. Compilers think that malloc changes nothing of the program's: what the callback
+ * changes is best volatile, or atomic. Options memory_soft and container. NULL takes it away.
+ * Ours. */
 typedef void fh_pressure_callback_t(fh_pressure_t level, uint64_t bytes_over, void *context);
 FH_API void fh_pressure_set(fh_pressure_callback_t *callback, void *context);
 

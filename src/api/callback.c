@@ -1,5 +1,5 @@
 /* callback.c - the program's callbacks: output, errors, deferred frees, pressure ...   layer 8: api
- * Owns:    the callbacks in force.   Called by: api.   Calls: heap, support, os, the
+ * Owns:    the callbacks in force.   Called by: api.   Calls: heap, arena, support, os, the
  *          program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
  *          in a pair that never changes and is never freed. Asking for the same pair again finds

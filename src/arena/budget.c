@@ -1,4 +1,4 @@
-/* budget.c - how much memory there is to be used, and how near that is                layer 3: arena
+/* budget.c - how much memory there is to be used, and how near that is               layer 3: arena
  * Contract: budget.h. */
 #include "budget.h"
 
@@ -10,7 +10,7 @@
 enum {
   LOOK_LEAST_SLICES = 128, /* a process that uses less does not look for a container */
   LOOK_MS = 4000,          /* from look to look at the container; */
-  LOOK_NEAR_MS = 1000,     /* ... under pressure, */
+  LOOK_NEAR_MS = 500,      /* ... when less than half of it is left, */
   LOOK_FREE_MS = 16000,    /* ... where none limits us */
   GROWTH_MS = 250,         /* growth is measured over so long at least */
   REPEAT_MS = 1000,        /* while there is pressure the caches are given up so often */
@@ -86,8 +86,9 @@ static void look_at_container(uint64_t used, uint32_t now) {
     return;
   container_look(now);
   atomic64_store_relaxed(&used_at_look, used);
-  bool is_free = atomic64_load_relaxed(&container.limit) == 0;
-  uint32_t wait = is_free ? LOOK_FREE_MS : budget_is_tight() ? LOOK_NEAR_MS : LOOK_MS;
+  uint64_t limit = atomic64_load_relaxed(&container.limit);
+  bool is_free = limit == 0, is_close = atomic64_load_relaxed(&container.room) < limit / 2;
+  uint32_t wait = is_free ? LOOK_FREE_MS : is_close ? LOOK_NEAR_MS : LOOK_MS;
   atomic32_store_relaxed(&next_look, (now + wait) | 1);
   if (atomic32_load_relaxed(&container.state) >= CONTAINER_TORN)
     atomic32_store_relaxed(&budget.news, 1);
@@ -115,20 +116,24 @@ static bool change_level(pressure_t level, pressure_t before, uint64_t over, uin
 
 bool budget_tick(uint32_t now) {
   if (now == 0) now = os_now_ms();
-  uint64_t in_use = bytes_in_use();
-  if (option_get(OPTION_container) == CONTAINER_AUTO) look_at_container(in_use, now);
-  uint64_t soft = budget_bytes(OPTION_memory_soft);
-  uint64_t limit =
-    option_get(OPTION_container) == CONTAINER_AUTO ? atomic64_load_relaxed(&container.limit) : 0;
+  uint64_t used = bytes_in_use() + (atomic64_load_relaxed(&arena_counts.dirty) << SLICE_SHIFT);
+  uint64_t soft = budget_bytes(OPTION_memory_soft), limit = 0;
+  if (option_get(OPTION_container) == CONTAINER_AUTO) {
+    look_at_container(used, now);
+    limit = atomic64_load_relaxed(&container.limit);
+  }
   pressure_t before = (pressure_t)atomic64_load_relaxed(&budget.level), level = PRESSURE_NONE;
   if (likely((soft | limit | before) == 0)) return false;
-  uint64_t used = in_use + (atomic64_load_relaxed(&arena_counts.dirty) << SLICE_SHIFT);
   int64_t left = (int64_t)(soft - used);
-  learn_growth(in_use, now);
+  learn_growth(used, now);
   if (soft != 0) level = level_of(left, soft, before);
+  bool is_close = soft != 0 && left < (int64_t)(soft / 2);
   if (limit != 0) {
-    pressure_t there = level_of(left_in_container(limit, in_use), limit, before);
+    int64_t left_there = left_in_container(limit, used);
+    pressure_t there = level_of(left_there, limit, before);
+    is_close |= left_there < (int64_t)(limit / 2);
     if (there > level) level = there;
   }
+  atomic32_store_relaxed(&budget.is_close, is_close);
   return change_level(level, before, soft != 0 && left < 0 ? (uint64_t)-left : 0, now);
 }

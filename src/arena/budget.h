@@ -1,4 +1,4 @@
-/* budget.h - how much memory there is to be used, and how near that is                layer 3: arena
+/* budget.h - how much memory there is to be used, and how near that is               layer 3: arena
  * Owns:    the level of pressure, and the growth that was learned.   Called by: arena, slab, stock,
  *          heap, api.   Calls: container, options, os.
  * Threads: any. All words are relaxed: hints, which each reader acts upon by itself.
@@ -18,9 +18,10 @@
 typedef enum { PRESSURE_NONE, PRESSURE_NEAR, PRESSURE_OVER } pressure_t; /* as in freehold.h */
 
 typedef struct {
-  atomic64_t level; /* pressure_t */
-  atomic32_t news;  /* not 0: the program is to be told of the level, or of the container's files */
-  atomic64_t over;  /* bytes beyond the bound */
+  atomic64_t level;    /* pressure_t */
+  atomic32_t is_close; /* less than half of a bound is left: it is looked at often */
+  atomic32_t news; /* not 0: the program is to be told of the level, or of the container's files */
+  atomic64_t over; /* bytes beyond the bound */
   atomic64_t growth; /* bytes a second */
   atomic64_t raises; /* how often the level rose */
 } budget_t;

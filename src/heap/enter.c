@@ -178,7 +178,7 @@ void heap_look(heap_t *h) {
 
 bool heap_watch_budget(uint32_t now) {
   if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
-  return budget_is_tight() || option_get(OPTION_memory_soft) != 0;
+  return atomic32_load_relaxed(&budget.is_close) != 0;
 }
 
 /* True if all classes had their turn, or memory is short: the next is a heap at rest. */

@@ -119,7 +119,8 @@ static void rest(heap_t *h, uint32_t pages) {
  * and the chunks of the others can be given back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
   size_t below = h->number / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
-  if (budget_is_tight() || pages > RESTING_PAGES_EACH || pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
+  if (budget_is_tight() || pages > RESTING_PAGES_EACH ||
+      pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
     return false;
   rest(h, pages);
   return true;

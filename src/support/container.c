@@ -1,4 +1,4 @@
-/* container.c - what the container has of memory, and whether the kernel runs short   layer 2: support
+/* container.c - what the container has of memory, and whether it runs short        layer 2: support
  * Contract: container.h. */
 #include "container.h"
 
@@ -54,7 +54,7 @@ static size_t read_in_group(size_t length, const char *name) {
 static bool parse_number(const char *at, char end, uint64_t *value) {
   *value = 0;
   const char *c = at;
-  for (; *c >= '0' && *c <= '9'; c++) {
+  for (; *c >= '0' && *c <= '9'; c++) { /* Bound: a number */
     if (*value > (UINT64_MAX - 9) / 10) return false;
     *value = *value * 10 + (uint64_t)(*c - '0');
   }
@@ -127,7 +127,7 @@ static char *next_word(char **line) {
 
 /* "31 23 0:28 ROOT PLACE options ... - cgroup2 source options": is it the file system with our
  * group? Then `path` is the group's folder. A group that is not below ROOT is taken to be ROOT. */
-static bool try_mount(char *line) {
+static bool read_mount(char *line) {
   char *rest = strstr(line, " - "), *root = NULL, *place = NULL;
   if (rest == NULL) return false;
   *rest = '\0';
@@ -160,12 +160,13 @@ static bool find_mount(void) {
   bool is_found = false;
   size_t have = 0, got;
   if (file < 0) return false;
+  /* Bound: the file */
   while (!is_found && (got = os_read(file, files.text + have, TEXT_ROOM - 1 - have)) != 0) {
     char *line = files.text, *end;
     files.text[have + got] = '\0';
     for (; !is_found && (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: lines */
       *end = '\0';
-      is_found = try_mount(line);
+      is_found = read_mount(line);
     }
     have = strlen(line) < TEXT_ROOM / 2 ? strlen(line) : 0;
     memmove(files.text, line, have);

@@ -1,5 +1,5 @@
-/* container.h - what the container has of memory, and whether the kernel runs short   layer 2: support
- * Owns:    where the container's files lie, and what they last said.   Called by: budget, heap.
+/* container.h - what the container has of memory, and whether it runs short        layer 2: support
+ * Owns:    where the container's files lie, and what they last said.   Called by: budget, api.
  *          Calls: options, os.
  * Threads: any. One thread reads at a time, the others pass by. A thread that never comes back from
  *          a file leaves the figures as they were, and nobody reads again.

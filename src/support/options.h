@@ -25,8 +25,8 @@
 #define OPTION_WORDS_container(W) W(CONTAINER_AUTO, "auto") W(CONTAINER_IGNORE, "ignore")
 #define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
 
-/* int, size (bytes), share (bytes, or a percentage as a negative number), bool, word or text. START: read once, at the first use; ANY: at every use. The
- * sentence is the documentation. */
+/* int, size (bytes), share (bytes, or a percentage as a negative number), bool, word or text.
+ * START: read once, at the first use; ANY: at every use. The sentence is the documentation. */
 #define OPTION_NO_LIMIT INT64_MAX
 /* clang-format off */
 /* name            type   default   lowest     highest     set at; what it does */

@@ -24,7 +24,7 @@ unused static void machine_file(const char *name, const char *text) {
   machine_files[i].text = text;
 }
 
-/* A machine of 64 GiB whose process is in `group`; `mounts`: the lines that say where groups are. */
+/* A machine of 64 GiB whose process is in `group`; `mounts`: the lines that say where these are. */
 unused static void machine_start(const char *group, const char *mounts) {
   os_fake.file = machine_find;
   os_fake.memory = GiB(64);
@@ -38,7 +38,7 @@ unused static void machine_start(const char *group, const char *mounts) {
   "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n"                           \
   "33 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"
 
-/* The groups of version 2: a pod of 8 GiB around a container of 1 GiB, of which 300 MiB are used. */
+/* Groups of version 2: a pod of 8 GiB around a container of 1 GiB, of which 300 MiB are used. */
 unused static void machine_with_pod(void) {
   machine_start("0::/pod/box\n", "29 1 8:1 / / rw - ext4 /dev/sda1 rw\n" MOUNT_2);
   machine_file("/sys/fs/cgroup/pod/memory.max", "8589934592\n");
