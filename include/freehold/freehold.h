@@ -227,6 +227,24 @@ FH_API void fh_collect(bool force);
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 
+/* How near the memory in use is to `memory_soft`, or to the limit of the container (cgroup):
+ * docs/limits.md. */
+typedef enum fh_pressure {
+  FH_PRESSURE_NONE,
+  FH_PRESSURE_NEAR, /* caches shrink, free memory goes back at once */
+  FH_PRESSURE_OVER  /* beyond memory_soft, or at the container's limit, as good as */
+} fh_pressure_t;
+
+/* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER: then
+ * `bytes_over` says by how much `memory_soft` is passed (0: the container alone is the reason). It
+ * is the place to drop caches. A thread calls it that allocates on the slow path, or reallocates;
+ * it may allocate and free, and is not called from within itself. It may not leave by longjmp or an
+ * exception. Compilers think that malloc changes nothing of the program's: what the callback
+ * changes is best volatile, or atomic. Options memory_soft and container. NULL takes it away.
+ * Ours. */
+typedef void fh_pressure_callback_t(fh_pressure_t level, uint64_t bytes_over, void *context);
+FH_API void fh_pressure_set(fh_pressure_callback_t *callback, void *context);
+
 /* Where text goes (default: standard error): statistics, warnings and errors, in whole lines, one
  * or several at a time, not ended by a zero byte. It must not allocate from freehold when the
  * message is an error. NULL restores the default. Ours. */
@@ -333,6 +351,10 @@ typedef struct fh_stats {
   /* what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7 */
   uint64_t huge_resident;
   uint64_t collapsed;       /* huge pages that were made of small ones since start (option thp) */
+  /* least limit of the control groups around the process; 0: none was found, or looked for */
+  uint64_t container_limit;
+  uint64_t pressure;        /* level of pressure now: 0 none, 1 near a bound, 2 over it */
+  uint64_t pressure_raises; /* times that this level rose */
 } fh_stats_t;
 /* clang-format on */
 

@@ -2,6 +2,7 @@
  * Contract: refill.h. */
 #include "refill.h"
 
+#include "../arena/budget.h"
 #include "../os/os.h"
 #include "../slab/states.h"
 #include "../stock/fresh.h"
@@ -27,7 +28,9 @@ enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more byte
  * classes of which much was used, and whose fresh blocks are linked. */
 static void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
-  if (burst == 0 || c >= MEDIUM_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
+  if (burst == 0 || budget_is_tight() || c >= MEDIUM_CLASS ||
+      heap_taken(h, c) * class_size(c) < burst)
+    return;
   size_t slices = 1 + magazine_claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
   os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include <stddef.h>
 
-static void *(*__malloc_hook)(size_t, const void *) __attribute__((unused));
-static void *(*__realloc_hook)(void *, size_t, const void *) __attribute__((unused));
-static void *(*__memalign_hook)(size_t, size_t, const void *) __attribute__((unused));
+static void *(*__malloc_hook)(size_t, const void *)__attribute__((unused));
+static void *(*__realloc_hook)(void *, size_t, const void *)__attribute__((unused));
+static void *(*__memalign_hook)(size_t, size_t, const void *)__attribute__((unused));
 static void (*__free_hook)(void *, const void *) __attribute__((unused));
