@@ -355,9 +355,9 @@ def of_part(results, name, palette):
     figure = results.figure_of(name)
     varied = [factor for factor in factors if runs[factor].nunique() > 1]
     planned = next(part for part in results.plan.parts if part.name == name)
-    found = []
+    found, asked = [], planned.responses or results.plan.responses
     for response in ("wall", "peak", "kept", "figure", "integral"):
-        if (response in (planned.responses or results.plan.responses) and varied and runs[response].notna().any()
+        if (response in asked and varied and runs[response].notna().any()
                 and (response != "figure" or figure.unit != "s")):
             found.append(by_factor(name, runs, varied, response, figure, palette))
     found += [bars_of_cells(name, cut, runs, figure, palette) for cut in planned.bars]

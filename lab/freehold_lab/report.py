@@ -126,7 +126,8 @@ def disturbance_table(results):
                         "A block is the runs of all allocators side by side. One in which a run "
                         "lost more than the bound, a share of all processor time, is run again "
                         "as a whole, as often as the experiment or --retries allows. Only the last "
-                        "attempt counts. Stolen time is the steal of /proc/stat.", pandas.DataFrame(rows))
+                        "attempt counts. Stolen time is the steal of /proc/stat.",
+                        pandas.DataFrame(rows))
 
 
 def machine_facts(results):
@@ -241,7 +242,8 @@ def page_of(results, palette, sections, extra, drawn):
     return template.render(
         plan=results.plan, facts=facts_of(results), sections=sections, environment_tables=extra,
         allocators=[{"name": name, "colour": palette.of(name)["color"]} for name in results.names],
-        environment=[*machine_facts(results), ("laboratory", __version__), ("results", results.path)],
+        environment=[*machine_facts(results), ("laboratory", __version__),
+                     ("results", results.path)],
         notes=notes_of(results), commands=commands_of(results), css=Markup(text["page.css"]),
         js=Markup(text["page.js"]), plotly=Markup(get_plotlyjs()),
         pictures=Markup(json.dumps(figures).replace("</", "<\\/")))

@@ -143,8 +143,9 @@ class Store:
                 for row in self.rows("select * from block order by block, attempt")}
 
     def attempts(self, bounds):
-        """Every attempt at a block that was judged: what disturbed it, how many runs it had, how
-        many of them lost more than the `bounds`, and whether a later attempt counts instead."""
+        """Every attempt at a block that was judged: what disturbed it, and how many runs it had.
+        And how many of these lost more than the `bounds`, and whether a later attempt counts
+        instead."""
         return self.rows("""
           select block, attempt, disturbed, count(run.id) as runs,
             ifnull(sum(steal > ?), 0) as steal, ifnull(sum(foreign_share > ?), 0) as "foreign",

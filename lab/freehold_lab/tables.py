@@ -286,7 +286,8 @@ def program_table(results):
 
 
 def slope_table(part, factor, frame):
-    return Table(file_name(part, "slope-table", factor), f"{part}: time as a straight line over {factor}",
+    return Table(file_name(part, "slope-table", factor),
+                 f"{part}: time as a straight line over {factor}",
                  "Seconds for one more, with 95 % interval. p_not_straight: small when the means "
                  "of the levels do not "
                  "lie on a line (needs three levels).", frame)

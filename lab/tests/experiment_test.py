@@ -43,6 +43,17 @@ BAD = {
         {"parts": [{"workload": "fake", "factors": {"size": [1, 2], "threads": [1, 2]},
                     "bars": [{"response": "wall", "by": "threads"}]}]},
         "each factor of the part has to be fixed or in `by`"),
+    "a curve that is none": (
+        {"parts": [{"workload": "fake", "factors": {"size": [1, 2]},
+                    "curves": [{"kind": "pie", "response": "wall", "over": "size"}]}]},
+        "parts[0].curves[0]: kind has to be line or box, is 'pie'"),
+    "a curve over one of two factors": (
+        {"parts": [{"workload": "fake", "factors": {"size": [1, 2], "threads": [1, 2]},
+                    "curves": [{"kind": "line", "response": "wall", "over": "size"}]}]},
+        "size has to be the only factor of the part"),
+    "scaled bars of no part": ({"scaled": {"parts": ["gone"]}}, "scaled: no part gone"),
+    "two ways to count": ({"responses": ["asked", "system_calls"]},
+                          "asked and system_calls are counted in different runs"),
     "a disturbance that is none": ({"disturbance": {"noise": 1}}, "disturbance: no key noise"),
 }
 

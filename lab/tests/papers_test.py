@@ -77,9 +77,8 @@ TABLES = {"wall-by-np-sa-nt": ("wall", ["SA", "NT"], ["NP"]),
 
 
 def truth(response, name, level):
-    """What a cell was given. Time is straight in NA for all but `math`; more processors than
-    threads are of no matter to `resolve`; memory depends on processors by so little that some
-    cells are alike."""
+    """What a cell was given. Time is straight in NA for all but `math`. Processors are of no matter
+    to the time of `resolve`. Memory depends on them by so little that some cells are alike."""
     large, blocks = level["SA"] != "16..64", level["NA"] / 1e6
     if response != "wall":
         bytes_of = 4e6 * blocks * (9 if large else 1)
@@ -298,7 +297,8 @@ def evans(tmp_path_factory, libraries):
 
 
 @pytest.mark.parametrize("part, factor, work, unit",
-                         [("malloc-test", "threads", 40000000, 1e3), ("mariadb", "clients", 1000, 1)])
+                         [("malloc-test", "threads", 40000000, 1e3),
+                          ("mariadb", "clients", 1000, 1)])
 def test_boxes_of_a_rate_have_every_run_and_whiskers_to_the_ends(evans, part, factor, work, unit):
     picture = drawn(evans, part)[f"{part}-rate-box-{factor}"]
     for trace in picture.figure.data:

@@ -61,11 +61,11 @@ static const bench_program_t program = {
   .about =
     "slots that are filled and emptied by chance\n\n"
     "What alloc-test is described to do (\"No Bugs\" Hare, \"Testing memory allocators: ptmalloc2\n"
-    "vs tcmalloc vs hoard vs jemalloc, while trying to simulate real-world loads\", 2018), written\n"
-    "anew. A turn takes a slot: an empty one gets a block, which is written, a full one is read\n"
-    "and freed. Slots are chosen so that few are hit often and many seldom, and lives have no\n"
-    "typical length. Each power of two is as likely a size, to 2 to the power of --sizes. Turns\n"
-    "are shared out evenly over the threads, each with its own slots.",
+    "vs tcmalloc vs hoard vs jemalloc, while trying to simulate real-world loads\", 2018),\n"
+    "written anew. A turn takes a slot: an empty one gets a block, which is written, a full one\n"
+    "is read and freed. Slots are chosen so that few are hit often and many seldom, and lives\n"
+    "have no typical length. Each power of two is as likely a size, to 2 to the power of --sizes.\n"
+    "Turns are shared out evenly over the threads, each with its own slots.",
   .operation = "blocks that were allocated, by all threads",
   .example = "alloctest --threads 4 --slots 10000",
   .options = options,

@@ -19,7 +19,7 @@ static term_t *formulas[FORMULAS];         /* common to all threads */
 static _Atomic(term_t *) results[RESULTS]; /* the last ones; whoever comes by frees the old one */
 static _Thread_local long blocks;
 
-/* ---- terms: a function takes over what it is given and gives what the caller has to drop ------- */
+/* ---- terms: a function takes over what it is given and gives what the caller has to drop ----- */
 
 static term_t *term_hold(term_t *t) {
   atomic_fetch_add_explicit(&t->holders, 1, memory_order_relaxed);

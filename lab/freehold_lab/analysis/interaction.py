@@ -1,5 +1,5 @@
-"""interaction.py - factors against each other for one allocator: means with Tukey's letters over the
-whole table, and which interactions there are
+"""interaction.py - factors against each other for one allocator: means with Tukey's letters over
+the whole table, and which interactions there are
 
 A cell of such a table is a combination of levels of some factors, the others averaged. Two cells
 anywhere in the table that share a letter are not shown to differ.

@@ -169,9 +169,10 @@ def halves(replicates, seed=1):
 
 def chosen_apart(runs, response):
     """allocator -> its ratio to the best of the others, when that is chosen in one half of the
-    replicates and compared in the other: the mean over many splits, of logarithms, over the parts.
-    An allocator that is as good as the best of the others is at 1 or, where the choice errs, below.
-    NaN where a part has fewer than two replicates."""
+    replicates and compared in the other. It is the mean over many splits, of logarithms, over the
+    parts. An allocator that is as good as the best of the others is at 1 or, where the choice errs,
+    below. In a part, only those are compared that came through all runs of it. NaN where a part has
+    fewer than two replicates."""
     logs = {}
     for part, mine in runs[runs[response] > 0].groupby("part", sort=False):
         wide = mine.assign(log=numpy.log(mine[response])).pivot_table(

@@ -4,8 +4,8 @@ import glob
 import re
 
 from freehold_lab.places import Failed
-from freehold_lab.programs.program import (MALLOC_ONLY, PYTHON, compare, program, python_sources,
-                                           script)
+from freehold_lab.programs.program import (MALLOC_ONLY, PYTHON, compare, made, program,
+                                           python_sources, script)
 
 PYTHON_TESTS = """
     test_json test_dict test_re test_bytes test_list test_pickle test_set test_unicode
