@@ -5,6 +5,7 @@
 #include "../arena/budget.h"
 #include "../os/os.h"
 #include "../stock/fresh.h"
+#include "../stock/lanes.h"
 #include "../stock/magazine.h"
 #include "../stock/outbox.h"
 #include "../stock/owned.h"
@@ -36,6 +37,7 @@ static void populate(heap_t *h, char *base, unsigned c) {
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
+  if (unlikely(!lane_may_take(h, SLICE_SIZE))) return NULL;
   void *base = magazine_claim(h, 1, 1, tails_wish(SLICE_SIZE), &clean);
   if (base == NULL) return NULL;
   if (h->slabs_made < UINT16_MAX) h->slabs_made++;

@@ -70,6 +70,8 @@ typedef struct {
   uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t owned[CLASS_COUNT];     /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t growth[CLASS_COUNT - MEDIUM_CLASS]; /* how often `returned` was made twice as long */
+  atomic32_t lane_slabs;                      /* of a lane: its slabs; written by its user */
+  atomic64_t lane_bytes; /* ... and bytes of large and huge blocks: any thread adds to them */
 } aligned_to(64) heap_own_t;
 
 struct heap {

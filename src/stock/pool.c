@@ -246,6 +246,10 @@ void pool_release(heap_t *h) {
     h->allowance[c] = h->room[c] = 0;
   }
   memset(h->classes, 0, sizeof h->classes);
+  if (heap_tag(h) != NULL) { /* no other heap's pages are touched */
+    atomic32_store_relaxed(&h->own->lane_slabs, 0);
+    atomic64_store_relaxed(&h->own->lane_bytes, 0);
+  }
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->calls = h->reserve = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
