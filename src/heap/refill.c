@@ -84,6 +84,8 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   if (s == NULL) return 0;
   uintptr_t list;
   if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
+  else if (surplus_is_shared_by_many())
+    list = slab_take_some(s, max_size(EARN_BYTES / size, 1), count);
   else if (heap_knows_remote(h, c)) list = slab_take_list(s, carve_count(h, c), count);
   else if (c < MEDIUM_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
   else list = borrow_medium(h, s, count);

@@ -16,6 +16,7 @@
 #define STOCK_HEAP_H
 
 #include "../slab/slab.h"
+#include "surplus.h"
 
 enum {
   PENDING_BLOCKS = 16, /* frees of others' blocks that are put off together */
@@ -147,7 +148,7 @@ static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) &&
+  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !surplus_is_shared_by_many() &&
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 
