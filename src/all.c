@@ -39,6 +39,7 @@
 #include "slab/slab.c"
 
 #include "stock/surplus.c"
+#include "stock/lanes.c"
 #include "stock/magazine.c"
 #include "stock/owned.c"
 #include "stock/returned.c"

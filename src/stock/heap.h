@@ -16,6 +16,7 @@
 #define STOCK_HEAP_H
 
 #include "../slab/slab.h"
+#include "surplus.h"
 
 enum {
   PENDING_BLOCKS = 16, /* frees of others' blocks that are put off together */
@@ -70,6 +71,8 @@ typedef struct {
   uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t owned[CLASS_COUNT];     /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t growth[CLASS_COUNT - MEDIUM_CLASS]; /* how often `returned` was made twice as long */
+  atomic32_t lane_slabs;                      /* of a lane: its slabs; written by its user */
+  atomic64_t lane_bytes; /* ... and bytes of large and huge blocks: any thread adds to them */
 } aligned_to(64) heap_own_t;
 
 struct heap {
@@ -145,7 +148,7 @@ static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) &&
+  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !surplus_is_shared_by_many() &&
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 

@@ -43,9 +43,10 @@ static size_t windows_for(size_t size) {
 static size_t mapping_for(size_t size) { return align_up(max_size(size, 1), os_page_size()); }
 
 static void note_size(huge_t *b, size_t mapped) {
-  uint64_t before = atomic64_load_relaxed(&b->mapped);
-  atomic64_add_relaxed(&arena_counts.huge_bytes, mapped - before);
-  slab_thread_count(mapped - before, mapped > before ? mapped - before : 0);
+  uint64_t before = atomic64_load_relaxed(&b->mapped), more = mapped - before;
+  atomic64_add_relaxed(&arena_counts.huge_bytes, more);
+  slab_thread_count(more, mapped > before ? more : 0);
+  index_count(atomic_ptr_load_relaxed(&b->tag), more);
   atomic64_store_relaxed(&b->size, mapped);
   atomic64_store_release(&b->mapped, mapped); /* S-huge */
   arena_note_peak();
@@ -139,6 +140,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   /* relaxed: of two frees one sees the other */
   uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0);
   if (mapped == 0) fatal("double free", p, call);
+  index_count(atomic_ptr_load_relaxed(&b->tag), 0 - mapped);
   index_leave(&b->tag);
   sample_end(p);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);

@@ -10,7 +10,9 @@ enum {
 };
 
 static size_t singles_most(void) {
-  return budget_is_tight() ? 0 : (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
+  return budget_is_tight() || surplus_is_shared_by_many()
+           ? 0
+           : (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
 }
 
 static void count_run(heap_t *h, size_t n, int sign) {

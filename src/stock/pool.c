@@ -7,6 +7,7 @@
 #include "../base/layout.h"
 #include "../os/os.h"
 #include "owned.h"
+#include "surplus.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
 _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712, "... at most");
@@ -163,7 +164,9 @@ static void make_users(void) {
 static void note_user(heap_t *h, uint64_t thread) {
   atomic64_t *user = user_of(h->number);
   if (user == NULL) return;
-  uint64_t times = atomic64_load_relaxed(user) >> OS_THREAD_BITS;
+  uint64_t before = atomic64_load_relaxed(user), times = before >> OS_THREAD_BITS;
+  int more = (thread != 0) - ((before & USER_THREAD) != 0);
+  if (more != 0) atomic32_add_relaxed(&surplus_sharers, (uint32_t)more);
   atomic64_store_relaxed(user, (times + 1) << OS_THREAD_BITS | thread);
 }
 
@@ -246,6 +249,10 @@ void pool_release(heap_t *h) {
     h->allowance[c] = h->room[c] = 0;
   }
   memset(h->classes, 0, sizeof h->classes);
+  if (heap_tag(h) != NULL) { /* no other heap's pages are touched */
+    atomic32_store_relaxed(&h->own->lane_slabs, 0);
+    atomic64_store_relaxed(&h->own->lane_bytes, 0);
+  }
   atomic_ptr_store_relaxed(&h->tag, NULL);
   h->calls = h->reserve = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);

@@ -8,6 +8,7 @@
 /* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
  * ever is never taken off. */
 static atomic32_t surplus;
+atomic32_t surplus_sharers;
 
 static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
 

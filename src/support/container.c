@@ -83,6 +83,14 @@ static uint64_t number_behind(const char *word) {
   return 0;
 }
 
+static char *find_text(char *in, const char *what) {
+  size_t n = strlen(what);
+  while (*in != '\0' && strncmp(in, what, n) != 0) in++; /* Bound: the text */
+  return *in != '\0' ? in : NULL;
+}
+
+static bool is_text(const char *a, const char *b) { return strncmp(a, b, strlen(b) + 1) == 0; }
+
 /* ---- where it is ----------------------------------------------------------------------------- */
 
 /* Is `word` one of those that commas divide? */
@@ -128,7 +136,7 @@ static char *next_word(char **line) {
 /* "31 23 0:28 ROOT PLACE options ... - cgroup2 source options": is it the file system with our
  * group? Then `path` is the group's folder. A group that is not below ROOT is taken to be ROOT. */
 static bool read_mount(char *line) {
-  char *rest = strstr(line, " - "), *root = NULL, *place = NULL;
+  char *rest = find_text(line, " - "), *root = NULL, *place = NULL;
   if (rest == NULL) return false;
   *rest = '\0';
   rest += 3;
@@ -138,13 +146,13 @@ static bool read_mount(char *line) {
   next_word(&rest);
   options = next_word(&rest);
   if (place == NULL || options == NULL || strchr(place, '\\') != NULL) return false;
-  if (strcmp(type, files.is_version_2 ? "cgroup2" : "cgroup") != 0) return false;
+  if (!is_text(type, files.is_version_2 ? "cgroup2" : "cgroup")) return false;
   if (!files.is_version_2 && !has_word(options, "memory")) return false;
   size_t n = strlen(root), length = strlen(place);
-  n = strcmp(root, "/") == 0 ? 0 : n;
-  const char *below = strncmp(files.group, root, n) == 0 ? files.group + n : "";
-  if ((*below != '/' && *below != '\0') || strstr(below, "/..") != NULL) below = "";
-  size_t more = strcmp(below, "/") == 0 ? 0 : strlen(below);
+  n = is_text(root, "/") ? 0 : n;
+  char none[] = "", *below = strncmp(files.group, root, n) == 0 ? files.group + n : none;
+  if ((*below != '/' && *below != '\0') || find_text(below, "/..") != NULL) below = none;
+  size_t more = is_text(below, "/") ? 0 : strlen(below);
   if (length + more >= PATH_ROOM) return false;
   memcpy(files.path, place, length);
   memcpy(files.path + length, below, more);
@@ -179,7 +187,7 @@ static bool find_mount(void) {
 static bool find_folder(void) {
   memcpy(files.before, files.group, sizeof files.group);
   if (!find_group()) return false;
-  if (files.path_length != 0 && strcmp(files.before, files.group) == 0) return true;
+  if (files.path_length != 0 && is_text(files.before, files.group)) return true;
   files.path_length = 0;
   files.events = UINT64_MAX;
   return find_mount();
@@ -226,7 +234,7 @@ static void add_idle_files(bounds_t *f) {
 /* Of the last ten seconds all tasks waited a tenth for memory: "full avg10=12.34". */
 static bool is_stalling(size_t length) {
   if (!files.is_version_2 || read_in_group(length, "memory.pressure") == 0) return false;
-  const char *full = strstr(files.text, "full avg10=");
+  const char *full = find_text(files.text, "full avg10=");
   return full != NULL && full[11] >= '1' && full[12] >= '0' && full[12] <= '9';
 }
 

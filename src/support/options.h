@@ -52,6 +52,10 @@
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
     "Bytes of free slices of 64K that one thread may keep for itself. In runs of 2 to 12 "       \
     "slices, of freed large blocks, four times as much if it allocates many of these.")          \
+  X(caching_threads, int,  1024,     1,         1000000,         ANY,                            \
+    "While more threads than this have called malloc and not ended, none keeps more than about " \
+    "1K of a size for its next calls: what a sleeping thread keeps nobody can take. Such "       \
+    "threads need more time for each call.")                                                     \
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps; a child of " \
     "fork, and so a daemon that forks when it starts, has none.")                                \

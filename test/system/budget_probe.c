@@ -6,7 +6,11 @@
  *                                  them, again and again with other sizes
  * budget_probe callback MIB        drops a cache of MIB when it is told to; writes how often it was
  *                                  told that memory is near or over, by how much, and what is left
+ * budget_probe sleepers N          N threads, one after another, take 1 MiB in blocks of all sizes,
+ *                                  free it and sleep; writes what the library has in memory then
  */
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,12 +112,59 @@ static int run_callback(size_t mib) {
   return 0;
 }
 
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static sem_t asleep;
+
+/* A block's first word leads to the one before. */
+static void use_all_sizes(void) {
+  void **last = NULL;
+  for (size_t done = 0, size = 16; done < MIB; done += size, size += size < 512 ? 16 : size / 8) {
+    if (size > 16384) size = 16;
+    void **p = fh_malloc(size);
+    memset(p, 1, size);
+    *p = last;
+    last = p;
+  }
+  for (void **next; last != NULL; last = next) {
+    next = *last;
+    fh_free(last);
+  }
+}
+
+static void *run_and_sleep(void *context) {
+  (void)context;
+  pthread_mutex_lock(&turn);
+  use_all_sizes();
+  pthread_mutex_unlock(&turn);
+  sem_post(&asleep);
+  for (;;) pause();
+  return NULL;
+}
+
+static int run_sleepers(size_t count) {
+  pthread_attr_t small;
+  sem_init(&asleep, 0, 0);
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 64 << 10);
+  for (size_t i = 0; i < count; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, &small, run_and_sleep, NULL) != 0) return 3;
+  }
+  for (size_t i = 0; i < count; i++) sem_wait(&asleep);
+  make_calls(); /* somebody's slow calls */
+  fh_collect(true);
+  fh_stats_t s = figures();
+  printf("%llu %llu\n", (unsigned long long)s.resident, (unsigned long long)s.threads);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   size_t mib = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "figures") == 0) return run_figures(mib);
   if (strcmp(what, "grow") == 0 && argc > 3) return run_grow(mib, strtoull(argv[3], NULL, 10));
   if (strcmp(what, "callback") == 0) return run_callback(mib);
-  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB\n");
+  if (strcmp(what, "sleepers") == 0) return run_sleepers(mib);
+  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N\n");
   return 2;
 }

@@ -142,6 +142,27 @@ class Files(unittest.TestCase):
         self.assertEqual(limit, 0)
 
 
+class Sleepers(unittest.TestCase):
+    """Threads that each ran through 1 MiB of all sizes, freed it, and sleep."""
+
+    def resident(self, threads, options):
+        result = support.run([PROBE, "sleepers", str(threads)],
+                             support.preloaded(options=options), timeout=200)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        resident, in_use = numbers(result)
+        self.assertGreaterEqual(in_use, threads)
+        return resident
+
+    def test_those_beyond_caching_threads_keep_next_to_nothing(self):
+        self.assertLess(self.resident(3000, "caching_threads:32"), 64 * MiB)
+
+    def test_in_the_background_likewise(self):
+        self.assertLess(self.resident(1000, "caching_threads:32,background:on"), 48 * MiB)
+
+    def test_by_default_a_thousand_keep_what_they_had(self):
+        self.assertLess(self.resident(3000, None), 1100 * MiB)
+
+
 class Machine(unittest.TestCase):
     def test_wrong_values_are_said_and_stop_nobody(self):
         options = "memory_soft:0%,memory_limit:-1,container:on"

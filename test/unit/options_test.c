@@ -82,6 +82,9 @@ TEST(options, populate_takes_its_range_and_nothing_beyond, "O1") {
 TEST(options, magazine_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_magazine, "magazine", 384 << 10, "0", "-1", "64M", "65M", true);
 }
+TEST(options, caching_threads_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_caching_threads, "caching_threads", 1024, "1", "0", "1000000", "1000001", true);
+}
 TEST(options, background_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_background, "background", 0, "off", "of", "on", "2", false);
 }
