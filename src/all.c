@@ -13,6 +13,7 @@
 #include "os/huge_pages.c"
 
 #include "support/options.c"
+#include "support/container.c"
 #include "support/trace.c"
 #include "support/poisson.c"
 #include "support/callstack.c"
@@ -20,6 +21,7 @@
 #include "arena/bitmap.c"
 #include "arena/places.c"
 #include "arena/map.c"
+#include "arena/budget.c"
 #include "arena/slices.c"
 #include "arena/frames.c"
 #include "arena/grow.c"
@@ -37,6 +39,7 @@
 #include "slab/slab.c"
 
 #include "stock/surplus.c"
+#include "stock/lanes.c"
 #include "stock/magazine.c"
 #include "stock/owned.c"
 #include "stock/returned.c"

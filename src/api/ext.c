@@ -75,6 +75,10 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context) {
   callback_set(CALLBACK_DEFERRED, (void *)callback, context);
 }
 
+FH_API void fh_pressure_set(fh_pressure_callback_t *callback, void *context) {
+  callback_set(CALLBACK_PRESSURE, (void *)callback, context);
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 FH_API bool fh_option_get(const char *name, int64_t *value) {

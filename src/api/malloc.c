@@ -136,6 +136,23 @@ FH_API fh_heap_t *fh_heap_new(void) {
   api_start();
   return of_heap(firstclass_new());
 }
+FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options) {
+  api_start();
+  if (options != NULL && options->struct_size == sizeof *options)
+    return of_heap(firstclass_new_with(options->name, options->quota));
+  errno = EINVAL;
+  return NULL;
+}
+FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) { firstclass_set_quota(heap, bytes); }
+FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats) {
+  if (stats == NULL || stats->struct_size != sizeof *stats) return false;
+  firstclass_stats(heap, stats);
+  return true;
+}
+FH_API void fh_heap_collect(fh_heap_t *heap) { firstclass_collect_one(heap); }
+FH_API fh_heap_t *fh_heap_of(const void *p) {
+  return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
+}
 static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size) {
   if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, false);
   return of_heap(firstclass_aligned(heap, alignment, size));

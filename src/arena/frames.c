@@ -7,7 +7,7 @@
 #include "frames.h"
 
 #include "../os/os.h"
-#include "../support/options.h"
+#include "budget.h"
 
 enum {
   COMMITTED_LEAST = MiB(64) >> SLICE_SHIFT, /* smaller heaps have few frames */
@@ -28,7 +28,8 @@ static struct { atomic32_t last, wait, next, refused; } frames;
 
 static bool are_wanted(void) {
   return atomic64_load_relaxed(&arena_counts.committed) >= COMMITTED_LEAST &&
-         option_get(OPTION_thp) == THP_AUTO && os_page_size() << 9 == FRAME_SLICES << SLICE_SHIFT;
+         option_get(OPTION_thp) == THP_AUTO && !budget_is_tight() &&
+         os_page_size() << 9 == FRAME_SLICES << SLICE_SHIFT;
 }
 
 static atomic64_t *word_of(const arena_t *a, size_t frame) {

@@ -5,6 +5,7 @@
 
 #include "../os/os.h"
 #include "../support/options.h"
+#include "budget.h"
 #include "frames.h"
 
 /* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high, and
@@ -25,7 +26,7 @@ enum {
 };
 
 static void advise_pages(void *at, size_t size, bool first) {
-  int64_t thp = option_get(OPTION_thp);
+  int64_t thp = budget_is_tight() ? THP_NEVER : option_get(OPTION_thp);
   if (thp == THP_ALWAYS) os_advise_huge(at, size, true);
   else if (thp == THP_NEVER || first)
     os_advise_huge(at, size, false); /* auto: small processes stay small */

@@ -7,6 +7,7 @@
  *          arena's. */
 #include "../os/os.h"
 #include "../support/options.h"
+#include "budget.h"
 #include "frames.h"
 #include "patience.h"
 #include "slices.h"
@@ -156,6 +157,7 @@ void purge_over_budget(size_t released) {
 uint32_t purge_tick(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
+  if (budget_is_tight()) delay = 0;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return now;
   if (!atomic32_cas_relaxed(&last_look, &last, now)) return now;

@@ -3,12 +3,14 @@
  * added, so figures of running threads may be a moment apart. */
 #include "stats.h"
 
+#include "../arena/budget.h"
 #include "../os/os.h"
 #include "../stock/empty.h"
 #include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
+#include "../support/container.h"
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"

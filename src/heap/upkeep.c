@@ -2,6 +2,7 @@
  * Contract: upkeep.h. */
 #include "upkeep.h"
 
+#include "../arena/budget.h"
 #include "../arena/frames.h"
 #include "../os/os.h"
 #include "../stock/pool.h"
@@ -46,7 +47,7 @@ static void background(void) {
     bool may_purge = delay >= 0;                      /* never: until that is changed */
     if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
-    purge_tick();
+    if (budget_tick(purge_tick())) heap_collect(true);
     frames_tick();
     if (count_changes() != seen) {
       since = os_now_ms();

@@ -62,6 +62,7 @@ hidden bool os_has_huge_pages(void);
 hidden bool os_is_resident(const void *at, size_t size);
 /* Bytes of the range that are in huge pages; 0, if the system does not say. */
 hidden size_t os_huge_resident(const void *at, size_t size);
+hidden uint64_t os_memory(void); /* of the machine; 0: the system does not say */
 /* Bytes of the range that are in memory; all, if the system does not say. */
 hidden size_t os_resident(const void *at, size_t size);
 /* Makes pages read as zero: those in memory are written to, the rest may be in swap and go. */
@@ -99,7 +100,7 @@ hidden const char *os_environment(const char *name);
 hidden size_t os_read_link(const char *path, char *text, size_t size);
 /* All of it; false: a write has failed. */
 hidden bool os_write(int file, const char *text, size_t length);
-hidden int os_open(const char *path);   /* to read; -1: not possible */
+hidden int os_open(const char *path);   /* to read, without waiting for a writer; -1: no way */
 hidden int os_create(const char *path); /* to write, anew, for its owner's eyes; -1: likewise */
 hidden int os_append(
   const char *path); /* to what is there; -1: likewise, or a pipe without reader */

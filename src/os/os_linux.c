@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -166,6 +167,12 @@ void os_zero(void *at, size_t size) {
       first = i;
     }
   }
+}
+
+uint64_t os_memory(void) {
+  struct sysinfo about;
+  if (OS_CALL(sysinfo, &about, 0, 0, 0, 0, 0) < 0) return 0;
+  return (uint64_t)about.totalram * about.mem_unit;
 }
 
 bool os_is_there(const void *word) {

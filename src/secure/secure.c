@@ -89,7 +89,7 @@ static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t) {
   uint8_t state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
   if (state == STATE_FRESH) bits_clear(p, usable);
   else if (state != STATE_CLEAN && (unlikely((state & STATE_IS) != STATE_RESTED) ||
-           unlikely(!bits_are_zero(block + 1, rest))))
+                                    unlikely(!bits_are_zero(block + 1, rest))))
     return hand_out_small(class, p, t);
   *block = (free_block_t){0};
   return make_live(&f, state, t);
@@ -241,7 +241,8 @@ void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const c
   uint8_t seen = checked_state(&f), expected = seen;
   quarantine_t *q = heap_quarantine(heap_of_thread());
   uint64_t random = quarantine_draw(q);
-  if (unlikely(f.states == NULL) || unlikely(!may_rest(s)) || unlikely(!checked_reads(&f, seen, &t)) ||
+  if (unlikely(f.states == NULL) || unlikely(!may_rest(s)) ||
+      unlikely(!checked_reads(&f, seen, &t)) ||
       unlikely(t.origin != origin && origin != ORIGIN_ANY) ||
       unlikely(t.size != size && size != SECURE_ANY_SIZE) || unlikely(!checked_reads_before(&f)) ||
       unlikely(!atomic8_cas_acq_rel(f.state, &expected, seen | STATE_CHANGES))) /* S-state */
@@ -361,7 +362,7 @@ static bool fits(const checked_t *f, size_t size) {
 
 /* A small one stays where it is. What it grows by reads as zero. */
 static always_inline void *resized_here(const checked_t *f, uint8_t seen, trailer_t old,
-                                       size_t size) {
+                                        size_t size) {
   char *bytes = (char *)f->block, *end = bytes + old.size;
   uint8_t life = seen & (uint8_t)~STATE_IS;
   announce(f->state, life);

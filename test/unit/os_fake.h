@@ -37,8 +37,10 @@ typedef struct {
   atomic32_t looks;                       /* how often it was asked */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
-  os_usage_t usage;        /* what os_usage says */
-  const uintptr_t *frames; /* what os_backtrace finds, `frame_count` of them */
+  os_usage_t usage;                      /* what os_usage says */
+  uint64_t memory;                       /* of the machine */
+  const char *(*file)(const char *path); /* what stands in a file of /proc or /sys; NULL: none */
+  const uintptr_t *frames;               /* what os_backtrace finds, `frame_count` of them */
   unsigned frame_count;
   os_image_t image;           /* all that os_each_image shows, if it has a path */
   void (*sleep)(uint32_t ms); /* what os_sleep_ms does besides moving the clock */

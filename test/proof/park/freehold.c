@@ -841,7 +841,7 @@ static void make_used_heap(void) {
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 /* With large blocks in two chunks of its index, most of which others have freed. */
-enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 57, LARGE_KEPT = 21 };
+enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 56, LARGE_KEPT = 21 };
 static void free_most_of_large(void) {
   for (unsigned i = LARGE_FROM; i < LARGE_TO; i++)
     if ((i - LARGE_FROM) % LARGE_KEPT != 0) put(block[i]);
