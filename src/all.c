@@ -86,6 +86,4 @@
 #include "api/profile_file.c"
 #include "api/layout.c"
 #include "api/lifecycle.c"
-#if FH_BOUNDS
 #include "api/bounds.c"
-#endif

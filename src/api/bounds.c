@@ -1,6 +1,7 @@
 /* bounds.c - memcpy and its kind, which stay within blocks: libfreehold-bounds.so      layer 8: api
  * Owns:    the names memcpy, memmove, mempcpy, memset, strcpy, stpcpy, strncpy, strcat, strncat.
- *          Called by: the program.   Calls: secure, slab, arena, libc's fortified functions.
+ *          Called by: the program.
+ *          Calls: secure, stock, slab, arena, libc's fortified functions.
  * Threads: any, also in signal handlers and before this library is relocated: until libc's
  *          functions are there bytes are copied one by one. No lock, no thread-local word.
  *
@@ -8,6 +9,9 @@
  * comparison. Of a live block the bytes that are left must be enough. What cannot be told is let
  * pass: it may be a mistake all the same, which the checks of the secure grade may see later.
  * What libc calls within itself, and what the compiler has written out, is not seen. */
+#include "../base/base.h"
+#if FH_BOUNDS
+
 #include "../../include/freehold/freehold.h"
 #include "../base/fmt.h"
 #include "../secure/checked.h"
@@ -183,3 +187,5 @@ FH_API char *bounds_strncat(char *to, const char *from, size_t n) {
   append(to, strlen(to), from, n, "strncat");
   return to;
 }
+
+#endif

@@ -89,7 +89,7 @@ static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t) {
   uint8_t state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
   if (state == STATE_FRESH) bits_clear(p, usable);
   else if (state != STATE_CLEAN && (unlikely((state & STATE_IS) != STATE_RESTED) ||
-           unlikely(!bits_are_zero(block + 1, rest))))
+                                    unlikely(!bits_are_zero(block + 1, rest))))
     return hand_out_small(class, p, t);
   *block = (free_block_t){0};
   return make_live(&f, state, t);
@@ -241,7 +241,8 @@ void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const c
   uint8_t seen = checked_state(&f), expected = seen;
   quarantine_t *q = heap_quarantine(heap_of_thread());
   uint64_t random = quarantine_draw(q);
-  if (unlikely(f.states == NULL) || unlikely(!may_rest(s)) || unlikely(!checked_reads(&f, seen, &t)) ||
+  if (unlikely(f.states == NULL) || unlikely(!may_rest(s)) ||
+      unlikely(!checked_reads(&f, seen, &t)) ||
       unlikely(t.origin != origin && origin != ORIGIN_ANY) ||
       unlikely(t.size != size && size != SECURE_ANY_SIZE) || unlikely(!checked_reads_before(&f)) ||
       unlikely(!atomic8_cas_acq_rel(f.state, &expected, seen | STATE_CHANGES))) /* S-state */
@@ -361,16 +362,11 @@ static bool fits(const checked_t *f, size_t size) {
 
 /* A small one stays where it is. What it grows by reads as zero. */
 static always_inline void *resized_here(const checked_t *f, uint8_t seen, trailer_t old,
-                                       size_t size) {
-  char *bytes = (char *)f->block, *end = bytes + old.size;
+                                        size_t size) {
+  char *bytes = (char *)f->block;
   uint8_t life = seen & (uint8_t)~STATE_IS;
   announce(f->state, life);
-  if (size > old.size + TRAILER_FEW) {
-    memset(end, 0, size - old.size);
-  } else if (size > old.size) { /* before the trailer is written: over its place, if need be */
-    trailer_store(end, 0);
-    trailer_store(max_size(old.size + 8, size) - 8 + bytes, 0);
-  }
+  if (size > old.size) memset(bytes + old.size, 0, size - old.size);
   trailer_write(f->block, f->usable, (trailer_t){size, old.origin});
   atomic8_store_release(f->state, (uint8_t)(life + STATE_LIFE) | STATE_LIVE); /* S-state */
   return bytes;
