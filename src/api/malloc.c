@@ -46,6 +46,15 @@ FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   api_free_by(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
 }
 
+/* jemalloc's name for the first; the flags say at most how the block is aligned. */
+FH_API void sdallocx(void *p, size_t size, int flags);
+static void sdallocx_slow(void *p) { api_free(p, "sdallocx"); }
+FH_API void sdallocx(void *p, size_t size, int flags) {
+  (void)flags;
+  check_size(p, size, "sdallocx");
+  api_free_by(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
+}
+
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
   return api_aligned_or(alignment, size, ORIGIN_MALLOC, api_aligned_slow);
 }
@@ -104,6 +113,7 @@ TWIN(free_sized) void fh_free_sized(void *p, size_t size);
 TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
 TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t size);
+TWIN(malloc_usable_size) size_t malloc_size(void *p); /* gperftools, macOS */
 
 /* glibc's second names: for programs that look past `malloc`, and for libc.a. */
 #if defined(__GLIBC__)
@@ -125,6 +135,23 @@ static void *of_heap(void *block) { return likely(block != NULL) ? block : api_n
 FH_API fh_heap_t *fh_heap_new(void) {
   api_start();
   return of_heap(firstclass_new());
+}
+FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options) {
+  api_start();
+  if (options != NULL && options->struct_size == sizeof *options)
+    return of_heap(firstclass_new_with(options->name, options->quota));
+  errno = EINVAL;
+  return NULL;
+}
+FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) { firstclass_set_quota(heap, bytes); }
+FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats) {
+  if (stats == NULL || stats->struct_size != sizeof *stats) return false;
+  firstclass_stats(heap, stats);
+  return true;
+}
+FH_API void fh_heap_collect(fh_heap_t *heap) { firstclass_collect_one(heap); }
+FH_API fh_heap_t *fh_heap_of(const void *p) {
+  return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
 }
 static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size) {
   if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, false);

@@ -372,3 +372,51 @@ OPERATOR void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) {
 OPERATOR void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) {
   _ZdaPvSt11align_val_t(p, alignment);
 }
+
+/* ---- hints, and the size that is really there ------------------------------------------------
+ * Names of LLVM and tcmalloc, for which programs look: 12__hot_cold_t is a hint, which is not used.
+ * The block and its size come back together. Where the program has replaced the operator, only the
+ * size that was asked for is known to be there. */
+
+typedef struct {
+  void *p;
+  size_t n;
+} sized_t;
+static always_inline sized_t with_size(void *p, size_t size) {
+  if (p == NULL) return (sized_t){NULL, 0};
+  return (sized_t){p, is_replaced ? size : api_usable_size(p, "operator new")};
+}
+OPERATOR sized_t __size_returning_new(size_t size);
+OPERATOR sized_t __size_returning_new(size_t size) { return with_size(_Znwm(size), size); }
+OPERATOR sized_t __size_returning_new_hot_cold(size_t size, uint8_t hint);
+OPERATOR sized_t __size_returning_new_hot_cold(size_t size, uint8_t hint) {
+  (void)hint;
+  return with_size(_Znwm(size), size);
+}
+OPERATOR sized_t __size_returning_new_aligned(size_t size, size_t alignment);
+OPERATOR sized_t __size_returning_new_aligned(size_t size, size_t alignment) {
+  return with_size(_ZnwmSt11align_val_t(size, alignment), size);
+}
+OPERATOR sized_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment, uint8_t hint);
+OPERATOR sized_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment,
+                                                       uint8_t hint) {
+  (void)hint;
+  return with_size(_ZnwmSt11align_val_t(size, alignment), size);
+}
+/* clang-format off */
+#define HINTED(name, with, given)                                                                  \
+  OPERATOR void *name##12__hot_cold_t with;                                                        \
+  OPERATOR void *name##12__hot_cold_t with { return (void)hint, name given; }
+HINTED(_Znwm, (size_t size, uint8_t hint), (size))
+HINTED(_Znam, (size_t size, uint8_t hint), (size))
+HINTED(_ZnwmSt11align_val_t, (size_t size, size_t a, uint8_t hint), (size, a))
+HINTED(_ZnamSt11align_val_t, (size_t size, size_t a, uint8_t hint), (size, a))
+#define nothrow __attribute__((unused)) const void *no
+HINTED(_ZnwmRKSt9nothrow_t, (size_t size, nothrow, uint8_t hint), (size))
+HINTED(_ZnamRKSt9nothrow_t, (size_t size, nothrow, uint8_t hint), (size))
+HINTED(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t a, nothrow, uint8_t hint),
+       (size, a))
+HINTED(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t a, nothrow, uint8_t hint),
+       (size, a))
+#undef nothrow
+/* clang-format on */

@@ -181,6 +181,14 @@ static bool is_of(const found_t *f, const void *heap) {
   return index_heap(atomic_ptr_load_relaxed(tag)) == heap; /* relaxed: the holder calls */
 }
 
+void *heap_of_block(const void *p, const char *call) {
+  found_t f = find(p, call);
+  if (f.huge == NULL && f.slab == NULL) return NULL;
+  if (is_small(&f)) return atomic_ptr_load_relaxed(&f.slab->tag);
+  const atomic_ptr_t *tag = f.huge != NULL ? &f.huge->tag : &f.slab->tag;
+  return index_heap(atomic_ptr_load_relaxed(tag)); /* relaxed: the holder calls */
+}
+
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;

@@ -10,6 +10,8 @@
 
 /* `p` is a block, `size` is not 0. NULL: no memory. */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
+/* The first-class heap that has not ended, or NULL, from which live block `p` of ours comes. */
+hidden void *heap_of_block(const void *p, const char *call);
 /* In place, or if it is a block of `heap` by moving its pages. NULL: only by a copy. */
 hidden void *heap_resize(void *p, size_t size, const void *heap, const char *call);
 /* The size to ask for when a small block of `usable` bytes is copied to have `size`. One that grows

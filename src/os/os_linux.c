@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -168,6 +169,12 @@ void os_zero(void *at, size_t size) {
   }
 }
 
+uint64_t os_memory(void) {
+  struct sysinfo about;
+  if (OS_CALL(sysinfo, &about, 0, 0, 0, 0, 0) < 0) return 0;
+  return (uint64_t)about.totalram * about.mem_unit;
+}
+
 bool os_is_there(const void *word) {
   enum { NO_SUCH_WAY = -1 }; /* the signals are read, and then nothing is done */
   return word != NULL && OS_CALL(rt_sigprocmask, NO_SUCH_WAY, word, NULL, 8, 0, 0) != -EFAULT;
@@ -183,6 +190,13 @@ bool os_is_readable(const void *at, size_t size) {
   char copy[64];
   return size <= sizeof copy && os_copy(copy, at, size);
 }
+
+static bool is_limited(int resource) {
+  struct rlimit64 limit;
+  return OS_CALL(prlimit64, 0, resource, NULL, &limit, 0, 0) == 0 &&
+         limit.rlim_cur != RLIM64_INFINITY;
+}
+bool os_is_space_limited(void) { return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA); }
 
 /* ---- time, chance, threads ------------------------------------------------------------------- */
 
