@@ -95,3 +95,4 @@
 #include "api/profile_file.c"
 #include "api/layout.c"
 #include "api/lifecycle.c"
+#include "api/bounds.c"
