@@ -104,7 +104,13 @@ class Symbols(unittest.TestCase):
             _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
             _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t
             _ZdaPvmSt11align_val_t _ZdlPvSt11align_val_tRKSt9nothrow_t
-            _ZdaPvSt11align_val_tRKSt9nothrow_t""".split())
+            _ZdaPvSt11align_val_tRKSt9nothrow_t
+            nallocx sdallocx malloc_size __size_returning_new __size_returning_new_hot_cold
+            __size_returning_new_aligned __size_returning_new_aligned_hot_cold
+            _Znwm12__hot_cold_t _Znam12__hot_cold_t _ZnwmRKSt9nothrow_t12__hot_cold_t
+            _ZnamRKSt9nothrow_t12__hot_cold_t _ZnwmSt11align_val_t12__hot_cold_t
+            _ZnamSt11align_val_t12__hot_cold_t _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t
+            _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t""".split())
         header = support.read("include/freehold/freehold.h")
         wanted |= set(re.findall(r"^FH_API [^;]*?\b(fh_\w+)\(", header, re.M))
         self.assertEqual(sorted(wanted - exported), [])
@@ -279,12 +285,14 @@ class Paths(unittest.TestCase):
     ENTRIES = """
         malloc calloc realloc reallocarray free free_sized free_aligned_sized
         aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size fh_expand
+        fh_calloc_aligned fh_realloc_aligned fh_realloc_zeroed fh_calloc_at_least fh_strdup
+        fh_strndup fh_malloc_batch fh_free_batch sdallocx nallocx
         fh_heap_malloc fh_heap_calloc fh_heap_aligned_alloc fh_heap_realloc""".split()
     # Where calls through pointers lead. A function of the program's own (callbacks) and libc's own
     # malloc lead nowhere here.
     TARGETS = {
         "heap_free_others": ["heap_free_slow", "api_free_slow", "free_sized_slow",
-                             "free_aligned_sized_slow"],
+                             "free_aligned_sized_slow", "sdallocx_slow", "free_batch_slow"],
         "try_each": ["slices_claim", "grow_claim"],
         "api_error": [],
         "os_backtrace": [],
