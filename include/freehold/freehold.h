@@ -171,6 +171,45 @@ typedef struct fh_heap fh_heap_t;
  * it holds, however large the process is. NULL and ENOMEM if memory is short. Ours. */
 FH_API fh_heap_t *fh_heap_new(void);
 
+/* What a heap begins with; zero is the default of each. */
+typedef struct fh_heap_options {
+  size_t struct_size; /* the caller's sizeof(fh_heap_options_t): later versions add to the end */
+  size_t quota;       /* as in fh_heap_set_quota */
+  const char *name;   /* copied, 31 bytes of it; NULL: none */
+} fh_heap_options_t;
+
+/* fh_heap_new with options; NULL and EINVAL if struct_size is not one that this library knows.
+ * Ours. */
+FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options);
+
+/* How many bytes the heap may have in slabs (whole ones of 64 KiB) and in large and huge blocks; 0:
+ * any number. A call that would pass it gets NULL and ENOMEM. It is compared, not reserved: threads
+ * that allocate at the same moment may pass it by what each asked for, and so may a block that
+ * realloc makes larger where it lies. While there is a quota, calls that need a slab or a large
+ * block take a step for each thread that was ever in the heap at once with others. Ours. */
+FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes);
+
+typedef struct fh_heap_stats {
+  size_t struct_size;   /* the caller's sizeof(fh_heap_stats_t): later versions add to the end */
+  uint64_t slab_bytes;  /* its slabs, whole: blocks of up to 16 KiB, live and free ones */
+  uint64_t large_bytes; /* its live large and huge blocks */
+  uint64_t quota;       /* 0: none */
+  char name[32];        /* ended by a zero byte */
+} fh_heap_stats_t;
+
+/* Fills `*stats`; a step for each of the heap's threads at once. False if struct_size is not one
+ * that this library knows. Ours. */
+FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats);
+
+/* Gives back what the heap keeps of freed blocks, except where another call is in it just now.
+ * Emptied slabs go by themselves, but for one or two for each thread that was in it. Time in
+ * proportion to its slabs. Ours. */
+FH_API void fh_heap_collect(fh_heap_t *heap);
+
+/* The heap from which live block `p` comes; NULL: from none that has not ended, or `p` is NULL or
+ * no block of freehold's. Ours. */
+FH_API fh_heap_t *fh_heap_of(const void *p);
+
 /* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and
  * the errors ENOMEM and (alignment no power of two) EINVAL, are the same. Any number of threads and
  * signal handlers may be inside at once. Ours. */
@@ -189,7 +228,7 @@ FH_API char *fh_heap_strndup(fh_heap_t *heap, const char *text, size_t most) FH_
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
 /* Ends the heap; its live blocks stay valid and are freed like any other. No other call may be
- * using the heap. Takes time in proportion to its slabs, and one step for each 57 of the most large
+ * using the heap. Takes time in proportion to its slabs, and one step for each 56 of the most large
  * blocks that it ever had at once. Ours. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 
@@ -226,6 +265,24 @@ FH_API void fh_collect(bool force);
  * fh_collect(true). It may allocate and free. NULL takes it away. Ours; the idea is mimalloc's. */
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
+
+/* How near the memory in use is to `memory_soft`, or to the limit of the container (cgroup):
+ * docs/limits.md. */
+typedef enum fh_pressure {
+  FH_PRESSURE_NONE,
+  FH_PRESSURE_NEAR, /* caches shrink, free memory goes back at once */
+  FH_PRESSURE_OVER  /* beyond memory_soft, or at the container's limit, as good as */
+} fh_pressure_t;
+
+/* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER: then
+ * `bytes_over` says by how much `memory_soft` is passed (0: the container alone is the reason). It
+ * is the place to drop caches. A thread calls it that allocates on the slow path, or reallocates;
+ * it may allocate and free, and is not called from within itself. It may not leave by longjmp or an
+ * exception. Compilers think that malloc changes nothing of the program's: what the callback
+ * changes is best volatile, or atomic. Options memory_soft and container. NULL takes it away.
+ * Ours. */
+typedef void fh_pressure_callback_t(fh_pressure_t level, uint64_t bytes_over, void *context);
+FH_API void fh_pressure_set(fh_pressure_callback_t *callback, void *context);
 
 /* Where text goes (default: standard error): statistics, warnings and errors, in whole lines, one
  * or several at a time, not ended by a zero byte. It must not allocate from freehold when the
@@ -266,7 +323,7 @@ typedef struct fh_class_stats {
   uint64_t requested;    /* (d) bytes asked for since start, except aligned blocks */
   uint64_t allocated;    /* blocks handed to threads since start */
   uint64_t live;         /* blocks in the program's hands, or kept by a thread for its next calls */
-  uint64_t peak;         /* most that `live` has been when statistics were read */
+  uint64_t peak;         /* most that `live` has been, as nearly as is said below */
   uint64_t slabs;        /* slabs of this class */
   uint64_t fullness[4];  /* slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1 */
 } fh_class_stats_t;
@@ -329,6 +386,14 @@ typedef struct fh_stats {
   /* blocks */
   /* live blocks of no bytes, which are in no other figure of live blocks */
   uint64_t empty_live;
+  /* memory, in bytes */
+  /* what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7 */
+  uint64_t huge_resident;
+  uint64_t collapsed;       /* huge pages that were made of small ones since start (option thp) */
+  /* least limit of the control groups around the process; 0: none was found, or looked for */
+  uint64_t container_limit;
+  uint64_t pressure;        /* level of pressure now: 0 none, 1 near a bound, 2 over it */
+  uint64_t pressure_raises; /* times that this level rose */
 } fh_stats_t;
 /* clang-format on */
 
@@ -345,6 +410,19 @@ FH_API void fh_stats_print(bool json);
 /* The JSON object into `buffer` of `size` bytes, cut and ended by a zero byte; returns the whole
  * length, as snprintf does. Ours. */
 FH_API size_t fh_stats_json(char *buffer, size_t size);
+
+/* Bytes that the calling thread has allocated, and freed, whoever allocated them. Both counts begin
+ * with the thread's first call of either, which returns 0. Differences tell what a piece of work
+ * used. They are exact, in bytes of blocks. So a request of 100 counts as 112, one of 20,000 as
+ * whole pages, and one of none as none. Where realloc leaves a block in its place, what it adds or
+ * takes away counts. What freehold needs for itself does not count, nor do blocks of libc's own
+ * heap. In a signal handler the interrupted call may count in part. In the secure grade a block
+ * counts as freed when it may be used again. Neither locks or asks the system. They take time in
+ * proportion to the blocks in the thread's lists for its next calls, mostly some hundred. At most
+ * these are 64 of each size below 1 KiB, and 16 MiB of each other. A thread that never asks pays
+ * for two additions in a slow call. Ours; the idea is jemalloc's thread.allocated. */
+FH_API uint64_t fh_thread_allocated(void);
+FH_API uint64_t fh_thread_freed(void);
 
 /* ---- profiles -------------------------------------------------------------------------------- */
 

@@ -318,17 +318,19 @@ void _ZdaPv(void *p) {
   delete_of(p, ORIGIN_NEW_ARRAY, "delete[]");
 }
 void _ZdlPvSt11align_val_t(void *p, size_t alignment) {
-  (void)alignment;
+  api_check_alignment(p, alignment, "delete");
   delete_of(p, ORIGIN_NEW_ALIGNED, "delete");
 }
 void _ZdaPvSt11align_val_t(void *p, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdlPvSt11align_val_t(p, alignment);
+  api_check_alignment(p, alignment, "delete[]");
   delete_of(p, ORIGIN_ARRAY_ALIGNED, "delete[]");
 }
 
-static cold void check_and_delete(void *p, size_t size, origin_t origin, const char *call) {
+static cold void check_and_delete(void *p, size_t size, size_t alignment, origin_t origin,
+                                  const char *call) {
   bool is_ours = p != NULL && !heap_is_foreign(p);
-  if (!SECURE && is_ours) heap_check_class(p, size, call);
+  if (!SECURE && is_ours) heap_check_class(p, size, alignment, call);
   if (SECURE && is_ours) secure_check_size(p, size, call);
   if (SECURE) api_closed_free(p, origin, call);
   else api_free(p, call);
@@ -339,7 +341,16 @@ static always_inline void delete_sized(void *p, size_t size, origin_t origin, co
   if (SECURE && likely(s != NULL)) return secure_free_small(s, p, size, origin, call);
   if (!SECURE && likely(fast_has_class_of(p, size))) return delete_of(p, origin, call);
   if (is_replaced) return plain(p);
-  check_and_delete(p, size, origin, call);
+  check_and_delete(p, size, 1, origin, call);
+}
+static always_inline void delete_aligned(void *p, size_t size, size_t alignment, origin_t origin,
+                                         const char *call) {
+  slab_t *s = SECURE ? secure_slab_here(p) : NULL;
+  api_check_alignment(p, alignment, call);
+  if (SECURE && likely(s != NULL)) return secure_free_small(s, p, size, origin, call);
+  if (!SECURE && likely(fast_has_class_aligned(p, size, alignment)))
+    return delete_of(p, origin, call);
+  check_and_delete(p, size, alignment, origin, call);
 }
 OPERATOR void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW, "delete", _ZdlPv); }
 OPERATOR void _ZdaPvm(void *p, size_t size) {
@@ -347,13 +358,11 @@ OPERATOR void _ZdaPvm(void *p, size_t size) {
 }
 OPERATOR void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdlPvSt11align_val_t(p, alignment);
-  if (!SECURE) return delete_of(p, ORIGIN_NEW_ALIGNED, "delete");
-  delete_sized(p, size, ORIGIN_NEW_ALIGNED, "delete", NULL);
+  delete_aligned(p, size, alignment, ORIGIN_NEW_ALIGNED, "delete");
 }
 OPERATOR void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdaPvSt11align_val_t(p, alignment);
-  if (!SECURE) return delete_of(p, ORIGIN_ARRAY_ALIGNED, "delete[]");
-  delete_sized(p, size, ORIGIN_ARRAY_ALIGNED, "delete[]", NULL);
+  delete_aligned(p, size, alignment, ORIGIN_ARRAY_ALIGNED, "delete[]");
 }
 OPERATOR void _ZdlPvRKSt9nothrow_t(void *p) { _ZdlPv(p); }
 OPERATOR void _ZdaPvRKSt9nothrow_t(void *p) { _ZdaPv(p); }

@@ -76,7 +76,7 @@ TEST(many, a_slab_that_it_leaves_empty_is_noted, "") {
     i += heap_free_many(many + i, n - i);
     if (i < n) fast_free(many[i++]);
   }
-  CHECK_LE(my_heap()->idle, (unsigned)IDLE_MAX);
+  CHECK_LE((unsigned)my_heap()->idle, (unsigned)IDLE_MAX);
   CHECK(heap_is_valid(my_heap()));
   CHECK_LE(my_heap()->own->owned[class_of(size)], IDLE_MAX + 1);
 }

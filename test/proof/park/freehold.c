@@ -688,6 +688,12 @@ static void some_dirty(void) {
   own(KIB(200), 20);
   free_some(0, 20, 2);
 }
+/* A large heap, and some of it dense: the next look makes a huge page of that. */
+static void dense_frame(void) {
+  get(MIB(70));
+  memset(get(MIB(6)), 1, MIB(6));
+  memset(library_hidden("frames"), 0, 4 * sizeof(uint32_t));
+}
 /* The lock is not inherited by the copies of the process, so it is part of the operation. */
 static void collect_locked(void) {
   if (mlock(block[4], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
@@ -835,7 +841,7 @@ static void make_used_heap(void) {
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 /* With large blocks in two chunks of its index, most of which others have freed. */
-enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 57, LARGE_KEPT = 21 };
+enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 56, LARGE_KEPT = 21 };
 static void free_most_of_large(void) {
   for (unsigned i = LARGE_FROM; i < LARGE_TO; i++)
     if ((i - LARGE_FROM) % LARGE_KEPT != 0) put(block[i]);
@@ -1512,6 +1518,7 @@ const operation_t freehold_operations[] = {
   {"realloc-huge-pieces", resize_limited, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"realloc-huge-back", resize_refused, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
+  {"collect-huge-page", collect_softly, dense_frame, NULL, NULL, 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
