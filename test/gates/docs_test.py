@@ -132,6 +132,8 @@ class Names(unittest.TestCase):
             for path in support.sources(".c", ".h", ".cc", ".hpp", ".py", ".pml", folder=folder):
                 text = support.read(path)
                 cls.names.update(re.findall(r"[A-Za-z_]\w*", code_of(path, text)))
+        for path in support.sources(".rs", ".toml", folder="bindings"):
+            cls.names.update(re.findall(r"[A-Za-z_]\w*", support.read(path)))
 
     def is_path(self, page, word):
         places = [os.path.dirname(page)] + self.PLACES
