@@ -183,8 +183,8 @@ typedef struct fh_heap_options {
 FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options);
 
 /* How many bytes the heap may have in slabs (whole ones of 64 KiB) and in large and huge blocks; 0:
- * any number. A call that would pass it gets NULL and ENOMEM. It is compared, not reserved: threads
- * that allocate at the same moment may pass it by what each asked for, and so may a block that
+ * any number. A call that would pass it gets NULL and ENOMEM. It is compared, not reserved:
+ * threads that allocate at the same moment may pass it by what each asked for. So may a block that
  * realloc makes larger where it lies. While there is a quota, calls that need a slab or a large
  * block take a step for each thread that was ever in the heap at once with others. Ours. */
 FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes);
@@ -274,7 +274,7 @@ typedef enum fh_pressure {
   FH_PRESSURE_OVER  /* beyond memory_soft, or at the container's limit, as good as */
 } fh_pressure_t;
 
-/* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER: then
+/* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER. Then
  * `bytes_over` says by how much `memory_soft` is passed (0: the container alone is the reason). It
  * is the place to drop caches. A thread calls it that allocates on the slow path, or reallocates;
  * it may allocate and free, and is not called from within itself. It may not leave by longjmp or an
