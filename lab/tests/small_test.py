@@ -1,5 +1,5 @@
-"""small_test.py - tools on small input: what they read is the same each time, and where their memory
-is can be told"""
+"""small_test.py - tools on small input: what they read is the same each time, and where their
+memory is can be told"""
 
 from types import SimpleNamespace
 
