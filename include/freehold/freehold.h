@@ -372,8 +372,7 @@ typedef struct fh_stats {
   fh_class_stats_t total;
   fh_class_stats_t classes[FH_CLASSES];
   /* process */
-  /* since the library's first use; in a child of fork, since that of its parent */
-  uint64_t elapsed_ms;
+  uint64_t elapsed_ms;      /* since the process began; 0: the system does not say */
   uint64_t user_ms;         /* processor time of all threads outside the kernel */
   uint64_t system_ms;       /* processor time in the kernel */
   uint64_t minor_faults;    /* page faults that nothing was read for */

@@ -1,6 +1,6 @@
 /* start.c - what is needed before anything else                                        layer 8: api
  * Owns:    api_started.   Called by: api, at first use.   Calls: callback.c, heap, support,
- *          os, base.
+ *          base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits.
  * Sync:    S-options  api_start_now (release) -> api_start, which finds it done (acquire): the
@@ -10,7 +10,6 @@
 #include "../base/atomic.h"
 #include "../base/check.h"
 #include "../heap/here.h"
-#include "../os/os.h"
 #include "../support/options.h"
 #include "../support/trace.h"
 
@@ -22,7 +21,6 @@ static bool wants_every_call(void) {
 }
 
 cold void api_start_now(void) {
-  os_start_clock();
   check_set_reporter(api_fatal);
   options_load(api_output);
   const char *trace = option_text(OPTION_trace);

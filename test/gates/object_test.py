@@ -127,6 +127,21 @@ class Symbols(unittest.TestCase):
         self.assertLessEqual(int(found.group(1), 16), 256)
         self.assertNotIn("__tls_get_addr", symbols("-u"))
 
+class Order(unittest.TestCase):
+    """The system maps 16 pages around the one that is touched."""
+    REACH = 16 * 4096
+
+    def test_what_small_programs_execute_lies_in_the_first_sixteen_pages(self):
+        names = set(re.findall(r"^\w+", support.read("cmake/order.txt"), re.M))
+        self.assertGreater(len(names), 100)
+        sources = "".join(support.read(path) for path in support.sources(".c", ".h"))
+        self.assertEqual([n for n in sorted(names) if not re.search(rf"\b{n}\(", sources)], [])
+        far = [line for line in support.run(["nm", "-S", "--defined-only", support.LIBRARY])
+               .stdout.splitlines() if re.search(r" [tTwW] (\w+)(\.[a-z]+\.?\d*)*$", line)
+               and line.split()[-1].split(".")[0] in names
+               and int(line.split()[0], 16) + int(line.split()[1], 16) > self.REACH]
+        self.assertEqual(far, [])
+
 def defined_in(path):
     """How often an object defines each name, and how often as one of a variable, for its own use
     too. The compiler numbers a function's own variables and what it makes of a function."""

@@ -343,7 +343,6 @@ static atomic_ptr_t thread_leave; /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uint64_t os_now_ns(void) { return (uint64_t)os_fake.now_ms * 1000000; }
-void os_start_clock(void) {}
 void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
 uint64_t os_random(void) { return 1; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }
