@@ -14,6 +14,7 @@
 #include "support/options.c"
 #include "support/trace.c"
 #include "support/poisson.c"
+#include "support/timing.c"
 #include "support/callstack.c"
 
 #include "arena/bitmap.c"
