@@ -459,6 +459,16 @@ FH_API bool fh_profile_write(int file, fh_profile_t kind);
 typedef void fh_profile_hook_t(void *block, size_t size, uint64_t bytes, void *context);
 FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
 
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* Begins an event trace in the file `path`, as the option `trace` does at start. A thread's calls
+ * are recorded from its first one that the fast path cannot do. That comes at the latest when a
+ * list of free blocks is used up. From then on its fast paths are closed, for good. Blocks that
+ * were allocated before are freed in the trace without having been allocated. False with errno
+ * EALREADY (there is a trace), EINVAL (no name) or EIO (the file cannot be made). Any thread, also
+ * in signal handlers and from a debugger; waits for nobody. Ours. */
+FH_API bool fh_trace_start(const char *path);
+
 #ifdef __cplusplus
 }
 #endif
