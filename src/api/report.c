@@ -103,21 +103,26 @@ static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
       if (row->section == section && row->place == place) put_row(f, s, row);
 }
 
-static void put_blocks(fmt_t *f, uint64_t live, uint64_t allocated) {
-  fmt_decimal_right(f, live, 12);
-  fmt_decimal_right(f, allocated, 14);
-}
-
 static void put_class(fmt_t *f, const fh_class_stats_t *c) {
-  put_blocks(f, c->live, c->allocated);
+  fmt_decimal_right(f, c->live, 12);
+  fmt_decimal_right(f, c->peak, 12);
+  fmt_decimal_right(f, c->allocated, 14);
   fmt_size_right(f, c->requested, 10);
   fmt_decimal_right(f, c->slabs, 8);
   for (unsigned i = 0; i < 4; i++) fmt_percent_right(f, c->fullness[i], c->slabs, 7);
   fmt_char(f, '\n');
 }
 
+static void put_whole(fmt_t *f, const char *label, uint64_t live, uint64_t allocated) {
+  fmt_text(f, label);
+  fmt_decimal_right(f, live, 12);
+  fmt_decimal_right(f, allocated, 26);
+  fmt_char(f, '\n');
+}
+
 static void put_classes(fmt_t *f, const fh_stats_t *s) {
-  fmt_text(f, "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n");
+  fmt_text(f, "blocks         live        peak     allocated requested   slabs");
+  fmt_text(f, "    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     if (!class_is_used(&s->classes[i])) continue;
     fmt_decimal_right(f, s->classes[i].block_size, 7);
@@ -125,11 +130,9 @@ static void put_classes(fmt_t *f, const fh_stats_t *s) {
   }
   fmt_text(f, "  total");
   put_class(f, &s->total);
-  fmt_text(f, "  large");
-  put_blocks(f, s->large_live, s->large_allocated);
-  fmt_text(f, "\n   huge");
-  put_blocks(f, s->huge_live, s->huge_allocated);
-  fmt_text(f, "\n  empty");
+  put_whole(f, "  large", s->large_live, s->large_allocated);
+  put_whole(f, "   huge", s->huge_live, s->huge_allocated);
+  fmt_text(f, "  empty");
   fmt_decimal_right(f, s->empty_live, 12);
   fmt_char(f, '\n');
 }

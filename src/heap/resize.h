@@ -26,7 +26,7 @@ hidden bool heap_owns(const void *p);
 static inline bool heap_is_foreign(const void *p) { return !map_is_ours(map_find(p)); }
 /* `fatal` if `p`, a block of ours that was allocated with `size` bytes and never resized, has
  * another size. */
-hidden void heap_check_class(const void *p, size_t size, const char *call);
+hidden void heap_check_class(const void *p, size_t size, size_t alignment, const char *call);
 /* `fatal` if `p` is a block of ours that has less than `size` bytes. */
 hidden void heap_check_size(const void *p, size_t size, const char *call);
 

@@ -36,6 +36,10 @@ typedef enum { /* clang-format off */
   LANE_NONE, LANE_BUSY, LANE_FREE, LANE_VISITED, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
 } lane_state_t; /* clang-format on */
 
+/* Of the one slice that a heap may have beyond the hard limit. A call that the limit refuses opens
+ * it; what opens it once more is memory below the limit. */
+typedef enum { RESERVE_CLOSED, RESERVE_OPEN, RESERVE_USED } reserve_t;
+
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
  * word, so that a free that is cut short leaves it whole: first and last block, and how many. */
 typedef struct {
@@ -77,7 +81,8 @@ struct heap {
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   atomic16_t empty_steps;        /* where its next search begins: empty.c */
   uint64_t classes[CLASS_WORDS]; /* a bit for each class used since the pool gave the heap out */
-  uint8_t idle, trim_class;      /* empty slabs among `own`; the class to be trimmed next */
+  uint8_t idle : 4, reserve : 4; /* empty slabs among `own`; reserve_t */
+  uint8_t trim_class;            /* the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t trims_due;             /* steps of heap_trim: slices given back */
   /* chains in `freed->batch`, and HELD_PENDING for each pending block; how many more may wait */

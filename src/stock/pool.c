@@ -2,6 +2,7 @@
  * Contract: pool.h. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
 #include "pool.h"
 
+#include "../arena/budget.h"
 #include "../arena/places.h"
 #include "../base/layout.h"
 #include "../os/os.h"
@@ -118,7 +119,8 @@ static void rest(heap_t *h, uint32_t pages) {
  * and the chunks of the others can be given back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
   size_t below = h->number / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
-  if (pages > RESTING_PAGES_EACH || pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
+  if (budget_is_tight() || pages > RESTING_PAGES_EACH ||
+      pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
     return false;
   rest(h, pages);
   return true;
@@ -245,7 +247,7 @@ void pool_release(heap_t *h) {
   }
   memset(h->classes, 0, sizeof h->classes);
   atomic_ptr_store_relaxed(&h->tag, NULL);
-  h->calls = h->slabs_made = 0;
+  h->calls = h->reserve = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_state, LANE_NONE);
   add_to_sum(&heap_counts.remote_frees, &h->remote_frees);
