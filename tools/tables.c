@@ -10,12 +10,13 @@
 
 #include "../src/support/options.h"
 #include "../src/support/stats.h"
+#include "../src/support/timing.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
 
 static void put_option(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
-  static const char *const kinds[] = {"number", "size", "on or off", "word", "text"};
+  static const char *const kinds[] = {"number", "size", "size or %", "on or off", "word", "text"};
   char range[64];
   fmt_t cell;
   fmt_text(f, "| `");
@@ -61,10 +62,11 @@ static void put_options(fmt_t *f) {
     "`freehold options` shows what the link and its own environment set.\n"
     "\n"
     "Sizes are bytes or a number with K, M, G, T, P or E (powers of 1024; `64K`, `64k` and\n"
-    "`64KiB` are the same). On or off may also be written yes or no, true or false, 1 or 0.\n"
-    "Spaces around names and values do not count. A name that does not exist or a value out of\n"
-    "range is reported in one line on standard error; the value that held before stays. Of many\n"
-    "mistakes the first eight are reported, and the number of the rest.\n"
+    "`64KiB` are the same). A percentage, where one may stand, is a negative number for\n"
+    "`fh_option_set` and `fh_option_get`. On or off may also be written yes or no, true or\n"
+    "false, 1 or 0. Spaces around names and values do not count. A name that does not exist or a\n"
+    "value out of range is reported in one line on standard error; the value that held before\n"
+    "stays. Of many mistakes the first eight are reported, and the number of the rest.\n"
     "\n"
     "| option | type | default | range | set | what it does |\n"
     "| --- | --- | --- | --- | --- | --- |\n");
@@ -96,6 +98,7 @@ static const figure_t figures[] = {FH_STATISTICS(FIGURE, CLASSES_HERE)};
 static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE, QUARTERS_FIGURE)};
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 
+#define TIMING_ROW(name, text, what) "| `" text "` | " what " |\n"
 static void put_cells(fmt_t *f, const char *const *cells, size_t n) {
   for (size_t i = 0; i < n; i++) {
     fmt_text(f, "| ");
@@ -134,11 +137,24 @@ static void put_statistics(fmt_t *f) {
     put_cells(f, (const char *[]){name, class_figures[i].what}, 2);
   }
   fmt_text(
-    f, "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
-       "\n"
-       "At exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
-       "`live_bytes`. What threads keep for their next calls counts too, so it is the most that\n"
-       "the program and its libraries can still hold. `./dev lab leaks` says who holds it.\n");
+    f,
+    "\n**Peaks of classes** are noted when blocks move between slabs and threads, so nobody has\n"
+    "to look at that moment. A thread tells its count when it has changed by 4 KiB, or by a 64th\n"
+    "of the peak if that is more. A slab is the most that it keeps for itself. A peak is off by\n"
+    "no more for each thread that used the class. What threads keep for their next calls counts,\n"
+    "as in `live`. So do free blocks in slabs that they own: at most 16 slabs of a class for\n"
+    "each thread.\n"
+    "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
+    "\n**Times of the slow paths** (`slow_paths` in JSON) are there with `stats_detail` alone: \n"
+    "how often each was taken, the median, the 90th and 99th percentile, and the longest. The\n"
+    "first three are ends of buckets, powers of two, so less than twice the truth.\n"
+    "\n| name | what it is |\n| --- | --- |\n");
+  fmt_text(f, TIMING_KINDS(TIMING_ROW));
+  fmt_text(f,
+           "\nAt exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
+           "`live_bytes`. What threads keep for their next calls counts too, so it is the most\n"
+           "that the program and its libraries can still hold. `./dev lab leaks` says who holds\n"
+           "it.\n");
 }
 
 /* ---- the structs of the statistics, for the header ------------------------------------------- */

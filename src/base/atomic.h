@@ -133,6 +133,13 @@ static always_inline void atomic64_add_own(atomic64_t *a, uint64_t n) {
   atomic64_add_relaxed(a, n);
 #endif
 }
+static always_inline void atomic32_add_own(atomic32_t *a, uint32_t n) {
+#if HAS_X86_ASSEMBLY
+  __asm__("addl %1, %0" : "+m"(a->value) : "er"(n) : "cc");
+#else
+  atomic32_add_relaxed(a, n);
+#endif
+}
 /* Of a word that only one thread and its signal handlers change: no lock prefix. */
 static always_inline void *atomic_ptr_exchange_own(atomic_ptr_t *a, void *v) {
 #if HAS_X86_ASSEMBLY

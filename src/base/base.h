@@ -36,6 +36,14 @@
 #ifndef FH_SECURE
 #define FH_SECURE 0
 #endif
+#ifndef FH_BOUNDS
+#define FH_BOUNDS 0
+#endif
+#if FH_BOUNDS /* what the library itself copies is not looked at: api/bounds.c */
+void *memcpy(void *restrict to, const void *restrict from, size_t n) __asm__("bounds_plain_memcpy");
+void *memmove(void *to, const void *from, size_t n) __asm__("bounds_plain_memmove");
+void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
+#endif
 enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/promises.md says */
 
 #define KiB(n) ((size_t)(n) << 10)

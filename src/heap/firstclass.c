@@ -10,8 +10,10 @@
  *             with others */
 #include "firstclass.h"
 
+#include "../stock/held.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
+#include "../stock/lanes.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/sample.h"
@@ -23,16 +25,10 @@
 
 enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls */
 
-struct fh_heap {
-  atomic_ptr_t lanes; /* heap_t, linked by `next_lane` */
-};
-
-/* relaxed: the head of the list was acquired, and with it all that it leads to */
-static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->next_lane); }
-
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
+  held_join(lane);
   heap_let_go(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
@@ -51,7 +47,7 @@ static bool try_lane(heap_t *lane) {
 static heap_t *enter_lane(fh_heap_t *heap) {
   heap_t *first = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   /* Bound: the lanes, one for each thread that was inside at once */
-  for (heap_t *lane = first; lane != NULL; lane = next_lane(lane))
+  for (heap_t *lane = first; lane != NULL; lane = lanes_next(lane))
     if (try_lane(lane)) return lane;
   return add_lane(heap);
 }
@@ -65,11 +61,20 @@ static void leave_lane(heap_t *lane) {
   atomic32_store_release(&lane->lane_state, LANE_FREE); /* S-lane */
 }
 
-fh_heap_t *firstclass_new(void) {
+static lane_visitor_t collect_slab;
+
+fh_heap_t *firstclass_new_with(const char *name, size_t quota) {
   fh_heap_t *heap = fast_malloc(sizeof *heap);
-  if (heap != NULL) atomic_ptr_store_relaxed(&heap->lanes, NULL);
+  if (heap == NULL) return NULL;
+  heap_on_lane_emptied(collect_slab);
+  atomic_ptr_store_relaxed(&heap->lanes, NULL);
+  atomic64_store_relaxed(&heap->quota, quota);
+  size_t length = min_size(name != NULL ? strlen(name) : 0, sizeof heap->name - 1);
+  memcpy(heap->name, name != NULL ? name : "", length);
+  heap->name[length] = '\0';
   return heap;
 }
+fh_heap_t *firstclass_new(void) { return firstclass_new_with(NULL, 0); }
 
 /* A chunk of the index is a small block of the thread's own heap. */
 static bool prepare_index(heap_t *lane) {
@@ -79,6 +84,8 @@ static bool prepare_index(heap_t *lane) {
   void *chunk = heap_malloc_unsampled(h, INDEX_CHUNK_SIZE);
   heap_exit(h);
   if (chunk == NULL) return false;
+  slab_thread_count(0 - (size_t)INDEX_CHUNK_SIZE,
+                    0 - (size_t)INDEX_CHUNK_SIZE); /* not the program's */
   index_add_chunk(lane, chunk);
   return true;
 }
@@ -89,12 +96,20 @@ static void *allocate(heap_t *lane, size_t alignment, size_t size) {
   return heap_malloc_in(lane, size, alignment);
 }
 
+/* A small block that leaves its lane, or NULL; large ones are counted. */
+static out_of_line void *counted(void *block) {
+  if ((uint16_t)(uintptr_t)block == 0) return block;
+  size_t size = class_size(slab_class(slab_of(block)));
+  slab_thread_count(size, size);
+  return block;
+}
+
 void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   heap_t *lane = size <= PTRDIFF_MAX ? enter_lane(heap) : NULL;
   if (lane == NULL) return NULL;
   void *block = allocate(lane, alignment, size);
   leave_lane(lane);
-  return block;
+  return counted(block);
 }
 
 void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
@@ -128,7 +143,7 @@ static void leave_visited(heap_t *lane) {
 bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
   if (heap == NULL) return heap_visit(visitor, context);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
-  for (; lane != NULL; lane = next_lane(lane)) {        /* Bound: as in enter_lane */
+  for (; lane != NULL; lane = lanes_next(lane)) {       /* Bound: as in enter_lane */
     bool is_mine = try_lane(lane);
     if (is_mine) atomic32_store_release(&lane->lane_state, LANE_VISITED); /* S-lane */
     bool goes_on = heap_visit_lane(lane, is_mine, visitor, context);
@@ -145,8 +160,11 @@ static bool free_block(slab_t *large, huge_t *huge, void *context) {
   return true;
 }
 
+/* Its blocks count as freed by the caller; what else it holds does not. */
 static void drop_all(heap_t *lane) {
+  held_t held = slab_thread.is_asked ? heap_held(lane) : (held_t){0, 0};
   index_each(lane, free_block, NULL);
+  slab_thread_count(held.ready + held.freed, 0);
   heap_drop(lane);
 }
 
@@ -179,7 +197,7 @@ static bool take_lane(heap_t *lane, lane_state_t how) {
 static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   /* Bound: the heap's lanes. relaxed: nobody else uses the heap */
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
-    next = next_lane(lane);
+    next = lanes_next(lane);
     index_forget_heap(lane); /* now: what a collection is to end may outlive the heap's address */
     bool is_left = atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY;
     if (is_left) leave_behind(lane, how);
@@ -201,13 +219,35 @@ void firstclass_destroy(fh_heap_t *heap) {
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static void collect_lane(heap_t *lane) {
+static bool begin_collecting(heap_t *lane) {
   uint32_t state = LANE_FREE;
-  if (!atomic32_cas_acquire(&lane->lane_state, &state, LANE_COLLECTED)) return; /* S-lane */
-  heap_sweep_all(lane);
-  state = LANE_COLLECTED;
+  return atomic32_cas_acquire(&lane->lane_state, &state, LANE_COLLECTED); /* S-lane */
+}
+
+static void end_collecting(heap_t *lane) {
+  uint32_t state = LANE_COLLECTED;
   if (atomic32_cas_release(&lane->lane_state, &state, LANE_FREE)) return; /* S-lane */
   end_lane(lane, (lane_state_t)atomic32_load_acquire(&lane->lane_state)); /* S-lane */
+}
+
+static void collect_lane(heap_t *lane) {
+  if (!begin_collecting(lane)) return;
+  heap_sweep_all(lane);
+  end_collecting(lane);
+}
+
+/* Who is in the lane now looks at its slabs later. */
+static void collect_slab(heap_t *lane, slab_t *s) {
+  if (!begin_collecting(lane)) return;
+  bool is_its = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);
+  if (is_its && slab_is_all_free(s)) owned_note_empty(lane, s);
+  end_collecting(lane);
+}
+
+void firstclass_collect_one(fh_heap_t *heap) {
+  heap_t *lane = atomic_ptr_load_acquire(&heap->lanes);             /* S-lanes */
+  for (; lane != NULL; lane = lanes_next(lane)) collect_lane(lane); /* Bound: as in enter_lane */
+  purge_tick();
 }
 
 void firstclass_collect(void) {
@@ -217,4 +257,16 @@ void firstclass_collect(void) {
     if (is_claimed && h != NULL && atomic32_load_relaxed(&h->lane_state) == LANE_FREE)
       collect_lane(h);
   }
+}
+
+void firstclass_set_quota(fh_heap_t *heap, size_t quota) {
+  atomic64_store_relaxed(&heap->quota, quota);
+}
+
+void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats) {
+  lanes_counts_t use = lanes_use(heap);
+  stats->slab_bytes = use.slabs << SLICE_SHIFT;
+  stats->large_bytes = use.bytes;
+  stats->quota = atomic64_load_relaxed(&heap->quota);
+  memcpy(stats->name, heap->name, sizeof stats->name);
 }

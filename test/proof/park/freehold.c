@@ -688,6 +688,12 @@ static void some_dirty(void) {
   own(KIB(200), 20);
   free_some(0, 20, 2);
 }
+/* A large heap, and some of it dense: the next look makes a huge page of that. */
+static void dense_frame(void) {
+  get(MIB(70));
+  memset(get(MIB(6)), 1, MIB(6));
+  memset(library_hidden("frames"), 0, 4 * sizeof(uint32_t));
+}
 /* The lock is not inherited by the copies of the process, so it is part of the operation. */
 static void collect_locked(void) {
   if (mlock(block[4], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
@@ -835,7 +841,7 @@ static void make_used_heap(void) {
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 /* With large blocks in two chunks of its index, most of which others have freed. */
-enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 57, LARGE_KEPT = 21 };
+enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 56, LARGE_KEPT = 21 };
 static void free_most_of_large(void) {
   for (unsigned i = LARGE_FROM; i < LARGE_TO; i++)
     if ((i - LARGE_FROM) % LARGE_KEPT != 0) put(block[i]);
@@ -898,7 +904,29 @@ static void make_heap_used_up(void) {
 static void make_heap_emptied(void) {
   make_heap();
   for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
+  oracle_enter_lane(heap); /* else slabs that are emptied go back at once */
   for (unsigned i = 0; i < 80; i++) put(block[i]);
+  oracle_leave_lane();
+}
+/* All but the first slab is free, and of the second one the first block lives. */
+static void make_heap_almost_emptied(void) {
+  make_heap();
+  for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
+  for (unsigned i = 79; i > 21; i--) put(block[i]);
+  release(block[21]);
+  block[0] = block[21];
+}
+static void make_heap_almost_emptied_entered(void) {
+  make_heap_almost_emptied();
+  oracle_enter_lane(heap);
+}
+static void make_heap_with_quota(void) {
+  make_heap_used_up();
+  api.heap_set_quota(heap, KIB(64));
+}
+static void collect_heap(void) { api.heap_collect(heap); }
+static void ask_for_heap(void) {
+  if (api.heap_of(block[0]) != heap) park_fail("a block is not its heap's");
 }
 static bool has_heap_ended;
 static bool others_end_the_heap(void) {
@@ -921,6 +949,10 @@ static void make_entered_heap(void) {
 static void heap_malloc_one(void) { got[0] = api.heap_malloc(heap, size); }
 static void hold_heap_one(void) {
   hold_one();
+  end_heap();
+}
+static void hold_heap_if_any(void) {
+  if (got[0] != NULL) hold_one();
   end_heap();
 }
 static void leave_and_end_heap(void) {
@@ -1068,6 +1100,32 @@ static void delete_two_sized(void) {
   api.delete_sized(block[0], 200);
   api.delete_sized(block[1], 200);
 }
+/* Over two refills of the bin. */
+enum { BATCH = 24 };
+static void malloc_batch(void) { count = (unsigned)api.malloc_batch(size, BATCH, block); }
+static void hold_batch(void) {
+  for (unsigned i = 0; i < count; i++) hold(block[i], size);
+}
+static void bin_of_few(void) {
+  own(400, 40);
+  put(get(400));
+}
+/* Borrowed ones, and those of a slab that is the caller's own, which all of them leave empty. */
+static void batch_to_free(void) {
+  own(900, 80);
+  let_go(0, count, 1);
+}
+/* Of slabs that nobody owns: some are kept for the next bin. */
+static void medium_batch_to_free(void) {
+  own(2000, 12);
+  put(get(2000));
+  let_go(0, count, 1);
+}
+static void two_of_other(void) {
+  other_allocates();
+  count = 2;
+}
+static void free_batch(void) { api.free_batch(block, count); }
 static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
 static void other_in_large_process(void) {
   other_allocates();
@@ -1434,6 +1492,14 @@ const operation_t freehold_operations[] = {
   {"grow-maps-slice-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},
   {"free-last-of-window", free_first, last_of_window, NULL, "magazine:0", 0},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
+  {"first-use-of-container", malloc_one, first_with_nothing, hold_one, "memory_limit:90%",
+   IS_BARE | FIRST_USE},
+  {"malloc-tight", malloc_one, earned_large, hold_one, "memory_soft:1M", 0},
+  {"malloc-tight-partial", malloc_one, partial_slab, hold_one, "memory_soft:1M", 0},
+  {"free-tight", free_first, room_for_large, NULL, "memory_soft:1M", 0},
+  {"malloc-many-threads", malloc_one, partial_slab, hold_one, "caching_threads:1", 0},
+  {"malloc-many-threads-medium", malloc_one, last_medium, hold_one, "caching_threads:1", 0},
+  {"free-many-threads", free_four, few_unseen, NULL, "caching_threads:1", 0},
   {"malloc-huge-limited", malloc_limited, huge_next, hold_if_any, NULL, 0},
   {"malloc-huge-unmaps", malloc_in_what_is_mapped, free_groups_for_huge, hold_if_any, NULL,
    PASSES_OVER},
@@ -1486,6 +1552,7 @@ const operation_t freehold_operations[] = {
   {"realloc-huge-pieces", resize_limited, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"realloc-huge-back", resize_refused, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
+  {"collect-huge-page", collect_softly, dense_frame, NULL, NULL, 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
@@ -1509,6 +1576,13 @@ const operation_t freehold_operations[] = {
   {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_one_and_leave, NULL, WITH_HEAP},
   {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-sweeps", heap_malloc_one, make_heap_swept_once, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-free-emptied", free_first, make_heap_almost_emptied, end_heap, NULL, WITH_HEAP},
+  {"heap-free-emptied-entered", free_first, make_heap_almost_emptied_entered, leave_and_end_heap,
+   NULL, WITH_HEAP},
+  {"heap-malloc-over-quota", heap_malloc_one, make_heap_with_quota, hold_heap_if_any, NULL,
+   WITH_HEAP},
+  {"heap-collect-one", collect_heap, make_heap_emptied, end_heap, NULL, WITH_HEAP},
+  {"heap-of", ask_for_heap, make_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-collect", collect_hard, make_heap_emptied, end_heap, NULL, WITH_HEAP},
   {"heap-collect-raced", collect_hard, make_heap_emptied, end_heap_if_not_ended, NULL, WITH_HEAP,
    others_end_the_heap},
@@ -1546,6 +1620,10 @@ const operation_t freehold_operations[] = {
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
   {"delete-sized", delete_two_sized, other_allocates, NULL, NULL, 0},
   {"delete-sized-large", delete_large_sized, large_sized, NULL, NULL, 0},
+  {"malloc-batch", malloc_batch, bin_of_few, hold_batch, NULL, MOVES},
+  {"free-batch", free_batch, batch_to_free, NULL, NULL, MOVES},
+  {"free-batch-medium", free_batch, medium_batch_to_free, NULL, NULL, MOVES},
+  {"free-batch-of-other", free_batch, two_of_other, NULL, NULL, MOVES},
   {"free-aligned-sized-large", free_large_aligned_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
