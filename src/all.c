@@ -16,6 +16,7 @@
 #include "support/container.c"
 #include "support/trace.c"
 #include "support/poisson.c"
+#include "support/timing.c"
 #include "support/callstack.c"
 
 #include "arena/bitmap.c"

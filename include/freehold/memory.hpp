@@ -34,8 +34,8 @@ namespace freehold {
 /* Owns a first-class heap. */
 class heap {
 public:
-  /* What becomes of blocks that still live when the heap ends: they end with it (whoever points to
-   * one must be gone), or they stay valid and are freed like any other. */
+  /* What becomes of blocks that still live when the heap ends. Either they end with it, and whoever
+   * points to one must be gone; or they stay valid, and are freed like any other. */
   enum class blocks { end, stay };
 
   explicit heap(blocks at_end = blocks::end) : of_{fh_heap_new()}, at_end_{at_end} {

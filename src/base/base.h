@@ -15,6 +15,9 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
+/* A large table of which most programs touch the first entries. It lies behind all other variables,
+ * so that these share their pages. */
+#define large_table __attribute__((section(".bss.tables")))
 
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)

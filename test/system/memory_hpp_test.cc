@@ -88,7 +88,7 @@ template <class A> static void try_blocks(A a) {
     CHECK(got.count >= n && got.ptr != nullptr);
     std::memset(static_cast<void *>(got.ptr), 0x5A, got.count * sizeof(T));
     a.deallocate(got.ptr, got.count);
-#if defined(__cpp_lib_allocate_at_least)
+#if __cpp_lib_allocate_at_least >= 202302L
     auto by_traits = traits<A>::allocate_at_least(a, n);
     CHECK(by_traits.count == got.count);
     a.deallocate(by_traits.ptr, n);
