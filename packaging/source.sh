@@ -9,7 +9,7 @@ source_tree() {
   tree=$1/freehold-$(source_version)
   mkdir -p "$tree"
   if git rev-parse --git-dir >/dev/null 2>&1; then
-    git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- -cf - | tar -C "$tree" -xf -
+    git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read --files-from=- -cf - 2>/dev/null | tar -C "$tree" -xf -
   else
     tar --exclude=./build --exclude=__pycache__ -cf - . | tar -C "$tree" -xf -
   fi

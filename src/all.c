@@ -16,6 +16,7 @@
 #include "support/container.c"
 #include "support/trace.c"
 #include "support/poisson.c"
+#include "support/timing.c"
 #include "support/callstack.c"
 
 #include "arena/bitmap.c"
@@ -95,3 +96,4 @@
 #include "api/profile_file.c"
 #include "api/layout.c"
 #include "api/lifecycle.c"
+#include "api/bounds.c"

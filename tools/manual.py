@@ -24,7 +24,7 @@ def read(path):
 
 def release():
     """Version and day."""
-    found = re.match(r"freehold \(([\d.]+)-.*?\n -- [^\n]*>  ([^\n]+)",
+    found = re.match(r"freehold \(([\d.]+)\).*?\n -- [^\n]*>  ([^\n]+)",
                      read("packaging/debian/changelog"), re.S)
     return found.group(1), email.utils.parsedate_to_datetime(found.group(2)).strftime("%Y-%m-%d")
 

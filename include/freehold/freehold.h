@@ -183,8 +183,8 @@ typedef struct fh_heap_options {
 FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options);
 
 /* How many bytes the heap may have in slabs (whole ones of 64 KiB) and in large and huge blocks; 0:
- * any number. A call that would pass it gets NULL and ENOMEM. It is compared, not reserved: threads
- * that allocate at the same moment may pass it by what each asked for, and so may a block that
+ * any number. A call that would pass it gets NULL and ENOMEM. It is compared, not reserved:
+ * threads that allocate at the same moment may pass it by what each asked for. So may a block that
  * realloc makes larger where it lies. While there is a quota, calls that need a slab or a large
  * block take a step for each thread that was ever in the heap at once with others. Ours. */
 FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes);
@@ -274,7 +274,7 @@ typedef enum fh_pressure {
   FH_PRESSURE_OVER  /* beyond memory_soft, or at the container's limit, as good as */
 } fh_pressure_t;
 
-/* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER: then
+/* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER. Then
  * `bytes_over` says by how much `memory_soft` is passed (0: the container alone is the reason). It
  * is the place to drop caches. A thread calls it that allocates on the slow path, or reallocates;
  * it may allocate and free, and is not called from within itself. It may not leave by longjmp or an
@@ -372,8 +372,7 @@ typedef struct fh_stats {
   fh_class_stats_t total;
   fh_class_stats_t classes[FH_CLASSES];
   /* process */
-  /* since the library's first use; in a child of fork, since that of its parent */
-  uint64_t elapsed_ms;
+  uint64_t elapsed_ms;      /* since the process began; 0: the system does not say */
   uint64_t user_ms;         /* processor time of all threads outside the kernel */
   uint64_t system_ms;       /* processor time in the kernel */
   uint64_t minor_faults;    /* page faults that nothing was read for */
@@ -459,6 +458,16 @@ FH_API bool fh_profile_write(int file, fh_profile_t kind);
  * sampled. Ours. */
 typedef void fh_profile_hook_t(void *block, size_t size, uint64_t bytes, void *context);
 FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* Begins an event trace in the file `path`, as the option `trace` does at start. A thread's calls
+ * are recorded from its first one that the fast path cannot do. That comes at the latest when a
+ * list of free blocks is used up. From then on its fast paths are closed, for good. Blocks that
+ * were allocated before are freed in the trace without having been allocated. False with errno
+ * EALREADY (there is a trace), EINVAL (no name) or EIO (the file cannot be made). Any thread, also
+ * in signal handlers and from a debugger; waits for nobody. Ours. */
+FH_API bool fh_trace_start(const char *path);
 
 #ifdef __cplusplus
 }

@@ -7,8 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from freehold_lab import (__version__, bench, check, demo, experiment, flame, graph, leaks, peers,
-                          releases, replay, valgrind)
+from freehold_lab import (__version__, bench, check, demo, experiment, flame, graph, leaks, order,
+                          pages, peers, releases, replay, valgrind)
 from freehold_lab.allocators import allocator_named, library, proved
 from freehold_lab.places import Failed, alone
 from freehold_lab.progress import say
@@ -45,6 +45,12 @@ MORE = {
     "graph": (graph.add, graph.command,
               "a trace as a picture: addresses, over time, by the share that is live",
               "freehold-lab graph server.trace --by calls --out server.html"),
+    "order": (order.add, order.command,
+              "which functions of the library small programs execute",
+              "./dev lab order --out cmake/order.txt"),
+    "pages": (pages.add, pages.command,
+              "where the memory of a small program is when it ends, with libc and with freehold",
+              "./dev lab pages small-sort"),
     "leaks": (leaks.add, leaks.command,
               "runs a program and tells what still lives when it ends, by call stack",
               "freehold-lab leaks --interval 1 --exit-code 1 --least 64K -- ./program --fast\n"

@@ -95,6 +95,7 @@ class Launch:
         self.variables = variables or {}
         self.limit = limit
         self.costs = {}
+        self.period = PERIOD
 
     def __enter__(self):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -122,7 +123,7 @@ class Launch:
     def around(self, user):
         """What stands in front of a command: the allocator, and what measures."""
         meter = native("meter")
-        return [self.copy(meter) if is_other(user) else meter, self.folder / "report", PERIOD,
+        return [self.copy(meter) if is_other(user) else meter, self.folder / "report", self.period,
                 self.processors, *self.settings(user), "--"]
 
     def take_costs(self):
@@ -169,8 +170,10 @@ class Launch:
             raise failure(command, code, f"{what}: {ended(code)}", said[1].strip() or said[0])
         return said[0]
 
-    def program(self, *command, give=b"", environment=None, user=None):
-        """The program under the allocator, to its end; its output."""
+    def program(self, *command, give=b"", environment=None, user=None, is_brief=False):
+        """The program under the allocator, to its end; its output. One that is brief is looked at
+        when it ends, and only then."""
+        self.period = 0 if is_brief else PERIOD
         output = self.finish([*self.around(user), *command], Path(str(command[0])).name, give,
                              environment, user)
         self.take_costs()

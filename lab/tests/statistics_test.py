@@ -190,6 +190,15 @@ def test_of_many_wins_those_count_that_holms_correction_leaves():
                                                 7: ratios.NONE, 5: ratios.COUNTED}
 
 
+@pytest.mark.parametrize("replicates, less", [(3, ratios.WIN), (1, ratios.NONE)])
+def test_what_never_varies_is_judged_by_its_difference_and_one_run_not_at_all(replicates, less):
+    runs = runs_of({"base": [5.0] * replicates, "same": [5.0] * replicates,
+                    "less": [3.0] * replicates})
+    table = ratios.overall(*ratios.by_cell(runs, "time", "base")).set_index("allocator")
+    assert table.loc["same", ["wins", "losses", ratios.NONE]].tolist() == [0, 0, 1]
+    assert table.loc["less", "wins"] == (less == ratios.WIN) and table.loc["less", "losses"] == 0
+
+
 def test_among_many_workloads_that_are_alike_a_win_is_seldom_counted():
     chance, found, plain = numpy.random.default_rng(19), 0, 0
     for _ in range(40):

@@ -20,6 +20,7 @@
  * first may happen in two threads and a signal handler at once: at first use, or in the
  * constructor. */
 hidden void api_start_now(void);
+hidden void api_close(void);
 /* Closed: an option wants to see every call, so each goes through closed.c. */
 typedef enum { API_UNKNOWN, API_OPEN, API_CLOSED } api_state_t;
 extern hidden atomic32_t api_started; /* api_state_t */

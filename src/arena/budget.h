@@ -6,9 +6,9 @@
  * There are three bounds: the hard one (option memory_limit), at which allocation fails; the soft
  * one (memory_soft); and the container's. What counts against the soft one is in use or dirty. The
  * level follows the bound of which the least is left:
- *   NONE   more is left than a second of growth needs, as learned: speed wins
- *   NEAR   less: all heaps give up what they keep, purging is at once, no huge pages are asked for
- *   OVER   nothing is left, or almost nothing and the kernel is short: the program is told as well
+ *   NONE   more is left than a second of growth needs, as learned: speed wins.
+ *   NEAR   less: all heaps give up what they keep, purging is at once, no huge pages are asked for.
+ *   OVER   nothing is left, or almost nothing and the kernel is short. The program is told as well.
  * It goes down again only when a 64th of the bound more is left than was enough to raise it. */
 #ifndef ARENA_BUDGET_H
 #define ARENA_BUDGET_H

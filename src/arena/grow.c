@@ -5,6 +5,7 @@
 
 #include "../os/os.h"
 #include "../support/options.h"
+#include "../support/timing.h"
 #include "budget.h"
 #include "frames.h"
 
@@ -70,6 +71,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
       if (is_slice(slice)) return slice;
       continue;
     }
+    timing_mark(TIMING_GROW);
     os_map_result_t result = os_map_at(arena_address(a, from), step << SLICE_SHIFT);
     if (result == OS_MAPPED) {
       atomic64_add_relaxed(&arena_counts.mapped, step);

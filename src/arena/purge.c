@@ -7,6 +7,7 @@
  *          arena's. */
 #include "../os/os.h"
 #include "../support/options.h"
+#include "../support/timing.h"
 #include "budget.h"
 #include "frames.h"
 #include "patience.h"
@@ -71,6 +72,7 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;
+    timing_mark(TIMING_PURGE);
     if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) {
       atomic32_store_relaxed(&maps->refused_at[word], p->now | 1);
       p->in_row++;

@@ -26,7 +26,7 @@ size_t fast_sized_steps = SMALL_STEPS;
 
 /* When the fast paths are closed, `busy` alone is the mark. */
 static always_inline bool has_fast_paths(const heap_t *h) {
-  return h == heap_of_thread() && likely(!heap_is_closed());
+  return h == heap_of_thread() && likely(!heap_here.is_closed);
 }
 
 static always_inline bool is_marked(const heap_t *h, bool has_fast) {
@@ -49,8 +49,12 @@ static always_inline void unmark(heap_t *h) {
   ASSERT_VALID(heap_is_valid(h));
   signal_fence();
   if (has_fast_paths(h)) {
-    heap_here.window = atomic64_load_relaxed(&h->home);
-    heap_here.limit = SMALL_STEPS + 1;
+    if (unlikely(heap_is_closed())) { /* no fast call is under way: both words are 0, and stay so */
+      heap_here.is_closed = 1;
+    } else {
+      heap_here.window = atomic64_load_relaxed(&h->home);
+      heap_here.limit = SMALL_STEPS + 1;
+    }
     signal_fence();
   }
   h->busy = 0;
@@ -108,7 +112,9 @@ static heap_t *attach(void) {
     pool_put_back(h);
     return none;
   }
-  if (!heap_is_closed()) {
+  if (heap_is_closed()) {
+    heap_here.is_closed = 1;
+  } else {
     heap_here.window = WINDOW_NONE;
     heap_here.limit = SMALL_STEPS + 1;
   }
@@ -149,7 +155,7 @@ static cold heap_t *enter_any(heap_t *h) {
 
 /* `h` is the thread's own. */
 static always_inline heap_t *enter(heap_t *h) {
-  bool has_fast = likely(!heap_is_closed());
+  bool has_fast = likely(!heap_here.is_closed);
   if (unlikely(is_marked(h, has_fast))) return enter_any(h);
   mark(h, has_fast);
   return h;
@@ -210,6 +216,12 @@ void heap_exit(heap_t *h) {
   }
   h->calls--;
   unmark(h);
+}
+
+void heap_close_own(void) {
+  if (likely(heap_here.is_closed)) return;
+  heap_t *h = heap_enter_own();
+  if (h != NULL) heap_exit(h);
 }
 
 void heap_let_go_own(void) {

@@ -47,7 +47,7 @@ static bool try_lane(heap_t *lane) {
 static heap_t *enter_lane(fh_heap_t *heap) {
   heap_t *first = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   /* Bound: the lanes, one for each thread that was inside at once */
-  for (heap_t *lane = first; lane != NULL; lane = next_lane(lane))
+  for (heap_t *lane = first; lane != NULL; lane = lanes_next(lane))
     if (try_lane(lane)) return lane;
   return add_lane(heap);
 }
@@ -61,7 +61,7 @@ static void leave_lane(heap_t *lane) {
   atomic32_store_release(&lane->lane_state, LANE_FREE); /* S-lane */
 }
 
-static heap_lane_emptied_t collect_slab;
+static lane_visitor_t collect_slab;
 
 fh_heap_t *firstclass_new_with(const char *name, size_t quota) {
   fh_heap_t *heap = fast_malloc(sizeof *heap);
@@ -143,7 +143,7 @@ static void leave_visited(heap_t *lane) {
 bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
   if (heap == NULL) return heap_visit(visitor, context);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
-  for (; lane != NULL; lane = next_lane(lane)) {        /* Bound: as in enter_lane */
+  for (; lane != NULL; lane = lanes_next(lane)) {       /* Bound: as in enter_lane */
     bool is_mine = try_lane(lane);
     if (is_mine) atomic32_store_release(&lane->lane_state, LANE_VISITED); /* S-lane */
     bool goes_on = heap_visit_lane(lane, is_mine, visitor, context);
@@ -197,7 +197,7 @@ static bool take_lane(heap_t *lane, lane_state_t how) {
 static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   /* Bound: the heap's lanes. relaxed: nobody else uses the heap */
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
-    next = next_lane(lane);
+    next = lanes_next(lane);
     index_forget_heap(lane); /* now: what a collection is to end may outlive the heap's address */
     bool is_left = atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY;
     if (is_left) leave_behind(lane, how);
@@ -245,8 +245,8 @@ static void collect_slab(heap_t *lane, slab_t *s) {
 }
 
 void firstclass_collect_one(fh_heap_t *heap) {
-  heap_t *lane = atomic_ptr_load_acquire(&heap->lanes);            /* S-lanes */
-  for (; lane != NULL; lane = next_lane(lane)) collect_lane(lane); /* Bound: as in enter_lane */
+  heap_t *lane = atomic_ptr_load_acquire(&heap->lanes);             /* S-lanes */
+  for (; lane != NULL; lane = lanes_next(lane)) collect_lane(lane); /* Bound: as in enter_lane */
   purge_tick();
 }
 
@@ -264,7 +264,7 @@ void firstclass_set_quota(fh_heap_t *heap, size_t quota) {
 }
 
 void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats) {
-  lanes_use_t use = lanes_use(heap);
+  lanes_counts_t use = lanes_use(heap);
   stats->slab_bytes = use.slabs << SLICE_SHIFT;
   stats->large_bytes = use.bytes;
   stats->quota = atomic64_load_relaxed(&heap->quota);

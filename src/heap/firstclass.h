@@ -1,6 +1,6 @@
 /* firstclass.h - heaps that the program makes                                         layer 6: heap
  * Owns:    fh_heap_t.   Called by: upkeep.c, secure, api.
- *          Calls: enter, slow, free, resize, visit, stock, slab, support.
+ *          Calls: enter, slow, free, resize, visit, stock, slab, arena, support.
  * Threads: any; contracts: fh_heap_* of freehold.h. */
 #ifndef HEAP_FIRSTCLASS_H
 #define HEAP_FIRSTCLASS_H

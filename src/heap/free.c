@@ -36,7 +36,7 @@ static void check_start(const slab_t *s, const void *p, const char *call) {
 /* relaxed: code, set before there is a first-class heap */
 static atomic_ptr_t lane_emptied;
 
-void heap_on_lane_emptied(heap_lane_emptied_t *call) {
+void heap_on_lane_emptied(lane_visitor_t *call) {
   atomic_ptr_store_relaxed(&lane_emptied, (void *)call);
 }
 
@@ -53,7 +53,7 @@ static void free_tagged(heap_t *h, slab_t *s, uintptr_t block) {
     slab_free_one(s, block);
   }
   if (!is_owned || slab_others_freed(s) != slab_used(s)) return;
-  heap_lane_emptied_t *call = (heap_lane_emptied_t *)atomic_ptr_load_relaxed(&lane_emptied);
+  lane_visitor_t *call = (lane_visitor_t *)atomic_ptr_load_relaxed(&lane_emptied);
   if (call != NULL) call(lane, s);
 }
 

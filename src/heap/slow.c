@@ -57,7 +57,7 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
   return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
 }
 
-/* The hard limit is reached. What has to be said or undone then needs a little: a handler of a
+/* The hard limit is reached. What has to be said or undone then needs a little. A handler of a
  * signal that interrupted the allocator may have it at once, a thread after a call of its own was
  * refused. Who that is, and what for, cannot be known. It is one slab of 64 KiB, for blocks of this
  * size, until memory is below the limit again. */

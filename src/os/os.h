@@ -83,10 +83,9 @@ hidden uint32_t os_now_ms(void);
 hidden uint64_t os_now_ns(void); /* likewise, but fine; it does not wrap */
 /* What the process has used since it began, also before an exec. 0: the system does not say. */
 typedef struct {
-  uint64_t elapsed_ms; /* since os_start_clock was first called: by a parent, in a child of fork */
+  uint64_t elapsed_ms; /* since the process began; 0: the system does not say */
   uint64_t user_ms, system_ms, minor_faults, major_faults, peak_resident; /* the last in bytes */
 } os_usage_t;
-hidden void os_start_clock(void);
 hidden void os_usage(os_usage_t *usage);
 /* Of the system's choice, another each time; does not wait. */
 hidden uint64_t os_random(void);

@@ -363,15 +363,10 @@ static bool fits(const checked_t *f, size_t size) {
 /* A small one stays where it is. What it grows by reads as zero. */
 static always_inline void *resized_here(const checked_t *f, uint8_t seen, trailer_t old,
                                         size_t size) {
-  char *bytes = (char *)f->block, *end = bytes + old.size;
+  char *bytes = (char *)f->block;
   uint8_t life = seen & (uint8_t)~STATE_IS;
   announce(f->state, life);
-  if (size > old.size + TRAILER_FEW) {
-    memset(end, 0, size - old.size);
-  } else if (size > old.size) { /* before the trailer is written: over its place, if need be */
-    trailer_store(end, 0);
-    trailer_store(max_size(old.size + 8, size) - 8 + bytes, 0);
-  }
+  if (size > old.size) memset(bytes + old.size, 0, size - old.size);
   trailer_write(f->block, f->usable, (trailer_t){size, old.origin});
   atomic8_store_release(f->state, (uint8_t)(life + STATE_LIFE) | STATE_LIVE); /* S-state */
   return bytes;

@@ -1,6 +1,6 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab or of a large block; the tallies (tally.c).
- *          Called by: stock, heap, secure.   Calls: partial, holes, arena.
+ *          Called by: stock, heap, secure, api.   Calls: partial, holes, arena.
  * Threads: all fields but `anchor` and `fresh` belong to the owner. That is the heap that owns the
  *          slab, the thread that cleared its partial bit or took it from FULL, or the thread that
  *          claimed its slices. Any thread calls slab_push and slab_find_partial.

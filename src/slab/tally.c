@@ -4,7 +4,7 @@
 
 #include "../base/layout.h"
 
-slab_counts_t slab_counts;
+large_table slab_counts_t slab_counts;
 LAYOUT_VARIABLE(slab_counts);
 __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec"))); /* NULL: shared */
 

@@ -18,7 +18,7 @@ enum {
   PIECE_SIZE = 4 << 20, /* bytes that are moved at a time when memory is short */
 };
 
-static places_t huge_blocks;
+static large_table places_t huge_blocks;
 LAYOUT_VARIABLE(huge_blocks);
 static const places_shape_t shape_of_huge = {.stride = sizeof(huge_t),
                                              .chunk_size = PLACES_IN_CHUNK * sizeof(huge_t)};

@@ -4,6 +4,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/budget.h"
+#include "../support/options.h"
 
 /* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
  * ever is never taken off. */
@@ -15,6 +16,11 @@ static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
 static size_t most_surplus(void) {
   if (budget_is_tight()) return 0;
   return max_size(atomic64_load_relaxed(&arena_counts.committed) / SURPLUS_PART, SURPLUS_LEAST);
+}
+
+bool surplus_is_shared_by_many(void) {
+  int64_t most = option_get(OPTION_caching_threads);
+  return unlikely((int32_t)atomic32_load_relaxed(&surplus_sharers) > most);
 }
 
 void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }

@@ -53,9 +53,9 @@
     "Bytes of free slices of 64K that one thread may keep for itself. In runs of 2 to 12 "       \
     "slices, of freed large blocks, four times as much if it allocates many of these.")          \
   X(caching_threads, int,  1024,     1,         1000000,         ANY,                            \
-    "While more threads than this have called malloc and not ended, none keeps more than about " \
-    "1K of a size for its next calls: what a sleeping thread keeps nobody can take. Such "       \
-    "threads need more time for each call.")                                                     \
+    "While more threads than this have called malloc and not ended, each keeps next to nothing " \
+    "for its next calls, which take more time then. What a sleeping thread keeps nobody can "    \
+    "take.")                                                                                     \
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps; a child of " \
     "fork, and so a daemon that forks when it starts, has none.")                                \
@@ -71,14 +71,14 @@
     "threads' caches shrink and free memory goes back at once; beyond them the callback of "     \
     "`fh_pressure_set` is called as well. Percentages as in `memory_limit`.")                    \
   X(container,      word,  CONTAINER_AUTO, CONTAINER_AUTO, CONTAINER_IGNORE, ANY,                \
-    "auto: the limit of the container (cgroup) is read every few seconds once 8M are in use, "   \
-    "and near it caches shrink as near `memory_soft`; ignore: it is not looked for.")            \
+    "auto: once 8M are in use the limit of the container (cgroup) is read every few seconds. "   \
+    "Near it caches shrink as near `memory_soft`. ignore: it is not looked for.")                \
   X(stats,          word,  STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
     "Statistics on standard error when a process ends by exit, not by a signal or _exit. "        \
     "exit: text, and how much at most was not freed; json: one JSON object.")                     \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
-    "Counts the bytes asked for in each size class too, except aligned blocks, which costs "     \
-    "time on every allocation.")                                                                 \
+    "Counts the bytes asked for in each size class too, except aligned blocks, and how long the "  \
+    "slow paths take. Every call is slow then.")                                                 \
   X(profile,        text,  0,        0,         OPTION_NO_LIMIT, START,                          \
     "Samples allocations, and writes a heap profile for pprof to the file of that name when the " \
     "process ends by exit. In the name %p is the process's number, %n the file's, from 0 on.")   \

@@ -81,7 +81,7 @@
   X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \
   CLASSES                                                                                          \
   X(elapsed_ms, PROCESS, MS, PROCESS(elapsed_ms), AT(1, "ms since start", NEXT),                   \
-    "since the library's first use; in a child of fork, since that of its parent")                 \
+    "since the process began; 0: the system does not say")                                         \
   X(user_ms, PROCESS, MS, PROCESS(user_ms), AT(2, "ms in user code", NEXT),                        \
     "processor time of all threads outside the kernel")                                            \
   X(system_ms, PROCESS, MS, PROCESS(system_ms), AT(3, "ms in the kernel", END),                    \

@@ -15,6 +15,9 @@ import support  # noqa: E402
 GOLDEN = os.path.join("test", "gates", "golden.txt")
 ALLOWED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allowed_symbols.txt")
 
+CROSS = re.fullmatch(r"(.*-linux-gnu\w*-)gcc", support.COMPILER)
+OBJDUMP = CROSS[1] + "objdump" if CROSS else "objdump"
+
 def allowed():
     """The names that the list allows, and those of them that are the compiler's affair."""
     with open(ALLOWED) as file:
@@ -35,7 +38,7 @@ def needed():
     return symbols("-u") | names_of(["nm", "-u", support.OBJECT])
 
 def disassembly():
-    result = support.run(["objdump", "-d", "--no-show-raw-insn", support.LIBRARY], timeout=120)
+    result = support.run([OBJDUMP, "-d", "--no-show-raw-insn", support.LIBRARY], timeout=120)
     assert result.returncode == 0, result.stderr
     function = "?"
     for line in result.stdout.splitlines():
@@ -51,7 +54,7 @@ def instructions_of(name, library=support.LIBRARY):
         fields = line.split()
         if len(fields) == 4 and fields[3].split("@")[0] == name:
             start, size = int(fields[0], 16), int(fields[1], 16)
-            text = support.run(["objdump", "-d", "--no-show-raw-insn", "--start-address=%d" % start,
+            text = support.run([OBJDUMP, "-d", "--no-show-raw-insn", "--start-address=%d" % start,
                                 "--stop-address=%d" % (start + size), library]).stdout
             return [line.split("\t", 1)[1].strip()
                     for line in text.splitlines() if re.match(r"\s*[0-9a-f]+:\t", line)]
@@ -59,7 +62,7 @@ def instructions_of(name, library=support.LIBRARY):
 
 def instruction_names(name, library=support.LIBRARY):
     """As golden.txt has them."""
-    return [re.match(r"(?:(?:bnd|lock|rep\w*) )*\w+", i).group(0).replace(" ", "_")
+    return [re.match(r"(?:(?:bnd|lock|rep\w*) )*[\w.]+", i).group(0).replace(" ", "_")
             for i in instructions_of(name, library)]
 
 def golden(compiler):
@@ -75,7 +78,9 @@ def compiler_name():
         kind, version = "Clang", macros["__clang_major__"]
     else:
         kind, version = "GNU", macros.get("__GNUC__")
-    return "%s:%s-%s" % (os.uname().machine, kind, version)
+    machine = next(m for m in ("x86_64", "aarch64", "riscv", "s390x", "powerpc64")
+                   if {"__%s__" % m, "__" + m} & set(macros))
+    return "%s:%s-%s" % (machine, kind, version)
 
 class Symbols(unittest.TestCase):
     WAITING = re.compile(r"mutex|rwlock|sem_|cond_|barrier|once|sched_yield|sleep|futex|poll$|"
@@ -126,6 +131,21 @@ class Symbols(unittest.TestCase):
         self.assertTrue(found, "no thread-local segment")
         self.assertLessEqual(int(found.group(1), 16), 256)
         self.assertNotIn("__tls_get_addr", symbols("-u"))
+
+class Order(unittest.TestCase):
+    """The system maps 16 pages around the one that is touched."""
+    REACH = 16 * 4096
+
+    def test_what_small_programs_execute_lies_in_the_first_sixteen_pages(self):
+        names = set(re.findall(r"^\w+", support.read("cmake/order.txt"), re.M))
+        self.assertGreater(len(names), 100)
+        sources = "".join(support.read(path) for path in support.sources(".c", ".h"))
+        self.assertEqual([n for n in sorted(names) if not re.search(rf"\b{n}\(", sources)], [])
+        far = [line for line in support.run(["nm", "-S", "--defined-only", support.LIBRARY])
+               .stdout.splitlines() if re.search(r" [tTwW] (\w+)(\.[a-z]+\.?\d*)*$", line)
+               and line.split()[-1].split(".")[0] in names
+               and int(line.split()[0], 16) + int(line.split()[1], 16) > self.REACH]
+        self.assertEqual(far, [])
 
 def defined_in(path):
     """How often an object defines each name, and how often as one of a variable, for its own use
@@ -237,6 +257,13 @@ class Levels(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
 
 class Instructions(unittest.TestCase):
+    # x86-64; aarch64 (its barriers and ordered accesses too); riscv64
+    LOCKED = re.compile(r"lock\b|xchg\s.*\(|"
+                        r"(ld|st)\w*x[rp]\w*\b|cas|swp|ld(add|clr|set|eor)|ldar|stlr|dmb|"
+                        r"(lr|sc|amo\w+)\.|fence")
+    FRAME = re.compile(r"(bnd )?call|push|pop|.*%rsp|"
+                       r"blr?\s|.*\bsp\b|"
+                       r"jalr?\s+(ra,|[0-9a-f]+\b)")
     def test_nothing_spins(self):
         """No pause (or its kin on other processors): nobody has a reason to wait politely."""
         wrong = sorted({f for f, i in disassembly() if re.match(
@@ -248,7 +275,7 @@ class Instructions(unittest.TestCase):
         for name in ("malloc", "free"):
             body = instructions_of(name)
             self.assertTrue(body, name + " is not there")
-            self.assertEqual([i for i in body if re.match(r"lock\b|xchg\s.*\(", i)], [])
+            self.assertEqual([i for i in body if self.LOCKED.match(i)], [])
             self.assertLess(len(body), 120)
 
     def test_malloc_and_free_have_no_frame_and_leave_by_jumps(self):
@@ -256,7 +283,7 @@ class Instructions(unittest.TestCase):
         for name in ("malloc", "free", "fh_malloc", "fh_free", "aligned_alloc"):
             body = instructions_of(name)
             self.assertTrue(body, name + " is not there")
-            self.assertEqual([i for i in body if re.match(r"(bnd )?call|push|pop|.*%rsp", i)], [])
+            self.assertEqual([i for i in body if self.FRAME.match(i)], [])
 
     def test_malloc_free_and_their_kin_have_the_instructions_of_the_golden_file(self):
         """By their names, in their order. Where that is to change, the new line goes there."""

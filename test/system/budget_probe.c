@@ -4,7 +4,7 @@
  *                                  writes container_limit, pressure, pressure_raises and dirty
  * budget_probe grow MIB KEEP       takes MIB in blocks of one size and frees all but KEEP MiB of
  *                                  them, again and again with other sizes
- * budget_probe callback MIB        drops a cache of MIB when it is told to; writes how often it was
+ * budget_probe callback MIB        drops a cache of MIB when it is told to. Writes how often it was
  *                                  told that memory is near or over, by how much, and what is left
  * budget_probe sleepers N          N threads, one after another, take 1 MiB in blocks of all sizes,
  *                                  free it and sleep; writes what the library has in memory then

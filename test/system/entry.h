@@ -8,6 +8,7 @@
 
 #include "../test.h"
 
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -130,7 +131,8 @@ static inline pthread_t start_thread(void *(*body)(void *), void *argument, size
   pthread_t thread;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  if (stack > 0) CHECK_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
+  size_t least = (size_t)PTHREAD_STACK_MIN; /* 16 KiB or 128, by processor */
+  if (stack > 0) CHECK_EQ(pthread_attr_setstacksize(&attributes, stack < least ? least : stack), 0);
   int error = pthread_create(&thread, &attributes, body, argument);
   if (error != 0) FAIL("pthread_create: %s", strerror(error));
   pthread_attr_destroy(&attributes);

@@ -4,6 +4,7 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../../src/api/api.h"
+#include "../../src/support/timing.h"
 #include "../../src/heap/stats.h"
 #include "../../src/heap/upkeep.h"
 
@@ -158,8 +159,31 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "    {\"block_size\": 160, \"requested\": 2001, \"allocated\": 2002, \"live\": 2003, "
     "\"peak\": 2004, \"slabs\": 2005, \"fullness\": {\"below_1_4\": 1, \"below_1_2\": 20, "
     "\"below_3_4\": 2, \"up_to_1\": 10}}\n"
-    "  ]\n"
+    "  ],\n"
+    "  \"slow_paths\": {}\n"
     "}\n");
+}
+
+static void timing_note(timing_kind_t kind, uint64_t ns) {
+  os_fake.now_ms = 12345;
+  timing_end(kind, os_now_ns() - ns);
+}
+
+TEST(report, how_long_slow_paths_took_stands_behind_the_blocks, "") {
+  for (int i = 0; i < 95; i++) timing_note(TIMING_REFILL, 1500);
+  for (int i = 0; i < 5; i++) timing_note(TIMING_REFILL, 70000);
+  timing_note(TIMING_PURGE, 1000000);
+  print(false);
+  check_text(strstr(output, "slow paths"),
+             "slow paths     times     p50 us     p90 us     p99 us    most us\n"
+             "  refill         100        2.0        2.0       70.0       70.0\n"
+             "  purge            1     1000.0     1000.0     1000.0     1000.0\n");
+  print(true);
+  check_text(strstr(output, "  \"slow_paths\""),
+             "  \"slow_paths\": {\"refill\": {\"times\": 100, \"p50_ns\": 2048, \"p90_ns\": 2048, "
+             "\"p99_ns\": 70000, \"most_ns\": 70000}, \"purge\": {\"times\": 1, \"p50_ns\": "
+             "1000000, \"p90_ns\": 1000000, \"p99_ns\": 1000000, \"most_ns\": 1000000}}\n"
+             "}\n");
 }
 
 TEST(report, at_exit_the_last_line_says_how_much_at_most_is_not_freed, "") {

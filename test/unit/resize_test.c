@@ -12,6 +12,17 @@ static void check_filled(const char *p, size_t n) {
 }
 static void *resize(void *p, size_t size) { return any_realloc(p, size, "realloc"); }
 
+TEST(resize, what_grows_by_little_gets_a_quarter_more_but_not_beyond_a_power_of_two, "") {
+  CHECK_EQ(heap_with_headroom(1024, 1100), (size_t)1280);
+  CHECK_EQ(heap_with_headroom(6656, 7000), (size_t)8192);
+  CHECK_EQ(heap_with_headroom(6656, 8192), (size_t)8192);
+  CHECK_EQ(heap_with_headroom(8192, 8193), (size_t)10240);
+  CHECK_EQ(heap_with_headroom(15360, 16000), (size_t)SMALL_MAX_SIZE);
+  CHECK_EQ(heap_with_headroom(1024, 3000), (size_t)3000); /* by much */
+  CHECK_EQ(heap_with_headroom(1024, 500), (size_t)500);
+  CHECK_EQ(heap_with_headroom(SMALL_MAX_SIZE, 20000), (size_t)20000);
+}
+
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
   static const size_t sizes[] = {/* clang-format off */
     1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512), MiB(3),

@@ -61,7 +61,9 @@ def verdicts(cell, response, base):
     compared = tukey.compare(samples)
     mine = compared[(compared.one == base) | (compared.other == base)]
     found = {}
-    for pair, p in zip(mine.itertuples(), tukey.probabilities(mine)):
+    # no p where nothing varies at all, or nothing was repeated
+    probabilities = numpy.nan_to_num(tukey.probabilities(mine), nan=1.0)
+    for pair, p in zip(mine.itertuples(), probabilities):
         name = pair.other if pair.one == base else pair.one
         more = pair.difference if pair.one == base else -pair.difference
         found[name] = (NONE if not pair.differs else LOSS if more > 0 else WIN, p)
@@ -89,7 +91,7 @@ def by_cell(runs, response, base, is_counted=False):
 
 def overall(ratios, resampled):
     """One row an allocator: the geometric mean over the parts of what it has over their cells, with
-    its interval, and how many cells are wins and losses when all of them are judged together."""
+    its interval. And how many cells are wins and losses when all of them are judged together."""
     rows = []
     for name, mine in ratios.groupby("allocator", sort=False) if len(ratios) else ():
         parts = [numpy.mean([resampled[part, cell, name] for cell in group.cell], axis=0)

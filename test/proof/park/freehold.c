@@ -904,7 +904,29 @@ static void make_heap_used_up(void) {
 static void make_heap_emptied(void) {
   make_heap();
   for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
+  oracle_enter_lane(heap); /* else slabs that are emptied go back at once */
   for (unsigned i = 0; i < 80; i++) put(block[i]);
+  oracle_leave_lane();
+}
+/* All but the first slab is free, and of the second one the first block lives. */
+static void make_heap_almost_emptied(void) {
+  make_heap();
+  for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
+  for (unsigned i = 79; i > 21; i--) put(block[i]);
+  release(block[21]);
+  block[0] = block[21];
+}
+static void make_heap_almost_emptied_entered(void) {
+  make_heap_almost_emptied();
+  oracle_enter_lane(heap);
+}
+static void make_heap_with_quota(void) {
+  make_heap_used_up();
+  api.heap_set_quota(heap, KIB(64));
+}
+static void collect_heap(void) { api.heap_collect(heap); }
+static void ask_for_heap(void) {
+  if (api.heap_of(block[0]) != heap) park_fail("a block is not its heap's");
 }
 static bool has_heap_ended;
 static bool others_end_the_heap(void) {
@@ -927,6 +949,10 @@ static void make_entered_heap(void) {
 static void heap_malloc_one(void) { got[0] = api.heap_malloc(heap, size); }
 static void hold_heap_one(void) {
   hold_one();
+  end_heap();
+}
+static void hold_heap_if_any(void) {
+  if (got[0] != NULL) hold_one();
   end_heap();
 }
 static void leave_and_end_heap(void) {
@@ -1466,6 +1492,14 @@ const operation_t freehold_operations[] = {
   {"grow-maps-slice-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},
   {"free-last-of-window", free_first, last_of_window, NULL, "magazine:0", 0},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
+  {"first-use-of-container", malloc_one, first_with_nothing, hold_one, "memory_limit:90%",
+   IS_BARE | FIRST_USE},
+  {"malloc-tight", malloc_one, earned_large, hold_one, "memory_soft:1M", 0},
+  {"malloc-tight-partial", malloc_one, partial_slab, hold_one, "memory_soft:1M", 0},
+  {"free-tight", free_first, room_for_large, NULL, "memory_soft:1M", 0},
+  {"malloc-many-threads", malloc_one, partial_slab, hold_one, "caching_threads:1", 0},
+  {"malloc-many-threads-medium", malloc_one, last_medium, hold_one, "caching_threads:1", 0},
+  {"free-many-threads", free_four, few_unseen, NULL, "caching_threads:1", 0},
   {"malloc-huge-limited", malloc_limited, huge_next, hold_if_any, NULL, 0},
   {"malloc-huge-unmaps", malloc_in_what_is_mapped, free_groups_for_huge, hold_if_any, NULL,
    PASSES_OVER},
@@ -1542,6 +1576,13 @@ const operation_t freehold_operations[] = {
   {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_one_and_leave, NULL, WITH_HEAP},
   {"heap-malloc-used-up", heap_malloc_one, make_heap_used_up, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-sweeps", heap_malloc_one, make_heap_swept_once, hold_heap_one, NULL, WITH_HEAP},
+  {"heap-free-emptied", free_first, make_heap_almost_emptied, end_heap, NULL, WITH_HEAP},
+  {"heap-free-emptied-entered", free_first, make_heap_almost_emptied_entered, leave_and_end_heap,
+   NULL, WITH_HEAP},
+  {"heap-malloc-over-quota", heap_malloc_one, make_heap_with_quota, hold_heap_if_any, NULL,
+   WITH_HEAP},
+  {"heap-collect-one", collect_heap, make_heap_emptied, end_heap, NULL, WITH_HEAP},
+  {"heap-of", ask_for_heap, make_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-collect", collect_hard, make_heap_emptied, end_heap, NULL, WITH_HEAP},
   {"heap-collect-raced", collect_hard, make_heap_emptied, end_heap_if_not_ended, NULL, WITH_HEAP,
    others_end_the_heap},

@@ -167,6 +167,9 @@ static void find_functions(void *handle) {
     {"fh_profile_write", (void **)&api.profile_write},
     {"fh_profile_hooks", (void **)&api.profile_hooks},
     {"fh_heap_delete", (void **)&api.heap_delete},
+    {"fh_heap_collect", (void **)&api.heap_collect},
+    {"fh_heap_set_quota", (void **)&api.heap_set_quota},
+    {"fh_heap_of", (void **)&api.heap_of},
     {"fh_heap_destroy", (void **)&api.heap_destroy},
     {"fh_heap_visit", (void **)&api.heap_visit},
   };

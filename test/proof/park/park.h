@@ -72,6 +72,9 @@ typedef struct {
   bool (*profile_write)(int file, fh_profile_t kind);
   void (*profile_hooks)(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
   void (*heap_delete)(fh_heap_t *heap);
+  void (*heap_collect)(fh_heap_t *heap);
+  void (*heap_set_quota)(fh_heap_t *heap, size_t bytes);
+  fh_heap_t *(*heap_of)(const void *p);
   void (*heap_destroy)(fh_heap_t *heap);
   bool (*heap_visit)(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 } api_t;
