@@ -176,7 +176,14 @@ mod tests {
         plain
             .split(';')
             .filter_map(|field| field.split_whitespace().last())
-            .map(|field| field.split('[').next().unwrap().to_string())
+            .map(|field| {
+                field
+                    .trim_start_matches('*')
+                    .split('[')
+                    .next()
+                    .unwrap()
+                    .to_string()
+            })
             .collect()
     }
 
