@@ -65,10 +65,10 @@ fn main() {
     for object in &objects {
         archive.object(object);
     }
-    archive.compile("freehold");
     if env::var_os("CARGO_FEATURE_OVERRIDE").is_some() {
         // also if nothing else calls for the object
-        println!("cargo:rustc-link-lib=static:+whole-archive=freehold");
+        archive.link_lib_modifier("+whole-archive");
     }
+    archive.compile("freehold");
     fs::copy(folder.join("freehold.h"), out.join("freehold.h.txt")).expect("the header is there");
 }

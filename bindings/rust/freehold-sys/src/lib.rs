@@ -70,6 +70,31 @@ pub struct fh_stats_t {
     pub peak_resident: u64,
     pub shared_frees: u64,
     pub empty_live: u64,
+    pub huge_resident: u64,
+    pub collapsed: u64,
+    pub container_limit: u64,
+    pub pressure: u64,
+    pub pressure_raises: u64,
+}
+
+/// What a heap begins with.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fh_heap_options_t {
+    pub struct_size: usize,
+    pub quota: usize,
+    pub name: *const c_char,
+}
+
+/// What a heap holds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fh_heap_stats_t {
+    pub struct_size: usize,
+    pub slab_bytes: u64,
+    pub large_bytes: u64,
+    pub quota: u64,
+    pub name: [c_char; 32],
 }
 
 pub const FH_PROFILE_HEAP: c_int = 0;
@@ -99,6 +124,11 @@ extern "C" {
     pub fn fh_free_batch(blocks: *const *mut c_void, count: usize);
 
     pub fn fh_heap_new() -> *mut fh_heap_t;
+    pub fn fh_heap_new_with(options: *const fh_heap_options_t) -> *mut fh_heap_t;
+    pub fn fh_heap_set_quota(heap: *mut fh_heap_t, bytes: usize);
+    pub fn fh_heap_stats_get(heap: *mut fh_heap_t, stats: *mut fh_heap_stats_t) -> bool;
+    pub fn fh_heap_collect(heap: *mut fh_heap_t);
+    pub fn fh_heap_of(p: *const c_void) -> *mut fh_heap_t;
     pub fn fh_heap_malloc(heap: *mut fh_heap_t, size: usize) -> *mut c_void;
     pub fn fh_heap_calloc(heap: *mut fh_heap_t, count: usize, size: usize) -> *mut c_void;
     pub fn fh_heap_aligned_alloc(
@@ -117,6 +147,8 @@ extern "C" {
     pub fn fh_option_set(name: *const c_char, value: i64) -> bool;
     pub fn fh_stats_get(stats: *mut fh_stats_t) -> bool;
     pub fn fh_stats_json(buffer: *mut c_char, size: usize) -> usize;
+    pub fn fh_thread_allocated() -> u64;
+    pub fn fh_thread_freed() -> u64;
     pub fn fh_profile_start(interval: usize) -> bool;
     pub fn fh_profile_write(file: c_int, kind: c_int) -> bool;
 }
@@ -144,7 +176,14 @@ mod tests {
         plain
             .split(';')
             .filter_map(|field| field.split_whitespace().last())
-            .map(|field| field.split('[').next().unwrap().to_string())
+            .map(|field| {
+                field
+                    .trim_start_matches('*')
+                    .split('[')
+                    .next()
+                    .unwrap()
+                    .to_string()
+            })
             .collect()
     }
 
@@ -170,9 +209,14 @@ mod tests {
     #[test]
     fn structs_have_the_fields_of_the_header() {
         let header = include_str!(concat!(env!("OUT_DIR"), "/freehold.h.txt"));
-        for name in ["fh_class_stats", "fh_stats"] {
+        for name in [
+            "fh_class_stats",
+            "fh_stats",
+            "fh_heap_options",
+            "fh_heap_stats",
+        ] {
             let ours = fields_in_rust(&std::format!("{name}_t"));
-            assert!(ours.len() > 5);
+            assert!(ours.len() > 2);
             assert_eq!(fields_in_c(header, name), ours);
         }
     }

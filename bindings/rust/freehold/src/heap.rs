@@ -2,7 +2,7 @@
 
 use crate::{sys, OutOfMemory};
 use core::alloc::Layout;
-use core::ffi::c_void;
+use core::ffi::{c_void, CStr};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -26,6 +26,30 @@ impl Heap {
         NonNull::new(unsafe { sys::fh_heap_new() })
             .map(|of| Heap { of })
             .ok_or(OutOfMemory)
+    }
+
+    /// With a name, of which 31 bytes are kept, and a bound for its bytes (0: none).
+    pub fn with(name: &CStr, quota: usize) -> Result<Heap, OutOfMemory> {
+        let options = sys::fh_heap_options_t {
+            struct_size: core::mem::size_of::<sys::fh_heap_options_t>(),
+            quota,
+            name: name.as_ptr(),
+        };
+        // SAFETY: the options are good for the call, which copies the name
+        NonNull::new(unsafe { sys::fh_heap_new_with(&options) })
+            .map(|of| Heap { of })
+            .ok_or(OutOfMemory)
+    }
+
+    /// Bytes in its slabs, which are counted whole, and in its live large blocks.
+    pub fn held(&self) -> (u64, u64) {
+        // SAFETY: all fields are numbers, and the heap lives
+        unsafe {
+            let mut stats: sys::fh_heap_stats_t = core::mem::zeroed();
+            stats.struct_size = core::mem::size_of::<sys::fh_heap_stats_t>();
+            sys::fh_heap_stats_get(self.as_ptr(), &mut stats);
+            (stats.slab_bytes, stats.large_bytes)
+        }
     }
 
     /// For the functions of [`crate::sys`]. Still owned by this.

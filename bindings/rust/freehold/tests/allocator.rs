@@ -82,6 +82,16 @@ fn threads_share_a_heap_whose_blocks_end_with_it() {
     assert_eq!(heap.text("text").unwrap(), "text");
 }
 
+#[test]
+fn a_quota_bounds_a_heap() {
+    let heap = Heap::with(c"bounded", 1 << 20).unwrap();
+    let kept: Vec<_> = (0..1000)
+        .map_while(|_| heap.boxed([1_u8; 100_000]).ok())
+        .collect();
+    assert!(kept.len() < 11 && kept.len() > 5);
+    assert!(heap.held().1 >= kept.len() as u64 * 100_000);
+}
+
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 struct Counted;
 impl Drop for Counted {
