@@ -16,7 +16,7 @@
 
 static void put_option(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
-  static const char *const kinds[] = {"number", "size", "on or off", "word", "text"};
+  static const char *const kinds[] = {"number", "size", "size or %", "on or off", "word", "text"};
   char range[64];
   fmt_t cell;
   fmt_text(f, "| `");
@@ -62,10 +62,11 @@ static void put_options(fmt_t *f) {
     "`freehold options` shows what the link and its own environment set.\n"
     "\n"
     "Sizes are bytes or a number with K, M, G, T, P or E (powers of 1024; `64K`, `64k` and\n"
-    "`64KiB` are the same). On or off may also be written yes or no, true or false, 1 or 0.\n"
-    "Spaces around names and values do not count. A name that does not exist or a value out of\n"
-    "range is reported in one line on standard error; the value that held before stays. Of many\n"
-    "mistakes the first eight are reported, and the number of the rest.\n"
+    "`64KiB` are the same). A percentage, where one may stand, is a negative number for\n"
+    "`fh_option_set` and `fh_option_get`. On or off may also be written yes or no, true or\n"
+    "false, 1 or 0. Spaces around names and values do not count. A name that does not exist or a\n"
+    "value out of range is reported in one line on standard error; the value that held before\n"
+    "stays. Of many mistakes the first eight are reported, and the number of the rest.\n"
     "\n"
     "| option | type | default | range | set | what it does |\n"
     "| --- | --- | --- | --- | --- | --- |\n");

@@ -94,13 +94,67 @@ FH_API size_t fh_usable_size(const void *p);
  * the address space has. Ours; jemalloc's nallocx, macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
-/* fh_malloc, and in `*actual` how many bytes are really there (actual may be NULL). Ours; P0901. */
+/* `count * size` bytes, all zero, aligned as by fh_aligned_alloc; errors as there. Ours. */
+FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) FH_MALLOC FH_SIZE(2, 3);
+
+/* fh_realloc whose block is aligned to `alignment` afterwards, whichever call `p` comes from. It
+ * stays where it lies if it is aligned there and has room. EINVAL, and `p` untouched, if the
+ * alignment is no power of two. The bytes beyond the old size may be anything. Ours. */
+FH_API void *fh_realloc_aligned(void *p, size_t alignment, size_t size) FH_SIZE(3);
+
+/* fh_realloc after which the bytes from `old_size` up to `size` are zero, whatever was there. The
+ * caller says with `old_size` how many of the block's bytes are to be kept: at most its usable
+ * size, or else that is reported as a corruption ("wrong size"). So it does not matter how `p` was
+ * allocated, nor what was written behind `old_size`. Pages that nobody has touched stay untouched.
+ * Of NULL it is calloc(1, size). Ours; the idea is OpenBSD's recallocarray. */
+FH_API void *fh_realloc_zeroed(void *p, size_t old_size, size_t size) FH_SIZE(3);
+
+/* These calls, and in `*actual` how many bytes are really there: what fh_usable_size would say, 0
+ * if the call returns NULL. All of them belong to the caller, and those that the plain call does
+ * not clear may be anything; where it clears, all are zero up to `*actual`. Actual may be NULL.
+ * Ours; P0901. */
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) FH_MALLOC FH_SIZE(1);
+FH_API void *fh_calloc_at_least(size_t count, size_t size, size_t *actual) FH_MALLOC FH_SIZE(1, 2);
+FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) FH_SIZE(2);
+FH_API void *fh_aligned_alloc_at_least(size_t alignment, size_t size, size_t *actual) FH_MALLOC
+  FH_SIZE(2);
+FH_API void *fh_calloc_aligned_at_least(size_t alignment, size_t count, size_t size,
+                                        size_t *actual) FH_MALLOC FH_SIZE(2, 3);
+FH_API void *fh_realloc_aligned_at_least(void *p, size_t alignment, size_t size, size_t *actual)
+  FH_SIZE(3);
+FH_API void *fh_realloc_zeroed_at_least(void *p, size_t old_size, size_t size, size_t *actual)
+  FH_SIZE(3);
+
+/* A copy of the string; fh_strndup copies its first `most` bytes at most, and ends them with a zero
+ * byte. To be freed like any block. C23 7.26.2.6 and 7.26.2.7, POSIX. (libc's own strdup, asprintf,
+ * getline and realpath use malloc, and so freehold's blocks too.) */
+FH_API char *fh_strdup(const char *text) FH_MALLOC;
+FH_API char *fh_strndup(const char *text, size_t most) FH_MALLOC;
+
+/* `count` blocks of fh_malloc(size) into `blocks`, in one call; returns how many there are. If they
+ * are fewer, memory was short (ENOMEM), and the rest of the array is as it was. Each block is freed
+ * like any other, in any order, by itself or in a batch. A thread that is stopped for good inside
+ * keeps what it had taken. Ours; the idea is jemalloc's batch_alloc. */
+FH_API size_t fh_malloc_batch(size_t size, size_t count, void **blocks);
+
+/* fh_free of each of `count` pointers, in their order; any may be NULL, and the blocks may be of
+ * any size and origin. The array is not changed. What is no live block is reported when its turn
+ * comes. Keeps errno. Ours. */
+FH_API void fh_free_batch(void *const *blocks, size_t count);
 
 /* Resizes block `p` to `size` bytes where it lies, or does nothing: true if at least `size` bytes
  * are usable now. May also shrink (size smaller than the block): then memory behind the new end
  * goes back if it is worth it. Ours; mimalloc's mi_expand. */
 FH_API bool fh_expand(void *p, size_t size);
+
+/* Names that programs look for at run time (weak, or by dlsym) are there too, without prefix.
+ *   size_t nallocx(size_t size, int flags)          fh_good_size; 0: too much
+ *   void sdallocx(void *p, size_t size, int flags)  fh_free_sized
+ *   size_t malloc_size(void *p)                     fh_usable_size
+ * 2 to the power of the low six bits of `flags` is the alignment. __size_returning_new, and
+ * operator new with the hint __hot_cold_t, are declared in freehold/new.hpp. Names by which
+ * programs know jemalloc (mallctl) or tcmalloc (MallocExtension) are not there: they would use the
+ * rest of its interface. jemalloc, gperftools, LLVM. */
 
 /* Does `p` point into memory from which freehold hands out blocks, whether or not one is there?
  * O(1); false for NULL, the stack, static data and libc's heap. Ours. */
@@ -117,6 +171,45 @@ typedef struct fh_heap fh_heap_t;
  * it holds, however large the process is. NULL and ENOMEM if memory is short. Ours. */
 FH_API fh_heap_t *fh_heap_new(void);
 
+/* What a heap begins with; zero is the default of each. */
+typedef struct fh_heap_options {
+  size_t struct_size; /* the caller's sizeof(fh_heap_options_t): later versions add to the end */
+  size_t quota;       /* as in fh_heap_set_quota */
+  const char *name;   /* copied, 31 bytes of it; NULL: none */
+} fh_heap_options_t;
+
+/* fh_heap_new with options; NULL and EINVAL if struct_size is not one that this library knows.
+ * Ours. */
+FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options);
+
+/* How many bytes the heap may have in slabs (whole ones of 64 KiB) and in large and huge blocks; 0:
+ * any number. A call that would pass it gets NULL and ENOMEM. It is compared, not reserved: threads
+ * that allocate at the same moment may pass it by what each asked for, and so may a block that
+ * realloc makes larger where it lies. While there is a quota, calls that need a slab or a large
+ * block take a step for each thread that was ever in the heap at once with others. Ours. */
+FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes);
+
+typedef struct fh_heap_stats {
+  size_t struct_size;   /* the caller's sizeof(fh_heap_stats_t): later versions add to the end */
+  uint64_t slab_bytes;  /* its slabs, whole: blocks of up to 16 KiB, live and free ones */
+  uint64_t large_bytes; /* its live large and huge blocks */
+  uint64_t quota;       /* 0: none */
+  char name[32];        /* ended by a zero byte */
+} fh_heap_stats_t;
+
+/* Fills `*stats`; a step for each of the heap's threads at once. False if struct_size is not one
+ * that this library knows. Ours. */
+FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats);
+
+/* Gives back what the heap keeps of freed blocks, except where another call is in it just now.
+ * Emptied slabs go by themselves, but for one or two for each thread that was in it. Time in
+ * proportion to its slabs. Ours. */
+FH_API void fh_heap_collect(fh_heap_t *heap);
+
+/* The heap from which live block `p` comes; NULL: from none that has not ended, or `p` is NULL or
+ * no block of freehold's. Ours. */
+FH_API fh_heap_t *fh_heap_of(const void *p);
+
 /* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and
  * the errors ENOMEM and (alignment no power of two) EINVAL, are the same. Any number of threads and
  * signal handlers may be inside at once. Ours. */
@@ -125,13 +218,17 @@ FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLO
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC
   FH_SIZE(3);
 
+/* fh_strdup and fh_strndup likewise. Ours. */
+FH_API char *fh_heap_strdup(fh_heap_t *heap, const char *text) FH_MALLOC;
+FH_API char *fh_heap_strndup(fh_heap_t *heap, const char *text, size_t most) FH_MALLOC;
+
 /* fh_realloc whose new block, if one is needed, comes from `heap`; a block that has room where it
  * lies stays with the heap from which it came. (After fh_realloc itself a block of a heap may be
  * the heap's or anybody's.) Ours. */
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
 /* Ends the heap; its live blocks stay valid and are freed like any other. No other call may be
- * using the heap. Takes time in proportion to its slabs, and one step for each 57 of the most large
+ * using the heap. Takes time in proportion to its slabs, and one step for each 56 of the most large
  * blocks that it ever had at once. Ours. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 
@@ -168,6 +265,24 @@ FH_API void fh_collect(bool force);
  * fh_collect(true). It may allocate and free. NULL takes it away. Ours; the idea is mimalloc's. */
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
+
+/* How near the memory in use is to `memory_soft`, or to the limit of the container (cgroup):
+ * docs/limits.md. */
+typedef enum fh_pressure {
+  FH_PRESSURE_NONE,
+  FH_PRESSURE_NEAR, /* caches shrink, free memory goes back at once */
+  FH_PRESSURE_OVER  /* beyond memory_soft, or at the container's limit, as good as */
+} fh_pressure_t;
+
+/* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER: then
+ * `bytes_over` says by how much `memory_soft` is passed (0: the container alone is the reason). It
+ * is the place to drop caches. A thread calls it that allocates on the slow path, or reallocates;
+ * it may allocate and free, and is not called from within itself. It may not leave by longjmp or an
+ * exception. Compilers think that malloc changes nothing of the program's: what the callback
+ * changes is best volatile, or atomic. Options memory_soft and container. NULL takes it away.
+ * Ours. */
+typedef void fh_pressure_callback_t(fh_pressure_t level, uint64_t bytes_over, void *context);
+FH_API void fh_pressure_set(fh_pressure_callback_t *callback, void *context);
 
 /* Where text goes (default: standard error): statistics, warnings and errors, in whole lines, one
  * or several at a time, not ended by a zero byte. It must not allocate from freehold when the
@@ -271,6 +386,14 @@ typedef struct fh_stats {
   /* blocks */
   /* live blocks of no bytes, which are in no other figure of live blocks */
   uint64_t empty_live;
+  /* memory, in bytes */
+  /* what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7 */
+  uint64_t huge_resident;
+  uint64_t collapsed;       /* huge pages that were made of small ones since start (option thp) */
+  /* least limit of the control groups around the process; 0: none was found, or looked for */
+  uint64_t container_limit;
+  uint64_t pressure;        /* level of pressure now: 0 none, 1 near a bound, 2 over it */
+  uint64_t pressure_raises; /* times that this level rose */
 } fh_stats_t;
 /* clang-format on */
 

@@ -5,6 +5,7 @@
 #define API_API_H
 
 #include "../../include/freehold/freehold.h"
+#include "../arena/budget.h"
 #include "../base/atomic.h"
 #include "../base/fmt.h"
 #include "../heap/fast.h"
@@ -44,12 +45,19 @@ hidden void api_error(int error);
 hidden void *api_no_memory(void);
 /* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);
+/* What the budget has to tell: the callback for pressure, or a line about the container's files.
+ * Called where no heap is marked. */
+hidden void api_news(void);
+static inline void api_tell_news(void) {
+  if (unlikely(atomic32_load_relaxed(&budget.news) != 0)) api_news();
+}
 hidden void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed);
 
 typedef enum {
   CALLBACK_OUTPUT,
   CALLBACK_ERROR,
   CALLBACK_DEFERRED,
+  CALLBACK_PRESSURE,
   CALLBACK_SAMPLED,
   CALLBACK_FREED,
   CALLBACK_COUNT
@@ -110,6 +118,11 @@ hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 /* Writes "freehold: <what>: <address> in <call>()", calls the error callback with EFAULT and
  * aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
+
+/* What came with an alignment goes with the same. */
+static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {
+  if (unlikely(((uintptr_t)p & (alignment - 1)) != 0)) fatal("wrong alignment", p, call);
+}
 
 /* What the option `profile` asks for, at load and at exit. */
 hidden void api_profile_start(void);

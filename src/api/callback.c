@@ -1,5 +1,5 @@
-/* callback.c - the program's callbacks: output, errors, deferred frees, samples        layer 8: api
- * Owns:    the callbacks in force.   Called by: api.   Calls: heap, support, os, the
+/* callback.c - the program's callbacks: output, errors, deferred frees, pressure ...   layer 8: api
+ * Owns:    the callbacks in force.   Called by: api.   Calls: heap, arena, support, os, the
  *          program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
  *          in a pair that never changes and is never freed. Asking for the same pair again finds
@@ -13,6 +13,7 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/atomic.h"
 #include "../heap/fast.h"
+#include "../support/container.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "../support/trace.h"
@@ -32,6 +33,7 @@ static atomic64_t heartbeats; /* relaxed: each number is drawn once */
 /* Which callbacks this thread is inside of: none is called from within itself. */
 enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2 };
 enum { CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8, CALLBACK_IN_PROFILER = 16 };
+enum { CALLBACK_IN_PRESSURE = 32 };
 static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
 
 static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
@@ -123,6 +125,39 @@ void api_deferred(bool force) {
   uint64_t heartbeat = atomic64_add_relaxed(&heartbeats, 1) + 1;
   ((fh_deferred_t *)pair->function)(force, heartbeat, pair->context);
   inside_of &= ~(unsigned)CALLBACK_IN_DEFERRED;
+}
+
+/* Of two threads at once one tells. The level that was last told is for that alone. */
+static void tell_pressure(void) {
+  static atomic32_t told;
+  callback_pair_t *pair = get_callback(CALLBACK_PRESSURE, CALLBACK_IN_PRESSURE);
+  uint32_t level = (uint32_t)atomic64_load_relaxed(&budget.level);
+  if (pair == NULL) return;
+  if (atomic32_exchange_relaxed(&told, level) == level && level != PRESSURE_OVER) return;
+  inside_of |= CALLBACK_IN_PRESSURE;
+  ((fh_pressure_callback_t *)pair->function)((fh_pressure_t)level,
+                                             atomic64_load_relaxed(&budget.over), pair->context);
+  inside_of &= ~(unsigned)CALLBACK_IN_PRESSURE;
+}
+
+static void tell_container(void) {
+  static const char torn[] =
+    "freehold: container: a file of its control group is no number; it is ignored\n";
+  static const char silent[] =
+    "freehold: container: a file of its control group does not answer; its limit is not known\n";
+  static atomic32_t told; /* relaxed: once */
+  uint32_t state = atomic32_load_relaxed(&container.state);
+  if (state < CONTAINER_TORN || !option_get(OPTION_warnings)) return;
+  if (atomic32_exchange_relaxed(&told, 1) != 0) return;
+  if (state == CONTAINER_TORN) api_output(torn, sizeof torn - 1);
+  else api_output(silent, sizeof silent - 1);
+}
+
+cold void api_news(void) {
+  if ((inside_of & (CALLBACK_IN_PRESSURE | CALLBACK_IN_OUTPUT)) != 0) return;
+  if (atomic32_exchange_relaxed(&budget.news, 0) == 0) return;
+  tell_container();
+  tell_pressure();
 }
 
 void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {

@@ -108,6 +108,7 @@ static void *serve(const request_t *r) {
   if (block != NULL && r->kind != TRACE_CALLOC && fills(FILL_ALLOC)) fill_new(block, 0);
   record(r->kind, block, r, block == NULL);
   let_go_if_asked();
+  api_tell_news();
   api_deferred(false);
   return likely(block != NULL) ? block : refuse(r);
 }

@@ -39,12 +39,6 @@ FH_API size_t fh_usable_size(const void *p) {
 
 FH_API size_t fh_good_size(size_t size) { return SECURE ? size : heap_good_size(size); }
 
-FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
-  void *p = api_malloc_or(size, api_malloc_slow);
-  if (actual != NULL) *actual = p == NULL ? 0 : api_usable_size(p, "fh_malloc_at_least");
-  return p;
-}
-
 FH_API bool fh_expand(void *p, size_t size) {
   const char *call = "fh_expand";
   bool is_done = p != NULL && (SECURE ? secure_expand(p, size, call) : heap_expand(p, size, call));
@@ -79,6 +73,10 @@ FH_API void fh_on_error(fh_error_t *callback, void *context) {
 }
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context) {
   callback_set(CALLBACK_DEFERRED, (void *)callback, context);
+}
+
+FH_API void fh_pressure_set(fh_pressure_callback_t *callback, void *context) {
+  callback_set(CALLBACK_PRESSURE, (void *)callback, context);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

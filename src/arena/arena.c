@@ -2,7 +2,7 @@
  * Contract: arena.h. */
 
 #include "../os/os.h"
-#include "../support/options.h"
+#include "budget.h"
 #include "grow.h"
 #include "patience.h"
 
@@ -53,13 +53,6 @@ static bool take_over(arena_t *a, size_t first, size_t n) {
   return t.dirty == 0;
 }
 
-bool arena_is_over_limit(size_t size) {
-  uint64_t limit = (uint64_t)option_get(OPTION_memory_limit);
-  if (likely(limit == 0)) return false;
-  uint64_t slices = atomic64_load_relaxed(&arena_counts.committed) << SLICE_SHIFT;
-  return slices + atomic64_load_relaxed(&arena_counts.huge_bytes) + size > limit;
-}
-
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 /* By `attempt`, in the arenas from number `from` on where `lacks` does not say that a search is in
@@ -103,11 +96,9 @@ static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
   return a;
 }
 
-void *arena_claim(size_t n, size_t alignment, bool *clean) {
+static void *claim_slices(size_t n, size_t alignment, bool *clean) {
   size_t slice;
   arena_t *a = NULL;
-  ASSERT(n != 0 && is_power_of_two(alignment) && n + alignment <= WINDOW_SLICES / 2);
-  if (arena_is_over_limit(n << SLICE_SHIFT)) return NULL;
   for (int tries = 0; tries < 2 && a == NULL; tries++) {
     if (tries != 0 && !arena_unmap_free()) return NULL;
     a = claim_anywhere(n, alignment, &slice);
@@ -117,11 +108,17 @@ void *arena_claim(size_t n, size_t alignment, bool *clean) {
   return arena_address(a, slice);
 }
 
+void *arena_claim(size_t n, size_t alignment, bool *clean) {
+  ASSERT(n != 0 && is_power_of_two(alignment) && n + alignment <= WINDOW_SLICES / 2);
+  return budget_is_spent(n << SLICE_SHIFT) ? NULL : claim_slices(n, alignment, clean);
+}
+void *arena_claim_beyond(bool *clean) { return claim_slices(1, 1, clean); }
+
 static bool claim_at(void *at, size_t n, bool may_grow, bool *clean) {
   arena_t *a = arena_of(at);
   size_t first = arena_slice(at);
   ASSERT(n != 0);
-  if (first == 0 || first + n > ARENA_END || arena_is_over_limit(n << SLICE_SHIFT)) return false;
+  if (first == 0 || first + n > ARENA_END || budget_is_spent(n << SLICE_SHIFT)) return false;
   if (!slices_claim_at(a, first, n) && !(may_grow && grow_at(a, first, n))) return false;
   *clean = take_over(a, first, n);
   return true;

@@ -1,7 +1,7 @@
 /* arena.h - windows of address space and their slices                                layer 3: arena
  * Owns:    the arenas: which slices are free, which were released since they were mapped or
  *          purged, how much of a window is mapped.
- * Called by: slab, stock, heap, secure, api.   Calls: bitmap, grow, patience, support, os.
+ * Called by: slab, stock, heap, secure, api.   Calls: bitmap, grow, patience, budget, os.
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at
@@ -24,8 +24,9 @@ enum {
   DESCRIPTOR_SHIFT = 7,
   DESCRIPTOR_SIZE = 1 << DESCRIPTOR_SHIFT,
   ARENA_WORDS = WINDOW_SLICES / 64,
-  ARENA_GROUPS = ARENA_WORDS, /* 64 slices, 4 MiB: a word of any bitmap */
-  ARENA_MAP_SLICES = 3,       /* what arena_maps_t takes behind the descriptors */
+  ARENA_GROUPS = ARENA_WORDS,       /* 64 slices, 4 MiB: a word of any bitmap */
+  ARENA_FRAMES = WINDOW_SIZE >> 21, /* of 2 MiB: huge pages */
+  ARENA_MAP_SLICES = 3,             /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
   /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
    * of a block that overflows. */
@@ -63,6 +64,7 @@ typedef struct {
    * meanwhile, keeps one group from being unmapped */
   atomic32_t readers[ARENA_GROUPS];
   atomic32_t refused_at[ARENA_GROUPS]; /* when the system kept something; 0: it did not */
+  atomic64_t huge[ARENA_FRAMES / 64];  /* set: made a huge page, and nothing of it went since */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 
@@ -74,6 +76,7 @@ typedef struct {
 typedef struct {
   atomic64_t mapped, committed, peak_committed, dirty; /* slices; relaxed: sums */
   atomic64_t purged, huge_bytes;                       /* bytes */
+  atomic64_t collapsed;                                /* frames that were made huge pages */
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 
@@ -108,6 +111,8 @@ static inline uint8_t *arena_touched_last(const void *first, size_t n) {
  * as touched; what the last one's `touched` says was so before. NULL when memory is short or the
  * limit is reached. */
 hidden void *arena_claim(size_t n, size_t alignment, bool *clean);
+/* Likewise one slice, whatever the limit is. */
+hidden void *arena_claim_beyond(bool *clean);
 /* The `n` slices from `at` on, if they happen to be free. `*clean` as above. */
 hidden bool arena_claim_at(void *at, size_t n, bool *clean);
 /* Likewise, or if they are the next to be mapped. */
@@ -134,9 +139,6 @@ hidden void arena_read_end(const void *p);
 hidden bool arena_is_read(const void *first, size_t n);
 /* The free bits of a word that were claimed go back. */
 hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);
-
-/* Would `size` more bytes pass the option memory_limit? */
-hidden bool arena_is_over_limit(size_t size);
 
 /* More is in use than a moment ago. */
 hidden void arena_note_peak(void);

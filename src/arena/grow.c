@@ -5,6 +5,8 @@
 
 #include "../os/os.h"
 #include "../support/options.h"
+#include "budget.h"
+#include "frames.h"
 #include "../support/timing.h"
 
 /* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high, and
@@ -25,7 +27,7 @@ enum {
 };
 
 static void advise_pages(void *at, size_t size, bool first) {
-  int64_t thp = option_get(OPTION_thp);
+  int64_t thp = budget_is_tight() ? THP_NEVER : option_get(OPTION_thp);
   if (thp == THP_ALWAYS) os_advise_huge(at, size, true);
   else if (thp == THP_NEVER || first)
     os_advise_huge(at, size, false); /* auto: small processes stay small */
@@ -195,6 +197,7 @@ static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
   bitmap_each_part(maps->dirty, first, n, drop_part, dirty);
   bitmap_each_part(maps->purged, first, n, drop_part, &purged);
   memset(&maps->touched[first], 0, n);
+  frames_break(a, first, n);
   atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);
   atomic64_add_relaxed(&unmapped_slices, n);
   bitmap_release(maps->unmapped, first, n);
@@ -335,7 +338,7 @@ void grow_unmap_window(arena_t *a, size_t slices) {
 static void guard_head(arena_t *a) {
   size_t page = os_page_size(), end = ARENA_FIRST_SLICE << SLICE_SHIFT;
   bool has_room = sizeof(arena_maps_t) + page <= ARENA_MAP_SLICES * SLICE_SIZE;
-  if (SECURE && has_room) os_protect((char *)a + end - page, page, false);
+  if (has_room) os_protect((char *)a + end - page, page, false);
 }
 
 size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices) {

@@ -11,12 +11,14 @@
 #include "../os/os.h"
 #include "../support/options.h"
 #include "arena.h"
+#include "budget.h"
 
 enum { BUDGET_SHARE = 64 }; /* this part of what is in use may be dirty */
 enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t doublings, regretted, regretted_since, calm_since;
 
 size_t patience_budget(void) {
+  if (budget_is_tight()) return 0;
   uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
@@ -24,7 +26,9 @@ size_t patience_budget(void) {
   return max_size(max_size(budget, doubled), share);
 }
 
-uint32_t patience_delay(uint32_t delay) { return delay << atomic32_load_relaxed(&doublings); }
+uint32_t patience_delay(uint32_t delay) {
+  return budget_is_tight() ? 0 : delay << atomic32_load_relaxed(&doublings);
+}
 
 void patience_note_reuse(size_t n) {
   uint32_t now = os_now_ms();

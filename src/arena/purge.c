@@ -7,6 +7,8 @@
  *          arena's. */
 #include "../os/os.h"
 #include "../support/options.h"
+#include "budget.h"
+#include "frames.h"
 #include "../support/timing.h"
 #include "patience.h"
 #include "slices.h"
@@ -58,6 +60,7 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   uint32_t refused_at = atomic32_load_relaxed(&maps->refused_at[word]); /* relaxed: patience */
   if (refused_at != 0 && !p->is_asked && p->now - refused_at + 1 < REFUSED_MS) return;
+  if (p->age != 0) dirty &= ~frames_spared(a, word);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
   uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
@@ -80,6 +83,7 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
     memset(&maps->touched[word * 64 + at], 0, n);
+    frames_break(a, word * 64 + at, n);
     purged += n;
   }
   p->purged += (uint32_t)purged;
@@ -155,6 +159,7 @@ void purge_over_budget(size_t released) {
 uint32_t purge_tick(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
+  if (budget_is_tight()) delay = 0;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
   if (delay != 0 && now - last < (uint32_t)delay / 4) return now;
   if (!atomic32_cas_relaxed(&last_look, &last, now)) return now;

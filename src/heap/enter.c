@@ -3,7 +3,10 @@
  * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
+#include "fast.h" /* declares a variable that stands here */
 
+#include "../arena/budget.h"
+#include "../arena/frames.h"
 #include "../os/os.h"
 #include "../stock/held.h"
 #include "../stock/owned.h"
@@ -179,20 +182,30 @@ heap_t *heap_enter_to_free(void) {
 }
 
 void heap_look(heap_t *h) {
-  uint8_t now = (uint8_t)purge_tick();
-  size_t more = now == h->looked_at ? 2u * h->wait : 0;
+  uint32_t time = purge_tick();
+  uint8_t now = (uint8_t)time;
+  frames_tick();
+  bool is_watched = heap_watch_budget(time);
+  size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   h->looked_at = now;
   h->calls = h->wait - 1;
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
+  if (unlikely(h->reserve != RESERVE_CLOSED) && !budget_is_spent(2 * SLICE_SIZE))
+    h->reserve = RESERVE_CLOSED;
 }
 
-/* True if all classes had their turn: the next is a heap at rest. */
+bool heap_watch_budget(uint32_t now) {
+  if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
+  return atomic32_load_relaxed(&budget.is_close) != 0;
+}
+
+/* True if all classes had their turn, or memory is short: the next is a heap at rest. */
 static cold bool exit_slowly(heap_t *h) {
   bool have_all_had_their_turn = heap_trim(h);
   heap_tick(h);
   unmark(h);
-  return have_all_had_their_turn;
+  return have_all_had_their_turn || budget_is_tight();
 }
 
 void heap_exit(heap_t *h) {

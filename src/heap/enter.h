@@ -27,6 +27,8 @@ hidden void heap_close_own(void);
 hidden void heap_let_go_own(void);
 hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */
 
+/* What the budget allows; `now` as in budget_tick. True: it is to be looked at often. */
+hidden bool heap_watch_budget(uint32_t now);
 /* Purges what is due, sets the time of the next look, and answers heap_trims. */
 hidden void heap_look(heap_t *h);
 /* At the end of a slow call: so memory goes back to the system also while no slice is released. */

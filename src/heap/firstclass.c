@@ -13,6 +13,7 @@
 #include "../stock/held.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
+#include "../stock/lanes.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/sample.h"
@@ -23,13 +24,6 @@
 #include "visit.h"
 
 enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls */
-
-struct fh_heap {
-  atomic_ptr_t lanes; /* heap_t, linked by `next_lane` */
-};
-
-/* relaxed: the head of the list was acquired, and with it all that it leads to */
-static heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->next_lane); }
 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
@@ -67,11 +61,20 @@ static void leave_lane(heap_t *lane) {
   atomic32_store_release(&lane->lane_state, LANE_FREE); /* S-lane */
 }
 
-fh_heap_t *firstclass_new(void) {
+static heap_lane_emptied_t collect_slab;
+
+fh_heap_t *firstclass_new_with(const char *name, size_t quota) {
   fh_heap_t *heap = fast_malloc(sizeof *heap);
-  if (heap != NULL) atomic_ptr_store_relaxed(&heap->lanes, NULL);
+  if (heap == NULL) return NULL;
+  heap_on_lane_emptied(collect_slab);
+  atomic_ptr_store_relaxed(&heap->lanes, NULL);
+  atomic64_store_relaxed(&heap->quota, quota);
+  size_t length = min_size(name != NULL ? strlen(name) : 0, sizeof heap->name - 1);
+  memcpy(heap->name, name != NULL ? name : "", length);
+  heap->name[length] = '\0';
   return heap;
 }
+fh_heap_t *firstclass_new(void) { return firstclass_new_with(NULL, 0); }
 
 /* A chunk of the index is a small block of the thread's own heap. */
 static bool prepare_index(heap_t *lane) {
@@ -216,13 +219,35 @@ void firstclass_destroy(fh_heap_t *heap) {
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static void collect_lane(heap_t *lane) {
+static bool begin_collecting(heap_t *lane) {
   uint32_t state = LANE_FREE;
-  if (!atomic32_cas_acquire(&lane->lane_state, &state, LANE_COLLECTED)) return; /* S-lane */
-  heap_sweep_all(lane);
-  state = LANE_COLLECTED;
+  return atomic32_cas_acquire(&lane->lane_state, &state, LANE_COLLECTED); /* S-lane */
+}
+
+static void end_collecting(heap_t *lane) {
+  uint32_t state = LANE_COLLECTED;
   if (atomic32_cas_release(&lane->lane_state, &state, LANE_FREE)) return; /* S-lane */
   end_lane(lane, (lane_state_t)atomic32_load_acquire(&lane->lane_state)); /* S-lane */
+}
+
+static void collect_lane(heap_t *lane) {
+  if (!begin_collecting(lane)) return;
+  heap_sweep_all(lane);
+  end_collecting(lane);
+}
+
+/* Who is in the lane now looks at its slabs later. */
+static void collect_slab(heap_t *lane, slab_t *s) {
+  if (!begin_collecting(lane)) return;
+  bool is_its = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);
+  if (is_its && slab_is_all_free(s)) owned_note_empty(lane, s);
+  end_collecting(lane);
+}
+
+void firstclass_collect_one(fh_heap_t *heap) {
+  heap_t *lane = atomic_ptr_load_acquire(&heap->lanes);            /* S-lanes */
+  for (; lane != NULL; lane = next_lane(lane)) collect_lane(lane); /* Bound: as in enter_lane */
+  purge_tick();
 }
 
 void firstclass_collect(void) {
@@ -232,4 +257,16 @@ void firstclass_collect(void) {
     if (is_claimed && h != NULL && atomic32_load_relaxed(&h->lane_state) == LANE_FREE)
       collect_lane(h);
   }
+}
+
+void firstclass_set_quota(fh_heap_t *heap, size_t quota) {
+  atomic64_store_relaxed(&heap->quota, quota);
+}
+
+void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats) {
+  lanes_use_t use = lanes_use(heap);
+  stats->slab_bytes = use.slabs << SLICE_SHIFT;
+  stats->large_bytes = use.bytes;
+  stats->quota = atomic64_load_relaxed(&heap->quota);
+  memcpy(stats->name, heap->name, sizeof stats->name);
 }

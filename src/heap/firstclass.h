@@ -9,6 +9,9 @@
 #include "../base/base.h"
 
 hidden fh_heap_t *firstclass_new(void);
+hidden fh_heap_t *firstclass_new_with(const char *name, size_t quota);
+hidden void firstclass_set_quota(fh_heap_t *heap, size_t quota);
+hidden void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats);
 /* `alignment` 1: any will do. */
 hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);
 hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
@@ -16,6 +19,7 @@ hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const cha
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
 hidden void firstclass_collect(void); /* releases what all keep and do not use */
+hidden void firstclass_collect_one(fh_heap_t *heap);
 /* heap NULL: all blocks of the process. */
 hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 

@@ -33,6 +33,30 @@ static void check_start(const slab_t *s, const void *p, const char *call) {
   if (!class_is_multiple(offset, s->inverse)) fatal("invalid pointer", p, call);
 }
 
+/* relaxed: code, set before there is a first-class heap */
+static atomic_ptr_t lane_emptied;
+
+void heap_on_lane_emptied(heap_lane_emptied_t *call) {
+  atomic_ptr_store_relaxed(&lane_emptied, (void *)call);
+}
+
+/* A block of a first-class heap: its slab stays the lane's. The end of the heap may free all its
+ * blocks at once, so they do not wait. The lane is never unmapped; the slab may be anybody's as
+ * soon as the block is back, so what is read of it then is a hint. */
+static void free_tagged(heap_t *h, slab_t *s, uintptr_t block) {
+  heap_t *lane = atomic_ptr_load_relaxed(&s->owner);
+  bool is_owned = lane != NULL && (void *)lane != SLAB_HOLED;
+  if (h != NULL) {
+    outbox_push(h, s, block, block, 1);
+    heap_exit(h);
+  } else {
+    slab_free_one(s, block);
+  }
+  if (!is_owned || slab_others_freed(s) != slab_used(s)) return;
+  heap_lane_emptied_t *call = (heap_lane_emptied_t *)atomic_ptr_load_relaxed(&lane_emptied);
+  if (call != NULL) call(lane, s);
+}
+
 /* ---- small blocks ---------------------------------------------------------------------------- */
 
 void heap_slab_emptied(slab_t *s) {
@@ -126,10 +150,9 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   }
   heap_t *h = heap_enter_to_free();
   block_refuse_double_free(block, call);
+  if (is_tagged) return free_tagged(h, s, block);
   if (h == NULL) return slab_free_one(s, block);
-  /* The end of a first-class heap may free all its blocks at once: they do not wait. */
-  if (is_tagged) outbox_push(h, s, block, block, 1);
-  else outbox_put(h, s, block);
+  outbox_put(h, s, block);
   heap_exit(h);
 }
 

@@ -13,6 +13,10 @@ hidden void heap_free_slow(void *p);
 hidden void heap_free_large(slab_t *s, void *p, const char *call);
 /* `p` is a live small block of `s` that the fast free could not put away; `slow` can. */
 hidden void heap_free_others(slab_t *s, void *p, void (*slow)(void *p));
+/* Calls `call` with a lane and its slab when a free has left nothing of the slab in use, as far as
+ * it could see. The slab may be something else by then. No heap is marked. */
+typedef void heap_lane_emptied_t(heap_t *lane, slab_t *s);
+hidden void heap_on_lane_emptied(heap_lane_emptied_t *call);
 hidden void heap_slab_emptied(slab_t *s); /* a fast free made `used` zero */
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);

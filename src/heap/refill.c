@@ -2,8 +2,11 @@
  * Contract: refill.h. */
 #include "refill.h"
 
+#include "../arena/budget.h"
 #include "../os/os.h"
+#include "../slab/states.h"
 #include "../stock/fresh.h"
+#include "../stock/lanes.h"
 #include "../stock/magazine.h"
 #include "../stock/outbox.h"
 #include "../stock/owned.h"
@@ -26,19 +29,23 @@ enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more byte
  * classes of which much was used, and whose fresh blocks are linked. */
 static void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
-  if (burst == 0 || c >= MEDIUM_CLASS || heap_taken(h, c) * class_size(c) < burst) return;
+  if (burst == 0 || budget_is_tight() || c >= MEDIUM_CLASS ||
+      heap_taken(h, c) * class_size(c) < burst)
+    return;
   size_t slices = 1 + magazine_claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
   os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
+  if (unlikely(!lane_may_take(h, SLICE_SIZE))) return NULL;
   void *base = magazine_claim(h, 1, 1, tails_wish(SLICE_SIZE), &clean);
   if (base == NULL) return NULL;
   if (h->slabs_made < UINT16_MAX) h->slabs_made++;
   if (clean) populate(h, base, c);
   slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;
+  if (SECURE && clean) states_set_clean(base);
   return s;
 }
 
@@ -79,6 +86,8 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   if (s == NULL) return 0;
   uintptr_t list;
   if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
+  else if (surplus_is_shared_by_many())
+    list = slab_take_some(s, max_size(EARN_BYTES / size, 1), count);
   else if (heap_knows_remote(h, c)) list = slab_take_list(s, carve_count(h, c), count);
   else if (c < MEDIUM_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
   else list = borrow_medium(h, s, count);
@@ -175,11 +184,18 @@ static void *take_fresh(heap_t *h, unsigned c) {
   return (void *)fresh.first;
 }
 
+/* A new bin's first block stands for the rest: did anybody write to it while it was free? */
+static void check_first(uintptr_t block) {
+  if (unlikely(!block_is_free(block)) || unlikely(!block_may_be_link(block_next(block))))
+    fatal("heap corruption", (void *)block, "malloc");
+}
+
 void *heap_malloc_class(heap_t *h, unsigned c) {
   if (unlikely(sample_was_started()) && h->bin[c] == 0) sample_renew_bin(h, c);
   if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);
+  check_first(block);
   h->bin[c] = block_pop(block);
   block_set_live(block);
   ASSERT_VALID(h->own->slabs[c] == 0 || slab_is_valid(owned_first(h, c)));

@@ -10,6 +10,8 @@
 
 /* `p` is a block, `size` is not 0. NULL: no memory. */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
+/* The first-class heap that has not ended, or NULL, from which live block `p` of ours comes. */
+hidden void *heap_of_block(const void *p, const char *call);
 /* In place, or if it is a block of `heap` by moving its pages. NULL: only by a copy. */
 hidden void *heap_resize(void *p, size_t size, const void *heap, const char *call);
 /* The size to ask for when a small block of `usable` bytes is copied to have `size`. One that grows
@@ -26,7 +28,7 @@ hidden bool heap_owns(const void *p);
 static inline bool heap_is_foreign(const void *p) { return !map_is_ours(map_find(p)); }
 /* `fatal` if `p`, a block of ours that was allocated with `size` bytes and never resized, has
  * another size. */
-hidden void heap_check_class(const void *p, size_t size, const char *call);
+hidden void heap_check_class(const void *p, size_t size, size_t alignment, const char *call);
 /* `fatal` if `p` is a block of ours that has less than `size` bytes. */
 hidden void heap_check_size(const void *p, size_t size, const char *call);
 

@@ -2,6 +2,7 @@
  * Contract: slow.h. */
 #include "slow.h"
 
+#include "../arena/budget.h"
 #include "../base/probe.h"
 #include "../os/os.h"
 #include "../slab/states.h"
@@ -56,6 +57,21 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
   return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
 }
 
+/* The hard limit is reached. What has to be said or undone then needs a little: a handler of a
+ * signal that interrupted the allocator may have it at once, a thread after a call of its own was
+ * refused. Who that is, and what for, cannot be known. It is one slab of 64 KiB, for blocks of this
+ * size, until memory is below the limit again. */
+static cold void *allocate_reserved(heap_t *h, size_t size, size_t alignment) {
+  enum { RESERVED_SIZE = 1024 };
+  bool is_handler = h != heap_of_thread(), was_closed = h->reserve == RESERVE_CLOSED;
+  if (heap_tag(h) != NULL || !budget_is_spent(SLICE_SIZE)) return NULL;
+  if (was_closed) h->reserve = RESERVE_OPEN;
+  if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return NULL;
+  if (h->reserve == RESERVE_OPEN && !magazine_add_reserve(h)) return NULL;
+  h->reserve = RESERVE_USED;
+  return heap_malloc_class(h, class_of(RESERVED_SIZE));
+}
+
 static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment,
                                               bool may_be_sampled) {
   unsigned c = class_of_request(size, alignment);
@@ -63,7 +79,8 @@ static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t ali
     pool_note_requested(c, size);
   void *block = allocate_once(h, c, size, alignment, may_be_sampled);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
-  return allocate_once(h, c, size, alignment, may_be_sampled);
+  block = allocate_once(h, c, size, alignment, may_be_sampled);
+  return likely(block != NULL) ? block : allocate_reserved(h, size, alignment);
 }
 
 void *heap_malloc_unsampled(heap_t *h, size_t size) {

@@ -1,6 +1,6 @@
 /* slow.h - malloc, where the fast path could not do it                                layer 6: heap
  * Owns:    nothing.   Called by: heap, secure, api.
- *          Calls: refill, enter, stock, support, os.
+ *          Calls: arena, refill, enter, stock, support, os.
  * Threads: any. NULL: no memory. */
 #ifndef HEAP_SLOW_H
 #define HEAP_SLOW_H

@@ -3,12 +3,14 @@
  * added, so figures of running threads may be a moment apart. */
 #include "stats.h"
 
+#include "../arena/budget.h"
 #include "../os/os.h"
 #include "../stock/empty.h"
 #include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
+#include "../support/container.h"
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"
@@ -108,11 +110,14 @@ static void add_mappings(fh_stats_t *stats) {
     stats->arenas++;
     stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
     stats->resident += resident_in(a);
+    stats->huge_resident += os_huge_resident(a, WINDOW_SIZE);
   }
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;
     const huge_t *b = huge_at(i, &is_live);
-    if (is_live) stats->resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
+    size_t mapped = is_live ? atomic64_load_relaxed(&b->mapped) : 0;
+    stats->resident += os_resident(huge_base(b), mapped);
+    stats->huge_resident += os_huge_resident(huge_base(b), mapped);
   }
   for (size_t i = 0; i < GUARD_SLOTS; i++) {
     const guard_slot_t *s = guard_at(i);

@@ -1,5 +1,5 @@
 /* call.h - the bare system call                                                         layer 1: os
- * Owns:    nothing.   Called by: os_linux.c, files.c.   Calls: the kernel.
+ * Owns:    nothing.   Called by: os_linux.c, files.c, huge_pages.c.   Calls: the kernel.
  * Threads: any. A bare call leaves errno alone, is no cancellation point, and needs no symbol to be
  *          bound. */
 #ifndef OS_CALL_H

@@ -12,7 +12,8 @@
 /* ---- files ----------------------------------------------------------------------------------- */
 
 int os_open(const char *path) {
-  long file = OS_CALL(openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  enum { WAITS_FOR_NOBODY = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+  long file = OS_CALL(openat, AT_FDCWD, path, WAITS_FOR_NOBODY, 0, 0, 0);
   return file < 0 ? -1 : (int)file;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -152,6 +153,28 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
+void os_zero(void *at, size_t size) {
+  unsigned char pages[512];
+  size_t page = os_page_size(), n;
+  for (char *from = at, *end = from + size; from < end; from += n * page) { /* Bound: `size` */
+    n = min_size((size_t)(end - from) / page, sizeof pages);
+    if (OS_CALL(mincore, from, n * page, pages, 0, 0, 0) < 0) memset(pages, 1, n);
+    for (size_t first = 0, i = 1; i <= n; i++) {
+      if (i < n && (pages[i] & 1) == (pages[first] & 1)) continue;
+      char *run = from + first * page;
+      size_t part = (i - first) * page;
+      if ((pages[first] & 1) != 0 || !os_discard(run, part)) memset(run, 0, part);
+      first = i;
+    }
+  }
+}
+
+uint64_t os_memory(void) {
+  struct sysinfo about;
+  if (OS_CALL(sysinfo, &about, 0, 0, 0, 0, 0) < 0) return 0;
+  return (uint64_t)about.totalram * about.mem_unit;
+}
+
 bool os_is_there(const void *word) {
   enum { NO_SUCH_WAY = -1 }; /* the signals are read, and then nothing is done */
   return word != NULL && OS_CALL(rt_sigprocmask, NO_SUCH_WAY, word, NULL, 8, 0, 0) != -EFAULT;
@@ -167,6 +190,13 @@ bool os_is_readable(const void *at, size_t size) {
   char copy[64];
   return size <= sizeof copy && os_copy(copy, at, size);
 }
+
+static bool is_limited(int resource) {
+  struct rlimit64 limit;
+  return OS_CALL(prlimit64, 0, resource, NULL, &limit, 0, 0) == 0 &&
+         limit.rlim_cur != RLIM64_INFINITY;
+}
+bool os_is_space_limited(void) { return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA); }
 
 /* ---- time, chance, threads ------------------------------------------------------------------- */
 

@@ -183,7 +183,8 @@ void slab_recount(slab_t *s) {
 static uintptr_t last_of(const slab_t *s, uintptr_t block) {
   unsigned count = 1; /* Bound: the slab's capacity */
   for (uintptr_t next; (next = block_next(block)) != 0; block = next)
-    if (++count > s->capacity) fatal("heap corruption", (void *)block, "free");
+    if (++count > s->capacity || !block_is_free(block) || !block_may_be_link(next))
+      fatal("heap corruption", (void *)block, "free");
   return block;
 }
 

@@ -4,6 +4,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/bitmap.h"
+#include "../arena/budget.h"
 #include "../arena/map.h"
 #include "../base/layout.h"
 #include "../os/os.h"
@@ -100,7 +101,7 @@ void *guard_malloc(const heap_t *h, size_t size, size_t alignment) {
   size_t page = os_page_size(), pages = align_up(max_size(size, 1), page);
   if (g == NULL || size > GUARD_STRIDE - 2 * page || alignment > page || heap_tag(h) != NULL)
     return NULL;
-  if (arena_is_over_limit(pages)) return NULL;
+  if (budget_is_spent(pages)) return NULL;
   guard_slot_t *s = take_slot(g);
   if (s == NULL) return NULL;
   char *first = first_page(g, s), *end = first + pages;

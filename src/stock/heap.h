@@ -16,6 +16,7 @@
 #define STOCK_HEAP_H
 
 #include "../slab/slab.h"
+#include "surplus.h"
 
 enum {
   PENDING_BLOCKS = 16, /* frees of others' blocks that are put off together */
@@ -35,6 +36,10 @@ typedef struct heap heap_t;
 typedef enum { /* clang-format off */
   LANE_NONE, LANE_BUSY, LANE_FREE, LANE_VISITED, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
 } lane_state_t; /* clang-format on */
+
+/* Of the one slice that a heap may have beyond the hard limit. A call that the limit refuses opens
+ * it; what opens it once more is memory below the limit. */
+typedef enum { RESERVE_CLOSED, RESERVE_OPEN, RESERVE_USED } reserve_t;
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
  * word, so that a free that is cut short leaves it whole: first and last block, and how many. */
@@ -66,6 +71,8 @@ typedef struct {
   uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t owned[CLASS_COUNT];     /* how many these are; a lane's may wrap, and decides nothing */
   uint8_t growth[CLASS_COUNT - MEDIUM_CLASS]; /* how often `returned` was made twice as long */
+  atomic32_t lane_slabs;                      /* of a lane: its slabs; written by its user */
+  atomic64_t lane_bytes; /* ... and bytes of large and huge blocks: any thread adds to them */
 } aligned_to(64) heap_own_t;
 
 struct heap {
@@ -77,7 +84,8 @@ struct heap {
   atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
   atomic16_t empty_steps;        /* where its next search begins: empty.c */
   uint64_t classes[CLASS_WORDS]; /* a bit for each class used since the pool gave the heap out */
-  uint8_t idle, trim_class;      /* empty slabs among `own`; the class to be trimmed next */
+  uint8_t idle : 4, reserve : 4; /* empty slabs among `own`; reserve_t */
+  uint8_t trim_class;            /* the class to be trimmed next */
   uint8_t busy;                  /* mark */
   uint8_t trims_due;             /* steps of heap_trim: slices given back */
   /* chains in `freed->batch`, and HELD_PENDING for each pending block; how many more may wait */
@@ -140,7 +148,7 @@ static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) &&
+  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !surplus_is_shared_by_many() &&
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 

@@ -1,6 +1,7 @@
 /* huge.c - blocks with a mapping of their own                                        layer 5: stock
  * Contract: huge.h. Sync: S-window (map.h), S-bit (bitmap.h), S-huge  note_size (release) ->
  *          huge_at (acquire). */
+#include "../arena/budget.h"
 #include "../arena/places.h"
 #include "../base/layout.h"
 #include "../os/os.h"
@@ -42,9 +43,10 @@ static size_t windows_for(size_t size) {
 static size_t mapping_for(size_t size) { return align_up(max_size(size, 1), os_page_size()); }
 
 static void note_size(huge_t *b, size_t mapped) {
-  uint64_t before = atomic64_load_relaxed(&b->mapped);
-  atomic64_add_relaxed(&arena_counts.huge_bytes, mapped - before);
-  slab_thread_count(mapped - before, mapped > before ? mapped - before : 0);
+  uint64_t before = atomic64_load_relaxed(&b->mapped), more = mapped - before;
+  atomic64_add_relaxed(&arena_counts.huge_bytes, more);
+  slab_thread_count(more, mapped > before ? more : 0);
+  index_count(atomic_ptr_load_relaxed(&b->tag), more);
   atomic64_store_relaxed(&b->size, mapped);
   atomic64_store_release(&b->mapped, mapped); /* S-huge */
   arena_note_peak();
@@ -123,7 +125,7 @@ static void *map_windows(size_t mapped, size_t missing, bool without_memory) {
 
 void *huge_malloc(void *tag, size_t size) {
   size_t mapped = mapping_for(size);
-  huge_t *b = arena_is_over_limit(mapped) ? NULL : new_record();
+  huge_t *b = budget_is_spent(mapped) ? NULL : new_record();
   if (b == NULL) return NULL;
   void *base = map_windows(mapped, mapped, false);
   if (base != NULL) return settle(b, tag, base, mapped);
@@ -138,6 +140,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   /* relaxed: of two frees one sees the other */
   uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0);
   if (mapped == 0) fatal("double free", p, call);
+  index_count(atomic_ptr_load_relaxed(&b->tag), 0 - mapped);
   index_leave(&b->tag);
   sample_end(p);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
@@ -163,7 +166,7 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   size_t had = b->windows, want = windows_for(mapped), more = want > had ? want - had : 0;
   char *base = huge_base(b), *behind = base + (min_size(had, want) << WINDOW_SHIFT);
   if (mapped == old) return true;
-  if (mapped > old && arena_is_over_limit(mapped - old)) return false;
+  if (mapped > old && budget_is_spent(mapped - old)) return false;
   if (!map_claim_behind(base, had, more)) return false;
   if (!resize_mapping(base, old, mapped)) {
     map_free(behind, more);
@@ -248,7 +251,7 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
 
 void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size) {
   size_t mapped = mapping_for(max_size(size, old_size));
-  huge_t *b = arena_is_over_limit(mapped) ? NULL : new_record();
+  huge_t *b = budget_is_spent(mapped) ? NULL : new_record();
   if (b == NULL) return NULL;
   void *base = move_pages(pages, old_size, mapped);
   if (base != NULL) return settle(b, tag, base, mapped);
@@ -260,7 +263,7 @@ void *huge_resize(huge_t *b, size_t size) {
   if (huge_resize_in_place(b, size)) return huge_base(b);
   size_t mapped = mapping_for(size), old = atomic64_load_relaxed(&b->mapped),
          old_windows = b->windows;
-  if (mapped < old || arena_is_over_limit(mapped - old)) return NULL;
+  if (mapped < old || budget_is_spent(mapped - old)) return NULL;
   void *old_base = huge_base(b), *base = move_pages(old_base, old, mapped);
   if (base == NULL) return NULL;
   atomic_ptr_store_relaxed(&b->base, base);

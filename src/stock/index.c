@@ -8,7 +8,7 @@
 #include "index.h"
 
 enum {
-  CELLS = 57,
+  CELLS = 56,
   LOOKS = 32, /* chunks in each of three searches, before the index gets another */
 };
 #define CELL_BITS (((uint64_t)1 << CELLS) - 1)
@@ -23,6 +23,7 @@ struct chunk {
    * begin, among all chunks and among those that came last */
   atomic_ptr_t *spare;
   chunk_t *at, *near;
+  heap_t *lane;      /* const */
   atomic_ptr_t heap; /* the lane's first-class heap, until it ends. relaxed: compared alone */
   atomic_ptr_t cells[CELLS]; /* slab_t *, or huge_t * and 1; NULL: none yet */
 };
@@ -54,6 +55,7 @@ void index_add_chunk(heap_t *lane, void *block) {
   memset(c->cells, 0, sizeof c->cells);
   atomic64_store_relaxed(&c->left, ~LANE_BIT);
   c->next = first;
+  c->lane = lane;
   atomic_ptr_store_relaxed(&c->heap, heap_tag(lane));
   c->at = first != NULL ? first->at : c;
   c->near = c;
@@ -118,6 +120,11 @@ void index_give_back(void *cell) {
 
 void *index_heap(const void *cell) {
   return cell != NULL ? atomic_ptr_load_relaxed(&chunk_of(cell)->heap) : NULL;
+}
+
+void index_count(const void *cell, uint64_t more) {
+  if (index_heap(cell) == NULL) return;
+  atomic64_add_relaxed(&chunk_of(cell)->lane->own->lane_bytes, more);
 }
 
 /* Shows the cell's block, unless a thread is freeing it, or has stopped while it did so. */

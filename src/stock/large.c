@@ -5,6 +5,7 @@
 #include "../os/os.h"
 #include "huge.h"
 #include "index.h"
+#include "lanes.h"
 #include "magazine.h"
 #include "pool.h"
 #include "sample.h"
@@ -37,6 +38,7 @@ bool large_is_huge(size_t size, size_t alignment) {
 void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
+  if (unlikely(!lane_may_take(h, size))) return NULL;
   if (large_is_huge(size, alignment)) return huge_malloc(index_cell(h), size);
   bool clean;
   size_t usable = usable_for(max_size(size, 1)), wish = tails_wish(usable);
@@ -52,6 +54,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
   tails_enter(h, s, wish);
   index_enter(cell, s, false);
+  index_count(cell, usable);
   count_live(h, 1);
   slab_count(usable, 0);
   slab_thread_count(usable, usable);
@@ -59,6 +62,8 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   return p;
 }
+
+static void *tag_of(const slab_t *s) { return atomic_ptr_load_relaxed(&s->tag); }
 
 /* A block that grows uses all of the slice in which it ended. */
 static void set_size(slab_t *s, size_t size) {
@@ -68,6 +73,7 @@ static void set_size(slab_t *s, size_t size) {
   size_t more = usable_for(size) - before; /* or less */
   slab_count(more, 0);
   slab_thread_count(more, usable_for(size) > before ? more : 0);
+  index_count(tag_of(s), more);
   atomic64_store_relaxed(&s->size, usable_for(size));
 }
 
@@ -101,8 +107,9 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   uint32_t word = atomic32_exchange_relaxed(&s->kind, 0);
   if (slab_kind(word) != SLAB_LARGE) fatal("double free", p, call);
   if (unlikely((word & SLAB_IS_SAMPLED) != 0)) sample_end(p);
-  index_leave(&s->tag); /* before the slices go: F2 */
   size_t n = atomic32_load_relaxed(&s->slices), size = atomic64_load_relaxed(&s->size);
+  index_count(tag_of(s), 0 - size);
+  index_leave(&s->tag); /* before the slices go: F2 */
   slab_count(0 - size, 0);
   slab_thread_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
@@ -111,18 +118,29 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   magazine_put_run(h, s, n, slices_for(size));
 }
 
-/* Pages in memory are written, which is faster than new ones. A block of which many are not gets
- * new ones for all, if the system will: its last user needed few, and so may the next. */
-void large_clear(void *p, size_t size) {
-  size_t all = usable_for(size);
-  if (map_kind(map_find(p)) == TENANT_GUARDED) {
-    memset(p, 0, size);
-    return;
+static bool is_guarded(const void *p) { return map_kind(map_find(p)) == TENANT_GUARDED; }
+
+/* Pages in memory are written, which is faster than new ones. If many are not, all become new, if
+ * the system will: the last user needed few, and so may the next. */
+void large_clear_from(void *p, size_t from, size_t end) {
+  size_t page = os_page_size(), first = align_up(from, page), last = align_down(end, page);
+  char *bytes = p;
+  bool is_long = end - from >= NEW_PAGES_MIN && !is_guarded(p);
+  size_t all = is_long ? last - first : 0;
+  if (is_long && os_resident(bytes + first, all) < all - all / 4 &&
+      os_discard(bytes + first, all)) {
+    atomic64_add_relaxed(&arena_counts.purged, all);
+    memset(bytes + from, 0, first - from);
+    from = last;
   }
-  if (large_is_clean(p)) return;
-  bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, all) < all - all / 4;
-  if (is_sparse && os_discard(p, all)) atomic64_add_relaxed(&arena_counts.purged, all);
-  else memset(p, 0, size);
+  memset(bytes + from, 0, end - from);
+}
+
+void large_clear(void *p, size_t size) {
+  bool is_ours = !is_guarded(p);
+  if (is_ours && large_is_clean(p)) return;
+  if (SECURE && is_ours && size >= NEW_PAGES_MIN) return os_zero(p, usable_for(size));
+  large_clear_from(p, 0, size);
 }
 
 bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
@@ -159,6 +177,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   uint64_t size_before = atomic64_load_relaxed(&s->size);
   slab_count(0 - size_before, 0);
   slab_thread_count(0 - size_before, 0 - size_before);
+  index_count(tag, 0 - size_before);
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);

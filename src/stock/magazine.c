@@ -2,14 +2,18 @@
  * Contract: magazine.h. */
 #include "magazine.h"
 
-#include "../support/options.h"
+#include "../arena/budget.h"
 #include "surplus.h"
 
 enum {
   LOOKS_MOST = 12, /* runs that are compared with a wish */
 };
 
-static size_t singles_most(void) { return (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT; }
+static size_t singles_most(void) {
+  return budget_is_tight() || surplus_is_shared_by_many()
+           ? 0
+           : (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
+}
 
 static void count_run(heap_t *h, size_t n, int sign) {
   if (n == 1) h->singles += (uint32_t)sign;
@@ -125,6 +129,13 @@ size_t magazine_claim_ahead(heap_t *h, char *at, size_t n) {
   if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
   for (size_t i = n; i-- > 0;) put_run(h, slab_of(at + (i << SLICE_SHIFT)), 1); /* lowest on top */
   return clean ? n : 0;
+}
+
+bool magazine_add_reserve(heap_t *h) {
+  bool clean;
+  void *at = arena_claim_beyond(&clean);
+  if (at != NULL) put_run(h, slab_of(at), 1);
+  return at != NULL;
 }
 
 void magazine_empty(heap_t *h) {

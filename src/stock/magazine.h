@@ -30,6 +30,8 @@ hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, 
 /* Claims up to `n` slices from `at` on for the next slabs, if they are free and the magazine has
  * room; it has no single slice now. Returns how many of them read as zero: all or none. */
 hidden size_t magazine_claim_ahead(heap_t *h, char *at, size_t n);
+/* A slice beyond the limit, for the heap's next slab; false: there is no memory. */
+hidden bool magazine_add_reserve(heap_t *h);
 hidden void magazine_empty(heap_t *h);          /* its part of the surplus goes back too */
 hidden bool magazine_is_valid(const heap_t *h); /* its user only */
 

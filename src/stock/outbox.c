@@ -2,6 +2,8 @@
  * Contract: outbox.h. */
 #include "outbox.h"
 
+#include "surplus.h"
+
 #include "magazine.h"
 #include "owned.h"
 
@@ -102,7 +104,9 @@ void outbox_flush(heap_t *h) {
 /* Is so much held back that all of it is due? Each time that this happens more may wait the next
  * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
  * that freed a little, and whose thread then sleeps, holds next to nothing back. */
-static bool is_much(const heap_t *h) { return h->held > HELD_LEAST + h->held_more; }
+static bool is_much(const heap_t *h) {
+  return h->held > HELD_LEAST + h->held_more || (h->held != 0 && surplus_is_shared_by_many());
+}
 
 /* Remembers the block, if there is room: a handler may have left none. The heap is marked. Should
  * the thread end here, `held` is too high rather than too low: outbox_flush goes by it. */

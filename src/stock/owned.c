@@ -12,12 +12,20 @@ enum {
 
 slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }
 
+/* relaxed: its user alone writes it */
+static void count_slab_of(heap_t *h, int more) {
+  atomic32_t *slabs = &h->own->lane_slabs;
+  if (heap_tag(h) != NULL)
+    atomic32_store_relaxed(slabs, atomic32_load_relaxed(slabs) + (uint32_t)more);
+}
+
 /* A class's list: the first slab's `prev` is the last one, the last one's `next` is NULL. */
 static void link_slab(heap_t *h, slab_t *s, bool as_first) {
   unsigned c = slab_class(s);
   slab_t *first = owned_first(h, c);
   ASSERT(atomic_ptr_is_relaxed(&s->owner, h));
   h->own->owned[c]++;
+  count_slab_of(h, 1);
   s->next = NULL;
   s->prev = s;
   if (first == NULL || as_first) h->own->slabs[c] = slab_number(s);
@@ -33,6 +41,7 @@ void owned_remove(heap_t *h, slab_t *s) {
   slab_t *first = owned_first(h, c);
   ASSERT(atomic_ptr_is_relaxed(&s->owner, h) && first != NULL);
   h->own->owned[c]--;
+  count_slab_of(h, -1);
   if (s == first) h->own->slabs[c] = slab_number(s->next);
   else s->prev->next = s->next;
   if (s->next != NULL) s->next->prev = s->prev;

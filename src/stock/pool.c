@@ -2,10 +2,12 @@
  * Contract: pool.h. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
 #include "pool.h"
 
+#include "../arena/budget.h"
 #include "../arena/places.h"
 #include "../base/layout.h"
 #include "../os/os.h"
 #include "owned.h"
+#include "surplus.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
 _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712, "... at most");
@@ -118,7 +120,8 @@ static void rest(heap_t *h, uint32_t pages) {
  * and the chunks of the others can be given back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
   size_t below = h->number / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
-  if (pages > RESTING_PAGES_EACH || pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
+  if (budget_is_tight() || pages > RESTING_PAGES_EACH ||
+      pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
     return false;
   rest(h, pages);
   return true;
@@ -161,7 +164,9 @@ static void make_users(void) {
 static void note_user(heap_t *h, uint64_t thread) {
   atomic64_t *user = user_of(h->number);
   if (user == NULL) return;
-  uint64_t times = atomic64_load_relaxed(user) >> OS_THREAD_BITS;
+  uint64_t before = atomic64_load_relaxed(user), times = before >> OS_THREAD_BITS;
+  int more = (thread != 0) - ((before & USER_THREAD) != 0);
+  if (more != 0) atomic32_add_relaxed(&surplus_sharers, (uint32_t)more);
   atomic64_store_relaxed(user, (times + 1) << OS_THREAD_BITS | thread);
 }
 
@@ -244,8 +249,12 @@ void pool_release(heap_t *h) {
     h->allowance[c] = h->room[c] = 0;
   }
   memset(h->classes, 0, sizeof h->classes);
+  if (heap_tag(h) != NULL) { /* no other heap's pages are touched */
+    atomic32_store_relaxed(&h->own->lane_slabs, 0);
+    atomic64_store_relaxed(&h->own->lane_bytes, 0);
+  }
   atomic_ptr_store_relaxed(&h->tag, NULL);
-  h->calls = h->slabs_made = 0;
+  h->calls = h->reserve = h->slabs_made = 0;
   atomic_ptr_store_relaxed(&h->nested, NULL);
   atomic32_store_relaxed(&h->lane_state, LANE_NONE);
   add_to_sum(&heap_counts.remote_frees, &h->remote_frees);

@@ -51,7 +51,8 @@ static bool is_too_short(const heap_t *h, unsigned c) {
 /* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
 void returned_renew(heap_t *h, unsigned c) {
   ASSERT(h->freed->returned[c] == 0);
-  if (h->own->owned[c] > 0 && h->own->owned[c] < OWNED_MANY) {
+  bool are_few = h->own->owned[c] > 0 && h->own->owned[c] < OWNED_MANY;
+  if (are_few || surplus_is_shared_by_many()) {
     set_allowance(h, c, 0);
     return;
   }

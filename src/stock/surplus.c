@@ -3,14 +3,17 @@
 #include "surplus.h"
 
 #include "../arena/arena.h"
+#include "../arena/budget.h"
 
 /* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
  * ever is never taken off. */
 static atomic32_t surplus;
+atomic32_t surplus_sharers;
 
 static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
 
 static size_t most_surplus(void) {
+  if (budget_is_tight()) return 0;
   return max_size(atomic64_load_relaxed(&arena_counts.committed) / SURPLUS_PART, SURPLUS_LEAST);
 }
 

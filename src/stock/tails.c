@@ -5,8 +5,8 @@
  * tail. Tails may be a part of what large blocks use. Beyond that a block gives its tail back when
  * it is allocated or resized, the sooner the longer the tail is beside the block. A page has 4 KiB
  * here. */
+#include "../arena/budget.h"
 #include "../os/os.h"
-#include "../support/options.h"
 #include "pool.h"
 #include "tails.h"
 
@@ -38,7 +38,7 @@ static int64_t large_pages(void) {
 static int64_t all_tails(void) { return (int64_t)atomic64_load_relaxed(&heap_counts.tails); }
 
 static int64_t free_tails(void) {
-  int64_t budget = option_get(OPTION_purge_budget) >> TOUCHED_SHIFT;
+  int64_t budget = budget_is_tight() ? 0 : option_get(OPTION_purge_budget) >> TOUCHED_SHIFT;
   return large_pages() < LARGE_LEAST ? budget : budget / TAILS_SHARE;
 }
 

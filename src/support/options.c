@@ -16,6 +16,7 @@ extern const char *fh_options __attribute__((weak, visibility("default")));
 #define OPTION_TEXT(name, word) word,
 #define OPTION_TEXTS_int(name) NULL
 #define OPTION_TEXTS_size(name) NULL
+#define OPTION_TEXTS_share(name) NULL
 #define OPTION_TEXTS_text(name) NULL
 #define OPTION_TEXTS_bool(name)                                                                    \
   (const char *const[]) { "off", "on" }
@@ -122,6 +123,15 @@ static bool parse_size(const char *text, size_t length, int64_t *value) {
   return true;
 }
 
+/* A size, or 1% to 100%, whose value is negative. */
+static bool parse_share(const char *text, size_t length, int64_t *value) {
+  uint64_t percent;
+  if (length == 0 || text[length - 1] != '%') return parse_size(text, length, value);
+  if (parse_digits(text, length, &percent) != length - 1 || percent == 0) return false;
+  *value = -(int64_t)percent;
+  return true;
+}
+
 static bool parse_bool(const char *text, size_t length, int64_t *value) {
   static const char *const words[] = {"off", "on", "no", "yes", "false", "true", "0", "1"};
   for (unsigned i = 0; i < ARRAY_LENGTH(words); i++) {
@@ -159,6 +169,7 @@ bool option_parse(option_t option, const char *text, size_t length, int64_t *val
   switch (option_info[option].kind) {
     case OPTION_KIND_int: is_one = parse_int(text, length, &parsed); break;
     case OPTION_KIND_size: is_one = parse_size(text, length, &parsed); break;
+    case OPTION_KIND_share: is_one = parse_share(text, length, &parsed); break;
     case OPTION_KIND_bool: is_one = parse_bool(text, length, &parsed); break;
     case OPTION_KIND_word: is_one = parse_word(option, text, length, &parsed); break;
     case OPTION_KIND_text: is_one = parse_text(text, length, &parsed); break;
@@ -175,10 +186,17 @@ static void put_text_value(fmt_t *f, const char *text) {
   else fmt_shown(f, text, strlen(text), 256);
 }
 
+static void put_size_or_percent(fmt_t *f, int64_t value) {
+  if (value >= 0) return fmt_exact_size(f, (uint64_t)value);
+  fmt_decimal(f, 0 - (uint64_t)value);
+  fmt_char(f, '%');
+}
+
 void option_put_value(fmt_t *f, option_t option, int64_t value) {
   switch (option_info[option].kind) {
     case OPTION_KIND_int: fmt_signed(f, value); break;
     case OPTION_KIND_size: fmt_exact_size(f, (uint64_t)value); break;
+    case OPTION_KIND_share: put_size_or_percent(f, value); break;
     case OPTION_KIND_bool:
     case OPTION_KIND_word: fmt_text(f, option_info[option].words[value]); break;
     case OPTION_KIND_text: put_text_value(f, (const char *)(uintptr_t)value); break;
@@ -188,6 +206,7 @@ void option_put_value(fmt_t *f, option_t option, int64_t value) {
 void option_put_range(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
   if (info->kind == OPTION_KIND_text) return fmt_text(f, "a text");
+  if (info->kind == OPTION_KIND_share) return fmt_text(f, "0.., 1%..100%");
   if (info->words == NULL) {
     option_put_value(f, option, info->lowest);
     fmt_text(f, "..");

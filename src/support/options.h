@@ -22,10 +22,11 @@
 #define OPTION_WORDS_profile_stack(W) W(STACK_TABLES, "tables") W(STACK_FRAMES, "frames")
 #define OPTION_WORDS_fill(W)                                                                       \
   W(FILL_OFF, "off") W(FILL_ALLOC, "alloc") W(FILL_FREE, "free") W(FILL_BOTH, "both")
+#define OPTION_WORDS_container(W) W(CONTAINER_AUTO, "auto") W(CONTAINER_IGNORE, "ignore")
 #define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
 
-/* int, size (bytes), bool, word or text. START: read once, at the first use; ANY: at every use. The
- * sentence is the documentation. */
+/* int, size (bytes), share (bytes, or a percentage as a negative number), bool, word or text.
+ * START: read once, at the first use; ANY: at every use. The sentence is the documentation. */
 #define OPTION_NO_LIMIT INT64_MAX
 /* clang-format off */
 /* name            type   default   lowest     highest     set at; what it does */
@@ -42,24 +43,36 @@
     "Most address space mapped at a time: at first half of what is mapped, less where the "      \
     "system gives less, more where one block needs it.")                                         \
   X(thp,            word,  THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
-    "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest "   \
-    "to the system. Counts for what is mapped from then on.")                                    \
+    "Transparent huge pages: auto keeps the first few MiB on small pages, and above 64 MiB "     \
+    "makes huge ones of what is dense and in memory. always and never ask the system so, for "   \
+    "what is mapped from then on.")                                    \
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
     "grows fast; 0: each page at its first touch.")                                              \
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
     "Bytes of free slices of 64K that one thread may keep for itself. In runs of 2 to 12 "       \
     "slices, of freed large blocks, four times as much if it allocates many of these.")          \
+  X(caching_threads, int,  1024,     1,         1000000,         ANY,                            \
+    "While more threads than this have called malloc and not ended, none keeps more than about " \
+    "1K of a size for its next calls: what a sleeping thread keeps nobody can take. Such "       \
+    "threads need more time for each call.")                                                     \
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps; a child of " \
     "fork, and so a daemon that forks when it starts, has none.")                                \
   X(deepbind,       word,  DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,                 \
     "With the shared library: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "  \
     "libc's.")                                                                                   \
-  X(memory_limit,   size,  0,        0,         OPTION_NO_LIMIT, ANY,                            \
+  X(memory_limit,   share, 0,        -100,      OPTION_NO_LIMIT, ANY,                            \
     "Bytes in slabs, large and huge blocks (`committed` in the statistics) beyond which no more " \
     "is claimed, and allocation fails with ENOMEM; 0: no limit. What is free and still dirty "   \
-    "does not count.")                                                                           \
+    "does not count. A percentage is of what the container has, else of the machine's memory.")  \
+  X(memory_soft,    share, 0,        -100,      OPTION_NO_LIMIT, ANY,                            \
+    "Bytes in use or still dirty that the library tries to stay below; 0: none. Near them all "  \
+    "threads' caches shrink and free memory goes back at once; beyond them the callback of "     \
+    "`fh_pressure_set` is called as well. Percentages as in `memory_limit`.")                    \
+  X(container,      word,  CONTAINER_AUTO, CONTAINER_AUTO, CONTAINER_IGNORE, ANY,                \
+    "auto: the limit of the container (cgroup) is read every few seconds once 8M are in use, "   \
+    "and near it caches shrink as near `memory_soft`; ignore: it is not looked for.")            \
   X(stats,          word,  STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
     "Statistics on standard error when a process ends by exit, not by a signal or _exit. "        \
     "exit: text, and how much at most was not freed; json: one JSON object.")                     \
@@ -115,6 +128,7 @@
 #define OPTION_VALUE(name, word) name,
 #define OPTION_VALUES_int(name)
 #define OPTION_VALUES_size(name)
+#define OPTION_VALUES_share(name)
 #define OPTION_VALUES_bool(name)
 #define OPTION_VALUES_text(name)
 #define OPTION_VALUES_word(name) enum { OPTION_WORDS_##name(OPTION_VALUE) };
@@ -135,7 +149,8 @@ typedef enum { OPTION_SOURCES(OPTION_SOURCE_NUMBER) OPTION_SOURCE_COUNT } option
 extern hidden const char *const option_source_name[OPTION_SOURCE_COUNT];
 
 typedef enum { /* clang-format off */
-  OPTION_KIND_int, OPTION_KIND_size, OPTION_KIND_bool, OPTION_KIND_word, OPTION_KIND_text
+  OPTION_KIND_int, OPTION_KIND_size, OPTION_KIND_share, OPTION_KIND_bool, OPTION_KIND_word,
+  OPTION_KIND_text
 } option_kind_t; /* clang-format on */
 typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
 

@@ -96,7 +96,17 @@
     "blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, "   \
     "and those out of which all threads borrow; also what was borrowed and not used")              \
   X(empty_live, BLOCKS, COUNT, VISIT("empty blocks"), HIDDEN,                                      \
-    "live blocks of no bytes, which are in no other figure of live blocks")
+    "live blocks of no bytes, which are in no other figure of live blocks")                        \
+  X(huge_resident, MEMORY, BYTES, VISIT("pages"), HIDDEN,                                          \
+    "what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7")                    \
+  X(collapsed, MEMORY, COUNT, COUNTER(arena_counts.collapsed), HIDDEN,                             \
+    "huge pages that were made of small ones since start (option thp)")                            \
+  X(container_limit, MEMORY, BYTES, COUNTER(container.limit), AT(8, "container", NEXT),            \
+    "least limit of the control groups around the process; 0: none was found, or looked for")      \
+  X(pressure, MEMORY, COUNT, COUNTER(budget.level), AT(9, "pressure", NEXT),                       \
+    "level of pressure now: 0 none, 1 near a bound, 2 over it")                                    \
+  X(pressure_raises, MEMORY, COUNT, COUNTER(budget.raises), AT(10, "raised", END),                 \
+    "times that this level rose")
 
 /* clang-format off */
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */

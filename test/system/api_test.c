@@ -272,6 +272,30 @@ TEST(heap, failures_of_its_family_are_the_standard_ones, "") {
 }
 
 /* Of sizes that are small, large, and such that realloc would rather move the pages. */
+TEST(heaps, a_heap_has_a_name_a_quota_figures_and_its_blocks_lead_to_it, "") {
+  fh_heap_options_t options = {.struct_size = sizeof options, .quota = MiB_(8), .name = "cache"};
+  fh_heap_stats_t stats = {.struct_size = sizeof stats};
+  fh_heap_t *heap = fh_heap_new_with(&options);
+  CHECK(heap != NULL && fh_heap_stats_get(heap, &stats));
+  CHECK_SAME_TEXT(stats.name, "cache");
+  CHECK_EQ(stats.quota, (uint64_t)MiB_(8));
+  void *p = fh_heap_malloc(heap, launder_size(MiB_(3)));
+  errno = 0;
+  CHECK_NULL(fh_heap_malloc(heap, launder_size(MiB_(6))));
+  CHECK_EQ(errno, ENOMEM);
+  CHECK_EQ((void *)fh_heap_of(p), (void *)heap);
+  CHECK_NULL((void *)fh_heap_of(&p));
+  CHECK_NULL((void *)fh_heap_of(NULL));
+  fh_heap_set_quota(heap, 0);
+  CHECK(fh_heap_malloc(heap, launder_size(MiB_(6))) != NULL);
+  fh_heap_collect(heap);
+  options.struct_size--;
+  stats.struct_size++;
+  CHECK(fh_heap_new_with(&options) == NULL && errno == EINVAL);
+  CHECK(!fh_heap_stats_get(heap, &stats));
+  fh_heap_destroy(heap);
+}
+
 TEST(heaps, a_block_that_moves_from_heap_to_heap_is_the_new_ones, "") {
   static const size_t sizes[] = {100, 5000, 100000, (size_t)1 << 20, (size_t)3 << 20};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -385,7 +409,8 @@ TEST(collect, with_force_gives_everything_idle_back, "") {
   for (int i = 0; i < N; i++) free(p[i]);
   fh_collect(false);
   fh_collect(true);
-  CHECK_LE(resident_bytes(), early + MiB_(3));
+  /* code that ran for the first time counts too */
+  CHECK_LE(resident_bytes(), early + MiB_(3) + (256 << 10));
 }
 
 TEST(collect, with_force_gives_pages_between_blocks_in_use_back, "") {

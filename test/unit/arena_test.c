@@ -1,6 +1,8 @@
 /* arena_test.c - tests of arena/arena */
 #include "counts.h"
 
+#include "../../src/arena/budget.h"
+
 TEST(arena, the_first_claim_makes_an_arena_and_gives_clean_slices_behind_its_descriptors, "A3") {
   bool clean = false;
   char *p = arena_claim(2, 1, &clean);
@@ -156,7 +158,7 @@ TEST(arena, the_memory_limit_holds_for_claims_of_every_kind_and_is_no_end, "") {
   CHECK(p != NULL);
   CHECK_NULL(claim(3));
   CHECK(!arena_claim_at(p + 8 * SLICE_SIZE, 3, &clean));
-  CHECK(arena_is_over_limit(2 * SLICE_SIZE + 1) && !arena_is_over_limit(2 * SLICE_SIZE));
+  CHECK(budget_is_spent(2 * SLICE_SIZE + 1) && !budget_is_spent(2 * SLICE_SIZE));
   atomic64_add_relaxed(&arena_counts.huge_bytes, SLICE_SIZE);
   CHECK_NULL(claim(2));
   CHECK(arena_claim_at(p + 8 * SLICE_SIZE, 1, &clean));

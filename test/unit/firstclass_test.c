@@ -1,5 +1,6 @@
 /* firstclass_test.c - tests of heap/firstclass */
 enum { MANY = 2000 };
+#include <sched.h>
 #include <setjmp.h>
 
 #include "kept.h"
@@ -270,13 +271,21 @@ TEST(firstclass, its_slabs_go_back_while_only_large_blocks_are_allocated, "F1") 
   check_nothing_lost();
 }
 
+/* While somebody is in the lane: slabs that are emptied then stay. */
+static void release_unseen(void) {
+  heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
+  in_thread(release, NULL, true);
+  atomic32_store_relaxed(&lane->lane_state, LANE_FREE);
+}
+
 TEST(firstclass, a_collection_finds_what_a_heap_keeps_and_does_not_use, "F1 S-lane") {
   size_t size = 1000;
   heap = firstclass_new();
   allocate(&size);
   char *stays = firstclass_aligned(heap, 1, 48);
   memset(stays, 5, 48);
-  in_thread(release, NULL, true);
+  release_unseen();
   CHECK_GT(committed(), 20u);
   heap_collect(true);
   CHECK_LE(committed(), 2u); /* the heap's own record and the block that stays */
@@ -321,12 +330,42 @@ TEST(firstclass, a_lane_in_which_a_thread_has_stopped_is_not_collected_and_ends_
   size_t size = 1000;
   heap = firstclass_new();
   allocate(&size);
-  release(NULL);
+  release_unseen();
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   heap_collect(true);
   CHECK_GT(committed(), 20u);
   firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+enum { HANDED = 150, HAND_ROUNDS = 300 };
+static void *handed[HANDED];
+static atomic32_t hand_round;
+
+/* One makes a heap and ends it, the other frees its blocks meanwhile. */
+static void end_or_free(unsigned number) {
+  for (uint32_t round = 0; round < HAND_ROUNDS; round++) {
+    fh_heap_t *mine = NULL;
+    if (number == 0) {
+      mine = firstclass_new();
+      for (int i = 0; i < HANDED; i++)
+        handed[i] = firstclass_aligned(mine, 1, i % 9 ? 2000 : 40000);
+      atomic32_store_release(&hand_round, 2 * round + 1);
+      if (round % 3 == 0) firstclass_collect();
+      firstclass_delete(mine);
+      while (atomic32_load_acquire(&hand_round) != 2 * round + 2) sched_yield();
+      continue;
+    }
+    while (atomic32_load_acquire(&hand_round) != 2 * round + 1) sched_yield();
+    for (int i = 0; i < HANDED; i++) fast_free(handed[i]);
+    atomic32_store_release(&hand_round, 2 * round + 2);
+  }
+  os_fake_end_thread();
+}
+
+TEST(firstclass, blocks_may_be_freed_while_their_heap_is_deleted, "F1 F2 S-lane timeout=120") {
+  core_threads(2, end_or_free);
   check_nothing_lost();
 }
 

@@ -153,7 +153,7 @@ TEST(index, a_block_that_moves_while_its_heap_is_deleted_is_no_later_heaps, "F2"
 }
 
 TEST(index, the_index_of_its_large_blocks_is_as_large_as_their_number_and_used_again, "F2") {
-  enum { ROUNDS = 40000, LEAST = MANY / 57 };
+  enum { ROUNDS = 40000, LEAST = MANY / 56 };
   size_t size = 20000;
   uint64_t state = 7;
   heap = firstclass_new();
@@ -182,7 +182,7 @@ TEST(index, bursts_do_not_make_the_index_grow, "F2") {
     for (int i = 0; i < BURST; i++) burst[i] = firstclass_aligned(heap, 1, 20000);
     for (int i = 0; i < BURST; i++) fast_free(burst[i]);
   }
-  CHECK_LE(chunks(), (unsigned)(STAY + BURST) / 57 + 8);
+  CHECK_LE(chunks(), (unsigned)(STAY + BURST) / 56 + 8);
 }
 
 TEST(index, a_large_block_for_which_the_index_has_no_room_is_refused, "F2") {

@@ -82,6 +82,9 @@ TEST(options, populate_takes_its_range_and_nothing_beyond, "O1") {
 TEST(options, magazine_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_magazine, "magazine", 384 << 10, "0", "-1", "64M", "65M", true);
 }
+TEST(options, caching_threads_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_caching_threads, "caching_threads", 1024, "1", "0", "1000000", "1000001", true);
+}
 TEST(options, background_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_background, "background", 0, "off", "of", "on", "2", false);
 }
@@ -89,7 +92,27 @@ TEST(options, deepbind_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_deepbind, "deepbind", DEEPBIND_IGNORE, "ignore", "", "keep", "kept", true);
 }
 TEST(options, memory_limit_takes_its_range_and_nothing_beyond, "O1") {
-  check_row(OPTION_memory_limit, "memory_limit", 0, "0", "-1", EXABYTES, "8E", true);
+  check_row(OPTION_memory_limit, "memory_limit", 0, "100%", "101%", EXABYTES, "8E", true);
+}
+TEST(options, memory_soft_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_memory_soft, "memory_soft", 0, "100%", "-1", EXABYTES, "8E", true);
+}
+TEST(options, container_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_container, "container", CONTAINER_AUTO, "auto", "", "ignore", "ignored", true);
+}
+TEST(options, a_share_is_a_size_or_a_percentage_from_1_to_100, "O1") {
+  static const char *const wrong[] = {"0%",  "%",    "-5%",  "-5",  "1.5%",
+                                      "5 %", "50%%", "50%K", "200%"};
+  int64_t value = 77;
+  CHECK(option_parse(OPTION_memory_soft, "50%", 3, &value));
+  CHECK_EQ(value, -50);
+  CHECK(option_parse(OPTION_memory_soft, "2G", 2, &value));
+  CHECK_EQ(value, (int64_t)2 << 30);
+  for (unsigned i = 0; i < ARRAY_LENGTH(wrong); i++)
+    CHECK(!option_parse(OPTION_memory_soft, wrong[i], strlen(wrong[i]), &value));
+  CHECK(!option_parse(OPTION_magazine, "50%", 3, &value)); /* it is a size */
+  load("memory_soft:101%", NULL);
+  CHECK(strstr(lines, "memory_soft: '101%' is not in 0.., 1%..100%; 0 holds\n") != NULL);
 }
 TEST(options, stats_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_stats, "stats", STATS_NONE, "none", "0", "json", "xml", true);

@@ -287,6 +287,19 @@ void os_advise_huge(void *at, size_t size, bool huge) {
   end_call(good);
 }
 
+bool os_collapse(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_COLLAPSE, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("collapsed, not mapped", at, size);
+  os_fake.now_ms += os_fake.collapse_ms;
+  return end_call(good);
+}
+bool os_is_resident(const void *at, size_t size) { return os_resident(at, size) == size; }
+bool os_has_huge_pages(void) { return !os_fake.no_huge_pages; }
+size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
+
+bool os_is_space_limited(void) { return os_fake.most_mapped < SPACE_SIZE; }
+uint64_t os_memory(void) { return os_fake.memory; }
+
 size_t os_resident(const void *at, size_t size) {
   unsigned char pages[512];
   size_t resident = 0;
@@ -297,6 +310,10 @@ size_t os_resident(const void *at, size_t size) {
     for (size_t i = 0; i < part / UNIT; i++) resident += (pages[i] & 1) * (size_t)UNIT;
   }
   return resident;
+}
+
+void os_zero(void *at, size_t size) {
+  if (!os_discard(at, size)) memset(at, 0, size);
 }
 
 bool os_is_readable(const void *at, size_t size) {
@@ -398,7 +415,17 @@ uint64_t os_file_identity(int file) { return (uint64_t)file + 1; }
 bool os_write(int file, const char *text, size_t length) {
   return write(file, text, length) == (ssize_t)length;
 }
-int os_open(const char *path) { return open(path, O_RDONLY | O_CLOEXEC); }
+/* What the system tells of itself is what the test says; the rest are files. */
+int os_open(const char *path) {
+  if (strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/sys/", 5) != 0)
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const char *text = os_fake.file != NULL ? os_fake.file(path) : NULL;
+  int file = text != NULL ? memfd_create("file", MFD_CLOEXEC) : -1;
+  if (file < 0) return -1;
+  if (write(file, text, strlen(text)) < 0) misuse("memfd", NULL, 0);
+  lseek(file, 0, SEEK_SET);
+  return file;
+}
 int os_create(const char *path) { return open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600); }
 size_t os_read(int file, char *text, size_t size) {
   ssize_t got = read(file, text, size);

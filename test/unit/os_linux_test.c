@@ -47,6 +47,14 @@ TEST(os_linux, a_word_is_there_if_its_page_can_be_read, "") {
   CHECK(memcmp(&before, &after, sizeof before) == 0);
 }
 
+TEST(os_linux, what_is_made_zero_keeps_the_pages_that_are_in_memory_and_makes_no_others, "") {
+  char *at = os_map(bytes(PAGES));
+  at[0] = at[bytes(1)] = at[bytes(5) + 1] = at[bytes(PAGES) - 1] = 7;
+  os_zero(at, bytes(PAGES));
+  CHECK_EQ(os_resident(at, bytes(PAGES)), bytes(4));
+  CHECK_BYTES(at, 0, bytes(PAGES));
+}
+
 TEST(os_linux, what_is_given_back_reads_as_zero_and_what_is_populated_is_there, "") {
   char *at = os_map(bytes(PAGES));
   memset(at, 7, bytes(PAGES));

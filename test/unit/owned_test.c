@@ -12,13 +12,13 @@ TEST(owned, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_
     size_t owned = 0;
     for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->own->owned[c];
     CHECK_LE(h->singles, 3u);
-    CHECK_LE(h->idle, (unsigned)IDLE_MAX);
+    CHECK_LE((int)h->idle, IDLE_MAX);
     CHECK_LE(owned, (size_t)h->idle + i + 1);
     CHECK_LE(committed(), 3 + owned + 12);
   }
   check_nothing_lost();
   CHECK_EQ(my_heap()->singles, 0u);
-  CHECK_EQ(my_heap()->idle, 0u);
+  CHECK_EQ((int)my_heap()->idle, 0);
 }
 
 TEST(owned, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "") {

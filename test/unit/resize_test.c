@@ -399,6 +399,24 @@ TEST(resize, a_size_that_is_not_the_blocks_is_told, "") {
   EXPECT_ABORT(heap_check_size(p, 113, "free_sized"), "wrong size: .* in free_sized");
 }
 
+TEST(resize, a_block_that_was_never_resized_has_the_class_or_the_pages_of_its_size, "") {
+  static const size_t sizes[] = {1, 100, 4096, 16384, 16385, 65536, 1000000, MiB(3)};
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+    for (size_t alignment = 1; alignment <= 8192; alignment *= 8) {
+      size_t size = sizes[i], other = size / 2 > alignment ? size / 2 : size + 2 * alignment + 16;
+      char *p = fast_aligned_or(alignment, size, heap_aligned_slow);
+      heap_check_class(p, size, alignment, "delete");
+      EXPECT_ABORT(heap_check_class(p, other, alignment, "delete"), "wrong size: .* in delete");
+      bool is_small = slab_kind(slab_word(slab_of(p))) == SLAB_SMALL;
+      bool is_fast = is_small && window_of((uintptr_t)p) == heap_here.window;
+      CHECK_EQ(fast_has_class_aligned(p, size, alignment), is_fast);
+      CHECK_EQ(fast_has_bytes(p, size), is_fast);
+      CHECK(!fast_has_class_aligned(p, other, alignment));
+      CHECK(!fast_has_bytes(p, heap_usable_size(p, "test") + 1));
+      fast_free(p);
+    }
+}
+
 TEST(resize, a_block_that_gets_smaller_stays_if_there_is_no_memory_for_another, "") {
   char *p = fast_malloc(8000);
   memset(p, 7, 8000);

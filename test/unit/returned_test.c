@@ -156,6 +156,7 @@ TEST(returned, when_memory_is_short_the_last_few_of_the_same_size_are_used, "") 
   unsigned c = class_of(1024);
   while (my_heap()->bin[c] != 0) fast_malloc(1024);
   core_option(OPTION_memory_limit, (int64_t)(committed() * SLICE_SIZE));
+  my_heap()->reserve = RESERVE_USED;
   size_t n = 0;
   for (; n < MANY && fast_malloc(1024) != NULL; n++) continue;
   CHECK_LT(n, (size_t)MANY);

@@ -267,9 +267,9 @@ TEST(shrink, a_heap_that_lets_go_has_no_idle_slabs, "") {
   release(NULL);
   heap_t *h = heap_enter();
   heap_flush_bins(h);
-  CHECK_EQ(h->idle, 1);
+  CHECK_EQ((int)h->idle, 1);
   heap_let_go(h);
-  CHECK_EQ(h->idle, 0);
+  CHECK_EQ((int)h->idle, 0);
   CHECK_EQ(committed(), 0u);
 }
 
@@ -345,7 +345,7 @@ TEST(shrink, a_sweep_of_all_leaves_the_slabs_with_live_blocks_and_nothing_to_do,
   heap_t *lane = emptied_lane();
   heap_flush_bins(lane);
   owned_note_empty(lane, owned_first(lane, class_of(1000)));
-  CHECK_EQ(lane->idle, 1);
+  CHECK_EQ((int)lane->idle, 1);
   for (int i = 0; i < 20; i++) firstclass_aligned(heap, 1, 100);
   CHECK_NE(lane->bin[class_of(100)], (uintptr_t)0);
   uint64_t others = committed() - lane->own->owned[class_of(1000)];

@@ -87,3 +87,50 @@ TEST(slow, sizes_beyond_all_memory_are_refused_and_said_to_be, "") {
   fast_free(p);
   check_nothing_lost();
 }
+
+static size_t fill_to_limit(void **p, size_t most) {
+  size_t n = 0;
+  core_option(OPTION_memory_limit, (int64_t)MiB(2));
+  while (n < most && (p[n] = fast_malloc(900)) != NULL) n++;
+  CHECK(n > 1500 && n < most);
+  CHECK_EQ(committed() * SLICE_SIZE, (uint64_t)MiB(2));
+  return n;
+}
+static size_t count_more(size_t size, size_t most) {
+  size_t n = 0;
+  while (n < most && fast_malloc(size) != NULL) n++;
+  return n;
+}
+
+TEST(slow, a_thread_that_the_limit_refused_may_have_a_slab_of_1_KiB_blocks_once, "") {
+  static void *p[4000];
+  size_t n = fill_to_limit(p, 4000);
+  CHECK_NULL(fast_malloc(1025));
+  CHECK_NULL(fast_aligned(64, 64));
+  CHECK_GE(count_more(200, 1000), (size_t)48); /* the last few of a slab are not lent out */
+  CHECK_EQ(committed() * SLICE_SIZE, (uint64_t)(MiB(2) + SLICE_SIZE));
+  CHECK_EQ(count_more(200, 1000), (size_t)0);
+  for (size_t i = 0; i < n; i++) fast_free(p[i]); /* below the limit again */
+  heap_let_go(my_heap());
+  for (int i = 0; i < 8; i++) heap_look(my_heap());
+  CHECK_EQ((int)my_heap()->reserve, RESERVE_CLOSED);
+  n = fill_to_limit(p, 4000);
+  CHECK_GE(count_more(1000, 1000), (size_t)16);
+}
+
+TEST(slow, a_handler_that_interrupted_a_call_at_the_limit_has_its_slab_at_once, "") {
+  static void *p[4000];
+  fill_to_limit(p, 4000);
+  heap_t *h = heap_enter();
+  CHECK_GE(count_more(300, 16), (size_t)16);
+  heap_exit(h);
+  CHECK_EQ((int)h->reserve, RESERVE_OPEN);
+}
+
+TEST(slow, a_refusal_that_is_not_the_limits_opens_nothing, "") {
+  my_heap();
+  core_option(OPTION_memory_limit, (int64_t)MiB(64));
+  CHECK_NULL(fast_malloc((size_t)PTRDIFF_MAX));
+  CHECK_NULL(fast_malloc(MiB(80)));
+  CHECK_EQ((int)my_heap()->reserve, RESERVE_CLOSED);
+}

@@ -24,3 +24,53 @@ TEST(surplus, a_large_process_may_keep_a_part_of_what_it_uses, "") {
   CHECK(surplus_ask(5 * SURPLUS_LEAST));
   CHECK(!surplus_ask(5 * SURPLUS_LEAST));
 }
+
+enum { SLEEPERS = 24, EACH = 1500 };
+static pthread_barrier_t all_sleep;
+static void *run_and_sleep(void *context) {
+  static __thread void *p[EACH];
+  (void)context;
+  for (int round = 0; round < 3; round++) {
+    size_t n = 0;
+    for (size_t size = 16; size <= SMALL_MAX_SIZE && n < EACH; size += 16 + size / 8)
+      for (int i = 0; i < 12 && n < EACH; i++) p[n++] = fast_malloc(size);
+    while (n-- > 0) fast_free(p[n]);
+  }
+  pthread_barrier_wait(&all_sleep);
+  for (;;) pause();
+  return NULL;
+}
+
+/* Slices in use while they sleep. */
+static uint64_t kept_by_sleepers(int64_t caching) {
+  pthread_t threads[SLEEPERS];
+  core_option(OPTION_caching_threads, caching);
+  pthread_barrier_init(&all_sleep, NULL, 2);
+  my_heap();
+  uint64_t before = committed();
+  for (int i = 0; i < SLEEPERS; i++) {
+    CHECK_EQ(pthread_create(&threads[i], NULL, run_and_sleep, NULL), 0);
+    pthread_barrier_wait(&all_sleep); /* one runs at a time, and sleeps; it is left to sleep */
+  }
+  return committed() - before;
+}
+
+TEST(surplus, of_more_threads_than_may_cache_those_that_sleep_keep_next_to_nothing, "") {
+  uint64_t kept = kept_by_sleepers(4);
+  CHECK_LT(kept, (uint64_t)(4 + 2) * 64 + SLEEPERS * 8);
+}
+
+TEST(surplus, as_many_threads_as_may_cache_keep_what_they_have_earned, "") {
+  CHECK_GT(kept_by_sleepers(1000), (uint64_t)SLEEPERS * 20);
+}
+
+static void have_heap(void *context) { (void)context, (void)my_heap(); }
+
+TEST(surplus, threads_that_end_make_room_for_others_that_cache, "") {
+  core_option(OPTION_caching_threads, 2);
+  my_heap();
+  for (int i = 0; i < 10; i++) in_thread(have_heap, NULL, true);
+  CHECK(!surplus_is_shared_by_many());
+  for (int i = 0; i < 3; i++) in_thread(have_heap, NULL, false);
+  CHECK(surplus_is_shared_by_many());
+}

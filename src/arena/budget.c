@@ -1,0 +1,139 @@
+/* budget.c - how much memory there is to be used, and how near that is               layer 3: arena
+ * Contract: budget.h. */
+#include "budget.h"
+
+#include "../base/layout.h"
+#include "../os/os.h"
+#include "../support/container.h"
+#include "arena.h"
+
+enum {
+  LOOK_LEAST_SLICES = 128, /* a process that uses less does not look for a container */
+  LOOK_MS = 4000,          /* from look to look at the container; */
+  LOOK_NEAR_MS = 500,      /* ... when less than half of it is left, */
+  LOOK_FREE_MS = 16000,    /* ... where none limits us */
+  GROWTH_MS = 250,         /* growth is measured over so long at least */
+  REPEAT_MS = 1000,        /* while there is pressure the caches are given up so often */
+  LEAST_PART = 64,         /* a bound is near when less than this part of it is left, at least, */
+  MOST_PART = 4,           /* ... and this part at most, however fast the process grows */
+};
+
+budget_t budget;
+LAYOUT_VARIABLE(budget);
+
+static atomic32_t next_look, measured_at, repeated_at;
+static atomic64_t measured, used_at_look;
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+uint64_t budget_bytes(option_t option) {
+  int64_t value = option_get(option);
+  return value >= 0 ? (uint64_t)value : container_memory() / 100 * (0 - (uint64_t)value);
+}
+
+static uint64_t bytes_in_use(void) {
+  uint64_t slices = atomic64_load_relaxed(&arena_counts.committed);
+  return (slices << SLICE_SHIFT) + atomic64_load_relaxed(&arena_counts.huge_bytes);
+}
+
+bool budget_is_spent(size_t size) {
+  if (likely(option_get(OPTION_memory_limit) == 0)) return false;
+  return bytes_in_use() + size > budget_bytes(OPTION_memory_limit);
+}
+
+/* ---- the level ------------------------------------------------------------------------------- */
+
+static bool is_time(atomic32_t *at, uint32_t now, uint32_t ms) {
+  uint32_t before = atomic32_load_relaxed(at);
+  return now - before >= ms && atomic32_cas_relaxed(at, &before, now);
+}
+
+/* The most of late: it is forgotten by a quarter each time. */
+static void learn_growth(uint64_t used, uint32_t now) {
+  uint32_t since = atomic32_load_relaxed(&measured_at);
+  if (!is_time(&measured_at, now, GROWTH_MS)) return;
+  uint64_t before = atomic64_exchange_relaxed(&measured, used);
+  uint64_t grown = since != 0 && used > before ? (used - before) * 1000 / (now - since) : 0;
+  uint64_t growth = atomic64_load_relaxed(&budget.growth);
+  atomic64_store_relaxed(&budget.growth, max_size(grown, growth - growth / 4));
+}
+
+static uint64_t margin_of(uint64_t bound) {
+  uint64_t growth = atomic64_load_relaxed(&budget.growth);
+  return min_size(max_size(growth, bound / LEAST_PART), bound / MOST_PART);
+}
+
+static pressure_t classify(int64_t left, uint64_t bound) {
+  return left < 0                           ? PRESSURE_OVER
+         : left < (int64_t)margin_of(bound) ? PRESSURE_NEAR
+                                            : PRESSURE_NONE;
+}
+
+/* Down again only where that would hold with a little more in use. */
+static pressure_t level_of(int64_t left, uint64_t bound, pressure_t before) {
+  pressure_t level = classify(left, bound);
+  if (level >= before) return level;
+  pressure_t with_more = classify(left - (int64_t)(bound / LEAST_PART), bound);
+  return with_more < before ? with_more : before;
+}
+
+static void look_at_container(uint64_t used, uint32_t now) {
+  bool is_small = atomic64_load_relaxed(&arena_counts.committed) < LOOK_LEAST_SLICES;
+  if (is_small && atomic64_load_relaxed(&arena_counts.huge_bytes) == 0) return;
+  uint32_t next = atomic32_load_relaxed(&next_look);
+  if ((next != 0 && (int32_t)(now - next) < 0) ||
+      !atomic32_cas_relaxed(&next_look, &next, (now + LOOK_MS) | 1))
+    return;
+  container_look(now);
+  atomic64_store_relaxed(&used_at_look, used);
+  uint64_t limit = atomic64_load_relaxed(&container.limit);
+  bool is_free = limit == 0, is_close = atomic64_load_relaxed(&container.room) < limit / 2;
+  uint32_t wait = is_free ? LOOK_FREE_MS : is_close ? LOOK_NEAR_MS : LOOK_MS;
+  atomic32_store_relaxed(&next_look, (now + wait) | 1);
+  if (atomic32_load_relaxed(&container.state) >= CONTAINER_TORN)
+    atomic32_store_relaxed(&budget.news, 1);
+}
+
+/* Until the container's limit, as far as what this process has taken since the look goes. If the
+ * kernel was short meanwhile, a part of what is left is not to be counted on. */
+static int64_t left_in_container(uint64_t limit, uint64_t used) {
+  int64_t left = (int64_t)atomic64_load_relaxed(&container.room);
+  left -= (int64_t)(used - atomic64_load_relaxed(&used_at_look));
+  if (atomic32_load_relaxed(&container.is_short) != 0) left -= (int64_t)margin_of(limit);
+  return left;
+}
+
+static bool change_level(pressure_t level, pressure_t before, uint64_t over, uint32_t now) {
+  uint64_t from = before;
+  bool has_changed = level != before && atomic64_cas_relaxed(&budget.level, &from, level);
+  if (has_changed && level > before) atomic64_add_relaxed(&budget.raises, 1);
+  if (level != PRESSURE_NONE && is_time(&repeated_at, now, REPEAT_MS)) has_changed = true;
+  atomic64_store_relaxed(&budget.over, over);
+  if (has_changed && (level != before || level == PRESSURE_OVER))
+    atomic32_store_relaxed(&budget.news, 1);
+  return has_changed && level != PRESSURE_NONE;
+}
+
+bool budget_tick(uint32_t now) {
+  if (now == 0) now = os_now_ms();
+  uint64_t used = bytes_in_use() + (atomic64_load_relaxed(&arena_counts.dirty) << SLICE_SHIFT);
+  uint64_t soft = budget_bytes(OPTION_memory_soft), limit = 0;
+  if (option_get(OPTION_container) == CONTAINER_AUTO) {
+    look_at_container(used, now);
+    limit = atomic64_load_relaxed(&container.limit);
+  }
+  pressure_t before = (pressure_t)atomic64_load_relaxed(&budget.level), level = PRESSURE_NONE;
+  if (likely((soft | limit | before) == 0)) return false;
+  int64_t left = (int64_t)(soft - used);
+  learn_growth(used, now);
+  if (soft != 0) level = level_of(left, soft, before);
+  bool is_close = soft != 0 && left < (int64_t)(soft / 2);
+  if (limit != 0) {
+    int64_t left_there = left_in_container(limit, used);
+    pressure_t there = level_of(left_there, limit, before);
+    is_close |= left_there < (int64_t)(limit / 2);
+    if (there > level) level = there;
+  }
+  atomic32_store_relaxed(&budget.is_close, is_close);
+  return change_level(level, before, soft != 0 && left < 0 ? (uint64_t)-left : 0, now);
+}

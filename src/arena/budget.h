@@ -1,0 +1,43 @@
+/* budget.h - how much memory there is to be used, and how near that is               layer 3: arena
+ * Owns:    the level of pressure, and the growth that was learned.   Called by: arena, slab, stock,
+ *          heap, api.   Calls: container, options, os.
+ * Threads: any. All words are relaxed: hints, which each reader acts upon by itself.
+ *
+ * There are three bounds: the hard one (option memory_limit), at which allocation fails; the soft
+ * one (memory_soft); and the container's. What counts against the soft one is in use or dirty. The
+ * level follows the bound of which the least is left:
+ *   NONE   more is left than a second of growth needs, as learned: speed wins
+ *   NEAR   less: all heaps give up what they keep, purging is at once, no huge pages are asked for
+ *   OVER   nothing is left, or almost nothing and the kernel is short: the program is told as well
+ * It goes down again only when a 64th of the bound more is left than was enough to raise it. */
+#ifndef ARENA_BUDGET_H
+#define ARENA_BUDGET_H
+
+#include "../support/options.h"
+
+typedef enum { PRESSURE_NONE, PRESSURE_NEAR, PRESSURE_OVER } pressure_t; /* as in freehold.h */
+
+typedef struct {
+  atomic64_t level;    /* pressure_t */
+  atomic32_t is_close; /* less than half of a bound is left: it is looked at often */
+  atomic32_t news; /* not 0: the program is to be told of the level, or of the container's files */
+  atomic64_t over; /* bytes beyond the bound */
+  atomic64_t growth; /* bytes a second */
+  atomic64_t raises; /* how often the level rose */
+} budget_t;
+extern hidden budget_t budget;
+
+/* Memory goes before speed. */
+static inline bool budget_is_tight(void) {
+  return unlikely(atomic64_load_relaxed(&budget.level) != PRESSURE_NONE);
+}
+
+/* The bytes that an option of type share comes to; 0: none. */
+hidden uint64_t budget_bytes(option_t option);
+/* Would `size` more bytes pass the hard limit? */
+hidden bool budget_is_spent(size_t size);
+/* Finds out what the level is; `now`: os_now_ms, or 0 if that is not known. True, once in a while
+ * under pressure: all heaps should give up what they keep. */
+hidden bool budget_tick(uint32_t now);
+
+#endif

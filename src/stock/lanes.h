@@ -1,0 +1,27 @@
+/* lanes.h - a first-class heap, and what its lanes have together                     layer 5: stock
+ * Owns:    fh_heap_t.   Called by: large.c, refill.c, firstclass.c.   Calls: arena.
+ * Threads: any that may use the heap. What the lanes have are relaxed words: of threads that
+ *          allocate at the same moment each may pass the quota by what it asked for. */
+#ifndef STOCK_LANES_H
+#define STOCK_LANES_H
+
+#include "../../include/freehold/freehold.h"
+#include "heap.h"
+
+struct fh_heap {
+  atomic_ptr_t lanes; /* heap_t, linked by `next_lane` */
+  atomic64_t quota;   /* bytes; 0: none */
+  char name[32];      /* ended by a zero byte */
+};
+
+/* relaxed: the head of the list was acquired, and with it all that it leads to */
+static inline heap_t *next_lane(heap_t *lane) { return atomic_ptr_load_relaxed(&lane->next_lane); }
+
+typedef struct {
+  uint64_t slabs, bytes; /* slabs; of large and huge blocks */
+} lanes_use_t;
+hidden lanes_use_t lanes_use(const fh_heap_t *heap);
+/* May the heap take so many bytes more? True of a heap that is no lane. */
+hidden bool lane_may_take(const heap_t *h, size_t bytes);
+
+#endif

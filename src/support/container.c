@@ -1,0 +1,292 @@
+/* container.c - what the container has of memory, and whether it runs short        layer 2: support
+ * Contract: container.h. */
+#include "container.h"
+
+#include "../base/layout.h"
+#include "../os/os.h"
+#include "options.h"
+
+enum { TEXT_ROOM = 4096, PATH_ROOM = 1024, LEVELS_MOST = 32 };
+enum { SILENT_MS = 10000 }; /* a look that takes longer never ends */
+
+container_t container;
+LAYOUT_VARIABLE(container);
+
+/* The process that reads, 0: none; in a child of fork its parent's number, which does not count.
+ * And since when. */
+static atomic32_t reader, reader_since;
+
+/* What belongs to the one that reads. */
+static struct {
+  char text[TEXT_ROOM];
+  char group[PATH_ROOM], before[PATH_ROOM]; /* as /proc/self/cgroup has it, now and last time */
+  char path[PATH_ROOM];                     /* the group's folder */
+  size_t path_length, mount_length;
+  bool is_version_2, is_torn;
+  uint64_t events; /* how often the limit was met, as the kernel counts; UINT64_MAX: not known */
+} files;
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Into `text`, ended by a zero byte; 0: it is not there, or empty. */
+static size_t read_path(const char *name) {
+  int file = os_open(name);
+  size_t got = file < 0 ? 0 : os_read(file, files.text, TEXT_ROOM - 1);
+  if (file >= 0) os_close(file);
+  files.text[got] = '\0';
+  return got;
+}
+
+/* The file of that name in the folder of `length` bytes of `path`. */
+static size_t read_in_group(size_t length, const char *name) {
+  size_t n = strlen(name);
+  char *end = files.path + length, after[64];
+  if (n + 2 > sizeof after || length + n + 2 > PATH_ROOM) return 0;
+  memcpy(after, end, n + 2);
+  *end = '/';
+  memcpy(end + 1, name, n + 1);
+  size_t got = read_path(files.path);
+  memcpy(end, after, n + 2);
+  return got;
+}
+
+/* Digits and what follows them; false: there are none, or too many. */
+static bool parse_number(const char *at, char end, uint64_t *value) {
+  *value = 0;
+  const char *c = at;
+  for (; *c >= '0' && *c <= '9'; c++) { /* Bound: a number */
+    if (*value > (UINT64_MAX - 9) / 10) return false;
+    *value = *value * 10 + (uint64_t)(*c - '0');
+  }
+  return c != at && *c == end;
+}
+
+/* The one number of a file, which ends its line. UINT64_MAX: no such file, or "max"; what is
+ * neither is torn, and ignored. */
+static uint64_t group_number(size_t length, const char *name) {
+  uint64_t value = UINT64_MAX;
+  if (read_in_group(length, name) == 0 || strncmp(files.text, "max\n", 4) == 0) return UINT64_MAX;
+  if (parse_number(files.text, '\n', &value)) return value;
+  files.is_torn = true;
+  return UINT64_MAX;
+}
+
+/* The number behind a word at a line's start in `text`; 0: there is none. */
+static uint64_t number_behind(const char *word) {
+  uint64_t value;
+  size_t n = strlen(word);
+  const char *line = files.text;
+  for (; line != NULL; line = strchr(line, '\n')) { /* Bound: the lines */
+    line += *line == '\n';
+    if (strncmp(line, word, n) == 0 && parse_number(line + n, '\n', &value)) return value;
+  }
+  return 0;
+}
+
+static char *find_text(char *in, const char *what) {
+  size_t n = strlen(what);
+  while (*in != '\0' && strncmp(in, what, n) != 0) in++; /* Bound: the text */
+  return *in != '\0' ? in : NULL;
+}
+
+static bool is_text(const char *a, const char *b) { return strncmp(a, b, strlen(b) + 1) == 0; }
+
+/* ---- where it is ----------------------------------------------------------------------------- */
+
+/* Is `word` one of those that commas divide? */
+static bool has_word(const char *list, const char *word) {
+  size_t n = strlen(word);
+  for (; list != NULL; list = strchr(list, ',')) { /* Bound: the words */
+    list += *list == ',';
+    if (strncmp(list, word, n) == 0 && (list[n] == ',' || list[n] == '\0')) return true;
+  }
+  return false;
+}
+
+/* "4:memory:/a/b" for version 1, "0::/a/b" for version 2, which counts if no other has memory. */
+static bool find_group(void) {
+  bool is_found = false;
+  char *line = files.text, *end;
+  if (read_path("/proc/self/cgroup") == 0) return false;
+  for (; (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: the lines */
+    *end = '\0';
+    char *controllers = strchr(line, ':'), *at = controllers;
+    if (at == NULL || (at = strchr(at + 1, ':')) == NULL || at[1] != '/') continue;
+    *at++ = '\0';
+    bool is_unified = controllers[1] == '\0';
+    if (!is_unified && !has_word(controllers + 1, "memory")) continue;
+    if ((is_unified && is_found) || strlen(at) >= PATH_ROOM) continue;
+    memcpy(files.group, at, strlen(at) + 1);
+    files.is_version_2 = is_unified;
+    is_found = true;
+  }
+  return is_found;
+}
+
+/* The next word of a line, ended by a zero byte; NULL: that was all. */
+static char *next_word(char **line) {
+  char *word = *line;
+  if (word == NULL) return NULL;
+  char *space = strchr(word, ' ');
+  if (space != NULL) *space = '\0';
+  *line = space == NULL ? NULL : space + 1;
+  return word;
+}
+
+/* "31 23 0:28 ROOT PLACE options ... - cgroup2 source options": is it the file system with our
+ * group? Then `path` is the group's folder. A group that is not below ROOT is taken to be ROOT. */
+static bool read_mount(char *line) {
+  char *rest = find_text(line, " - "), *root = NULL, *place = NULL;
+  if (rest == NULL) return false;
+  *rest = '\0';
+  rest += 3;
+  for (int i = 0; i < 4; i++) root = next_word(&line);
+  place = next_word(&line);
+  const char *type = next_word(&rest), *options;
+  next_word(&rest);
+  options = next_word(&rest);
+  if (place == NULL || options == NULL || strchr(place, '\\') != NULL) return false;
+  if (!is_text(type, files.is_version_2 ? "cgroup2" : "cgroup")) return false;
+  if (!files.is_version_2 && !has_word(options, "memory")) return false;
+  size_t n = strlen(root), length = strlen(place);
+  n = is_text(root, "/") ? 0 : n;
+  char none[] = "", *below = strncmp(files.group, root, n) == 0 ? files.group + n : none;
+  if ((*below != '/' && *below != '\0') || find_text(below, "/..") != NULL) below = none;
+  size_t more = is_text(below, "/") ? 0 : strlen(below);
+  if (length + more >= PATH_ROOM) return false;
+  memcpy(files.path, place, length);
+  memcpy(files.path + length, below, more);
+  files.path[length + more] = '\0';
+  files.mount_length = length;
+  files.path_length = length + more;
+  return true;
+}
+
+/* Reads the list of mounts part by part; a line that does not fit is none of ours. */
+static bool find_mount(void) {
+  int file = os_open("/proc/self/mountinfo");
+  bool is_found = false;
+  size_t have = 0, got;
+  if (file < 0) return false;
+  /* Bound: the file */
+  while (!is_found && (got = os_read(file, files.text + have, TEXT_ROOM - 1 - have)) != 0) {
+    char *line = files.text, *end;
+    files.text[have + got] = '\0';
+    for (; !is_found && (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: lines */
+      *end = '\0';
+      is_found = read_mount(line);
+    }
+    have = strlen(line) < TEXT_ROOM / 2 ? strlen(line) : 0;
+    memmove(files.text, line, have);
+  }
+  os_close(file);
+  return is_found;
+}
+
+/* A process may be moved: then its group has another path. */
+static bool find_folder(void) {
+  memcpy(files.before, files.group, sizeof files.group);
+  if (!find_group()) return false;
+  if (files.path_length != 0 && is_text(files.before, files.group)) return true;
+  files.path_length = 0;
+  files.events = UINT64_MAX;
+  return find_mount();
+}
+
+/* ---- what it says ---------------------------------------------------------------------------- */
+
+typedef struct {
+  uint64_t limit, room;
+  size_t tightest; /* the length of the path of the group that has the least room */
+} bounds_t;
+
+static size_t parent(size_t length) {
+  do length--; /* Bound: a path */
+  while (length > files.mount_length && files.path[length] != '/');
+  return length;
+}
+
+/* A limit above what the machine has is none. */
+static void read_level(bounds_t *f, size_t length, uint64_t machine) {
+  uint64_t limit =
+    group_number(length, files.is_version_2 ? "memory.max" : "memory.limit_in_bytes");
+  uint64_t high = files.is_version_2 ? group_number(length, "memory.high") : UINT64_MAX;
+  if (high < limit) limit = high;
+  if (limit >= machine) return;
+  uint64_t used =
+    group_number(length, files.is_version_2 ? "memory.current" : "memory.usage_in_bytes");
+  if (used == UINT64_MAX) return;
+  if (limit < f->limit) f->limit = limit;
+  uint64_t room = limit > used ? limit - used : 0;
+  if (room >= f->room) return;
+  f->room = room;
+  f->tightest = length;
+}
+
+/* The kernel drops pages of files that were not used for long before anything is short. */
+static void add_idle_files(bounds_t *f) {
+  enum { NEAR_PART = 4 };
+  if (f->room > f->limit / NEAR_PART || read_in_group(f->tightest, "memory.stat") == 0) return;
+  f->room += number_behind(files.is_version_2 ? "inactive_file " : "total_inactive_file ");
+  if (f->room > f->limit) f->room = f->limit;
+}
+
+/* Of the last ten seconds all tasks waited a tenth for memory: "full avg10=12.34". */
+static bool is_stalling(size_t length) {
+  if (!files.is_version_2 || read_in_group(length, "memory.pressure") == 0) return false;
+  const char *full = find_text(files.text, "full avg10=");
+  return full != NULL && full[11] >= '1' && full[12] >= '0' && full[12] <= '9';
+}
+
+static void read_want(const bounds_t *f) {
+  uint64_t before = files.events, now = 0;
+  if (!files.is_version_2) now = group_number(f->tightest, "memory.failcnt");
+  else if (read_in_group(f->tightest, "memory.events") != 0)
+    now = number_behind("high ") + number_behind("max ");
+  files.events = now;
+  bool is_short = (now > before && now != UINT64_MAX) || is_stalling(f->tightest);
+  atomic32_store_relaxed(&container.is_short, is_short);
+}
+
+static container_state_t read_container(void) {
+  bounds_t f = {.limit = UINT64_MAX, .room = UINT64_MAX};
+  uint64_t machine = os_memory();
+  files.is_torn = false;
+  size_t length = find_folder() ? files.path_length : 0;
+  for (int i = 0; i < LEVELS_MOST && length != 0; i++) {
+    read_level(&f, length, machine != 0 ? machine : UINT64_MAX);
+    length = length > files.mount_length ? parent(length) : 0;
+  }
+  bool is_limited = f.limit != UINT64_MAX;
+  if (is_limited) add_idle_files(&f);
+  if (is_limited) read_want(&f);
+  if (files.is_torn) return CONTAINER_TORN; /* the figures stay as they were */
+  atomic64_store_relaxed(&container.room, f.room);
+  atomic64_store_relaxed(&container.limit, is_limited ? f.limit : 0);
+  return is_limited ? CONTAINER_LIMITED : CONTAINER_NONE;
+}
+
+/* False: another thread is at it. */
+static bool begin_look(uint32_t now) {
+  uint32_t me = os_process(), who = atomic32_load_relaxed(&reader);
+  if (who != me && atomic32_cas_acquire(&reader, &who, me)) { /* S-container */
+    atomic32_store_relaxed(&reader_since, now);
+    if (who != 0) files.path_length = 0; /* a child of fork: what it remembers may be half of it */
+    return true;
+  }
+  if (who == me && now - atomic32_load_relaxed(&reader_since) > SILENT_MS)
+    atomic32_store_relaxed(&container.state, CONTAINER_SILENT);
+  return false;
+}
+
+cold void container_look(uint32_t now) {
+  if (option_get(OPTION_container) == CONTAINER_IGNORE || !begin_look(now)) return;
+  atomic32_store_relaxed(&container.state, read_container());
+  atomic32_store_release(&reader, 0); /* S-container */
+}
+
+uint64_t container_memory(void) {
+  if (atomic32_load_relaxed(&container.state) == CONTAINER_UNREAD) container_look(os_now_ms());
+  uint64_t limit = atomic64_load_relaxed(&container.limit);
+  return limit != 0 ? limit : os_memory();
+}

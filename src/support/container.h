@@ -1,0 +1,35 @@
+/* container.h - what the container has of memory, and whether it runs short        layer 2: support
+ * Owns:    where the container's files lie, and what they last said.   Called by: budget, api.
+ *          Calls: options, os.
+ * Threads: any. One thread reads at a time, the others pass by. A thread that never comes back from
+ *          a file leaves the figures as they were, and nobody reads again.
+ * Sync:    S-container  container_look, at its end (release) -> the next thread that reads
+ *          (acquire): what `container.c` remembers. The figures are relaxed words, each a hint.
+ *
+ * A container is a control group (cgroup), version 1 or 2, or nested ones: the least of all that
+ * can be seen from here counts. */
+#ifndef SUPPORT_CONTAINER_H
+#define SUPPORT_CONTAINER_H
+
+#include "../base/atomic.h"
+
+/* What the text of its files came to. CONTAINER_NONE: there is no container with a limit. */
+#define CONTAINER_STATES(X)                                                                        \
+  X(UNREAD) X(NONE) X(LIMITED) X(TORN) X(SILENT) /* nonsense; a file that does not answer */
+#define CONTAINER_STATE(name) CONTAINER_##name,
+typedef enum { CONTAINER_STATES(CONTAINER_STATE) } container_state_t;
+
+typedef struct {
+  atomic64_t limit;    /* bytes; 0: none was found, or none below what the machine has */
+  atomic64_t room;     /* bytes until the limit, without what the kernel can drop at once */
+  atomic32_t state;    /* container_state_t */
+  atomic32_t is_short; /* since the look before, the limit was met or tasks waited for memory */
+} container_t;
+extern hidden container_t container;
+
+/* Reads the files now, unless another thread is at it. */
+hidden void container_look(uint32_t now_ms);
+/* What a percentage is a part of: the container's limit, else the machine's memory. */
+hidden uint64_t container_memory(void);
+
+#endif

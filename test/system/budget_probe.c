@@ -1,0 +1,170 @@
+/* budget_probe.c - a program that the budget tests start inside containers
+ *
+ * budget_probe figures MIB         uses that much, waits until the container was looked at, and
+ *                                  writes container_limit, pressure, pressure_raises and dirty
+ * budget_probe grow MIB KEEP       takes MIB in blocks of one size and frees all but KEEP MiB of
+ *                                  them, again and again with other sizes
+ * budget_probe callback MIB        drops a cache of MIB when it is told to; writes how often it was
+ *                                  told that memory is near or over, by how much, and what is left
+ * budget_probe sleepers N          N threads, one after another, take 1 MiB in blocks of all sizes,
+ *                                  free it and sleep; writes what the library has in memory then
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../include/freehold/freehold.h"
+
+#define MIB ((size_t)1 << 20)
+enum { MOST = 1 << 20 };
+static void *block[MOST];
+static size_t blocks;
+
+static void pause_ms(long ms) {
+  nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+/* Calls of the slow path, in which the library looks around. */
+static void make_calls(void) {
+  for (int i = 0; i < 200; i++) fh_free(fh_malloc(40000));
+}
+
+static void take(size_t bytes, size_t size) {
+  for (size_t done = 0; done < bytes && blocks < MOST; done += size) {
+    void *p = fh_malloc(size);
+    if (p == NULL) return;
+    memset(p, 1, size);
+    block[blocks++] = p;
+  }
+}
+static void drop(void) {
+  while (blocks != 0) fh_free(block[--blocks]);
+}
+
+static fh_stats_t figures(void) {
+  fh_stats_t s = {.struct_size = sizeof s};
+  if (!fh_stats_get(&s)) exit(3);
+  return s;
+}
+
+static void write_figures(void) {
+  fh_stats_t s = figures();
+  printf("%llu %llu %llu %llu\n", (unsigned long long)s.container_limit,
+         (unsigned long long)s.pressure, (unsigned long long)s.pressure_raises,
+         (unsigned long long)s.dirty);
+}
+
+static int run_figures(size_t mib) {
+  take(mib * MIB, 5000);
+  for (int i = 0; i < 12; i++) {
+    make_calls();
+    pause_ms(20);
+  }
+  write_figures();
+  return 0;
+}
+
+/* What is kept is spread over all that was taken. */
+static void free_most(size_t keep, size_t bytes) {
+  size_t each = bytes / (keep * MIB + 1) + 1, kept = 0;
+  for (size_t i = 0; i < blocks; i++) {
+    if (i % each == 0) block[kept++] = block[i];
+    else fh_free(block[i]);
+  }
+  while (kept != 0) fh_free(block[--kept]);
+  blocks = 0;
+}
+
+static int run_grow(size_t mib, size_t keep) {
+  static const size_t sizes[] = {48, 300, 2000, 9000, 70000, 700000};
+  for (int round = 0; round < 24; round++) {
+    take(mib * MIB, sizes[round % 6]);
+    free_most(keep, mib * MIB);
+    pause_ms(30);
+  }
+  write_figures();
+  return 0;
+}
+
+static unsigned told_near, told_over;
+static unsigned long long most_over;
+static void on_pressure(fh_pressure_t level, uint64_t over, void *context) {
+  if (context != (void *)block) exit(4);
+  told_near += level == FH_PRESSURE_NEAR;
+  told_over += level == FH_PRESSURE_OVER;
+  if (over > most_over) most_over = over;
+  fh_free(fh_malloc(100000)); /* which does not call it again */
+  if (level == FH_PRESSURE_OVER) drop();
+}
+
+static int run_callback(size_t mib) {
+  fh_pressure_set(on_pressure, block);
+  for (int i = 0; i < 60; i++) {
+    take(mib * MIB / 20, 30000);
+    make_calls();
+    pause_ms(5);
+  }
+  printf("%u %u %llu %zu\n", told_near, told_over, most_over, blocks * 30000 / MIB);
+  return 0;
+}
+
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static sem_t asleep;
+
+/* A block's first word leads to the one before. */
+static void use_all_sizes(void) {
+  void **last = NULL;
+  for (size_t done = 0, size = 16; done < MIB; done += size, size += size < 512 ? 16 : size / 8) {
+    if (size > 16384) size = 16;
+    void **p = fh_malloc(size);
+    memset(p, 1, size);
+    *p = last;
+    last = p;
+  }
+  for (void **next; last != NULL; last = next) {
+    next = *last;
+    fh_free(last);
+  }
+}
+
+static void *run_and_sleep(void *context) {
+  (void)context;
+  pthread_mutex_lock(&turn);
+  use_all_sizes();
+  pthread_mutex_unlock(&turn);
+  sem_post(&asleep);
+  for (;;) pause();
+  return NULL;
+}
+
+static int run_sleepers(size_t count) {
+  pthread_attr_t small;
+  sem_init(&asleep, 0, 0);
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 64 << 10);
+  for (size_t i = 0; i < count; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, &small, run_and_sleep, NULL) != 0) return 3;
+  }
+  for (size_t i = 0; i < count; i++) sem_wait(&asleep);
+  make_calls(); /* somebody's slow calls */
+  fh_collect(true);
+  fh_stats_t s = figures();
+  printf("%llu %llu\n", (unsigned long long)s.resident, (unsigned long long)s.threads);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  size_t mib = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+  const char *what = argc > 1 ? argv[1] : "";
+  if (strcmp(what, "figures") == 0) return run_figures(mib);
+  if (strcmp(what, "grow") == 0 && argc > 3) return run_grow(mib, strtoull(argv[3], NULL, 10));
+  if (strcmp(what, "callback") == 0) return run_callback(mib);
+  if (strcmp(what, "sleepers") == 0) return run_sleepers(mib);
+  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N\n");
+  return 2;
+}

@@ -1,0 +1,193 @@
+/* container_test.c - tests of support/container */
+#include "containers.h"
+
+TEST(container, without_control_groups_there_is_no_limit_and_percentages_are_of_the_machine, "") {
+  os_fake.memory = GiB(64);
+  CHECK_EQ(look_once(), CONTAINER_NONE);
+  CHECK_EQ(found_limit(), (uint64_t)0);
+  CHECK_EQ(container_memory(), (uint64_t)GiB(64));
+}
+
+TEST(container, of_nested_groups_the_least_limit_and_the_least_room_count, "") {
+  machine_with_pod();
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  CHECK_EQ(found_limit(), (uint64_t)GiB(1));
+  CHECK_EQ(found_room(), (uint64_t)(GiB(1) - MiB(300)));
+  CHECK_EQ(container_memory(), (uint64_t)GiB(1));
+  machine_file("/sys/fs/cgroup/pod/memory.current", "8489934592\n"); /* the neighbours' */
+  look_once();
+  CHECK_EQ(found_limit(), (uint64_t)GiB(1));
+  CHECK_EQ(found_room(), (uint64_t)100000000);
+  machine_file("/sys/fs/cgroup/pod/memory.max", "536870912\n");
+  look_once();
+  CHECK_EQ(found_limit(), (uint64_t)MiB(512));
+  CHECK_EQ(found_room(), (uint64_t)0);
+}
+
+TEST(container, the_threshold_at_which_the_kernel_throttles_counts_as_a_limit, "") {
+  machine_with_pod();
+  machine_file("/sys/fs/cgroup/pod/box/memory.high", "838860800\n");
+  look_once();
+  CHECK_EQ(found_limit(), (uint64_t)MiB(800));
+}
+
+TEST(container, a_limit_above_what_the_machine_has_is_none, "") {
+  machine_start("4:memory:/box\n0::/\n", MOUNT_1);
+  machine_file("/sys/fs/cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n");
+  machine_file("/sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1000\n");
+  CHECK_EQ(look_once(), CONTAINER_NONE);
+  CHECK_EQ(container_memory(), (uint64_t)GiB(64));
+}
+
+TEST(container, version_1_is_read_where_it_has_the_memory_of_the_process, "") {
+  machine_start("9:name=systemd:/x\n5:cpuset,memory:/a/b\n0::/z\n", MOUNT_1);
+  machine_file("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "400000000\n");
+  machine_file("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "390000000\n");
+  machine_file("/sys/fs/cgroup/memory/a/b/memory.failcnt", "7\n");
+  machine_file("/sys/fs/cgroup/memory/a/b/memory.stat",
+               "inactive_file 5\nhierarchical_memory_limit 1\ntotal_inactive_file 50000000\n");
+  machine_file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "500000000\n");
+  machine_file("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "391000000\n");
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  CHECK_EQ(found_limit(), (uint64_t)400000000);
+  CHECK_EQ(found_room(), (uint64_t)60000000); /* what the kernel can drop at once is room */
+  CHECK_EQ(atomic32_load_relaxed(&container.is_short), 0u);
+  machine_file("/sys/fs/cgroup/memory/a/b/memory.failcnt", "8\n");
+  look_once();
+  CHECK_EQ(atomic32_load_relaxed(&container.is_short), 1u);
+  look_once();
+  CHECK_EQ(atomic32_load_relaxed(&container.is_short), 0u);
+}
+
+TEST(container, a_group_that_is_mounted_as_the_root_is_found_by_its_path_or_without_it, "") {
+  static const char *const mounts[] = {
+    "33 31 0:32 /docker/0123 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+    "33 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+  };
+  static const char *const groups[] = {"4:memory:/docker/0123\n", "4:memory:/../..\n"};
+  for (unsigned i = 0; i < 2; i++) {
+    machine_start(groups[i], mounts[i]);
+    machine_file("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                 i == 0 ? "70000000\n" : "80000000\n");
+    machine_file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+    look_once();
+    CHECK_EQ(found_limit(), (uint64_t)(i == 0 ? 70000000 : 80000000));
+  }
+}
+
+TEST(container, a_process_that_is_moved_is_found_in_its_new_group, "") {
+  machine_with_pod();
+  look_once();
+  machine_file("/proc/self/cgroup", "0::/pod\n");
+  look_once();
+  CHECK_EQ(found_limit(), (uint64_t)GiB(8));
+}
+
+TEST(container, events_and_stalls_of_version_2_mean_that_the_kernel_is_short, "") {
+  machine_with_pod();
+  machine_file("/sys/fs/cgroup/pod/box/memory.events", "low 0\nhigh 3\nmax 4\noom 0\n");
+  look_once();
+  look_once();
+  CHECK_EQ(atomic32_load_relaxed(&container.is_short), 0u);
+  machine_file("/sys/fs/cgroup/pod/box/memory.events", "low 0\nhigh 3\nmax 5\noom 0\n");
+  look_once();
+  CHECK_EQ(atomic32_load_relaxed(&container.is_short), 1u);
+  machine_file("/sys/fs/cgroup/pod/box/memory.pressure",
+               "some avg10=40.00 avg60=1.00 avg300=0.00 total=9\n"
+               "full avg10=9.99 avg60=0.00 avg300=0.00 total=7\n");
+  look_once();
+  CHECK_EQ(atomic32_load_relaxed(&container.is_short), 0u);
+  machine_file("/sys/fs/cgroup/pod/box/memory.pressure", "full avg10=10.00 avg60=0.00 total=7\n");
+  look_once();
+  CHECK_EQ(atomic32_load_relaxed(&container.is_short), 1u);
+}
+
+TEST(container, files_that_are_torn_or_gone_are_ignored_and_the_figures_stay, "") {
+  static const char *const torn[] = {
+    "", "107374", "1073741824", "12x\n", "-5\n", "\n", "99999999999999999999999\n"};
+  machine_with_pod();
+  look_once();
+  for (unsigned i = 0; i < ARRAY_LENGTH(torn); i++) {
+    machine_file("/sys/fs/cgroup/pod/box/memory.max", torn[i]);
+    int state = look_once();
+    CHECK_EQ(state, torn[i][0] == '\0' ? CONTAINER_LIMITED : CONTAINER_TORN);
+    CHECK_EQ(found_limit(), (uint64_t)(torn[i][0] == '\0' ? GiB(8) : GiB(1)));
+    machine_file("/sys/fs/cgroup/pod/box/memory.max", "1073741824\n");
+    CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  }
+  machine_file("/sys/fs/cgroup/pod/box/memory.current", NULL);
+  CHECK_EQ(look_once(), CONTAINER_LIMITED); /* the pod's */
+  CHECK_EQ(found_limit(), (uint64_t)GiB(8));
+}
+
+TEST(container, nonsense_where_groups_and_mounts_should_stand_means_that_there_is_none, "") {
+  static const char *const texts[] = {"",
+                                      "\n\n",
+                                      "::::\n",
+                                      "0:\n",
+                                      "0::x\n",
+                                      "4:memory:\n",
+                                      " - \n",
+                                      "1 2 3 4 - cgroup2\n",
+                                      "31 23 0:28 / - cgroup2 a b\n"};
+  for (unsigned i = 0; i < ARRAY_LENGTH(texts); i++) {
+    machine_start(texts[i], MOUNT_2);
+    CHECK_EQ(look_once(), CONTAINER_NONE);
+    machine_start("0::/pod\n", texts[i]);
+    CHECK_EQ(look_once(), CONTAINER_NONE);
+  }
+}
+
+TEST(container, a_list_of_mounts_longer_than_the_buffer_is_read_to_its_end, "") {
+  static char mounts[200000];
+  size_t n = 0;
+  machine_with_pod();
+  for (int i = 0; i < 900; i++)
+    n += (size_t)sprintf(mounts + n, "%d 1 0:%d / /mnt/%0*d rw - tmpfs tmpfs rw\n", i, i,
+                         40 + i % 90, i);
+  memset(mounts + n, 'x', 9000); /* and a line that does not fit */
+  n += 9000;
+  strcpy(mounts + n, "\n" MOUNT_2);
+  machine_file("/proc/self/mountinfo", mounts);
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  CHECK_EQ(found_limit(), (uint64_t)GiB(1));
+}
+
+TEST(container, when_it_is_to_be_ignored_no_file_is_opened, "") {
+  machine_with_pod();
+  core_option(OPTION_container, CONTAINER_IGNORE);
+  CHECK_EQ(look_once(), CONTAINER_UNREAD);
+  CHECK_EQ(container_memory(), (uint64_t)GiB(64));
+}
+
+static pthread_barrier_t inside;
+static void *look_and_stay(void *context) {
+  container_look(*(uint32_t *)context);
+  return NULL;
+}
+static const char *stay_inside(const char *path) {
+  if (strstr(path, "memory.max") != NULL) {
+    pthread_barrier_wait(&inside); /* it is in the middle */
+    pthread_barrier_wait(&inside);
+  }
+  return machine_find(path);
+}
+
+TEST(container, a_file_that_does_not_answer_holds_up_one_thread_and_then_counts_as_silent, "") {
+  pthread_t thread;
+  machine_with_pod();
+  look_once();
+  pthread_barrier_init(&inside, NULL, 2);
+  os_fake.file = stay_inside;
+  uint32_t now = os_fake.now_ms;
+  CHECK_EQ(pthread_create(&thread, NULL, look_and_stay, &now), 0);
+  pthread_barrier_wait(&inside);
+  os_fake.file = machine_find;
+  CHECK_EQ(look_once(), CONTAINER_LIMITED); /* passes by */
+  os_fake.now_ms += 20000;
+  CHECK_EQ(look_once(), CONTAINER_SILENT);
+  CHECK_EQ(found_limit(), (uint64_t)GiB(1));
+  pthread_barrier_wait(&inside);
+  pthread_join(thread, NULL);
+  CHECK_EQ(look_once(), CONTAINER_LIMITED); /* it has answered */
+}
