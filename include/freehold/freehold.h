@@ -466,7 +466,7 @@ FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *fr
  * list of free blocks is used up. From then on its fast paths are closed, for good. Blocks that
  * were allocated before are freed in the trace without having been allocated. False with errno
  * EALREADY (there is a trace), EINVAL (no name) or EIO (the file cannot be made). Any thread, also
- * in signal handlers and from a debugger; waits for nobody. Ours. */
+ * in signal handlers; waits for nobody. Ours. */
 FH_API bool fh_trace_start(const char *path);
 
 #ifdef __cplusplus
