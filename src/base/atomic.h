@@ -15,8 +15,8 @@ typedef struct { uint16_t value; } atomic16_t;
 typedef struct { uint8_t value; } atomic8_t;
 typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
-/* What a processor lacks that swaps no less than four bytes, such as riscv64 without Zabha. Progress:
- * if it fails though the byte is as it was, another thread has changed the word. */
+/* What a processor lacks that swaps no less than four bytes, such as riscv64 without Zabha.
+ * Progress: if it fails though the byte is as it was, another thread has changed the word. */
 #if defined(__riscv)
 enum { HAS_BYTE_SWAP = false };
 #else
@@ -35,6 +35,14 @@ static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
   return true;
 }
 
+/* GCC stores by a swap on riscv64, whatever the order; an aligned word needs a plain store. */
+#if defined(__riscv)
+#define ATOMIC_STORE(at, v, order)                                                                 \
+  (__atomic_thread_fence(order), (void)(*(volatile __typeof__(*(at)) *)(at) = (v)))
+#else
+#define ATOMIC_STORE(at, v, order) __atomic_store_n(at, v, order)
+#endif
+
 #define ATOMIC_OPERATIONS(name, box, type)                                                         \
   static inline type name##_load_relaxed(const box *a) {                                           \
     return __atomic_load_n(&a->value, __ATOMIC_RELAXED);                                           \
@@ -43,10 +51,10 @@ static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
     return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE);                                           \
   }                                                                                                \
   static inline void name##_store_relaxed(box *a, type v) {                                        \
-    __atomic_store_n(&a->value, v, __ATOMIC_RELAXED);                                              \
+    ATOMIC_STORE(&a->value, v, __ATOMIC_RELAXED);                                                  \
   }                                                                                                \
   static inline void name##_store_release(box *a, type v) {                                        \
-    __atomic_store_n(&a->value, v, __ATOMIC_RELEASE);                                              \
+    ATOMIC_STORE(&a->value, v, __ATOMIC_RELEASE);                                                  \
   }                                                                                                \
   static inline type name##_exchange_relaxed(box *a, type v) {                                     \
     return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                    \
@@ -92,7 +100,7 @@ static inline uint16_t atomic16_load_relaxed(const atomic16_t *a) {
   return __atomic_load_n(&a->value, __ATOMIC_RELAXED);
 }
 static inline void atomic16_store_relaxed(atomic16_t *a, uint16_t v) {
-  __atomic_store_n(&a->value, v, __ATOMIC_RELAXED);
+  ATOMIC_STORE(&a->value, v, __ATOMIC_RELAXED);
 }
 static inline uint64_t atomic64_add_relaxed(atomic64_t *a, uint64_t n) {
   return __atomic_fetch_add(&a->value, n, __ATOMIC_RELAXED);

@@ -46,6 +46,8 @@ void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
 #endif
 enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/promises.md says */
 
+_Static_assert(sizeof(void *) == 8, "freehold needs a processor with addresses of 64 bits");
+
 #define KiB(n) ((size_t)(n) << 10)
 #define MiB(n) ((size_t)(n) << 20)
 #define GiB(n) ((size_t)(n) << 30)

@@ -10,8 +10,8 @@
 #include "os.h"
 
 /* The bare call: the result, or a negative errno. */
-static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
   register long r10 __asm__("r10") = d;
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
@@ -21,7 +21,9 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
                    : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                    : "rcx", "r11", "memory");
   return result;
+}
 #elif defined(__aarch64__)
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
   register long x8 __asm__("x8") = number;
   register long x0 __asm__("x0") = a;
   register long x1 __asm__("x1") = b;
@@ -34,7 +36,9 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
                    : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
                    : "memory");
   return x0;
+}
 #elif defined(__riscv) && __riscv_xlen == 64
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
   register long a7 __asm__("a7") = number;
   register long a0 __asm__("a0") = a;
   register long a1 __asm__("a1") = b;
@@ -47,7 +51,9 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
                    : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
                    : "memory");
   return a0;
+}
 #elif defined(__powerpc64__)
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
   register long r0 __asm__("r0") = number;
   register long r3 __asm__("r3") = a;
   register long r4 __asm__("r4") = b;
@@ -63,7 +69,9 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
                    :
                    : "memory", "cr0", "ctr", "xer", "r9", "r10", "r11", "r12");
   return r3;
+}
 #elif defined(__s390x__)
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
   long all[6] = {a, b, c, d, e, f}; /* mmap alone has its arguments in memory */
   register long r1 __asm__("r1") = number;
   register long r2 __asm__("r2") = number == SYS_mmap ? (long)all : a;
@@ -77,10 +85,10 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
                    : "d"(r1), "d"(r3), "d"(r4), "d"(r5), "d"(r6), "d"(r7), "m"(all)
                    : "memory");
   return r2;
+}
 #else
 #error "add the bare system call of this processor"
 #endif
-}
 #define OS_CALL(number, a, b, c, d, e, f)                                                          \
   call_kernel(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 

@@ -1,11 +1,13 @@
-/* files.c - files, and what one of them says of brk: Linux                              layer 1: os
+/* files.c - files, and what is known of the process: Linux                              layer 1: os
  * Contract: os.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "call.h"
 
@@ -134,16 +136,47 @@ static size_t read_file(const char *path, char *text, size_t size) {
   return got;
 }
 
-/* The start stands in /proc/self/stat, the 45th field after the name's closing parenthesis; without
- * /proc it is taken to be 0, and the end alone has to do. */
-bool os_break_range(uintptr_t *from, uintptr_t *to) {
+/* ---- what the system says of the process ----------------------------------------------------- */
+
+/* A number of /proc/self/stat, so many words behind the name, which may be any text; 0: the system
+ * does not say. */
+static uint64_t stat_word(unsigned behind_name) {
   char text[440];
+  uint64_t number = 0;
   text[read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
   const char *at = strrchr(text, ')');
-  for (unsigned field = 0; at != NULL && field < 45; field++) at = strchr(at + 1, ' ');
-  *from = 0;
+  for (unsigned i = 0; at != NULL && i < behind_name; i++) at = strchr(at + 1, ' ');
   for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++) /* Bound: the digits of a word */
-    *from = *from * 10 + (uintptr_t)(at[1] - '0');
+    number = number * 10 + (uint64_t)(at[1] - '0');
+  return number;
+}
+
+/* Where brk() began is taken to be 0 if that is not known; the end alone has to do. */
+bool os_break_range(uintptr_t *from, uintptr_t *to) {
+  enum { BREAK_FROM = 45 };
+  *from = (uintptr_t)stat_word(BREAK_FROM);
   *to = (uintptr_t)OS_CALL(brk, 0, 0, 0, 0, 0, 0);
   return *from < *to;
+}
+
+/* The system says it when it is asked. A clock that is read at start would be a part of libc more
+ * in the memory of every small program. 0: the system does not say. */
+static uint64_t elapsed_ms(void) {
+  enum { STARTED_AT = 20 };
+  uint64_t rate = getauxval(AT_CLKTCK), ticks = rate == 0 ? 0 : stat_word(STARTED_AT);
+  struct timespec now;
+  if (ticks == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  return max_size(ms, ticks * 1000 / rate) - ticks * 1000 / rate;
+}
+
+static uint64_t ms_of(struct timeval t) { return (uint64_t)(t.tv_sec * 1000 + t.tv_usec / 1000); }
+
+void os_usage(os_usage_t *usage) {
+  struct rusage used;
+  if (OS_CALL(getrusage, RUSAGE_SELF, &used, 0, 0, 0, 0) < 0) memset(&used, 0, sizeof used);
+  usage->elapsed_ms = elapsed_ms();
+  usage->user_ms = ms_of(used.ru_utime), usage->system_ms = ms_of(used.ru_stime);
+  usage->minor_faults = (uint64_t)used.ru_minflt, usage->major_faults = (uint64_t)used.ru_majflt;
+  usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
 }

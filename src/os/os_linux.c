@@ -209,34 +209,6 @@ static uint64_t clock_ms(void) { return clock_ns(CLOCK_MONOTONIC_COARSE) / 10000
 uint64_t os_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t os_now_ms(void) { return (uint32_t)clock_ms(); }
 
-/* The system says it when it is asked. A clock that is read at start would be a part of libc more
- * in the memory of every small program. 0: the system does not say. */
-static uint64_t started_ms(void) {
-  enum { STARTED_AT = 20 }; /* words behind the process's name, which may be any text */
-  char text[1024];
-  int file = os_open("/proc/self/stat");
-  text[file < 0 ? 0 : os_read(file, text, sizeof text - 1)] = '\0';
-  if (file >= 0) os_close(file);
-  const char *at = strrchr(text, ')');
-  for (int i = 0; i < STARTED_AT && at != NULL; i++) at = strchr(at + 1, ' ');
-  uint64_t ticks = 0, rate = getauxval(AT_CLKTCK);
-  for (at = at == NULL ? "" : at + 1; *at >= '0' && *at <= '9'; at++)
-    ticks = ticks * 10 + (uint64_t)(*at - '0');
-  return rate == 0 ? 0 : ticks * 1000 / rate;
-}
-
-static uint64_t ms_of(struct timeval t) { return (uint64_t)(t.tv_sec * 1000 + t.tv_usec / 1000); }
-
-void os_usage(os_usage_t *usage) {
-  struct rusage used;
-  uint64_t start = started_ms(), now = clock_ns(CLOCK_BOOTTIME) / 1000000;
-  if (OS_CALL(getrusage, RUSAGE_SELF, &used, 0, 0, 0, 0) < 0) memset(&used, 0, sizeof used);
-  usage->elapsed_ms = start != 0 && now > start ? now - start : 0;
-  usage->user_ms = ms_of(used.ru_utime), usage->system_ms = ms_of(used.ru_stime);
-  usage->minor_faults = (uint64_t)used.ru_minflt, usage->major_faults = (uint64_t)used.ru_majflt;
-  usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
-}
-
 /* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of
  * them, its key for pointers the second. The number says nothing of either half as long as the
  * other is not known. */

@@ -93,9 +93,9 @@ static bool read_stack(void *readable, uintptr_t at, uintptr_t *word) {
   return true;
 }
 
-/* Of each processor: where a frame pointer points, from the two words that it is about; those
- * registers that a call keeps, as they are here; and what a return address is without a
- * signature. */
+/* Of each processor. FRAME_WORDS: how far a frame pointer points behind the two words that it is
+ * about. read_registers: those that a call keeps, as they are here. unsigned_address: a return
+ * address without its signature. */
 #if defined(__x86_64__)
 enum { FRAME_WORDS = 0 };
 static always_inline void read_registers(cfi_registers_t *r) {
