@@ -20,7 +20,8 @@
 
 static const char command_version[] =
   TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
-static const char *command_library = "libfreehold.so"; /* or, with --secure, of that grade */
+#define SONAME(name) "lib" name ".so." TEXT_OF(FH_VERSION_MAJOR)
+static const char *command_library = SONAME("freehold"); /* or of the grade that is named */
 
 /* Exit codes, those of env(1): the program's own, and these when it was not started. */
 enum { EXIT_BAD_USE = 2, EXIT_NO_LIBRARY = 125, EXIT_CANNOT_START = 126, EXIT_NOT_FOUND = 127 };
@@ -112,7 +113,7 @@ static int command_help(FILE *to);
 /* ---- run ------------------------------------------------------------------------------------- */
 
 /* Every option as a flag, in both spellings: --purge_delay_ms and --purge-delay-ms. */
-enum { RUN_HELP = OPTION_COUNT, RUN_SECURE, RUN_OTHERS = 2 };
+enum { RUN_HELP = OPTION_COUNT, RUN_SECURE, RUN_DEBUG, RUN_OTHERS = 3 };
 typedef struct {
   struct option flags[2 * OPTION_COUNT + RUN_OTHERS + 1];
   char dashed[OPTION_COUNT][64];
@@ -129,10 +130,11 @@ static void run_make_flags(run_flags_t *flags) {
   }
   flags->flags[2 * OPTION_COUNT] = (struct option){"help", no_argument, NULL, RUN_HELP};
   flags->flags[2 * OPTION_COUNT + 1] = (struct option){"secure", no_argument, NULL, RUN_SECURE};
+  flags->flags[2 * OPTION_COUNT + 2] = (struct option){"debug", no_argument, NULL, RUN_DEBUG};
 }
 
 /* Where the library lies: beside the command (in a build folder), or in a lib folder next to it
- * (where it is installed). */
+ * (where it is installed). By its soname, which stays when another file takes this one's place. */
 static bool run_find_library(char *path, size_t size) {
   static const char *const places[] = {"", "../lib/", "../lib64/", "../lib/" FH_MULTIARCH "/"};
   char self[PATH_MAX], joined[PATH_MAX + 32], real[PATH_MAX];
@@ -141,9 +143,10 @@ static bool run_find_library(char *path, size_t size) {
   self[length] = '\0';
   *(strrchr(self, '/') + 1) = '\0';
   for (unsigned i = 0; i < ARRAY_LENGTH(places); i++) {
-    snprintf(joined, sizeof joined, "%s%s%s", self, places[i], command_library);
-    if (access(joined, R_OK) != 0 || realpath(joined, real) == NULL) continue;
-    return (size_t)snprintf(path, size, "%s", real) < size;
+    snprintf(joined, sizeof joined, "%s%s", self, places[i]);
+    if (realpath(joined, real) == NULL) continue;
+    bool is_whole = (size_t)snprintf(path, size, "%s/%s", real, command_library) < size;
+    if (is_whole && access(path, R_OK) == 0) return true;
   }
   return false;
 }
@@ -182,8 +185,8 @@ static int run_read_flags(int argc, char **argv, char **text) {
       command_help(stdout);
       exit(fflush(stdout) != 0);
     }
-    if (i == RUN_SECURE) {
-      command_library = "libfreehold-secure.so";
+    if (i == RUN_SECURE || i == RUN_DEBUG) {
+      command_library = i == RUN_SECURE ? SONAME("freehold-secure") : SONAME("freehold-debug");
       continue;
     }
     if (i == ':' || i == '?') {
@@ -253,10 +256,10 @@ static int command_help(FILE *to) {
     to,
     "freehold %s: a lock-free memory allocator, put under programs as they are\n"
     "\n"
-    "  freehold run [--secure] [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
-    "      starts PROGRAM with freehold as its malloc, or with the secure grade, which checks\n"
-    "      every block; exit code and environment are carried through\n"
-    "      through\n"
+    "  freehold run [--secure|--debug] [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
+    "      starts PROGRAM with freehold as its malloc; with the secure grade, which checks every\n"
+    "      block; or with the debug library, which checks itself. Exit code and environment are\n"
+    "      carried through\n"
     "  freehold options [--json]\n"
     "      the options: what is in force here, where it comes from, and what may be set\n"
     "  freehold top TARGET       its memory by size and by thread, again and again\n"

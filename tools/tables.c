@@ -10,6 +10,7 @@
 
 #include "../src/support/options.h"
 #include "../src/support/stats.h"
+#include "../src/support/timing.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -97,6 +98,7 @@ static const figure_t figures[] = {FH_STATISTICS(FIGURE, CLASSES_HERE)};
 static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE, QUARTERS_FIGURE)};
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 
+#define TIMING_ROW(name, text, what) "| `" text "` | " what " |\n"
 static void put_cells(fmt_t *f, const char *const *cells, size_t n) {
   for (size_t i = 0; i < n; i++) {
     fmt_text(f, "| ");
@@ -135,11 +137,24 @@ static void put_statistics(fmt_t *f) {
     put_cells(f, (const char *[]){name, class_figures[i].what}, 2);
   }
   fmt_text(
-    f, "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
-       "\n"
-       "At exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
-       "`live_bytes`. What threads keep for their next calls counts too, so it is the most that\n"
-       "the program and its libraries can still hold. `./dev lab leaks` says who holds it.\n");
+    f,
+    "\n**Peaks of classes** are noted when blocks move between slabs and threads, so nobody has\n"
+    "to look at that moment. A thread tells its count when it has changed by 4 KiB, or by a 64th\n"
+    "of the peak if that is more. A slab is the most that it keeps for itself. A peak is off by\n"
+    "no more for each thread that used the class. What threads keep for their next calls counts,\n"
+    "as in `live`. So do free blocks in slabs that they own: at most 16 slabs of a class for\n"
+    "each thread.\n"
+    "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
+    "\n**Times of the slow paths** (`slow_paths` in JSON) are there with `stats_detail` alone: \n"
+    "how often each was taken, the median, the 90th and 99th percentile, and the longest. The\n"
+    "first three are ends of buckets, powers of two, so less than twice the truth.\n"
+    "\n| name | what it is |\n| --- | --- |\n");
+  fmt_text(f, TIMING_KINDS(TIMING_ROW));
+  fmt_text(f,
+           "\nAt exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
+           "`live_bytes`. What threads keep for their next calls counts too, so it is the most\n"
+           "that the program and its libraries can still hold. `./dev lab leaks` says who holds\n"
+           "it.\n");
 }
 
 /* ---- the structs of the statistics, for the header ------------------------------------------- */

@@ -1,6 +1,7 @@
 /* trace.c - `freehold trace`: what a program asked of malloc, event by event or as sums
  * Owns:    nothing.     Calls: trace_file.h, base/fmt.h, libc.
- * Memory: a record for each block that lives at one moment of the trace, and for each thread. */
+ * Memory: at most four records of 48 bytes for each block that lives at one moment of the trace,
+ *         six while their table grows; and one for each thread. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
@@ -178,7 +179,8 @@ typedef struct {
   size_t thread_count, left, at_once;
   pair_t *pairs; /* of all threads: made in the end */
   size_t pair_count;
-  uint64_t calls[TRACE_KIND_COUNT], failed, asked, unknown, freed, temporary, temporary_bytes;
+  uint64_t calls[TRACE_KIND_COUNT], failed, asked, unknown, unseen, freed, temporary,
+    temporary_bytes;
   uint64_t live, live_bytes, peak, peak_bytes, peak_time, last;
   uint64_t size_blocks[SIZE_STEPS], size_bytes[SIZE_STEPS], lives[LIFE_STEPS];
 } sums_t;
@@ -207,11 +209,23 @@ static void keep_block(sums_t *s, const block_t *b) {
   *at = *b;
 }
 
+static bool drop_block(sums_t *s, uintptr_t address, block_t *dropped) {
+  block_t *b = s->room != 0 ? find_block(s, address) : NULL;
+  if (b == NULL || b->address != address) return false;
+  *dropped = *b;
+  b->address = 1;
+  s->live--, s->live_bytes -= dropped->size;
+  return true;
+}
+
+/* A block that is there already was freed by a call that is not in the trace. */
 static void add_block(sums_t *s, const block_t *b) {
-  if (s->used * 2 >= s->room) {
+  block_t unseen;
+  s->unseen += drop_block(s, b->address, &unseen);
+  if (s->used * 4 >= s->room * 3) {
     block_t *old = s->table;
     size_t room = s->room;
-    s->room = s->live * 4 > 1 << 12 ? (size_t)1 << (64 - __builtin_clzll(s->live * 4)) : 1 << 12;
+    for (s->room = 1 << 12; s->room < s->live * 2;) s->room *= 2;
     s->table = memset(more(NULL, s->room * sizeof *old), 0, s->room * sizeof *old);
     s->used = 0;
     for (size_t i = 0; i < room; i++)
@@ -222,15 +236,6 @@ static void add_block(sums_t *s, const block_t *b) {
   s->live++, s->live_bytes += b->size;
   if (s->live_bytes <= s->peak_bytes) return;
   s->peak = s->live, s->peak_bytes = s->live_bytes, s->peak_time = s->last;
-}
-
-static bool drop_block(sums_t *s, uintptr_t address, block_t *dropped) {
-  block_t *b = s->room != 0 ? find_block(s, address) : NULL;
-  if (b == NULL || b->address != address) return false;
-  *dropped = *b;
-  b->address = 1;
-  s->live--, s->live_bytes -= dropped->size;
-  return true;
 }
 
 static thread_t *thread_of(sums_t *s, trace_file_t *f, const trace_event_t *e) {
@@ -391,13 +396,15 @@ static void print_threads(const sums_t *s) {
 static void print_sums(const sums_t *s, const trace_file_t *f) {
   char text[128];
   fmt_t t;
-  printf("process %u, %.6f s\n\n", f->head->process, (double)s->last / 1e9);
+  printf("process %u, %.6f s%s\n\n", f->head->process, (double)s->last / 1e9,
+         f->head->late ? ", begun while it ran" : "");
   for (unsigned k = TRACE_MALLOC; k < TRACE_LEAVE; k++)
     if (s->calls[k] != 0 && k != TRACE_FROM)
       put_row(k == TRACE_TO ? "realloc" : kind_text[k], s->calls[k]);
   put_row("failed", s->failed);
   put_row("bytes asked for", s->asked);
   put_row("frees of unknown", s->unknown);
+  put_row("frees not seen", s->unseen);
   put_row("events lost", atomic64_load_relaxed(&f->head->lost));
   printf("live at the end        %llu bytes in %llu blocks\n", (unsigned long long)s->live_bytes,
          (unsigned long long)s->live);
@@ -480,6 +487,7 @@ static void print_sums_json(const sums_t *s, const trace_file_t *f) {
   fmt_json_object(&j, NULL);
   fmt_json_number(&j, "process", f->head->process);
   fmt_json_number(&j, "ns", s->last);
+  fmt_json_number(&j, "late", f->head->late);
   fmt_json_object(&j, "calls");
   for (unsigned k = TRACE_MALLOC; k < TRACE_LEAVE; k++)
     if (k != TRACE_FROM) fmt_json_number(&j, k == TRACE_TO ? "realloc" : kind_text[k], s->calls[k]);
@@ -487,6 +495,7 @@ static void print_sums_json(const sums_t *s, const trace_file_t *f) {
   fmt_json_number(&j, "failed", s->failed);
   fmt_json_number(&j, "asked", s->asked);
   fmt_json_number(&j, "unknown", s->unknown);
+  fmt_json_number(&j, "unseen", s->unseen);
   fmt_json_number(&j, "lost", atomic64_load_relaxed(&f->head->lost));
   fmt_json_number(&j, "live_blocks", s->live);
   fmt_json_number(&j, "live_bytes", s->live_bytes);

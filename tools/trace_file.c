@@ -24,9 +24,16 @@ static void sink(trace_file_t *f, size_t i) {
   }
 }
 
+/* The chunk that holds `at` is not needed for now: its pages are the file's, and need not stay. */
+static void drop_pages(const trace_file_t *f, const void *at) {
+  size_t chunk = (size_t)((const char *)at - f->bytes - 1) / TRACE_CHUNK;
+  madvise((void *)(uintptr_t)(f->bytes + chunk * TRACE_CHUNK), TRACE_CHUNK, MADV_DONTNEED);
+}
+
 static bool advance(trace_file_t *f, trace_cursor_t *c) {
   if (trace_read(&c->reader, &c->next)) return true;
   if (c->reader.at < c->reader.end) f->is_cut = true;
+  drop_pages(f, c->reader.end);
   return false;
 }
 
@@ -44,7 +51,9 @@ const char *trace_file_rewind(trace_file_t *f) {
     }
     trace_cursor_t *c = &f->cursors[f->in_hand];
     trace_read_start(&c->reader, chunk, used);
-    if (advance(f, c)) f->in_hand++;
+    if (!advance(f, c)) continue;
+    f->in_hand++;
+    drop_pages(f, c->reader.end); /* until it is the chunk's turn */
   }
   for (size_t i = f->in_hand / 2; i-- > 0;) sink(f, i);
   return NULL;

@@ -94,13 +94,67 @@ FH_API size_t fh_usable_size(const void *p);
  * the address space has. Ours; jemalloc's nallocx, macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
-/* fh_malloc, and in `*actual` how many bytes are really there (actual may be NULL). Ours; P0901. */
+/* `count * size` bytes, all zero, aligned as by fh_aligned_alloc; errors as there. Ours. */
+FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) FH_MALLOC FH_SIZE(2, 3);
+
+/* fh_realloc whose block is aligned to `alignment` afterwards, whichever call `p` comes from. It
+ * stays where it lies if it is aligned there and has room. EINVAL, and `p` untouched, if the
+ * alignment is no power of two. The bytes beyond the old size may be anything. Ours. */
+FH_API void *fh_realloc_aligned(void *p, size_t alignment, size_t size) FH_SIZE(3);
+
+/* fh_realloc after which the bytes from `old_size` up to `size` are zero, whatever was there. The
+ * caller says with `old_size` how many of the block's bytes are to be kept: at most its usable
+ * size, or else that is reported as a corruption ("wrong size"). So it does not matter how `p` was
+ * allocated, nor what was written behind `old_size`. Pages that nobody has touched stay untouched.
+ * Of NULL it is calloc(1, size). Ours; the idea is OpenBSD's recallocarray. */
+FH_API void *fh_realloc_zeroed(void *p, size_t old_size, size_t size) FH_SIZE(3);
+
+/* These calls, and in `*actual` how many bytes are really there: what fh_usable_size would say, 0
+ * if the call returns NULL. All of them belong to the caller, and those that the plain call does
+ * not clear may be anything; where it clears, all are zero up to `*actual`. Actual may be NULL.
+ * Ours; P0901. */
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) FH_MALLOC FH_SIZE(1);
+FH_API void *fh_calloc_at_least(size_t count, size_t size, size_t *actual) FH_MALLOC FH_SIZE(1, 2);
+FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) FH_SIZE(2);
+FH_API void *fh_aligned_alloc_at_least(size_t alignment, size_t size, size_t *actual) FH_MALLOC
+  FH_SIZE(2);
+FH_API void *fh_calloc_aligned_at_least(size_t alignment, size_t count, size_t size,
+                                        size_t *actual) FH_MALLOC FH_SIZE(2, 3);
+FH_API void *fh_realloc_aligned_at_least(void *p, size_t alignment, size_t size, size_t *actual)
+  FH_SIZE(3);
+FH_API void *fh_realloc_zeroed_at_least(void *p, size_t old_size, size_t size, size_t *actual)
+  FH_SIZE(3);
+
+/* A copy of the string; fh_strndup copies its first `most` bytes at most, and ends them with a zero
+ * byte. To be freed like any block. C23 7.26.2.6 and 7.26.2.7, POSIX. (libc's own strdup, asprintf,
+ * getline and realpath use malloc, and so freehold's blocks too.) */
+FH_API char *fh_strdup(const char *text) FH_MALLOC;
+FH_API char *fh_strndup(const char *text, size_t most) FH_MALLOC;
+
+/* `count` blocks of fh_malloc(size) into `blocks`, in one call; returns how many there are. If they
+ * are fewer, memory was short (ENOMEM), and the rest of the array is as it was. Each block is freed
+ * like any other, in any order, by itself or in a batch. A thread that is stopped for good inside
+ * keeps what it had taken. Ours; the idea is jemalloc's batch_alloc. */
+FH_API size_t fh_malloc_batch(size_t size, size_t count, void **blocks);
+
+/* fh_free of each of `count` pointers, in their order; any may be NULL, and the blocks may be of
+ * any size and origin. The array is not changed. What is no live block is reported when its turn
+ * comes. Keeps errno. Ours. */
+FH_API void fh_free_batch(void *const *blocks, size_t count);
 
 /* Resizes block `p` to `size` bytes where it lies, or does nothing: true if at least `size` bytes
  * are usable now. May also shrink (size smaller than the block): then memory behind the new end
  * goes back if it is worth it. Ours; mimalloc's mi_expand. */
 FH_API bool fh_expand(void *p, size_t size);
+
+/* Names that programs look for at run time (weak, or by dlsym) are there too, without prefix.
+ *   size_t nallocx(size_t size, int flags)          fh_good_size; 0: too much
+ *   void sdallocx(void *p, size_t size, int flags)  fh_free_sized
+ *   size_t malloc_size(void *p)                     fh_usable_size
+ * 2 to the power of the low six bits of `flags` is the alignment. __size_returning_new, and
+ * operator new with the hint __hot_cold_t, are declared in freehold/new.hpp. Names by which
+ * programs know jemalloc (mallctl) or tcmalloc (MallocExtension) are not there: they would use the
+ * rest of its interface. jemalloc, gperftools, LLVM. */
 
 /* Does `p` point into memory from which freehold hands out blocks, whether or not one is there?
  * O(1); false for NULL, the stack, static data and libc's heap. Ours. */
@@ -163,6 +217,10 @@ FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) FH_MALLOC FH_SIZE(2);
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLOC FH_SIZE(2, 3);
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC
   FH_SIZE(3);
+
+/* fh_strdup and fh_strndup likewise. Ours. */
+FH_API char *fh_heap_strdup(fh_heap_t *heap, const char *text) FH_MALLOC;
+FH_API char *fh_heap_strndup(fh_heap_t *heap, const char *text, size_t most) FH_MALLOC;
 
 /* fh_realloc whose new block, if one is needed, comes from `heap`; a block that has room where it
  * lies stays with the heap from which it came. (After fh_realloc itself a block of a heap may be
@@ -265,7 +323,7 @@ typedef struct fh_class_stats {
   uint64_t requested;    /* (d) bytes asked for since start, except aligned blocks */
   uint64_t allocated;    /* blocks handed to threads since start */
   uint64_t live;         /* blocks in the program's hands, or kept by a thread for its next calls */
-  uint64_t peak;         /* most that `live` has been when statistics were read */
+  uint64_t peak;         /* most that `live` has been, as nearly as is said below */
   uint64_t slabs;        /* slabs of this class */
   uint64_t fullness[4];  /* slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1 */
 } fh_class_stats_t;
@@ -314,8 +372,7 @@ typedef struct fh_stats {
   fh_class_stats_t total;
   fh_class_stats_t classes[FH_CLASSES];
   /* process */
-  /* since the library's first use; in a child of fork, since that of its parent */
-  uint64_t elapsed_ms;
+  uint64_t elapsed_ms;      /* since the process began; 0: the system does not say */
   uint64_t user_ms;         /* processor time of all threads outside the kernel */
   uint64_t system_ms;       /* processor time in the kernel */
   uint64_t minor_faults;    /* page faults that nothing was read for */
@@ -329,6 +386,9 @@ typedef struct fh_stats {
   /* live blocks of no bytes, which are in no other figure of live blocks */
   uint64_t empty_live;
   /* memory, in bytes */
+  /* what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7 */
+  uint64_t huge_resident;
+  uint64_t collapsed;       /* huge pages that were made of small ones since start (option thp) */
   /* least limit of the control groups around the process; 0: none was found, or looked for */
   uint64_t container_limit;
   uint64_t pressure;        /* level of pressure now: 0 none, 1 near a bound, 2 over it */
@@ -349,6 +409,19 @@ FH_API void fh_stats_print(bool json);
 /* The JSON object into `buffer` of `size` bytes, cut and ended by a zero byte; returns the whole
  * length, as snprintf does. Ours. */
 FH_API size_t fh_stats_json(char *buffer, size_t size);
+
+/* Bytes that the calling thread has allocated, and freed, whoever allocated them. Both counts begin
+ * with the thread's first call of either, which returns 0. Differences tell what a piece of work
+ * used. They are exact, in bytes of blocks. So a request of 100 counts as 112, one of 20,000 as
+ * whole pages, and one of none as none. Where realloc leaves a block in its place, what it adds or
+ * takes away counts. What freehold needs for itself does not count, nor do blocks of libc's own
+ * heap. In a signal handler the interrupted call may count in part. In the secure grade a block
+ * counts as freed when it may be used again. Neither locks or asks the system. They take time in
+ * proportion to the blocks in the thread's lists for its next calls, mostly some hundred. At most
+ * these are 64 of each size below 1 KiB, and 16 MiB of each other. A thread that never asks pays
+ * for two additions in a slow call. Ours; the idea is jemalloc's thread.allocated. */
+FH_API uint64_t fh_thread_allocated(void);
+FH_API uint64_t fh_thread_freed(void);
 
 /* ---- profiles -------------------------------------------------------------------------------- */
 
@@ -385,6 +458,16 @@ FH_API bool fh_profile_write(int file, fh_profile_t kind);
  * sampled. Ours. */
 typedef void fh_profile_hook_t(void *block, size_t size, uint64_t bytes, void *context);
 FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* Begins an event trace in the file `path`, as the option `trace` does at start. A thread's calls
+ * are recorded from its first one that the fast path cannot do. That comes at the latest when a
+ * list of free blocks is used up. From then on its fast paths are closed, for good. Blocks that
+ * were allocated before are freed in the trace without having been allocated. False with errno
+ * EALREADY (there is a trace), EINVAL (no name) or EIO (the file cannot be made). Any thread, also
+ * in signal handlers and from a debugger; waits for nobody. Ours. */
+FH_API bool fh_trace_start(const char *path);
 
 #ifdef __cplusplus
 }

@@ -7,8 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from freehold_lab import (__version__, bench, check, demo, experiment, flame, graph, leaks, peers,
-                          replay, valgrind)
+from freehold_lab import (__version__, bench, check, demo, experiment, flame, graph, leaks, order,
+                          pages, peers, releases, replay, valgrind)
 from freehold_lab.allocators import allocator_named, library, proved
 from freehold_lab.places import Failed, alone
 from freehold_lab.progress import say
@@ -16,7 +16,7 @@ from freehold_lab.progress import say
 EPILOG = """examples:
   freehold-lab peers                              builds or installs what freehold is compared with
   freehold-lab run quick && freehold-lab report   five minutes on two processors, then a page
-  freehold-lab run seed-2014 --peers jemalloc snmalloc --allocator hoard=/opt/libhoard.so
+  freehold-lab run seed-2014 --peers jemalloc snmalloc --allocator lrmalloc=/opt/lrmalloc.so
   freehold-lab report --base freehold --out page
 exit code: 0 done, 1 something could not be done, 2 wrong usage, 130 stopped (the same command
 goes on)"""
@@ -45,6 +45,12 @@ MORE = {
     "graph": (graph.add, graph.command,
               "a trace as a picture: addresses, over time, by the share that is live",
               "freehold-lab graph server.trace --by calls --out server.html"),
+    "order": (order.add, order.command,
+              "which functions of the library small programs execute",
+              "./dev lab order --out cmake/order.txt"),
+    "pages": (pages.add, pages.command,
+              "where the memory of a small program is when it ends, with libc and with freehold",
+              "./dev lab pages small-sort"),
     "leaks": (leaks.add, leaks.command,
               "runs a program and tells what still lives when it ends, by call stack",
               "freehold-lab leaks --interval 1 --exit-code 1 --least 64K -- ./program --fast\n"
@@ -89,6 +95,9 @@ def add_peers(commands):
     command.add_argument("peer", nargs="*", help=f"which (all): {', '.join(peers.PEERS)}")
     command.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                          help="compilers at a time")
+    command.add_argument("--newest", action="store_true",
+                         help="make nothing: say which are behind the newest release that their "
+                              "registry has; exit code 1 if one is")
     command.add_argument("--strict", action="store_true", help="exit code 1 if one is left out")
 
 
@@ -106,7 +115,7 @@ def add_allocators(command):
 def add_verify(commands):
     command = add_command(commands, "verify",
                           "proves for each allocator that malloc and its family really are its own",
-                          "freehold-lab verify --allocator hoard=/opt/libhoard.so")
+                          "freehold-lab verify --allocator lrmalloc=/opt/lrmalloc.so")
     add_allocators(command)
 
 
@@ -128,6 +137,8 @@ def add_run(commands):
     command.add_argument("--retries", type=int, metavar="N",
                          help="how often a disturbed block is run again (default: what the "
                               "experiment says)")
+    command.add_argument("--fewer-processors", action="store_true",
+                         help="leave out levels with more processors than there are here")
     command.add_argument("--packages", action="store_true",
                          help="only print the Debian packages that its workloads want")
 
@@ -196,6 +207,8 @@ def command_list(options):
 
 
 def command_peers(options):
+    if options.newest:
+        return releases.command()
     with alone():
         made, left_out = peers.make_all(options.peer, options.jobs, say)
     for allocator in made.values():
@@ -218,6 +231,8 @@ def load_experiment(options, build):
     if options.retries is not None:
         chosen.disturbance["retries"] = options.retries
     chosen.select(options.only)
+    if not options.packages:
+        chosen.fit_processors(len(os.sched_getaffinity(0)), options.fewer_processors)
     return chosen, workloads
 
 

@@ -24,6 +24,7 @@ UNITS = {
     "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
     "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")),
+    "1/s": ((1e6, "millions/s"), (1e3, "thousands/s"), (1, "1/s")),
     "byte s": ((1 << 30, "GiB s"), (1 << 20, "MiB s"), (1 << 10, "KiB s"), (1, "byte s")),
 }
 FIGURES = {"ns": "time of one operation", "seconds": "time of the work",
@@ -82,6 +83,10 @@ def layout(figure, height=420, **more):
 
 def file_name(*words):
     return "-".join(re.sub(r"[^a-z0-9]+", "-", str(word).lower()).strip("-") for word in words)
+
+
+def text_of_level(level):
+    return level if isinstance(level, str) else f"{level:,}"
 
 
 # ---- units ---------------------------------------------------------------------------------------

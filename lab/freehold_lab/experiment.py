@@ -25,10 +25,14 @@ RESPONSES = {
     "peak": ("peak resident memory", "bytes"), "integral": ("resident memory over time", "byte s"),
     "faults": ("page faults", ""), "calls": ("mmap, munmap, mremap, madvise and brk calls", ""),
     "system_calls": ("all system calls", ""),
+    "rate": ("operations", "1/s"),
+    "asked": ("bytes asked of the system", "bytes"),
+    "kept": ("resident memory after the work", "bytes"),    # the workload's figure `resident`
 }
 KEYS = {"name", "about", "replicates", "discard", "responses", "time_limit", "base", "disturbance",
-        "parts"}
-PART_KEYS = {"name", "workload", "quick", "parameters", "factors", "slope", "variables", "only"}
+        "parts", "scaled"}
+PART_KEYS = {"name", "workload", "quick", "parameters", "factors", "slope", "variables", "only",
+             "tables", "bars", "curves", "responses"}
 DISTURBANCE = {"steal": 0.05, "foreign": 0.10, "retries": 2}
 
 
@@ -64,17 +68,49 @@ class Cell:
         return [name for name in allocators if not self.only or name in self.only]
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """A table of means whose rows and columns are levels of factors, for one allocator each."""
+    response: str
+    rows: tuple                             # factors
+    columns: tuple                          # factors
+    after: str = ""                         # which table of a paper has this layout
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Bars of single cells: some factors fixed, the others along the axis."""
+    response: str
+    fixed: tuple                            # of (factor, label)
+    by: tuple                               # factors
+    after: str = ""                         # which figure of a paper has this layout
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A response over the levels of the part's only factor: lines of means with logarithmic axes,
+    or boxes."""
+    kind: str                               # line or box
+    response: str
+    over: str
+    after: str = ""
+
+
 @dataclass
 class Part:
     name: str
     workload: str
     factors: dict                           # name -> [Level]
     parameters: dict
-    # the factor over which time should grow in a straight line
-    slope: str = ""
+    # the factors over which time should grow in a straight line
+    slopes: tuple = ()
     variables: dict = field(default_factory=dict)       # of the environment
     only: tuple = ()                        # allocators; (): all
     quick: bool = False
+    tables: tuple = ()                      # of Crossing
+    bars: tuple = ()                        # of Cut
+    curves: tuple = ()                      # of Curve
+    responses: tuple = ()                   # that its pages show; (): the experiment's
 
     def cells(self):
         names = list(self.factors)
@@ -100,6 +136,8 @@ class Experiment:
     base: str
     parts: list
     disturbance: dict = field(default_factory=lambda: dict(DISTURBANCE))
+    scaled: tuple = ()                      # parts side by side, each scaled to its largest
+    scaled_after: str = ""
 
     def select(self, texts):
         """Keeps the parts whose name contains one of them; all if there are none."""
@@ -109,6 +147,24 @@ class Experiment:
         if not self.parts:
             raise Failed(f"no part's name contains {' or '.join(texts)}")
         self.text += f"\n# only: {' '.join(texts)}\n"
+
+    def fit_processors(self, available, is_left_out):
+        """Levels that want more processors than there are: left out if that is asked for, else
+        Failed. A plan never becomes smaller by itself."""
+        for part in self.parts:
+            for name, levels in part.factors.items():
+                fitting = [level for level in levels if level.processors <= available]
+                if len(fitting) == len(levels):
+                    continue
+                lacking = ", ".join(level.label for level in levels if level not in fitting)
+                if not is_left_out:
+                    raise Failed(f"{part.name}: {name} = {lacking}: there are only {available} "
+                                 "processors here; --fewer-processors leaves these levels out")
+                if not fitting:
+                    raise Failed(f"{part.name}: {name} = {lacking}: nothing is left for "
+                                 f"{available} processors")
+                part.factors[name] = fitting
+                self.text += f"\n# without {part.name}: {name} = {lacking}\n"
 
     def cells(self):
         return [cell for part in self.parts for cell in part.cells()]
@@ -193,10 +249,7 @@ def parse(table, text, source, workloads):
     discard = reader.number("", table, "discard", 0, 0)
     if discard >= replicates:
         reader.fail("", f"discard is {discard}: nothing would be left of {replicates} replicates")
-    responses = reader.get("", table, "responses", list, ["wall", "peak"])
-    for response in responses:
-        if response not in RESPONSES:
-            reader.fail("", f"no response {response!r}; there are {', '.join(RESPONSES)}")
+    responses = parse_responses(reader, "", table, ["wall", "peak"])
     time_limit = reader.get("", table, "time_limit", float, 300)
     if time_limit <= 0:
         reader.fail("", f"time_limit is {time_limit}, has to be more than 0 seconds")
@@ -206,11 +259,27 @@ def parse(table, text, source, workloads):
         reader.fail("", "no parts: nothing to run")
     if len({part.name for part in read}) < len(read):
         reader.fail("", "two parts have the same name; give them names of their own")
+    if {"asked", "system_calls"} <= set(responses):
+        reader.fail("", "asked and system_calls are counted in different runs; take one of them")
+    scaled = reader.get("", table, "scaled", dict, {})
+    reader.keys("scaled", scaled, {"parts", "after"})
+    for name in reader.get("scaled", scaled, "parts", list, []):
+        if name not in [part.name for part in read]:
+            reader.fail("scaled", f"no part {name}")
     return Experiment(
         reader.get("", table, "name", str), reader.get("", table, "about", str, ""), text,
         replicates, discard, responses, float(time_limit),
         reader.get("", table, "base", str, "libc"), read,
-        parse_disturbance(reader, reader.get("", table, "disturbance", dict, {})))
+        parse_disturbance(reader, reader.get("", table, "disturbance", dict, {})),
+        tuple(scaled.get("parts", [])), reader.get("scaled", scaled, "after", str, ""))
+
+
+def parse_responses(reader, where, table, default):
+    responses = reader.get(where, table, "responses", list, default)
+    for response in responses:
+        if response not in RESPONSES:
+            reader.fail(where, f"no response {response!r}; there are {', '.join(RESPONSES)}")
+    return responses
 
 
 def parse_disturbance(reader, table):
@@ -237,13 +306,84 @@ def parse_part(reader, where, table, workloads):
     part = Part(reader.get(where, table, "name", str, name), name,
                 {factor: parse_factor(reader, f"{where}.factors.{factor}", factor, value, known)
                  for factor, value in factors.items()},
-                {**parameters, **given}, reader.get(where, table, "slope", str, ""),
+                {**parameters, **given}, tuple(names(reader, where, table, "slope")),
                 reader.get(where, table, "variables", dict, {}),
                 tuple(reader.get(where, table, "only", list, [])),
                 reader.get(where, table, "quick", bool, False))
-    if part.slope and part.slope not in part.factors:
-        reader.fail(where, f"slope names {part.slope}, which is no factor of the part")
+    for factor in part.slopes:
+        if factor not in part.factors:
+            reader.fail(where, f"slope names {factor}, which is no factor of the part")
+    part.tables = tuple(parse_crossing(reader, f"{where}.tables[{n}]", one, part)
+                        for n, one in enumerate(reader.get(where, table, "tables", list, [])))
+    part.bars = tuple(parse_cut(reader, f"{where}.bars[{n}]", one, part)
+                      for n, one in enumerate(reader.get(where, table, "bars", list, [])))
+    part.curves = tuple(parse_curve(reader, f"{where}.curves[{n}]", one, part)
+                        for n, one in enumerate(reader.get(where, table, "curves", list, [])))
+    part.responses = tuple(parse_responses(reader, where, table, []))
     return part
+
+
+def names(reader, where, table, key):
+    """One name or a list of them; none if the key is missing."""
+    value = table.get(key, [])
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        reader.fail(where, f"{key} should be a name or a list of names, is {value!r}")
+    return value
+
+
+def layout_of(reader, where, table, known):
+    """What tables and bars have in common: the response, and the paper's number."""
+    if not isinstance(table, dict):
+        reader.fail(where, "should be a table")
+    reader.keys(where, table, {"response", "after", *known})
+    response = reader.get(where, table, "response", str)
+    if response not in RESPONSES:
+        reader.fail(where, f"no response {response!r}; there are {', '.join(RESPONSES)}")
+    return response, reader.get(where, table, "after", str, "")
+
+
+def factors_of(reader, where, table, key, part):
+    found = names(reader, where, table, key)
+    for factor in found:
+        if factor not in part.factors:
+            reader.fail(where, f"{key} names {factor}, which is no factor of the part")
+    if not found:
+        reader.fail(where, f"{key} is missing")
+    return tuple(found)
+
+
+def parse_curve(reader, where, table, part):
+    """`{kind = "box", response = "rate", over = "threads"}`"""
+    response, after = layout_of(reader, where, table, {"kind", "over"})
+    kind, over = (reader.get(where, table, key, str) for key in ("kind", "over"))
+    if kind not in ("line", "box"):
+        reader.fail(where, f"kind has to be line or box, is {kind!r}")
+    if list(part.factors) != [over]:
+        reader.fail(where, f"{over} has to be the only factor of the part")
+    return Curve(kind, response, over, after)
+
+
+def parse_crossing(reader, where, table, part):
+    """`{response = "wall", rows = ["SA", "NT"], columns = "NP"}`"""
+    response, after = layout_of(reader, where, table, {"rows", "columns"})
+    return Crossing(response, factors_of(reader, where, table, "rows", part),
+                    factors_of(reader, where, table, "columns", part), after)
+
+
+def parse_cut(reader, where, table, part):
+    """`{response = "wall", fixed = {NT = 1}, by = ["NP", "NA"]}`"""
+    response, after = layout_of(reader, where, table, {"fixed", "by"})
+    by = factors_of(reader, where, table, "by", part)
+    fixed = reader.get(where, table, "fixed", dict, {})
+    for factor, value in fixed.items():
+        labels = [level.label for level in part.factors.get(factor, [])]
+        if label_of(value) not in labels:
+            reader.fail(where, f"fixed {factor} = {value}: there are {', '.join(labels) or 'none'}")
+    if set(by) | set(fixed) != set(part.factors) or set(by) & set(fixed):
+        reader.fail(where, "each factor of the part has to be fixed or in `by`")
+    return Cut(response, tuple((factor, label_of(value)) for factor, value in fixed.items()), by,
+               after)
 
 
 def parse_factor(reader, where, name, value, known):
@@ -278,13 +418,9 @@ def label_of(value):
 
 
 def parse_processors(reader, where, value):
-    available = len(os.sched_getaffinity(0))
     if value == "all":
-        value = list(range(1, available + 1))
+        value = list(range(1, len(os.sched_getaffinity(0)) + 1))
     if (not isinstance(value, list) or not value
             or not all(isinstance(n, int) and n > 0 for n in value)):
         reader.fail(where, 'processors has to be "all" or a list of numbers above 0')
-    reachable = [n for n in value if n <= available]
-    if not reachable:
-        reader.fail(where, f"there are only {available} processors here")
-    return [Level(str(n), n, (), n) for n in reachable]
+    return [Level(str(n), n, (), n) for n in value]

@@ -95,6 +95,7 @@ class Launch:
         self.variables = variables or {}
         self.limit = limit
         self.costs = {}
+        self.period = PERIOD
 
     def __enter__(self):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -122,7 +123,7 @@ class Launch:
     def around(self, user):
         """What stands in front of a command: the allocator, and what measures."""
         meter = native("meter")
-        return [self.copy(meter) if is_other(user) else meter, self.folder / "report", PERIOD,
+        return [self.copy(meter) if is_other(user) else meter, self.folder / "report", self.period,
                 self.processors, *self.settings(user), "--"]
 
     def take_costs(self):
@@ -169,8 +170,10 @@ class Launch:
             raise failure(command, code, f"{what}: {ended(code)}", said[1].strip() or said[0])
         return said[0]
 
-    def program(self, *command, give=b"", environment=None, user=None):
-        """The program under the allocator, to its end; its output."""
+    def program(self, *command, give=b"", environment=None, user=None, is_brief=False):
+        """The program under the allocator, to its end; its output. One that is brief is looked at
+        when it ends, and only then."""
+        self.period = 0 if is_brief else PERIOD
         output = self.finish([*self.around(user), *command], Path(str(command[0])).name, give,
                              environment, user)
         self.take_costs()
@@ -229,6 +232,71 @@ class Counted(Launch):
 
     def take_costs(self):
         self.costs = read_counts((self.folder / "report").read_text())
+
+
+class Mapped(Counted):
+    """What it asks of the system for memory and gives back: each call with its size."""
+
+    def around(self, user):
+        given = [word for setting in self.settings(user) for word in ("-E", setting)]
+        return ["strace", "-f", "-qq", "-o", self.folder / "report", "-e", *self.filter, *given]
+
+    def take_costs(self):
+        self.costs = read_mappings((self.folder / "report").read_text())
+
+
+CALL = re.compile(r"(\d+) +(mmap|munmap|mremap|madvise|brk)\((.*)\) += (\S+)")
+UNFINISHED = re.compile(r"(\d+) +(.*) <unfinished \.\.\.>$")
+RESUMED = re.compile(r"(\d+) +<\.\.\. \w+ resumed>(.*)$")
+
+
+def whole_calls(text):
+    """The lines of a trace; a call that others came between is put together again."""
+    begun = {}
+    for line in text.splitlines():
+        if found := UNFINISHED.match(line):
+            begun[found[1]] = found[2]
+        elif found := RESUMED.match(line):
+            yield f"{found[1]} {begun.pop(found[1], '')}{found[2]}"
+        else:
+            yield line
+
+
+def read_mappings(text):
+    """How often a traced program called for memory, and for how many bytes. Files that are mapped
+    are no memory; calls that failed are counted, with no bytes."""
+    calls, files = dict.fromkeys(MEMORY_CALLS, 0), []
+    asked = released = advised = top = 0
+    for line in whole_calls(text):
+        found = CALL.match(line)
+        if not found:
+            continue
+        name, words, result = found[2], found[3].split(", "), found[4]
+        is_done = not result.startswith("-")
+        if name == "mmap" and int(words[4]) >= 0:
+            if is_done:
+                files.append((int(result, 16), int(words[1])))
+            continue
+        if name == "munmap" and any(start <= int(words[0], 16) < start + size
+                                    for start, size in files):
+            continue
+        calls[name] += 1
+        if not is_done:
+            continue
+        if name == "mmap":
+            asked += int(words[1])
+        elif name == "munmap":
+            released += int(words[1])
+        elif name == "mremap":
+            asked, released = asked + int(words[2]), released + int(words[1])
+        elif name == "madvise":
+            advised += int(words[1]) if "DONTNEED" in words[2] or "FREE" in words[2] else 0
+        else:
+            now = int(result, 16)
+            asked, released = asked + max(0, now - (top or now)), released + max(0, top - now)
+            top = now
+    return {"calls": sum(calls.values()), **calls, "asked": asked, "released": released,
+            "difference": asked - released, "advised": advised}
 
 
 def is_other(user):

@@ -73,6 +73,27 @@ class Moment:
         return {"steal": max(0, stolen) / total, "foreign": max(0.0, foreign) / total}
 
 
+def caches(root="/"):
+    """The caches of the processors, and which of these share one: a dict for each level and type,
+    with the lists of processors as the kernel writes them. None where it does not say."""
+    found = {}
+    for index in sorted(Path(root).glob("sys/devices/system/cpu/cpu[0-9]*/cache/index[0-9]*")):
+        level, kind, size, line, shared = (
+            read(index / name).strip()
+            for name in ("level", "type", "size", "coherency_line_size", "shared_cpu_list"))
+        if level:
+            groups = found.setdefault((level, kind, size, line), [])
+            if shared not in groups:
+                groups.append(shared)
+    return [{"level": int(level), "type": kind, "size": size, "line": f"{line} bytes",
+             "shared by processors": "; ".join(sorted(groups, key=first_number))}
+            for (level, kind, size, line), groups in sorted(found.items())]
+
+
+def first_number(text):
+    return int(re.match(r"\d*", text).group() or 0)
+
+
 def commit(root=None):
     """The commit of the repository, and whether the sources differ from it."""
     try:
@@ -105,6 +126,7 @@ def description():
         "virtual": read("/sys/class/dmi/id/product_name").strip() or
                    ("a hypervisor"
                     if re.search(r"^flags.*\bhypervisor\b", read("/proc/cpuinfo"), re.M) else "no"),
+        "caches": caches(),
         "frequency": "read" if frequency() else "cannot be read here",
         "temperature": "read" if temperature() is not None else "cannot be read here",
         "freehold": commit(),

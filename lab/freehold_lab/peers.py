@@ -34,7 +34,7 @@ class Peer:
     package: str = ""                       # ... Debian's package with its version, and ...
     library: str = ""                       # ... the file that it puts into the library folder
     variables: dict = field(default_factory=dict)
-    checks: bool = False                    # a build that looks for mistakes: only by its name
+    is_extra: bool = False                  # takes part only where it is named
 
 
 PEERS = {peer.name: peer for peer in (
@@ -45,8 +45,9 @@ PEERS = {peer.name: peer for peer in (
     Peer("jemalloc", "5.3.1", crate="tikv-jemalloc-sys"),
     Peer("tcmalloc-google", "of June 2025", crate="libtcmalloc-sys", variables=NO_RSEQ),
     Peer("hardened-malloc", "of July 2026", crate="hardened-malloc-sys"),
-    Peer("mimalloc3-secure", "3.3.2", crate="libmimalloc-sys", checks=True),
-    Peer("snmalloc-checks", "0.7.6", crate="snmalloc-sys", checks=True),
+    Peer("mimalloc3-secure", "3.3.2", crate="libmimalloc-sys", is_extra=True),
+    Peer("snmalloc-checks", "0.7.6", crate="snmalloc-sys", is_extra=True),
+    Peer("hoard", "3.13.0", crate="hoard-sys", is_extra=True),
     Peer("rpmalloc", "1.4.3", crate="rpmalloc-sys"),
     Peer("gperftools", "2.10", package="libtcmalloc-minimal4=2.10-1",
          library="libtcmalloc_minimal.so.4"),
@@ -90,7 +91,7 @@ def chosen(names):
 
 def usual(names):
     """Those that take part without being named."""
-    return [name for name in names if not PEERS[name].checks]
+    return [name for name in names if not PEERS[name].is_extra]
 
 
 def crate_version(crate):

@@ -16,7 +16,7 @@ from scipy import stats
 
 from freehold_lab.analysis.frame import with_factors
 from freehold_lab.drawing import (OURS, Picture, file_name, layout, places_of, quantity, scale_of,
-                                  title)
+                                  text_of_level, title)
 from freehold_lab.experiment import RESPONSES
 
 THREADS = ("threads", "NT", "clients")
@@ -63,8 +63,31 @@ def bars(name, heading, rows, base, palette):
                             row=number, col=1)
     return Picture(name, heading,
                    "Geometric means of ratios over the cells of a workload; a bar that hangs down "
-                   "is less, so better. Layout of figure 8 of the 2006 paper.",
+                   "is less, so better.",
                    layout(figure, 240 * len(rows) + 80))
+
+
+def scaled_to_largest(results, palette):
+    """Mean time and peak of single programs, the largest of each program being 1."""
+    plan = results.plan
+    found = results.runs[results.runs.part.isin(plan.scaled)]
+    if not len(found):
+        return None
+    figure = make_subplots(rows=1, cols=2, shared_yaxes=True,
+                           subplot_titles=["run time", "maximum resident memory"])
+    for column, response in enumerate(("wall", "peak"), 1):
+        means = found.groupby(["part", "allocator"])[response].mean().unstack()
+        shares = means.div(means.max(axis=1), axis=0).reindex(
+            [part for part in plan.scaled if part in means.index])
+        for name in [name for name in palette.order if name in shares]:
+            figure.add_bar(x=list(shares.index), y=list(shares[name]), row=1, col=column,
+                           marker_color=palette.of(name)["color"],
+                           **palette.style(name, column == 1))
+    figure.update_yaxes(range=[0, 1.05])
+    after = f" Laid out as {plan.scaled_after}." if plan.scaled_after else ""
+    return Picture("scaled-to-largest", "Single programs, scaled to the largest",
+                   "Means over the runs that count, linear, each program's largest being 1."
+                   + after, layout(figure, barmode="group"))
 
 
 def speed_and_memory(overall, base, palette):
@@ -145,8 +168,37 @@ def by_factor(part, runs, factors, response, figure_of_part, palette):
     return Picture(file_name(part, response, "by-factor"), f"{part}: {what} by factor",
                    "Means over the levels of the other factors, with 95 % intervals from the "
                    "spread of the runs of one cell; logarithmic axes where the levels span more "
-                   "than a few doublings. Figures 3 to 6 of the 2014 paper, figure 2 of the 2018 "
-                   "one.", layout(figure))
+                   "than a few doublings.", layout(figure))
+
+
+def bars_of_cells(part, cut, runs, figure_of_part, palette):
+    """Bars of single cells, one colour an allocator: no other factor is averaged."""
+    for factor, label in cut.fixed:
+        runs = runs[runs[factor].map(text_of_level) == label]
+    runs = runs.dropna(subset=[cut.response])
+    if not len(runs):
+        return None
+    what, unit = quantity(cut.response, figure_of_part)
+    divisor, shown_unit = scale_of(runs[cut.response], unit)
+    figure = go.Figure()
+    for name, mine in palette.each(runs):
+        found = [(levels if isinstance(levels, tuple) else (levels,),
+                  *mean_of_cells(cell, cut.response))
+                 for levels, cell in mine.groupby(list(cut.by), sort=False)]
+        names = [[f"{factor} {text_of_level(levels[n])}" for levels, _, _ in found]
+                 for n, factor in enumerate(cut.by)]
+        figure.add_bar(x=names if len(names) > 1 else names[0],
+                       y=[mean / divisor for _, mean, _ in found],
+                       error_y={"array": [half / divisor for _, _, half in found], "thickness": 1},
+                       marker_color=palette.of(name)["color"], **palette.style(name))
+    figure.update_yaxes(title_text=title(what, shown_unit), rangemode="tozero")
+    where = ", ".join(f"{factor} = {label}" for factor, label in cut.fixed)
+    after = f" Laid out as {cut.after}." if cut.after else ""
+    return Picture(file_name(part, cut.response, "cells", *(word for pair in cut.fixed
+                                                            for word in pair)),
+                   f"{part}: {what}, {where}",
+                   "Means of the runs of single cells, with 95 % intervals." + after,
+                   layout(figure, barmode="group"))
 
 
 def at_last_levels(runs, factors):
@@ -157,24 +209,54 @@ def at_last_levels(runs, factors):
     return runs, ", ".join(chosen)
 
 
-def text_of_level(level):
-    return f"{level:,}" if isinstance(level, (int, float)) else str(level)
-
-
 def boxes(part, runs, factor, others, palette):
     """Wall time over the levels of one factor, the `others` at their last level."""
     runs, where = at_last_levels(runs, others)
-    divisor, unit = scale_of(runs.wall, "s")
-    figure = go.Figure()
-    for name, mine in palette.each(runs):
-        figure.add_box(x=mine[factor].astype(str), y=mine.wall / divisor, boxpoints="outliers",
-                       line_width=1, marker_color=palette.of(name)["color"], **palette.style(name))
-    figure.update_yaxes(title_text=title(RESPONSES["wall"][0], unit), type="log")
-    figure.update_xaxes(title_text=factor, type="category")
+    figure = boxes_of(runs, factor, "wall", scale_of(runs.wall, "s"), palette,
+                      boxpoints="outliers")
     return Picture(file_name(part, "wall-boxes", factor),
                    f"{part}: {RESPONSES['wall'][0]} over {factor}{', ' if where else ''}{where}",
                    "All runs that count: box of the middle half, median, whiskers of 1.5 box "
-                   "heights. Figures 6 and 7 of the 2006 paper.", layout(figure, boxmode="group"))
+                   "heights.", figure)
+
+
+def boxes_of(runs, factor, response, scale, palette, **points):
+    divisor, unit = scale
+    figure = go.Figure()
+    for name, mine in palette.each(runs):
+        figure.add_box(x=mine[factor].astype(str), y=mine[response] / divisor, line_width=1,
+                       marker_color=palette.of(name)["color"], **points, **palette.style(name))
+    figure.update_yaxes(title_text=title(RESPONSES[response][0], unit), type="log")
+    figure.update_xaxes(title_text=factor, type="category")
+    return layout(figure, boxmode="group")
+
+
+def curve(part, planned, runs, figure_of_part, palette):
+    """What an experiment asks for over the only factor of a part."""
+    runs = runs.dropna(subset=[planned.response])
+    if not len(runs):
+        return None
+    what, unit = quantity(planned.response, figure_of_part)
+    divisor, shown_unit = scale = scale_of(runs[planned.response], unit)
+    after = f" Laid out as {planned.after}." if planned.after else ""
+    name = file_name(part, planned.response, planned.kind, planned.over)
+    heading = f"{part}: {what} over {planned.over}"
+    if planned.kind == "box":
+        return Picture(name, heading, "All runs that count: box of the middle half, median, "
+                       f"whiskers to the least and the most.{after}",
+                       boxes_of(runs, planned.over, planned.response, scale, palette,
+                                boxpoints=False))
+    figure = go.Figure()
+    for allocator, mine in palette.each(runs):
+        means = mine.groupby(planned.over)[planned.response].mean() / divisor
+        figure.add_scatter(x=list(means.index), y=list(means), mode="lines+markers",
+                           **palette.mark(allocator), **palette.line(allocator),
+                           **palette.style(allocator))
+    figure.update_xaxes(type="log", title_text=planned.over, tickvals=sorted(set(
+        runs[planned.over])))
+    figure.update_yaxes(type="log", title_text=title(what, shown_unit))
+    return Picture(name, heading, f"Means of the runs that count; logarithmic axes.{after}",
+                   layout(figure))
 
 
 def resident_of(run):
@@ -262,7 +344,7 @@ def slopes(part, table, factor, others, palette):
                            **palette.mark(name), **palette.style(name))
     figure.update_xaxes(title_text=", ".join(others) or "all runs", type="category")
     figure.update_yaxes(title_text=f"ns more for one more of {factor}")
-    return Picture(file_name(part, "slope"), f"{part}: slope of time over {factor}",
+    return Picture(file_name(part, "slope", factor), f"{part}: slope of time over {factor}",
                    "Of the straight line through all runs, with its 95 % interval.",
                    layout(figure, scattermode="group"))
 
@@ -272,12 +354,15 @@ def of_part(results, name, palette):
     runs, factors = with_factors(results.part(name))
     figure = results.figure_of(name)
     varied = [factor for factor in factors if runs[factor].nunique() > 1]
-    found = []
-    for response in ("wall", "peak", "figure", "integral"):
-        if (response in results.plan.responses and varied and runs[response].notna().any()
+    planned = next(part for part in results.plan.parts if part.name == name)
+    found, asked = [], planned.responses or results.plan.responses
+    for response in ("wall", "peak", "kept", "figure", "integral"):
+        if (response in asked and varied and runs[response].notna().any()
                 and (response != "figure" or figure.unit != "s")):
             found.append(by_factor(name, runs, varied, response, figure, palette))
-    for factor in [factor for factor in varied if factor in THREADS]:
+    found += [bars_of_cells(name, cut, runs, figure, palette) for cut in planned.bars]
+    found += [curve(name, one, runs, figure, palette) for one in planned.curves]
+    for factor in [factor for factor in varied if factor in THREADS and not planned.curves]:
         others = [other for other in varied if other != factor]
         found.append(boxes(name, runs, factor, others, palette))
     cell = runs[runs.cell == runs.cell.iloc[-1]]

@@ -20,6 +20,7 @@ from freehold_lab import __version__, drawing, pictures, tables
 from freehold_lab.analysis import frame, ratios, slope
 from freehold_lab.peers import PEERS
 from freehold_lab.places import PACKAGE, Failed
+from freehold_lab.runner import CAUSES
 
 RATIOS = ("time", "peak", "integral", "faults", "calls")
 
@@ -62,9 +63,11 @@ def sections_of(results, base, palette):
     first = Section("overall", "All workloads",
                     f"Ratios are to {base}; below 1 the allocator needs less.")
     first.add(pictures.speed_and_memory(overall, base, palette),
-              *pictures.scaled_bars(by_response, base, palette),
+              pictures.scaled_to_largest(results, palette),
+              *pictures.scaled_bars(by_response, base, palette), tables.program_table(results),
               *tables.overall_tables(overall, base),
-              *tables.workload_tables(by_response, base, results.names))
+              *tables.workload_tables(results.runs, by_response, base, results.names),
+              *tables.power_tables(results.runs))
     sections = [first]
     for part in [part for part in results.plan.parts if len(results.part(part.name))]:
         about = results.workloads[part.workload].about
@@ -78,13 +81,12 @@ def sections_of(results, base, palette):
 
 def add_slopes(section, results, part, palette):
     runs, factors = frame.with_factors(results.part(part.name))
-    if not part.slope or not pictures.is_numeric(runs[part.slope]):
-        return
-    others = [factor for factor in factors if factor != part.slope and runs[factor].nunique() > 1]
-    found = slope.by_allocator(runs, part.slope, others)
-    if len(found):
-        section.add(pictures.slopes(part.name, found, part.slope, others, palette),
-                    tables.slope_table(part.name, part.slope, found))
+    for factor in [factor for factor in part.slopes if pictures.is_numeric(runs[factor])]:
+        others = [other for other in factors if other != factor and runs[other].nunique() > 1]
+        found = slope.by_allocator(runs, factor, others)
+        if len(found):
+            section.add(pictures.slopes(part.name, found, factor, others, palette),
+                        tables.slope_table(part.name, factor, found))
 
 
 def facts_of(results):
@@ -106,12 +108,31 @@ def notes_of(results):
                      "at every attempt and "
                      "are in all figures nevertheless, for instance: "
                      f"{disturbed.disturbed.iloc[0]}.")
-    again = results.runs[(results.runs.attempt > 0) & (results.runs.disturbed == "")]
-    if len(again):
-        notes.append(f"{again.groupby(['cell', 'replicate']).ngroups} blocks were disturbed, run "
-                     "again, and count with "
-                     "their later attempt.")
     return notes
+
+
+def disturbance_table(results):
+    """What disturbed the runs, how many were made again for it, and what was kept all the same."""
+    bounds = results.plan.disturbance
+    rows = []
+    for key, cause in CAUSES.items():
+        blocks = [block for block in results.attempts if cause in block["disturbed"]]
+        again = [block for block in blocks if block["is_superseded"]]
+        rows.append({"cause": cause, "bound": bounds[key], "blocks run again": len(again),
+                     "runs made again": sum(block["runs"] for block in again),
+                     "runs beyond it": sum(block[key] for block in blocks),
+                     "blocks kept beyond it": len(blocks) - len(again)})
+    return tables.Table("disturbance", "What disturbed the runs",
+                        "A block is the runs of all allocators side by side. One in which a run "
+                        "lost more than the bound, a share of all processor time, is run again "
+                        "as a whole, as often as the experiment or --retries allows. Only the last "
+                        "attempt counts. Stolen time is the steal of /proc/stat.",
+                        pandas.DataFrame(rows))
+
+
+def machine_facts(results):
+    """What the machine is, one value each; its caches have a table of their own."""
+    return [(name, value) for name, value in results.begun["machine"].items() if name != "caches"]
 
 
 def environment_tables(results):
@@ -121,6 +142,11 @@ def environment_tables(results):
                        "Each proved in a child that malloc and its family are its own, and "
                        "asked again by every run.",
                        found[["allocator", "version", "path", "variables", "sha256"]])
+    caches = results.begun["machine"].get("caches") or [{"level": "cannot be read here"}]
+    yield tables.Table("caches", "Caches",
+                       "Which processors share one: their numbers, a list for each cache.",
+                       pandas.DataFrame(caches))
+    yield disturbance_table(results)
     while_running = results.runs[["load", "steal", "foreign_share", "frequency",
                                   "temperature"]].describe().T
     yield tables.Table("surroundings", "The machine while it measured",
@@ -186,7 +212,7 @@ def write_markdown(results, page, overall):
                   f"{picture.title}. {picture.caption}", ""]
     for table in overall.tables:
         lines += [f"## {table.title}", "", table.caption, "", table.markdown(), ""]
-    facts = pandas.DataFrame([*results.begun["machine"].items(), ("laboratory", __version__),
+    facts = pandas.DataFrame([*machine_facts(results), ("laboratory", __version__),
                               ("results", name)], columns=["", "value"])
     lines += ["## Environment", "", tables.Table("", "", "", facts).markdown(), ""]
     for table in environment_tables(results):
@@ -213,11 +239,11 @@ def page_of(results, palette, sections, extra, drawn):
             for name in ("page.html", "page.css", "page.js")}
     template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text["page.html"])
     figures = {picture.name: json.loads(picture.figure.to_json()) for picture in drawn}
-    machine = results.begun["machine"]
     return template.render(
         plan=results.plan, facts=facts_of(results), sections=sections, environment_tables=extra,
         allocators=[{"name": name, "colour": palette.of(name)["color"]} for name in results.names],
-        environment=[*machine.items(), ("laboratory", __version__), ("results", results.path)],
+        environment=[*machine_facts(results), ("laboratory", __version__),
+                     ("results", results.path)],
         notes=notes_of(results), commands=commands_of(results), css=Markup(text["page.css"]),
         js=Markup(text["page.js"]), plotly=Markup(get_plotlyjs()),
         pictures=Markup(json.dumps(figures).replace("</", "<\\/")))

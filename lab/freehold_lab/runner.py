@@ -10,13 +10,17 @@ import shlex
 from dataclasses import dataclass
 
 from freehold_lab import __version__, machine
-from freehold_lab.launch import Counted, Launch, can_count
+from freehold_lab.launch import Counted, Launch, Mapped, can_count
 from freehold_lab.places import Broken, Failed
 from freehold_lab.progress import Progress, clear
 
 
 # failures of an allocator in a cell, after which it is not run there again
 GIVE_UP = 2
+# Responses that are counted in runs of their own.
+COUNTED = {"calls", "system_calls", "asked"}
+# What can disturb a block, in words.
+CAUSES = {"steal": "stolen by the hypervisor", "foreign": "used by other programs"}
 
 
 @dataclass
@@ -86,8 +90,8 @@ class Runner:
             for number, block in plan:
                 if number in todo:
                     self.run_block(number, block, judged.get(number), done)
-            if {"calls", "system_calls"} & set(self.experiment.responses):
-                self.count_all("system_calls" in self.experiment.responses)
+            if COUNTED & set(self.experiment.responses):
+                self.count_all()
         finally:
             clear()
         return self.store.failed()
@@ -141,8 +145,7 @@ class Runner:
 
     def judge(self, worst):
         """What disturbed a block beyond the bounds, in words; '' if nothing did."""
-        words = {"steal": "stolen by the hypervisor", "foreign": "used by other programs"}
-        return ", ".join(f"{worst[key]:.0%} of processor time {words[key]}" for key in words
+        return ", ".join(f"{worst[key]:.0%} of processor time {CAUSES[key]}" for key in CAUSES
                          if (worst[key] or 0) > self.experiment.disturbance[key])
 
     def run_one(self, number, attempt, position, cell, replicate, name):
@@ -168,9 +171,18 @@ class Runner:
         self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings,
                            costs, figures.get(workload.figure.key), figures)
 
-    def count_all(self, is_every):
-        """System calls, all or those for memory, once for each cell and allocator, in runs of their
-        own: tracing slows them down."""
+    def counting(self, allocator, cell):
+        """How a run is started whose calls are counted: all, those for memory, or these with their
+        sizes."""
+        how = {"variables": cell.variables}
+        if "asked" in self.experiment.responses:
+            return Mapped(allocator, 10 * self.experiment.time_limit, **how)
+        return Counted(allocator, 10 * self.experiment.time_limit, **how,
+                       is_every="system_calls" in self.experiment.responses)
+
+    def count_all(self):
+        """System calls, once for each cell and allocator, in runs of their own: tracing slows them
+        down."""
         if not can_count():
             self.tell("strace cannot trace here; system calls are not counted")
             return
@@ -183,8 +195,7 @@ class Runner:
         for cell, name in due:
             self.bar.show(f"counting calls: {cell.key} {name}"[:60])
             try:
-                with Counted(self.allocators[name], 10 * self.experiment.time_limit,
-                             variables=cell.variables, is_every=is_every) as launch:
+                with self.counting(self.allocators[name], cell) as launch:
                     self.workloads[cell.workload].run(launch, dict(cell.parameters))
                 self.store.add_count(cell, name, launch.costs)
             except Failed as problem:

@@ -142,6 +142,18 @@ class Store:
         return {row["block"]: (row["attempt"], row["disturbed"])
                 for row in self.rows("select * from block order by block, attempt")}
 
+    def attempts(self, bounds):
+        """Every attempt at a block that was judged: what disturbed it, and how many runs it had.
+        And how many of these lost more than the `bounds`, and whether a later attempt counts
+        instead."""
+        return self.rows("""
+          select block, attempt, disturbed, count(run.id) as runs,
+            ifnull(sum(steal > ?), 0) as steal, ifnull(sum(foreign_share > ?), 0) as "foreign",
+            attempt < (select max(attempt) from block b where b.block = block.block)
+              as is_superseded
+          from block left join run using (block, attempt)
+          group by block, attempt order by block, attempt""", bounds["steal"], bounds["foreign"])
+
     def add_count(self, cell, allocator, calls):
         self.insert("count", part=cell.part, cell=cell.key, allocator=allocator,
                     calls=json.dumps(calls))

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from freehold_lab import allocators, peers
+from freehold_lab import allocators, peers, releases
 from freehold_lab.allocators import Allocator, allocator_named, libc_path
 from freehold_lab.places import Failed
 from freehold_lab.workloads import Figure
@@ -148,6 +148,38 @@ def test_every_peer_is_pinned_and_has_a_way_to_be_made():
             assert "=" in peer.package and peer.library
 
 
+REGISTRIES = {
+    "cargo": """case $3 in
+      tikv-jemalloc-sys) echo "tikv-jemalloc-sys"; echo "version: 0.7.1+5.3.1 (latest 0.8.0+5.4)" ;;
+      hoard-sys) echo "version: 0.0.9" ;;
+      rpmalloc-sys) echo "error: could not find it" >&2; exit 101 ;;
+      snmalloc-sys) echo "version: $SNMALLOC+abc" ;;
+    esac""",
+    "apt-cache": """echo "$2:"; echo "  Installed: (none)"; case $2 in
+      libtbbmalloc2) echo "  Candidate: 2021.8.0-2+deb12u1" ;;
+      *) echo "  Candidate: (none)" ;;
+    esac"""}
+
+
+def test_peers_that_are_behind_their_registries_are_told(monkeypatch, tmp_path):
+    for name, body in REGISTRIES.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("SNMALLOC", peers.crate_version("snmalloc-sys"))
+    found = {name: releases.compare(peers.PEERS[name])[2:]
+             for name in ("jemalloc", "hoard", "rpmalloc", "snmalloc", "tbbmalloc", "gperftools")}
+    assert found["jemalloc"] == ("0.8.0", "behind") and found["hoard"] == ("0.0.9", "behind")
+    assert found["snmalloc"] == (peers.crate_version("snmalloc-sys"), "newest")
+    assert found["tbbmalloc"] == ("2021.8.0-2+deb12u1", "newest")
+    assert found["rpmalloc"][1] == "not known: rpmalloc-sys: error: could not find it"
+    assert found["gperftools"][1] == "not known: libtcmalloc-minimal4: apt knows no version"
+    monkeypatch.setattr(peers, "PEERS", {"snmalloc": peers.PEERS["snmalloc"]})
+    assert releases.command() == 0
+    monkeypatch.setenv("SNMALLOC", "99.0")
+    assert releases.command() == 1
+
+
 def test_what_is_remembered_of_libc_is_what_the_machine_has_now(monkeypatch, tmp_path):
     monkeypatch.setenv("FREEHOLD_LAB_CACHE", str(tmp_path))
     old = {"name": "libc", "path": libc_path(), "variables": {},
@@ -157,8 +189,8 @@ def test_what_is_remembered_of_libc_is_what_the_machine_has_now(monkeypatch, tmp
 
 
 def test_an_unknown_peer_is_told_with_those_there_are():
-    with pytest.raises(Failed, match="no peer hoard; there are libc, mimalloc3"):
-        peers.chosen(["hoard"])
+    with pytest.raises(Failed, match="no peer dlmalloc; there are libc, mimalloc3"):
+        peers.chosen(["dlmalloc"])
 
 
 def test_a_figure_is_better_lower_unless_said_otherwise():

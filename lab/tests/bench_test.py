@@ -116,7 +116,7 @@ class Tables(unittest.TestCase):
     def test_the_demo_compares_each_quantity_with_the_bases(self):
         one = {"seconds": 2, "peak_kib": 10240, "faults": 100}
         lines = demo.shown({"perl": {"libc": one, "mine": {**one, "seconds": 1}}}, "libc",
-                           "mine").splitlines()
+                           "mine", demo.COLUMNS).splitlines()
         self.assertEqual(lines[3].split()[:4], ["perl", "2.00", "1.00", "0.50"])
         self.assertEqual(lines[4].split(), ["geometric", "mean", "0.50", "1.00", "1.00", "-", "-"])
 

@@ -110,7 +110,7 @@ BAD = {
     "an experiment that is none": (["run", "nothing"], "no experiment nothing"),
     "no results": (["report"], "no results in lab-results/"),
     "results that are not there": (["report", "x.sqlite"], "x.sqlite: no such file"),
-    "a peer that is none": (["peers", "hoard"], "no peer hoard"),
+    "a peer that is none": (["peers", "dlmalloc"], "no peer dlmalloc"),
     "a library that is not there": (["verify", "--freehold", "/no/such.so"], "no /no/such.so"),
 }
 

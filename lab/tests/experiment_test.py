@@ -28,10 +28,32 @@ BAD = {
                       "a level stands there twice"),
     "two parts of one name": ({"parts": [{"workload": "fake"}] * 2},
                               "two parts have the same name"),
-    "no such processors": (
-        {"parts": [{"workload": "fake", "factors": {"NP": {"processors": [100000]}}}]},
-                           "processors here"),
+    "no processors": ({"parts": [{"workload": "fake", "factors": {"NP": {"processors": [0]}}}]},
+                      'processors has to be "all" or a list'),
     "a slope over nothing": ({"parts": [{"workload": "fake", "slope": "NA"}]}, "slope names NA"),
+    "a table of no factor": (
+        {"parts": [{"workload": "fake", "factors": {"size": [1, 2]},
+                    "tables": [{"response": "wall", "rows": "size", "columns": "NP"}]}]},
+        "parts[0].tables[0]: columns names NP, which is no factor"),
+    "bars at a level that is none": (
+        {"parts": [{"workload": "fake", "factors": {"size": [1, 2], "threads": [1, 2]},
+                    "bars": [{"response": "wall", "fixed": {"size": 3}, "by": "threads"}]}]},
+        "parts[0].bars[0]: fixed size = 3: there are 1, 2"),
+    "bars that leave a factor out": (
+        {"parts": [{"workload": "fake", "factors": {"size": [1, 2], "threads": [1, 2]},
+                    "bars": [{"response": "wall", "by": "threads"}]}]},
+        "each factor of the part has to be fixed or in `by`"),
+    "a curve that is none": (
+        {"parts": [{"workload": "fake", "factors": {"size": [1, 2]},
+                    "curves": [{"kind": "pie", "response": "wall", "over": "size"}]}]},
+        "parts[0].curves[0]: kind has to be line or box, is 'pie'"),
+    "a curve over one of two factors": (
+        {"parts": [{"workload": "fake", "factors": {"size": [1, 2], "threads": [1, 2]},
+                    "curves": [{"kind": "line", "response": "wall", "over": "size"}]}]},
+        "size has to be the only factor of the part"),
+    "scaled bars of no part": ({"scaled": {"parts": ["gone"]}}, "scaled: no part gone"),
+    "two ways to count": ({"responses": ["asked", "system_calls"]},
+                          "asked and system_calls are counted in different runs"),
     "a disturbance that is none": ({"disturbance": {"noise": 1}}, "disturbance: no key noise"),
 }
 
@@ -67,6 +89,20 @@ def test_cells_are_all_combinations_of_levels(make):
     assert (last["threads"], last["size"]) == (2, 9)
 
 
+def test_a_level_that_the_machine_lacks_is_told_with_the_option_that_leaves_it_out(make):
+    tried = make(parts=[{"workload": "fake", "factors": {"NP": {"processors": [1, 2, 3, 4]}}}])
+    tried.fit_processors(4, False)
+    with pytest.raises(Failed, match="fake: NP = 3, 4: there are only 2 processors here; "
+                                     "--fewer-processors"):
+        tried.fit_processors(2, False)
+    assert len(tried.cells()) == 4
+    tried.fit_processors(2, True)
+    assert [cell.processors for cell in tried.cells()] == [1, 2]
+    assert tried.text.endswith("# without fake: NP = 3, 4\n")
+    with pytest.raises(Failed, match="nothing is left for 0 processors"):
+        tried.fit_processors(0, True)
+
+
 def test_quick_values_give_way_to_those_of_the_part(make):
     part = {"workload": "fake", "quick": True}
     assert dict(make(parts=[part]).cells()[0].parameters) == {"size": 2}
@@ -94,6 +130,7 @@ def test_what_is_shipped_fits_the_workloads_of_the_repository(name):
 
 def test_the_published_plan_of_2014_has_its_levels():
     part = experiment.load(experiment.find("seed-2014"), all_workloads(build=False)).parts[0]
-    assert [level.value for level in part.factors["NA"]] == [500000, 1000000]
+    assert [level.value for level in part.factors["NA"]] == [250000, 500000, 1000000]
+    assert [level.processors for level in part.factors["NP"]] == [1, 2, 3, 4]
     assert [level.label for level in part.factors["SA"]] == ["16..64", "256..1024"]
     assert [level.value for level in part.factors["NT"]] == [1, 2, 3, 4]

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from freehold_lab.allocators import Allocator, libc_path
-from freehold_lab.launch import Counted, Launch, descendants, ended, read_counts
+from freehold_lab.launch import (Counted, Launch, Mapped, descendants, ended, read_counts,
+                                 read_mappings)
 from freehold_lab.places import Failed
 
 HOLD = "import time; block = bytearray(64 << 20); time.sleep(0.4)"
@@ -156,3 +157,50 @@ def test_a_server_that_does_not_end_is_ended(libc):
 def test_endings_have_words():
     assert (ended(-9), ended(139), ended(3)) == ("killed by SIGKILL", "killed by SIGSEGV",
                                                  "exit code 3")
+
+
+TRACE = """\
+10 brk(NULL)                         = 0x5000
+10 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f0000000000
+10 mmap(NULL, 20000, PROT_READ, MAP_PRIVATE, 3, 0) = 0x7f1000000000
+10 munmap(0x7f1000000000, 20000)     = 0
+10 brk(0x9000)                       = 0x9000
+11 mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0 <unfinished ...>
+10 madvise(0x7f0000000000, 4096, MADV_DONTNEED) = 0
+11 <... mmap resumed>)               = 0x7f2000000000
+10 madvise(0x7f0000000000, 8192, MADV_HUGEPAGE) = 0
+10 mremap(0x7f0000000000, 8192, 16384, MREMAP_MAYMOVE) = 0x7f3000000000
+10 mmap(NULL, 1099511627776, PROT_NONE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = -1 ENOMEM (Cannot ...)
+11 munmap(0x7f2000000000, 4096)      = 0
+10 brk(0x7000)                       = 0x7000
+11 +++ exited with 0 +++
+"""
+
+
+def test_bytes_that_are_asked_and_released_are_summed_from_a_trace():
+    assert read_mappings(TRACE) == {
+        "calls": 10, "mmap": 3, "munmap": 1, "mremap": 1, "madvise": 2, "brk": 3,
+        "asked": 8192 + 4096 + 16384 + 0x4000, "released": 8192 + 4096 + 0x2000,
+        "difference": 16384 + 0x2000, "advised": 4096}
+
+
+PROGRAM = """#include <sys/mman.h>
+int main(int count, char **words) {
+  (void)words;
+  char *p = mmap(0, 40960, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return count > 1 ? munmap(p, 12288) : 0;
+}
+"""
+
+
+def test_a_program_that_unmaps_more_is_told_from_one_that_does_not(tmp_path, libc):
+    (tmp_path / "maps.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-o", tmp_path / "maps", tmp_path / "maps.c"], check=True)
+    found = []
+    for words in ([], ["more"]):
+        with Mapped(libc, 30) as started:
+            started.program(tmp_path / "maps", *words)
+            found.append(started.costs)
+    assert found[1]["munmap"] - found[0]["munmap"] == 1
+    assert found[1]["released"] - found[0]["released"] == 12288
+    assert found[1]["asked"] == found[0]["asked"] >= 40960

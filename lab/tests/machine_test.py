@@ -47,3 +47,20 @@ def test_the_machine_is_described_with_what_results_depend_on():
     found = machine.description()
     assert found["processors"] >= 1 and found["libc"].startswith("glibc") and found["kernel"]
     assert found["frequency"] in ("read", "cannot be read here")
+
+
+def test_caches_are_told_with_the_processors_that_share_them(tmp_path):
+    for processor in range(4):
+        for index, (level, kind, shared) in enumerate(
+                ((1, "Data", f"{processor}"), (2, "Unified", ("0-1", "2-3")[processor // 2]))):
+            folder = tmp_path / f"sys/devices/system/cpu/cpu{processor}/cache/index{index}"
+            folder.mkdir(parents=True)
+            for name, value in (("level", level), ("type", kind), ("size", "32K"),
+                                ("coherency_line_size", 64), ("shared_cpu_list", shared)):
+                (folder / name).write_text(f"{value}\n")
+    assert machine.caches(tmp_path) == [
+        {"level": 1, "type": "Data", "size": "32K", "line": "64 bytes",
+         "shared by processors": "0; 1; 2; 3"},
+        {"level": 2, "type": "Unified", "size": "32K", "line": "64 bytes",
+         "shared by processors": "0-1; 2-3"}]
+    assert machine.caches(tmp_path / "sys") == []

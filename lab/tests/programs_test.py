@@ -1,6 +1,10 @@
 """programs_test.py - real programs as workloads: what they need is named, what they say is read"""
 
+import builtins
+import dis
+import re
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,6 +32,48 @@ def test_every_program_says_what_it_is_and_what_it_needs(name):
         assert set(found.quick) <= set(found.parameters)
     if found.check:
         assert found.main and found.check_packages
+
+
+def globals_of(code):
+    """The global names that a function's code uses, and the code within it."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if hasattr(constant, "co_code"):
+            yield from globals_of(constant)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_name_that_a_program_uses_exists(name):
+    """Most programs are not installed where the tests run."""
+    for function in filter(None, (PROGRAMS[name].work, PROGRAMS[name].check)):
+        known = {*function.__globals__, *dir(builtins)}
+        assert set(globals_of(function.__code__)) <= known
+
+
+def test_tags_are_parsed_and_pieces_of_one_style_joined(tmp_path):
+    (tmp_path / "text").write_text("<b>a<i>b</i></b> <b>c</b>")
+    said = subprocess.run(["jq", "-Rrs", "-f", program.script("markup.jq"), "text"], cwd=tmp_path,
+                          text=True, capture_output=True, check=True).stdout
+    # <b>a</b><b><i>b</i></b> <b>c</b>
+    assert said == ("10 tokens, 12 after it, 32 characters, the same styles, "
+                    "nothing more to gain\n")
+
+
+def test_a_document_of_tags_is_the_same_every_time_and_every_tag_is_closed(tmp_path):
+    for name in ("one", "two"):
+        subprocess.run([sys.executable, program.script("markup.py"), "3000", name], cwd=tmp_path,
+                       check=True)
+    text = (tmp_path / "one").read_text()
+    assert text == (tmp_path / "two").read_text() and 3000 <= len(text) < 3100
+    open_tags = []
+    for closes, tag in re.findall(r"<(/?)([a-z])>", text):
+        if closes:
+            assert open_tags.pop() == tag
+        else:
+            open_tags.append(tag)
+    assert open_tags == []
 
 
 def test_a_missing_program_is_named_with_its_packages(monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from freehold_lab import experiment, machine, report
+from freehold_lab.analysis import frame
 from freehold_lab.places import Failed
 from freehold_lab.store import Store
 from freehold_lab.workloads import all_workloads
@@ -195,9 +196,30 @@ def test_the_tables_find_the_effects_that_were_put_in(results, tmp_path):
     against = {row["allocator"]: row for row in tables["uma-test-wall-tukey-against"]}
     assert against["math"]["p"] < 1e-6 and against["math"]["high"] < 1
     assert set(against) == {"math", "resolve"}
-    slopes = [row for row in tables["uma-test-slope-table"] if row["allocator"] == "libc"]
+    slopes = [row for row in tables["uma-test-slope-table-na"] if row["allocator"] == "libc"]
     assert len(slopes) == 2 and all(row["slope"] == pytest.approx(0.001, rel=0.1) for row in slopes)
     assert {row["verdict"] for row in tables["server-calls-ratios"]} == {"counted once"}
+
+
+def test_runs_that_were_made_again_are_counted_by_what_disturbed_them(results, tmp_path):
+    """Block 40 is the one that other programs disturbed. Block 3 was run again for stolen time."""
+    store = Store(results)
+    store.write("update block set disturbed = '9% of processor time stolen by the hypervisor' "
+                "where block = 3")
+    store.write("update run set steal = 0.09 where block = 3 and position = 1")
+    store.write("insert into run select null, block, 1, position, part, workload, cell, levels, "
+                "replicate, allocator, ended, started, wall, user, system, peak, integral, faults, "
+                "figure, load, 0.01, foreign_share, frequency, temperature, figures, resident "
+                "from run where block = 3")
+    store.write("update run set foreign_share = 0.2 where block = 40")
+    store.end_block(3, 1, "")
+    store.close()
+    table = report.disturbance_table(frame.read(results)).frame
+    assert table.to_dict("records") == [
+        {"cause": "stolen by the hypervisor", "bound": 0.05, "blocks run again": 1,
+         "runs made again": 3, "runs beyond it": 1, "blocks kept beyond it": 0},
+        {"cause": "used by other programs", "bound": 0.10, "blocks run again": 0,
+         "runs made again": 0, "runs beyond it": 3, "blocks kept beyond it": 1}]
 
 
 def test_csv_and_png_are_written_beside_the_page(results, tmp_path):

@@ -210,6 +210,13 @@ def test_calls_are_counted_once_for_each_cell_and_allocator(make, bench):
     assert all(count["mmap"] > 0 and count["calls"] >= count["mmap"] for count in counts.values())
 
 
+def test_bytes_that_are_asked_for_are_counted_with_the_calls(make, bench):
+    store, _, _ = bench(make(responses=["wall", "asked"]))
+    for count in store.counts().values():
+        assert count["mmap"] > 0 and count["asked"] >= 4096 * count["mmap"]
+        assert count["difference"] == count["asked"] - count["released"]
+
+
 def test_the_levels_of_a_run_are_kept_as_numbers(make, bench):
     store, _, _ = bench(make(parts=[{"workload": "fake", "factors": {"size": [1, 20]}}]))
     assert {json.loads(row["levels"])["size"] for row in store.runs()} == {1, 20}

@@ -5,9 +5,10 @@ import numpy
 import pandas
 import pytest
 from statsmodels.formula.api import ols
+from statsmodels.stats.power import TTestIndPower
 from statistics_data import LOOMS, PLANTS, SILICON, SILVER, TEETH, frame_of, small
 
-from freehold_lab.analysis import anova, ratios, slope, tukey
+from freehold_lab.analysis import anova, power, ratios, slope, tukey
 
 
 def row(analysis, source):
@@ -156,7 +157,7 @@ def test_a_difference_of_a_quarter_is_found_and_has_its_sign():
     for _ in range(50):
         cell = cell_of(chance, {"base": 1.0, "fast": 0.75, "slow": 1.25, "same": 1.0})
         marks = ratios.verdicts(cell, "time", "base")
-        assert (marks["fast"], marks["slow"]) == (ratios.WIN, ratios.LOSS)
+        assert (marks["fast"][0], marks["slow"][0]) == (ratios.WIN, ratios.LOSS)
 
 
 def test_the_bootstrap_interval_holds_the_true_ratio_about_as_often_as_it_says():
@@ -178,6 +179,95 @@ def test_the_geometric_mean_weighs_parts_alike_whatever_their_number_of_cells():
 
 def verdict_rows(*rows):
     return pandas.DataFrame(rows, columns=["part", "cell", "allocator", "ratio", "verdict"])
+
+
+def test_of_many_wins_those_count_that_holms_correction_leaves():
+    """Holm's bounds of four are 1.25, 1.67, 2.5 and 5 %."""
+    mine = pandas.DataFrame({"ratio": [0.5, 2.0, 0.9, 0.8, 0.7], "p": [0.01, 0.005, 0.04, 0.03, 9],
+                             "verdict": [ratios.WIN, ratios.LOSS, ratios.WIN, ratios.WIN,
+                                         ratios.COUNTED]}, index=[3, 1, 4, 7, 5])
+    assert ratios.corrected(mine).to_dict() == {3: ratios.WIN, 1: ratios.LOSS, 4: ratios.NONE,
+                                                7: ratios.NONE, 5: ratios.COUNTED}
+
+
+@pytest.mark.parametrize("replicates, less", [(3, ratios.WIN), (1, ratios.NONE)])
+def test_what_never_varies_is_judged_by_its_difference_and_one_run_not_at_all(replicates, less):
+    runs = runs_of({"base": [5.0] * replicates, "same": [5.0] * replicates,
+                    "less": [3.0] * replicates})
+    table = ratios.overall(*ratios.by_cell(runs, "time", "base")).set_index("allocator")
+    assert table.loc["same", ["wins", "losses", ratios.NONE]].tolist() == [0, 0, 1]
+    assert table.loc["less", "wins"] == (less == ratios.WIN) and table.loc["less", "losses"] == 0
+
+
+def test_among_many_workloads_that_are_alike_a_win_is_seldom_counted():
+    chance, found, plain = numpy.random.default_rng(19), 0, 0
+    for _ in range(40):
+        cells = [ratios.verdicts(cell_of(chance, {"base": 1, "same": 1}, 6), "time", "base")["same"]
+                 for _ in range(20)]
+        mine = pandas.DataFrame(cells, columns=["verdict", "p"]).assign(ratio=1.1)
+        found += (ratios.corrected(mine) != ratios.NONE).any()
+        plain += (mine.verdict != ratios.NONE).any()
+    assert found / 40 < 0.2 and plain / 40 > 0.5
+
+
+# ---- the best of the others, chosen apart --------------------------------------------------------
+
+def runs_of(table, part="p"):
+    """allocator -> its figure in each replicate."""
+    return pandas.DataFrame([{"part": part, "cell": "c", "replicate": n, "allocator": name,
+                              "time": value}
+                             for name, values in table.items() for n, value in enumerate(values)])
+
+
+def test_the_best_is_chosen_in_one_half_and_compared_in_the_other():
+    """P: Q is chosen by the first replicate and compared in the second, 4 to 1; then chosen by the
+    second and compared in the first, 1 to 2."""
+    found = ratios.chosen_apart(runs_of({"p": [1, 4], "q": [2, 1], "r": [8, 8]}), "time")
+    assert found == pytest.approx({"p": 2 ** 0.5, "q": 0.5 ** 0.5, "r": 8 ** 0.5})
+
+
+def test_choosing_apart_takes_the_bias_out_of_the_ratio_to_the_best():
+    chance = numpy.random.default_rng(20)
+    runs = pandas.concat(runs_of({name: numpy.exp(chance.normal(0, 0.05, 10)) for name in "pqrstu"},
+                                 part) for part in range(40))
+    means = runs.pivot_table(index="part", columns="allocator", values="time")
+    biased = ratios.against_best(means).ratio
+    apart = list(ratios.chosen_apart(runs, "time").values())
+    assert (biased > 1.01).all() and numpy.mean(apart) == pytest.approx(1, abs=0.004)
+
+
+def test_one_replicate_cannot_be_split():
+    assert numpy.isnan(list(ratios.chosen_apart(runs_of({"p": [1], "q": [2]}), "time").values())
+                       ).all()
+
+
+# ---- what chance hides ---------------------------------------------------------------------------
+
+def test_the_power_for_two_is_that_of_students_test():
+    """Cohen's example: half a standard deviation, 64 of each, 80 %."""
+    assert power.power(0.5, 2, 126, 64) == pytest.approx(0.80, abs=0.005)
+    for runs, difference in ((5, 1.0), (10, 0.8), (20, 2.0)):
+        theirs = TTestIndPower().power(difference, runs, 0.05)
+        assert power.power(difference, 2, 2 * runs - 2, runs) == pytest.approx(theirs, abs=1e-6)
+    assert power.detectable(2, 126, 64) == pytest.approx(
+        TTestIndPower().solve_power(nobs1=64, alpha=0.05, power=0.8), abs=1e-6)
+
+
+def test_what_is_said_to_be_hidden_is_found_in_four_of_five_experiments():
+    chance = numpy.random.default_rng(21)
+    size = numpy.exp(0.05 * power.detectable(4, 28, 8))
+    cells = [cell_of(chance, {"base": 1, "same": 1, "more": size, "alike": 1}) for _ in range(300)]
+    found = [ratios.verdicts(cell, "time", "base")["more"][0] == ratios.LOSS for cell in cells]
+    assert 0.73 < numpy.mean(found) < 0.87
+
+
+def test_the_table_of_what_is_hidden_has_the_spread_that_was_put_in():
+    """Logarithms that are a tenth apart on both sides of their mean."""
+    runs = runs_of({name: numpy.exp([-0.1, 0, 0.1]) for name in "pqr"})
+    row = power.by_part(runs, "time").iloc[0]
+    assert row["runs"] == 3 and row["spread"] == pytest.approx(numpy.expm1(0.1))
+    assert row["hidden"] == pytest.approx(numpy.expm1(0.1 * power.detectable(3, 6, 3)))
+    assert power.by_part(runs_of({"p": [1], "q": [2]}), "time").empty
 
 
 RATIOS = verdict_rows(("p", "p1", "fast", 0.5, ratios.WIN), ("p", "p1", "slow", 2.0, ratios.LOSS),

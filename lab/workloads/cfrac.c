@@ -12,8 +12,13 @@ enum {
   ROW_WORDS = (BASE_MOST + RELATIONS_MOST + 63) / 64
 };
 
-static long digits = 36;
+static long digits = 36, length; /* of the number that is made; of the one that is factored */
+static const char *number = "made";
 static bench_rng_t rng;
+
+/* 47582602774358115722167492755475367767, of 38 digits: the number of Evans's paper. */
+enum { EVANS_DIGITS = 38 };
+static const uint64_t evans[] = {4839247443291043691u, 9832645123432343237u};
 
 /* ---- two primes and their product ------------------------------------------------------------ */
 
@@ -61,7 +66,7 @@ static struct {
 
 /* The primes modulo which n is a square: no other divides any Q. */
 static void base_make(const natural_t *n) {
-  int wanted = (int)(digits * digits / 4);
+  int wanted = (int)(length * length / 4);
   base.primes[base.count++] = 2;
   for (uint32_t p = 3; base.count < wanted; p += 2) {
     uint32_t rest;
@@ -250,6 +255,8 @@ static void relations_drop(void) {
 
 static bench_option_t options[] = {
   BENCH_NUMBER("digits", digits, 20, 36, "decimal digits of the number, even"),
+  BENCH_WORD("number", number, "made|evans",
+             "made of primes by --seed, or the one of Evans (2006), whatever --digits says"),
   BENCH_SEED,
   BENCH_END,
 };
@@ -262,7 +269,9 @@ static const bench_program_t program = {
     "Grunwald, \"Empirical measurements of six allocation-intensive C programs\" (1992): the\n"
     "method is Morrison and Brillhart's (1975), and every number is a block of its own, of 4\n"
     "bytes and 4 for each digit to the base 2^32, most of 12 to 32 bytes and freed soon. The\n"
-    "primes come from --seed and have half of --digits each. The answer is checked.",
+    "primes come from --seed and have half of --digits each; --number evans is that of \"A\n"
+    "scalable concurrent malloc(3) implementation for FreeBSD\" (2006),\n"
+    "47582602774358115722167492755475367767. The answer is checked.",
   .operation = "blocks that were allocated",
   .example = "cfrac --digits 32 --seed 7",
   .options = options,
@@ -272,7 +281,10 @@ int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   if (digits % 2 != 0) bench_fail(BENCH_USAGE, "--digits %ld: want an even number", digits);
   rng = bench_seed(0);
-  uint64_t first = prime_make(), second = prime_make(), factor = 0;
+  bool is_made = strcmp(number, "made") == 0;
+  length = is_made ? digits : EVANS_DIGITS;
+  uint64_t first = is_made ? prime_make() : evans[0], second = is_made ? prime_make() : evans[1];
+  uint64_t factor = 0;
 
   mark_t start = mark_now();
   natural_t *n = natural_from((wide_t)first * second);
@@ -290,7 +302,7 @@ int main(int count, char **arguments) {
   }
   json_start(&program);
   json_elapsed(start, end, natural_blocks + relation_count);
-  json_integer("factor", (long long)factor);
+  json_integer("factor", (long long)(first < second ? first : second));
   json_integer("quotients", quotients);
   json_costs();
   json_end();

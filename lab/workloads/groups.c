@@ -4,7 +4,8 @@
 enum { THREADS_MOST = 256, GROUP_BYTES = 4000, GROUP_LEAST = 4, GROUP_MOST = 200 };
 
 static long threads = 1, rounds = 3000, low = 1, high = 1000, keep = 4, store = 1000;
-static const char *hand = "own";
+static const char *hand = "own", *touch = "ends";
+static bool is_filled;
 static long operations_of_thread;
 
 typedef enum order { FORWARD, BACKWARD, ODD_FIRST, ORDERS } order_t;
@@ -33,7 +34,8 @@ static void group_fill(group_t *g, size_t size, order_t order) {
   g->order = order;
   for (long i = 0; i < g->count; i++) {
     char *p = bench_malloc(size);
-    p[0] = p[size - 1] = 1;
+    if (is_filled) memset(p, 1, size);
+    else p[0] = p[size - 1] = 1;
     g->blocks[i] = p;
   }
 }
@@ -88,6 +90,7 @@ static bench_option_t options[] = {
   BENCH_NUMBER("store", store, 1, 1 << 20, "groups that are kept at a time"),
   BENCH_WORD("hand", hand, "own|any",
              "who frees a kept group: the thread it is from, or whichever comes by"),
+  BENCH_WORD("touch", touch, "ends|all", "which bytes of a block are written"),
   BENCH_SEED,
   BENCH_END,
 };
@@ -98,9 +101,11 @@ static const bench_program_t program = {
     "rounds of groups of equal blocks, some of which are kept for later rounds\n\n"
     "What MicroQuill's sh6bench and sh8bench are described to do, written anew. A round has one\n"
     "group for every size from --low to --high: about 4,000 bytes of blocks, 4 to 200 of them,\n"
-    "the first and last byte of each written. A group is freed at once, except one in --keep:\n"
-    "that is put into a random slot of a store, and the group that was there is freed. By turns a\n"
-    "group is freed first block first, last block first, or every other block and then the rest.\n"
+    "the first and last byte of each written, or with --touch all every byte, as Evans has it in\n"
+    "\"A scalable concurrent malloc(3) implementation for FreeBSD\" (2006). A group is freed at\n"
+    "once, except one in --keep: that is put into a random slot of a store, and the group that\n"
+    "was there is freed. By turns a group is freed first block first, last block first, or every\n"
+    "other block and then the rest.\n"
     "With --hand any all threads share one store, so that most kept groups are freed by another\n"
     "thread (sh8bench, sizes to 1,512); with --hand own each has its own (sh6bench, sizes to\n"
     "1,000). The last kept groups stay.",
@@ -115,6 +120,7 @@ int main(int count, char **arguments) {
   for (long size = low; size <= high; size++) {
     operations_of_thread += rounds * group_count((size_t)size);
   }
+  is_filled = strcmp(touch, "all") == 0;
   bool is_shared = strcmp(hand, "any") == 0;
   worker_t *workers = bench_pages((size_t)threads * sizeof *workers, true);
   for (long i = 0; i < threads; i++) {

@@ -20,6 +20,7 @@
  * first may happen in two threads and a signal handler at once: at first use, or in the
  * constructor. */
 hidden void api_start_now(void);
+hidden void api_close(void);
 /* Closed: an option wants to see every call, so each goes through closed.c. */
 typedef enum { API_UNKNOWN, API_OPEN, API_CLOSED } api_state_t;
 extern hidden atomic32_t api_started; /* api_state_t */
@@ -117,6 +118,11 @@ hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 /* Writes "freehold: <what>: <address> in <call>()", calls the error callback with EFAULT and
  * aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
+
+/* What came with an alignment goes with the same. */
+static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {
+  if (unlikely(((uintptr_t)p & (alignment - 1)) != 0)) fatal("wrong alignment", p, call);
+}
 
 /* What the option `profile` asks for, at load and at exit. */
 hidden void api_profile_start(void);

@@ -1,6 +1,6 @@
 /* closed.c - every call, when an option wants to see all of them                       layer 8: api
- * Owns:    nothing.   Called by: cold.c, malloc.c.   Calls: foreign.c, callback.c, start.c, heap,
- *          arena, support.
+ * Owns:    nothing.   Called by: the program, cold.c, malloc.c.
+ *          Calls: foreign.c, callback.c, start.c, heap, slab, arena, support.
  * Threads: any; no heap is marked while a callback runs.
  *
  * The fast paths are closed then (here.h), so each call comes here, and what such options do needs
@@ -8,11 +8,16 @@
  * comes here too: it finds out. What freehold allocates and frees for itself does not. */
 #include "api.h"
 
+#include <errno.h>
+
+#include "../../include/freehold/freehold.h"
+
 #include "../base/check.h"
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
 #include "../heap/free.h"
 #include "../support/options.h"
+#include "../support/timing.h"
 #include "../support/trace.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -33,6 +38,7 @@ typedef struct {
 static out_of_line void record(trace_kind_t kind, const void *p, const request_t *r, bool failed) {
   trace_event_t e = {.kind = kind, .failed = failed, .address = (uintptr_t)p};
   if (!trace_is_on()) return;
+  heap_close_own();
   if (r != NULL) e.size = r->size, e.alignment = r->alignment, e.heap = (uintptr_t)r->heap;
   trace_record(&e, heap_of_thread() != NULL);
 }
@@ -86,8 +92,19 @@ static void *refuse(const request_t *r) {
   return api_no_memory();
 }
 
-static void *serve(const request_t *r) {
+/* A bin was filled if more was put into bins. Of a lane's that is not known. */
+static void *allocate_timed(const request_t *r) {
+  uint64_t binned = atomic64_load_relaxed(&slab_thread.binned), began = timing_begin();
   void *block = allocate_any(r);
+  bool is_large = class_of_request(r->size, r->alignment) == 0;
+  bool is_filled = r->heap == NULL && !atomic64_is_relaxed(&slab_thread.binned, binned);
+  if (is_large || is_filled) timing_end(is_large ? TIMING_LARGE : TIMING_REFILL, began);
+  timing_end_marked(began);
+  return block;
+}
+
+static void *serve(const request_t *r) {
+  void *block = allocate_timed(r);
   if (block != NULL && r->kind != TRACE_CALLOC && fills(FILL_ALLOC)) fill_new(block, 0);
   record(r->kind, block, r, block == NULL);
   let_go_if_asked();
@@ -123,7 +140,10 @@ cold void api_closed_free(void *p, origin_t origin, const char *call) {
   if (unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
   record(TRACE_FREE, p, NULL, false);
   fill_freed(p, call);
+  uint64_t began = timing_begin();
   give_back(p, origin, call);
+  timing_end(TIMING_FREE, began);
+  timing_end_marked(began);
   let_go_if_asked();
 }
 
@@ -162,17 +182,27 @@ cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const 
   return likely(block != NULL) ? block : refuse(&r);
 }
 
-/* ---- the trace, at load and at exit ---------------------------------------------------------- */
+/* ---- the trace, at load or later, and at exit ------------------------------------------------ */
 
 void api_trace_start(void) {
   if (option_text(OPTION_trace) != NULL && !trace_open())
     api_report_mistake(OPTION_trace, "the file cannot be made");
 }
 
+/* The file is there before any thread finds its fast paths closed. */
+FH_API bool fh_trace_start(const char *path) {
+  api_start();
+  if (trace_is_on()) errno = EALREADY;
+  else if (path == NULL || *path == '\0') errno = EINVAL;
+  else if (!trace_start_late(path)) errno = EIO;
+  else return api_close(), true;
+  return false;
+}
+
 void api_trace_end(void) {
   char text[64];
   fmt_t f;
-  if (option_text(OPTION_trace) == NULL || trace_lost() == 0) return;
+  if (trace_lost() == 0 || (option_text(OPTION_trace) == NULL && !trace_began_late())) return;
   fmt_start(&f, text, sizeof text, NULL, NULL);
   fmt_decimal(&f, trace_lost());
   fmt_text(&f, " events are lost: no room");

@@ -53,8 +53,9 @@ void *api_realloc(void *p, size_t size, const char *call) {
     api_free(p, call);
     return NULL;
   }
-  bool stays = SECURE ? secure_resize_here(p, size) : fast_is_right_here(p, size);
-  if (likely(stays)) return p;
+  void *resized = SECURE ? secure_resize_small(p, size, call) : NULL;
+  if (SECURE && likely(resized != NULL)) return resized;
+  if (!SECURE && likely(fast_is_right_here(p, size))) return p;
   if (unlikely(SECURE || api_is_closed())) return api_closed_realloc(NULL, p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
   api_tell_news();

@@ -8,6 +8,7 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../base/check.h"
+#include "../heap/bytes.h"
 #include "../heap/upkeep.h"
 #include "../support/options.h"
 
@@ -38,12 +39,6 @@ FH_API size_t fh_usable_size(const void *p) {
 
 FH_API size_t fh_good_size(size_t size) { return SECURE ? size : heap_good_size(size); }
 
-FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
-  void *p = api_malloc_or(size, api_malloc_slow);
-  if (actual != NULL) *actual = p == NULL ? 0 : api_usable_size(p, "fh_malloc_at_least");
-  return p;
-}
-
 FH_API bool fh_expand(void *p, size_t size) {
   const char *call = "fh_expand";
   bool is_done = p != NULL && (SECURE ? secure_expand(p, size, call) : heap_expand(p, size, call));
@@ -52,6 +47,9 @@ FH_API bool fh_expand(void *p, size_t size) {
 }
 
 FH_API bool fh_owns(const void *p) { return p != NULL && heap_owns(p); }
+
+FH_API uint64_t fh_thread_allocated(void) { return heap_thread_bytes().allocated; }
+FH_API uint64_t fh_thread_freed(void) { return heap_thread_bytes().freed; }
 
 FH_API void fh_collect(bool force) {
   api_start();

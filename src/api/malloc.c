@@ -31,20 +31,28 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
 static void free_sized_slow(void *p) { api_free(p, "free_sized"); }
 static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized"); }
 
-/* The size is not needed, for the block's own is at hand; one that is larger is reported, if
- * looking costs little beside the size. */
+/* The size is not needed, for the block's own is at hand; one that is larger is reported. */
 static always_inline void check_size(void *p, size_t size, const char *call) {
   if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
-  if (!SECURE && unlikely(size > SMALL_MAX_SIZE)) heap_check_size(p, size, call);
+  if (!SECURE && unlikely(!fast_has_bytes(p, size))) heap_check_size(p, size, call);
 }
 FH_API void free_sized(void *p, size_t size) {
   check_size(p, size, "free_sized");
   api_free_by(p, ORIGIN_MALLOC, "free_sized", free_sized_slow);
 }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
-  (void)alignment;
+  api_check_alignment(p, alignment, "free_aligned_sized");
   check_size(p, size, "free_aligned_sized");
   api_free_by(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
+}
+
+/* jemalloc's name for the first; the flags say at most how the block is aligned. */
+FH_API void sdallocx(void *p, size_t size, int flags);
+static void sdallocx_slow(void *p) { api_free(p, "sdallocx"); }
+FH_API void sdallocx(void *p, size_t size, int flags) {
+  (void)flags;
+  check_size(p, size, "sdallocx");
+  api_free_by(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
 }
 
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
@@ -105,6 +113,7 @@ TWIN(free_sized) void fh_free_sized(void *p, size_t size);
 TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
 TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t size);
+TWIN(malloc_usable_size) size_t malloc_size(void *p); /* gperftools, macOS */
 
 /* glibc's second names: for programs that look past `malloc`, and for libc.a. */
 #if defined(__GLIBC__)

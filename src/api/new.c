@@ -318,17 +318,19 @@ void _ZdaPv(void *p) {
   delete_of(p, ORIGIN_NEW_ARRAY, "delete[]");
 }
 void _ZdlPvSt11align_val_t(void *p, size_t alignment) {
-  (void)alignment;
+  api_check_alignment(p, alignment, "delete");
   delete_of(p, ORIGIN_NEW_ALIGNED, "delete");
 }
 void _ZdaPvSt11align_val_t(void *p, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdlPvSt11align_val_t(p, alignment);
+  api_check_alignment(p, alignment, "delete[]");
   delete_of(p, ORIGIN_ARRAY_ALIGNED, "delete[]");
 }
 
-static cold void check_and_delete(void *p, size_t size, origin_t origin, const char *call) {
+static cold void check_and_delete(void *p, size_t size, size_t alignment, origin_t origin,
+                                  const char *call) {
   bool is_ours = p != NULL && !heap_is_foreign(p);
-  if (!SECURE && is_ours) heap_check_class(p, size, call);
+  if (!SECURE && is_ours) heap_check_class(p, size, alignment, call);
   if (SECURE && is_ours) secure_check_size(p, size, call);
   if (SECURE) api_closed_free(p, origin, call);
   else api_free(p, call);
@@ -339,7 +341,16 @@ static always_inline void delete_sized(void *p, size_t size, origin_t origin, co
   if (SECURE && likely(s != NULL)) return secure_free_small(s, p, size, origin, call);
   if (!SECURE && likely(fast_has_class_of(p, size))) return delete_of(p, origin, call);
   if (is_replaced) return plain(p);
-  check_and_delete(p, size, origin, call);
+  check_and_delete(p, size, 1, origin, call);
+}
+static always_inline void delete_aligned(void *p, size_t size, size_t alignment, origin_t origin,
+                                         const char *call) {
+  slab_t *s = SECURE ? secure_slab_here(p) : NULL;
+  api_check_alignment(p, alignment, call);
+  if (SECURE && likely(s != NULL)) return secure_free_small(s, p, size, origin, call);
+  if (!SECURE && likely(fast_has_class_aligned(p, size, alignment)))
+    return delete_of(p, origin, call);
+  check_and_delete(p, size, alignment, origin, call);
 }
 OPERATOR void _ZdlPvm(void *p, size_t size) { delete_sized(p, size, ORIGIN_NEW, "delete", _ZdlPv); }
 OPERATOR void _ZdaPvm(void *p, size_t size) {
@@ -347,13 +358,11 @@ OPERATOR void _ZdaPvm(void *p, size_t size) {
 }
 OPERATOR void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdlPvSt11align_val_t(p, alignment);
-  if (!SECURE) return delete_of(p, ORIGIN_NEW_ALIGNED, "delete");
-  delete_sized(p, size, ORIGIN_NEW_ALIGNED, "delete", NULL);
+  delete_aligned(p, size, alignment, ORIGIN_NEW_ALIGNED, "delete");
 }
 OPERATOR void _ZdaPvmSt11align_val_t(void *p, size_t size, size_t alignment) {
   if (unlikely(is_replaced)) return _ZdaPvSt11align_val_t(p, alignment);
-  if (!SECURE) return delete_of(p, ORIGIN_ARRAY_ALIGNED, "delete[]");
-  delete_sized(p, size, ORIGIN_ARRAY_ALIGNED, "delete[]", NULL);
+  delete_aligned(p, size, alignment, ORIGIN_ARRAY_ALIGNED, "delete[]");
 }
 OPERATOR void _ZdlPvRKSt9nothrow_t(void *p) { _ZdlPv(p); }
 OPERATOR void _ZdaPvRKSt9nothrow_t(void *p) { _ZdaPv(p); }
@@ -363,3 +372,51 @@ OPERATOR void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) {
 OPERATOR void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) {
   _ZdaPvSt11align_val_t(p, alignment);
 }
+
+/* ---- hints, and the size that is really there ------------------------------------------------
+ * Names of LLVM and tcmalloc, for which programs look: 12__hot_cold_t is a hint, which is not used.
+ * The block and its size come back together. Where the program has replaced the operator, only the
+ * size that was asked for is known to be there. */
+
+typedef struct {
+  void *p;
+  size_t n;
+} sized_t;
+static always_inline sized_t with_size(void *p, size_t size) {
+  if (p == NULL) return (sized_t){NULL, 0};
+  return (sized_t){p, is_replaced ? size : api_usable_size(p, "operator new")};
+}
+OPERATOR sized_t __size_returning_new(size_t size);
+OPERATOR sized_t __size_returning_new(size_t size) { return with_size(_Znwm(size), size); }
+OPERATOR sized_t __size_returning_new_hot_cold(size_t size, uint8_t hint);
+OPERATOR sized_t __size_returning_new_hot_cold(size_t size, uint8_t hint) {
+  (void)hint;
+  return with_size(_Znwm(size), size);
+}
+OPERATOR sized_t __size_returning_new_aligned(size_t size, size_t alignment);
+OPERATOR sized_t __size_returning_new_aligned(size_t size, size_t alignment) {
+  return with_size(_ZnwmSt11align_val_t(size, alignment), size);
+}
+OPERATOR sized_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment, uint8_t hint);
+OPERATOR sized_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment,
+                                                       uint8_t hint) {
+  (void)hint;
+  return with_size(_ZnwmSt11align_val_t(size, alignment), size);
+}
+/* clang-format off */
+#define HINTED(name, with, given)                                                                  \
+  OPERATOR void *name##12__hot_cold_t with;                                                        \
+  OPERATOR void *name##12__hot_cold_t with { return (void)hint, name given; }
+HINTED(_Znwm, (size_t size, uint8_t hint), (size))
+HINTED(_Znam, (size_t size, uint8_t hint), (size))
+HINTED(_ZnwmSt11align_val_t, (size_t size, size_t a, uint8_t hint), (size, a))
+HINTED(_ZnamSt11align_val_t, (size_t size, size_t a, uint8_t hint), (size, a))
+#define nothrow __attribute__((unused)) const void *no
+HINTED(_ZnwmRKSt9nothrow_t, (size_t size, nothrow, uint8_t hint), (size))
+HINTED(_ZnamRKSt9nothrow_t, (size_t size, nothrow, uint8_t hint), (size))
+HINTED(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t a, nothrow, uint8_t hint),
+       (size, a))
+HINTED(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t a, nothrow, uint8_t hint),
+       (size, a))
+#undef nothrow
+/* clang-format on */

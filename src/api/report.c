@@ -11,6 +11,7 @@
 #include "../os/os.h"
 #include "../support/options.h"
 #include "../support/stats.h"
+#include "../support/timing.h"
 
 FH_API bool fh_stats_get(fh_stats_t *stats) {
   if (stats == NULL || stats->struct_size != sizeof *stats) return false;
@@ -103,21 +104,26 @@ static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
       if (row->section == section && row->place == place) put_row(f, s, row);
 }
 
-static void put_blocks(fmt_t *f, uint64_t live, uint64_t allocated) {
-  fmt_decimal_right(f, live, 12);
-  fmt_decimal_right(f, allocated, 14);
-}
-
 static void put_class(fmt_t *f, const fh_class_stats_t *c) {
-  put_blocks(f, c->live, c->allocated);
+  fmt_decimal_right(f, c->live, 12);
+  fmt_decimal_right(f, c->peak, 12);
+  fmt_decimal_right(f, c->allocated, 14);
   fmt_size_right(f, c->requested, 10);
   fmt_decimal_right(f, c->slabs, 8);
   for (unsigned i = 0; i < 4; i++) fmt_percent_right(f, c->fullness[i], c->slabs, 7);
   fmt_char(f, '\n');
 }
 
+static void put_whole(fmt_t *f, const char *label, uint64_t live, uint64_t allocated) {
+  fmt_text(f, label);
+  fmt_decimal_right(f, live, 12);
+  fmt_decimal_right(f, allocated, 26);
+  fmt_char(f, '\n');
+}
+
 static void put_classes(fmt_t *f, const fh_stats_t *s) {
-  fmt_text(f, "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n");
+  fmt_text(f, "blocks         live        peak     allocated requested   slabs");
+  fmt_text(f, "    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     if (!class_is_used(&s->classes[i])) continue;
     fmt_decimal_right(f, s->classes[i].block_size, 7);
@@ -125,13 +131,33 @@ static void put_classes(fmt_t *f, const fh_stats_t *s) {
   }
   fmt_text(f, "  total");
   put_class(f, &s->total);
-  fmt_text(f, "  large");
-  put_blocks(f, s->large_live, s->large_allocated);
-  fmt_text(f, "\n   huge");
-  put_blocks(f, s->huge_live, s->huge_allocated);
-  fmt_text(f, "\n  empty");
+  put_whole(f, "  large", s->large_live, s->large_allocated);
+  put_whole(f, "   huge", s->huge_live, s->huge_allocated);
+  fmt_text(f, "  empty");
   fmt_decimal_right(f, s->empty_live, 12);
   fmt_char(f, '\n');
+}
+
+static void put_us(fmt_t *f, uint64_t ns) {
+  fmt_decimal_right(f, ns / 1000, 9);
+  fmt_char(f, '.');
+  fmt_char(f, (char)('0' + ns / 100 % 10));
+}
+
+/* Of the option stats_detail alone. */
+static void put_timings(fmt_t *f) {
+  bool is_first = true;
+  for (timing_kind_t k = 0; k < TIMING_KIND_COUNT; k++) {
+    timing_t t = timing_of(k);
+    if (t.count == 0) continue;
+    if (is_first) fmt_text(f, "slow paths     times     p50 us     p90 us     p99 us    most us\n");
+    is_first = false;
+    fmt_spaces(f, 2);
+    fmt_left(f, timing_name(k), 8);
+    fmt_decimal_right(f, t.count, 10);
+    put_us(f, t.p50), put_us(f, t.p90), put_us(f, t.p99), put_us(f, t.most);
+    fmt_char(f, '\n');
+  }
 }
 
 /* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
@@ -157,6 +183,22 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
   fmt_json_close(j);
 }
 
+static void json_timings(fmt_json_t *j) {
+  fmt_json_object(j, "slow_paths");
+  for (timing_kind_t k = 0; k < TIMING_KIND_COUNT; k++) {
+    timing_t t = timing_of(k);
+    if (t.count == 0) continue;
+    fmt_json_object(j, timing_name(k));
+    fmt_json_number(j, "times", t.count);
+    fmt_json_number(j, "p50_ns", t.p50);
+    fmt_json_number(j, "p90_ns", t.p90);
+    fmt_json_number(j, "p99_ns", t.p99);
+    fmt_json_number(j, "most_ns", t.most);
+    fmt_json_close(j);
+  }
+  fmt_json_close(j);
+}
+
 void api_report_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_t json, *j = &json;
   fmt_json_start(j, f);
@@ -169,6 +211,7 @@ void api_report_json(fmt_t *f, const fh_stats_t *s) {
   for (unsigned i = 0; i < FH_CLASSES; i++)
     if (class_is_used(&s->classes[i])) json_class(j, NULL, &s->classes[i]);
   fmt_json_close(j);
+  json_timings(j);
   fmt_json_close(j);
 }
 
@@ -185,6 +228,7 @@ void api_report_text(fmt_t *f, const fh_stats_t *s, bool at_exit) {
   fmt_char(f, '\n');
   for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(f, s, section);
   put_classes(f, s);
+  put_timings(f);
   if (!at_exit) return;
   uint64_t blocks = s->total.live + s->large_live + s->huge_live + s->empty_live;
   fmt_text(f, "not freed: at most ");

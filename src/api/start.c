@@ -1,16 +1,15 @@
 /* start.c - what is needed before anything else                                        layer 8: api
  * Owns:    api_started.   Called by: api, at first use.   Calls: callback.c, heap, support,
- *          os, base.
+ *          base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits.
- * Sync:    S-options  api_start_now (release) -> api_start, which finds it done (acquire): the
- *          options. */
+ * Sync:    S-options  api_start_now, api_close (release) -> api_start, which finds it done
+ *          (acquire): the options, and the trace. */
 #include "api.h"
 
 #include "../base/atomic.h"
 #include "../base/check.h"
 #include "../heap/here.h"
-#include "../os/os.h"
 #include "../support/options.h"
 #include "../support/trace.h"
 
@@ -18,11 +17,17 @@ atomic32_t api_started;
 
 static bool wants_every_call(void) {
   return trace_is_on() || option_get(OPTION_fill) != FILL_OFF || option_get(OPTION_realloc_moves) ||
-         option_get(OPTION_abort_on_oom) || !option_get(OPTION_caches);
+         option_get(OPTION_abort_on_oom) || !option_get(OPTION_caches) ||
+         option_get(OPTION_stats_detail);
+}
+
+/* From now on each slow call goes through closed.c, and closes its thread's fast paths. */
+void api_close(void) {
+  atomic32_store_relaxed(&heap_closed, 1);
+  atomic32_store_release(&api_started, API_CLOSED); /* S-options */
 }
 
 cold void api_start_now(void) {
-  os_start_clock();
   check_set_reporter(api_fatal);
   options_load(api_output);
   const char *trace = option_text(OPTION_trace);
@@ -30,6 +35,6 @@ cold void api_start_now(void) {
   if (trace != NULL || ring != 0) trace_start(trace, ring);
   bool is_closed = wants_every_call();
   if (SECURE) secure_start();
-  if (is_closed || option_get(OPTION_stats_detail)) atomic32_store_relaxed(&heap_closed, 1);
-  atomic32_store_release(&api_started, is_closed ? API_CLOSED : API_OPEN); /* S-options */
+  if (is_closed) api_close();
+  else atomic32_store_release(&api_started, API_OPEN); /* S-options */
 }

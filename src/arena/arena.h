@@ -24,8 +24,9 @@ enum {
   DESCRIPTOR_SHIFT = 7,
   DESCRIPTOR_SIZE = 1 << DESCRIPTOR_SHIFT,
   ARENA_WORDS = WINDOW_SLICES / 64,
-  ARENA_GROUPS = ARENA_WORDS, /* 64 slices, 4 MiB: a word of any bitmap */
-  ARENA_MAP_SLICES = 3,       /* what arena_maps_t takes behind the descriptors */
+  ARENA_GROUPS = ARENA_WORDS,       /* 64 slices, 4 MiB: a word of any bitmap */
+  ARENA_FRAMES = WINDOW_SIZE >> 21, /* of 2 MiB: huge pages */
+  ARENA_MAP_SLICES = 3,             /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
   /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
    * of a block that overflows. */
@@ -46,25 +47,29 @@ typedef struct {
 _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE,
                "the head fits over the unused descriptors");
 
+/* The first entries of what every program touches lie on two pages: one behind `dirty`, one behind
+ * `partial_groups`. */
 typedef struct {
   /* set: released since it was mapped or purged; it stays while the slice is in use again */
   atomic64_t dirty[ARENA_WORDS];
-  atomic64_t purged[ARENA_WORDS];             /* set: free, given back since it was last in use */
-  atomic64_t unmapped[ARENA_WORDS];           /* set: below `mapped`, but given back */
-  atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word */
-  atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
   /* how many of a slice's 4 KiB, the first ones, may be in memory: A4; its holder's */
   uint8_t touched[WINDOW_SLICES];
+  atomic64_t purged[ARENA_WORDS]; /* set: free, given back since it was last in use */
+  /* a hint: groups whose word in `partial` may not be 0 */
+  atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];
+  atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
+  atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word */
   /* for the slab layer: slabs that anyone may take, by class */
   atomic64_t partial[ARENA_GROUPS][CLASS_COUNT];
-  /* a hint: groups whose word above may not be 0 */
-  atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];
+  atomic64_t unmapped[ARENA_WORDS]; /* set: below `mapped`, but given back */
   /* threads that read now what others may free: S-read. One that stops there, and a fork
    * meanwhile, keeps one group from being unmapped */
   atomic32_t readers[ARENA_GROUPS];
   atomic32_t refused_at[ARENA_GROUPS]; /* when the system kept something; 0: it did not */
+  atomic64_t huge[ARENA_FRAMES / 64];  /* set: made a huge page, and nothing of it went since */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
+_Static_assert(offsetof(arena_maps_t, partial_groups) % KiB(4) == 0, "a page begins");
 
 /* A hint: a bit for each arena. */
 typedef struct {
@@ -74,6 +79,7 @@ typedef struct {
 typedef struct {
   atomic64_t mapped, committed, peak_committed, dirty; /* slices; relaxed: sums */
   atomic64_t purged, huge_bytes;                       /* bytes */
+  atomic64_t collapsed;                                /* frames that were made huge pages */
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 

@@ -4,7 +4,10 @@
 #include "grow.h"
 
 #include "../os/os.h"
+#include "../support/options.h"
+#include "../support/timing.h"
 #include "budget.h"
+#include "frames.h"
 
 /* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high, and
  * steps are smaller from then on. */
@@ -68,6 +71,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
       if (is_slice(slice)) return slice;
       continue;
     }
+    timing_mark(TIMING_GROW);
     os_map_result_t result = os_map_at(arena_address(a, from), step << SLICE_SHIFT);
     if (result == OS_MAPPED) {
       atomic64_add_relaxed(&arena_counts.mapped, step);
@@ -193,6 +197,7 @@ static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
   bitmap_each_part(maps->dirty, first, n, drop_part, dirty);
   bitmap_each_part(maps->purged, first, n, drop_part, &purged);
   memset(&maps->touched[first], 0, n);
+  frames_break(a, first, n);
   atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);
   atomic64_add_relaxed(&unmapped_slices, n);
   bitmap_release(maps->unmapped, first, n);
@@ -333,7 +338,7 @@ void grow_unmap_window(arena_t *a, size_t slices) {
 static void guard_head(arena_t *a) {
   size_t page = os_page_size(), end = ARENA_FIRST_SLICE << SLICE_SHIFT;
   bool has_room = sizeof(arena_maps_t) + page <= ARENA_MAP_SLICES * SLICE_SIZE;
-  if (SECURE && has_room) os_protect((char *)a + end - page, page, false);
+  if (has_room) os_protect((char *)a + end - page, page, false);
 }
 
 size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices) {

@@ -5,7 +5,7 @@
 #include "../base/bits.h"
 #include "../os/os.h"
 
-atomic_ptr_t window_map[WINDOW_COUNT];
+large_table atomic_ptr_t window_map[WINDOW_COUNT];
 
 enum { FIRST_TRIES = 64, LAST_TRIES = 1024 };
 enum { ASKED_FROM = 16 }; /* windows: fewer are claimed without asking the kernel if it has room */

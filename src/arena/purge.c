@@ -7,7 +7,9 @@
  *          arena's. */
 #include "../os/os.h"
 #include "../support/options.h"
+#include "../support/timing.h"
 #include "budget.h"
+#include "frames.h"
 #include "patience.h"
 #include "slices.h"
 
@@ -58,6 +60,7 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   uint32_t refused_at = atomic32_load_relaxed(&maps->refused_at[word]); /* relaxed: patience */
   if (refused_at != 0 && !p->is_asked && p->now - refused_at + 1 < REFUSED_MS) return;
+  if (p->age != 0) dirty &= ~frames_spared(a, word);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
   uint64_t todo = claimed & atomic64_load_relaxed(&maps->dirty[word]); /* relaxed: ours now, A1 */
@@ -69,6 +72,7 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
     uint64_t run = bits_run(at, n);
     rest &= ~run;
+    timing_mark(TIMING_PURGE);
     if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) {
       atomic32_store_relaxed(&maps->refused_at[word], p->now | 1);
       p->in_row++;
@@ -79,6 +83,7 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
     atomic64_and_relaxed(&maps->dirty[word], ~run);
     atomic64_or_relaxed(&maps->purged[word], run);
     memset(&maps->touched[word * 64 + at], 0, n);
+    frames_break(a, word * 64 + at, n);
     purged += n;
   }
   p->purged += (uint32_t)purged;

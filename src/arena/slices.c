@@ -10,12 +10,12 @@ enum {
   LONG_RUN = 129,  /* slices: runs from here on begin a group if one can */
 };
 
-lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
+large_table lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 
 arena_set_t dirty_arenas;
 arena_counts_t arena_counts;
 
-static atomic_ptr_t arena_list[ARENA_MAX];
+static large_table atomic_ptr_t arena_list[ARENA_MAX];
 /* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
 static atomic32_t arena_list_length;
 LAYOUT_VARIABLE(arena_counts);

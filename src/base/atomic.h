@@ -15,6 +15,26 @@ typedef struct { uint16_t value; } atomic16_t;
 typedef struct { uint8_t value; } atomic8_t;
 typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
+/* What a processor lacks that swaps no less than four bytes, such as riscv64 without Zabha. Progress:
+ * if it fails though the byte is as it was, another thread has changed the word. */
+#if defined(__riscv)
+enum { HAS_BYTE_SWAP = false };
+#else
+enum { HAS_BYTE_SWAP = true };
+#endif
+typedef uint32_t __attribute__((may_alias)) atomic_word_t;
+static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
+  atomic_word_t *word = (atomic_word_t *)((uintptr_t)at & ~(uintptr_t)3);
+  unsigned shift = (unsigned)((uintptr_t)at % 4) * 8; /* little-endian */
+  uint32_t before = __atomic_load_n(word, __ATOMIC_RELAXED), after;
+  do { /* Progress: see above */
+    if ((uint8_t)(before >> shift) != *seen) return *seen = (uint8_t)(before >> shift), false;
+    after = (before & ~((uint32_t)255 << shift)) | (uint32_t)v << shift;
+  } while (
+    !__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+  return true;
+}
+
 #define ATOMIC_OPERATIONS(name, box, type)                                                         \
   static inline type name##_load_relaxed(const box *a) {                                           \
     return __atomic_load_n(&a->value, __ATOMIC_RELAXED);                                           \
@@ -45,6 +65,8 @@ typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
                                        __ATOMIC_RELAXED);                                          \
   }                                                                                                \
   static inline bool name##_cas_acq_rel(box *a, type *seen, type v) {                              \
+    if (sizeof *a == 1 && !HAS_BYTE_SWAP)                                                          \
+      return atomic8_cas_in_word(a, (void *)seen, (uint8_t)(uintptr_t)v);                          \
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL,                \
                                        __ATOMIC_RELAXED);                                          \
   }
@@ -131,6 +153,13 @@ static always_inline void atomic64_add_own(atomic64_t *a, uint64_t n) {
   __asm__("addq %1, %0" : "+m"(a->value) : "er"(n) : "cc");
 #else
   atomic64_add_relaxed(a, n);
+#endif
+}
+static always_inline void atomic32_add_own(atomic32_t *a, uint32_t n) {
+#if HAS_X86_ASSEMBLY
+  __asm__("addl %1, %0" : "+m"(a->value) : "er"(n) : "cc");
+#else
+  atomic32_add_relaxed(a, n);
 #endif
 }
 /* Of a word that only one thread and its signal handlers change: no lock prefix. */

@@ -15,6 +15,9 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
+/* A large table of which most programs touch the first entries. It lies behind all other variables,
+ * so that these share their pages. */
+#define large_table __attribute__((section(".bss.tables")))
 
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)
@@ -32,6 +35,14 @@
 /* The grade of the library: constants in the code. */
 #ifndef FH_SECURE
 #define FH_SECURE 0
+#endif
+#ifndef FH_BOUNDS
+#define FH_BOUNDS 0
+#endif
+#if FH_BOUNDS /* what the library itself copies is not looked at: api/bounds.c */
+void *memcpy(void *restrict to, const void *restrict from, size_t n) __asm__("bounds_plain_memcpy");
+void *memmove(void *to, const void *from, size_t n) __asm__("bounds_plain_memmove");
+void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
 #endif
 enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/promises.md says */
 

@@ -41,10 +41,14 @@ static always_inline uint64_t bits_fold(uint64_t a, uint64_t b) {
 
 typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
 
-/* Makes `n` bytes zero, a multiple of 16 from 32 to BITS_CLEAR_MOST, at such an address. */
+/* Makes `n` bytes zero, a multiple of 16 from 32 on, at such an address. */
 enum { BITS_CLEAR_MOST = 256 };
 static always_inline void bits_clear(void *at, size_t n) {
   const pair_t zero = {0, 0};
+  if (unlikely(n > BITS_CLEAR_MOST)) {
+    memset(at, 0, n);
+    return;
+  }
   pair_t *from = at, *end = (pair_t *)((char *)at + n);
   from[0] = from[1] = end[-2] = end[-1] = zero;
   if (n > 4 * sizeof zero) from[2] = from[3] = end[-4] = end[-3] = zero;
@@ -56,7 +60,11 @@ static always_inline void bits_clear(void *at, size_t n) {
 static always_inline bool bits_are_zero(const void *at, size_t n) {
   const pair_t *from = at, *end = (const pair_t *)((const char *)at + n);
   pair_t other = {0, 0};
-  for (; from < end; from++) other |= *from; /* Bound: `n` */
+  for (; unlikely(end - from >= 8); from += 8) { /* Bound: `n` */
+    other |= from[0] | from[1] | from[2] | from[3];
+    other |= from[4] | from[5] | from[6] | from[7];
+  }
+  for (; from < end; from++) other |= *from; /* Bound: likewise */
   return (other[0] | other[1]) == 0;
 }
 

@@ -20,10 +20,19 @@ typedef struct {
   uint64_t value;          /* a variable's size; or that */
 } aligned_to(64) layout_row_t;
 
+/* Linkers that drop what nothing refers to by name (lld, Rust's) keep the section all the same. */
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define LAYOUT_STAYS used, retain
+#endif
+#endif
+#ifndef LAYOUT_STAYS
+#define LAYOUT_STAYS used
+#endif
 #define LAYOUT_ROW(label, text, where, number)                                                     \
   _Static_assert(sizeof text <= sizeof((layout_row_t *)NULL)->name, text);                         \
   static const layout_row_t layout_##label                                                         \
-    __attribute__((used, section("freehold_layout"))) = {text, where, number}
+    __attribute__((LAYOUT_STAYS, section("freehold_layout"))) = {text, where, number}
 #define LAYOUT_VARIABLE(name) LAYOUT_ROW(name, #name, &name, sizeof name)
 #define LAYOUT_SIZE(type) LAYOUT_ROW(type, #type, NULL, sizeof(type))
 #define LAYOUT_FIELD(type, field)                                                                  \

@@ -3,9 +3,12 @@
  * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
+#include "fast.h" /* declares a variable that stands here */
 
 #include "../arena/budget.h"
+#include "../arena/frames.h"
 #include "../os/os.h"
+#include "../stock/held.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
@@ -23,7 +26,7 @@ size_t fast_sized_steps = SMALL_STEPS;
 
 /* When the fast paths are closed, `busy` alone is the mark. */
 static always_inline bool has_fast_paths(const heap_t *h) {
-  return h == heap_of_thread() && likely(!heap_is_closed());
+  return h == heap_of_thread() && likely(!heap_here.is_closed);
 }
 
 static always_inline bool is_marked(const heap_t *h, bool has_fast) {
@@ -46,8 +49,12 @@ static always_inline void unmark(heap_t *h) {
   ASSERT_VALID(heap_is_valid(h));
   signal_fence();
   if (has_fast_paths(h)) {
-    heap_here.window = atomic64_load_relaxed(&h->home);
-    heap_here.limit = SMALL_STEPS + 1;
+    if (unlikely(heap_is_closed())) { /* no fast call is under way: both words are 0, and stay so */
+      heap_here.is_closed = 1;
+    } else {
+      heap_here.window = atomic64_load_relaxed(&h->home);
+      heap_here.limit = SMALL_STEPS + 1;
+    }
     signal_fence();
   }
   h->busy = 0;
@@ -83,7 +90,12 @@ static void thread_leaves(void *heap) {
     if (h->busy != 0) continue;
     h->busy = 1;
     if (was_fast && h == heap) owned_recount(h);
-    if (h == heap && pool_rest(h, heap_prepare_rest(h))) continue;
+    if (h == heap) {
+      uint32_t pages = heap_prepare_rest(h);
+      held_leave(h);
+      if (pool_rest(h, pages)) continue;
+      held_join(h);
+    }
     heap_end(h);
   }
 }
@@ -100,11 +112,14 @@ static heap_t *attach(void) {
     pool_put_back(h);
     return none;
   }
-  if (!heap_is_closed()) {
+  if (heap_is_closed()) {
+    heap_here.is_closed = 1;
+  } else {
     heap_here.window = WINDOW_NONE;
     heap_here.limit = SMALL_STEPS + 1;
   }
   slab_choose_tally(h->number);
+  held_join(h);
   os_thread_watch(h);
   return h;
 }
@@ -120,7 +135,10 @@ static heap_t *nested_of(heap_t *h) {
   heap_t *fresh = pool_claim();
   void *none = NULL;
   if (fresh == NULL) return NULL;
-  if (atomic_ptr_cas_relaxed(&h->nested, &none, fresh)) return fresh;
+  if (atomic_ptr_cas_relaxed(&h->nested, &none, fresh)) {
+    held_join(fresh);
+    return fresh;
+  }
   pool_put_back(fresh); /* a handler between the two lines above was first */
   return none;
 }
@@ -137,7 +155,7 @@ static cold heap_t *enter_any(heap_t *h) {
 
 /* `h` is the thread's own. */
 static always_inline heap_t *enter(heap_t *h) {
-  bool has_fast = likely(!heap_is_closed());
+  bool has_fast = likely(!heap_here.is_closed);
   if (unlikely(is_marked(h, has_fast))) return enter_any(h);
   mark(h, has_fast);
   return h;
@@ -166,6 +184,7 @@ heap_t *heap_enter_to_free(void) {
 void heap_look(heap_t *h) {
   uint32_t time = purge_tick();
   uint8_t now = (uint8_t)time;
+  frames_tick();
   bool is_watched = heap_watch_budget(time);
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
@@ -197,6 +216,12 @@ void heap_exit(heap_t *h) {
   }
   h->calls--;
   unmark(h);
+}
+
+void heap_close_own(void) {
+  if (likely(heap_here.is_closed)) return;
+  heap_t *h = heap_enter_own();
+  if (h != NULL) heap_exit(h);
 }
 
 void heap_let_go_own(void) {

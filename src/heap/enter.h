@@ -21,6 +21,8 @@ hidden heap_t *heap_enter_to_free(void); /* NULL also if it has none and frees l
 hidden void heap_exit(heap_t *h);
 /* Calls `call` in each thread that has a heap, before it ends. */
 hidden void heap_before_leave(void (*call)(void));
+/* heap_closed was set: closes the thread's fast paths, unless a handler has interrupted them. */
+hidden void heap_close_own(void);
 /* Lets go of all that the thread's heap keeps. */
 hidden void heap_let_go_own(void);
 hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */

@@ -69,8 +69,8 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */
-static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
+/* `is_live`: the caller knows that it is not free. */
+static always_inline void fast_free_known(void *p, bool is_live, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
   heap_here.window = 0; /* from here on no handler takes the slab away */
@@ -80,7 +80,7 @@ static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
   bool is_empty = false;
   if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;
   if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
-    if (unlikely(block_is_free(block))) goto not_simple;
+    if (!is_live && unlikely(block_is_free(block))) goto not_simple;
     is_empty = slab_put_back(s, block);
   } else {
     unsigned c = slab_class(s);
@@ -97,6 +97,11 @@ not_mine:
 not_simple:
   heap_here.window = window;
   return slow(p);
+}
+
+/* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */
+static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
+  fast_free_known(p, false, slow);
 }
 
 /* Can a small block stay where it is, without waste? */
@@ -123,6 +128,22 @@ static always_inline bool fast_has_class_of(const void *p, size_t size) {
   size_t steps = class_steps(size);
   if (window != heap_here.window || steps - 1 >= fast_sized_steps) return false;
   return fast_descriptor((uintptr_t)p, window)->inverse == class_info[class_table[steps]].inverse;
+}
+
+/* Likewise a block with an alignment that malloc does not give. */
+static always_inline bool fast_has_class_aligned(const void *p, size_t size, size_t alignment) {
+  uintptr_t window = window_of((uintptr_t)p);
+  unsigned c = class_of_aligned(alignment, max_size(size, 1));
+  if (window != heap_here.window || c == 0) return false;
+  return fast_descriptor((uintptr_t)p, window)->inverse == class_info[c].inverse;
+}
+/* Is it a small block with so many bytes? False also if that would have to be looked at closely. */
+static always_inline bool fast_has_bytes(const void *p, size_t size) {
+  uintptr_t window = window_of((uintptr_t)p);
+  size_t steps = class_steps(size);
+  if (window != heap_here.window || steps > SMALL_STEPS) return false;
+  uint32_t inverse = fast_descriptor((uintptr_t)p, window)->inverse; /* of larger ones it is less */
+  return inverse != 0 && inverse <= class_info[class_table[steps]].inverse;
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }

@@ -10,6 +10,7 @@
  *             with others */
 #include "firstclass.h"
 
+#include "../stock/held.h"
 #include "../stock/huge.h"
 #include "../stock/index.h"
 #include "../stock/lanes.h"
@@ -27,6 +28,7 @@ enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
+  held_join(lane);
   heap_let_go(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
@@ -82,6 +84,8 @@ static bool prepare_index(heap_t *lane) {
   void *chunk = heap_malloc_unsampled(h, INDEX_CHUNK_SIZE);
   heap_exit(h);
   if (chunk == NULL) return false;
+  slab_thread_count(0 - (size_t)INDEX_CHUNK_SIZE,
+                    0 - (size_t)INDEX_CHUNK_SIZE); /* not the program's */
   index_add_chunk(lane, chunk);
   return true;
 }
@@ -92,12 +96,20 @@ static void *allocate(heap_t *lane, size_t alignment, size_t size) {
   return heap_malloc_in(lane, size, alignment);
 }
 
+/* A small block that leaves its lane, or NULL; large ones are counted. */
+static out_of_line void *counted(void *block) {
+  if ((uint16_t)(uintptr_t)block == 0) return block;
+  size_t size = class_size(slab_class(slab_of(block)));
+  slab_thread_count(size, size);
+  return block;
+}
+
 void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   heap_t *lane = size <= PTRDIFF_MAX ? enter_lane(heap) : NULL;
   if (lane == NULL) return NULL;
   void *block = allocate(lane, alignment, size);
   leave_lane(lane);
-  return block;
+  return counted(block);
 }
 
 void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
@@ -148,8 +160,11 @@ static bool free_block(slab_t *large, huge_t *huge, void *context) {
   return true;
 }
 
+/* Its blocks count as freed by the caller; what else it holds does not. */
 static void drop_all(heap_t *lane) {
+  held_t held = slab_thread.is_asked ? heap_held(lane) : (held_t){0, 0};
   index_each(lane, free_block, NULL);
+  slab_thread_count(held.ready + held.freed, 0);
   heap_drop(lane);
 }
 

@@ -4,6 +4,7 @@
 
 #include "../arena/budget.h"
 #include "../os/os.h"
+#include "../slab/states.h"
 #include "../stock/fresh.h"
 #include "../stock/lanes.h"
 #include "../stock/magazine.h"
@@ -44,6 +45,7 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
   if (clean) populate(h, base, c);
   slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;
+  if (SECURE && clean) states_set_clean(base);
   return s;
 }
 
@@ -129,7 +131,8 @@ static uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-static void note_taken(heap_t *h, unsigned c, unsigned count) {
+static out_of_line void note_taken(heap_t *h, unsigned c, unsigned count) {
+  if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
   uint32_t taken = heap_taken(h, c) + count;
   if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c))
     h->freed->remote &= ~((uint64_t)1 << c);
@@ -181,11 +184,18 @@ static void *take_fresh(heap_t *h, unsigned c) {
   return (void *)fresh.first;
 }
 
+/* A new bin's first block stands for the rest: did anybody write to it while it was free? */
+static void check_first(uintptr_t block) {
+  if (unlikely(!block_is_free(block)) || unlikely(!block_may_be_link(block_next(block))))
+    fatal("heap corruption", (void *)block, "malloc");
+}
+
 void *heap_malloc_class(heap_t *h, unsigned c) {
   if (unlikely(sample_was_started()) && h->bin[c] == 0) sample_renew_bin(h, c);
   if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);
+  check_first(block);
   h->bin[c] = block_pop(block);
   block_set_live(block);
   ASSERT_VALID(h->own->slabs[c] == 0 || slab_is_valid(owned_first(h, c)));

@@ -81,10 +81,11 @@ void heap_check_size(const void *p, size_t size, const char *call) {
 }
 
 /* A large block may have a page more, and so may one that stands for a small one. */
-void heap_check_class(const void *p, size_t size, const char *call) {
+void heap_check_class(const void *p, size_t size, size_t alignment, const char *call) {
   found_t f = find(p, call);
   bool is_right = size <= f.usable;
-  if (is_small(&f)) is_right = is_right && slab_class(f.slab) == class_of(max_size(size, 1));
+  if (is_small(&f)) is_right = is_right && slab_class(f.slab) == class_of_request(size, alignment);
+  else is_right = is_right && f.usable - size <= align_up(alignment, 2 * os_page_size());
   if (!is_right) fatal("wrong size", p, call);
 }
 

@@ -15,10 +15,11 @@ hidden void *heap_of_block(const void *p, const char *call);
 /* In place, or if it is a block of `heap` by moving its pages. NULL: only by a copy. */
 hidden void *heap_resize(void *p, size_t size, const void *heap, const char *call);
 /* The size to ask for when a small block of `usable` bytes is copied to have `size`. One that grows
- * by a little will grow again, and gets a quarter more. */
+ * by a little will grow again, and gets a quarter more. It is not taken beyond the next power of
+ * two: programs bound by these what they let grow. */
 static inline size_t heap_with_headroom(size_t usable, size_t size) {
-  size_t roomy = usable + usable / 4;
-  return size > usable && size < roomy && roomy <= SMALL_MAX_SIZE ? roomy : size;
+  if (size <= usable || size > SMALL_MAX_SIZE) return size;
+  return max_size(size, min_size(usable + usable / 4, (size_t)2 << bits_highest(size - 1)));
 }
 hidden bool heap_expand(void *p, size_t size, const char *call);
 hidden size_t heap_usable_size(const void *p, const char *call); /* 0: NULL */
@@ -28,7 +29,7 @@ hidden bool heap_owns(const void *p);
 static inline bool heap_is_foreign(const void *p) { return !map_is_ours(map_find(p)); }
 /* `fatal` if `p`, a block of ours that was allocated with `size` bytes and never resized, has
  * another size. */
-hidden void heap_check_class(const void *p, size_t size, const char *call);
+hidden void heap_check_class(const void *p, size_t size, size_t alignment, const char *call);
 /* `fatal` if `p` is a block of ours that has less than `size` bytes. */
 hidden void heap_check_size(const void *p, size_t size, const char *call);
 

@@ -4,7 +4,6 @@
 #include "stats.h"
 
 #include "../arena/budget.h"
-#include "../base/layout.h"
 #include "../os/os.h"
 #include "../stock/empty.h"
 #include "../stock/guard.h"
@@ -37,9 +36,6 @@ FH_CLASS_STATISTICS(STATS_CLASS_AGREES, STATS_QUARTERS_AGREE)
 _Static_assert(sizeof(stats_all_t) == sizeof(fh_stats_t), "fields that are no rows");
 _Static_assert(sizeof(stats_class_t) == sizeof(fh_class_stats_t), "fields that are no rows");
 
-static atomic64_t class_peak[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
-LAYOUT_VARIABLE(class_peak);
-
 /* What a row's counter adds to its figure: that of all, or of one heap. */
 #define STATS_COUNTER(counter) (h == NULL ? atomic64_load_relaxed(&counter) : 0)
 #define STATS_SLICES(counter) (STATS_COUNTER(counter) << SLICE_SHIFT)
@@ -69,13 +65,6 @@ static bool count_slab(slab_t *s, uint32_t word, void *base, void *context) {
   return true;
 }
 
-static void raise_class_peak(unsigned c, fh_class_stats_t *class) {
-  uint64_t peak = atomic64_load_relaxed(&class_peak[c]);
-  while (class->live > peak) /* Progress: a failed swap means that the peak rose */
-    if (atomic64_cas_relaxed(&class_peak[c], &peak, class->live)) peak = class->live;
-  class->peak = peak;
-}
-
 static void add_heaps(fh_stats_t *stats) {
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed;
@@ -95,12 +84,12 @@ static void add_classes(fh_stats_t *stats) {
     class->block_size = class_size(c);
     class->allocated += pool_taken(c);
     class->requested = pool_requested(c);
-    raise_class_peak(c, class);
+    class->peak = slab_taken_peak(c, class->live);
     stats->live_bytes += class->live * class->block_size;
     for (size_t i = offsetof(fh_class_stats_t, requested) / 8; i < sizeof *total / 8; i++)
       ((uint64_t *)total)[i] += ((const uint64_t *)class)[i]; /* peaks too: that is set anew */
   }
-  raise_class_peak(0, total);
+  total->peak = slab_taken_peak(0, total->live);
 }
 
 /* Slices that are free and clean are in no memory (A3): a program may have had much more. */
@@ -121,11 +110,14 @@ static void add_mappings(fh_stats_t *stats) {
     stats->arenas++;
     stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
     stats->resident += resident_in(a);
+    stats->huge_resident += os_huge_resident(a, WINDOW_SIZE);
   }
   for (size_t i = 0; i < huge_pool_size(); i++) {
     bool is_live;
     const huge_t *b = huge_at(i, &is_live);
-    if (is_live) stats->resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
+    size_t mapped = is_live ? atomic64_load_relaxed(&b->mapped) : 0;
+    stats->resident += os_resident(huge_base(b), mapped);
+    stats->huge_resident += os_huge_resident(huge_base(b), mapped);
   }
   for (size_t i = 0; i < GUARD_SLOTS; i++) {
     const guard_slot_t *s = guard_at(i);

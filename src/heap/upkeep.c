@@ -3,6 +3,7 @@
 #include "upkeep.h"
 
 #include "../arena/budget.h"
+#include "../arena/frames.h"
 #include "../os/os.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
@@ -17,11 +18,13 @@ void heap_collect(bool force) {
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   purge_tick();
+  frames_tick();
   if (!force) return;
   firstclass_collect();
   pool_discard_kept();
   slab_collect_pages();
   purge_all();
+  if (os_is_space_limited()) arena_unmap_free(); /* what others map counts for the limit, too */
 }
 
 /* ms; a delay made shorter is noticed after the longest nap */
@@ -45,6 +48,7 @@ static void background(void) {
     if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     if (budget_tick(purge_tick())) heap_collect(true);
+    frames_tick();
     if (count_changes() != seen) {
       since = os_now_ms();
       is_collected = false;

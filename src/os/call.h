@@ -1,5 +1,5 @@
 /* call.h - the bare system call                                                         layer 1: os
- * Owns:    nothing.   Called by: os_linux.c, files.c.   Calls: the kernel.
+ * Owns:    nothing.   Called by: os_linux.c, files.c, huge_pages.c.   Calls: the kernel.
  * Threads: any. A bare call leaves errno alone, is no cancellation point, and needs no symbol to be
  *          bound. */
 #ifndef OS_CALL_H
@@ -47,6 +47,36 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
                    : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
                    : "memory");
   return a0;
+#elif defined(__powerpc64__)
+  register long r0 __asm__("r0") = number;
+  register long r3 __asm__("r3") = a;
+  register long r4 __asm__("r4") = b;
+  register long r5 __asm__("r5") = c;
+  register long r6 __asm__("r6") = d;
+  register long r7 __asm__("r7") = e;
+  register long r8 __asm__("r8") = f;
+  __asm__ volatile("sc\n\t" /* an error is positive, and a flag says that it is one */
+                   "bns+ 1f\n\t"
+                   "neg %1, %1\n"
+                   "1:"
+                   : "+r"(r0), "+r"(r3), "+r"(r4), "+r"(r5), "+r"(r6), "+r"(r7), "+r"(r8)
+                   :
+                   : "memory", "cr0", "ctr", "xer", "r9", "r10", "r11", "r12");
+  return r3;
+#elif defined(__s390x__)
+  long all[6] = {a, b, c, d, e, f}; /* mmap alone has its arguments in memory */
+  register long r1 __asm__("r1") = number;
+  register long r2 __asm__("r2") = number == SYS_mmap ? (long)all : a;
+  register long r3 __asm__("r3") = b;
+  register long r4 __asm__("r4") = c;
+  register long r5 __asm__("r5") = d;
+  register long r6 __asm__("r6") = e;
+  register long r7 __asm__("r7") = f;
+  __asm__ volatile("svc 0"
+                   : "+d"(r2)
+                   : "d"(r1), "d"(r3), "d"(r4), "d"(r5), "d"(r6), "d"(r7), "m"(all)
+                   : "memory");
+  return r2;
 #else
 #error "add the bare system call of this processor"
 #endif

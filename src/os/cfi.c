@@ -50,6 +50,13 @@ static bytes_t take_block(bytes_t *b) {
   return block;
 }
 
+/* Return addresses may be signed; who reads a frame of the caller's takes the signature off. */
+#if defined(__aarch64__)
+enum { SIGNS_RETURNS = true };
+#else
+enum { SIGNS_RETURNS = false };
+#endif
+
 /* How a pointer is written. */
 enum { /* clang-format off */
   PE_UDATA4 = 3, PE_UDATA8 = 4, PE_SDATA4 = 11, PE_SDATA8 = 12, PE_PCREL = 0x10,
@@ -105,6 +112,7 @@ static bool read_common(function_t *f, const uint8_t *cie) {
     else if (*letters == 'L') take_byte(&values);
     else if (*letters == 'P') take_pointer(&values, (uint8_t)take_byte(&values) & 15);
     else if (*letters == 'S') f->is_signal = true;
+    else if (*letters == 'B' && SIGNS_RETURNS) continue;
     else return false;
   }
   f->common = b;
@@ -218,7 +226,7 @@ enum { /* clang-format off */
   CFA_RESTORE_STATE, CFA_DEF_CFA, CFA_DEF_CFA_REGISTER, CFA_DEF_CFA_OFFSET,
   CFA_DEF_CFA_EXPRESSION, CFA_EXPRESSION, CFA_OFFSET_EXTENDED_SF, CFA_DEF_CFA_SF,
   CFA_DEF_CFA_OFFSET_SF, CFA_VAL_OFFSET, CFA_VAL_OFFSET_SF, CFA_VAL_EXPRESSION,
-  CFA_GNU_ARGS_SIZE = 0x2E
+  CFA_NEGATE_RA_STATE = 0x2D, CFA_GNU_ARGS_SIZE
 }; /* clang-format on */
 
 static void run_cfa_rule(machine_t *m, unsigned code, bytes_t *b) {
@@ -232,6 +240,7 @@ static void run_cfa_rule(machine_t *m, unsigned code, bytes_t *b) {
     case CFA_DEF_CFA_SF:
     case CFA_DEF_CFA_OFFSET_SF: return set_cfa(m, n, take_sleb(b) * m->function.data_unit);
     case CFA_DEF_CFA_REGISTER: return set_cfa(m, n, r->cfa.n);
+    case CFA_NEGATE_RA_STATE: m->is_lost |= !SIGNS_RETURNS; return;
     default: m->is_lost = true;
   }
 }
@@ -377,7 +386,7 @@ bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *co
   c.cfa = m->rules.cfa.kind == RULE_IS_VALUE
             ? evaluate(&c, m->rules.cfa.n, 0)
             : r->at[m->rules.cfa_register % CFI_REGISTERS] + (uintptr_t)(intptr_t)m->rules.cfa.n;
-  caller.at[CFI_RSP] = c.cfa;
+  caller.at[CFI_SP] = c.cfa;
   for (unsigned i = 0; i < CFI_REGISTERS; i++)
     if (m->rules.of[i].kind != RULE_SAME) caller.at[i] = value_of(&c, m->rules.of[i]);
   caller.at[CFI_IP] = caller.at[m->function.ip_register];

@@ -4,14 +4,21 @@
  *
  * Compilers describe each function's frame (DWARF 5, section 6.4, in the variant of .eh_frame):
  * where, at each instruction, the caller's registers are. A linker adds .eh_frame_hdr, in which
- * functions are found by their addresses. Here: those of x86-64. */
+ * functions are found by their addresses. The registers are those of the processor. */
 #ifndef OS_CFI_H
 #define OS_CFI_H
 
 #include "../base/base.h"
 
-/* By DWARF's numbers for x86-64: the System V ABI, figure 3.36. */
-enum { CFI_RBX = 3, CFI_RBP = 6, CFI_RSP = 7, CFI_R12 = 12, CFI_IP = 16, CFI_REGISTERS };
+/* By DWARF's numbers, in the processor's ABI. CFI_IP is a number that no table uses for anything
+ * else: on x86-64 the return address has it, elsewhere that is in a register of its own, CFI_RA. */
+#if defined(__aarch64__)
+enum { CFI_FP = 29, CFI_RA = 30, CFI_SP = 31, CFI_IP = 32, CFI_REGISTERS };
+#elif defined(__riscv)
+enum { CFI_RA = 1, CFI_SP = 2, CFI_FP = 8, CFI_IP = 32, CFI_REGISTERS };
+#else
+enum { CFI_FP = 6, CFI_SP = 7, CFI_IP = 16, CFI_REGISTERS };
+#endif
 typedef struct {
   uintptr_t at[CFI_REGISTERS];
   bool is_interrupted; /* by a signal: the next instruction is at CFI_IP; otherwise a call returns

@@ -4,8 +4,9 @@
  * Threads: any. Nothing here locks, allocates or touches errno but this: os_thread_start and
  *          os_backtrace_start may do all of it. os_thread_set_leave locks in musl. os_thread_watch
  *          calls calloc in glibc if many keys were made before ours, so no heap is marked then. A
- *          port is two files that define these functions (os_linux.c, files.c), and two that may
- *          have nothing to tell (unwind.c, images.c); test/unit/os_fake.c serves the unit tests. */
+ *          port is two files that define these functions (os_linux.c, files.c), and three that may
+ *          have nothing to tell (unwind.c, images.c, huge_pages.c); test/unit/os_fake.c serves the
+ *          unit tests. */
 #ifndef OS_OS_H
 #define OS_OS_H
 
@@ -52,15 +53,28 @@ hidden bool os_protect(void *at, size_t size, bool is_open);
 hidden bool os_populate(void *at, size_t size);
 /* Asks for huge pages, or asks for none. */
 hidden void os_advise_huge(void *at, size_t size, bool huge);
+/* Makes the pages one huge page: in memory they are copied, and others added. Takes some tenths of
+ * a millisecond, or what the system needs to find the memory. False: it did not. */
+hidden bool os_collapse(void *at, size_t size);
+/* Does whoever runs the system want huge pages at all? Asked once. */
+hidden bool os_has_huge_pages(void);
+/* Are all these pages in memory? False in doubt. */
+hidden bool os_is_resident(const void *at, size_t size);
+/* Bytes of the range that are in huge pages; 0, if the system does not say. */
+hidden size_t os_huge_resident(const void *at, size_t size);
 hidden uint64_t os_memory(void); /* of the machine; 0: the system does not say */
 /* Bytes of the range that are in memory; all, if the system does not say. */
 hidden size_t os_resident(const void *at, size_t size);
+/* Makes pages read as zero: those in memory are written to, the rest may be in swap and go. */
+hidden void os_zero(void *at, size_t size);
 /* May these bytes be read? Slow. */
 hidden bool os_is_readable(const void *at, size_t size);
 /* May this word be read? Without a system call that a program's sandbox may refuse. */
 hidden bool os_is_there(const void *word);
 /* Copies bytes that may not be there; false: they are not. */
 hidden bool os_copy(void *to, const void *from, size_t size);
+/* May the process map less than its address space has room for (RLIMIT_AS, RLIMIT_DATA)? */
+hidden bool os_is_space_limited(void);
 /* What brk() has mapped: libc's own heap. */
 hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 
@@ -69,10 +83,9 @@ hidden uint32_t os_now_ms(void);
 hidden uint64_t os_now_ns(void); /* likewise, but fine; it does not wrap */
 /* What the process has used since it began, also before an exec. 0: the system does not say. */
 typedef struct {
-  uint64_t elapsed_ms; /* since os_start_clock was first called: by a parent, in a child of fork */
+  uint64_t elapsed_ms; /* since the process began; 0: the system does not say */
   uint64_t user_ms, system_ms, minor_faults, major_faults, peak_resident; /* the last in bytes */
 } os_usage_t;
-hidden void os_start_clock(void);
 hidden void os_usage(os_usage_t *usage);
 /* Of the system's choice, another each time; does not wait. */
 hidden uint64_t os_random(void);

@@ -153,6 +153,22 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
+void os_zero(void *at, size_t size) {
+  unsigned char pages[512];
+  size_t page = os_page_size(), n;
+  for (char *from = at, *end = from + size; from < end; from += n * page) { /* Bound: `size` */
+    n = min_size((size_t)(end - from) / page, sizeof pages);
+    if (OS_CALL(mincore, from, n * page, pages, 0, 0, 0) < 0) memset(pages, 1, n);
+    for (size_t first = 0, i = 1; i <= n; i++) {
+      if (i < n && (pages[i] & 1) == (pages[first] & 1)) continue;
+      char *run = from + first * page;
+      size_t part = (i - first) * page;
+      if ((pages[first] & 1) != 0 || !os_discard(run, part)) memset(run, 0, part);
+      first = i;
+    }
+  }
+}
+
 uint64_t os_memory(void) {
   struct sysinfo about;
   if (OS_CALL(sysinfo, &about, 0, 0, 0, 0, 0) < 0) return 0;
@@ -175,6 +191,13 @@ bool os_is_readable(const void *at, size_t size) {
   return size <= sizeof copy && os_copy(copy, at, size);
 }
 
+static bool is_limited(int resource) {
+  struct rlimit64 limit;
+  return OS_CALL(prlimit64, 0, resource, NULL, &limit, 0, 0) == 0 &&
+         limit.rlim_cur != RLIM64_INFINITY;
+}
+bool os_is_space_limited(void) { return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA); }
+
 /* ---- time, chance, threads ------------------------------------------------------------------- */
 
 static uint64_t clock_ns(clockid_t clock) {
@@ -186,16 +209,27 @@ static uint64_t clock_ms(void) { return clock_ns(CLOCK_MONOTONIC_COARSE) / 10000
 uint64_t os_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t os_now_ms(void) { return (uint32_t)clock_ms(); }
 
-static atomic64_t clock_start; /* ms; relaxed: two first threads store much the same */
-void os_start_clock(void) {
-  if (atomic64_load_relaxed(&clock_start) == 0) atomic64_store_relaxed(&clock_start, clock_ms());
+/* The system says it when it is asked. A clock that is read at start would be a part of libc more
+ * in the memory of every small program. 0: the system does not say. */
+static uint64_t started_ms(void) {
+  enum { STARTED_AT = 20 }; /* words behind the process's name, which may be any text */
+  char text[1024];
+  int file = os_open("/proc/self/stat");
+  text[file < 0 ? 0 : os_read(file, text, sizeof text - 1)] = '\0';
+  if (file >= 0) os_close(file);
+  const char *at = strrchr(text, ')');
+  for (int i = 0; i < STARTED_AT && at != NULL; i++) at = strchr(at + 1, ' ');
+  uint64_t ticks = 0, rate = getauxval(AT_CLKTCK);
+  for (at = at == NULL ? "" : at + 1; *at >= '0' && *at <= '9'; at++)
+    ticks = ticks * 10 + (uint64_t)(*at - '0');
+  return rate == 0 ? 0 : ticks * 1000 / rate;
 }
 
 static uint64_t ms_of(struct timeval t) { return (uint64_t)(t.tv_sec * 1000 + t.tv_usec / 1000); }
 
 void os_usage(os_usage_t *usage) {
   struct rusage used;
-  uint64_t start = atomic64_load_relaxed(&clock_start), now = clock_ms();
+  uint64_t start = started_ms(), now = clock_ns(CLOCK_BOOTTIME) / 1000000;
   if (OS_CALL(getrusage, RUSAGE_SELF, &used, 0, 0, 0, 0) < 0) memset(&used, 0, sizeof used);
   usage->elapsed_ms = start != 0 && now > start ? now - start : 0;
   usage->user_ms = ms_of(used.ru_utime), usage->system_ms = ms_of(used.ru_stime);

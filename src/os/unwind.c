@@ -14,6 +14,8 @@
 #endif
 #include <dlfcn.h>
 #include <elf.h>
+#include <signal.h>
+#include <ucontext.h>
 
 #include "cfi.h"
 #include "os.h"
@@ -27,7 +29,7 @@ enum { IS_SHARED = false };
 #endif
 enum { OWN_MOST = 64 }; /* calls inside the shared library */
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
 
 typedef struct { /* as in glibc's dlfcn.h */
   unsigned long long flags;
@@ -91,21 +93,11 @@ static bool read_stack(void *readable, uintptr_t at, uintptr_t *word) {
   return true;
 }
 
-/* The caller's registers, if the function at CFI_IP keeps a frame pointer. */
-static bool step_by_frame(cfi_registers_t *r, readable_t *readable) {
-  const uintptr_t size_most = MiB(16);
-  uintptr_t frame = r->at[CFI_RBP], ip, next;
-  if (frame - r->at[CFI_RSP] > size_most) return false;
-  if (!read_stack(readable, frame, &next) || !read_stack(readable, frame + sizeof next, &ip))
-    return false;
-  r->at[CFI_RBP] = next;
-  r->at[CFI_RSP] = frame + 2 * sizeof next;
-  r->at[CFI_IP] = ip;
-  r->is_interrupted = false;
-  return true;
-}
-
-/* Those that a call keeps, as they are here. */
+/* Of each processor: where a frame pointer points, from the two words that it is about; those
+ * registers that a call keeps, as they are here; and what a return address is without a
+ * signature. */
+#if defined(__x86_64__)
+enum { FRAME_WORDS = 0 };
 static always_inline void read_registers(cfi_registers_t *r) {
   __asm__ volatile("movq %%rbx, 3*8(%0)\n\t"
                    "movq %%rbp, 6*8(%0)\n\t"
@@ -119,7 +111,82 @@ static always_inline void read_registers(cfi_registers_t *r) {
                    :
                    : "r"(r->at)
                    : "rcx", "memory");
-  r->is_interrupted = true;
+}
+static uintptr_t unsigned_address(uintptr_t ip) { return ip; }
+#elif defined(__aarch64__)
+enum { FRAME_WORDS = 0 };
+static always_inline void read_registers(cfi_registers_t *r) {
+  __asm__ volatile("stp x19, x20, [%0, #19*8]\n\t"
+                   "stp x21, x22, [%0, #21*8]\n\t"
+                   "stp x23, x24, [%0, #23*8]\n\t"
+                   "stp x25, x26, [%0, #25*8]\n\t"
+                   "stp x27, x28, [%0, #27*8]\n\t"
+                   "stp x29, x30, [%0, #29*8]\n\t"
+                   "mov x16, sp\n\t"
+                   "adr x17, .\n\t"
+                   "stp x16, x17, [%0, #31*8]"
+                   :
+                   : "r"(r->at)
+                   : "x16", "x17", "memory");
+}
+static uintptr_t unsigned_address(uintptr_t ip) {
+  register uintptr_t x30 __asm__("x30") = ip;
+  __asm__("hint 7 /* xpaclri */" : "+r"(x30));
+  return x30;
+}
+#else
+enum { FRAME_WORDS = 2 }; /* behind both */
+#define RISCV_STORE(n) "sd x" #n ", " #n "*8(%0)\n\t"
+static always_inline void read_registers(cfi_registers_t *r) {
+  __asm__ volatile(RISCV_STORE(1) RISCV_STORE(2) RISCV_STORE(8) RISCV_STORE(9) RISCV_STORE(18)
+                     RISCV_STORE(19) RISCV_STORE(20) RISCV_STORE(21) RISCV_STORE(22) RISCV_STORE(23)
+                       RISCV_STORE(24) RISCV_STORE(25) RISCV_STORE(26)
+                         RISCV_STORE(27) "auipc t0, 0\n\t"
+                                         "sd t0, 32*8(%0)"
+                   :
+                   : "r"(r->at)
+                   : "t0", "memory");
+}
+static uintptr_t unsigned_address(uintptr_t ip) { return ip; }
+#endif
+
+/* The caller's registers, if the function at CFI_IP keeps a frame pointer. */
+static bool step_by_frame(cfi_registers_t *r, readable_t *readable) {
+  const uintptr_t size_most = MiB(16);
+  uintptr_t frame = r->at[CFI_FP] - FRAME_WORDS * sizeof frame, ip, next;
+  if (frame - r->at[CFI_SP] > size_most) return false;
+  if (!read_stack(readable, frame, &next) || !read_stack(readable, frame + sizeof next, &ip))
+    return false;
+  r->at[CFI_FP] = next;
+  r->at[CFI_SP] = frame + 2 * sizeof next;
+  r->at[CFI_IP] = ip;
+  r->is_interrupted = false;
+  return true;
+}
+
+/* What a signal has interrupted, where only the two instructions by which its handler comes back
+ * tell it: a kernel's siginfo and ucontext lie on the stack then. */
+static bool step_by_signal(cfi_registers_t *r, readable_t *readable) {
+#if defined(__x86_64__) /* there a table tells it */
+  return (void)r, (void)readable, false;
+#else
+#if defined(__aarch64__)
+  static const uint32_t come_back[] = {0xd2801168, 0xd4000001}; /* mov x8, 139; svc 0 */
+  const size_t first = offsetof(ucontext_t, uc_mcontext.regs), ip = 32;
+#else
+  static const uint32_t come_back[] = {0x08b00893, 0x00000073};   /* li a7, 139; ecall */
+  const size_t first = offsetof(ucontext_t, uc_mcontext), ip = 0; /* in the place of x0 */
+#endif
+  const void *code = (const void *)r->at[CFI_IP];
+  if (!os_is_there(code) || memcmp(code, come_back, sizeof come_back) != 0) return false;
+  uintptr_t at = r->at[CFI_SP] + sizeof(siginfo_t) + first, word;
+  for (unsigned i = 0; i < CFI_REGISTERS; i++) {
+    if (!read_stack(readable, at + i * sizeof word, &word)) return false;
+    if (i != CFI_IP || i == ip) r->at[i] = word;
+  }
+  r->at[CFI_IP] = r->at[ip];
+  return r->is_interrupted = true;
+#endif
 }
 
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
@@ -129,14 +196,17 @@ unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
   unsigned count = 0, own_count = 0;
   read_registers(&r);
   while (count < most && own_count < OWN_MOST) { /* Bound: `most` and OWN_MOST */
-    uintptr_t ip = r.at[CFI_IP], stack = r.at[CFI_RSP];
-    bool is_ours = is_own(&own, ip);
+    uintptr_t ip = r.at[CFI_IP], stack = r.at[CFI_SP];
+    bool is_ours = is_own(&own, ip), was_interrupted = r.is_interrupted;
     if (IS_SHARED && is_ours && count == 0) own_count++;
     else frames[count++] = r.is_interrupted ? ip + 1 : ip; /* as if a call returned there */
     const void *table = by_tables || is_ours ? find_unwind_table(&own, ip) : NULL;
     bool is_found = table != NULL && cfi_step(table, &r, read_stack, &readable);
-    if (!is_found && !step_by_frame(&r, &readable)) break;
-    if (r.at[CFI_IP] == 0 || (r.at[CFI_RSP] <= stack && !r.is_interrupted)) break;
+    if (!is_found && !step_by_signal(&r, &readable) && !step_by_frame(&r, &readable)) break;
+    r.at[CFI_IP] = unsigned_address(r.at[CFI_IP]);
+    if (r.at[CFI_IP] == 0) break;
+    /* A frame has a place of its own, unless its function calls nothing and was interrupted. */
+    if (r.at[CFI_SP] < stack + !was_interrupted && !r.is_interrupted) break;
   }
   return count;
 }

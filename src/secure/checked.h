@@ -1,5 +1,5 @@
 /* checked.h - a block, found by its address, and what is looked at in it           layer 7: secure
- * Owns:    nothing.   Called by: secure.c, last.c.   Calls: heap, slab, arena, os.
+ * Owns:    nothing.   Called by: secure.c, last.c, api.   Calls: heap, slab, arena, os.
  * Threads: any. Sync: S-state (states.h). */
 #ifndef SECURE_CHECKED_H
 #define SECURE_CHECKED_H

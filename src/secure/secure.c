@@ -43,12 +43,12 @@ static always_inline void announce(atomic8_t *state, uint8_t life) {
 /* The link and the key are gone, and nobody wrote to the rest of it while it was free. */
 static always_inline void wipe(const checked_t *f, uint8_t state) {
   uint64_t *words = (uint64_t *)f->block;
-  if (unlikely((state & STATE_IS) == STATE_FRESH)) {
+  if (state == STATE_FRESH) {
     memset(words, 0, f->usable);
     return;
   }
   words[0] = words[1] = 0;
-  if (unlikely(!bits_are_zero(words + 2, f->usable - 16)))
+  if (state != STATE_CLEAN && unlikely(!bits_are_zero(words + 2, f->usable - 16)))
     checked_refuse("write after free to", words, f->usable, "malloc");
 }
 
@@ -84,13 +84,12 @@ static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t) {
   free_block_t *block = p;
   size_t usable = class_size(class), rest = usable - sizeof *block;
   checked_t f = checked_small(NULL, p, usable, states_found(p));
-  if (unlikely(f.states == NULL) || unlikely(checked_is_first(&f)) ||
-      unlikely(usable - TRAILER_SIZE - t.size > TRAILER_FEW))
+  if (unlikely(f.states == NULL) || unlikely(checked_is_first(&f)))
     return hand_out_small(class, p, t);
   uint8_t state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
-  if ((state & STATE_IS) == STATE_FRESH && usable <= BITS_CLEAR_MOST) bits_clear(p, usable);
-  else if (unlikely((state & STATE_IS) != STATE_RESTED) ||
-           unlikely(!bits_are_zero(block + 1, rest)))
+  if (state == STATE_FRESH) bits_clear(p, usable);
+  else if (state != STATE_CLEAN && (unlikely((state & STATE_IS) != STATE_RESTED) ||
+                                    unlikely(!bits_are_zero(block + 1, rest))))
     return hand_out_small(class, p, t);
   *block = (free_block_t){0};
   return make_live(&f, state, t);
@@ -107,18 +106,21 @@ static cold void *hand_out(void *p, trailer_t t) {
   return p;
 }
 
-void *secure_malloc(size_t size, origin_t origin) {
-  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return NULL;
-  unsigned c = class_of(max_size(size + TRAILER_SIZE, LEAST_SIZE));
+/* `c` 0: none, for its bin is empty. */
+static always_inline void *malloc_of(unsigned c, size_t size, origin_t origin) {
   void *p = fast_pop(c);
   return likely(p != NULL) ? hand_out_of(c, p, (trailer_t){size, origin}) : NULL;
+}
+
+void *secure_malloc(size_t size, origin_t origin) {
+  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return NULL;
+  return malloc_of(class_of(max_size(size + TRAILER_SIZE, LEAST_SIZE)), size, origin);
 }
 
 void *secure_aligned(size_t alignment, size_t size, origin_t origin) {
   if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return NULL;
   unsigned c = class_of_aligned(alignment, max_size(size + TRAILER_SIZE, LEAST_SIZE));
-  void *p = fast_pop(c); /* of class 0: whose bin is empty */
-  return likely(p != NULL) ? hand_out_of(c, p, (trailer_t){size, origin}) : NULL;
+  return malloc_of(c, size, origin);
 }
 
 /* What the heap is asked for. A large one has a page more, for its guard. */
@@ -161,7 +163,7 @@ void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origi
 static always_inline void free_rested(void *p) {
   const uint64_t *words = p;
   if (unlikely((words[0] | words[1]) != 0)) fatal("write after free", p, "free");
-  fast_free(p);
+  fast_free_known(p, true, heap_free_slow);
 }
 
 /* Some quiet block of the same slab is looked at. */
@@ -239,8 +241,8 @@ void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const c
   uint8_t seen = checked_state(&f), expected = seen;
   quarantine_t *q = heap_quarantine(heap_of_thread());
   uint64_t random = quarantine_draw(q);
-  if (unlikely(f.states == NULL) || unlikely(f.usable > BITS_CLEAR_MOST) ||
-      unlikely(!may_rest(s)) || unlikely(!checked_reads(&f, seen, &t)) ||
+  if (unlikely(f.states == NULL) || unlikely(!may_rest(s)) ||
+      unlikely(!checked_reads(&f, seen, &t)) ||
       unlikely(t.origin != origin && origin != ORIGIN_ANY) ||
       unlikely(t.size != size && size != SECURE_ANY_SIZE) || unlikely(!checked_reads_before(&f)) ||
       unlikely(!atomic8_cas_acq_rel(f.state, &expected, seen | STATE_CHANGES))) /* S-state */
@@ -358,15 +360,34 @@ static bool fits(const checked_t *f, size_t size) {
   return fast_is_right(f->usable, with_trailer(size));
 }
 
-bool secure_resize_here(void *p, size_t size) {
+/* A small one stays where it is. What it grows by reads as zero. */
+static always_inline void *resized_here(const checked_t *f, uint8_t seen, trailer_t old,
+                                        size_t size) {
+  char *bytes = (char *)f->block;
+  uint8_t life = seen & (uint8_t)~STATE_IS;
+  announce(f->state, life);
+  if (size > old.size) memset(bytes + old.size, 0, size - old.size);
+  trailer_write(f->block, f->usable, (trailer_t){size, old.origin});
+  atomic8_store_release(f->state, (uint8_t)(life + STATE_LIFE) | STATE_LIVE); /* S-state */
+  return bytes;
+}
+
+void *secure_resize_small(void *p, size_t size, const char *call) {
   trailer_t t;
   slab_t *s = secure_slab_here(p);
-  if (s == NULL || size > SMALL_MOST) return false;
+  if (unlikely(s == NULL) || unlikely(size > SMALL_MOST)) return NULL;
   checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
-  if (f.states == NULL || !fits(&f, size)) return false;
-  if (!checked_reads(&f, checked_state(&f), &t) || t.origin != ORIGIN_MALLOC) return false;
-  resized(&f, f.usable, f.usable, t, size);
-  return true;
+  uint8_t seen = checked_state(&f);
+  if (unlikely(f.states == NULL) || unlikely(!checked_reads(&f, seen, &t)) ||
+      unlikely(t.origin != ORIGIN_MALLOC))
+    return NULL;
+  if (fits(&f, size)) return resized_here(&f, seen, t, size);
+  size_t room = heap_with_headroom(f.usable, with_trailer(size));
+  void *block = heap_here.limit != 0 ? malloc_of(class_of(room), size, ORIGIN_MALLOC) : NULL;
+  if (unlikely(block == NULL)) return NULL;
+  memcpy(block, p, min_size(size, t.size));
+  secure_free_small(s, p, t.size, ORIGIN_MALLOC, call);
+  return block;
 }
 
 /* To a block of its own; the old one is as if it were freed. */
@@ -397,7 +418,7 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (unlikely(t.origin != ORIGIN_MALLOC)) checked_refuse_origin(t.origin, p, call);
   if (size > PTRDIFF_MAX / 2) return NULL;
-  if (f.is_small && fits(&f, size)) return resized(&f, f.usable, f.usable, t, size);
+  if (f.is_small && fits(&f, size)) return resized_here(&f, checked_state(&f), t, size);
   if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
     return resize_by_copy(&f, heap, t, size, call);
   void *moved = NULL;
@@ -449,7 +470,7 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
   if (is_live && !checked_has_trailer(&f, f.block, f.usable))
     checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
   if (f.state != NULL) /* its memory may be anything now; S-state */
-    atomic8_store_release(f.state, (checked_state(&f) & (uint8_t)~STATE_IS) | STATE_FRESH);
+    atomic8_store_release(f.state, STATE_FRESH);
   if (!guard_open(&f)) fatal("a guard that the system does not open", p, "fh_heap_destroy");
   return true;
 }

@@ -42,8 +42,8 @@ hidden void secure_free(void *p, origin_t origin, const char *call);
 hidden size_t secure_size(const void *p, const char *call);
 /* `fatal` also if that is not `size`. */
 hidden void secure_check_size(const void *p, size_t size, const char *call);
-/* realloc of a small block that can stay where it is, without waste. False: nothing has changed. */
-hidden bool secure_resize_here(void *p, size_t size);
+/* realloc of a small block to a small one, the short way. NULL: nothing has changed. */
+hidden void *secure_resize_small(void *p, size_t size, const char *call);
 /* realloc: the block, which may have moved. NULL: no memory. */
 hidden void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call);
 /* Likewise, only where it lies. */

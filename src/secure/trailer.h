@@ -58,6 +58,28 @@ static always_inline atomic64_t *trailer_of(uintptr_t block, size_t usable) {
   return (atomic64_t *)(block + usable - TRAILER_SIZE);
 }
 
+/* From `at` to `end`, more than TRAILER_FEW bytes. The last words of each may be written twice, so
+ * that few branches are to be foreseen. */
+typedef uint64_t trailer_pair_t __attribute__((vector_size(16), aligned(1), may_alias));
+enum { TRAILER_STEP = 64, TRAILER_PAIR = sizeof(trailer_pair_t) };
+static always_inline trailer_pair_t *trailer_pair(const char *at, const char *end, size_t number) {
+  uintptr_t first = (uintptr_t)at + number * TRAILER_PAIR, last = (uintptr_t)end - TRAILER_PAIR;
+  return (trailer_pair_t *)min_size(first, last);
+}
+static inline void trailer_fill(char *at, char *end, uint64_t filler) {
+  const trailer_pair_t pair = {filler, filler};
+  for (; end > at; at += TRAILER_STEP) /* Bound: the block */
+    for (size_t i = 0; i < TRAILER_STEP / TRAILER_PAIR; i++) *trailer_pair(at, end, i) = pair;
+}
+static inline bool trailer_is_full(const char *at, const char *end, uint64_t filler) {
+  const trailer_pair_t pair = {filler, filler};
+  trailer_pair_t other = {0, 0};
+  for (; end > at; at += TRAILER_STEP) /* Bound: likewise */
+    for (size_t i = 0; i < TRAILER_STEP / TRAILER_PAIR; i++)
+      other |= *trailer_pair(at, end, i) ^ pair;
+  return (other[0] | other[1]) == 0;
+}
+
 /* Of a block that has `usable` bytes, of which `t.size` and TRAILER_SIZE are used. relaxed: the
  * block's state comes after it */
 static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_t t) {
@@ -66,7 +88,7 @@ static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_
   char *end = (char *)trailer_of(block, usable);
   uint64_t filler = trailer_filler(seal);
   if (unlikely(slack > TRAILER_FEW)) {
-    memset(end - slack, trailer_marker(seal), slack);
+    trailer_fill(end - slack, end, filler);
   } else { /* no branch: sizes are not foreseen */
     trailer_store(end - slack, filler);
     trailer_store(end - min_size(slack, 8), filler);
@@ -96,10 +118,9 @@ static always_inline bool trailer_is_filled(uint64_t seal, uintptr_t bytes, size
   const char *end = (const char *)trailer_of(bytes, usable), *at = (const char *)bytes + size;
   uint64_t filler = trailer_filler(seal);
   size_t slack = (size_t)(end - at), last = min_size(slack, 8);
+  if (unlikely(slack > TRAILER_FEW)) return trailer_is_full(at, end, filler);
   uint64_t other = (trailer_load(at) ^ filler) | (trailer_load(end - last) ^ filler);
   uint64_t not_mine = ~(uint64_t)0 << 4 * last << 4 * last; /* bytes of the trailer */
-  for (; unlikely(slack > TRAILER_FEW); slack -= 8, at += 8)
-    other |= trailer_load(at) ^ filler; /* Bound: the block */
   return (other & ~not_mine) == 0;
 }
 

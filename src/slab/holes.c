@@ -29,8 +29,7 @@ bool slab_is_in(uint32_t holes, uintptr_t block) {
 
 /* What sinks leaves the private list, whose blocks the sums have as live. */
 static void set_sunk(slab_t *s, unsigned sunk) {
-  size_t more = (size_t)sunk - s->sunk;
-  slab_count(0 - more * class_size(slab_class(s)), more);
+  slab_note_taken(s, (int)s->sunk - (int)sunk);
   s->sunk = (uint16_t)sunk;
 }
 

@@ -5,8 +5,8 @@
 #include "../arena/budget.h"
 #include "holes.h"
 
-/* A hint: arenas with a bit in `partial_groups`, by class. */
-static arena_set_t partial_arenas[CLASS_COUNT];
+/* A hint: arenas with a bit in `partial_groups`; for each 64 of them, by class. */
+static large_table atomic64_t partial_arenas[ARENA_MAX / 64][CLASS_COUNT];
 
 void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved) {
   atomic_ptr_store_relaxed(&s->owner, heap);
@@ -14,7 +14,7 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
   s->next = s->prev = NULL;
   s->is_idle = 0;
   slab_note_used(s, carved - count);
-  slab_count_taken(slab_class(s), (int)count);
+  slab_note_taken(s, (int)count);
   ASSERT_VALID(slab_is_valid(s));
 }
 
@@ -30,10 +30,10 @@ static spot_t spot_of(const slab_t *s, unsigned c) {
   ASSERT(c != 0 && c < CLASS_COUNT);
   return (spot_t){.word = &arena_maps(a)->partial[group][c],
                   .groups = arena_maps(a)->partial_groups[c],
-                  .arenas = partial_arenas[c].words,
+                  .arenas = &partial_arenas[a->number / 64][c],
                   .bit = (uint64_t)1 << slice % 64,
                   .group = group,
-                  .arena = a->number};
+                  .arena = a->number % 64};
 }
 
 static bool clear(atomic64_t *word, uint64_t bit) {
@@ -120,7 +120,8 @@ static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
 
 /* Hints that led to nothing go, from the group's up. */
 static slab_t *claim_in_arena(arena_t *a, unsigned c) {
-  atomic64_t *groups = arena_maps(a)->partial_groups[c], *arenas = partial_arenas[c].words;
+  atomic64_t *groups = arena_maps(a)->partial_groups[c];
+  atomic64_t *arenas = &partial_arenas[a->number / 64][c]; /* the word with the arena's bit */
   for (size_t i = 0; i < ARENA_GROUPS / 64; i++) {
     /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
     for (uint64_t w = atomic64_load_relaxed(&groups[i]); w != 0; w &= w - 1) {
@@ -130,12 +131,12 @@ static slab_t *claim_in_arena(arena_t *a, unsigned c) {
       hint_clear(groups, group);                                                   /* S-group */
       if (atomic64_load_seq_cst(&arena_maps(a)->partial[group][c]) == 0) continue; /* S-group */
       hint_set(groups, group);
-      hint_set(arenas, a->number);
+      hint_set(arenas, a->number % 64);
     }
   }
   if (hint_any(groups, ARENA_GROUPS / 64)) return NULL; /* others' slabs, published meanwhile */
-  hint_clear(arenas, a->number);                        /* S-group */
-  if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(arenas, a->number);
+  hint_clear(arenas, a->number % 64);                   /* S-group */
+  if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(arenas, a->number % 64);
   return NULL;
 }
 
@@ -143,7 +144,7 @@ slab_t *slab_find_partial(unsigned c, void *heap) {
   bool is_empty;
   for (size_t i = 0, words = (arena_count() + 63) / 64; i < words; i++) {
     /* relaxed and Bound: as in claim_in_arena */
-    for (uint64_t w = atomic64_load_relaxed(&partial_arenas[c].words[i]); w != 0; w &= w - 1) {
+    for (uint64_t w = atomic64_load_relaxed(&partial_arenas[i][c]); w != 0; w &= w - 1) {
       arena_t *a = arena_at(i * 64 + bits_lowest(w));
       slab_t *s = a != NULL ? claim_in_arena(a, c) : NULL;
       if (s == NULL) continue;

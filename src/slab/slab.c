@@ -51,15 +51,17 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   return s;
 }
 
-void slab_retire(slab_t *s) {
+out_of_line slab_t *slab_retire(slab_t *s) {
   if (SECURE) states_look(s);
   size_t taken = atomic32_load_relaxed(&s->carved) - s->sunk - slab_others_freed(s);
-  slab_count(0 - taken * class_size(slab_class(s)), taken - s->capacity);
+  slab_note_taken(s, -(int)taken);
+  slab_count(0, (size_t)0 - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->tag, NULL);
   s->inverse = 0;
   atomic64_store_relaxed(&s->anchor, 0);
   atomic32_store_relaxed(&s->kind, 0);
+  return s;
 }
 
 void slab_release(slab_t *s) {
@@ -85,7 +87,7 @@ static uintptr_t take_chain(slab_t *s, unsigned *count) {
     if (!try_cas(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     ASSERT_VALID(chain_is_valid(s, a));
     *count = a.count;
-    slab_count_taken(slab_class(s), a.count);
+    slab_note_taken(s, a.count);
     return slab_chain(s, a);
   }
   *count = 0;
@@ -110,7 +112,7 @@ void slab_take_fresh(slab_t *s, unsigned n) {
   ASSERT(atomic32_load_relaxed(&s->carved) + n <= s->capacity);
   atomic32_store_release(&s->carved, atomic32_load_relaxed(&s->carved) + n); /* S-visit */
   slab_note_used(s, slab_used(s) + n);
-  slab_count_taken(slab_class(s), (int)n);
+  slab_note_taken(s, (int)n);
 }
 
 /* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order,
@@ -181,7 +183,8 @@ void slab_recount(slab_t *s) {
 static uintptr_t last_of(const slab_t *s, uintptr_t block) {
   unsigned count = 1; /* Bound: the slab's capacity */
   for (uintptr_t next; (next = block_next(block)) != 0; block = next)
-    if (++count > s->capacity) fatal("heap corruption", (void *)block, "free");
+    if (++count > s->capacity || !block_is_free(block) || !block_may_be_link(next))
+      fatal("heap corruption", (void *)block, "free");
   return block;
 }
 
@@ -193,7 +196,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
   atomic_ptr_store_relaxed(&s->owner, is_holed ? SLAB_HOLED : NULL);
   s->head = 0;
   slab_note_used(s, carved); /* what is free from here on is counted in the anchor */
-  slab_count_taken(slab_class(s), -(int)free);
+  slab_note_taken(s, -(int)free);
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
@@ -201,7 +204,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
     if (count == carved) {               /* nobody holds a block, so nobody can change the word */
       atomic64_load_acquire(&s->anchor); /* S-anchor: what those wrote who freed the blocks */
       atomic_ptr_store_relaxed(&s->owner, owner);
-      slab_count_taken(slab_class(s), (int)free);
+      slab_note_taken(s, (int)free);
       return SLAB_IS_EMPTY;
     }
     if (free != 0) block_link(last, slab_chain(s, a));
@@ -243,7 +246,9 @@ bool slab_is_worth(const slab_t *s, unsigned n) {
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap) {
   ASSERT(n != 0 && (heap == NULL || !atomic_ptr_is_relaxed(&s->owner, heap)));
-  slab_count_taken(slab_class(s), -(int)n); /* the class is known while the blocks are held */
+  size_t bytes = n * class_size(slab_class(s)); /* which is known while the blocks are held */
+  slab_count_taken(slab_class(s), -(int)n);
+  slab_thread_count(0 - bytes, 0);
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);

@@ -1,6 +1,6 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab or of a large block; the tallies (tally.c).
- *          Called by: stock, heap, secure.   Calls: partial, holes, arena.
+ *          Called by: stock, heap, secure, api.   Calls: partial, holes, arena.
  * Threads: all fields but `anchor` and `fresh` belong to the owner. That is the heap that owns the
  *          slab, the thread that cleared its partial bit or took it from FULL, or the thread that
  *          claimed its slices. Any thread calls slab_push and slab_find_partial.
@@ -122,9 +122,12 @@ static always_inline uint64_t block_key(uintptr_t block) {
   return BLOCK_KEY + (SECURE ? block_cover(block) : block);
 }
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
+static always_inline bool block_may_be_link(uintptr_t next) {
+  return (next >> ADDRESS_BITS | next % CLASS_STEP) == 0;
+}
 static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
   uintptr_t next = block_at(block)->next ^ cover;
-  if (SECURE && unlikely((next >> ADDRESS_BITS | next % CLASS_STEP) != 0))
+  if (SECURE && unlikely(!block_may_be_link(next)))
     fatal("write after free", (void *)block, "malloc");
   return next;
 }
@@ -255,8 +258,8 @@ typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY } slab_outcome_t;
  * still the caller's, to be released or used again. */
 hidden slab_outcome_t slab_let_go(slab_t *s);
 
-/* The slice of an empty slab is nobody's slab for now; its owner keeps it. */
-hidden void slab_retire(slab_t *s);
+/* The slice of an empty slab is nobody's slab for now; its owner keeps it. Returns `s`. */
+hidden slab_t *slab_retire(slab_t *s);
 
 /* The owner gives the slice of an empty or retired slab back to the arena. */
 hidden void slab_release(slab_t *s);
@@ -292,19 +295,40 @@ hidden slab_t *slab_find_partial(unsigned c, void *heap);
 enum { TALLIES_OWN = 256, TALLIES = TALLIES_OWN + 64 };
 typedef struct {
   atomic64_t live, free;
+  atomic32_t taken[CLASS_COUNT]; /* of each class: blocks, signed, not yet in `classes` below */
 } aligned_to(64) slab_tally_t;
 hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
 hidden void slab_count(size_t live, size_t free); /* so many more, modulo 2^64 */
 hidden void slab_sum(uint64_t *live, uint64_t *free);
 /* So many blocks of class `c` went to a heap; a negative number: came back. */
-static inline void slab_count_taken(unsigned c, int blocks) {
-  slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
+hidden void slab_count_taken(unsigned c, int blocks);
+/* Bytes of the calling thread, modulo 2^64. What a first-class heap keeps is in neither. */
+typedef struct {
+  atomic64_t taken;  /* larger blocks, and what it took out of slabs, less what it gave back */
+  atomic64_t binned; /* larger blocks, and what went into its bins, less what came out otherwise */
+  bool is_asked;     /* the thread has asked for what follows from these: heap/bytes.c */
+} slab_thread_t;     /* relaxed: the thread's and its handlers' */
+extern hidden __thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
+static inline void slab_thread_count(uint64_t taken, uint64_t binned) {
+  atomic64_add_own(&slab_thread.taken, taken);
+  atomic64_add_own(&slab_thread.binned, binned);
 }
+/* So many of the slab's blocks went to the caller's heap; a negative number: came back. */
+hidden void slab_note_taken(const slab_t *s, int blocks);
+
+/* The most blocks of class `c` that heaps have had (0: of all classes together), to within
+ * slab_tally_step(c) for each tally. It is no less than `live`, from now on neither. */
+hidden uint64_t slab_taken_peak(unsigned c, uint64_t live);
+hidden uint32_t slab_tally_step(unsigned c); /* so many blocks a tally may hold back */
 
 /* relaxed: sums */
 typedef struct {
+  atomic64_t taken, peak; /* signed: what one thread has taken another may bring back sooner */
+} slab_class_count_t;
+typedef struct {
   atomic64_t retries, adoptions, publications;
   slab_tally_t tallies[TALLIES];
+  slab_class_count_t classes[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
 } slab_counts_t;
 extern hidden slab_counts_t slab_counts;
 extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));

@@ -34,6 +34,11 @@ void states_reset(const void *slice) {
   atomic_fence_release(); /* S-state: before the slice says what it is */
 }
 
+void states_set_clean(const void *slice) {
+  states_t *states = states_found(slice);
+  if (states != NULL) memset(states->of[states_slice(slice)], STATE_CLEAN, STATES_OF_SLICE);
+}
+
 void states_look(const slab_t *s) {
   uintptr_t base = slab_base(s);
   size_t size = class_size(slab_class(s)), n = atomic32_load_relaxed(&s->carved);

@@ -1,6 +1,6 @@
 /* states.h - what each block is, kept out of the block's reach: secure grade          layer 4: slab
  * Owns:    a table for each 256 MiB of addresses, mapped when the first block is handed out there.
- *          Called by: slab.c, slow.c, quarantine.c, secure.   Calls: slab, os.
+ *          Called by: slab.c, refill.c, slow.c, quarantine.c, secure, api.   Calls: slab, os.
  * Threads: any. A block's state is its holder's to change; of two that free it one succeeds.
  * Sync:    S-states  a table's address (release) -> states_of (acquire): it reads as zero;
  *          S-state   making a block live, or freeing it -> freeing it, or looking at a neighbour:
@@ -19,6 +19,7 @@ enum {
   STATE_CHANGES, /* its holder writes what goes with its next state */
   STATE_IS = 3,
   STATE_LIFE = 4,
+  STATE_CLEAN = STATE_FRESH + STATE_LIFE, /* and its memory is zero, but for the link and the key */
 };
 /* Blocks of the secure grade have 32 bytes at least. */
 enum { STATES_STEP = 32, STATES_SHIFT = 28 };
@@ -63,6 +64,8 @@ static inline atomic8_t *states_is_closed(states_t *states, const void *p) {
 
 /* The slice becomes a slab: none of its blocks was handed out yet. */
 hidden void states_reset(const void *slice);
+/* And all of it reads as zero. */
+hidden void states_set_clean(const void *slice);
 /* Of a slab that goes, with all its blocks free: nobody has written to them since. */
 hidden void states_look(const slab_t *s);
 /* A small block becomes the library's own, which may write to it. */

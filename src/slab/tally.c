@@ -4,12 +4,19 @@
 
 #include "../base/layout.h"
 
-slab_counts_t slab_counts;
+large_table slab_counts_t slab_counts;
 LAYOUT_VARIABLE(slab_counts);
 __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec"))); /* NULL: shared */
 
 void slab_choose_tally(size_t number) {
   slab_tally = number < TALLIES_OWN ? &slab_counts.tallies[number] : NULL;
+}
+
+__thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
+
+static slab_tally_t *shared_tally(void) {
+  uint32_t mixed = (uint32_t)((uintptr_t)&slab_tally >> 6) * 0x9E3779B1u; /* threads differ in it */
+  return &slab_counts.tallies[TALLIES_OWN + (mixed >> 16) % (TALLIES - TALLIES_OWN)];
 }
 
 void slab_count(size_t live, size_t free) {
@@ -19,11 +26,60 @@ void slab_count(size_t live, size_t free) {
     atomic64_add_own(&t->free, free);
     return;
   }
-  uint32_t mixed = (uint32_t)((uintptr_t)&slab_tally >> 6) * 0x9E3779B1u; /* threads differ in it */
-  t = &slab_counts.tallies[TALLIES_OWN + (mixed >> 16) % (TALLIES - TALLIES_OWN)];
+  t = shared_tally();
   atomic64_add_relaxed(&t->live, live);
   atomic64_add_relaxed(&t->free, free);
 }
+
+/* ---- blocks of each class, and how many were the most ---------------------------------------- */
+
+enum {
+  STEP_PART = 64,    /* of the peak so far */
+  STEP_LEAST = 4096, /* bytes */
+};
+
+/* So that words of all threads are written seldom, and a peak is known closely all the same. */
+uint32_t slab_tally_step(unsigned c) {
+  size_t part = atomic64_load_relaxed(&slab_counts.classes[c].peak) / STEP_PART;
+  return (uint32_t)min_size(max_size(part, STEP_LEAST / max_size(class_size(c), 1)),
+                            class_info[c].capacity);
+}
+
+static uint64_t raise_taken(unsigned c, int64_t taken) {
+  atomic64_t *word = &slab_counts.classes[c].peak;
+  uint64_t peak = atomic64_load_relaxed(word);
+  while (taken > (int64_t)peak) /* Progress: a failed swap means that the peak rose */
+    if (atomic64_cas_relaxed(word, &peak, (uint64_t)taken)) peak = (uint64_t)taken;
+  return peak;
+}
+
+static void add_taken(unsigned c, int64_t blocks) {
+  atomic64_t *word = &slab_counts.classes[c].taken;
+  int64_t taken = (int64_t)atomic64_add_relaxed(word, (uint64_t)blocks) + blocks;
+  if (blocks > 0) raise_taken(c, taken);
+}
+
+void slab_count_taken(unsigned c, int blocks) {
+  if (unlikely(c >= CLASS_COUNT)) return; /* a double free: slab_push will say so */
+  slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
+  slab_tally_t *t = slab_tally;
+  atomic32_t *word = &(t != NULL ? t : shared_tally())->taken[c];
+  if (t != NULL) atomic32_add_own(word, (uint32_t)blocks);
+  else atomic32_add_relaxed(word, (uint32_t)blocks);
+  uint32_t step = slab_tally_step(c), taken = atomic32_load_relaxed(word);
+  if (likely(taken + step <= 2 * step)) return;
+  int32_t due = (int32_t)atomic32_exchange_relaxed(word, 0); /* each is added once */
+  add_taken(c, due);
+  add_taken(0, due);
+}
+
+void slab_note_taken(const slab_t *s, int blocks) {
+  unsigned c = slab_class(s);
+  if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((size_t)blocks * class_size(c), 0);
+  slab_count_taken(c, blocks);
+}
+
+uint64_t slab_taken_peak(unsigned c, uint64_t live) { return raise_taken(c, (int64_t)live); }
 
 void slab_sum(uint64_t *live, uint64_t *free) {
   *live = *free = 0;

@@ -121,6 +121,7 @@ void *guard_malloc(const heap_t *h, size_t size, size_t alignment) {
   note_stack(&s->allocation);
   atomic32_store_relaxed(&s->state, GUARD_LIVE);
   count_open(pages, 1);
+  slab_thread_count(size, size);
   atomic64_add_relaxed(&heap_counts.huge_allocated, 1);
   arena_note_peak();
   return block;
@@ -174,6 +175,7 @@ void guard_free(guard_t *g, void *p, const char *call) {
   check_edges(g, s, call);
   if (sampled_blocks(&s->sampled) != 0) sample_end(p);
   count_open(0 - pages, (uint64_t)-1);
+  slab_thread_count(0 - atomic64_load_relaxed(&s->size), 0);
   os_protect(first_page(g, s), pages, false);
   os_discard(first_page(g, s), pages);
   atomic32_store_relaxed(&s->freed, atomic32_add_relaxed(&g->releases, 1));

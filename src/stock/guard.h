@@ -1,6 +1,6 @@
 /* guard.h - blocks between pages that nobody can read                                layer 5: stock
  * Owns:    slots for them, in a region that is closed but for their pages, and what is known of
- *          each.   Called by: stock, heap, api.   Calls: sample, pool, arena, bitmap, map,
+ *          each.   Called by: stock, heap, api.   Calls: slab, sample, pool, arena, bitmap, map,
  *          support, os.
  * Threads: any, also in signal handlers. A guarded block belongs to whoever holds it. What is known
  *          of a slot others may read at any time: it is of about that moment. A thread that stops

@@ -18,7 +18,7 @@ enum {
   PIECE_SIZE = 4 << 20, /* bytes that are moved at a time when memory is short */
 };
 
-static places_t huge_blocks;
+static large_table places_t huge_blocks;
 LAYOUT_VARIABLE(huge_blocks);
 static const places_shape_t shape_of_huge = {.stride = sizeof(huge_t),
                                              .chunk_size = PLACES_IN_CHUNK * sizeof(huge_t)};
@@ -43,8 +43,9 @@ static size_t windows_for(size_t size) {
 static size_t mapping_for(size_t size) { return align_up(max_size(size, 1), os_page_size()); }
 
 static void note_size(huge_t *b, size_t mapped) {
-  uint64_t more = mapped - atomic64_load_relaxed(&b->mapped);
+  uint64_t before = atomic64_load_relaxed(&b->mapped), more = mapped - before;
   atomic64_add_relaxed(&arena_counts.huge_bytes, more);
+  slab_thread_count(more, mapped > before ? more : 0);
   index_count(atomic_ptr_load_relaxed(&b->tag), more);
   atomic64_store_relaxed(&b->size, mapped);
   atomic64_store_release(&b->mapped, mapped); /* S-huge */
@@ -143,6 +144,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   index_leave(&b->tag);
   sample_end(p);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
+  slab_thread_count(0 - mapped, 0);
   atomic64_add_relaxed(&heap_counts.huge_live, (uint64_t)-1);
   os_unmap(base, mapped);
   map_free(base, windows);

@@ -1,6 +1,6 @@
 /* huge.h - blocks with a mapping of their own                                        layer 5: stock
- * Owns:    the places of huge_t.   Called by: large.c, heap.   Calls: index, pool, places, map,
- *          arena, support, os.
+ * Owns:    the places of huge_t.   Called by: large.c, heap, api.
+ *          Calls: slab, index, pool, places, map, arena, support, os.
  * Threads: any; a huge block belongs to whoever holds it.
  * Holds:   U1 a huge block starts its first window, and no two blocks share a window */
 #ifndef STOCK_HUGE_H

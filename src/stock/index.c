@@ -109,6 +109,7 @@ void index_enter(void *cell, void *descriptor, bool is_huge) {
 static void leave(chunk_t *c, uint64_t bit) {
   uint64_t left = atomic64_or_acq_rel(&c->left, bit) | bit; /* S-index, S-bit */
   if (~left != 0) return;
+  slab_thread_count(INDEX_CHUNK_SIZE, 0);  /* no block of the program's is freed here */
   slab_free_one(slab_of(c), (uintptr_t)c); /* the usual way of a block may lead through here */
 }
 

@@ -57,6 +57,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   index_count(cell, usable);
   count_live(h, 1);
   slab_count(usable, 0);
+  slab_thread_count(usable, usable);
   atomic64_bump(&h->large_allocated, 1);
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   return p;
@@ -69,9 +70,17 @@ static void set_size(slab_t *s, size_t size) {
   size_t before = atomic64_load_relaxed(&s->size), used = slices_for(before);
   uint8_t *touched = arena_touched_last((void *)slab_base(s), used);
   if (slices_for(size) > used) memset(touched, TOUCHED_ALL, slices_for(size) - used);
-  slab_count(usable_for(size) - before, 0);
-  index_count(tag_of(s), usable_for(size) - before);
+  size_t more = usable_for(size) - before; /* or less */
+  slab_count(more, 0);
+  slab_thread_count(more, usable_for(size) > before ? more : 0);
+  index_count(tag_of(s), more);
   atomic64_store_relaxed(&s->size, usable_for(size));
+}
+
+/* Of a new block, which is shorter than what was allocated for it. */
+static out_of_line void set_first_size(slab_t *s, size_t size) {
+  slab_thread_count(0, usable_for(size) - atomic64_load_relaxed(&s->size));
+  set_size(s, size);
 }
 
 void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
@@ -82,7 +91,7 @@ void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
     slab_t *s = slab_of(p);
     uint8_t *touched = arena_touched_last(p, used);
     tails_leave(h, s);
-    set_size(s, size);
+    set_first_size(s, size);
     if (large_is_clean(p)) memset(touched, 0, more + 1);
     else if (more != 0 && os_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
       memset(touched + 1, 0, more);
@@ -102,24 +111,36 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   index_count(tag_of(s), 0 - size);
   index_leave(&s->tag); /* before the slices go: F2 */
   slab_count(0 - size, 0);
+  slab_thread_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
   tails_leave(h, s);
   if (h == NULL) return arena_release(p, n);
   magazine_put_run(h, s, n, slices_for(size));
 }
 
-/* Pages in memory are written, which is faster than new ones. A block of which many are not gets
- * new ones for all, if the system will: its last user needed few, and so may the next. */
-void large_clear(void *p, size_t size) {
-  size_t all = usable_for(size);
-  if (map_kind(map_find(p)) == TENANT_GUARDED) {
-    memset(p, 0, size);
-    return;
+static bool is_guarded(const void *p) { return map_kind(map_find(p)) == TENANT_GUARDED; }
+
+/* Pages in memory are written, which is faster than new ones. If many are not, all become new, if
+ * the system will: the last user needed few, and so may the next. */
+void large_clear_from(void *p, size_t from, size_t end) {
+  size_t page = os_page_size(), first = align_up(from, page), last = align_down(end, page);
+  char *bytes = p;
+  bool is_long = end - from >= NEW_PAGES_MIN && !is_guarded(p);
+  size_t all = is_long ? last - first : 0;
+  if (is_long && os_resident(bytes + first, all) < all - all / 4 &&
+      os_discard(bytes + first, all)) {
+    atomic64_add_relaxed(&arena_counts.purged, all);
+    memset(bytes + from, 0, first - from);
+    from = last;
   }
-  if (large_is_clean(p)) return;
-  bool is_sparse = size >= NEW_PAGES_MIN && os_resident(p, all) < all - all / 4;
-  if (is_sparse && os_discard(p, all)) atomic64_add_relaxed(&arena_counts.purged, all);
-  else memset(p, 0, size);
+  memset(bytes + from, 0, end - from);
+}
+
+void large_clear(void *p, size_t size) {
+  bool is_ours = !is_guarded(p);
+  if (is_ours && large_is_clean(p)) return;
+  if (SECURE && is_ours && size >= NEW_PAGES_MIN) return os_zero(p, usable_for(size));
+  large_clear_from(p, 0, size);
 }
 
 bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
@@ -153,8 +174,10 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     atomic64_add_relaxed(&arena_counts.committed, n);
     return NULL;
   }
-  slab_count(0 - atomic64_load_relaxed(&s->size), 0);
-  index_count(tag, 0 - atomic64_load_relaxed(&s->size));
+  uint64_t size_before = atomic64_load_relaxed(&s->size);
+  slab_count(0 - size_before, 0);
+  slab_thread_count(0 - size_before, 0 - size_before);
+  index_count(tag, 0 - size_before);
   atomic32_store_relaxed(&s->kind, 0);
   atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);

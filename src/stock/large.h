@@ -1,5 +1,5 @@
 /* large.h - blocks of whole slices                                                   layer 5: stock
- * Owns:    nothing.   Called by: heap.   Calls: magazine, tails, huge, index, pool, slab,
+ * Owns:    nothing.   Called by: heap, family.c.   Calls: magazine, tails, huge, index, pool, slab,
  *          arena, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
  *          (arena.h), and counts: each heap has its own, which its user writes. `h` is the
@@ -23,6 +23,8 @@ hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p); /* reads as zero if nobody wrote to it */
 /* The first `size` bytes of a fresh block, large, huge or guarded, read as zero afterwards. */
 hidden void large_clear(void *p, size_t size);
+/* Of any block, small ones too, the bytes from `from` to `end` read as zero afterwards. */
+hidden void large_clear_from(void *p, size_t from, size_t end);
 hidden bool large_is_valid(const slab_t *s); /* its holder only */
 
 #endif

@@ -75,7 +75,7 @@ void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *c
 }
 
 void magazine_put_slab(heap_t *h, slab_t *s) {
-  slab_retire(s);
+  s = slab_retire(s);
   if (h->singles < min_size(h->slabs_made, singles_most()) && heap_tag(h) == NULL) {
     put_run(h, s, 1);
     return;

@@ -15,7 +15,7 @@ _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 371
 heap_counts_t heap_counts;
 atomic32_t heap_trims;
 
-static places_t heaps;
+static large_table places_t heaps;
 LAYOUT_VARIABLE(heap_counts);
 LAYOUT_VARIABLE(heaps);
 
@@ -26,8 +26,13 @@ typedef struct {
   heap_sampled_t sampled[PLACES_IN_CHUNK];
   quarantine_t quarantine[SECURE ? PLACES_IN_CHUNK : 0];
 } heap_chunk_t;
-static heap_chunk_t first_heaps; /* most programs need no mapping for their heaps */
-static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first_heaps};
+/* Most programs need no mapping for their heaps, and their first one has all it needs on a page. */
+static large_table struct {
+  heap_own_t own;
+  heap_freed_t freed;
+  heap_chunk_t chunk;
+} aligned_to(4096) first;
+static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first.chunk};
 static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 LAYOUT_SIZE(heap_chunk_t);
 LAYOUT_VARIABLE(taken_before);
@@ -44,7 +49,7 @@ enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
 
 /* A bit for each place with a heap that rests, changed by its holder. relaxed: a hint; the
  * claim decides. */
-static atomic64_t rests[PLACES_CHUNKS];
+static large_table atomic64_t rests[PLACES_CHUNKS];
 
 /* What all heaps that rest hold. relaxed: a bound that may be passed by a few heaps. */
 static atomic32_t resting_pages;
@@ -74,8 +79,9 @@ heap_sampled_t *pool_sampled(const heap_t *h) {
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
-  h->freed = &chunk_with(h, number)->freed[number % PLACES_IN_CHUNK];
-  h->own = &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
+  bool is_first = h == first.chunk.heaps;
+  h->freed = is_first ? &first.freed : &chunk_with(h, number)->freed[number % PLACES_IN_CHUNK];
+  h->own = is_first ? &first.own : &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
   if (SECURE)
     h->freed->quarantine[0] = &chunk_with(h, number)->quarantine[number % PLACES_IN_CHUNK];
   atomic64_store_relaxed(&h->home, WINDOW_NONE);

@@ -3,6 +3,7 @@
 #include "shrink.h"
 
 #include "fresh.h"
+#include "held.h"
 #include "magazine.h"
 #include "outbox.h"
 #include "owned.h"
@@ -16,13 +17,15 @@ void heap_settle(heap_t *h) {
   pool_settle(h);
 }
 
-/* Puts the blocks of a list back where they came from. */
-static void flush_list(heap_t *h, uintptr_t *list) {
-  for (uintptr_t block; (block = *list) != 0;) { /* Bound: a bin, or a returned list */
+/* Puts the blocks of a list back where they came from; how many there were. */
+static size_t flush_list(heap_t *h, uintptr_t *list) {
+  size_t n = 0;
+  for (uintptr_t block; (block = *list) != 0; n++) { /* Bound: a bin, or a returned list */
     *list = block_next(block);
     if (!block_is_free(block)) fatal("heap corruption", (void *)block, "free");
     outbox_put(h, slab_of((void *)block), block);
   }
+  return n;
 }
 
 static void flush_fresh(heap_t *h, unsigned c) {
@@ -34,8 +37,9 @@ static void flush_fresh(heap_t *h, unsigned c) {
 }
 
 static void flush_bin(heap_t *h, unsigned c) {
-  flush_list(h, &h->bin[c]);
-  if (unlikely(sample_was_started())) flush_list(h, sample_return_bin(h, c));
+  size_t ready = flush_list(h, &h->bin[c]) + heap_fresh(h, c).count;
+  if (unlikely(sample_was_started())) ready += flush_list(h, sample_return_bin(h, c));
+  if (heap_tag(h) == NULL) slab_thread_count(0, 0 - ready * class_size(c));
   flush_list(h, &h->freed->returned[c]);
   flush_fresh(h, c);
   returned_give_up(h, c); /* until the class is used again */
@@ -110,13 +114,20 @@ void heap_sweep_all(heap_t *lane) {
 bool heap_end_rest(void) {
   heap_t *h = pool_claim_resting();
   if (h == NULL) return false;
-  heap_end(h);
+  heap_end(held_join(h));
   return true;
 }
 
 void heap_end_dead(void) {
   size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all heaps */
-  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(h);
+  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(held_join(h));
+}
+
+/* Of a first-class heap's slab the free blocks count for no thread yet. */
+static out_of_line void untag(slab_t *s) {
+  if (atomic_ptr_is_relaxed(&s->tag, NULL)) return;
+  slab_thread_count(slab_private_count(s) * class_size(slab_class(s)), 0);
+  atomic_ptr_store_relaxed(&s->tag, NULL);
 }
 
 void heap_let_go(heap_t *h) {
@@ -125,7 +136,7 @@ void heap_let_go(heap_t *h) {
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
       owned_end_idleness(h, s);
       owned_remove(h, s);
-      atomic_ptr_store_relaxed(&s->tag, NULL);
+      untag(s);
       if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
     }
   magazine_empty(h);
@@ -142,6 +153,12 @@ void heap_end(heap_t *h) {
   pool_release(h);
 }
 
+/* Of a first-class heap: its blocks are freed by the caller. */
+static out_of_line void count_dropped(const slab_t *s) {
+  size_t taken = atomic32_load_relaxed(&s->carved) - slab_others_freed(s);
+  slab_thread_count(0 - taken * class_size(slab_class(s)), 0);
+}
+
 void heap_drop(heap_t *h) {
   outbox_flush(h);
   heap_settle(h);
@@ -149,6 +166,7 @@ void heap_drop(heap_t *h) {
     h->bin[c] = 0;
     if (unlikely(sample_was_started())) *sample_return_bin(h, c) = 0;
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
+      count_dropped(s);
       owned_remove(h, s);
       slab_release(s);
     }

@@ -153,7 +153,7 @@ static bool parse_word(option_t option, const char *text, size_t length, int64_t
 
 /* The text stays: a copy, which nobody frees. */
 static bool parse_text(const char *text, size_t length, int64_t *value) {
-  static char texts[4096];
+  static large_table char texts[4096];
   static atomic32_t used; /* relaxed: each copy has bytes of its own */
   if (length == 0 || length >= sizeof texts / 4) return false;
   size_t at = atomic32_add_relaxed(&used, (uint32_t)length + 1);

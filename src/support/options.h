@@ -43,8 +43,9 @@
     "Most address space mapped at a time: at first half of what is mapped, less where the "      \
     "system gives less, more where one block needs it.")                                         \
   X(thp,            word,  THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
-    "Transparent huge pages: auto keeps the first few MiB on small pages and leaves the rest "   \
-    "to the system. Counts for what is mapped from then on.")                                    \
+    "Transparent huge pages: auto keeps the first few MiB on small pages, and above 64 MiB "     \
+    "makes huge ones of what is dense and in memory. always and never ask the system so, for "   \
+    "what is mapped from then on.")                                    \
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
     "grows fast; 0: each page at its first touch.")                                              \
@@ -76,8 +77,8 @@
     "Statistics on standard error when a process ends by exit, not by a signal or _exit. "        \
     "exit: text, and how much at most was not freed; json: one JSON object.")                     \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
-    "Counts the bytes asked for in each size class too, except aligned blocks, which costs "     \
-    "time on every allocation.")                                                                 \
+    "Counts the bytes asked for in each size class too, except aligned blocks, and how long the "  \
+    "slow paths take. Every call is slow then.")                                                 \
   X(profile,        text,  0,        0,         OPTION_NO_LIMIT, START,                          \
     "Samples allocations, and writes a heap profile for pprof to the file of that name when the " \
     "process ends by exit. In the name %p is the process's number, %n the file's, from 0 on.")   \

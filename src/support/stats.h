@@ -81,7 +81,7 @@
   X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \
   CLASSES                                                                                          \
   X(elapsed_ms, PROCESS, MS, PROCESS(elapsed_ms), AT(1, "ms since start", NEXT),                   \
-    "since the library's first use; in a child of fork, since that of its parent")                 \
+    "since the process began; 0: the system does not say")                                         \
   X(user_ms, PROCESS, MS, PROCESS(user_ms), AT(2, "ms in user code", NEXT),                        \
     "processor time of all threads outside the kernel")                                            \
   X(system_ms, PROCESS, MS, PROCESS(system_ms), AT(3, "ms in the kernel", END),                    \
@@ -97,6 +97,10 @@
     "and those out of which all threads borrow; also what was borrowed and not used")              \
   X(empty_live, BLOCKS, COUNT, VISIT("empty blocks"), HIDDEN,                                      \
     "live blocks of no bytes, which are in no other figure of live blocks")                        \
+  X(huge_resident, MEMORY, BYTES, VISIT("pages"), HIDDEN,                                          \
+    "what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7")                    \
+  X(collapsed, MEMORY, COUNT, COUNTER(arena_counts.collapsed), HIDDEN,                             \
+    "huge pages that were made of small ones since start (option thp)")                            \
   X(container_limit, MEMORY, BYTES, COUNTER(container.limit), AT(8, "container", NEXT),            \
     "least limit of the control groups around the process; 0: none was found, or looked for")      \
   X(pressure, MEMORY, COUNT, COUNTER(budget.level), AT(9, "pressure", NEXT),                       \
@@ -111,7 +115,7 @@
   X(uint64_t, requested,  "(d) bytes asked for since start, except aligned blocks")                \
   X(uint64_t, allocated,  "blocks handed to threads since start")                                  \
   X(uint64_t, live,       "blocks in the program's hands, or kept by a thread for its next calls") \
-  X(uint64_t, peak,       "most that `live` has been when statistics were read")                   \
+  X(uint64_t, peak,       "most that `live` has been, as nearly as is said below")                 \
   X(uint64_t, slabs,      "slabs of this class")                                                   \
   QUARTERS(fullness,      "slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1")
 #define STATS_QUARTERS { "below_1_4", "below_1_2", "below_3_4", "up_to_1" }

@@ -47,6 +47,7 @@ static atomic_ptr_t trace_state; /* trace_state_t; relaxed: zero pages, whoever 
 /* relaxed: written before the threads that read them see that any option wants every call */
 static atomic_ptr_t trace_name;
 static atomic64_t trace_ring;  /* bytes, whole chunks; 0: none */
+static atomic32_t is_late;     /* relaxed: likewise */
 static atomic32_t generations; /* a child of fork goes on counting. relaxed: its thread's */
 static atomic32_t serials;     /* likewise; relaxed: each is drawn once */
 static __thread trace_here_t trace_here __attribute__((tls_model("initial-exec")));
@@ -61,6 +62,27 @@ bool trace_start(const char *name, size_t ring) {
   if (!atomic_ptr_cas_relaxed(&trace_state, &none, state)) os_unmap(state, size);
   return true;
 }
+
+/* Whoever sets the name begins it. */
+bool trace_start_late(const char *path) {
+  size_t length = strlen(path) + 1, size = align_up(length, os_page_size());
+  void *none = NULL;
+  char *name = length <= TRACE_NAME_MOST ? (char *)os_map(size) : NULL;
+  if (name == NULL) return false;
+  memcpy(name, path, length);
+  if (!atomic_ptr_cas_relaxed(&trace_name, &none, name)) {
+    os_unmap(name, size);
+    return false;
+  }
+  atomic32_store_relaxed(&is_late, 1);
+  if (trace_start(name, 0) && trace_open()) return true;
+  atomic32_add_relaxed(&generations, (uint32_t)-1);
+  atomic_ptr_store_relaxed(&trace_state, NULL); /* its pages stay: a call may be looking at them */
+  atomic_ptr_store_relaxed(&trace_name, NULL);
+  return false;
+}
+
+bool trace_began_late(void) { return atomic32_load_relaxed(&is_late) != 0; }
 
 bool trace_is_on(void) { return atomic_ptr_load_relaxed(&trace_state) != NULL; }
 
@@ -122,6 +144,7 @@ static bool make_trace(trace_state_t *s, const char *pattern) {
   s->head->process = os_process(), s->head->page = (uint32_t)os_page_size();
   s->head->began = s->began;
   s->head->ring = atomic64_load_relaxed(&trace_ring);
+  s->head->late = atomic32_load_relaxed(&is_late);
   memcpy(s->head->magic, TRACE_MAGIC, sizeof s->head->magic);
   return true;
 }

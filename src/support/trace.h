@@ -27,8 +27,9 @@
  * sixteenths, as a difference to the record's before, and zigzag: 0 -1 1 -2. Heaps are compared
  * with heaps. A free stands there before it is done, an allocation after. So in the order of time
  * no block is allocated before it is free. A realloc is two records, and the old block is between
- * them nobody's. The usable size is that of the size's class, or whole pages; of a sampled block it
- * is more. */
+ * them nobody's. In a trace that began late a thread's calls are there from its first slow one on.
+ * A block that is allocated twice was then freed by one that was not there yet. The usable size is
+ * that of the size's class, or whole pages; of a sampled block it is more. */
 #ifndef SUPPORT_TRACE_H
 #define SUPPORT_TRACE_H
 
@@ -43,6 +44,7 @@ typedef struct {
   uint64_t began;  /* nanoseconds of the system's clock that only goes forward */
   uint64_t ring;   /* bytes of each thread that are kept; 0: all */
   atomic64_t lost; /* events. relaxed: a sum */
+  uint64_t late;   /* 1: it began while the program ran: what was allocated before is not known */
 } trace_head_t;
 
 typedef struct {
@@ -80,6 +82,10 @@ typedef struct {
 
 /* What the options `trace` and `trace_ring` ask for; `name` stays. False: no memory. */
 hidden bool trace_start(const char *name, size_t ring);
+/* Begins a trace while the program runs; `path` is copied. False: no file can be made, or another
+ * thread begins one. */
+hidden bool trace_start_late(const char *path);
+hidden bool trace_began_late(void);
 hidden bool trace_open(void); /* begins now, not with the first event; false: no file can be made */
 hidden bool trace_is_on(void);
 /* `stays`: the thread will say when it ends (trace_leave). */

@@ -82,13 +82,14 @@ class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language
     or stands in the table of words in design.md."""
     PLAIN = set("""
-        attempt bitmap counts enter fast fh firstclass free grow here kind maps option
+        attempt bitmap bytes count counts enter fast fh firstclass free grow here kind many maps
+        option
         order outcome own owned part pool purge resize set shape shrink slow starts state stats
-        tell upkeep visit visitor""".split())
+        tell thread upkeep visit visitor""".split())
     TYPES_OF_C = re.compile(r"atomic(8|16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
-             "holes": "hole", "lanes": "lane", "freed": "returned",
+             "holes": "hole", "lanes": "lane", "freed": "returned", "frames": "frame",
              "sampled": "sample"}
 
     @staticmethod
@@ -132,6 +133,8 @@ class Names(unittest.TestCase):
             for path in support.sources(".c", ".h", ".cc", ".hpp", ".py", ".pml", folder=folder):
                 text = support.read(path)
                 cls.names.update(re.findall(r"[A-Za-z_]\w*", code_of(path, text)))
+        for path in support.sources(".rs", ".toml", folder="bindings"):
+            cls.names.update(re.findall(r"[A-Za-z_]\w*", support.read(path)))
 
     def is_path(self, page, word):
         places = [os.path.dirname(page)] + self.PLACES

@@ -15,6 +15,9 @@ import support  # noqa: E402
 GOLDEN = os.path.join("test", "gates", "golden.txt")
 ALLOWED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allowed_symbols.txt")
 
+CROSS = re.fullmatch(r"(.*-linux-gnu\w*-)gcc", support.COMPILER)
+OBJDUMP = CROSS[1] + "objdump" if CROSS else "objdump"
+
 def allowed():
     """The names that the list allows, and those of them that are the compiler's affair."""
     with open(ALLOWED) as file:
@@ -35,7 +38,7 @@ def needed():
     return symbols("-u") | names_of(["nm", "-u", support.OBJECT])
 
 def disassembly():
-    result = support.run(["objdump", "-d", "--no-show-raw-insn", support.LIBRARY], timeout=120)
+    result = support.run([OBJDUMP, "-d", "--no-show-raw-insn", support.LIBRARY], timeout=120)
     assert result.returncode == 0, result.stderr
     function = "?"
     for line in result.stdout.splitlines():
@@ -45,17 +48,39 @@ def disassembly():
         elif "\t" in line:
             yield function, line.split("\t", 1)[1].strip()
 
-def instructions_of(name):
+def instructions_of(name, library=support.LIBRARY):
     """Those of one exported function, whatever other names its address has."""
-    for line in support.run(["nm", "-DS", support.LIBRARY]).stdout.splitlines():
+    for line in support.run(["nm", "-DS", library]).stdout.splitlines():
         fields = line.split()
         if len(fields) == 4 and fields[3].split("@")[0] == name:
             start, size = int(fields[0], 16), int(fields[1], 16)
-            text = support.run(["objdump", "-d", "--no-show-raw-insn", "--start-address=%d" % start,
-                                "--stop-address=%d" % (start + size), support.LIBRARY]).stdout
+            text = support.run([OBJDUMP, "-d", "--no-show-raw-insn", "--start-address=%d" % start,
+                                "--stop-address=%d" % (start + size), library]).stdout
             return [line.split("\t", 1)[1].strip()
                     for line in text.splitlines() if re.match(r"\s*[0-9a-f]+:\t", line)]
     return []
+
+def instruction_names(name, library=support.LIBRARY):
+    """As golden.txt has them."""
+    return [re.match(r"(?:(?:bnd|lock|rep\w*) )*[\w.]+", i).group(0).replace(" ", "_")
+            for i in instructions_of(name, library)]
+
+def golden(compiler):
+    """What golden.txt says of one compiler: function, names of its instructions."""
+    lines = [line.split() for line in support.read(GOLDEN).splitlines() if line[:1] != "#"]
+    return {words[1]: words[2:] for words in lines if words[0] == compiler}
+
+def compiler_name():
+    """As in golden.txt: x86_64:GNU-12."""
+    said = support.run([support.COMPILER, "-dM", "-E", "-x", "c", os.devnull]).stdout
+    macros = dict(re.findall(r"^#define (\w+) (\w+)$", said, re.M))
+    if "__clang__" in macros:
+        kind, version = "Clang", macros["__clang_major__"]
+    else:
+        kind, version = "GNU", macros.get("__GNUC__")
+    machine = next(m for m in ("x86_64", "aarch64", "riscv", "s390x", "powerpc64")
+                   if {"__%s__" % m, "__" + m} & set(macros))
+    return "%s:%s-%s" % (machine, kind, version)
 
 class Symbols(unittest.TestCase):
     WAITING = re.compile(r"mutex|rwlock|sem_|cond_|barrier|once|sched_yield|sleep|futex|poll$|"
@@ -84,12 +109,18 @@ class Symbols(unittest.TestCase):
             _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
             _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t
             _ZdaPvmSt11align_val_t _ZdlPvSt11align_val_tRKSt9nothrow_t
-            _ZdaPvSt11align_val_tRKSt9nothrow_t""".split())
+            _ZdaPvSt11align_val_tRKSt9nothrow_t
+            nallocx sdallocx malloc_size __size_returning_new __size_returning_new_hot_cold
+            __size_returning_new_aligned __size_returning_new_aligned_hot_cold
+            _Znwm12__hot_cold_t _Znam12__hot_cold_t _ZnwmRKSt9nothrow_t12__hot_cold_t
+            _ZnamRKSt9nothrow_t12__hot_cold_t _ZnwmSt11align_val_t12__hot_cold_t
+            _ZnamSt11align_val_t12__hot_cold_t _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t
+            _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t""".split())
         header = support.read("include/freehold/freehold.h")
         wanted |= set(re.findall(r"^FH_API [^;]*?\b(fh_\w+)\(", header, re.M))
         self.assertEqual(sorted(wanted - exported), [])
         # the last is the linker's: it exports the ends of a section though they are hidden
-        others = re.compile(r"fh_|__libc_|malloc_|__posix_memalign$|_Z|cfree$|dlopen$|"
+        others = re.compile(r"fh_|FREEHOLD_1\.|__libc_|malloc_|__posix_memalign$|_Z|cfree$|dlopen$|"
                             r"_init$|_fini$|sdallocx|nallocx|__(start|stop)_freehold_layout$")
         foreign = [s for s in exported - wanted if not others.match(s)]
         self.assertEqual(foreign, [])
@@ -100,6 +131,21 @@ class Symbols(unittest.TestCase):
         self.assertTrue(found, "no thread-local segment")
         self.assertLessEqual(int(found.group(1), 16), 256)
         self.assertNotIn("__tls_get_addr", symbols("-u"))
+
+class Order(unittest.TestCase):
+    """The system maps 16 pages around the one that is touched."""
+    REACH = 16 * 4096
+
+    def test_what_small_programs_execute_lies_in_the_first_sixteen_pages(self):
+        names = set(re.findall(r"^\w+", support.read("cmake/order.txt"), re.M))
+        self.assertGreater(len(names), 100)
+        sources = "".join(support.read(path) for path in support.sources(".c", ".h"))
+        self.assertEqual([n for n in sorted(names) if not re.search(rf"\b{n}\(", sources)], [])
+        far = [line for line in support.run(["nm", "-S", "--defined-only", support.LIBRARY])
+               .stdout.splitlines() if re.search(r" [tTwW] (\w+)(\.[a-z]+\.?\d*)*$", line)
+               and line.split()[-1].split(".")[0] in names
+               and int(line.split()[0], 16) + int(line.split()[1], 16) > self.REACH]
+        self.assertEqual(far, [])
 
 def defined_in(path):
     """How often an object defines each name, and how often as one of a variable, for its own use
@@ -211,6 +257,13 @@ class Levels(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
 
 class Instructions(unittest.TestCase):
+    # x86-64; aarch64 (its barriers and ordered accesses too); riscv64
+    LOCKED = re.compile(r"lock\b|xchg\s.*\(|"
+                        r"(ld|st)\w*x[rp]\w*\b|cas|swp|ld(add|clr|set|eor)|ldar|stlr|dmb|"
+                        r"(lr|sc|amo\w+)\.|fence")
+    FRAME = re.compile(r"(bnd )?call|push|pop|.*%rsp|"
+                       r"blr?\s|.*\bsp\b|"
+                       r"jalr?\s+(ra,|[0-9a-f]+\b)")
     def test_nothing_spins(self):
         """No pause (or its kin on other processors): nobody has a reason to wait politely."""
         wrong = sorted({f for f, i in disassembly() if re.match(
@@ -222,7 +275,7 @@ class Instructions(unittest.TestCase):
         for name in ("malloc", "free"):
             body = instructions_of(name)
             self.assertTrue(body, name + " is not there")
-            self.assertEqual([i for i in body if re.match(r"lock\b|xchg\s.*\(", i)], [])
+            self.assertEqual([i for i in body if self.LOCKED.match(i)], [])
             self.assertLess(len(body), 120)
 
     def test_malloc_and_free_have_no_frame_and_leave_by_jumps(self):
@@ -230,31 +283,18 @@ class Instructions(unittest.TestCase):
         for name in ("malloc", "free", "fh_malloc", "fh_free", "aligned_alloc"):
             body = instructions_of(name)
             self.assertTrue(body, name + " is not there")
-            self.assertEqual([i for i in body if re.match(r"(bnd )?call|push|pop|.*%rsp", i)], [])
-
-    @staticmethod
-    def compiler():
-        """As in golden.txt: x86_64:GNU-12."""
-        said = support.run([support.COMPILER, "-dM", "-E", "-x", "c", os.devnull]).stdout
-        macros = dict(re.findall(r"^#define (\w+) (\w+)$", said, re.M))
-        if "__clang__" in macros:
-            kind, version = "Clang", macros["__clang_major__"]
-        else:
-            kind, version = "GNU", macros.get("__GNUC__")
-        return "%s:%s-%s" % (os.uname().machine, kind, version)
+            self.assertEqual([i for i in body if self.FRAME.match(i)], [])
 
     def test_malloc_free_and_their_kin_have_the_instructions_of_the_golden_file(self):
         """By their names, in their order. Where that is to change, the new line goes there."""
-        lines = [line.split() for line in support.read(GOLDEN).splitlines() if line[:1] != "#"]
-        golden = {words[1]: words[2:] for words in lines if words[0] == self.compiler()}
-        if not golden:
-            self.skipTest("no line for %s" % self.compiler())
-        self.assertEqual(list(golden), ["malloc", "free", "calloc", "realloc", "aligned_alloc",
+        wanted = golden(compiler_name())
+        if not wanted:
+            self.skipTest("no line for %s" % compiler_name())
+        self.assertEqual(list(wanted), ["malloc", "free", "calloc", "realloc", "aligned_alloc",
                                         "_Znwm", "_ZdlPv"])
-        for name, names in golden.items():
-            now = [re.match(r"(?:(?:bnd|lock|rep\w*) )*\w+", i).group(0).replace(" ", "_")
-                   for i in instructions_of(name)]
-            self.assertEqual(now, names, "now: %s %s %s" % (self.compiler(), name, " ".join(now)))
+        for name, names in wanted.items():
+            now = instruction_names(name)
+            self.assertEqual(now, names, "now: %s %s %s" % (compiler_name(), name, " ".join(now)))
 
 class Probes(unittest.TestCase):
     """systemtap-sdt-dev has the header; ./dev test installs it before it builds."""
@@ -272,12 +312,14 @@ class Paths(unittest.TestCase):
     ENTRIES = """
         malloc calloc realloc reallocarray free free_sized free_aligned_sized
         aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size fh_expand
+        fh_calloc_aligned fh_realloc_aligned fh_realloc_zeroed fh_calloc_at_least fh_strdup
+        fh_strndup fh_malloc_batch fh_free_batch sdallocx nallocx
         fh_heap_malloc fh_heap_calloc fh_heap_aligned_alloc fh_heap_realloc""".split()
     # Where calls through pointers lead. A function of the program's own (callbacks) and libc's own
     # malloc lead nowhere here.
     TARGETS = {
         "heap_free_others": ["heap_free_slow", "api_free_slow", "free_sized_slow",
-                             "free_aligned_sized_slow"],
+                             "free_aligned_sized_slow", "sdallocx_slow", "free_batch_slow"],
         "try_each": ["slices_claim", "grow_claim"],
         "api_error": [],
         "os_backtrace": [],

@@ -8,6 +8,7 @@
 
 #include "../test.h"
 
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -29,6 +30,12 @@ ENTRY_WEAK void __libc_free(void *p);
 ENTRY_WEAK int fh_version(void);
 ENTRY_WEAK bool fh_owns(const void *p);
 ENTRY_WEAK void fh_collect(bool force);
+ENTRY_WEAK void *fh_calloc_aligned(size_t alignment, size_t count, size_t size);
+ENTRY_WEAK void *fh_realloc_aligned(void *p, size_t alignment, size_t size);
+ENTRY_WEAK void *fh_realloc_zeroed(void *p, size_t old_size, size_t size);
+ENTRY_WEAK size_t fh_malloc_batch(size_t size, size_t count, void **blocks);
+ENTRY_WEAK void fh_free_batch(void *const *blocks, size_t count);
+ENTRY_WEAK void sdallocx(void *p, size_t size, int flags);
 #ifdef __cplusplus
 }
 #endif
@@ -124,7 +131,8 @@ static inline pthread_t start_thread(void *(*body)(void *), void *argument, size
   pthread_t thread;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  if (stack > 0) CHECK_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
+  size_t least = (size_t)PTHREAD_STACK_MIN; /* 16 KiB or 128, by processor */
+  if (stack > 0) CHECK_EQ(pthread_attr_setstacksize(&attributes, stack < least ? least : stack), 0);
   int error = pthread_create(&thread, &attributes, body, argument);
   if (error != 0) FAIL("pthread_create: %s", strerror(error));
   pthread_attr_destroy(&attributes);
@@ -219,6 +227,30 @@ static inline void tour_free_aligned_sized(void *given) {
   else free(p);
   free(given);
 }
+static inline void tour_calloc_aligned(void *given) {
+  if (fh_calloc_aligned != NULL) tour_use(fh_calloc_aligned(64, 10, launder_size(30)), 300);
+  free(given);
+}
+static inline void tour_realloc_aligned(void *given) {
+  if (fh_realloc_aligned == NULL) free(given);
+  else tour_use(fh_realloc_aligned(given, 64, launder_size(300)), 300);
+}
+static inline void tour_realloc_zeroed(void *given) {
+  if (fh_realloc_zeroed == NULL) free(given);
+  else tour_use(fh_realloc_zeroed(given, 10, launder_size(300)), 300);
+}
+static inline void tour_batch(void *given) {
+  void *blocks[21];
+  blocks[20] = given;
+  if (fh_malloc_batch == NULL) return free(given);
+  CHECK_EQ(fh_malloc_batch(launder_size(64), 20, blocks), 20u);
+  for (int i = 0; i < 20; i++) memset(blocks[i], 0x3C, 64);
+  fh_free_batch(blocks, 21);
+}
+static inline void tour_sdallocx(void *given) {
+  if (sdallocx != NULL) sdallocx(given, 40, 0);
+  else free(given);
+}
 static inline void tour_collect(void *given) {
   free(given);
   if (fh_collect != NULL) fh_collect(true);
@@ -247,6 +279,11 @@ static const struct {
   {"mallopt", tour_mallopt},
   {"free_sized", tour_free_sized},
   {"free_aligned_sized", tour_free_aligned_sized},
+  {"fh_calloc_aligned", tour_calloc_aligned},
+  {"fh_realloc_aligned", tour_realloc_aligned},
+  {"fh_realloc_zeroed", tour_realloc_zeroed},
+  {"fh_malloc_batch, fh_free_batch", tour_batch},
+  {"sdallocx", tour_sdallocx},
   {"fh_collect", tour_collect},
 };
 enum { ENTRY_TOURS = sizeof entry_tours / sizeof entry_tours[0] };

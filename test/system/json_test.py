@@ -52,6 +52,20 @@ class Json(unittest.TestCase):
         self.assertGreater(len(result.stderr.splitlines()), 5)
         self.assertIn("resident", result.stderr)
 
+    def test_with_detail_each_slow_path_has_its_times_and_without_it_none_has(self):
+        times = {}
+        for detail in ("on", "off"):
+            result = support.run([support.program("limits_probe"), "mixed"],
+                                 support.preloaded(options="stats:json,stats_detail:" + detail))
+            times[detail] = self.check(result.stderr)["slow_paths"]
+        self.assertEqual(times["off"], {})
+        self.assertEqual(set(times["on"]) - {"purge"}, {"refill", "large", "grow", "free"})
+        for kind in times["on"].values():
+            self.assertGreater(kind["times"], 0)
+            self.assertLessEqual(kind["p50_ns"], kind["p90_ns"])
+            self.assertLessEqual(kind["p90_ns"], kind["p99_ns"])
+            self.assertLessEqual(kind["p99_ns"], kind["most_ns"])
+
     FIGURES = ("elapsed_ms", "user_ms", "system_ms", "minor_faults", "major_faults",
                "peak_resident")
 

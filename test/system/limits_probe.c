@@ -1,7 +1,7 @@
 /* limits_probe.c - a program that the limits tests start under limits, failing system
  * calls and other C libraries
  *
- * limits_probe small | mixed | threads | first | maps | grow | filled | crowd | hoard
+ * limits_probe small | mixed | threads | first | maps | grow | filled | crowd | hoard | others
  *     Exit code 0: every call either worked or gave NULL with ENOMEM, and no block lost its
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
@@ -316,6 +316,19 @@ static void hoard(void) {
   if (n < LEFT) _exit(1);
 }
 
+int malloc_trim(size_t pad); /* freehold has it with every libc */
+
+/* What was trimmed is free for what does not come from malloc. */
+static void others(void) {
+  enum { BLOCKS = 60 };
+  static char *blocks[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = memset(malloc(10 << 20), 1, 10 << 20);
+  for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+  malloc_trim(0);
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (mmap(NULL, 560 << 20, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) _exit(1);
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "small";
   if (write(1, "main\n", 5) != 5) return 3; /* as far as this the C library came by itself */
@@ -328,6 +341,7 @@ int main(int argc, char **argv) {
   else if (strcmp(mode, "filled") == 0) filled();
   else if (strcmp(mode, "crowd") == 0) crowd();
   else if (strcmp(mode, "hoard") == 0) hoard();
+  else if (strcmp(mode, "others") == 0) others();
   else return 64;
   char text[64];
   int length = snprintf(text, sizeof text, "refused %u\n", refused);

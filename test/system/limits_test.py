@@ -60,6 +60,10 @@ class AddressSpace(unittest.TestCase):
         result = limited(600 * KiB, "crowd")
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_what_was_trimmed_can_be_mapped_by_others(self):
+        result = limited(700 * KiB, "others")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_what_is_free_is_kept_where_the_system_would_not_give_it_again(self):
         result = support.run([PROBE, "hoard"], support.preloaded())
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -298,6 +298,20 @@ TEST(sized, free_with_an_absurd_size, "c23") {
   }
 }
 
+TEST(sized, free_with_more_bytes_than_the_block_has_or_an_alignment_that_it_has_not, "c23") {
+  CHECK(free_sized != NULL && free_aligned_sized != NULL);
+  for (int i = 0; i < SIZES; i++) {
+    char *p = (char *)aligned_alloc(64, sizes[i]);
+    size_t more = 2 * sizes[i] + 8192;
+    EXPECT_ABORT(free_sized(p, more), line("wrong size", p, "free_sized"));
+    EXPECT_ABORT(free_aligned_sized(p, 64, more), line("wrong size", p, "free_aligned_sized"));
+    size_t other = (uintptr_t)p & -(uintptr_t)p;
+    EXPECT_ABORT(free_aligned_sized(p, 2 * other, sizes[i]),
+                 line("wrong alignment", p, "free_aligned_sized"));
+    free_aligned_sized(p, 64, sizes[i]);
+  }
+}
+
 TEST(sized, free_of_what_is_no_block, "c23") {
   CHECK(free_sized != NULL && free_aligned_sized != NULL);
   char *p = (char *)new_block(100);

@@ -1,8 +1,10 @@
 /* trace_probe.c - a program of which it is known what it asks of malloc */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,8 +123,66 @@ static void threads_in_turn(void) {
   for (int i = 0; i < 100; i++) pthread_join(waiting[i], NULL);
 }
 
+/* Sixteen threads that work before a trace begins, and after. What happens in between is known of
+ * none, but each is told of from its first large block on. */
+enum { LATE = 16, LATE_BLOCKS = 300 };
+static const char *late_path;
+static volatile int late_is_begun;
+static pthread_barrier_t late_gate;
+static void check_filled(unsigned char *block, size_t size, int number) {
+  for (size_t i = 0; i < size; i++)
+    if (block[i] != (unsigned char)number) abort();
+}
+static unsigned char *filled(size_t size, int number) { return memset(malloc(size), number, size); }
+static void *work_before_and_after(void *context) {
+  int number = (int)(size_t)context;
+  unsigned char *before[LATE_BLOCKS], *now[100] = {NULL};
+  for (int i = 0; i < LATE_BLOCKS; i++) before[i] = filled(3210, number);
+  for (long i = 0; !late_is_begun || i < 200000; i++) {
+    unsigned char **at = &now[i * 37 % 100];
+    if (*at != NULL) check_filled(*at, 100, number);
+    free(*at);
+    *at = filled(100, number);
+    if (i == 50000) pthread_barrier_wait(&late_gate);
+  }
+  for (int i = 0; i < 100; i++) free(now[i]);
+  free(malloc(40000));
+  for (int i = 0; i < 1000; i++) free(malloc(2345));
+  for (int i = 0; i < LATE_BLOCKS; i++) {
+    check_filled(before[i], 3210, number);
+    free(before[i]);
+  }
+  return NULL;
+}
+#pragma weak fh_trace_start
+bool fh_trace_start(const char *path);
+static void begun_late(void) {
+  pthread_t threads[LATE];
+  struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+  pthread_barrier_init(&late_gate, NULL, LATE + 1);
+  signal(SIGALRM, handle);
+  for (size_t i = 0; i < LATE; i++)
+    pthread_create(&threads[i], NULL, work_before_and_after, (void *)(i + 1));
+  pthread_barrier_wait(&late_gate);
+  setitimer(ITIMER_REAL, &often, NULL);
+  bool is_begun = fh_trace_start(late_path), again = fh_trace_start("/no/such/file");
+  printf("%d %d %d\n", is_begun, again, errno == EALREADY);
+  late_is_begun = 1;
+  for (int i = 0; i < LATE; i++) pthread_join(threads[i], NULL);
+  setitimer(ITIMER_REAL, &never, NULL);
+}
+static void refused_late(void) {
+  bool first = fh_trace_start("/no/such/folder/t"), second = fh_trace_start("");
+  printf("%d %d %d\n", first, second, errno == EINVAL);
+  printf("%d\n", fh_trace_start(late_path));
+  free(malloc(6543));
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
+  late_path = argc > 2 ? argv[2] : "";
+  if (strcmp(what, "late") == 0) begun_late();
+  if (strcmp(what, "refused") == 0) refused_late();
   if (strcmp(what, "known") == 0) known();
   if (strcmp(what, "others") == 0) by_others();
   if (strcmp(what, "handlers") == 0) interrupted();

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -99,6 +100,41 @@ class Traces(unittest.TestCase):
             self.assertGreaterEqual(sums["temporary"], 990)
             allocated = sum(sums["calls"][k] for k in ("malloc", "calloc", "aligned"))
             self.assertEqual(allocated - sums["freed"], sums["live_blocks"])
+
+    def late(self, what, library):
+        result = support.run([PROBE, what, self.path("t")], support.preloaded(library, ""))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_a_trace_that_begins_while_threads_work_has_all_of_each_from_its_first_slow_call(self):
+        for library in (support.LIBRARY, support.DEBUG_LIBRARY):
+            self.assertEqual(self.late("late", library), "1 0 1\n")
+            calls = self.events("t", "--size", "2345")
+            serials = {e["serial"] for e in calls}
+            self.assertEqual((len(serials), len(calls)), (16, 16 * 1000))
+            sums = self.sums()
+            self.assertEqual((sums["lost"], sums["late"]), (0, 1))
+            self.assertGreaterEqual(sums["unknown"], 16 * 300)    # of 3210 bytes, from before
+            self.assertLess(sums["live_blocks"], 1000)
+            self.assertIn("begun while it ran", self.command(self.path("t"), "--sum").stdout)
+
+    def test_a_trace_that_cannot_begin_changes_nothing_and_may_be_begun_again(self):
+        self.assertEqual(self.late("refused", support.LIBRARY), "0 0 1\n1\n")
+        self.assertEqual(len(self.events("t", "--size", "6543")), 1)
+
+    def test_a_trace_of_many_events_is_summed_in_memory_for_what_lives_at_one_moment(self):
+        made, few, many = support.program("trace_made"), self.path("few"), self.path("many")
+        peaks = []
+        for name, events in ((few, 1_000_000), (many, 8_000_000)):
+            self.assertEqual(support.run([made, name, "16", str(events), "50000"]).returncode, 0)
+            command = subprocess.Popen([COMMAND, "trace", name, "--sum"],
+                                       stdout=subprocess.DEVNULL)
+            _, status, used = os.wait4(command.pid, 0)
+            command.returncode = status
+            self.assertEqual(status, 0)
+            peaks.append(used.ru_maxrss >> 10)
+        self.assertGreater(os.path.getsize(many), 32 << 20)
+        self.assertLess(peaks[1], peaks[0] + 4)    # MiB
 
     def test_events_are_in_the_order_of_time_and_no_block_is_two_at_once(self):
         self.probe("threads")

@@ -62,7 +62,7 @@ TEST(bits, what_has_no_answer_is_not_asked, "") {
 }
 
 TEST(bits, one_bit_anywhere_is_not_zero, "") {
-  static uint64_t words[8] __attribute__((aligned(16)));
+  static uint64_t words[42] __attribute__((aligned(16)));
   for (size_t n = 16; n <= sizeof words; n += 16) CHECK(bits_are_zero(words, n));
   for (size_t bit = 0; bit < 8 * sizeof words; bit++) {
     words[bit / 64] = (uint64_t)1 << bit % 64;

@@ -1,7 +1,7 @@
 /* os_fake.c - a system for unit tests: deterministic, every call can be made to fail
  * Contract: src/os/os.h; os_fake.h says what tests control.
- * Owns:    192 GiB of address space, reserved when first needed, in which each unit of 4 KiB is
- *          mapped or not.
+ * Owns:    192 GiB of address space, of which each window is reserved when it is first needed, and
+ *          each unit of 4 KiB is mapped or not.
  * Called by: every layer above os.   Calls: the kernel, by libc.
  * Threads: any; a mutex orders them, for this is no allocator's business. A call that the contract
  *          forbids (no multiple of the page size, giving back what is not mapped) aborts. */
@@ -31,7 +31,7 @@ os_fake_t os_fake = {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t is_mapped[UNITS];
-static bool is_reserved;
+static bool is_reserved[WINDOWS];
 
 _Noreturn static void misuse(const char *what, const void *at, size_t size) {
   fprintf(stderr, "the system was misused: %s: %p, %zu bytes (%m)\n", what, at, size);
@@ -47,12 +47,17 @@ static bool is_inside(const void *at, size_t size) {
          (size_t)((const char *)at - SPACE) <= space_size() - size;
 }
 
-static void reserve(void) {
-  if (is_reserved) return;
+/* Window by window: an emulator notes each page that is reserved. */
+static void reserve(void *at, size_t size) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  void *got = mmap(SPACE, SPACE_SIZE, PROT_NONE, flags, -1, 0);
-  if (got != SPACE) misuse("its address space is not to be had", got, SPACE_SIZE);
-  is_reserved = true;
+  size_t offset = (size_t)((char *)at - SPACE);
+  for (size_t i = offset >> WINDOW_SHIFT; i <= (offset + size - 1) >> WINDOW_SHIFT; i++) {
+    char *window = SPACE + (i << WINDOW_SHIFT);
+    if (is_reserved[i]) continue;
+    void *got = mmap(window, WINDOW_SIZE, PROT_NONE, flags, -1, 0);
+    if (got != window) misuse("its address space is not to be had", got, WINDOW_SIZE);
+    is_reserved[i] = true;
+  }
 }
 
 static size_t count_mapped(const void *at, size_t size) {
@@ -72,6 +77,7 @@ static size_t neighbours(const void *at, size_t size) {
 }
 
 static void put_range(void *at, size_t size) {
+  reserve(at, size);
   os_fake.mappings += 1 - neighbours(at, size);
   memset(&is_mapped[unit_of(at)], 1, size / UNIT);
   os_fake.mapped += size;
@@ -114,7 +120,6 @@ static bool start_call(os_fake_call_t call, atomic64_t *count, const void *at, s
   check_range(at, size);
   if (os_fake.before != NULL) os_fake.before(call, (void *)(uintptr_t)at, size);
   pthread_mutex_lock(&mutex);
-  reserve();
   os_fake.calls[call]++;
   atomic64_add_relaxed(count, 1);
   if (os_fake.fail_at == 0 || (os_fake.fail_calls >> call & 1) == 0) return true;
@@ -147,7 +152,6 @@ void os_fake_fail(uint32_t calls, uint64_t at, bool and_all_after) {
 bool os_fake_is_mapped(const void *at, size_t size) { return is_at(at, size); }
 
 void os_fake_take(void *at, size_t size) {
-  reserve();
   if (!is_inside(at, size) || count_mapped(at, size) != 0) misuse("not free", at, size);
   put_range(at, size);
 }
@@ -287,6 +291,17 @@ void os_advise_huge(void *at, size_t size, bool huge) {
   end_call(good);
 }
 
+bool os_collapse(void *at, size_t size) {
+  bool good = start_call(OS_FAKE_COLLAPSE, &os_counts.advices, at, size);
+  if (!is_at(at, size)) misuse("collapsed, not mapped", at, size);
+  os_fake.now_ms += os_fake.collapse_ms;
+  return end_call(good);
+}
+bool os_is_resident(const void *at, size_t size) { return os_resident(at, size) == size; }
+bool os_has_huge_pages(void) { return !os_fake.no_huge_pages; }
+size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
+
+bool os_is_space_limited(void) { return os_fake.most_mapped < SPACE_SIZE; }
 uint64_t os_memory(void) { return os_fake.memory; }
 
 size_t os_resident(const void *at, size_t size) {
@@ -299,6 +314,10 @@ size_t os_resident(const void *at, size_t size) {
     for (size_t i = 0; i < part / UNIT; i++) resident += (pages[i] & 1) * (size_t)UNIT;
   }
   return resident;
+}
+
+void os_zero(void *at, size_t size) {
+  if (!os_discard(at, size)) memset(at, 0, size);
 }
 
 bool os_is_readable(const void *at, size_t size) {
@@ -328,7 +347,6 @@ static atomic_ptr_t thread_leave; /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uint64_t os_now_ns(void) { return (uint64_t)os_fake.now_ms * 1000000; }
-void os_start_clock(void) {}
 void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
 uint64_t os_random(void) { return 1; }
 uintptr_t os_place(void) { return (uintptr_t)SPACE; }

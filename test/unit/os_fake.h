@@ -9,7 +9,8 @@
 
 typedef enum { /* clang-format off */
   OS_FAKE_MAP, OS_FAKE_MAP_AT, OS_FAKE_UNMAP, OS_FAKE_MOVE, OS_FAKE_RESIZE, OS_FAKE_DISCARD,
-  OS_FAKE_POPULATE, OS_FAKE_PROTECT, OS_FAKE_ADVISE_HUGE, OS_FAKE_FIND, OS_FAKE_CALLS
+  OS_FAKE_POPULATE, OS_FAKE_COLLAPSE, OS_FAKE_PROTECT, OS_FAKE_ADVISE_HUGE, OS_FAKE_FIND,
+  OS_FAKE_CALLS
 } os_fake_call_t; /* clang-format on */
 
 #define OS_FAKE_ANY ((1u << OS_FAKE_CALLS) - 1)
@@ -28,6 +29,8 @@ typedef struct {
   bool fail_half;      /* a discard that fails has given back the first half of its pages */
   void *divided_at;    /* where one mapping ends and another begins, or NULL */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
+  bool no_huge_pages;                     /* os_has_huge_pages says so */
+  uint32_t collapse_ms;                   /* what os_collapse takes */
   bool no_room_in_file;                   /* os_map_file fails */
   uint64_t thread;                        /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */

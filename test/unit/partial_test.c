@@ -169,7 +169,7 @@ static void die_again(void) {
 }
 
 /* What the other thread does, whenever it can. True: it is done. */
-static bool other_thread_looks(void) {
+unused static bool other_thread_looks(void) {
   if (!is_reborn) {
     if (anchor(emptied).state != ANCHOR_EMPTY) return false;
     CHECK_EQ(slab_find_partial(CLASS, &heap_b), emptied);

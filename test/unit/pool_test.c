@@ -20,6 +20,17 @@ TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   CHECK_EQ(a->singles, 0u);
 }
 
+TEST(pool, the_first_heap_has_all_that_it_needs_on_one_page, "") {
+  heap_t *h = pool_claim();
+  uintptr_t page = (uintptr_t)h / KiB(4);
+  CHECK_EQ(h->number, 0u);
+  CHECK_EQ(((uintptr_t)(h + 1) - 1) / KiB(4), page);
+  CHECK_EQ((uintptr_t)h->freed / KiB(4), page);
+  CHECK_EQ((uintptr_t)h->own / KiB(4), page);
+  size_t hints = offsetof(arena_maps_t, partial_groups);
+  CHECK_EQ((offsetof(arena_maps_t, partial[1]) - 1) / KiB(4), hints / KiB(4)); /* likewise */
+}
+
 TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_totals, "S-pool") {
   heap_t *a = pool_claim();
   bool is_claimed;

@@ -78,6 +78,21 @@ static void take_one(void *p) {
   CHECK(*(void **)p != NULL);
 }
 
+/* A write to word `word` of blocks that are free, and then a new bin of them. */
+static void write_after_free(size_t word, uint64_t value) {
+  uint64_t *p[64];
+  for (size_t i = 0; i < ARRAY_LENGTH(p); i++) p[i] = fast_malloc(64);
+  for (size_t i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
+  for (size_t i = 0; i < ARRAY_LENGTH(p); i++) p[i][word] = value;
+  my_heap()->bin[class_of(64)] = 0;
+  fast_malloc(64);
+}
+TEST(refill, a_new_bins_first_block_has_its_key_and_what_may_be_a_link, "") {
+  EXPECT_ABORT(write_after_free(0, 0x4141414141414141), "heap corruption: .* in (malloc|free)");
+  EXPECT_ABORT(write_after_free(0, 0x41), "heap corruption: .* in (malloc|free)");
+  EXPECT_ABORT(write_after_free(1, 0x41), "heap corruption: .* in (malloc|free)");
+}
+
 TEST(refill, threads_that_allocate_a_little_share_a_slab, "") {
   void *p[40];
   for (int i = 0; i < 40; i++) in_thread(take_one, &p[i], false);

@@ -4,6 +4,7 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../../src/api/api.h"
+#include "../../src/support/timing.h"
 #include "../../src/heap/stats.h"
 #include "../../src/heap/upkeep.h"
 
@@ -65,43 +66,44 @@ static void check_text(const char *text, const char *expected) {
 
 TEST(report, the_text_is_what_it_always_was, "") {
   print(false);
-  check_text(output,
-             "freehold 9.8.7\n"
-             "memory\n"
-             "  mapped                  1.1M   address space in 28888886 arenas\n"
-             "  committed               2.1M   at most 8.5M\n"
-             "  live                    7.4M  350.0% of committed\n"
-             "  resident                3.2M  300.0% of mapped\n"
-             "  dirty                   4.2M   free, not yet given back\n"
-             "  purged                  5.3M   given back since start\n"
-             "  metadata                6.4M  600.0% of mapped\n"
-             "  container              41.3M  pressure            44444440  raised              "
-             "45555551\n"
-             "system calls\n"
-             "  mmap                14444443  munmap              15555554  mremap              "
-             "16666665\n"
-             "  madvise             17777776  refused             18888887\n"
-             "sharing\n"
-             "  remote frees        19999998  285.7% of blocks allocated\n"
-             "  to nobody's slabs   41111107  587.3% of blocks allocated\n"
-             "  put back in swaps   21111109\n"
-             "  swaps repeated      22222220\n"
-             "  slabs adopted       23333331  published           24444442\n"
-             "threads\n"
-             "  now                 25555553  heaps ever          26666664  nested calls        "
-             "27777775\n"
-             "process\n"
-             "  ms since start      34444441  ms in user code     35555552  ms in the kernel    "
-             "36666663\n"
-             "  minor faults        37777774  major faults        38888885\n"
-             "  peak resident          38.1M\n"
-             "blocks         live     allocated requested   slabs    <1/4   <1/2   <3/4   full\n"
-             "     16        1003          1002      1001    1005   0.1%   1.0%   0.2%   0.5%\n"
-             "    160        2003          2002      2.0K    2005   0.0%   1.0%   0.1%   0.5%\n"
-             "  total     7000003       7000002      6.7M 7000005   0.0%   1.0%   0.0%   0.5%\n"
-             "  large     9999999      11111110\n"
-             "   huge    12222221      13333332\n"
-             "  empty    42222218\n");
+  check_text(
+    output,
+    "freehold 9.8.7\n"
+    "memory\n"
+    "  mapped                  1.1M   address space in 28888886 arenas\n"
+    "  committed               2.1M   at most 8.5M\n"
+    "  live                    7.4M  350.0% of committed\n"
+    "  resident                3.2M  300.0% of mapped\n"
+    "  dirty                   4.2M   free, not yet given back\n"
+    "  purged                  5.3M   given back since start\n"
+    "  metadata                6.4M  600.0% of mapped\n"
+    "  container              41.3M  pressure            44444440  raised              "
+    "45555551\n"
+    "system calls\n"
+    "  mmap                14444443  munmap              15555554  mremap              "
+    "16666665\n"
+    "  madvise             17777776  refused             18888887\n"
+    "sharing\n"
+    "  remote frees        19999998  285.7% of blocks allocated\n"
+    "  to nobody's slabs   41111107  587.3% of blocks allocated\n"
+    "  put back in swaps   21111109\n"
+    "  swaps repeated      22222220\n"
+    "  slabs adopted       23333331  published           24444442\n"
+    "threads\n"
+    "  now                 25555553  heaps ever          26666664  nested calls        "
+    "27777775\n"
+    "process\n"
+    "  ms since start      34444441  ms in user code     35555552  ms in the kernel    "
+    "36666663\n"
+    "  minor faults        37777774  major faults        38888885\n"
+    "  peak resident          38.1M\n"
+    "blocks         live        peak     allocated requested   slabs    <1/4   <1/2   <3/4   full\n"
+    "     16        1003        1004          1002      1001    1005   0.1%   1.0%   0.2%   0.5%\n"
+    "    160        2003        2004          2002      2.0K    2005   0.0%   1.0%   0.1%   0.5%\n"
+    "  total     7000003     7000004       7000002      6.7M 7000005   0.0%   1.0%   0.0%   0.5%\n"
+    "  large     9999999                  11111110\n"
+    "   huge    12222221                  13333332\n"
+    "  empty    42222218\n");
 }
 
 TEST(report, the_json_object_is_what_it_always_was, "") {
@@ -157,8 +159,31 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "    {\"block_size\": 160, \"requested\": 2001, \"allocated\": 2002, \"live\": 2003, "
     "\"peak\": 2004, \"slabs\": 2005, \"fullness\": {\"below_1_4\": 1, \"below_1_2\": 20, "
     "\"below_3_4\": 2, \"up_to_1\": 10}}\n"
-    "  ]\n"
+    "  ],\n"
+    "  \"slow_paths\": {}\n"
     "}\n");
+}
+
+static void timing_note(timing_kind_t kind, uint64_t ns) {
+  os_fake.now_ms = 12345;
+  timing_end(kind, os_now_ns() - ns);
+}
+
+TEST(report, how_long_slow_paths_took_stands_behind_the_blocks, "") {
+  for (int i = 0; i < 95; i++) timing_note(TIMING_REFILL, 1500);
+  for (int i = 0; i < 5; i++) timing_note(TIMING_REFILL, 70000);
+  timing_note(TIMING_PURGE, 1000000);
+  print(false);
+  check_text(strstr(output, "slow paths"),
+             "slow paths     times     p50 us     p90 us     p99 us    most us\n"
+             "  refill         100        2.0        2.0       70.0       70.0\n"
+             "  purge            1     1000.0     1000.0     1000.0     1000.0\n");
+  print(true);
+  check_text(strstr(output, "  \"slow_paths\""),
+             "  \"slow_paths\": {\"refill\": {\"times\": 100, \"p50_ns\": 2048, \"p90_ns\": 2048, "
+             "\"p99_ns\": 70000, \"most_ns\": 70000}, \"purge\": {\"times\": 1, \"p50_ns\": "
+             "1000000, \"p90_ns\": 1000000, \"p99_ns\": 1000000, \"most_ns\": 1000000}}\n"
+             "}\n");
 }
 
 TEST(report, at_exit_the_last_line_says_how_much_at_most_is_not_freed, "") {

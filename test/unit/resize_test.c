@@ -12,6 +12,17 @@ static void check_filled(const char *p, size_t n) {
 }
 static void *resize(void *p, size_t size) { return any_realloc(p, size, "realloc"); }
 
+TEST(resize, what_grows_by_little_gets_a_quarter_more_but_not_beyond_a_power_of_two, "") {
+  CHECK_EQ(heap_with_headroom(1024, 1100), (size_t)1280);
+  CHECK_EQ(heap_with_headroom(6656, 7000), (size_t)8192);
+  CHECK_EQ(heap_with_headroom(6656, 8192), (size_t)8192);
+  CHECK_EQ(heap_with_headroom(8192, 8193), (size_t)10240);
+  CHECK_EQ(heap_with_headroom(15360, 16000), (size_t)SMALL_MAX_SIZE);
+  CHECK_EQ(heap_with_headroom(1024, 3000), (size_t)3000); /* by much */
+  CHECK_EQ(heap_with_headroom(1024, 500), (size_t)500);
+  CHECK_EQ(heap_with_headroom(SMALL_MAX_SIZE, 20000), (size_t)20000);
+}
+
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
   static const size_t sizes[] = {/* clang-format off */
     1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512), MiB(3),
@@ -397,6 +408,24 @@ TEST(resize, a_size_that_is_not_the_blocks_is_told, "") {
   heap_check_size(p, 100, "free_sized");
   heap_check_size(NULL, 100, "free_sized");
   EXPECT_ABORT(heap_check_size(p, 113, "free_sized"), "wrong size: .* in free_sized");
+}
+
+TEST(resize, a_block_that_was_never_resized_has_the_class_or_the_pages_of_its_size, "") {
+  static const size_t sizes[] = {1, 100, 4096, 16384, 16385, 65536, 1000000, MiB(3)};
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+    for (size_t alignment = 1; alignment <= 8192; alignment *= 8) {
+      size_t size = sizes[i], other = size / 2 > alignment ? size / 2 : size + 2 * alignment + 16;
+      char *p = fast_aligned_or(alignment, size, heap_aligned_slow);
+      heap_check_class(p, size, alignment, "delete");
+      EXPECT_ABORT(heap_check_class(p, other, alignment, "delete"), "wrong size: .* in delete");
+      bool is_small = slab_kind(slab_word(slab_of(p))) == SLAB_SMALL;
+      bool is_fast = is_small && window_of((uintptr_t)p) == heap_here.window;
+      CHECK_EQ(fast_has_class_aligned(p, size, alignment), is_fast);
+      CHECK_EQ(fast_has_bytes(p, size), is_fast);
+      CHECK(!fast_has_class_aligned(p, other, alignment));
+      CHECK(!fast_has_bytes(p, heap_usable_size(p, "test") + 1));
+      fast_free(p);
+    }
 }
 
 TEST(resize, a_block_that_gets_smaller_stays_if_there_is_no_memory_for_another, "") {

@@ -109,6 +109,24 @@ TEST(secure, realloc_keeps_the_contents_and_zeroes_what_it_adds, "") {
     }
 }
 
+TEST(secure, realloc_in_place_leaves_zeros_and_a_trailer_behind_any_step, "") {
+  for (size_t from = 1; from < 700; from += from < 90 ? 1 : 37)
+    for (size_t to = 1; to < 700; to += to < 90 ? 1 : 41) {
+      char *p = allocate(from), before;
+      memset(p, 0xA7, from);
+      char *q = secure_resize_small(p, to, "test"); /* NULL: it would not be a short way */
+      if (q == NULL) q = secure_resize(NULL, p, to, "test");
+      CHECK_EQ(secure_size(q, "test"), to);
+      CHECK_BYTES(q, 0xA7, min_size(from, to));
+      if (to > from) CHECK_BYTES(q + from, 0, to - from);
+      before = q[to];
+      q[to] = 'a';
+      if (from == to) EXPECT_ABORT(secure_free(q, ORIGIN_MALLOC, "test"), "overflow behind");
+      q[to] = before;
+      secure_free(q, ORIGIN_MALLOC, "test");
+    }
+}
+
 TEST(secure, what_is_visited_is_live_and_has_its_own_size, "") {
   char *p = allocate(50);
   size_t size = 0;

@@ -41,6 +41,16 @@ TEST(states, a_slice_that_becomes_a_slab_has_fresh_blocks_alone, "") {
     CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(s, i))), STATE_FRESH);
 }
 
+TEST(states, blocks_of_a_slice_that_is_zero_are_clean_until_the_library_takes_one, "") {
+  slab_t *s = fresh_slab();
+  states_t *states = states_of(block_of(s, 0));
+  states_set_clean((void *)slab_base(s));
+  states_forget(block_of(s, 1));
+  for (size_t i = 0; i < s->capacity; i++)
+    CHECK_EQ(atomic8_load_relaxed(states_at(states, block_of(s, i))),
+             i == 1 ? STATE_FRESH : STATE_CLEAN);
+}
+
 TEST(states, a_block_that_the_library_takes_for_itself_is_fresh, "") {
   slab_t *s = fresh_slab();
   states_t *states = states_of(block_of(s, 5));

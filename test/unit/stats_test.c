@@ -52,6 +52,58 @@ TEST(stats, the_peak_of_all_classes_is_of_one_moment_and_not_the_sum_of_many, ""
   CHECK_LT(stats.total.peak, (uint64_t)2 * EACH);
 }
 
+/* How far the peak of a class may be from the truth: what each thread's tally holds back, and its
+ * bin. */
+static uint64_t near(unsigned c, uint64_t threads) { return threads * (slab_tally_step(c) + 32); }
+
+TEST(stats, the_peak_of_each_class_is_known_though_nobody_looked_then, "") {
+  enum { BLOCKS = 60000 };
+  static void *p[BLOCKS];
+  const size_t sizes[] = {16, 200, 1000, 5000, 16384};
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    unsigned c = class_of(sizes[i]);
+    uint64_t most = BLOCKS / (1 + sizes[i] / 1000);
+    for (uint64_t k = 0; k < most; k++) p[k] = fast_malloc(sizes[i]);
+    for (uint64_t k = 0; k < most; k++) fast_free(p[k * 7919 % most]);
+    for (int k = 0; k < 1000; k++) p[k] = fast_malloc(sizes[i]);
+    for (int k = 0; k < 1000; k++) fast_free(p[k]);
+    read_stats();
+    uint64_t peak = stats.classes[c - 1].peak;
+    CHECK_GE(peak + near(c, 1), most);
+    CHECK_LE(peak, most + near(c, 1));
+    CHECK_LE(near(c, 1), most / 30);
+  }
+}
+
+enum { TOGETHER = 16, TOGETHER_BLOCKS = 20000 };
+static void *of_threads[TOGETHER][TOGETHER_BLOCKS];
+static pthread_barrier_t all_have_them;
+
+/* Each frees what its neighbour allocated. */
+static void *hold_together(void *context) {
+  size_t me = (size_t)(uintptr_t)context, other = (me + 1) % TOGETHER;
+  for (int i = 0; i < TOGETHER_BLOCKS; i++) of_threads[me][i] = fast_malloc(48);
+  pthread_barrier_wait(&all_have_them);
+  for (int i = 0; i < TOGETHER_BLOCKS; i++) fast_free(of_threads[other][i]);
+  pthread_barrier_wait(&all_have_them);
+  for (int i = 0; i < TOGETHER_BLOCKS / 4; i++) of_threads[me][i] = fast_malloc(48);
+  for (int i = 0; i < TOGETHER_BLOCKS / 4; i++) fast_free(of_threads[me][i]);
+  return NULL;
+}
+
+TEST(stats, the_peak_of_what_sixteen_threads_hold_at_once_is_known_when_all_is_freed, "") {
+  pthread_t threads[TOGETHER];
+  uint64_t most = (uint64_t)TOGETHER * TOGETHER_BLOCKS;
+  unsigned c = class_of(48);
+  pthread_barrier_init(&all_have_them, NULL, TOGETHER);
+  for (size_t i = 0; i < TOGETHER; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, hold_together, (void *)(uintptr_t)i), 0);
+  for (size_t i = 0; i < TOGETHER; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  read_stats();
+  CHECK_GE(stats.classes[c - 1].peak + near(c, TOGETHER), most);
+  CHECK_LE(stats.classes[c - 1].peak, most + near(c, TOGETHER));
+}
+
 TEST(stats, blocks_freed_by_others_and_blocks_of_slabs_of_nobody_are_counted_right, "I3") {
   void *p[1000];
   for (int i = 0; i < 1000; i++) p[i] = fast_malloc(100);

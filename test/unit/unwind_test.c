@@ -33,12 +33,18 @@ __attribute__((noinline)) static void look(void) {
   _Unwind_Backtrace(note, NULL);
 }
 
+#if defined(__riscv) /* there the runtime does not tell the frame in which a thread begins */
+enum { UNTOLD = 1 };
+#else
+enum { UNTOLD = 0 };
+#endif
+
 /* Both stacks are the same from the caller of `look` on, to the end or the last frame kept. */
 static bool is_as_known(void) {
   unsigned from = 0;
   while (from < 3 && frames[from] != known[1]) from++;
   unsigned ours = count - from, its = known_count - 1, both = ours < its ? ours : its;
-  bool is_whole = ours == its || count == MOST || known_count == MOST;
+  bool is_whole = ours - its <= UNTOLD || count == MOST || known_count == MOST;
   return from < 3 && is_whole && memcmp(frames + from, known + 1, both * sizeof *frames) == 0;
 }
 
@@ -135,6 +141,7 @@ TEST(unwind, a_signal_handlers_frames_go_on_to_what_it_interrupted, "") {
   raise_on(stack, sizeof stack); /* another stack may be above or below */
 }
 
+#if defined(__x86_64__) /* which has single steps without a debugger */
 /* Each instruction of a call, of a function that saves registers, and of the linker's stubs. */
 static volatile unsigned steps, wrong_steps;
 static void step_handler(int number) {
@@ -156,7 +163,11 @@ TEST(unwind, at_each_instruction_the_frames_are_those_of_the_runtime, "") {
   CHECK_EQ(wrong_steps, 0u);
 }
 
-/* Frame pointers, as code has them that was made at run time: no table speaks of it. */
+#endif
+
+/* Frame pointers, as code has them that was made at run time: no table speaks of it. It calls its
+ * argument. */
+#if defined(__x86_64__)
 static const unsigned char made_code[] = {
   0x55,             /* push rbp */
   0x48, 0x89, 0xe5, /* mov rbp, rsp */
@@ -164,11 +175,36 @@ static const unsigned char made_code[] = {
   0x5d,             /* pop rbp */
   0xc3,             /* ret */
 };
+static uintptr_t *return_of(ucontext_t *c) { return (uintptr_t *)c->uc_mcontext.gregs[REG_RSP]; }
+#elif defined(__aarch64__)
+static const uint32_t made_code[] = {
+  0xa9bf7bfd, /* stp x29, x30, [sp, -16]! */
+  0x910003fd, /* mov x29, sp */
+  0xd63f0000, /* blr x0 */
+  0xa8c17bfd, /* ldp x29, x30, [sp], 16 */
+  0xd65f03c0, /* ret */
+};
+static uintptr_t *return_of(ucontext_t *c) { return (uintptr_t *)&c->uc_mcontext.regs[30]; }
+#elif defined(__riscv)
+static const uint32_t made_code[] = {
+  0xff010113, /* addi sp, sp, -16 */
+  0x00113423, /* sd ra, 8(sp) */
+  0x00813023, /* sd s0, 0(sp) */
+  0x01010413, /* addi s0, sp, 16 */
+  0x000500e7, /* jalr a0 */
+  0x00813083, /* ld ra, 8(sp) */
+  0x00013403, /* ld s0, 0(sp) */
+  0x01010113, /* addi sp, sp, 16 */
+  0x00008067, /* ret */
+};
+static uintptr_t *return_of(ucontext_t *c) { return (uintptr_t *)&c->uc_mcontext.__gregs[1]; }
+#endif
 
 TEST(unwind, code_without_a_table_is_passed_by_its_frame_pointer, "") {
   enum { ANYTHING = PROT_READ | PROT_WRITE | PROT_EXEC };
   void *code = mmap(NULL, 4096, ANYTHING, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   memcpy(code, made_code, sizeof made_code);
+  __builtin___clear_cache(code, (char *)code + sizeof made_code);
   look();
   uintptr_t outermost = frames[count - 1];
   unsigned direct = count;
@@ -200,8 +236,7 @@ TEST(unwind, a_stack_made_by_hand_ends_without_a_fault, "") {
     there.uc_stack.ss_size = SIZE;
     there.uc_link = NULL;
     makecontext(&there, look_and_go_back, 0);
-    uintptr_t *top = (uintptr_t *)there.uc_mcontext.gregs[REG_RSP];
-    top[0] = 0x0101010101010101u * fill; /* the return address */
+    *return_of(&there) = 0x0101010101010101u * fill;
     swapcontext(&here, &there);
     CHECK(count >= 1 && count <= MOST);
   }

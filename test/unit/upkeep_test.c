@@ -8,6 +8,18 @@ TEST(upkeep, collecting_without_a_heap_is_no_call_at_all, "") {
   CHECK_EQ(os_fake.mapped, 0u);
 }
 
+TEST(upkeep, a_collection_unmaps_what_is_free_where_a_limit_counts_what_is_mapped, "") {
+  fast_free(fast_malloc(MiB(40)));
+  size_t before = os_fake.mapped;
+  heap_collect(true);
+  CHECK_EQ(os_fake.mapped, before);
+  os_fake.most_mapped = MiB(100);
+  heap_collect(false);
+  CHECK_EQ(os_fake.mapped, before);
+  heap_collect(true);
+  CHECK_LE(os_fake.mapped, before - MiB(32)); /* whole groups */
+}
+
 static unsigned rounds;
 static void sleep_hook(uint32_t ms) {
   static const struct {

@@ -26,10 +26,16 @@ bool PORTED(os_copy)(void *to, const void *from, size_t size) {
   return target_read((uintptr_t)from, to, size) == size;
 }
 
-/* The list of mappings is the only file that is read while the target is looked at. */
+/* The list of mappings and the map of pages are the only files that are read while the target is
+ * looked at. */
 int PORTED(os_open)(const char *path);
 int PORTED(os_open)(const char *path) {
   size_t size = 0;
+  if (strcmp(path, "/proc/self/pagemap") == 0) {
+    char pagemap[64];
+    snprintf(pagemap, sizeof pagemap, "/proc/%d/pagemap", (int)target_pid());
+    return target_is_process() ? open(pagemap, O_RDONLY | O_CLOEXEC) : -1;
+  }
   if (strcmp(path, "/proc/self/maps") != 0) return open(path, O_RDONLY | O_CLOEXEC);
   char *text = target_maps(&size);
   int file = text == NULL ? -1 : memfd_create("maps", MFD_CLOEXEC);

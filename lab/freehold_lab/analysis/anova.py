@@ -96,7 +96,7 @@ def fit(runs, response, factors, is_log):
     if is_log:
         data = data.assign(y=numpy.log(data.y))
     terms = "*".join(f"C({name}, Sum)" for name in names.values())
-    return ols(f"y ~ {terms}", data).fit(), names
+    return ols(f"y ~ {terms}", data).fit(method="qr"), names
 
 
 def table_of(model, names):

@@ -13,6 +13,7 @@ import pandas
 
 from freehold_lab import experiment
 from freehold_lab.places import Failed
+from freehold_lab.runner import COUNTED
 from freehold_lab.store import Store
 from freehold_lab.workloads import all_workloads
 
@@ -32,6 +33,8 @@ class Results:
     left_out: dict
     failed: list                            # (cell, allocator, why)
     notes: list
+    attempts: list                          # at blocks: Store.attempts
+    counts: dict                            # (cell, allocator) -> Store.counts
 
     @property
     def names(self):
@@ -66,10 +69,14 @@ def read(path):
         runs = pandas.DataFrame(kept).drop(columns=["ended"])
         counts = store.counts()
         runs["time"] = [time_of(row, workloads[row["workload"]].figure) for row in kept]
-        runs["calls"] = [counts.get((row["cell"], row["allocator"]), {}).get("calls")
-                         for row in kept]
+        for name in COUNTED:
+            runs[name] = [counts.get((row["cell"], row["allocator"]), {}).get(name)
+                          for row in kept]
+        runs["rate"] = [rate_of(row, workloads[row["workload"]].figure) for row in kept]
+        runs["kept"] = [json.loads(row["figures"]).get("resident") for row in kept]
         return Results(path, plan, begun, workloads, in_order(runs, plan, store),
-                       store.allocators(), store.left_out(), failed, store.notes())
+                       store.allocators(), store.left_out(), failed, store.notes(),
+                       store.attempts(plan.disturbance), counts)
     finally:
         store.close()
 
@@ -95,6 +102,16 @@ def time_of(row, figure):
         return 1 / row["figure"]
     each = json.loads(row["figures"]).get("ns")
     return each * SECONDS["ns"] if each else row["wall"]
+
+
+def rate_of(row, figure):
+    """Operations a second: the figure itself where it is one, else from what the program counted in
+    the time of its work. None where neither is there."""
+    if figure.unit == "1/s":
+        return row["figure"]
+    figures = json.loads(row["figures"])
+    counted = figures.get("operations"), figures.get("seconds")
+    return counted[0] / counted[1] if all(counted) else None
 
 
 def with_factors(runs):

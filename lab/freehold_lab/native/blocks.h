@@ -1,7 +1,8 @@
 /* blocks.h - the blocks of a trace that live, by address, while it is read
  *
  * Owns:    the table of blocks, and each thread's blocks that realloc has in hand.
- * Memory:  a record for each block that lives at a moment, four at most. */
+ * Memory:  at most four records of 32 bytes for each block that lives at a moment, six while the
+ *          table grows. */
 #ifndef NATIVE_BLOCKS_H
 #define NATIVE_BLOCKS_H
 
@@ -47,7 +48,7 @@ static void grow_table(void) {
   block_t *old = table;
   size_t room = table_room;
   table_room = 1 << 12;
-  while (table_room < live * 4) table_room *= 2;
+  while (table_room < live * 2) table_room *= 2;
   table = memset(more(NULL, table_room * sizeof *table), 0, table_room * sizeof *table);
   table_used = 0;
   for (size_t i = 0; i < room; i++) {
@@ -59,7 +60,7 @@ static void grow_table(void) {
 }
 
 static void add_block(block_t b) {
-  if (table_used * 2 >= table_room) grow_table();
+  if (table_used * 4 >= table_room * 3) grow_table();
   block_t *at = find_block(b.address);
   table_used += at->address == 0;
   *at = b;

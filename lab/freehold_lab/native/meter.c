@@ -3,8 +3,9 @@
  *   meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]
  *
  * Writes one JSON object to the file REPORT and exits as the program did (128 + N after signal N).
- * PERIOD is in milliseconds; the program may use the first PROCESSORS of ours, 0: all. The
- * variables are set for it alone.
+ * PERIOD is in milliseconds; 0: one look, when the program ends, however soon that is, and what
+ * /proc/PID/smaps says then in the file REPORT.smaps. The program may use the first PROCESSORS of
+ * ours, 0: all. The variables are set for it alone.
  *
  * Not a few lines in the Python that calls it, because the kernel counts the forking process's peak
  * as a floor of the child's. The interpreter is larger than most of what is measured.
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -40,7 +42,7 @@ typedef struct sample {
 typedef struct watch {
   const char *library; /* what LD_PRELOAD names: seen in a process's memory map? */
   bool mapped;
-  double start, last_at, last_bytes, peak, integral;
+  double start, last_at, last_bytes, peak, integral, last_private;
   long count, stride;
   int kept;
   sample_t samples[SAMPLES_MOST];
@@ -156,6 +158,45 @@ static void watch_until_end(watch_t *w, int period) {
   close(end);
 }
 
+/* What the process has written to and shares with nobody and no file. */
+static double private_of(pid_t process) {
+  char text[4096];
+  double bytes = 0;
+  read_proc(process, "smaps_rollup", text, sizeof text);
+  const char *line = strstr(text, "Anonymous:");
+  return line != NULL && sscanf(line, "Anonymous: %lf kB", &bytes) == 1 ? bytes * 1024 : 0;
+}
+
+static void copy_smaps(pid_t process, const char *report) {
+  char from[64], to[4096], line[4096];
+  snprintf(from, sizeof from, "/proc/%d/smaps", process);
+  snprintf(to, sizeof to, "%s.smaps", report);
+  FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+  if (in == NULL || out == NULL) fail(to);
+  while (fgets(line, sizeof line, in) != NULL) fputs(line, out);
+  fclose(in);
+  if (fclose(out) != 0) fail(to);
+}
+
+/* The one look at a program that is stopped where it ends. What it starts is not traced. */
+static void look_at_end(watch_t *w, const char *report) {
+  int status, given = 0;
+  if (waitpid(child, &status, 0) < 0 || !WIFSTOPPED(status)) fail("no stop at exec");
+  if (ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL) != 0)
+    fail("ptrace");
+  for (;;) {
+    ptrace(PTRACE_CONT, child, 0, given);
+    if (waitpid(child, &status, __WALL) < 0) fail("waitpid");
+    given = WSTOPSIG(status);
+    if (given == SIGTRAP) given = 0;
+    if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8)) break;
+  }
+  watch_add(w, look(w));
+  w->last_private = private_of(child);
+  copy_smaps(child, report);
+  ptrace(PTRACE_DETACH, child, 0, 0);
+}
+
 /* Of a program that ended before the first look: as if it had grown evenly, as between two
  * looks. */
 static double unseen_integral(double wall, double peak) { return wall * peak / 2; }
@@ -175,7 +216,10 @@ static void write_report(const char *path, const watch_t *w, double wall,
   for (int i = 0; i < w->kept; i++) {
     fprintf(out, "%s[%.4f, %.0f]", i == 0 ? "" : ", ", w->samples[i].at, w->samples[i].bytes);
   }
-  fprintf(out, "], \"mapped\": %s}\n", w->mapped ? "true" : "false");
+  fprintf(out, "], \"private\": %.0f, \"mapped\": %s}\n", w->last_private,
+          w->library == NULL ? "null"
+          : w->mapped        ? "true"
+                             : "false");
   if (fclose(out) != 0) fail(path);
 }
 
@@ -183,7 +227,8 @@ static void write_report(const char *path, const watch_t *w, double wall,
 static void end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 /* The child's side of the fork. */
-__attribute__((noreturn)) static void become(char **words, int from, int dashes, int processors) {
+__attribute__((noreturn)) static void become(char **words, int from, int dashes, int processors,
+                                             bool is_traced) {
   end_with_parent();
   cpu_set_t allowed;
   sched_getaffinity(0, sizeof allowed, &allowed);
@@ -192,6 +237,7 @@ __attribute__((noreturn)) static void become(char **words, int from, int dashes,
   }
   if (sched_setaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_setaffinity");
   for (int i = from; i < dashes; i++) putenv(words[i]);
+  if (is_traced && ptrace(PTRACE_TRACEME, 0, 0, 0) != 0) fail("ptrace");
   execvp(words[dashes + 1], words + dashes + 1);
   fail(words[dashes + 1]);
 }
@@ -215,10 +261,12 @@ int main(int count, char **words) {
   watch.start = seconds_now();
   child = fork();
   if (child < 0) fail("fork");
-  if (child == 0) become(words, 4, dashes, atoi(words[3]));
+  int period = atoi(words[2]);
+  if (child == 0) become(words, 4, dashes, atoi(words[3]), period == 0);
   signal(SIGTERM, pass_on);
   signal(SIGINT, pass_on);
-  watch_until_end(&watch, atoi(words[2]));
+  if (period == 0) look_at_end(&watch, words[1]);
+  else watch_until_end(&watch, period);
   double wall = seconds_now() - watch.start;
 
   int status;

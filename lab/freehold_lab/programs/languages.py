@@ -4,8 +4,8 @@ import glob
 import re
 
 from freehold_lab.places import Failed
-from freehold_lab.programs.program import (MALLOC_ONLY, PYTHON, compare, program, python_sources,
-                                           script)
+from freehold_lab.programs.program import (MALLOC_ONLY, PYTHON, compare, made, program,
+                                           python_sources, script)
 
 PYTHON_TESTS = """
     test_json test_dict test_re test_bytes test_list test_pickle test_set test_unicode
@@ -67,6 +67,13 @@ def ruby(launch, files):
 def node(launch, files):
     """node reads sources into objects, maps and buffers"""
     return launch.program("node", script("work.js"), *python_sources(files))
+
+
+@program("jq-markup", "jq", "jq", compared={"size": 10000}, size=40000, quick={"size": 10000})
+def jq_markup(launch, size):
+    """jq, a functional language, parses nested tags and joins pieces of one style"""
+    made(launch, "markup.py", size, "markup.txt")
+    return launch.program("jq", "-Rrs", "-f", script("markup.jq"), "markup.txt")
 
 
 @compare("php", "php-cli", "php")

@@ -13,6 +13,13 @@ def ghostscript(launch, pages):
                    "-sOutputFile=/dev/null", "document.ps")
 
 
+@program("ghostscript-nodisplay", "ghostscript", "gs", pages=900, quick={"pages": 20})
+def ghostscript_nodisplay(launch, pages):
+    """ghostscript interprets a document of 37 MB and shows nothing of it"""
+    made(launch, "document.py", pages, "document.ps")
+    launch.program("gs", "-q", "-dBATCH", "-dNODISPLAY", "-dNOPAUSE", "-dSAFER", "document.ps")
+
+
 @compare("ghostscript", "ghostscript", "gs")
 def ghostscript_pages(launch):
     made(launch, "document.py", 30, "document.ps")

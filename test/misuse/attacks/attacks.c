@@ -120,6 +120,20 @@ static void double_free(const attack_t *a, size_t n) {
   if (a->how == REUSE) take_again(n);
   free(launder(victim));
 }
+static void double_free_in_batch(const attack_t *a, size_t n) {
+  if (fh_free_batch == NULL) absent();
+  set_up(n);
+  void *twice[] = {victim, a->after == NEIGHBOUR ? NEXT : NULL, victim};
+  fh_free_batch(twice, 3);
+}
+static void double_free_after_batch(const attack_t *a, size_t n) {
+  (void)a;
+  if (fh_free_batch == NULL) absent();
+  set_up(n);
+  void *both[] = {PREVIOUS, victim};
+  fh_free_batch(both, 2);
+  free(launder(victim));
+}
 static void double_free_after_1000(const attack_t *a, size_t n) {
   (void)a;
   static char *more[TRIES];
@@ -244,6 +258,13 @@ static void stack_pointer(const attack_t *a, size_t n) {
   if (a->how == BY_USABLE) (void)launder_size(malloc_usable_size(launder(p)));
 }
 
+static void batch_interior(const attack_t *a, size_t n) {
+  if (fh_free_batch == NULL) absent();
+  set_up(n);
+  void *inside[] = {NEXT, victim + a->by};
+  fh_free_batch(inside, 2);
+}
+
 /* ---- the wrong size -------------------------------------------------------------------------- */
 
 enum { SAME_CLASS, SMALLER, LARGER };
@@ -258,6 +279,17 @@ static void sized_free(const attack_t *a, size_t n) {
   if (free_sized == NULL) absent();
   set_up(n);
   free_sized(victim, wrong(n, a->how));
+}
+static void jemallocs_sized_free(const attack_t *a, size_t n) {
+  if (sdallocx == NULL) absent();
+  set_up(n);
+  sdallocx(victim, wrong(n, a->how), 0);
+}
+static void zeroed_beyond(const attack_t *a, size_t n) {
+  if (fh_realloc_zeroed == NULL) absent();
+  set_up(n);
+  size_t beyond = malloc_usable_size(victim) + a->by;
+  got(fh_realloc_zeroed(victim, beyond, beyond * 2));
 }
 static void aligned_sized_free(const attack_t *a, size_t n) {
   if (free_aligned_sized == NULL) absent();
@@ -474,12 +506,17 @@ static const attack_t attacks[] = {
   {"double-another-between", double_free, 0, ANY, NEIGHBOUR},
   {"double-after-reuse", double_free, 0, REUSE, NOTHING},
   {"double-after-calls-and-reuse", double_free, 0, REUSE, CALLS},
+  {"double-in-batch", double_free_in_batch, 0, ANY, NOTHING},
+  {"double-in-batch-another-between", double_free_in_batch, 0, ANY, NEIGHBOUR},
+  {"double-after-batch", double_free_after_batch, 0, ANY, NOTHING},
   {"double-after-1000-frees", double_free_after_1000, 0, ANY, NOTHING},
   {"double-elsewhere-first", double_free_elsewhere, 1, ANY, NOTHING},
   {"double-elsewhere-second", double_free_elsewhere, 2, ANY, NOTHING},
   {"double-realloc-after-free", double_free_by_realloc, 0, ANY, NOTHING},
   {"double-free-after-realloc", double_free_by_realloc, 1, ANY, NOTHING},
 
+  {"free-batch-interior-1", batch_interior, 1, 0, 0},
+  {"free-batch-interior-16", batch_interior, 16, 0, 0},
   {"free-interior-1", invalid_free, 1, INTERIOR, 0},
   {"free-interior-8", invalid_free, 8, INTERIOR, 0},
   {"free-interior-16", invalid_free, 16, INTERIOR, 0},
@@ -512,6 +549,10 @@ static const attack_t attacks[] = {
   {"sized-same-class", sized_free, 0, SAME_CLASS, 0},
   {"sized-smaller", sized_free, 0, SMALLER, 0},
   {"sized-larger", sized_free, 0, LARGER, 0},
+  {"sized-jemalloc-same-class", jemallocs_sized_free, 0, SAME_CLASS, 0},
+  {"sized-jemalloc-smaller", jemallocs_sized_free, 0, SMALLER, 0},
+  {"sized-jemalloc-larger", jemallocs_sized_free, 0, LARGER, 0},
+  {"sized-zeroed-beyond", zeroed_beyond, 1, 0, 0},
   {"sized-aligned-smaller", aligned_sized_free, 0, SMALLER, 0},
   {"sized-aligned-larger", aligned_sized_free, 0, LARGER, 0},
   {"sized-aligned-alignment", aligned_sized_free, 4096, 0, 0},

@@ -51,6 +51,7 @@ bool system_start(void) {
   checker_ignore(&heap_counts, sizeof heap_counts);
   checker_thread_local(&heap_here, sizeof heap_here);
   checker_ignore(&slab_tally, sizeof slab_tally);
+  checker_ignore(&slab_thread, sizeof slab_thread);
   return true;
 }
 
@@ -123,6 +124,11 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
   return false;
 }
 bool os_is_one_mapping(void *at, size_t size) { return (void)at, (void)size, true; }
+bool os_collapse(void *at, size_t size) { return (void)at, (void)size, true; }
+bool os_is_resident(const void *at, size_t size) { return (void)at, (void)size, true; }
+bool os_has_huge_pages(void) { return true; }
+size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
+bool os_is_space_limited(void) { return true; }
 size_t os_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 void os_usage(os_usage_t *usage) { *usage = (os_usage_t){0}; }
 uint64_t os_random(void) { return 1; }

@@ -688,6 +688,12 @@ static void some_dirty(void) {
   own(KIB(200), 20);
   free_some(0, 20, 2);
 }
+/* A large heap, and some of it dense: the next look makes a huge page of that. */
+static void dense_frame(void) {
+  get(MIB(70));
+  memset(get(MIB(6)), 1, MIB(6));
+  memset(library_hidden("frames"), 0, 4 * sizeof(uint32_t));
+}
 /* The lock is not inherited by the copies of the process, so it is part of the operation. */
 static void collect_locked(void) {
   if (mlock(block[4], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
@@ -1103,6 +1109,32 @@ static void delete_two_sized(void) {
   api.delete_sized(block[0], 200);
   api.delete_sized(block[1], 200);
 }
+/* Over two refills of the bin. */
+enum { BATCH = 24 };
+static void malloc_batch(void) { count = (unsigned)api.malloc_batch(size, BATCH, block); }
+static void hold_batch(void) {
+  for (unsigned i = 0; i < count; i++) hold(block[i], size);
+}
+static void bin_of_few(void) {
+  own(400, 40);
+  put(get(400));
+}
+/* Borrowed ones, and those of a slab that is the caller's own, which all of them leave empty. */
+static void batch_to_free(void) {
+  own(900, 80);
+  let_go(0, count, 1);
+}
+/* Of slabs that nobody owns: some are kept for the next bin. */
+static void medium_batch_to_free(void) {
+  own(2000, 12);
+  put(get(2000));
+  let_go(0, count, 1);
+}
+static void two_of_other(void) {
+  other_allocates();
+  count = 2;
+}
+static void free_batch(void) { api.free_batch(block, count); }
 static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
 static void other_in_large_process(void) {
   other_allocates();
@@ -1529,6 +1561,7 @@ const operation_t freehold_operations[] = {
   {"realloc-huge-pieces", resize_limited, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"realloc-huge-back", resize_refused, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
+  {"collect-huge-page", collect_softly, dense_frame, NULL, NULL, 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
@@ -1596,6 +1629,10 @@ const operation_t freehold_operations[] = {
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
   {"delete-sized", delete_two_sized, other_allocates, NULL, NULL, 0},
   {"delete-sized-large", delete_large_sized, large_sized, NULL, NULL, 0},
+  {"malloc-batch", malloc_batch, bin_of_few, hold_batch, NULL, MOVES},
+  {"free-batch", free_batch, batch_to_free, NULL, NULL, MOVES},
+  {"free-batch-medium", free_batch, medium_batch_to_free, NULL, NULL, MOVES},
+  {"free-batch-of-other", free_batch, two_of_other, NULL, NULL, MOVES},
   {"free-aligned-sized-large", free_large_aligned_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},

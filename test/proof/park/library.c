@@ -149,6 +149,8 @@ static void find_functions(void *handle) {
     {"free_sized", (void **)&api.free_sized},
     {"_ZdlPvm", (void **)&api.delete_sized},
     {"free_aligned_sized", (void **)&api.free_aligned_sized},
+    {"fh_malloc_batch", (void **)&api.malloc_batch},
+    {"fh_free_batch", (void **)&api.free_batch},
     {"fh_collect", (void **)&api.collect},
     {"fh_good_size", (void **)&api.good_size},
     {"fh_expand", (void **)&api.expand},

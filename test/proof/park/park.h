@@ -54,6 +54,8 @@ typedef struct {
   void (*free_sized)(void *p, size_t size);
   void (*delete_sized)(void *p, size_t size);
   void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
+  size_t (*malloc_batch)(size_t size, size_t count, void **blocks);
+  void (*free_batch)(void *const *blocks, size_t count);
   void (*collect)(bool force);
   size_t (*good_size)(size_t size);
   bool (*expand)(void *p, size_t size);

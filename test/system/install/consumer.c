@@ -1,6 +1,10 @@
 /* consumer.c - a program of somebody else's that links the installed library; 0 if
  * its malloc is ours, and of the grade that was asked for */
+#if defined(IS_AMALGAMATION)
+#include "freehold.h"
+#else
 #include <freehold/freehold.h>
+#endif
 #include <malloc.h>
 #include <stdlib.h>
 

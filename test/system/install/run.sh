@@ -24,8 +24,29 @@ check "the command finds the library" "$room/usr/bin/freehold" run -- true
 multiarch=$room/multiarch/lib/$(cc -print-multiarch)   # where Debian has the libraries of the prefix /usr
 mkdir -p "$room/multiarch/bin" "$multiarch"
 cp "$room/usr/bin/freehold" "$room/multiarch/bin"
-cp "$library/libfreehold.so" "$multiarch"
+cp "$library/libfreehold.so.1" "$multiarch"
 check "the command finds the library of a multiarch system" "$room/multiarch/bin/freehold" run -- true
+check "the command finds the debug library" sh -c "'$room/usr/bin/freehold' run --debug -- env | grep -q '^LD_PRELOAD=.*/libfreehold-debug.so.1$'"
 check "the command carries the exit code" sh -c "! '$room/usr/bin/freehold' run -- false"
+# linked by its soname alone; preloaded by any of its names, and by two at once it is there once
+cc -D_GNU_SOURCE "$source/test/system/install/preloaded.c" -o "$room/preloaded"
+for names in libfreehold.so libfreehold.so.1 "$(readlink "$library/libfreehold.so.1")" "libfreehold.so:libfreehold.so.1"; do
+  paths=$(echo "$names" | sed "s,libfreehold,$library/&,g")
+  check "preloaded as $names" env LD_PRELOAD="$paths" "$room/preloaded" 1
+done
+check "not preloaded" "$room/preloaded" 0
+check "a program needs the soname" sh -c "readelf -d '$room/by_pkg_config' | grep -q 'NEEDED.*\[libfreehold.so.1\]'"
+# the debug information lies apart, and is found by its name and by the build id
+for grade in "" -secure -debug; do
+  file=$library/$(readlink "$library/libfreehold$grade.so.1")
+  check "no debug information in $file" sh -c "! readelf -SW '$file' | grep -q debug_info"
+  check "addr2line finds it for $file" sh -c "addr2line -e '$file' \$(nm -D '$file' | sed -n 's/ T fh_version@.*//p') | grep -q ext.c"
+  same="readelf -nW '$file' '$library/.debug/$(basename "$file").debug' | grep 'Build ID' | sort -u | wc -l"
+  check "one build id for $file" sh -c "[ \$($same) = 1 ]"
+done
+share=$room/usr/share
+for page in man/man1/freehold.1 man/man3/freehold.3 man/man5/freehold.conf.5 bash-completion/completions/freehold zsh/site-functions/_freehold; do
+  check "$page is installed" test -s "$share/$page"
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

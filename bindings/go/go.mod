@@ -1,0 +1,3 @@
+module freehold.example/sample
+
+go 1.19

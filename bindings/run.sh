@@ -1,0 +1,86 @@
+#!/bin/sh
+# bindings/run.sh [cpp|rust|python|use-with ...] - builds the bindings, and tests them as their users have them.
+#
+# ./dev bindings runs it, after it has built the library and installed what is needed. All that it makes goes to
+# build/bindings; no more is fetched than crates, and Python's own tools for building and checking a wheel.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+made=$root/build/bindings
+mkdir -p "$made"
+
+say() { echo "bindings: $*" >&2; }
+
+part_cpp() {
+  say "the headers for C++, by clang with both C++ libraries"
+  python3 -B test/system/headers_test.py Clang
+}
+
+part_rust() {
+  cd "$root/bindings/rust"
+  CARGO_TARGET_DIR=$made/rust
+  export CARGO_TARGET_DIR
+  cargo fmt --check
+  say "rust: clippy and tests, each grade"
+  cargo clippy --locked --workspace --all-targets --features freehold/allocator-api2 -- -D warnings
+  cargo test --locked -p freehold-sys -p freehold --features freehold/allocator-api2
+  cargo test --locked -p freehold --features secure,allocator-api2
+  cargo test --locked -p freehold --features override
+  if cargo +nightly --version >/dev/null 2>&1; then
+    cargo +nightly test --locked -p freehold --features allocator_api --test nightly
+  else
+    say "no nightly compiler: the standard library's trait is not tried"
+  fi
+  say "rust: a program of real crates says the same with each allocator"
+  cargo build --locked --release -p sample
+  "$CARGO_TARGET_DIR/release/sample" >"$made/sample.libc"
+  for features in freehold secure override; do
+    cargo build --locked --release -p sample --features $features
+    "$CARGO_TARGET_DIR/release/sample" >"$made/sample.$features"
+    cmp "$made/sample.libc" "$made/sample.$features"
+  done
+  say "rust: the crate as it is published builds from its own files"
+  rm -rf freehold-sys/vendor
+  trap 'rm -rf "$root/bindings/rust/freehold-sys/vendor"' EXIT
+  python3 -B "$root/tools/amalgamate.py" freehold-sys/vendor
+  cargo package --locked --allow-dirty -p freehold-sys
+  rm -rf freehold-sys/vendor
+  cd "$root"
+}
+
+part_python() {
+  rm -rf "$made/wheel" "$made/clean"
+  tools=$made/python-tools
+  [ -x "$tools/bin/auditwheel" ] || {
+    python3 -m venv "$tools"
+    "$tools/bin/pip" --quiet install --requirement bindings/python/tools.txt
+  }
+  say "python: the wheel"
+  PATH=$tools/bin:$PATH "$tools/bin/pip" --quiet wheel --no-build-isolation --no-deps --wheel-dir "$made/wheel/plain" \
+    bindings/python
+  # the oldest systems on which it runs: which versions of libc's functions it was linked with decides
+  plat=$("$tools/bin/auditwheel" show "$made"/wheel/plain/*.whl | grep -o 'manylinux_[0-9a-z_]*' | head -n 1)
+  PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair --plat "$plat" --wheel-dir "$made/wheel" "$made"/wheel/plain/*.whl
+  say "python: installed from its file into a clean environment, and tested there"
+  python3 -m venv "$made/clean"
+  "$made/clean/bin/pip" --quiet install --no-index "$made"/wheel/*.whl
+  (cd "$made/clean" && bin/python -B "$root/bindings/python/tests/test_freehold.py" -v)
+}
+
+part_use_with() {
+  say "every line of docs/use-with.md"
+  cmake --install build --prefix "$made/installed" >/dev/null
+  FREEHOLD_INSTALLED=$made/installed python3 -B bindings/use_with_test.py
+}
+
+[ $# != 0 ] || set -- cpp rust python use-with
+for part in "$@"; do
+  case $part in
+    cpp) part_cpp ;;
+    rust) part_rust ;;
+    python) part_python ;;
+    use-with) part_use_with ;;
+    *) echo "bindings: no part '$part'; expected cpp, rust, python or use-with" >&2; exit 2 ;;
+  esac
+done
+say "all is well"

@@ -1,0 +1,199 @@
+//! The C interface of [freehold](https://docs.rs/freehold), a lock-free memory allocator, and the
+//! library itself, built from source. Each function is documented in `freehold.h`; the crate
+//! `freehold` wraps them.
+#![no_std]
+#![allow(non_camel_case_types)]
+
+use core::ffi::{c_char, c_int, c_void};
+
+/// A first-class heap.
+#[repr(C)]
+pub struct fh_heap_t {
+    _private: [u8; 0],
+    _marker: core::marker::PhantomData<(*mut u8, core::marker::PhantomPinned)>,
+}
+
+/// Size classes that the statistics tell of.
+pub const FH_CLASSES: usize = 72;
+
+/// One size class, or in `total` all of them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct fh_class_stats_t {
+    pub block_size: usize,
+    pub requested: u64,
+    pub allocated: u64,
+    pub live: u64,
+    pub peak: u64,
+    pub slabs: u64,
+    pub fullness: [u64; 4],
+}
+
+/// The statistics of the process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct fh_stats_t {
+    pub struct_size: usize,
+    pub mapped: u64,
+    pub committed: u64,
+    pub resident: u64,
+    pub dirty: u64,
+    pub purged: u64,
+    pub metadata: u64,
+    pub live_bytes: u64,
+    pub peak_committed: u64,
+    pub large_live: u64,
+    pub large_allocated: u64,
+    pub huge_live: u64,
+    pub huge_allocated: u64,
+    pub mmaps: u64,
+    pub munmaps: u64,
+    pub mremaps: u64,
+    pub madvises: u64,
+    pub failed_calls: u64,
+    pub remote_frees: u64,
+    pub swaps: u64,
+    pub swap_retries: u64,
+    pub adoptions: u64,
+    pub publications: u64,
+    pub threads: u64,
+    pub heaps: u64,
+    pub nested: u64,
+    pub arenas: u64,
+    pub total: fh_class_stats_t,
+    pub classes: [fh_class_stats_t; FH_CLASSES],
+    pub elapsed_ms: u64,
+    pub user_ms: u64,
+    pub system_ms: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    pub peak_resident: u64,
+    pub shared_frees: u64,
+    pub empty_live: u64,
+}
+
+pub const FH_PROFILE_HEAP: c_int = 0;
+pub const FH_PROFILE_BLOCKS: c_int = 1;
+pub const FH_PROFILE_LIFETIMES: c_int = 2;
+
+/// Of `fh_heap_visit`: false stops the visit.
+pub type fh_visitor_t = extern "C" fn(*mut c_void, usize, *mut c_void) -> bool;
+
+extern "C" {
+    pub fn fh_version() -> c_int;
+    pub fn fh_version_string() -> *const c_char;
+
+    pub fn fh_malloc(size: usize) -> *mut c_void;
+    pub fn fh_calloc(count: usize, size: usize) -> *mut c_void;
+    pub fn fh_realloc(p: *mut c_void, size: usize) -> *mut c_void;
+    pub fn fh_free(p: *mut c_void);
+    pub fn fh_free_sized(p: *mut c_void, size: usize);
+    pub fn fh_free_aligned_sized(p: *mut c_void, alignment: usize, size: usize);
+    pub fn fh_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
+    pub fn fh_calloc_aligned(alignment: usize, count: usize, size: usize) -> *mut c_void;
+    pub fn fh_realloc_aligned(p: *mut c_void, alignment: usize, size: usize) -> *mut c_void;
+    pub fn fh_usable_size(p: *const c_void) -> usize;
+    pub fn fh_good_size(size: usize) -> usize;
+    pub fn fh_owns(p: *const c_void) -> bool;
+    pub fn fh_malloc_batch(size: usize, count: usize, blocks: *mut *mut c_void) -> usize;
+    pub fn fh_free_batch(blocks: *const *mut c_void, count: usize);
+
+    pub fn fh_heap_new() -> *mut fh_heap_t;
+    pub fn fh_heap_malloc(heap: *mut fh_heap_t, size: usize) -> *mut c_void;
+    pub fn fh_heap_calloc(heap: *mut fh_heap_t, count: usize, size: usize) -> *mut c_void;
+    pub fn fh_heap_aligned_alloc(
+        heap: *mut fh_heap_t,
+        alignment: usize,
+        size: usize,
+    ) -> *mut c_void;
+    pub fn fh_heap_realloc(heap: *mut fh_heap_t, p: *mut c_void, size: usize) -> *mut c_void;
+    pub fn fh_heap_delete(heap: *mut fh_heap_t);
+    pub fn fh_heap_destroy(heap: *mut fh_heap_t);
+    pub fn fh_heap_visit(heap: *mut fh_heap_t, visitor: fh_visitor_t, context: *mut c_void)
+        -> bool;
+
+    pub fn fh_collect(force: bool);
+    pub fn fh_option_get(name: *const c_char, value: *mut i64) -> bool;
+    pub fn fh_option_set(name: *const c_char, value: i64) -> bool;
+    pub fn fh_stats_get(stats: *mut fh_stats_t) -> bool;
+    pub fn fh_stats_json(buffer: *mut c_char, size: usize) -> usize;
+    pub fn fh_profile_start(interval: usize) -> bool;
+    pub fn fh_profile_write(file: c_int, kind: c_int) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    /// The names of the fields of a struct in C, in their order.
+    fn fields_in_c(header: &str, name: &str) -> Vec<String> {
+        let from = header
+            .find(&std::format!("typedef struct {name} {{"))
+            .unwrap();
+        let body =
+            &header[from..from + header[from..].find(&std::format!("}} {name}_t;")).unwrap()];
+        let mut plain = String::new();
+        let mut rest = body.split_once('{').unwrap().1;
+        while let Some((before, comment)) = rest.split_once("/*") {
+            plain.push_str(before);
+            rest = comment.split_once("*/").unwrap().1;
+        }
+        plain.push_str(rest);
+        plain
+            .split(';')
+            .filter_map(|field| field.split_whitespace().last())
+            .map(|field| field.split('[').next().unwrap().to_string())
+            .collect()
+    }
+
+    /// The same of a struct in this file.
+    fn fields_in_rust(name: &str) -> Vec<String> {
+        let source = include_str!("lib.rs");
+        let from = source.find(&std::format!("pub struct {name} {{")).unwrap();
+        source[from..]
+            .lines()
+            .skip(1)
+            .take_while(|line| *line != "}")
+            .map(|line| {
+                line.trim()
+                    .trim_start_matches("pub ")
+                    .split(':')
+                    .next()
+                    .unwrap()
+                    .to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn structs_have_the_fields_of_the_header() {
+        let header = include_str!(concat!(env!("OUT_DIR"), "/freehold.h.txt"));
+        for name in ["fh_class_stats", "fh_stats"] {
+            let ours = fields_in_rust(&std::format!("{name}_t"));
+            assert!(ours.len() > 5);
+            assert_eq!(fields_in_c(header, name), ours);
+        }
+    }
+
+    #[test]
+    fn functions_are_declared_in_the_header() {
+        let header = include_str!(concat!(env!("OUT_DIR"), "/freehold.h.txt"));
+        let names = include_str!("lib.rs")
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("pub fn "))
+            .map(|line| line.split('(').next().unwrap());
+        for name in names {
+            assert!(header.contains(&std::format!("{name}(")), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_library_knows_a_struct_of_that_size() {
+        let mut stats: super::fh_stats_t = unsafe { core::mem::zeroed() };
+        stats.struct_size = core::mem::size_of_val(&stats);
+        assert!(unsafe { super::fh_stats_get(&mut stats) });
+        assert_eq!(unsafe { super::fh_version() }, 10000);
+    }
+}

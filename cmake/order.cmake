@@ -1,0 +1,27 @@
+# What small programs execute lies side by side in the shared library. The system maps 16 pages around the one that is
+# touched, so such a program has a quarter of the library in memory, and not nearly all.
+#
+# The linker's own script is taken, and what order.txt names is put first in .text. A linker that shows no script lays the
+# functions out as it likes.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/order.txt)
+set(fh_order)
+set(fh_script_file ${CMAKE_CURRENT_BINARY_DIR}/order.ld)
+execute_process(COMMAND ${CMAKE_C_COMPILER} -shared -nostdlib ${fh_link_flags} -Wl,--verbose -x c - -o ${fh_script_file}.o
+  INPUT_FILE /dev/null OUTPUT_VARIABLE fh_script ERROR_QUIET)
+file(REMOVE ${fh_script_file}.o)
+string(REGEX REPLACE "^.*======\n(.*)\n======.*$" "\\1" fh_script "${fh_script}")
+set(fh_text_begins "[ \t]*\\.text[ \t]*:[ \t]*\n[ \t]*{[ \t]*\n")
+if(fh_script MATCHES "${fh_text_begins}")
+  file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/order.txt fh_names REGEX "^[A-Za-z_]")
+  set(fh_first "  .rodata.first : { *(.rodata .rodata.str1.1 .rodata.cst8 .rodata.cst16) }\n${CMAKE_MATCH_0}")
+  foreach(name IN LISTS fh_names)
+    foreach(kind "" unlikely. startup. exit.)
+      string(APPEND fh_first "    *(.text.${kind}${name} .text.${kind}${name}.*)\n")
+    endforeach()
+  endforeach()
+  string(APPEND fh_first "    *libgcc.a:(.text .text.*)\n")
+  string(REPLACE "${CMAKE_MATCH_0}" "${fh_first}" fh_script "${fh_script}")
+  set(fh_order ${fh_script_file})
+  file(GENERATE OUTPUT ${fh_order} CONTENT "${fh_script}")
+  list(APPEND fh_link_flags -Wl,-T,${fh_order})
+endif()

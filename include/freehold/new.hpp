@@ -1,0 +1,96 @@
+/* new.hpp - what C++ programs may ask of operator new beyond the standard: the size that is really
+ * there, and hints; C++17 and later
+ *
+ * operator new and delete are freehold's as soon as the library is linked or preloaded; no header
+ * is needed for that. Units, threads, signals and fork: as in freehold.h. */
+#ifndef FREEHOLD_NEW_HPP
+#define FREEHOLD_NEW_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+/* How often what is allocated will be used: 0 hardly ever, 255 all the time. LLVM and tcmalloc have
+ * this type, and compilers may call these forms by themselves. freehold accepts the hint, and does
+ * not use it: a block is the same whatever it says. LLVM. */
+enum class __hot_cold_t : std::uint8_t;
+
+[[nodiscard]] void *operator new(std::size_t size, __hot_cold_t hint);
+[[nodiscard]] void *operator new[](std::size_t size, __hot_cold_t hint);
+[[nodiscard]] void *operator new(std::size_t size, const std::nothrow_t &,
+                                 __hot_cold_t hint) noexcept;
+[[nodiscard]] void *operator new[](std::size_t size, const std::nothrow_t &,
+                                   __hot_cold_t hint) noexcept;
+[[nodiscard]] void *operator new(std::size_t size, std::align_val_t alignment, __hot_cold_t hint);
+[[nodiscard]] void *operator new[](std::size_t size, std::align_val_t alignment, __hot_cold_t hint);
+[[nodiscard]] void *operator new(std::size_t size, std::align_val_t alignment,
+                                 const std::nothrow_t &, __hot_cold_t hint) noexcept;
+[[nodiscard]] void *operator new[](std::size_t size, std::align_val_t alignment,
+                                   const std::nothrow_t &, __hot_cold_t hint) noexcept;
+
+/* Called by the compiler when a constructor throws. */
+inline void operator delete(void *p, __hot_cold_t) noexcept { ::operator delete(p); }
+inline void operator delete[](void *p, __hot_cold_t) noexcept { ::operator delete[](p); }
+inline void operator delete(void *p, const std::nothrow_t &, __hot_cold_t) noexcept {
+  ::operator delete(p);
+}
+inline void operator delete[](void *p, const std::nothrow_t &, __hot_cold_t) noexcept {
+  ::operator delete[](p);
+}
+inline void operator delete(void *p, std::align_val_t alignment, __hot_cold_t) noexcept {
+  ::operator delete(p, alignment);
+}
+inline void operator delete[](void *p, std::align_val_t alignment, __hot_cold_t) noexcept {
+  ::operator delete[](p, alignment);
+}
+inline void operator delete(void *p, std::align_val_t alignment, const std::nothrow_t &,
+                            __hot_cold_t) noexcept {
+  ::operator delete(p, alignment);
+}
+inline void operator delete[](void *p, std::align_val_t alignment, const std::nothrow_t &,
+                              __hot_cold_t) noexcept {
+  ::operator delete[](p, alignment);
+}
+
+namespace freehold {
+
+inline constexpr __hot_cold_t cold{0}, hot{255};
+
+/* A block, and how many bytes of it may be used. */
+struct sized_ptr_t {
+  void *p;
+  std::size_t n;
+};
+
+extern "C" {
+/* ::operator new, and how many bytes are really there. The block is freed by ::operator delete, of
+ * the aligned forms by that with an alignment, and a size from `size` to `n` may be given. Throws
+ * std::bad_alloc. Where the program has replaced operator new, `n` is `size`. P0901; LLVM, tcmalloc
+ * (__size_returning_new). */
+[[nodiscard]] sized_ptr_t fh_new_at_least(std::size_t size) __asm__("__size_returning_new");
+[[nodiscard]] sized_ptr_t fh_new_at_least_hinted(std::size_t size, __hot_cold_t hint) __asm__(
+  "__size_returning_new_hot_cold");
+[[nodiscard]] sized_ptr_t fh_new_at_least_aligned(
+  std::size_t size, std::align_val_t alignment) __asm__("__size_returning_new_aligned");
+[[nodiscard]] sized_ptr_t fh_new_at_least_aligned_hinted(
+  std::size_t size, std::align_val_t alignment,
+  __hot_cold_t hint) __asm__("__size_returning_new_aligned_hot_cold");
+}
+
+[[nodiscard]] inline sized_ptr_t size_returning_new(std::size_t size) {
+  return fh_new_at_least(size);
+}
+[[nodiscard]] inline sized_ptr_t size_returning_new(std::size_t size, __hot_cold_t hint) {
+  return fh_new_at_least_hinted(size, hint);
+}
+[[nodiscard]] inline sized_ptr_t size_returning_new(std::size_t size, std::align_val_t alignment) {
+  return fh_new_at_least_aligned(size, alignment);
+}
+[[nodiscard]] inline sized_ptr_t size_returning_new(std::size_t size, std::align_val_t alignment,
+                                                    __hot_cold_t hint) {
+  return fh_new_at_least_aligned_hinted(size, alignment, hint);
+}
+
+} // namespace freehold
+
+#endif

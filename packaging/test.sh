@@ -1,0 +1,242 @@
+#!/bin/sh
+# test.sh [NAME ...] - builds each package and tries it as its users do; all, or those that are named: ./dev packages
+#
+# Each ends with a sample that runs on freehold and writes its statistics. Everything happens in a temporary folder.
+# Exit code 0: all passed.
+set -eu
+cd "$(dirname "$0")/.."
+. packaging/source.sh
+all="deb rpm musl meson conan bazel vcpkg systemd"
+[ $# != 0 ] || set -- $all
+root=$PWD
+room=$(mktemp -d "${TMPDIR:-/tmp}/freehold-packages-XXXXXX")
+trap 'rm -rf "$room"' EXIT
+trap 'exit 130' INT TERM
+tree=$(source_tree "$room")
+sample=$tree/packaging/sample
+
+say() { echo "packages: $*" >&2; }
+fail() { say "$*"; return 1; }
+# shows FILE: the first lines that the sample wrote; it has to run on freehold.
+shows() {
+  grep -q "^malloc is freehold's" "$1" && grep -q "live  " "$1" || { cat "$1"; fail "the sample does not run on freehold"; }
+  sed -n '1,5p' "$1"
+}
+
+# ---- Debian: clean by lintian, the same bytes from two folders, golden instructions, a clean root -----------------------
+
+try_deb() {
+  packaging/deb.sh "$room/deb"
+  (mkdir -p "$room/somewhere/else" && cp -a "$tree" "$room/somewhere/else/copy" && cd "$room/somewhere/else/copy" &&
+    TZ=Asia/Tokyo LC_ALL=C.UTF-8 packaging/deb.sh "$room/deb-again" >/dev/null)
+  for package in "$room"/deb/*.deb; do
+    cmp "$package" "$room/deb-again/$(basename "$package")" || return 1
+  done
+  say "deb: the same bytes from two folders"
+  lintian --allow-root --info --display-info --pedantic --fail-on pedantic,info,warning,error "$room"/deb/*.changes
+  dpkg-deb -x "$room"/deb/libfreehold1_*.deb "$room/unpacked"
+  FREEHOLD_LIBRARY=$(echo "$room"/unpacked/usr/lib/*/libfreehold.so.1.*.*) FREEHOLD_SOURCE=$root \
+    python3 -B test/gates/object_test.py Instructions
+  for dir in libfreehold1 freehold; do
+    dpkg-deb -x "$room"/deb/${dir}_*.deb "$room/hard"
+  done
+  for file in "$room"/hard/usr/lib/*/libfreehold.so.1.*.* "$room/hard/usr/bin/freehold"; do
+    readelf -dW "$file" | grep -q 'BIND_NOW\|NOW' && readelf -lW "$file" | grep -q GNU_RELRO || fail "not hardened: $file"
+  done
+  in_clean_root
+}
+
+# The packages in a Debian where nothing else is; then an image as packaging/docker/Dockerfile makes it, line by line.
+in_clean_root() {
+  mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null | awk '
+    $1 == "deb" && $3 == "bookworm" { print $2; exit }
+    $1 == "URIs:" { uri = $2 }
+    $1 == "Suites:" && / bookworm( |$)/ { print uri; exit }')
+  cat >"$room/hook" <<END
+set -e
+mkdir -p "\$1/root/build/deb"
+cp -r "$tree/packaging" "\$1/root"
+cp "$room"/deb/*.deb "\$1/root/build/deb"
+chroot "\$1" sh -ec 'cd /root
+  apt-get install -y --no-install-recommends ./build/deb/freehold_*.deb ./build/deb/libfreehold1_*.deb ./build/deb/libfreehold-dev_*.deb
+  sh packaging/debian/tests/installed
+  apt-get purge -y freehold libfreehold1 libfreehold-dev
+  ! ls /usr/lib/*/libfreehold* /usr/bin/freehold'
+sed -n 's/^COPY \\(.*\\) \\(.*\\)/mkdir -p \\2 \\&\\& cp \\1 \\2/p; s/^RUN //p; s/^ENV /export /p' \
+  "$tree/packaging/docker/Dockerfile" >"\$1/root/image.sh"
+chroot "\$1" sh -ec 'cd /root; . ./image.sh; FREEHOLD_OPTIONS=stats:exit python3 -c "print(sum(range(100000)))"' \
+  >"$room/image" 2>&1 || { cat "$room/image"; exit 1; }
+END
+  mmdebstrap --quiet --variant=apt --format=null --include=gcc,libc6-dev,pkg-config,cmake,make,python3-minimal \
+    --customize-hook="sh $room/hook \"\$1\"" bookworm /dev/null "deb $mirror bookworm main" >"$room/root.log" 2>&1 ||
+    { tail -n 40 "$room/root.log" >&2; return 1; }
+  grep -q "^freehold 1" "$room/image" || { cat "$room/image"; return 1; }
+  tail -n 30 "$room/root.log" | grep "purge_delay_ms" || true
+  say "deb: installed, tried and removed in a clean root; the lines of the Dockerfile make an image that runs on it"
+}
+
+# ---- RPM: built, installed into a root of its own ---------------------------------------------------------------------
+
+try_rpm() {
+  packaging/rpm.sh "$room/rpm"
+  into=$room/rpm-root
+  mkdir -p "$into"
+  rpm --root "$into" --initdb
+  rpm --root "$into" --install --nodeps --noscripts "$room"/rpm/*.rpm
+  rpm --root "$into" --verify --nodeps freehold freehold-libs freehold-devel
+  cc "$sample/sample.c" -I"$into/usr/include" -L"$into/usr/lib64" -lfreehold -Wl,-rpath,"$into/usr/lib64" -o "$room/by_rpm"
+  "$room/by_rpm" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+  shows "$room/out"
+  "$into/usr/bin/freehold" run --stats exit -- true 2>&1 | grep "^freehold 1"
+}
+
+# ---- musl: a shared library, linked and preloaded; what Alpine's builder reads ------------------------------------------
+
+try_musl() {
+  cmake -S "$tree" -B "$room/musl" -DCMAKE_C_COMPILER=musl-gcc -DFH_TESTS=OFF -DFH_SPLIT_DEBUG=OFF -Dfh_libdw=OFF \
+    -DCMAKE_DISABLE_FIND_PACKAGE_Curses=ON -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR=lib >"$room/log"
+  cmake --build "$room/musl" --target freehold_shared freehold_command >>"$room/log" 2>&1 || { tail "$room/log"; return 1; }
+  ! readelf -d "$room/musl/libfreehold.so" | grep 'NEEDED.*libc\.so\.6' || return 1
+  musl-gcc "$sample/sample.c" -I"$tree/include" -L"$room/musl" -lfreehold -Wl,-rpath,"$room/musl" -o "$room/by_musl"
+  "$room/by_musl" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+  shows "$room/out"
+  printf '#include <stdlib.h>\nint main(void) { for (int i = 0; i < 9999; i++) *(volatile char *)malloc(99) = 1; return 0; }\n' \
+    >"$room/plain.c"
+  musl-gcc -fno-builtin "$room/plain.c" -o "$room/plain"
+  FREEHOLD_OPTIONS=stats:exit LD_PRELOAD=$room/musl/libfreehold.so.1 "$room/plain" 2>"$room/out"
+  grep -q "^freehold 1" "$room/out" || { cat "$room/out"; fail "not preloaded"; }
+  "$room/musl/freehold" run --stats exit -- "$room/plain" 2>&1 | grep "^freehold 1"
+  # APKBUILD is a shell script: its functions with a stand-in for abuild's folders
+  (cd "$tree" && pkgdir=$room/apk builddir=$tree && . packaging/alpine/APKBUILD &&
+    [ "$pkgver" = "$(source_version)" ] && rm -rf build && mv "$room/musl" build && package >"$room/log")
+  [ -e "$room/apk/usr/lib/libfreehold.so.1" ] && [ -x "$room/apk/usr/bin/freehold" ] || fail "APKBUILD: package() leaves no library"
+  rm -rf "$tree/build"
+}
+
+# ---- build systems ------------------------------------------------------------------------------------------------------
+
+# A project with nothing but the wrap file, whose address is that of a repository here.
+try_meson() {
+  mkdir -p "$room/meson/subprojects"
+  cp -r "$tree" "$room/repository"
+  (cd "$room/repository" && git init -q . && git add -A && git -c user.name=x -c user.email=x commit -qm x && git tag "v$(source_version)")
+  sed "s|^url = .*|url = file://$room/repository|" packaging/meson/freehold.wrap >"$room/meson/subprojects/freehold.wrap"
+  cat >"$room/meson/meson.build" <<END
+project('sample', 'c')
+executable('shared', 'sample.c', dependencies: dependency('freehold'))
+executable('static', 'sample.c', dependencies: dependency('freehold-static'))
+END
+  cp "$sample/sample.c" "$room/meson"
+  (cd "$room/meson" && meson setup build && ninja -C build) >"$room/log" 2>&1 || { tail -n 30 "$room/log"; return 1; }
+  for way in shared static; do
+    "$room/meson/build/$way" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+    shows "$room/out"
+  done
+}
+
+# Conan from the package index, in an environment of its own; its cache is in the room.
+try_conan() {
+  python3 -m venv "$room/venv"
+  "$room/venv/bin/pip" --quiet install --requirement packaging/conan/requirements.txt
+  export CONAN_HOME=$room/conan
+  "$room/venv/bin/conan" profile detect >"$room/log" 2>&1
+  for options in "" "-o shared=False" "-o secure=True -o shared=False"; do
+    # shellcheck disable=SC2086
+    "$room/venv/bin/conan" create "$tree/packaging/conan" --no-remote $options >"$room/out" 2>&1 || { tail -n 30 "$room/out"; return 1; }
+    grep -A4 "^malloc is freehold's" "$room/out" || fail "conan: the sample does not run on freehold"
+  done
+  unset CONAN_HOME
+}
+
+# Debian's bazel, 4.2, knows WORKSPACE and not MODULE.bazel; the targets are the same. Its own rules stand in for those
+# of rules_cc, which would come from the network.
+try_bazel() {
+  mkdir -p "$room/bazel"
+  cp "$sample/sample.c" "$room/bazel"
+  printf 'load("@rules_cc//cc:defs.bzl", "cc_binary")\ncc_binary(name = "sample", srcs = ["sample.c"], deps = ["@freehold//:freehold"])\n' \
+    >"$room/bazel/BUILD"
+  touch "$tree/WORKSPACE"
+  printf 'local_repository(name = "freehold", path = "%s")\n' "$tree" >"$room/bazel/WORKSPACE"
+  rules_of cc cc_binary cc_import cc_library cc_test cc_toolchain cc_toolchain_suite fdo_prefetch_hints fdo_profile
+  rules_of java java_binary java_import java_library java_package_configuration java_plugin java_runtime java_test java_toolchain
+  (cd "$room/bazel" && bazel --output_user_root="$room/bazel-root" --batch build //:sample) >"$room/log" 2>&1 ||
+    { tail -n 30 "$room/log"; return 1; }
+  "$room/bazel/bazel-bin/sample" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+  shows "$room/out"
+  chmod -R u+w "$room/bazel-root"
+}
+
+# rules_of LANGUAGE RULE...: what is Bazel's own, by the names that its rules_LANGUAGE has.
+rules_of() {
+  language=$1 folder=$room/rules_$1
+  shift
+  mkdir -p "$folder/$language"
+  touch "$folder/WORKSPACE" "$folder/$language/BUILD"
+  for rule in "$@"; do echo "$rule = native.$rule"; done >"$folder/$language/defs.bzl"
+  printf 'local_repository(name = "rules_%s", path = "%s")\n' "$language" "$folder" >>"$room/bazel/WORKSPACE"
+}
+
+# vcpkg itself cannot be had from a package index: its helpers are stood in for by what they do with CMake.
+try_vcpkg() {
+  cat >"$room/vcpkg.cmake" <<END
+set(CURRENT_PACKAGES_DIR $room/vcpkg)
+function(vcpkg_cmake_configure)
+  cmake_parse_arguments(a "" "SOURCE_PATH" "OPTIONS" \${ARGN})
+  execute_process(COMMAND cmake -S \${a_SOURCE_PATH} -B $room/vcpkg-build \${a_OPTIONS} -DCMAKE_INSTALL_PREFIX=$room/vcpkg COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_install)
+  execute_process(COMMAND cmake --build $room/vcpkg-build --target install COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_config_fixup)
+  cmake_parse_arguments(a "" "CONFIG_PATH" "" \${ARGN})
+  file(MAKE_DIRECTORY $room/vcpkg/share)
+  file(RENAME $room/vcpkg/\${a_CONFIG_PATH} $room/vcpkg/share/freehold)
+endfunction()
+function(vcpkg_fixup_pkgconfig)
+endfunction()
+function(vcpkg_copy_tools)
+  cmake_parse_arguments(a "AUTO_CLEAN" "" "TOOL_NAMES" \${ARGN})
+  foreach(tool \${a_TOOL_NAMES})
+    file(COPY $room/vcpkg/bin/\${tool} DESTINATION $room/vcpkg/tools/freehold)
+  endforeach()
+endfunction()
+function(vcpkg_install_copyright)
+  cmake_parse_arguments(a "" "" "FILE_LIST" \${ARGN})
+  file(COPY \${a_FILE_LIST} DESTINATION $room/vcpkg/share/freehold)
+endfunction()
+include($tree/packaging/vcpkg/ports/freehold/portfile.cmake)
+END
+  cmake -P "$room/vcpkg.cmake" >"$room/log" 2>&1 || { tail -n 30 "$room/log"; return 1; }
+  cc "$sample/sample.c" -I"$room/vcpkg/include" -L"$room/vcpkg/lib" -lfreehold -Wl,-rpath,"$room/vcpkg/lib" -o "$room/by_vcpkg"
+  "$room/by_vcpkg" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+  shows "$room/out"
+}
+
+# ---- systemd: a service with the drop-in is one that systemd understands, and a mistake in it is one it sees --------------
+
+try_systemd() {
+  mkdir -p "$room/units/sample.service.d"
+  printf '[Unit]\nDescription=a service\n[Service]\nExecStart=/bin/sleep 1\n' >"$room/units/sample.service"
+  drop_in=$room/units/sample.service.d/freehold.conf
+  cp packaging/systemd/freehold.conf "$drop_in"
+  verified() { systemd-analyze verify --recursive-errors=no "$room/units/sample.service" >"$room/log" 2>&1 && [ ! -s "$room/log" ]; }
+  verified || { cat "$room/log"; return 1; }
+  sed 's/^MemoryMax=.*/MemoryMax=2Gx/' packaging/systemd/freehold.conf >"$drop_in"
+  ! verified || fail "systemd-analyze sees no mistake"
+  # the environment that it sets is one the command understands
+  options=$(sed -n 's/^Environment=FREEHOLD_OPTIONS=//p' packaging/systemd/freehold.conf)
+  cmake --build build --target freehold_command >/dev/null
+  FREEHOLD_OPTIONS=$options build/freehold options 2>&1 | grep -E "^(memory_limit +1800M|purge_delay_ms +100) +FREEHOLD_OPTIONS"
+}
+
+failed=
+for name in "$@"; do
+  case " $all " in *" $name "*) ;; *) say "there is no '$name', only: $all"; exit 2 ;; esac
+  say "$name"
+  set +e # else a shell passes over what fails inside
+  (set -e; "try_$name")
+  [ $? = 0 ] || failed="$failed $name"
+  set -e
+done
+[ -z "$failed" ] || { say "FAILED:$failed"; exit 1; }
+say "passed: $*"

@@ -1,0 +1,183 @@
+/* family.c - what bindings of other languages would otherwise build on malloc          layer 8: api
+ * Owns:    nothing.   Called by: the program.   Calls: cold.c, malloc.c, ext.c, heap,
+ *          stock, os.
+ * Threads: any; contracts in freehold.h. */
+#include "api.h"
+
+#include <errno.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../base/check.h"
+#include "../heap/many.h"
+#include "../heap/firstclass.h"
+#include "../os/os.h"
+#include "../stock/large.h"
+
+/* From here on pages of a block move, and the block begins where a slice does. */
+enum { MOVES_MIN = 512 << 10 };
+
+/* `*actual`, unless it is NULL: what the block has. */
+static void *and_tell(void *p, size_t *actual, const char *call) {
+  if (actual != NULL) *actual = p == NULL ? 0 : api_usable_size(p, call);
+  return p;
+}
+
+/* ---- zero ------------------------------------------------------------------------------------ */
+
+/* The block is fresh: of `bytes` bytes, or if that is wanted as many as it has, each is zero. What
+ * an option has filled does not look fresh any more. */
+static void *cleared(void *p, size_t bytes, size_t *actual, const char *call) {
+  and_tell(p, actual, call);
+  if (p == NULL) return NULL;
+  if (actual != NULL) bytes = *actual;
+  if (unlikely(api_is_closed())) return memset(p, 0, bytes);
+  return SECURE ? p : heap_clear(p, bytes);
+}
+
+FH_API void *fh_calloc_at_least(size_t count, size_t size, size_t *actual) {
+  size_t bytes = 0;
+  bool fits = !__builtin_mul_overflow(count, size, &bytes);
+  void *p = fits ? api_malloc_or(bytes, api_calloc_slow) : api_no_memory();
+  return cleared(p, bytes, actual, "fh_calloc_at_least");
+}
+
+FH_API void *fh_calloc_aligned_at_least(size_t alignment, size_t count, size_t size,
+                                        size_t *actual) {
+  size_t bytes = 0;
+  bool fits = !__builtin_mul_overflow(count, size, &bytes);
+  void *p = fits ? fh_aligned_alloc(alignment, bytes) : api_no_memory();
+  return cleared(p, bytes, actual, "fh_calloc_aligned_at_least");
+}
+FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) {
+  return fh_calloc_aligned_at_least(alignment, count, size, NULL);
+}
+
+/* Of what the caller has used, `from` bytes stay. Beyond what the block had before nothing of the
+ * secure grade needs to be cleared; elsewhere pages that nobody wrote stay as they are. */
+static void *resize_and_clear(void *p, size_t from, size_t size, size_t *actual, const char *call) {
+  if (p == NULL) return cleared(api_malloc_or(size, api_calloc_slow), size, actual, call);
+  size_t before = api_usable_size(p, call);
+  if (from > before) fatal("wrong size", p, call);
+  char *block = and_tell(api_realloc(p, size, call), actual, call);
+  if (block == NULL) return NULL;
+  size_t end = actual != NULL ? *actual : size;
+  if (SECURE && !api_is_closed()) end = min_size(end, before);
+  if (end > from) large_clear_from(block, from, end);
+  return block;
+}
+FH_API void *fh_realloc_zeroed(void *p, size_t old_size, size_t size) {
+  return resize_and_clear(p, old_size, size, NULL, "fh_realloc_zeroed");
+}
+FH_API void *fh_realloc_zeroed_at_least(void *p, size_t old_size, size_t size, size_t *actual) {
+  return resize_and_clear(p, old_size, size, actual, "fh_realloc_zeroed_at_least");
+}
+
+/* ---- aligned, and at least ------------------------------------------------------------------- */
+
+/* Is it worth while to keep a block of `usable` bytes for so many? */
+static bool is_right(size_t usable, size_t size) {
+  return fast_is_right(usable, size) || (usable > SMALL_MAX_SIZE && size > SMALL_MAX_SIZE);
+}
+
+static void *resize_aligned(void *p, size_t alignment, size_t size, const char *call) {
+  if (p == NULL || !is_power_of_two(alignment)) return fh_aligned_alloc(alignment, size);
+  if (alignment <= CLASS_STEP || size == 0) return api_realloc(p, size, call);
+  size_t usable = api_usable_size(p, call);
+  bool is_aligned = (uintptr_t)p % alignment == 0;
+  if (alignment <= SLICE_SIZE && is_aligned && min_size(usable, size) >= MOVES_MIN)
+    return api_realloc(p, size, call);
+  if (is_aligned && is_right(usable, size) && fh_expand(p, size)) return p;
+  void *block = fh_aligned_alloc(alignment, size);
+  if (block == NULL) return is_aligned && size <= usable && fh_expand(p, size) ? p : NULL;
+  memcpy(block, p, min_size(size, usable));
+  api_free(p, call);
+  return block;
+}
+
+FH_API void *fh_realloc_aligned(void *p, size_t alignment, size_t size) {
+  return resize_aligned(p, alignment, size, "fh_realloc_aligned");
+}
+FH_API void *fh_realloc_aligned_at_least(void *p, size_t alignment, size_t size, size_t *actual) {
+  const char *call = "fh_realloc_aligned_at_least";
+  return and_tell(resize_aligned(p, alignment, size, call), actual, call);
+}
+FH_API void *fh_aligned_alloc_at_least(size_t alignment, size_t size, size_t *actual) {
+  return and_tell(fh_aligned_alloc(alignment, size), actual, "fh_aligned_alloc_at_least");
+}
+FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
+  return and_tell(api_malloc_or(size, api_malloc_slow), actual, "fh_malloc_at_least");
+}
+FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) {
+  const char *call = "fh_realloc_at_least";
+  return and_tell(api_realloc(p, size, call), actual, call);
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+static char *copy_into(char *to, const char *text, size_t length) {
+  if (to == NULL) return NULL;
+  memcpy(to, text, length);
+  to[length] = '\0';
+  return to;
+}
+static size_t length_within(const char *text, size_t most) {
+  const char *end = memchr(text, '\0', min_size(most, PTRDIFF_MAX));
+  return end != NULL ? (size_t)(end - text) : most;
+}
+
+FH_API char *fh_strdup(const char *text) {
+  size_t length = strlen(text);
+  return copy_into(api_malloc_or(length + 1, api_malloc_slow), text, length);
+}
+FH_API char *fh_strndup(const char *text, size_t most) {
+  size_t length = length_within(text, most);
+  return copy_into(api_malloc_or(length + 1, api_malloc_slow), text, length);
+}
+FH_API char *fh_heap_strdup(fh_heap_t *heap, const char *text) {
+  size_t length = strlen(text);
+  return copy_into(fh_heap_malloc(heap, length + 1), text, length);
+}
+FH_API char *fh_heap_strndup(fh_heap_t *heap, const char *text, size_t most) {
+  size_t length = length_within(text, most);
+  return copy_into(fh_heap_malloc(heap, length + 1), text, length);
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+/* What the bin has, then one block more by a call that fills it again. */
+FH_API size_t fh_malloc_batch(size_t size, size_t count, void **blocks) {
+  size_t n = 0;
+  while (n < count) { /* Bound: the caller's blocks */
+    if (!SECURE) n += heap_take_many(size, count - n, blocks + n);
+    if (n == count) break;
+    void *p = api_malloc_or(size, api_malloc_slow);
+    if (p == NULL) break;
+    blocks[n++] = p;
+  }
+  return n;
+}
+
+static void free_batch_slow(void *p) { api_free(p, "fh_free_batch"); }
+
+FH_API void fh_free_batch(void *const *blocks, size_t count) {
+  size_t n = 0;
+  while (n < count) { /* Bound: the caller's blocks */
+    if (!SECURE) n += heap_free_many(blocks + n, count - n);
+    if (n < count) api_free_by(blocks[n++], ORIGIN_MALLOC, "fh_free_batch", free_batch_slow);
+  }
+}
+
+/* ---- names that programs look for ------------------------------------------------------------ */
+
+/* jemalloc's flags: the low six bits are the alignment's logarithm. */
+enum { NALLOCX_ALIGNMENT = 63 };
+
+FH_API size_t nallocx(size_t size, int flags);
+FH_API size_t nallocx(size_t size, int flags) {
+  size_t alignment = (size_t)1 << (flags & NALLOCX_ALIGNMENT);
+  if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return 0;
+  if (SECURE) return size;
+  if (alignment <= CLASS_STEP) return heap_good_size(size);
+  unsigned c = class_of_request(size, alignment);
+  return c != 0 ? class_size(c) : align_up(max_size(size, 1), os_page_size());
+}

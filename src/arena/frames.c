@@ -1,0 +1,119 @@
+/* frames.c - huge pages, where they cost no memory                                   layer 3: arena
+ * Contract: frames.h.
+ *
+ * A frame becomes a huge page when seven eighths of its slices are in use and all its pages are in
+ * memory: so it takes no more than it had. The system copies it meanwhile, which takes some tenths
+ * of a millisecond. A hundredth of the time may go into that. */
+#include "frames.h"
+
+#include "../os/os.h"
+#include "budget.h"
+
+enum {
+  COMMITTED_LEAST = MiB(64) >> SLICE_SHIFT, /* smaller heaps have few frames */
+  USED_LEAST = FRAME_SLICES * 7 / 8,
+  FRAMES_LOOKED = 16,   /* frames that one tick looks at */
+  TIME_PART = 100,      /* so many times as long as the last one took nothing is done */
+  SLOW_NS = 20000000,   /* what takes longer counts as refused: the host has to find the memory */
+  PASS_WAIT = 1000,     /* ms between two passes over all frames */
+  REFUSED_WAIT = 16,    /* ms, doubled with each refusal in a row, */
+  REFUSED_DOUBLED = 12, /* so many times */
+};
+
+_Static_assert(FRAME_SLICES *ARENA_FRAMES == WINDOW_SLICES, "frames of 2 MiB");
+
+/* relaxed, all: whoever swaps `last` looks at the frames from `next` on, counted over all arenas;
+ * `wait` ms later somebody else may. */
+static struct { atomic32_t last, wait, next, refused; } frames;
+
+static bool are_wanted(void) {
+  return atomic64_load_relaxed(&arena_counts.committed) >= COMMITTED_LEAST &&
+         option_get(OPTION_thp) == THP_AUTO && !budget_is_tight() &&
+         os_page_size() << 9 == FRAME_SLICES << SLICE_SHIFT;
+}
+
+static atomic64_t *word_of(const arena_t *a, size_t frame) {
+  return &arena_maps(a)->huge[frame / 64];
+}
+static uint64_t bit_of(size_t frame) { return (uint64_t)1 << frame % 64; }
+
+/* relaxed: a frame that changes meanwhile is found dense, or not. */
+static unsigned count_used(const arena_t *a, size_t frame) {
+  size_t first = frame * FRAME_SLICES, word = first / 64;
+  uint64_t idle =
+    atomic64_load_relaxed(&a->free[word]) | atomic64_load_relaxed(&arena_maps(a)->unmapped[word]);
+  unsigned used = 0;
+  /* Bound: a frame's slices; no library function, for the stack's sake */
+  for (uint64_t w = ~idle & bits_run(first % 64, FRAME_SLICES); w != 0; w &= w - 1) used++;
+  return used;
+}
+
+static bool is_dense(const arena_t *a, size_t frame) {
+  size_t size = FRAME_SLICES << SLICE_SHIFT;
+  return count_used(a, frame) >= USED_LEAST &&
+         os_is_resident(arena_address(a, frame * FRAME_SLICES), size);
+}
+
+static void make_huge(const arena_t *a, size_t frame) {
+  uint64_t began = os_now_ns();
+  bool is_made = os_collapse(arena_address(a, frame * FRAME_SLICES), FRAME_SLICES << SLICE_SHIFT);
+  uint64_t took = os_now_ns() - began;
+  size_t pause = took / (1000000 / TIME_PART) + 1;
+  if (is_made) {
+    atomic64_or_relaxed(word_of(a, frame), bit_of(frame));
+    atomic64_add_relaxed(&arena_counts.collapsed, 1);
+  }
+  bool is_good = is_made && took < SLOW_NS;
+  uint32_t times = is_good ? 0 : atomic32_load_relaxed(&frames.refused) + 1;
+  atomic32_store_relaxed(&frames.refused, times);
+  if (!is_good) pause = max_size(pause, (size_t)REFUSED_WAIT << min_size(times, REFUSED_DOUBLED));
+  atomic32_store_relaxed(&frames.wait, (uint32_t)min_size(pause, REFUSED_WAIT << REFUSED_DOUBLED));
+}
+
+/* The next dense frame that is not huge yet, at `*at` or behind it; NULL: not among those that were
+ * looked at. */
+static arena_t *find_dense(size_t *at) {
+  for (int looks = 0; looks < FRAMES_LOOKED; looks++, ++*at) {
+    size_t number = *at / ARENA_FRAMES, frame = *at % ARENA_FRAMES;
+    arena_t *a = number < arena_count() ? arena_at(number) : NULL;
+    if (a == NULL) {
+      atomic32_store_relaxed(&frames.wait, PASS_WAIT);
+      *at = 0;
+      return NULL;
+    }
+    /* relaxed: what is mapped behind it is looked at in the next pass */
+    bool is_mapped = (frame + 1) * FRAME_SLICES <= atomic64_load_relaxed(&a->mapped);
+    if (!is_mapped) *at = (number + 1) * ARENA_FRAMES - 1;
+    else if ((atomic64_load_relaxed(word_of(a, frame)) & bit_of(frame)) == 0 && is_dense(a, frame))
+      return a;
+  }
+  return NULL;
+}
+
+void frames_tick(void) {
+  if (!are_wanted()) return;
+  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&frames.last);
+  if (now - before < atomic32_load_relaxed(&frames.wait)) return;
+  if (!atomic32_cas_relaxed(&frames.last, &before, now) || !os_has_huge_pages()) return;
+  size_t at = atomic32_load_relaxed(&frames.next);
+  atomic32_store_relaxed(&frames.wait, REFUSED_WAIT);
+  arena_t *a = find_dense(&at);
+  if (a != NULL) make_huge(a, at++ % ARENA_FRAMES);
+  atomic32_store_relaxed(&frames.next, (uint32_t)at);
+}
+
+uint64_t frames_spared(const arena_t *a, size_t word) {
+  uint64_t spared = 0;
+  for (size_t frame = word * 2; frame < word * 2 + 2; frame++)
+    if ((atomic64_load_relaxed(word_of(a, frame)) & bit_of(frame)) != 0 &&
+        count_used(a, frame) > FRAME_SLICES / 2)
+      spared |= bits_run(frame % 2 * FRAME_SLICES, FRAME_SLICES);
+  return spared;
+}
+
+void frames_break(const arena_t *a, size_t first, size_t n) {
+  size_t end = first + n;
+  for (size_t frame = first / FRAME_SLICES; frame * FRAME_SLICES < end; frame++)
+    if ((atomic64_load_relaxed(word_of(a, frame)) & bit_of(frame)) != 0)
+      atomic64_and_relaxed(word_of(a, frame), ~bit_of(frame));
+}

@@ -1,0 +1,63 @@
+/* many.c - many blocks of one size at once                                           layer 6: heap
+ * Contract: many.h. Each step leaves the heap as a fast malloc or free does. */
+#include "many.h"
+
+#include "fast.h"
+
+size_t heap_take_many(size_t size, size_t most, void **blocks) {
+  size_t steps = class_steps(size), n = 0;
+  if (steps >= heap_here.limit) return 0;
+  unsigned c = class_table[steps];
+  heap_here.limit = 0;
+  signal_fence();
+  heap_t *h = heap_of_thread();
+  uintptr_t block = h->bin[c];
+  while (n < most && block != 0) { /* Bound: a bin */
+    uintptr_t next = block_pop(block);
+    h->bin[c] = next;
+    signal_fence();
+    block_set_live(block);
+    __builtin_prefetch((void *)next, 1);
+    blocks[n++] = (void *)block;
+    block = next;
+  }
+  signal_fence();
+  heap_here.limit = SMALL_STEPS + 1;
+  return n;
+}
+
+/* What a free of `block` has to do beside it: nothing, or something with its slab. */
+typedef enum { FREED, FREED_LAST, NOT_FREED } freed_t;
+
+static always_inline freed_t free_marked(heap_t *h, slab_t *s, uintptr_t block) {
+  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return NOT_FREED;
+  if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
+    if (unlikely(block_is_free(block))) return NOT_FREED;
+    return unlikely(slab_put_back(s, block)) ? FREED_LAST : FREED;
+  }
+  unsigned c = slab_class(s);
+  if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->room[c] == 0)) return NOT_FREED;
+  return likely(returned_put(h, c, block)) ? FREED : NOT_FREED;
+}
+
+size_t heap_free_many(void *const *blocks, size_t count) {
+  uintptr_t window = heap_here.window;
+  heap_t *h = heap_of_thread();
+  slab_t *s = NULL;
+  freed_t freed = FREED;
+  size_t n = 0;
+  if (window == 0) return 0;
+  heap_here.window = 0; /* from here on no handler takes the slabs away */
+  signal_fence();
+  while (n < count && freed == FREED) { /* Bound: the caller's blocks */
+    uintptr_t block = (uintptr_t)blocks[n];
+    if (unlikely(window_of(block) != window)) break;
+    s = fast_descriptor(block, window);
+    freed = free_marked(h, s, block);
+    n += freed != NOT_FREED;
+  }
+  signal_fence();
+  heap_here.window = window;
+  if (unlikely(freed == FREED_LAST)) heap_slab_emptied(s);
+  return n;
+}

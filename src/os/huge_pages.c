@@ -1,0 +1,82 @@
+/* huge_pages.c - huge pages that the kernel makes of small ones: Linux                  layer 1: os
+ * Contract: os.h. A kernel before 6.1 makes none on request, and one before 6.7 does not tell
+ * which there are. */
+#define _GNU_SOURCE
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "call.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+bool os_collapse(void *at, size_t size) {
+  return call_succeeded(&os_counts.advices, OS_CALL(madvise, at, size, MADV_COLLAPSE, 0, 0, 0));
+}
+
+/* The file names three settings, the one that holds in brackets. */
+static bool is_never(void) {
+  char text[64] = "";
+  int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
+  if (file < 0) return true;
+  os_read(file, text, sizeof text - 1);
+  os_close(file);
+  size_t at = 0;
+  while (text[at] != '[' && text[at] != '\0') at++; /* Bound: the text */
+  return text[at] == '\0' || text[at + 1] == 'n';
+}
+
+bool os_has_huge_pages(void) {
+  enum { UNKNOWN, YES, NO };
+  static atomic32_t known; /* relaxed: every thread finds the same */
+  if (atomic32_load_relaxed(&known) == UNKNOWN)
+    atomic32_store_relaxed(&known, is_never() ? NO : YES);
+  return atomic32_load_relaxed(&known) == YES;
+}
+
+bool os_is_resident(const void *at, size_t size) {
+  unsigned char pages[64];
+  size_t page = os_page_size();
+  for (size_t done = 0; done < size; done += page * sizeof pages) {
+    size_t part = min_size(size - done, page * sizeof pages);
+    if (OS_CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0) < 0) return false;
+    for (size_t i = 0; i < part / page; i++)
+      if ((pages[i] & 1) == 0) return false;
+  }
+  return true;
+}
+
+/* What PAGEMAP_SCAN takes and gives, as the kernel's documentation has it. */
+typedef struct {
+  uint64_t size, flags, start, end, walk_end, regions, region_count, most_pages;
+  uint64_t inverted, all_of, any_of, wanted;
+} scan_t;
+typedef struct {
+  uint64_t start, end, kind;
+} region_t;
+#define SCAN_CALL _IOWR('f', 16, scan_t)
+enum { IS_HUGE = 1 << 6 };
+
+size_t os_huge_resident(const void *at, size_t size) {
+  region_t regions[16];
+  uint64_t end = (uintptr_t)at + size;
+  scan_t scan = {.size = sizeof scan,
+                 .start = (uintptr_t)at,
+                 .end = end,
+                 .walk_end = end,
+                 .regions = (uintptr_t)regions,
+                 .region_count = 16,
+                 .all_of = IS_HUGE,
+                 .wanted = IS_HUGE};
+  int file = os_open("/proc/self/pagemap");
+  size_t found = 0;
+  long n = file < 0 ? -1 : 0;
+  do {
+    if (n >= 0) n = OS_CALL(ioctl, file, SCAN_CALL, &scan, 0, 0, 0);
+    for (long i = 0; i < n; i++) found += regions[i].end - regions[i].start;
+    scan.start = scan.walk_end;
+  } while (n > 0 && scan.start < end); /* Bound: the pages; each round goes on behind the last */
+  if (file >= 0) os_close(file);
+  return found;
+}

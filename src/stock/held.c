@@ -1,0 +1,60 @@
+/* held.c - what a heap holds that is no block of the program                         layer 5: stock
+ * Contract: held.h. */
+#include "held.h"
+
+#include "fresh.h"
+#include "owned.h"
+#include "pool.h"
+#include "returned.h"
+
+static size_t length(uintptr_t block) {
+  size_t n = 0;
+  for (; block != 0 && n < UINT16_MAX; block = block_next(block)) n++;
+  return n;
+}
+
+static size_t ready_blocks(const heap_t *h, unsigned c) {
+  size_t cut = sample_is_cut(h, c) ? length(pool_sampled(h)->behind[c]) : 0;
+  return length(h->bin[c]) + cut + heap_fresh(h, c).count;
+}
+
+/* A handler may see a list that is being changed: it ends too soon. */
+static size_t freed_blocks(const heap_t *h, unsigned c) {
+  size_t n = returned_count(h, c);
+  for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
+    n += slab_private_count(s);
+  return n;
+}
+
+static size_t put_off_bytes(const heap_t *h) {
+  size_t bytes = 0;
+  for (unsigned i = 0; i < h->pending_count; i++)
+    bytes += class_size(slab_class(slab_of((void *)h->freed->pending[i])));
+  for (uint64_t w = h->freed->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+    const batch_t *b = &h->freed->batch[bits_lowest(w)];
+    if (b->slab != NULL) bytes += batch_count(b) * class_size(slab_class(b->slab));
+  }
+  return bytes;
+}
+
+held_t heap_held(const heap_t *h) {
+  held_t held = {0, h->held != 0 ? put_off_bytes(h) : 0};
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
+    held.ready += ready_blocks(h, c) * class_size(c);
+    held.freed += freed_blocks(h, c) * class_size(c);
+  }
+  return held;
+}
+
+out_of_line heap_t *held_join(heap_t *h) {
+  if (likely(!slab_thread.is_asked)) return h;
+  held_t held = heap_held(h);
+  slab_thread_count(held.ready + held.freed, held.ready);
+  return h;
+}
+
+out_of_line void held_leave(const heap_t *h) {
+  if (likely(!slab_thread.is_asked)) return;
+  held_t held = heap_held(h);
+  slab_thread_count(0 - held.ready - held.freed, 0 - held.ready);
+}

@@ -1,0 +1,25 @@
+/* held.h - what a heap holds that is no block of the program                         layer 5: stock
+ * Owns:    nothing.   Called by: stock, heap.   Calls: owned, returned, fresh, sample, slab.
+ * Threads: the heap's own, also in a handler that has interrupted a call: lists are whole then, and
+ *          counts off by what that call is moving.
+ *
+ * So the bytes of a thread's calls follow, of which the fast paths count none. What it allocated
+ * has gone into its bins and is not there any more. What it freed is the rest (slab_thread_t). */
+#ifndef STOCK_HELD_H
+#define STOCK_HELD_H
+
+#include "heap.h"
+
+/* Bytes in blocks. */
+typedef struct {
+  size_t ready; /* in bins, also behind a cut, and fresh */
+  size_t freed; /* on private and returned lists, pending and in batches */
+} held_t;
+
+hidden held_t heap_held(const heap_t *h);
+/* If the calling thread counts its bytes: what `h` holds is the thread's from now on, as though it
+ * had taken it; or is not any more. */
+hidden heap_t *held_join(heap_t *h);
+hidden void held_leave(const heap_t *h);
+
+#endif
