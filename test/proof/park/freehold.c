@@ -925,6 +925,15 @@ static void make_heap_with_quota(void) {
   api.heap_set_quota(heap, KIB(64));
 }
 static void collect_heap(void) { api.heap_collect(heap); }
+static void medium_next(void) { size = 3000; }
+static void make_heap_to_be_asked_for(void) {
+  make_heap();
+  block[0] = api.heap_malloc(heap, size); /* nobody else has it */
+}
+static void hold_first_and_end_heap(void) {
+  hold(block[0], size);
+  end_heap();
+}
 static void ask_for_heap(void) {
   if (api.heap_of(block[0]) != heap) park_fail("a block is not its heap's");
 }
@@ -1498,7 +1507,7 @@ const operation_t freehold_operations[] = {
   {"malloc-tight-partial", malloc_one, partial_slab, hold_one, "memory_soft:1M", 0},
   {"free-tight", free_first, room_for_large, NULL, "memory_soft:1M", 0},
   {"malloc-many-threads", malloc_one, partial_slab, hold_one, "caching_threads:1", 0},
-  {"malloc-many-threads-medium", malloc_one, last_medium, hold_one, "caching_threads:1", 0},
+  {"malloc-many-threads-medium", malloc_one, medium_next, hold_one, "caching_threads:1", 0},
   {"free-many-threads", free_four, few_unseen, NULL, "caching_threads:1", 0},
   {"malloc-huge-limited", malloc_limited, huge_next, hold_if_any, NULL, 0},
   {"malloc-huge-unmaps", malloc_in_what_is_mapped, free_groups_for_huge, hold_if_any, NULL,
@@ -1582,7 +1591,7 @@ const operation_t freehold_operations[] = {
   {"heap-malloc-over-quota", heap_malloc_one, make_heap_with_quota, hold_heap_if_any, NULL,
    WITH_HEAP},
   {"heap-collect-one", collect_heap, make_heap_emptied, end_heap, NULL, WITH_HEAP},
-  {"heap-of", ask_for_heap, make_used_heap, end_heap, NULL, WITH_HEAP},
+  {"heap-of", ask_for_heap, make_heap_to_be_asked_for, hold_first_and_end_heap, NULL, WITH_HEAP},
   {"heap-collect", collect_hard, make_heap_emptied, end_heap, NULL, WITH_HEAP},
   {"heap-collect-raced", collect_hard, make_heap_emptied, end_heap_if_not_ended, NULL, WITH_HEAP,
    others_end_the_heap},
