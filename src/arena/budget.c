@@ -77,9 +77,13 @@ static pressure_t level_of(int64_t left, uint64_t bound, pressure_t before) {
   return with_more < before ? with_more : before;
 }
 
+static bool uses_little(void) {
+  return atomic64_load_relaxed(&arena_counts.committed) < LOOK_LEAST_SLICES &&
+         atomic64_load_relaxed(&arena_counts.huge_bytes) == 0;
+}
+
 static void look_at_container(uint64_t used, uint32_t now) {
-  bool is_small = atomic64_load_relaxed(&arena_counts.committed) < LOOK_LEAST_SLICES;
-  if (is_small && atomic64_load_relaxed(&arena_counts.huge_bytes) == 0) return;
+  if (uses_little()) return;
   uint32_t next = atomic32_load_relaxed(&next_look);
   if ((next != 0 && (int32_t)(now - next) < 0) ||
       !atomic32_cas_relaxed(&next_look, &next, (now + LOOK_MS) | 1))
@@ -114,7 +118,11 @@ static bool change_level(pressure_t level, pressure_t before, uint64_t over, uin
   return has_changed && level != PRESSURE_NONE;
 }
 
+/* A small program has no bound, and does not read the clock: that alone is 64 KB of libc. */
 bool budget_tick(uint32_t now) {
+  if (now == 0 && uses_little() && option_get(OPTION_memory_soft) == 0 &&
+      (atomic64_load_relaxed(&container.limit) | atomic64_load_relaxed(&budget.level)) == 0)
+    return false;
   if (now == 0) now = os_now_ms();
   uint64_t used = bytes_in_use() + (atomic64_load_relaxed(&arena_counts.dirty) << SLICE_SHIFT);
   uint64_t soft = budget_bytes(OPTION_memory_soft), limit = 0;

@@ -17,7 +17,7 @@ LAYOUT_VARIABLE(container);
 static atomic32_t reader, reader_since;
 
 /* What belongs to the one that reads. */
-static struct {
+static large_table struct {
   char text[TEXT_ROOM];
   char group[PATH_ROOM], before[PATH_ROOM]; /* as /proc/self/cgroup has it, now and last time */
   char path[PATH_ROOM];                     /* the group's folder */

@@ -12,7 +12,7 @@ enum { TIMING_BUCKETS = 64 };
 typedef struct {
   atomic64_t count[TIMING_BUCKETS], most;
 } histogram_t;
-static histogram_t timings[TIMING_KIND_COUNT];
+static large_table histogram_t timings[TIMING_KIND_COUNT];
 LAYOUT_VARIABLE(timings);
 
 __thread uint32_t timing_marks __attribute__((tls_model("initial-exec")));
