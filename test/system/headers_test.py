@@ -21,7 +21,7 @@ class Headers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "program")
             subprocess.check_call(
-                [compiler, *flags, "-O1", "-g", *WARNINGS, "-Iinclude", "-pthread",
+                [compiler, *flags, *WARNINGS, "-Iinclude", "-pthread",
                  "test/system/memory_hpp_test.cc", "-o", program, "-L" + BUILD, "-lfreehold",
                  "-Wl,-rpath," + BUILD], cwd=support.SOURCE)
             for grade in ("", "-secure", "-debug"):
