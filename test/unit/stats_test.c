@@ -340,7 +340,7 @@ TEST(stats, the_sums_are_what_a_visit_finds_to_the_block_if_no_other_thread_owns
 static uint64_t private_of(const fh_heap_t *heap) {
   uint64_t bytes = 0;
   heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes);
-  for (; lane != NULL; lane = next_lane(lane))
+  for (; lane != NULL; lane = lanes_next(lane))
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       for (const slab_t *s = owned_first(lane, c); s != NULL; s = s->next)
         bytes += slab_private_count(s) * class_size(c);
