@@ -1,5 +1,6 @@
 /* shrink_test.c - tests of stock/shrink */
 enum { MANY = 4000 };
+#include "../../src/stock/lanes.h"
 #include "kept.h"
 
 /* ---- a heap that has some of everything ---- */
@@ -291,16 +292,21 @@ TEST(shrink, a_heap_that_is_dropped_takes_the_live_blocks_of_its_slabs_with_it, 
 
 /* ---- slabs of lanes that others have emptied ---- */
 
-/* A lane with many slabs of one class; all their blocks but one are free. */
+/* A lane with many slabs of one class; all their blocks but one were freed while somebody was in
+ * the lane, so that none of the slabs went. */
 static heap_t *emptied_lane(void) {
   size_t size = 1000;
   heap = firstclass_new();
   allocate(&size);
+  heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes);
   char *stays = kept[MANY / 2];
   kept[MANY / 2] = NULL;
+  uint32_t state = LANE_FREE;
+  CHECK(atomic32_cas_relaxed(&lane->lane_state, &state, LANE_BUSY));
   release(NULL);
+  atomic32_store_relaxed(&lane->lane_state, LANE_FREE);
   kept[0] = stays;
-  return atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
+  return lane;
 }
 static unsigned count_seen(const heap_t *lane) {
   unsigned seen = 0;
