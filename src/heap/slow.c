@@ -61,15 +61,15 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
  * signal that interrupted the allocator may have it at once, a thread after a call of its own was
  * refused. Who that is, and what for, cannot be known. It is one slab of 64 KiB, for blocks of this
  * size, until memory is below the limit again. */
-static cold void *allocate_reserved(heap_t *h, size_t size, size_t alignment) {
-  enum { RESERVED_SIZE = 1024 };
+enum { RESERVED_SIZE = 1024 };
+static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   bool is_handler = h != heap_of_thread(), was_closed = h->reserve == RESERVE_CLOSED;
-  if (heap_tag(h) != NULL || !budget_is_spent(SLICE_SIZE)) return NULL;
+  if (heap_tag(h) != NULL || !budget_is_spent(SLICE_SIZE)) return false;
   if (was_closed) h->reserve = RESERVE_OPEN;
-  if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return NULL;
-  if (h->reserve == RESERVE_OPEN && !magazine_add_reserve(h)) return NULL;
+  if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return false;
+  if (h->reserve == RESERVE_OPEN && !magazine_add_reserve(h)) return false;
   h->reserve = RESERVE_USED;
-  return heap_malloc_class(h, class_of(RESERVED_SIZE));
+  return true;
 }
 
 static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment,
@@ -80,7 +80,8 @@ static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t ali
   void *block = allocate_once(h, c, size, alignment, may_be_sampled);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
   block = allocate_once(h, c, size, alignment, may_be_sampled);
-  return likely(block != NULL) ? block : allocate_reserved(h, size, alignment);
+  if (likely(block != NULL) || !open_reserve(h, size, alignment)) return block;
+  return heap_malloc_class(h, class_of(RESERVED_SIZE));
 }
 
 void *heap_malloc_unsampled(heap_t *h, size_t size) {
