@@ -58,7 +58,7 @@ static void *resize_and_clear(void *p, size_t from, size_t size, size_t *actual,
   if (p == NULL) return cleared(api_malloc_or(size, api_calloc_slow), size, actual, call);
   size_t before = api_usable_size(p, call);
   if (from > before) fatal("wrong size", p, call);
-  char *block = and_tell(api_realloc(p, size, call), actual, call);
+  char *block = and_tell(api_realloc(p, size, call), actual, "fh_realloc_zeroed_at_least");
   if (block == NULL) return NULL;
   size_t end = actual != NULL ? *actual : size;
   if (SECURE && !api_is_closed()) end = min_size(end, before);
@@ -79,19 +79,28 @@ static bool is_right(size_t usable, size_t size) {
   return fast_is_right(usable, size) || (usable > SMALL_MAX_SIZE && size > SMALL_MAX_SIZE);
 }
 
-static void *resize_aligned(void *p, size_t alignment, size_t size, const char *call) {
-  if (p == NULL || !is_power_of_two(alignment)) return fh_aligned_alloc(alignment, size);
-  if (alignment <= CLASS_STEP || size == 0) return api_realloc(p, size, call);
+/* Whatever realloc does with the block, it stays aligned. */
+static out_of_line bool stays_aligned(void *p, size_t alignment, size_t size, const char *call) {
+  if (alignment <= CLASS_STEP || size == 0) return true;
+  return alignment <= SLICE_SIZE && (uintptr_t)p % alignment == 0 &&
+         min_size(api_usable_size(p, call), size) >= MOVES_MIN;
+}
+
+static out_of_line void *copy_aligned(void *p, size_t alignment, size_t size, const char *call) {
   size_t usable = api_usable_size(p, call);
   bool is_aligned = (uintptr_t)p % alignment == 0;
-  if (alignment <= SLICE_SIZE && is_aligned && min_size(usable, size) >= MOVES_MIN)
-    return api_realloc(p, size, call);
   if (is_aligned && is_right(usable, size) && fh_expand(p, size)) return p;
   void *block = fh_aligned_alloc(alignment, size);
   if (block == NULL) return is_aligned && size <= usable && fh_expand(p, size) ? p : NULL;
   memcpy(block, p, min_size(size, usable));
   api_free(p, call);
   return block;
+}
+
+static void *resize_aligned(void *p, size_t alignment, size_t size, const char *call) {
+  if (p == NULL || !is_power_of_two(alignment)) return fh_aligned_alloc(alignment, size);
+  return stays_aligned(p, alignment, size, call) ? api_realloc(p, size, call)
+                                                 : copy_aligned(p, alignment, size, call);
 }
 
 FH_API void *fh_realloc_aligned(void *p, size_t alignment, size_t size) {

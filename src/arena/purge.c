@@ -53,6 +53,20 @@ static bool is_done(const purge_t *p) {
   return p->purged >= p->want || is_in_vain || p->looks == 0;
 }
 
+/* A run of claimed slices went back to the system. Out of line for the stack's sake. */
+static out_of_line void note_purged(purge_t *p, arena_t *a, size_t word, unsigned at, unsigned n) {
+  arena_maps_t *maps = arena_maps(a);
+  uint64_t run = bits_run(at, n);
+  atomic64_and_relaxed(&maps->dirty[word], ~run);
+  atomic64_or_relaxed(&maps->purged[word], run);
+  memset(&maps->touched[word * 64 + at], 0, n);
+  frames_break(a, word * 64 + at, n);
+  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - n);
+  atomic64_add_relaxed(&arena_counts.purged, (uint64_t)n << SLICE_SHIFT);
+  p->purged += n;
+  p->in_row = 0;
+}
+
 /* Discards the dirty ones of the slices that a word stands for. Those that the system refuses to
  * take stay dirty; where some were refused it begins elsewhere the next time. */
 static void purge_word(purge_t *p, arena_t *a, size_t word) {
@@ -67,11 +81,10 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
   uint64_t rest = todo & ~(uint64_t)0 << refused_at / 8 % 64;
   if (rest == 0 || p->is_asked) rest = todo;
   if (refused_at != 0) atomic32_store_relaxed(&maps->refused_at[word], 0);
-  size_t purged = p->in_row = 0;
+  p->in_row = 0;
   while (rest != 0 && (p->in_row < REFUSALS_MOST || p->is_asked)) { /* Bound: a word's runs */
     unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
-    uint64_t run = bits_run(at, n);
-    rest &= ~run;
+    rest &= ~bits_run(at, n);
     timing_mark(TIMING_PURGE);
     if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) {
       atomic32_store_relaxed(&maps->refused_at[word], p->now | 1);
@@ -79,16 +92,8 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
       p->refused++;
       continue;
     }
-    p->in_row = 0;
-    atomic64_and_relaxed(&maps->dirty[word], ~run);
-    atomic64_or_relaxed(&maps->purged[word], run);
-    memset(&maps->touched[word * 64 + at], 0, n);
-    frames_break(a, word * 64 + at, n);
-    purged += n;
+    note_purged(p, a, word, at, n);
   }
-  p->purged += (uint32_t)purged;
-  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - purged);
-  atomic64_add_relaxed(&arena_counts.purged, purged << SLICE_SHIFT);
   if (claimed != 0) arena_put_back(a, word, claimed);
 }
 

@@ -27,7 +27,7 @@ enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more byte
 
 /* Has the system make the pages that are in use soon, for a burst of slices with one call. For
  * classes of which much was used, and whose fresh blocks are linked. */
-static void populate(heap_t *h, char *base, unsigned c) {
+static out_of_line void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
   if (burst == 0 || budget_is_tight() || c >= MEDIUM_CLASS ||
       heap_taken(h, c) * class_size(c) < burst)

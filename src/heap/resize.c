@@ -200,15 +200,16 @@ void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
 /* Where blocks with mappings of their own die soon, one that realloc grows by much is copied to
  * slices: its pages stay at hand when it dies. One that grows by less is copied with headroom, but
  * only while it is short; one that grows by little would be copied too often. What ends the first
- * range is copied out of it, once: from there it grows in place. NULL: its pages are moved. */
-static out_of_line void *room_to_leap(const found_t *f, size_t size) {
-  if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST) return NULL;
+ * range is copied out of it, once: from there it grows in place. The copy's bytes; 0: its pages are
+ * moved. */
+static out_of_line size_t leap_to(const found_t *f, size_t size) {
+  if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST) return 0;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
   bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
   bool leaps = huge_die_soon() && (size >= leap || is_short);
   size_t end = arena_slice((void *)slab_base(f->slab)) + atomic32_load_relaxed(&f->slab->slices);
-  if (size <= f->usable || (!leaps && !arena_is_first_end(arena_of(f->slab), end))) return NULL;
-  return allocate_with_headroom(size, max_size(size, leap));
+  if (size <= f->usable || (!leaps && !arena_is_first_end(arena_of(f->slab), end))) return 0;
+  return max_size(size, leap);
 }
 
 /* A large block gets its room to grow as addresses behind it. */
@@ -234,7 +235,8 @@ typedef struct {
 static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_t size) {
   void *block = NULL;
   if (!is_small(f) && !is_fixed(f)) {
-    block = room_to_leap(f, size);
+    size_t leap = leap_to(f, size);
+    if (leap != 0) block = allocate_with_headroom(size, leap);
     void *moved = block == NULL ? resize_by_moving_pages(f, p, size) : NULL;
     if (moved != NULL) return (resized_t){moved, false};
   }

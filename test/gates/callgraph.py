@@ -41,7 +41,7 @@ class CallGraph:
                 self.dynamic.append(lines[0])
         for source, target in re.findall(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"',
                                          text, re.M):
-            name = names.get(target, target)
+            name = re.sub(r"^.*:(\w+)\.localalias$", r"\1", names.get(target, target))
             self.calls.setdefault(names[source],
                                   set()).add(INDIRECT if target == INDIRECT else name)
 
