@@ -9,6 +9,8 @@
 
 #include "../../../src/base/check.h"
 #include "../../../src/os/os.h"
+#include "../../../src/support/container.h"
+#include "../../../src/support/timing.h"
 #include "../../../src/support/trace.h"
 #include "../../../src/support/options.h"
 #include "../../../src/heap/here.h"
@@ -19,6 +21,10 @@
 enum { FIRST_WINDOW = 4096, WINDOWS = 4, ELSEWHERE = FIRST_WINDOW + WINDOWS };
 
 os_counts_t os_counts;
+container_t container; /* there is none */
+void container_look(uint32_t now_ms) { (void)now_ms; }
+uint64_t container_memory(void) { return 0; }
+__thread uint32_t timing_marks;
 atomic64_t option_values[OPTION_COUNT];
 unsigned system_maps_that_fail;
 bool system_refuses_last_page;
@@ -49,6 +55,8 @@ bool system_start(void) {
   checker_ignore(&arena_counts, sizeof arena_counts);
   checker_ignore(&slab_counts, sizeof slab_counts);
   checker_ignore(&heap_counts, sizeof heap_counts);
+  checker_ignore(&container, sizeof container);
+  checker_ignore(&timing_marks, sizeof timing_marks);
   checker_thread_local(&heap_here, sizeof heap_here);
   checker_ignore(&slab_tally, sizeof slab_tally);
   checker_ignore(&slab_thread, sizeof slab_thread);
@@ -132,6 +140,7 @@ bool os_is_space_limited(void) { return true; }
 size_t os_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 void os_usage(os_usage_t *usage) { *usage = (os_usage_t){0}; }
 uint64_t os_random(void) { return 1; }
+uint64_t os_now_ns(void) { return 0; }
 bool os_protect(void *at, size_t size, bool is_open) {
   (void)at, (void)size, (void)is_open;
   return true;
