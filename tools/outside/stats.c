@@ -13,6 +13,7 @@
 #include "../../src/api/api.h"
 #include "../../src/stock/sample.h"
 #include "../../src/support/stats.h"
+#include "../../src/support/timing.h"
 #include "adopt.h"
 #include "commands.h"
 #include "target.h"
@@ -76,9 +77,10 @@ static void write_json(const view_t *v) {
 
 /* A row of the table as Prometheus reads it. What only grows is a counter there. */
 static bool only_grows(const char *name) {
-  static const char *const ends[] = {
-    "_allocated",   "frees", "swaps",  "retries",  "s_calls", "maps",  "adoptions",
-    "publications", "_ms",   "faults", "madvises", "purged",  "nested"};
+  static const char *const ends[] = {"_allocated", "frees",     "swaps",     "retries",
+                                     "s_calls",    "maps",      "adoptions", "publications",
+                                     "_ms",        "faults",    "madvises",  "purged",
+                                     "nested",     "collapsed", "raises"};
   for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
     size_t length = strlen(name), end = strlen(ends[i]);
     if (length >= end && strcmp(name + length - end, ends[i]) == 0) return true;
@@ -109,8 +111,28 @@ static void write_classes(const view_t *v, const char *name, const char *kind, s
   }
 }
 
+/* With the option stats_detail. */
+static void write_slow_paths(void) {
+  printf("# TYPE freehold_slow_paths_total counter\n");
+  for (timing_kind_t k = 0; k < TIMING_KIND_COUNT; k++)
+    printf("freehold_slow_paths_total{path=\"%s\"} %llu\n", timing_name(k),
+           (unsigned long long)timing_of(k).count);
+  printf("# TYPE freehold_slow_path_ns gauge\n");
+  for (timing_kind_t k = 0; k < TIMING_KIND_COUNT; k++) {
+    timing_t t = timing_of(k);
+    const struct {
+      const char *name;
+      uint64_t ns;
+    } quantiles[] = {{"0.5", t.p50}, {"0.9", t.p90}, {"0.99", t.p99}, {"1", t.most}};
+    for (size_t i = 0; i < ARRAY_LENGTH(quantiles); i++)
+      printf("freehold_slow_path_ns{path=\"%s\",quantile=\"%s\"} %llu\n", timing_name(k),
+             quantiles[i].name, (unsigned long long)quantiles[i].ns);
+  }
+}
+
 static void write_prometheus(const view_t *v) {
   FH_STATISTICS(METRIC, )
+  write_slow_paths();
   write_classes(v, "allocated_blocks_total", "counter", offsetof(fh_class_stats_t, allocated));
   write_classes(v, "live_blocks", "gauge", offsetof(fh_class_stats_t, live));
   write_classes(v, "slabs", "gauge", offsetof(fh_class_stats_t, slabs));
