@@ -701,6 +701,16 @@ static void dense_frame(void) {
   hold_untouched(api.malloc(MIB(31)), MIB(31));
   memset(library_hidden("frames"), 0, 4 * sizeof(uint32_t));
 }
+static void dense_frame_refused(void) {
+  dense_frame();
+  for (unsigned i = 0; i < IN_FRAMES; i++)
+    if (madvise(block[i], OF_FRAME, MADV_NOHUGEPAGE) != 0) park_fail("madvise");
+}
+/* The frame that is next is the last of the last arena, and not mapped. */
+static void last_frame_next(void) {
+  dense_frame();
+  ((uint32_t *)library_hidden("frames"))[2] = (uint32_t)(MIB(1024) / MIB(2)) - 1;
+}
 /* A few slices of each are free: that alone gives no page of them back. */
 static void huge_frames_with_holes(void) {
   dense_frame();
@@ -1067,9 +1077,11 @@ static void make_heap_emptied(void) {
 static void make_heap_almost_emptied(void) {
   make_heap();
   for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
-  for (unsigned i = 79; i > 21; i--) put(block[i]);
-  release(block[21]);
-  block[0] = block[21];
+  unsigned second = 1;
+  while (((uintptr_t)block[second] ^ (uintptr_t)block[0]) < KIB(64)) second++;
+  for (unsigned i = 79; i > second; i--) put(block[i]);
+  release(block[second]);
+  block[0] = block[second];
 }
 static void make_heap_almost_emptied_entered(void) {
   make_heap_almost_emptied();
@@ -1764,6 +1776,8 @@ const operation_t freehold_operations[] = {
   {"realloc-huge-back", resize_refused, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
   {"collect-huge-page", collect_softly, dense_frame, NULL, NULL, 0},
+  {"collect-huge-page-refused", collect_softly, dense_frame_refused, NULL, NULL, 0},
+  {"collect-huge-page-ends", collect_softly, last_frame_next, NULL, NULL, 0},
   {"collect-huge-page-breaks", collect_hard, huge_frames_with_holes, NULL, NULL, 0},
   {"free-huge-page-spared", free_first, huge_frames_overdue, NULL, "purge_delay_ms:8", 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
