@@ -5,8 +5,10 @@
  * a slab of 64 KiB has: 3 of 16,000 bytes, 67 of 900, 92 of 700, 162 of 400. */
 #include "park.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -689,10 +691,39 @@ static void some_dirty(void) {
   free_some(0, 20, 2);
 }
 /* A large heap, and some of it dense: the next look makes a huge page of that. */
+enum { IN_FRAMES = 48, OF_FRAME = KIB(128) };
 static void dense_frame(void) {
-  get(MIB(70));
-  memset(get(MIB(6)), 1, MIB(6));
+  for (unsigned i = 0; i < IN_FRAMES; i++) {
+    block[i] = hold_untouched(api.malloc(OF_FRAME), OF_FRAME);
+    memset(block[i], 1, OF_FRAME);
+  }
+  hold_untouched(api.malloc(MIB(31)), MIB(31));
+  hold_untouched(api.malloc(MIB(31)), MIB(31));
   memset(library_hidden("frames"), 0, 4 * sizeof(uint32_t));
+}
+static void dense_frame_refused(void) {
+  dense_frame();
+  for (unsigned i = 0; i < IN_FRAMES; i++)
+    if (madvise(block[i], OF_FRAME, MADV_NOHUGEPAGE) != 0) park_fail("madvise");
+}
+/* The frame that is next is the last of the last arena, and not mapped. */
+static void last_frame_next(void) {
+  dense_frame();
+  ((uint32_t *)library_hidden("frames"))[2] = (uint32_t)(MIB(1024) / MIB(2)) - 1;
+}
+/* A few slices of each are free: that alone gives no page of them back. */
+static void huge_frames_with_holes(void) {
+  dense_frame();
+  for (int i = 0; i < 4; i++) {
+    memset(library_hidden("frames"), 0, 4 * sizeof(uint32_t));
+    api.collect(false);
+  }
+  free_some(7, IN_FRAMES, 16);
+}
+static void huge_frames_overdue(void) {
+  huge_frames_with_holes();
+  let_go(0, 1, 1);
+  usleep(100 * 1000);
 }
 /* The lock is not inherited by the copies of the process, so it is part of the operation. */
 static void collect_locked(void) {
@@ -706,6 +737,140 @@ static void free_locked(void) {
 static bool is_expanded;
 static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
 static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(100)); }
+
+/* ---- bounds of memory ------------------------------------------------------------------------ */
+
+static void look_is_due(void) {
+  fresh_end();
+  oracle_note_look_due();
+}
+static void much_in_use(void) { hold_untouched(api.malloc(MIB(20)), MIB(20)); }
+static void look_at_much(void) {
+  much_in_use();
+  look_is_due();
+}
+enum { PRESSURE_IS_NEAR = 1, PRESSURE_IS_OVER };
+static void look_when_eased(void) {
+  look_at_much();
+  oracle_note_pressure(PRESSURE_IS_OVER);
+}
+static void look_in_full_container(void) {
+  look_at_much();
+  oracle_note_container(MIB(40), MIB(1), true);
+}
+static void look_past_lost_reader(void) {
+  look_at_much();
+  oracle_note_lost_reader();
+}
+static void tight_large(void) {
+  earned_large();
+  oracle_note_pressure(PRESSURE_IS_NEAR);
+}
+static void tight_partial(void) {
+  partial_slab();
+  oracle_note_pressure(PRESSURE_IS_NEAR);
+}
+static void tight_to_free(void) {
+  room_for_large();
+  oracle_note_pressure(PRESSURE_IS_NEAR);
+}
+
+/* The limit is reached, and the class has nothing. A block that is refused opens the reserve. */
+static void limit_reached(void) {
+  size = 1000;
+  use_up(size);
+  spend_memory(true);
+}
+static void reserve_opened(void) {
+  limit_reached();
+  if (api.malloc(KIB(100)) != NULL) park_fail("the limit is not reached");
+}
+static void reserve_in_use(void) {
+  use_up(500);
+  reserve_opened();
+  hold(api.malloc(size), size);
+  size = 500;
+}
+static void reserve_to_be_closed(void) {
+  reserve_opened();
+  spend_memory(false);
+  oracle_note_look_due();
+}
+static void hold_if_any_below_limit(void) {
+  spend_memory(false);
+  hold_if_any();
+}
+
+/* ---- bytes of a thread ----------------------------------------------------------------------- */
+
+static void ask_bytes(void) {
+  uint64_t allocated = api.thread_allocated(), freed = api.thread_freed();
+  if ((int64_t)allocated < 0 || (int64_t)freed < 0) park_fail("less than no bytes");
+}
+static void few_put_off(void) {
+  few_unseen();
+  api.free(block[0]), api.free(block[1]);
+}
+static void many_put_off(void) {
+  many_unseen();
+  for (unsigned i = 0; i < PUT_OFF_MOST / 2; i++) api.free(block[i]);
+}
+static void asked_fresh_end(void) {
+  ask_bytes();
+  fresh_end();
+}
+static void asked_that_cannot_rest(void) {
+  ask_bytes();
+  cannot_rest();
+}
+static void asked_and_somebody_rests(void) {
+  ask_bytes();
+  somebody_rests();
+}
+static void asked_and_somebody_died(void) {
+  ask_bytes();
+  somebody_died();
+}
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* Each copy of the process that begins a trace makes a file of its own. */
+static char trace_folder[] = "/tmp/park-XXXXXX", trace_path[64];
+static pid_t tracer;
+static void remove_traces(void) {
+  DIR *folder = getpid() == tracer ? opendir(trace_folder) : NULL;
+  if (folder == NULL) return;
+  for (struct dirent *file; (file = readdir(folder)) != NULL;)
+    unlinkat(dirfd(folder), file->d_name, 0);
+  closedir(folder);
+  rmdir(trace_folder);
+}
+static void name_trace(void) {
+  own(400, 10);
+  tracer = getpid();
+  if (mkdtemp(trace_folder) == NULL || atexit(remove_traces) != 0) park_fail("no folder");
+  snprintf(trace_path, sizeof trace_path, "%s/trace", trace_folder);
+}
+static void start_trace(void) {
+  if (!api.trace_start(trace_path)) park_fail("no trace");
+}
+static void name_and_start_trace(void) {
+  name_trace();
+  start_trace();
+}
+static void fresh_end_when_traced(void) {
+  in_helper(name_and_start_trace);
+  fresh_end();
+}
+static void large_when_traced(void) {
+  own(KIB(100), 2);
+  let_go(0, 1, 1);
+  in_helper(name_and_start_trace);
+}
+static void first_when_traced(void) {
+  in_helper(name_and_start_trace);
+  size = 100;
+}
 
 /* ---- blocks that move ------------------------------------------------------------------------ */
 
@@ -912,13 +1077,47 @@ static void make_heap_emptied(void) {
 static void make_heap_almost_emptied(void) {
   make_heap();
   for (unsigned i = 0; i < 80; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
-  for (unsigned i = 79; i > 21; i--) put(block[i]);
-  release(block[21]);
-  block[0] = block[21];
+  unsigned second = 1;
+  while (((uintptr_t)block[second] ^ (uintptr_t)block[0]) < KIB(64)) second++;
+  for (unsigned i = 79; i > second; i--) put(block[i]);
+  release(block[second]);
+  block[0] = block[second];
 }
 static void make_heap_almost_emptied_entered(void) {
   make_heap_almost_emptied();
   oracle_enter_lane(heap);
+}
+/* By another thread, so that the subject has no heap: it frees the last block by itself. */
+static void others_make_heap_almost_emptied(void) {
+  make_heap_almost_emptied();
+  api.collect(false);
+}
+static void heap_almost_emptied_by_others(void) { in_helper(others_make_heap_almost_emptied); }
+static void heap_almost_emptied_by_others_entered(void) {
+  heap_almost_emptied_by_others();
+  oracle_enter_lane(heap);
+}
+static void no_room_for_heap(void) {
+  use_up(sizeof(void *) + sizeof(uint64_t) + 32); /* an fh_heap_t */
+  spend_memory(true);
+}
+static void new_heap_if_any(void) { heap = api.heap_new(); }
+static void end_heap_if_any(void) {
+  spend_memory(false);
+  if (heap != NULL) end_heap();
+}
+static void set_quota(void) { api.heap_set_quota(heap, MIB(1)); }
+static void look_at_heap(void) {
+  fh_heap_stats_t stats = {.struct_size = sizeof stats};
+  if (!api.heap_stats_get(heap, &stats) || stats.slab_bytes == 0) park_fail("a heap has nothing");
+}
+static void ask_for_heap_of_large(void) {
+  if (api.heap_of(block[50]) != heap || api.heap_of(block[51]) != heap)
+    park_fail("a large block is not its heap's");
+}
+static void make_heap_when_asked(void) {
+  ask_bytes();
+  make_heap();
 }
 static void make_heap_with_quota(void) {
   make_heap_used_up();
@@ -1135,6 +1334,12 @@ static void two_of_other(void) {
   count = 2;
 }
 static void free_batch(void) { api.free_batch(block, count); }
+static void aligned_to_delete(void) {
+  own(200, 20);
+  put(block[19]);
+  block[0] = api.aligned_alloc(64, 200);
+}
+static void delete_aligned(void) { api.delete_aligned_sized(block[0], 200, 64); }
 static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
 static void other_in_large_process(void) {
   other_allocates();
@@ -1503,9 +1708,18 @@ const operation_t freehold_operations[] = {
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
   {"first-use-of-container", malloc_one, first_with_nothing, hold_one, "memory_limit:90%",
    IS_BARE | FIRST_USE},
-  {"malloc-tight", malloc_one, earned_large, hold_one, "memory_soft:1M", 0},
-  {"malloc-tight-partial", malloc_one, partial_slab, hold_one, "memory_soft:1M", 0},
-  {"free-tight", free_first, room_for_large, NULL, "memory_soft:1M", 0},
+  {"malloc-tight", malloc_one, tight_large, hold_one, "memory_soft:1M", 0},
+  {"malloc-tight-partial", malloc_one, tight_partial, hold_one, "memory_soft:1M", 0},
+  {"free-tight", free_first, tight_to_free, NULL, "memory_soft:1M", 0},
+  {"look-over-soft", malloc_one, look_at_much, hold_one, "memory_soft:1M", 0},
+  {"look-eased", malloc_one, look_when_eased, hold_one, "memory_soft:64G", 0},
+  {"look-for-container", malloc_one, look_at_much, hold_one, NULL, 0},
+  {"look-in-container", malloc_one, look_in_full_container, hold_one, NULL, 0},
+  {"look-past-lost-reader", malloc_one, look_past_lost_reader, hold_one, NULL, 0},
+  {"malloc-refused", malloc_one, limit_reached, hold_if_any_below_limit, NULL, 0},
+  {"malloc-reserve", malloc_one, reserve_opened, hold_if_any_below_limit, NULL, 0},
+  {"malloc-reserve-again", malloc_one, reserve_in_use, hold_if_any_below_limit, NULL, 0},
+  {"malloc-reserve-closes", malloc_one, reserve_to_be_closed, hold_one, NULL, 0},
   {"malloc-many-threads", malloc_one, partial_slab, hold_one, "caching_threads:1", 0},
   {"malloc-many-threads-medium", malloc_one, medium_next, hold_one, "caching_threads:1", 0},
   {"free-many-threads", free_four, few_unseen, NULL, "caching_threads:1", 0},
@@ -1562,6 +1776,10 @@ const operation_t freehold_operations[] = {
   {"realloc-huge-back", resize_refused, huge_of_pieces, hold_resized_if_any, NULL, PASSES_OVER},
   {"collect", collect_softly, some_dirty, NULL, NULL, 0},
   {"collect-huge-page", collect_softly, dense_frame, NULL, NULL, 0},
+  {"collect-huge-page-refused", collect_softly, dense_frame_refused, NULL, NULL, 0},
+  {"collect-huge-page-ends", collect_softly, last_frame_next, NULL, NULL, 0},
+  {"collect-huge-page-breaks", collect_hard, huge_frames_with_holes, NULL, NULL, 0},
+  {"free-huge-page-spared", free_first, huge_frames_overdue, NULL, "purge_delay_ms:8", 0},
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
@@ -1588,6 +1806,15 @@ const operation_t freehold_operations[] = {
   {"heap-free-emptied", free_first, make_heap_almost_emptied, end_heap, NULL, WITH_HEAP},
   {"heap-free-emptied-entered", free_first, make_heap_almost_emptied_entered, leave_and_end_heap,
    NULL, WITH_HEAP},
+  {"heap-free-emptied-no-heap", free_first, heap_almost_emptied_by_others, end_heap, NULL,
+   IS_BARE | WITH_HEAP},
+  {"heap-free-emptied-no-heap-entered", free_first, heap_almost_emptied_by_others_entered,
+   leave_and_end_heap, NULL, IS_BARE | WITH_HEAP},
+  {"heap-new-refused", new_heap_if_any, no_room_for_heap, end_heap_if_any, NULL, WITH_HEAP},
+  {"heap-set-quota", set_quota, make_used_heap, end_heap, NULL, WITH_HEAP},
+  {"heap-statistics", look_at_heap, make_used_heap, end_heap, NULL, WITH_HEAP},
+  {"heap-of-large", ask_for_heap_of_large, make_used_heap, end_heap, NULL, WITH_HEAP},
+  {"heap-malloc-asked", heap_malloc_one, make_heap_when_asked, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-over-quota", heap_malloc_one, make_heap_with_quota, hold_heap_if_any, NULL,
    WITH_HEAP},
   {"heap-collect-one", collect_heap, make_heap_emptied, end_heap, NULL, WITH_HEAP},
@@ -1629,6 +1856,7 @@ const operation_t freehold_operations[] = {
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
   {"delete-sized", delete_two_sized, other_allocates, NULL, NULL, 0},
   {"delete-sized-large", delete_large_sized, large_sized, NULL, NULL, 0},
+  {"delete-aligned", delete_aligned, aligned_to_delete, NULL, NULL, 0},
   {"malloc-batch", malloc_batch, bin_of_few, hold_batch, NULL, MOVES},
   {"free-batch", free_batch, batch_to_free, NULL, NULL, MOVES},
   {"free-batch-medium", free_batch, medium_batch_to_free, NULL, NULL, MOVES},
@@ -1644,6 +1872,10 @@ const operation_t freehold_operations[] = {
   {"malloc-traced", malloc_one, fresh_end, hold_one, "trace_ring:128K", 0},
   {"free-traced", free_first, a_few_and_one, NULL, "trace_ring:128K", 0},
   {"realloc-traced", first_grows, last_of_second_slab, hold_grown_first, "trace_ring:128K", 0},
+  {"trace-start", start_trace, name_trace, NULL, NULL, 0},
+  {"malloc-trace-started", malloc_one, fresh_end_when_traced, hold_one, NULL, 0},
+  {"free-trace-started", free_first, large_when_traced, NULL, NULL, 0},
+  {"first-use-trace-started", malloc_one, first_when_traced, hold_one, NULL, IS_BARE},
   {"malloc-uncached", malloc_one, fresh_end, hold_one, "caches:off", 0},
   {"free-uncached", free_first, a_few_and_one, NULL, "caches:off", 0},
   {"collect-lent", collect_softly, few_of_lent_class, NULL, NULL, 0},
@@ -1664,6 +1896,17 @@ const operation_t freehold_operations[] = {
   {"first-use-resting", malloc_one, somebody_rests, hold_one, NULL, IS_BARE},
   {"thread-exit-no-rest", NULL, cannot_rest, NULL, NULL, 0},
   {"thread-exit-marked", NULL, mark_left_behind, NULL, NULL, 0},
+  {"ask-bytes", ask_bytes, own_free_blocks, NULL, NULL, 0},
+  {"ask-bytes-put-off", ask_bytes, few_put_off, NULL, NULL, 0},
+  {"ask-bytes-gathered", ask_bytes, many_put_off, NULL, NULL, 0},
+  {"ask-bytes-cut", ask_bytes, cut_before, NULL, NULL, IS_SAMPLED},
+  {"first-use-asked", malloc_one, asked_and_somebody_rests, hold_one, NULL, IS_BARE},
+  {"collect-resting-asked", collect_hard, asked_and_somebody_rests, NULL, NULL, 0},
+  {"collect-left-behind-asked", collect_hard, asked_and_somebody_died, NULL, NULL,
+   IS_BARE | OTHER_DIED},
+  {"nested-malloc-asked", malloc_one, asked_fresh_end, hold_one, NULL, NESTED},
+  {"thread-exit-asked", NULL, asked_fresh_end, NULL, NULL, 0},
+  {"thread-exit-no-rest-asked", NULL, asked_that_cannot_rest, NULL, NULL, 0},
   {"sampled-malloc", malloc_one, sample_next_small, hold_one, NULL, QUICK | IS_SAMPLED},
   {"sampled-malloc-large", malloc_one, sample_next_large, hold_one, NULL, IS_SAMPLED},
   {"sampled-malloc-medium", malloc_one, cut_next_medium, hold_one, NULL, IS_SAMPLED},

@@ -18,9 +18,15 @@ void operation_give_blocks(void) {
   for (int i = 0; i < GIVEN_BIG; i++) give(get(14000));
 }
 
+static bool is_memory_spent;
+void spend_memory(bool is_spent) {
+  is_memory_spent = is_spent;
+  if (!api.option_set("memory_limit", is_spent ? 1 : 0)) park_fail("no limit");
+}
 void limit_memory(bool is_limited) {
   struct rlimit limit = {is_limited ? 0 : RLIM_INFINITY, RLIM_INFINITY};
   if (setrlimit(RLIMIT_AS, &limit) != 0) park_fail("setrlimit");
+  if (is_memory_spent && !is_limited) spend_memory(false);
 }
 
 /* Blocks that the operation gets: `size` bytes each. */

@@ -6,11 +6,15 @@
  * they hold, and what the thread had in its hands. */
 #include "park.h"
 
+#include <unistd.h>
+
+#include "../../../src/arena/budget.h"
 #include "../../../src/arena/places.h"
 #include "../../../src/heap/here.h"
 #include "../../../src/stock/fresh.h"
 #include "../../../src/stock/huge.h"
 #include "../../../src/stock/pool.h"
+#include "../../../src/support/container.h"
 
 /* in hand: what `grow-unmaps-too-little` asks for, 100 MiB, is the most; arena_step is 64 */
 enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1600, SLICES_LOOKED_AT = 512 };
@@ -163,6 +167,34 @@ void oracle_sample_after(size_t of, unsigned blocks, size_t interval) {
 void oracle_note_last_trim_due(void) {
   own_heap()->trim_class = 2;
   own_heap()->trims_due = 1;
+}
+
+void oracle_note_look_due(void) { own_heap()->calls = 0; }
+
+void oracle_note_pressure(unsigned level) {
+  atomic64_store_relaxed(&((budget_t *)library_hidden("budget"))->level, level);
+}
+
+static uint32_t now_ms(void) {
+  uint32_t (*now)(void);
+  *(void **)&now = library_hidden("os_now_ms");
+  return now();
+}
+
+/* The next look at its files is a long time off. */
+void oracle_note_container(size_t limit, size_t room, bool is_short) {
+  enum { LONG_TIME = 1 << 24 };
+  container_t *c = library_hidden("container");
+  atomic64_store_relaxed(&c->limit, limit);
+  atomic64_store_relaxed(&c->room, room);
+  atomic32_store_relaxed(&c->is_short, is_short);
+  atomic32_store_relaxed(library_hidden("next_look"), now_ms() + LONG_TIME);
+}
+
+void oracle_note_lost_reader(void) {
+  enum { LONG_AGO = 1 << 16 };
+  atomic32_store_relaxed(library_hidden("reader"), (uint32_t)getpid());
+  atomic32_store_relaxed(library_hidden("reader_since"), now_ms() - LONG_AGO);
 }
 
 uintptr_t oracle_arena_end(const void *p) {

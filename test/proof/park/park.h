@@ -54,6 +54,7 @@ typedef struct {
   void (*free_sized)(void *p, size_t size);
   void (*delete_sized)(void *p, size_t size);
   void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
+  void (*delete_aligned_sized)(void *p, size_t size, size_t alignment);
   size_t (*malloc_batch)(size_t size, size_t count, void **blocks);
   void (*free_batch)(void *const *blocks, size_t count);
   void (*collect)(bool force);
@@ -61,6 +62,9 @@ typedef struct {
   bool (*expand)(void *p, size_t size);
   bool (*owns)(const void *p);
   bool (*stats_get)(fh_stats_t *stats);
+  uint64_t (*thread_allocated)(void);
+  uint64_t (*thread_freed)(void);
+  bool (*trace_start)(const char *path);
   struct mallinfo2 (*mallinfo2)(void);
   bool (*option_set)(const char *name, int64_t value);
   fh_heap_t *(*heap_new)(void);
@@ -74,6 +78,7 @@ typedef struct {
   void (*heap_delete)(fh_heap_t *heap);
   void (*heap_collect)(fh_heap_t *heap);
   void (*heap_set_quota)(fh_heap_t *heap, size_t bytes);
+  bool (*heap_stats_get)(fh_heap_t *heap, fh_heap_stats_t *stats);
   fh_heap_t *(*heap_of)(const void *p);
   void (*heap_destroy)(fh_heap_t *heap);
   bool (*heap_visit)(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
@@ -218,6 +223,7 @@ void operation_give_blocks(void); /* by the subject */
 void free_in_turn(void **blocks, size_t n);
 void free_rest_of_turn(void);
 void limit_memory(bool is_limited); /* no further mapping; a copy is not limited */
+void spend_memory(bool is_spent);   /* freehold's own limit is reached; nor is that a copy's */
 
 /* ---- action.c -------------------------------------------------------------------------------- */
 
@@ -266,6 +272,11 @@ void oracle_note_trial_due(size_t size);
 void oracle_sample_after(size_t size, unsigned blocks, size_t interval);
 /* At the end of its next slow call the heap trims the last of its classes. */
 void oracle_note_last_trim_due(void);
+/* At the end of its next slow call the heap looks at the clock, and how short memory is. */
+void oracle_note_look_due(void);
+void oracle_note_pressure(unsigned level); /* as the last look found it */
+void oracle_note_container(size_t limit, size_t room, bool is_short);
+void oracle_note_lost_reader(void); /* one that has been at the container's files for long */
 /* Moments: the caller ... */
 /* is about to swap the word of the first places for heaps */
 bool oracle_would_claim_heap(void);
