@@ -27,7 +27,8 @@ TEST(huge_pages, memory_is_private_when_all_of_its_pages_are_there_and_no_fork_s
   CHECK(!os_is_private(p, FRAME));
   CHECK(os_is_private(p, FRAME - page));
   pid_t child = fork();
-  if (child == 0) for (;;) pause();
+  if (child == 0)
+    for (;;) pause();
   CHECK(!os_is_private(p, page));
   p[0] = 2;
   CHECK(os_is_private(p, page));
