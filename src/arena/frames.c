@@ -1,9 +1,10 @@
 /* frames.c - huge pages, where they cost no memory                                   layer 3: arena
  * Contract: frames.h.
  *
- * A frame becomes a huge page when seven eighths of its slices are in use and all its pages are in
- * memory: so it takes no more than it had. The system copies it meanwhile, which takes some tenths
- * of a millisecond. A hundredth of the time may go into that. */
+ * A frame becomes a huge page when seven eighths of its slices are in use. All its pages must be in
+ * memory, and shared with no parent or child of a fork: so it takes no more than it had. The system
+ * copies it meanwhile, which takes some tenths of a millisecond. A hundredth of the time may go
+ * into that. */
 #include "frames.h"
 
 #include "../os/os.h"
@@ -51,7 +52,7 @@ static unsigned count_used(const arena_t *a, size_t frame) {
 static bool is_dense(const arena_t *a, size_t frame) {
   size_t size = FRAME_SLICES << SLICE_SHIFT;
   return count_used(a, frame) >= USED_LEAST &&
-         os_is_resident(arena_address(a, frame * FRAME_SLICES), size);
+         os_is_private(arena_address(a, frame * FRAME_SLICES), size);
 }
 
 static void make_huge(const arena_t *a, size_t frame) {

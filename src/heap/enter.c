@@ -38,7 +38,8 @@ static bool is_any_marked(const heap_t *h) { return is_marked(h, has_fast_paths(
 
 static always_inline void mark(heap_t *h, bool has_fast) {
   h->busy = 1;
-  if (!has_fast) return;
+  /* closed: a fast call goes on that was interrupted when they closed, and opens them again */
+  if (!has_fast && likely(!heap_here.is_closed)) return;
   signal_fence();
   heap_here.limit = 0;
   heap_here.window = 0;

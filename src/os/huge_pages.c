@@ -35,16 +35,28 @@ bool os_has_huge_pages(void) {
   return atomic32_load_relaxed(&known) == YES;
 }
 
-bool os_is_resident(const void *at, size_t size) {
-  unsigned char pages[64];
-  size_t page = os_page_size();
-  for (size_t done = 0; done < size; done += page * sizeof pages) {
-    size_t part = min_size(size - done, page * sizeof pages);
-    if (OS_CALL(mincore, (uintptr_t)at + done, part, pages, 0, 0, 0) < 0) return false;
-    for (size_t i = 0; i < part / page; i++)
-      if ((pages[i] & 1) == 0) return false;
+/* So many pages from that one on, as `file` has them: a word of flags for each. */
+static bool are_private(int file, size_t first, size_t n) {
+  enum { WORDS = 32 };
+  const uint64_t all = (uint64_t)1 << 63 | (uint64_t)1 << 56; /* in memory; mapped once */
+  uint64_t words[WORDS];
+  for (size_t done = 0, part; done < n; done += part) {
+    part = min_size(n - done, WORDS);
+    size_t bytes = part * sizeof *words, from = (first + done) * sizeof *words;
+    if (OS_CALL(pread64, file, words, bytes, from, 0, 0) != (long)bytes) return false;
+    for (size_t i = 0; i < part; i++)
+      if ((words[i] & all) != all) return false;
   }
   return true;
+}
+
+bool os_is_private(const void *at, size_t size) {
+  size_t page = os_page_size();
+  int file = os_open("/proc/self/pagemap");
+  if (file < 0) return false;
+  bool is_private = are_private(file, (uintptr_t)at / page, size / page);
+  os_close(file);
+  return is_private;
 }
 
 /* What PAGEMAP_SCAN takes and gives, as the kernel's documentation has it. */

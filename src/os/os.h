@@ -58,8 +58,9 @@ hidden void os_advise_huge(void *at, size_t size, bool huge);
 hidden bool os_collapse(void *at, size_t size);
 /* Does whoever runs the system want huge pages at all? Asked once. */
 hidden bool os_has_huge_pages(void);
-/* Are all these pages in memory? False in doubt. */
-hidden bool os_is_resident(const void *at, size_t size);
+/* Are all these pages in memory, and shared with no other process? Not if they were never written,
+ * or have stayed as they were since a fork. False in doubt. */
+hidden bool os_is_private(const void *at, size_t size);
 /* Bytes of the range that are in huge pages; 0, if the system does not say. */
 hidden size_t os_huge_resident(const void *at, size_t size);
 hidden uint64_t os_memory(void); /* of the machine; 0: the system does not say */

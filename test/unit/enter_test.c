@@ -25,6 +25,21 @@ static size_t claimed_heaps(void) {
   return claimed;
 }
 
+TEST(enter, a_fast_call_in_the_middle_of_which_the_fast_paths_closed_does_not_open_them_for_good,
+     "") {
+  void *p = fast_malloc(100);
+  heap_here_t before = heap_here;
+  atomic32_store_relaxed(&heap_closed, 1);
+  heap_close_own(); /* in a handler */
+  CHECK_EQ(heap_here.limit + heap_here.window, (size_t)0);
+  heap_here.limit = before.limit;
+  heap_here.window = before.window; /* the call ends */
+  heap_exit(heap_enter());
+  CHECK_EQ(heap_here.limit + heap_here.window, (size_t)0);
+  fast_free(p);
+  check_nothing_lost();
+}
+
 static void *many_blocks[3 * LONE_MOST];
 static void allocate_many(void) {
   for (size_t i = 0; i < ARRAY_LENGTH(many_blocks); i++) many_blocks[i] = fast_malloc(100);

@@ -57,6 +57,16 @@ TEST(frames, a_frame_that_is_not_all_in_memory_is_left_alone_so_none_takes_more,
   CHECK_EQ(collapses(), 0u);
 }
 
+TEST(frames, what_a_fork_shares_is_left_alone_until_it_is_not_shared_any_more, "") {
+  write_all(claim(SLICES), SLICES);
+  os_fake.is_shared = true;
+  tick_often(200);
+  CHECK_EQ(collapses(), 0u);
+  os_fake.is_shared = false;
+  tick_often(200);
+  CHECK_GT(collapses(), 0u);
+}
+
 TEST(frames, options_and_whoever_runs_the_system_can_forbid_it, "") {
   write_all(claim(SLICES), SLICES);
   core_option(OPTION_thp, THP_NEVER);

@@ -3,7 +3,9 @@
 #include "../test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { FRAME = 2 << 20 };
@@ -17,13 +19,22 @@ static char *frame(void) {
   return p;
 }
 
-TEST(huge_pages, memory_is_resident_when_all_of_its_pages_are, "") {
+TEST(huge_pages, memory_is_private_when_all_of_its_pages_are_there_and_no_fork_shares_them, "") {
   char *p = frame();
   size_t page = os_page_size();
-  CHECK(os_is_resident(p, FRAME));
+  CHECK(os_is_private(p, FRAME));
   CHECK_EQ(madvise(p + FRAME - page, page, MADV_DONTNEED), 0);
-  CHECK(!os_is_resident(p, FRAME));
-  CHECK(os_is_resident(p, FRAME - page));
+  CHECK(!os_is_private(p, FRAME));
+  CHECK(os_is_private(p, FRAME - page));
+  pid_t child = fork();
+  if (child == 0)
+    for (;;) pause();
+  CHECK(!os_is_private(p, page));
+  p[0] = 2;
+  CHECK(os_is_private(p, page));
+  CHECK_EQ(kill(child, SIGKILL), 0);
+  CHECK_EQ(waitpid(child, NULL, 0), child);
+  CHECK(os_is_private(p, FRAME - page));
 }
 
 /* Where the system makes one, it says so, and what the pages held is there. */

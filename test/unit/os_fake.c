@@ -297,7 +297,9 @@ bool os_collapse(void *at, size_t size) {
   os_fake.now_ms += os_fake.collapse_ms;
   return end_call(good);
 }
-bool os_is_resident(const void *at, size_t size) { return os_resident(at, size) == size; }
+bool os_is_private(const void *at, size_t size) {
+  return !os_fake.is_shared && os_resident(at, size) == size;
+}
 bool os_has_huge_pages(void) { return !os_fake.no_huge_pages; }
 size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 

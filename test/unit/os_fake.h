@@ -30,6 +30,7 @@ typedef struct {
   void *divided_at;    /* where one mapping ends and another begins, or NULL */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
   bool no_huge_pages;                     /* os_has_huge_pages says so */
+  bool is_shared;                         /* os_is_private fails: after a fork */
   uint32_t collapse_ms;                   /* what os_collapse takes */
   bool no_room_in_file;                   /* os_map_file fails */
   uint64_t thread;                        /* what os_thread says, if not 0 */

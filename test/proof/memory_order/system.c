@@ -133,7 +133,7 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
 }
 bool os_is_one_mapping(void *at, size_t size) { return (void)at, (void)size, true; }
 bool os_collapse(void *at, size_t size) { return (void)at, (void)size, true; }
-bool os_is_resident(const void *at, size_t size) { return (void)at, (void)size, true; }
+bool os_is_private(const void *at, size_t size) { return (void)at, (void)size, true; }
 bool os_has_huge_pages(void) { return true; }
 size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 bool os_is_space_limited(void) { return true; }
