@@ -90,8 +90,9 @@ FH_API int fh_posix_memalign(void **p, size_t alignment, size_t size);
  * all of it writable; 0 for NULL. glibc's malloc_usable_size. */
 FH_API size_t fh_usable_size(const void *p);
 
-/* The usable size that a request of `size` bytes would get; `size` itself if that is more than
- * the address space has. Ours; jemalloc's nallocx, macOS's malloc_good_size. */
+/* The usable size that a request of `size` bytes would get; `size` itself if that is more than the
+ * address space has. A block that is sampled or guarded may have another. Ours; jemalloc's nallocx,
+ * macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
 /* `count * size` bytes, all zero, aligned as by fh_aligned_alloc; errors as there. Ours. */
@@ -413,13 +414,13 @@ FH_API size_t fh_stats_json(char *buffer, size_t size);
 /* Bytes that the calling thread has allocated, and freed, whoever allocated them. Both counts begin
  * with the thread's first call of either, which returns 0. Differences tell what a piece of work
  * used. They are exact, in bytes of blocks. So a request of 100 counts as 112, one of 20,000 as
- * whole pages, and one of none as none. Where realloc leaves a block in its place, what it adds or
- * takes away counts. What freehold needs for itself does not count, nor do blocks of libc's own
- * heap. In a signal handler the interrupted call may count in part. In the secure grade a block
- * counts as freed when it may be used again. Neither locks or asks the system. They take time in
- * proportion to the blocks in the thread's lists for its next calls, mostly some hundred. At most
- * these are 64 of each size below 1 KiB, and 16 MiB of each other. A thread that never asks pays
- * for two additions in a slow call. Ours; the idea is jemalloc's thread.allocated. */
+ * whole pages, and one of none as none. Where realloc leaves a block in its place, or moves its
+ * pages, what it adds or takes away counts. What freehold needs for itself does not count, nor do
+ * blocks of libc's own heap. In a signal handler the interrupted call may count in part. In the
+ * secure grade a block counts as freed when it may be used again. Neither locks or asks the system.
+ * They take time in proportion to the blocks in the thread's lists for its next calls, mostly some
+ * hundred. At most these are 64 of each size below 1 KiB, and 16 MiB of each other. A thread that
+ * never asks pays for two additions in a slow call. Ours; the idea is jemalloc's thread.allocated. */
 FH_API uint64_t fh_thread_allocated(void);
 FH_API uint64_t fh_thread_freed(void);
 

@@ -395,6 +395,8 @@ TEST(probed, nallocx_says_what_a_request_would_get, "") {
     }
   }
   CHECK_EQ(nallocx(launder_size(SIZE_MAX), 0), 0u);
+  CHECK_EQ(nallocx(launder_size(PTRDIFF_MAX), 0), 0u);
+  CHECK_EQ(nallocx(launder_size(PTRDIFF_MAX), 12), 0u);
   CHECK_EQ(nallocx(1, 63), 0u);
 }
 

@@ -252,7 +252,8 @@ class Outside(unittest.TestCase):
         types = dict(re.findall(r"^# TYPE (\S+) (gauge|counter)$", text, re.M))
         for line in text.splitlines():
             if not line.startswith("#"):
-                self.assertRegex(line, r'^freehold_\w+(\{size="\d+"\}|\{path="\w+"(,quantile="[\d.]+")?\})? \d+$')
+                labels = r'(\{size="\d+"\}|\{path="\w+"(,quantile="[\d.]+")?\})?'
+                self.assertRegex(line, r"^freehold_\w+" + labels + r" \d+$")
                 self.assertIn(re.match(r"\w+", line)[0], types)
         self.assertEqual(types["freehold_live_bytes"], "gauge")
         for name, kind in types.items():
