@@ -29,21 +29,20 @@ static held_t held_marked(heap_t *h) {
 
 /* What the thread's heaps hold was taken, and is not the program's. */
 static thread_bytes_t so_far(void) {
-  held_t all;
-  uint64_t taken, binned;
-  do { /* Progress: a further round means that a handler has allocated or freed */
-    all = (held_t){0, 0};
-    taken = atomic64_load_relaxed(&slab_thread.taken);
-    binned = atomic64_load_relaxed(&slab_thread.binned);
+  for (;;) { /* Progress: a further round means that a handler has allocated or freed */
+    held_t all = {0, 0};
+    uint64_t taken = atomic64_load_relaxed(&slab_thread.taken),
+             binned = atomic64_load_relaxed(&slab_thread.binned);
     /* Bound: the depth of its handlers */
     for (heap_t *h = heap_of_thread(); h != NULL; h = atomic_ptr_load_relaxed(&h->nested)) {
       held_t held = held_marked(h);
       all.ready += held.ready;
       all.freed += held.freed;
     }
-  } while (taken != atomic64_load_relaxed(&slab_thread.taken) ||
-           binned != atomic64_load_relaxed(&slab_thread.binned));
-  return (thread_bytes_t){binned - all.ready, binned - taken + all.freed};
+    if (taken == atomic64_load_relaxed(&slab_thread.taken) &&
+        binned == atomic64_load_relaxed(&slab_thread.binned))
+      return (thread_bytes_t){binned - all.ready, binned - taken + all.freed};
+  }
 }
 
 /* From the first moment what comes and goes is counted, by handlers too. */
