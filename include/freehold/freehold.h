@@ -420,7 +420,7 @@ FH_API size_t fh_stats_json(char *buffer, size_t size);
  * secure grade a block counts as freed when it may be used again. Neither locks or asks the system.
  * They take time in proportion to the blocks in the thread's lists for its next calls, mostly some
  * hundred. At most these are 64 of each size below 1 KiB, and 16 MiB of each other. A thread that
- * never asks pays for two additions in a slow call. Ours; the idea is jemalloc's thread.allocated. */
+ * never asks pays for two additions in a slow call. Ours; as jemalloc's thread.allocated. */
 FH_API uint64_t fh_thread_allocated(void);
 FH_API uint64_t fh_thread_freed(void);
 
