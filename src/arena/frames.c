@@ -55,11 +55,18 @@ static bool is_dense(const arena_t *a, size_t frame) {
          os_is_private(arena_address(a, frame * FRAME_SLICES), size);
 }
 
-static void make_huge(const arena_t *a, size_t frame) {
-  uint64_t began = os_now_ns();
+/* ms, for a look that took so many ns. */
+static size_t pause_for(uint64_t took) { return took / (1000000 / TIME_PART) + 1; }
+
+static void note_pause(size_t ms) {
+  atomic32_store_relaxed(&frames.wait, (uint32_t)min_size(ms, REFUSED_WAIT << REFUSED_DOUBLED));
+}
+
+/* `began`: when the frame was looked for. */
+static void make_huge(const arena_t *a, size_t frame, uint64_t began) {
   bool is_made = os_collapse(arena_address(a, frame * FRAME_SLICES), FRAME_SLICES << SLICE_SHIFT);
   uint64_t took = os_now_ns() - began;
-  size_t pause = took / (1000000 / TIME_PART) + 1;
+  size_t pause = pause_for(took);
   if (is_made) {
     atomic64_or_relaxed(word_of(a, frame), bit_of(frame));
     atomic64_add_relaxed(&arena_counts.collapsed, 1);
@@ -68,7 +75,7 @@ static void make_huge(const arena_t *a, size_t frame) {
   uint32_t times = is_good ? 0 : atomic32_load_relaxed(&frames.refused) + 1;
   atomic32_store_relaxed(&frames.refused, times);
   if (!is_good) pause = max_size(pause, (size_t)REFUSED_WAIT << min_size(times, REFUSED_DOUBLED));
-  atomic32_store_relaxed(&frames.wait, (uint32_t)min_size(pause, REFUSED_WAIT << REFUSED_DOUBLED));
+  note_pause(pause);
 }
 
 /* The next dense frame that is not huge yet, at `*at` or behind it; NULL: not among those that were
@@ -98,8 +105,10 @@ void frames_tick(void) {
   if (!atomic32_cas_relaxed(&frames.last, &before, now) || !os_has_huge_pages()) return;
   size_t at = atomic32_load_relaxed(&frames.next);
   atomic32_store_relaxed(&frames.wait, REFUSED_WAIT);
+  uint64_t began = os_now_ns();
   arena_t *a = find_dense(&at);
-  if (a != NULL) make_huge(a, at++ % ARENA_FRAMES);
+  if (a != NULL) make_huge(a, at++ % ARENA_FRAMES, began);
+  else note_pause(max_size(pause_for(os_now_ns() - began), atomic32_load_relaxed(&frames.wait)));
   atomic32_store_relaxed(&frames.next, (uint32_t)at);
 }
 
