@@ -131,11 +131,16 @@ static uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
+/* A class whose blocks others freed could be tried again. As long as a trial lasts the heap takes
+ * slabs over, in which others' frees then wait; so few are made, drawn by lot. */
+static void draw_trial(heap_t *h, unsigned c) {
+  if (bits_mix(++h->freed->lots) % TRIALS_PART == 0) h->freed->remote &= ~((uint64_t)1 << c);
+}
+
 static out_of_line void note_taken(heap_t *h, unsigned c, unsigned count) {
   if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
   uint32_t taken = heap_taken(h, c) + count;
-  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c))
-    h->freed->remote &= ~((uint64_t)1 << c);
+  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c)) draw_trial(h, c);
   if (unlikely(taken >= 2u * TAKEN_PART)) {
     pool_note_taken(c, TAKEN_PART);
     taken -= TAKEN_PART;
@@ -167,9 +172,16 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   if (count != 0) sample_cut_bin(h, c, count);
 }
 
+/* Now and then, before the returned list becomes a bin. */
+static void sift(heap_t *h, unsigned c) {
+  uint32_t n = (uint32_t)returned_count(h, c);
+  if (heap_since_trial(h, c, heap_taken(h, c) + n) % SIFT_BLOCKS < n) returned_sift(h, c);
+}
+
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   heap_note_class(h, c);
+  sift(h, c);
   outbox_flush(h);
   h->bin[c] = find_list(h, c, &count);
   note_taken(h, c, count);

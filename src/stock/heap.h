@@ -57,7 +57,8 @@ typedef struct {
   uintptr_t returned[CLASS_COUNT];   /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS]; /* blocks of others' slabs, not yet gathered */
   uint64_t remote;                   /* a bit for each class whose blocks others free */
-  uint64_t slots;                    /* a bit for each one of `batch` that was used */
+  uint64_t lots;  /* how often one was drawn, whether to try such a class again */
+  uint64_t slots; /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   uint64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
@@ -134,7 +135,9 @@ static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
 static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->taken[c]);
 }
-enum { TAKEN_PART = 1 << 15 }; /* blocks of a class from trial to trial: owned_is_remote */
+/* One in TRIALS_PART of these times it is tried again. */
+enum { TRIALS_PART = 16 };
+enum { TAKEN_PART = 1 << 15 }; /* blocks of a class until it may be tried again: owned_is_remote */
 /* How many blocks the heap has taken since a trial of the class was last due: at different times
  * for different heaps and classes. */
 static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t taken) {

@@ -2,9 +2,11 @@
  * Contract: returned.h.
  *
  * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
- * and RETURN_BYTES go, or RETURN_SMALL_BYTES. If it was full and its blocks are needed again, it
- * was too short. A class that has few blocks in a slab may then have twice as many, as far as the
- * surplus of all heaps goes. It may have half as many if less than a quarter is used. */
+ * goes, and RETURN_SMALL_BYTES. Of a medium class it is RETURN_BYTES instead, or less where many
+ * heaps have little each. If it was full and its blocks are needed again, it was too short. A class
+ * that has few blocks in a slab may then have twice as many, as far as the surplus of all heaps
+ * goes. It may have half as many if less than a quarter is used. */
+#include "outbox.h"
 #include "owned.h"
 #include "returned.h"
 #include "surplus.h"
@@ -15,14 +17,19 @@ static size_t most_of(unsigned c, size_t bytes) {
   return min_size(RETURN_MOST, bytes / class_size(c));
 }
 
-/* The most that the list of a medium class may hold now, if the class has earned it. */
-static size_t longest(const heap_t *h, unsigned c) {
-  return most_of(c, RETURN_BYTES) << h->own->growth[medium_number(c)];
+static size_t grown(const heap_t *h, unsigned c, size_t bytes) {
+  return most_of(c, bytes) << h->own->growth[medium_number(c)];
 }
 
-/* How much more the list of the class may hold once it is twice as long, in slices. */
+/* The most that the list of a medium class may hold now, if the class has earned it. */
+static size_t longest(const heap_t *h, unsigned c) {
+  size_t part = (surplus_average() << SLICE_SHIFT) / RETURN_PART;
+  return grown(h, c, min_size(RETURN_BYTES, max_size(RETURN_SMALL_BYTES, part)));
+}
+
+/* How much more the list of the class may hold once it is twice as long, in slices, at most. */
 static size_t growth_slices(const heap_t *h, unsigned c) {
-  return (longest(h, c) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
+  return (grown(h, c, RETURN_BYTES) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }
 
 static void lengthen(heap_t *h, unsigned c) {
@@ -45,7 +52,7 @@ size_t returned_count(const heap_t *h, unsigned c) { return h->allowance[c] - h-
 
 /* The list is full, and not because the class has earned no more. */
 static bool is_too_short(const heap_t *h, unsigned c) {
-  return h->room[c] == 0 && h->allowance[c] == longest(h, c);
+  return h->room[c] == 0 && h->allowance[c] >= longest(h, c);
 }
 
 /* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
@@ -71,6 +78,29 @@ void returned_renew(heap_t *h, unsigned c) {
 bool returned_has(const heap_t *h, unsigned c) {
   return h->freed->returned[c] != 0 &&
          (h->room[c] <= h->allowance[c] / 2 || returned_count(h, c) * class_size(c) >= CARVE_BYTES);
+}
+
+static bool is_sparse(const slab_t *s) {
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a hint */
+  return a.state == ANCHOR_PARTIAL && a.count > a.carved / 2;
+}
+
+/* The list is whole wherever the thread may end. */
+void returned_sift(heap_t *h, unsigned c) {
+  uintptr_t before = 0, next;
+  for (uintptr_t b = h->freed->returned[c]; b != 0; b = next) { /* Bound: the list */
+    slab_t *s = slab_of((void *)b);
+    if (!block_is_free(b)) fatal("heap corruption", (void *)b, "free");
+    next = block_next(b);
+    if (!is_sparse(s)) {
+      before = b;
+      continue;
+    }
+    h->room[c]++;
+    if (before == 0) h->freed->returned[c] = next;
+    else block_link(before, next);
+    outbox_put(h, s, b);
+  }
 }
 
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {

@@ -1,6 +1,6 @@
 /* returned.h - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
  * Owns:    `returned`, `room`, `allowance`, `growth` and `were_short` of a heap.
- *          Called by: stock, heap.   Calls: surplus.
+ *          Called by: stock, heap.   Calls: outbox, surplus.
  * Threads: the heap's own. */
 #ifndef STOCK_RETURNED_H
 #define STOCK_RETURNED_H
@@ -11,7 +11,9 @@ enum {
   RETURN_FIRST = 8,           /* blocks of a class that are kept at first */
   RETURN_MOST = 64,           /* blocks in a list that has not grown, at most */
   RETURN_SMALL_BYTES = 16384, /* bytes in a list of a class below MEDIUM_CLASS, at most */
-  RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most */
+  RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most: */
+  RETURN_PART = 96,           /* such a part of what a heap has on average, or what is above */
+  SIFT_BLOCKS = 512,          /* of a class, from one sifting of its list to the next */
   GROWTH_MOST = 7,            /* times that a medium class's list may double: to 128-fold */
 };
 
@@ -21,6 +23,9 @@ hidden size_t returned_count(const heap_t *h, unsigned c);
 hidden bool returned_has(const heap_t *h, unsigned c);
 /* The list with its length; the heap's is empty then, and may hold what returned_renew says. */
 hidden uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count);
+/* Puts those blocks back of whose slabs less than half is live, so that these become empty. Before
+ * the outbox is flushed. */
+hidden void returned_sift(heap_t *h, unsigned c);
 /* Settles how many blocks the list may hold from now on. It is empty. */
 hidden void returned_renew(heap_t *h, unsigned c);
 /* The list may hold nothing until it is renewed. */

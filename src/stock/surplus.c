@@ -27,6 +27,12 @@ void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }
 bool surplus_has_room(void) { return all_surplus() < most_surplus(); }
 bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(); }
 
+size_t surplus_average(void) {
+  int32_t sharers = (int32_t)atomic32_load_relaxed(&surplus_sharers);
+  size_t all = atomic64_load_relaxed(&arena_counts.committed) + SURPLUS_SMALL;
+  return all / (sharers > 1 ? (size_t)sharers : 1);
+}
+
 bool surplus_ask(size_t slices) {
   if (all_surplus() + 2 * slices > most_surplus()) return false;
   surplus_add((uint32_t)slices);

@@ -8,6 +8,7 @@
 #include "../base/atomic.h"
 
 enum { SURPLUS_LEAST = 256, SURPLUS_PART = 8 }; /* slices, or this part of what is in use */
+enum { SURPLUS_SMALL = 512 }; /* slices that few threads may share as if they were in use */
 
 /* With more heaps in use than the option says none keeps what was its due. Of ten thousand threads
  * few run at a time, and what the others keep nobody can take.
@@ -19,6 +20,8 @@ hidden bool surplus_is_shared_by_many(void);
 hidden void surplus_add(uint32_t slices);
 /* True if the caller may keep so many more, at most half of the room: they are counted. */
 hidden bool surplus_ask(size_t slices);
+/* What is in use, in slices, and SURPLUS_SMALL, divided among the heaps that threads use. */
+hidden size_t surplus_average(void);
 /* Is it below its bound? */
 hidden bool surplus_has_room(void);
 /* Is it above twice its bound? Then every heap gives some back when it next has occasion to. */

@@ -53,8 +53,10 @@ TEST(owned, a_class_whose_blocks_others_free_is_borrowed_and_owned_again_after_a
   CHECK_EQ(h->own->owned[c], 0);
   release(NULL);
   CHECK_EQ(h->own->owned[c], 0); /* nor does it adopt any */
-  replace_by_own(1 << 17, size);
+  replace_by_own(1 << 21, size);
   CHECK(!heap_knows_remote(h, c));
+  release(NULL);
+  allocate(&size);
   CHECK_GE(h->own->owned[c], 1);
   release(NULL);
   check_nothing_lost();

@@ -68,6 +68,57 @@ TEST(returned, a_list_that_was_too_short_again_and_again_comes_to_hold_all_that_
   CHECK_EQ(growth(LENT), 0u);
 }
 
+/* The list has six blocks of a slab in which nothing else lives, and six of full slabs. */
+TEST(returned, now_and_then_blocks_of_sparse_slabs_go_back_there_so_that_these_become_empty, "H5") {
+  enum { SIZE = 1024, EACH = 6, ALL = 8 * RETURN_MOST };
+  unsigned c = class_of(SIZE), of_sparse = 0, of_others = 0;
+  heap_t *h = my_heap();
+  take(ALL, SIZE);
+  heap_flush_bins(h);
+  slab_t *sparse = slab_of(blocks[100]);
+  returned_renew(h, c);
+  for (size_t i = 0; i < ALL; i++) {
+    uintptr_t block = (uintptr_t)blocks[i];
+    if (slab_of(blocks[i]) != sparse) {
+      if (of_others < EACH) of_others += returned_put(h, c, block);
+    } else if (of_sparse < EACH) {
+      of_sparse += returned_put(h, c, block);
+    } else {
+      slab_free_one(sparse, block);
+    }
+  }
+  CHECK_EQ(returned_count(h, c), (size_t)2 * EACH);
+  heap_enter();
+  returned_sift(h, c);
+  heap_exit(h);
+  size_t kept = 0;
+  for (uintptr_t b = h->freed->returned[c]; b != 0; b = block_next(b), kept++)
+    CHECK(slab_of((void *)b) != sparse);
+  CHECK_EQ(kept, (size_t)EACH);
+  CHECK_EQ(returned_count(h, c), kept);
+}
+
+TEST(returned, where_many_heaps_have_little_each_lists_of_medium_classes_are_short, "") {
+  enum { SIZE = 8192 };
+  unsigned c = class_of(SIZE);
+  size_t most = RETURN_BYTES / SIZE, least = RETURN_SMALL_BYTES / SIZE;
+  swing(1, 40, SIZE);
+  heap_t *h = my_heap();
+  heap_flush_bins(h);
+  h->freed->were_short = 0;
+  atomic32_store_relaxed(&surplus_sharers, 2);
+  returned_renew(h, c);
+  CHECK_EQ(h->allowance[c], most);
+  atomic64_store_relaxed(&arena_counts.committed, 0);
+  atomic32_store_relaxed(&surplus_sharers,
+                         2 * SURPLUS_SMALL / (RETURN_PART * RETURN_BYTES / SLICE_SIZE));
+  returned_renew(h, c);
+  CHECK_EQ(h->allowance[c], most / 2);
+  atomic32_store_relaxed(&surplus_sharers, 1000);
+  returned_renew(h, c);
+  CHECK_EQ(h->allowance[c], least);
+}
+
 TEST(returned, a_thread_that_frees_once_what_it_had_keeps_no_more_than_is_its_due, "") {
   swing(1, MANY, LENT);
   CHECK_EQ(growth(LENT), 0u);

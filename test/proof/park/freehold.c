@@ -136,6 +136,16 @@ static void returned_blocks(void) {
   free_some(0, 24, 1);
   drain(200);
 }
+static void free_most(void) {
+  free_some(60, 300, 1);
+  api.collect(false);
+}
+/* They lie in a slab in which little else lives, and it is time to look at that. */
+static void returned_blocks_of_sparse(void) {
+  returned_blocks();
+  in_helper(free_most);
+  oracle_note_sift_due(200);
+}
 static void somebody_rests(void) { leave_resting(400, 50); }
 /* As much rests as may, so this thread's heap cannot: it lets go of slabs that are
  * full, half full and empty. */
@@ -1651,6 +1661,7 @@ const operation_t freehold_operations[] = {
   {"refill-partial", malloc_one, partial_slab, hold_one, NULL, QUICK},
   {"refill-magazine", malloc_one, slab_in_magazine, hold_one, NULL, 0},
   {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
+  {"refill-sift", malloc_one, returned_blocks_of_sparse, hold_one, NULL, 0},
   {"refill-populate", malloc_one, fast_growth, hold_one, NULL, 0},
   {"malloc-ends-rest", malloc_one, trim_due_and_somebody_rests, hold_one, NULL, 0},
   {"refill-uncounted", malloc_one, more_than_can_be_counted, hold_one, NULL, 0},

@@ -14,6 +14,7 @@
 #include "../../../src/stock/fresh.h"
 #include "../../../src/stock/huge.h"
 #include "../../../src/stock/pool.h"
+#include "../../../src/stock/returned.h"
 #include "../../../src/support/container.h"
 
 /* in hand: what `grow-unmaps-too-little` asks for, 100 MiB, is the most; arena_step is 64 */
@@ -147,6 +148,15 @@ void oracle_note_trial_due(size_t size) {
   unsigned c = class_of(size);
   if (!heap_knows_remote(h, c)) park_fail("no class whose blocks others free");
   atomic16_store_relaxed(&h->taken[c], (uint16_t)(TAKEN_PART - 1 - heap_since_trial(h, c, 0)));
+  while (bits_mix(h->freed->lots + 1) % TRIALS_PART != 0) h->freed->lots++;
+}
+
+void oracle_note_sift_due(size_t size) {
+  heap_t *h = own_heap();
+  unsigned c = class_of(size), taken = heap_taken(h, c);
+  if (h->room[c] == h->allowance[c]) park_fail("no returned list");
+  taken += SIFT_BLOCKS - 1 - heap_since_trial(h, c, taken) % SIFT_BLOCKS;
+  atomic16_store_relaxed(&h->taken[c], (uint16_t)taken);
 }
 
 /* A chunk of heaps has them first, then what they have freed, own, and know of samples. */

@@ -268,6 +268,8 @@ bool oracle_lane_is_due(void);           /* does it have bins to give back, when
 void oracle_note_taken(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
 void oracle_note_trial_due(size_t size);
+/* With its next bin the heap looks which blocks of the returned list lie in sparse slabs. */
+void oracle_note_sift_due(size_t size);
 /* The next sampled block of that size comes behind so many others, once the bin is empty. */
 void oracle_sample_after(size_t size, unsigned blocks, size_t interval);
 /* At the end of its next slow call the heap trims the last of its classes. */
