@@ -1,6 +1,6 @@
 /* returned.h - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
  * Owns:    `returned`, `room`, `allowance`, `growth` and `were_short` of a heap.
- *          Called by: stock, heap.   Calls: outbox, surplus.
+ *          Called by: stock, heap.   Calls: outbox, surplus, slab.
  * Threads: the heap's own. */
 #ifndef STOCK_RETURNED_H
 #define STOCK_RETURNED_H
