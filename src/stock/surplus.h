@@ -19,6 +19,8 @@ hidden bool surplus_is_shared_by_many(void);
 hidden void surplus_add(uint32_t slices);
 /* True if the caller may keep so many more, at most half of the room: they are counted. */
 hidden bool surplus_ask(size_t slices);
+/* If each heap kept so many more, would that be a small part of what is in use? */
+hidden bool surplus_is_part(size_t slices);
 /* Is it below its bound? */
 hidden bool surplus_has_room(void);
 /* Is it above twice its bound? Then every heap gives some back when it next has occasion to. */

@@ -25,6 +25,16 @@ TEST(surplus, a_large_process_may_keep_a_part_of_what_it_uses, "") {
   CHECK(!surplus_ask(5 * SURPLUS_LEAST));
 }
 
+TEST(surplus, what_each_heap_may_take_ahead_is_the_less_the_more_heaps_there_are, "") {
+  atomic64_store_relaxed(&arena_counts.committed, 16 * 64);
+  atomic32_store_relaxed(&surplus_sharers, 2);
+  CHECK(surplus_is_part(32) && !surplus_is_part(33));
+  atomic32_store_relaxed(&surplus_sharers, 3);
+  CHECK(!surplus_is_part(32));
+  atomic32_store_relaxed(&surplus_sharers, 0);
+  CHECK(surplus_is_part(64) && !surplus_is_part(65));
+}
+
 enum { SLEEPERS = 24, EACH = 1500 };
 static pthread_barrier_t all_sleep;
 static void *run_and_sleep(void *context) {
