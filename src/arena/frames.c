@@ -30,7 +30,7 @@ _Static_assert(FRAME_SLICES *ARENA_FRAMES == WINDOW_SLICES, "frames of 2 MiB");
 typedef struct {
   atomic32_t last, wait, refused;
 } pace_t;
-/* Whoever swaps the dense ones' `last` looks at the frames from `next` on, counted over all arenas. */
+/* Whoever swaps the dense ones' `last` looks at frames from `next` on, counted over all arenas. */
 static struct {
   pace_t dense;
   atomic32_t next;
