@@ -1,10 +1,11 @@
 /* frames.c - huge pages, where they cost no memory                                   layer 3: arena
  * Contract: frames.h.
  *
- * A frame becomes a huge page when seven eighths of its slices are in use. All its pages must be in
- * memory, and shared with no parent or child of a fork: so it takes no more than it had. The system
- * copies it meanwhile, which takes some tenths of a millisecond. A hundredth of the time may go
- * into that. */
+ * A fresh frame becomes a huge page at once where a heap is about to fill it: that spares the heap
+ * the page faults. Any other frame does when seven eighths of its slices are in use. All its pages
+ * must be in memory then, and shared with no parent or child of a fork: so it takes no more than it
+ * had. The system copies it meanwhile, which takes some tenths of a millisecond. A hundredth of the
+ * time may go into that. */
 #include "frames.h"
 
 #include "../os/os.h"
@@ -13,19 +14,28 @@
 enum {
   COMMITTED_LEAST = MiB(64) >> SLICE_SHIFT, /* smaller heaps have few frames */
   USED_LEAST = FRAME_SLICES * 7 / 8,
-  FRAMES_LOOKED = 16,   /* frames that one tick looks at */
-  TIME_PART = 100,      /* so many times as long as the last one took nothing is done */
-  SLOW_NS = 20000000,   /* what takes longer counts as refused: the host has to find the memory */
-  PASS_WAIT = 1000,     /* ms between two passes over all frames */
-  REFUSED_WAIT = 16,    /* ms, doubled with each refusal in a row, */
-  REFUSED_DOUBLED = 12, /* so many times */
+  FRAMES_LOOKED = 16, /* frames that one tick looks at */
+  TIME_PART = 100,    /* so many times as long as the last one took nothing is done */
+  SLOW_NS = 20000000, /* what takes longer counts as refused: the host has to find the memory */
+  SLOW_FRESH_NS = 2000000, /* ... of a fresh frame, whose pages would come faster one by one */
+  PASS_WAIT = 1000,        /* ms between two passes over all frames */
+  REFUSED_WAIT = 16,       /* ms, doubled with each refusal in a row, */
+  REFUSED_DOUBLED = 12,    /* so many times */
 };
 
 _Static_assert(FRAME_SLICES *ARENA_FRAMES == WINDOW_SLICES, "frames of 2 MiB");
 
-/* relaxed, all: whoever swaps `last` looks at the frames from `next` on, counted over all arenas;
- * `wait` ms later somebody else may. */
-static struct { atomic32_t last, wait, next, refused; } frames;
+/* `wait` ms after `last`, both of os_now_ms, it is due again. `refused`: times in a row. relaxed,
+ * all: hints */
+typedef struct {
+  atomic32_t last, wait, refused;
+} pace_t;
+/* Whoever swaps the dense ones' `last` looks at frames from `next` on, counted over all arenas. */
+static struct {
+  pace_t dense;
+  atomic32_t next;
+  pace_t fresh;
+} frames;
 
 static bool are_wanted(void) {
   return atomic64_load_relaxed(&arena_counts.committed) >= COMMITTED_LEAST &&
@@ -58,24 +68,43 @@ static bool is_dense(const arena_t *a, size_t frame) {
 /* ms, for a look that took so many ns. */
 static size_t pause_for(uint64_t took) { return took / (1000000 / TIME_PART) + 1; }
 
-static void note_pause(size_t ms) {
-  atomic32_store_relaxed(&frames.wait, (uint32_t)min_size(ms, REFUSED_WAIT << REFUSED_DOUBLED));
+static bool is_pace_due(const pace_t *pace, uint32_t now) {
+  return now - atomic32_load_relaxed(&pace->last) >= atomic32_load_relaxed(&pace->wait);
 }
 
-/* `began`: when the frame was looked for. */
-static void make_huge(const arena_t *a, size_t frame, uint64_t began) {
-  bool is_made = os_collapse(arena_address(a, frame * FRAME_SLICES), FRAME_SLICES << SLICE_SHIFT);
-  uint64_t took = os_now_ns() - began;
-  size_t pause = pause_for(took);
-  if (is_made) {
-    atomic64_or_relaxed(word_of(a, frame), bit_of(frame));
-    atomic64_add_relaxed(&arena_counts.collapsed, 1);
-  }
-  bool is_good = is_made && took < SLOW_NS;
-  uint32_t times = is_good ? 0 : atomic32_load_relaxed(&frames.refused) + 1;
-  atomic32_store_relaxed(&frames.refused, times);
+static void note_pause(pace_t *pace, size_t ms) {
+  atomic32_store_relaxed(&pace->wait, (uint32_t)min_size(ms, REFUSED_WAIT << REFUSED_DOUBLED));
+}
+
+static void note_result(pace_t *pace, bool is_good, size_t pause) {
+  uint32_t times = is_good ? 0 : atomic32_load_relaxed(&pace->refused) + 1;
+  atomic32_store_relaxed(&pace->refused, times);
   if (!is_good) pause = max_size(pause, (size_t)REFUSED_WAIT << min_size(times, REFUSED_DOUBLED));
-  note_pause(pause);
+  note_pause(pace, pause);
+}
+
+static bool make_huge(const arena_t *a, size_t frame) {
+  if (!os_collapse(arena_address(a, frame * FRAME_SLICES), FRAME_SLICES << SLICE_SHIFT))
+    return false;
+  atomic64_or_relaxed(word_of(a, frame), bit_of(frame));
+  atomic64_add_relaxed(&arena_counts.collapsed, 1);
+  return true;
+}
+
+bool frames_begins(const void *slice) {
+  return arena_slice(slice) % FRAME_SLICES == 0 && are_wanted() &&
+         is_pace_due(&frames.fresh, os_now_ms()) && os_has_huge_pages();
+}
+
+/* The system wants one page of a frame to be there. */
+bool frames_fill(void *first) {
+  uint64_t began = os_now_ns();
+  *(volatile char *)first = 0;
+  bool is_made = make_huge(arena_of(first), arena_slice(first) / FRAME_SLICES);
+  atomic32_store_relaxed(&frames.fresh.last, os_now_ms());
+  note_result(&frames.fresh, is_made && os_now_ns() - began < SLOW_FRESH_NS, 0);
+  if (is_made) memset(arena_touched_last(first, 1), TOUCHED_ALL, FRAME_SLICES);
+  return is_made;
 }
 
 /* The next dense frame that is not huge yet, at `*at` or behind it; NULL: not among those that were
@@ -85,7 +114,7 @@ static arena_t *find_dense(size_t *at) {
     size_t number = *at / ARENA_FRAMES, frame = *at % ARENA_FRAMES;
     arena_t *a = number < arena_count() ? arena_at(number) : NULL;
     if (a == NULL) {
-      atomic32_store_relaxed(&frames.wait, PASS_WAIT);
+      note_pause(&frames.dense, PASS_WAIT);
       *at = 0;
       return NULL;
     }
@@ -100,15 +129,18 @@ static arena_t *find_dense(size_t *at) {
 
 void frames_tick(void) {
   if (!are_wanted()) return;
-  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&frames.last);
-  if (now - before < atomic32_load_relaxed(&frames.wait)) return;
-  if (!atomic32_cas_relaxed(&frames.last, &before, now) || !os_has_huge_pages()) return;
+  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&frames.dense.last);
+  if (!is_pace_due(&frames.dense, now)) return;
+  if (!atomic32_cas_relaxed(&frames.dense.last, &before, now) || !os_has_huge_pages()) return;
   size_t at = atomic32_load_relaxed(&frames.next);
-  atomic32_store_relaxed(&frames.wait, REFUSED_WAIT);
+  note_pause(&frames.dense, REFUSED_WAIT);
   uint64_t began = os_now_ns();
   arena_t *a = find_dense(&at);
-  if (a != NULL) make_huge(a, at++ % ARENA_FRAMES, began);
-  else note_pause(max_size(pause_for(os_now_ns() - began), atomic32_load_relaxed(&frames.wait)));
+  bool is_made = a != NULL && make_huge(a, at++ % ARENA_FRAMES);
+  uint64_t took = os_now_ns() - began;
+  if (a != NULL) note_result(&frames.dense, is_made && took < SLOW_NS, pause_for(took));
+  else
+    note_pause(&frames.dense, max_size(pause_for(took), atomic32_load_relaxed(&frames.dense.wait)));
   atomic32_store_relaxed(&frames.next, (uint32_t)at);
 }
 

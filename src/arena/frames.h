@@ -10,6 +10,10 @@
 
 enum { FRAME_SLICES = 32 };
 
+/* Does a frame begin with this slice, and would it do well as a huge page, if it is fresh? */
+hidden bool frames_begins(const void *slice);
+/* The caller has claimed all slices of the frame, which read as zero: makes it a huge page. */
+hidden bool frames_fill(void *first);
 /* Makes one dense frame a huge page, if that is due. */
 hidden void frames_tick(void);
 /* The slices of a word that are not to be given back singly: of huge frames, more than half of

@@ -3,6 +3,7 @@
 #include "refill.h"
 
 #include "../arena/budget.h"
+#include "../arena/frames.h"
 #include "../os/os.h"
 #include "../slab/states.h"
 #include "../stock/fresh.h"
@@ -19,20 +20,26 @@
 enum {
   BIN_LEAST = 16,    /* a slab with fewer free, and less than an eighth, is not used */
   HOT_BLOCKS = 2048, /* a class that has used so many gets longer bins */
+  FRAME_PART = 16,   /* a fresh frame is this part of what a heap has on average, at most */
   SWEEP_FRESH = 16,  /* slabs of a lane that are looked at for each fresh one */
 };
 enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more bytes than this */
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
-/* Has the system make the pages that are in use soon, for a burst of slices with one call. For
- * classes of which much was used, and whose fresh blocks are linked. */
+/* Has the system make the pages that are in use soon, for a burst of slices or a frame with one
+ * call. For classes of which much was used, and whose fresh blocks are linked. */
 static out_of_line void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
   if (burst == 0 || budget_is_tight() || c >= MEDIUM_CLASS ||
       heap_taken(h, c) * class_size(c) < burst)
     return;
-  size_t slices = 1 + magazine_claim_ahead(h, base + SLICE_SIZE, (burst - 1) >> SLICE_SHIFT);
+  bool is_frame = frames_begins(base) && surplus_average() >= FRAME_PART * FRAME_SLICES;
+  size_t ahead = FRAME_SLICES - 1 - arena_slice(base) % FRAME_SLICES; /* no further, if at all */
+  if (!is_frame)
+    ahead = min_size(ahead, min_size((burst - 1) >> SLICE_SHIFT, magazine_singles_most()));
+  size_t slices = 1 + magazine_claim_ahead(h, base + SLICE_SIZE, ahead);
+  if (is_frame && slices == FRAME_SLICES && frames_fill(base)) return;
   os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }
 

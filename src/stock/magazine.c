@@ -9,7 +9,7 @@ enum {
   LOOKS_MOST = 12, /* runs that are compared with a wish */
 };
 
-static size_t singles_most(void) {
+size_t magazine_singles_most(void) {
   return budget_is_tight() || surplus_is_shared_by_many()
            ? 0
            : (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
@@ -76,7 +76,7 @@ void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *c
 
 void magazine_put_slab(heap_t *h, slab_t *s) {
   s = slab_retire(s);
-  if (h->singles < min_size(h->slabs_made, singles_most()) && heap_tag(h) == NULL) {
+  if (h->singles < min_size(h->slabs_made, magazine_singles_most()) && heap_tag(h) == NULL) {
     put_run(h, s, 1);
     return;
   }
@@ -96,7 +96,7 @@ static void renew_run_most(heap_t *h, size_t n) {
   if (surplus_is_too_much()) most = min_size(most, RUN_LEAST);
   bool wants = n <= RUN_MOST && h->run_slices + n > most;
   if (wants && (most < RUN_LEAST || surplus_has_room())) most += RUN_LEAST;
-  most = min_size(most, min_size(earned_slices(h), RUN_TIMES * singles_most()));
+  most = min_size(most, min_size(earned_slices(h), RUN_TIMES * magazine_singles_most()));
   if (most == h->run_most) return;
   surplus_add((uint32_t)most - h->run_most);
   h->run_most = (uint16_t)most;
@@ -116,7 +116,7 @@ static bool make_room(heap_t *h, size_t n) {
 }
 
 void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used) {
-  size_t singles = min_size(earned_slices(h), singles_most());
+  size_t singles = min_size(earned_slices(h), magazine_singles_most());
   if (!(n == 1 ? h->singles < singles : make_room(h, n))) return release_run(s, n);
   if (unlikely(used < n))
     memset(arena_touched_last((void *)slab_base(s), used), TOUCHED_ALL, n - used);
@@ -125,7 +125,6 @@ void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used) {
 
 size_t magazine_claim_ahead(heap_t *h, char *at, size_t n) {
   bool clean;
-  n = min_size(n, singles_most());
   if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
   for (size_t i = n; i-- > 0;) put_run(h, slab_of(at + (i << SLICE_SHIFT)), 1); /* lowest on top */
   return clean ? n : 0;

@@ -27,8 +27,10 @@ hidden void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used);
  * 0, of the kept ones those whose last slice was touched most nearly as far (tails_wish). `*clean`
  * as in arena_claim. NULL: no memory. */
 hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean);
-/* Claims up to `n` slices from `at` on for the next slabs, if they are free and the magazine has
- * room; it has no single slice now. Returns how many of them read as zero: all or none. */
+/* How many single slices it may have. */
+hidden size_t magazine_singles_most(void);
+/* Claims `n` slices from `at` on for the next slabs, if they are free; it has no single slice now.
+ * Returns how many of them read as zero: all or none. */
 hidden size_t magazine_claim_ahead(heap_t *h, char *at, size_t n);
 /* A slice beyond the limit, for the heap's next slab; false: there is no memory. */
 hidden bool magazine_add_reserve(heap_t *h);

@@ -43,9 +43,9 @@
     "Most address space mapped at a time: at first half of what is mapped, less where the "      \
     "system gives less, more where one block needs it.")                                         \
   X(thp,            word,  THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
-    "Transparent huge pages: auto keeps the first few MiB on small pages, and above 64 MiB "     \
-    "makes huge ones of what is dense and in memory. always and never ask the system so, for "   \
-    "what is mapped from then on.")                                    \
+    "Transparent huge pages: auto keeps the first few MiB on small pages. Above 64 MiB it "      \
+    "makes huge ones of what a heap is about to fill, and of what is dense and in memory. "      \
+    "always and never ask the system so, for what is mapped from then on.")                      \
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
     "grows fast; 0: each page at its first touch.")                                              \

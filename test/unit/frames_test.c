@@ -26,6 +26,14 @@ static void tick(uint32_t ms) {
 static void tick_often(int times) {
   while (times-- > 0) tick(2000);
 }
+/* The first slice of a fresh frame, all claimed, in a heap that is large enough. */
+static char *claim_fresh_frame(void) {
+  bool clean;
+  claim(SLICES);
+  char *p = arena_claim(FRAME_SLICES, FRAME_SLICES, &clean);
+  CHECK(p != NULL && clean);
+  return p;
+}
 /* The first slice of a frame of which nothing lies outside `p`. */
 static size_t whole_frame(const char *p) {
   return align_up(arena_slice(p), FRAME_SLICES) + FRAME_SLICES;
@@ -41,6 +49,50 @@ TEST(frames, what_is_dense_and_in_memory_becomes_huge_one_frame_at_a_time, "") {
   uint64_t before = collapses();
   tick_often(50);
   CHECK_EQ(collapses(), before); /* none twice */
+}
+
+TEST(frames, a_fresh_frame_that_is_about_to_be_filled_becomes_huge_at_once, "A4") {
+  char *p = claim_fresh_frame();
+  CHECK(!frames_begins(p + SLICE_SIZE));
+  CHECK(frames_begins(p));
+  CHECK(frames_fill(p));
+  CHECK_EQ(collapsed(), 1u);
+  CHECK_EQ(*arena_touched_last(p, FRAME_SLICES), (uint8_t)TOUCHED_ALL);
+  write_all(p, FRAME_SLICES);
+  uint64_t before = collapses();
+  tick_often(200);
+  CHECK_EQ(collapses(), before); /* it is huge already */
+}
+
+TEST(frames, fresh_frames_are_left_alone_in_small_heaps_near_limits_and_where_it_is_forbidden, "") {
+  bool clean;
+  char *p = arena_claim(FRAME_SLICES, FRAME_SLICES, &clean);
+  CHECK(!frames_begins(p));
+  p = claim_fresh_frame();
+  core_option(OPTION_thp, THP_NEVER);
+  CHECK(!frames_begins(p));
+  core_option(OPTION_thp, THP_AUTO);
+  os_fake.no_huge_pages = true;
+  CHECK(!frames_begins(p));
+  os_fake.no_huge_pages = false;
+  CHECK(frames_begins(p));
+}
+
+TEST(frames, after_one_that_was_refused_or_slow_fresh_frames_are_left_alone_for_longer_and_longer,
+     "") {
+  char *p = claim_fresh_frame();
+  os_fake_fail(1u << OS_FAKE_COLLAPSE, 1, true);
+  CHECK(!frames_fill(p));
+  CHECK(!frames_begins(p));
+  os_fake.now_ms += 40;
+  CHECK(frames_begins(p));
+  os_fake_fail(0, 0, false);
+  os_fake.collapse_ms = 5;
+  CHECK(frames_fill(p));
+  os_fake.now_ms += 40;
+  CHECK(!frames_begins(p));
+  os_fake.now_ms += 40;
+  CHECK(frames_begins(p));
 }
 
 TEST(frames, a_heap_of_less_than_64_MiB_is_left_alone, "") {

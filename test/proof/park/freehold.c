@@ -164,6 +164,15 @@ static void fast_growth(void) {
   do get(900);
   while (!oracle_class_is_used_up(900) || !oracle_magazine_is_empty());
 }
+/* ... in a large heap, and there as a huge page. */
+static void fast_growth_to_a_frame(void) {
+  own(900, 500);
+  hold_untouched(api.malloc(MIB(31)), MIB(31));
+  hold_untouched(api.malloc(MIB(31)), MIB(31));
+  while (((uintptr_t)get(KIB(64)) + KIB(64)) % MIB(2) != 0) continue;
+  do get(900);
+  while (!oracle_class_is_used_up(900) || !oracle_magazine_is_empty());
+}
 /* The next call that trims passes the last class, and then ends a heap at rest. */
 static void trim_due_and_somebody_rests(void) {
   somebody_rests();
@@ -719,7 +728,7 @@ static void dense_frame_refused(void) {
 /* The frame that is next is the last of the last arena, and not mapped. */
 static void last_frame_next(void) {
   dense_frame();
-  ((uint32_t *)library_hidden("frames"))[2] = (uint32_t)(MIB(1024) / MIB(2)) - 1;
+  ((uint32_t *)library_hidden("frames"))[3] = (uint32_t)(MIB(1024) / MIB(2)) - 1;
 }
 /* A few slices of each are free: that alone gives no page of them back. */
 static void huge_frames_with_holes(void) {
@@ -1663,6 +1672,7 @@ const operation_t freehold_operations[] = {
   {"refill-returned", malloc_one, returned_blocks, hold_one, NULL, 0},
   {"refill-sift", malloc_one, returned_blocks_of_sparse, hold_one, NULL, 0},
   {"refill-populate", malloc_one, fast_growth, hold_one, NULL, 0},
+  {"refill-frame", malloc_one, fast_growth_to_a_frame, hold_one, NULL, 0},
   {"malloc-ends-rest", malloc_one, trim_due_and_somebody_rests, hold_one, NULL, 0},
   {"refill-uncounted", malloc_one, more_than_can_be_counted, hold_one, NULL, 0},
   {"refill-anchor-raced", malloc_one, blocks_freed_by_others, hold_one, NULL, 0,
