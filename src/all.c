@@ -11,9 +11,9 @@
 #include "os/unwind.c"
 #include "os/images.c"
 #include "os/huge_pages.c"
+#include "os/container.c"
 
 #include "support/options.c"
-#include "support/container.c"
 #include "support/trace.c"
 #include "support/poisson.c"
 #include "support/timing.c"

@@ -13,7 +13,7 @@
 #include "../../include/freehold/freehold.h"
 #include "../base/atomic.h"
 #include "../heap/fast.h"
-#include "../support/container.h"
+#include "../os/container.h"
 #include "../os/os.h"
 #include "../support/options.h"
 #include "../support/trace.h"

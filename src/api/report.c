@@ -251,20 +251,9 @@ void api_report(bool json, bool at_exit) {
 
 FH_API void fh_stats_print(bool json) { api_report(json, false); }
 
-/* The word between brackets: "always [madvise] never". */
-static void put_huge_pages(fmt_t *f) {
-  char text[64];
-  int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
-  size_t length = file < 0 ? 0 : os_read(file, text, sizeof text);
-  if (file >= 0) os_close(file);
-  const char *from = memchr(text, '[', length), *end = text + length;
-  const char *to = from == NULL ? NULL : memchr(from, ']', (size_t)(end - from));
-  if (to == NULL) return fmt_text(f, "not known");
-  fmt_shown(f, from + 1, (size_t)(to - from - 1), sizeof text);
-}
-
 void api_report_at_load(void) {
-  char buffer[1024];
+  char buffer[1024], setting[OS_HUGE_SETTING];
+  size_t length = os_huge_setting(setting);
   fmt_t f;
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
   fmt_text(&f, "freehold ");
@@ -272,7 +261,8 @@ void api_report_at_load(void) {
   fmt_text(&f, ": pages of ");
   fmt_exact_size(&f, os_page_size());
   fmt_text(&f, ", transparent huge pages of the system: ");
-  put_huge_pages(&f);
+  if (length == 0) fmt_text(&f, "not known");
+  fmt_shown(&f, setting, length, sizeof setting);
   fmt_char(&f, '\n');
   for (option_t i = 0; i < OPTION_COUNT; i++) {
     if (option_get(i) == option_info[i].fallback) continue;

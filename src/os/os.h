@@ -1,12 +1,14 @@
 /* os.h - the porting contract: what freehold wants of a kernel                          layer 1: os
  * Owns:    the counts of system calls.   Called by: every layer above.   Calls: the kernel,
  *          getauxval, environ.
- * Threads: any. Nothing here locks, allocates or touches errno but this: os_thread_start and
- *          os_backtrace_start may do all of it. os_thread_set_leave locks in musl. os_thread_watch
- *          calls calloc in glibc if many keys were made before ours, so no heap is marked then. A
- *          port is two files that define these functions (os_linux.c, files.c), and three that may
- *          have nothing to tell (unwind.c, images.c, huge_pages.c); test/unit/os_fake.c serves the
- *          unit tests. */
+ * Threads: any. Nothing here locks, allocates or touches errno, with three exceptions.
+ *          os_thread_start and os_backtrace_start may do all of it. os_thread_set_leave locks in
+ *          musl. os_thread_watch calls calloc in glibc if many keys were made before ours, so no
+ *          heap is marked then.
+ *
+ * A port is two files that define these functions (os_linux.c, files.c), and four that may have
+ * nothing to say (unwind.c, images.c, huge_pages.c, container.c). No other layer names a file of
+ * the kernel's. test/unit/os_fake.c serves the unit tests. */
 #ifndef OS_OS_H
 #define OS_OS_H
 
@@ -56,8 +58,11 @@ hidden void os_advise_huge(void *at, size_t size, bool huge);
 /* Makes the pages one huge page: in memory they are copied, and others added. Takes some tenths of
  * a millisecond, or what the system needs to find the memory. False: it did not. */
 hidden bool os_collapse(void *at, size_t size);
-/* Does whoever runs the system want huge pages at all? Asked once. */
-hidden bool os_has_huge_pages(void);
+/* The word by which whoever runs the system allows huge pages, such as "never"; its length, 0: the
+ * system does not say. */
+enum { OS_HUGE_SETTING = 64 };
+hidden size_t os_huge_setting(char word[OS_HUGE_SETTING]);
+hidden bool os_has_huge_pages(void); /* Does it allow them? Asked once. */
 /* Are all these pages in memory, and shared with no other process? Not if they were never written,
  * or have stayed as they were since a fork. False in doubt. */
 hidden bool os_is_private(const void *at, size_t size);

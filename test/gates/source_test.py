@@ -55,6 +55,12 @@ class Layers(unittest.TestCase):
                     wrong.append("%s includes %s, which is above it" % (path, included))
         self.assertEqual(wrong, [])
 
+    def test_only_the_layer_that_is_ported_names_files_of_the_kernel(self):
+        named = {path for path in core_sources()
+                 if re.search(r'"/(?:proc|sys|dev)\b', support.read(path))}
+        self.assertGreater(len(named), 2)
+        self.assertEqual([p for p in named if layer_of(p) != LAYERS.index("os")], [])
+
     def test_the_one_file_includes_every_source_bottom_up(self):
         order = [os.path.normpath(os.path.join("src", p))
                  for p in re.findall(r'#\s*include\s+"([^"]+\.c)"', support.read("src/all.c"))]

@@ -300,6 +300,7 @@ bool os_collapse(void *at, size_t size) {
 bool os_is_private(const void *at, size_t size) {
   return !os_fake.is_shared && os_resident(at, size) == size;
 }
+size_t os_huge_setting(char word[OS_HUGE_SETTING]) { return (void)word, 0; }
 bool os_has_huge_pages(void) { return !os_fake.no_huge_pages; }
 size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 

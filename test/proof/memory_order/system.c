@@ -9,7 +9,7 @@
 
 #include "../../../src/base/check.h"
 #include "../../../src/os/os.h"
-#include "../../../src/support/container.h"
+#include "../../../src/os/container.h"
 #include "../../../src/support/timing.h"
 #include "../../../src/support/trace.h"
 #include "../../../src/support/options.h"
@@ -24,6 +24,7 @@ os_counts_t os_counts;
 container_t container; /* there is none */
 void container_look(uint32_t now_ms) { (void)now_ms; }
 uint64_t container_memory(void) { return 0; }
+uint64_t container_machine(void) { return 0; }
 __thread uint32_t timing_marks;
 atomic64_t option_values[OPTION_COUNT];
 unsigned system_maps_that_fail;
