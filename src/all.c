@@ -39,6 +39,7 @@
 #endif
 #include "slab/slab.c"
 
+#include "stock/users.c"
 #include "stock/surplus.c"
 #include "stock/lanes.c"
 #include "stock/magazine.c"

@@ -123,9 +123,8 @@ static void add_mappings(fh_stats_t *stats) {
     const guard_slot_t *s = guard_at(i);
     if (s != NULL) stats->resident += guard_resident(s);
   }
-  stats->metadata += guard_metadata() + empty_metadata() + huge_pool_size() * sizeof(huge_t) +
-                     pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) +
-                                    sizeof(heap_sampled_t));
+  stats->metadata += guard_metadata() + empty_metadata() + huge_pool_size() * sizeof(huge_t);
+  stats->metadata += pool_metadata();
 }
 
 /* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */

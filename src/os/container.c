@@ -1,4 +1,4 @@
-/* container.c - what the container has of memory, and whether it runs short: Linux       layer 1: os
+/* container.c - what the container has of memory, and whether it runs short: Linux      layer 1: os
  * Contract: container.h. */
 #include "container.h"
 

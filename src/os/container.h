@@ -1,4 +1,4 @@
-/* container.h - what the container has of memory, and whether it runs short              layer 1: os
+/* container.h - what the container has of memory, and whether it runs short             layer 1: os
  * Owns:    where the container's files lie, and what they last said.   Called by: budget.c, heap,
  *          api.   Calls: the kernel.
  * Threads: any. One thread reads at a time, the others pass by. A thread that never comes back from
