@@ -37,12 +37,12 @@ typedef struct {         /* without pointers, so that loading the library has no
   char label[REPORT_NAME];
   uint16_t offset; /* in fh_stats_t */
   uint8_t section, unit, followed;
-  uint8_t place; /* 0: none */
+  uint8_t position; /* 0: none */
 } report_row_t;
-#define REPORT_AT(place, label, followed) label, REPORT_##followed, place
+#define REPORT_AT(position, label, followed) label, REPORT_##followed, position
 #define REPORT_HIDDEN "", REPORT_END, 0
-#define REPORT_ROW_OF(name, section, unit, label, followed, place)                                 \
-  {#name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, place},
+#define REPORT_ROW_OF(name, section, unit, label, followed, position)                              \
+  {#name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, position},
 #define REPORT_ROW_WITH(...) REPORT_ROW_OF(__VA_ARGS__)
 #define REPORT_ROW(name, section, unit, from, text, what)                                          \
   REPORT_ROW_WITH(name, section, unit, REPORT_##text)
@@ -99,9 +99,9 @@ static void put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
 static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
   fmt_text(f, all_titles[section]);
   fmt_char(f, '\n');
-  for (unsigned place = 1; place <= REPORT_ROWS; place++)
+  for (unsigned position = 1; position <= REPORT_ROWS; position++)
     for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
-      if (row->section == section && row->place == place) put_row(f, s, row);
+      if (row->section == section && row->position == position) put_row(f, s, row);
 }
 
 static void put_class(fmt_t *f, const fh_class_stats_t *c) {

@@ -89,8 +89,8 @@ static void end_free(const heap_t *h) {
   heap_here.window = atomic64_load_relaxed(&h->home);
 }
 
-/* As a fast free does. FAST_OTHERS also if the heap is marked. Whose the slab is counts from the mark
- * on: until then a handler may let go of it. */
+/* As a fast free does it. FAST_OTHERS also if the heap is marked. Whose the slab is counts from the
+ * mark on: until then a handler may let go of it. */
 static fast_freed_t put_back(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
   if (!begin_free()) return FAST_OTHERS;

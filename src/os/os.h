@@ -96,8 +96,8 @@ hidden void os_usage(os_usage_t *usage);
 /* Of the system's choice, another each time; does not wait. */
 hidden uint64_t os_random(void);
 /* Where windows may begin: another address in each process. */
-hidden uintptr_t os_place(void);
-hidden uintptr_t os_space(void); /* the end of the program's address space */
+hidden uintptr_t os_space_start(void);
+hidden uintptr_t os_space_end(void); /* of the program's address space */
 
 /* NULL if unset, or if privileges are raised: it is not to be trusted then. */
 hidden const char *os_environment(const char *name);

@@ -94,7 +94,7 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
 bool os_is_one_mapping(void *at, size_t size) {
   enum { LARGEST_PAGE = 64 << 10 };
   atomic64_add_relaxed(&os_counts.remaps, 1);
-  return OS_CALL(mremap, at, size, os_space() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
+  return OS_CALL(mremap, at, size, os_space_end() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
 }
 
 static bool advise(const void *at, size_t size, int advice) {
@@ -226,15 +226,15 @@ uint64_t os_random(void) {
 }
 
 /* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. */
-uintptr_t os_space(void) {
+uintptr_t os_space_end(void) {
   uintptr_t stack = getauxval(AT_RANDOM) | (uintptr_t)__builtin_frame_address(0);
   return (uintptr_t)1 << min_size((size_t)(64 - __builtin_clzll(stack)), ADDRESS_BITS);
 }
 
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
  * and their brk heaps begin: from 4 to 20 TiB of 47 bits. */
-uintptr_t os_place(void) {
-  size_t part = os_space() / 32;
+uintptr_t os_space_start(void) {
+  size_t part = os_space_end() / 32;
   return align_down(part + random_number() % (4 * part), WINDOW_SIZE);
 }
 

@@ -115,7 +115,7 @@ static void *map_once(size_t mapped, bool without_memory) {
 
 /* Windows of its own, with fresh memory or for os_move. `missing` bytes may be enough. */
 static void *map_windows(size_t mapped, size_t missing, bool without_memory) {
-  if (mapped > os_space()) return NULL;
+  if (mapped > os_space_end()) return NULL;
   void *base = map_once(mapped, without_memory);
   bool is_again = base == NULL && may_fit_then(missing, without_memory) && arena_unmap_free();
   if (is_again) base = map_once(mapped, without_memory);

@@ -158,8 +158,8 @@ void os_sleep_ms(uint32_t ms) { (void)ms; }
 void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
 uint32_t os_now_ms(void) { return 0; }
 void trace_leave(void) {} /* nothing is traced here */
-uintptr_t os_place(void) { return GiB(FIRST_WINDOW); }
-uintptr_t os_space(void) { return GiB(ELSEWHERE); }
+uintptr_t os_space_start(void) { return GiB(FIRST_WINDOW); }
+uintptr_t os_space_end(void) { return GiB(ELSEWHERE); }
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
   return (void)frames, (void)most, (void)by_tables, 0;
 }
