@@ -4,6 +4,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+/* Almost all of its files need these; what else they need they include themselves. */
 #include "../../include/freehold/freehold.h"
 #include "../arena/budget.h"
 #include "../base/atomic.h"

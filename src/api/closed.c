@@ -10,13 +10,8 @@
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-
-#include "../base/check.h"
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
-#include "../heap/free.h"
-#include "../support/options.h"
 #include "../support/timing.h"
 #include "../support/trace.h"
 

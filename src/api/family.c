@@ -6,12 +6,9 @@
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/check.h"
 #include "../heap/many.h"
 #include "../heap/firstclass.h"
 #include "../os/os.h"
-#include "../stock/large.h"
 
 /* From here on pages of a block move, and the block begins where a slice does. */
 enum { MOVES_MIN = 512 << 10 };

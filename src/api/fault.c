@@ -4,8 +4,6 @@
  *          system calls; its memory comes from the system. */
 #include "api.h"
 
-#include "../arena/map.h"
-#include "../base/bits.h"
 #include "../os/os.h"
 #include "../stock/guard.h"
 #include "../stock/sample.h"

@@ -16,8 +16,6 @@
 
 #include <dlfcn.h>
 
-#include "../base/atomic.h"
-#include "../base/bits.h"
 #include "../os/os.h"
 
 #pragma weak dlsym

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
 #include "../heap/firstclass.h"
 #include "../os/os.h"
 

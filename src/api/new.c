@@ -13,9 +13,6 @@
 #include <dlfcn.h>
 #include <unwind.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/check.h"
-
 #if !defined(__LP64__)
 #error "the names below have size_t as unsigned long"
 #endif

@@ -5,11 +5,9 @@
  *          on the stack. */
 #include "api.h"
 
-#include "../../include/freehold/freehold.h"
 #include "../heap/stats.h"
 #include "../heap/upkeep.h"
 #include "../os/os.h"
-#include "../support/options.h"
 #include "../support/stats.h"
 #include "../support/timing.h"
 
