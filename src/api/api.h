@@ -42,8 +42,9 @@ hidden void api_output(const char *text, size_t length);
 /* The error callback, if there is one and it is not what is running. */
 hidden void api_error(int error);
 
-/* NULL with ENOMEM, after the error callback. */
+/* NULL with ENOMEM, after the error callback; NULL with EINVAL. */
 hidden void *api_no_memory(void);
+hidden void *api_invalid(void);
 /* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);
 /* What the budget has to tell: the callback for pressure, or a line about the container's files.

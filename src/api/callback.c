@@ -119,6 +119,11 @@ cold void *api_no_memory(void) {
   return NULL;
 }
 
+cold void *api_invalid(void) {
+  errno = EINVAL;
+  return NULL;
+}
+
 void api_deferred(bool force) {
   callback_pair_t *pair = begin_callback(CALLBACK_DEFERRED);
   if (pair == NULL) return;

@@ -1,5 +1,5 @@
-/* family.c - what bindings of other languages would otherwise build on malloc          layer 8: api
- * Owns:    nothing.   Called by: the program.   Calls: cold.c, malloc.c, ext.c, heap,
+/* variants.c - what bindings of other languages would otherwise build on malloc        layer 8: api
+ * Owns:    nothing.   Called by: the program.   Calls: cold.c, malloc.c, heaps.c, ext.c, heap,
  *          stock, os.
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "../heap/many.h"
-#include "../heap/firstclass.h"
 #include "../os/os.h"
 
 /* From here on pages of a block move, and the block begins where a slice does. */
