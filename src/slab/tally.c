@@ -1,5 +1,5 @@
-/* tally.c - bytes of live blocks, and free blocks, by thread                          layer 4: slab
- * Contract: slab.h. */
+/* tally.c - what slabs and threads count                                              layer 4: slab
+ * Contract: tally.h. */
 #include "slab.h"
 
 #include "../base/layout.h"
