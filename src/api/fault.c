@@ -92,7 +92,7 @@ static void put_line(fmt_t *out, const telling_t *t, const char *what, const gua
   fmt_text(out, ": ");
   fmt_hex(out, (uintptr_t)at);
   fmt_text(out, " in thread ");
-  fmt_decimal(out, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  fmt_decimal(out, os_thread_number());
   put_stack(out, t, "; allocated by thread ", &s->allocation);
   if (is_freed) put_stack(out, t, "; freed by thread ", &s->release);
 }

@@ -112,17 +112,14 @@ static void add_mappings(fh_stats_t *stats) {
     stats->resident += resident_in(a);
     stats->huge_resident += os_huge_resident(a, WINDOW_SIZE);
   }
-  for (size_t i = 0; i < huge_pool_size(); i++) {
-    bool is_live;
-    const huge_t *b = huge_at(i, &is_live);
-    size_t mapped = is_live ? atomic64_load_relaxed(&b->mapped) : 0;
+  const huge_t *b;
+  const guard_slot_t *s;
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) { /* Bound: as there, and below */
+    size_t mapped = atomic64_load_relaxed(&b->mapped);
     stats->resident += os_resident(huge_base(b), mapped);
     stats->huge_resident += os_huge_resident(huge_base(b), mapped);
   }
-  for (size_t i = 0; i < GUARD_SLOTS; i++) {
-    const guard_slot_t *s = guard_at(i);
-    if (s != NULL) stats->resident += guard_resident(s);
-  }
+  for (size_t i = 0; (s = guard_next(&i)) != NULL;) stats->resident += guard_resident(s);
   stats->metadata += guard_metadata() + empty_metadata() + huge_pool_size() * sizeof(huge_t);
   stats->metadata += pool_metadata();
 }

@@ -147,6 +147,10 @@ hidden bool os_thread_watch(void *heap);
 /* Which thread of which process this is, a number below 2^OS_THREAD_BITS; 0: not known. */
 enum { OS_THREAD_BITS = 44 };
 hidden uint64_t os_thread(void);
+/* The lower half of that, which is the system's own number. */
+static inline uint32_t os_thread_number(void) {
+  return (uint32_t)(os_thread() & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
+}
 /* The thread is one of `caller`'s process, and has ended: what it wrote is seen. False in doubt. */
 hidden bool os_thread_has_ended(uint64_t thread, uint64_t caller);
 

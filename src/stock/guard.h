@@ -74,8 +74,8 @@ hidden void *guard_malloc(const heap_t *h, size_t size, size_t alignment);
 /* `p` lies in a window whose tenant is `record`; `call` is named in errors. */
 hidden void guard_free(guard_t *record, void *p, const char *call);
 hidden size_t guard_size(guard_t *record, const void *p, const char *call); /* `fatal`: no block */
-/* NULL: no block lives there. */
-hidden guard_slot_t *guard_at(size_t number);
+/* The next one from `*number` on in which a block lives, and its number is passed; NULL: none. */
+hidden guard_slot_t *guard_next(size_t *number);
 hidden size_t guard_resident(const guard_slot_t *s); /* bytes */
 hidden size_t guard_metadata(void);                  /* bytes of the record */
 hidden bool guard_is_valid(void);                    /* while nobody allocates or frees */

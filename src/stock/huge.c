@@ -35,6 +35,15 @@ huge_t *huge_at(size_t number, bool *is_live) {
   return b;
 }
 
+huge_t *huge_next(size_t *number) {
+  bool is_live;
+  while (*number < huge_pool_size()) { /* Bound: all that were ever alive at once */
+    huge_t *b = huge_at((*number)++, &is_live);
+    if (is_live) return b;
+  }
+  return NULL;
+}
+
 /* A slice at least stays unmapped at their end: what runs over the end of a block does not reach
  * the next window. */
 static size_t windows_for(size_t size) {
