@@ -439,10 +439,10 @@ class Loops(unittest.TestCase):
 
 class WholeHeap(unittest.TestCase):
     """A loop that runs over arenas, windows, heaps, slabs or call stacks costs more in a larger
-    process. Its function stands in a table of promises.md, with what calls it and its bound or
+    process. Its function stands in the table of loops.md, with what calls it and its bound or
     slope."""
     maxDiff = None
-    PAGE, TITLE = os.path.join("docs", "promises.md"), "### Loops over the whole heap"
+    PAGE, TITLE = os.path.join("docs", "loops.md"), "# Loops over the whole heap"
     FOLDERS = tuple(os.path.join("src", f) + os.sep for f in ("arena", "slab", "stock", "heap"))
     # all their loops run over windows, or over the bits of arenas and heaps
     ALWAYS = tuple(os.path.join("src", "arena", name) for name in ("map.", "places.", "bitmap."))
