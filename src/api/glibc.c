@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "../heap/stats.h"
-#include "../stock/counts.h"
+#include "../stock/pool.h"
 
 /* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes
  * that the definitions of this layer do not want. */

@@ -1,13 +1,12 @@
 /* pool.h - where heaps come from, and what is left of those that are gone            layer 5: stock
- * Owns:    the places of all heaps; totals.   Called by: stock, heap.   Calls: owned.c, users.c,
- *          places, bitmap, os.
+ * Owns:    the places of all heaps; totals.   Called by: stock, heap, api.
+ *          Calls: owned.c, users.c, places, bitmap, os.
  * Threads: any.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
  * Holds:   P2 a heap that rests is claimed by nobody, has its bit, and its pages are in the sum */
 #ifndef STOCK_POOL_H
 #define STOCK_POOL_H
 
-#include "counts.h"
 #include "heap.h"
 #include "quarantine.h"
 #include "sample.h"
@@ -16,6 +15,14 @@ enum {
   RESTING_PAGES = 4096,      /* of 4 KiB: what all heaps at rest in the pool hold at most */
   RESTING_PAGES_EACH = 1024, /* what one of them holds at most, with a page for itself */
 };
+
+/* What all heaps together have counted. relaxed, all of them: sums. */
+typedef struct {
+  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
+  atomic64_t remote_frees, shared_frees, swaps;
+  atomic64_t tails, large_pages; /* pages of 4 KiB (tails.c); may be below 0 for a moment */
+} heap_counts_t;
+extern hidden heap_counts_t heap_counts;
 
 hidden heap_t *pool_claim(void);      /* perhaps one that rested; NULL: no memory */
 hidden heap_t *pool_claim_lane(void); /* one that did not rest, if at hand */

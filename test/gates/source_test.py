@@ -1,4 +1,5 @@
 """What the sources are held to: layers, atomics, comments that are true, sizes, layout."""
+import collections
 import concurrent.futures
 import functools
 import os
@@ -287,6 +288,35 @@ class CalledBy(unittest.TestCase):
         self.assertEqual(found("stock, heap, api", "stock", "heap", "api"),
                          ["api is named and calls nothing"])
         self.assertEqual(found("stock", "stock"), ["src/heap/free.c calls and is not named"])
+
+class Dead(unittest.TestCase):
+    """What a header declares is used by another file of the sources or the command, besides the one
+    that defines it; a check may be the tests' alone."""
+
+    @staticmethod
+    def unused(declared, codes):
+        """Names that stand in no more places than they are declared and defined in."""
+        counts = collections.Counter(word for code in codes for word in re.findall(r"\w+", code))
+        defined = collections.Counter(name for code in codes for name in re.findall(
+            r"^(?!static|typedef|extern|[# ])[\w *]*?\b(\w+)\([^;{}]*\) \{", code, re.M))
+        return sorted(n for n in declared if counts[n] <= 1 + defined[n]
+                      and not n.endswith(("is_valid", "are_valid")))
+
+    def test_each_function_that_a_header_shows_is_used(self):
+        headers = [p for p in core_sources() if p.endswith(".h")]
+        codes = [code_of(support.read(p)) for p in
+                 [*core_sources(), *support.sources(".c", ".h", folder="tools")]]
+        declared = {name for path in headers for name in re.findall(
+            r"^(?:_Noreturn |cold )*hidden [^;{}=()]*?\b(\w+)\(|"
+            r"^static (?:always_)?inline [^;{}=()]*?\b(\w+)\(", code_of(support.read(path)), re.M)
+            for name in name if name}
+        self.assertGreater(len(declared), 300)
+        self.assertEqual(self.unused(declared, codes), [])
+
+    def test_one_that_is_not_used_is_found(self):
+        codes = ["hidden int f(int n);\nhidden int g(int n);", "int f(int n) {\n}\nint g(int n) {\n}",
+                 "g(1);"]
+        self.assertEqual(self.unused({"f", "g"}, codes), ["f"])
 
 class Atomics(unittest.TestCase):
     maxDiff = None
