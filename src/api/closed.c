@@ -15,11 +15,7 @@
 #include "../support/timing.h"
 #include "../support/trace.h"
 
-/* ---- options --------------------------------------------------------------------------------- */
-
-enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
-
-/* Of what is being asked for. */
+/* What is asked for. */
 typedef struct {
   struct fh_heap *heap; /* NULL: the thread's */
   size_t alignment, size;
@@ -62,6 +58,8 @@ static void give_back(void *p, origin_t origin, const char *call) {
 }
 
 /* ---- what is filled -------------------------------------------------------------------------- */
+
+enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
 
 static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; }
 

@@ -8,14 +8,14 @@
 
 #include "../os/os.h"
 
-FH_API void *malloc(size_t size) { return api_malloc_or(size, api_malloc_slow); }
-FH_API void free(void *p) { api_free_by(p, ORIGIN_MALLOC, "free", api_free_slow); }
+FH_API void *malloc(size_t size) { return api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow); }
+FH_API void free(void *p) { api_free_or(p, ORIGIN_MALLOC, "free", api_free_slow); }
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
 FH_API void *calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  void *block = api_malloc_or(bytes, api_calloc_slow);
+  void *block = api_malloc_or(bytes, ORIGIN_MALLOC, api_calloc_slow);
   return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
 }
 
@@ -35,12 +35,12 @@ static always_inline void check_size(void *p, size_t size, const char *call) {
 }
 FH_API void free_sized(void *p, size_t size) {
   check_size(p, size, "free_sized");
-  api_free_by(p, ORIGIN_MALLOC, "free_sized", free_sized_slow);
+  api_free_or(p, ORIGIN_MALLOC, "free_sized", free_sized_slow);
 }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   api_check_alignment(p, alignment, "free_aligned_sized");
   check_size(p, size, "free_aligned_sized");
-  api_free_by(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
+  api_free_or(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
 }
 
 /* jemalloc's name for the first; the flags say at most how the block is aligned. */
@@ -49,7 +49,7 @@ static void sdallocx_slow(void *p) { api_free(p, "sdallocx"); }
 FH_API void sdallocx(void *p, size_t size, int flags) {
   (void)flags;
   check_size(p, size, "sdallocx");
-  api_free_by(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
+  api_free_or(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
 }
 
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
