@@ -117,8 +117,8 @@ void pprof_value_type(pprof_t *p, const char *type, const char *unit) {
   p->value_types++;
 }
 
-/* False if it was there before, or if there are more than was said at the start. Half of the buckets
- * stay free. */
+/* False if it was there before, or if there are more than was said at the start. Half of the
+ * buckets stay free. */
 static bool note_seen(pprof_t *p, uintptr_t address) {
   size_t at = address * 0x9E3779B97F4A7C15u >> 20;
   for (;; at++) { /* Bound: the buckets in use, at most half of them */

@@ -100,7 +100,7 @@ static inline slab_t *slab_numbered(uint32_t number) {
   return slab_of(arena_address(a, number % WINDOW_SLICES));
 }
 
-/* ---- anyone looks ----------------------------------------------------------------------------- */
+/* ---- anyone looks ---------------------------------------------------------------------------- */
 
 /* Does it lie on a page that was given back? Then it is free too. */
 hidden bool slab_is_in(uint32_t holes, uintptr_t block);
