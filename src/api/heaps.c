@@ -79,6 +79,5 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size)
-                                            : api_invalid();
+  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size) : api_invalid();
 }

@@ -57,8 +57,7 @@ static always_inline void *allocate_aligned(size_t alignment, size_t size) {
 }
 
 FH_API void *aligned_alloc(size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? allocate_aligned(alignment, size)
-                                            : api_invalid();
+  return likely(is_power_of_two(alignment)) ? allocate_aligned(alignment, size) : api_invalid();
 }
 
 static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {

@@ -51,7 +51,8 @@ FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) {
 /* Of what the caller has used, `from` bytes stay. Beyond what the block had before nothing of the
  * secure grade needs to be cleared; elsewhere pages that nobody wrote stay as they are. */
 static void *resize_and_clear(void *p, size_t from, size_t size, size_t *actual, const char *call) {
-  if (p == NULL) return cleared(api_malloc_or(size, ORIGIN_MALLOC, api_calloc_slow), size, actual, call);
+  if (p == NULL)
+    return cleared(api_malloc_or(size, ORIGIN_MALLOC, api_calloc_slow), size, actual, call);
   size_t before = api_usable_size(p, call);
   if (from > before) fatal("wrong size", p, call);
   char *block = and_tell(api_realloc(p, size, call), actual, "fh_realloc_zeroed_at_least");
@@ -110,7 +111,8 @@ FH_API void *fh_aligned_alloc_at_least(size_t alignment, size_t size, size_t *ac
   return and_tell(fh_aligned_alloc(alignment, size), actual, "fh_aligned_alloc_at_least");
 }
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
-  return and_tell(api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow), actual, "fh_malloc_at_least");
+  return and_tell(api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow), actual,
+                  "fh_malloc_at_least");
 }
 FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) {
   const char *call = "fh_realloc_at_least";

@@ -52,7 +52,7 @@ hidden uint64_t pool_requested(unsigned c);
 hidden heap_sampled_t *pool_sampled(const heap_t *h);
 hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
 
-hidden bool pool_is_valid(void);    /* while nobody claims or gives back */
+hidden bool pool_is_valid(void); /* while nobody claims or gives back */
 
 /* How often all heaps were asked to give back what they keep. relaxed: a wish. */
 extern hidden atomic32_t heap_trims;
