@@ -1,5 +1,5 @@
 /* malloc.c - the family of malloc, as standards name it and as fh_*                    layer 8: api
- * Owns:    nothing.   Called by: the program.   Calls: cold.c, callback.c, secure, heap, os.
+ * Owns:    nothing.   Called by: the program.   Calls: cold.c, callback.c, heap, stock, os.
  * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
  *          manual. This layer alone sets errno. */
 #include "api.h"

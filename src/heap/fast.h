@@ -100,9 +100,9 @@ static always_inline void fast_free_known(void *p, bool is_live, void (*slow)(vo
   fast_freed_t freed = fast_put_back(heap_of_thread(), s, block, is_live);
   signal_fence();
   heap_here.window = window;
-  if (likely(freed == FAST_FREED)) return;
-  if (freed == FAST_EMPTIED) return heap_slab_emptied(s);
-  return freed == FAST_OTHERS ? heap_free_others(s, p, slow) : slow(p);
+  if (unlikely(freed == FAST_OTHERS)) return heap_free_others(s, p, slow);
+  if (unlikely(freed == FAST_REFUSED)) return slow(p);
+  if (unlikely(freed == FAST_EMPTIED)) return heap_slab_emptied(s);
 }
 
 /* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */

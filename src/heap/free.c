@@ -90,8 +90,8 @@ static void end_free(const heap_t *h) {
 }
 
 /* As a fast free does it. FAST_OTHERS also if the heap is marked. Whose the slab is counts from the
- * mark on: until then a handler may let go of it. */
-static fast_freed_t put_back(slab_t *s, uintptr_t block) {
+ * mark on: until then a handler may let go of it. Out of line for the stack's sake. */
+static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
   if (!begin_free()) return FAST_OTHERS;
   fast_freed_t freed = fast_put_back(h, s, block, false);

@@ -114,11 +114,12 @@ static void add_mappings(fh_stats_t *stats) {
   }
   const huge_t *b;
   const guard_slot_t *s;
-  for (size_t i = 0; (b = huge_next(&i)) != NULL;) { /* Bound: as there, and below */
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) { /* Bound: as there */
     size_t mapped = atomic64_load_relaxed(&b->mapped);
     stats->resident += os_resident(huge_base(b), mapped);
     stats->huge_resident += os_huge_resident(huge_base(b), mapped);
   }
+  /* Bound: GUARD_SLOTS */
   for (size_t i = 0; (s = guard_next(&i)) != NULL;) stats->resident += guard_resident(s);
   stats->metadata += guard_metadata() + empty_metadata() + huge_pool_size() * sizeof(huge_t);
   stats->metadata += pool_metadata();

@@ -1,6 +1,6 @@
 /* container.h - what the container has of memory, and whether it runs short             layer 1: os
- * Owns:    where the container's files lie, and what they last said.   Called by: budget.c, heap,
- *          api.   Calls: the kernel.
+ * Owns:    where the container's files lie, and what they last said.   Called by: support,
+ *          budget.c, api.   Calls: the kernel.
  * Threads: any. One thread reads at a time, the others pass by. A thread that never comes back from
  *          a file leaves the figures as they were, and nobody reads again.
  * Sync:    S-container  container_look, at its end (release) -> the next thread that reads

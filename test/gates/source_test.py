@@ -314,8 +314,8 @@ class Dead(unittest.TestCase):
         self.assertEqual(self.unused(declared, codes), [])
 
     def test_one_that_is_not_used_is_found(self):
-        codes = ["hidden int f(int n);\nhidden int g(int n);", "int f(int n) {\n}\nint g(int n) {\n}",
-                 "g(1);"]
+        codes = ["hidden int f(int n);\nhidden int g(int n);",
+                 "int f(int n) {\n}\nint g(int n) {\n}", "g(1);"]
         self.assertEqual(self.unused({"f", "g"}, codes), ["f"])
 
 class Atomics(unittest.TestCase):
@@ -784,7 +784,7 @@ def long_lines(path, text, columns):
             for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 13000, 18700
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 13400, 18700
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)
