@@ -5,11 +5,11 @@
 #include "../arena/arena.h"
 #include "../arena/budget.h"
 #include "../support/options.h"
+#include "users.h"
 
 /* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
  * ever is never taken off. */
 static atomic32_t surplus;
-atomic32_t surplus_sharers;
 
 static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
 
@@ -19,8 +19,7 @@ static size_t most_surplus(void) {
 }
 
 bool surplus_is_shared_by_many(void) {
-  int64_t most = option_get(OPTION_caching_threads);
-  return unlikely((int32_t)atomic32_load_relaxed(&surplus_sharers) > most);
+  return unlikely(users_count() > option_get(OPTION_caching_threads));
 }
 
 void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }
@@ -28,9 +27,8 @@ bool surplus_has_room(void) { return all_surplus() < most_surplus(); }
 bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(); }
 
 size_t surplus_average(void) {
-  int32_t sharers = (int32_t)atomic32_load_relaxed(&surplus_sharers);
   size_t all = atomic64_load_relaxed(&arena_counts.committed) + SURPLUS_SMALL;
-  return all / (sharers > 1 ? (size_t)sharers : 1);
+  return all / max_size((size_t)users_count(), 1);
 }
 
 bool surplus_ask(size_t slices) {

@@ -25,6 +25,8 @@
 #include "../../src/stock/shrink.h"
 #include "../../src/stock/surplus.h"
 #include "../../src/stock/tails.h"
+#include "../../src/stock/users.h"
+#include "../../src/stock/users.h"
 
 /* The calling thread's heap. */
 unused static heap_t *my_heap(void) {
@@ -32,6 +34,12 @@ unused static heap_t *my_heap(void) {
   CHECK(h != NULL);
   heap_exit(h);
   return h;
+}
+
+/* As if so many threads used heaps. */
+unused static void pretend_users(int n) {
+  if (!users_are_known()) users_make();
+  for (size_t number = 1; users_count() < n; number++) users_note(number, 1);
 }
 
 /* As aligned_alloc and calloc do it. */
@@ -112,7 +120,7 @@ unused static void check_nothing_lost(void) {
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
   for (size_t i = 0; i < arena_count(); i++)
     CHECK(slab_kinds_are_valid(arena_at(i)) && partial_is_valid(arena_at(i)));
-  CHECK(map_is_valid());
+  CHECK(map_is_valid() && pool_is_valid());
   CHECK_EQ(lost_slices(), 0u);
 }
 

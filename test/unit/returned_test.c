@@ -106,15 +106,14 @@ TEST(returned, where_many_heaps_have_little_each_lists_of_medium_classes_are_sho
   heap_t *h = my_heap();
   heap_flush_bins(h);
   h->freed->were_short = 0;
-  atomic32_store_relaxed(&surplus_sharers, 2);
+  pretend_users(2);
   returned_renew(h, c);
   CHECK_EQ(h->allowance[c], most);
   atomic64_store_relaxed(&arena_counts.committed, 0);
-  atomic32_store_relaxed(&surplus_sharers,
-                         2 * SURPLUS_SMALL / (RETURN_PART * RETURN_BYTES / SLICE_SIZE));
+  pretend_users(2 * SURPLUS_SMALL / (RETURN_PART * RETURN_BYTES / SLICE_SIZE));
   returned_renew(h, c);
   CHECK_EQ(h->allowance[c], most / 2);
-  atomic32_store_relaxed(&surplus_sharers, 1000);
+  pretend_users(100);
   returned_renew(h, c);
   CHECK_EQ(h->allowance[c], least);
 }
