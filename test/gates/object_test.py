@@ -224,7 +224,8 @@ class Levels(unittest.TestCase):
     VALID = re.compile(r"\w+_(?:is|are)_valid$")
     # They look at all of the process, which has to stand still: tests call them. What they ask of
     # each thing has a function of its own.
-    OF_EVERYTHING = {"map_is_valid", "partial_is_valid", "guard_is_valid"}
+    OF_EVERYTHING = {"map_is_valid", "partial_is_valid", "guard_is_valid", "pool_is_valid",
+                     "users_are_valid"}
 
     @classmethod
     def setUpClass(cls):

@@ -3,7 +3,8 @@
  *
  * Stands for, in src/stock/outbox.c: outbox_push publish outbox_put
  * and in src/stock/outbox.c: gather_pending outbox_flush
- * and in src/heap/free.c: keep put_off
+ * and in src/heap/free.c: put_back put_off
+ * and in src/heap/fast.h: fast_put_back
  * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
  * and in src/stock/owned.c: owned_add owned_let_go
  * and in src/heap/refill.c: borrow_medium take_fresh borrow find_list refill
