@@ -37,9 +37,9 @@ PAGE = 4096
 
 class Group:
     """A group whose processes may have `limit` bytes of memory, and no swap. What counts is what
-    the kernel charges them with: their own pages, what it holds for them (page tables, stacks), and
-    pages of files that they were the first to touch, which it drops before it refuses. Raises
-    Broken where no such group can be made."""
+    the kernel charges them with: their own pages, and what it holds for them (page tables, stacks).
+    Pages of files count, too, for the first who touches them; it drops these before it refuses.
+    Raises Broken where no such group can be made."""
 
     def __init__(self, limit, root=ROOT):
         self.limit, self.root = int(limit), Path(root)
@@ -94,7 +94,7 @@ class Group:
 
     def told(self):
         """What the kernel did, as figures of a run: how many processes it `killed`, and how often a
-        charge `met` the limit, which most often ends with pages that it can drop."""
+        charge `met` the limit. Most often it then finds pages that it can drop."""
         return {"limit": self.limit, "killed": self.number(self.version.killed, "oom_kill "),
                 "met": self.number(self.version.met, self.version.met_label)}
 

@@ -28,9 +28,9 @@ def outcome(ended, group):
 def frame(results):
     """One row a run under a limit, those that did not complete too."""
     cells = {cell.key: cell for cell in results.plan.cells()}
-    order = list(cells)
-    rows = []
-    for run in sorted(results.limited, key=lambda run: order.index(run["cell"])):
+    order, rows = list(cells), []
+    for run in sorted(results.limited, key=lambda run: (order.index(run["cell"]),
+                                                        results.names.index(run["allocator"]))):
         cell, group = cells[run["cell"]], json.loads(run["figures"])["group"]
         rows.append({"workload": cell.unlimited.key, "limit": cell.memory,
                      "allocator": run["allocator"], "bytes": group.get("limit"),

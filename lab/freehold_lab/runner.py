@@ -118,8 +118,8 @@ class Runner:
         allocators' peaks without a limit, from one run of each. A peak is resident memory
         (Launch.costs). It has the pages of mapped files in it, but neither what the kernel holds
         for the processes nor the files that they read and write. A bisection by limits would take
-        some ten runs of each allocator, and its answer would depend on the time limit: a program
-        that is too tight waits for its own code to be read again.
+        some ten runs of each allocator. Its answer would depend on the time limit, because a
+        program with too little waits for its own code to be read again.
 
         An allocator that fails without a limit is told, and has no peak. Returns the plan without
         the blocks of cells in which all fail. Raises Broken where memory cannot be limited."""

@@ -343,6 +343,7 @@ static void mapped(void) {
   static void *pages[MOST];
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   size_t n = 0;
+  mix(&table, 2, 2000, 100000);
   while (n < MOST) { /* neighbours that the kernel cannot make one */
     void *page = mmap(NULL, 4096, n % 2 == 0 ? PROT_READ : PROT_NONE, flags, -1, 0);
     if (page == MAP_FAILED) break;
