@@ -8,6 +8,7 @@ Holds:   all that a file can have wrong is found by `load`, before anything runs
          with the place in the file.
 """
 
+import dataclasses
 import itertools
 import os
 import random
@@ -42,6 +43,7 @@ class Level:
     value: object                           # what an axis shows: a number where the level is one
     parameters: tuple = ()                  # of the workload, as (name, value)
     processors: int = 0                     # 0: all
+    memory: float = 0                       # times the least need; 0: no limit
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,13 @@ class Cell:
     processors: int
     environment: tuple = ()                 # as (name, value)
     only: tuple = ()                        # allocators; (): all
+    memory: float = 0                       # the limit, times the least need; 0: none
+
+    @property
+    def unlimited(self):
+        """The same without a limit of memory: what the least need is measured in."""
+        levels = tuple(level for level in self.levels if not level[1].memory)
+        return dataclasses.replace(self, levels=levels, memory=0)
 
     @property
     def key(self):
@@ -121,7 +130,8 @@ class Part:
             processors = max((level.processors for level in levels), default=0)
             yield Cell(self.name, self.workload, tuple(zip(names, levels)),
                        tuple(sorted(parameters.items())), processors,
-                       tuple(self.variables.items()), self.only)
+                       tuple(self.variables.items()), self.only,
+                       max((level.memory for level in levels), default=0))
 
 
 @dataclass
@@ -261,6 +271,9 @@ def parse(table, text, source, workloads):
         reader.fail("", "two parts have the same name; give them names of their own")
     if {"asked", "system_calls"} <= set(responses):
         reader.fail("", "asked and system_calls are counted in different runs; take one of them")
+    if {"calls", "asked", "system_calls"} & set(responses) and any(
+            cell.memory for part in read for cell in part.cells()):
+        reader.fail("", "calls are counted in runs of their own, in which memory is not limited")
     scaled = reader.get("", table, "scaled", dict, {})
     reader.keys("scaled", scaled, {"parts", "after"})
     for name in reader.get("scaled", scaled, "parts", list, []):
@@ -390,14 +403,17 @@ def parse_factor(reader, where, name, value, known):
     """Levels of a parameter: `NAME = [1, 2]`;
     under another name: `NAME = {parameter = "low", levels = [1, 2]}`;
     of several at once: `NAME = {levels = {label = {low = 1, high = 2}}}`;
-    of processors: `NAME = {processors = [1, 2]}`."""
+    of processors: `NAME = {processors = [1, 2]}`;
+    of memory, in multiples of the least need: `NAME = {memory = [1.1, 2]}`."""
     if isinstance(value, list):
         value = {"parameter": name, "levels": value}
     if not isinstance(value, dict):
         reader.fail(where, "want a list of levels or a table")
-    reader.keys(where, value, {"parameter", "levels", "processors"})
+    reader.keys(where, value, {"parameter", "levels", "processors", "memory"})
     if "processors" in value:
         return parse_processors(reader, where, value["processors"])
+    if "memory" in value:
+        return parse_memory(reader, where, value["memory"])
     levels = value.get("levels")
     if not levels or not isinstance(levels, (list, dict)):
         reader.fail(where, "levels has to be a list or a table, and not empty")
@@ -424,3 +440,11 @@ def parse_processors(reader, where, value):
             or not all(isinstance(n, int) and n > 0 for n in value)):
         reader.fail(where, 'processors has to be "all" or a list of numbers above 0')
     return [Level(str(n), n, (), n) for n in value]
+
+
+def parse_memory(reader, where, value):
+    if (not isinstance(value, list) or not value
+            or not all(type(times) in (int, float) and times > 0 for times in value)):
+        reader.fail(where, "memory has to be a list of numbers above 0: multiples of the least "
+                    "need")
+    return [Level(f"{times:g}", times, memory=times) for times in value]

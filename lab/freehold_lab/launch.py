@@ -15,10 +15,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from freehold_lab.allocators import clean_environment
+from freehold_lab.group import Group
 from freehold_lab.places import Broken, Failed, last_line, native
 
 PERIOD = 5                                  # milliseconds between two looks at resident memory
@@ -88,10 +89,12 @@ def reap():
 class Launch:
     """What a workload gets to run its programs with: `program` and `server` run under the allocator
     and are measured, `client` runs under libc's malloc. The folder is a fresh one, or the one named
-    `folder`."""
+    `folder`. With `memory`, in bytes, all that is measured shares that much; `told` is then what
+    the kernel did about it, as Group.told says, with the major faults that were counted."""
 
-    def __init__(self, allocator, limit, processors=0, variables=None, folder=None):
+    def __init__(self, allocator, limit, processors=0, variables=None, folder=None, memory=0):
         self.allocator, self.processors, self.named = allocator, processors, folder
+        self.group, self.told = Group(memory) if memory else None, {}
         self.variables = variables or {}
         self.limit = limit
         self.costs = {}
@@ -103,11 +106,24 @@ class Launch:
         self.folder.mkdir(exist_ok=True)
         self.folder.chmod(0o777)            # some servers refuse to be root and run as another user
         self.end = time.monotonic() + self.limit
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            if self.group:
+                stack.enter_context(self.group)
+                stack.callback(self.ask_group)
+            stack.callback(stop_everything)
+            self.at_exit = stack.pop_all()
         return self
 
     def __exit__(self, *_):
-        stop_everything()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.at_exit.close()
+
+    def ask_group(self):
+        """After the run, before its group goes. A program that was killed has costs too."""
+        with suppress(OSError, ValueError):
+            if not self.costs:
+                self.take_costs()
+        self.told = {**self.group.told(), "major": self.costs.get("major")}
 
     def left(self):
         return max(0.1, self.end - time.monotonic())
@@ -122,9 +138,11 @@ class Launch:
 
     def around(self, user):
         """What stands in front of a command: the allocator, and what measures."""
-        meter = native("meter")
+        meter, group = native("meter"), self.group.folder if self.group else ""
+        if group and is_other(user):
+            (group / "cgroup.procs").chmod(0o666)
         return [self.copy(meter) if is_other(user) else meter, self.folder / "report", self.period,
-                self.processors, *self.settings(user), "--"]
+                self.processors, group, *self.settings(user), "--"]
 
     def take_costs(self):
         """After the command has ended."""

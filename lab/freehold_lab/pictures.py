@@ -294,6 +294,23 @@ def over_time(part, runs, palette):
                    layout(figure))
 
 
+def ratios_of_run(part, runs, palette):
+    """Resident memory over live bytes from sample to sample, of a workload that says it."""
+    said = runs["figures"].map(lambda text: json.loads(text).get("ratios"))
+    if said.isna().any():
+        return None
+    figure = go.Figure()
+    for name, mine in palette.each(runs):
+        means = numpy.mean(list(said[mine.index]), axis=0)
+        figure.add_scatter(x=list(range(1, len(means) + 1)), y=list(means), mode="lines",
+                           **palette.line(name), **palette.style(name))
+    figure.update_xaxes(title_text="part of the run")
+    figure.update_yaxes(title_text="resident over live bytes")
+    return Picture(file_name(part, "ratios"), f"{part}: resident over live bytes",
+                   f"{runs.cell.iloc[0]}: after each equal part of a run, means over the runs.",
+                   layout(figure))
+
+
 CALL_TIMES = [f"{number} {unit}" for unit in ("ns", "µs", "ms", "s")
               for number in (1, 10, 100)]   # 10^n ns
 PERCENTILE = re.compile(r"(\w+)_(?:p(\d+(?:_\d+)?)|max)$")
@@ -366,5 +383,6 @@ def of_part(results, name, palette):
         others = [other for other in varied if other != factor]
         found.append(boxes(name, runs, factor, others, palette))
     cell = runs[runs.cell == runs.cell.iloc[-1]]
-    found += [over_time(name, cell, palette), latency(name, cell, palette)]
+    found += [over_time(name, cell, palette), ratios_of_run(name, cell, palette),
+              latency(name, cell, palette)]
     return [picture for picture in found if picture is not None]

@@ -16,7 +16,7 @@ import pandas
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from freehold_lab import __version__, drawing, pictures, tables
+from freehold_lab import __version__, drawing, pictures, pressure, tables
 from freehold_lab.analysis import frame, ratios, slope
 from freehold_lab.peers import PEERS
 from freehold_lab.places import PACKAGE, Failed
@@ -64,7 +64,8 @@ def sections_of(results, base, palette):
                     f"Ratios are to {base}; below 1 the allocator needs less.")
     first.add(pictures.speed_and_memory(overall, base, palette),
               pictures.scaled_to_largest(results, palette),
-              *pictures.scaled_bars(by_response, base, palette), tables.program_table(results),
+              *pictures.scaled_bars(by_response, base, palette), *pressure.of_results(results),
+              tables.program_table(results),
               *tables.overall_tables(overall, base),
               *tables.workload_tables(results.runs, by_response, base, results.names),
               *tables.power_tables(results.runs))

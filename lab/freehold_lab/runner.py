@@ -5,14 +5,17 @@ Holds:   a run is written before the next one starts. A block counts with its la
          same command goes on from there.
 """
 
+import json
 import random
 import shlex
 from dataclasses import dataclass
 
 from freehold_lab import __version__, machine
+from freehold_lab.group import Group
 from freehold_lab.launch import Counted, Launch, Mapped, can_count
 from freehold_lab.places import Broken, Failed
 from freehold_lab.progress import Progress, clear
+from freehold_lab.store import is_pressed
 
 
 # failures of an allocator in a cell, after which it is not run there again
@@ -76,11 +79,12 @@ class Runner:
         self.store, self.setting, self.workloads, self.say = store, setting, workloads, say
         self.experiment = setting.experiment
         self.allocators = {allocator.name: allocator for allocator in setting.allocators}
-        self.failed = store.failed()
+        self.failed, self.needs = store.failed(), {}
 
     def run(self):
         """Everything that is not there yet."""
         plan = self.runnable(open_plan(self.store, self.setting, self.say))
+        plan = self.with_need(plan)
         judged, done = self.store.blocks(), self.store.done()
         todo = [n for n, _ in plan if n not in judged or self.is_due_again(judged[n])]
         runs = {number: len(order) for number, (_, _, order) in plan}
@@ -108,6 +112,35 @@ class Runner:
             raise Failed(f"nothing to run: {next(iter(reasons.values()))}")
         return [(number, block)
                 for number, block in enumerate(plan) if not reasons[block[1].workload]]
+
+    def with_need(self, plan):
+        """Finds the least need of each cell that is to be limited, in bytes: the least of the
+        allocators' peaks without a limit, from one run of each. A peak is resident memory
+        (Launch.costs). It has the pages of mapped files in it, but neither what the kernel holds
+        for the processes nor the files that they read and write. A bisection by limits would take
+        some ten runs of each allocator. Its answer would depend on the time limit, because a
+        program with too little waits for its own code to be read again.
+
+        An allocator that fails without a limit is told, and has no peak. Returns the plan without
+        the blocks of cells in which all fail. Raises Broken where memory cannot be limited."""
+        wanted = {cell.unlimited.key: cell.unlimited for _, (_, cell, _) in plan if cell.memory}
+        if wanted:
+            with Group(1 << 30):
+                pass
+        known = self.store.needs()
+        for key, cell in wanted.items():
+            due = [name for name in cell.fitting(self.allocators) if name not in known.get(key, ())]
+            if due:
+                self.say(f"{key}: least need")
+            for name in due:
+                ended, _, costs = self.launch(cell, name)
+                if ended == "ok":
+                    self.store.insert("need", cell=key, allocator=name, peak=costs["peak"])
+        self.needs = {key: min(peaks.values()) for key, peaks in self.store.needs().items()}
+        for key in wanted.keys() - self.needs.keys():
+            self.tell(f"{key}: left out: no allocator completes it without a limit")
+        return [(number, block) for number, block in plan
+                if not block[1].memory or block[1].unlimited.key in self.needs]
 
     def tell(self, text):
         """To the person at the terminal and to the reader of the results; once."""
@@ -149,27 +182,38 @@ class Runner:
                          if (worst[key] or 0) > self.experiment.disturbance[key])
 
     def run_one(self, number, attempt, position, cell, replicate, name):
-        workload, before = self.workloads[cell.workload], machine.Moment.now()
-        ended, figures, costs = "ok", {}, {}
-        try:
-            with Launch(self.allocators[name], self.experiment.time_limit, cell.processors,
-                        cell.variables) as launch:
-                figures = workload.run(launch, dict(cell.parameters))
-                costs = launch.costs
-        except Broken:
-            raise
-        except Failed as problem:
-            ended = str(problem)
-            self.failed.setdefault((cell.key, name), []).append(ended)
-            self.tell(f"{cell.key}: {name}: {ended}"
-                      + ("; it is not run there again" if self.is_given_up(cell, name)
-                         else ""))
+        before = machine.Moment.now()
+        ended, figures, costs = self.launch(cell, name)
         shares = machine.Moment.now().since(before)
         surroundings = {"load": before.load, "steal": shares["steal"],
                         "foreign_share": shares["foreign"],
                         "frequency": machine.frequency(), "temperature": machine.temperature()}
         self.store.add_run(number, attempt, position, cell, replicate, name, ended, surroundings,
-                           costs, figures.get(workload.figure.key), figures)
+                           costs, figures.get(self.workloads[cell.workload].figure.key), figures)
+
+    def launch(self, cell, name):
+        """One run of a cell: how it ended, its figures and its costs. A failure is told, unless it
+        came of the limit of memory."""
+        ended, figures, memory = "ok", {}, 0
+        if cell.memory:
+            memory = cell.memory * self.needs[cell.unlimited.key]
+        launch = Launch(self.allocators[name], self.experiment.time_limit, cell.processors,
+                        cell.variables, memory=memory)
+        try:
+            with launch:
+                figures = self.workloads[cell.workload].run(launch, dict(cell.parameters))
+        except Broken:
+            raise
+        except Failed as problem:
+            ended = str(problem)
+        if memory:
+            figures = {**figures, "group": launch.told}
+        if ended != "ok" and not is_pressed(ended, figures):
+            self.failed.setdefault((cell.key, name), []).append(ended)
+            self.tell(f"{cell.key}: {name}: {ended}"
+                      + ("; it is not run there again" if self.is_given_up(cell, name)
+                         else ""))
+        return ended, figures, launch.costs
 
     def counting(self, allocator, cell):
         """How a run is started whose calls are counted: all, those for memory, or these with their
@@ -208,9 +252,12 @@ def summary(store):
     runs = store.runs()
     again = sum(attempt for attempt, _ in store.blocks().values())
     disturbed = sum(bool(why) for _, why in store.blocks().values())
+    failed = [run for run in runs if run["ended"] != "ok"]
+    pressed = sum(is_pressed(run["ended"], json.loads(run["figures"])) for run in failed)
     return (f"{len(runs)} runs in {len(store.blocks())} blocks, {again} blocks run again, "
             f"{disturbed} of them still "
-            f"disturbed, {sum(run['ended'] != 'ok' for run in runs)} failed runs")
+            f"disturbed, {len(failed) - pressed} failed runs"
+            + (f", {pressed} ended by a limit of memory" if pressed else ""))
 
 
 def carry_out(store, setting, workloads, say):

@@ -28,8 +28,19 @@ create table if not exists block (block integer, attempt integer, disturbed text
   primary key (block, attempt));
 create table if not exists count (part text, cell text, allocator text, calls text,
   primary key (cell, allocator));
+create table if not exists need (cell text, allocator text, peak real,
+  primary key (cell, allocator));
 create table if not exists note (at real, text text);
 """
+
+
+def is_pressed(ended, figures):
+    """Did a run end as it did because of its limit of memory? Then that is what was to be found,
+    and no failure."""
+    group = figures.get("group", {})
+    return ended != "ok" and bool(group.get("killed") or group.get("met"))
+
+
 COSTS = ("wall", "user", "system", "peak", "integral", "faults")
 
 
@@ -121,10 +132,12 @@ class Store:
                 for row in self.rows("select block, attempt, allocator from run")}
 
     def failed(self):
-        """(cell, allocator) -> how its runs ended that crashed, hung or could not run."""
+        """(cell, allocator) -> how its runs ended that crashed, hung or could not run. Not those
+        that a limit of memory ended."""
         found = {}
-        for row in self.rows(
-            "select cell, allocator, ended from run where ended != 'ok' order by id"):
+        for row in self.rows("select * from run where ended != 'ok' order by id"):
+            if is_pressed(row["ended"], json.loads(row["figures"])):
+                continue
             found.setdefault((row["cell"], row["allocator"]), []).append(row["ended"])
         return found
 
@@ -157,6 +170,13 @@ class Store:
     def add_count(self, cell, allocator, calls):
         self.insert("count", part=cell.part, cell=cell.key, allocator=allocator,
                     calls=json.dumps(calls))
+
+    def needs(self):
+        """cell without limit -> allocator -> its peak there, in bytes."""
+        found = {}
+        for row in self.rows("select * from need order by rowid"):
+            found.setdefault(row["cell"], {})[row["allocator"]] = row["peak"]
+        return found
 
     def counts(self):
         return {(row["cell"], row["allocator"]): json.loads(row["calls"])

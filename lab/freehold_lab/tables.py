@@ -1,10 +1,12 @@
 """tables.py - the tables of a report: data frames with a title, ready for the page and as CSV"""
 
 import base64
+import json
 import math
 from dataclasses import dataclass, field
 
 import pandas
+from scipy import stats
 
 from freehold_lab.analysis import anova, interaction, power, ratios, tukey
 from freehold_lab.analysis.frame import with_factors
@@ -293,6 +295,26 @@ def slope_table(part, factor, frame):
                  "lie on a line (needs three levels).", frame)
 
 
+def growth_table(cell, runs):
+    """Whether resident memory over live bytes grew within the runs of one cell; None where a
+    workload does not say."""
+    rows = []
+    for name, mine in runs.groupby("allocator", sort=False):
+        said = [json.loads(text) for text in mine["figures"]]
+        if "slope_degrees" not in said[0]:
+            return None
+        mean = {key: sum(one[key] for one in said) / len(said) for key in ("ratio", "slope")}
+        error = math.sqrt(sum(one["slope_error"] ** 2 for one in said)) / len(said)
+        half = stats.t.ppf(0.975, sum(one["slope_degrees"] for one in said)) * error
+        rows.append({"allocator": name, "ratio": mean["ratio"],
+                     "most": max(one["ratio_most"] for one in said), "slope": mean["slope"],
+                     "low": mean["slope"] - half, "high": mean["slope"] + half, "runs": len(said)})
+    return Table(file_name(cell, "growth"), f"{cell}: does resident memory over live bytes grow?",
+                 "Slope: of the straight line through the second half of a run, in ratio for a "
+                 "whole run, with 95 % interval. Above zero, it was shown to grow. Most: of any "
+                 "sample.", pandas.DataFrame(rows))
+
+
 def of_part(results, name, by_response, base):
     """The tables of one part."""
     runs, factors = with_factors(results.part(name))
@@ -305,6 +327,8 @@ def of_part(results, name, by_response, base):
     figure = results.figure_of(name)
     yield mean_table(name, runs, measured, figure)
     yield mapping_table(name, runs, results.counts)
+    for cell, mine in runs.groupby("cell", sort=False):
+        yield growth_table(cell, mine)
     for response, frame in by_response.items():
         mine = frame[frame.part == name] if len(frame) else frame
         if len(mine):

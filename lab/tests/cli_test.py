@@ -11,6 +11,7 @@ import pytest
 
 from freehold_lab import cli, experiment, peers
 from freehold_lab.allocators import libc_path
+from freehold_lab.group import NAME, Group
 from freehold_lab.places import alone, repository
 
 SLOW = r"""#define _GNU_SOURCE
@@ -96,6 +97,19 @@ def test_a_command_that_was_stopped_goes_on_where_it_was(slow_bench, tmp_path, n
     assert done.returncode == 0 and "4 runs in 4 blocks" in done.stderr
     assert (tmp_path / "started").stat().st_size == 5
     assert done.stdout.strip() == "lab-results/plan.sqlite"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_was_stopped_leaves_no_control_group(limits, slow_bench, tmp_path, number):
+    """The first run finds the least need, the third is in a group when it is stopped."""
+    file = tmp_path / "plan.toml"
+    file.write_text(file.read_text().replace(
+        'workload = "slow"', 'workload = "slow"\nfactors = { limit = { memory = [8] } }'))
+    words = [*COMMAND, "run", str(file), "--freehold", "none", "--peers", "libc"]
+    assert stopped_by(number, words, slow_bench, tmp_path)[0] == 130
+    left = Group(1).controller()[0].glob(f"{NAME}*")
+    assert not [group for group in left
+                if not os.path.exists(f"/proc/{group.name.removeprefix(NAME)}")]
 
 
 def test_an_allocator_that_does_not_serve_is_named_and_left_out(slow_bench, tmp_path):

@@ -10,6 +10,8 @@ import pytest
 
 from freehold_lab import experiment
 from freehold_lab.allocators import Allocator, libc_path
+from freehold_lab.group import Group
+from freehold_lab.places import Broken
 from freehold_lab.workloads import BenchProgram, Figure
 
 # Answers as the workloads do; what it does besides is its option --do, for
@@ -23,6 +25,7 @@ case $do in
   lie) LD_PRELOAD=/lib/other.so ;;
   fail) echo "no memory left" >&2; exit 3 ;;
   babble) echo hello; exit 0 ;;
+  hog) head -c 60000000 /dev/zero | tail -n 1 >/dev/null || exit 3 ;;
 esac
 echo "{\\"workload\\": \\"fake\\", \\"malloc\\": \\"$LD_PRELOAD\\", \\"ns\\": 1$size}"
 """
@@ -55,6 +58,16 @@ def allocators():
     folder = Path(libc_path()).parent
     return [Allocator("libc", libc_path()), Allocator("math", str(folder / "libm.so.6")),
             Allocator("resolve", str(folder / "libresolv.so.2"))]
+
+
+@pytest.fixture
+def limits():
+    """Memory can be limited here; else the test is skipped."""
+    try:
+        with Group(1 << 20):
+            pass
+    except Broken as problem:
+        pytest.skip(str(problem))
 
 
 @pytest.fixture

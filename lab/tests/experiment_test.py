@@ -30,6 +30,12 @@ BAD = {
                               "two parts have the same name"),
     "no processors": ({"parts": [{"workload": "fake", "factors": {"NP": {"processors": [0]}}}]},
                       'processors has to be "all" or a list'),
+    "no memory": ({"parts": [{"workload": "fake", "factors": {"limit": {"memory": [0]}}}]},
+                  "memory has to be a list of numbers above 0: multiples of the least need"),
+    "calls of runs with little memory": (
+        {"responses": ["calls"],
+         "parts": [{"workload": "fake", "factors": {"limit": {"memory": [2]}}}]},
+        "calls are counted in runs of their own, in which memory is not limited"),
     "a slope over nothing": ({"parts": [{"workload": "fake", "slope": "NA"}]}, "slope names NA"),
     "a table of no factor": (
         {"parts": [{"workload": "fake", "factors": {"size": [1, 2]},
@@ -87,6 +93,15 @@ def test_cells_are_all_combinations_of_levels(make):
     assert {cell.processors for cell in cells} == {1}
     last = dict(cells[-1].parameters)
     assert (last["threads"], last["size"]) == (2, 9)
+
+
+def test_cells_with_limits_of_memory_have_one_without_in_common(make):
+    factors = {"size": [1, 2], "limit": {"memory": [1.1, 2]}}
+    cells = make(parts=[{"workload": "fake", "factors": factors}]).cells()
+    assert [cell.memory for cell in cells] == [1.1, 2, 1.1, 2]
+    assert cells[0].key == "fake: size=1, limit=1.1"
+    assert {cell.unlimited.key for cell in cells} == {"fake: size=1", "fake: size=2"}
+    assert not cells[0].unlimited.memory
 
 
 def test_a_level_that_the_machine_lacks_is_told_with_the_option_that_leaves_it_out(make):

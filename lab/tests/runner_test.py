@@ -6,7 +6,7 @@ import pytest
 
 from freehold_lab import machine
 from freehold_lab.places import Failed
-from freehold_lab.runner import Runner, Setting
+from freehold_lab.runner import Runner, Setting, summary
 from freehold_lab.store import Store
 
 
@@ -53,6 +53,53 @@ def test_an_allocator_that_goes_wrong_is_named_and_costs_the_others_nothing(make
     assert [row["allocator"] for row in store.runs() if row["ended"] != "ok"] == ["math"] * 2
     fine = sorted(row["allocator"] for row in store.runs() if row["ended"] == "ok")
     assert fine == ["libc"] * 4 + ["resolve"] * 4
+
+
+LIMITED = {"replicates": 3, "parts": [{
+    "workload": "fake", "parameters": {"do": "hog", "to": "libm.so"},
+    "factors": {"limit": {"memory": [4]}}}]}
+
+
+def test_the_least_need_is_the_least_peak_and_what_a_limit_ends_is_no_failure(make, bench, limits):
+    """Of three allocators one needs 60 MB more than the others."""
+    store, failed, said = bench(make(**LIMITED))
+    peaks = store.needs()["fake"]
+    assert set(peaks) == {"libc", "math", "resolve"} and peaks["math"] > 60e6
+    assert peaks["libc"] < 10e6 and not failed
+    given = {json.loads(row["figures"])["group"]["limit"] for row in store.runs()}
+    assert given == {int(4 * min(peaks.values()))}
+    ends = {(row["allocator"], row["ended"] == "ok") for row in store.runs()}
+    assert ends == {("libc", True), ("resolve", True), ("math", False)}
+    killed = [json.loads(row["figures"])["group"] for row in store.runs()
+              if row["allocator"] == "math"]
+    assert len(killed) == 3 and all(group["killed"] and group["met"] for group in killed)
+    assert summary(store).endswith("0 failed runs, 3 ended by a limit of memory")
+    assert not any("math" in line for line in said)
+
+
+def test_needs_are_measured_once(make, bench, monkeypatch, limits):
+    plan = make(**{**LIMITED, "replicates": 1})
+    store, _, _ = bench(plan)
+    runs = stopping_after(0, monkeypatch, None)
+    bench(plan, store=store)
+    assert not runs
+
+
+def test_a_failure_under_a_limit_that_was_never_met_is_a_failure(make, bench, limits):
+    parts = [{**doing("lie")[0], "factors": {"limit": {"memory": [4]}}}]
+    store, failed, said = bench(make(parts=parts))
+    assert set(store.needs()["fake"]) == {"libc", "resolve"}
+    assert list(failed) == [("fake: limit=4", "math")]
+    assert any("malloc came from" in line for line in said)
+
+
+def test_a_cell_that_nobody_completes_without_a_limit_is_left_out_and_named(make, bench,
+                                                                            limits):
+    parts = [{**doing("fail", "")[0], "factors": {"limit": {"memory": [2]}}}, {"workload": "fake"}]
+    parts[1]["name"] = "other"
+    store, failed, said = bench(make(parts=parts))
+    assert {row["part"] for row in store.runs()} == {"other"} and not failed
+    assert "fake: left out: no allocator completes it without a limit" in store.notes()
 
 
 def test_a_program_that_hangs_is_ended_at_its_limit(make, bench):

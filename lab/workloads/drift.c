@@ -3,14 +3,10 @@
  * Threads: with --hand any a slot belongs to no thread; a block changes hands by an exchange.
  *          Between rounds all threads wait, so what is resident and what lives are read at rest.
  * Holds:   a block's first word is its size. */
-#include <math.h>
-
+#include "slope.h"
 #include "threads.h"
 
-enum { THREADS_MOST = 1024, SAMPLES = 20, HALF = SAMPLES / 2, CLOCK_EVERY = 64 };
-
-/* Of Student's distribution with HALF - 2 degrees of freedom, what 95 % stay below. */
-static const double STUDENT_95 = 1.8595;
+enum { THREADS_MOST = 1024, SAMPLES = 20, CLOCK_EVERY = 64 };
 
 static long threads = 1, live = 64 << 20, low = 16, high = 128, other_low = 16, other_high = 128;
 static const char *hand = "any";
@@ -102,29 +98,6 @@ static long long live_now(const worker_t *workers) {
   return sum;
 }
 
-/* The straight line through the second half, in ratio for a whole run, by least squares. */
-static void json_slope(const double *ratios) {
-  double mean_x = 0, mean_y = 0, xx = 0, xy = 0, errors = 0;
-  for (int i = HALF; i < SAMPLES; i++) {
-    mean_x += (double)(i + 1) / SAMPLES / HALF;
-    mean_y += ratios[i] / HALF;
-  }
-  for (int i = HALF; i < SAMPLES; i++) {
-    double x = (double)(i + 1) / SAMPLES - mean_x;
-    xx += x * x;
-    xy += x * (ratios[i] - mean_y);
-  }
-  double slope = xy / xx;
-  for (int i = HALF; i < SAMPLES; i++) {
-    double error = ratios[i] - mean_y - slope * ((double)(i + 1) / SAMPLES - mean_x);
-    errors += error * error;
-  }
-  double error = sqrt(errors / (HALF - 2) / xx);
-  json_real("slope", slope);
-  json_real("slope_error", error);
-  json_real("slope_least", slope - STUDENT_95 * error);
-}
-
 static bench_option_t options[] = {
   BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
   BENCH_WORD("hand", hand, "own|any", "whose blocks a thread replaces"),
@@ -149,8 +122,9 @@ static const bench_program_t program = {
     "twentieth of the run all threads wait, and `ratios` gets what is resident, less what was\n"
     "before, over the bytes that live then. `ratio` is the last, `ratio_most` the largest.\n"
     "`slope` is that of the line through the last ten, for a whole run, `slope_error` its\n"
-    "standard error (as if samples were independent), `slope_least` what it exceeds at 95 %:\n"
-    "above zero, resident memory was shown to grow. Definition: freehold's own.",
+    "standard error (as if samples were independent) of `slope_degrees` degrees of freedom,\n"
+    "`slope_least` what it exceeds at 95 %: above zero, resident memory was shown to grow.\n"
+    "Definition: freehold's own.",
   .operation = "replacements after the first fill",
   .example = "drift --low 16500 --high 19500 --other-percent 5 --other-low 60K --other-high 65K",
   .options = options,
@@ -196,7 +170,7 @@ int main(int count, char **arguments) {
   json_integer("live_now", live_now(workers));
   json_real("ratio", ratios[SAMPLES - 1]);
   json_real("ratio_most", most);
-  json_slope(ratios);
+  json_slope(ratios, SAMPLES, 1);
   json_reals("ratios", ratios, SAMPLES);
   json_integer("calls", done + slot_count);
   json_costs();

@@ -1,6 +1,7 @@
 /* headers_test.c - what the workloads compute with: random sizes, shares, histograms, numbers */
 #include "cycles.h"
 #include "natural.h"
+#include "slope.h"
 #include "test.h"
 
 /* ---- bench.h --------------------------------------------------------------------------------- */
@@ -47,6 +48,40 @@ TEST(bench, threads_have_different_sequences_and_each_seed_another, "") {
   bench_rng_t before = bench_seed(0);
   bench_seed_number = 5;
   CHECK(bench_seed(0) != before);
+}
+
+/* ---- slope.h --------------------------------------------------------------------------------- */
+
+static bool is_near(double value, double expected) {
+  return value > expected - 2e-4 && value < expected + 2e-4;
+}
+
+/* The figure of that name in the line that json_slope has made. */
+static double said(const char *name) {
+  const char *at = strstr(json_line, name);
+  CHECK(at != NULL);
+  return strtod(at + strlen(name) + 3, NULL);
+}
+
+TEST(slope, a_line_is_found_under_what_comes_again_with_the_period, "") {
+  double ratios[72];
+  for (int i = 0; i < 72; i++) ratios[i] = 1 + 0.5 * (i + 1) / 72 + i % 12 * (i % 12) * 0.1;
+  json_length = 0;
+  json_slope(ratios, 72, 12);
+  CHECK(is_near(said("slope"), 0.5) && is_near(said("slope_error"), 0));
+  CHECK(said("slope_degrees") == 23 && is_near(said("slope_least"), 0.5));
+}
+
+TEST(slope, its_error_is_that_of_least_squares, "") {
+  static const double ratios[] = {9, 9, 9, 9, 1, 3, 2, 4};
+  json_length = 0;
+  json_slope(ratios, 8, 1);
+  CHECK(is_near(said("slope"), 6.4) && is_near(said("slope_error"), 3.39411));
+  CHECK(said("slope_degrees") == 2);
+}
+
+TEST(slope, students_distribution_is_that_of_the_tables, "") {
+  CHECK(is_near(slope_student(8), 1.85955) && is_near(slope_student(23), 1.71387));
 }
 
 /* ---- cycles.h -------------------------------------------------------------------------------- */

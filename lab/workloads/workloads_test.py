@@ -47,6 +47,7 @@ OPERATIONS = {
         p["threads"] * p["iterations"] * (p["repetitions"] // p["threads"]) * p["size"]
     ),
     "calloc": lambda p: p["pairs"],
+    "day": lambda p: p["operations"],
     "drift": lambda p: p["operations"],
     "groups": lambda p: p["threads"] * p["rounds"] * group_blocks(p["low"], p["high"]),
     "heapsize": lambda p: p["slots"] * p["rounds"],

@@ -197,7 +197,10 @@ void heap_look(heap_t *h) {
 }
 
 bool heap_watch_budget(uint32_t now) {
-  if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
+  if (budget_tick(now)) {
+    atomic32_add_relaxed(&heap_trims, 1);
+    slab_collect_pages();
+  }
   return atomic32_load_relaxed(&budget.is_close) != 0;
 }
 

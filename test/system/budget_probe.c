@@ -8,6 +8,8 @@
  *                                  told that memory is near or over, by how much, and what is left
  * budget_probe sleepers N          N threads, one after another, take 1 MiB in blocks of all sizes,
  *                                  free it and sleep; writes what the library has in memory then
+ * budget_probe scattered MIB       takes MIB in small blocks and frees all but one of each 64 KiB;
+ *                                  writes what is in memory then
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -158,6 +160,19 @@ static int run_sleepers(size_t count) {
   return 0;
 }
 
+static int run_scattered(size_t mib) {
+  enum { SIZE = 96, KEPT = 65536 / SIZE, LOOKS = 30 };
+  take(mib * MIB, SIZE);
+  for (size_t i = 0; i < blocks; i++)
+    if (i % KEPT != 0) fh_free(block[i]);
+  for (int i = 0; i < LOOKS; i++) {
+    pause_ms(50);
+    make_calls();
+  }
+  printf("%llu\n", (unsigned long long)figures().resident);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   size_t mib = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
   const char *what = argc > 1 ? argv[1] : "";
@@ -165,6 +180,8 @@ int main(int argc, char **argv) {
   if (strcmp(what, "grow") == 0 && argc > 3) return run_grow(mib, strtoull(argv[3], NULL, 10));
   if (strcmp(what, "callback") == 0) return run_callback(mib);
   if (strcmp(what, "sleepers") == 0) return run_sleepers(mib);
-  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N\n");
+  if (strcmp(what, "scattered") == 0) return run_scattered(mib);
+  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N | "
+                  "scattered MIB\n");
   return 2;
 }

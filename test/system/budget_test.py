@@ -164,6 +164,15 @@ class Sleepers(unittest.TestCase):
 
 
 class Machine(unittest.TestCase):
+    def test_under_pressure_free_pages_go_back_from_between_blocks_that_live(self):
+        """One small block lives in each 64 KiB. Without pressure all pages around it are kept."""
+        def resident(options):
+            result = support.run([PROBE, "scattered", "64"], support.preloaded(options=options))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return numbers(result)[0]
+        self.assertGreater(resident("container:ignore"), 60 * MiB)
+        self.assertLess(resident("container:ignore,memory_soft:20M"), 24 * MiB)
+
     def test_wrong_values_are_said_and_stop_nobody(self):
         options = "memory_soft:0%,memory_limit:-1,container:on"
         result = support.run([PROBE, "figures", "1"], support.preloaded(options=options))

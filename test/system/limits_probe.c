@@ -1,7 +1,8 @@
 /* limits_probe.c - a program that the limits tests start under limits, failing system
  * calls and other C libraries
  *
- * limits_probe small | mixed | threads | first | maps | grow | filled | crowd | hoard | others
+ * limits_probe small | mixed | threads | first | maps | grow | filled | crowd | hoard | others |
+ *              most | mapped
  *     Exit code 0: every call either worked or gave NULL with ENOMEM, and no block lost its
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
@@ -329,6 +330,35 @@ static void others(void) {
   if (mmap(NULL, 560 << 20, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) _exit(1);
 }
 
+/* As much as there is, and after all calls were refused as much again. */
+static void most(void) {
+  size_t first = count_mebibytes(), second = count_mebibytes();
+  printf("%zu %zu\n", first, second);
+  fflush(stdout);
+}
+
+/* All mappings that the kernel allows a process are somebody else's, then half of them. */
+static void mapped(void) {
+  enum { MOST = 1 << 17 };
+  static void *pages[MOST];
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  size_t n = 0;
+  mix(&table, 2, 2000, 100000);
+  while (n < MOST) { /* neighbours that the kernel cannot make one */
+    void *page = mmap(NULL, 4096, n % 2 == 0 ? PROT_READ : PROT_NONE, flags, -1, 0);
+    if (page == MAP_FAILED) break;
+    pages[n++] = page;
+  }
+  if (n == MOST) _exit(9);
+  small();
+  mix(&table, 3, 20000, 3000000);
+  for (size_t half = n / 2; n > half;) munmap(pages[--n], 4096);
+  unsigned before = refused;
+  small();
+  mix(&table, 3, 20000, 3000000);
+  if (refused != before) _exit(10);
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "small";
   if (write(1, "main\n", 5) != 5) return 3; /* as far as this the C library came by itself */
@@ -342,6 +372,8 @@ int main(int argc, char **argv) {
   else if (strcmp(mode, "crowd") == 0) crowd();
   else if (strcmp(mode, "hoard") == 0) hoard();
   else if (strcmp(mode, "others") == 0) others();
+  else if (strcmp(mode, "most") == 0) most();
+  else if (strcmp(mode, "mapped") == 0) mapped();
   else return 64;
   char text[64];
   int length = snprintf(text, sizeof text, "refused %u\n", refused);

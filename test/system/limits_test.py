@@ -12,12 +12,12 @@ PROBE = support.program("limits_probe")
 KiB = 1024
 
 
-def limited(kibibytes, mode, name="limits_probe", library=support.LIBRARY):
-    """Starts the probe as `ulimit -v` would let a shell start it."""
+def limited(kibibytes, mode, name="limits_probe", library=support.LIBRARY, of="-v"):
+    """Starts the probe as `ulimit -v` would let a shell start it, or -d: RLIMIT_DATA."""
     env = support.preloaded(library)
     preload = env.pop("LD_PRELOAD", "")
-    return support.run(["sh", "-c", 'ulimit -v "$1"; shift; LD_PRELOAD="$1" exec "$2" "$3"', "sh",
-                        str(kibibytes), preload, support.program(name), mode], env)
+    return support.run(["sh", "-c", 'ulimit "$1" "$2"; shift 2; LD_PRELOAD="$1" exec "$2" "$3"',
+                        "sh", of, str(kibibytes), preload, support.program(name), mode], env)
 
 
 class AddressSpace(unittest.TestCase):
@@ -84,9 +84,31 @@ def limited_python(code, kibibytes):
                         str(kibibytes), preload, sys.executable, code], env)
 
 
-class Overcommit(unittest.TestCase):
+class Steps(unittest.TestCase):
+    """Limits of the process from 16 MiB to 1 GiB, a step every 16 MiB. Calls work or are refused,
+    and all but a constant part of the limit can be used."""
+
+    def each(self, of, overhead):
+        for mebibytes in range(16, 1025, 16):
+            for mode in ("mixed", "most"):
+                with self.subTest(mebibytes=mebibytes, mode=mode):
+                    result = limited(mebibytes * KiB, mode, of=of)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+            first, second = (int(n) for n in result.stdout.split()[1:3])
+            with self.subTest(mebibytes=mebibytes):
+                self.assertGreaterEqual(first, mebibytes - overhead)
+                self.assertGreaterEqual(second, first)
+
+    def test_of_address_space(self):
+        self.each("-v", overhead=14)
+
+    def test_of_data(self):
+        self.each("-d", overhead=11)
+
+
+class Setting(unittest.TestCase):
     """Runs alone: it changes a setting of the whole machine, and puts it back."""
-    FILE = "/proc/sys/vm/overcommit_memory"
+    FILE = None
 
     def write(self, value):
         with open(self.FILE, "w") as file:
@@ -98,8 +120,24 @@ class Overcommit(unittest.TestCase):
         try:
             self.write(self.before)
         except OSError as error:
-            self.skipTest("vm.overcommit_memory cannot be set here: %s" % error)
+            self.skipTest("%s cannot be set here: %s" % (self.FILE, error))
         self.addCleanup(self.write, self.before)
+
+
+class MapCount(Setting):
+    FILE = "/proc/sys/vm/max_map_count"
+
+    def test_it_works_with_a_thousand_mappings_and_where_others_have_them_all(self):
+        self.write("1000")
+        for library in (support.LIBRARY, support.DEBUG_LIBRARY):
+            for mode in ("small", "mixed", "threads", "maps", "mapped"):
+                with self.subTest(mode=mode, library=os.path.basename(library)):
+                    result = support.run([PROBE, mode], support.preloaded(library))
+                    self.assertEqual(result.returncode, 0, result.stderr)
+
+
+class Overcommit(Setting):
+    FILE = "/proc/sys/vm/overcommit_memory"
 
     def test_it_works_with_each_policy(self):
         for policy in ("0", "1", "2"):

@@ -14,7 +14,7 @@ import pandas
 from freehold_lab import experiment
 from freehold_lab.places import Failed
 from freehold_lab.runner import COUNTED
-from freehold_lab.store import Store
+from freehold_lab.store import Store, is_pressed
 from freehold_lab.workloads import all_workloads
 
 SECONDS = {"s": 1, "ns": 1e-9}
@@ -35,6 +35,8 @@ class Results:
     notes: list
     attempts: list                          # at blocks: Store.attempts
     counts: dict                            # (cell, allocator) -> Store.counts
+    limited: list                           # of Store.runs(): all under a limit of memory
+    needs: dict                             # Store.needs
 
     @property
     def names(self):
@@ -60,8 +62,11 @@ def read(path):
         plan = experiment.parse(tomllib.loads(begun["file"]), begun["file"], str(path), workloads)
         rows = store.runs()
         failed = sorted({(row["cell"], row["allocator"], row["ended"])
-                         for row in rows if row["ended"] != "ok"})
-        kept = [row for row in rows if row["ended"] == "ok" and row["replicate"] >= plan.discard]
+                         for row in rows if row["ended"] != "ok"
+                         and not is_pressed(row["ended"], json.loads(row["figures"]))})
+        counted = [row for row in rows if row["replicate"] >= plan.discard]
+        kept = [row for row in counted if row["ended"] == "ok"]
+        limited = [row for row in counted if "group" in json.loads(row["figures"])]
         if not kept:
             raise Failed(
                 f"{path}: no run to report: {len(rows)} runs, {len(failed)} failed, the first "
@@ -76,7 +81,7 @@ def read(path):
         runs["kept"] = [json.loads(row["figures"]).get("resident") for row in kept]
         return Results(path, plan, begun, workloads, in_order(runs, plan, store),
                        store.allocators(), store.left_out(), failed, store.notes(),
-                       store.attempts(plan.disturbance), counts)
+                       store.attempts(plan.disturbance), counts, limited, store.needs())
     finally:
         store.close()
 

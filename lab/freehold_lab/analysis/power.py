@@ -32,6 +32,8 @@ def detectable(groups, degrees, runs, wanted=WANTED):
     most = 1.0
     while power(most, groups, degrees, runs) < wanted:
         most *= 2
+    if numpy.isnan(power(most, groups, degrees, runs)):
+        return numpy.nan                    # one degree of freedom: beyond what scipy computes
     return optimize.brentq(lambda d: power(d, groups, degrees, runs) - wanted, 0, most)
 
 

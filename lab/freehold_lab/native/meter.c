@@ -1,11 +1,12 @@
 /* meter.c - runs one program and says what it cost: time, memory over time, page faults
  *
- *   meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]
+ *   meter REPORT PERIOD PROCESSORS GROUP [NAME=VALUE ...] -- PROGRAM [WORD ...]
  *
  * Writes one JSON object to the file REPORT and exits as the program did (128 + N after signal N).
  * PERIOD is in milliseconds; 0: one look, when the program ends, however soon that is, and what
  * /proc/PID/smaps says then in the file REPORT.smaps. The program may use the first PROCESSORS of
- * ours, 0: all. The variables are set for it alone.
+ * ours, 0: all. It joins the control group in the folder GROUP, unless that is empty. The variables
+ * are set for it alone.
  *
  * Not a few lines in the Python that calls it, because the kernel counts the forking process's peak
  * as a floor of the child's. The interpreter is larger than most of what is measured.
@@ -31,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 125, PROCESSES_MOST = 512, SAMPLES_MOST = 256 };
+enum { FAILED = 125, FIRST_VARIABLE = 5, PROCESSES_MOST = 512, SAMPLES_MOST = 256 };
 
 typedef struct sample {
   double at, bytes;
@@ -226,10 +227,19 @@ static void write_report(const char *path, const watch_t *w, double wall,
 /* Nothing runs on when the one who wants to know is gone. */
 static void end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
+static void join(const char *group) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/cgroup.procs", group);
+  int file = open(path, O_WRONLY | O_CLOEXEC);
+  if (file < 0 || write(file, "0", 1) != 1) fail(path);
+  close(file);
+}
+
 /* The child's side of the fork. */
 __attribute__((noreturn)) static void become(char **words, int from, int dashes, int processors,
                                              bool is_traced) {
   end_with_parent();
+  if (*words[from - 1] != '\0') join(words[from - 1]);
   cpu_set_t allowed;
   sched_getaffinity(0, sizeof allowed, &allowed);
   for (int cpu = 0, seen = 0; processors > 0 && cpu < CPU_SETSIZE; cpu++) {
@@ -243,10 +253,10 @@ __attribute__((noreturn)) static void become(char **words, int from, int dashes,
 }
 
 int main(int count, char **words) {
-  int dashes = 4;
+  int dashes = FIRST_VARIABLE;
   while (dashes < count && strcmp(words[dashes], "--") != 0) dashes++;
   if (dashes + 1 >= count) {
-    fputs("usage: meter REPORT PERIOD PROCESSORS [NAME=VALUE ...] -- PROGRAM [ARGUMENT ...]\n",
+    fputs("usage: meter REPORT PERIOD PROCESSORS GROUP [NAME=VALUE ...] -- PROGRAM [WORD ...]\n",
           stderr);
     return FAILED;
   }
@@ -254,7 +264,7 @@ int main(int count, char **words) {
   end_with_parent();
   static watch_t watch = {.stride = 1};
   static const char preload[] = "LD_PRELOAD=";
-  for (int i = 4; i < dashes; i++) {
+  for (int i = FIRST_VARIABLE; i < dashes; i++) {
     if (strncmp(words[i], preload, sizeof preload - 1) == 0)
       watch.library = words[i] + sizeof preload - 1;
   }
@@ -262,7 +272,7 @@ int main(int count, char **words) {
   child = fork();
   if (child < 0) fail("fork");
   int period = atoi(words[2]);
-  if (child == 0) become(words, 4, dashes, atoi(words[3]), period == 0);
+  if (child == 0) become(words, FIRST_VARIABLE, dashes, atoi(words[3]), period == 0);
   signal(SIGTERM, pass_on);
   signal(SIGINT, pass_on);
   if (period == 0) look_at_end(&watch, words[1]);

@@ -2,7 +2,7 @@
 is the figure"""
 
 from freehold_lab.programs.program import (MALLOC_ONLY, PYTHON, compare, digest, find, made,
-                                           program, script)
+                                           program, python_sources, script)
 
 
 @program("ghostscript", "ghostscript", "gs", pages=60, quick={"pages": 10})
@@ -103,6 +103,12 @@ def perl_table(launch):
 def awk_strings(launch):
     """awk lets strings grow"""
     launch.program("awk", script("strings.awk").read_text())
+
+
+@program("sort", "coreutils libpython3-stdlib", "sort", rounds=4)
+def sort(launch, rounds):
+    """sort sorts the lines of Python's library, several times over, in memory"""
+    launch.program("sort", "--parallel=2", "-o", "/dev/null", *rounds * python_sources(150))
 
 
 @program("sqlite3-index", "sqlite3", "sqlite3")
