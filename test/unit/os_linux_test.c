@@ -257,7 +257,7 @@ static void jump_from_theirs(int number, siginfo_t *info, void *context) {
 
 typedef enum { TOUCH_PAGE, TOUCH_ELSEWHERE, SEND } fault_kind_t;
 static void fault(fault_kind_t kind, bool has_handler) {
-  if (has_handler) signal(SIGSEGV, say_theirs);
+  signal(SIGSEGV, has_handler ? say_theirs : SIG_DFL); /* and not a sanitizer's */
   CHECK(os_on_fault(is_of_page) && os_on_fault(is_of_page));
   if (kind == SEND) raise(SIGSEGV);
   *(volatile char *)(kind == TOUCH_PAGE ? closed_page + 5 : elsewhere) = 1;
