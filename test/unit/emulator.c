@@ -1,5 +1,5 @@
-/* emulator.c - what arch.txt says of the emulator, as tests: one that fails says that the emulator
- * has learnt something, and that the tests which were left out for it can be run */
+/* emulator.c - what arch.txt says of the emulator, as tests. One that fails says that the emulator
+ * has learnt something: then the tests that are left out for it can be run. */
 #include "../test.h"
 
 #include <pthread.h>
