@@ -124,7 +124,8 @@ def workload_programs():
     folder = cache() / "bench"
     configure(repository() / WORKLOADS, folder, "configuring the workloads",
               "-DCMAKE_BUILD_TYPE=Release")
-    must(["cmake", "--build", folder, "--target", "bench", "--parallel"], "building the workloads")
+    must(["cmake", "--build", folder, "--target", "bench", "--parallel", str(os.cpu_count())],
+         "building the workloads")
     return folder
 
 

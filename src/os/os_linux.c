@@ -310,14 +310,17 @@ bool os_on_signal(int number, void (*handler)(int number)) {
   return sigaction(number, &action, NULL) == 0;
 }
 
-/* What is done on a signal, as the kernel has it. */
+/* What is done on a signal, as the kernel has it. riscv64 has no restorer, but its
+ * emulator reads and writes one: there the mask stands in its place, and a word more follows. */
 typedef struct {
   void *handler;
   unsigned long flags;
-#if !defined(__riscv)
+#if defined(__riscv)
+  unsigned long mask, room;
+#else
   void *restorer;
-#endif
   unsigned long mask;
+#endif
 } action_t;
 
 #if defined(__x86_64__) /* elsewhere the kernel finds the way back from a handler itself */

@@ -120,7 +120,10 @@ static always_inline bool trailer_is_filled(uint64_t seal, uintptr_t bytes, size
   size_t slack = (size_t)(end - at), last = min_size(slack, 8);
   if (unlikely(slack > TRAILER_FEW)) return trailer_is_full(at, end, filler);
   uint64_t other = (trailer_load(at) ^ filler) | (trailer_load(end - last) ^ filler);
-  uint64_t not_mine = ~(uint64_t)0 << 4 * last << 4 * last; /* bytes of the trailer */
+  /* bytes of the trailer, which come after mine in memory */
+  bool is_big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+  uint64_t all = ~(uint64_t)0;
+  uint64_t not_mine = is_big_endian ? all >> 4 * last >> 4 * last : all << 4 * last << 4 * last;
   return (other & ~not_mine) == 0;
 }
 

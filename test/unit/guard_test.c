@@ -1,4 +1,5 @@
 /* guard_test.c - tests of stock/guard */
+#include "faults.h"
 #include "heaps.h"
 
 #include "../../src/stock/guard.h"
@@ -20,20 +21,6 @@ static void start(void) {
 
 static bool is_guarded(const void *p) { return map_kind(map_find(p)) == TENANT_GUARDED; }
 static guard_slot_t *slot_of(const void *p) { return guard_slot_of(map_record(map_find(p)), p); }
-
-static void touch(volatile char *p, bool writes) {
-  if (writes) *p = 1;
-  else (void)*p;
-}
-static bool faults(char *p, bool writes) {
-  test_child_t child;
-  if (test_fork(&child, 60)) {
-    touch(p, writes);
-    _exit(0);
-  }
-  test_reap(&child);
-  return WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV;
-}
 
 TEST(guard, nothing_is_guarded_before_it_is_started, "") {
   void *p = fast_malloc(100);

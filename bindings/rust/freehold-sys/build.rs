@@ -1,8 +1,8 @@
 //! Builds freehold.c, the library in one file. It lies in `vendor` of a published crate, and is made
 //! from `src` in a clone of the repository.
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 fn run(command: &mut Command) {
     match command.status() {
@@ -70,5 +70,4 @@ fn main() {
         archive.link_lib_modifier("+whole-archive");
     }
     archive.compile("freehold");
-    fs::copy(folder.join("freehold.h"), out.join("freehold.h.txt")).expect("the header is there");
 }
