@@ -74,6 +74,7 @@ enum {
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,   /* a large block that reads as zero as far as nobody wrote to it */
   SLAB_IS_SAMPLED = 1 << 9, /* a large block of which `sampled` tells */
+  SLAB_IS_GONE = 1 << 10,   /* one that is freed, whose pages have gone back: secure grade */
 };
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
@@ -107,13 +108,22 @@ typedef struct {
   atomic64_t key; /* written by its holder, read by visitors too */
 } free_block_t;
 
-/* Of the secure grade: a number that only this process knows, set before the first block. In
- * others it stays 0, and nothing reads it. */
-extern hidden atomic64_t block_secret;
+/* Of the secure grade: numbers that only this process knows, set before the first block, on a page
+ * of their own (secrets.h). In others they stay 0, and nothing reads them. */
+enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? 4096 : 128 };
+typedef union {
+  struct {
+    atomic64_t block;                /* covers links and keys */
+    atomic64_t trailer;              /* seals what is allocated from now on */
+    atomic64_t older[SECRETS_OLDER]; /* what sealed the blocks of parents; 0: none */
+  };
+  char page[SECRETS_PAGE];
+} aligned_to(SECRETS_PAGE) secrets_t;
+extern hidden secrets_t secrets;
 /* What is written in a free block of the secure grade is not to be guessed, and is not the same
- * elsewhere. relaxed: see block_secret */
+ * elsewhere. relaxed: see `secrets` */
 static always_inline uint64_t block_cover(uintptr_t block) {
-  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&block_secret), 0xD6E8FEB86659FD93u) : 0;
+  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.block), 0xD6E8FEB86659FD93u) : 0;
 }
 
 /* Added to the block's address: no program stores that in its own block. */
@@ -124,6 +134,14 @@ static always_inline uint64_t block_key(uintptr_t block) {
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
 static always_inline bool block_may_be_link(uintptr_t next) {
   return (next >> ADDRESS_BITS | next % CLASS_STEP) == 0;
+}
+/* May the list go on there: does nothing, or a slice of ours, lie there? */
+static inline bool block_may_be_next(uintptr_t next) {
+  if (next == 0) return true;
+  if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;
+  size_t slice = arena_slice((void *)next);
+  return slice >= ARENA_FIRST_SLICE &&
+         slice < atomic64_load_relaxed(&arena_of((void *)next)->mapped);
 }
 static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
   uintptr_t next = block_at(block)->next ^ cover;
