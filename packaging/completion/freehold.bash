@@ -52,7 +52,7 @@ _freehold() {
 _freehold_processes() {
   local maps
   for maps in $(grep -ls libfreehold /proc/[0-9]*/maps); do
-    echo "${maps//[!0-9]/} $(cat "${maps%maps}comm")"
+    echo "${maps//[!0-9]/} $(cat "${maps%maps}comm" 2>/dev/null)"
   done
 }
 complete -F _freehold freehold
