@@ -35,6 +35,7 @@
 #include "slab/holes.c"
 #include "slab/partial.c"
 #if FH_SECURE
+#include "slab/secrets.c"
 #include "slab/states.c"
 #endif
 #include "slab/slab.c"

@@ -113,7 +113,9 @@ static int command_help(FILE *to);
 /* ---- run ------------------------------------------------------------------------------------- */
 
 /* Every option as a flag, in both spellings: --purge_delay_ms and --purge-delay-ms. */
-enum { RUN_HELP = OPTION_COUNT, RUN_SECURE, RUN_DEBUG, RUN_OTHERS = 3 };
+enum { RUN_HELP = OPTION_COUNT, RUN_SECURE, RUN_BOUNDS, RUN_DEBUG, RUN_OTHERS = 4 };
+static const char *const run_libraries[] = {SONAME("freehold-secure"), SONAME("freehold-bounds"),
+                                            SONAME("freehold-debug")};
 typedef struct {
   struct option flags[2 * OPTION_COUNT + RUN_OTHERS + 1];
   char dashed[OPTION_COUNT][64];
@@ -130,7 +132,8 @@ static void run_make_flags(run_flags_t *flags) {
   }
   flags->flags[2 * OPTION_COUNT] = (struct option){"help", no_argument, NULL, RUN_HELP};
   flags->flags[2 * OPTION_COUNT + 1] = (struct option){"secure", no_argument, NULL, RUN_SECURE};
-  flags->flags[2 * OPTION_COUNT + 2] = (struct option){"debug", no_argument, NULL, RUN_DEBUG};
+  flags->flags[2 * OPTION_COUNT + 2] = (struct option){"bounds", no_argument, NULL, RUN_BOUNDS};
+  flags->flags[2 * OPTION_COUNT + 3] = (struct option){"debug", no_argument, NULL, RUN_DEBUG};
 }
 
 /* Where the library lies: beside the command (in a build folder), or in a lib folder next to it
@@ -185,8 +188,8 @@ static int run_read_flags(int argc, char **argv, char **text) {
       command_help(stdout);
       exit(fflush(stdout) != 0);
     }
-    if (i == RUN_SECURE || i == RUN_DEBUG) {
-      command_library = i == RUN_SECURE ? SONAME("freehold-secure") : SONAME("freehold-debug");
+    if (i >= RUN_SECURE && i <= RUN_DEBUG) {
+      command_library = run_libraries[i - RUN_SECURE];
       continue;
     }
     if (i == ':' || i == '?') {
@@ -256,10 +259,10 @@ static int command_help(FILE *to) {
     to,
     "freehold %s: a lock-free memory allocator, put under programs as they are\n"
     "\n"
-    "  freehold run [--secure|--debug] [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
+    "  freehold run [--secure|--bounds|--debug] [--option value ...] [--] PROGRAM [ARGUMENT ...]\n"
     "      starts PROGRAM with freehold as its malloc; with the secure grade, which checks every\n"
-    "      block; or with the debug library, which checks itself. Exit code and environment are\n"
-    "      carried through\n"
+    "      block; with that and a memcpy and strcpy that stay within blocks; or with the debug\n"
+    "      library, which checks itself. Exit code and environment are carried through\n"
     "  freehold options [--json]\n"
     "      the options: what is in force here, where it comes from, and what may be set\n"
     "  freehold top TARGET       its memory by size and by thread, again and again\n"

@@ -70,9 +70,9 @@ FH_API void *fh_reallocarray(void *p, size_t count, size_t size) FH_SIZE(2, 3);
 /* Gives block `p` back; NULL is allowed. Keeps errno. C23 7.24.3.3, POSIX 2024. */
 FH_API void fh_free(void *p);
 
-/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave. Where
- * the size given is above 16 KiB and the block has less, that is reported as a corruption ("wrong
- * size"). C23 7.24.3.4. */
+/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave. One
+ * that the block cannot have been asked for with, because it has less or twice as much, is reported
+ * as a corruption ("wrong size"). C23 7.24.3.4. */
 FH_API void fh_free_sized(void *p, size_t size);
 
 /* Likewise for a block of fh_aligned_alloc(alignment, size). C23 7.24.3.5. */

@@ -14,7 +14,7 @@ _freehold() {
       done
       for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-          --secure | --debug) ;;
+          --secure | --bounds | --debug) ;;
           --) i=$((i + 1)); break ;;
           --*) i=$((i + 1)) ;;
           *) break ;;
@@ -22,7 +22,7 @@ _freehold() {
       done
       if [ "$i" -lt "$COMP_CWORD" ]; then COMPREPLY=($(compgen -f -- "$current")) # an argument of the program
       elif [ "$i" -gt "$COMP_CWORD" ]; then COMPREPLY=() # the value of an option
-      elif [[ $current == -* ]]; then COMPREPLY=($(compgen -W "--secure --debug --help -- $flags" -- "$current"))
+      elif [[ $current == -* ]]; then COMPREPLY=($(compgen -W "--secure --bounds --debug --help -- $flags" -- "$current"))
       else COMPREPLY=($(compgen -c -- "$current"))
       fi
       return ;;
@@ -52,7 +52,7 @@ _freehold() {
 _freehold_processes() {
   local maps
   for maps in $(grep -ls libfreehold /proc/[0-9]*/maps); do
-    echo "${maps//[!0-9]/} $(cat "${maps%maps}comm")"
+    echo "${maps//[!0-9]/} $(cat "${maps%maps}comm" 2>/dev/null)"
   done
 }
 complete -F _freehold freehold

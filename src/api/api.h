@@ -75,9 +75,7 @@ hidden void *api_foreign_move(void *p, void *block, size_t size, const char *cal
 /* The fast paths, or in the secure grade those that check. */
 hidden void api_closed_free(void *p, origin_t origin, const char *call);
 static always_inline void *api_malloc_or(size_t size, origin_t origin, void *(*slow)(size_t size)) {
-  if (!SECURE) return fast_malloc_or(size, slow);
-  void *block = secure_malloc(size, origin);
-  return likely(block != NULL) ? block : slow(size);
+  return SECURE ? secure_malloc(size, origin, slow) : fast_malloc_or(size, slow);
 }
 static always_inline void *api_aligned_or(size_t alignment, size_t size, origin_t origin,
                                           void *(*slow)(size_t alignment, size_t size)) {
@@ -92,6 +90,14 @@ static always_inline void api_free_or(void *p, origin_t origin, const char *call
   slab_t *s = secure_slab_here(p);
   if (unlikely(s == NULL)) return api_closed_free(p, origin, call);
   secure_free_small(s, p, SECURE_ANY_SIZE, origin, call);
+}
+
+/* By `free` itself. */
+static always_inline void api_free_plainly(void *p, void (*slow)(void *p)) {
+  if (!SECURE) return fast_free_or(p, slow);
+  slab_t *s = secure_slab_here(p);
+  if (unlikely(s == NULL)) return api_closed_free(p, ORIGIN_MALLOC, "free");
+  secure_free_plain(s, p);
 }
 
 /* What the entry points do where the fast path ends. */

@@ -78,7 +78,7 @@ static bool size_of_live(const void *block, size_t *size) {
   size_t usable = is_huge ? atomic64_load_relaxed(&b->size) : 0; /* relaxed: it lives */
   if (!checked_peek(block, usable, &f) || f.usable < TRAILER_SIZE) return false;
   if ((!is_huge && f.state == NULL) || (checked_state(&f) & STATE_IS) != STATE_LIVE) return false;
-  if (!trailer_read(f.block, f.usable, &t)) return false;
+  if (!trailer_says(checked_seal(&f, f.block), f.block, f.usable, &t)) return false;
   *size = t.size;
   return true;
 }

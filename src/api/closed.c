@@ -147,7 +147,10 @@ static void *resize_and_fill(const request_t *r, void *p) {
   char *block = moves || SECURE ? NULL : heap_resize(p, r->size, r->heap, r->call);
   if (block == NULL) {
     block = allocate_any(r);
-    if (block == NULL) return r->size <= before ? p : NULL; /* as realloc does */
+    if (block == NULL) {
+      heap_note_longer();
+      return r->size <= before ? p : NULL; /* as realloc does */
+    }
     from = min_size(r->size, before);
     memcpy(block, p, from);
     fill_freed(p, r->call);

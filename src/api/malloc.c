@@ -9,7 +9,7 @@
 #include "../os/os.h"
 
 FH_API void *malloc(size_t size) { return api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow); }
-FH_API void free(void *p) { api_free_or(p, ORIGIN_MALLOC, "free", api_free_slow); }
+FH_API void free(void *p) { api_free_plainly(p, api_free_slow); }
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
 FH_API void *calloc(size_t count, size_t size) {
@@ -28,27 +28,26 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
 static void free_sized_slow(void *p) { api_free(p, "free_sized"); }
 static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized"); }
 
-/* The size is not needed, for the block's own is at hand; one that is larger is reported. */
-static always_inline void check_size(void *p, size_t size, const char *call) {
+/* The size is not needed, for the block's own is at hand; one that cannot be it is reported. */
+static always_inline void check_size(void *p, size_t size, size_t alignment, const char *call) {
   if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
-  if (!SECURE && unlikely(!fast_has_bytes(p, size))) heap_check_size(p, size, call);
+  if (!SECURE && unlikely(!fast_has_bytes(p, size))) heap_check_size(p, size, alignment, call);
 }
 FH_API void free_sized(void *p, size_t size) {
-  check_size(p, size, "free_sized");
+  check_size(p, size, 1, "free_sized");
   api_free_or(p, ORIGIN_MALLOC, "free_sized", free_sized_slow);
 }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   api_check_alignment(p, alignment, "free_aligned_sized");
-  check_size(p, size, "free_aligned_sized");
+  check_size(p, size, alignment, "free_aligned_sized");
   api_free_or(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
 }
 
-/* jemalloc's name for the first; the flags say at most how the block is aligned. */
+/* jemalloc's name for the first; the flags' low six bits are the alignment's logarithm. */
 FH_API void sdallocx(void *p, size_t size, int flags);
 static void sdallocx_slow(void *p) { api_free(p, "sdallocx"); }
 FH_API void sdallocx(void *p, size_t size, int flags) {
-  (void)flags;
-  check_size(p, size, "sdallocx");
+  check_size(p, size, (size_t)1 << (flags & 63), "sdallocx");
   api_free_or(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
 }
 

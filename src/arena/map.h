@@ -1,6 +1,6 @@
 /* map.h - who lives in which window of the address space                             layer 3: arena
  * Owns:    window_map: one word a GiB, zero until claimed.
- *          Called by: arena, stock, heap, secure, api.   Calls: os.
+ *          Called by: arena, slab, stock, heap, secure, api.   Calls: os.
  * Threads: any. Progress: a window is claimed by one swap; a thread that fails goes on to the next.
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
  *                    complete; S-low  map_free (release) -> lowest_free (acquire): the free word.

@@ -41,30 +41,42 @@ static always_inline uint64_t bits_fold(uint64_t a, uint64_t b) {
 
 typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
 
-/* Makes `n` bytes zero, a multiple of 16 from 32 on, at such an address. */
-enum { BITS_CLEAR_MOST = 256 };
-static always_inline void bits_clear(void *at, size_t n) {
+/* Makes `n` bytes zero, a multiple of 16 from 32 to BITS_FEW, at such an address. There is no loop,
+ * and for more than 64 no branch: some words are written twice, from either end. */
+enum { BITS_FEW = 256 };
+static always_inline void bits_clear_two(char *at) {
   const pair_t zero = {0, 0};
-  if (unlikely(n > BITS_CLEAR_MOST)) {
-    memset(at, 0, n);
-    return;
+  ((pair_t *)at)[0] = ((pair_t *)at)[1] = zero;
+}
+static always_inline void bits_clear_few(void *at, size_t n) {
+  char *from = at, *last = from + n - 32;
+  bits_clear_two(from), bits_clear_two(last);
+  if (n <= 64) return;
+  for (size_t i = 32, d; i < BITS_FEW / 2; i += 32) { /* Bound: 3 */
+    d = min_size(i, n - 32);
+    bits_clear_two(from + d), bits_clear_two(last - d);
   }
-  pair_t *from = at, *end = (pair_t *)((char *)at + n);
-  from[0] = from[1] = end[-2] = end[-1] = zero;
-  if (n > 4 * sizeof zero) from[2] = from[3] = end[-4] = end[-3] = zero;
-  if (n > 8 * sizeof zero)
-    from[4] = from[5] = from[6] = from[7] = end[-8] = end[-7] = end[-6] = end[-5] = zero;
 }
 
-/* Do `n` bytes read as zero? A multiple of 16, at such an address. */
+/* Do `n` bytes read as zero? A multiple of 16, at such an address; likewise. */
+static always_inline pair_t bits_of_two(const char *at) {
+  return ((const pair_t *)at)[0] | ((const pair_t *)at)[1];
+}
 static always_inline bool bits_are_zero(const void *at, size_t n) {
-  const pair_t *from = at, *end = (const pair_t *)((const char *)at + n);
-  pair_t other = {0, 0};
-  for (; unlikely(end - from >= 8); from += 8) { /* Bound: `n` */
-    other |= from[0] | from[1] | from[2] | from[3];
-    other |= from[4] | from[5] | from[6] | from[7];
-  }
-  for (; from < end; from++) other |= *from; /* Bound: likewise */
+  const char *from = at, *last = from + n - 32;
+  pair_t other = *(const pair_t *)from;
+  if (n > 16) other |= bits_of_two(from) | bits_of_two(last);
+  if (unlikely(n > BITS_FEW))
+    for (from += 32; from < last; from += 128) { /* Bound: `n` */
+      size_t left = (size_t)(last - from);
+      other |= bits_of_two(from) | bits_of_two(from + min_size(32, left));
+      other |= bits_of_two(from + min_size(64, left)) | bits_of_two(from + min_size(96, left));
+    }
+  else if (n > 64)
+    for (size_t i = 32, d; i < BITS_FEW / 2; i += 32) { /* Bound: 3 */
+      d = min_size(i, n - 32);
+      other |= bits_of_two(from + d) | bits_of_two(last - d);
+    }
   return (other[0] | other[1]) == 0;
 }
 

@@ -143,13 +143,13 @@ static always_inline bool fast_has_class_aligned(const void *p, size_t size, siz
   if (window != heap_here.window || c == 0) return false;
   return fast_descriptor((uintptr_t)p, window)->inverse == class_info[c].inverse;
 }
-/* Is it a small block with so many bytes? False also if that would have to be looked at closely. */
+/* Is it a small block that has so many bytes without waste? False also if that would have to be
+ * looked at closely. */
 static always_inline bool fast_has_bytes(const void *p, size_t size) {
   uintptr_t window = window_of((uintptr_t)p);
-  size_t steps = class_steps(size);
-  if (window != heap_here.window || steps > SMALL_STEPS) return false;
-  uint32_t inverse = fast_descriptor((uintptr_t)p, window)->inverse; /* of larger ones it is less */
-  return inverse != 0 && inverse <= class_info[class_table[steps]].inverse;
+  if (window != heap_here.window) return false;
+  const slab_t *s = fast_descriptor((uintptr_t)p, window);
+  return s->inverse != 0 && fast_is_right(class_size(slab_class(s)), size);
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }

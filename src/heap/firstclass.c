@@ -124,7 +124,10 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
   if (block != NULL) return block;
   size_t usable = heap_usable_size(p, call);
   block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
-  if (block == NULL) return size <= usable ? p : NULL; /* as realloc does */
+  if (block == NULL) {
+    heap_note_longer();
+    return size <= usable ? p : NULL; /* as realloc does */
+  }
   memcpy(block, p, min_size(size, usable));
   heap_free(p, call);
   return block;

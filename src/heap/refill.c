@@ -203,9 +203,12 @@ static void *take_fresh(heap_t *h, unsigned c) {
   return (void *)fresh.first;
 }
 
-/* A new bin's first block stands for the rest: did anybody write to it while it was free? */
+/* A new bin's first block stands for the rest: did anybody write to it while it was free? Then the
+ * list may go on where no free block is. */
 static void check_first(uintptr_t block) {
-  if (unlikely(!block_is_free(block)) || unlikely(!block_may_be_link(block_next(block))))
+  uintptr_t next = block_next(block);
+  if (unlikely(!block_is_free(block)) || unlikely(!block_may_be_next(next)) ||
+      (next != 0 && unlikely(!block_is_free(next))))
     fatal("heap corruption", (void *)block, "malloc");
 }
 

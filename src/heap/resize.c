@@ -75,17 +75,40 @@ size_t heap_usable_size(const void *p, const char *call) {
   return p == NULL ? 0 : find(p, call).usable;
 }
 
-void heap_check_size(const void *p, size_t size, const char *call) {
-  if (p != NULL && !heap_is_foreign(p) && size > heap_usable_size(p, call))
-    fatal("wrong size", p, call);
+/* 1: blocks may be longer than they have to be. relaxed: set before the program has one */
+static atomic32_t are_longer;
+
+void heap_note_longer(void) {
+  if (atomic32_load_relaxed(&are_longer) == 0) atomic32_store_relaxed(&are_longer, 1);
 }
 
 /* A large block may have a page more, and so may one that stands for a small one. */
+static bool has_pages_of(const found_t *f, size_t size, size_t alignment) {
+  return f->usable - size <= align_up(alignment, 2 * os_page_size());
+}
+
+/* Could realloc have left the block so long? */
+static bool may_have(const found_t *f, size_t size, size_t alignment) {
+  if (size > f->usable) return false;
+  if (is_fixed(f) || atomic32_load_relaxed(&are_longer) != 0) return true;
+  if (is_small(f))
+    return fast_is_right(f->usable, size) ||
+           slab_class(f->slab) == class_of_request(size, alignment);
+  return has_pages_of(f, size, alignment) ||
+         (f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) != 0);
+}
+
+void heap_check_size(const void *p, size_t size, size_t alignment, const char *call) {
+  if (p == NULL || heap_is_foreign(p)) return;
+  found_t f = find(p, call);
+  if (!may_have(&f, size, alignment)) fatal("wrong size", p, call);
+}
+
 void heap_check_class(const void *p, size_t size, size_t alignment, const char *call) {
   found_t f = find(p, call);
   bool is_right = size <= f.usable;
   if (is_small(&f)) is_right = is_right && slab_class(f.slab) == class_of_request(size, alignment);
-  else is_right = is_right && f.usable - size <= align_up(alignment, 2 * os_page_size());
+  else is_right = is_right && has_pages_of(&f, size, alignment);
   if (!is_right) fatal("wrong size", p, call);
 }
 
@@ -241,7 +264,10 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
     if (moved != NULL) return (resized_t){moved, false};
   }
   if (block == NULL) block = room_to_copy(f, size);
-  if (block == NULL) return (resized_t){size <= f->usable ? p : NULL, false};
+  if (block == NULL) {
+    heap_note_longer();
+    return (resized_t){size <= f->usable ? p : NULL, false};
+  }
   memcpy(block, p, min_size(size, f->usable));
   return (resized_t){block, true};
 }
@@ -268,6 +294,7 @@ bool heap_expand(void *p, size_t size, const char *call) {
   if (size > PTRDIFF_MAX || heap_is_foreign(p)) return false;
   found_t f = find(p, call);
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
+  if (fits && !may_have(&f, size, 1)) heap_note_longer();
   if (is_small(&f) || is_fixed(&f) || size <= SMALL_MAX_SIZE) return fits;
   bool is_done = f.huge != NULL ? resize_huge(f.huge, size) : resize_large(f.slab, p, size);
   return is_done || fits;

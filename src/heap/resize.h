@@ -30,7 +30,10 @@ static inline bool heap_is_foreign(const void *p) { return !map_is_ours(map_find
 /* `fatal` if `p`, a block of ours that was allocated with `size` bytes and never resized, has
  * another size. */
 hidden void heap_check_class(const void *p, size_t size, size_t alignment, const char *call);
-/* `fatal` if `p` is a block of ours that has less than `size` bytes. */
-hidden void heap_check_size(const void *p, size_t size, const char *call);
+/* `fatal` if `p` is a block of ours that nobody can have asked for with this size. Then it has
+ * less, or so much more that realloc would not have left it so. */
+hidden void heap_check_size(const void *p, size_t size, size_t alignment, const char *call);
+/* A block stays longer than it has to be: for want of memory, or because fh_expand leaves it so. */
+hidden void heap_note_longer(void);
 
 #endif

@@ -95,18 +95,18 @@ void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {
   return allocate_or_shrink(h, size, alignment, true);
 }
 
-void *heap_malloc_empty(void) {
+void *heap_malloc_empty(size_t alignment) {
   if (unlikely(heap_of_thread() == NULL)) {
     heap_t *h = heap_enter();
     if (h != NULL) heap_exit(h);
   }
   heap_t *h = heap_of_thread();
-  return h != NULL ? empty_malloc(h) : NULL;
+  return h != NULL && alignment <= EMPTY_ALIGNED ? empty_malloc(h, alignment) : NULL;
 }
 
 static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
-  if (unlikely(size == 0) && alignment <= EMPTY_ALIGNMENT) {
-    void *empty = heap_malloc_empty();
+  if (unlikely(size == 0)) {
+    void *empty = heap_malloc_empty(alignment);
     if (likely(empty != NULL)) return empty;
   }
   heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;

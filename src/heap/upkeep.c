@@ -5,6 +5,7 @@
 #include "../arena/budget.h"
 #include "../arena/frames.h"
 #include "../os/os.h"
+#include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
 #include "../support/options.h"
@@ -67,4 +68,29 @@ void heap_start(void) {
   heap_watch_threads();
   if (option_get(OPTION_background) && atomic32_cas_relaxed(&started, &no, 1))
     os_thread_start(background);
+}
+
+/* ---- at exit --------------------------------------------------------------------------------- */
+
+enum { LAST_LOOKS = 1 << 14 }; /* free blocks that are looked at */
+
+static void look_at_list(uintptr_t block, size_t *looks) {
+  for (uintptr_t next; block != 0 && *looks > 0; block = next, --*looks) { /* Bound: LAST_LOOKS */
+    next = block_next(block);
+    if (!block_is_free(block) || !block_may_be_next(next))
+      fatal("heap corruption", (void *)block, "exit");
+  }
+}
+
+void heap_look_last(void) {
+  size_t looks = LAST_LOOKS;
+  heap_t *h = heap_enter_own();
+  if (h == NULL) return;
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
+    look_at_list(h->bin[c], &looks);
+    look_at_list(h->freed->returned[c], &looks);
+    /* Bound: OWNED_MAX */
+    for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) look_at_list(s->head, &looks);
+  }
+  heap_exit(h);
 }

@@ -51,6 +51,8 @@ hidden bool os_discard(void *at, size_t size);
 /* Closes pages to every access, or opens them again with what they held. False: the system has no
  * room for one more mapping. */
 hidden bool os_protect(void *at, size_t size, bool is_open);
+/* Closes pages to writes alone, or opens them again. */
+hidden bool os_seal(void *at, size_t size, bool is_sealed);
 /* Makes the pages present in one call; a hint. */
 hidden bool os_populate(void *at, size_t size);
 /* Asks for huge pages, or asks for none. */

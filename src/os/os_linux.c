@@ -119,6 +119,11 @@ bool os_protect(void *at, size_t size, bool is_open) {
                         OS_CALL(mprotect, at, size, is_open ? READ_WRITE : PROT_NONE, 0, 0, 0));
 }
 
+bool os_seal(void *at, size_t size, bool is_sealed) {
+  int protection = is_sealed ? PROT_READ : READ_WRITE;
+  return call_succeeded(&os_counts.advices, OS_CALL(mprotect, at, size, protection, 0, 0, 0));
+}
+
 bool os_populate(void *at, size_t size) {
   static atomic32_t missing; /* the kernel is older than 5.14; relaxed: a hint */
   if (atomic32_load_relaxed(&missing)) return false;

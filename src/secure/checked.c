@@ -91,9 +91,22 @@ bool checked_peek(const void *p, size_t usable, checked_t *f) {
 
 /* ---- is it as it was made? ------------------------------------------------------------------- */
 
+uint64_t checked_seal(const checked_t *f, uintptr_t bytes) {
+  trailer_t t;
+  uint64_t now = trailer_seal(f->block), seal = now;
+  bool is_known = trailer_says(seal, bytes, f->usable, &t);
+  if (!is_known) atomic64_load_acquire(&secrets.trailer); /* S-secrets: before what is older */
+  for (size_t i = 0; !is_known && i < SECRETS_OLDER; i++) {
+    if (atomic64_load_relaxed(&secrets.older[i]) == 0) break;
+    seal = trailer_seal_by(f->block, &secrets.older[i]);
+    is_known = trailer_says(seal, bytes, f->usable, &t);
+  }
+  return is_known ? seal : now;
+}
+
 bool checked_has_trailer(const checked_t *f, uintptr_t bytes, size_t there) {
   trailer_t t;
-  uint64_t seal = trailer_seal(f->block);
+  uint64_t seal = checked_seal(f, bytes);
   if (!trailer_says(seal, bytes, f->usable, &t)) return false;
   return f->usable - t.size > there || trailer_is_filled(seal, bytes, f->usable, t.size);
 }

@@ -1,6 +1,6 @@
 /* checked.h - a block, found by its address, and what is looked at in it           layer 7: secure
  * Owns:    nothing.   Called by: secure.c, last.c, api.   Calls: heap, slab, arena, os.
- * Threads: any. Sync: S-state (states.h). */
+ * Threads: any. Sync: S-state (states.h), S-secrets (secrets.h). */
 #ifndef SECURE_CHECKED_H
 #define SECURE_CHECKED_H
 
@@ -60,7 +60,11 @@ static always_inline uint8_t checked_state(const checked_t *f) {
   return f->state != NULL ? atomic8_load_acquire(f->state) : STATE_LIVE; /* S-state */
 }
 
-/* Is it a live block of the program's, with nothing written behind it? */
+/* The seal of a block whose bytes lie at `bytes`: this process's, or a parent's. Of one that nobody
+ * sealed so: this process's. */
+hidden uint64_t checked_seal(const checked_t *f, uintptr_t bytes);
+
+/* Is it a live block of the program's, with nothing written behind it? False also of a parent's. */
 static always_inline bool checked_reads(const checked_t *f, uint8_t state, trailer_t *t) {
   uint64_t seal = trailer_seal(f->block);
   return likely((state & STATE_IS) == STATE_LIVE) &&
@@ -71,8 +75,8 @@ static always_inline bool checked_reads(const checked_t *f, uint8_t state, trail
 static inline trailer_t checked_read(const checked_t *f, uint8_t state, const char *call) {
   trailer_t t;
   const void *p = (const void *)f->block;
-  uint64_t seal = trailer_seal(f->block);
   if (unlikely((state & STATE_IS) != STATE_LIVE)) checked_refuse_state(state, p, call);
+  uint64_t seal = checked_seal(f, f->block);
   if (unlikely(!trailer_says(seal, f->block, f->usable, &t)))
     checked_refuse("overflow behind", p, f->usable - TRAILER_SIZE, call);
   if (unlikely(!trailer_is_filled(seal, f->block, f->usable, t.size)))
@@ -97,7 +101,7 @@ hidden bool checked_has_trailer(const checked_t *f, uintptr_t bytes, size_t ther
 hidden bool checked_is_whole(const checked_t *f);
 
 /* Somebody may have written before this block: to the trailer there, of another block if that is
- * live. */
+ * live. False also of a parent's. */
 static always_inline bool checked_reads_before(const checked_t *f) {
   trailer_t t;
   uintptr_t before = f->block - f->usable;

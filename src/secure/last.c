@@ -1,10 +1,12 @@
-/* last.c - a last look at blocks when the process exits                            layer 7: secure
+/* last.c - looks at all blocks: of visitors, and when a heap or the process ends    layer 7: secure
  * Contract: secure.h. Threads: the one that exits; others may go on. So it looks at copies, which
  * the system makes, and at states before and after. */
 #include "checked.h"
 
+#include "../heap/firstclass.h"
 #include "../heap/visit.h"
 #include "../os/os.h"
+#include "../stock/quarantine.h"
 #include "secure.h"
 
 enum {
@@ -87,4 +89,44 @@ void secure_end(void) {
   last_look_t look = {LAST_LOOK};
   secure_end_quarantine();
   visit_slabs(look_at, &look);
+}
+
+/* ---- a visit --------------------------------------------------------------------------------- */
+
+/* Other threads may free the block meanwhile, and then nobody may touch it: the system reads. */
+bool secure_visited(const void *p, size_t *size) {
+  checked_t f;
+  trailer_t t;
+  uint64_t word;
+  if (map_kind(map_find(p)) == TENANT_EMPTY) return true;
+  if (!checked_peek(p, *size, &f) || f.usable < TRAILER_SIZE) return false;
+  uint8_t seen = checked_state(&f);
+  uintptr_t bytes = (uintptr_t)&word + sizeof word - f.usable; /* it ends with `word` */
+  if ((seen & STATE_IS) != STATE_LIVE ||
+      !os_copy(&word, trailer_of(f.block, f.usable), sizeof word))
+    return false;
+  if (!trailer_says(checked_seal(&f, bytes), bytes, f.usable, &t) || checked_state(&f) != seen)
+    return false;
+  *size = t.size;
+  return true;
+}
+
+/* ---- the end of a heap ----------------------------------------------------------------------- */
+
+/* `fatal` if something wrote behind it. Its guard is opened. */
+static bool end_with_heap(void *p, size_t usable, void *context) {
+  checked_t f = checked_find(p, "fh_heap_destroy");
+  (void)usable, (void)context;
+  bool is_live = (checked_state(&f) & STATE_IS) == STATE_LIVE;
+  if (is_live && !checked_has_trailer(&f, f.block, f.usable))
+    checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
+  if (f.state != NULL) /* its memory may be anything now; S-state */
+    atomic8_store_release(f.state, STATE_FRESH);
+  if (f.slab != NULL && !quarantine_open(p))
+    fatal("a guard that the system does not open", p, "fh_heap_destroy");
+  return true;
+}
+
+void secure_heap_ends(struct fh_heap *heap) {
+  if (heap != NULL) firstclass_visit(heap, end_with_heap, NULL);
 }

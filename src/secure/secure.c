@@ -7,6 +7,7 @@
 #include "../heap/resize.h"
 #include "../heap/slow.h"
 #include "../os/os.h"
+#include "../slab/secrets.h"
 #include "../stock/quarantine.h"
 #include "../stock/sample.h"
 #include "checked.h"
@@ -67,7 +68,7 @@ static cold void *give_up(void *p) { /* no memory for the states */
 }
 
 /* `class`: of the bin from which the block comes, or its slab's. */
-static cold void *hand_out_small(unsigned class, void *p, trailer_t t) {
+static out_of_line void *hand_out_small(unsigned class, void *p, trailer_t t) {
   checked_t f = checked_small(NULL, p, class_size(class), states_of(p));
   if (f.state == NULL) return give_up(p);
   uint8_t state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
@@ -79,17 +80,15 @@ static cold void *hand_out_small(unsigned class, void *p, trailer_t t) {
   return make_live(&f, state, t);
 }
 
-/* Most have rested, and are as they were left. */
-static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t) {
+/* Most have rested, and are as they were left. No call but the last, so no register is saved. */
+static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t, states_t *states) {
   free_block_t *block = p;
   size_t usable = class_size(class), rest = usable - sizeof *block;
-  checked_t f = checked_small(NULL, p, usable, states_found(p));
-  if (unlikely(f.states == NULL) || unlikely(checked_is_first(&f)))
-    return hand_out_small(class, p, t);
+  checked_t f = {.block = (uintptr_t)p, .usable = usable, .state = states_at(states, p)};
+  if (unlikely(checked_is_first(&f))) return hand_out_small(class, p, t);
   uint8_t state = atomic8_load_relaxed(f.state); /* relaxed: its holder's */
-  if (state == STATE_FRESH) bits_clear(p, usable);
-  else if (state != STATE_CLEAN && (unlikely((state & STATE_IS) != STATE_RESTED) ||
-                                    unlikely(!bits_are_zero(block + 1, rest))))
+  if (state != STATE_CLEAN &&
+      (unlikely((state & STATE_IS) != STATE_RESTED) || unlikely(!bits_are_zero(block + 1, rest))))
     return hand_out_small(class, p, t);
   *block = (free_block_t){0};
   return make_live(&f, state, t);
@@ -109,12 +108,24 @@ static cold void *hand_out(void *p, trailer_t t) {
 /* `c` 0: none, for its bin is empty. */
 static always_inline void *malloc_of(unsigned c, size_t size, origin_t origin) {
   void *p = fast_pop(c);
-  return likely(p != NULL) ? hand_out_of(c, p, (trailer_t){size, origin}) : NULL;
+  if (unlikely(p == NULL)) return NULL;
+  states_t *states = states_of(p);
+  return likely(states != NULL) ? hand_out_of(c, p, (trailer_t){size, origin}, states) : give_up(p);
 }
 
-void *secure_malloc(size_t size, origin_t origin) {
-  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return NULL;
-  return malloc_of(class_of(max_size(size + TRAILER_SIZE, LEAST_SIZE)), size, origin);
+static cold void *start_over(void *p, size_t size, void *(*slow)(size_t size)) {
+  heap_free(p, "malloc");
+  return slow(size);
+}
+
+void *secure_malloc(size_t size, origin_t origin, void *(*slow)(size_t size)) {
+  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return slow(size);
+  unsigned c = class_of(max_size(size + TRAILER_SIZE, LEAST_SIZE));
+  void *p = fast_pop(c);
+  if (unlikely(p == NULL)) return slow(size);
+  states_t *states = states_found(p);
+  if (unlikely(states == NULL)) return start_over(p, size, slow);
+  return hand_out_of(c, p, (trailer_t){size, origin}, states);
 }
 
 void *secure_aligned(size_t alignment, size_t size, origin_t origin) {
@@ -144,6 +155,7 @@ static cold void *ask_again(struct fh_heap *heap, size_t alignment, size_t size)
 /* Of `room` bytes of the heap's, of which `size` and a trailer are used. */
 static void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size, size_t room,
                            origin_t origin) {
+  secrets_renew();
   void *p = ask_heap(heap, alignment, room);
   if (unlikely(p == NULL)) p = ask_again(heap, alignment, room);
   return likely(p != NULL) ? hand_out(p, (trailer_t){size, origin}) : NULL;
@@ -151,8 +163,7 @@ static void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size, 
 
 void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin) {
   if (unlikely(size > PTRDIFF_MAX / 2)) return NULL;
-  void *empty =
-    unlikely(size == 0) && heap == NULL && alignment <= CLASS_STEP ? heap_malloc_empty() : NULL;
+  void *empty = unlikely(size == 0) && heap == NULL ? heap_malloc_empty(alignment) : NULL;
   if (unlikely(empty != NULL)) return empty;
   return allocate_room(heap, alignment, size, with_trailer(size), origin);
 }
@@ -198,10 +209,12 @@ static always_inline void end_life(const checked_t *f, uint8_t seen, const char 
     checked_refuse_state(expected, (void *)f->block, call);
 }
 
-/* Something wrote before the block, or what lies there has changed meanwhile. */
+/* Something wrote before the block, or what lies there has changed meanwhile, or is a parent's. */
 static void look_before(const checked_t *f, const char *call) {
   checked_t before = checked_other(f, f->block - f->usable);
-  if (checked_is_first(f) || !checked_is_whole(&before))
+  bool is_first = checked_is_first(f); /* what lies before it is no block, and has no state */
+  if (is_first ? !checked_has_trailer(&before, before.block, f->usable)
+               : !checked_is_whole(&before))
     checked_refuse("underflow before", (void *)f->block, f->usable - TRAILER_SIZE, call);
 }
 
@@ -233,24 +246,44 @@ static cold void end_seldom(slab_t *s, void *p, uint8_t seen, size_t size, origi
   end_small(&f, seen, size, origin, call);
 }
 
+/* Many bytes are cleared out of line: a call would make the short way save registers. */
+static out_of_line void clear_and_rest(slab_t *s, void *p, uint8_t seen, uint64_t random,
+                                       const char *call) {
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  quarantine_t *q = heap_quarantine(heap_of_thread());
+  memset(p, 0, f.usable);
+  atomic8_store_release(f.state, rested(seen)); /* S-state */
+  if (unlikely((random >> 32) % PATROL == 0)) patrol(&f, random, call);
+  let_rest(&f, q, random);
+}
+
 /* Of most nothing is to be said, and they go the short way. The rest go the long one, now and then
  * one of these, too. */
-void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call) {
+static always_inline void free_shortly(slab_t *s, void *p, size_t size, origin_t origin,
+                                       const char *call) {
   trailer_t t;
-  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  states_t *states = states_found(p);
+  if (unlikely(states == NULL)) return end_seldom(s, p, 0, size, origin, call);
+  checked_t f = checked_small(s, p, class_size(slab_class(s)), states);
   uint8_t seen = checked_state(&f), expected = seen;
-  quarantine_t *q = heap_quarantine(heap_of_thread());
-  uint64_t random = quarantine_draw(q);
-  if (unlikely(f.states == NULL) || unlikely(!may_rest(s)) ||
-      unlikely(!checked_reads(&f, seen, &t)) ||
+  if (unlikely(!may_rest(s)) || unlikely(!checked_reads(&f, seen, &t)) ||
       unlikely(t.origin != origin && origin != ORIGIN_ANY) ||
       unlikely(t.size != size && size != SECURE_ANY_SIZE) || unlikely(!checked_reads_before(&f)) ||
       unlikely(!atomic8_cas_acq_rel(f.state, &expected, seen | STATE_CHANGES))) /* S-state */
     return end_seldom(s, p, seen, size, origin, call);
-  bits_clear(p, f.usable);
+  quarantine_t *q = heap_quarantine(heap_of_thread());
+  uint64_t random = quarantine_draw(q);
+  if (unlikely(f.usable > BITS_FEW)) return clear_and_rest(s, p, seen, random, call);
+  bits_clear_few(p, f.usable);
   atomic8_store_release(f.state, rested(seen)); /* S-state */
   if (unlikely((random >> 32) % PATROL == 0)) return patrol_and_rest(s, p, q, random, call);
   let_rest(&f, q, random);
+}
+void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call) {
+  free_shortly(s, p, size, origin, call);
+}
+void secure_free_plain(slab_t *s, void *p) {
+  free_shortly(s, p, SECURE_ANY_SIZE, ORIGIN_MALLOC, "free");
 }
 
 /* One that is sampled, or a first-class heap's, goes at once. */
@@ -292,7 +325,7 @@ void secure_free(void *p, origin_t origin, const char *call) {
 /* Of a sampled block whose hook asks: it is not yet the program's, or not any more. */
 static cold bool is_with_hook(const checked_t *f) {
   trailer_t t;
-  if (f->slab == NULL) return !trailer_read(f->block, f->usable, &t);
+  if (f->slab == NULL) return !trailer_says(checked_seal(f, f->block), f->block, f->usable, &t);
   bool is_sampled = !f->is_small && sampled_blocks(&f->slab->sampled) != 0;
   return is_sampled && (atomic8_load_relaxed(f->state) & STATE_IS) != STATE_LIVE;
 }
@@ -445,40 +478,6 @@ bool secure_expand(void *p, size_t size, const char *call) {
   return is_done;
 }
 
-/* Other threads may free the block meanwhile, and then nobody may touch it: the system reads. */
-bool secure_visited(const void *p, size_t *size) {
-  checked_t f;
-  trailer_t t;
-  uint64_t word;
-  if (is_empty(p)) return true;
-  if (!checked_peek(p, *size, &f) || f.usable < TRAILER_SIZE) return false;
-  uint8_t seen = checked_state(&f);
-  uintptr_t bytes = (uintptr_t)&word + sizeof word - f.usable; /* it ends with `word` */
-  if ((seen & STATE_IS) != STATE_LIVE ||
-      !os_copy(&word, trailer_of(f.block, f.usable), sizeof word))
-    return false;
-  if (!trailer_says(trailer_seal(f.block), bytes, f.usable, &t) || checked_state(&f) != seen)
-    return false;
-  *size = t.size;
-  return true;
-}
-
-static bool end_with_heap(void *p, size_t usable, void *context) {
-  checked_t f = checked_find(p, "fh_heap_destroy");
-  (void)usable, (void)context;
-  bool is_live = (checked_state(&f) & STATE_IS) == STATE_LIVE;
-  if (is_live && !checked_has_trailer(&f, f.block, f.usable))
-    checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
-  if (f.state != NULL) /* its memory may be anything now; S-state */
-    atomic8_store_release(f.state, STATE_FRESH);
-  if (!guard_open(&f)) fatal("a guard that the system does not open", p, "fh_heap_destroy");
-  return true;
-}
-
-void secure_heap_ends(struct fh_heap *heap) {
-  if (heap != NULL) firstclass_visit(heap, end_with_heap, NULL);
-}
-
 /* ---- first and last -------------------------------------------------------------------------- */
 
 /* Of small ones nobody wrote where the link and the key will be. */
@@ -491,10 +490,8 @@ void secure_end_quarantine(void) {
     else free_rested(p);
 }
 
-/* relaxed: of two threads that start at once one sets it, and both see it */
 void secure_start(void) {
-  uint64_t none = 0;
-  atomic64_cas_relaxed(&block_secret, &none, os_random() | 1);
+  secrets_start();
   quarantine_start();
   heap_before_leave(secure_end_quarantine);
 }

@@ -20,8 +20,8 @@ struct fh_heap;
 hidden void secure_start(void);
 /* What the thread has freed, and what is held back of it, is free. */
 hidden void secure_end_quarantine(void);
-/* The fast ones: small blocks, as fast.h does them. NULL: not that simple. */
-hidden void *secure_malloc(size_t size, origin_t origin);
+/* The fast ones: small blocks, as fast.h does them. NULL, or `slow`'s answer: not that simple. */
+hidden void *secure_malloc(size_t size, origin_t origin, void *(*slow)(size_t size));
 hidden void *secure_aligned(size_t alignment, size_t size, origin_t origin);
 static always_inline slab_t *secure_slab_here(const void *p) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
@@ -32,6 +32,8 @@ static always_inline slab_t *secure_slab_here(const void *p) {
 #define SECURE_ANY_SIZE SIZE_MAX
 /* Of that slab. `fatal` also if `size` was not asked for. */
 hidden void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call);
+/* Likewise by `free`, of any size. */
+hidden void secure_free_plain(slab_t *s, void *p);
 /* Reads as zero. `heap`: a first-class one, or NULL. NULL: no memory. */
 hidden void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin);
 /* At exit: looks for what was written where nothing may be, in a million blocks at most. */

@@ -34,10 +34,13 @@ typedef struct {
 } trailer_t;
 
 /* Of a block: its trailer, but for what that says; and its first byte is the filler. relaxed: see
- * block_secret */
-static always_inline uint64_t trailer_seal(uintptr_t block) {
-  uint64_t hash = bits_fold(block ^ atomic64_load_relaxed(&block_secret), 0x9E3779B97F4A7C15u);
+ * secrets */
+static always_inline uint64_t trailer_seal_by(uintptr_t block, const atomic64_t *secret) {
+  uint64_t hash = bits_fold(block ^ atomic64_load_relaxed(secret), 0x9E3779B97F4A7C15u);
   return (hash | 0x8000000000000080u) & 0xBFFFFFFFFFFFFFBFu;
+}
+static always_inline uint64_t trailer_seal(uintptr_t block) {
+  return trailer_seal_by(block, &secrets.trailer);
 }
 static always_inline uint8_t trailer_marker(uint64_t seal) { return (uint8_t)seal; }
 /* The word says `info` twice: what changes one of its bytes shows. */
@@ -61,22 +64,24 @@ static always_inline atomic64_t *trailer_of(uintptr_t block, size_t usable) {
 /* From `at` to `end`, more than TRAILER_FEW bytes. The last words of each may be written twice, so
  * that few branches are to be foreseen. */
 typedef uint64_t trailer_pair_t __attribute__((vector_size(16), aligned(1), may_alias));
-enum { TRAILER_STEP = 64, TRAILER_PAIR = sizeof(trailer_pair_t) };
+enum { TRAILER_PAIR = sizeof(trailer_pair_t), TRAILER_PAIRS = 4 };
+#define TRAILER_STEP (TRAILER_PAIRS * TRAILER_PAIR)
 static always_inline trailer_pair_t *trailer_pair(const char *at, const char *end, size_t number) {
   uintptr_t first = (uintptr_t)at + number * TRAILER_PAIR, last = (uintptr_t)end - TRAILER_PAIR;
   return (trailer_pair_t *)min_size(first, last);
 }
 static inline void trailer_fill(char *at, char *end, uint64_t filler) {
   const trailer_pair_t pair = {filler, filler};
-  for (; end > at; at += TRAILER_STEP) /* Bound: the block */
-    for (size_t i = 0; i < TRAILER_STEP / TRAILER_PAIR; i++) *trailer_pair(at, end, i) = pair;
+  for (; end - at > TRAILER_STEP; at += TRAILER_STEP) /* Bound: the block */
+    for (size_t i = 0; i < TRAILER_PAIRS; i++) ((trailer_pair_t *)at)[i] = pair;
+  for (size_t i = 0; i < TRAILER_PAIRS; i++) *trailer_pair(at, end, i) = pair;
 }
 static inline bool trailer_is_full(const char *at, const char *end, uint64_t filler) {
   const trailer_pair_t pair = {filler, filler};
   trailer_pair_t other = {0, 0};
-  for (; end > at; at += TRAILER_STEP) /* Bound: likewise */
-    for (size_t i = 0; i < TRAILER_STEP / TRAILER_PAIR; i++)
-      other |= *trailer_pair(at, end, i) ^ pair;
+  for (; end - at > TRAILER_STEP; at += TRAILER_STEP) /* Bound: likewise */
+    for (size_t i = 0; i < TRAILER_PAIRS; i++) other |= ((const trailer_pair_t *)at)[i] ^ pair;
+  for (size_t i = 0; i < TRAILER_PAIRS; i++) other |= *trailer_pair(at, end, i) ^ pair;
   return (other[0] | other[1]) == 0;
 }
 

@@ -1,5 +1,5 @@
 /* block.h - a block on a list of free ones                                            layer 4: slab
- * Owns:    what a free block holds; block_secret is slab.c's.
+ * Owns:    what a free block holds. `secrets` are those of secrets.h.
  *          Called by: slab, stock, heap, secure.   Calls: bits, check.
  * Threads: a block belongs to whoever holds it, or the list on which it is; visitors read its key.
  * Signals: each step leaves a list whole (signal_fence). */
@@ -16,13 +16,22 @@ typedef struct {
   atomic64_t key; /* written by its holder, read by visitors too */
 } free_block_t;
 
-/* Of the secure grade: a number that only this process knows, set before the first block. In
- * others it stays 0, and nothing reads it. */
-extern hidden atomic64_t block_secret;
+/* Of the secure grade: numbers that only this process knows, set before the first block, on a page
+ * of their own (secrets.h). In others they stay 0, and nothing reads them. */
+enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? 4096 : 128 };
+typedef union {
+  struct {
+    atomic64_t block;                /* covers links and keys */
+    atomic64_t trailer;              /* seals what is allocated from now on */
+    atomic64_t older[SECRETS_OLDER]; /* what sealed the blocks of parents; 0: none */
+  };
+  char page[SECRETS_PAGE];
+} aligned_to(SECRETS_PAGE) secrets_t;
+extern hidden secrets_t secrets;
 /* What is written in a free block of the secure grade is not to be guessed, and is not the same
- * elsewhere. relaxed: see block_secret */
+ * elsewhere. relaxed: see `secrets` */
 static always_inline uint64_t block_cover(uintptr_t block) {
-  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&block_secret), 0xD6E8FEB86659FD93u) : 0;
+  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.block), 0xD6E8FEB86659FD93u) : 0;
 }
 
 /* Added to the block's address: no program stores that in its own block. */

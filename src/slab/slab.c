@@ -6,7 +6,7 @@
 #include "partial.h"
 #include "states.h"
 
-atomic64_t block_secret;
+secrets_t secrets;
 
 enum {
   THRESHOLD_SHIFT = 3, /* a FULL slab is worth having when an eighth of it is free */
@@ -143,8 +143,18 @@ bool slab_has(const slab_t *s, unsigned least) {
   return others >= least || others >= threshold(s);
 }
 
+/* The block that was freed last stands for the list. If nobody has written to it, it has its key
+ * and leads to a block of its slab. */
+static always_inline uintptr_t looked_at(uintptr_t list) {
+  uintptr_t next = list != 0 ? block_next(list) : 0;
+  bool is_near = next == 0 || (next ^ list) >> SLICE_SHIFT == 0;
+  if (list != 0 && unlikely(!block_is_free(list) || !is_near || next % CLASS_STEP != 0))
+    fatal("heap corruption", (void *)list, "malloc");
+  return list;
+}
+
 uintptr_t slab_take_freed(slab_t *s, unsigned *count) {
-  return s->head == 0 ? take_chain(s, count) : take_private(s, count);
+  return looked_at(s->head == 0 ? take_chain(s, count) : take_private(s, count));
 }
 
 uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count) {

@@ -76,6 +76,7 @@ enum {
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,   /* a large block that reads as zero as far as nobody wrote to it */
   SLAB_IS_SAMPLED = 1 << 9, /* a large block of which `sampled` tells */
+  SLAB_IS_GONE = 1 << 10,   /* one that is freed, whose pages have gone back: secure grade */
 };
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
@@ -102,6 +103,14 @@ static inline slab_t *slab_numbered(uint32_t number) {
 
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
+/* May the list go on there: does nothing, or a slice of ours, lie there? */
+static inline bool block_may_be_next(uintptr_t next) {
+  if (next == 0) return true;
+  if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;
+  size_t slice = arena_slice((void *)next);
+  return slice >= ARENA_FIRST_SLICE &&
+         slice < atomic64_load_relaxed(&arena_of((void *)next)->mapped);
+}
 /* Does it lie on a page that was given back? Then it is free too. */
 hidden bool slab_is_in(uint32_t holes, uintptr_t block);
 static inline bool slab_is_on_hole(const slab_t *s, uintptr_t block) {

@@ -46,15 +46,22 @@ static cold empty_t *make_region(void) {
   return find_record();
 }
 
-/* The lowest free address from number `from` on, of those in EMPTY_LOOKS words; BITMAP_NONE if
- * there is none. */
-static size_t take_address(empty_t *r, size_t from) {
-  uint64_t below = ((uint64_t)1 << from % 64) - 1;
-  for (size_t i = from / 64; i < from / 64 + EMPTY_LOOKS; i++, below = 0) {
+/* The addresses of a word that are not so aligned. */
+static uint64_t misaligned(size_t alignment) {
+  if (alignment <= EMPTY_ALIGNMENT) return 0;
+  size_t apart = alignment / EMPTY_ALIGNMENT;
+  return ~(apart < 64 ? ~(uint64_t)0 / (((uint64_t)1 << apart) - 1) : 1);
+}
+
+/* The lowest free address from number `from` on, of those in EMPTY_LOOKS words that are not in
+ * `others`; BITMAP_NONE if there is none. */
+static size_t take_address(empty_t *r, size_t from, uint64_t others) {
+  uint64_t passed = others | (((uint64_t)1 << from % 64) - 1);
+  for (size_t i = from / 64; i < from / 64 + EMPTY_LOOKS; i++, passed = others) {
     atomic64_t *word = &r->live[i % EMPTY_WORDS];
     uint64_t live = atomic64_load_relaxed(word); /* relaxed: the swap reads again */
-    while ((live | below) != ~(uint64_t)0) {     /* Progress: a failed swap means that it changed */
-      unsigned bit = bits_ones_below(live | below);
+    while ((live | passed) != ~(uint64_t)0) {    /* Progress: a failed swap means that it changed */
+      unsigned bit = bits_ones_below(live | passed);
       if (atomic64_cas_acquire(word, &live, live | (uint64_t)1 << bit)) /* S-bit */
         return i % EMPTY_WORDS * 64 + bit;
     }
@@ -64,14 +71,14 @@ static size_t take_address(empty_t *r, size_t from) {
 
 /* Each heap goes round, from a place of its own: so an address that was freed rests, and threads
  * seldom meet at one word. Its steps are EMPTY_STEP addresses, so that 16 bits count them. */
-void *empty_malloc(heap_t *h) {
+void *empty_malloc(heap_t *h, size_t alignment) {
   enum { HEAPS_APART = 40503 };
   empty_t *r = find_record();
   if (unlikely(r == NULL) && (r = make_region()) == NULL) return NULL;
   uint32_t first = h->number * HEAPS_APART;
   /* relaxed: this thread's and its handlers'; whatever stands there, the search decides */
   size_t from = (uint16_t)(first + atomic16_load_relaxed(&h->empty_steps)) * (size_t)EMPTY_STEP;
-  size_t n = take_address(r, from);
+  size_t n = take_address(r, from, misaligned(alignment));
   size_t next = n != BITMAP_NONE ? n + EMPTY_STEP : align_down(from, 64) + 64 * EMPTY_LOOKS;
   atomic16_store_relaxed(&h->empty_steps, (uint16_t)(next / EMPTY_STEP - first));
   return n == BITMAP_NONE ? NULL : (char *)r + EMPTY_FIRST + n * EMPTY_ALIGNMENT;

@@ -15,13 +15,15 @@
 
 enum {
   EMPTY_ALIGNMENT = 16, /* of the addresses, which are as far apart */
+  EMPTY_ALIGNED = 1024, /* the most that can be asked for: one address of a word has it */
   EMPTY_WORDS = 4096,   /* 64 addresses each: 4 MiB of them */
   EMPTY_LOOKS = 8,      /* words that one call looks at */
   EMPTY_STEP = 4        /* the next search of a heap begins so many addresses on */
 };
 
-/* `h`: the calling thread's, marked or not. NULL: an ordinary block will do. */
-hidden void *empty_malloc(heap_t *h);
+/* `h`: the calling thread's, marked or not. `alignment`: a power of two up to EMPTY_ALIGNED. NULL:
+ * an ordinary block will do. */
+hidden void *empty_malloc(heap_t *h, size_t alignment);
 /* `p` lies in a window whose tenant is `record`; `call` is named in errors. */
 hidden void empty_free(void *record, void *p, const char *call);
 hidden void empty_check(void *record, const void *p,

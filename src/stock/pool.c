@@ -73,8 +73,10 @@ static heap_t *ready(heap_t *h, uint32_t number) {
   bool is_first = h == first.chunk.heaps;
   h->freed = is_first ? &first.freed : &chunk_with(h, number)->freed[number % PLACES_IN_CHUNK];
   h->own = is_first ? &first.own : &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
-  if (SECURE)
+  if (SECURE) {
     h->freed->quarantine[0] = &chunk_with(h, number)->quarantine[number % PLACES_IN_CHUNK];
+    quarantine_begin(heap_quarantine(h), number);
+  }
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
   h->trims_seen = atomic32_load_relaxed(&heap_trims);
   h->busy = 0;

@@ -3,6 +3,7 @@
 #include "quarantine.h"
 
 #include "../os/os.h"
+#include "../slab/secrets.h"
 #include "../slab/states.h"
 
 enum {
@@ -18,7 +19,15 @@ static atomic32_t closed;
 /* Closings that are left, and os_now_ms when some were added. relaxed: likewise */
 static atomic32_t closings, closings_at;
 
-cold uint64_t quarantine_seed(void) { return os_random(); }
+cold uint64_t quarantine_seed(void) {
+  secrets_renew();
+  return os_random();
+}
+
+void quarantine_begin(quarantine_t *q, size_t number) {
+  q->random = secrets_word(number);
+  if (q->random == NULL) q->random = &q->own_random;
+}
 
 void quarantine_start(void) {
   atomic32_store_relaxed(&closings, CLOSINGS_AT_ONCE);
@@ -51,8 +60,10 @@ bool quarantine_close(void *block, size_t from) {
   atomic8_t *is_closed = states_is_closed(states_of(block), block);
   bool was_closed = atomic8_load_relaxed(is_closed) != 0; /* relaxed: its holder's */
   size_t size = size_of_large(block) - from;
+  bool is_gone = (slab_word(slab_of(block)) & SLAB_IS_GONE) != 0;
   if (!was_closed && atomic32_load_relaxed(&closed) >= CLOSED_MOST) return false;
-  if (!take_closings(size) || !os_protect((char *)block + from, size, false)) return false;
+  if (!take_closings(is_gone ? 0 : size) || !os_protect((char *)block + from, size, false))
+    return false;
   if (!was_closed) atomic32_add_relaxed(&closed, 1);
   atomic8_store_relaxed(is_closed, true);
   return true;
@@ -76,12 +87,19 @@ static size_t place_of_large(quarantine_t *q) {
   return LARGE_FROM + quarantine_draw(q) % QUARANTINE_LARGE;
 }
 
+/* Its memory goes back at once. Its next owner need not look what of it is there, and to close it
+ * takes no longer than to close a page. */
+static void let_go(void *block, size_t size) {
+  slab_t *s = slab_of(block);
+  if (os_discard(block, size)) atomic32_store_relaxed(&s->kind, slab_word(s) | SLAB_IS_GONE);
+}
+
 /* One without memory may rest as long as it likes. */
 void *quarantine_put_large(quarantine_t *q, void *block) {
   size_t size = size_of_large(block);
+  if (size > QUARANTINE_BYTES) let_go(block, size);
   bool is_closed = quarantine_close(block, 0);
   if (size > QUARANTINE_BYTES && !is_closed) return open_again(block);
-  if (size > QUARANTINE_BYTES) os_discard(block, size);
   return open_again(atomic_ptr_exchange_own(&q->places[place_of_large(q)], block));
 }
 

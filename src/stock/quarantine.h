@@ -21,7 +21,8 @@ enum {
 };
 typedef struct quarantine {
   atomic_ptr_t places[QUARANTINE_PLACES]; /* small ones, medium ones, large ones */
-  atomic64_t random;                      /* relaxed: two that draw the same number do no harm */
+  atomic64_t *random;                     /* const; relaxed: two that draw the same do no harm */
+  atomic64_t own_random;                  /* where that is, if the system says nothing of forks */
 } aligned_to(64) quarantine_t;
 
 static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->freed->quarantine[0]; }
@@ -30,11 +31,12 @@ static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->freed->
 static always_inline uint64_t quarantine_number(uint64_t random) {
   return bits_fold(random, 0xD6E8FEB86659FD93u);
 }
+/* At first, and in a child of fork. */
 hidden uint64_t quarantine_seed(void);
 static always_inline uint64_t quarantine_draw(quarantine_t *q) {
-  uint64_t random = atomic64_load_relaxed(&q->random) + 0x9E3779B97F4A7C15u;
+  uint64_t random = atomic64_load_relaxed(q->random) + 0x9E3779B97F4A7C15u;
   if (unlikely(random == 0x9E3779B97F4A7C15u)) random = quarantine_seed();
-  atomic64_store_relaxed(&q->random, random);
+  atomic64_store_relaxed(q->random, random);
   return quarantine_number(random);
 }
 
@@ -53,6 +55,8 @@ hidden void *quarantine_put_large(quarantine_t *q, void *block);
 hidden void *quarantine_give_way(quarantine_t *q, void *block);
 /* Before any other call. */
 hidden void quarantine_start(void);
+/* Of the heap with this number, before it is used. */
+hidden void quarantine_begin(quarantine_t *q, size_t number);
 /* Nobody can touch a large block from byte `from` on until it is opened. False: the system does not
  * do that, there are too many such blocks, or too many were closed of late. */
 hidden bool quarantine_close(void *block, size_t from);

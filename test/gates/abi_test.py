@@ -15,6 +15,7 @@ RECORD = os.path.join("test", "gates", "abi.txt")
 HEADER = os.path.join("include", "freehold", "freehold.h")
 LIBRARIES = [os.path.join(os.path.dirname(support.LIBRARY), "libfreehold%s.so" % grade)
              for grade in ("", "-secure", "-debug")]
+BOUNDS = os.path.join(os.path.dirname(support.LIBRARY), "libfreehold-bounds.so")
 
 def symbols(library):
     """Each with its version, if it has one. The versions themselves and what the linker adds are
@@ -116,6 +117,11 @@ class Abi(unittest.TestCase):
         for library in LIBRARIES[1:]:
             self.assertEqual(symbols(library) ^ symbols(LIBRARIES[0]), set())
 
+    def test_the_library_that_keeps_memcpy_within_blocks_has_those_names_too(self):
+        more = "memcpy memmove mempcpy memset strcpy stpcpy strncpy strcat strncat".split()
+        self.assertEqual(symbols(BOUNDS) ^ symbols(LIBRARIES[0]),
+                         {"symbol " + name for name in more})
+
     def test_names_of_ours_have_a_version_and_those_of_others_have_none(self):
         """The loader gives a program's malloc@GLIBC_2.2.5 to a malloc without a version alone."""
         wrong = [name for name in symbols(LIBRARIES[0])
@@ -123,7 +129,7 @@ class Abi(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_the_soname_has_the_major_version(self):
-        for library in LIBRARIES:
+        for library in (*LIBRARIES, BOUNDS):
             text = support.run(["readelf", "-d", library]).stdout
             self.assertEqual(re.findall(r"SONAME.*\[(.*)\]", text),
                              [os.path.basename(library) + "." + major()])

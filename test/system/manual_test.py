@@ -79,7 +79,7 @@ class Completion(unittest.TestCase):
 
     def test_bash_offers_every_flag_of_run_and_the_words_of_an_option(self):
         self.assertEqual(set(self.bash("run", "--")), {flag(o) for o in options()}
-                         | {"--secure", "--debug", "--help", "--"})
+                         | {"--secure", "--bounds", "--debug", "--help", "--"})
         self.assertEqual(self.bash("run", "--stats", ""), ["none", "exit", "json"])
         self.assertEqual(self.bash("run", "--purge-delay-ms", ""), [])
 

@@ -63,7 +63,14 @@ TEST(bits, what_has_no_answer_is_not_asked, "") {
 
 TEST(bits, one_bit_anywhere_is_not_zero, "") {
   static uint64_t words[42] __attribute__((aligned(16)));
-  for (size_t n = 16; n <= sizeof words; n += 16) CHECK(bits_are_zero(words, n));
+  for (size_t n = 16; n <= sizeof words; n += 16) {
+    CHECK(bits_are_zero(words, n));
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+      words[i] = 1;
+      CHECK_EQ(bits_are_zero(words, n), i >= n / sizeof *words);
+      words[i] = 0;
+    }
+  }
   for (size_t bit = 0; bit < 8 * sizeof words; bit++) {
     words[bit / 64] = (uint64_t)1 << bit % 64;
     CHECK(!bits_are_zero(words, sizeof words));

@@ -21,6 +21,16 @@ TEST(empty, a_block_of_no_bytes_is_unique_aligned_and_can_be_freed, "") {
   check_nothing_lost();
 }
 
+TEST(empty, it_is_aligned_as_was_asked_for_up_to_a_kibibyte, "") {
+  for (size_t alignment = 16; alignment <= 4096; alignment *= 2)
+    for (int i = 0; i < 200; i++) {
+      void *p = fast_aligned(alignment, 0);
+      CHECK(p != NULL && (uintptr_t)p % alignment == 0);
+      CHECK_EQ(map_kind(map_find(p)) == TENANT_EMPTY, alignment <= EMPTY_ALIGNED);
+      if (i % 3 == 0) fast_free(p);
+    }
+}
+
 TEST(empty, any_access_faults, "") {
   volatile char *p = fast_malloc(0);
   for (int at = 0; at < 16; at++) CHECK(faults(p + at, false) && faults(p + at, true));
@@ -73,7 +83,7 @@ TEST(empty, realloc_moves_it_and_nothing_expands_it, "") {
 
 TEST(empty, larger_alignments_and_first_class_heaps_have_blocks_as_before, "") {
   fh_heap_t *heap = firstclass_new();
-  for (size_t alignment = 32; alignment <= MiB(1); alignment *= 2) {
+  for (size_t alignment = 2 * EMPTY_ALIGNED; alignment <= MiB(1); alignment *= 2) {
     char *p = fast_aligned(alignment, 0), *q = firstclass_aligned(heap, 1, 0);
     CHECK(map_kind(map_find(p)) == TENANT_ARENA && map_kind(map_find(q)) == TENANT_ARENA);
     *p = *q = 1;

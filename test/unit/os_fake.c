@@ -178,7 +178,14 @@ void *os_map(size_t size) {
   return end_call(at != NULL) ? at : NULL;
 }
 
-void *os_map_unshared(size_t size) { return os_fake.no_unshared ? NULL : os_map(size); }
+void *os_map_unshared(size_t size) {
+  void *at = os_fake.no_unshared ? NULL : os_map(size);
+  if (at != NULL) madvise(at, size, MADV_WIPEONFORK);
+  return at;
+}
+bool os_seal(void *at, size_t size, bool is_sealed) {
+  return mprotect(at, size, is_sealed ? PROT_READ : PROT_READ | PROT_WRITE) == 0;
+}
 
 os_map_result_t os_map_at(void *at, size_t size) {
   bool good = start_call(OS_FAKE_MAP_AT, &os_counts.maps, at, size);
@@ -351,7 +358,11 @@ static atomic_ptr_t thread_leave; /* relaxed: the same function each time */
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uint64_t os_now_ns(void) { return (uint64_t)os_fake.now_ms * 1000000; }
 void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
-uint64_t os_random(void) { return 1; }
+uint64_t os_random(void) {
+  static atomic64_t drawn;
+  if (!os_fake.is_random) return 1;
+  return bits_mix((uint64_t)getpid() << 32 | atomic64_add_relaxed(&drawn, 1));
+}
 uintptr_t os_space_start(void) { return (uintptr_t)SPACE; }
 uintptr_t os_space_end(void) { return (uintptr_t)SPACE + space_size(); }
 

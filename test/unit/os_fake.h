@@ -29,13 +29,14 @@ typedef struct {
   bool fail_half;      /* a discard that fails has given back the first half of its pages */
   void *divided_at;    /* where one mapping ends and another begins, or NULL */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
-  bool no_huge_pages;                     /* os_has_huge_pages says so */
-  bool is_shared;                         /* os_is_private fails: after a fork */
-  uint32_t collapse_ms;                   /* what os_collapse takes */
-  bool no_room_in_file;                   /* os_map_file fails */
-  uint64_t thread;                        /* what os_thread says, if not 0 */
-  bool (*has_ended)(uint64_t thread);     /* what os_thread_has_ended says, if not NULL */
-  atomic32_t looks;                       /* how often it was asked */
+  bool is_random;       /* os_random gives other numbers each time, and in each process */
+  bool no_huge_pages;   /* os_has_huge_pages says so */
+  bool is_shared;       /* os_is_private fails: after a fork */
+  uint32_t collapse_ms; /* what os_collapse takes */
+  bool no_room_in_file; /* os_map_file fails */
+  uint64_t thread;      /* what os_thread says, if not 0 */
+  bool (*has_ended)(uint64_t thread); /* what os_thread_has_ended says, if not NULL */
+  atomic32_t looks;                   /* how often it was asked */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
   os_usage_t usage;                      /* what os_usage says */

@@ -48,6 +48,27 @@ TEST(quarantine, the_order_in_which_blocks_come_out_is_not_that_in_which_they_we
   CHECK_LT(in_order, out * 3 / 4);
 }
 
+static uint64_t draw_in_child(quarantine_t *q) {
+  int ends[2];
+  uint64_t drawn;
+  CHECK_EQ(pipe(ends), 0);
+  if (fork() == 0) {
+    drawn = quarantine_draw(q);
+    _exit(write(ends[1], &drawn, sizeof drawn) != sizeof drawn);
+  }
+  CHECK_EQ(read(ends[0], &drawn, sizeof drawn), (ssize_t)sizeof drawn);
+  CHECK(wait(NULL) > 0);
+  return drawn;
+}
+
+TEST(quarantine, a_child_of_fork_draws_other_numbers_than_its_parent_and_its_sisters, "") {
+  os_fake.is_random = true;
+  quarantine_t *q = heap_quarantine(pool_claim());
+  quarantine_draw(q);
+  uint64_t first = draw_in_child(q), second = draw_in_child(q), own = quarantine_draw(q);
+  CHECK(first != second && first != own && second != own);
+}
+
 static quarantine_t *start(heap_t *h) {
   quarantine_start();
   h->busy = 1;
@@ -86,6 +107,23 @@ TEST(quarantine, a_block_of_many_MiB_rests_without_its_memory, "") {
   CHECK_NULL(quarantine_put_large(q, p));
   CHECK_EQ(os_resident(p, MiB(9)), 0u);
   CHECK(quarantine_take(q, &place) == p);
+  large_free(h, slab_of(p), p, "test");
+  char *again = large_malloc(h, MiB(9), 1);
+  CHECK(again == p && large_is_clean(again)); /* its next owner need not ask */
+}
+
+TEST(quarantine, a_block_whose_memory_the_system_keeps_is_not_taken_for_a_clean_one, "") {
+  heap_t *h = pool_claim();
+  quarantine_t *q = start(h);
+  char *p = large_malloc(h, MiB(9), 1);
+  size_t place = 0;
+  memset(p, 1, MiB(9));
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  CHECK_NULL(quarantine_put_large(q, p));
+  CHECK(quarantine_take(q, &place) == p);
+  large_free(h, slab_of(p), p, "test");
+  char *again = large_malloc(h, MiB(9), 1);
+  CHECK(again == p && !large_is_clean(again));
 }
 
 TEST(quarantine, large_blocks_give_way_to_one_that_would_be_too_much_beside_them, "") {

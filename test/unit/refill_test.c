@@ -99,6 +99,8 @@ TEST(refill, a_new_bins_first_block_has_its_key_and_what_may_be_a_link, "") {
   EXPECT_ABORT(write_after_free(0, 0x4141414141414141), "heap corruption: .* in (malloc|free)");
   EXPECT_ABORT(write_after_free(0, 0x41), "heap corruption: .* in (malloc|free)");
   EXPECT_ABORT(write_after_free(1, 0x41), "heap corruption: .* in (malloc|free)");
+  uint64_t live = (uint64_t)fast_malloc(64);
+  EXPECT_ABORT(write_after_free(0, live), "heap corruption: .* in (malloc|free)");
 }
 
 TEST(refill, threads_that_allocate_a_little_share_a_slab, "") {

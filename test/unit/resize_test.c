@@ -405,9 +405,31 @@ TEST(resize, random_reallocs_keep_every_byte, "timeout=120") {
 
 TEST(resize, a_size_that_is_not_the_blocks_is_told, "") {
   char *p = fast_malloc(100);
-  heap_check_size(p, 100, "free_sized");
-  heap_check_size(NULL, 100, "free_sized");
-  EXPECT_ABORT(heap_check_size(p, 113, "free_sized"), "wrong size: .* in free_sized");
+  heap_check_size(p, 100, 1, "free_sized");
+  heap_check_size(NULL, 100, 1, "free_sized");
+  EXPECT_ABORT(heap_check_size(p, 113, 1, "free_sized"), "wrong size: .* in free_sized");
+  EXPECT_ABORT(heap_check_size(p, 56, 1, "free_sized"), "wrong size: .* in free_sized");
+}
+
+TEST(resize, whatever_size_realloc_has_left_a_block_with_is_not_told_as_a_wrong_one, "") {
+  static const size_t sizes[] = {1, 30, 64, 100, 1000, 9000, 16384, 16385, 90000, MiB(1), MiB(30)};
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+    for (size_t from = 1; from < MiB(40); from += from / 3 + 1) {
+      char *p = resize(fast_malloc(from), sizes[i]);
+      heap_check_size(p, sizes[i], 1, "free_sized");
+      p = resize(p, from);
+      heap_check_size(p, from, 1, "free_sized");
+      fast_free(p);
+    }
+}
+
+TEST(resize, a_block_that_fh_expand_leaves_longer_may_be_freed_with_the_size_that_it_was_given,
+     "") {
+  char *p = fast_malloc(1000);
+  EXPECT_ABORT(heap_check_size(p, 100, 1, "free_sized"), "wrong size");
+  CHECK(heap_expand(p, 100, "fh_expand"));
+  heap_check_size(p, 100, 1, "free_sized");
+  fast_free(p);
 }
 
 TEST(resize, a_block_that_was_never_resized_has_the_class_or_the_pages_of_its_size, "") {
@@ -421,7 +443,9 @@ TEST(resize, a_block_that_was_never_resized_has_the_class_or_the_pages_of_its_si
       bool is_small = slab_kind(slab_word(slab_of(p))) == SLAB_SMALL;
       bool is_fast = is_small && window_of((uintptr_t)p) == heap_here.window;
       CHECK_EQ(fast_has_class_aligned(p, size, alignment), is_fast);
-      CHECK_EQ(fast_has_bytes(p, size), is_fast);
+      bool is_right = fast_is_right(heap_usable_size(p, "test"), size);
+      CHECK_EQ(fast_has_bytes(p, size), is_fast && is_right);
+      heap_check_size(p, size, alignment, "free_aligned_sized");
       CHECK(!fast_has_class_aligned(p, other, alignment));
       CHECK(!fast_has_bytes(p, heap_usable_size(p, "test") + 1));
       fast_free(p);

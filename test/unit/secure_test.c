@@ -193,3 +193,68 @@ TEST(secure, at_the_end_of_a_heap_each_block_is_looked_at_and_none_is_left_live,
     firstclass_destroy(heap);
   }
 }
+
+/* How the child of a fork ends that does this; 0: well. */
+static int in_child(void (*run)(void)) {
+  int status;
+  pid_t pid = fork();
+  if (pid == 0) {
+    run();
+    _exit(0);
+  }
+  CHECK_EQ(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+enum { GENERATIONS = 10 };
+static char *of_generation[GENERATIONS][ARRAY_LENGTH(sizes)];
+static int generation;
+static void allocate_as(int number) {
+  for (size_t i = 1; i < ARRAY_LENGTH(sizes); i++)
+    of_generation[number][i] = memset(allocate(sizes[i]), number + 1, sizes[i]);
+}
+/* Blocks of all parents are checked, resized and freed. */
+static void live_in_child(void) {
+  secure_free(allocate(30), ORIGIN_MALLOC, "test");
+  allocate_as(++generation);
+  for (int g = 0; g < GENERATIONS && g <= generation; g++)
+    for (size_t i = 1; i < ARRAY_LENGTH(sizes); i++) {
+      char *p = of_generation[g][i];
+      CHECK_EQ(secure_size(p, "test"), sizes[i]);
+      CHECK_BYTES(p, g + 1, sizes[i]);
+      p[sizes[i]] ^= 1;
+      EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "overflow behind");
+      p[sizes[i]] ^= 1;
+      if (i % 2 == 0) p = secure_resize(NULL, p, sizes[i] + 100, "test");
+      secure_free(p, ORIGIN_MALLOC, "test");
+    }
+  secure_end();
+}
+static void live_and_fork(void) {
+  int live = in_child(live_in_child);
+  CHECK_EQ(live, 0);
+  secure_free(allocate(30), ORIGIN_MALLOC, "test");
+  allocate_as(++generation);
+  if (generation + 2 < GENERATIONS) CHECK_EQ(in_child(live_and_fork), 0);
+}
+
+TEST(secure, a_child_of_fork_checks_what_its_parents_sealed_before, "") {
+  os_fake.is_random = true;
+  allocate_as(0);
+  CHECK_EQ(in_child(live_and_fork), 0);
+}
+
+static uintptr_t of_parent;
+static uint64_t sealed;
+static void seal_anew(void) {
+  secure_free(allocate(100), ORIGIN_MALLOC, "test");
+  CHECK(trailer_seal(of_parent) != sealed);
+}
+
+TEST(secure, what_a_child_of_fork_allocates_has_another_seal_than_its_parent_s, "") {
+  os_fake.is_random = true;
+  of_parent = (uintptr_t)allocate(100);
+  sealed = trailer_seal(of_parent);
+  CHECK_EQ(in_child(seal_anew), 0);
+  CHECK_EQ(trailer_seal(of_parent), sealed);
+}

@@ -88,6 +88,24 @@ TEST(slab, a_list_longer_than_the_slab_can_hold_is_corruption, "I1") {
 
 /* ---- OWNED ---- */
 
+TEST(slab, a_list_whose_first_block_was_written_to_does_not_leave_the_slab, "") {
+  static const uintptr_t links[] = {0x41, 0x4141414141414141, SLICE_SIZE * 5};
+  slab_t *s = new_slab(8, &heap_a);
+  unsigned count;
+  take_all(s);
+  put_back(s, blocks[3]);
+  put_back(s, blocks[5]);
+  for (size_t i = 0; i < ARRAY_LENGTH(links); i++) {
+    block_at(blocks[5])->next = links[i];
+    EXPECT_ABORT(slab_take_list(s, 1, &count), "heap corruption: .* in malloc");
+  }
+  block_at(blocks[5])->next = blocks[3];
+  block_set_live(blocks[5]);
+  EXPECT_ABORT(slab_take_list(s, 1, &count), "heap corruption: .* in malloc");
+  block_set_free(blocks[5]);
+  CHECK_EQ(slab_take_list(s, 1, &count), blocks[5]);
+}
+
 TEST(slab, owned_and_pushed_to_stays_owned_and_counts, "I3 S-anchor") {
   slab_t *s = new_slab(CLASS, &heap_a);
   take_all(s);

@@ -103,3 +103,28 @@ TEST(upkeep, the_background_thread_wakes_once_a_second_when_nothing_is_left_to_d
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   CHECK_LE(wakes, 21u);
 }
+
+/* Frees blocks of a class, of which one is then written to: does the look at exit find it? */
+static void write_and_look(size_t size, size_t at, uint64_t value) {
+  enum { BLOCKS = 40 };
+  uint64_t *p[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(size);
+  for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
+  heap_look_last();
+  uint64_t before = p[7][at];
+  p[7][at] = value;
+  EXPECT_ABORT(heap_look_last(), "heap corruption: .* in exit");
+  p[7][at] = before;
+  heap_look_last();
+}
+
+TEST(upkeep, a_write_to_a_freed_block_s_link_or_key_is_found_at_exit, "") {
+  static const size_t sizes[] = {16, 100, 1000, 5000};
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    write_and_look(sizes[i], 0, 0x4141414141414141);
+    write_and_look(sizes[i], 0, 0x7FFFFFFFF000); /* nothing of ours lies there */
+    write_and_look(sizes[i], 1, 0);
+  }
+}
+
+TEST(upkeep, a_thread_without_a_heap_has_nothing_to_look_at_at_exit, "") { heap_look_last(); }

@@ -323,7 +323,7 @@ static void use_nothing(unsigned me) {
   static heap_t heaps[THREADS];
   for (int i = 0; i < 2; i++) {
     atomic16_store_relaxed(&heaps[me].empty_steps, 0);
-    void *p = empty_malloc(&heaps[me]);
+    void *p = empty_malloc(&heaps[me], 1);
     if (p == NULL) continue; /* another thread is just making the region */
     if (p == nothing) its_uses++;
     empty_free(map_record(map_find(p)), p, "free");
@@ -333,7 +333,7 @@ static void nothing_before(void) {
   static heap_t heap;
   system_restart();
   atomic16_store_relaxed(&heap.empty_steps, 0);
-  nothing = empty_malloc(&heap);
+  nothing = empty_malloc(&heap, 1);
   EXPECT(nothing != NULL);
   empty_free(map_record(map_find(nothing)), nothing, "free");
 }

@@ -13,7 +13,7 @@ check() {
   name=$1; shift
   if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $name"; fi
 }
-for way in freehold static object secure secure_static secure_object; do check "find_package, freehold::$way" "$room/consumer/by_$way"; done
+for way in freehold static object secure secure_static secure_object bounds; do check "find_package, freehold::$way" "$room/consumer/by_$way"; done
 library=$(dirname "$(find "$room/usr" -name libfreehold.so)")
 flags=$(PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR= pkg-config --define-variable=prefix="$room/usr" \
   --define-variable=libdir="$library" --define-variable=includedir="$room/usr/include" --cflags --libs freehold)
@@ -26,7 +26,14 @@ mkdir -p "$room/multiarch/bin" "$multiarch"
 cp "$room/usr/bin/freehold" "$room/multiarch/bin"
 cp "$library/libfreehold.so.1" "$multiarch"
 check "the command finds the library of a multiarch system" "$room/multiarch/bin/freehold" run -- true
-check "the command finds the debug library" sh -c "'$room/usr/bin/freehold' run --debug -- env | grep -q '^LD_PRELOAD=.*/libfreehold-debug.so.1$'"
+for grade in secure bounds debug; do
+  check "the command finds the library that --$grade names" sh -c \
+    "'$room/usr/bin/freehold' run --$grade -- env | grep -q '^LD_PRELOAD=.*/libfreehold-$grade.so.1$'"
+done
+cc -O0 -fno-builtin "$source/test/system/install/beyond.c" -o "$room/beyond"
+check "a program that copies beyond a block runs through" "$room/usr/bin/freehold" run -- "$room/beyond"
+check "with --bounds it ends where it copies" sh -c \
+  "! '$room/usr/bin/freehold' run --bounds -- '$room/beyond' 2>&1 | grep -q ends && '$room/usr/bin/freehold' run --bounds -- '$room/beyond' 2>&1 | grep -q 'write of 17 bytes'"
 check "the command carries the exit code" sh -c "! '$room/usr/bin/freehold' run -- false"
 # linked by its soname alone; preloaded by any of its names, and by two at once it is there once
 cc -D_GNU_SOURCE "$source/test/system/install/preloaded.c" -o "$room/preloaded"
@@ -37,7 +44,7 @@ done
 check "not preloaded" "$room/preloaded" 0
 check "a program needs the soname" sh -c "readelf -d '$room/by_pkg_config' | grep -q 'NEEDED.*\[libfreehold.so.1\]'"
 # the debug information lies apart, and is found by its name and by the build id
-for grade in "" -secure -debug; do
+for grade in "" -secure -bounds -debug; do
   file=$library/$(readlink "$library/libfreehold$grade.so.1")
   check "no debug information in $file" sh -c "! readelf -SW '$file' | grep -q debug_info"
   check "addr2line finds it for $file" sh -c "addr2line -e '$file' \$(nm -D '$file' | sed -n 's/ T fh_version@.*//p') | grep -q ext.c"
