@@ -153,11 +153,12 @@ static void tell_container(void) {
   else api_output(silent, sizeof silent - 1);
 }
 
-cold void api_news(void) {
-  if ((inside_of & (CALLBACK_IN_PRESSURE | CALLBACK_IN_OUTPUT)) != 0) return;
-  if (atomic32_exchange_relaxed(&budget.news, 0) == 0) return;
+cold bool api_tell(void) {
+  if ((inside_of & (CALLBACK_IN_PRESSURE | CALLBACK_IN_OUTPUT)) != 0) return false;
+  if (atomic32_exchange_relaxed(&budget.news, 0) == 0) return false;
   tell_container();
   tell_pressure();
+  return true;
 }
 
 void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {
