@@ -1886,7 +1886,7 @@ const operation_t freehold_operations[] = {
   {"malloc-trace-started", malloc_one, fresh_end_when_traced, hold_one, NULL, 0},
   {"free-trace-started", free_first, large_when_traced, NULL, NULL, 0},
   {"trace-start", start_trace, name_trace, hold_traced, NULL, 0},
-  {"trace-stop", stop_trace, large_when_traced, hold_traced, NULL, 0},
+  {"trace-stop", stop_trace, first_when_traced, hold_traced, NULL, 0},
   {"first-use-trace-started", malloc_one, first_when_traced, hold_one, NULL, IS_BARE},
   {"malloc-uncached", malloc_one, fresh_end, hold_one, "caches:off", 0},
   {"free-uncached", free_first, a_few_and_one, NULL, "caches:off", 0},
