@@ -16,7 +16,7 @@ typedef struct {
   FH_HEAP_STATISTICS(HEAP_STATS_FIELD)
 } heap_stats_t;
 /* Calls `row` with each heap that is in use, or of which something is left, in the order of their
- * numbers; with none if there is no memory for the sums. Visits every slab. */
+ * numbers. With none, if there is no memory for the sums. Visits every slab. */
 typedef void heap_stats_row_t(const heap_stats_t *stats, void *context);
 hidden void heap_stats_each(heap_stats_row_t *row, void *context);
 /* Bytes of live blocks, and free blocks of slabs, without a visit. */
