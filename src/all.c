@@ -14,6 +14,7 @@
 #include "os/container.c"
 
 #include "support/options.c"
+#include "support/trace_file.c"
 #include "support/trace.c"
 #include "support/poisson.c"
 #include "support/timing.c"
@@ -83,6 +84,7 @@
 #include "api/callback.c"
 #include "api/start.c"
 #include "api/foreign.c"
+#include "api/tracing.c"
 #include "api/closed.c"
 #include "api/cold.c"
 #include "api/malloc.c"

@@ -275,6 +275,8 @@ static int command_help(FILE *to) {
     "      its name or a core file; 'freehold stats --help' and so on tell more\n"
     "  freehold trace FILE [--sum] [--json] ...\n"
     "      what a program asked of malloc, as option trace recorded it; freehold trace --help\n"
+    "  freehold trace --start TARGET, freehold trace --stop TARGET\n"
+    "      begin and end such a trace of a process that runs\n"
     "  freehold version\n"
     "  freehold help\n"
     "\n"
@@ -305,6 +307,13 @@ static int command_help(FILE *to) {
   return 0;
 }
 
+/* Else a trace that was made is read. */
+static bool asks_for_trace(int argc, char **argv) {
+  for (int i = 2; i < argc; i++)
+    if (strcmp(argv[i], "--start") == 0 || strcmp(argv[i], "--stop") == 0) return true;
+  return false;
+}
+
 static int command_dispatch(int argc, char **argv) {
   static const struct {
     const char *verb;
@@ -316,7 +325,9 @@ static int command_dispatch(int argc, char **argv) {
     if (strcmp(verb, outside[i].verb) == 0) return outside[i].run(argc - 1, argv + 1);
   if (strcmp(verb, "run") == 0) return command_run(argc - 1, argv + 1);
   if (strcmp(verb, "options") == 0) return command_options(argc - 1, argv + 1);
-  if (strcmp(verb, "trace") == 0) return command_trace(argc - 1, argv + 1);
+  if (strcmp(verb, "trace") == 0)
+    return asks_for_trace(argc, argv) ? command_tracing(argc - 1, argv + 1)
+                                      : command_trace(argc - 1, argv + 1);
   if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0)
     return printf("freehold %s\n", command_version) < 0;
   if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)

@@ -96,6 +96,8 @@ static const figure_t figures[] = {FH_STATISTICS(FIGURE, CLASSES_HERE)};
 #define CLASS_FIGURE(t, n, sentence) {.type = #t, .name = #n, .what = sentence},
 #define QUARTERS_FIGURE(n, sentence) {.type = "uint64_t", .name = #n "[4]", .what = sentence},
 static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE, QUARTERS_FIGURE)};
+#define HEAP_FIGURE(n, title, sentence) {.name = #n, .label = title, .what = sentence},
+static const figure_t heap_figures[] = {FH_HEAP_STATISTICS(HEAP_FIGURE)};
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 
 #define TIMING_ROW(name, text, what) "| `" text "` | " what " |\n"
@@ -150,6 +152,16 @@ static void put_statistics(fmt_t *f) {
     "first three are ends of buckets, powers of two, so less than twice the truth.\n"
     "\n| name | what it is |\n| --- | --- |\n");
   fmt_text(f, TIMING_KINDS(TIMING_ROW));
+  fmt_text(f,
+           "\n**Each heap**, and so each thread (`by_heap` in JSON), is there with `stats_detail`\n"
+           "alone. A heap goes on to the next thread when its own ends. A first-class heap is\n"
+           "also told by `fh_heap_stats_get`.\n"
+           "\n| name | in the text | what it is |\n| --- | --- | --- |\n");
+  for (size_t i = 0; i < LENGTH_OF(heap_figures); i++) {
+    char name[64];
+    snprintf(name, sizeof name, "`%s`", heap_figures[i].name);
+    put_cells(f, (const char *[]){name, heap_figures[i].label, heap_figures[i].what}, 3);
+  }
   fmt_text(f,
            "\nAt exit the text ends with a line `not freed`: the sum of all that lives, as in\n"
            "`live_bytes`. What threads keep for their next calls counts too, so it is the most\n"

@@ -26,6 +26,8 @@ static const char help[] =
   "freehold trace FILE [--sum] [--json] [--thread N] [--address X] [--size A-B] [--from S]\n"
   "                    [--to S]\n"
   "    what the program of a trace (option trace) asked of malloc\n"
+  "freehold trace --start TARGET, freehold trace --stop TARGET\n"
+  "    begin and end a trace of a process that runs; freehold trace --start --help\n"
   "\n"
   "  --sum          sums instead of events: calls, bytes, what lives at the end and at the peak,\n"
   "                 sizes, lifetimes, temporary blocks, threads, which one frees whose blocks\n"

@@ -464,11 +464,20 @@ FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *fr
 
 /* Begins an event trace in the file `path`, as the option `trace` does at start. A thread's calls
  * are recorded from its first one that the fast path cannot do. That comes at the latest when a
- * list of free blocks is used up. From then on its fast paths are closed, for good. Blocks that
- * were allocated before are freed in the trace without having been allocated. False with errno
- * EALREADY (there is a trace), EINVAL (no name) or EIO (the file cannot be made). Any thread, also
- * in signal handlers; waits for nobody. Ours. */
+ * list of free blocks is used up. From then on its fast paths are closed, until the trace ends.
+ * Blocks that were allocated before are freed in the trace without having been allocated. False
+ * with errno EALREADY (there is a trace, or another thread begins or ends one), EINVAL (no name),
+ * EIO (the file cannot be made) or ENOSPC (no room for it). Any thread, also in signal
+ * handlers; waits for nobody. Ours. */
 FH_API bool fh_trace_start(const char *path);
+
+/* Ends the trace, and another one may begin. Each thread's fast paths open with its next call. A
+ * thread that is recording a call at that moment may still write it to the file. Each gives up its
+ * part of the file, 64 KiB, with one of its next slow calls. If the file was removed, its room on
+ * the disk goes with the last part. False with errno ESRCH: there is no trace to a file, it also
+ * has rings (option `trace_ring`), or another thread begins or ends it. Threads and handlers as
+ * above. Ours. */
+FH_API bool fh_trace_stop(void);
 
 #ifdef __cplusplus
 }

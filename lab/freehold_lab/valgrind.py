@@ -243,6 +243,24 @@ def add_costs(command):
                          help="of workloads.toml (all that have a length that can be set)")
     add_programs(command)
     command.add_argument("--json", action="store_true", help="one object instead of the table")
+    command.add_argument("--beside", metavar="PATH",
+                         help="another library: how many times as many instructions ours takes")
+    command.add_argument("--most", type=float, metavar="RATIO",
+                         help="fail if that is more, as a geometric mean")
+
+
+def print_beside(known, options):
+    """Ours over the other, of the driver and the library together."""
+    ours, other = (Allocator(name, library(path)) for name, path in
+                   (("freehold", options.library), ("other", options.beside)))
+    logs = []
+    for name in options.workload or known:
+        costs = [sum(per_operation(known[name], each)) for each in (ours, other)]
+        logs.append(log(costs[0] / costs[1]))
+        print(f"{name:<22} {costs[0]:10.1f} {costs[1]:10.1f} {exp(logs[-1]):8.4f}", flush=True)
+    mean = exp(sum(logs) / len(logs))
+    print(f"{'geometric mean':<44} {mean:8.4f}")
+    return 1 if options.most and mean > options.most else 0
 
 
 def command_costs(options):
@@ -250,6 +268,8 @@ def command_costs(options):
     into the blocks (libc's memset and memcpy, those that the library calls among them); and inside.
     The difference of two lengths is free of what happens once."""
     known = costly_workloads(options.programs or build())
+    if options.beside:
+        return print_beside(known, options)
     allocator = Allocator("freehold", library(options.library))
     results, failures = {}, 0
     for name in options.workload or known:

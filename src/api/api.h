@@ -22,6 +22,8 @@
  * constructor. */
 hidden void api_start_now(void);
 hidden void api_close(void);
+/* The opposite, if no option wants to see every call. Not while another thread closes. */
+hidden void api_open(void);
 /* Closed: an option wants to see every call, so each goes through closed.c. */
 typedef enum { API_UNKNOWN, API_OPEN, API_CLOSED } api_state_t;
 extern hidden atomic32_t api_started; /* api_state_t */
@@ -48,7 +50,9 @@ hidden void *api_invalid(void);
 /* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);
 /* What the budget has to tell: the callback for pressure, or a line about the container's files.
- * Called where no heap is marked. */
+ * False: there is no news, or this is not the moment. */
+hidden bool api_report_news(void);
+/* Tells it, and answers who wants a trace. Called where no heap is marked. */
 hidden void api_news(void);
 static inline void api_tell_news(void) {
   if (unlikely(atomic32_load_relaxed(&budget.news) != 0)) api_news();

@@ -1,6 +1,6 @@
 /* closed.c - every call, when an option wants to see all of them                       layer 8: api
  * Owns:    nothing.   Called by: the program, cold.c, heaps.c.
- *          Calls: foreign.c, callback.c, start.c, heap, slab, arena, support.
+ *          Calls: foreign.c, callback.c, tracing.c, start.c, heap, slab, arena, support.
  * Threads: any; no heap is marked while a callback runs.
  *
  * The fast paths are closed then (here.h), so each call comes here, and what such options do needs
@@ -176,31 +176,4 @@ cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const 
   record(TRACE_TO, block, &r, block == NULL);
   let_go_if_asked();
   return likely(block != NULL) ? block : refuse(&r);
-}
-
-/* ---- the trace, at load or later, and at exit ------------------------------------------------ */
-
-void api_trace_start(void) {
-  if (option_text(OPTION_trace) != NULL && !trace_open())
-    api_report_mistake(OPTION_trace, "the file cannot be made");
-}
-
-/* The file is there before any thread finds its fast paths closed. */
-FH_API bool fh_trace_start(const char *path) {
-  api_start();
-  if (trace_is_on()) errno = EALREADY;
-  else if (path == NULL || *path == '\0') errno = EINVAL;
-  else if (!trace_start_late(path)) errno = EIO;
-  else return api_close(), true;
-  return false;
-}
-
-void api_trace_end(void) {
-  char text[64];
-  fmt_t f;
-  if (trace_lost() == 0 || (option_text(OPTION_trace) == NULL && !trace_began_late())) return;
-  fmt_start(&f, text, sizeof text, NULL, NULL);
-  fmt_decimal(&f, trace_lost());
-  fmt_text(&f, " events are lost: no room");
-  api_report_mistake(OPTION_trace, fmt_end(&f));
 }

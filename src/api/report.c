@@ -158,6 +158,47 @@ static void put_timings(fmt_t *f) {
   }
 }
 
+/* Each heap, likewise. */
+#define REPORT_HEAP_ROW(name, title, what) {#name, title, offsetof(heap_stats_t, name)},
+static const struct {
+  char name[12], title[8]; /* without a title: told otherwise */
+  uint8_t offset;
+} report_heap_rows[] = {FH_HEAP_STATISTICS(REPORT_HEAP_ROW)};
+static int64_t heap_figure(const heap_stats_t *s, unsigned i) {
+  return *(const int64_t *)((const char *)s + report_heap_rows[i].offset);
+}
+
+static void put_heap(const heap_stats_t *s, void *out) {
+  char text[32];
+  fmt_t cell;
+  for (unsigned i = 0; i < ARRAY_LENGTH(report_heap_rows); i++) {
+    int64_t n = heap_figure(s, i);
+    if (report_heap_rows[i].title[0] == '\0') continue;
+    fmt_start(&cell, text, sizeof text, NULL, NULL);
+    if (n < 0) fmt_char(&cell, '-');
+    if (strstr(report_heap_rows[i].name, "bytes") == NULL) fmt_decimal(&cell, (uint64_t)n);
+    else fmt_size(&cell, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+    fmt_end(&cell);
+    fmt_spaces(out, cell.used < REPORT_NUMBER ? REPORT_NUMBER - cell.used : 1);
+    fmt_text(out, text);
+  }
+  if (s->heap != 0) fmt_text(out, "  of heap "), fmt_hex(out, (uint64_t)s->heap);
+  fmt_char(out, '\n');
+}
+
+static void put_heaps(fmt_t *f) {
+  if (!option_get(OPTION_stats_detail)) return;
+  fmt_text(f, "heaps\n");
+  for (unsigned i = 0; i < ARRAY_LENGTH(report_heap_rows); i++) {
+    size_t length = strlen(report_heap_rows[i].title);
+    if (length == 0) continue;
+    fmt_spaces(f, REPORT_NUMBER - length);
+    fmt_text(f, report_heap_rows[i].title);
+  }
+  fmt_char(f, '\n');
+  heap_stats_each(put_heap, f);
+}
+
 /* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
 
 #define REPORT_CLASS_NUMBER(type, name, what) {#name, offsetof(fh_class_stats_t, name), 0},
@@ -197,6 +238,13 @@ static void json_timings(fmt_json_t *j) {
   fmt_json_close(j);
 }
 
+static void json_heap(const heap_stats_t *s, void *out) {
+  fmt_json_object(out, NULL);
+  for (unsigned i = 0; i < ARRAY_LENGTH(report_heap_rows); i++)
+    fmt_json_signed(out, report_heap_rows[i].name, heap_figure(s, i));
+  fmt_json_close(out);
+}
+
 void api_report_json(fmt_t *f, const fh_stats_t *s) {
   fmt_json_t json, *j = &json;
   fmt_json_start(j, f);
@@ -210,6 +258,9 @@ void api_report_json(fmt_t *f, const fh_stats_t *s) {
     if (class_is_used(&s->classes[i])) json_class(j, NULL, &s->classes[i]);
   fmt_json_close(j);
   json_timings(j);
+  fmt_json_array(j, "by_heap");
+  if (option_get(OPTION_stats_detail)) heap_stats_each(json_heap, j);
+  fmt_json_close(j);
   fmt_json_close(j);
 }
 
@@ -227,6 +278,7 @@ void api_report_text(fmt_t *f, const fh_stats_t *s, bool at_exit) {
   for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(f, s, section);
   put_classes(f, s);
   put_timings(f);
+  put_heaps(f);
   if (!at_exit) return;
   uint64_t blocks = s->total.live + s->large_live + s->huge_live + s->empty_live;
   fmt_text(f, "not freed: at most ");

@@ -3,8 +3,8 @@
  *          base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits.
- * Sync:    S-options  api_start_now, api_close (release) -> api_start, which finds it done
- *          (acquire): the options, and the trace. */
+ * Sync:    S-options  api_start_now, api_close, api_open (release) -> api_start, which finds it
+ *          done (acquire): the options, and the trace. */
 #include "api.h"
 
 #include "../support/trace.h"
@@ -15,6 +15,12 @@ static bool wants_every_call(void) {
   return trace_is_on() || option_get(OPTION_fill) != FILL_OFF || option_get(OPTION_realloc_moves) ||
          option_get(OPTION_abort_on_oom) || !option_get(OPTION_caches) ||
          option_get(OPTION_stats_detail);
+}
+
+void api_open(void) {
+  if (wants_every_call()) return;
+  atomic32_store_relaxed(&heap_closed, 0);
+  atomic32_store_release(&api_started, API_OPEN); /* S-options */
 }
 
 /* From now on each slow call goes through closed.c, and closes its thread's fast paths. */

@@ -39,12 +39,17 @@
 #ifndef FH_BOUNDS
 #define FH_BOUNDS 0
 #endif
+#ifndef FH_COUNTED
+#define FH_COUNTED 1
+#endif
 #if FH_BOUNDS /* what the library itself copies is not looked at: api/bounds.c */
 void *memcpy(void *restrict to, const void *restrict from, size_t n) __asm__("bounds_plain_memcpy");
 void *memmove(void *to, const void *from, size_t n) __asm__("bounds_plain_memmove");
 void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
 #endif
 enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/promises.md says */
+/* 0: what statistics alone read is not counted, to see what that costs (./dev counters) */
+enum { COUNTED = FH_COUNTED };
 
 _Static_assert(sizeof(void *) == 8, "freehold needs a processor with addresses of 64 bits");
 

@@ -49,10 +49,11 @@ static always_inline void mark(heap_t *h, bool has_fast) {
 static always_inline void unmark(heap_t *h) {
   ASSERT_VALID(heap_is_valid(h));
   signal_fence();
-  if (has_fast_paths(h)) {
-    if (unlikely(heap_is_closed())) { /* no fast call is under way: both words are 0, and stay so */
-      heap_here.is_closed = 1;
-    } else {
+  if (h == heap_of_thread()) {
+    bool is_closed = heap_is_closed();
+    heap_here.is_closed = is_closed;
+    signal_fence(); /* a handler that finds them closed sets both words to 0 */
+    if (likely(!is_closed)) {
       heap_here.window = atomic64_load_relaxed(&h->home);
       heap_here.limit = SMALL_STEPS + 1;
     }
@@ -113,9 +114,10 @@ static heap_t *attach(void) {
     pool_put_back(h);
     return none;
   }
-  if (heap_is_closed()) {
-    heap_here.is_closed = 1;
-  } else {
+  bool is_closed = heap_is_closed();
+  heap_here.is_closed = is_closed;
+  signal_fence(); /* as in unmark */
+  if (!is_closed) {
     heap_here.window = WINDOW_NONE;
     heap_here.limit = SMALL_STEPS + 1;
   }
@@ -147,7 +149,7 @@ static heap_t *nested_of(heap_t *h) {
 /* The heap, or the one that stands in for it. */
 static cold heap_t *enter_any(heap_t *h) {
   while (h != NULL && is_any_marked(h)) { /* Bound: handlers that interrupt each other */
-    atomic64_add_relaxed(&heap_counts.nested, 1);
+    if (COUNTED) atomic64_add_relaxed(&heap_counts.nested, 1);
     h = nested_of(h);
   }
   if (h != NULL) mark(h, has_fast_paths(h));
@@ -191,6 +193,7 @@ void heap_look(heap_t *h) {
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   h->looked_at = now;
   h->calls = h->wait - 1;
+  trace_let_go();
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_CLOSED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_CLOSED;

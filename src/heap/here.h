@@ -10,8 +10,8 @@
  *          `freed` has, so one may interrupt the other. The fast paths test these words anyway (the
  *          size, the window), so a mark costs no test of its own. A thread that has no heap yet,
  *          whose words are all 0, is marked too. A handler that leaves by longjmp leaves the mark
- *          behind: the heap is then retired, not repaired. When a thread's fast paths are closed,
- *          both words are 0 for ever, and `busy` alone is the mark. */
+ *          behind: the heap is then retired, not repaired. While a thread's fast paths are
+ *          closed, both words are 0, and `busy` alone is the mark. */
 #ifndef HEAP_HERE_H
 #define HEAP_HERE_H
 
@@ -24,13 +24,14 @@ typedef struct {
   uintptr_t window;
   atomic_ptr_t heap;   /* the thread's own; at first, and at the end, NULL */
   uint32_t lone_frees; /* of a thread without a heap, or LONE_AT_END */
-  uint32_t is_closed;  /* 1: `limit` and `window` stay 0, in this thread, from now on */
+  uint32_t is_closed;  /* 1: `limit` and `window` stay 0, in this thread, until that is over */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 
 /* 1: the fast paths are to be closed. Every call of a thread takes the slow path, because `limit`
  * and `window` stay 0: of one that has a heap by then, from its next slow call on. Set at start, or
- * later, and never back. relaxed: each thread looks by itself. */
+ * later; with the first slow call after it is 0 again they open. relaxed: each thread looks by
+ * itself. */
 extern hidden atomic32_t heap_closed;
 static always_inline bool heap_is_closed(void) { return atomic32_load_relaxed(&heap_closed) != 0; }
 

@@ -11,6 +11,7 @@
 #include "../stock/huge.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
+#include "../stock/users.h"
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"
@@ -159,4 +160,54 @@ void heap_stats(fh_stats_t *stats) {
   os_usage(&usage);
   add_counters(stats, NULL, &usage);
   if ((int64_t)stats->large_live < 0) stats->large_live = 0; /* read between a block's two counts */
+}
+
+/* ---- heap by heap ---------------------------------------------------------------------------- */
+
+typedef struct {
+  heap_stats_t *of; /* by the number of the heap */
+  size_t count;
+} each_t;
+
+/* NULL: nobody's slab, or whoever had it has gone. */
+static heap_stats_t *sums_of_owner(const each_t *all, const slab_t *s) {
+  const heap_t *h = (const heap_t *)atomic_ptr_load_relaxed(&s->owner);
+  bool is_claimed;
+  if (h == NULL || h == SLAB_HOLED || h->number >= all->count) return NULL;
+  return pool_at(h->number, &is_claimed) == h ? &all->of[h->number] : NULL;
+}
+
+static bool add_to_owner(slab_t *s, uint32_t word, void *base, void *context) {
+  heap_stats_t *sums = word < CLASS_COUNT ? sums_of_owner(context, s) : NULL;
+  fh_class_stats_t one = {0};
+  (void)base;
+  if (sums == NULL) return true;
+  add_slab(&one, s, class_info[word].capacity);
+  sums->slabs++;
+  sums->live_bytes += (int64_t)(one.live * class_size(word));
+  sums->free_bytes += (int64_t)((class_info[word].capacity - one.live) * class_size(word));
+  return true;
+}
+
+static void complete(heap_stats_t *sums, const heap_t *h, size_t number) {
+  sums->thread = (int64_t)(users_thread(number) & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
+  sums->heap = (int64_t)(uintptr_t)heap_tag(h);
+  if (number < TALLIES_OWN)
+    sums->net_bytes = (int64_t)atomic64_load_relaxed(&slab_counts.tallies[number].live);
+}
+
+void heap_stats_each(heap_stats_row_t *row, void *context) {
+  each_t all = {.count = pool_size()};
+  size_t size = align_up(max_size(all.count, 1) * sizeof *all.of, os_page_size());
+  all.of = os_map(size);
+  if (all.of == NULL) return;
+  visit_slabs(add_to_owner, &all);
+  for (size_t i = 0; i < all.count; i++) {
+    bool is_claimed;
+    const heap_t *h = pool_at(i, &is_claimed);
+    if (h == NULL || !heap_was_used(h)) continue;
+    complete(&all.of[i], h, i);
+    if (is_claimed || all.of[i].slabs != 0 || all.of[i].net_bytes != 0) row(&all.of[i], context);
+  }
+  os_unmap(all.of, size);
 }

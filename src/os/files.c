@@ -42,22 +42,29 @@ int os_open_shared(const char *path) {
   return -1;
 }
 
-/* For as long as the file, or a copy of its number, is open; it does not wait. */
-static bool lock_file(int file) {
+/* For as long as the file, or a copy of its number, is open; it does not wait. False: somebody else
+ * has, or had it, and another file has its name now. Who has removes no other. */
+static bool lock_file(int file, const char *path, bool may_fail) {
   struct flock all = {.l_type = F_WRLCK};
-  return OS_CALL(fcntl, file, F_OFD_SETLK, &all, 0, 0, 0) == 0;
+  struct stat about, named;
+  long result = OS_CALL(fcntl, file, F_OFD_SETLK, &all, 0, 0, 0);
+  if (result != 0 && (!may_fail || result == -EAGAIN || result == -EACCES)) return false;
+  return OS_CALL(fstat, file, &about, 0, 0, 0, 0) == 0 &&
+         OS_CALL(newfstatat, AT_FDCWD, path, &named, AT_SYMLINK_NOFOLLOW, 0, 0) == 0 &&
+         about.st_dev == named.st_dev && about.st_ino == named.st_ino;
 }
 
 /* A file that is mapped must not be cut short: one that is there gets out of the way. */
 int os_create_shared(const char *path) {
   int before = os_open_shared(path);
-  bool is_free = before < 0 || lock_file(before);
-  if (before >= 0) os_close(before);
+  bool is_free = before < 0 || lock_file(before, path, false);
   if (before >= 0 && is_free) os_remove(path);
+  if (before >= 0) os_close(before);
   if (!is_free) return -1;
   long file = OS_CALL(openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, 0, 0);
-  if (file >= 0) lock_file((int)file);
-  return file < 0 ? -1 : (int)file;
+  if (file < 0 || lock_file((int)file, path, true)) return file < 0 ? -1 : (int)file;
+  os_close((int)file);
+  return -1;
 }
 
 /* A limit on the size of files would end the program by a signal. */

@@ -103,6 +103,7 @@ hidden uintptr_t os_space_end(void); /* of the program's address space */
 
 /* NULL if unset, or if privileges are raised: it is not to be trusted then. */
 hidden const char *os_environment(const char *name);
+hidden bool os_is_raised(void); /* are privileges raised, as by set-user-ID? */
 /* Bytes written, 0 if there is none. */
 hidden size_t os_read_link(const char *path, char *text, size_t size);
 /* All of it; false: a write has failed. */

@@ -301,9 +301,11 @@ void os_sleep_ms(uint32_t ms) {
 
 /* ---- environment, signals, the end ----------------------------------------------------------- */
 
+bool os_is_raised(void) { return getauxval(AT_SECURE) != 0; }
+
 const char *os_environment(const char *name) {
   size_t length = strlen(name);
-  if (getauxval(AT_SECURE) != 0 || environ == NULL) return NULL;
+  if (os_is_raised() || environ == NULL) return NULL;
   for (char **e = environ; *e != NULL; e++) /* Bound: the environment */
     if (strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
   return NULL;

@@ -21,6 +21,7 @@ static slab_tally_t *shared_tally(void) {
 
 void slab_count(size_t live, size_t free) {
   slab_tally_t *t = slab_tally;
+  if (!COUNTED) return;
   if (likely(t != NULL)) {
     atomic64_add_own(&t->live, live);
     atomic64_add_own(&t->free, free);
@@ -60,6 +61,7 @@ static void add_taken(unsigned c, int64_t blocks) {
 }
 
 void slab_count_taken(unsigned c, int blocks) {
+  if (!COUNTED) return;
   slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
   slab_tally_t *t = slab_tally;
   atomic32_t *word = &(t != NULL ? t : shared_tally())->taken[c];

@@ -29,6 +29,7 @@ typedef struct {
 } slab_thread_t;     /* relaxed: the thread's and its handlers' */
 extern hidden __thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
 static inline void slab_thread_count(uint64_t taken, uint64_t binned) {
+  if (!COUNTED) return;
   atomic64_add_own(&slab_thread.taken, taken);
   atomic64_add_own(&slab_thread.binned, binned);
 }

@@ -100,7 +100,7 @@ static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
   map_set(base, b->windows, b, TENANT_HUGE);
   index_enter(tag, b, true);
   atomic64_add_relaxed(&heap_counts.huge_live, 1);
-  atomic64_add_relaxed(&heap_counts.huge_allocated, 1);
+  if (COUNTED) atomic64_add_relaxed(&heap_counts.huge_allocated, 1);
   ASSERT_VALID(huge_is_valid(b));
   return base;
 }

@@ -21,6 +21,7 @@ static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
 
 /* A heap counts by itself, so that threads do not meet at one word for each block. */
 static void count_live(heap_t *h, uint64_t n) {
+  if (!COUNTED) return;
   if (h != NULL) atomic64_bump(&h->large_live, n);
   else atomic64_add_relaxed(&heap_counts.large_live, n);
 }

@@ -1,6 +1,6 @@
 /* users.h - which thread uses which heap                                             layer 5: stock
  * Owns:    a word for each of the pool's places, and how many of these have a thread.
- * Called by: pool.c, surplus.c.   Calls: os.
+ * Called by: pool.c, surplus.c, heap.   Calls: os.
  * Threads: any. The thread that uses a heap writes its word, and the one that takes it over when
  *          that has ended. relaxed, all of it: the system says when a dead thread's work is seen. A
  *          child of fork finds nobody: the copies of other threads' heaps are not of one moment.

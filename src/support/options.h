@@ -78,7 +78,7 @@
     "exit: text, and how much at most was not freed; json: one JSON object.")                     \
   X(stats_detail,   bool,  false,    false,     true,            START,                          \
     "Counts the bytes asked for in each size class too, except aligned blocks, and how long the "  \
-    "slow paths take. Every call is slow then.")                                                 \
+    "slow paths take, and tells of each heap. Every call is slow then.")                         \
   X(profile,        text,  0,        0,         OPTION_NO_LIMIT, START,                          \
     "Samples allocations, and writes a heap profile for pprof to the file of that name when the " \
     "process ends by exit. In the name %p is the process's number, %n the file's, from 0 on.")   \

@@ -1,10 +1,9 @@
 /* trace.h - the event trace: its format, and what writes it                        layer 2: support
- * Owns:    the trace, and each thread's place in it.   Called by: enter.c, api, tools.
- *          Calls: os, fmt.
+ * Owns:    each thread's place in the trace; trace_file.h has the file.   Called by: enter.c, api,
+ *          tools.   Calls: os, trace_file.
  * Threads: any, also in signal handlers and before main. No lock, no wait, no allocation.
- * Sync:    S-trace  begin_trace (release) -> is_begun (acquire): the file; hand_chunk_on (release)
- *                   -> take_handed (acquire): a chunk that a thread has left; append_record
- *                   (release) -> whoever reads `used` (acquire): whole records.
+ * Sync:    S-trace  append_record (release) -> whoever reads `used` (acquire): whole records; a
+ *                   command's writes to trace_wish -> answer_wish (acquire).
  *
  * Format, version 2, little endian. A file is chunks of TRACE_CHUNK bytes. The first one begins
  * with trace_head_t, any other with trace_chunk_t. Behind that come records, `used` bytes with the
@@ -36,6 +35,7 @@
 #include "../base/atomic.h"
 
 enum { TRACE_CHUNK = 64 << 10, TRACE_VERSION = 2, TRACE_CHUNK_MARK = 0x43544846 /* FHTC */ };
+enum { TRACE_NAME_MOST = 4096 };
 #define TRACE_MAGIC "fh-trace"
 
 typedef struct {
@@ -50,8 +50,8 @@ typedef struct {
 typedef struct {
   uint32_t mark; /* TRACE_CHUNK_MARK */
   atomic32_t used;
-  uint32_t index; /* in its thread's ring */
-  uint32_t spare;
+  uint32_t index;      /* in its thread's ring */
+  uint32_t generation; /* which of the process's and its parents' traces this is */
 } trace_chunk_t;
 
 #define TRACE_KINDS(K)                                                                             \
@@ -82,19 +82,39 @@ typedef struct {
 
 /* What the options `trace` and `trace_ring` ask for; `name` stays. False: no memory. */
 hidden bool trace_start(const char *name, size_t ring);
-/* Begins a trace while the program runs; `path` is copied. False: no file can be made, or another
- * thread begins one. */
-hidden bool trace_start_late(const char *path);
+/* Begins a trace while the program runs; `path` is copied. BUSY: there is one, or another thread
+ * begins or ends one. */
+typedef enum { TRACE_BEGUN, TRACE_BUSY, TRACE_NO_FILE, TRACE_NO_ROOM } trace_begun_t;
+hidden trace_begun_t trace_start_late(const char *path);
 hidden bool trace_began_late(void);
 hidden bool trace_open(void); /* begins now, not with the first event; false: no file can be made */
 hidden bool trace_is_on(void);
 /* `stays`: the thread will say when it ends (trace_leave). */
 hidden void trace_record(const trace_event_t *event, bool stays);
 hidden void trace_leave(void); /* the calling thread ends */
+/* Ends the trace; trace_stopped lets another one begin. False: there is none, or it has rings, or
+ * another thread begins or ends it. */
+hidden bool trace_stop(void);
+hidden void trace_stopped(void);
+/* What the calling thread still has of a trace that was ended. */
+hidden void trace_let_go(void);
 hidden uint64_t trace_lost(void);
 /* The last free of that address in the rings, other than the call that is under way if that is
  * `recorded`. `*ago`: in ns. False: there is none. */
 hidden bool trace_find_free(uintptr_t address, bool recorded, uint32_t *thread, uint64_t *ago);
+
+/* ---- asked for from outside ------------------------------------------------------------------ */
+
+/* The command `freehold` writes a wish into the process's memory: the path, then the number, then
+ * what it wants. Some slow call finds it, and answers. */
+typedef enum { TRACE_WANT_NOTHING, TRACE_WANT_BEGIN, TRACE_WANT_END } trace_want_t;
+typedef struct {
+  atomic32_t wanted;           /* trace_want_t; S-trace */
+  atomic32_t number, answered; /* the same: that is the answer; S-trace */
+  atomic32_t error;            /* relaxed: likewise. 0: done */
+  char path[TRACE_NAME_MOST];
+} trace_wish_t;
+extern hidden trace_wish_t trace_wish;
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

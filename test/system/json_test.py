@@ -26,7 +26,8 @@ class Json(unittest.TestCase):
     def check(self, text):
         stats = json.loads(text)
         self.assertIsInstance(stats, dict)
-        for number in numbers(stats):
+        by_heap = [{k: v for k, v in row.items() if k != "net_bytes"} for row in stats["by_heap"]]
+        for number in numbers({**stats, "by_heap": by_heap}):
             self.assertGreaterEqual(number, 0)
         for field in ("mapped", "committed", "resident", "dirty", "purged", "metadata"):
             self.assertIn('"%s"' % field, text)
@@ -65,6 +66,24 @@ class Json(unittest.TestCase):
             self.assertLessEqual(kind["p50_ns"], kind["p90_ns"])
             self.assertLessEqual(kind["p90_ns"], kind["p99_ns"])
             self.assertLessEqual(kind["p99_ns"], kind["most_ns"])
+
+    def test_with_detail_each_heap_has_a_row_and_the_sums_are_those_of_all(self):
+        program = [sys.executable, "-I", "-S", "-c", """
+import threading
+kept = []
+def work(): kept.append([bytes(5000) for _ in range(2000)])
+threads = [threading.Thread(target=work) for _ in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""]
+        options = "stats:json,stats_detail:"
+        off, on = (self.check(support.run(program, support.preloaded(options=options + how)).stderr)
+                   for how in ("off", "on"))
+        self.assertEqual(off["by_heap"], [])
+        heaps = on["by_heap"]
+        self.assertEqual(on["heaps"], len(heaps))
+        self.assertLessEqual(sum(h["slabs"] for h in heaps), on["total"]["slabs"])
+        self.assertGreater(sum(h["net_bytes"] for h in heaps), 0)
 
     FIGURES = ("elapsed_ms", "user_ms", "system_ms", "minor_faults", "major_faults",
                "peak_resident")

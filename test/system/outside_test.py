@@ -259,7 +259,7 @@ class Outside(unittest.TestCase):
         for name, kind in types.items():
             self.assertEqual(name.endswith("_total"), kind == "counter", name)
         plain = {re.sub("^freehold_|_total$", "", name) for name in types}
-        for name in set(target.own) - {"freehold", "total", "classes"}:
+        for name in set(target.own) - {"freehold", "total", "classes", "by_heap"}:
             self.assertTrue({name, name + "_bytes"} & plain, name)
 
     def test_reading_a_process_brings_no_page_of_it_into_memory(self):
@@ -302,11 +302,13 @@ class Outside(unittest.TestCase):
                 file.write(changed)
             with self.subTest(message), Target("still", library=path) as target:
                 self.assertRegex(self.refused("stats", target.pid), message)
+                self.assertRegex(self.refused("trace", "--start", target.pid), message)
             os.remove(path)
 
     def test_what_cannot_be_read_is_refused_with_one_line(self):
         with subprocess.Popen(["sleep", "60"]) as other:
             self.assertIn("no freehold in sleep", self.refused("why", other.pid))
+            self.assertIn("no freehold in sleep", self.refused("trace", "--start", other.pid))
             other.kill()
         self.assertIn("there is no process 999999999", self.refused("why", "999999999"))
         self.assertIn("there is no process 'no-such'", self.refused("why", "no-such"))
@@ -316,14 +318,16 @@ class Outside(unittest.TestCase):
         with Target("still") as target:
             write_core(target.pid, self.path("core"))
             self.assertIn("does not sample", self.refused("profile", target.pid))
+            self.assertIn("is no process", self.refused("trace", "--start", self.path("core")))
             shutil.copy(COMMAND, self.path("freehold"))
             os.chmod(self.folder.name, 0o755)
             if os.geteuid() == 0:
-                stranger = subprocess.run(
-                    [self.path("freehold"), "stats", target.pid], user=65534, group=65534,
-                    capture_output=True, text=True, check=False)
-                self.assertEqual(stranger.returncode, 1)
-                self.assertIn("no permission to read process", stranger.stderr)
+                for verb in (["stats"], ["trace", "--start"]):
+                    stranger = subprocess.run(
+                        [self.path("freehold"), *verb, target.pid], user=65534, group=65534,
+                        capture_output=True, text=True, check=False)
+                    self.assertEqual(stranger.returncode, 1)
+                    self.assertIn("no permission to read process", stranger.stderr)
         for size in (1 << 20, 5000, 100):
             os.truncate(self.path("core"), size)
             self.assertIn("is truncated", self.refused("inspect", self.path("core")))
@@ -342,8 +346,8 @@ class Outside(unittest.TestCase):
             self.refused(*arguments, code=2)
 
     def test_each_command_explains_itself(self):
-        for verb in ("stats", "why", "map", "top", "profile", "inspect"):
-            result = outside(verb, "--help")
+        for verb in ("stats", "why", "map", "top", "profile", "inspect", "trace --start"):
+            result = outside(*verb.split(), "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             for word in (f"freehold {verb} ", "Example: ", "Exit codes: "):
                 self.assertIn(word, result.stdout)

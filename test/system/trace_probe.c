@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/ucontext.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,10 +179,86 @@ static void refused_late(void) {
   free(malloc(6543));
 }
 
+/* Works for each byte that it reads; with a `second` thread that makes slow calls all the time. */
+static void *call_slowly(void *unused) {
+  for (;; usleep(2000)) free(malloc(33333));
+  return unused;
+}
+static void served(bool is_busy) {
+  pthread_t second;
+  char byte;
+  if (is_busy) pthread_create(&second, NULL, call_slowly, NULL);
+  printf("ready\n");
+  for (fflush(stdout); read(0, &byte, 1) == 1; fflush(stdout)) {
+    free(p = malloc(40000));
+    for (int i = 0; i < 1000; i++) free(p = malloc(2345));
+    free(p = malloc(40000));
+    printf("done\n");
+  }
+}
+
+/* A handler forks at the n-th instruction of fh_trace_start, for n = 1, 1 + STEP ... Both go on. */
+enum { STEP = 23 };
+static volatile long steps_left;
+static volatile bool is_forked;
+#if defined(__x86_64__)
+static void on_step(int number, siginfo_t *info, void *context) {
+  (void)number, (void)info;
+  ucontext_t *at = context;
+  if (--steps_left > 0) return;
+  at->uc_mcontext.gregs[REG_EFL] &= ~0x100L; /* no more single steps, in the child neither */
+  is_forked = true;
+  if (fork() == -1) _exit(9);
+}
+static void start_in_steps(const char *name, bool *is_begun) {
+  struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+  sigaction(SIGTRAP, &action, NULL);
+  __asm__ volatile("pushf; orl $0x100, (%%rsp); popf" ::: "memory", "cc");
+  *is_begun = fh_trace_start(name);
+  __asm__ volatile("pushf; andl $~0x100, (%%rsp); popf" ::: "memory", "cc");
+}
+#else
+static void start_in_steps(const char *name, bool *is_begun) { *is_begun = fh_trace_start(name); }
+#endif
+static int record_and_end(const char *name, pid_t parent) {
+  bool is_begun = false;
+  int status = 0, gate[2];
+  char byte = 0;
+  if (pipe(gate) != 0) return 6;
+  start_in_steps(name, &is_begun);
+  if (!is_begun) return 7;
+  /* a child that had ended would leave its file's name to the parent */
+  if (getppid() == parent) status = write(gate[1], &byte, 1) - 1;
+  else status = (int)read(gate[0], &byte, 1) - 1;
+  free(p = malloc(40000));
+  for (int i = 0; i < 100; i++) free(p = malloc(6543));
+  while (getppid() == parent && wait(&status) > 0)
+    if (status != 0) return 8;
+  return is_forked ? 0 : 1;
+}
+static void forked_while_it_begins(void) {
+  char name[4096];
+  int status = 0;
+  for (long n = 1; status == 0; n += STEP) {
+    pid_t self = getpid();
+    snprintf(name, sizeof name, "%s.%ld", late_path, n);
+    steps_left = n;
+    pid_t child = fork();
+    if (child == 0) _exit(record_and_end(name, self));
+    printf("%d\n", (int)child);
+    fflush(stdout);
+    waitpid(child, &status, 0);
+  }
+  exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   late_path = argc > 2 ? argv[2] : "";
   if (strcmp(what, "late") == 0) begun_late();
+  if (strcmp(what, "served") == 0) served(false);
+  if (strcmp(what, "busy") == 0) served(true);
+  if (strcmp(what, "forked") == 0) forked_while_it_begins();
   if (strcmp(what, "refused") == 0) refused_late();
   if (strcmp(what, "known") == 0) known();
   if (strcmp(what, "others") == 0) by_others();

@@ -2,12 +2,14 @@
 import json
 import lzma
 import os
+import platform
 import resource
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -121,6 +123,78 @@ class Traces(unittest.TestCase):
     def test_a_trace_that_cannot_begin_changes_nothing_and_may_be_begun_again(self):
         self.assertEqual(self.late("refused", support.LIBRARY), "0 0 1\n1\n")
         self.assertEqual(len(self.events("t", "--size", "6543")), 1)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "single steps are those of x86-64")
+    def test_a_handler_may_fork_wherever_a_trace_begins_and_both_go_on(self):
+        result = support.run([PROBE, "forked", self.path("t")],
+                             support.preloaded(support.LIBRARY, ""))
+        self.assertEqual(result.returncode, 1, result.stderr)    # the last one was not forked
+        processes = result.stdout.split()
+        self.assertGreater(len(processes), 50)
+        for number, process in enumerate(processes):
+            names = [name for name in os.listdir(self.folder.name)
+                     if name.split(".")[1] == str(1 + 23 * number)]
+            told = [len(self.events(name, "--size", "6543")) for name in names]
+            whole = [name for name, count in zip(names, told) if count == 100]
+            self.assertEqual(len(whole), 2 if number + 1 < len(processes) else 1, names)
+            self.assertEqual(sum(told), 100 * len(whole))    # a child may leave an empty one
+            self.assertIn(int(process), {self.sums(name)["process"] for name in whole})
+
+    def served(self, what="served", **more):
+        process = subprocess.Popen([PROBE, what], env=support.preloaded(support.LIBRARY, ""),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def work(self, process):
+        process.stdin.write("w")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "done\n")
+
+    def ask(self, what, process, *arguments, code=0):
+        return self.command(what, *arguments, str(process.pid), code=code)
+
+    def test_a_running_process_is_traced_from_outside_and_then_no_more(self):
+        process = self.served()
+        soon, name = ("--wait", "0.2"), self.path("t")
+        self.assertIn("has not answered", self.ask("--start", process, "--out", name, *soon,
+                                                   code=3).stderr)
+        self.assertIn("taken back", self.ask("--stop", process, *soon).stdout)
+        self.work(process)
+        self.assertFalse(os.path.exists(name))
+        for name in ("t", "u"):
+            self.ask("--start", process, "--out", self.path(name), *soon, code=3)
+            self.work(process)
+            self.assertIn("has a trace already", self.ask("--start", process, code=1).stderr)
+            self.assertIn("has not answered", self.ask("--stop", process, *soon, code=3).stderr)
+            self.work(process)
+            self.work(process)
+            self.assertEqual(len(self.events(name, "--size", "2345")), 1000)
+            self.assertEqual(self.sums(name)["lost"], 0)
+            self.assertIn("has no trace", self.ask("--stop", process, code=1).stderr)
+        with open(f"/proc/{process.pid}/maps", encoding="utf-8") as maps:
+            self.assertNotIn(self.folder.name, maps.read())
+        files = [os.readlink(f"/proc/{process.pid}/fd/{n}")
+                 for n in os.listdir(f"/proc/{process.pid}/fd")]
+        self.assertNotIn(self.folder.name, " ".join(files))
+
+    def test_a_busy_process_answers_at_once_and_says_what_cannot_be_done(self):
+        process = self.served("busy")
+        bad = self.ask("--start", process, "--out", "/no/such/folder/t", code=1).stderr
+        self.assertIn("cannot make '/no/such/folder/t'", bad)
+        self.assertIn("is traced to", self.ask("--start", process, "--out", self.path("t")).stdout)
+        time.sleep(0.1)
+        self.assertIn("is traced no more", self.ask("--stop", process).stdout)
+        self.assertGreater(len(self.events("t", "--size", "33333")), 10)
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        process = self.served("busy", preexec_fn=limit)
+        full = self.ask("--start", process, "--out", self.path("full"), code=1).stderr
+        self.assertIn("has no room for", full)
+        self.assertFalse(os.path.exists(self.path("full")))
 
     def test_a_trace_of_many_events_is_summed_in_memory_for_what_lives_at_one_moment(self):
         made, few, many = support.program("trace_made"), self.path("few"), self.path("many")
@@ -266,7 +340,9 @@ class Traces(unittest.TestCase):
         self.assertEqual({thread["number"] for thread in sums["threads"]}, {7})
 
     def test_bad_use_is_told(self):
-        for arguments in ([], ["a", "b"], ["--size", "x", "a"], ["--nothing", "a"]):
+        for arguments in ([], ["a", "b"], ["--size", "x", "a"], ["--nothing", "a"], ["--start"],
+                          ["--start", "--stop", "1"], ["--stop", "--out", "x", "1"],
+                          ["--start", "--wait", "x", "1"]):
             result = self.command(*arguments, code=2)
             self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertIn("Example", self.command("--help").stdout)

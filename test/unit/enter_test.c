@@ -40,6 +40,22 @@ TEST(enter, a_fast_call_in_the_middle_of_which_the_fast_paths_closed_does_not_op
   check_nothing_lost();
 }
 
+TEST(enter, fast_paths_that_were_closed_open_with_the_next_slow_call_when_all_is_seen, "") {
+  void *p = fast_malloc(100);
+  heap_here_t before = heap_here;
+  atomic32_store_relaxed(&heap_closed, 1);
+  fast_free(fast_malloc(100000));
+  CHECK_EQ(heap_here.is_closed, 1u);
+  fast_free(p);
+  CHECK_EQ(heap_here.limit + heap_here.window, (size_t)0);
+  atomic32_store_relaxed(&heap_closed, 0);
+  fast_free(fast_malloc(100));
+  CHECK_EQ(heap_here.is_closed, 0u);
+  CHECK_EQ(heap_here.limit, before.limit);
+  CHECK(heap_here.window != 0);
+  check_nothing_lost();
+}
+
 static void *many_blocks[3 * LONE_MOST];
 static void allocate_many(void) {
   for (size_t i = 0; i < ARRAY_LENGTH(many_blocks); i++) many_blocks[i] = fast_malloc(100);

@@ -265,6 +265,71 @@ TEST(stats, detail_counts_a_request_once_also_if_memory_is_short_and_none_for_al
   CHECK_EQ(stats.total.requested, (uint64_t)5200);
 }
 
+/* ---- heap by heap ---------------------------------------------------------------------------- */
+
+enum { IN_MY_HEAP = 300, IN_ANOTHER = 500, OF_SIZE = 64 };
+static heap_stats_t rows[8];
+static size_t row_count;
+static void keep_row(const heap_stats_t *row, void *context) {
+  (void)context;
+  CHECK_LT(row_count, ARRAY_LENGTH(rows));
+  rows[row_count++] = *row;
+}
+static void allocate_in_another(void *context) {
+  for (int i = 0; i < IN_ANOTHER; i++) CHECK(fast_malloc(OF_SIZE) != NULL);
+  heap_stats_each(keep_row, context);
+}
+
+TEST(stats, each_heap_has_what_its_thread_took_and_the_slabs_that_it_owns, "") {
+  void *first[IN_MY_HEAP];
+  os_fake.thread = 4711;
+  for (int i = 0; i < IN_MY_HEAP; i++) first[i] = fast_malloc(OF_SIZE);
+  in_thread(allocate_in_another, NULL, false);
+  CHECK_EQ(row_count, (size_t)2);
+  for (size_t i = 0; i < row_count; i++) {
+    int64_t least = OF_SIZE * (i == 0 ? IN_MY_HEAP : IN_ANOTHER);
+    CHECK_EQ(rows[i].slabs, (int64_t)1);
+    CHECK_EQ(rows[i].live_bytes + rows[i].free_bytes,
+             (int64_t)(class_info[class_of(OF_SIZE)].capacity * OF_SIZE));
+    CHECK_GE(rows[i].net_bytes, least);
+    CHECK_LE(rows[i].live_bytes, rows[i].net_bytes); /* the first blocks are borrowed */
+    CHECK_EQ(rows[i].heap, (int64_t)0);
+  }
+  CHECK_EQ(rows[1].thread, (int64_t)4711);
+  for (int i = 0; i < IN_MY_HEAP; i++) fast_free(first[i]);
+}
+
+static void free_all_of(void *blocks) {
+  fast_free(fast_malloc(100000)); /* else it has no heap */
+  for (int i = 0; i < 100; i++) fast_free(((void **)blocks)[i]);
+  row_count = 0;
+  heap_stats_each(keep_row, NULL);
+}
+
+TEST(stats, a_thread_that_frees_what_others_took_has_less_than_nothing, "") {
+  void *blocks[100];
+  for (int i = 0; i < 100; i++) blocks[i] = fast_malloc(100000);
+  in_thread(free_all_of, blocks, false);
+  CHECK_EQ(row_count, (size_t)2);
+  CHECK_LE(rows[1].net_bytes, (int64_t)-100 * 100000);
+  CHECK_EQ(rows[0].net_bytes, 0 - rows[1].net_bytes);
+}
+
+TEST(stats, a_lane_names_its_first_class_heap, "") {
+  void *heap = firstclass_new();
+  for (int i = 0; i < 100; i++) CHECK(firstclass_aligned(heap, 1, 1000) != NULL);
+  row_count = 0;
+  heap_stats_each(keep_row, NULL);
+  size_t found = 0;
+  for (size_t i = 0; i < row_count; i++) {
+    if (rows[i].heap != (int64_t)(uintptr_t)heap) continue;
+    found++;
+    CHECK_GE(rows[i].live_bytes, (int64_t)100 * 1000);
+  }
+  CHECK_EQ(found, (size_t)1);
+  firstclass_destroy(heap);
+}
+
 TEST(stats, reading_them_before_anything_else_is_allowed_and_says_nothing_is_there, "") {
   read_stats();
   CHECK_EQ(stats.mapped + stats.committed + stats.live_bytes + stats.heaps + stats.arenas,

@@ -1,46 +1,7 @@
 /* trace_test.c - tests of support/trace: what is written is what is read */
-#include "core.h"
+#include "traces.h"
 
 #include <pthread.h>
-
-#include "../../src/support/trace.h"
-
-static char path[64];
-static const char *make_path(void) {
-  snprintf(path, sizeof path, "/tmp/freehold-trace-%d", (int)getpid());
-  return path;
-}
-
-/* The file's bytes; it is gone afterwards. */
-static const char *take_file(size_t *size) {
-  int file = open(path, O_RDONLY);
-  CHECK_GE(file, 0);
-  *size = (size_t)lseek(file, 0, SEEK_END);
-  const char *bytes = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0);
-  CHECK(bytes != MAP_FAILED);
-  close(file);
-  unlink(path);
-  return bytes;
-}
-
-/* Reads all chunks one after another; the number of events. */
-static size_t read_all(const char *bytes, size_t size, trace_event_t *events, size_t most) {
-  size_t count = 0;
-  for (size_t at = TRACE_CHUNK; at < size; at += TRACE_CHUNK) {
-    const trace_chunk_t *chunk = (const trace_chunk_t *)(const void *)(bytes + at);
-    trace_reader_t r;
-    trace_event_t e;
-    if (chunk->mark == 0) continue;
-    CHECK_EQ(chunk->mark, (uint32_t)TRACE_CHUNK_MARK);
-    trace_read_start(&r, chunk, atomic32_load_relaxed(&chunk->used));
-    while (trace_read(&r, &e)) {
-      if (count < most) events[count] = e;
-      count++;
-    }
-    CHECK(r.at == r.end);
-  }
-  return count;
-}
 
 static trace_event_t event_of(uint64_t *state) {
   static const trace_kind_t kinds[] = {TRACE_MALLOC, TRACE_CALLOC, TRACE_ALIGNED, TRACE_FREE,
@@ -187,12 +148,6 @@ TEST(trace, a_file_that_cannot_be_made_is_told, "") {
   CHECK(!trace_open());
   trace_record(&e, true);
   CHECK_EQ(trace_lost(), (uint64_t)1);
-}
-
-TEST(trace, without_zero_pages_for_a_child_there_is_none, "") {
-  os_fake.no_unshared = true;
-  CHECK(!trace_start(make_path(), 0));
-  CHECK(!trace_is_on());
 }
 
 TEST(trace, a_ring_keeps_the_last_events_and_finds_who_freed, "") {

@@ -78,6 +78,12 @@ static const layout_row_t *row_named(const char *name) {
   return NULL;
 }
 
+uintptr_t adopt_address(const void *mine) {
+  for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++)
+    if (row->at == mine) return (uintptr_t)row_named(row->name)->at;
+  abort();
+}
+
 static bool has_other_layout(const layout_t *its) {
   const char *mine = layout_table.library;
   fprintf(stderr, "freehold: %s has freehold %.16s, layout %u; this command reads ", target_title(),

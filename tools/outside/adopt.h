@@ -5,6 +5,7 @@
 #define OUTSIDE_ADOPT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Finds freehold in the target, and fills each variable of layout.h with the target's. False: there
  * is none, or one of another layout; one line on standard error says which. */
@@ -14,6 +15,8 @@ bool adopt_renew(void);
 /* Runs `work` on what was adopted; if the target changes too much meanwhile, again, anew, some
  * times. False: it never came to an end; a line says so. `work` begins from nothing each time. */
 bool adopt_run(void (*work)(void *context), void *context);
+/* Where the target has that variable of layout.h. */
+uintptr_t adopt_address(const void *mine);
 /* The file in which the target's freehold is. */
 const char *adopt_library(void);
 

@@ -18,6 +18,7 @@ int command_map(int argc, char **argv);
 int command_why(int argc, char **argv);
 int command_profile(int argc, char **argv);
 int command_inspect(int argc, char **argv);
+int command_tracing(int argc, char **argv); /* trace --start, trace --stop */
 
 /* ---- for the commands themselves ---- */
 

@@ -853,8 +853,7 @@ static void asked_and_somebody_died(void) {
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* fh_trace_start itself is not swept: the file's head is mapped for one process alone, so a copy
- * made while it is written lacks it. Each copy that goes on to record makes a file of its own. */
+/* Each copy that goes on to record makes a file of its own, of which nobody asks. */
 static char trace_folder[] = "/tmp/park-XXXXXX", trace_path[64];
 static pid_t tracer;
 static void remove_traces(void) {
@@ -885,6 +884,18 @@ static void large_when_traced(void) {
   own(KIB(100), 2);
   let_go(0, 1, 1);
   in_helper(name_and_start_trace);
+}
+static void stop_trace(void) {
+  if (!api.trace_stop()) park_fail("no trace to end");
+}
+static void forget_trace(void) {
+  char name[100];
+  snprintf(name, sizeof name, "%s.%d", trace_path, (int)getpid());
+  if (getpid() != tracer) unlink(name);
+}
+static void hold_traced(void) {
+  hold(api.malloc(100), 100);
+  forget_trace();
 }
 static void first_when_traced(void) {
   in_helper(name_and_start_trace);
@@ -1895,6 +1906,8 @@ const operation_t freehold_operations[] = {
   {"realloc-traced", first_grows, last_of_second_slab, hold_grown_first, "trace_ring:128K", 0},
   {"malloc-trace-started", malloc_one, fresh_end_when_traced, hold_one, NULL, 0},
   {"free-trace-started", free_first, large_when_traced, NULL, NULL, 0},
+  {"trace-start", start_trace, name_trace, hold_traced, NULL, 0},
+  {"trace-stop", stop_trace, first_when_traced, hold_traced, NULL, 0},
   {"first-use-trace-started", malloc_one, first_when_traced, hold_one, NULL, IS_BARE},
   {"malloc-uncached", malloc_one, fresh_end, hold_one, "caches:off", 0},
   {"free-uncached", free_first, a_few_and_one, NULL, "caches:off", 0},

@@ -160,6 +160,7 @@ static void find_functions(void *handle) {
     {"fh_thread_allocated", (void **)&api.thread_allocated},
     {"fh_thread_freed", (void **)&api.thread_freed},
     {"fh_trace_start", (void **)&api.trace_start},
+    {"fh_trace_stop", (void **)&api.trace_stop},
     {"mallinfo2", (void **)&api.mallinfo2},
     {"fh_option_set", (void **)&api.option_set},
     {"fh_heap_new", (void **)&api.heap_new},

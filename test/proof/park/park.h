@@ -65,6 +65,7 @@ typedef struct {
   uint64_t (*thread_allocated)(void);
   uint64_t (*thread_freed)(void);
   bool (*trace_start)(const char *path);
+  bool (*trace_stop)(void);
   struct mallinfo2 (*mallinfo2)(void);
   bool (*option_set)(const char *name, int64_t value);
   fh_heap_t *(*heap_new)(void);

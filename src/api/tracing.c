@@ -1,0 +1,80 @@
+/* tracing.c - begins and ends a trace: at load, at exit, and as the program or others ask
+ *                                                                                      layer 8: api
+ * Owns:    nothing.   Called by: the program, api.   Calls: start.c, callback.c, support, os.
+ * Threads: any; what a signal handler may call waits for nobody. No heap is marked.
+ * Sync:    S-trace: a wish of the command `freehold`, and its answer (trace.h). */
+#include "api.h"
+
+#include <errno.h>
+
+#include "../../include/freehold/freehold.h"
+#include "../os/os.h"
+#include "../support/trace.h"
+
+/* The file is there before any thread finds its fast paths closed. 0, or errno. */
+static int start_tracing(const char *path) {
+  static const uint8_t errors[] = {
+    [TRACE_BEGUN] = 0, [TRACE_BUSY] = EALREADY, [TRACE_NO_FILE] = EIO, [TRACE_NO_ROOM] = ENOSPC};
+  if (path == NULL || *path == '\0') return EINVAL;
+  int error = trace_is_on() ? EALREADY : errors[trace_start_late(path)];
+  if (error == 0) api_close();
+  return error;
+}
+
+/* Another trace begins only after trace_stopped, so nobody closes what is opened here. */
+static int stop_tracing(void) {
+  if (!trace_stop()) return ESRCH;
+  api_open();
+  trace_stopped();
+  trace_let_go();
+  return 0;
+}
+
+static bool told_errno(int error) {
+  if (error != 0) errno = error;
+  return error == 0;
+}
+
+FH_API bool fh_trace_start(const char *path) {
+  api_start();
+  return told_errno(start_tracing(path));
+}
+
+FH_API bool fh_trace_stop(void) {
+  api_start();
+  return told_errno(stop_tracing());
+}
+
+/* Of those who find it one answers. */
+static void answer_wish(void) {
+  trace_wish_t *w = &trace_wish;
+  uint32_t wanted = atomic32_load_relaxed(&w->wanted); /* relaxed: the swap reads again */
+  if (wanted == TRACE_WANT_NOTHING) return;
+  if (!atomic32_cas_acquire(&w->wanted, &wanted, TRACE_WANT_NOTHING)) return; /* S-trace */
+  uint32_t number = atomic32_load_relaxed(&w->number);
+  w->path[sizeof w->path - 1] = '\0';
+  int error = os_is_raised()               ? EPERM
+              : wanted == TRACE_WANT_BEGIN ? start_tracing(w->path)
+                                           : stop_tracing();
+  atomic32_store_relaxed(&w->error, (uint32_t)error);
+  atomic32_store_release(&w->answered, number); /* S-trace */
+}
+
+cold void api_news(void) {
+  if (api_report_news()) answer_wish();
+}
+
+void api_trace_start(void) {
+  if (option_text(OPTION_trace) != NULL && !trace_open())
+    api_report_mistake(OPTION_trace, "the file cannot be made");
+}
+
+void api_trace_end(void) {
+  char text[64];
+  fmt_t f;
+  if (trace_lost() == 0 || (option_text(OPTION_trace) == NULL && !trace_began_late())) return;
+  fmt_start(&f, text, sizeof text, NULL, NULL);
+  fmt_decimal(&f, trace_lost());
+  fmt_text(&f, " events are lost: no room");
+  api_report_mistake(OPTION_trace, fmt_end(&f));
+}

@@ -1,0 +1,355 @@
+/* trace_file.c - the file of the event trace, and its pieces                       layer 2: support
+ * Contract: trace_file.h. */
+#include "trace_file.h"
+
+#include "../base/bits.h"
+#include "../base/fmt.h"
+#include "../base/layout.h"
+#include "../os/os.h"
+
+enum { FILE_LEAST = 200 }; /* a number that programs seldom reach */
+
+/* REFUSED: there is no file; NO_ROOM: nor room for one. Only NONE is left without being asked. */
+typedef enum {
+  STAGE_NONE,
+  STAGE_REFUSED,
+  STAGE_NO_ROOM,
+  STAGE_ENDED,
+  STAGE_BEGINS, /* from here on nobody else begins one */
+  STAGE_READY,
+  STAGE_ENDS
+} stage_t;
+
+/* Who uses the file holds it, so that its number and its head are not another's meanwhile. The last
+ * one closes it when it is to end. */
+#define HOLDS_END ((uint64_t)1 << 32)
+#define HOLDS_CLOSED (HOLDS_END | HOLDS_END << 1)
+
+static atomic32_t is_tracing; /* S-trace: trace_state, and what follows */
+LAYOUT_VARIABLE(is_tracing);
+static atomic_ptr_t trace_state; /* trace_file_t, once made for good; relaxed: zero pages */
+/* relaxed: written before `is_tracing`, or by whoever begins the trace */
+static atomic_ptr_t trace_name;
+static atomic64_t trace_ring;
+static atomic32_t is_late;
+static atomic32_t generations; /* a child of fork goes on counting. relaxed: each is drawn once */
+/* A trace begins, in a frame below. A handler that forks there leaves that to the child, too; so
+ * what the handler does itself begins none. */
+static __thread bool is_beginning __attribute__((tls_model("initial-exec")));
+
+trace_file_t *trace_file(void) { return (trace_file_t *)atomic_ptr_load_relaxed(&trace_state); }
+size_t trace_ring_size(void) { return atomic64_load_relaxed(&trace_ring); }
+bool trace_began_late(void) { return atomic32_load_relaxed(&is_late) != 0; }
+bool trace_is_on(void) { return atomic32_load_acquire(&is_tracing) != 0; } /* S-trace */
+
+uint64_t trace_lost(void) {
+  const trace_file_t *s = trace_file();
+  return s != NULL ? atomic64_load_relaxed(&s->lost) : 0;
+}
+
+/* NULL: no memory. */
+static trace_file_t *make_state(void) {
+  size_t size = align_up(sizeof(trace_file_t), os_page_size());
+  void *found = trace_file(), *made = found == NULL ? os_map_unshared(size) : NULL;
+  if (made == NULL) return (trace_file_t *)found;
+  if (atomic_ptr_cas_relaxed(&trace_state, &found, made)) return (trace_file_t *)made;
+  os_unmap(made, size);
+  return (trace_file_t *)found;
+}
+
+bool trace_start(const char *name, size_t ring) {
+  if (make_state() == NULL) return false;
+  if (ring != 0) ring = align_up(max_size(ring, 2 * TRACE_CHUNK), TRACE_CHUNK);
+  atomic_ptr_store_relaxed(&trace_name, (void *)(uintptr_t)name);
+  atomic64_store_relaxed(&trace_ring, ring);
+  atomic32_store_release(&is_tracing, 1); /* S-trace */
+  return true;
+}
+
+/* ---- who holds the file ---------------------------------------------------------------------- */
+
+/* False: there is none, or none any more. */
+static bool hold_file(trace_file_t *s) {
+  if (atomic32_load_acquire(&s->stage) != STAGE_READY) return false; /* S-trace */
+  uint64_t n = atomic64_load_relaxed(&s->holds);
+  do { /* Progress: another thread holds it, or does so no more */
+    if (n >= HOLDS_END) return false;
+  } while (!atomic64_cas_acquire(&s->holds, &n, n + 1)); /* S-trace */
+  return true;
+}
+
+/* By the last one alone. */
+static void close_trace(trace_file_t *s) {
+  int file = (int)atomic32_load_relaxed(&s->file);
+  if (s->head != NULL) os_unmap_file(s->head, TRACE_CHUNK);
+  if (os_file_identity(file) == s->identity) os_close(file);
+  atomic64_store_release(&s->holds, HOLDS_CLOSED); /* S-trace */
+}
+
+static void release_file(trace_file_t *s) {
+  uint64_t n = atomic64_load_relaxed(&s->holds);
+  do {                              /* Progress: as above */
+    if (n % HOLDS_END == 0) return; /* a handler has forked: what was held is the parent's */
+  } while (!atomic64_cas_acq_rel(&s->holds, &n, n - 1)); /* S-trace */
+  if (n - 1 == HOLDS_END) close_trace(s);
+}
+
+void trace_file_lose_event(trace_file_t *s) {
+  if (!trace_is_on()) return; /* it was ended meanwhile */
+  atomic64_add_relaxed(&s->lost, 1);
+  if (!hold_file(s)) return;
+  if (s->head != NULL) atomic64_add_relaxed(&s->head->lost, 1);
+  release_file(s);
+}
+
+/* ---- its beginning --------------------------------------------------------------------------- */
+
+/* Where the name does not tell processes apart, all but the first have their number behind it. */
+static void put_trace_name(trace_file_t *s, const char *pattern, bool is_first) {
+  fmt_t f;
+  bool is_told = is_first;
+  fmt_start(&f, s->name, sizeof s->name, NULL, NULL);
+  for (; *pattern != '\0'; pattern++) { /* Bound: the option's text */
+    bool is_process = pattern[0] == '%' && pattern[1] == 'p';
+    if (is_process) fmt_decimal(&f, os_process()), pattern++;
+    else fmt_char(&f, *pattern);
+    is_told = is_told || is_process;
+  }
+  if (!is_told) fmt_char(&f, '.'), fmt_decimal(&f, os_process());
+  fmt_end(&f);
+}
+
+static int keep_apart(int file) {
+  int kept = file < 0 ? -1 : os_duplicate(file, FILE_LEAST);
+  if (kept < 0) return file;
+  os_close(file);
+  return kept;
+}
+
+typedef struct {
+  int file;
+  trace_head_t *head; /* NULL: none */
+} made_t;
+
+/* In a child that a handler forked meanwhile. Whose file it is cannot be known, so it stays. */
+static void drop_made(const made_t *made) {
+  if (made->head == NULL) return;
+  os_unmap_file(made->head, TRACE_CHUNK);
+  os_close(made->file);
+}
+
+/* What the head says is found out before there is a file: a child that a handler forks after that
+ * would say it of itself. */
+static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, made_t *made) {
+  trace_head_t about = {.version = TRACE_VERSION,
+                        .chunk = TRACE_CHUNK,
+                        .process = os_process(),
+                        .page = (uint32_t)os_page_size(),
+                        .began = atomic64_load_relaxed(&s->began),
+                        .ring = trace_ring_size(),
+                        .late = atomic32_load_relaxed(&is_late)};
+  put_trace_name(s, pattern, is_first);
+  int file = os_create_shared(s->name);
+  if (file < 0) { /* perhaps another process is writing to it */
+    put_trace_name(s, pattern, false);
+    file = os_create_shared(s->name);
+  }
+  file = keep_apart(file);
+  if (file < 0) return STAGE_REFUSED;
+  trace_head_t *head = (trace_head_t *)os_map_file(file, 0, TRACE_CHUNK);
+  if (head == NULL) {
+    os_close(file);
+    os_remove(s->name);
+    return STAGE_NO_ROOM;
+  }
+  *made = (made_t){file, head};
+  s->head = head;
+  s->identity = os_file_identity(file);
+  atomic32_store_relaxed(&s->file, (uint32_t)file);
+  atomic64_store_relaxed(&s->end, TRACE_CHUNK);
+  *head = about;
+  memcpy(head->magic, TRACE_MAGIC, sizeof head->magic);
+  return STAGE_READY;
+}
+
+static void name_late(const char *path) {
+  static large_table char late_name[TRACE_NAME_MOST];
+  memcpy(late_name, path, strlen(path) + 1);
+  atomic_ptr_store_relaxed(&trace_name, late_name);
+  atomic64_store_relaxed(&trace_ring, 0);
+  atomic32_store_relaxed(&is_late, 1);
+}
+
+/* By one thread. `path`: NULL if the name is known. */
+static stage_t begin_alone(trace_file_t *s, const char *path, made_t *made) {
+  uint32_t generation = atomic32_add_relaxed(&generations, 1) + 1;
+  if (path != NULL) name_late(path);
+  const char *pattern = (const char *)atomic_ptr_load_relaxed(&trace_name);
+  atomic32_store_relaxed(&s->generation, generation);
+  atomic64_store_relaxed(&s->began, os_now_ns());
+  atomic32_store_relaxed(&s->is_full, 0);
+  atomic64_store_relaxed(&s->holds, 0);
+  if (pattern == NULL) return STAGE_READY;
+  return make_trace(s, pattern, path != NULL || generation == 1, made);
+}
+
+/* One does it; what others record meanwhile is lost. False: another one does; `*stage` is how far
+ * it has come. A handler may fork in the middle of this. The child finds a state of zeros when it
+ * goes on here, so it publishes nothing, and what it wrote there means nothing: STAGE_NONE. */
+static cold bool begin_trace(trace_file_t *s, uint32_t *stage, const char *path) {
+  uint32_t begins = STAGE_BEGINS;
+  made_t made = {-1, NULL};
+  if (is_beginning) return false;
+  is_beginning = true;
+  signal_fence();
+  bool is_mine = atomic32_cas_acquire(&s->stage, stage, STAGE_BEGINS); /* S-trace */
+  if (is_mine) {
+    *stage = begin_alone(s, path, &made);
+    if (!atomic32_cas_release(&s->stage, &begins, *stage)) { /* S-trace */
+      drop_made(&made);
+      *stage = STAGE_NONE;
+    }
+  }
+  signal_fence();
+  is_beginning = false;
+  return is_mine;
+}
+
+bool trace_file_is_begun(trace_file_t *s) {
+  uint32_t stage = atomic32_load_acquire(&s->stage); /* S-trace */
+  if (unlikely(stage == STAGE_NONE)) begin_trace(s, &stage, NULL);
+  return likely(stage == STAGE_READY);
+}
+
+bool trace_open(void) {
+  trace_file_t *s = trace_file();
+  return s != NULL && trace_file_is_begun(s);
+}
+
+trace_begun_t trace_start_late(const char *path) {
+  trace_file_t *s = strlen(path) < TRACE_NAME_MOST ? make_state() : NULL;
+  if (s == NULL) return TRACE_NO_FILE;
+  uint32_t stage;
+  do { /* Progress: another round is a child's, whom a handler forked */
+    uint64_t holds = atomic64_load_relaxed(&s->holds);
+    stage = atomic32_load_acquire(&s->stage); /* S-trace */
+    if (stage >= STAGE_BEGINS || (holds != 0 && holds != HOLDS_CLOSED)) return TRACE_BUSY;
+    if (!begin_trace(s, &stage, path)) return TRACE_BUSY;
+  } while (stage == STAGE_NONE); /* Bound: handlers that interrupt it */
+  if (stage != STAGE_READY) return stage == STAGE_NO_ROOM ? TRACE_NO_ROOM : TRACE_NO_FILE;
+  atomic32_store_release(&is_tracing, 1); /* S-trace */
+  return TRACE_BEGUN;
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+void trace_drop_chunk(trace_chunk_t *chunk) {
+  if (atomic_ptr_load_relaxed(&trace_name) != NULL) os_unmap_file(chunk, TRACE_CHUNK);
+  else os_unmap(chunk, TRACE_CHUNK);
+}
+
+/* Those of another trace go. */
+static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation) {
+  for (unsigned i = 0; i < HANDED_MOST; i++) {
+    void *handed = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
+    if (handed == NULL) continue;
+    if (!atomic_ptr_cas_acquire(&s->handed[i], &handed, NULL)) continue; /* S-trace */
+    trace_chunk_t *chunk = (trace_chunk_t *)handed;
+    if (chunk->generation == generation) return chunk;
+    trace_drop_chunk(chunk);
+  }
+  return NULL;
+}
+
+trace_chunk_t *trace_leave_chunk(trace_chunk_t *chunk) {
+  size_t ring = trace_ring_size();
+  if (ring == 0) {
+    trace_drop_chunk(chunk);
+    return NULL;
+  }
+  uint32_t index = chunk->index;
+  char *first = (char *)chunk - (size_t)index * TRACE_CHUNK;
+  index = (index + 1) % (uint32_t)(ring / TRACE_CHUNK);
+  trace_chunk_t *next = (trace_chunk_t *)(void *)(first + (size_t)index * TRACE_CHUNK);
+  atomic32_store_release(&next->used, 0); /* S-trace */
+  return next;
+}
+
+void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk) {
+  for (unsigned i = 0; i < HANDED_MOST; i++) {
+    void *none = NULL;
+    if (atomic_ptr_cas_release(&s->handed[i], &none, chunk)) return; /* S-trace */
+  }
+  if (trace_ring_size() == 0) trace_drop_chunk(chunk);
+}
+
+/* A program may have closed our file, and the number be its own now. -1: the file is gone. */
+static int find_trace(trace_file_t *s) {
+  int file = (int)atomic32_load_relaxed(&s->file);
+  if (os_file_identity(file) == s->identity) return file;
+  file = keep_apart(os_open_shared(s->name));
+  if (file < 0) return -1;
+  if (os_file_identity(file) == s->identity) {
+    atomic32_store_relaxed(&s->file, (uint32_t)file);
+    return file;
+  }
+  os_close(file);
+  return -1;
+}
+
+/* In a child that a handler forked in the middle of this the end is 0: the file is the parent's. */
+static void *map_piece(trace_file_t *s, int file, size_t size) {
+  uint64_t at = atomic64_add_relaxed(&s->end, size);
+  return at != 0 ? os_map_file(file, at, size) : NULL;
+}
+
+static void *claim_piece(trace_file_t *s, size_t size) {
+  if (atomic_ptr_load_relaxed(&trace_name) == NULL) return os_map(size);
+  if (!hold_file(s)) return NULL;
+  int file = find_trace(s);
+  void *piece = file >= 0 ? map_piece(s, file, size) : NULL;
+  release_file(s);
+  return piece;
+}
+
+/* Of a fresh piece: a chunk, or a thread's ring. */
+static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
+  size_t ring = trace_ring_size(), size = max_size(ring, TRACE_CHUNK);
+  if (atomic32_load_relaxed(&s->is_full)) return NULL;
+  char *piece = (char *)claim_piece(s, size);
+  if (piece == NULL) {
+    atomic32_store_relaxed(&s->is_full, trace_file_is_of(s, generation));
+    return NULL;
+  }
+  for (size_t i = 0; i < size / TRACE_CHUNK; i++)
+    ((trace_chunk_t *)(void *)(piece + i * TRACE_CHUNK))->index = (uint32_t)i;
+  uint64_t number = ring == 0 ? RINGS_MOST : atomic64_add_relaxed(&s->rings, 1);
+  if (number < RINGS_MOST) atomic_ptr_store_relaxed(&s->ring[number], piece);
+  return (trace_chunk_t *)(void *)piece;
+}
+
+trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation) {
+  trace_chunk_t *chunk = take_handed(s, generation);
+  return chunk != NULL ? chunk : claim_chunk(s, generation);
+}
+
+/* ---- its end --------------------------------------------------------------------------------- */
+
+bool trace_stop(void) {
+  trace_file_t *s = trace_file();
+  if (s == NULL || !trace_is_on() || trace_ring_size() != 0) return false;
+  uint32_t stage = atomic32_load_relaxed(&s->stage);
+  do { /* Progress: another thread has begun it, or ends it */
+    if (stage == STAGE_BEGINS || stage == STAGE_ENDS || stage == STAGE_ENDED) return false;
+  } while (!atomic32_cas_acquire(&s->stage, &stage, STAGE_ENDS)); /* S-trace */
+  atomic32_store_release(&is_tracing, 0);                         /* S-trace */
+  if (stage != STAGE_READY) return true;
+  atomic32_store_relaxed(&s->is_full, 1);
+  take_handed(s, 0);                                                  /* no trace's: all go */
+  if (atomic64_or_acq_rel(&s->holds, HOLDS_END) == 0) close_trace(s); /* S-trace */
+  return true;
+}
+
+void trace_stopped(void) {
+  atomic32_store_release(&trace_file()->stage, STAGE_ENDED); /* S-trace */
+}

@@ -1,0 +1,56 @@
+/* trace_file.h - the file of the event trace, and its pieces                       layer 2: support
+ * Owns:    the trace's state.   Called by: trace.c.   Calls: os, fmt.
+ * Threads: any, also in signal handlers and before main. No lock, no wait, no allocation.
+ * Sync:    S-trace  begin_trace, trace_start, trace_start_late (release) -> trace_file_is_begun,
+ *                   trace_is_on (acquire): the file. trace_stopped (release) -> trace_start_late,
+ *                   begin_trace (acquire): that the last one is closed. release_file, trace_stop
+ *                   and close_trace (release) -> hold_file, release_file (acquire): who holds it.
+ *                   trace_hand_on (release) -> take_handed (acquire): a chunk that a thread has
+ *                   left.
+ *
+ * The state lies on pages that are zero in a child of fork. So the child sees at its first event
+ * that it has no file yet. What its thread remembers of the parent's chunk is of another
+ * generation, and so is what a thread remembers of a trace that was ended. */
+#ifndef SUPPORT_TRACE_FILE_H
+#define SUPPORT_TRACE_FILE_H
+
+#include "trace.h"
+
+enum { HANDED_MOST = 1024, RINGS_MOST = 4096 };
+
+typedef struct {
+  atomic32_t stage;   /* how far it has come; S-trace */
+  atomic64_t holds;   /* how many hold the file; S-trace */
+  atomic32_t file;    /* relaxed: a number */
+  uint64_t identity;  /* the holders', as the next two: const while there is a trace */
+  trace_head_t *head; /* NULL: no file */
+  char name[TRACE_NAME_MOST];
+  atomic32_t generation; /* of traces, of this process and its parents. relaxed: compared */
+  atomic64_t began;      /* relaxed: a time */
+  atomic32_t is_full;    /* relaxed: a hint, so that no more is asked for */
+  atomic64_t end;        /* of the file. relaxed: each place is drawn once */
+  atomic64_t lost;       /* relaxed: a sum */
+  atomic_ptr_t handed[HANDED_MOST]; /* chunks that threads have left; S-trace */
+  atomic64_t rings;                 /* relaxed: each number is drawn once */
+  atomic_ptr_t ring[RINGS_MOST];    /* relaxed: looked at by one that is about to die */
+} trace_file_t;
+
+/* NULL: never made. It is not unmapped any more. */
+hidden trace_file_t *trace_file(void);
+/* Begins it if nobody has. False: it is not there, or not there yet. */
+hidden bool trace_file_is_begun(trace_file_t *s);
+static inline bool trace_file_is_of(const trace_file_t *s, uint32_t generation) {
+  return likely(atomic32_load_relaxed(&s->generation) == generation);
+}
+hidden void trace_file_lose_event(trace_file_t *s);
+
+/* A chunk to write to; NULL: there is no room. */
+hidden trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation);
+/* It is used up: the ring's next one, or NULL. */
+hidden trace_chunk_t *trace_leave_chunk(trace_chunk_t *chunk);
+hidden void trace_drop_chunk(trace_chunk_t *chunk);
+/* Another thread may write to it. */
+hidden void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk);
+hidden size_t trace_ring_size(void); /* bytes, whole chunks; 0: none */
+
+#endif
