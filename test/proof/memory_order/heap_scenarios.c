@@ -236,7 +236,7 @@ static void shown_after(void) {
 
 /* A size whose fresh blocks are linked, and one whose are counted; of each a few are handed out,
  * and the others go back when the thread ends. */
-enum { LINKED = 400, COUNTED = 8192, HANDED_OUT = 2, SEEN = 2 * HANDED_OUT };
+enum { LINKED = 400, BLOCKS_COUNTED = 8192, HANDED_OUT = 2, SEEN = 2 * HANDED_OUT };
 static const void *shown[SEEN];
 static unsigned shown_count;
 
@@ -264,7 +264,7 @@ static void visit_thread(unsigned me) {
     heap_visit(show, NULL);
     return;
   }
-  for (int i = 0; i < HANDED_OUT; i++) block[0][i] = fast_malloc(COUNTED);
+  for (int i = 0; i < HANDED_OUT; i++) block[0][i] = fast_malloc(BLOCKS_COUNTED);
   for (int i = 0; i < HANDED_OUT; i++) block[1][i] = fast_malloc(LINKED);
   heap_t *h = heap_enter();
   heap_flush_bins(h);
@@ -301,7 +301,7 @@ static void unmapped_before(void) {
   char *group = arena_address(a, GROUP);
   arena_release_clean(group, GROUP);
   EXPECT(arena_unmap_free() && arena_claim(GROUP, 1, &is_clean) == group);
-  alone = slab_new(group, class_of(COUNTED), NULL, NULL);
+  alone = slab_new(group, class_of(BLOCKS_COUNTED), NULL, NULL);
   EXPECT(slab_take_list(alone, 1, &count) != 0);
   arena_release_clean(group + SLICE_SIZE, GROUP - 1);
 }
