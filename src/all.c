@@ -11,9 +11,9 @@
 #include "os/unwind.c"
 #include "os/images.c"
 #include "os/huge_pages.c"
+#include "os/container.c"
 
 #include "support/options.c"
-#include "support/container.c"
 #include "support/trace.c"
 #include "support/poisson.c"
 #include "support/timing.c"
@@ -40,6 +40,7 @@
 #endif
 #include "slab/slab.c"
 
+#include "stock/users.c"
 #include "stock/surplus.c"
 #include "stock/lanes.c"
 #include "stock/magazine.c"
@@ -85,10 +86,11 @@
 #include "api/closed.c"
 #include "api/cold.c"
 #include "api/malloc.c"
+#include "api/heaps.c"
 #include "api/glibc.c"
 #include "api/new.c"
 #include "api/ext.c"
-#include "api/family.c"
+#include "api/variants.c"
 #include "api/deepbind.c"
 #include "api/report.c"
 #include "api/fault.c"

@@ -203,7 +203,7 @@ typedef struct fh_heap_stats {
 FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats);
 
 /* Gives back what the heap keeps of freed blocks, except where another call is in it just now.
- * Emptied slabs go by themselves, but for one or two for each thread that was in it. Time in
+ * Emptied slabs go by themselves, except one or two for each thread that was in it. Time in
  * proportion to its slabs. Ours. */
 FH_API void fh_heap_collect(fh_heap_t *heap);
 

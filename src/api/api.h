@@ -4,6 +4,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+/* Almost all of its files need these; what else they need they include themselves. */
 #include "../../include/freehold/freehold.h"
 #include "../arena/budget.h"
 #include "../base/atomic.h"
@@ -41,8 +42,9 @@ hidden void api_output(const char *text, size_t length);
 /* The error callback, if there is one and it is not what is running. */
 hidden void api_error(int error);
 
-/* NULL with ENOMEM, after the error callback. */
+/* NULL with ENOMEM, after the error callback; NULL with EINVAL. */
 hidden void *api_no_memory(void);
+hidden void *api_invalid(void);
 /* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);
 /* What the budget has to tell: the callback for pressure, or a line about the container's files.
@@ -71,17 +73,23 @@ hidden size_t api_foreign_size(const void *p, const char *call);
 hidden void *api_foreign_move(void *p, void *block, size_t size, const char *call);
 
 /* The fast paths, or in the secure grade those that check. */
-static always_inline void *api_malloc_by(size_t size, origin_t origin, void *(*slow)(size_t size)) {
+hidden void api_closed_free(void *p, origin_t origin, const char *call);
+static always_inline void *api_malloc_or(size_t size, origin_t origin, void *(*slow)(size_t size)) {
   return SECURE ? secure_malloc(size, origin, slow) : fast_malloc_or(size, slow);
-}
-static always_inline void *api_malloc_or(size_t size, void *(*slow)(size_t size)) {
-  return api_malloc_by(size, ORIGIN_MALLOC, slow);
 }
 static always_inline void *api_aligned_or(size_t alignment, size_t size, origin_t origin,
                                           void *(*slow)(size_t alignment, size_t size)) {
   if (!SECURE) return fast_aligned_or(alignment, size, slow);
   void *block = secure_aligned(alignment, size, origin);
   return likely(block != NULL) ? block : slow(alignment, size);
+}
+
+static always_inline void api_free_or(void *p, origin_t origin, const char *call,
+                                      void (*slow)(void *p)) {
+  if (!SECURE) return fast_free_or(p, slow);
+  slab_t *s = secure_slab_here(p);
+  if (unlikely(s == NULL)) return api_closed_free(p, origin, call);
+  secure_free_small(s, p, SECURE_ANY_SIZE, origin, call);
 }
 
 /* What the entry points do where the fast path ends. */
@@ -102,14 +110,6 @@ hidden void *api_closed_aligned(size_t alignment, size_t size, origin_t origin);
 hidden void *api_closed_calloc(size_t size);
 hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
 hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
-hidden void api_closed_free(void *p, origin_t origin, const char *call);
-static always_inline void api_free_by(void *p, origin_t origin, const char *call,
-                                      void (*slow)(void *p)) {
-  if (!SECURE) return fast_free_or(p, slow);
-  slab_t *s = secure_slab_here(p);
-  if (unlikely(s == NULL)) return api_closed_free(p, origin, call);
-  secure_free_small(s, p, SECURE_ANY_SIZE, origin, call);
-}
 /* By `free` itself. */
 static always_inline void api_free_plainly(void *p, void (*slow)(void *p)) {
   if (!SECURE) return fast_free_or(p, slow);

@@ -1,21 +1,17 @@
-/* callback.c - the program's callbacks: output, errors, deferred frees, pressure ...   layer 8: api
+/* callback.c - what the program is told: by its callbacks, or in a line                layer 8: api
  * Owns:    the callbacks in force.   Called by: api.   Calls: heap, arena, support, os, the
  *          program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
  *          in a pair that never changes and is never freed. Asking for the same pair again finds
  *          it, which bounds their number.
- * Sync:    S-callback  api_callback_set, pair_of (release publish) -> get_callback,
+ * Sync:    S-callback  api_callback_set, pair_of (release publish) -> begin_callback,
  *                      pair_of (acquire). */
 #include "api.h"
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/atomic.h"
-#include "../heap/fast.h"
-#include "../support/container.h"
+#include "../os/container.h"
 #include "../os/os.h"
-#include "../support/options.h"
 #include "../support/trace.h"
 
 typedef struct callback_pair {
@@ -30,11 +26,10 @@ static atomic_ptr_t all_pairs;    /* all there are; only ever grows */
 static atomic_ptr_t callbacks[CALLBACK_COUNT];
 static atomic64_t heartbeats; /* relaxed: each number is drawn once */
 
-/* Which callbacks this thread is inside of: none is called from within itself. */
-enum { CALLBACK_IN_OUTPUT = 1, CALLBACK_IN_ERROR = 2 };
-enum { CALLBACK_IN_DEFERRED = 4, CALLBACK_IN_FATAL = 8, CALLBACK_IN_PROFILER = 16 };
-enum { CALLBACK_IN_PRESSURE = 32 };
+/* Which callbacks this thread is inside of, a bit for each: none is called from within itself. The
+ * two for samples count as one. */
 static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
+enum { IN_SAMPLES = 1 << CALLBACK_SAMPLED | 1 << CALLBACK_FREED, IN_FATAL = 1 << CALLBACK_COUNT };
 
 static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
   for (callback_pair_t *p = from; p != NULL; p = p->next) /* Bound: what the program ever set */
@@ -68,23 +63,30 @@ void api_callback_set(callback_t which, void *function, void *context) {
   atomic_ptr_store_release(&callbacks[which], pair); /* S-callback */
 }
 
-/* NULL if there is none or it is what is running. */
-static callback_pair_t *get_callback(callback_t which, unsigned inside) {
-  if ((inside_of & inside) != 0) return NULL;
-  return atomic_ptr_load_acquire(&callbacks[which]); /* S-callback */
-}
-
 /* ---- calling --------------------------------------------------------------------------------- */
 
+static unsigned bits_of(callback_t which) {
+  unsigned bit = 1u << which;
+  return (bit & IN_SAMPLES) != 0 ? IN_SAMPLES : bit;
+}
+
+/* The thread is inside of it until end_callback. NULL: there is none, or it is what is running. */
+static callback_pair_t *begin_callback(callback_t which) {
+  if ((inside_of & bits_of(which)) != 0) return NULL;
+  callback_pair_t *pair = atomic_ptr_load_acquire(&callbacks[which]); /* S-callback */
+  if (pair != NULL) inside_of |= bits_of(which);
+  return pair;
+}
+static void end_callback(callback_t which) { inside_of &= ~bits_of(which); }
+
 void api_output(const char *text, size_t length) {
-  callback_pair_t *pair = get_callback(CALLBACK_OUTPUT, CALLBACK_IN_OUTPUT);
+  callback_pair_t *pair = begin_callback(CALLBACK_OUTPUT);
   if (pair == NULL) {
     os_write(2, text, length);
     return;
   }
-  inside_of |= CALLBACK_IN_OUTPUT;
   ((fh_output_t *)pair->function)(text, length, pair->context);
-  inside_of &= ~(unsigned)CALLBACK_IN_OUTPUT;
+  end_callback(CALLBACK_OUTPUT);
 }
 
 void api_report_mistake(option_t option, const char *what) {
@@ -103,11 +105,10 @@ void api_report_mistake(option_t option, const char *what) {
 }
 
 void api_error(int error) {
-  callback_pair_t *pair = get_callback(CALLBACK_ERROR, CALLBACK_IN_ERROR);
+  callback_pair_t *pair = begin_callback(CALLBACK_ERROR);
   if (pair == NULL) return;
-  inside_of |= CALLBACK_IN_ERROR;
   ((fh_error_t *)pair->function)(error, pair->context);
-  inside_of &= ~(unsigned)CALLBACK_IN_ERROR;
+  end_callback(CALLBACK_ERROR);
 }
 
 cold void *api_no_memory(void) {
@@ -118,55 +119,57 @@ cold void *api_no_memory(void) {
   return NULL;
 }
 
+cold void *api_invalid(void) {
+  errno = EINVAL;
+  return NULL;
+}
+
 void api_deferred(bool force) {
-  callback_pair_t *pair = get_callback(CALLBACK_DEFERRED, CALLBACK_IN_DEFERRED);
+  callback_pair_t *pair = begin_callback(CALLBACK_DEFERRED);
   if (pair == NULL) return;
-  inside_of |= CALLBACK_IN_DEFERRED;
   uint64_t heartbeat = atomic64_add_relaxed(&heartbeats, 1) + 1;
   ((fh_deferred_t *)pair->function)(force, heartbeat, pair->context);
-  inside_of &= ~(unsigned)CALLBACK_IN_DEFERRED;
+  end_callback(CALLBACK_DEFERRED);
 }
 
-/* Of two threads at once one tells. The level that was last told is for that alone. */
-static void tell_pressure(void) {
-  static atomic32_t told;
-  callback_pair_t *pair = get_callback(CALLBACK_PRESSURE, CALLBACK_IN_PRESSURE);
+/* Of two threads at once one reports it. The level that was reported last is for that alone. */
+static void report_pressure(void) {
+  static atomic32_t reported;
   uint32_t level = (uint32_t)atomic64_load_relaxed(&budget.level);
+  callback_pair_t *pair = begin_callback(CALLBACK_PRESSURE);
   if (pair == NULL) return;
-  if (atomic32_exchange_relaxed(&told, level) == level && level != PRESSURE_OVER) return;
-  inside_of |= CALLBACK_IN_PRESSURE;
-  ((fh_pressure_callback_t *)pair->function)((fh_pressure_t)level,
-                                             atomic64_load_relaxed(&budget.over), pair->context);
-  inside_of &= ~(unsigned)CALLBACK_IN_PRESSURE;
+  if (atomic32_exchange_relaxed(&reported, level) != level || level == PRESSURE_OVER)
+    ((fh_pressure_callback_t *)pair->function)((fh_pressure_t)level,
+                                               atomic64_load_relaxed(&budget.over), pair->context);
+  end_callback(CALLBACK_PRESSURE);
 }
 
-static void tell_container(void) {
+static void report_container(void) {
   static const char torn[] =
     "freehold: container: a file of its control group is no number; it is ignored\n";
   static const char silent[] =
     "freehold: container: a file of its control group does not answer; its limit is not known\n";
-  static atomic32_t told; /* relaxed: once */
+  static atomic32_t is_reported; /* relaxed: once */
   uint32_t state = atomic32_load_relaxed(&container.state);
   if (state < CONTAINER_TORN || !option_get(OPTION_warnings)) return;
-  if (atomic32_exchange_relaxed(&told, 1) != 0) return;
+  if (atomic32_exchange_relaxed(&is_reported, 1) != 0) return;
   if (state == CONTAINER_TORN) api_output(torn, sizeof torn - 1);
   else api_output(silent, sizeof silent - 1);
 }
 
 cold void api_news(void) {
-  if ((inside_of & (CALLBACK_IN_PRESSURE | CALLBACK_IN_OUTPUT)) != 0) return;
+  if ((inside_of & (bits_of(CALLBACK_PRESSURE) | bits_of(CALLBACK_OUTPUT))) != 0) return;
   if (atomic32_exchange_relaxed(&budget.news, 0) == 0) return;
-  tell_container();
-  tell_pressure();
+  report_container();
+  report_pressure();
 }
 
 void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {
-  callback_pair_t *pair =
-    get_callback(is_freed ? CALLBACK_FREED : CALLBACK_SAMPLED, CALLBACK_IN_PROFILER);
+  callback_t which = is_freed ? CALLBACK_FREED : CALLBACK_SAMPLED;
+  callback_pair_t *pair = begin_callback(which);
   if (pair == NULL) return;
-  inside_of |= CALLBACK_IN_PROFILER;
   ((fh_profile_hook_t *)pair->function)(block, size, bytes, pair->context);
-  inside_of &= ~(unsigned)CALLBACK_IN_PROFILER;
+  end_callback(which);
 }
 
 /* Of a double free: who freed the block before, if rings are kept (option `trace_ring`). */
@@ -194,11 +197,11 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   if (call != NULL) fmt_text(&f, " in "), fmt_text(&f, call), fmt_text(&f, "()");
   put_last_free(&f, what, address, call);
   line[f.used++] = '\n';
-  if ((inside_of & CALLBACK_IN_FATAL) != 0) { /* a callback of ours has brought it about */
+  if ((inside_of & IN_FATAL) != 0) { /* a callback of ours has brought it about */
     os_write(2, line, f.used);
     os_abort();
   }
-  inside_of |= CALLBACK_IN_FATAL;
+  inside_of |= IN_FATAL;
   api_output(line, f.used);
   api_error(EFAULT);
   os_abort();

@@ -1,5 +1,5 @@
 /* closed.c - every call, when an option wants to see all of them                       layer 8: api
- * Owns:    nothing.   Called by: the program, cold.c, malloc.c.
+ * Owns:    nothing.   Called by: the program, cold.c, heaps.c.
  *          Calls: foreign.c, callback.c, start.c, heap, slab, arena, support.
  * Threads: any; no heap is marked while a callback runs.
  *
@@ -10,21 +10,12 @@
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-
-#include "../base/check.h"
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
-#include "../heap/free.h"
-#include "../support/options.h"
 #include "../support/timing.h"
 #include "../support/trace.h"
 
-/* ---- options --------------------------------------------------------------------------------- */
-
-enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
-
-/* Of what is being asked for. */
+/* What is asked for. */
 typedef struct {
   struct fh_heap *heap; /* NULL: the thread's */
   size_t alignment, size;
@@ -67,6 +58,8 @@ static void give_back(void *p, origin_t origin, const char *call) {
 }
 
 /* ---- what is filled -------------------------------------------------------------------------- */
+
+enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
 
 static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; }
 

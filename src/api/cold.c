@@ -44,11 +44,11 @@ size_t api_usable_size(const void *p, const char *call) {
 
 /* The block moves to our heap. Out of line, for the stack's sake. */
 static cold void *take_foreign(void *p, size_t size, const char *call) {
-  return api_foreign_move(p, api_malloc_or(size, api_malloc_slow), size, call);
+  return api_foreign_move(p, api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow), size, call);
 }
 
 void *api_realloc(void *p, size_t size, const char *call) {
-  if (p == NULL) return api_malloc_or(size, api_malloc_slow);
+  if (p == NULL) return api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow);
   if (unlikely(size == 0)) {
     api_free(p, call);
     return NULL;

@@ -6,11 +6,8 @@
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/check.h"
 #include "../heap/bytes.h"
 #include "../heap/upkeep.h"
-#include "../support/options.h"
 
 FH_API int fh_version(void) {
   return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH;

@@ -1,11 +1,9 @@
-/* fault.c - guards: what a program is told that has run into one                       layer 8: api
+/* fault.c - the line about a program that has run into a guard                         layer 8: api
  * Owns:    nothing.   Called by: lifecycle.c.   Calls: stock, arena, support, os.
  * Threads: any; in the handler of SIGSEGV, with a heap marked or not. The line is written by bare
  *          system calls; its memory comes from the system. */
 #include "api.h"
 
-#include "../arena/map.h"
-#include "../base/bits.h"
 #include "../os/os.h"
 #include "../stock/guard.h"
 #include "../stock/sample.h"
@@ -94,7 +92,7 @@ static void put_line(fmt_t *out, const telling_t *t, const char *what, const gua
   fmt_text(out, ": ");
   fmt_hex(out, (uintptr_t)at);
   fmt_text(out, " in thread ");
-  fmt_decimal(out, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  fmt_decimal(out, os_thread_number());
   put_stack(out, t, "; allocated by thread ", &s->allocation);
   if (is_freed) put_stack(out, t, "; freed by thread ", &s->release);
 }
@@ -129,7 +127,7 @@ static void write_empty(const void *at) {
   os_write(2, line, out.used);
 }
 
-/* True: it was ours, and has been told. */
+/* True: it was ours, and has been reported. */
 static bool on_fault(const void *at) {
   uintptr_t tenant = map_find(at);
   if (map_kind(tenant) == TENANT_EMPTY) return write_empty(at), true;
@@ -140,7 +138,7 @@ static bool on_fault(const void *at) {
   return true;
 }
 
-static void tell(const char *what, const guard_slot_t *s, const void *at) {
+static void report(const char *what, const guard_slot_t *s, const void *at) {
   write_fault(what, s, at);
 }
 
@@ -148,7 +146,7 @@ void api_guard_start(void) {
   uint64_t interval = (uint64_t)option_get(OPTION_guard_interval);
   if (interval == 0) return;
   os_backtrace_start();
-  if (!guard_start(tell)) return;
+  if (!guard_start(report)) return;
   os_on_fault(on_fault);
   sample_start_guards(interval);
 }

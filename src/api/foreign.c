@@ -1,5 +1,5 @@
 /* foreign.c - pointers that are not ours                                               layer 8: api
- * Owns:    the addresses of libc's own functions.   Called by: cold.c, malloc.c,
+ * Owns:    the addresses of libc's own functions.   Called by: cold.c, heaps.c,
  *          lifecycle.c.   Calls: os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
  * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
@@ -16,8 +16,6 @@
 
 #include <dlfcn.h>
 
-#include "../base/atomic.h"
-#include "../base/bits.h"
 #include "../os/os.h"
 
 #pragma weak dlsym

@@ -8,12 +8,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/sizeclass.h"
-#include "../arena/arena.h"
 #include "../heap/stats.h"
-#include "../stock/counts.h"
-#include "../support/options.h"
+#include "../stock/pool.h"
 
 /* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes
  * that the definitions of this layer do not want. */

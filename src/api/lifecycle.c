@@ -5,10 +5,8 @@
  *          because there is none. */
 #include "api.h"
 
-#include "../../include/freehold/freehold.h"
 #include "../heap/upkeep.h"
 #include "../os/os.h"
-#include "../support/options.h"
 
 /* Many programs close standard error before they end, to see whether all was written. When
  * statistics are wanted at the end a second descriptor is kept for that case, under a number that

@@ -1,24 +1,21 @@
-/* malloc.c - the family of malloc, as standards name it and as fh_*; C++ delete        layer 8: api
- * Owns:    nothing.   Called by: the program.
- *          Calls: cold.c, closed.c, foreign.c, secure, heap, stock, arena, os.
+/* malloc.c - the family of malloc, as standards name it and as fh_*                    layer 8: api
+ * Owns:    nothing.   Called by: the program.   Calls: cold.c, callback.c, heap, stock, os.
  * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
  *          manual. This layer alone sets errno. */
 #include "api.h"
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../heap/firstclass.h"
 #include "../os/os.h"
 
-FH_API void *malloc(size_t size) { return api_malloc_or(size, api_malloc_slow); }
+FH_API void *malloc(size_t size) { return api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow); }
 FH_API void free(void *p) { api_free_plainly(p, api_free_slow); }
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
 FH_API void *calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  void *block = api_malloc_or(bytes, api_calloc_slow);
+  void *block = api_malloc_or(bytes, ORIGIN_MALLOC, api_calloc_slow);
   return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
 }
 
@@ -38,12 +35,12 @@ static always_inline void check_size(void *p, size_t size, size_t alignment, con
 }
 FH_API void free_sized(void *p, size_t size) {
   check_size(p, size, 1, "free_sized");
-  api_free_by(p, ORIGIN_MALLOC, "free_sized", free_sized_slow);
+  api_free_or(p, ORIGIN_MALLOC, "free_sized", free_sized_slow);
 }
 FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
   api_check_alignment(p, alignment, "free_aligned_sized");
   check_size(p, size, alignment, "free_aligned_sized");
-  api_free_by(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
+  api_free_or(p, ORIGIN_MALLOC, "free_aligned_sized", free_aligned_sized_slow);
 }
 
 /* jemalloc's name for the first; the flags' low six bits are the alignment's logarithm. */
@@ -51,21 +48,15 @@ FH_API void sdallocx(void *p, size_t size, int flags);
 static void sdallocx_slow(void *p) { api_free(p, "sdallocx"); }
 FH_API void sdallocx(void *p, size_t size, int flags) {
   check_size(p, size, (size_t)1 << (flags & 63), "sdallocx");
-  api_free_by(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
+  api_free_or(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
 }
 
 static always_inline void *allocate_aligned(size_t alignment, size_t size) {
   return api_aligned_or(alignment, size, ORIGIN_MALLOC, api_aligned_slow);
 }
 
-static cold void *refuse_alignment(void) {
-  errno = EINVAL;
-  return NULL;
-}
-
 FH_API void *aligned_alloc(size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? allocate_aligned(alignment, size)
-                                            : refuse_alignment();
+  return likely(is_power_of_two(alignment)) ? allocate_aligned(alignment, size) : api_invalid();
 }
 
 static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {
@@ -92,7 +83,7 @@ FH_API size_t malloc_usable_size(void *p) { return api_usable_size(p, "malloc_us
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
   while (power < alignment && power != 0) power *= 2; /* Bound: the bits of a word */
-  return likely(power != 0) ? allocate_aligned(power, size) : refuse_alignment();
+  return likely(power != 0) ? allocate_aligned(power, size) : api_invalid();
 }
 
 FH_API void *valloc(size_t size) { return allocate_aligned(os_page_size(), size); }
@@ -126,83 +117,3 @@ TWIN(valloc) void *__libc_valloc(size_t size);
 TWIN(pvalloc) void *__libc_pvalloc(size_t size);
 TWIN(posix_memalign) int __posix_memalign(void **p, size_t alignment, size_t size);
 #endif
-
-/* ---- first-class heaps ----------------------------------------------------------------------- */
-
-static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }
-
-FH_API fh_heap_t *fh_heap_new(void) {
-  api_start();
-  return of_heap(firstclass_new());
-}
-FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options) {
-  api_start();
-  if (options != NULL && options->struct_size == sizeof *options)
-    return of_heap(firstclass_new_with(options->name, options->quota));
-  errno = EINVAL;
-  return NULL;
-}
-FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) { firstclass_set_quota(heap, bytes); }
-FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats) {
-  if (stats == NULL || stats->struct_size != sizeof *stats) return false;
-  firstclass_stats(heap, stats);
-  return true;
-}
-FH_API void fh_heap_collect(fh_heap_t *heap) { firstclass_collect_one(heap); }
-FH_API fh_heap_t *fh_heap_of(const void *p) {
-  return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
-}
-static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size) {
-  if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, false);
-  return of_heap(firstclass_aligned(heap, alignment, size));
-}
-FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) { return allocate_in(heap, 1, size); }
-FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
-  size_t bytes;
-  if (likely(!SECURE && !api_is_closed())) return of_heap(firstclass_calloc(heap, count, size));
-  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  void *block = api_closed_in(heap, 1, bytes, true);
-  return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
-}
-/* As in api_realloc. */
-static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const char *call) {
-  return api_foreign_move(p, of_heap(firstclass_aligned(heap, 1, size)), size, call);
-}
-FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
-  const char *call = "fh_heap_realloc";
-  if (p == NULL) return allocate_in(heap, 1, size);
-  if (size == 0) {
-    api_free(p, call);
-    return NULL;
-  }
-  if (unlikely(SECURE || api_is_closed())) return api_closed_realloc(heap, p, size, call);
-  if (unlikely(heap_is_foreign(p))) return take_foreign_into(heap, p, size, call);
-  return of_heap(firstclass_realloc(heap, p, size, call));
-}
-FH_API void fh_heap_delete(fh_heap_t *heap) {
-  if (unlikely(api_is_closed())) api_closed_heap_ends(heap, false);
-  firstclass_delete(heap);
-}
-FH_API void fh_heap_destroy(fh_heap_t *heap) {
-  if (unlikely(api_is_closed())) api_closed_heap_ends(heap, true);
-  if (SECURE) secure_heap_ends(heap);
-  firstclass_destroy(heap);
-}
-typedef struct {
-  fh_visitor_t *visitor;
-  void *context;
-} visit_t;
-static bool visit_checked(void *p, size_t usable, void *context) {
-  const visit_t *v = context;
-  size_t size = usable;
-  return !secure_visited(p, &size) || v->visitor(p, size, v->context);
-}
-FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
-  if (!SECURE) return firstclass_visit(heap, visitor, context);
-  return firstclass_visit(heap, visit_checked, &(visit_t){visitor, context});
-}
-
-FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size)
-                                            : refuse_alignment();
-}

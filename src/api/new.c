@@ -13,9 +13,6 @@
 #include <dlfcn.h>
 #include <unwind.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/check.h"
-
 #if !defined(__LP64__)
 #error "the names below have size_t as unsigned long"
 #endif
@@ -276,18 +273,18 @@ static cold void *try_new_aligned(typeof(_ZnwmSt11align_val_t) *new, size_t size
 /* nw: new, na: new[], dl: delete, da: delete[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &,
  * at which nobody looks; St11align_val_t: std::align_val_t. All forms are here: one that is
  * forgotten would be the runtime's. */
-void *_Znwm(size_t size) { return api_malloc_by(size, ORIGIN_NEW, one_or_throw); }
+void *_Znwm(size_t size) { return api_malloc_or(size, ORIGIN_NEW, one_or_throw); }
 void *_Znam(size_t size) {
   if (unlikely(is_replaced)) return _Znwm(size);
-  return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_throw);
+  return api_malloc_or(size, ORIGIN_NEW_ARRAY, array_or_throw);
 }
 OPERATOR void *_ZnwmRKSt9nothrow_t(size_t size) {
   if (unlikely(is_replaced)) return try_new(_Znwm, size);
-  return api_malloc_by(size, ORIGIN_NEW, one_or_null);
+  return api_malloc_or(size, ORIGIN_NEW, one_or_null);
 }
 OPERATOR void *_ZnamRKSt9nothrow_t(size_t size) {
   if (unlikely(is_replaced)) return try_new(_Znam, size);
-  return api_malloc_by(size, ORIGIN_NEW_ARRAY, array_or_null);
+  return api_malloc_or(size, ORIGIN_NEW_ARRAY, array_or_null);
 }
 void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
   return api_aligned_or(alignment, size, ORIGIN_NEW_ALIGNED, one_aligned_or_throw);
@@ -310,7 +307,7 @@ OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment)
  * exact, and so is the call by which the block came. */
 
 static always_inline void delete_of(void *p, origin_t origin, const char *call) {
-  api_free_by(p, origin, call, api_free_slow);
+  api_free_or(p, origin, call, api_free_slow);
 }
 void _ZdlPv(void *p) { delete_of(p, ORIGIN_NEW, "delete"); }
 void _ZdaPv(void *p) {

@@ -117,17 +117,17 @@ void pprof_value_type(pprof_t *p, const char *type, const char *unit) {
   p->value_types++;
 }
 
-/* False if it was there before, or if there are more than was said at the start: half of the places
- * stay free. */
+/* False if it was there before, or if there are more than was said at the start. Half of the
+ * buckets stay free. */
 static bool note_seen(pprof_t *p, uintptr_t address) {
   size_t at = address * 0x9E3779B97F4A7C15u >> 20;
-  for (;; at++) { /* Bound: the places in use, at most half of them */
-    uintptr_t *place = &p->seen[at & (p->seen_size - 1)];
-    if (*place == address) return false;
-    if (*place != 0) continue;
+  for (;; at++) { /* Bound: the buckets in use, at most half of them */
+    uintptr_t *bucket = &p->seen[at & (p->seen_size - 1)];
+    if (*bucket == address) return false;
+    if (*bucket != 0) continue;
     if (p->seen_count == p->seen_size / 2) return false;
     p->seen_count++;
-    *place = address;
+    *bucket = address;
     return true;
   }
 }

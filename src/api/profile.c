@@ -6,8 +6,6 @@
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/bits.h"
 #include "../heap/visit.h"
 #include "../os/os.h"
 #include "../stock/sample.h"

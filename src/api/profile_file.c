@@ -4,11 +4,8 @@
  * Threads: any, also in signal handlers and with a heap marked: memory comes from the system. */
 #include "api.h"
 
-#include "../../include/freehold/freehold.h"
-#include "../base/bits.h"
 #include "../os/os.h"
 #include "../stock/sample.h"
-#include "../support/options.h"
 
 /* The names of one file. */
 enum { NAME_MOST = 4096 };

@@ -5,11 +5,9 @@
  *          on the stack. */
 #include "api.h"
 
-#include "../../include/freehold/freehold.h"
 #include "../heap/stats.h"
 #include "../heap/upkeep.h"
 #include "../os/os.h"
-#include "../support/options.h"
 #include "../support/stats.h"
 #include "../support/timing.h"
 
@@ -37,12 +35,12 @@ typedef struct {         /* without pointers, so that loading the library has no
   char label[REPORT_NAME];
   uint16_t offset; /* in fh_stats_t */
   uint8_t section, unit, followed;
-  uint8_t place; /* 0: none */
+  uint8_t position; /* 0: none */
 } report_row_t;
-#define REPORT_AT(place, label, followed) label, REPORT_##followed, place
+#define REPORT_AT(position, label, followed) label, REPORT_##followed, position
 #define REPORT_HIDDEN "", REPORT_END, 0
-#define REPORT_ROW_OF(name, section, unit, label, followed, place)                                 \
-  {#name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, place},
+#define REPORT_ROW_OF(name, section, unit, label, followed, position)                              \
+  {#name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, position},
 #define REPORT_ROW_WITH(...) REPORT_ROW_OF(__VA_ARGS__)
 #define REPORT_ROW(name, section, unit, from, text, what)                                          \
   REPORT_ROW_WITH(name, section, unit, REPORT_##text)
@@ -99,9 +97,9 @@ static void put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
 static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
   fmt_text(f, all_titles[section]);
   fmt_char(f, '\n');
-  for (unsigned place = 1; place <= REPORT_ROWS; place++)
+  for (unsigned position = 1; position <= REPORT_ROWS; position++)
     for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
-      if (row->section == section && row->place == place) put_row(f, s, row);
+      if (row->section == section && row->position == position) put_row(f, s, row);
 }
 
 static void put_class(fmt_t *f, const fh_class_stats_t *c) {
@@ -251,20 +249,9 @@ void api_report(bool json, bool at_exit) {
 
 FH_API void fh_stats_print(bool json) { api_report(json, false); }
 
-/* The word between brackets: "always [madvise] never". */
-static void put_huge_pages(fmt_t *f) {
-  char text[64];
-  int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
-  size_t length = file < 0 ? 0 : os_read(file, text, sizeof text);
-  if (file >= 0) os_close(file);
-  const char *from = memchr(text, '[', length), *end = text + length;
-  const char *to = from == NULL ? NULL : memchr(from, ']', (size_t)(end - from));
-  if (to == NULL) return fmt_text(f, "not known");
-  fmt_shown(f, from + 1, (size_t)(to - from - 1), sizeof text);
-}
-
 void api_report_at_load(void) {
-  char buffer[1024];
+  char buffer[1024], setting[OS_HUGE_SETTING];
+  size_t length = os_huge_setting(setting);
   fmt_t f;
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
   fmt_text(&f, "freehold ");
@@ -272,7 +259,8 @@ void api_report_at_load(void) {
   fmt_text(&f, ": pages of ");
   fmt_exact_size(&f, os_page_size());
   fmt_text(&f, ", transparent huge pages of the system: ");
-  put_huge_pages(&f);
+  if (length == 0) fmt_text(&f, "not known");
+  fmt_shown(&f, setting, length, sizeof setting);
   fmt_char(&f, '\n');
   for (option_t i = 0; i < OPTION_COUNT; i++) {
     if (option_get(i) == option_info[i].fallback) continue;

@@ -7,10 +7,6 @@
  *          (acquire): the options, and the trace. */
 #include "api.h"
 
-#include "../base/atomic.h"
-#include "../base/check.h"
-#include "../heap/here.h"
-#include "../support/options.h"
 #include "../support/trace.h"
 
 atomic32_t api_started;

@@ -3,8 +3,8 @@
 #include "budget.h"
 
 #include "../base/layout.h"
+#include "../os/container.h"
 #include "../os/os.h"
-#include "../support/container.h"
 #include "arena.h"
 
 enum {
@@ -28,7 +28,9 @@ static atomic64_t measured, used_at_look;
 
 uint64_t budget_bytes(option_t option) {
   int64_t value = option_get(option);
-  return value >= 0 ? (uint64_t)value : container_memory() / 100 * (0 - (uint64_t)value);
+  if (value >= 0) return (uint64_t)value;
+  bool is_free = option_get(OPTION_container) == CONTAINER_IGNORE;
+  return (is_free ? container_machine() : container_memory()) / 100 * (0 - (uint64_t)value);
 }
 
 static uint64_t bytes_in_use(void) {

@@ -287,34 +287,35 @@ static size_t unmap_group(arena_t *a, size_t word) {
 }
 
 /* After a refusal it is not tried again for some ms, twice as many each time. relaxed: hints */
-static atomic32_t kept_since, kept_wait;
+static atomic32_t in_vain_at, in_vain_wait;
 
-static bool keeps_what_it_gets(void) {
-  uint32_t wait = atomic32_load_relaxed(&kept_wait);
-  return wait != 0 && os_now_ms() - atomic32_load_relaxed(&kept_since) < wait;
+static bool was_in_vain_of_late(void) {
+  uint32_t wait = atomic32_load_relaxed(&in_vain_wait);
+  return wait != 0 && os_now_ms() - atomic32_load_relaxed(&in_vain_at) < wait;
 }
 
-static void note_kept(void) {
-  uint32_t wait = atomic32_load_relaxed(&kept_wait);
-  atomic32_store_relaxed(&kept_since, os_now_ms());
-  atomic32_store_relaxed(&kept_wait, wait == 0 ? GIVEN_WAIT : min_size(2 * wait, GIVEN_WAIT_MOST));
+static void note_in_vain(void) {
+  uint32_t wait = atomic32_load_relaxed(&in_vain_wait);
+  atomic32_store_relaxed(&in_vain_at, os_now_ms());
+  wait = wait == 0 ? GIVEN_WAIT : (uint32_t)min_size(2 * wait, GIVEN_WAIT_MOST);
+  atomic32_store_relaxed(&in_vain_wait, wait);
 }
 
 bool arena_unmap_free(void) {
   size_t unmapped = 0;
   unsigned refusals = 0;
   bool is_given = false;
-  if (keeps_what_it_gets()) return false;
+  if (was_in_vain_of_late()) return false;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
     for (size_t word = 0; a != NULL && word < ARENA_WORDS; word++) {
       if (group_to_unmap(a, word) == 0) continue;
       is_given = is_given || is_given_again(a, word);
       if (is_given) unmapped += unmap_group(a, word);
-      else if (++refusals == GIVEN_TRIES) return note_kept(), false;
+      else if (++refusals == GIVEN_TRIES) return note_in_vain(), false;
     }
   }
-  if (is_given) atomic32_store_relaxed(&kept_wait, 0);
+  if (is_given) atomic32_store_relaxed(&in_vain_wait, 0);
   return unmapped != 0;
 }
 

@@ -1,7 +1,5 @@
 /* hint.h - where a search is worth while                                             layer 3: arena
  * Owns:    nothing: the words are the caller's.   Called by: arena, slab.   Calls: bitmap.
- *
- * So the cost of a search does not grow with the heap.
  * Threads: any. A hint may send a search to where nothing is. It hides only what came back while a
  *          thread is stopped between the two steps below, for good if that never goes on (child of
  *          fork, longjmp).
@@ -10,7 +8,9 @@
  *                   looks below again. All seq_cst, so one of the two sees the other.
  *          S-room   the same for runs of bits: a thread that gives bits back then looks at the
  *                   lack; one that has searched in vain notes the lack, then searches again. All
- *                   seq_cst. */
+ *                   seq_cst.
+ *
+ * So the cost of a search does not grow with the heap. */
 #ifndef ARENA_HINT_H
 #define ARENA_HINT_H
 

@@ -88,7 +88,7 @@ bool map_may_fit(size_t count, size_t size, bool without_memory) {
 
 bool map_claim_behind(void *window, size_t have, size_t more) {
   size_t first = ((uintptr_t)window >> WINDOW_SHIFT) + have;
-  return first + more <= os_space() >> WINDOW_SHIFT &&
+  return first + more <= os_space_end() >> WINDOW_SHIFT &&
          map_may_fit(more, (more - 1) << WINDOW_SHIFT, false) && claim(first, more, false) == more;
 }
 
@@ -136,7 +136,7 @@ static size_t find_free(size_t from, size_t end, size_t count, bool again) {
 static size_t lowest_free(size_t end) {
   uint64_t low = atomic64_load_acquire(&low_window); /* S-low */
   size_t from = (uint32_t)low;
-  size_t first = find_free(from != 0 ? from : os_place() >> WINDOW_SHIFT, end, 1, false);
+  size_t first = find_free(from != 0 ? from : os_space_start() >> WINDOW_SHIFT, end, 1, false);
   if (first != from) atomic64_cas_relaxed(&low_window, &low, low - from + first);
   return first;
 }
@@ -163,7 +163,7 @@ static void *search_near(find_t *s) {
  * else is found, LAST_TRIES of those again. */
 static void *search(find_t *s) {
   if (!map_may_fit(s->count, s->size, s->without_memory)) return NULL;
-  size_t end = os_space() >> WINDOW_SHIFT;
+  size_t end = os_space_end() >> WINDOW_SHIFT;
   void *window = search_upward(s, lowest_free(end), end, FIRST_TRIES);
   bool is_short = s->result == OS_NO_MEMORY; /* or there are no such addresses: the kernel knows */
   s->again = true;
@@ -184,7 +184,8 @@ void *map_reserve(size_t count, size_t size) {
 }
 
 bool map_is_valid(void) {
-  size_t place = os_place() >> WINDOW_SHIFT, low = (uint32_t)atomic64_load_relaxed(&low_window);
-  HOLDS(W2, low <= place || find_free(place, low, 1, false) == low);
+  size_t start = os_space_start() >> WINDOW_SHIFT;
+  size_t low = (uint32_t)atomic64_load_relaxed(&low_window);
+  HOLDS(W2, low <= start || find_free(start, low, 1, false) == low);
   return windows_are_valid(0, WINDOW_COUNT);
 }

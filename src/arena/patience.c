@@ -13,17 +13,17 @@
 #include "arena.h"
 #include "budget.h"
 
-enum { BUDGET_SHARE = 64 }; /* this part of what is in use may be dirty */
+enum { DIRTY_PART = 64 }; /* this part of what is in use may be dirty */
 enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
 static atomic32_t doublings, regretted, regretted_since, calm_since;
 
 size_t patience_budget(void) {
   if (budget_is_tight()) return 0;
-  uint64_t share = atomic64_load_relaxed(&arena_counts.committed) / BUDGET_SHARE;
+  uint64_t part = atomic64_load_relaxed(&arena_counts.committed) / DIRTY_PART;
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
   size_t doubled = min_size(budget << atomic32_load_relaxed(&doublings), peak);
-  return max_size(max_size(budget, doubled), share);
+  return max_size(max_size(budget, doubled), part);
 }
 
 uint32_t patience_delay(uint32_t delay) {

@@ -82,9 +82,6 @@ static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
 ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
 ATOMIC_OPERATIONS(atomic32, atomic32_t, uint32_t)
 ATOMIC_OPERATIONS(atomic8, atomic8_t, uint8_t)
-static inline uint8_t atomic8_exchange_acq_rel(atomic8_t *a, uint8_t v) {
-  return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);
-}
 ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
 
 static inline uint32_t atomic32_load_seq_cst(const atomic32_t *a) {

@@ -49,11 +49,6 @@ static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
   return offset * inverse - 1 < 0xFFFF;
 }
 
-/* Which block of its slab begins at `offset`, from 0 on: the quotient, by the same product. */
-static always_inline size_t class_number(uint32_t offset, uint32_t inverse) {
-  return ((uint64_t)offset * inverse >> 32) - 1;
-}
-
 /* The smallest class for `n` bytes whose blocks are aligned to `alignment` (a power of two), or 0
  * if there is none. That of the next multiple will do: where classes lie closer than the alignment
  * every multiple of it is one, and where they do not all are multiples. */

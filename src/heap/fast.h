@@ -69,34 +69,40 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* `is_live`: the caller knows that it is not free. */
+/* Where a freed block went. */
+typedef enum {
+  FAST_FREED,
+  FAST_EMPTIED, /* ... and its slab has no block in use any more */
+  FAST_OTHERS,  /* nowhere: its slab is another heap's, or the heap has no room for it */
+  FAST_REFUSED  /* nowhere: it is no block, or free already, as far as can be told here */
+} fast_freed_t;
+
+/* Decides where it goes. The heap is marked, and the thread's own. `is_live`: the caller knows that
+ * the block is not free. */
+static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t block,
+                                                bool is_live) {
+  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return FAST_REFUSED;
+  if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
+    if (!is_live && unlikely(block_is_free(block))) return FAST_REFUSED;
+    return unlikely(slab_put_back(s, block)) ? FAST_EMPTIED : FAST_FREED;
+  }
+  unsigned c = slab_class(s);
+  if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->room[c] == 0)) return FAST_OTHERS;
+  return likely(returned_put(h, c, block)) ? FAST_FREED : FAST_REFUSED;
+}
+
 static always_inline void fast_free_known(void *p, bool is_live, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
   heap_here.window = 0; /* from here on no handler takes the slab away */
   signal_fence();
   slab_t *s = fast_descriptor(block, window);
-  heap_t *h = heap_of_thread();
-  bool is_empty = false;
-  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) goto not_simple;
-  if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
-    if (!is_live && unlikely(block_is_free(block))) goto not_simple;
-    is_empty = slab_put_back(s, block);
-  } else {
-    unsigned c = slab_class(s);
-    if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->room[c] == 0)) goto not_mine;
-    if (unlikely(!returned_put(h, c, block))) goto not_simple;
-  }
+  fast_freed_t freed = fast_put_back(heap_of_thread(), s, block, is_live);
   signal_fence();
   heap_here.window = window;
-  if (unlikely(is_empty)) return heap_slab_emptied(s);
-  return;
-not_mine:
-  heap_here.window = window;
-  return heap_free_others(s, p, slow);
-not_simple:
-  heap_here.window = window;
-  return slow(p);
+  if (unlikely(freed == FAST_OTHERS)) return heap_free_others(s, p, slow);
+  if (unlikely(freed == FAST_REFUSED)) return slow(p);
+  if (unlikely(freed == FAST_EMPTIED)) return heap_slab_emptied(s);
 }
 
 /* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */

@@ -9,8 +9,8 @@
 #include "../stock/large.h"
 #include "../stock/outbox.h"
 #include "../stock/owned.h"
-#include "../stock/returned.h"
 #include "enter.h"
+#include "fast.h"
 
 /* ---- what is no live block ------------------------------------------------------------------- */
 
@@ -89,29 +89,15 @@ static void end_free(const heap_t *h) {
   heap_here.window = atomic64_load_relaxed(&h->home);
 }
 
-static bool is_of_another(const slab_t *s, const heap_t *h) {
-  return !atomic_ptr_is_relaxed(&s->owner, h) && !atomic_ptr_is_relaxed(&s->owner, NULL);
-}
-
-/* A block of a slab that is the heap's own goes back there; a block of nobody's slab onto the list
- * that becomes the next bin of its class. False if that has no room, the slab is another's, or the
- * heap is marked. Whose the slab is counts from the mark on: until then a handler may let go of
- * it. */
-static bool keep(slab_t *s, uintptr_t block, const char *call) {
+/* As a fast free does it. FAST_OTHERS also if the heap is marked. Whose the slab is counts from the
+ * mark on: until then a handler may let go of it. Out of line for the stack's sake. */
+static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
-  bool is_empty = false, is_done = false;
-  if (is_of_another(s, h)) return false;
-  block_refuse_double_free(block, call);
-  if (!begin_free()) return false;
-  if (atomic_ptr_is_relaxed(&s->owner, h)) {
-    is_empty = slab_put_back(s, block);
-    is_done = true;
-  } else if (!is_of_another(s, h) && h->room[slab_class(s)] != 0) {
-    is_done = returned_put(h, slab_class(s), block);
-  }
+  if (!begin_free()) return FAST_OTHERS;
+  fast_freed_t freed = fast_put_back(h, s, block, false);
   end_free(h);
-  if (is_empty) heap_slab_emptied(s);
-  return is_done;
+  if (freed == FAST_EMPTIED) heap_slab_emptied(s);
+  return freed;
 }
 
 /* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
@@ -146,7 +132,8 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   if (slab_is_on_hole(s, block)) fatal("double free", p, call);
   if (heap_here.window != 0) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));
-    if (!is_tagged && (keep(s, block, call) || put_off(s, block))) return;
+    fast_freed_t freed = is_tagged ? FAST_REFUSED : put_back(s, block);
+    if (freed <= FAST_EMPTIED || (freed == FAST_OTHERS && put_off(s, block))) return;
   }
   heap_t *h = heap_enter_to_free();
   block_refuse_double_free(block, call);

@@ -26,38 +26,24 @@ size_t heap_take_many(size_t size, size_t most, void **blocks) {
   return n;
 }
 
-/* What a free of `block` has to do beside it: nothing, or something with its slab. */
-typedef enum { FREED, FREED_LAST, NOT_FREED } freed_t;
-
-static always_inline freed_t free_marked(heap_t *h, slab_t *s, uintptr_t block) {
-  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return NOT_FREED;
-  if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
-    if (unlikely(block_is_free(block))) return NOT_FREED;
-    return unlikely(slab_put_back(s, block)) ? FREED_LAST : FREED;
-  }
-  unsigned c = slab_class(s);
-  if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->room[c] == 0)) return NOT_FREED;
-  return likely(returned_put(h, c, block)) ? FREED : NOT_FREED;
-}
-
 size_t heap_free_many(void *const *blocks, size_t count) {
   uintptr_t window = heap_here.window;
   heap_t *h = heap_of_thread();
   slab_t *s = NULL;
-  freed_t freed = FREED;
+  fast_freed_t freed = FAST_FREED;
   size_t n = 0;
   if (window == 0) return 0;
   heap_here.window = 0; /* from here on no handler takes the slabs away */
   signal_fence();
-  while (n < count && freed == FREED) { /* Bound: the caller's blocks */
+  while (n < count && freed == FAST_FREED) { /* Bound: the caller's blocks */
     uintptr_t block = (uintptr_t)blocks[n];
     if (unlikely(window_of(block) != window)) break;
     s = fast_descriptor(block, window);
-    freed = free_marked(h, s, block);
-    n += freed != NOT_FREED;
+    freed = fast_put_back(h, s, block, false);
+    n += freed <= FAST_EMPTIED;
   }
   signal_fence();
   heap_here.window = window;
-  if (unlikely(freed == FREED_LAST)) heap_slab_emptied(s);
+  if (unlikely(freed == FAST_EMPTIED)) heap_slab_emptied(s);
   return n;
 }

@@ -1,5 +1,5 @@
 /* many.h - many blocks of one size at once                                           layer 6: heap
- * Owns:    nothing.   Called by: api.   Calls: heap, stock, slab.
+ * Owns:    nothing.   Called by: api.   Calls: heap, slab.
  * Threads: as in fast.h, but the heap is marked once for all blocks, and not once for each. A call
  *          that is cut short has lost at most the blocks that it took out of the bin. */
 #ifndef HEAP_MANY_H

@@ -1,6 +1,5 @@
 /* refill.h - where the blocks of a bin come from                                      layer 6: heap
- * Owns:    nothing.   Called by: slow.c.   Calls: stock, slab, arena,
- *          support, os.
+ * Owns:    nothing.   Called by: slow.c.   Calls: stock, slab, arena, support, os.
  * Threads: the heap's own. */
 #ifndef HEAP_REFILL_H
 #define HEAP_REFILL_H

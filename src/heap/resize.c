@@ -113,7 +113,7 @@ void heap_check_class(const void *p, size_t size, size_t alignment, const char *
 }
 
 size_t heap_good_size(size_t size) {
-  if (size > os_space()) return size;
+  if (size > os_space_end()) return size;
   if (size > SMALL_MAX_SIZE) return align_up(size, os_page_size());
   return size == 0 ? 0 : class_size(class_of(size));
 }

@@ -4,13 +4,13 @@
 #include "stats.h"
 
 #include "../arena/budget.h"
+#include "../os/container.h"
 #include "../os/os.h"
 #include "../stock/empty.h"
 #include "../stock/guard.h"
 #include "../stock/huge.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
-#include "../support/container.h"
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"
@@ -112,20 +112,17 @@ static void add_mappings(fh_stats_t *stats) {
     stats->resident += resident_in(a);
     stats->huge_resident += os_huge_resident(a, WINDOW_SIZE);
   }
-  for (size_t i = 0; i < huge_pool_size(); i++) {
-    bool is_live;
-    const huge_t *b = huge_at(i, &is_live);
-    size_t mapped = is_live ? atomic64_load_relaxed(&b->mapped) : 0;
+  const huge_t *b;
+  const guard_slot_t *s;
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) { /* Bound: as there */
+    size_t mapped = atomic64_load_relaxed(&b->mapped);
     stats->resident += os_resident(huge_base(b), mapped);
     stats->huge_resident += os_huge_resident(huge_base(b), mapped);
   }
-  for (size_t i = 0; i < GUARD_SLOTS; i++) {
-    const guard_slot_t *s = guard_at(i);
-    if (s != NULL) stats->resident += guard_resident(s);
-  }
-  stats->metadata += guard_metadata() + empty_metadata() + huge_pool_size() * sizeof(huge_t) +
-                     pool_size() * (sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) +
-                                    sizeof(heap_sampled_t));
+  /* Bound: GUARD_SLOTS */
+  for (size_t i = 0; (s = guard_next(&i)) != NULL;) stats->resident += guard_resident(s);
+  stats->metadata += guard_metadata() + empty_metadata() + huge_pool_size() * sizeof(huge_t);
+  stats->metadata += pool_metadata();
 }
 
 /* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */

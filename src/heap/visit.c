@@ -108,14 +108,11 @@ bool heap_visit(fh_visitor_t *visitor, void *context) {
   blocks_visit_t visit = {NULL, visitor, context};
   finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
-  for (size_t i = 0; i < huge_pool_size(); i++) {
-    bool is_live;
-    huge_t *b = huge_at(i, &is_live);
-    if (is_live && !visit_one(NULL, b, &visit)) return false;
-  }
-  for (size_t i = 0; i < GUARD_SLOTS; i++) {
-    const guard_slot_t *s = guard_at(i);
-    if (s == NULL) continue;
+  huge_t *b;
+  const guard_slot_t *s;
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) /* Bound: as there, and below */
+    if (!visit_one(NULL, b, &visit)) return false;
+  for (size_t i = 0; (s = guard_next(&i)) != NULL;) {
     void *block = atomic_ptr_load_relaxed(&s->block);
     if (!visitor(block, atomic64_load_relaxed(&s->size), context)) return false;
   }
@@ -139,13 +136,10 @@ static bool visit_sampled(slab_t *s, uint32_t word, void *base, void *context) {
 void heap_visit_sampled(sampled_visitor_t *visitor, void *context) {
   sampled_visit_t visit = {visitor, context};
   visit_slabs(visit_sampled, &visit);
-  for (size_t i = 0; i < huge_pool_size(); i++) {
-    bool is_live;
-    huge_t *b = huge_at(i, &is_live);
-    if (is_live && sampled_blocks(&b->sampled) != 0) visitor(&b->sampled, context);
-  }
-  for (size_t i = 0; i < GUARD_SLOTS; i++) {
-    const guard_slot_t *s = guard_at(i);
-    if (s != NULL && sampled_blocks(&s->sampled) != 0) visitor(&s->sampled, context);
-  }
+  huge_t *b;
+  const guard_slot_t *s;
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) /* Bound: as there, and below */
+    if (sampled_blocks(&b->sampled) != 0) visitor(&b->sampled, context);
+  for (size_t i = 0; (s = guard_next(&i)) != NULL;)
+    if (sampled_blocks(&s->sampled) != 0) visitor(&s->sampled, context);
 }

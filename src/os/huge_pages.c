@@ -15,16 +15,22 @@ bool os_collapse(void *at, size_t size) {
   return call_succeeded(&os_counts.advices, OS_CALL(madvise, at, size, MADV_COLLAPSE, 0, 0, 0));
 }
 
-/* The file names three settings, the one that holds in brackets. */
-static bool is_never(void) {
-  char text[64] = "";
+/* The file has all settings, that which holds in brackets: "always [madvise] never". */
+size_t os_huge_setting(char word[OS_HUGE_SETTING]) {
   int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
-  if (file < 0) return true;
-  os_read(file, text, sizeof text - 1);
-  os_close(file);
-  size_t at = 0;
-  while (text[at] != '[' && text[at] != '\0') at++; /* Bound: the text */
-  return text[at] == '\0' || text[at + 1] == 'n';
+  size_t length = file < 0 ? 0 : os_read(file, word, OS_HUGE_SETTING);
+  if (file >= 0) os_close(file);
+  const char *from = memchr(word, '[', length), *end = word + length;
+  const char *to = from == NULL ? NULL : memchr(from, ']', (size_t)(end - from));
+  if (to == NULL) return 0;
+  length = (size_t)(to - from) - 1;
+  memmove(word, from + 1, length);
+  return length;
+}
+
+static bool is_never(void) {
+  char word[OS_HUGE_SETTING];
+  return os_huge_setting(word) == 0 || word[0] == 'n';
 }
 
 bool os_has_huge_pages(void) {

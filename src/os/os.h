@@ -1,12 +1,14 @@
 /* os.h - the porting contract: what freehold wants of a kernel                          layer 1: os
  * Owns:    the counts of system calls.   Called by: every layer above.   Calls: the kernel,
  *          getauxval, environ.
- * Threads: any. Nothing here locks, allocates or touches errno but this: os_thread_start and
- *          os_backtrace_start may do all of it. os_thread_set_leave locks in musl. os_thread_watch
- *          calls calloc in glibc if many keys were made before ours, so no heap is marked then. A
- *          port is two files that define these functions (os_linux.c, files.c), and three that may
- *          have nothing to tell (unwind.c, images.c, huge_pages.c); test/unit/os_fake.c serves the
- *          unit tests. */
+ * Threads: any. Nothing here locks, allocates or touches errno, with three exceptions.
+ *          os_thread_start and os_backtrace_start may do all of it. os_thread_set_leave locks in
+ *          musl. os_thread_watch calls calloc in glibc if many keys were made before ours, so no
+ *          heap is marked then.
+ *
+ * A port is two files that define these functions (os_linux.c, files.c), and four that may have
+ * nothing to say (unwind.c, images.c, huge_pages.c, container.c). No other layer names a file of
+ * the kernel's. test/unit/os_fake.c serves the unit tests. */
 #ifndef OS_OS_H
 #define OS_OS_H
 
@@ -58,8 +60,11 @@ hidden void os_advise_huge(void *at, size_t size, bool huge);
 /* Makes the pages one huge page: in memory they are copied, and others added. Takes some tenths of
  * a millisecond, or what the system needs to find the memory. False: it did not. */
 hidden bool os_collapse(void *at, size_t size);
-/* Does whoever runs the system want huge pages at all? Asked once. */
-hidden bool os_has_huge_pages(void);
+/* The word by which whoever runs the system allows huge pages, such as "never"; its length, 0: the
+ * system does not say. */
+enum { OS_HUGE_SETTING = 64 };
+hidden size_t os_huge_setting(char word[OS_HUGE_SETTING]);
+hidden bool os_has_huge_pages(void); /* Does it allow them? Asked once. */
 /* Are all these pages in memory, and shared with no other process? Not if they were never written,
  * or have stayed as they were since a fork. False in doubt. */
 hidden bool os_is_private(const void *at, size_t size);
@@ -93,8 +98,8 @@ hidden void os_usage(os_usage_t *usage);
 /* Of the system's choice, another each time; does not wait. */
 hidden uint64_t os_random(void);
 /* Where windows may begin: another address in each process. */
-hidden uintptr_t os_place(void);
-hidden uintptr_t os_space(void); /* the end of the program's address space */
+hidden uintptr_t os_space_start(void);
+hidden uintptr_t os_space_end(void); /* of the program's address space */
 
 /* NULL if unset, or if privileges are raised: it is not to be trusted then. */
 hidden const char *os_environment(const char *name);
@@ -144,6 +149,10 @@ hidden bool os_thread_watch(void *heap);
 /* Which thread of which process this is, a number below 2^OS_THREAD_BITS; 0: not known. */
 enum { OS_THREAD_BITS = 44 };
 hidden uint64_t os_thread(void);
+/* The lower half of that, which is the system's own number. */
+static inline uint32_t os_thread_number(void) {
+  return (uint32_t)(os_thread() & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
+}
 /* The thread is one of `caller`'s process, and has ended: what it wrote is seen. False in doubt. */
 hidden bool os_thread_has_ended(uint64_t thread, uint64_t caller);
 

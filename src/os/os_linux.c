@@ -89,12 +89,12 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
   return call_succeeded(&os_counts.remaps, OS_CALL(mremap, at, old_size, new_size, 0, 0, 0));
 }
 
-/* Nothing can grow to almost the whole address space where it lies. Why it cannot is told in an
- * order: the first reason is that not all of it is one mapping. */
+/* Nothing can grow to almost the whole address space where it lies. Of the reasons why it cannot,
+ * the kernel reports one before all others: that it is not all one mapping. */
 bool os_is_one_mapping(void *at, size_t size) {
   enum { LARGEST_PAGE = 64 << 10 };
   atomic64_add_relaxed(&os_counts.remaps, 1);
-  return OS_CALL(mremap, at, size, os_space() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
+  return OS_CALL(mremap, at, size, os_space_end() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
 }
 
 static bool advise(const void *at, size_t size, int advice) {
@@ -231,15 +231,15 @@ uint64_t os_random(void) {
 }
 
 /* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. */
-uintptr_t os_space(void) {
+uintptr_t os_space_end(void) {
   uintptr_t stack = getauxval(AT_RANDOM) | (uintptr_t)__builtin_frame_address(0);
   return (uintptr_t)1 << min_size((size_t)(64 - __builtin_clzll(stack)), ADDRESS_BITS);
 }
 
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
  * and their brk heaps begin: from 4 to 20 TiB of 47 bits. */
-uintptr_t os_place(void) {
-  size_t part = os_space() / 32;
+uintptr_t os_space_start(void) {
+  size_t part = os_space_end() / 32;
   return align_down(part + random_number() % (4 * part), WINDOW_SIZE);
 }
 
@@ -315,7 +315,7 @@ bool os_on_signal(int number, void (*handler)(int number)) {
   return sigaction(number, &action, NULL) == 0;
 }
 
-/* As the kernel has it. */
+/* What is done on a signal, as the kernel has it. */
 typedef struct {
   void *handler;
   unsigned long flags;
@@ -344,8 +344,15 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
 static atomic_ptr_t fault_handler;
 static action_t fault_before;
 
-static long set_fault_action(const action_t *action, action_t *before) {
-  return OS_CALL(rt_sigaction, SIGSEGV, action, before, sizeof action->mask, 0, 0);
+static const action_t by_default = {.handler = SIG_DFL};
+
+static long set_action(int number, const action_t *action, action_t *before) {
+  return OS_CALL(rt_sigaction, number, action, before, sizeof action->mask, 0, 0);
+}
+
+static void send_to_own_thread(int number) {
+  long process = OS_CALL(getpid, 0, 0, 0, 0, 0, 0), thread = OS_CALL(gettid, 0, 0, 0, 0, 0, 0);
+  OS_CALL(tgkill, process, thread, number, 0, 0, 0);
 }
 
 /* Does what would have been done before, so that ours stays; false: only the system can. */
@@ -360,14 +367,11 @@ static bool does_as_before(bool is_fault, int number, siginfo_t *info, void *con
 
 /* A fault comes again when the handler returns; what somebody sent has to be sent again. */
 static void on_fault_signal(int number, siginfo_t *info, void *context) {
-  static const action_t standard = {.handler = SIG_DFL};
   os_fault_t *handler = (os_fault_t *)atomic_ptr_load_relaxed(&fault_handler);
   bool is_fault = info->si_code > 0, is_ours = is_fault && handler(info->si_addr);
   if (!is_ours && does_as_before(is_fault, number, info, context)) return;
-  set_fault_action(is_ours ? &standard : &fault_before, NULL);
-  if (!is_fault)
-    OS_CALL(tgkill, OS_CALL(getpid, 0, 0, 0, 0, 0, 0), OS_CALL(gettid, 0, 0, 0, 0, 0, 0), number, 0,
-            0, 0);
+  set_action(SIGSEGV, is_ours ? &by_default : &fault_before, NULL);
+  if (!is_fault) send_to_own_thread(number);
 }
 
 bool os_on_fault(os_fault_t *handler) {
@@ -377,31 +381,24 @@ bool os_on_fault(os_fault_t *handler) {
   action.restorer = (void *)os_restore;
 #endif
   action_t before;
-  if (set_fault_action(NULL, &before) != 0) return false;
+  if (set_action(SIGSEGV, NULL, &before) != 0) return false;
   if (before.handler == action.handler) return true;
   action.flags |= before.flags & (SA_NODEFER | SA_RESTART);
   action.mask = before.mask;
   fault_before = before;
   atomic_ptr_store_relaxed(&fault_handler, (void *)handler);
-  return set_fault_action(&action, NULL) == 0;
+  return set_action(SIGSEGV, &action, NULL) == 0;
 }
 
 uint32_t os_process(void) { return (uint32_t)OS_CALL(getpid, 0, 0, 0, 0, 0, 0); }
 
+/* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or
+ * handled, the default. */
 _Noreturn void os_abort(void) {
-  /* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or
-   * handled, the default. */
   unsigned long abort_only = 1UL << (SIGABRT - 1);
-  struct {
-    void *handler;
-    unsigned long flags;
-    void *restorer;
-    unsigned long mask;
-  } standard = {SIG_DFL, 0, NULL, 0};
   for (;;) { /* Bound: the second round kills the process */
     OS_CALL(rt_sigprocmask, SIG_UNBLOCK, &abort_only, 0, sizeof abort_only, 0, 0);
-    OS_CALL(tgkill, OS_CALL(getpid, 0, 0, 0, 0, 0, 0), OS_CALL(gettid, 0, 0, 0, 0, 0, 0), SIGABRT,
-            0, 0, 0);
-    OS_CALL(rt_sigaction, SIGABRT, &standard, 0, sizeof abort_only, 0, 0);
+    send_to_own_thread(SIGABRT);
+    set_action(SIGABRT, &by_default, NULL);
   }
 }

@@ -256,9 +256,10 @@ bool slab_is_worth(const slab_t *s, unsigned n) {
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap) {
   ASSERT(n != 0 && (heap == NULL || !atomic_ptr_is_relaxed(&s->owner, heap)));
-  size_t bytes = n * class_size(slab_class(s)); /* which is known while the blocks are held */
-  slab_count_taken(slab_class(s), -(int)n);
-  slab_thread_count(0 - bytes, 0);
+  unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
+  if (unlikely(c >= CLASS_COUNT)) fatal("double free", (void *)first, "free"); /* now a large one */
+  slab_count_taken(c, -(int)n);
+  slab_thread_count(0 - n * class_size(c), 0);
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);
@@ -269,7 +270,6 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
     if (a.state == ANCHOR_FULL && (count >= threshold(s) || count == a.carved || is_rush)) {
       if (leave_full(s, &word, first, count, heap, &outcome)) return outcome;
     } else if (a.state == ANCHOR_PARTIAL && count == a.carved) {
-      unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
       uint64_t empty = anchor_pack(ANCHOR_EMPTY, (uint16_t)first, count, a.carved);
       if (try_cas(s, &word, empty)) return partial_unpublish(s, c) ? SLAB_IS_EMPTY : SLAB_SHARED;
     } else {

@@ -1,6 +1,6 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
- * Owns:    slab_t, the descriptor of a slab or of a large block; the tallies (tally.c).
- *          Called by: stock, heap, secure, api.   Calls: partial, holes, arena.
+ * Owns:    slab_t, the descriptor of a slab or of a large block.
+ *          Called by: stock, heap, secure, api.   Calls: tally, partial, holes, arena.
  * Threads: all fields but `anchor` and `fresh` belong to the owner. That is the heap that owns the
  *          slab, the thread that cleared its partial bit or took it from FULL, or the thread that
  *          claimed its slices. Any thread calls slab_push and slab_find_partial.
@@ -24,6 +24,8 @@
 #include "../arena/arena.h"
 #include "../support/sampled.h"
 #include "anchor.h"
+#include "block.h"
+#include "tally.h"
 
 typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
 
@@ -99,69 +101,15 @@ static inline slab_t *slab_numbered(uint32_t number) {
   return slab_of(arena_address(a, number % WINDOW_SLICES));
 }
 
-/* ---- blocks on a list ------------------------------------------------------------------------ */
+/* ---- anyone looks ---------------------------------------------------------------------------- */
 
-/* What a free block holds: the next block's address, 0 at the end, and behind it a word that only a
- * freed block has. */
-typedef struct {
-  uint64_t next;
-  atomic64_t key; /* written by its holder, read by visitors too */
-} free_block_t;
-
-/* Of the secure grade: numbers that only this process knows, set before the first block, on a page
- * of their own (secrets.h). In others they stay 0, and nothing reads them. */
-enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? 4096 : 128 };
-typedef union {
-  struct {
-    atomic64_t block;                /* covers links and keys */
-    atomic64_t trailer;              /* seals what is allocated from now on */
-    atomic64_t older[SECRETS_OLDER]; /* what sealed the blocks of parents; 0: none */
-  };
-  char page[SECRETS_PAGE];
-} aligned_to(SECRETS_PAGE) secrets_t;
-extern hidden secrets_t secrets;
-/* What is written in a free block of the secure grade is not to be guessed, and is not the same
- * elsewhere. relaxed: see `secrets` */
-static always_inline uint64_t block_cover(uintptr_t block) {
-  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.block), 0xD6E8FEB86659FD93u) : 0;
-}
-
-/* Added to the block's address: no program stores that in its own block. */
-#define BLOCK_KEY 0x6B79A5C3u
-static always_inline uint64_t block_key(uintptr_t block) {
-  return BLOCK_KEY + (SECURE ? block_cover(block) : block);
-}
-static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
-static always_inline bool block_may_be_link(uintptr_t next) {
-  return (next >> ADDRESS_BITS | next % CLASS_STEP) == 0;
-}
-/* May the list go on there: does nothing, or a slice of ours, lie there? */
+/* May a list go on there: does nothing, or a slice of ours, lie there? */
 static inline bool block_may_be_next(uintptr_t next) {
   if (next == 0) return true;
   if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;
   size_t slice = arena_slice((void *)next);
   return slice >= ARENA_FIRST_SLICE &&
          slice < atomic64_load_relaxed(&arena_of((void *)next)->mapped);
-}
-static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
-  uintptr_t next = block_at(block)->next ^ cover;
-  if (SECURE && unlikely(!block_may_be_link(next)))
-    fatal("write after free", (void *)block, "malloc");
-  return next;
-}
-static always_inline uintptr_t block_next(uintptr_t block) {
-  return block_uncover(block, block_cover(block));
-}
-/* Of the first block of a bin, which leaves it. relaxed: it is the caller's */
-static always_inline uintptr_t block_pop(uintptr_t block) {
-  uint64_t cover = block_cover(block);
-  if (SECURE && unlikely(!atomic64_is_relaxed(&block_at(block)->key, BLOCK_KEY + cover)))
-    fatal("write after free", (void *)block, "malloc");
-  return block_uncover(block, cover);
-}
-static always_inline bool block_is_free(uintptr_t block) {
-  /* relaxed: its holder wrote it */
-  return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
 }
 /* Does it lie on a page that was given back? Then it is free too. */
 hidden bool slab_is_in(uint32_t holes, uintptr_t block);
@@ -171,32 +119,6 @@ static inline bool slab_is_on_hole(const slab_t *s, uintptr_t block) {
 }
 static inline bool slab_block_is_free(const slab_t *s, uintptr_t block) {
   return block_is_free(block) || slab_is_on_hole(s, block);
-}
-static always_inline void block_set_free(uintptr_t block) {
-  atomic64_store_relaxed(&block_at(block)->key, block_key(block));
-}
-static always_inline void block_set_live(uintptr_t block) {
-  atomic64_store_relaxed(&block_at(block)->key, 0);
-}
-/* A block that was freed gets its link before its key is read. On a page never written, reading
- * first would cost two faults, the second of which all processors of the process hear of. */
-static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
-  block_at(block)->next = next ^ block_cover(block);
-  signal_fence();
-}
-static always_inline void block_link(uintptr_t block, uintptr_t next) {
-  uint64_t cover = block_cover(block);
-  atomic64_store_relaxed(&block_at(block)->key, BLOCK_KEY + (SECURE ? cover : block));
-  block_at(block)->next = next ^ cover;
-}
-
-/* Of a block that is about to be linked. */
-static inline bool block_is_free_already(uintptr_t block) {
-  block_set_next(block, 0);
-  return block_is_free(block);
-}
-static inline void block_refuse_double_free(uintptr_t block, const char *call) {
-  if (block_is_free_already(block)) fatal("double free", (void *)block, call);
 }
 
 /* The first block of the anchor's chain; 0: it has none. */
@@ -307,49 +229,8 @@ static inline bool slab_would_be_empty(const slab_t *s, unsigned n) {
  * none. */
 hidden slab_t *slab_find_partial(unsigned c, void *heap);
 
-/* Bytes of live blocks, of large ones too, and free blocks of slabs. They change only where a chain
- * or a slab does, so what lies on the private list of an owned slab counts as live. A thread adds
- * to a tally of its own, or to one that it shares; whoever reads adds them up. */
-enum { TALLIES_OWN = 256, TALLIES = TALLIES_OWN + 64 };
-typedef struct {
-  atomic64_t live, free;
-  atomic32_t taken[CLASS_COUNT]; /* of each class: blocks, signed, not yet in `classes` below */
-} aligned_to(64) slab_tally_t;
-hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
-hidden void slab_count(size_t live, size_t free); /* so many more, modulo 2^64 */
-hidden void slab_sum(uint64_t *live, uint64_t *free);
-/* So many blocks of class `c` went to a heap; a negative number: came back. */
-hidden void slab_count_taken(unsigned c, int blocks);
-/* Bytes of the calling thread, modulo 2^64. What a first-class heap keeps is in neither. */
-typedef struct {
-  atomic64_t taken;  /* larger blocks, and what it took out of slabs, less what it gave back */
-  atomic64_t binned; /* larger blocks, and what went into its bins, less what came out otherwise */
-  bool is_asked;     /* the thread has asked for what follows from these: heap/bytes.c */
-} slab_thread_t;     /* relaxed: the thread's and its handlers' */
-extern hidden __thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
-static inline void slab_thread_count(uint64_t taken, uint64_t binned) {
-  atomic64_add_own(&slab_thread.taken, taken);
-  atomic64_add_own(&slab_thread.binned, binned);
-}
 /* So many of the slab's blocks went to the caller's heap; a negative number: came back. */
 hidden void slab_note_taken(const slab_t *s, int blocks);
-
-/* The most blocks of class `c` that heaps have had (0: of all classes together), to within
- * slab_tally_step(c) for each tally. It is no less than `live`, from now on neither. */
-hidden uint64_t slab_taken_peak(unsigned c, uint64_t live);
-hidden uint32_t slab_tally_step(unsigned c); /* so many blocks a tally may hold back */
-
-/* relaxed: sums */
-typedef struct {
-  atomic64_t taken, peak; /* signed: what one thread has taken another may bring back sooner */
-} slab_class_count_t;
-typedef struct {
-  atomic64_t retries, adoptions, publications;
-  slab_tally_t tallies[TALLIES];
-  slab_class_count_t classes[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
-} slab_counts_t;
-extern hidden slab_counts_t slab_counts;
-extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));
 
 hidden bool slab_is_valid(const slab_t *s); /* the owner only */
 /* Of a slab or large block: I5. Its holder only. */

@@ -1,5 +1,5 @@
-/* tally.c - bytes of live blocks, and free blocks, by thread                          layer 4: slab
- * Contract: slab.h. */
+/* tally.c - what slabs and threads count                                              layer 4: slab
+ * Contract: tally.h. */
 #include "slab.h"
 
 #include "../base/layout.h"
@@ -60,7 +60,6 @@ static void add_taken(unsigned c, int64_t blocks) {
 }
 
 void slab_count_taken(unsigned c, int blocks) {
-  if (unlikely(c >= CLASS_COUNT)) return; /* a double free: slab_push will say so */
   slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
   slab_tally_t *t = slab_tally;
   atomic32_t *word = &(t != NULL ? t : shared_tally())->taken[c];

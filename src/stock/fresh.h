@@ -1,6 +1,5 @@
 /* fresh.h - borrowed blocks that were never used                                     layer 5: stock
- * Owns:    `fresh` of slab_t and of a heap.   Called by: shrink.c, heap.c, refill.c, visit.c.
- *          Calls: slab.
+ * Owns:    `fresh` of slab_t and of a heap.   Called by: stock, heap.   Calls: slab.
  * Threads: the heap's own; any thread reads a slab's bits (S-visit).
  *
  * They lie side by side in their slab, read as zero and are not linked: the first touch of their

@@ -54,9 +54,13 @@ static guard_state_t state_of(const guard_slot_t *s) {
   return (guard_state_t)atomic32_load_relaxed(&s->state);
 }
 
-guard_slot_t *guard_at(size_t number) {
+guard_slot_t *guard_next(size_t *number) {
   guard_t *g = atomic_ptr_load_relaxed(&guard_record);
-  return g != NULL && state_of(&g->slots[number]) == GUARD_LIVE ? &g->slots[number] : NULL;
+  while (g != NULL && *number < GUARD_SLOTS) { /* Bound: GUARD_SLOTS */
+    guard_slot_t *s = &g->slots[(*number)++];
+    if (state_of(s) == GUARD_LIVE) return s;
+  }
+  return NULL;
 }
 
 /* Its freed block has been closed for long enough. */
@@ -86,7 +90,7 @@ static void note_stack(guard_stack_t *stack) {
   unsigned count = os_backtrace(frames, GUARD_FRAMES, by_tables);
   for (unsigned i = 0; i < count; i++) atomic64_store_relaxed(&stack->frames[i], frames[i]);
   atomic32_store_relaxed(&stack->count, count);
-  atomic32_store_relaxed(&stack->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  atomic32_store_relaxed(&stack->thread, os_thread_number());
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */

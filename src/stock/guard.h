@@ -1,5 +1,5 @@
 /* guard.h - blocks between pages that nobody can read                                layer 5: stock
- * Owns:    slots for them, in a region that is closed but for their pages, and what is known of
+ * Owns:    slots for them, in a region that is closed except their pages, and what is known of
  *          each.   Called by: stock, heap, api.   Calls: slab, sample, pool, arena, bitmap, map,
  *          support, os.
  * Threads: any, also in signal handlers. A guarded block belongs to whoever holds it. What is known
@@ -41,7 +41,7 @@ typedef struct {
   sampled_t sampled; /* sample.h */
 } guard_slot_t;
 
-/* What a block's holder has done is told before `fatal` is called. `at`: where. */
+/* Reports what a block's holder has done, before `fatal` is called. `at`: where. */
 typedef void guard_tell_t(const char *what, const guard_slot_t *s, const void *at);
 
 /* Stands at the start of the window, and is its tenant. */
@@ -74,8 +74,8 @@ hidden void *guard_malloc(const heap_t *h, size_t size, size_t alignment);
 /* `p` lies in a window whose tenant is `record`; `call` is named in errors. */
 hidden void guard_free(guard_t *record, void *p, const char *call);
 hidden size_t guard_size(guard_t *record, const void *p, const char *call); /* `fatal`: no block */
-/* NULL: no block lives there. */
-hidden guard_slot_t *guard_at(size_t number);
+/* The next one from `*number` on in which a block lives, and its number is passed; NULL: none. */
+hidden guard_slot_t *guard_next(size_t *number);
 hidden size_t guard_resident(const guard_slot_t *s); /* bytes */
 hidden size_t guard_metadata(void);                  /* bytes of the record */
 hidden bool guard_is_valid(void);                    /* while nobody allocates or frees */

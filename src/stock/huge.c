@@ -35,6 +35,15 @@ huge_t *huge_at(size_t number, bool *is_live) {
   return b;
 }
 
+huge_t *huge_next(size_t *number) {
+  bool is_live;
+  while (*number < huge_pool_size()) { /* Bound: all that were ever alive at once */
+    huge_t *b = huge_at((*number)++, &is_live);
+    if (is_live) return b;
+  }
+  return NULL;
+}
+
 /* A slice at least stays unmapped at their end: what runs over the end of a block does not reach
  * the next window. */
 static size_t windows_for(size_t size) {
@@ -115,7 +124,7 @@ static void *map_once(size_t mapped, bool without_memory) {
 
 /* Windows of its own, with fresh memory or for os_move. `missing` bytes may be enough. */
 static void *map_windows(size_t mapped, size_t missing, bool without_memory) {
-  if (mapped > os_space()) return NULL;
+  if (mapped > os_space_end()) return NULL;
   void *base = map_once(mapped, without_memory);
   bool is_again = base == NULL && may_fit_then(missing, without_memory) && arena_unmap_free();
   if (is_again) base = map_once(mapped, without_memory);

@@ -34,6 +34,8 @@ hidden bool huge_die_soon(void); /* did blocks below COPIED_MOST, of late? */
 /* `*is_live`: a block is there now. NULL: its place was never made. */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);
+/* The next live one from place `*number` on, which is passed; NULL: there is none. */
+hidden huge_t *huge_next(size_t *number);
 hidden bool huge_is_valid(const huge_t *b); /* its holder only */
 
 #endif

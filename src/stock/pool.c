@@ -7,7 +7,7 @@
 #include "../base/layout.h"
 #include "../os/os.h"
 #include "owned.h"
-#include "surplus.h"
+#include "users.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
 _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712, "... at most");
@@ -37,15 +37,6 @@ static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed:
 LAYOUT_SIZE(heap_chunk_t);
 LAYOUT_VARIABLE(taken_before);
 LAYOUT_VARIABLE(requested);
-
-/* A word for each heap: the thread that uses it, if that is known, and above it how often the word
- * has changed, so that none comes back. A child of fork knows nobody's: the copies of other
- * threads' heaps are not of one moment. The words are made for a process's second heap. relaxed:
- * the system says when a dead thread's work can be seen. */
-static atomic_ptr_t users;
-LAYOUT_VARIABLE(users);
-enum { USERS_SIZE = PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof(atomic64_t) };
-#define USER_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
 /* A bit for each place with a heap that rests, changed by its holder. relaxed: a hint; the
  * claim decides. */
@@ -153,44 +144,19 @@ heap_t *pool_claim_resting(void) {
 
 /* ---- who uses a heap ------------------------------------------------------------------------- */
 
-static atomic64_t *user_of(size_t number) {
-  atomic64_t *words = atomic_ptr_load_relaxed(&users);
-  return words == NULL ? NULL : &words[number];
-}
-
-uint64_t pool_user(size_t number) {
-  atomic64_t *user = user_of(number);
-  return user == NULL ? 0 : atomic64_load_relaxed(user) & USER_THREAD;
-}
-
-/* relaxed: nobody has written to the words yet, and those who do use atomics */
-static void make_users(void) {
-  void *none = NULL, *words = os_map_unshared(USERS_SIZE);
-  if (words != NULL && !atomic_ptr_cas_relaxed(&users, &none, words)) os_unmap(words, USERS_SIZE);
-}
-
-static void note_user(heap_t *h, uint64_t thread) {
-  atomic64_t *user = user_of(h->number);
-  if (user == NULL) return;
-  uint64_t before = atomic64_load_relaxed(user), times = before >> OS_THREAD_BITS;
-  int more = (thread != 0) - ((before & USER_THREAD) != 0);
-  if (more != 0) atomic32_add_relaxed(&surplus_sharers, (uint32_t)more);
-  atomic64_store_relaxed(user, (times + 1) << OS_THREAD_BITS | thread);
-}
-
 void pool_set_user(heap_t *h) {
-  if (atomic_ptr_load_relaxed(&users) == NULL && h->number != 0) make_users();
-  if (atomic_ptr_load_relaxed(&users) != NULL) note_user(h, os_thread());
+  if (!users_are_known() && h->number != 0) users_make(); /* not for a process's first heap */
+  if (users_are_known()) users_note(h->number, os_thread());
 }
 
-void pool_clear_user(heap_t *h) { note_user(h, 0); }
+void pool_clear_user(heap_t *h) { users_note(h->number, 0); }
 
 /* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
  * from now on. False if an operation never ended in the heap: it stays as it is. */
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  if (nested != NULL) note_user(nested, thread);
+  if (nested != NULL) users_note(nested->number, thread);
   if (h->busy != 0) return false;
   owned_recount(h);
   return true;
@@ -198,16 +164,14 @@ static bool repair(heap_t *h, uint64_t thread) {
 
 heap_t *pool_claim_dead(size_t *words) {
   static atomic32_t last; /* relaxed: callers look at different heaps */
-  bool is_known = *words > 0 && atomic_ptr_load_relaxed(&users) != NULL;
-  uint64_t caller = is_known ? os_thread() : 0;
+  uint64_t caller = *words > 0 && users_are_known() ? os_thread() : 0;
   while (caller != 0 && *words > 0) { /* Bound: `*words` */
     bool is_claimed;
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
-    uint64_t word = atomic64_load_relaxed(user_of(number)), thread = word & USER_THREAD;
-    *words -= thread == 0 ? 1 : min_size(*words, POOL_ASK_WORDS);
-    if (thread == 0 || !os_thread_has_ended(thread, caller)) continue;
-    /* Progress: if the swap fails another thread has the heap, and the next one is looked at */
-    if (!atomic64_cas_relaxed(user_of(number), &word, word - thread)) continue;
+    bool is_used = users_thread(number) != 0;
+    *words -= is_used ? min_size(*words, POOL_ASK_WORDS) : 1;
+    uint64_t thread = is_used ? users_end_dead(number, caller) : 0;
+    if (thread == 0) continue;
     heap_t *h = pool_at(number, &is_claimed);
     if (repair(h, thread)) return h;
   }
@@ -275,6 +239,7 @@ void pool_release(heap_t *h) {
 }
 
 size_t pool_size(void) { return places_size(&heaps); }
+size_t pool_metadata(void) { return pool_size() / PLACES_IN_CHUNK * sizeof(heap_chunk_t); }
 heap_t *pool_at(size_t number, bool *is_claimed) {
   return places_at(&heaps, &shape_of_heaps, number, is_claimed);
 }
@@ -292,4 +257,17 @@ void pool_settle(heap_t *h) {
   if ((live | atomic64_load_relaxed(&h->large_allocated)) == 0) return;
   add_to_sum(&heap_counts.large_live, &h->large_live);
   add_to_sum(&heap_counts.large_allocated, &h->large_allocated);
+}
+
+bool pool_is_valid(void) {
+  uint64_t pages = 0;
+  for (size_t i = 0; i < pool_size(); i++) {
+    bool is_claimed, has_bit = atomic64_load_relaxed(&rests[i / 64]) >> i % 64 & 1;
+    const heap_t *h = pool_at(i, &is_claimed);
+    uint32_t rests_with = h != NULL ? atomic32_load_relaxed(&h->resting_pages) : 0;
+    HOLDS(P2, has_bit == (rests_with != 0) && !(has_bit && is_claimed));
+    pages += rests_with;
+  }
+  HOLDS(P2, pages == pool_resting_pages());
+  return users_are_valid(pool_size());
 }

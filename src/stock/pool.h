@@ -1,12 +1,12 @@
 /* pool.h - where heaps come from, and what is left of those that are gone            layer 5: stock
- * Owns:    the places of all heaps; totals.   Called by: stock, heap.   Calls: owned, places,
- *          bitmap, os.
+ * Owns:    the places of all heaps; totals.   Called by: stock, heap, api.
+ *          Calls: owned.c, users.c, places, bitmap, os.
  * Threads: any.
- * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire). */
+ * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
+ * Holds:   P2 a heap that rests is claimed by nobody, has its bit, and its pages are in the sum */
 #ifndef STOCK_POOL_H
 #define STOCK_POOL_H
 
-#include "counts.h"
 #include "heap.h"
 #include "quarantine.h"
 #include "sample.h"
@@ -15,6 +15,14 @@ enum {
   RESTING_PAGES = 4096,      /* of 4 KiB: what all heaps at rest in the pool hold at most */
   RESTING_PAGES_EACH = 1024, /* what one of them holds at most, with a page for itself */
 };
+
+/* What all heaps together have counted. relaxed, all of them: sums. */
+typedef struct {
+  atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
+  atomic64_t remote_frees, shared_frees, swaps;
+  atomic64_t tails, large_pages; /* pages of 4 KiB (tails.c); may be below 0 for a moment */
+} heap_counts_t;
+extern hidden heap_counts_t heap_counts;
 
 hidden heap_t *pool_claim(void);      /* perhaps one that rested; NULL: no memory */
 hidden heap_t *pool_claim_lane(void); /* one that did not rest, if at hand */
@@ -28,7 +36,6 @@ hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none 
 /* Notes that the calling thread uses it; that nobody does, before it goes back. */
 hidden void pool_set_user(heap_t *h);
 hidden void pool_clear_user(heap_t *h);
-hidden uint64_t pool_user(size_t number); /* os_thread of the one that uses it; 0: not known */
 /* A heap whose thread ended without giving it back, with all that is in it. NULL: none was found.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
  * if the system has to be asked. */
@@ -36,6 +43,7 @@ enum { POOL_ASK_WORDS = 8 };
 hidden heap_t *pool_claim_dead(size_t *words);
 hidden uint32_t pool_resting_pages(void);                  /* of all that rest: one each at least */
 hidden size_t pool_size(void);                             /* places, claimed or not */
+hidden size_t pool_metadata(void);                         /* bytes of all of them */
 hidden heap_t *pool_at(size_t number, bool *is_claimed);   /* NULL: never made */
 hidden void pool_note_taken(unsigned c, uint64_t blocks);  /* that no heap counts any more */
 hidden void pool_note_requested(unsigned c, size_t bytes); /* option stats_detail */
@@ -43,6 +51,8 @@ hidden uint64_t pool_taken(unsigned c);
 hidden uint64_t pool_requested(unsigned c);
 hidden heap_sampled_t *pool_sampled(const heap_t *h);
 hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
+
+hidden bool pool_is_valid(void); /* while nobody claims or gives back */
 
 /* How often all heaps were asked to give back what they keep. relaxed: a wish. */
 extern hidden atomic32_t heap_trims;

@@ -179,7 +179,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   const void *cell = of.tag == NULL ? NULL : atomic_ptr_load_relaxed(of.tag);
   atomic_ptr_store_relaxed(&block->heap, index_heap(cell));
   atomic32_store_relaxed(&block->since, os_now_ms());
-  atomic32_store_relaxed(&block->thread, os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  atomic32_store_relaxed(&block->thread, os_thread_number());
   atomic64_store_relaxed(&block->size, size);
   sampled_set(block, blocks, stack);
   uint64_t bytes = sampled_bytes(block);

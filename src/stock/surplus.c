@@ -5,11 +5,11 @@
 #include "../arena/arena.h"
 #include "../arena/budget.h"
 #include "../support/options.h"
+#include "users.h"
 
 /* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
  * ever is never taken off. */
 static atomic32_t surplus;
-atomic32_t surplus_sharers;
 
 static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
 
@@ -19,8 +19,7 @@ static size_t most_surplus(void) {
 }
 
 bool surplus_is_shared_by_many(void) {
-  int64_t most = option_get(OPTION_caching_threads);
-  return unlikely((int32_t)atomic32_load_relaxed(&surplus_sharers) > most);
+  return unlikely(users_count() > option_get(OPTION_caching_threads));
 }
 
 void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }

@@ -1,18 +1,16 @@
 /* surplus.h - how much all heaps together keep beyond what each is due               layer 5: stock
- * Owns:    the sum, in slices; how many heaps threads use.
- * Called by: magazine.c, returned.c, outbox.c, pool.c, refill.c, heap.h.   Calls: arena, support.
+ * Owns:    the sum, in slices.
+ * Called by: magazine.c, returned.c, outbox.c, refill.c, heap.h.   Calls: users, arena, support.
  * Threads: any; the sum is a bound that may be passed by a few of them. */
 #ifndef STOCK_SURPLUS_H
 #define STOCK_SURPLUS_H
 
-#include "../base/atomic.h"
+#include "../base/base.h"
 
 enum { SURPLUS_LEAST = 256, SURPLUS_PART = 8 }; /* slices, or this part of what is in use */
 
-/* With more heaps in use than the option says none keeps what was its due. Of ten thousand threads
- * few run at a time, and what the others keep nobody can take.
- * relaxed: a hint. In a child of fork, where it is not corrected, its sign counts */
-extern hidden atomic32_t surplus_sharers;
+/* Do more threads use heaps than the option caching_threads says? Then none keeps what was its due.
+ * Of ten thousand threads few run at a time, and what the others keep nobody can take. */
 hidden bool surplus_is_shared_by_many(void);
 
 /* So many more are kept, modulo 2^32. */

@@ -11,9 +11,9 @@
 #include "tails.h"
 
 enum {
-  TAILS_PART = 16,     /* tails may be this part of what large blocks use */
-  TAILS_SHARE = 16,    /* beside that they may be this part of purge_budget */
-  LARGE_LEAST = 8192,  /* pages, 32 MiB: while large blocks use less, all of purge_budget */
+  TAILS_PART = 16,        /* tails may be this part of what large blocks use */
+  TAILS_BUDGET_PART = 16, /* beside that they may be this part of purge_budget */
+  LARGE_LEAST = 8192,     /* pages, 32 MiB: while large blocks use less, all of purge_budget */
   TAIL = 1 << 20,      /* one page of a tail in a heap's word; its pages are below half of this */
   DISCARDS_MOST = 128, /* by a heap in a millisecond: a tenth of its time */
   DISCARDS_MS = 8,     /* milliseconds whose discards may be made at once */
@@ -37,13 +37,13 @@ static int64_t large_pages(void) {
 }
 static int64_t all_tails(void) { return (int64_t)atomic64_load_relaxed(&heap_counts.tails); }
 
-static int64_t free_tails(void) {
+static int64_t pages_anyway(void) {
   int64_t budget = budget_is_tight() ? 0 : option_get(OPTION_purge_budget) >> TOUCHED_SHIFT;
-  return large_pages() < LARGE_LEAST ? budget : budget / TAILS_SHARE;
+  return large_pages() < LARGE_LEAST ? budget : budget / TAILS_BUDGET_PART;
 }
 
-/* `free_tails` when a sum last changed. */
-static atomic64_t few;
+/* `pages_anyway` when a sum last changed. */
+static atomic64_t anyway;
 
 static int32_t pages_in(int32_t sums) { return ((sums + TAIL / 2) & (TAIL - 1)) - TAIL / 2; }
 
@@ -51,8 +51,8 @@ static void add(int32_t sums) {
   int32_t pages = pages_in(sums), tails = (sums - pages) / TAIL;
   if (tails != 0) atomic64_add_relaxed(&heap_counts.tails, (uint64_t)tails);
   if (pages != 0) atomic64_add_relaxed(&heap_counts.large_pages, (uint64_t)pages);
-  uint64_t now = (uint64_t)free_tails();
-  if (now != atomic64_load_relaxed(&few)) atomic64_store_relaxed(&few, now);
+  uint64_t now = (uint64_t)pages_anyway();
+  if (now != atomic64_load_relaxed(&anyway)) atomic64_store_relaxed(&anyway, now);
 }
 
 void tails_settle(heap_t *h) {
@@ -79,7 +79,7 @@ static always_inline void count(heap_t *h, int32_t sums) {
 }
 
 size_t tails_wish(size_t size) {
-  if (likely(all_tails() <= (int64_t)atomic64_load_relaxed(&few))) return 0;
+  if (likely(all_tails() <= (int64_t)atomic64_load_relaxed(&anyway))) return 0;
   if (option_get(OPTION_purge_delay_ms) < 0) return 0;
   return pages_in_last(size >> TOUCHED_SHIFT);
 }
@@ -87,7 +87,7 @@ size_t tails_wish(size_t size) {
 /* ---- a block's tail -------------------------------------------------------------------------- */
 
 static bool is_too_long(size_t tail, size_t pages) {
-  int64_t most = free_tails() + large_pages() / TAILS_PART, rest = most - all_tails();
+  int64_t most = pages_anyway() + large_pages() / TAILS_PART, rest = most - all_tails();
   return (int64_t)tail * most > 2 * rest * (int64_t)pages;
 }
 

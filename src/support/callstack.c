@@ -7,16 +7,16 @@
 #include "../os/os.h"
 
 enum {
-  PLACES = 2 * CALLSTACKS,
-  PLACES_MOST = 64, /* at which a stack is looked for */
+  BUCKETS = 2 * CALLSTACKS,
+  BUCKETS_MOST = 64, /* at which a stack is looked for */
   KEY_SHIFT = 16,
 };
 
-/* A place leads from a stack's key to its number: the key above KEY_SHIFT, below it the number, or
+/* A bucket leads from a stack's key to its number: the key above KEY_SHIFT, below it the number, or
  * 0 until it is there. 0: none. relaxed: the stack's `count` says whether the frames can be read.
  * Sums lie together, for they are read often; frames apart. */
 typedef struct {
-  atomic64_t places[PLACES];
+  atomic64_t buckets[BUCKETS];
   atomic32_t count;
   callstack_t stacks[CALLSTACKS];
   uintptr_t frames[CALLSTACKS][CALLSTACK_FRAMES];
@@ -58,7 +58,7 @@ static bool is_same(table_t *table, uint32_t n, const uintptr_t *frames, unsigne
   return true;
 }
 
-/* The place is the caller's. */
+/* The bucket is the caller's. */
 static uint32_t write_frames(table_t *table, const uintptr_t *frames, unsigned count) {
   uint32_t n = atomic32_add_relaxed(&table->count, 1);
   if (n >= CALLSTACKS) return CALLSTACK_UNKNOWN;
@@ -70,16 +70,16 @@ static uint32_t write_frames(table_t *table, const uintptr_t *frames, unsigned c
 static uint32_t find_or_enter(table_t *table, const uintptr_t *frames, unsigned count) {
   uint64_t key = key_of(frames, count);
   bool is_full = callstack_count() == CALLSTACKS;
-  for (size_t i = 0; i < PLACES_MOST; i++) {
-    atomic64_t *place = &table->places[((key >> 32) + i) % PLACES];
-    uint64_t found = atomic64_load_relaxed(place);
+  for (size_t i = 0; i < BUCKETS_MOST; i++) {
+    atomic64_t *bucket = &table->buckets[((key >> 32) + i) % BUCKETS];
+    uint64_t found = atomic64_load_relaxed(bucket);
     uint32_t n = (uint16_t)found;
     if (found >> KEY_SHIFT == key >> KEY_SHIFT && n != 0 && is_same(table, n, frames, count))
       return n;
     if (found == 0 && is_full) return CALLSTACK_UNKNOWN;
-    if (found != 0 || !atomic64_cas_relaxed(place, &found, key)) continue;
+    if (found != 0 || !atomic64_cas_relaxed(bucket, &found, key)) continue;
     n = write_frames(table, frames, count);
-    atomic64_store_relaxed(place, key | n);
+    atomic64_store_relaxed(bucket, key | n);
     return n;
   }
   return CALLSTACK_UNKNOWN;

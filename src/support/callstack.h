@@ -3,7 +3,7 @@
  * Threads: any; also in signal handlers.
  * Sync:    S-stack  a stack's frames are whole (release) -> found, or read (acquire). Likewise the
  *          table.
- * Progress: a thread that stops while it enters a stack keeps one place from being used. Who looks
+ * Progress: a thread that stops while it enters a stack keeps one bucket from being used. Who looks
  *          for the same stack meanwhile enters it once more. */
 #ifndef SUPPORT_CALLSTACK_H
 #define SUPPORT_CALLSTACK_H
@@ -13,7 +13,7 @@
 enum {
   CALLSTACK_FRAMES = 64,           /* of a stack, the innermost ones */
   CALLSTACKS = 1 << 14,            /* numbers are below this */
-  CALLSTACK_UNKNOWN = 0,           /* there were no frames, or no place for them */
+  CALLSTACK_UNKNOWN = 0,           /* there were no frames, or no room for them */
   CALLSTACK_LAST = CALLSTACKS - 1, /* the last number: a mask; no code lies there or below */
 };
 

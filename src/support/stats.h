@@ -25,8 +25,8 @@
 /* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE
  *         likewise, and huge blocks' bytes. HEAPS a word of each heap, and of heap_counts; VISIT
  *         what a visit of these finds; PROCESS a field of os_usage_t.
- * text    AT its place among the figures of its section, its name there, what follows; HIDDEN: it
- *         stands behind another one, or in the table of blocks.
+ * text    AT its position among the figures of its section, its name there, what follows. HIDDEN:
+ *         it stands behind another one, or in the table of blocks.
  * The sentence is the documentation. The order is that of the struct: rows are added at the end. */
 /* name  section  unit  from  text; what it is */
 #define FH_STATISTICS(X, CLASSES)                                                                  \

@@ -209,7 +209,7 @@ static void *run_stream(void *context) {
 /* Windows belong to arenas, to empty blocks or to nobody, heaps are given back but this thread's
  * own, and records are used again. */
 static void check_nothing_is_kept(void) {
-  size_t arenas = 0, heaps = 0, first = os_place() >> WINDOW_SHIFT;
+  size_t arenas = 0, heaps = 0, first = os_space_start() >> WINDOW_SHIFT;
   for (size_t i = first; i < first + WINDOWS; i++) {
     tenant_t kind = map_kind((uintptr_t)atomic_ptr_load_relaxed(&window_map[i]));
     CHECK(kind == TENANT_NONE || kind == TENANT_ARENA || kind == TENANT_EMPTY);

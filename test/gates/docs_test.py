@@ -98,7 +98,7 @@ class Words(unittest.TestCase):
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
              "holes": "hole", "lanes": "lane", "freed": "returned", "frames": "frame",
-             "sampled": "sample"}
+             "sampled": "sample", "users": "user"}
 
     @staticmethod
     def table():

@@ -1,4 +1,5 @@
 """What the sources are held to: layers, atomics, comments that are true, sizes, layout."""
+import collections
 import concurrent.futures
 import functools
 import os
@@ -54,6 +55,12 @@ class Layers(unittest.TestCase):
                 elif theirs is not None and theirs > mine:
                     wrong.append("%s includes %s, which is above it" % (path, included))
         self.assertEqual(wrong, [])
+
+    def test_only_the_layer_that_is_ported_names_files_of_the_kernel(self):
+        named = {path for path in core_sources()
+                 if re.search(r'"/(?:proc|sys|dev)\b', support.read(path))}
+        self.assertGreater(len(named), 2)
+        self.assertEqual([p for p in named if layer_of(p) != LAYERS.index("os")], [])
 
     def test_the_one_file_includes_every_source_bottom_up(self):
         order = [os.path.normpath(os.path.join("src", p))
@@ -282,6 +289,35 @@ class CalledBy(unittest.TestCase):
                          ["api is named and calls nothing"])
         self.assertEqual(found("stock", "stock"), ["src/heap/free.c calls and is not named"])
 
+class Dead(unittest.TestCase):
+    """What a header declares is used by another file of the sources or the command, besides the one
+    that defines it; a check may be the tests' alone."""
+
+    @staticmethod
+    def unused(declared, codes):
+        """Names that stand in no more places than they are declared and defined in."""
+        counts = collections.Counter(word for code in codes for word in re.findall(r"\w+", code))
+        defined = collections.Counter(name for code in codes for name in re.findall(
+            r"^(?!static|typedef|extern|[# ])[\w *]*?\b(\w+)\([^;{}]*\) \{", code, re.M))
+        return sorted(n for n in declared if counts[n] <= 1 + defined[n]
+                      and not n.endswith(("is_valid", "are_valid")))
+
+    def test_each_function_that_a_header_shows_is_used(self):
+        headers = [p for p in core_sources() if p.endswith(".h")]
+        codes = [code_of(support.read(p)) for p in
+                 [*core_sources(), *support.sources(".c", ".h", folder="tools")]]
+        declared = {name for path in headers for name in re.findall(
+            r"^(?:_Noreturn |cold )*hidden [^;{}=()]*?\b(\w+)\(|"
+            r"^static (?:always_)?inline [^;{}=()]*?\b(\w+)\(", code_of(support.read(path)), re.M)
+            for name in name if name}
+        self.assertGreater(len(declared), 300)
+        self.assertEqual(self.unused(declared, codes), [])
+
+    def test_one_that_is_not_used_is_found(self):
+        codes = ["hidden int f(int n);\nhidden int g(int n);",
+                 "int f(int n) {\n}\nint g(int n) {\n}", "g(1);"]
+        self.assertEqual(self.unused({"f", "g"}, codes), ["f"])
+
 class Atomics(unittest.TestCase):
     maxDiff = None
 
@@ -433,10 +469,10 @@ class Loops(unittest.TestCase):
 
 class WholeHeap(unittest.TestCase):
     """A loop that runs over arenas, windows, heaps, slabs or call stacks costs more in a larger
-    process. Its function stands in a table of promises.md, with what calls it and its bound or
+    process. Its function stands in the table of loops.md, with what calls it and its bound or
     slope."""
     maxDiff = None
-    PAGE, TITLE = os.path.join("docs", "promises.md"), "### Loops over the whole heap"
+    PAGE, TITLE = os.path.join("docs", "loops.md"), "# Loops over the whole heap"
     FOLDERS = tuple(os.path.join("src", f) + os.sep for f in ("arena", "slab", "stock", "heap"))
     # all their loops run over windows, or over the bits of arenas and heaps
     ALWAYS = tuple(os.path.join("src", "arena", name) for name in ("map.", "places.", "bitmap."))
@@ -748,7 +784,7 @@ def long_lines(path, text, columns):
             for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 13300, 18700
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 13700, 18700
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)

@@ -454,6 +454,46 @@ TEST(collect, what_sleeping_threads_have_freed_is_not_theirs, "threads") {
   for (int t = 0; t < SLEEPERS; t++) pthread_join(thread[t], NULL);
 }
 
+/* In a child of fork that replaces blocks: chains that went back by a compare-and-swap. */
+static uint64_t swaps_of_child(void) {
+  int ends[2];
+  uint64_t swaps = 0;
+  CHECK_EQ(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    static void *p[500];
+    fh_stats_t before = {.struct_size = sizeof before}, after = before;
+    fh_stats_get(&before);
+    for (int round = 0; round < 20; round++) {
+      for (int i = 0; i < 500; i++) p[i] = malloc(launder_size(100));
+      for (int i = 0; i < 500; i++) free(p[i]);
+    }
+    fh_stats_get(&after);
+    swaps = after.swaps - before.swaps;
+    _exit(write(ends[1], &swaps, sizeof swaps) != sizeof swaps);
+  }
+  CHECK_EQ(read(ends[0], &swaps, sizeof swaps), (ssize_t)sizeof swaps);
+  CHECK_EQ(waitpid(child, NULL, 0), child);
+  return swaps;
+}
+static void *allocate_and_sleep(void *unused) {
+  free(malloc(launder_size(100)));
+  pthread_barrier_wait(&sleepers);
+  pause();
+  return unused;
+}
+TEST(fork, a_childs_threads_are_counted_anew_so_it_keeps_blocks_for_its_next_calls, "") {
+  enum { THREADS = 16 };
+  CHECK(fh_option_set("caching_threads", THREADS / 2));
+  uint64_t alone = swaps_of_child();
+  pthread_barrier_init(&sleepers, NULL, 2);
+  for (int i = 0; i < THREADS; i++) {
+    start_thread(allocate_and_sleep, NULL, 0);
+    pthread_barrier_wait(&sleepers);
+  }
+  CHECK_LE(swaps_of_child(), 2 * alone + 100);
+}
+
 static struct {
   uint64_t calls, last, forced;
   bool broken;

@@ -21,6 +21,16 @@ TEST(budget, a_percentage_is_of_the_container_and_bytes_are_bytes, "") {
   CHECK_EQ(budget_bytes(OPTION_memory_soft), (uint64_t)0);
 }
 
+TEST(budget, where_the_container_is_to_be_ignored_no_file_of_its_is_opened, "") {
+  machine_with_pod();
+  core_option(OPTION_container, CONTAINER_IGNORE);
+  core_option(OPTION_memory_soft, -50);
+  CHECK(claim(MiB(80) >> SLICE_SHIFT) != NULL);
+  tick();
+  CHECK_EQ(budget_bytes(OPTION_memory_soft), (uint64_t)(GiB(64) / 100 * 50));
+  CHECK_EQ(atomic32_load_relaxed(&container.state), (uint32_t)CONTAINER_UNREAD);
+}
+
 TEST(budget, a_hard_limit_in_percent_follows_the_container, "") {
   machine_with_pod();
   core_option(OPTION_memory_limit, -10); /* 102.4 MiB */

@@ -1,4 +1,4 @@
-/* container_test.c - tests of support/container */
+/* container_test.c - tests of os/container */
 #include "containers.h"
 
 TEST(container, without_control_groups_there_is_no_limit_and_percentages_are_of_the_machine, "") {
@@ -153,11 +153,16 @@ TEST(container, a_list_of_mounts_longer_than_the_buffer_is_read_to_its_end, "") 
   CHECK_EQ(found_limit(), (uint64_t)GiB(1));
 }
 
-TEST(container, when_it_is_to_be_ignored_no_file_is_opened, "") {
-  machine_with_pod();
-  core_option(OPTION_container, CONTAINER_IGNORE);
-  CHECK_EQ(look_once(), CONTAINER_UNREAD);
+TEST(container, what_the_machine_has_is_asked_at_each_look_and_not_for_each_percentage, "") {
+  os_fake.memory = GiB(64);
+  CHECK_EQ(container_machine(), (uint64_t)GiB(64));
   CHECK_EQ(container_memory(), (uint64_t)GiB(64));
+  os_fake.memory = GiB(32);
+  CHECK_EQ(container_machine(), (uint64_t)GiB(64));
+  CHECK_EQ(container_memory(), (uint64_t)GiB(64));
+  CHECK_EQ(look_once(), CONTAINER_NONE);
+  CHECK_EQ(container_machine(), (uint64_t)GiB(32));
+  CHECK_EQ(container_memory(), (uint64_t)GiB(32));
 }
 
 static pthread_barrier_t inside;

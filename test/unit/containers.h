@@ -5,7 +5,7 @@
 
 #include "core.h"
 
-#include "../../src/support/container.h"
+#include "../../src/os/container.h"
 
 static struct { const char *name, *text; } machine_files[32];
 

@@ -25,6 +25,7 @@
 #include "../../src/stock/shrink.h"
 #include "../../src/stock/surplus.h"
 #include "../../src/stock/tails.h"
+#include "../../src/stock/users.h"
 
 /* The calling thread's heap. */
 unused static heap_t *my_heap(void) {
@@ -112,7 +113,7 @@ unused static void check_nothing_lost(void) {
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
   for (size_t i = 0; i < arena_count(); i++)
     CHECK(slab_kinds_are_valid(arena_at(i)) && partial_is_valid(arena_at(i)));
-  CHECK(map_is_valid());
+  CHECK(map_is_valid() && pool_is_valid());
   CHECK_EQ(lost_slices(), 0u);
 }
 

@@ -48,9 +48,13 @@ TEST(huge_pages, pages_that_become_a_huge_one_keep_what_they_hold, "") {
 }
 
 TEST(huge_pages, the_setting_of_whoever_runs_the_system_is_read, "") {
-  char text[64] = "";
+  char text[64] = "", word[OS_HUGE_SETTING + 2] = "[";
   int file = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY);
   if (file >= 0) CHECK(read(file, text, sizeof text - 1) > 0);
+  size_t length = os_huge_setting(word + 1);
+  CHECK_EQ(length != 0, text[0] != '\0');
+  strcpy(word + 1 + length, "]");
+  CHECK(length == 0 || strstr(text, word) != NULL);
   bool may = text[0] != '\0' && strstr(text, "[never]") == NULL;
   CHECK_EQ(os_has_huge_pages(), may);
   CHECK_EQ(os_has_huge_pages(), may);

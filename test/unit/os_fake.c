@@ -307,6 +307,7 @@ bool os_collapse(void *at, size_t size) {
 bool os_is_private(const void *at, size_t size) {
   return !os_fake.is_shared && os_resident(at, size) == size;
 }
+size_t os_huge_setting(char word[OS_HUGE_SETTING]) { return (void)word, 0; }
 bool os_has_huge_pages(void) { return !os_fake.no_huge_pages; }
 size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 
@@ -362,8 +363,8 @@ uint64_t os_random(void) {
   if (!os_fake.is_random) return 1;
   return bits_mix((uint64_t)getpid() << 32 | atomic64_add_relaxed(&drawn, 1));
 }
-uintptr_t os_place(void) { return (uintptr_t)SPACE; }
-uintptr_t os_space(void) { return (uintptr_t)SPACE + space_size(); }
+uintptr_t os_space_start(void) { return (uintptr_t)SPACE; }
+uintptr_t os_space_end(void) { return (uintptr_t)SPACE + space_size(); }
 
 void os_thread_set_leave(os_leave_t *leave) {
   atomic_ptr_store_relaxed(&thread_leave, (void *)leave);

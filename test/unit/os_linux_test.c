@@ -76,7 +76,7 @@ TEST(os_linux, a_place_that_is_taken_is_left_alone_and_the_next_one_is_found, ""
   CHECK(os_reserve_at(at + bytes(1), bytes(1)) == OS_MAPPED);
   CHECK(!os_is_readable(at + bytes(1), 8));
   CHECK(os_find(bytes(1)) != at);
-  CHECK(os_map_at((void *)(uintptr_t)os_space(), bytes(1)) == OS_NO_MEMORY);
+  CHECK(os_map_at((void *)(uintptr_t)os_space_end(), bytes(1)) == OS_NO_MEMORY);
 }
 
 TEST(os_linux, pages_move_with_what_they_hold_and_a_mapping_changes_its_size, "") {
@@ -122,10 +122,10 @@ TEST(os_linux, a_child_finds_zeros_where_memory_is_not_shared, "") {
 }
 
 TEST(os_linux, windows_lie_in_the_lower_part_of_the_space_at_another_place_in_each_process, "") {
-  CHECK_EQ(os_place() % WINDOW_SIZE, 0u);
-  CHECK_EQ(os_place(), os_place());
-  CHECK_LE(os_place(), os_space() / 4);
-  CHECK_LE((uintptr_t)&failures, os_space());
+  CHECK_EQ(os_space_start() % WINDOW_SIZE, 0u);
+  CHECK_EQ(os_space_start(), os_space_start());
+  CHECK_LE(os_space_start(), os_space_end() / 4);
+  CHECK_LE((uintptr_t)&failures, os_space_end());
 }
 
 TEST(os_linux, the_clock_goes_on_while_the_thread_sleeps, "") {

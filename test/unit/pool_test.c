@@ -245,3 +245,13 @@ TEST(pool, heaps_rest_as_long_as_they_hold_little_together, "") {
   for (int i = 0; i < HEAPS; i++) CHECK(heap_end_rest());
   CHECK(!heap_end_rest());
 }
+
+TEST(pool, a_heap_that_rests_without_its_pages_in_the_sum_is_found, "P2") {
+  heap_t *h = pool_claim();
+  CHECK(pool_is_valid());
+  CHECK(pool_rest(h, 3) && pool_is_valid());
+  atomic32_store_relaxed(&h->resting_pages, 4);
+  EXPECT_ABORT(pool_is_valid(), "invariant P2");
+  atomic32_store_relaxed(&h->resting_pages, 0);
+  EXPECT_ABORT(pool_is_valid(), "invariant P2");
+}

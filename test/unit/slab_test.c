@@ -365,6 +365,9 @@ TEST(slab, a_double_free_that_the_anchor_can_tell_is_fatal_in_every_state, "I3")
   CHECK(slab_let_go(s) == SLAB_IS_EMPTY);
   slab_release(s);
   EXPECT_ABORT(push_one(s, blocks[0], NULL), "double free");
+  atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE); /* the slice is a large block's */
+  EXPECT_ABORT(push_one(s, blocks[0], NULL), "double free");
+  atomic32_store_relaxed(&s->kind, CLASS);
   atomic64_store_relaxed(&s->anchor,
                          anchor_pack(ANCHOR_EMPTY, (uint16_t)blocks[0], CAPACITY, CAPACITY));
   EXPECT_ABORT(push_one(s, blocks[0], NULL), "double free");

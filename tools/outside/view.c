@@ -11,6 +11,7 @@
 #include "../../src/stock/fresh.h"
 #include "../../src/stock/huge.h"
 #include "../../src/stock/pool.h"
+#include "../../src/stock/users.h"
 #include "../../src/stock/returned.h"
 #include "adopt.h"
 #include "target.h"
@@ -89,7 +90,7 @@ static uint64_t count_list(view_t *v, uintptr_t block) {
 static void add_heap(view_t *v, heap_t *h, size_t number, bool is_claimed) {
   view_heap_t *one = &v->heaps[v->heap_count++];
   *one = (view_heap_t){.number = (uint32_t)number, .is_claimed = is_claimed};
-  one->thread = (uint32_t)(pool_user(number) & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
+  one->thread = (uint32_t)(users_thread(number) & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
   one->rests = atomic32_load_relaxed(&h->resting_pages) != 0;
   one->is_lane = heap_tag(h) != NULL;
   one->slices = (uint64_t)(h->singles + h->run_slices) << SLICE_SHIFT;

@@ -281,7 +281,7 @@ static void low_thread(unsigned me) {
   map_free(lowest, 1);
 }
 static void low_after(void) {
-  size_t first = os_place() >> WINDOW_SHIFT;
+  size_t first = os_space_start() >> WINDOW_SHIFT;
   while (atomic_ptr_load_relaxed(&window_map[first]) != NULL) first++;
   EXPECT(map_new(1, 4096) == (void *)(first << WINDOW_SHIFT));
 }

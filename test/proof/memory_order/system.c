@@ -9,7 +9,7 @@
 
 #include "../../../src/base/check.h"
 #include "../../../src/os/os.h"
-#include "../../../src/support/container.h"
+#include "../../../src/os/container.h"
 #include "../../../src/support/timing.h"
 #include "../../../src/support/trace.h"
 #include "../../../src/support/options.h"
@@ -24,6 +24,7 @@ os_counts_t os_counts;
 container_t container; /* there is none */
 void container_look(uint32_t now_ms) { (void)now_ms; }
 uint64_t container_memory(void) { return 0; }
+uint64_t container_machine(void) { return 0; }
 __thread uint32_t timing_marks;
 atomic64_t option_values[OPTION_COUNT];
 unsigned system_maps_that_fail;
@@ -157,8 +158,8 @@ void os_sleep_ms(uint32_t ms) { (void)ms; }
 void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
 uint32_t os_now_ms(void) { return 0; }
 void trace_leave(void) {} /* nothing is traced here */
-uintptr_t os_place(void) { return GiB(FIRST_WINDOW); }
-uintptr_t os_space(void) { return GiB(ELSEWHERE); }
+uintptr_t os_space_start(void) { return GiB(FIRST_WINDOW); }
+uintptr_t os_space_end(void) { return GiB(ELSEWHERE); }
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
   return (void)frames, (void)most, (void)by_tables, 0;
 }

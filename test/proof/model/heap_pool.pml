@@ -2,7 +2,8 @@
  * back
  *
  * Stands for, in src/stock/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
- * and in src/stock/pool.c: note_user repair pool_claim_dead discard_idle
+ * and in src/stock/pool.c: repair pool_claim_dead discard_idle
+ * and in src/stock/users.c: users_note users_end_dead
  * and in src/heap/enter.c: thread_leaves attach has_fast_paths is_marked mark unmark nested_of
  * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
  * and in src/stock/shrink.c: heap_end_rest
@@ -33,7 +34,7 @@
 bool claimed[HEAPS], busy[HEAPS];
 byte nested[HEAPS] = NONE;
 byte here[TH] = NONE;             /* heap_here.heap */
-byte user[HEAPS] = NONE;          /* pool.c's words: the thread */
+byte user[HEAPS] = NONE;          /* users.c's words: the thread */
 bool died[TH];                    /* os_thread_has_ended */
 bool marked[TH] = true;           /* heap_here.limit and window are 0 */
 bool resting[HEAPS];              /* in the pool, with things in it */

@@ -14,7 +14,7 @@
 #include "../../../src/stock/fresh.h"
 #include "../../../src/stock/huge.h"
 #include "../../../src/stock/pool.h"
-#include "../../../src/support/container.h"
+#include "../../../src/os/container.h"
 
 /* in hand: what `grow-unmaps-too-little` asks for, 100 MiB, is the most; arena_step is 64 */
 enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1600, SLICES_LOOKED_AT = 512 };

@@ -1,17 +1,13 @@
-/* family.c - what bindings of other languages would otherwise build on malloc          layer 8: api
- * Owns:    nothing.   Called by: the program.   Calls: cold.c, malloc.c, ext.c, heap,
+/* variants.c - what bindings of other languages would otherwise build on malloc        layer 8: api
+ * Owns:    nothing.   Called by: the program.   Calls: cold.c, malloc.c, heaps.c, ext.c, heap,
  *          stock, os.
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
 #include <errno.h>
 
-#include "../../include/freehold/freehold.h"
-#include "../base/check.h"
 #include "../heap/many.h"
-#include "../heap/firstclass.h"
 #include "../os/os.h"
-#include "../stock/large.h"
 
 /* From here on pages of a block move, and the block begins where a slice does. */
 enum { MOVES_MIN = 512 << 10 };
@@ -37,7 +33,7 @@ static void *cleared(void *p, size_t bytes, size_t *actual, const char *call) {
 FH_API void *fh_calloc_at_least(size_t count, size_t size, size_t *actual) {
   size_t bytes = 0;
   bool fits = !__builtin_mul_overflow(count, size, &bytes);
-  void *p = fits ? api_malloc_or(bytes, api_calloc_slow) : api_no_memory();
+  void *p = fits ? api_malloc_or(bytes, ORIGIN_MALLOC, api_calloc_slow) : api_no_memory();
   return cleared(p, bytes, actual, "fh_calloc_at_least");
 }
 
@@ -55,7 +51,8 @@ FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) {
 /* Of what the caller has used, `from` bytes stay. Beyond what the block had before nothing of the
  * secure grade needs to be cleared; elsewhere pages that nobody wrote stay as they are. */
 static void *resize_and_clear(void *p, size_t from, size_t size, size_t *actual, const char *call) {
-  if (p == NULL) return cleared(api_malloc_or(size, api_calloc_slow), size, actual, call);
+  if (p == NULL)
+    return cleared(api_malloc_or(size, ORIGIN_MALLOC, api_calloc_slow), size, actual, call);
   size_t before = api_usable_size(p, call);
   if (from > before) fatal("wrong size", p, call);
   char *block = and_tell(api_realloc(p, size, call), actual, "fh_realloc_zeroed_at_least");
@@ -114,7 +111,8 @@ FH_API void *fh_aligned_alloc_at_least(size_t alignment, size_t size, size_t *ac
   return and_tell(fh_aligned_alloc(alignment, size), actual, "fh_aligned_alloc_at_least");
 }
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
-  return and_tell(api_malloc_or(size, api_malloc_slow), actual, "fh_malloc_at_least");
+  return and_tell(api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow), actual,
+                  "fh_malloc_at_least");
 }
 FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) {
   const char *call = "fh_realloc_at_least";
@@ -136,11 +134,11 @@ static size_t length_within(const char *text, size_t most) {
 
 FH_API char *fh_strdup(const char *text) {
   size_t length = strlen(text);
-  return copy_into(api_malloc_or(length + 1, api_malloc_slow), text, length);
+  return copy_into(api_malloc_or(length + 1, ORIGIN_MALLOC, api_malloc_slow), text, length);
 }
 FH_API char *fh_strndup(const char *text, size_t most) {
   size_t length = length_within(text, most);
-  return copy_into(api_malloc_or(length + 1, api_malloc_slow), text, length);
+  return copy_into(api_malloc_or(length + 1, ORIGIN_MALLOC, api_malloc_slow), text, length);
 }
 FH_API char *fh_heap_strdup(fh_heap_t *heap, const char *text) {
   size_t length = strlen(text);
@@ -159,7 +157,7 @@ FH_API size_t fh_malloc_batch(size_t size, size_t count, void **blocks) {
   while (n < count) { /* Bound: the caller's blocks */
     if (!SECURE) n += heap_take_many(size, count - n, blocks + n);
     if (n == count) break;
-    void *p = api_malloc_or(size, api_malloc_slow);
+    void *p = api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow);
     if (p == NULL) break;
     blocks[n++] = p;
   }
@@ -172,7 +170,7 @@ FH_API void fh_free_batch(void *const *blocks, size_t count) {
   size_t n = 0;
   while (n < count) { /* Bound: the caller's blocks */
     if (!SECURE) n += heap_free_many(blocks + n, count - n);
-    if (n < count) api_free_by(blocks[n++], ORIGIN_MALLOC, "fh_free_batch", free_batch_slow);
+    if (n < count) api_free_or(blocks[n++], ORIGIN_MALLOC, "fh_free_batch", free_batch_slow);
   }
 }
 

@@ -1,16 +1,17 @@
-/* container.c - what the container has of memory, and whether it runs short        layer 2: support
+/* container.c - what the container has of memory, and whether it runs short: Linux      layer 1: os
  * Contract: container.h. */
 #include "container.h"
 
 #include "../base/layout.h"
-#include "../os/os.h"
-#include "options.h"
+#include "os.h"
 
 enum { TEXT_ROOM = 4096, PATH_ROOM = 1024, LEVELS_MOST = 32 };
 enum { SILENT_MS = 10000 }; /* a look that takes longer never ends */
 
 container_t container;
 LAYOUT_VARIABLE(container);
+
+static atomic64_t machine; /* bytes; relaxed: a hint, so that percentages cost no system call */
 
 /* The process that reads, 0: none; in a child of fork its parent's number, which does not count.
  * And since when. */
@@ -195,6 +196,12 @@ static bool find_folder(void) {
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 
+static uint64_t read_machine(void) {
+  uint64_t bytes = os_memory();
+  atomic64_store_relaxed(&machine, bytes);
+  return bytes;
+}
+
 typedef struct {
   uint64_t limit, room;
   size_t tightest; /* the length of the path of the group that has the least room */
@@ -207,12 +214,12 @@ static size_t parent(size_t length) {
 }
 
 /* A limit above what the machine has is none. */
-static void read_level(bounds_t *f, size_t length, uint64_t machine) {
+static void read_level(bounds_t *f, size_t length, uint64_t most) {
   uint64_t limit =
     group_number(length, files.is_version_2 ? "memory.max" : "memory.limit_in_bytes");
   uint64_t high = files.is_version_2 ? group_number(length, "memory.high") : UINT64_MAX;
   if (high < limit) limit = high;
-  if (limit >= machine) return;
+  if (limit >= most) return;
   uint64_t used =
     group_number(length, files.is_version_2 ? "memory.current" : "memory.usage_in_bytes");
   if (used == UINT64_MAX) return;
@@ -250,11 +257,11 @@ static void read_want(const bounds_t *f) {
 
 static container_state_t read_container(void) {
   bounds_t f = {.limit = UINT64_MAX, .room = UINT64_MAX};
-  uint64_t machine = os_memory();
+  uint64_t whole = read_machine();
   files.is_torn = false;
   size_t length = find_folder() ? files.path_length : 0;
   for (int i = 0; i < LEVELS_MOST && length != 0; i++) {
-    read_level(&f, length, machine != 0 ? machine : UINT64_MAX);
+    read_level(&f, length, whole != 0 ? whole : UINT64_MAX);
     length = length > files.mount_length ? parent(length) : 0;
   }
   bool is_limited = f.limit != UINT64_MAX;
@@ -280,7 +287,7 @@ static bool begin_look(uint32_t now) {
 }
 
 cold void container_look(uint32_t now) {
-  if (option_get(OPTION_container) == CONTAINER_IGNORE || !begin_look(now)) return;
+  if (!begin_look(now)) return;
   atomic32_store_relaxed(&container.state, read_container());
   atomic32_store_release(&reader, 0); /* S-container */
 }
@@ -288,5 +295,10 @@ cold void container_look(uint32_t now) {
 uint64_t container_memory(void) {
   if (atomic32_load_relaxed(&container.state) == CONTAINER_UNREAD) container_look(os_now_ms());
   uint64_t limit = atomic64_load_relaxed(&container.limit);
-  return limit != 0 ? limit : os_memory();
+  return limit != 0 ? limit : container_machine();
+}
+
+uint64_t container_machine(void) {
+  uint64_t bytes = atomic64_load_relaxed(&machine);
+  return bytes != 0 ? bytes : read_machine();
 }

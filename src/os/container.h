@@ -1,6 +1,6 @@
-/* container.h - what the container has of memory, and whether it runs short        layer 2: support
- * Owns:    where the container's files lie, and what they last said.   Called by: budget, api.
- *          Calls: options, os.
+/* container.h - what the container has of memory, and whether it runs short             layer 1: os
+ * Owns:    where the container's files lie, and what they last said.   Called by: support,
+ *          budget.c, api.   Calls: the kernel.
  * Threads: any. One thread reads at a time, the others pass by. A thread that never comes back from
  *          a file leaves the figures as they were, and nobody reads again.
  * Sync:    S-container  container_look, at its end (release) -> the next thread that reads
@@ -8,8 +8,8 @@
  *
  * A container is a control group (cgroup), version 1 or 2, or nested ones: the least of all that
  * can be seen from here counts. */
-#ifndef SUPPORT_CONTAINER_H
-#define SUPPORT_CONTAINER_H
+#ifndef OS_CONTAINER_H
+#define OS_CONTAINER_H
 
 #include "../base/atomic.h"
 
@@ -31,5 +31,7 @@ extern hidden container_t container;
 hidden void container_look(uint32_t now_ms);
 /* What a percentage is a part of: the container's limit, else the machine's memory. */
 hidden uint64_t container_memory(void);
+/* The machine's memory, as it was at the last look; 0: the system does not say. */
+hidden uint64_t container_machine(void);
 
 #endif

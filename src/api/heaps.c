@@ -1,0 +1,83 @@
+/* heaps.c - first-class heaps, by their public names                                   layer 8: api
+ * Owns:    nothing.   Called by: the program.
+ *          Calls: cold.c, closed.c, foreign.c, callback.c, start.c, secure, heap, stock, arena.
+ * Threads: any; contracts in freehold.h. */
+#include "api.h"
+
+#include "../heap/firstclass.h"
+
+static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }
+
+FH_API fh_heap_t *fh_heap_new(void) {
+  api_start();
+  return of_heap(firstclass_new());
+}
+FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options) {
+  api_start();
+  if (options != NULL && options->struct_size == sizeof *options)
+    return of_heap(firstclass_new_with(options->name, options->quota));
+  return api_invalid();
+}
+FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) { firstclass_set_quota(heap, bytes); }
+FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats) {
+  if (stats == NULL || stats->struct_size != sizeof *stats) return false;
+  firstclass_stats(heap, stats);
+  return true;
+}
+FH_API void fh_heap_collect(fh_heap_t *heap) { firstclass_collect_one(heap); }
+FH_API fh_heap_t *fh_heap_of(const void *p) {
+  return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
+}
+static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size) {
+  if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, false);
+  return of_heap(firstclass_aligned(heap, alignment, size));
+}
+FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) { return allocate_in(heap, 1, size); }
+FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
+  size_t bytes;
+  if (likely(!SECURE && !api_is_closed())) return of_heap(firstclass_calloc(heap, count, size));
+  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  void *block = api_closed_in(heap, 1, bytes, true);
+  return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
+}
+/* As in api_realloc. */
+static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const char *call) {
+  return api_foreign_move(p, of_heap(firstclass_aligned(heap, 1, size)), size, call);
+}
+FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
+  const char *call = "fh_heap_realloc";
+  if (p == NULL) return allocate_in(heap, 1, size);
+  if (size == 0) {
+    api_free(p, call);
+    return NULL;
+  }
+  if (unlikely(SECURE || api_is_closed())) return api_closed_realloc(heap, p, size, call);
+  if (unlikely(heap_is_foreign(p))) return take_foreign_into(heap, p, size, call);
+  return of_heap(firstclass_realloc(heap, p, size, call));
+}
+FH_API void fh_heap_delete(fh_heap_t *heap) {
+  if (unlikely(api_is_closed())) api_closed_heap_ends(heap, false);
+  firstclass_delete(heap);
+}
+FH_API void fh_heap_destroy(fh_heap_t *heap) {
+  if (unlikely(api_is_closed())) api_closed_heap_ends(heap, true);
+  if (SECURE) secure_heap_ends(heap);
+  firstclass_destroy(heap);
+}
+typedef struct {
+  fh_visitor_t *visitor;
+  void *context;
+} visit_t;
+static bool visit_checked(void *p, size_t usable, void *context) {
+  const visit_t *v = context;
+  size_t size = usable;
+  return !secure_visited(p, &size) || v->visitor(p, size, v->context);
+}
+FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
+  if (!SECURE) return firstclass_visit(heap, visitor, context);
+  return firstclass_visit(heap, visit_checked, &(visit_t){visitor, context});
+}
+
+FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
+  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size) : api_invalid();
+}

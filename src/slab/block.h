@@ -1,0 +1,93 @@
+/* block.h - a block on a list of free ones                                            layer 4: slab
+ * Owns:    what a free block holds; `secrets` is slab.c's, and secrets.c writes it.
+ *          Called by: slab, stock, heap, secure, api. Calls: bits, check.
+ * Threads: a block belongs to whoever holds it, or the list on which it is; visitors read its key.
+ * Signals: each step leaves a list whole (signal_fence). */
+#ifndef SLAB_BLOCK_H
+#define SLAB_BLOCK_H
+
+#include "../base/atomic.h"
+#include "../base/sizeclass.h"
+
+/* What a free block holds: the next block's address, 0 at the end, and behind it a word that only a
+ * freed block has. */
+typedef struct {
+  uint64_t next;
+  atomic64_t key; /* written by its holder, read by visitors too */
+} free_block_t;
+
+/* Of the secure grade: numbers that only this process knows, set before the first block, on a page
+ * of their own (secrets.h). In others they stay 0, and nothing reads them. */
+enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? 4096 : 128 };
+typedef union {
+  struct {
+    atomic64_t cover;                /* of links and keys */
+    atomic64_t trailer;              /* seals what is allocated from now on */
+    atomic64_t older[SECRETS_OLDER]; /* what sealed the blocks of parents; 0: none */
+  };
+  char page[SECRETS_PAGE];
+} aligned_to(SECRETS_PAGE) secrets_t;
+extern hidden secrets_t secrets;
+/* What is written in a free block of the secure grade is not to be guessed, and is not the same
+ * elsewhere. relaxed: see `secrets` */
+static always_inline uint64_t block_cover(uintptr_t block) {
+  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.cover), 0xD6E8FEB86659FD93u) : 0;
+}
+
+/* Added to the block's address: no program stores that in its own block. */
+#define BLOCK_KEY 0x6B79A5C3u
+static always_inline uint64_t block_key(uintptr_t block) {
+  return BLOCK_KEY + (SECURE ? block_cover(block) : block);
+}
+static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
+static always_inline bool block_may_be_link(uintptr_t next) {
+  return (next >> ADDRESS_BITS | next % CLASS_STEP) == 0;
+}
+static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
+  uintptr_t next = block_at(block)->next ^ cover;
+  if (SECURE && unlikely(!block_may_be_link(next)))
+    fatal("write after free", (void *)block, "malloc");
+  return next;
+}
+static always_inline uintptr_t block_next(uintptr_t block) {
+  return block_uncover(block, block_cover(block));
+}
+/* Of the first block of a bin, which leaves it. relaxed: it is the caller's */
+static always_inline uintptr_t block_pop(uintptr_t block) {
+  uint64_t cover = block_cover(block);
+  if (SECURE && unlikely(!atomic64_is_relaxed(&block_at(block)->key, BLOCK_KEY + cover)))
+    fatal("write after free", (void *)block, "malloc");
+  return block_uncover(block, cover);
+}
+static always_inline bool block_is_free(uintptr_t block) {
+  /* relaxed: its holder wrote it */
+  return atomic64_is_relaxed(&block_at(block)->key, block_key(block));
+}
+static always_inline void block_set_free(uintptr_t block) {
+  atomic64_store_relaxed(&block_at(block)->key, block_key(block));
+}
+static always_inline void block_set_live(uintptr_t block) {
+  atomic64_store_relaxed(&block_at(block)->key, 0);
+}
+/* A block that was freed gets its link before its key is read. On a page never written, reading
+ * first would cost two faults, the second of which all processors of the process hear of. */
+static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
+  block_at(block)->next = next ^ block_cover(block);
+  signal_fence();
+}
+static always_inline void block_link(uintptr_t block, uintptr_t next) {
+  uint64_t cover = block_cover(block);
+  atomic64_store_relaxed(&block_at(block)->key, BLOCK_KEY + (SECURE ? cover : block));
+  block_at(block)->next = next ^ cover;
+}
+
+/* Of a block that is about to be linked. */
+static inline bool block_is_free_already(uintptr_t block) {
+  block_set_next(block, 0);
+  return block_is_free(block);
+}
+static inline void block_refuse_double_free(uintptr_t block, const char *call) {
+  if (block_is_free_already(block)) fatal("double free", (void *)block, call);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* tally.h - what slabs and threads count                                              layer 4: slab
+ * Owns:    slab_counts, each thread's tally and its bytes.
+ *          Called by: slab, stock, heap, api.   Calls: atomic.
+ * Threads: any. relaxed, all of it: sums. */
+#ifndef SLAB_TALLY_H
+#define SLAB_TALLY_H
+
+#include "../base/atomic.h"
+#include "../base/sizeclass.h"
+
+/* Bytes of live blocks, of large ones too, and free blocks of slabs. They change only where a chain
+ * or a slab does, so what lies on the private list of an owned slab counts as live. A thread adds
+ * to a tally of its own, or to one that it shares; whoever reads adds them up. */
+enum { TALLIES_OWN = 256, TALLIES = TALLIES_OWN + 64 };
+typedef struct {
+  atomic64_t live, free;
+  atomic32_t taken[CLASS_COUNT]; /* of each class: blocks, signed, not yet in `classes` below */
+} aligned_to(64) slab_tally_t;
+hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
+hidden void slab_count(size_t live, size_t free); /* so many more, modulo 2^64 */
+hidden void slab_sum(uint64_t *live, uint64_t *free);
+/* So many blocks of class `c` went to a heap; a negative number: came back. */
+hidden void slab_count_taken(unsigned c, int blocks);
+/* Bytes of the calling thread, modulo 2^64. What a first-class heap keeps is in neither. */
+typedef struct {
+  atomic64_t taken;  /* larger blocks, and what it took out of slabs, less what it gave back */
+  atomic64_t binned; /* larger blocks, and what went into its bins, less what came out otherwise */
+  bool is_asked;     /* the thread has asked for what follows from these: heap/bytes.c */
+} slab_thread_t;     /* relaxed: the thread's and its handlers' */
+extern hidden __thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
+static inline void slab_thread_count(uint64_t taken, uint64_t binned) {
+  atomic64_add_own(&slab_thread.taken, taken);
+  atomic64_add_own(&slab_thread.binned, binned);
+}
+/* The most blocks of class `c` that heaps have had (0: of all classes together), to within
+ * slab_tally_step(c) for each tally. It is no less than `live`, from now on neither. */
+hidden uint64_t slab_taken_peak(unsigned c, uint64_t live);
+hidden uint32_t slab_tally_step(unsigned c); /* so many blocks a tally may hold back */
+
+typedef struct {
+  atomic64_t taken, peak; /* signed: what one thread has taken another may bring back sooner */
+} slab_class_count_t;
+typedef struct {
+  atomic64_t retries, adoptions, publications;
+  slab_tally_t tallies[TALLIES];
+  slab_class_count_t classes[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
+} slab_counts_t;
+extern hidden slab_counts_t slab_counts;
+extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));
+
+#endif

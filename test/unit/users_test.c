@@ -1,0 +1,64 @@
+/* users_test.c - tests of stock/users */
+#include "heaps.h"
+
+static void have_heap(void *context) { (void)context, (void)my_heap(); }
+
+TEST(users, a_heap_is_its_threads_from_the_first_call_to_the_end_of_the_thread, "P1") {
+  heap_t *a = pool_claim(), *b = pool_claim();
+  pool_set_user(a);
+  CHECK_EQ(users_thread(a->number), (uint64_t)0); /* nobody asks while there is one heap alone */
+  pool_set_user(b);
+  CHECK_EQ(users_thread(b->number), os_thread());
+  CHECK_EQ(users_count(), 1);
+  pool_set_user(b);
+  CHECK_EQ(users_count(), 1);
+  pool_clear_user(b);
+  CHECK_EQ(users_thread(b->number), (uint64_t)0);
+  CHECK(users_count() == 0 && users_are_valid(pool_size()));
+  pool_clear_user(b);
+  CHECK_EQ(users_count(), 0);
+}
+
+static uint64_t first_thread;
+static bool all_others_have_ended(uint64_t thread) { return thread != first_thread; }
+
+TEST(users, a_thread_that_has_died_counts_no_more_once_its_heap_is_found, "P1") {
+  first_thread = os_thread();
+  my_heap();
+  for (int i = 0; i < 40; i++) in_thread(have_heap, NULL, false);
+  CHECK_EQ(users_count(), 40); /* the first one had its heap before there were words */
+  os_fake.has_ended = all_others_have_ended;
+  for (int i = 0; i < 100; i++) in_thread(have_heap, NULL, false); /* they take over what is left */
+  CHECK_LE(users_count(), 41);
+  CHECK(users_are_valid(pool_size()));
+  heap_collect(true);
+  CHECK_EQ(users_count(), 0);
+  CHECK(pool_is_valid());
+}
+
+static heap_t *interrupted;
+static void die_inside(void *context) {
+  (void)context;
+  my_heap();
+  interrupted = heap_enter();
+  my_heap(); /* a handler's */
+}
+
+TEST(users, what_a_dead_threads_handlers_used_counts_until_it_is_found, "P1") {
+  first_thread = os_thread();
+  my_heap();
+  in_thread(die_inside, NULL, false);
+  CHECK_EQ(users_count(), 1);
+  os_fake.has_ended = all_others_have_ended;
+  heap_collect(true);
+  CHECK_EQ(users_count(), 0);
+  CHECK(users_are_valid(pool_size()) && interrupted->busy != 0);
+}
+
+TEST(users, a_wrong_count_is_found, "P1") {
+  heap_t *h = pool_claim();
+  users_make();
+  users_note(h->number, 5);
+  CHECK(users_are_valid(pool_size()));
+  EXPECT_ABORT(users_are_valid(h->number), "invariant P1");
+}
