@@ -1,6 +1,6 @@
 /* block.h - a block on a list of free ones                                            layer 4: slab
- * Owns:    what a free block holds. `secrets` are those of secrets.h.
- *          Called by: slab, stock, heap, secure.   Calls: bits, check.
+ * Owns:    what a free block holds; `secrets` is slab.c's, and secrets.c writes it.
+ *          Called by: slab, stock, heap, secure, api.   Calls: bits, check.
  * Threads: a block belongs to whoever holds it, or the list on which it is; visitors read its key.
  * Signals: each step leaves a list whole (signal_fence). */
 #ifndef SLAB_BLOCK_H
@@ -21,7 +21,7 @@ typedef struct {
 enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? 4096 : 128 };
 typedef union {
   struct {
-    atomic64_t block;                /* covers links and keys */
+    atomic64_t cover;                /* of links and keys */
     atomic64_t trailer;              /* seals what is allocated from now on */
     atomic64_t older[SECRETS_OLDER]; /* what sealed the blocks of parents; 0: none */
   };
@@ -31,7 +31,7 @@ extern hidden secrets_t secrets;
 /* What is written in a free block of the secure grade is not to be guessed, and is not the same
  * elsewhere. relaxed: see `secrets` */
 static always_inline uint64_t block_cover(uintptr_t block) {
-  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.block), 0xD6E8FEB86659FD93u) : 0;
+  return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.cover), 0xD6E8FEB86659FD93u) : 0;
 }
 
 /* Added to the block's address: no program stores that in its own block. */

@@ -45,12 +45,12 @@ static void set(atomic64_t *secret) {
 /* Who is late finds the last secret, and writes nothing. The last of those who may write seals. */
 void secrets_start(void) {
   unshared_t *u = find_unshared();
-  if (atomic64_load_relaxed(&secrets.block) != 0) return;
+  if (atomic64_load_relaxed(&secrets.cover) != 0) return;
   if (u != NULL) atomic64_store_relaxed(&u->is_known, 1); /* relaxed: before there is any block */
   atomic32_add_acq_rel(&starting, 1);                     /* S-secrets */
-  if (atomic64_load_relaxed(&secrets.block) == 0) {
+  if (atomic64_load_relaxed(&secrets.cover) == 0) {
     set(&secrets.trailer);
-    set(&secrets.block);
+    set(&secrets.cover);
   }
   if (atomic32_add_acq_rel(&starting, (uint32_t)-1) == 1) seal(true); /* S-secrets */
 }

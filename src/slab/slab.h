@@ -103,7 +103,7 @@ static inline slab_t *slab_numbered(uint32_t number) {
 
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
-/* May the list go on there: does nothing, or a slice of ours, lie there? */
+/* May a list go on there: does nothing, or a slice of ours, lie there? */
 static inline bool block_may_be_next(uintptr_t next) {
   if (next == 0) return true;
   if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;

@@ -49,7 +49,7 @@ TEST(secrets, children_of_children_have_new_secrets_as_long_as_all_of_them_can_b
   CHECK_EQ(in_child(renew_deeper), 0);
 }
 
-static void write_to_a_secret(void) { atomic64_store_relaxed(&secrets.block, 1); }
+static void write_to_a_secret(void) { atomic64_store_relaxed(&secrets.cover, 1); }
 static void renew_and_write_to_a_secret(void) {
   secrets_renew();
   write_to_a_secret();
@@ -64,14 +64,14 @@ TEST(secrets, nobody_writes_to_them_after_the_start, "") {
 static uint64_t started[8];
 static void start_in_thread(unsigned number) {
   secrets_start();
-  started[number] = atomic64_load_relaxed(&secrets.block) ^ atomic64_load_relaxed(&secrets.trailer);
+  started[number] = atomic64_load_relaxed(&secrets.cover) ^ atomic64_load_relaxed(&secrets.trailer);
 }
 
 TEST(secrets, threads_that_start_at_once_come_to_the_same_secrets, "") {
   os_fake.is_random = true;
   core_threads(8, start_in_thread);
   for (int i = 0; i < 8; i++) CHECK_EQ(started[i], started[0]);
-  CHECK(atomic64_load_relaxed(&secrets.block) != 0);
+  CHECK(atomic64_load_relaxed(&secrets.cover) != 0);
   CHECK_EQ(WTERMSIG(in_child(write_to_a_secret)), SIGSEGV);
 }
 

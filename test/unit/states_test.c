@@ -62,7 +62,7 @@ TEST(states, a_block_that_the_library_takes_for_itself_is_fresh, "") {
 TEST(states, a_link_that_was_written_over_is_no_link, "") {
   slab_t *s = fresh_slab();
   uintptr_t block = (uintptr_t)block_of(s, 1), next = (uintptr_t)block_of(s, 2);
-  atomic64_store_relaxed(&secrets.block, 12345);
+  atomic64_store_relaxed(&secrets.cover, 12345);
   block_link(block, next);
   CHECK_EQ(block_next(block), next);
   CHECK(block_is_free(block) && block_at(block)->next != next);
