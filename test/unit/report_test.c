@@ -23,6 +23,10 @@ void api_output(const char *text, size_t length) {
 /* Each field has a number of its own. */
 static fh_stats_t figures;
 void heap_stats(fh_stats_t *stats) { *stats = figures; }
+void heap_stats_each(heap_stats_row_t *row, void *context) {
+  row(&(heap_stats_t){.thread = 71, .net_bytes = -2048, .slabs = 3, .live_bytes = 4096}, context);
+  row(&(heap_stats_t){.heap = 0x1234, .slabs = 1, .free_bytes = 1 << 20}, context);
+}
 
 /* What it finds kept. */
 enum { KEPT = 3, KEPT_BYTES = 300 };
@@ -162,7 +166,8 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "\"peak\": 2004, \"slabs\": 2005, \"fullness\": {\"below_1_4\": 1, \"below_1_2\": 20, "
     "\"below_3_4\": 2, \"up_to_1\": 10}}\n"
     "  ],\n"
-    "  \"slow_paths\": {}\n"
+    "  \"slow_paths\": {},\n"
+    "  \"by_heap\": []\n"
     "}\n");
 }
 
@@ -184,7 +189,27 @@ TEST(report, how_long_slow_paths_took_stands_behind_the_blocks, "") {
   check_text(strstr(output, "  \"slow_paths\""),
              "  \"slow_paths\": {\"refill\": {\"times\": 100, \"p50_ns\": 2048, \"p90_ns\": 2048, "
              "\"p99_ns\": 70000, \"most_ns\": 70000}, \"purge\": {\"times\": 1, \"p50_ns\": "
-             "1000000, \"p90_ns\": 1000000, \"p99_ns\": 1000000, \"most_ns\": 1000000}}\n"
+             "1000000, \"p90_ns\": 1000000, \"p99_ns\": 1000000, \"most_ns\": 1000000}},\n"
+             "  \"by_heap\": []\n"
+             "}\n");
+}
+
+TEST(report, with_stats_detail_each_heap_has_a_row, "") {
+  core_option(OPTION_stats_detail, 1);
+  print(false);
+  check_text(strstr(output, "heaps\n"),
+             "heaps\n"
+             "    thread       net     slabs      live      free\n"
+             "        71     -2.0K         3      4.0K         0\n"
+             "         0         0         1         0      1.0M  of heap 0x1234\n");
+  print(true);
+  check_text(strstr(output, "  \"by_heap\""),
+             "  \"by_heap\": [\n"
+             "    {\"thread\": 71, \"heap\": 0, \"net_bytes\": -2048, \"slabs\": 3, "
+             "\"live_bytes\": 4096, \"free_bytes\": 0},\n"
+             "    {\"thread\": 0, \"heap\": 4660, \"net_bytes\": 0, \"slabs\": 1, "
+             "\"live_bytes\": 0, \"free_bytes\": 1048576}\n"
+             "  ]\n"
              "}\n");
 }
 

@@ -14,7 +14,7 @@
 #include "../../../src/support/trace.h"
 #include "../../../src/support/options.h"
 #include "../../../src/heap/here.h"
-#include "../../../src/stock/counts.h"
+#include "../../../src/stock/pool.h"
 #include "checker.h"
 
 /* as map.c begins here */
@@ -158,6 +158,7 @@ void os_sleep_ms(uint32_t ms) { (void)ms; }
 void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
 uint32_t os_now_ms(void) { return 0; }
 void trace_leave(void) {} /* nothing is traced here */
+void trace_let_go(void) {}
 uintptr_t os_space_start(void) { return GiB(FIRST_WINDOW); }
 uintptr_t os_space_end(void) { return GiB(ELSEWHERE); }
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
