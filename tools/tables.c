@@ -96,7 +96,7 @@ static const figure_t figures[] = {FH_STATISTICS(FIGURE, CLASSES_HERE)};
 #define CLASS_FIGURE(t, n, sentence) {.type = #t, .name = #n, .what = sentence},
 #define QUARTERS_FIGURE(n, sentence) {.type = "uint64_t", .name = #n "[4]", .what = sentence},
 static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE, QUARTERS_FIGURE)};
-#define HEAP_FIGURE(n, title, sentence) {.name = #n, .label = title, .what = sentence},
+#define HEAP_FIGURE(n, unit, title, sentence) {.name = #n, .label = title, .what = sentence},
 static const figure_t heap_figures[] = {FH_HEAP_STATISTICS(HEAP_FIGURE)};
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 

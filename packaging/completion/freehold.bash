@@ -33,7 +33,7 @@ _freehold() {
     map) flags="--page --help" ;;
     profile) flags="--kind --out --help" ;;
     inspect) flags="--rows --help" ;;
-    trace) flags="--sum --json --thread --address --size --from --to --help" ;;
+    trace) flags="--start --stop --sum --json --thread --address --size --from --to --help" ;;
     *) return ;;
   esac
   case $previous in

@@ -159,12 +159,13 @@ static void put_timings(fmt_t *f) {
 }
 
 /* Each heap, likewise. */
-#define REPORT_HEAP_ROW(name, title, what) {#name, title, offsetof(heap_stats_t, name)},
+#define REPORT_HEAP_ROW(name, unit, title, what)                                                   \
+  {#name, title, REPORT_##unit, offsetof(heap_stats_t, name)},
 static const struct {
-  char name[12], title[8]; /* without a title: told otherwise */
-  uint8_t offset;
+  char name[12], title[8]; /* without a title: it is said otherwise */
+  uint8_t unit, offset;
 } report_heap_rows[] = {FH_HEAP_STATISTICS(REPORT_HEAP_ROW)};
-static int64_t heap_figure(const heap_stats_t *s, unsigned i) {
+static int64_t figure_of_heap(const heap_stats_t *s, unsigned i) {
   return *(const int64_t *)((const char *)s + report_heap_rows[i].offset);
 }
 
@@ -172,11 +173,11 @@ static void put_heap(const heap_stats_t *s, void *out) {
   char text[32];
   fmt_t cell;
   for (unsigned i = 0; i < ARRAY_LENGTH(report_heap_rows); i++) {
-    int64_t n = heap_figure(s, i);
+    int64_t n = figure_of_heap(s, i);
     if (report_heap_rows[i].title[0] == '\0') continue;
     fmt_start(&cell, text, sizeof text, NULL, NULL);
     if (n < 0) fmt_char(&cell, '-');
-    if (strstr(report_heap_rows[i].name, "bytes") == NULL) fmt_decimal(&cell, (uint64_t)n);
+    if (report_heap_rows[i].unit == REPORT_COUNT) fmt_decimal(&cell, (uint64_t)n);
     else fmt_size(&cell, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
     fmt_end(&cell);
     fmt_spaces(out, cell.used < REPORT_NUMBER ? REPORT_NUMBER - cell.used : 1);
@@ -241,7 +242,7 @@ static void json_timings(fmt_json_t *j) {
 static void json_heap(const heap_stats_t *s, void *out) {
   fmt_json_object(out, NULL);
   for (unsigned i = 0; i < ARRAY_LENGTH(report_heap_rows); i++)
-    fmt_json_signed(out, report_heap_rows[i].name, heap_figure(s, i));
+    fmt_json_signed(out, report_heap_rows[i].name, figure_of_heap(s, i));
   fmt_json_close(out);
 }
 

@@ -58,14 +58,14 @@ static bool make_hole(slab_t *s, uint32_t run) {
   return true;
 }
 
-void slab_make_holes(slab_t *s) {
-  slab_starts_t free = {{0}};
+void slab_make_holes(slab_t *s, slab_starts_t *free) {
   size_t size = class_size(slab_class(s));
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
   uint32_t kept = 0, refused = 0, all = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
-  slab_note_starts(s, &free);
+  memset(free, 0, sizeof *free);
+  slab_note_starts(s, free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
-    bool is_listed = free.words[b % SLICE_SIZE / STARTS_STEP] >> b / CLASS_STEP % 64 & 1;
+    bool is_listed = free->words[b % SLICE_SIZE / STARTS_STEP] >> b / CLASS_STEP % 64 & 1;
     uint32_t pages = pages_of_block(b, size);
     if (SECURE && b == base + size) pages |= pages_of_block(b - 1, 1); /* its trailer's before it */
     if (!is_listed && (pages & read_holes(s)) == 0) kept |= pages;
@@ -80,11 +80,11 @@ void slab_make_holes(slab_t *s) {
   unsigned sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     if ((pages_of_block(b, size) & holes) == 0) continue;
-    free.words[b % SLICE_SIZE / STARTS_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
+    free->words[b % SLICE_SIZE / STARTS_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
     sunk++;
   }
   set_sunk(s, sunk);
-  slab_link_starts(s, &free);
+  slab_link_starts(s, free);
   if (refused != 0) atomic32_store_release(&s->holes, holes); /* S-visit */
 }
 

@@ -6,12 +6,13 @@
 #ifndef SLAB_HOLES_H
 #define SLAB_HOLES_H
 
-#include "slab.h"
+#include "order.h"
 
 /* A heap has taken over the slab: what is sunk goes to the private list. */
 hidden void slab_fill_holes(slab_t *s);
-/* Gives back every page on which no part of a block in use lies. The slab is the caller's. */
-hidden void slab_make_holes(slab_t *s);
+/* Gives back every page on which no part of a block in use lies. The slab is the caller's, as is
+ * `free`, for what is noted meanwhile. */
+hidden void slab_make_holes(slab_t *s, slab_starts_t *free);
 /* May there be such a page? What the anchor says may be another slab's by now. */
 hidden bool slab_may_have_holes(const slab_t *s, unsigned c);
 

@@ -118,16 +118,20 @@
   X(uint64_t, peak,       "most that `live` has been, as nearly as is said below")                 \
   X(uint64_t, slabs,      "slabs of this class")                                                   \
   QUARTERS(fullness,      "slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1")
-/* One heap, with the option stats_detail: int64_t each. name  title of its column  what it is */
+/* One heap, with the option stats_detail: int64_t each. name  unit  title of its column  what it
+ * is */
 #define FH_HEAP_STATISTICS(X)                                                                      \
-  X(thread,     "thread",   "number of the thread that uses it; 0: none does, it is a lane of a "  \
-                            "first-class heap, or the process never had a second heap")            \
-  X(heap,       "",         "address of the first-class heap to which it belongs; 0: of none")     \
-  X(net_bytes,  "net",      "bytes that its threads have taken, in large blocks too, less those "  \
-                            "that they gave back, whoever had taken these; of the first 256")     \
-  X(slabs,      "slabs",    "slabs that it owns; it also borrows blocks of slabs of nobody")       \
-  X(live_bytes, "live",     "live blocks in these slabs, with those that it keeps in its bins")    \
-  X(free_bytes, "free",     "free blocks in these slabs")
+  X(thread, COUNT, "thread",                                                                       \
+    "number of the thread that uses it; 0: none does, it is a lane of a first-class heap, or "     \
+    "the process never had a second heap")                                                         \
+  X(heap, COUNT, "", "address of the first-class heap to which it belongs; 0: of none")            \
+  X(net_bytes, BYTES, "net",                                                                       \
+    "bytes that its threads have taken, in large blocks too, less those that they gave back, "     \
+    "whoever had taken these; of the first 256")                                                   \
+  X(slabs, COUNT, "slabs", "slabs that it owns; it also borrows blocks of slabs of nobody")        \
+  X(live_bytes, BYTES, "live",                                                                     \
+    "live blocks in these slabs, with those that it keeps in its bins")                            \
+  X(free_bytes, BYTES, "free", "free blocks in these slabs")
 #define STATS_QUARTERS { "below_1_4", "below_1_2", "below_3_4", "up_to_1" }
 /* clang-format on */
 

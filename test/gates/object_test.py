@@ -340,7 +340,7 @@ class Paths(unittest.TestCase):
         "call_for": ["api_sampled"],
         "api_sampled": [],
         "api_deferred": [],
-        "api_news": [],
+        "api_report_news": [],
         "free_small": ["collect_slab"],
         "index_each": ["free_block"],
         "api_foreign_free": [],

@@ -136,13 +136,21 @@ static void returned_blocks(void) {
   free_some(0, 24, 1);
   drain(200);
 }
+/* Of the second of two slabs. */
 static void free_most(void) {
-  free_some(60, 300, 1);
+  free_some(330, 400, 1);
+  free_some(410, 600, 1);
   api.collect(false);
 }
-/* They lie in a slab in which little else lives, and it is time to look at that. */
+/* The first and the last of the list lie in a slab in which little else lives, and it is time to
+ * look at that. */
 static void returned_blocks_of_sparse(void) {
-  returned_blocks();
+  leave(200, 600);
+  get(200);
+  free_some(400, 403, 1);
+  free_some(0, 3, 1);
+  free_some(403, 405, 1);
+  drain(200);
   in_helper(free_most);
   oracle_note_sift_due(200);
 }
@@ -167,8 +175,7 @@ static void fast_growth(void) {
 /* ... in a large heap, and there as a huge page. */
 static void fast_growth_to_a_frame(void) {
   own(900, 500);
-  hold_untouched(api.malloc(MIB(31)), MIB(31));
-  hold_untouched(api.malloc(MIB(31)), MIB(31));
+  for (int i = 0; i < 8; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
   while (((uintptr_t)get(KIB(64)) + KIB(64)) % MIB(2) != 0) continue;
   do get(900);
   while (!oracle_class_is_used_up(900) || !oracle_magazine_is_empty());
@@ -1269,6 +1276,17 @@ static void look(void) {
   stats.struct_size = sizeof stats;
   api.stats_get(&stats);
 }
+static void pass_row(const void *stats, void *context) { (void)stats, (void)context; }
+static void look_heap_by_heap(void) {
+  void (*each)(void (*row)(const void *stats, void *context), void *context);
+  *(void **)&each = library_hidden("heap_stats_each");
+  each(pass_row, NULL);
+}
+static void look_last(void) {
+  void (*last)(void);
+  *(void **)&last = library_hidden("heap_look_last");
+  last();
+}
 static void look_at_sums(void) { api.mallinfo2(); }
 static void visit(void) { shadow_check_visit(SIZE_MAX); }
 static void *huge_block, *of_libc;
@@ -1370,6 +1388,11 @@ static void aligned_to_delete(void) {
   block[0] = api.aligned_alloc(64, 200);
 }
 static void delete_aligned(void) { api.delete_aligned_sized(block[0], 200, 64); }
+static void small_for_its_alignment(void) {
+  own(200, 20);
+  block[0] = api.aligned_alloc(512, 40);
+}
+static void free_small_aligned_sized(void) { api.free_aligned_sized(block[0], 512, 40); }
 static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
 static void other_in_large_process(void) {
   other_allocates();
@@ -1580,6 +1603,7 @@ static void huge_sampled(void) {
   block[0] = get(size);
   release(block[0]);
 }
+static void free_sized_sampled(void) { api.free_sized(block[0], KIB(20)); }
 static void grow_sampled(void) { got[0] = api.realloc(block[0], size * 3 / 2); }
 static void hold_grown_sampled(void) { hold(got[0], size * 3 / 2); }
 static void sample_heap(void) {
@@ -1873,6 +1897,8 @@ const operation_t freehold_operations[] = {
   {"heap-destroy-entered", destroy_heap, make_doomed_heap_entered, NULL, NULL,
    WITH_HEAP | LANE_LEFT},
   {"statistics", look, some_kinds, NULL, NULL, IS_BARE},
+  {"statistics-by-heap", look_heap_by_heap, some_kinds, NULL, NULL, IS_BARE},
+  {"look-last", look_last, own_free_blocks, NULL, NULL, 0},
   {"sums", look_at_sums, some_kinds, NULL, NULL, IS_BARE},
   {"visit", visit, all_kinds, NULL, NULL, IS_BARE},
   {"visit-after-much", visit, had_much, NULL, NULL, IS_BARE},
@@ -1893,6 +1919,7 @@ const operation_t freehold_operations[] = {
   {"free-batch", free_batch, batch_to_free, NULL, NULL, MOVES},
   {"free-batch-medium", free_batch, medium_batch_to_free, NULL, NULL, MOVES},
   {"free-batch-of-other", free_batch, two_of_other, NULL, NULL, MOVES},
+  {"free-aligned-sized-small", free_small_aligned_sized, small_for_its_alignment, NULL, NULL, 0},
   {"free-aligned-sized-large", free_large_aligned_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
@@ -1952,6 +1979,7 @@ const operation_t freehold_operations[] = {
   {"sampled-malloc-hooked", malloc_one, sample_next_hooked, hold_one, NULL, IS_SAMPLED},
   {"sampled-free-hooked", free_first, small_sampled_hooked, NULL, NULL, IS_SAMPLED},
   {"sampled-free-large", free_first, large_sampled, NULL, NULL, IS_SAMPLED},
+  {"sampled-free-sized-large", free_sized_sampled, large_sampled, NULL, NULL, IS_SAMPLED},
   {"sampled-free-huge", free_first, huge_sampled, NULL, NULL, IS_SAMPLED},
   {"sampled-realloc", grow_sampled, small_sampled, hold_grown_sampled, NULL, IS_SAMPLED | MOVES},
   {"sampled-realloc-large", grow_sampled, large_sampled, hold_grown_sampled, NULL,

@@ -74,6 +74,7 @@ static void calloc_large(void) { got[0] = api.calloc(KIB(10), 10); }
 
 static void aligned(void) { got_size = 256; }
 static void aligned_small(void) { got[0] = api.aligned_alloc(256, 256); }
+static void aligned_nothing(void) { api.free(api.aligned_alloc(256, 0)); }
 static void aligned_far(void) { got_size = KIB(256); }
 static void aligned_large(void) { got[0] = api.aligned_alloc(KIB(256), KIB(256)); }
 
@@ -209,6 +210,7 @@ const operation_t portable_operations[] = {
   {"calloc", calloc_small, warm_small, hold_got, NULL, CALLOCS},
   {"calloc-large", calloc_large, large, hold_got, NULL, CALLOCS},
   {"aligned", aligned_small, aligned, hold_got, NULL, ALIGNS},
+  {"aligned-empty", aligned_nothing, NULL, NULL, NULL, ALIGNS},
   {"aligned-large", aligned_large, aligned_far, hold_got, NULL, ALIGNS},
   {"free-hit", free_it, own_small, NULL, NULL, QUICK},
   {"free-medium", free_it, own_medium, NULL, NULL, 0},
