@@ -340,8 +340,9 @@ static void most(void) {
 /* All mappings that the kernel allows a process are somebody else's, then half of them. */
 static void mapped(void) {
   enum { MOST = 1 << 17 };
-  static void *pages[MOST];
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void **pages = mmap(NULL, MOST * sizeof *pages, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (pages == MAP_FAILED) _exit(8);
   size_t n = 0;
   mix(&table, 2, 2000, 100000);
   while (n < MOST) { /* neighbours that the kernel cannot make one */
