@@ -106,8 +106,8 @@ def power_tables(runs):
                         f"{name_of(response)}: what chance hides",
                         "Spread: of one run, within a cell, as a share. Hidden: Tukey's test over "
                         "the allocators of a cell finds a smaller difference than this in fewer "
-                        f"than {power.WANTED:.0%} of such experiments; in the cell in the middle, "
-                        "and at worst.", found)
+                        f"than {power.WANTED:.0%} of such experiments. The last column is the "
+                        "worst cell's, the one before it the middle cell's.", found)
 
 
 def workload_tables(runs, by_response, base, names):
