@@ -61,6 +61,18 @@ unused static void core_threads(unsigned count, void (*run)(unsigned number)) {
   for (unsigned i = 0; i < count; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
+/* How the child of a fork ends that does this; 0: well. */
+unused static int in_child(void (*run)(void)) {
+  int status;
+  pid_t pid = fork();
+  if (pid == 0) {
+    run();
+    _exit(0);
+  }
+  CHECK_EQ(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
 /* A generator of numbers, the same in each run. */
 unused static uint64_t core_next(uint64_t *state) {
   return bits_mix(*state += 0x9E3779B97F4A7C15u);

@@ -3,18 +3,6 @@
 
 #include "core.h"
 
-/* How the child of a fork ends that does this; 0: well. */
-static int in_child(void (*run)(void)) {
-  int status;
-  pid_t pid = fork();
-  if (pid == 0) {
-    run();
-    _exit(0);
-  }
-  CHECK_EQ(waitpid(pid, &status, 0), pid);
-  return status;
-}
-
 static uint64_t of_parent;
 static void renew(void) {
   secrets_renew();

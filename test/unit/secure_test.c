@@ -194,18 +194,6 @@ TEST(secure, at_the_end_of_a_heap_each_block_is_looked_at_and_none_is_left_live,
   }
 }
 
-/* How the child of a fork ends that does this; 0: well. */
-static int in_child(void (*run)(void)) {
-  int status;
-  pid_t pid = fork();
-  if (pid == 0) {
-    run();
-    _exit(0);
-  }
-  CHECK_EQ(waitpid(pid, &status, 0), pid);
-  return status;
-}
-
 enum { GENERATIONS = 10 };
 static char *of_generation[GENERATIONS][ARRAY_LENGTH(sizes)];
 static int generation;
