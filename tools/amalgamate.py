@@ -11,6 +11,7 @@ import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADER = "include/freehold/freehold.h"
+ONCE = "#pragma once"
 INCLUDE = re.compile(r'#\s*include\s+"([^"]+)"[^\n]*')
 HEAD = """\
 /* {name} - freehold {version}, a lock-free general-purpose memory allocator
@@ -56,11 +57,13 @@ def head(name, what):
 def expand(path, done):
     """The lines of a file, with those of files of ours where it includes them. A file that stands
     in `done` is there already. One that is included under a condition is not added, so it is there
-    again where it is included without; its guard leaves out the second."""
+    again where it is included without; a guard instead of `#pragma once` leaves out the second."""
     done.add(path)
-    guard = re.search(r"^#ifndef (\w+)\n#define \1\n", read(path), re.M)
-    depth = -1 if guard else 0
-    for line in read(path).rstrip("\n").split("\n"):
+    text, guard = read(path).rstrip("\n"), "FH_" + re.sub(r"\W", "_", path).upper()
+    if ONCE in text:
+        text = text.replace(ONCE, "#ifndef %s\n#define %s" % (guard, guard)) + "\n#endif"
+    depth = -1 if re.search(r"^#ifndef (\w+)\n#define \1\n", text, re.M) else 0
+    for line in text.split("\n"):
         depth += {"if": 1, "endif": -1}.get("".join(re.findall(r"^#\s*(if|endif)", line)), 0)
         found = INCLUDE.match(line)
         if not found:

@@ -1,8 +1,7 @@
 /* api.h - what the files of the top layer share                                        layer 8: api
  * Owns:    nothing.     Called by: api alone.     Calls: start.c.
  * Threads: any, all functions. Sync: S-options (start.c). */
-#ifndef API_API_H
-#define API_API_H
+#pragma once
 
 /* Almost all of its files need these; what else they need they include themselves. */
 #include "../../include/freehold/freehold.h"
@@ -159,5 +158,3 @@ hidden void api_foreign_start(void);
 /* Finds out which operators of C++ the program has replaced; in a constructor, when all names are
  * bound. */
 hidden void api_operators_start(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    nothing: a pprof_t is the caller's.   Called by: profile.c.   Calls: os.
  * Threads: one writer to a pprof_t; any number of them at once, also in signal handlers. No
  *          allocation: memory comes from the system. */
-#ifndef API_PPROF_H
-#define API_PPROF_H
+#pragma once
 
 #include "../os/os.h"
 
@@ -45,5 +44,3 @@ hidden void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, cons
 /* One sample in so many bytes; what else is to be said, or NULL. False if not all could be
  * written. `p` is gone. */
 hidden bool pprof_end(pprof_t *p, uint64_t period, const char *comment);
-
-#endif

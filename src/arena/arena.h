@@ -13,8 +13,7 @@
  *          A3 a free slice that is not dirty reads as zero
  *          A4 what lies behind a free slice's `touched` pages is not in memory; of one that is not
  *             dirty they are 0 */
-#ifndef ARENA_ARENA_H
-#define ARENA_ARENA_H
+#pragma once
 
 #include "../base/sizeclass.h"
 #include "hint.h"
@@ -156,5 +155,3 @@ hidden void purge_over_budget(size_t released); /* at most twice that or PURGE_S
 hidden void purge_all(void);                    /* everything dirty */
 
 hidden bool arena_is_valid(const arena_t *a); /* while nobody claims or frees */
-
-#endif

@@ -7,8 +7,7 @@
  *                 before it was given back is seen by whoever claims it.
  *          S-room (hint.h): bits that come back, and searches that look for them again.
  * Holds:   M1 between a claim and the release of the same bit nobody else's claim of it succeeds */
-#ifndef ARENA_BITMAP_H
-#define ARENA_BITMAP_H
+#pragma once
 
 #include "../base/atomic.h"
 #include "../base/bits.h"
@@ -56,5 +55,3 @@ static always_inline void bitmap_each_part(atomic64_t *words, size_t first, size
     n -= part;
   }
 }
-
-#endif

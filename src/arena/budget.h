@@ -10,8 +10,7 @@
  *   NEAR   less: all heaps give up what they keep, purging is at once, no huge pages are asked for.
  *   OVER   nothing is left, or almost nothing and the kernel is short. The program is told as well.
  * It goes down again only when a 64th of the bound more is left than was enough to raise it. */
-#ifndef ARENA_BUDGET_H
-#define ARENA_BUDGET_H
+#pragma once
 
 #include "../support/options.h"
 
@@ -39,5 +38,3 @@ hidden bool budget_is_spent(size_t size);
 /* Finds out what the level is; `now`: os_now_ms, or 0 if that is not known. True, once in a while
  * under pressure: all heaps should give up what they keep. */
 hidden bool budget_tick(uint32_t now);
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    which frames were made huge pages, and when the next one may be.
  *          Called by: purge.c, grow.c, heap.   Calls: slices, budget, support, os.
  * Threads: any. A frame is a huge page's worth of slices, half of a word of any bitmap. */
-#ifndef ARENA_FRAMES_H
-#define ARENA_FRAMES_H
+#pragma once
 
 #include "slices.h"
 
@@ -20,5 +19,3 @@ hidden void frames_tick(void);
 hidden uint64_t frames_spared(const arena_t *a, size_t word);
 /* Some of these slices are in memory no more. */
 hidden void frames_break(const arena_t *a, size_t first, size_t n);
-
-#endif

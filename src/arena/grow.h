@@ -3,8 +3,7 @@
  * Called by: arena.c; what arena.h declares of it by stock and heap.   Calls: slices, map, support,
  *          os.
  * Threads: any. Sync: S-room (hint.h), S-read (arena.h). */
-#ifndef ARENA_GROW_H
-#define ARENA_GROW_H
+#pragma once
 
 #include "slices.h"
 
@@ -26,5 +25,3 @@ hidden arena_t *grow_map_window(size_t n, size_t alignment, size_t *slices);
  * ARENA_MAX of them already. */
 hidden size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices);
 hidden void grow_unmap_window(arena_t *a, size_t slices);
-
-#endif

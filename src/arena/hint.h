@@ -11,8 +11,7 @@
  *                   seq_cst.
  *
  * So the cost of a search does not grow with the heap. */
-#ifndef ARENA_HINT_H
-#define ARENA_HINT_H
+#pragma once
 
 #include "bitmap.h"
 
@@ -94,5 +93,3 @@ static inline void lack_review(lack_t *lack, const atomic64_t *words, size_t fir
   if (run >= n && run < least) run += bitmap_run_below(words, first, least - run);
   if (run < n || run >= least) lack_end(lack);
 }
-
-#endif

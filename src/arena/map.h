@@ -7,8 +7,7 @@
  * Holds:   W1 a word goes from 0 or TAKEN to CLAIMED to a tenant and back to 0, and only the
  *             claimer moves it; an arena's record is its window
  *          W2 from where we began to `low_window` no window is free */
-#ifndef ARENA_MAP_H
-#define ARENA_MAP_H
+#pragma once
 
 #include "../base/atomic.h"
 
@@ -54,5 +53,3 @@ hidden void map_set(void *window, size_t count, void *record, tenant_t kind);
 hidden void map_free(void *window, size_t count);
 
 hidden bool map_is_valid(void);
-
-#endif

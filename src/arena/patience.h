@@ -1,8 +1,7 @@
 /* patience.h - how much may stay dirty, as the program has taught it                 layer 3: arena
  * Owns:    the doublings.   Called by: arena.c, purge.c.   Calls: support, os.
  * Threads: any. relaxed, all of it: a bad guess costs time only. */
-#ifndef ARENA_PATIENCE_H
-#define ARENA_PATIENCE_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -12,5 +11,3 @@ hidden size_t patience_budget(void);            /* slices */
 hidden uint32_t patience_delay(uint32_t delay); /* ms, from what the option says */
 hidden void patience_note_reuse(size_t n);      /* that many claimed slices had been purged */
 hidden void patience_calm(uint32_t now);        /* os_now_ms: has it been quiet? */
-
-#endif

@@ -4,8 +4,7 @@
  *          chunk alone.
  * Sync:    S-bit (bitmap.h) from places_release to the next places_claim; S-chunk  a chunk's
  *                address (release -> acquire). */
-#ifndef ARENA_PLACES_H
-#define ARENA_PLACES_H
+#pragma once
 
 #include "bitmap.h"
 
@@ -41,5 +40,3 @@ static inline size_t places_size(const places_t *places) {
 /* NULL if there never was such a place; `*is_claimed` is a moment's truth. */
 hidden void *places_at(const places_t *places, const places_shape_t *shape, size_t number,
                        bool *is_claimed);
-
-#endif

@@ -4,8 +4,7 @@
  *          hint.
  * Threads: any. Whoever gives bits of `free` back does it here, so that no search and no purge goes
  *          on missing them. Sync: S-bit (bitmap.h), S-room, S-group (hint.h), S-arena (arena.h). */
-#ifndef ARENA_SLICES_H
-#define ARENA_SLICES_H
+#pragma once
 
 #include "arena.h"
 
@@ -51,5 +50,3 @@ static always_inline size_t slices_try(slices_attempt_t *attempt, lacks_t *lacks
   if (slice != NO_SLICES) lack_end(lack);
   return slice;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Sync:    a use with an order stronger than relaxed names its S-tag where it stands;
  *          docs/concurrency.md lists the two sides of each tag. In the build for a checker of the
  *          memory model (test/proof) that is called before each use. */
-#ifndef BASE_ATOMIC_H
-#define BASE_ATOMIC_H
+#pragma once
 
 #include "base.h"
 
@@ -213,5 +212,3 @@ static always_inline void atomic_fence_release(void) { __atomic_thread_fence(__A
 /* Keeps the compiler from moving memory accesses across: a signal handler of the same thread sees
  * them in the order in which they are written. Costs no instruction. */
 static always_inline void signal_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
-
-#endif

@@ -1,7 +1,6 @@
 /* base.h - what every file uses: types, attributes, sizes                             layer 0: base
  * Owns:    nothing.     Called by: everyone.     Calls: nothing. */
-#ifndef BASE_BASE_H
-#define BASE_BASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
 
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
-
-#endif

@@ -1,7 +1,6 @@
 /* bits.h - arithmetic on the bits of a word                                           layer 0: base
  * Owns:    nothing.     Called by: everyone.     Calls: check. */
-#ifndef BASE_BITS_H
-#define BASE_BITS_H
+#pragma once
 
 #include "check.h"
 
@@ -102,5 +101,3 @@ static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
 /* Number of ones at the low end of `w`, and at its high end: 0 to 64. */
 static inline unsigned bits_ones_below(uint64_t w) { return ~w == 0 ? 64 : bits_lowest(~w); }
 static inline unsigned bits_ones_above(uint64_t w) { return ~w == 0 ? 64 : 63 - bits_highest(~w); }
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    the reporter of fatal errors.     Called by: everyone.     Calls: what was installed.
  * Threads: any; `fatal` never returns and never allocates. The reporter is set once, before the
  *          first error can be found; without one a trap ends the process. */
-#ifndef BASE_CHECK_H
-#define BASE_CHECK_H
+#pragma once
 
 #include "base.h"
 
@@ -31,5 +30,3 @@ hidden void check_set_reporter(check_reporter_t *reporter);
   do {                                                                                             \
     if (!(condition)) fatal("invariant " #name ": " #condition, NULL, __func__);                   \
   } while (0)
-
-#endif

@@ -6,8 +6,7 @@
  * Holds:   T1 used < size: there is always room for the zero byte at the end (size 0: nothing is
  *             ever stored)
  *          T2 total == bytes ever appended, whether or not there was room for them */
-#ifndef BASE_FMT_H
-#define BASE_FMT_H
+#pragma once
 
 #include "base.h"
 
@@ -68,5 +67,3 @@ hidden void fmt_json_close(fmt_json_t *j);
 hidden void fmt_json_number(fmt_json_t *j, const char *name, uint64_t n);
 hidden void fmt_json_signed(fmt_json_t *j, const char *name, int64_t n);
 hidden void fmt_json_text(fmt_json_t *j, const char *name, const char *text);
-
-#endif

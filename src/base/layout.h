@@ -7,8 +7,7 @@
  * variable that has a row here into its own variable of that name. What these lead to it reads at
  * the same addresses. So both must have the same types. Sizes and places of fields that may differ
  * between two versions have rows too; the command refuses a process in which one differs. */
-#ifndef BASE_LAYOUT_H
-#define BASE_LAYOUT_H
+#pragma once
 
 #include "base.h"
 
@@ -46,5 +45,3 @@ typedef struct {
   char library[16]; /* its version */
 } layout_t;
 #define LAYOUT_MAGIC "freehold layout"
-
-#endif

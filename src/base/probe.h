@@ -9,8 +9,7 @@
  *   freehold:purge           address, bytes: given back
  *
  * Without systemtap-sdt-dev, whose header this is, there are none. */
-#ifndef BASE_PROBE_H
-#define BASE_PROBE_H
+#pragma once
 
 #include "base.h"
 
@@ -41,5 +40,3 @@ static inline void probe_purge(const void *at, size_t size) {
   STAP_PROBE2(freehold, purge, at, size);
 }
 #pragma pop_macro("hidden")
-
-#endif

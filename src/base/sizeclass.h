@@ -4,8 +4,7 @@
  * Holds:   Z1 class_size[class_of(n)] >= n, and class_size[class_of(n) - 1] < n
  *          Z2 up to 512 bytes 16 apart, then eight classes a doubling: at most 12.5 % more than
  *             asked from 128 on */
-#ifndef BASE_SIZECLASS_H
-#define BASE_SIZECLASS_H
+#pragma once
 
 #include "bits.h"
 
@@ -64,5 +63,3 @@ static always_inline unsigned class_of_request(size_t size, size_t alignment) {
 }
 
 hidden bool class_is_valid(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* bytes.h - what the calling thread has allocated and freed                           layer 6: heap
  * Owns:    where a thread's counts begin.   Called by: ext.c.   Calls: held, slab.
  * Threads: the calling thread's own, and its handlers'. */
-#ifndef HEAP_BYTES_H
-#define HEAP_BYTES_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -11,5 +10,3 @@ typedef struct {
   uint64_t allocated, freed;
 } thread_bytes_t;
 hidden thread_bytes_t heap_thread_bytes(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    heap_here, and a heap's marks.   Called by: closed.c, secure, heap; the
  *          system, when a thread ends.   Calls: stock, slab, arena, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. */
-#ifndef HEAP_ENTER_H
-#define HEAP_ENTER_H
+#pragma once
 
 #include "here.h"
 
@@ -36,5 +35,3 @@ static inline void heap_tick(heap_t *h) {
   if (unlikely(h->calls == 0)) heap_look(h);
   else h->calls--;
 }
-
-#endif

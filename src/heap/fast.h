@@ -11,8 +11,7 @@
  *         heap. Neither list is the bin: what is freed comes back when the bin is used up, so a
  *         malloc never waits for the store of the free before it. The marks (here.h) are set before
  *         anything is read that a signal handler could change. */
-#ifndef HEAP_FAST_H
-#define HEAP_FAST_H
+#pragma once
 
 #include "../stock/returned.h"
 #include "free.h"
@@ -153,5 +152,3 @@ static always_inline bool fast_has_bytes(const void *p, size_t size) {
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    fh_heap_t.   Called by: upkeep.c, secure, api.
  *          Calls: enter, slow, free, resize, visit, stock, slab, arena, support.
  * Threads: any; contracts: fh_heap_* of freehold.h. */
-#ifndef HEAP_FIRSTCLASS_H
-#define HEAP_FIRSTCLASS_H
+#pragma once
 
 #include "../../include/freehold/freehold.h"
 #include "../base/base.h"
@@ -22,5 +21,3 @@ hidden void firstclass_collect(void); /* releases what all keep and do not use *
 hidden void firstclass_collect_one(fh_heap_t *heap);
 /* heap NULL: all blocks of the process. */
 hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
-
-#endif

@@ -1,8 +1,7 @@
 /* free.h - giving blocks back                                                         layer 6: heap
  * Owns:    nothing.   Called by: heap, secure, api.   Calls: enter, stock, slab, arena.
  * Threads: any. */
-#ifndef HEAP_FREE_H
-#define HEAP_FREE_H
+#pragma once
 
 #include "../stock/heap.h"
 
@@ -20,5 +19,3 @@ hidden void heap_on_lane_emptied(lane_visitor_t *call);
 hidden void heap_slab_emptied(slab_t *s); /* a fast free made `used` zero */
 /* `p` lies in our memory and is no live block: dies saying what it was. */
 _Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
-
-#endif

@@ -12,8 +12,7 @@
  *          whose words are all 0, is marked too. A handler that leaves by longjmp leaves the mark
  *          behind: the heap is then retired, not repaired. While a thread's fast paths are
  *          closed, both words are 0, and `busy` alone is the mark. */
-#ifndef HEAP_HERE_H
-#define HEAP_HERE_H
+#pragma once
 
 #include "../stock/heap.h"
 
@@ -40,5 +39,3 @@ static always_inline heap_t *heap_of_thread(void) {
 }
 /* Not 0 even of NULL. */
 static always_inline uintptr_t window_of(uintptr_t p) { return p | (WINDOW_SIZE - 1); }
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    nothing.   Called by: api.   Calls: heap, slab.
  * Threads: as in fast.h, but the heap is marked once for all blocks, and not once for each. A call
  *          that is cut short has lost at most the blocks that it took out of the bin. */
-#ifndef HEAP_MANY_H
-#define HEAP_MANY_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -12,5 +11,3 @@
 hidden size_t heap_take_many(size_t size, size_t most, void **blocks);
 /* Frees from the first one on what a fast free can, up to one that it cannot; how many. */
 hidden size_t heap_free_many(void *const *blocks, size_t count);
-
-#endif

@@ -1,8 +1,7 @@
 /* refill.h - where the blocks of a bin come from                                      layer 6: heap
  * Owns:    nothing.   Called by: slow.c.   Calls: stock, slab, arena, support, os.
  * Threads: the heap's own. */
-#ifndef HEAP_REFILL_H
-#define HEAP_REFILL_H
+#pragma once
 
 #include "../stock/heap.h"
 
@@ -12,5 +11,3 @@ enum {
 };
 
 hidden void *heap_malloc_class(heap_t *h, unsigned c); /* NULL: no memory */
-
-#endif

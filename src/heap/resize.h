@@ -2,8 +2,7 @@
  * Owns:    nothing.   Called by: firstclass.c, secure, api.
  *          Calls: free, slow, enter, stock, slab, arena, os.
  * Threads: any; the block belongs to the caller. */
-#ifndef HEAP_RESIZE_H
-#define HEAP_RESIZE_H
+#pragma once
 
 #include "../arena/map.h"
 #include "../base/sizeclass.h"
@@ -35,5 +34,3 @@ hidden void heap_check_class(const void *p, size_t size, size_t alignment, const
 hidden void heap_check_size(const void *p, size_t size, size_t alignment, const char *call);
 /* A block stays longer than it has to be: for want of memory, or because fh_expand leaves it so. */
 hidden void heap_note_longer(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    nothing.   Called by: heap, secure, api.
  *          Calls: arena, refill, enter, stock, support, os.
  * Threads: any. NULL: no memory. */
-#ifndef HEAP_SLOW_H
-#define HEAP_SLOW_H
+#pragma once
 
 #include "../stock/large.h"
 
@@ -20,5 +19,3 @@ static inline void *heap_clear(void *p, size_t size) {
   if (p != NULL) large_clear(p, size);
   return p;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    the peaks of classes, which rise when they are read.   Called by: api.   Calls: visit,
  *          enter, stock, slab, arena, support, os.
  * Threads: any; stops nobody. */
-#ifndef HEAP_STATS_H
-#define HEAP_STATS_H
+#pragma once
 
 #include "../../include/freehold/freehold.h"
 #include "../base/base.h"
@@ -21,5 +20,3 @@ typedef void heap_stats_row_t(const heap_stats_t *stats, void *context);
 hidden void heap_stats_each(heap_stats_row_t *row, void *context);
 /* Bytes of live blocks, and free blocks of slabs, without a visit. */
 hidden void heap_sums(uint64_t *live, uint64_t *free);
-
-#endif

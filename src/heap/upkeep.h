@@ -2,8 +2,7 @@
  * Owns:    the background thread.   Called by: api.   Calls: enter, firstclass, stock, slab,
  *          arena, support, os.
  * Threads: any. */
-#ifndef HEAP_UPKEEP_H
-#define HEAP_UPKEEP_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -12,5 +11,3 @@ hidden void heap_start(void);         /* at load: what a handler must not do fir
 /* At exit: `fatal` if somebody wrote where a free block of the calling thread's lists has its link
  * or its key. */
 hidden void heap_look_last(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    nothing.   Called by: stats.c, firstclass.c, secure, profile.c.
  *          Calls: enter, stock, slab, arena, support.
  * Threads: any; see visit.c. */
-#ifndef HEAP_VISIT_H
-#define HEAP_VISIT_H
+#pragma once
 
 #include "../../include/freehold/freehold.h"
 #include "../stock/heap.h"
@@ -22,5 +21,3 @@ hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visi
 /* Calls `visitor` with each sampled block that lives. Time in proportion to the memory mapped. */
 typedef void sampled_visitor_t(const sampled_t *block, void *context);
 hidden void heap_visit_sampled(sampled_visitor_t *visitor, void *context);
-
-#endif

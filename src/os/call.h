@@ -2,8 +2,7 @@
  * Owns:    nothing.   Called by: os_linux.c, files.c, huge_pages.c.   Calls: the kernel.
  * Threads: any. A bare call leaves errno alone, is no cancellation point, and needs no symbol to be
  *          bound. */
-#ifndef OS_CALL_H
-#define OS_CALL_H
+#pragma once
 
 #include <sys/syscall.h>
 
@@ -98,5 +97,3 @@ static inline bool call_succeeded(atomic64_t *count, long result) {
   atomic64_add_relaxed(&os_counts.failures, 1);
   return false;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Compilers describe each function's frame (DWARF 5, section 6.4, in the variant of .eh_frame):
  * where, at each instruction, the caller's registers are. A linker adds .eh_frame_hdr, in which
  * functions are found by their addresses. The registers are those of the processor. */
-#ifndef OS_CFI_H
-#define OS_CFI_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -32,5 +31,3 @@ typedef bool cfi_read_t(void *context, uintptr_t address, uintptr_t *word);
  * whose code is at CFI_IP. False, with `r` as it was: it does not say, or in a way that is unknown
  * here, or the stack cannot be read. */
 hidden bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context);
-
-#endif

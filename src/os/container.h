@@ -8,8 +8,7 @@
  *
  * A container is a control group (cgroup), version 1 or 2, or nested ones: the least of all that
  * can be seen from here counts. */
-#ifndef OS_CONTAINER_H
-#define OS_CONTAINER_H
+#pragma once
 
 #include "../base/atomic.h"
 
@@ -33,5 +32,3 @@ hidden void container_look(uint32_t now_ms);
 hidden uint64_t container_memory(void);
 /* The machine's memory, as it was at the last look; 0: the system does not say. */
 hidden uint64_t container_machine(void);
-
-#endif

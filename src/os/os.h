@@ -9,8 +9,7 @@
  * A port is two files that define these functions (os_linux.c, files.c), and four that may have
  * nothing to say (unwind.c, images.c, huge_pages.c, container.c). No other layer names a file of
  * the kernel's. test/unit/os_fake.c serves the unit tests. */
-#ifndef OS_OS_H
-#define OS_OS_H
+#pragma once
 
 #include "../base/atomic.h"
 
@@ -180,5 +179,3 @@ typedef void os_image_visitor_t(const os_image_t *image, void *context);
 /* Calls `visitor` with each mapping of code. `text`: room for what is read meanwhile. */
 enum { OS_IMAGES_TEXT = 16 << 10 };
 hidden void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context);
-
-#endif

@@ -1,8 +1,7 @@
 /* checked.h - a block, found by its address, and what is looked at in it           layer 7: secure
  * Owns:    nothing.   Called by: secure.c, last.c, api.   Calls: heap, slab, arena, os.
  * Threads: any. Sync: S-state (states.h), S-secrets (secrets.h). */
-#ifndef SECURE_CHECKED_H
-#define SECURE_CHECKED_H
+#pragma once
 
 #include "../heap/fast.h"
 #include "../slab/states.h"
@@ -110,5 +109,3 @@ static always_inline bool checked_reads_before(const checked_t *f) {
     seen = atomic8_load_acquire(states_at(f->states, (void *)before)); /* S-state */
   return (seen & STATE_IS) != STATE_LIVE || likely(trailer_read(before, f->usable, &t));
 }
-
-#endif

@@ -9,8 +9,7 @@
  * elsewhere (slab/states.h). It is zero when it is handed out. When it is freed it is made zero, it
  * rests in the quarantine (stock/quarantine.h), and whoever gets it next makes sure that nobody
  * wrote to it. What is found wrong ends the program. */
-#ifndef SECURE_SECURE_H
-#define SECURE_SECURE_H
+#pragma once
 
 #include "../heap/fast.h"
 #include "trailer.h"
@@ -54,5 +53,3 @@ hidden bool secure_expand(void *p, size_t size, const char *call);
 hidden bool secure_visited(const void *p, size_t *size);
 /* All blocks of a first-class heap are about to end at once. */
 hidden void secure_heap_ends(struct fh_heap *heap);
-
-#endif

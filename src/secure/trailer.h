@@ -7,8 +7,7 @@
  * and the word is filled with a byte, likewise of the address. That is one from 0x80 to 0xBF: no
  * zero, no 0xFF and no letter. The word begins and ends with such a byte. So a write behind what
  * was asked for changes one of both. */
-#ifndef SECURE_TRAILER_H
-#define SECURE_TRAILER_H
+#pragma once
 
 #include "../base/atomic.h"
 #include "../base/bits.h"
@@ -131,5 +130,3 @@ static always_inline bool trailer_is_filled(uint64_t seal, uintptr_t bytes, size
   uint64_t not_mine = is_big_endian ? all >> 4 * last >> 4 * last : all << 4 * last << 4 * last;
   return (other & ~not_mine) == 0;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * many of its blocks were ever a heap's, less those that are sunk (holes.h). So the thread that
  * frees the last one knows it from the word alone. No tag is needed: when the word has come back to
  * the value read, the chain behind `avail` is the chain that the new block has to point to. */
-#ifndef SLAB_ANCHOR_H
-#define SLAB_ANCHOR_H
+#pragma once
 
 #include "../base/atomic.h"
 
@@ -33,5 +32,3 @@ static inline anchor_t anchor_unpack(uint64_t word) {
                     .carved = (uint16_t)(word >> 32)};
 }
 static inline bool anchor_has_chain(uint64_t word) { return (uint16_t)word != 0; }
-
-#endif

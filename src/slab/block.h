@@ -3,8 +3,7 @@
  *          Called by: slab, stock, heap, secure, api.   Calls: bits, check.
  * Threads: a block belongs to whoever holds it, or the list on which it is; visitors read its key.
  * Signals: each step leaves a list whole (signal_fence). */
-#ifndef SLAB_BLOCK_H
-#define SLAB_BLOCK_H
+#pragma once
 
 #include "../base/atomic.h"
 #include "../base/sizeclass.h"
@@ -89,5 +88,3 @@ static inline bool block_is_free_already(uintptr_t block) {
 static inline void block_refuse_double_free(uintptr_t block, const char *call) {
   if (block_is_free_already(block)) fatal("double free", (void *)block, call);
 }
-
-#endif

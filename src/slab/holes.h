@@ -3,8 +3,7 @@
  *          arena, os.
  * Threads: whoever has the slab for now; any may ask slab_may_have_holes, and slab_is_in (slab.h).
  * Holds:   I7 a block of which a part lies on a hole is free and on no list */
-#ifndef SLAB_HOLES_H
-#define SLAB_HOLES_H
+#pragma once
 
 #include "order.h"
 
@@ -15,5 +14,3 @@ hidden void slab_fill_holes(slab_t *s);
 hidden void slab_make_holes(slab_t *s, slab_starts_t *free);
 /* May there be such a page? What the anchor says may be another slab's by now. */
 hidden bool slab_may_have_holes(const slab_t *s, unsigned c);
-
-#endif

@@ -1,8 +1,7 @@
 /* order.h - the private list of a slab, in the order of addresses                     layer 4: slab
  * Owns:    nothing.   Called by: holes.c; slab_sort (slab.h) by heap.   Calls: slab.h.
  * Threads: the owner. */
-#ifndef SLAB_ORDER_H
-#define SLAB_ORDER_H
+#pragma once
 
 #include "slab.h"
 
@@ -12,5 +11,3 @@ typedef struct {
 } slab_starts_t;
 hidden void slab_note_starts(const slab_t *s, slab_starts_t *starts); /* of the private list */
 hidden void slab_link_starts(slab_t *s, const slab_starts_t *starts); /* these are the list */
-
-#endif

@@ -5,8 +5,7 @@
  *          anchor then is.
  * Sync:    S-partial (slab.h): bit and anchor cross over; S-anchor (slab.h): taking a slab over;
  *          S-group (hint.h): a group's word, its bit among the groups', its arena's bit. */
-#ifndef SLAB_PARTIAL_H
-#define SLAB_PARTIAL_H
+#pragma once
 
 #include "slab.h"
 
@@ -26,5 +25,3 @@ hidden bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, void *heap,
 hidden void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved);
 
 hidden bool partial_is_valid(const arena_t *a); /* while no thread runs */
-
-#endif

@@ -9,8 +9,7 @@
  * Secrets are set before the first block. From then on their page can only be read. What is covered
  * by `cover` stays so for ever, because a link and a key are written one after the other. A child
  * of fork has a new `trailer`, and knows its parents'. */
-#ifndef SLAB_SECRETS_H
-#define SLAB_SECRETS_H
+#pragma once
 
 #include "slab.h"
 
@@ -20,5 +19,3 @@ hidden void secrets_start(void);
 hidden void secrets_renew(void);
 /* A word for the heap of that number, which is 0 in a new child. Heaps may share it. NULL: none. */
 hidden atomic64_t *secrets_word(size_t number);
-
-#endif

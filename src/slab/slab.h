@@ -18,8 +18,7 @@
  *             the kind 0
  *          I6 a bit that is set in the partial map is that of a slab of its class which is PARTIAL
  *             or EMPTY */
-#ifndef SLAB_SLAB_H
-#define SLAB_SLAB_H
+#pragma once
 
 #include "../arena/arena.h"
 #include "../support/sampled.h"
@@ -235,5 +234,3 @@ hidden void slab_note_taken(const slab_t *s, int blocks);
 hidden bool slab_is_valid(const slab_t *s); /* the owner only */
 /* Of a slab or large block: I5. Its holder only. */
 hidden bool slab_slices_are_valid(const slab_t *s);
-
-#endif

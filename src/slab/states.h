@@ -5,8 +5,7 @@
  * Sync:    S-states  a table's address (release) -> states_of (acquire): it reads as zero;
  *          S-state   making a block live, or freeing it -> freeing it, or looking at a neighbour:
  *                    what is written behind it. */
-#ifndef SLAB_STATES_H
-#define SLAB_STATES_H
+#pragma once
 
 #include "slab.h"
 
@@ -70,5 +69,3 @@ hidden void states_set_clean(const void *slice);
 hidden void states_look(const slab_t *s);
 /* A small block becomes the library's own, which may write to it. */
 hidden void states_forget(const void *block);
-
-#endif

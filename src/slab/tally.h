@@ -2,8 +2,7 @@
  * Owns:    slab_counts, each thread's tally and its bytes.
  *          Called by: slab, stock, heap, api.   Calls: atomic.
  * Threads: any. relaxed, all of it: sums. */
-#ifndef SLAB_TALLY_H
-#define SLAB_TALLY_H
+#pragma once
 
 #include "../base/atomic.h"
 #include "../base/sizeclass.h"
@@ -48,5 +47,3 @@ typedef struct {
 } slab_counts_t;
 extern hidden slab_counts_t slab_counts;
 extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));
-
-#endif

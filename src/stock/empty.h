@@ -7,8 +7,7 @@
  * Whoever reads or writes such a block gets SIGSEGV. The region is made when the first one is asked
  * for; where it cannot be had, or a call finds no free address, a small block has to do. Its
  * window's tenant is its record. */
-#ifndef STOCK_EMPTY_H
-#define STOCK_EMPTY_H
+#pragma once
 
 #include "../arena/map.h"
 #include "heap.h"
@@ -34,5 +33,3 @@ typedef bool empty_visitor_t(void *block, size_t usable, void *context);
 hidden bool empty_visit(empty_visitor_t *visitor, void *context);
 hidden size_t empty_count(void);    /* how many live: reads the whole record */
 hidden size_t empty_metadata(void); /* bytes of the record */
-
-#endif

@@ -5,8 +5,7 @@
  * They lie side by side in their slab, read as zero and are not linked: the first touch of their
  * pages is the program's. They have no key either, so their slab has a bit for each of them that is
  * not handed out, whichever heap borrowed it. */
-#ifndef STOCK_FRESH_H
-#define STOCK_FRESH_H
+#pragma once
 
 #include "heap.h"
 
@@ -55,5 +54,3 @@ static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {
   heap_set_fresh(h, c, fresh_rest(f, c));
   atomic64_and_release(&slab_of((void *)f.first)->fresh, ~fresh_bit(f.first)); /* S-visit */
 }
-
-#endif

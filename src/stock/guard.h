@@ -12,8 +12,7 @@
  * pages before and behind are closed. What its pages have beside it is filled, and looked at when
  * it is freed. Then all of it is closed, until GUARD_REST more have been freed at least. Where a
  * slot or its pages cannot be had the block is an ordinary one. */
-#ifndef STOCK_GUARD_H
-#define STOCK_GUARD_H
+#pragma once
 
 #include "../support/sampled.h"
 #include "heap.h"
@@ -79,5 +78,3 @@ hidden guard_slot_t *guard_next(size_t *number);
 hidden size_t guard_resident(const guard_slot_t *s); /* bytes */
 hidden size_t guard_metadata(void);                  /* bytes of the record */
 hidden bool guard_is_valid(void);                    /* while nobody allocates or frees */
-
-#endif

@@ -12,8 +12,7 @@
  *             for each fast free that was cut short
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
  *             `held` counts at least chains and pending blocks */
-#ifndef STOCK_HEAP_H
-#define STOCK_HEAP_H
+#pragma once
 
 #include "../slab/slab.h"
 #include "surplus.h"
@@ -156,5 +155,3 @@ static inline bool heap_has_earned(const heap_t *h, unsigned c) {
 }
 
 hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked */
-
-#endif

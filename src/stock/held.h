@@ -5,8 +5,7 @@
  *
  * So the bytes of a thread's calls follow, of which the fast paths count none. What it allocated
  * has gone into its bins and is not there any more. What it freed is the rest (slab_thread_t). */
-#ifndef STOCK_HELD_H
-#define STOCK_HELD_H
+#pragma once
 
 #include "heap.h"
 
@@ -21,5 +20,3 @@ hidden held_t heap_held(const heap_t *h);
  * had taken it; or is not any more. */
 hidden heap_t *held_join(heap_t *h);
 hidden void held_leave(const heap_t *h);
-
-#endif

@@ -3,8 +3,7 @@
  *          Calls: slab, index, pool, places, map, arena, support, os.
  * Threads: any; a huge block belongs to whoever holds it.
  * Holds:   U1 a huge block starts its first window, and no two blocks share a window */
-#ifndef STOCK_HUGE_H
-#define STOCK_HUGE_H
+#pragma once
 
 #include "../arena/arena.h"
 #include "../support/sampled.h"
@@ -37,5 +36,3 @@ hidden size_t huge_pool_size(void);
 /* The next live one from place `*number` on, which is passed; NULL: there is none. */
 hidden huge_t *huge_next(size_t *number);
 hidden bool huge_is_valid(const huge_t *b); /* its holder only */
-
-#endif

@@ -5,8 +5,7 @@
  *          operation on one word, also after the heap was deleted. A chunk lives until the lane and
  *          all blocks have left it. A thread that stops before that keeps one chunk from going
  *          back. */
-#ifndef STOCK_INDEX_H
-#define STOCK_INDEX_H
+#pragma once
 
 #include "heap.h"
 #include "huge.h"
@@ -40,5 +39,3 @@ hidden bool index_each(const heap_t *lane, index_visitor_t *visitor, void *conte
 /* Its first-class heap ends, perhaps before the lane does. Its blocks are no heap's any more. */
 hidden void index_forget_heap(heap_t *lane);
 hidden void index_end(heap_t *lane); /* blocks that still live stay */
-
-#endif

@@ -3,8 +3,7 @@
  * Threads: any that may use the heap. What the lanes have are relaxed words: of threads that
  *          allocate at the same moment each may pass the quota by what it asked for.
  * Sync:    S-lanes (firstclass.c). */
-#ifndef STOCK_LANES_H
-#define STOCK_LANES_H
+#pragma once
 
 #include "heap.h"
 
@@ -24,5 +23,3 @@ typedef struct {
 hidden lanes_counts_t lanes_use(const fh_heap_t *heap);
 /* May the heap take so many bytes more? True of a heap that is no lane. */
 hidden bool lane_may_take(const heap_t *h, size_t bytes);
-
-#endif

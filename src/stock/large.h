@@ -6,8 +6,7 @@
  *          thread's, marked, or NULL where it says so.
  * Holds:   L1 a block of n bytes takes the fewest slices that hold it, or a quarter more; its
  *             usable size ends with a page */
-#ifndef STOCK_LARGE_H
-#define STOCK_LARGE_H
+#pragma once
 
 #include "heap.h"
 
@@ -26,5 +25,3 @@ hidden void large_clear(void *p, size_t size);
 /* Of any block, small ones too, the bytes from `from` to `end` read as zero afterwards. */
 hidden void large_clear_from(void *p, size_t from, size_t end);
 hidden bool large_is_valid(const slab_t *s); /* its holder only */
-
-#endif

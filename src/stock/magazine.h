@@ -7,8 +7,7 @@
  * What a thread has freed it often needs again soon, and the arena's bits and counts are words that
  * all threads share. So a few slices are kept: single ones, for slabs and for large blocks, and
  * runs of several, for large blocks. */
-#ifndef STOCK_MAGAZINE_H
-#define STOCK_MAGAZINE_H
+#pragma once
 
 #include "heap.h"
 
@@ -36,5 +35,3 @@ hidden size_t magazine_claim_ahead(heap_t *h, char *at, size_t n);
 hidden bool magazine_add_reserve(heap_t *h);
 hidden void magazine_empty(heap_t *h);          /* its part of the surplus goes back too */
 hidden bool magazine_is_valid(const heap_t *h); /* its user only */
-
-#endif

@@ -7,8 +7,7 @@
  * slab's anchor. That is dear twice: the swap itself, and that it waits for every load and store
  * before it, among them those of a block that is in no cache. So such blocks are put off
  * (`pending`), chained by slab (`batch`), and published many at a time. */
-#ifndef STOCK_OUTBOX_H
-#define STOCK_OUTBOX_H
+#pragma once
 
 #include "heap.h"
 
@@ -32,5 +31,3 @@ hidden bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked
 /* Publishes what is due after `block` was put off. */
 hidden void outbox_publish_due(heap_t *h, uintptr_t block);
 hidden void outbox_flush(heap_t *h); /* publishes everything */
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    heap_own_t, except `growth` (returned.c) and `lane_bytes` (index.c).
  *          Called by: stock, heap.   Calls: magazine, slab, arena.
  * Threads: the heap's own. */
-#ifndef STOCK_OWNED_H
-#define STOCK_OWNED_H
+#pragma once
 
 #include "heap.h"
 
@@ -32,5 +31,3 @@ hidden bool owned_is_remote(heap_t *h, unsigned c);
 hidden void owned_recount(heap_t *h); /* a fast free was cut short */
 /* The caller is in the lane: of its next `looks` slabs those that others have emptied go. */
 hidden void owned_sweep(heap_t *lane, unsigned looks);
-
-#endif

@@ -4,8 +4,7 @@
  * Threads: any.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
  * Holds:   P2 a heap that rests is claimed by nobody, has its bit, and its pages are in the sum */
-#ifndef STOCK_POOL_H
-#define STOCK_POOL_H
+#pragma once
 
 #include "heap.h"
 #include "quarantine.h"
@@ -56,5 +55,3 @@ hidden bool pool_is_valid(void); /* while nobody claims or gives back */
 
 /* How often all heaps were asked to give back what they keep. relaxed: a wish. */
 extern hidden atomic32_t heap_trims;
-
-#endif

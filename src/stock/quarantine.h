@@ -2,8 +2,7 @@
  * Owns:    quarantine_t.   Called by: secure.   Calls: slab, os.
  * Threads: the heap's thread and its signal handlers. A place changes by one exchange, so neither
  *          loses a block of the other's. */
-#ifndef STOCK_QUARANTINE_H
-#define STOCK_QUARANTINE_H
+#pragma once
 
 #include "../base/bits.h"
 #include "../os/os.h"
@@ -64,5 +63,3 @@ hidden bool quarantine_close(void *block, size_t from);
 hidden bool quarantine_open(void *block);
 /* One that is held back; NULL: there is none from `*place` on, which moves. */
 hidden void *quarantine_take(quarantine_t *q, size_t *place);
-
-#endif

@@ -2,8 +2,7 @@
  * Owns:    `returned`, `room`, `allowance`, `growth` and `were_short` of a heap.
  *          Called by: stock, heap.   Calls: outbox, surplus, slab.
  * Threads: the heap's own. */
-#ifndef STOCK_RETURNED_H
-#define STOCK_RETURNED_H
+#pragma once
 
 #include "heap.h"
 
@@ -45,5 +44,3 @@ static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block) {
   h->room[c]--;
   return true;
 }
-
-#endif

@@ -12,8 +12,7 @@
  * A sampled block is a large or huge one, of whatever size, so the fast free knows nothing of it
  * either. The descriptor says from which call stack it is, and its weight. Until sampling is
  * started nothing here is touched, and the slow paths look at one word. */
-#ifndef STOCK_SAMPLE_H
-#define STOCK_SAMPLE_H
+#pragma once
 
 #include "../support/callstack.h"
 #include "../support/sampled.h"
@@ -80,5 +79,3 @@ typedef void sample_visitor_t(void *p, size_t size, uint64_t bytes, bool is_free
 hidden void sample_on_block(sample_visitor_t *call);
 /* This large, huge or guarded block ends, if it is sampled. */
 hidden void sample_end(void *p);
-
-#endif

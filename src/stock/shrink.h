@@ -2,8 +2,7 @@
  * Owns:    nothing.   Called by: heap.   Calls: outbox, returned, owned, magazine, tails, pool,
  *          slab.
  * Threads: the heap's own; any for heap_end_rest and heap_end_dead. */
-#ifndef STOCK_SHRINK_H
-#define STOCK_SHRINK_H
+#pragma once
 
 #include "heap.h"
 
@@ -19,5 +18,3 @@ hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it holds then: p
 hidden bool heap_end_rest(void);              /* ends one that rests; false: there is none */
 hidden void heap_end_dead(void);              /* ends all that dead threads left behind */
 hidden void heap_sweep_all(heap_t *lane);     /* what is empty goes; the caller is in it */
-
-#endif

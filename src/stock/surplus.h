@@ -2,8 +2,7 @@
  * Owns:    the sum, in slices.
  * Called by: magazine.c, returned.c, outbox.c, refill.c, heap.h.   Calls: users, arena, support.
  * Threads: any; the sum is a bound that may be passed by a few of them. */
-#ifndef STOCK_SURPLUS_H
-#define STOCK_SURPLUS_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -24,5 +23,3 @@ hidden size_t surplus_average(void);
 hidden bool surplus_has_room(void);
 /* Is it above twice its bound? Then every heap gives some back when it next has occasion to. */
 hidden bool surplus_is_too_much(void);
-
-#endif

@@ -5,8 +5,7 @@
  *          in steps.
  * Holds:   L3 the slice in which a large block ends counts as touched as far as the block goes, or
  *             beyond */
-#ifndef STOCK_TAILS_H
-#define STOCK_TAILS_H
+#pragma once
 
 #include "heap.h"
 
@@ -20,5 +19,3 @@ hidden void tails_leave(heap_t *h, const slab_t *s);
 hidden size_t tails_wish(size_t size);
 hidden void tails_settle(heap_t *h);          /* its tails and pages go to heap_counts */
 hidden bool tails_are_valid(const slab_t *s); /* the block's holder only */
-
-#endif

@@ -5,8 +5,7 @@
  *          that has ended. relaxed, all of it: the system says when a dead thread's work is seen. A
  *          child of fork finds nobody: the copies of other threads' heaps are not of one moment.
  * Holds:   P1 as many words have a thread as are counted, while no thread begins or ends */
-#ifndef STOCK_USERS_H
-#define STOCK_USERS_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -21,5 +20,3 @@ hidden uint64_t users_thread(size_t number);
 hidden uint64_t users_end_dead(size_t number, uint64_t caller);
 hidden int32_t users_count(void);
 hidden bool users_are_valid(size_t places); /* of so many */
-
-#endif

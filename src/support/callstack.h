@@ -5,8 +5,7 @@
  *          table.
  * Progress: a thread that stops while it enters a stack keeps one bucket from being used. Who looks
  *          for the same stack meanwhile enters it once more. */
-#ifndef SUPPORT_CALLSTACK_H
-#define SUPPORT_CALLSTACK_H
+#pragma once
 
 #include "../base/atomic.h"
 
@@ -46,5 +45,3 @@ hidden uint32_t callstack_intern(const uintptr_t *frames, unsigned count);
 hidden callstack_t *callstack_at(uint32_t number, const uintptr_t **frames);
 hidden uint32_t callstack_count(void);   /* numbers given out: below this */
 hidden uint64_t callstack_unknown(void); /* how often CALLSTACK_UNKNOWN was */
-
-#endif

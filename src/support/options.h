@@ -10,8 +10,7 @@
  *
  * The parser, the bounds and docs/options.md all come from the table. A new option is one row here,
  * a list beside it if its values are words, and one test in test/unit/options_test.c. */
-#ifndef SUPPORT_OPTIONS_H
-#define SUPPORT_OPTIONS_H
+#pragma once
 
 #include "../base/atomic.h"
 #include "../base/fmt.h"
@@ -194,5 +193,3 @@ typedef void options_warn_t(const char *line, size_t length);
 hidden void options_load(options_warn_t *warn);
 
 hidden bool options_are_valid(void);
-
-#endif

@@ -5,8 +5,7 @@
  * The points of a Poisson process with one in `mean` bytes: the distance from any byte to the next
  * point is exponential, whatever lies before it. So each class of each heap can have points of its
  * own, and all of them together are such a process again. */
-#ifndef SUPPORT_POISSON_H
-#define SUPPORT_POISSON_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -20,5 +19,3 @@ hidden uint64_t poisson_distance(uint64_t *state, uint64_t mean);
 /* For how many blocks of `size` bytes one with a point in it stands, times POISSON_ONE:
  * 1 / (1 - exp(-size / mean)). `size`: not 0. */
 hidden uint64_t poisson_weight(uint64_t size, uint64_t mean);
-
-#endif

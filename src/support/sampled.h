@@ -2,8 +2,7 @@
  * Owns:    nothing.   Called by: sample.c, guard.c, visit.c, secure, profile.c.
  *          Calls: nothing.
  * Threads: the block's holder writes it; what others read is of about that moment. */
-#ifndef SUPPORT_SAMPLED_H
-#define SUPPORT_SAMPLED_H
+#pragma once
 
 #include "../base/atomic.h"
 #include "../base/check.h"
@@ -35,5 +34,3 @@ static inline void sampled_set(sampled_t *block, uint64_t blocks, uint32_t stack
   uint64_t word = blocks | (uint64_t)stack << SAMPLED_STACK_SHIFT;
   atomic64_store_relaxed(&block->blocks_and_stack, word);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * Counting, text and JSON come from the table, docs/statistics.md and the structs of freehold.h too
  * (build/tables writes them, tests compare). A new counter is one row at the end and one test; what
  * a visit finds has code in stats.c too. */
-#ifndef SUPPORT_STATS_H
-#define SUPPORT_STATS_H
+#pragma once
 
 /* The text has them in this order; the last is a table there. */
 #define STATS_SECTIONS(X)                                                                          \
@@ -134,5 +133,3 @@
   X(free_bytes, BYTES, "free", "free blocks in these slabs")
 #define STATS_QUARTERS { "below_1_4", "below_1_2", "below_3_4", "up_to_1" }
 /* clang-format on */
-
-#endif

@@ -3,8 +3,7 @@
  * Threads: any, also in signal handlers. No lock: a sum of each bucket, and a maximum.
  *
  * Off without the option stats_detail. With it every call is seen (api/closed.c). */
-#ifndef SUPPORT_TIMING_H
-#define SUPPORT_TIMING_H
+#pragma once
 
 #include "../base/base.h"
 
@@ -35,5 +34,3 @@ typedef struct {
 } timing_t;
 hidden timing_t timing_of(timing_kind_t kind);
 hidden const char *timing_name(timing_kind_t kind);
-
-#endif

@@ -29,8 +29,7 @@
  * them nobody's. In a trace that began late a thread's calls are there from its first slow one on.
  * A block that is allocated twice was then freed by one that was not there yet. The usable size is
  * that of the size's class, or whole pages; of a sampled block it is more. */
-#ifndef SUPPORT_TRACE_H
-#define SUPPORT_TRACE_H
+#pragma once
 
 #include "../base/atomic.h"
 
@@ -192,5 +191,3 @@ static inline bool trace_read(trace_reader_t *r, trace_event_t *e) {
   }
   return false;
 }
-
-#endif

@@ -11,8 +11,7 @@
  * The state lies on pages that are zero in a child of fork. So the child sees at its first event
  * that it has no file yet. What its thread remembers of the parent's chunk is of another
  * generation, and so is what a thread remembers of a trace that was ended. */
-#ifndef SUPPORT_TRACE_FILE_H
-#define SUPPORT_TRACE_FILE_H
+#pragma once
 
 #include "trace.h"
 
@@ -52,5 +51,3 @@ hidden void trace_drop_chunk(trace_chunk_t *chunk);
 /* Another thread may write to it. */
 hidden void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk);
 hidden size_t trace_ring_size(void); /* bytes, whole chunks; 0: none */
-
-#endif
