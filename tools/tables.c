@@ -84,18 +84,15 @@ static const char doc_BYTES[] = "bytes", doc_COUNT[] = "count", doc_MS[] = "ms";
 #define DOC_HEAPS(field) "`" #field "` of each heap and of `heap_counts`"
 #define DOC_VISIT(what) "a visit of all " what
 #define DOC_PROCESS(field) "`" #field "` of `os_usage_t`"
-#define DOC_AT(place, label, follows) label
-#define DOC_HIDDEN ""
 typedef struct {
   const char *type, *name, *section, *unit, *from, *label, *what;
 } figure_t;
-#define FIGURE(name, section, unit, from, text, what)                                              \
-  {"uint64_t", #name, doc_##section, doc_##unit, DOC_##from, DOC_##text, what},
+#define FIGURE(name, section, unit, from, position, label, follows, what)                          \
+  {"uint64_t", #name, doc_##section, doc_##unit, DOC_##from, label, what},
 #define CLASSES_HERE {NULL, NULL, NULL, NULL, NULL, NULL, NULL},
 static const figure_t figures[] = {FH_STATISTICS(FIGURE, CLASSES_HERE)};
-#define CLASS_FIGURE(t, n, sentence) {.type = #t, .name = #n, .what = sentence},
-#define QUARTERS_FIGURE(n, sentence) {.type = "uint64_t", .name = #n "[4]", .what = sentence},
-static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE, QUARTERS_FIGURE)};
+#define CLASS_FIGURE(t, n, parts, sentence) {.type = #t, .name = #n #parts, .what = sentence},
+static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE)};
 #define HEAP_FIGURE(n, unit, title, sentence) {.name = #n, .label = title, .what = sentence},
 static const figure_t heap_figures[] = {FH_HEAP_STATISTICS(HEAP_FIGURE)};
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
@@ -199,10 +196,7 @@ static void put_field(fmt_t *f, const figure_t *r, int width) {
     put_comment(f, r->what);
     fmt_bytes(f, field, (size_t)length);
   } else {
-    fmt_left(f, field, (size_t)width + 1);
-    fmt_text(f, "/* ");
-    fmt_text(f, r->what);
-    fmt_text(f, " */");
+    fmt_print(f, "%-*s/* %s */", width + 1, field, r->what);
   }
   fmt_char(f, '\n');
 }

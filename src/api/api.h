@@ -89,18 +89,10 @@ static always_inline void *api_aligned_or(size_t alignment, size_t size, origin_
 
 static always_inline void api_free_or(void *p, origin_t origin, const char *call,
                                       void (*slow)(void *p)) {
-  if (!SECURE) return fast_free_or(p, slow);
-  slab_t *s = secure_slab_here(p);
+  if (!SECURE) return fast_free_or(p, false, slow);
+  slab_t *s = fast_slab_here(p);
   if (unlikely(s == NULL)) return api_closed_free(p, origin, call);
   secure_free_small(s, p, SECURE_ANY_SIZE, origin, call);
-}
-
-/* By `free` itself. */
-static always_inline void api_free_plainly(void *p, void (*slow)(void *p)) {
-  if (!SECURE) return fast_free_or(p, slow);
-  slab_t *s = secure_slab_here(p);
-  if (unlikely(s == NULL)) return api_closed_free(p, ORIGIN_MALLOC, "free");
-  secure_free_plain(s, p);
 }
 
 /* What the entry points do where the fast path ends. */

@@ -93,14 +93,7 @@ static cold void look_closely(const void *p, size_t n, const char *what, const c
   size_t offset = (uintptr_t)p - (uintptr_t)block, left = offset < size ? size - offset : 0;
   if (n <= left) return;
   fmt_start(&f, text, sizeof text, NULL, NULL);
-  fmt_text(&f, what);
-  fmt_text(&f, " ");
-  fmt_decimal(&f, n);
-  fmt_text(&f, " bytes, ");
-  fmt_decimal(&f, left);
-  fmt_text(&f, " left of a block of ");
-  fmt_decimal(&f, size);
-  fmt_text(&f, " bytes");
+  fmt_print(&f, "%s %lu bytes, %lu left of a block of %lu bytes", what, n, left, size);
   fmt_end(&f);
   fatal(text, block, call);
 }
@@ -108,7 +101,7 @@ static cold void look_closely(const void *p, size_t n, const char *what, const c
 /* relaxed: what the program has it got from us, after the word was written */
 static always_inline bool is_ours(const void *p) {
   uintptr_t window = ((uintptr_t)p >> WINDOW_SHIFT) % WINDOW_COUNT;
-  return (uintptr_t)atomic_ptr_load_relaxed(&window_map[window]) > TENANT_TAKEN;
+  return (uintptr_t)atomic_ptr_load_relaxed(&window_map[window]) > TENANT_FOREIGN;
 }
 static always_inline void writes(const void *p, size_t n, const char *call) {
   if (unlikely(is_ours(p))) look_closely(p, n, "write of", call);

@@ -94,13 +94,9 @@ void api_report_mistake(option_t option, const char *what) {
   fmt_t f;
   const char *name = option_text(option);
   fmt_start(&f, line, sizeof line, NULL, NULL);
-  fmt_text(&f, "freehold: ");
-  fmt_text(&f, option_info[option].name);
-  fmt_text(&f, " '");
+  fmt_print(&f, "freehold: %s '", option_info[option].name);
   if (name != NULL) fmt_shown(&f, name, strlen(name), 256);
-  fmt_text(&f, "': ");
-  fmt_text(&f, what);
-  fmt_char(&f, '\n');
+  fmt_print(&f, "': %s\n", what);
   api_output(line, f.used);
 }
 
@@ -180,22 +176,16 @@ static void put_last_free(fmt_t *f, const char *what, const void *address, const
   if (call == NULL || strncmp(what, "double free", 11) != 0) return;
   bool recorded = strncmp(call, "malloc_usable", 13) != 0 && strncmp(call, "fh_usable", 9) != 0;
   if (!trace_find_free((uintptr_t)address, recorded, &thread, &ago)) return;
-  fmt_text(f, "; thread ");
-  fmt_decimal(f, thread);
-  fmt_text(f, " freed it ");
-  fmt_decimal(f, ago / 1000);
-  fmt_text(f, " us before");
+  fmt_print(f, "; thread %u freed it %lu us before", thread, ago / 1000);
 }
 
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
   char line[512];
   fmt_t f;
   fmt_start(&f, line, sizeof line - 1, NULL, NULL); /* one byte stays for the end of line */
-  fmt_text(&f, "freehold: ");
-  fmt_text(&f, what);
-  if (address != NULL) fmt_text(&f, ": ");
-  if (address != NULL) fmt_hex(&f, (uintptr_t)address);
-  if (call != NULL) fmt_text(&f, " in "), fmt_text(&f, call), fmt_text(&f, "()");
+  fmt_print(&f, "freehold: %s", what);
+  if (address != NULL) fmt_print(&f, ": %p", address);
+  if (call != NULL) fmt_print(&f, " in %s()", call);
   put_last_free(&f, what, address, call);
   line[f.used++] = '\n';
   if ((inside_of & IN_FATAL) != 0) { /* a callback of ours has brought it about */

@@ -8,8 +8,6 @@
  * comes here too: it finds out. What freehold allocates and frees for itself does not. */
 #include "api.h"
 
-#include <errno.h>
-
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
 #include "../support/timing.h"

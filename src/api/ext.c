@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "../heap/bytes.h"
+#include "../heap/stats.h"
 #include "../heap/upkeep.h"
 
 FH_API int fh_version(void) {
@@ -19,14 +19,9 @@ FH_API int fh_version(void) {
 #define GRADE ""
 #endif
 
-FH_API const char *fh_version_string(void) {
-  static const char plain[] =
-    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE;
-  static const char debug[] =
-    TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE
-    "-debug";
-  return FH_CHECK > 0 ? debug : plain;
-}
+#define VERSION                                                                                    \
+  TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH) GRADE
+FH_API const char *fh_version_string(void) { return FH_CHECK > 0 ? VERSION "-debug" : VERSION; }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 

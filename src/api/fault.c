@@ -49,9 +49,7 @@ static const frame_t *find_frame(const telling_t *t, uint64_t ip) {
 static void put_stack(fmt_t *out, const telling_t *t, const char *what,
                       const guard_stack_t *stack) {
   unsigned count = (unsigned)min_size(atomic32_load_relaxed(&stack->count), GUARD_FRAMES);
-  fmt_text(out, what);
-  fmt_decimal(out, atomic32_load_relaxed(&stack->thread));
-  if (count != 0) fmt_text(out, " at");
+  fmt_print(out, "%s%u%s", what, atomic32_load_relaxed(&stack->thread), count != 0 ? " at" : "");
   for (unsigned i = 0; i < count; i++) {
     uint64_t ip = atomic64_load_relaxed(&stack->frames[i]);
     const frame_t *f = find_frame(t, ip);
@@ -64,10 +62,7 @@ static void put_stack(fmt_t *out, const telling_t *t, const char *what,
 /* ---- the line -------------------------------------------------------------------------------- */
 
 static void put_distance(fmt_t *out, const char *what, uint64_t bytes, const char *where) {
-  fmt_text(out, what);
-  fmt_decimal(out, bytes);
-  fmt_text(out, bytes == 1 ? " byte " : " bytes ");
-  fmt_text(out, where);
+  fmt_print(out, "%s%lu byte%s %s", what, bytes, bytes == 1 ? "" : "s", where);
 }
 
 /* Of a live block, where `at` lies. */
@@ -84,19 +79,16 @@ static void put_line(fmt_t *out, const telling_t *t, const char *what, const gua
   bool is_freed = atomic32_load_relaxed(&s->state) == GUARD_FREED;
   uint64_t size = atomic64_load_relaxed(&s->size);
   fmt_text(out, "freehold: ");
-  if (what != NULL) fmt_text(out, what), fmt_text(out, " of");
+  if (what != NULL) fmt_print(out, "%s of", what);
   else if (is_freed) fmt_text(out, "use after free of");
   else put_where(out, s, (uintptr_t)at);
   put_distance(out, " a block of ", size, "at ");
-  fmt_hex(out, (uintptr_t)atomic_ptr_load_relaxed(&s->block));
-  fmt_text(out, ": ");
-  fmt_hex(out, (uintptr_t)at);
-  fmt_text(out, " in thread ");
-  fmt_decimal(out, os_thread_number());
+  fmt_print(out, "%p: %p in thread %u", atomic_ptr_load_relaxed(&s->block), at, os_thread_number());
   put_stack(out, t, "; allocated by thread ", &s->allocation);
   if (is_freed) put_stack(out, t, "; freed by thread ", &s->release);
 }
 
+/* `what`: as above. */
 static void write_fault(const char *what, const guard_slot_t *s, const void *at) {
   char little[256]; /* the handler's stack may be small */
   fmt_t out;
@@ -121,9 +113,7 @@ static void write_empty(const void *at) {
   char line[128];
   fmt_t out;
   fmt_start(&out, line, sizeof line, NULL, NULL);
-  fmt_text(&out, "freehold: access to a block of no bytes: ");
-  fmt_hex(&out, (uintptr_t)at);
-  fmt_char(&out, '\n');
+  fmt_print(&out, "freehold: access to a block of no bytes: %p\n", at);
   os_write(2, line, out.used);
 }
 
@@ -138,15 +128,11 @@ static bool on_fault(const void *at) {
   return true;
 }
 
-static void report(const char *what, const guard_slot_t *s, const void *at) {
-  write_fault(what, s, at);
-}
-
 void api_guard_start(void) {
   uint64_t interval = (uint64_t)option_get(OPTION_guard_interval);
   if (interval == 0) return;
   os_backtrace_start();
-  if (!guard_start(report)) return;
+  if (!guard_start(write_fault)) return;
   os_on_fault(on_fault);
   sample_start_guards(interval);
 }

@@ -1,6 +1,6 @@
-/* foreign.c - pointers that are not ours                                               layer 8: api
- * Owns:    the addresses of libc's own functions.   Called by: cold.c, heaps.c,
- *          lifecycle.c.   Calls: os, libc.
+/* foreign.c - pointers that are not ours, and plug-ins that would make them            layer 8: api
+ * Owns:    the addresses of libc's own functions.   Called by: cold.c, heaps.c, closed.c,
+ *          lifecycle.c; dlopen by the program.   Calls: start.c, support, os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
  * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
  *          word.
@@ -8,7 +8,11 @@
  * A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was allocated before
  * the library was loaded. The header that glibc keeps in front of it tells it from a wild pointer,
  * without touching memory that may not be there. In a static program there is no other heap, and
- * the weak dlsym is not there either. */
+ * the weak dlsym is not there either.
+ *
+ * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the
+ * program hands it one of our blocks to free. php opens its extensions this way. Without the flag
+ * it finds ours. In the shared library alone: a static program has a dlopen of its own. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,6 +33,19 @@ void api_foreign_start(void) {
   atomic_ptr_store_relaxed(&libc_free, dlsym(RTLD_NEXT, "free"));
 #endif
 }
+
+#if defined(FH_SHARED) && defined(__GLIBC__)
+typedef void *libc_open_t(const char *file, int mode);
+static atomic_ptr_t libc_open; /* NULL: not asked for yet */
+
+/* A tail call: libc looks at the return address to find the search path of whoever called. */
+FH_API void *dlopen(const char *file, int mode) {
+  libc_open_t *open = (libc_open_t *)atomic_ptr_load_relaxed(&libc_open);
+  if (open == NULL) atomic_ptr_store_relaxed(&libc_open, open = dlsym(RTLD_NEXT, "dlopen"));
+  if (option_get(OPTION_deepbind) == DEEPBIND_IGNORE) mode &= ~RTLD_DEEPBIND;
+  return open(file, mode);
+}
+#endif
 
 /* ---- glibc's heap, as it is laid out in memory ----------------------------------------------- */
 

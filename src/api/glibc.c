@@ -76,21 +76,13 @@ struct mallinfo mallinfo(void) { return narrow_info(); } /* clang-format on */
 /* ---- malloc_info: XML with glibc's elements -------------------------------------------------- */
 
 static void put_attribute(fmt_t *f, const char *name, uint64_t n) {
-  fmt_char(f, ' ');
-  fmt_text(f, name);
-  fmt_text(f, "=\"");
-  fmt_decimal(f, n);
-  fmt_char(f, '"');
+  fmt_print(f, " %s=\"%lu\"", name, n);
 }
 
 /* <element type="..." size="..."/>, with a count if it is not UINT64_MAX */
 static void put_total(fmt_t *f, const char *element, const char *type, uint64_t count,
                       uint64_t size) {
-  fmt_char(f, '<');
-  fmt_text(f, element);
-  fmt_text(f, " type=\"");
-  fmt_text(f, type);
-  fmt_char(f, '"');
+  fmt_print(f, "<%s type=\"%s\"", element, type);
   if (count != UINT64_MAX) put_attribute(f, "count", count);
   put_attribute(f, "size", size);
   fmt_text(f, "/>\n");

@@ -28,16 +28,17 @@ FH_API void fh_heap_collect(fh_heap_t *heap) { firstclass_collect_one(heap); }
 FH_API fh_heap_t *fh_heap_of(const void *p) {
   return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
 }
-static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size) {
-  if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, false);
+static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size, bool is_calloc) {
+  if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, is_calloc);
   return of_heap(firstclass_aligned(heap, alignment, size));
 }
-FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) { return allocate_in(heap, 1, size); }
+FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
+  return allocate_in(heap, 1, size, false);
+}
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   size_t bytes;
-  if (likely(!SECURE && !api_is_closed())) return of_heap(firstclass_calloc(heap, count, size));
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  void *block = api_closed_in(heap, 1, bytes, true);
+  void *block = allocate_in(heap, 1, bytes, true);
   return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
 }
 /* As in api_realloc. */
@@ -46,7 +47,7 @@ static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const
 }
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
   const char *call = "fh_heap_realloc";
-  if (p == NULL) return allocate_in(heap, 1, size);
+  if (p == NULL) return allocate_in(heap, 1, size, false);
   if (size == 0) {
     api_free(p, call);
     return NULL;
@@ -79,5 +80,6 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size) : api_invalid();
+  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size, false)
+                                            : api_invalid();
 }

@@ -8,8 +8,17 @@
 
 #include "../os/os.h"
 
-FH_API void *malloc(size_t size) { return api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow); }
-FH_API void free(void *p) { api_free_plainly(p, api_free_slow); }
+/* The fast paths themselves: heap/fast.h. */
+FH_API void *malloc(size_t size) {
+  if (!SECURE) return fast_malloc_or(size, api_malloc_slow);
+  return secure_malloc(size, ORIGIN_MALLOC, api_malloc_slow);
+}
+FH_API void free(void *p) {
+  if (!SECURE) return fast_free_or(p, false, api_free_slow);
+  slab_t *s = fast_slab_here(p);
+  if (unlikely(s == NULL)) return api_closed_free(p, ORIGIN_MALLOC, "free");
+  secure_free_plain(s, p);
+}
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
 FH_API void *calloc(size_t count, size_t size) {

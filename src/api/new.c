@@ -113,67 +113,56 @@ __attribute__((used)) void new_swallow(void *exception) {
   end();
 }
 
+#define CALL_BEGINS                                                                                \
+  ".pushsection .text.unlikely, \"ax\", @progbits\n"                                               \
+  ".globl new_call_returns, new_call_threw\n"                                                      \
+  ".hidden new_call_returns, new_call_threw\n"                                                     \
+  ".type new_call_returns, @function\n"                                                            \
+  ".p2align 2\n"                                                                                   \
+  "new_call_returns:\n"                                                                            \
+  "  .cfi_startproc\n"                                                                             \
+  "  .cfi_personality 0x1b, new_personality\n"
+#define CALL_ENDS "  .cfi_endproc\n.size new_call_returns, . - new_call_returns\n.popsection\n"
 #if defined(__x86_64__)
-__asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
-        ".globl new_call_returns, new_call_threw\n"
-        ".hidden new_call_returns, new_call_threw\n"
-        ".type new_call_returns, @function\n"
-        "new_call_returns:\n"
-        "  .cfi_startproc\n"
-        "  .cfi_personality 0x1b, new_personality\n"
-        "  endbr64\n"
-        "  subq $8, %rsp\n"
-        "  .cfi_def_cfa_offset 16\n"
-        "  movq %rdi, %rax\n"
-        "  movq %rsi, %rdi\n"
-        "  call *%rax\n"
-        "  movl $1, %eax\n"
-        "1: addq $8, %rsp\n"
-        "  .cfi_def_cfa_offset 8\n"
-        "  ret\n"
-        "new_call_threw:\n"
-        "  .cfi_def_cfa_offset 16\n"
-        "  movq %rax, %rdi\n"
-        "  call new_swallow\n"
-        "  xorl %eax, %eax\n"
-        "  jmp 1b\n"
-        "  .cfi_endproc\n"
-        ".size new_call_returns, . - new_call_returns\n"
-        ".popsection\n");
+__asm__(CALL_BEGINS "  endbr64\n"
+                    "  subq $8, %rsp\n"
+                    "  .cfi_def_cfa_offset 16\n"
+                    "  movq %rdi, %rax\n"
+                    "  movq %rsi, %rdi\n"
+                    "  call *%rax\n"
+                    "  movl $1, %eax\n"
+                    "1: addq $8, %rsp\n"
+                    "  .cfi_def_cfa_offset 8\n"
+                    "  ret\n"
+                    "new_call_threw:\n"
+                    "  .cfi_def_cfa_offset 16\n"
+                    "  movq %rax, %rdi\n"
+                    "  call new_swallow\n"
+                    "  xorl %eax, %eax\n"
+                    "  jmp 1b\n" CALL_ENDS);
 #else
-__asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
-        ".globl new_call_returns, new_call_threw\n"
-        ".hidden new_call_returns, new_call_threw\n"
-        ".type new_call_returns, @function\n"
-        ".p2align 2\n"
-        "new_call_returns:\n"
-        "  .cfi_startproc\n"
-        "  .cfi_personality 0x1b, new_personality\n"
-        "  hint #34\n" /* bti c */
-        "  stp x29, x30, [sp, #-16]!\n"
-        "  .cfi_def_cfa_offset 16\n"
-        "  .cfi_offset 29, -16\n"
-        "  .cfi_offset 30, -8\n"
-        "  mov x9, x0\n"
-        "  mov x0, x1\n"
-        "  blr x9\n"
-        "  mov w0, #1\n"
-        "1: ldp x29, x30, [sp], #16\n"
-        "  .cfi_remember_state\n"
-        "  .cfi_restore 30\n"
-        "  .cfi_restore 29\n"
-        "  .cfi_def_cfa_offset 0\n"
-        "  ret\n"
-        "new_call_threw:\n"
-        "  .cfi_restore_state\n"
-        "  .cfi_def_cfa_offset 16\n"
-        "  hint #36\n" /* bti j: the unwinder arrives by a branch */
-        "  bl new_swallow\n"
-        "  mov w0, #0\n"
-        "  b 1b\n"
-        "  .cfi_endproc\n"
-        ".size new_call_returns, . - new_call_returns\n"
-        ".popsection\n");
+__asm__(CALL_BEGINS "  hint #34\n" /* bti c */
+                    "  stp x29, x30, [sp, #-16]!\n"
+                    "  .cfi_def_cfa_offset 16\n"
+                    "  .cfi_offset 29, -16\n"
+                    "  .cfi_offset 30, -8\n"
+                    "  mov x9, x0\n"
+                    "  mov x0, x1\n"
+                    "  blr x9\n"
+                    "  mov w0, #1\n"
+                    "1: ldp x29, x30, [sp], #16\n"
+                    "  .cfi_remember_state\n"
+                    "  .cfi_restore 30\n"
+                    "  .cfi_restore 29\n"
+                    "  .cfi_def_cfa_offset 0\n"
+                    "  ret\n"
+                    "new_call_threw:\n"
+                    "  .cfi_restore_state\n"
+                    "  .cfi_def_cfa_offset 16\n"
+                    "  hint #36\n" /* bti j: the unwinder arrives by a branch */
+                    "  bl new_swallow\n"
+                    "  mov w0, #0\n"
+                    "  b 1b\n" CALL_ENDS);
 #endif
 
 #else /* elsewhere the exception goes on to the caller */
@@ -237,17 +226,26 @@ static always_inline void *ask_handler(size_t alignment, size_t size, origin_t o
   }
 }
 /* In the secure grade delete must be of the same kind as new. */
-#define FORMS(kind, origin)                                                                        \
-  static cold void *kind##_aligned_or_throw(size_t alignment, size_t size) {                       \
-    return ask_handler(alignment, size, origin + ORIGIN_ALIGNED, true);                            \
-  }                                                                                                \
-  static cold void *kind##_aligned_or_null(size_t alignment, size_t size) {                        \
-    return ask_handler(alignment, size, origin + ORIGIN_ALIGNED, false);                           \
-  }                                                                                                \
-  static cold void *kind##_or_throw(size_t size) { return ask_handler(1, size, origin, true); }    \
-  static cold void *kind##_or_null(size_t size) { return ask_handler(1, size, origin, false); }
-FORMS(one, ORIGIN_NEW)
-FORMS(array, ORIGIN_NEW_ARRAY)
+static cold void *one_or_throw(size_t size) { return ask_handler(1, size, ORIGIN_NEW, true); }
+static cold void *one_aligned_or_throw(size_t alignment, size_t size) {
+  return ask_handler(alignment, size, ORIGIN_NEW_ALIGNED, true);
+}
+static cold void *one_or_null(size_t size) { return ask_handler(1, size, ORIGIN_NEW, false); }
+static cold void *one_aligned_or_null(size_t alignment, size_t size) {
+  return ask_handler(alignment, size, ORIGIN_NEW_ALIGNED, false);
+}
+static cold void *array_or_throw(size_t size) {
+  return ask_handler(1, size, ORIGIN_NEW_ARRAY, true);
+}
+static cold void *array_aligned_or_throw(size_t alignment, size_t size) {
+  return ask_handler(alignment, size, ORIGIN_ARRAY_ALIGNED, true);
+}
+static cold void *array_or_null(size_t size) {
+  return ask_handler(1, size, ORIGIN_NEW_ARRAY, false);
+}
+static cold void *array_aligned_or_null(size_t alignment, size_t size) {
+  return ask_handler(alignment, size, ORIGIN_ARRAY_ALIGNED, false);
+}
 
 typedef struct {
   typeof(_Znwm) *new;
@@ -334,7 +332,7 @@ static cold void check_and_delete(void *p, size_t size, size_t alignment, origin
 }
 static always_inline void delete_sized(void *p, size_t size, origin_t origin, const char *call,
                                        void (*plain)(void *p)) {
-  slab_t *s = SECURE && !is_replaced ? secure_slab_here(p) : NULL;
+  slab_t *s = SECURE && !is_replaced ? fast_slab_here(p) : NULL;
   if (SECURE && likely(s != NULL)) return secure_free_small(s, p, size, origin, call);
   if (!SECURE && likely(fast_has_class_of(p, size))) return delete_of(p, origin, call);
   if (is_replaced) return plain(p);
@@ -342,7 +340,7 @@ static always_inline void delete_sized(void *p, size_t size, origin_t origin, co
 }
 static always_inline void delete_aligned(void *p, size_t size, size_t alignment, origin_t origin,
                                          const char *call) {
-  slab_t *s = SECURE ? secure_slab_here(p) : NULL;
+  slab_t *s = SECURE ? fast_slab_here(p) : NULL;
   api_check_alignment(p, alignment, call);
   if (SECURE && likely(s != NULL)) return secure_free_small(s, p, size, origin, call);
   if (!SECURE && likely(fast_has_class_aligned(p, size, alignment)))
@@ -371,7 +369,8 @@ OPERATOR void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *p, size_t alignment) {
 }
 
 /* ---- hints, and the size that is really there ------------------------------------------------
- * Names of LLVM and tcmalloc, for which programs look: 12__hot_cold_t is a hint, which is not used.
+ * Names of LLVM and tcmalloc, for which programs look: 12__hot_cold_t is a hint. It comes last, and
+ * nobody looks at it, as at nothrow_t.
  * The block and its size come back together. Where the program has replaced the operator, only the
  * size that was asked for is known to be there. */
 
@@ -383,37 +382,27 @@ static always_inline sized_t with_size(void *p, size_t size) {
   if (p == NULL) return (sized_t){NULL, 0};
   return (sized_t){p, is_replaced ? size : api_usable_size(p, "operator new")};
 }
-OPERATOR sized_t __size_returning_new(size_t size);
 OPERATOR sized_t __size_returning_new(size_t size) { return with_size(_Znwm(size), size); }
-OPERATOR sized_t __size_returning_new_hot_cold(size_t size, uint8_t hint);
-OPERATOR sized_t __size_returning_new_hot_cold(size_t size, uint8_t hint) {
-  (void)hint;
-  return with_size(_Znwm(size), size);
-}
-OPERATOR sized_t __size_returning_new_aligned(size_t size, size_t alignment);
+OPERATOR sized_t __size_returning_new_hot_cold(size_t size) { return with_size(_Znwm(size), size); }
 OPERATOR sized_t __size_returning_new_aligned(size_t size, size_t alignment) {
   return with_size(_ZnwmSt11align_val_t(size, alignment), size);
 }
-OPERATOR sized_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment, uint8_t hint);
-OPERATOR sized_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment,
-                                                       uint8_t hint) {
-  (void)hint;
+OPERATOR sized_t __size_returning_new_aligned_hot_cold(size_t size, size_t alignment) {
   return with_size(_ZnwmSt11align_val_t(size, alignment), size);
 }
-/* clang-format off */
-#define HINTED(name, with, given)                                                                  \
-  OPERATOR void *name##12__hot_cold_t with;                                                        \
-  OPERATOR void *name##12__hot_cold_t with { return (void)hint, name given; }
-HINTED(_Znwm, (size_t size, uint8_t hint), (size))
-HINTED(_Znam, (size_t size, uint8_t hint), (size))
-HINTED(_ZnwmSt11align_val_t, (size_t size, size_t a, uint8_t hint), (size, a))
-HINTED(_ZnamSt11align_val_t, (size_t size, size_t a, uint8_t hint), (size, a))
-#define nothrow __attribute__((unused)) const void *no
-HINTED(_ZnwmRKSt9nothrow_t, (size_t size, nothrow, uint8_t hint), (size))
-HINTED(_ZnamRKSt9nothrow_t, (size_t size, nothrow, uint8_t hint), (size))
-HINTED(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t a, nothrow, uint8_t hint),
-       (size, a))
-HINTED(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t a, nothrow, uint8_t hint),
-       (size, a))
-#undef nothrow
-/* clang-format on */
+OPERATOR void *_Znwm12__hot_cold_t(size_t size) { return _Znwm(size); }
+OPERATOR void *_Znam12__hot_cold_t(size_t size) { return _Znam(size); }
+OPERATOR void *_ZnwmSt11align_val_t12__hot_cold_t(size_t size, size_t alignment) {
+  return _ZnwmSt11align_val_t(size, alignment);
+}
+OPERATOR void *_ZnamSt11align_val_t12__hot_cold_t(size_t size, size_t alignment) {
+  return _ZnamSt11align_val_t(size, alignment);
+}
+OPERATOR void *_ZnwmRKSt9nothrow_t12__hot_cold_t(size_t size) { return _ZnwmRKSt9nothrow_t(size); }
+OPERATOR void *_ZnamRKSt9nothrow_t12__hot_cold_t(size_t size) { return _ZnamRKSt9nothrow_t(size); }
+OPERATOR void *_ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t(size_t size, size_t alignment) {
+  return _ZnwmSt11align_val_tRKSt9nothrow_t(size, alignment);
+}
+OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t(size_t size, size_t alignment) {
+  return _ZnamSt11align_val_tRKSt9nothrow_t(size, alignment);
+}

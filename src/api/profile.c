@@ -130,10 +130,8 @@ bool api_profile_write(int file, fh_profile_t kind) {
   if (p == NULL) return false;
   writers[kind](p);
   fmt_start(&f, comment, sizeof comment, NULL, NULL);
-  fmt_text(&f, "freehold ");
-  fmt_text(&f, fh_version_string());
-  fmt_text(&f, "; call stacks that are not known: ");
-  fmt_decimal(&f, callstack_unknown());
+  fmt_print(&f, "freehold %s; call stacks that are not known: %lu", fh_version_string(),
+            callstack_unknown());
   return pprof_end(p, atomic64_load_relaxed(&sample_interval), fmt_end(&f));
 }
 

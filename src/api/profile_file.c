@@ -9,7 +9,6 @@
 
 /* The names of one file. */
 enum { NAME_MOST = 4096 };
-static const char unfinished_end[] = ".part";
 typedef struct {
   char name[NAME_MOST], unfinished[NAME_MOST + 32];
 } names_t;
@@ -23,11 +22,8 @@ static void put_names(names_t *n, const char *pattern, uint32_t number) {
     else fmt_char(&f, *pattern);
   }
   fmt_start(&f, n->unfinished, sizeof n->unfinished, NULL, NULL);
-  fmt_text(&f, n->name);
-  fmt_text(&f, unfinished_end); /* other threads and processes may write at once */
-  fmt_decimal(&f, os_process());
-  fmt_char(&f, '.');
-  fmt_decimal(&f, number);
+  /* other threads and processes may write at once */
+  fmt_print(&f, "%s.part%u.%u", n->name, os_process(), number);
 }
 
 /* A plain file appears under its name when it is whole. NULL, or why not. */

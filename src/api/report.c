@@ -6,7 +6,6 @@
 #include "api.h"
 
 #include "../heap/stats.h"
-#include "../heap/upkeep.h"
 #include "../os/os.h"
 #include "../support/stats.h"
 #include "../support/timing.h"
@@ -37,13 +36,9 @@ typedef struct {         /* without pointers, so that loading the library has no
   uint8_t section, unit, followed;
   uint8_t position; /* 0: none */
 } report_row_t;
-#define REPORT_AT(position, label, followed) label, REPORT_##followed, position
-#define REPORT_HIDDEN "", REPORT_END, 0
-#define REPORT_ROW_OF(name, section, unit, label, followed, position)                              \
-  {#name, label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, followed, position},
-#define REPORT_ROW_WITH(...) REPORT_ROW_OF(__VA_ARGS__)
-#define REPORT_ROW(name, section, unit, from, text, what)                                          \
-  REPORT_ROW_WITH(name, section, unit, REPORT_##text)
+#define REPORT_ROW(name, section, unit, from, position, label, followed, what)                     \
+  {#name,   label, offsetof(fh_stats_t, name), REPORT_##section, REPORT_##unit, REPORT_##followed, \
+   position},
 static const report_row_t all_rows[] = {FH_STATISTICS(REPORT_ROW, )};
 enum { REPORT_ROWS = ARRAY_LENGTH(all_rows) };
 #define REPORT_FITS(name, ...) _Static_assert(sizeof #name <= REPORT_KEY, #name);
@@ -59,9 +54,7 @@ static const char all_titles[][16] = {STATS_SECTIONS(REPORT_TITLE)};
 /* "   12.5% of committed" and the end of the line. */
 static void put_share(fmt_t *f, uint64_t part, uint64_t whole, const char *of) {
   fmt_percent_right(f, part, whole, 8);
-  fmt_text(f, " of ");
-  fmt_text(f, of);
-  fmt_char(f, '\n');
+  fmt_print(f, " of %s\n", of);
 }
 
 static void put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed, uint64_t n) {
@@ -73,9 +66,8 @@ static void put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed, uint64
     case REPORT_WAITS: return fmt_text(f, "   free, not yet given back\n");
     case REPORT_SINCE_START: return fmt_text(f, "   given back since start\n");
     case REPORT_ARENAS:
-      fmt_text(f, "   address space in ");
-      fmt_decimal(f, s->arenas);
-      return fmt_text(f, s->arenas == 1 ? " arena\n" : " arenas\n");
+      return fmt_print(f, "   address space in %lu arena%s\n", s->arenas,
+                       s->arenas == 1 ? "" : "s");
     case REPORT_PEAK:
       fmt_text(f, "   at most ");
       fmt_size(f, s->peak_committed);
@@ -87,35 +79,24 @@ static void put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed, uint64
 
 static void put_row(fmt_t *f, const fh_stats_t *s, const report_row_t *row) {
   uint64_t n = figure_of(s, row);
-  fmt_spaces(f, 2);
-  fmt_left(f, row->label, REPORT_NAME);
+  fmt_print(f, "  %-*s", REPORT_NAME, row->label);
   if (row->unit == REPORT_BYTES) fmt_size_right(f, n, REPORT_NUMBER);
-  else fmt_decimal_right(f, n, REPORT_NUMBER);
+  else fmt_print(f, "%*lu", REPORT_NUMBER, n);
   put_followed(f, s, row->followed, n);
 }
 
 static void put_section(fmt_t *f, const fh_stats_t *s, unsigned section) {
-  fmt_text(f, all_titles[section]);
-  fmt_char(f, '\n');
+  fmt_print(f, "%s\n", all_titles[section]);
   for (unsigned position = 1; position <= REPORT_ROWS; position++)
     for (const report_row_t *row = all_rows; row < all_rows + REPORT_ROWS; row++)
       if (row->section == section && row->position == position) put_row(f, s, row);
 }
 
 static void put_class(fmt_t *f, const fh_class_stats_t *c) {
-  fmt_decimal_right(f, c->live, 12);
-  fmt_decimal_right(f, c->peak, 12);
-  fmt_decimal_right(f, c->allocated, 14);
+  fmt_print(f, "%12lu%12lu%14lu", c->live, c->peak, c->allocated);
   fmt_size_right(f, c->requested, 10);
-  fmt_decimal_right(f, c->slabs, 8);
+  fmt_print(f, "%8lu", c->slabs);
   for (unsigned i = 0; i < 4; i++) fmt_percent_right(f, c->fullness[i], c->slabs, 7);
-  fmt_char(f, '\n');
-}
-
-static void put_whole(fmt_t *f, const char *label, uint64_t live, uint64_t allocated) {
-  fmt_text(f, label);
-  fmt_decimal_right(f, live, 12);
-  fmt_decimal_right(f, allocated, 26);
   fmt_char(f, '\n');
 }
 
@@ -124,23 +105,17 @@ static void put_classes(fmt_t *f, const fh_stats_t *s) {
   fmt_text(f, "    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     if (!class_is_used(&s->classes[i])) continue;
-    fmt_decimal_right(f, s->classes[i].block_size, 7);
+    fmt_print(f, "%7lu", s->classes[i].block_size);
     put_class(f, &s->classes[i]);
   }
   fmt_text(f, "  total");
   put_class(f, &s->total);
-  put_whole(f, "  large", s->large_live, s->large_allocated);
-  put_whole(f, "   huge", s->huge_live, s->huge_allocated);
-  fmt_text(f, "  empty");
-  fmt_decimal_right(f, s->empty_live, 12);
-  fmt_char(f, '\n');
+  fmt_print(f, "  large%12lu%26lu\n", s->large_live, s->large_allocated);
+  fmt_print(f, "   huge%12lu%26lu\n", s->huge_live, s->huge_allocated);
+  fmt_print(f, "  empty%12lu\n", s->empty_live);
 }
 
-static void put_us(fmt_t *f, uint64_t ns) {
-  fmt_decimal_right(f, ns / 1000, 9);
-  fmt_char(f, '.');
-  fmt_char(f, (char)('0' + ns / 100 % 10));
-}
+static void put_us(fmt_t *f, uint64_t ns) { fmt_print(f, "%9lu.%lu", ns / 1000, ns / 100 % 10); }
 
 /* Of the option stats_detail alone. */
 static void put_timings(fmt_t *f) {
@@ -150,9 +125,7 @@ static void put_timings(fmt_t *f) {
     if (t.count == 0) continue;
     if (is_first) fmt_text(f, "slow paths     times     p50 us     p90 us     p99 us    most us\n");
     is_first = false;
-    fmt_spaces(f, 2);
-    fmt_left(f, timing_name(k), 8);
-    fmt_decimal_right(f, t.count, 10);
+    fmt_print(f, "  %-8s%10lu", timing_name(k), t.count);
     put_us(f, t.p50), put_us(f, t.p90), put_us(f, t.p99), put_us(f, t.most);
     fmt_char(f, '\n');
   }
@@ -183,7 +156,7 @@ static void put_heap(const heap_stats_t *s, void *out) {
     fmt_spaces(out, cell.used < REPORT_NUMBER ? REPORT_NUMBER - cell.used : 1);
     fmt_text(out, text);
   }
-  if (s->heap != 0) fmt_text(out, "  of heap "), fmt_hex(out, (uint64_t)s->heap);
+  if (s->heap != 0) fmt_print(out, "  of heap %#lx", (uint64_t)s->heap);
   fmt_char(out, '\n');
 }
 
@@ -202,12 +175,12 @@ static void put_heaps(fmt_t *f) {
 
 /* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
 
-#define REPORT_CLASS_NUMBER(type, name, what) {#name, offsetof(fh_class_stats_t, name), 0},
-#define REPORT_CLASS_QUARTERS(name, what) {#name, offsetof(fh_class_stats_t, name), 4},
+#define REPORT_CLASS_ROW(type, name, parts, what)                                                  \
+  {#name, offsetof(fh_class_stats_t, name), sizeof(type parts) / sizeof(type)},
 static const struct {
   char name[14];
-  uint8_t offset, parts; /* in fh_class_stats_t; 0: one number */
-} report_class_rows[] = {FH_CLASS_STATISTICS(REPORT_CLASS_NUMBER, REPORT_CLASS_QUARTERS)};
+  uint8_t offset, parts; /* in fh_class_stats_t; numbers */
+} report_class_rows[] = {FH_CLASS_STATISTICS(REPORT_CLASS_ROW)};
 
 static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *c) {
   static const char quarters[][12] = STATS_QUARTERS;
@@ -215,10 +188,13 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
   for (unsigned i = 0; i < ARRAY_LENGTH(report_class_rows); i++) {
     const uint64_t *n = (const uint64_t *)((const char *)c + report_class_rows[i].offset);
     unsigned parts = report_class_rows[i].parts;
-    if (parts == 0) fmt_json_number(j, report_class_rows[i].name, *n);
-    else fmt_json_object(j, report_class_rows[i].name);
+    if (parts == 1) {
+      fmt_json_number(j, report_class_rows[i].name, *n);
+      continue;
+    }
+    fmt_json_object(j, report_class_rows[i].name);
     for (unsigned k = 0; k < parts; k++) fmt_json_number(j, quarters[k], n[k]);
-    if (parts != 0) fmt_json_close(j);
+    fmt_json_close(j);
   }
   fmt_json_close(j);
 }
@@ -273,18 +249,14 @@ static void write_line(const char *text, size_t length, void *context) {
 }
 
 void api_report_text(fmt_t *f, const fh_stats_t *s, bool at_exit) {
-  fmt_text(f, "freehold ");
-  fmt_text(f, fh_version_string());
-  fmt_char(f, '\n');
+  fmt_print(f, "freehold %s\n", fh_version_string());
   for (unsigned section = 0; section < REPORT_BLOCKS; section++) put_section(f, s, section);
   put_classes(f, s);
   put_timings(f);
   put_heaps(f);
   if (!at_exit) return;
   uint64_t blocks = s->total.live + s->large_live + s->huge_live + s->empty_live;
-  fmt_text(f, "not freed: at most ");
-  fmt_decimal(f, blocks);
-  fmt_text(f, blocks == 1 ? " block, " : " blocks, ");
+  fmt_print(f, "not freed: at most %lu block%s, ", blocks, blocks == 1 ? "" : "s");
   fmt_size(f, s->live_bytes);
   fmt_text(f, " (with what threads keep for their next calls)\n");
 }
@@ -307,9 +279,7 @@ void api_report_at_load(void) {
   size_t length = os_huge_setting(setting);
   fmt_t f;
   fmt_start(&f, buffer, sizeof buffer, write_line, NULL);
-  fmt_text(&f, "freehold ");
-  fmt_text(&f, fh_version_string());
-  fmt_text(&f, ": pages of ");
+  fmt_print(&f, "freehold %s: pages of ", fh_version_string());
   fmt_exact_size(&f, os_page_size());
   fmt_text(&f, ", transparent huge pages of the system: ");
   if (length == 0) fmt_text(&f, "not known");
@@ -317,13 +287,9 @@ void api_report_at_load(void) {
   fmt_char(&f, '\n');
   for (option_t i = 0; i < OPTION_COUNT; i++) {
     if (option_get(i) == option_info[i].fallback) continue;
-    fmt_text(&f, "freehold: option ");
-    fmt_text(&f, option_info[i].name);
-    fmt_text(&f, ": ");
+    fmt_print(&f, "freehold: option %s: ", option_info[i].name);
     option_put_value(&f, i, option_get(i));
-    fmt_text(&f, ", from ");
-    fmt_text(&f, option_source_name[option_source(i)]);
-    fmt_char(&f, '\n');
+    fmt_print(&f, ", from %s\n", option_source_name[option_source(i)]);
   }
   fmt_flush(&f);
 }

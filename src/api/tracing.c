@@ -74,7 +74,6 @@ void api_trace_end(void) {
   fmt_t f;
   if (trace_lost() == 0 || (option_text(OPTION_trace) == NULL && !trace_began_late())) return;
   fmt_start(&f, text, sizeof text, NULL, NULL);
-  fmt_decimal(&f, trace_lost());
-  fmt_text(&f, " events are lost: no room");
+  fmt_print(&f, "%lu events are lost: no room", trace_lost());
   api_report_mistake(OPTION_trace, fmt_end(&f));
 }

@@ -4,8 +4,6 @@
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
-#include <errno.h>
-
 #include "../heap/many.h"
 #include "../os/os.h"
 

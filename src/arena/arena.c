@@ -8,17 +8,10 @@
 
 /* ---- what the bits say of a range ------------------------------------------------------------ */
 
-/* relaxed, all three: the slices are claimed, A1; their release follows */
+/* relaxed: the slices are claimed, A1; their release follows */
 static void count_part(atomic64_t *word, uint64_t bits, void *count) {
   uint64_t set = atomic64_load_relaxed(word) & bits;
   *(size_t *)count += ~set == 0 ? 64 : bits_count(set);
-}
-
-static void take_part(atomic64_t *word, uint64_t bits, void *count) {
-  uint64_t set = atomic64_load_relaxed(word) & bits;
-  if (set == 0) return;
-  atomic64_and_relaxed(word, ~set);
-  *(size_t *)count += bits_count(set);
 }
 
 void arena_note_peak(void) {
@@ -33,17 +26,17 @@ void arena_note_peak(void) {
 typedef struct {
   arena_maps_t *maps;
   size_t dirty, purged;
-} taken_t;
+} booked_t;
 
 static void take_over_part(atomic64_t *dirty, uint64_t bits, void *context) {
-  taken_t *t = context;
+  booked_t *t = context;
   count_part(dirty, bits, &t->dirty);
-  take_part(&t->maps->purged[dirty - t->maps->dirty], bits, &t->purged);
+  slices_take_bits(&t->maps->purged[dirty - t->maps->dirty], bits, &t->purged);
 }
 
 /* Books `n` claimed slices; true if all of them read as zero. */
 static bool take_over(arena_t *a, size_t first, size_t n) {
-  taken_t t = {.maps = arena_maps(a)};
+  booked_t t = {.maps = arena_maps(a)};
   bitmap_each_part(t.maps->dirty, first, n, take_over_part, &t);
   if (t.purged != 0) patience_note_reuse(t.purged);
   if (t.dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - t.dirty);
@@ -149,7 +142,7 @@ static void put_free(arena_t *a, size_t first, size_t n) {
 void arena_release_clean(void *at, size_t n) {
   arena_t *a = arena_of(at);
   size_t first = arena_slice(at), were_dirty = 0;
-  bitmap_each_part(arena_maps(a)->dirty, first, n, take_part, &were_dirty);
+  bitmap_each_part(arena_maps(a)->dirty, first, n, slices_take_bits, &were_dirty);
   memset(&arena_maps(a)->touched[first], 0, n);
   put_free(a, first, n);
 }

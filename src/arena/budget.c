@@ -147,3 +147,10 @@ bool budget_tick(uint32_t now) {
   atomic32_store_relaxed(&budget.is_close, is_close);
   return change_level(level, before, soft != 0 && left < 0 ? (uint64_t)-left : 0, now);
 }
+
+bool budget_is_valid(void) {
+  uint64_t now = atomic64_load_relaxed(&budget.level);
+  HOLDS(B1, atomic64_load_relaxed(&budget.over) == 0 || now == PRESSURE_OVER);
+  HOLDS(B2, atomic32_load_relaxed(&budget.is_close) != 0 || now == PRESSURE_NONE);
+  return true;
+}

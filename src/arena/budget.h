@@ -9,7 +9,10 @@
  *   NONE   more is left than a second of growth needs, as learned: speed wins.
  *   NEAR   less: all heaps give up what they keep, purging is at once, no huge pages are asked for.
  *   OVER   nothing is left, or almost nothing and the kernel is short. The program is told as well.
- * It goes down again only when a 64th of the bound more is left than was enough to raise it. */
+ * It goes down again only when a 64th of the bound more is left than was enough to raise it.
+ *
+ * Holds:   B1 with more than the soft bound in use the level is OVER
+ *          B2 while there is pressure less than half of a bound is left */
 #pragma once
 
 #include "../support/options.h"
@@ -38,3 +41,4 @@ hidden bool budget_is_spent(size_t size);
 /* Finds out what the level is; `now`: os_now_ms, or 0 if that is not known. True, once in a while
  * under pressure: all heaps should give up what they keep. */
 hidden bool budget_tick(uint32_t now);
+hidden bool budget_is_valid(void); /* while no thread ticks */

@@ -1,6 +1,5 @@
 /* grow.c - more mapped slices: the rest of a window, what was unmapped, a new window layer 3: arena
- * Contract: grow.h. Nobody waits for another's mmap: each thread that finds no room claims a range
- * of a window by one swap and maps that. */
+ * Contract: grow.h. */
 #include "grow.h"
 
 #include "../os/os.h"
@@ -79,7 +78,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
       if (step > n) slices_give_back(a, from + n, step - n);
       return from;
     }
-    if (result == OS_TAKEN) continue; /* somebody's mapping lies here: pass over the range */
+    if (result == OS_OCCUPIED) continue; /* somebody's mapping lies here: pass over the range */
     put_back_range(a, from, step);
     if (step == n) return NO_MEMORY;
     step = max_size(n, step / 4);
@@ -152,7 +151,7 @@ static size_t map_again(arena_t *a, size_t first, size_t most) {
   atomic64_t *unmapped = arena_maps(a)->unmapped;
   size_t n = bitmap_run_above(unmapped, first, most);
   if (n == 0) return 0;
-  os_map_result_t result = OS_TAKEN;
+  os_map_result_t result = OS_OCCUPIED;
   bool is_refused = false;
   if (bitmap_claim_at(unmapped, first, n)) {
     result = os_map_at(arena_address(a, first), n << SLICE_SHIFT);
@@ -185,17 +184,12 @@ static out_of_line size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
   return first;
 }
 
-/* relaxed: the slices are claimed, A1 */
-static void drop_part(atomic64_t *word, uint64_t bits, void *dropped) {
-  *(size_t *)dropped += bits_count(atomic64_and_relaxed(word, ~bits) & bits);
-}
-
 /* Claimed slices at which nothing is mapped any more. `*dirty` grows by how many of them were. */
 static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
   arena_maps_t *maps = arena_maps(a);
   size_t purged = 0;
-  bitmap_each_part(maps->dirty, first, n, drop_part, dirty);
-  bitmap_each_part(maps->purged, first, n, drop_part, &purged);
+  bitmap_each_part(maps->dirty, first, n, slices_take_bits, dirty);
+  bitmap_each_part(maps->purged, first, n, slices_take_bits, &purged);
   memset(&maps->touched[first], 0, n);
   frames_break(a, first, n);
   atomic64_add_relaxed(&arena_counts.mapped, (uint64_t)0 - n);

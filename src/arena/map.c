@@ -65,8 +65,8 @@ static os_map_result_t map_there(const find_t *s, size_t first, size_t size) {
 /* Claims just these windows, or how many from `first` on could be had before one that could not. */
 static size_t claim(size_t first, size_t count, bool again) {
   for (size_t i = 0; i < count; i++) {
-    void *seen = again && atomic_ptr_load_relaxed(&window_map[first + i]) == (void *)TENANT_TAKEN
-                   ? (void *)TENANT_TAKEN
+    void *seen = again && atomic_ptr_load_relaxed(&window_map[first + i]) == (void *)TENANT_FOREIGN
+                   ? (void *)TENANT_FOREIGN
                    : NULL;
     if (!atomic_ptr_cas_acquire(&window_map[first + i], &seen,
                                 (void *)TENANT_CLAIMED)) { /* S-window */
@@ -93,7 +93,7 @@ bool map_claim_behind(void *window, size_t have, size_t more) {
 }
 
 /* The last of the claimed windows in which something else lies, if memory suffices to find it. */
-static size_t find_taken(find_t *s, size_t first) {
+static size_t find_foreign(find_t *s, size_t first) {
   size_t from = 0, end = ((s->size - 1) >> WINDOW_SHIFT) + 1;
   while (end - from > 1) { /* Bound: a half of the windows each time */
     size_t middle = (from + end) / 2, before = middle << WINDOW_SHIFT;
@@ -103,21 +103,21 @@ static size_t find_taken(find_t *s, size_t first) {
     if (s->result == OS_MAPPED) os_unmap(address_of(first + middle), size);
     *(s->result == OS_MAPPED ? &end : &from) = middle;
   }
-  s->result = OS_TAKEN;
+  s->result = OS_OCCUPIED;
   return from;
 }
 
-/* Claims the windows from `first` on and maps them; if the result is OS_TAKEN, which of them cannot
+/* Claims the windows from `first` on and maps them; if the result is OS_OCCUPIED, which of them cannot
  * be had. */
 static size_t try_at(find_t *s, size_t first) {
-  s->result = OS_TAKEN;
+  s->result = OS_OCCUPIED;
   size_t i = claim(first, s->count, s->again);
   if (i < s->count) return i;
   s->result = map_there(s, first, s->size);
-  if (s->result == OS_TAKEN) i = find_taken(s, first);
+  if (s->result == OS_OCCUPIED) i = find_foreign(s, first);
   if (s->result == OS_NO_MEMORY) map_free(address_of(first), s->count);
-  if (s->result != OS_TAKEN) return 0;
-  map_set(address_of(first + i), 1, NULL, TENANT_TAKEN);
+  if (s->result != OS_OCCUPIED) return 0;
+  map_set(address_of(first + i), 1, NULL, TENANT_FOREIGN);
   map_free(address_of(first + i + 1), s->count - i - 1);
   map_free(address_of(first), i);
   return i;
@@ -127,7 +127,7 @@ static size_t try_at(find_t *s, size_t first) {
 static size_t find_free(size_t from, size_t end, size_t count, bool again) {
   for (size_t run = 0; from < end; from++) {
     const void *word = atomic_ptr_load_relaxed(&window_map[from]); /* relaxed: the claim decides */
-    run = word == NULL || (again && word == (void *)TENANT_TAKEN) ? run + 1 : 0;
+    run = word == NULL || (again && word == (void *)TENANT_FOREIGN) ? run + 1 : 0;
     if (run == count) return from + 1 - count;
   }
   return end;
@@ -142,10 +142,10 @@ static size_t lowest_free(size_t end) {
 }
 
 static void *search_upward(find_t *s, size_t from, size_t end, size_t tries) {
-  s->result = OS_TAKEN;
+  s->result = OS_OCCUPIED;
   for (; tries > 0 && (from = find_free(from, end, s->count, s->again)) < end; tries--) {
     size_t i = try_at(s, from);
-    if (s->result != OS_TAKEN) return s->result == OS_MAPPED ? address_of(from) : NULL;
+    if (s->result != OS_OCCUPIED) return s->result == OS_MAPPED ? address_of(from) : NULL;
     from += i + 1;
   }
   return NULL;

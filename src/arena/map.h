@@ -14,7 +14,7 @@
 /* A tenant is the address of its record with the kind in the low bits. */
 typedef enum { /* clang-format off */
   TENANT_NONE = 0, TENANT_CLAIMED = 1,
-  TENANT_TAKEN = 2, /* something that is not ours lay there when we tried */
+  TENANT_FOREIGN = 2, /* something that is not ours lay there when we tried */
   TENANT_ARENA = 3, TENANT_HUGE = 4, /* from here on it is ours, and has a record */
   TENANT_EMPTY = 5, TENANT_GUARDED = 6, /* the regions of empty.h and guard.h */
   TENANT_MASK = 7

@@ -78,6 +78,14 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
   lacks_forget(&lacks_room[a->number]);
 }
 
+/* relaxed, both: the slices are claimed, A1; their release follows */
+void slices_take_bits(atomic64_t *word, uint64_t bits, void *count) {
+  uint64_t set = atomic64_load_relaxed(word) & bits;
+  if (set == 0) return;
+  atomic64_and_relaxed(word, ~set);
+  *(size_t *)count += bits_count(set);
+}
+
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 /* What was claimed for a moment, others may have missed; of one word all or none are claimed. */

@@ -30,6 +30,8 @@ hidden size_t slices_claim(arena_t *a, size_t n, size_t alignment);
 /* Just these, all or none. */
 hidden bool slices_claim_at(arena_t *a, size_t first, size_t n);
 hidden void slices_give_back(arena_t *a, size_t first, size_t n);
+/* Clears these bits of a map of claimed slices; `*count` grows by how many were set. */
+hidden void slices_take_bits(atomic64_t *word, uint64_t bits, void *count);
 /* Free slices of these words are dirty. */
 hidden void slices_note_dirty(arena_t *a, size_t word, size_t words);
 

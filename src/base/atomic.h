@@ -42,101 +42,54 @@ static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
 #define ATOMIC_STORE(at, v, order) __atomic_store_n(at, v, order)
 #endif
 
-#define ATOMIC_OPERATIONS(name, box, type)                                                         \
-  static inline type name##_load_relaxed(const box *a) {                                           \
-    return __atomic_load_n(&a->value, __ATOMIC_RELAXED);                                           \
-  }                                                                                                \
-  static inline type name##_load_acquire(const box *a) {                                           \
-    return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE);                                           \
-  }                                                                                                \
-  static inline void name##_store_relaxed(box *a, type v) {                                        \
-    ATOMIC_STORE(&a->value, v, __ATOMIC_RELAXED);                                                  \
-  }                                                                                                \
-  static inline void name##_store_release(box *a, type v) {                                        \
-    ATOMIC_STORE(&a->value, v, __ATOMIC_RELEASE);                                                  \
-  }                                                                                                \
-  static inline type name##_exchange_relaxed(box *a, type v) {                                     \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                    \
-  }                                                                                                \
-  /* On failure `*seen` is the value found. */                                                     \
-  static inline bool name##_cas_relaxed(box *a, type *seen, type v) {                              \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELAXED,                \
-                                       __ATOMIC_RELAXED);                                          \
-  }                                                                                                \
-  static inline bool name##_cas_acquire(box *a, type *seen, type v) {                              \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQUIRE,                \
-                                       __ATOMIC_RELAXED);                                          \
-  }                                                                                                \
-  static inline bool name##_cas_release(box *a, type *seen, type v) {                              \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_RELEASE,                \
-                                       __ATOMIC_RELAXED);                                          \
-  }                                                                                                \
-  static inline bool name##_cas_acq_rel(box *a, type *seen, type v) {                              \
+/* Each is one function; its name says what it does, and in which order. */
+#define ATOMIC_LOAD(name, type, suffix, order)                                                     \
+  static inline type name##_load_##suffix(const name##_t *a) {                                     \
+    return __atomic_load_n(&a->value, __ATOMIC_##order);                                           \
+  }
+#define ATOMIC_STORE_AS(name, type, suffix, order)                                                 \
+  static inline void name##_store_##suffix(name##_t *a, type v) {                                  \
+    ATOMIC_STORE(&a->value, v, __ATOMIC_##order);                                                  \
+  }
+/* On failure `*seen` is the value found. */
+#define ATOMIC_CAS(name, type, op, suffix, order)                                                  \
+  static inline bool name##_##op##_##suffix(name##_t *a, type *seen, type v) {                     \
     if (sizeof *a == 1 && !HAS_BYTE_SWAP)                                                          \
       return atomic8_cas_in_word(a, (void *)seen, (uint8_t)(uintptr_t)v);                          \
-    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_ACQ_REL,                \
+    return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_##order,                \
                                        __ATOMIC_RELAXED);                                          \
   }
-
-ATOMIC_OPERATIONS(atomic64, atomic64_t, uint64_t)
-ATOMIC_OPERATIONS(atomic32, atomic32_t, uint32_t)
-ATOMIC_OPERATIONS(atomic8, atomic8_t, uint8_t)
-ATOMIC_OPERATIONS(atomic_ptr, atomic_ptr_t, void *)
-
-static inline uint32_t atomic32_load_seq_cst(const atomic32_t *a) {
-  return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST);
-}
-static inline bool atomic32_cas_seq_cst(atomic32_t *a, uint32_t *seen, uint32_t v) {
-  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-}
-static inline bool atomic64_cas_seq_cst(atomic64_t *a, uint64_t *seen, uint64_t v) {
-  return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-}
-static inline uint16_t atomic16_load_relaxed(const atomic16_t *a) {
-  return __atomic_load_n(&a->value, __ATOMIC_RELAXED);
-}
-static inline void atomic16_store_relaxed(atomic16_t *a, uint16_t v) {
-  ATOMIC_STORE(&a->value, v, __ATOMIC_RELAXED);
-}
-static inline uint64_t atomic64_add_relaxed(atomic64_t *a, uint64_t n) {
-  return __atomic_fetch_add(&a->value, n, __ATOMIC_RELAXED);
-}
-static inline uint32_t atomic32_add_relaxed(atomic32_t *a, uint32_t n) {
-  return __atomic_fetch_add(&a->value, n, __ATOMIC_RELAXED);
-}
-static inline uint32_t atomic32_add_acq_rel(atomic32_t *a, uint32_t n) {
-  return __atomic_fetch_add(&a->value, n, __ATOMIC_ACQ_REL);
-}
-static inline uint64_t atomic64_or_release(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_or(&a->value, bits, __ATOMIC_RELEASE);
-}
-static inline uint64_t atomic64_or_acq_rel(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_or(&a->value, bits, __ATOMIC_ACQ_REL);
-}
-static inline uint64_t atomic64_or_relaxed(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_or(&a->value, bits, __ATOMIC_RELAXED);
-}
-static inline uint64_t atomic64_and_acquire(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_and(&a->value, bits, __ATOMIC_ACQUIRE);
-}
-static inline uint64_t atomic64_and_release(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_and(&a->value, bits, __ATOMIC_RELEASE);
-}
-static inline uint64_t atomic64_and_relaxed(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_and(&a->value, bits, __ATOMIC_RELAXED);
-}
-static inline uint64_t atomic64_or_seq_cst(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_or(&a->value, bits, __ATOMIC_SEQ_CST);
-}
-static inline uint64_t atomic64_and_seq_cst(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_and(&a->value, bits, __ATOMIC_SEQ_CST);
-}
-static inline uint64_t atomic64_load_seq_cst(const atomic64_t *a) {
-  return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST);
-}
-static inline uint64_t atomic64_and_acq_rel(atomic64_t *a, uint64_t bits) {
-  return __atomic_fetch_and(&a->value, bits, __ATOMIC_ACQ_REL);
-}
+/* What was there before. */
+#define ATOMIC_FETCH(name, type, op, suffix, order)                                                \
+  static inline type name##_##op##_##suffix(name##_t *a, type n) {                                 \
+    return __atomic_fetch_##op(&a->value, n, __ATOMIC_##order);                                    \
+  }
+#define ATOMIC_IN_EACH_ORDER(F, name, type, op)                                                    \
+  F(name, type, op, relaxed, RELAXED)                                                              \
+  F(name, type, op, acquire, ACQUIRE)                                                              \
+  F(name, type, op, release, RELEASE)                                                              \
+  F(name, type, op, acq_rel, ACQ_REL)                                                              \
+  F(name, type, op, seq_cst, SEQ_CST)
+#define ATOMIC_OPERATIONS(name, type)                                                              \
+  ATOMIC_LOAD(name, type, relaxed, RELAXED)                                                        \
+  ATOMIC_LOAD(name, type, acquire, ACQUIRE)                                                        \
+  ATOMIC_LOAD(name, type, seq_cst, SEQ_CST)                                                        \
+  ATOMIC_STORE_AS(name, type, relaxed, RELAXED)                                                    \
+  ATOMIC_STORE_AS(name, type, release, RELEASE)                                                    \
+  ATOMIC_IN_EACH_ORDER(ATOMIC_CAS, name, type, cas)                                                \
+  static inline type name##_exchange_relaxed(name##_t *a, type v) {                                \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                    \
+  }
+ATOMIC_OPERATIONS(atomic64, uint64_t)
+ATOMIC_OPERATIONS(atomic32, uint32_t)
+ATOMIC_OPERATIONS(atomic8, uint8_t)
+ATOMIC_OPERATIONS(atomic_ptr, void *)
+ATOMIC_LOAD(atomic16, uint16_t, relaxed, RELAXED)
+ATOMIC_STORE_AS(atomic16, uint16_t, relaxed, RELAXED)
+ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic32, uint32_t, add)
+ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, add)
+ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, or)
+ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, and)
 
 /* Owner-only steps for which a compiler would use three instructions where the processor has
  * one. */

@@ -46,7 +46,7 @@ void *memcpy(void *restrict to, const void *restrict from, size_t n) __asm__("bo
 void *memmove(void *to, const void *from, size_t n) __asm__("bounds_plain_memmove");
 void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
 #endif
-enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/promises.md says */
+enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/secure.md says */
 /* 0: what statistics alone read is not counted, to see what that costs (./dev counters) */
 enum { COUNTED = FH_COUNTED };
 

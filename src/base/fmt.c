@@ -2,6 +2,8 @@
  * Contract: fmt.h. */
 #include "fmt.h"
 
+#include <stdarg.h>
+
 #include "check.h"
 
 void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context) {
@@ -160,12 +162,12 @@ static void pad(fmt_t *f, size_t length, size_t width) {
   if (length < width) fmt_spaces(f, width - length);
 }
 
-void fmt_left(fmt_t *f, const char *text, size_t width) {
+static void put_left(fmt_t *f, const char *text, size_t width) {
   fmt_text(f, text);
   pad(f, strlen(text), width);
 }
 
-void fmt_decimal_right(fmt_t *f, uint64_t n, size_t width) {
+static void put_decimal_right(fmt_t *f, uint64_t n, size_t width) {
   fmt_t counted = {0};
   fmt_decimal(&counted, n);
   pad(f, counted.total, width);
@@ -184,6 +186,38 @@ void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
   fmt_percent(&counted, part, whole);
   pad(f, counted.total, width);
   fmt_percent(f, part, whole);
+}
+
+/* What stands behind a %, or in its place; returns where it ends. */
+static const char *put_value(fmt_t *f, const char *at, va_list *values) {
+  size_t width = 0;
+  while (*at == '-' || *at == '#') at++; /* Bound: the format, here and below */
+  if (*at == '*') width = va_arg(*values, unsigned), at++;
+  for (; *at >= '0' && *at <= '9'; at++) width = width * 10 + (size_t)(*at - '0');
+  bool is_long = *at == 'l';
+  at += is_long;
+  switch (*at) {
+    case 's': put_left(f, va_arg(*values, const char *), width); break;
+    case 'p': fmt_hex(f, (uintptr_t)va_arg(*values, const void *)); break;
+    case 'x': fmt_hex(f, va_arg(*values, uint64_t)); break;
+    case 'u':
+      put_decimal_right(f, is_long ? va_arg(*values, uint64_t) : va_arg(*values, unsigned), width);
+      break;
+    case 'c': fmt_char(f, (char)va_arg(*values, int)); break;
+    default: fmt_char(f, *at);
+  }
+  return at + 1;
+}
+
+void fmt_print(fmt_t *f, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  for (const char *at; (at = strchr(format, '%')) != NULL;) { /* Bound: the format */
+    fmt_bytes(f, format, (size_t)(at - format));
+    format = put_value(f, at + 1, &values);
+  }
+  va_end(values);
+  fmt_text(f, format);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

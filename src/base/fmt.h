@@ -30,6 +30,9 @@ hidden bool fmt_is_valid(const fmt_t *f);
 /* ---- appending ---- */
 hidden void fmt_bytes(fmt_t *f, const char *text, size_t length);
 hidden void fmt_text(fmt_t *f, const char *text);
+/* As printf does: %s, %c, %p, %u, %lu and %#lx. A width, which may be *, puts %lu right and %-s left;
+ * nothing is cut. */
+__attribute__((format(printf, 2, 3))) hidden void fmt_print(fmt_t *f, const char *format, ...);
 hidden void fmt_char(fmt_t *f, char c);
 hidden void fmt_spaces(fmt_t *f, size_t count);
 hidden void fmt_decimal(fmt_t *f, uint64_t n);
@@ -44,9 +47,7 @@ hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole); /* 12.5%; - of
  * "...". */
 hidden void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit);
 
-/* Columns: the text between spaces, never cut. */
-hidden void fmt_left(fmt_t *f, const char *text, size_t width);
-hidden void fmt_decimal_right(fmt_t *f, uint64_t n, size_t width);
+/* Columns: the text behind spaces, never cut. */
 hidden void fmt_size_right(fmt_t *f, uint64_t bytes, size_t width);
 hidden void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width);
 

@@ -195,8 +195,8 @@ void heap_look(heap_t *h) {
   h->calls = h->wait - 1;
   trace_let_go();
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
-  if (unlikely(h->reserve != RESERVE_CLOSED) && !budget_is_spent(2 * SLICE_SIZE))
-    h->reserve = RESERVE_CLOSED;
+  if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
+    h->reserve = RESERVE_DENIED;
 }
 
 bool heap_watch_budget(uint32_t now) {

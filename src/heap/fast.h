@@ -68,6 +68,17 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
+/* Of the slice around `p`; NULL: it lies in another window than the fast free expects. */
+static always_inline slab_t *fast_descriptor_here(const void *p) {
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  return likely(window == heap_here.window) ? fast_descriptor(block, window) : NULL;
+}
+/* The slab in which a block may begin at `p`; NULL: a fast free could not take it. */
+static always_inline slab_t *fast_slab_here(const void *p) {
+  slab_t *s = fast_descriptor_here(p);
+  return s != NULL && likely(class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) ? s : NULL;
+}
+
 /* Where a freed block went. */
 typedef enum {
   FAST_FREED,
@@ -90,7 +101,8 @@ static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t 
   return likely(returned_put(h, c, block)) ? FAST_FREED : FAST_REFUSED;
 }
 
-static always_inline void fast_free_known(void *p, bool is_live, void (*slow)(void *p)) {
+/* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */
+static always_inline void fast_free_or(void *p, bool is_live, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
   heap_here.window = 0; /* from here on no handler takes the slab away */
@@ -104,11 +116,6 @@ static always_inline void fast_free_known(void *p, bool is_live, void (*slow)(vo
   if (unlikely(freed == FAST_EMPTIED)) return heap_slab_emptied(s);
 }
 
-/* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */
-static always_inline void fast_free_or(void *p, void (*slow)(void *p)) {
-  fast_free_known(p, false, slow);
-}
-
 /* Can a small block stay where it is, without waste? */
 static always_inline bool fast_is_right(size_t usable, size_t size) {
   return size <= usable && (size > usable / 2 || usable <= 64);
@@ -116,12 +123,10 @@ static always_inline bool fast_is_right(size_t usable, size_t size) {
 
 /* The same of a pointer; false also if a fast free could not take it. */
 static always_inline bool fast_is_right_here(const void *p, size_t size) {
-  uintptr_t block = (uintptr_t)p, window = window_of(block);
-  if (window != heap_here.window) return false;
-  const slab_t *s = fast_descriptor(block, window);
+  const slab_t *s = fast_slab_here(p);
   /* a slab with holes is looked at closely; relaxed: of a live block they do not change */
-  return class_is_multiple((uint16_t)block, s->inverse) && !block_is_free(block) &&
-         atomic32_load_relaxed(&s->holes) == 0 && fast_is_right(class_size(slab_class(s)), size);
+  return s != NULL && !block_is_free((uintptr_t)p) && atomic32_load_relaxed(&s->holes) == 0 &&
+         fast_is_right(class_size(slab_class(s)), size);
 }
 
 /* SMALL_STEPS, or 0: nothing is said of any. Written by a constructor alone. */
@@ -129,26 +134,23 @@ extern hidden size_t fast_sized_steps;
 /* Is it a small block of the class that `size` bytes have? False also if a fast free could not take
  * it. */
 static always_inline bool fast_has_class_of(const void *p, size_t size) {
-  uintptr_t window = window_of((uintptr_t)p);
+  const slab_t *s = fast_descriptor_here(p);
   size_t steps = class_steps(size);
-  if (window != heap_here.window || steps - 1 >= fast_sized_steps) return false;
-  return fast_descriptor((uintptr_t)p, window)->inverse == class_info[class_table[steps]].inverse;
+  return s != NULL && steps - 1 < fast_sized_steps &&
+         s->inverse == class_info[class_table[steps]].inverse;
 }
 
 /* Likewise a block with an alignment that malloc does not give. */
 static always_inline bool fast_has_class_aligned(const void *p, size_t size, size_t alignment) {
-  uintptr_t window = window_of((uintptr_t)p);
+  const slab_t *s = fast_descriptor_here(p);
   unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  if (window != heap_here.window || c == 0) return false;
-  return fast_descriptor((uintptr_t)p, window)->inverse == class_info[c].inverse;
+  return s != NULL && c != 0 && s->inverse == class_info[c].inverse;
 }
 /* Is it a small block that has so many bytes without waste? False also if that would have to be
  * looked at closely. */
 static always_inline bool fast_has_bytes(const void *p, size_t size) {
-  uintptr_t window = window_of((uintptr_t)p);
-  if (window != heap_here.window) return false;
-  const slab_t *s = fast_descriptor((uintptr_t)p, window);
-  return s->inverse != 0 && fast_is_right(class_size(slab_class(s)), size);
+  const slab_t *s = fast_descriptor_here(p);
+  return s != NULL && s->inverse != 0 && fast_is_right(class_size(slab_class(s)), size);
 }
 
-static always_inline void fast_free(void *p) { fast_free_or(p, heap_free_slow); }
+static always_inline void fast_free(void *p) { fast_free_or(p, false, heap_free_slow); }

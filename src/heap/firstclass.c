@@ -112,13 +112,6 @@ void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   return counted(block);
 }
 
-void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size) {
-  size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
-  void *block = firstclass_aligned(heap, 1, bytes);
-  return heap_clear(block, bytes);
-}
-
 void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
   void *block = heap_resize(p, size, heap, call);
   if (block != NULL) return block;
@@ -208,17 +201,13 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   }
 }
 
-void firstclass_delete(fh_heap_t *heap) {
+static void end_heap(fh_heap_t *heap, lane_state_t how, const char *call) {
   if (heap == NULL) return;
-  end_lanes(heap, LANE_DELETED);
-  heap_free(heap, "fh_heap_delete");
+  end_lanes(heap, how);
+  heap_free(heap, call);
 }
-
-void firstclass_destroy(fh_heap_t *heap) {
-  if (heap == NULL) return;
-  end_lanes(heap, LANE_DESTROYED);
-  heap_free(heap, "fh_heap_destroy");
-}
+void firstclass_delete(fh_heap_t *heap) { end_heap(heap, LANE_DELETED, "fh_heap_delete"); }
+void firstclass_destroy(fh_heap_t *heap) { end_heap(heap, LANE_DESTROYED, "fh_heap_destroy"); }
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 

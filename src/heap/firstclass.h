@@ -13,7 +13,6 @@ hidden void firstclass_set_quota(fh_heap_t *heap, size_t quota);
 hidden void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats);
 /* `alignment` 1: any will do. */
 hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);
-hidden void *firstclass_calloc(fh_heap_t *heap, size_t count, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);

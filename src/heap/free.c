@@ -28,11 +28,6 @@ _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char 
   fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
 }
 
-static void check_start(const slab_t *s, const void *p, const char *call) {
-  uint16_t offset = (uint16_t)(uintptr_t)p;
-  if (!class_is_multiple(offset, s->inverse)) fatal("invalid pointer", p, call);
-}
-
 /* relaxed: code, set before there is a first-class heap */
 static atomic_ptr_t lane_emptied;
 
@@ -128,7 +123,7 @@ out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
 static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
-  check_start(s, p, call);
+  if (!class_is_multiple((uint16_t)block, s->inverse)) fatal("invalid pointer", p, call);
   if (slab_is_on_hole(s, block)) fatal("double free", p, call);
   if (heap_here.window != 0) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));

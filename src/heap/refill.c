@@ -14,6 +14,7 @@
 #include "../stock/pool.h"
 #include "../stock/returned.h"
 #include "../stock/sample.h"
+#include "../stock/surplus.h"
 #include "../stock/tails.h"
 #include "../support/options.h"
 
@@ -93,8 +94,7 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   if (s == NULL) return 0;
   uintptr_t list;
   if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
-  else if (surplus_is_shared_by_many())
-    list = slab_take_some(s, max_size(EARN_BYTES / size, 1), count);
+  else if (users_are_many()) list = slab_take_some(s, max_size(EARN_BYTES / size, 1), count);
   else if (heap_knows_remote(h, c)) list = slab_take_list(s, carve_count(h, c), count);
   else if (c < MEDIUM_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
   else list = borrow_medium(h, s, count);
@@ -113,7 +113,6 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
       owned_disown(h, c);
       return 0;
     }
-    owned_end_idleness(h, s);
     owned_move(h, s, true);
     return slab_take_list(s, carve_count(h, c), count);
   }

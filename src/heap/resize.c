@@ -199,24 +199,23 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
   return stays_sampled(f, size) || resize_in_place(f, p, size) ? p : NULL;
 }
 
-static bool is_of(const found_t *f, const void *heap) {
-  const atomic_ptr_t *tag = f->huge != NULL ? &f->huge->tag : &f->slab->tag;
-  return index_heap(atomic_ptr_load_relaxed(tag)) == heap; /* relaxed: the holder calls */
+/* relaxed: the holder calls */
+static void *heap_of(const found_t *f) {
+  if (is_fixed(f)) return NULL;
+  void *tag = atomic_ptr_load_relaxed(f->huge != NULL ? &f->huge->tag : &f->slab->tag);
+  return is_small(f) ? tag : index_heap(tag);
 }
 
 void *heap_of_block(const void *p, const char *call) {
   found_t f = find(p, call);
-  if (f.huge == NULL && f.slab == NULL) return NULL;
-  if (is_small(&f)) return atomic_ptr_load_relaxed(&f.slab->tag);
-  const atomic_ptr_t *tag = f.huge != NULL ? &f.huge->tag : &f.slab->tag;
-  return index_heap(atomic_ptr_load_relaxed(tag)); /* relaxed: the holder calls */
+  return heap_of(&f);
 }
 
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;
   void *block = resize_here(&f, p, size);
-  if (block != NULL || is_small(&f) || is_fixed(&f) || !is_of(&f, heap)) return block;
+  if (block != NULL || is_small(&f) || is_fixed(&f) || heap_of(&f) != heap) return block;
   return resize_by_moving_pages(&f, p, size);
 }
 

@@ -8,6 +8,7 @@
 #include "../os/os.h"
 #include "../stock/empty.h"
 #include "../stock/guard.h"
+#include "../stock/held.h"
 #include "../stock/huge.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
@@ -15,27 +16,6 @@
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"
-
-/* The struct is the table's: a row without a field, or a field without a row, does not compile. */
-#define STATS_FIELD(name, ...) uint64_t name;
-#define STATS_CLASS_FIELD(type, name, what) type name;
-#define STATS_QUARTERS_FIELD(name, what) uint64_t name[4];
-typedef struct {
-  FH_CLASS_STATISTICS(STATS_CLASS_FIELD, STATS_QUARTERS_FIELD)
-} stats_class_t;
-typedef struct {
-  size_t struct_size;
-  FH_STATISTICS(STATS_FIELD, stats_class_t total; stats_class_t classes[FH_CLASSES];)
-} stats_all_t;
-#define STATS_AGREES(name, ...)                                                                    \
-  _Static_assert(offsetof(stats_all_t, name) == offsetof(fh_stats_t, name), #name);
-#define STATS_CLASS_AGREES(type, name, ...)                                                        \
-  _Static_assert(offsetof(stats_class_t, name) == offsetof(fh_class_stats_t, name), #name);
-#define STATS_QUARTERS_AGREE(name, ...) STATS_CLASS_AGREES(uint64_t, name)
-FH_STATISTICS(STATS_AGREES, STATS_AGREES(total) STATS_AGREES(classes))
-FH_CLASS_STATISTICS(STATS_CLASS_AGREES, STATS_QUARTERS_AGREE)
-_Static_assert(sizeof(stats_all_t) == sizeof(fh_stats_t), "fields that are no rows");
-_Static_assert(sizeof(stats_class_t) == sizeof(fh_class_stats_t), "fields that are no rows");
 
 /* What a row's counter adds to its figure: that of all, or of one heap. */
 #define STATS_COUNTER(counter) (h == NULL ? atomic64_load_relaxed(&counter) : 0)
@@ -210,4 +190,61 @@ void heap_stats_each(heap_stats_row_t *row, void *context) {
     if (is_claimed || all.of[i].slabs != 0 || all.of[i].net_bytes != 0) row(&all.of[i], context);
   }
   os_unmap(all.of, size);
+}
+
+/* ---- bytes of a thread ------------------------------------------------------------------------ */
+
+static __thread thread_bytes_t began __attribute__((tls_model("initial-exec")));
+static __thread bool has_begun __attribute__((tls_model("initial-exec")));
+
+/* Marked as by every operation at once, so that no handler takes a block of its lists meanwhile. */
+static held_t held_marked(heap_t *h) {
+  bool is_own = h == heap_of_thread();
+  uint8_t busy = h->busy;
+  uint64_t limit = heap_here.limit;
+  uintptr_t window = heap_here.window;
+  h->busy = 1;
+  if (is_own) heap_here.limit = heap_here.window = 0;
+  signal_fence();
+  held_t held = heap_held(h);
+  signal_fence();
+  if (is_own) {
+    heap_here.window = window;
+    heap_here.limit = limit;
+  }
+  h->busy = busy;
+  return held;
+}
+
+/* What the thread's heaps hold was taken, and is not the program's. */
+static thread_bytes_t so_far(void) {
+  for (;;) { /* Progress: a further round means that a handler has allocated or freed */
+    held_t all = {0, 0};
+    uint64_t taken = atomic64_load_relaxed(&slab_thread.taken),
+             binned = atomic64_load_relaxed(&slab_thread.binned);
+    /* Bound: the depth of its handlers */
+    for (heap_t *h = heap_of_thread(); h != NULL; h = atomic_ptr_load_relaxed(&h->nested)) {
+      held_t held = held_marked(h);
+      all.ready += held.ready;
+      all.freed += held.freed;
+    }
+    if (taken == atomic64_load_relaxed(&slab_thread.taken) &&
+        binned == atomic64_load_relaxed(&slab_thread.binned))
+      return (thread_bytes_t){binned - all.ready, binned - taken + all.freed};
+  }
+}
+
+/* From the first moment what comes and goes is counted, by handlers too. */
+thread_bytes_t heap_thread_bytes(void) {
+  bool is_first = !has_begun;
+  slab_thread.is_asked = true;
+  signal_fence();
+  thread_bytes_t now = so_far();
+  if (!has_begun) { /* else a handler was here first */
+    began = now;
+    signal_fence();
+    has_begun = true;
+  }
+  if (is_first) return (thread_bytes_t){0, 0};
+  return (thread_bytes_t){now.allocated - began.allocated, now.freed - began.freed};
 }

@@ -27,8 +27,8 @@ hidden size_t os_page_size(void); /* a power of two, 4 KiB to 64 KiB; no system 
 hidden void *os_map(size_t size); /* anywhere; NULL on failure */
 /* Likewise, but a child of fork finds it zero. */
 hidden void *os_map_unshared(size_t size);
-typedef enum { OS_MAPPED, OS_TAKEN, OS_NO_MEMORY } os_map_result_t;
-/* There or nowhere; OS_TAKEN: something else lies there. */
+typedef enum { OS_MAPPED, OS_OCCUPIED, OS_NO_MEMORY } os_map_result_t;
+/* There or nowhere; OS_OCCUPIED: something else lies there. */
 hidden os_map_result_t os_map_at(void *at, size_t size);
 /* Likewise, of addresses alone, without memory: os_move replaces them. */
 hidden os_map_result_t os_reserve_at(void *at, size_t size);

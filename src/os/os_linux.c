@@ -62,11 +62,11 @@ void *os_map(size_t size) {
 static os_map_result_t map_at(void *at, size_t size, int protection) {
   ASSERT(are_pages(at, size));
   long got = OS_CALL(mmap, at, size, protection, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  if (!call_succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_TAKEN : OS_NO_MEMORY;
+  if (!call_succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_OCCUPIED : OS_NO_MEMORY;
   probe_grow(at, size);
   if ((void *)got == at) return OS_MAPPED;
   os_unmap((void *)got, size); /* a kernel before 4.17 takes the address for a hint */
-  return OS_TAKEN;
+  return OS_OCCUPIED;
 }
 os_map_result_t os_map_at(void *at, size_t size) { return map_at(at, size, READ_WRITE); }
 os_map_result_t os_reserve_at(void *at, size_t size) { return map_at(at, size, PROT_NONE); }

@@ -14,10 +14,7 @@ _Noreturn cold void checked_refuse(const char *what, const void *p, size_t size,
   char text[80];
   fmt_t f;
   fmt_start(&f, text, sizeof text, NULL, NULL);
-  fmt_text(&f, what);
-  fmt_text(&f, " a block of ");
-  fmt_decimal(&f, size);
-  fmt_text(&f, " bytes");
+  fmt_print(&f, "%s a block of %lu bytes", what, size);
   fmt_end(&f);
   fatal(text, p, call);
 }

@@ -24,13 +24,13 @@ static always_inline bool is_empty(const void *p) {
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
-/* From the last page of a large block to the end of its slices. What is not closed stays open: the
+/* From the last page of a large block to the end of its slices. What is not protected stays as it is: the
  * trailer is still checked. */
-static void guard_close(const checked_t *f) {
-  if (f->has_guard) quarantine_close((void *)f->block, f->usable);
+static void guard_protect(const checked_t *f) {
+  if (f->has_guard) quarantine_protect((void *)f->block, f->usable);
 }
-static bool guard_open(const checked_t *f) {
-  return f->slab == NULL || quarantine_open((void *)f->block);
+static bool guard_unprotect(const checked_t *f) {
+  return f->slab == NULL || quarantine_unprotect((void *)f->block);
 }
 
 /* ---- allocating ------------------------------------------------------------------------------ */
@@ -101,7 +101,7 @@ static cold void *hand_out(void *p, trailer_t t) {
   heap_clear(p, f.usable); /* nothing says that it lives, before it does */
   if (f.state == NULL) trailer_write(f.block, f.usable, t);
   else make_live(&f, atomic8_load_relaxed(f.state), t); /* relaxed: as above */
-  guard_close(&f);
+  guard_protect(&f);
   return p;
 }
 
@@ -174,7 +174,7 @@ void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origi
 static always_inline void free_rested(void *p) {
   const uint64_t *words = p;
   if (unlikely((words[0] | words[1]) != 0)) fatal("write after free", p, "free");
-  fast_free_known(p, true, heap_free_slow);
+  fast_free_or(p, true, heap_free_slow);
 }
 
 /* Some quiet block of the same slab is looked at. */
@@ -297,7 +297,7 @@ static void let_rest_large(const checked_t *f, const char *call) {
        rests && (other = quarantine_give_way(heap_quarantine(h), p)) != NULL;)
     heap_free(other, "free");
   if (rests) p = quarantine_put_large(heap_quarantine(h), p);
-  else if (!guard_open(f)) p = NULL; /* it stays, for ever */
+  else if (!guard_unprotect(f)) p = NULL; /* it stays, for ever */
   if (p != NULL) heap_free(p, call);
 }
 
@@ -360,7 +360,7 @@ static void *resized(const checked_t *f, size_t had, size_t extent, trailer_t ol
   trailer_write(f->block, f->usable, (trailer_t){size, old.origin});
   life += STATE_LIFE;
   if (f->state != NULL) atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
-  guard_close(f);
+  guard_protect(f);
   return bytes;
 }
 
@@ -373,12 +373,12 @@ static void *resized_by_heap(void *p, size_t had, size_t extent, trailer_t old, 
 /* From here on until it is resized, or not, nobody looks at it: the heap may move it. False: it
  * stays as it is. */
 static bool begin_resize(const checked_t *f) {
-  if (!guard_open(f)) return false;
+  if (!guard_unprotect(f)) return false;
   if (f->state != NULL) announce(f->state, checked_state(f) & (uint8_t)~STATE_IS);
   return true;
 }
 static void cancel_resize(const checked_t *f) {
-  guard_close(f);
+  guard_protect(f);
   if (f->state == NULL) return;
   uint8_t life = checked_state(f) & (uint8_t)~STATE_IS;
   atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
@@ -407,7 +407,7 @@ static always_inline void *resized_here(const checked_t *f, uint8_t seen, traile
 
 void *secure_resize_small(void *p, size_t size, const char *call) {
   trailer_t t;
-  slab_t *s = secure_slab_here(p);
+  slab_t *s = fast_slab_here(p);
   if (unlikely(s == NULL) || unlikely(size > SMALL_MOST)) return NULL;
   checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
   uint8_t seen = checked_state(&f);
@@ -430,7 +430,7 @@ static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t 
   void *p = (void *)f->block, *block = allocate_room(heap, 1, size, room, old.origin);
   if (block == NULL && (with_trailer(size) > f->usable || !has_slack_for(f->usable, size)))
     return NULL;
-  if (block == NULL && !guard_open(f)) return NULL;
+  if (block == NULL && !guard_unprotect(f)) return NULL;
   if (block == NULL) return resized(f, f->usable, extent_of(f), old, size);
   memcpy(block, p, min_size(size, old.size));
   secure_free(p, ORIGIN_ANY, call);

@@ -22,12 +22,6 @@ hidden void secure_end_quarantine(void);
 /* The fast ones: small blocks, as fast.h does them. NULL, or `slow`'s answer: not that simple. */
 hidden void *secure_malloc(size_t size, origin_t origin, void *(*slow)(size_t size));
 hidden void *secure_aligned(size_t alignment, size_t size, origin_t origin);
-static always_inline slab_t *secure_slab_here(const void *p) {
-  uintptr_t block = (uintptr_t)p, window = window_of(block);
-  if (unlikely(window != heap_here.window)) return NULL;
-  slab_t *s = fast_descriptor(block, window);
-  return likely(class_is_multiple((uint16_t)block, s->inverse)) ? s : NULL;
-}
 #define SECURE_ANY_SIZE SIZE_MAX
 /* Of that slab. `fatal` also if `size` was not asked for. */
 hidden void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call);

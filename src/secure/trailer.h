@@ -32,7 +32,7 @@ typedef struct {
   origin_t origin;
 } trailer_t;
 
-/* Of a block: its trailer, but for what that says; and its first byte is the filler. relaxed: see
+/* Of a block: its trailer without what that says; and its first byte is the filler. relaxed: see
  * secrets */
 static always_inline uint64_t trailer_seal_by(uintptr_t block, const atomic64_t *secret) {
   uint64_t hash = bits_fold(block ^ atomic64_load_relaxed(secret), 0x9E3779B97F4A7C15u);

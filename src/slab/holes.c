@@ -9,7 +9,6 @@
 #include "holes.h"
 
 #include "../os/os.h"
-#include "order.h"
 
 enum { STARTS_STEP = 64 * CLASS_STEP }; /* bytes for which a word of starts stands */
 

@@ -1,11 +1,18 @@
-/* holes.h - whole free pages of slabs that nobody owns                                layer 4: slab
- * Owns:    `holes` and `sunk` of slab_t.   Called by: partial.c, slab.c.   Calls: order, tally,
- *          arena, os.
+/* holes.h - free blocks by their addresses: in order, and whole free pages            layer 4: slab
+ * Owns:    `holes` and `sunk` of slab_t.   Called by: partial.c, slab.c; slab_sort (slab.h) by heap.
+ *          Calls: tally, arena, os.
  * Threads: whoever has the slab for now; any may ask slab_may_have_holes, and slab_is_in (slab.h).
  * Holds:   I7 a block of which a part lies on a hole is free and on no list */
 #pragma once
 
-#include "order.h"
+#include "slab.h"
+
+/* Blocks by their addresses: a bit for each at which one may begin. */
+typedef struct {
+  uint64_t words[SLICE_SIZE / CLASS_STEP / 64];
+} slab_starts_t;
+hidden void slab_note_starts(const slab_t *s, slab_starts_t *starts); /* of the private list */
+hidden void slab_link_starts(slab_t *s, const slab_starts_t *starts); /* these are the list */
 
 /* A heap has taken over the slab: what is sunk goes to the private list. */
 hidden void slab_fill_holes(slab_t *s);

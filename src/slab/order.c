@@ -1,6 +1,6 @@
 /* order.c - the private list of a slab, in the order of addresses                     layer 4: slab
- * Contract: order.h. */
-#include "order.h"
+ * Contract: holes.h. */
+#include "holes.h"
 
 void slab_note_starts(const slab_t *s, slab_starts_t *starts) {
   unsigned count = 0; /* Bound: the slab's capacity */

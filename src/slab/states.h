@@ -14,11 +14,11 @@
 enum {
   STATE_FRESH,   /* never handed out since its slice became a slab; its memory may be anything */
   STATE_LIVE,    /* the program's */
-  STATE_RESTED,  /* freed; reads as zero but for the link and the key of a free block */
+  STATE_RESTED,  /* freed; reads as zero except the link and the key */
   STATE_CHANGES, /* its holder writes what goes with its next state */
   STATE_IS = 3,
   STATE_LIFE = 4,
-  STATE_CLEAN = STATE_FRESH + STATE_LIFE, /* and its memory is zero, but for the link and the key */
+  STATE_CLEAN = STATE_FRESH + STATE_LIFE, /* and its memory is zero, except the link and the key */
 };
 /* Blocks of the secure grade have 32 bytes at least. */
 enum { STATES_STEP = 32, STATES_SHIFT = 28 };
@@ -26,8 +26,8 @@ enum { STATES_STEP = 32, STATES_SHIFT = 28 };
 #define STATES_SLICES ((size_t)1 << (STATES_SHIFT - SLICE_SHIFT))
 typedef struct {
   atomic8_t of[STATES_SLICES][STATES_OF_SLICE];
-  atomic8_t large[STATES_SLICES];     /* of a large block that begins there */
-  atomic8_t is_closed[STATES_SLICES]; /* has it pages that nobody can touch? */
+  atomic8_t large[STATES_SLICES];        /* of a large block that begins there */
+  atomic8_t is_protected[STATES_SLICES]; /* are some of its pages protected? */
 } states_t;
 
 /* In a build of another grade nobody asks for any. */
@@ -57,8 +57,8 @@ static always_inline atomic8_t *states_at(states_t *states, const void *p) {
 static inline atomic8_t *states_at_large(states_t *states, const void *p) {
   return &states->large[states_slice(p)];
 }
-static inline atomic8_t *states_is_closed(states_t *states, const void *p) {
-  return &states->is_closed[states_slice(p)];
+static inline atomic8_t *states_is_protected(states_t *states, const void *p) {
+  return &states->is_protected[states_slice(p)];
 }
 
 /* The slice becomes a slab: none of its blocks was handed out yet. */

@@ -6,7 +6,8 @@
 
 large_table slab_counts_t slab_counts;
 LAYOUT_VARIABLE(slab_counts);
-__thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec"))); /* NULL: shared */
+__thread slab_tally_t *slab_tally
+  __attribute__((tls_model("initial-exec"))); /* NULL: a common one */
 
 void slab_choose_tally(size_t number) {
   slab_tally = number < TALLIES_OWN ? &slab_counts.tallies[number] : NULL;
@@ -14,7 +15,7 @@ void slab_choose_tally(size_t number) {
 
 __thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
 
-static slab_tally_t *shared_tally(void) {
+static slab_tally_t *common_tally(void) {
   uint32_t mixed = (uint32_t)((uintptr_t)&slab_tally >> 6) * 0x9E3779B1u; /* threads differ in it */
   return &slab_counts.tallies[TALLIES_OWN + (mixed >> 16) % (TALLIES - TALLIES_OWN)];
 }
@@ -27,7 +28,7 @@ void slab_count(size_t live, size_t free) {
     atomic64_add_own(&t->free, free);
     return;
   }
-  t = shared_tally();
+  t = common_tally();
   atomic64_add_relaxed(&t->live, live);
   atomic64_add_relaxed(&t->free, free);
 }
@@ -64,14 +65,22 @@ void slab_count_taken(unsigned c, int blocks) {
   if (!COUNTED) return;
   slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
   slab_tally_t *t = slab_tally;
-  atomic32_t *word = &(t != NULL ? t : shared_tally())->taken[c];
+  atomic32_t *word = &(t != NULL ? t : common_tally())->taken[c];
   if (t != NULL) atomic32_add_own(word, (uint32_t)blocks);
   else atomic32_add_relaxed(word, (uint32_t)blocks);
   uint32_t step = slab_tally_step(c), taken = atomic32_load_relaxed(word);
-  if (likely(taken + step <= 2 * step)) return;
-  int32_t due = (int32_t)atomic32_exchange_relaxed(word, 0); /* each is added once */
-  add_taken(c, due);
-  add_taken(0, due);
+  if (unlikely(taken + step > 2 * step)) {
+    int32_t due = (int32_t)atomic32_exchange_relaxed(word, 0); /* each is added once */
+    add_taken(c, due);
+    add_taken(0, due);
+  }
+  ASSERT_VALID(t == NULL || tally_is_valid(t, c));
+}
+
+bool tally_is_valid(const slab_tally_t *t, unsigned c) {
+  uint32_t step = slab_tally_step(c);
+  HOLDS(N1, atomic32_load_relaxed(&t->taken[c]) + step <= 2 * step);
+  return true;
 }
 
 void slab_note_taken(const slab_t *s, int blocks) {

@@ -1,7 +1,8 @@
 /* tally.h - what slabs and threads count                                              layer 4: slab
  * Owns:    slab_counts, each thread's tally and its bytes.
  *          Called by: slab, stock, heap, api.   Calls: atomic.
- * Threads: any. relaxed, all of it: sums. */
+ * Threads: any. relaxed, all of it: sums.
+ * Holds:   N1 a tally holds back no more blocks of a class than slab_tally_step says */
 #pragma once
 
 #include "../base/atomic.h"
@@ -15,7 +16,7 @@ typedef struct {
   atomic64_t live, free;
   atomic32_t taken[CLASS_COUNT]; /* of each class: blocks, signed, not yet in `classes` below */
 } aligned_to(64) slab_tally_t;
-hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a shared one */
+hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a common one */
 hidden void slab_count(size_t live, size_t free); /* so many more, modulo 2^64 */
 hidden void slab_sum(uint64_t *live, uint64_t *free);
 /* So many blocks of class `c` went to a heap; a negative number: came back. */
@@ -24,7 +25,7 @@ hidden void slab_count_taken(unsigned c, int blocks);
 typedef struct {
   atomic64_t taken;  /* larger blocks, and what it took out of slabs, less what it gave back */
   atomic64_t binned; /* larger blocks, and what went into its bins, less what came out otherwise */
-  bool is_asked;     /* the thread has asked for what follows from these: heap/bytes.c */
+  bool is_asked;     /* the thread has asked for what follows from these: heap/stats.c */
 } slab_thread_t;     /* relaxed: the thread's and its handlers' */
 extern hidden __thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
 static inline void slab_thread_count(uint64_t taken, uint64_t binned) {
@@ -36,6 +37,7 @@ static inline void slab_thread_count(uint64_t taken, uint64_t binned) {
  * slab_tally_step(c) for each tally. It is no less than `live`, from now on neither. */
 hidden uint64_t slab_taken_peak(unsigned c, uint64_t live);
 hidden uint32_t slab_tally_step(unsigned c); /* so many blocks a tally may hold back */
+hidden bool tally_is_valid(const slab_tally_t *t, unsigned c); /* the caller's own */
 
 typedef struct {
   atomic64_t taken, peak; /* signed: what one thread has taken another may bring back sooner */

@@ -43,11 +43,9 @@ bool guard_start(guard_tell_t *tell) {
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-static char *stride_of(const guard_t *g, const guard_slot_t *s) {
-  return (char *)(uintptr_t)g + GUARD_FIRST + (size_t)(s - g->slots) * GUARD_STRIDE;
-}
 static char *first_page(const guard_t *g, const guard_slot_t *s) {
-  return stride_of(g, s) + os_page_size();
+  char *slot = (char *)(uintptr_t)g + GUARD_FIRST + (size_t)(s - g->slots) * GUARD_STRIDE;
+  return slot + os_page_size();
 }
 
 static guard_state_t state_of(const guard_slot_t *s) {
@@ -63,7 +61,7 @@ guard_slot_t *guard_next(size_t *number) {
   return NULL;
 }
 
-/* Its freed block has been closed for long enough. */
+/* Its freed block has been protected for long enough. */
 static bool has_rested(guard_t *g, const guard_slot_t *s) {
   uint32_t since = atomic32_load_relaxed(&g->releases) - atomic32_load_relaxed(&s->freed);
   return state_of(s) == GUARD_UNUSED || since > GUARD_REST;

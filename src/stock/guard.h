@@ -1,5 +1,5 @@
 /* guard.h - blocks between pages that nobody can read                                layer 5: stock
- * Owns:    slots for them, in a region that is closed except their pages, and what is known of
+ * Owns:    slots for them, in a region that is protected except their pages, and what is known of
  *          each.   Called by: stock, heap, api.   Calls: slab, sample, pool, arena, bitmap, map,
  *          support, os.
  * Threads: any, also in signal handlers. A guarded block belongs to whoever holds it. What is known
@@ -9,8 +9,8 @@
  * Holds:   G1 no block lives in a slot that is ready
  *
  * A block on which a point of sample.h falls stands at the end of its pages, or at their start; the
- * pages before and behind are closed. What its pages have beside it is filled, and looked at when
- * it is freed. Then all of it is closed, until GUARD_REST more have been freed at least. Where a
+ * pages before and behind are protected. What its pages have beside it is filled, and looked at when
+ * it is freed. Then all of it is protected, until GUARD_REST more have been freed at least. Where a
  * slot or its pages cannot be had the block is an ordinary one. */
 #pragma once
 
@@ -19,7 +19,7 @@
 
 enum {
   GUARD_SLOTS = 512,        /* each divides the region into two mappings more */
-  GUARD_STRIDE = 256 << 10, /* bytes of addresses; the first and the last page stay closed */
+  GUARD_STRIDE = 256 << 10, /* bytes of addresses; the first and the last page stay protected */
   GUARD_REST = 64,
   GUARD_FRAMES = 24, /* of a call stack, the innermost ones */
 };

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "../slab/slab.h"
-#include "surplus.h"
+#include "users.h"
 
 enum {
   PENDING_BLOCKS = 16, /* frees of others' blocks that are put off together */
@@ -38,7 +38,7 @@ typedef enum { /* clang-format off */
 
 /* Of the one slice that a heap may have beyond the hard limit. A call that the limit refuses opens
  * it; what opens it once more is memory below the limit. */
-typedef enum { RESERVE_CLOSED, RESERVE_OPEN, RESERVE_USED } reserve_t;
+typedef enum { RESERVE_DENIED, RESERVE_GRANTED, RESERVE_USED } reserve_t;
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
  * word, so that a free that is cut short leaves it whole: first and last block, and how many. */
@@ -150,7 +150,7 @@ static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
-  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !surplus_is_shared_by_many() &&
+  return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !users_are_many() &&
          heap_taken(h, c) * class_size(c) >= EARN_BYTES;
 }
 

@@ -132,16 +132,6 @@ static void *map_windows(size_t mapped, size_t missing, bool without_memory) {
   return base;
 }
 
-void *huge_malloc(void *tag, size_t size) {
-  size_t mapped = mapping_for(size);
-  huge_t *b = budget_is_spent(mapped) ? NULL : new_record();
-  if (b == NULL) return NULL;
-  void *base = map_windows(mapped, mapped, false);
-  if (base != NULL) return settle(b, tag, base, mapped);
-  places_release(&huge_blocks, b->number);
-  return NULL;
-}
-
 void huge_free(huge_t *b, void *p, const char *call) {
   void *base = huge_base(b);
   size_t windows = b->windows;
@@ -195,7 +185,7 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
  * mapping, unless the program changes the block meanwhile: then the first pages may have left. */
 static bool move_piece(char *from, char *to, size_t size, bool is_back) {
   os_map_result_t result = os_reserve_at(to, size);
-  if (result == OS_TAKEN || (result == OS_NO_MEMORY && !is_back)) return false;
+  if (result == OS_OCCUPIED || (result == OS_NO_MEMORY && !is_back)) return false;
   if (os_move(from, size, to, size)) return true;
   if (!os_is_one_mapping(from, size)) fatal("lost pages", from, "realloc");
   if (result == OS_MAPPED) os_unmap(to, size);
@@ -258,14 +248,19 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
   return NULL;
 }
 
-void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size) {
-  size_t mapped = mapping_for(max_size(size, old_size));
+/* `pages` NULL: of fresh memory. */
+static void *make(void *tag, void *pages, size_t old_size, size_t mapped) {
   huge_t *b = budget_is_spent(mapped) ? NULL : new_record();
   if (b == NULL) return NULL;
-  void *base = move_pages(pages, old_size, mapped);
+  void *base =
+    pages != NULL ? move_pages(pages, old_size, mapped) : map_windows(mapped, mapped, false);
   if (base != NULL) return settle(b, tag, base, mapped);
   places_release(&huge_blocks, b->number);
   return NULL;
+}
+void *huge_malloc(void *tag, size_t size) { return make(tag, NULL, 0, mapping_for(size)); }
+void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size) {
+  return make(tag, pages, old_size, mapping_for(max_size(size, old_size)));
 }
 
 void *huge_resize(huge_t *b, size_t size) {

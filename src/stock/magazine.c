@@ -10,9 +10,8 @@ enum {
 };
 
 size_t magazine_singles_most(void) {
-  return budget_is_tight() || surplus_is_shared_by_many()
-           ? 0
-           : (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
+  return budget_is_tight() || users_are_many() ? 0
+                                               : (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
 }
 
 static void count_run(heap_t *h, size_t n, int sign) {
@@ -40,8 +39,6 @@ static slab_t *take_run(heap_t *h, size_t n) {
   return s;
 }
 
-static size_t distance(size_t a, size_t b) { return max_size(a, b) - min_size(a, b); }
-
 /* Of the last few runs of `n` slices, the one whose last slice was touched most nearly as far as
  * `wish` comes first. Out of line, for the sake of the stack. */
 static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
@@ -51,9 +48,10 @@ static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   unsigned looks = LOOKS_MOST;
   /* Bound: LOOKS_MOST */
   for (slab_t *before = NULL; s != NULL && looks-- != 0; before = s, s = next_in_magazine(s)) {
-    size_t d = distance(*arena_touched_last((void *)slab_base(s), n), wish);
-    if (d >= least) continue;
-    least = d;
+    size_t touched = *arena_touched_last((void *)slab_base(s), n);
+    size_t distance = max_size(touched, wish) - min_size(touched, wish);
+    if (distance >= least) continue;
+    least = distance;
     before_best = before;
   }
   if (before_best == NULL) return;

@@ -2,8 +2,6 @@
  * Contract: outbox.h. */
 #include "outbox.h"
 
-#include "surplus.h"
-
 #include "magazine.h"
 #include "owned.h"
 
@@ -105,7 +103,7 @@ void outbox_flush(heap_t *h) {
  * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
  * that freed a little, and whose thread then sleeps, holds next to nothing back. */
 static bool is_much(const heap_t *h) {
-  return h->held > HELD_LEAST + h->held_more || (h->held != 0 && surplus_is_shared_by_many());
+  return h->held > HELD_LEAST + h->held_more || (h->held != 0 && users_are_many());
 }
 
 /* Remembers the block, if there is room: a handler may have left none. The heap is marked. Should

@@ -36,10 +36,16 @@ static void link_slab(heap_t *h, slab_t *s, bool as_first) {
   else s->prev->next = s;
 }
 
+void owned_end_idleness(heap_t *h, slab_t *s) {
+  h->idle -= s->is_idle == SLAB_IDLE;
+  s->is_idle = 0;
+}
+
 void owned_remove(heap_t *h, slab_t *s) {
   unsigned c = slab_class(s);
   slab_t *first = owned_first(h, c);
   ASSERT(atomic_ptr_is_relaxed(&s->owner, h) && first != NULL);
+  owned_end_idleness(h, s);
   h->own->owned[c]--;
   count_slab_of(h, -1);
   if (s == first) h->own->slabs[c] = slab_number(s->next);
@@ -56,14 +62,10 @@ void owned_move(heap_t *h, slab_t *s, bool as_first) {
   link_slab(h, s, as_first);
 }
 
-static bool is_first_and_kept(heap_t *h, slab_t *s) {
-  return s == owned_first(h, slab_class(s)) && h->idle < IDLE_MAX;
-}
-
 void owned_note_empty(heap_t *h, slab_t *s) {
   ASSERT(slab_used(s) == slab_others_freed(s));
   if (s->is_idle == SLAB_IDLE) return;
-  if (is_first_and_kept(h, s)) {
+  if (s == owned_first(h, slab_class(s)) && h->idle < IDLE_MAX) {
     s->is_idle = SLAB_IDLE;
     h->idle++;
     return;
@@ -72,13 +74,7 @@ void owned_note_empty(heap_t *h, slab_t *s) {
   magazine_put_slab(h, s);
 }
 
-void owned_end_idleness(heap_t *h, slab_t *s) {
-  h->idle -= s->is_idle == SLAB_IDLE;
-  s->is_idle = 0;
-}
-
 void owned_let_go(heap_t *h, slab_t *s) {
-  owned_end_idleness(h, s);
   owned_remove(h, s);
   if (slab_let_go(s) == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }

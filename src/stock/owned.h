@@ -18,12 +18,12 @@ enum {
 hidden slab_t *owned_first(const heap_t *h, unsigned c);
 hidden void owned_add(heap_t *h, slab_t *s);                 /* it has just become the heap's */
 hidden void owned_move(heap_t *h, slab_t *s, bool as_first); /* as the first, or the last */
-hidden void owned_remove(heap_t *h, slab_t *s);              /* from its list only */
+hidden void owned_remove(heap_t *h, slab_t *s);              /* from its list; not idle any more */
 hidden void owned_let_go(heap_t *h, slab_t *s);              /* anyone may have it then */
 hidden void owned_disown(heap_t *h, unsigned c);             /* lets go of all of a class */
 /* All blocks of a slab are free: the first of a class may stay, a few of them in all. */
 hidden void owned_note_empty(heap_t *h, slab_t *s);
-hidden void owned_end_idleness(heap_t *h, slab_t *s); /* it is used again, or goes */
+hidden void owned_end_idleness(heap_t *h, slab_t *s); /* it is used again */
 /* Did others free what is free in the owned slabs of the class? Then to own them brings nothing and
  * keeps them from heaps that would use them: it owns none from then on, until the next trial is due
  * (heap_since_trial). */

@@ -7,6 +7,8 @@
 #include "../base/layout.h"
 #include "../os/os.h"
 #include "owned.h"
+#include "returned.h"
+#include "surplus.h"
 #include "users.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
@@ -260,14 +262,15 @@ void pool_settle(heap_t *h) {
 }
 
 bool pool_is_valid(void) {
-  uint64_t pages = 0;
+  uint64_t pages = 0, kept = 0;
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed, has_bit = atomic64_load_relaxed(&rests[i / 64]) >> i % 64 & 1;
     const heap_t *h = pool_at(i, &is_claimed);
     uint32_t rests_with = h != NULL ? atomic32_load_relaxed(&h->resting_pages) : 0;
     HOLDS(P2, has_bit == (rests_with != 0) && !(has_bit && is_claimed));
     pages += rests_with;
+    if (h != NULL && heap_was_used(h)) kept += h->run_most + returned_surplus(h);
   }
   HOLDS(P2, pages == pool_resting_pages());
-  return users_are_valid(pool_size());
+  return users_are_valid(pool_size()) && surplus_is_valid(kept);
 }

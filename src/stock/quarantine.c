@@ -7,17 +7,17 @@
 #include "../slab/states.h"
 
 enum {
-  CLOSED_MOST = 16384, /* blocks with pages that nobody can touch; each may cost two mappings */
-  CLOSING_BYTES = 64 << 10, /* take as long again */
-  CLOSINGS_AT_ONCE = 4096,
-  CLOSINGS_A_MS = 4,
+  PROTECTED_MOST = 16384, /* blocks with pages that nobody can touch; each may cost two mappings */
+  PROTECTION_BYTES = 64 << 10, /* take as long again */
+  PROTECTIONS_AT_ONCE = 4096,
+  PROTECTIONS_A_MS = 4,
   LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,
 };
 
 /* Blocks with such pages, of all heaps. relaxed: a bound that may be passed by few */
-static atomic32_t closed;
-/* Closings that are left, and os_now_ms when some were added. relaxed: likewise */
-static atomic32_t closings, closings_at;
+static atomic32_t protected_blocks;
+/* Calls to protect that are left, and os_now_ms when some were added. relaxed: likewise */
+static atomic32_t protections, protections_at;
 
 cold uint64_t quarantine_seed(void) {
   secrets_renew();
@@ -30,25 +30,25 @@ void quarantine_begin(quarantine_t *q, size_t number) {
 }
 
 void quarantine_start(void) {
-  atomic32_store_relaxed(&closings, CLOSINGS_AT_ONCE);
-  atomic32_store_relaxed(&closings_at, os_now_ms());
+  atomic32_store_relaxed(&protections, PROTECTIONS_AT_ONCE);
+  atomic32_store_relaxed(&protections_at, os_now_ms());
 }
 
-static void add_closings(void) {
-  uint32_t now = os_now_ms(), since = atomic32_load_relaxed(&closings_at);
-  uint64_t more = (uint64_t)(now - since) * CLOSINGS_A_MS;
-  if (more != 0 && atomic32_cas_relaxed(&closings_at, &since, now))
-    atomic32_add_relaxed(&closings, (uint32_t)min_size(more, CLOSINGS_AT_ONCE));
+static void add_protections(void) {
+  uint32_t now = os_now_ms(), since = atomic32_load_relaxed(&protections_at);
+  uint64_t more = (uint64_t)(now - since) * PROTECTIONS_A_MS;
+  if (more != 0 && atomic32_cas_relaxed(&protections_at, &since, now))
+    atomic32_add_relaxed(&protections, (uint32_t)min_size(more, PROTECTIONS_AT_ONCE));
 }
 
 /* System calls in which threads wait for each other, and that take longer for each page, are a
  * bounded part of the time. */
-static bool take_closings(size_t size) {
-  uint32_t n = 1 + (uint32_t)min_size(size / CLOSING_BYTES, CLOSINGS_AT_ONCE / 2);
-  if (atomic32_load_relaxed(&closings) < n) add_closings();
-  if (atomic32_load_relaxed(&closings) < n) return false;
-  if ((int32_t)atomic32_add_relaxed(&closings, 0 - n) >= (int32_t)n) return true;
-  atomic32_add_relaxed(&closings, n);
+static bool take_protections(size_t size) {
+  uint32_t n = 1 + (uint32_t)min_size(size / PROTECTION_BYTES, PROTECTIONS_AT_ONCE / 2);
+  if (atomic32_load_relaxed(&protections) < n) add_protections();
+  if (atomic32_load_relaxed(&protections) < n) return false;
+  if ((int32_t)atomic32_add_relaxed(&protections, 0 - n) >= (int32_t)n) return true;
+  atomic32_add_relaxed(&protections, n);
   return false;
 }
 
@@ -56,31 +56,31 @@ static size_t size_of_large(void *block) {
   return (size_t)atomic32_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
 }
 
-bool quarantine_close(void *block, size_t from) {
-  atomic8_t *is_closed = states_is_closed(states_of(block), block);
-  bool was_closed = atomic8_load_relaxed(is_closed) != 0; /* relaxed: its holder's */
+bool quarantine_protect(void *block, size_t from) {
+  atomic8_t *is_protected = states_is_protected(states_of(block), block);
+  bool was_protected = atomic8_load_relaxed(is_protected) != 0; /* relaxed: its holder's */
   size_t size = size_of_large(block) - from;
   bool is_gone = (slab_word(slab_of(block)) & SLAB_IS_GONE) != 0;
-  if (!was_closed && atomic32_load_relaxed(&closed) >= CLOSED_MOST) return false;
-  if (!take_closings(is_gone ? 0 : size) || !os_protect((char *)block + from, size, false))
+  if (!was_protected && atomic32_load_relaxed(&protected_blocks) >= PROTECTED_MOST) return false;
+  if (!take_protections(is_gone ? 0 : size) || !os_protect((char *)block + from, size, false))
     return false;
-  if (!was_closed) atomic32_add_relaxed(&closed, 1);
-  atomic8_store_relaxed(is_closed, true);
+  if (!was_protected) atomic32_add_relaxed(&protected_blocks, 1);
+  atomic8_store_relaxed(is_protected, true);
   return true;
 }
 
-bool quarantine_open(void *block) {
-  atomic8_t *is_closed = states_is_closed(states_of(block), block);
-  if (atomic8_load_relaxed(is_closed) == 0) return true; /* relaxed: as above */
+bool quarantine_unprotect(void *block) {
+  atomic8_t *is_protected = states_is_protected(states_of(block), block);
+  if (atomic8_load_relaxed(is_protected) == 0) return true; /* relaxed: as above */
   if (!os_protect(block, size_of_large(block), true)) return false;
-  atomic32_add_relaxed(&closed, (uint32_t)-1);
-  atomic8_store_relaxed(is_closed, false);
+  atomic32_add_relaxed(&protected_blocks, (uint32_t)-1);
+  atomic8_store_relaxed(is_protected, false);
   return true;
 }
 
 /* It may be used again. One that the system does not open stays where it is, for ever. */
 static void *open_again(void *block) {
-  return block != NULL && quarantine_open(block) ? block : NULL;
+  return block != NULL && quarantine_unprotect(block) ? block : NULL;
 }
 
 static size_t place_of_large(quarantine_t *q) {
@@ -98,8 +98,8 @@ static void let_go(void *block, size_t size) {
 void *quarantine_put_large(quarantine_t *q, void *block) {
   size_t size = size_of_large(block);
   if (size > QUARANTINE_BYTES) let_go(block, size);
-  bool is_closed = quarantine_close(block, 0);
-  if (size > QUARANTINE_BYTES && !is_closed) return open_again(block);
+  bool is_protected = quarantine_protect(block, 0);
+  if (size > QUARANTINE_BYTES && !is_protected) return open_again(block);
   return open_again(atomic_ptr_exchange_own(&q->places[place_of_large(q)], block));
 }
 

@@ -48,7 +48,7 @@ static always_inline void *quarantine_put(quarantine_t *q, void *block, size_t s
                    : QUARANTINE_SMALL + number % QUARANTINE_MEDIUM;
   return atomic_ptr_exchange_own(&q->places[place], block);
 }
-/* Likewise of a large block, which nobody can touch from now on unless quarantine_close fails. */
+/* Likewise of a large block, which nobody can touch from now on unless quarantine_protect fails. */
 hidden void *quarantine_put_large(quarantine_t *q, void *block);
 /* A large one that has to go before that, for its memory; NULL: none. */
 hidden void *quarantine_give_way(quarantine_t *q, void *block);
@@ -57,9 +57,9 @@ hidden void quarantine_start(void);
 /* Of the heap with this number, before it is used. */
 hidden void quarantine_begin(quarantine_t *q, size_t number);
 /* Nobody can touch a large block from byte `from` on until it is opened. False: the system does not
- * do that, there are too many such blocks, or too many were closed of late. */
-hidden bool quarantine_close(void *block, size_t from);
-/* All of it, if it is closed. False: the system does not. */
-hidden bool quarantine_open(void *block);
+ * do that, there are too many such blocks, or too many were protected of late. */
+hidden bool quarantine_protect(void *block, size_t from);
+/* All of it, if it is protected. False: the system does not. */
+hidden bool quarantine_unprotect(void *block);
 /* One that is held back; NULL: there is none from `*place` on, which moves. */
 hidden void *quarantine_take(quarantine_t *q, size_t *place);

@@ -17,31 +17,37 @@ static size_t most_of(unsigned c, size_t bytes) {
   return min_size(RETURN_MOST, bytes / class_size(c));
 }
 
-static size_t grown(const heap_t *h, unsigned c, size_t bytes) {
-  return most_of(c, bytes) << h->own->growth[medium_number(c)];
-}
-
 /* The most that the list of a medium class may hold now, if the class has earned it. */
 static size_t longest(const heap_t *h, unsigned c) {
   size_t part = (surplus_average() << SLICE_SHIFT) / RETURN_PART;
-  return grown(h, c, min_size(RETURN_BYTES, max_size(RETURN_SMALL_BYTES, part)));
+  size_t most = most_of(c, min_size(RETURN_BYTES, max_size(RETURN_SMALL_BYTES, part)));
+  return most << h->own->growth[medium_number(c)];
 }
 
-/* How much more the list of the class may hold once it is twice as long, in slices, at most. */
-static size_t growth_slices(const heap_t *h, unsigned c) {
-  return (grown(h, c, RETURN_BYTES) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
+/* How much more the list of the class may hold, in slices at most, once it has grown once more than
+ * so many times. */
+static size_t growth_slices(unsigned c, unsigned times) {
+  return ((most_of(c, RETURN_BYTES) << times) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
+}
+
+size_t returned_surplus(const heap_t *h) {
+  size_t slices = 0;
+  for (unsigned c = MEDIUM_CLASS; c < CLASS_COUNT; c++)
+    for (unsigned times = h->own->growth[medium_number(c)]; times > 0; times--)
+      slices += growth_slices(c, times - 1);
+  return slices;
 }
 
 static void lengthen(heap_t *h, unsigned c) {
   uint8_t *growth = &h->own->growth[medium_number(c)];
-  if (*growth < GROWTH_MOST && surplus_ask(growth_slices(h, c))) ++*growth;
+  if (*growth < GROWTH_MOST && surplus_ask(growth_slices(c, *growth))) ++*growth;
 }
 
 static void shorten(heap_t *h, unsigned c) {
   uint8_t *growth = &h->own->growth[medium_number(c)];
   if (*growth == 0) return;
   --*growth;
-  surplus_add(0u - (uint32_t)growth_slices(h, c));
+  surplus_add(0u - (uint32_t)growth_slices(c, *growth));
 }
 
 static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
@@ -59,7 +65,7 @@ static bool is_too_short(const heap_t *h, unsigned c) {
 void returned_renew(heap_t *h, unsigned c) {
   ASSERT(h->freed->returned[c] == 0);
   bool are_few = h->own->owned[c] > 0 && h->own->owned[c] < OWNED_MANY;
-  if (are_few || surplus_is_shared_by_many()) {
+  if (are_few || users_are_many()) {
     set_allowance(h, c, 0);
     return;
   }

@@ -31,6 +31,8 @@ hidden void returned_renew(heap_t *h, unsigned c);
 hidden void returned_give_up(heap_t *h, unsigned c);
 /* Forgets how long the lists of all classes had to be; their part of the surplus goes back. */
 hidden void returned_forget(heap_t *h);
+/* What the lists of all classes have of the surplus, in slices. */
+hidden size_t returned_surplus(const heap_t *h);
 
 /* Keeps a block of a slab that nobody owns for the next bin of its class. The list has room, and
  * the heap is marked. False if the block is free already; its link is spoilt then. */

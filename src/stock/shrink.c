@@ -104,7 +104,6 @@ void heap_sweep_all(heap_t *lane) {
     for (slab_t *s = owned_first(lane, c), *next; s != NULL; s = next) { /* Bound: its slabs */
       next = s->next;
       if (!slab_is_all_free(s)) continue;
-      owned_end_idleness(lane, s);
       owned_remove(lane, s);
       slab_release(s);
     }
@@ -134,7 +133,6 @@ void heap_let_go(heap_t *h) {
   heap_flush_bins(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
-      owned_end_idleness(h, s);
       owned_remove(h, s);
       untag(s);
       if (slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
@@ -171,5 +169,4 @@ void heap_drop(heap_t *h) {
       slab_release(s);
     }
   }
-  h->idle = 0;
 }

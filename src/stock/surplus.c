@@ -4,7 +4,6 @@
 
 #include "../arena/arena.h"
 #include "../arena/budget.h"
-#include "../support/options.h"
 #include "users.h"
 
 /* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
@@ -16,10 +15,6 @@ static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
 static size_t most_surplus(void) {
   if (budget_is_tight()) return 0;
   return max_size(atomic64_load_relaxed(&arena_counts.committed) / SURPLUS_PART, SURPLUS_LEAST);
-}
-
-bool surplus_is_shared_by_many(void) {
-  return unlikely(users_count() > option_get(OPTION_caching_threads));
 }
 
 void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }
@@ -34,5 +29,10 @@ size_t surplus_average(void) {
 bool surplus_ask(size_t slices) {
   if (all_surplus() + 2 * slices > most_surplus()) return false;
   surplus_add((uint32_t)slices);
+  return true;
+}
+
+bool surplus_is_valid(size_t kept) {
+  HOLDS(K1, all_surplus() == kept);
   return true;
 }

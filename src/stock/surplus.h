@@ -1,17 +1,15 @@
 /* surplus.h - how much all heaps together keep beyond what each is due               layer 5: stock
  * Owns:    the sum, in slices.
- * Called by: magazine.c, returned.c, outbox.c, refill.c, heap.h.   Calls: users, arena, support.
- * Threads: any; the sum is a bound that may be passed by a few of them. */
+ * Called by: magazine.c, returned.c, refill.c.   Calls: users, arena.
+ * Threads: any; the sum is a bound that may be passed by a few of them.
+ * Holds:   K1 the sum is what the runs and the lists of all heaps have of it, while nobody changes
+ *             these */
 #pragma once
 
 #include "../base/base.h"
 
 enum { SURPLUS_LEAST = 256, SURPLUS_PART = 8 }; /* slices, or this part of what is in use */
 enum { SURPLUS_SMALL = 512 }; /* slices that few threads may share as if they were in use */
-
-/* Do more threads use heaps than the option caching_threads says? Then none keeps what was its due.
- * Of ten thousand threads few run at a time, and what the others keep nobody can take. */
-hidden bool surplus_is_shared_by_many(void);
 
 /* So many more are kept, modulo 2^32. */
 hidden void surplus_add(uint32_t slices);
@@ -23,3 +21,4 @@ hidden size_t surplus_average(void);
 hidden bool surplus_has_room(void);
 /* Is it above twice its bound? Then every heap gives some back when it next has occasion to. */
 hidden bool surplus_is_too_much(void);
+hidden bool surplus_is_valid(size_t kept); /* by all heaps: pool_is_valid */

@@ -5,6 +5,7 @@
 #include "../arena/places.h"
 #include "../base/layout.h"
 #include "../os/os.h"
+#include "../support/options.h"
 
 /* Above the thread a word has how often it was written, so that none comes back. */
 typedef struct {
@@ -55,6 +56,8 @@ int32_t users_count(void) {
   const users_t *u = find_words();
   return u == NULL ? 0 : (int32_t)atomic32_load_relaxed(&u->count);
 }
+
+bool users_are_many(void) { return unlikely(users_count() > option_get(OPTION_caching_threads)); }
 
 bool users_are_valid(size_t places) {
   int32_t count = 0;

@@ -13,19 +13,14 @@ extern const char *fh_options __attribute__((weak, visibility("default")));
 
 /* ---- the table in its several forms ---------------------------------------------------------- */
 
-#define OPTION_TEXT(name, word) word,
-#define OPTION_TEXTS_int(name) NULL
-#define OPTION_TEXTS_size(name) NULL
-#define OPTION_TEXTS_share(name) NULL
-#define OPTION_TEXTS_text(name) NULL
-#define OPTION_TEXTS_bool(name)                                                                    \
-  (const char *const[]) { "off", "on" }
-#define OPTION_TEXTS_word(name)                                                                    \
-  (const char *const[]) { OPTION_WORDS_##name(OPTION_TEXT) }
+#define OPTION_WORD(option, name, value, word) {OPTION_##option, value, word},
+static const struct {
+  uint8_t option, value;
+  char text[10];
+} option_words[] = {FH_OPTION_WORDS(OPTION_WORD)};
 #define OPTION_ROW(name_, type, fallback_, lowest_, highest_, when_, what_)                        \
   {.name = #name_,                                                                                 \
    .what = what_,                                                                                  \
-   .words = OPTION_TEXTS_##type(name_),                                                            \
    .fallback = (int64_t)(fallback_),                                                               \
    .lowest = (int64_t)(lowest_),                                                                   \
    .highest = (int64_t)(highest_),                                                                 \
@@ -143,9 +138,9 @@ static bool parse_bool(const char *text, size_t length, int64_t *value) {
 }
 
 static bool parse_word(option_t option, const char *text, size_t length, int64_t *value) {
-  for (int64_t i = 0; i <= option_info[option].highest; i++) {
-    if (!is_word(text, length, option_info[option].words[i])) continue;
-    *value = i;
+  for (unsigned i = 0; i < ARRAY_LENGTH(option_words); i++) {
+    if (option_words[i].option != option || !is_word(text, length, option_words[i].text)) continue;
+    *value = option_words[i].value;
     return true;
   }
   return false;
@@ -186,10 +181,15 @@ static void put_text_value(fmt_t *f, const char *text) {
   else fmt_shown(f, text, strlen(text), 256);
 }
 
+static void put_word(fmt_t *f, option_t option, int64_t value) {
+  for (unsigned i = 0; i < ARRAY_LENGTH(option_words); i++)
+    if (option_words[i].option == option && option_words[i].value == value)
+      fmt_text(f, option_words[i].text);
+}
+
 static void put_size_or_percent(fmt_t *f, int64_t value) {
   if (value >= 0) return fmt_exact_size(f, (uint64_t)value);
-  fmt_decimal(f, 0 - (uint64_t)value);
-  fmt_char(f, '%');
+  fmt_print(f, "%lu%%", 0 - (uint64_t)value);
 }
 
 void option_put_value(fmt_t *f, option_t option, int64_t value) {
@@ -197,8 +197,8 @@ void option_put_value(fmt_t *f, option_t option, int64_t value) {
     case OPTION_KIND_int: fmt_signed(f, value); break;
     case OPTION_KIND_size: fmt_exact_size(f, (uint64_t)value); break;
     case OPTION_KIND_share: put_size_or_percent(f, value); break;
-    case OPTION_KIND_bool:
-    case OPTION_KIND_word: fmt_text(f, option_info[option].words[value]); break;
+    case OPTION_KIND_bool: fmt_text(f, value != 0 ? "on" : "off"); break;
+    case OPTION_KIND_word: put_word(f, option, value); break;
     case OPTION_KIND_text: put_text_value(f, (const char *)(uintptr_t)value); break;
   }
 }
@@ -207,7 +207,7 @@ void option_put_range(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
   if (info->kind == OPTION_KIND_text) return fmt_text(f, "a text");
   if (info->kind == OPTION_KIND_share) return fmt_text(f, "0.., 1%..100%");
-  if (info->words == NULL) {
+  if (info->kind != OPTION_KIND_bool && info->kind != OPTION_KIND_word) {
     option_put_value(f, option, info->lowest);
     fmt_text(f, "..");
     if (info->highest != OPTION_NO_LIMIT) option_put_value(f, option, info->highest);
@@ -215,7 +215,7 @@ void option_put_range(fmt_t *f, option_t option) {
   }
   for (int64_t i = info->lowest; i <= info->highest; i++) {
     if (i > info->lowest) fmt_char(f, '|');
-    fmt_text(f, info->words[i]);
+    option_put_value(f, option, i);
   }
 }
 
@@ -266,9 +266,8 @@ static void sum_up(const options_loading_t *loading) {
   fmt_t f;
   if (loading->mistakes <= OPTIONS_MOST_LINES || loading->warn == NULL) return;
   fmt_start(&f, line, sizeof line, NULL, NULL);
-  fmt_text(&f, "freehold: options: ");
-  fmt_decimal(&f, loading->mistakes - OPTIONS_MOST_LINES);
-  fmt_text(&f, " more mistakes, not shown\n");
+  fmt_print(&f, "freehold: options: %lu more mistakes, not shown\n",
+            loading->mistakes - OPTIONS_MOST_LINES);
   loading->warn(line, f.used);
 }
 

@@ -15,14 +15,24 @@
 #include "../base/atomic.h"
 #include "../base/fmt.h"
 
-/* The words of each option of type word, with their values. */
-#define OPTION_WORDS_thp(W) W(THP_AUTO, "auto") W(THP_NEVER, "never") W(THP_ALWAYS, "always")
-#define OPTION_WORDS_stats(W) W(STATS_NONE, "none") W(STATS_EXIT, "exit") W(STATS_JSON, "json")
-#define OPTION_WORDS_profile_stack(W) W(STACK_TABLES, "tables") W(STACK_FRAMES, "frames")
-#define OPTION_WORDS_fill(W)                                                                       \
-  W(FILL_OFF, "off") W(FILL_ALLOC, "alloc") W(FILL_FREE, "free") W(FILL_BOTH, "both")
-#define OPTION_WORDS_container(W) W(CONTAINER_AUTO, "auto") W(CONTAINER_IGNORE, "ignore")
-#define OPTION_WORDS_deepbind(W) W(DEEPBIND_IGNORE, "ignore") W(DEEPBIND_KEEP, "keep")
+/* The words of each option of type word. option  name  value  word */
+#define FH_OPTION_WORDS(W)                                                                         \
+  W(thp, THP_AUTO, 0, "auto")                                                                      \
+  W(thp, THP_NEVER, 1, "never")                                                                    \
+  W(thp, THP_ALWAYS, 2, "always")                                                                  \
+  W(stats, STATS_NONE, 0, "none")                                                                  \
+  W(stats, STATS_EXIT, 1, "exit")                                                                  \
+  W(stats, STATS_JSON, 2, "json")                                                                  \
+  W(profile_stack, STACK_TABLES, 0, "tables")                                                      \
+  W(profile_stack, STACK_FRAMES, 1, "frames")                                                      \
+  W(fill, FILL_OFF, 0, "off")                                                                      \
+  W(fill, FILL_ALLOC, 1, "alloc")                                                                  \
+  W(fill, FILL_FREE, 2, "free")                                                                    \
+  W(fill, FILL_BOTH, 3, "both")                                                                    \
+  W(container, CONTAINER_AUTO, 0, "auto")                                                          \
+  W(container, CONTAINER_IGNORE, 1, "ignore")                                                      \
+  W(deepbind, DEEPBIND_IGNORE, 0, "ignore")                                                        \
+  W(deepbind, DEEPBIND_KEEP, 1, "keep")
 
 /* int, size (bytes), share (bytes, or a percentage as a negative number), bool, word or text.
  * START: read once, at the first use; ANY: at every use. The sentence is the documentation. */
@@ -95,9 +105,9 @@
     "none.")                                                                                     \
   X(guard_interval, size,  0,        0,         GiB(64),         START,                          \
     "Bytes between two allocations, on average, whose block of up to 248K stands between pages "  \
-    "that nobody can read, and is closed when it is freed. Who runs into one gets a line with "   \
-    "the call stacks of malloc and free, and SIGSEGV. With a profile its samples are guarded. "   \
-    "0: none.")                                                                                  \
+    "that nobody can read. When it is freed nobody can read it either. An access gets a line "    \
+    "with the call stacks of malloc and free, and SIGSEGV. With a profile its samples are "       \
+    "guarded. 0: none.")                                                                         \
   X(fill,           word,  FILL_OFF, FILL_OFF,  FILL_BOTH,       START,                          \
     "alloc: new memory is filled with the byte 0xD0, also what realloc adds, but not calloc's; " \
     "free: freed memory with 0x5A. It finds programs that read what they did not write, or what " \
@@ -124,15 +134,8 @@
     "option that has not its default value, with where that comes from.")
 /* clang-format on */
 
-#define OPTION_VALUE(name, word) name,
-#define OPTION_VALUES_int(name)
-#define OPTION_VALUES_size(name)
-#define OPTION_VALUES_share(name)
-#define OPTION_VALUES_bool(name)
-#define OPTION_VALUES_text(name)
-#define OPTION_VALUES_word(name) enum { OPTION_WORDS_##name(OPTION_VALUE) };
-#define OPTION_VALUES(name, type, ...) OPTION_VALUES_##type(name)
-FH_OPTIONS(OPTION_VALUES)
+#define OPTION_VALUE(option, name, value, word) name = value,
+enum { FH_OPTION_WORDS(OPTION_VALUE) };
 #define OPTION_NUMBER(name, ...) OPTION_##name,
 typedef enum { FH_OPTIONS(OPTION_NUMBER) OPTION_COUNT } option_t;
 
@@ -155,7 +158,6 @@ typedef enum { OPTION_SET_AT_START, OPTION_SET_AT_ANY } option_when_t;
 
 typedef struct {
   const char *name, *what;
-  const char *const *words; /* of 0, 1, 2 ...; NULL: its values are numbers */
   int64_t fallback, lowest, highest;
   option_kind_t kind;
   option_when_t when;

@@ -24,99 +24,99 @@
 /* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE
  *         likewise, and huge blocks' bytes. HEAPS a word of each heap, and of heap_counts; VISIT
  *         what a visit of these finds; PROCESS a field of os_usage_t.
- * text    AT its position among the figures of its section, its name there, what follows. HIDDEN:
- *         it stands behind another one, or in the table of blocks.
+ * position  among the figures of its section in the text, where it has that label. 0: it has no
+ *         place of its own, but stands behind another one, or in the table of blocks.
  * The sentence is the documentation. The order is that of the struct: rows are added at the end. */
-/* name  section  unit  from  text; what it is */
+/* name  section  unit  from  position  label  what follows; what it is */
 #define FH_STATISTICS(X, CLASSES)                                                                  \
-  X(mapped, MEMORY, BYTES, WITH_HUGE(arena_counts.mapped), AT(1, "mapped", ARENAS),                \
+  X(mapped, MEMORY, BYTES, WITH_HUGE(arena_counts.mapped), 1, "mapped", ARENAS,                    \
     "address space of ours")                                                                       \
-  X(committed, MEMORY, BYTES, WITH_HUGE(arena_counts.committed), AT(2, "committed", PEAK),         \
+  X(committed, MEMORY, BYTES, WITH_HUGE(arena_counts.committed), 2, "committed", PEAK,             \
     "of that, in slabs, large and huge blocks, or kept for these")                                 \
-  X(resident, MEMORY, BYTES, VISIT("pages"), AT(4, "resident", OF_MAPPED),                         \
+  X(resident, MEMORY, BYTES, VISIT("pages"), 4, "resident", OF_MAPPED,                             \
     "what the kernel says is in memory (mincore), of `mapped`")                                    \
-  X(dirty, MEMORY, BYTES, SLICES(arena_counts.dirty), AT(5, "dirty", WAITS),                       \
+  X(dirty, MEMORY, BYTES, SLICES(arena_counts.dirty), 5, "dirty", WAITS,                           \
     "free, but not yet given back")                                                                \
-  X(purged, MEMORY, BYTES, COUNTER(arena_counts.purged), AT(6, "purged", SINCE_START),             \
+  X(purged, MEMORY, BYTES, COUNTER(arena_counts.purged), 6, "purged", SINCE_START,                 \
     "given back since start")                                                                      \
-  X(metadata, MEMORY, BYTES, VISIT("arenas"), AT(7, "metadata", OF_MAPPED),                        \
+  X(metadata, MEMORY, BYTES, VISIT("arenas"), 7, "metadata", OF_MAPPED,                            \
     "descriptors and maps, which are part of `mapped`, and heaps and records of huge and "         \
     "empty blocks, which are not; touched or untouched")                                           \
-  X(live_bytes, MEMORY, BYTES, VISIT("slabs and large blocks"), AT(3, "live", OF_COMMITTED),       \
+  X(live_bytes, MEMORY, BYTES, VISIT("slabs and large blocks"), 3, "live", OF_COMMITTED,           \
     "block sizes of live small blocks, and sizes of large and huge ones")                          \
-  X(peak_committed, MEMORY, BYTES, SLICES(arena_counts.peak_committed), HIDDEN,                    \
+  X(peak_committed, MEMORY, BYTES, SLICES(arena_counts.peak_committed), 0, "", END,                \
     "most that `committed` has been")                                                              \
-  X(large_live, BLOCKS, COUNT, HEAPS(large_live), HIDDEN,                                          \
+  X(large_live, BLOCKS, COUNT, HEAPS(large_live), 0, "", END,                                      \
     "live blocks of whole slices inside an arena")                                                 \
-  X(large_allocated, BLOCKS, COUNT, HEAPS(large_allocated), HIDDEN, "such blocks since start")     \
-  X(huge_live, BLOCKS, COUNT, COUNTER(heap_counts.huge_live), HIDDEN,                              \
+  X(large_allocated, BLOCKS, COUNT, HEAPS(large_allocated), 0, "", END, "such blocks since start") \
+  X(huge_live, BLOCKS, COUNT, COUNTER(heap_counts.huge_live), 0, "", END,                          \
     "live blocks with a mapping of their own")                                                     \
-  X(huge_allocated, BLOCKS, COUNT, COUNTER(heap_counts.huge_allocated), HIDDEN,                    \
+  X(huge_allocated, BLOCKS, COUNT, COUNTER(heap_counts.huge_allocated), 0, "", END,                \
     "such blocks since start")                                                                     \
-  X(mmaps, CALLS, COUNT, COUNTER(os_counts.maps), AT(1, "mmap", NEXT), "calls of mmap")            \
-  X(munmaps, CALLS, COUNT, COUNTER(os_counts.unmaps), AT(2, "munmap", NEXT), "calls of munmap")    \
-  X(mremaps, CALLS, COUNT, COUNTER(os_counts.remaps), AT(3, "mremap", END), "calls of mremap")     \
-  X(madvises, CALLS, COUNT, COUNTER(os_counts.advices), AT(4, "madvise", NEXT),                    \
+  X(mmaps, CALLS, COUNT, COUNTER(os_counts.maps), 1, "mmap", NEXT, "calls of mmap")                \
+  X(munmaps, CALLS, COUNT, COUNTER(os_counts.unmaps), 2, "munmap", NEXT, "calls of munmap")        \
+  X(mremaps, CALLS, COUNT, COUNTER(os_counts.remaps), 3, "mremap", END, "calls of mremap")         \
+  X(madvises, CALLS, COUNT, COUNTER(os_counts.advices), 4, "madvise", NEXT,                        \
     "calls of madvise and mprotect")                                                               \
-  X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), AT(5, "refused", END),                \
+  X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), 5, "refused", END,                    \
     "of these four, refused by the kernel")                                                        \
-  X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), AT(1, "remote frees", OF_BLOCKS),           \
+  X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), 1, "remote frees", OF_BLOCKS,               \
     "blocks given back to slabs that another thread owns")                                         \
-  X(swaps, SHARING, COUNT, HEAPS(swaps), AT(3, "put back in swaps", END),                          \
+  X(swaps, SHARING, COUNT, HEAPS(swaps), 3, "put back in swaps", END,                              \
     "chains of blocks that were put back into slabs of others or of nobody by a compare-and-swap") \
-  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), AT(4, "swaps repeated", END),      \
+  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), 4, "swaps repeated", END,          \
     "compare-and-swaps on slabs, of any kind, that were repeated")                                 \
-  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), AT(5, "slabs adopted", NEXT),       \
+  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), 5, "slabs adopted", NEXT,           \
     "FULL slabs taken over by a thread that freed blocks of them")                                 \
-  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), AT(6, "published", END),      \
+  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), 6, "published", END,          \
     "times that a slab was made available to all")                                                 \
-  X(threads, THREADS, COUNT, VISIT("heaps"), AT(1, "now", NEXT),                                   \
+  X(threads, THREADS, COUNT, VISIT("heaps"), 1, "now", NEXT,                                       \
     "heaps in use now: of threads, also of those that were killed, and of signal handlers that "   \
     "have interrupted the allocator; none of fh_heap_t")                                           \
-  X(heaps, THREADS, COUNT, VISIT("heaps"), AT(2, "heaps ever", NEXT),                              \
+  X(heaps, THREADS, COUNT, VISIT("heaps"), 2, "heaps ever", NEXT,                                  \
     "heaps made, less those given back to the system")                                             \
-  X(nested, THREADS, COUNT, COUNTER(heap_counts.nested), AT(3, "nested calls", END),               \
+  X(nested, THREADS, COUNT, COUNTER(heap_counts.nested), 3, "nested calls", END,                   \
     "calls that interrupted a call of their own thread")                                           \
-  X(arenas, MEMORY, COUNT, VISIT("arenas"), HIDDEN, "arenas in `mapped`")                          \
+  X(arenas, MEMORY, COUNT, VISIT("arenas"), 0, "", END, "arenas in `mapped`")                      \
   CLASSES                                                                                          \
-  X(elapsed_ms, PROCESS, MS, PROCESS(elapsed_ms), AT(1, "ms since start", NEXT),                   \
+  X(elapsed_ms, PROCESS, MS, PROCESS(elapsed_ms), 1, "ms since start", NEXT,                       \
     "since the process began; 0: the system does not say")                                         \
-  X(user_ms, PROCESS, MS, PROCESS(user_ms), AT(2, "ms in user code", NEXT),                        \
+  X(user_ms, PROCESS, MS, PROCESS(user_ms), 2, "ms in user code", NEXT,                            \
     "processor time of all threads outside the kernel")                                            \
-  X(system_ms, PROCESS, MS, PROCESS(system_ms), AT(3, "ms in the kernel", END),                    \
+  X(system_ms, PROCESS, MS, PROCESS(system_ms), 3, "ms in the kernel", END,                        \
     "processor time in the kernel")                                                                \
-  X(minor_faults, PROCESS, COUNT, PROCESS(minor_faults), AT(4, "minor faults", NEXT),              \
+  X(minor_faults, PROCESS, COUNT, PROCESS(minor_faults), 4, "minor faults", NEXT,                  \
     "page faults that nothing was read for")                                                       \
-  X(major_faults, PROCESS, COUNT, PROCESS(major_faults), AT(5, "major faults", END),               \
+  X(major_faults, PROCESS, COUNT, PROCESS(major_faults), 5, "major faults", END,                   \
     "page faults for which a disk was read")                                                       \
-  X(peak_resident, PROCESS, BYTES, PROCESS(peak_resident), AT(6, "peak resident", END),            \
+  X(peak_resident, PROCESS, BYTES, PROCESS(peak_resident), 6, "peak resident", END,                \
     "most bytes of the whole process that were in memory")                                         \
-  X(shared_frees, SHARING, COUNT, HEAPS(shared_frees), AT(2, "to nobody's slabs", OF_BLOCKS),      \
+  X(shared_frees, SHARING, COUNT, HEAPS(shared_frees), 2, "to nobody's slabs", OF_BLOCKS,          \
     "blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, "   \
     "and those out of which all threads borrow; also what was borrowed and not used")              \
-  X(empty_live, BLOCKS, COUNT, VISIT("empty blocks"), HIDDEN,                                      \
+  X(empty_live, BLOCKS, COUNT, VISIT("empty blocks"), 0, "", END,                                  \
     "live blocks of no bytes, which are in no other figure of live blocks")                        \
-  X(huge_resident, MEMORY, BYTES, VISIT("pages"), HIDDEN,                                          \
+  X(huge_resident, MEMORY, BYTES, VISIT("pages"), 0, "", END,                                      \
     "what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7")                    \
-  X(collapsed, MEMORY, COUNT, COUNTER(arena_counts.collapsed), HIDDEN,                             \
+  X(collapsed, MEMORY, COUNT, COUNTER(arena_counts.collapsed), 0, "", END,                         \
     "huge pages that were made of small ones since start (option thp)")                            \
-  X(container_limit, MEMORY, BYTES, COUNTER(container.limit), AT(8, "container", NEXT),            \
+  X(container_limit, MEMORY, BYTES, COUNTER(container.limit), 8, "container", NEXT,                \
     "least limit of the control groups around the process; 0: none was found, or looked for")      \
-  X(pressure, MEMORY, COUNT, COUNTER(budget.level), AT(9, "pressure", NEXT),                       \
+  X(pressure, MEMORY, COUNT, COUNTER(budget.level), 9, "pressure", NEXT,                           \
     "level of pressure now: 0 none, 1 near a bound, 2 over it")                                    \
-  X(pressure_raises, MEMORY, COUNT, COUNTER(budget.raises), AT(10, "raised", END),                 \
+  X(pressure_raises, MEMORY, COUNT, COUNTER(budget.raises), 10, "raised", END,                     \
     "times that this level rose")
 
 /* clang-format off */
-/* One size class: numbers, and how many slabs are how full. type  name  what it is */
-#define FH_CLASS_STATISTICS(X, QUARTERS)                                                           \
-  X(size_t,   block_size, "bytes of one block; 0 in the total")                                    \
-  X(uint64_t, requested,  "(d) bytes asked for since start, except aligned blocks")                \
-  X(uint64_t, allocated,  "blocks handed to threads since start")                                  \
-  X(uint64_t, live,       "blocks in the program's hands, or kept by a thread for its next calls") \
-  X(uint64_t, peak,       "most that `live` has been, as nearly as is said below")                 \
-  X(uint64_t, slabs,      "slabs of this class")                                                   \
-  QUARTERS(fullness,      "slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1")
+/* One size class, and how many slabs are how full. type  name  how many; what it is */
+#define FH_CLASS_STATISTICS(X)                                                                     \
+  X(size_t, block_size,, "bytes of one block; 0 in the total")                                     \
+  X(uint64_t, requested,, "(d) bytes asked for since start, except aligned blocks")                \
+  X(uint64_t, allocated,, "blocks handed to threads since start")                                  \
+  X(uint64_t, live,, "blocks in the program's hands, or kept by a thread for its next calls")      \
+  X(uint64_t, peak,, "most that `live` has been, as nearly as is said below")                      \
+  X(uint64_t, slabs,, "slabs of this class")                                                       \
+  X(uint64_t, fullness, [4], "slabs by share of live blocks: below 1/4, 1/2, 3/4, up to 1")
 /* One heap, with the option stats_detail: int64_t each. name  unit  title of its column  what it
  * is */
 #define FH_HEAP_STATISTICS(X)                                                                      \

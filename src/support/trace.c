@@ -38,7 +38,7 @@ static unsigned char *put_trace_number(unsigned char *at, uint64_t n) {
   return at;
 }
 
-static unsigned char *put_place(unsigned char *at, uint64_t *last, uintptr_t address) {
+static unsigned char *put_address(unsigned char *at, uint64_t *last, uintptr_t address) {
   uint64_t sixteenths = (uint64_t)address >> 4, n = sixteenths - *last;
   *last = sixteenths;
   return put_trace_number(at, n << 1 ^ (0 - (n >> 63)));
@@ -76,7 +76,7 @@ static bool put_sync(trace_file_t *s, stream_t *t) {
   unsigned char record[RECORD_MOST], *at = record;
   uint64_t now = os_now_ns() - atomic64_load_relaxed(&s->began);
   *at++ = TRACE_SYNC;
-  at = put_trace_number(at, (uint32_t)os_thread() & ((1u << OS_THREAD_BITS / 2) - 1));
+  at = put_trace_number(at, os_thread_number());
   at = put_trace_number(at, serial_here());
   at = put_trace_number(at, now);
   t->time = now, t->address = t->heap = 0;
@@ -114,10 +114,10 @@ static void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
   at = put_trace_number(at, now > t->time ? now - t->time : 0);
   t->time = max_size(now, t->time);
   if (!e->failed && e->kind != TRACE_LEAVE)
-    at = put_place(at, is_heap ? &t->heap : &t->address, e->address);
+    at = put_address(at, is_heap ? &t->heap : &t->address, e->address);
   if (trace_has_size(e->kind)) at = put_trace_number(at, e->size);
   if (e->kind == TRACE_ALIGNED) at = put_trace_number(at, (unsigned)__builtin_ctzll(e->alignment));
-  if (e->heap != 0) at = put_place(at, &t->heap, e->heap);
+  if (e->heap != 0) at = put_address(at, &t->heap, e->heap);
   signal_fence();
   if (likely(!is_others(s, t))) append_record(t, record, at);
   else trace_file_lose_event(s);
@@ -209,9 +209,9 @@ cold bool trace_find_free(uintptr_t address, bool recorded, uint32_t *thread, ui
   if (s == NULL || ring == 0 || !trace_file_is_begun(s)) return false;
   trace_chunk_t *copy = (trace_chunk_t *)os_map(TRACE_CHUNK);
   if (copy == NULL) return false;
-  uint32_t self = (uint32_t)os_thread() & ((1u << OS_THREAD_BITS / 2) - 1);
-  search_t look = {
-    .address = address, .thread = recorded ? self : 0, .skipped = trace_here.stream.time};
+  search_t look = {.address = address,
+                   .thread = recorded ? os_thread_number() : 0,
+                   .skipped = trace_here.stream.time};
   for (size_t i = 0; i < RINGS_MOST; i++) {
     char *first = (char *)atomic_ptr_load_relaxed(&s->ring[i]);
     for (size_t at = 0; first != NULL && at < ring; at += TRACE_CHUNK)

@@ -129,8 +129,10 @@ static void do_first_class(slot_t *s, size_t size, uint8_t seed) {
     first_class.heap = NULL;
   } else {
     drop(s);
-    put(s, seed % 2 ? firstclass_aligned(heap, 1, size) : firstclass_calloc(heap, 1, size), size,
-        seed);
+    put(s,
+        seed % 2 ? firstclass_aligned(heap, 1, size)
+                 : heap_clear(firstclass_aligned(heap, 1, size), size),
+        size, seed);
   }
   atomic32_store_release(&first_class.is_held, 0);
 }

@@ -11,6 +11,23 @@ static bool tick(void) {
   return budget_tick(os_fake.now_ms);
 }
 
+/* The bound shrinks to what is in use and grows again, step by step. */
+TEST(budget, level_and_figures_agree_whatever_the_bound_becomes, "B1 B2") {
+  bool was_over = false;
+  CHECK(claim(MiB(96) >> SLICE_SHIFT) != NULL);
+  for (int i = 0; i <= 160; i++) {
+    core_option(OPTION_memory_soft, (int64_t)MiB(i < 80 ? 160 - i : i));
+    tick();
+    CHECK(budget_is_valid());
+    was_over |= level() == PRESSURE_OVER;
+  }
+  CHECK(was_over && level() == PRESSURE_NONE);
+  atomic64_store_relaxed(&budget.over, 1);
+  EXPECT_ABORT(budget_is_valid(), "invariant B1");
+  atomic64_store_relaxed(&budget.level, PRESSURE_OVER);
+  EXPECT_ABORT(budget_is_valid(), "invariant B2");
+}
+
 TEST(budget, a_percentage_is_of_the_container_and_bytes_are_bytes, "") {
   machine_with_pod();
   core_option(OPTION_memory_soft, -50);

@@ -117,7 +117,7 @@ static void use_first_class(bool must_succeed, void (*end)(fh_heap_t *heap)) {
   if (heap == NULL) return;
   for (size_t i = 0; i < 4 * ARRAY_LENGTH(sizes); i++) {
     size_t n = sizes[i / 4];
-    char *p = i % 4 == 0 ? firstclass_calloc(heap, 1, n)
+    char *p = i % 4 == 0 ? heap_clear(firstclass_aligned(heap, 1, n), n)
                          : firstclass_aligned(heap, i % 4 == 1 ? 4096 : 1, n);
     if (answer(p, n, must_succeed) == NULL) continue;
     char *q =

@@ -63,13 +63,19 @@ TEST(fmt, bytes_have_two_hexadecimal_digits_each, "") {
   SAYS("", fmt_hex_bytes(&f, NULL, 0));
 }
 
+TEST(fmt, a_format_has_texts_and_numbers_and_addresses, "") {
+  SAYS("", fmt_print(&f, "%s", ""));
+  SAYS("7 of 18446744073709551615%", fmt_print(&f, "%u of %lu%%", 7u, UINT64_MAX));
+  SAYS("a: 0x10, 0xff", fmt_print(&f, "%c: %p, %#lx", 'a', (void *)16, UINT64_C(255)));
+}
+
 TEST(fmt, columns_are_filled_and_never_cut, "") {
-  SAYS("ab  |", fmt_left(&f, "ab", 4); fmt_char(&f, '|'));
-  SAYS("abcdef", fmt_left(&f, "abcdef", 4));
-  SAYS("    42", fmt_decimal_right(&f, 42, 6));
+  SAYS("ab  |", fmt_print(&f, "%-4s|", "ab"));
+  SAYS("abcdef", fmt_print(&f, "%-*s", 4, "abcdef"));
+  SAYS("    42", fmt_print(&f, "%6lu", UINT64_C(42)));
   SAYS("  1.0K", fmt_size_right(&f, 1024, 6));
   SAYS(" 50.0%", fmt_percent_right(&f, 1, 2, 6));
-  SAYS("1234", fmt_decimal_right(&f, 1234, 3));
+  SAYS("1234", fmt_print(&f, "%*lu", 3, UINT64_C(1234)));
   fmt_spaces(fresh(sizeof text), 100);
   CHECK_EQ(f.used, 100u);
   CHECK_BYTES(text, ' ', 100);

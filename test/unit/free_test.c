@@ -362,6 +362,6 @@ TEST(free, a_pointer_from_elsewhere_is_foreign_and_an_error_here, "") {
 TEST(free, what_lies_in_a_window_that_we_tried_and_do_not_have_is_foreign, "W1") {
   char *at = (char *)map_new(1, SLICE_SIZE);
   CHECK(at != NULL && heap_is_foreign(at)); /* the kind of a window while a thread tries it */
-  map_set(at, 1, NULL, TENANT_TAKEN);
+  map_set(at, 1, NULL, TENANT_FOREIGN);
   CHECK(heap_is_foreign(at) && heap_is_foreign(at + WINDOW_SIZE - 16) && !heap_owns(at));
 }

@@ -13,7 +13,7 @@
 #include "../../src/heap/stats.h"
 #include "../../src/heap/upkeep.h"
 #include "../../src/heap/visit.h"
-#include "../../src/slab/order.h"
+#include "../../src/slab/holes.h"
 #include "../../src/slab/partial.h"
 #include "../../src/stock/fresh.h"
 #include "../../src/stock/huge.h"

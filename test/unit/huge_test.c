@@ -114,7 +114,7 @@ static size_t windows_in_use(void) {
   size_t n = 0;
   for (size_t i = 0; i < WINDOW_COUNT; i++) {
     tenant_t kind = map_kind((uintptr_t)atomic_ptr_load_relaxed(&window_map[i]));
-    n += kind != TENANT_NONE && kind != TENANT_TAKEN;
+    n += kind != TENANT_NONE && kind != TENANT_FOREIGN;
   }
   return n;
 }

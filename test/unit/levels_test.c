@@ -18,7 +18,7 @@ TEST(levels, a_call_to_an_arena_or_the_map_that_its_header_forbids_is_seen, "") 
   EXPECT_ABORT(arena_claim_at(p, 0, &(bool){false}), "assertion n != 0");
   EXPECT_ABORT(arena_read_end(p), "assertion readers != 0");
   EXPECT_ABORT(lack_shape(LACK_RUN + 1, 1), "assertion n <= LACK_RUN");
-  EXPECT_ABORT(map_set(p, 1, NULL, TENANT_TAKEN), "assertion .*window % WINDOW_SIZE == 0");
+  EXPECT_ABORT(map_set(p, 1, NULL, TENANT_FOREIGN), "assertion .*window % WINDOW_SIZE == 0");
 }
 
 TEST(levels, a_call_to_a_slab_that_its_header_forbids_is_seen, "") {
@@ -133,6 +133,6 @@ TEST(levels, a_large_block_with_too_many_slices_is_seen_when_it_is_resized, "L1"
 TEST(levels, a_huge_block_whose_window_is_anothers_is_seen_when_it_is_resized, "U1") {
   char *p = fast_malloc(HUGE_MIN_SIZE);
   huge_t *b = map_record(map_find(p));
-  EXPECT_ABORT((map_set(p, 1, NULL, TENANT_TAKEN), huge_resize(b, HUGE_MIN_SIZE + MiB(1))),
+  EXPECT_ABORT((map_set(p, 1, NULL, TENANT_FOREIGN), huge_resize(b, HUGE_MIN_SIZE + MiB(1))),
                "invariant U1");
 }

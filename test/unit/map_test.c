@@ -65,7 +65,7 @@ TEST(map, where_something_else_lies_windows_are_passed_over_and_cost_no_further_
   os_fake_take(w + WINDOW_SIZE, 4096);
   char *next = map_new(1, 65536);
   CHECK_EQ(next, w + 2 * WINDOW_SIZE);
-  CHECK(map_kind(word(w + WINDOW_SIZE)) == TENANT_TAKEN);
+  CHECK(map_kind(word(w + WINDOW_SIZE)) == TENANT_FOREIGN);
   uint64_t calls = os_fake.calls[OS_FAKE_MAP_AT];
   CHECK_EQ(map_new(1, 65536), (void *)(w + 3 * WINDOW_SIZE));
   CHECK_EQ(os_fake.calls[OS_FAKE_MAP_AT], calls + 1);
@@ -77,7 +77,7 @@ TEST(map, of_several_windows_only_the_one_is_given_up_in_which_something_else_li
   os_fake_take(w + 4 * WINDOW_SIZE + 8192, 4096);
   CHECK_EQ(map_new(6, 6 * WINDOW_SIZE - 4096), (void *)(w + 5 * WINDOW_SIZE));
   for (size_t i = 1; i < 5; i++)
-    CHECK(map_kind(word(w + i * WINDOW_SIZE)) == (i == 4 ? TENANT_TAKEN : TENANT_NONE));
+    CHECK(map_kind(word(w + i * WINDOW_SIZE)) == (i == 4 ? TENANT_FOREIGN : TENANT_NONE));
   CHECK_EQ(map_new(3, 3 * WINDOW_SIZE), (void *)(w + WINDOW_SIZE));
   CHECK_EQ(os_fake.mapped, 9 * WINDOW_SIZE + 4096); /* what was tried is gone again */
 }
@@ -87,7 +87,7 @@ TEST(map, what_else_lies_in_many_windows_is_found_by_few_calls, "W1") {
   os_fake_take(w + 5 * WINDOW_SIZE + 8192, 4096);
   uint64_t calls = os_fake.calls[OS_FAKE_MAP_AT];
   CHECK_EQ(map_new(100, 100 * WINDOW_SIZE - 4096), (void *)(w + 6 * WINDOW_SIZE));
-  CHECK(map_kind(word(w + 5 * WINDOW_SIZE)) == TENANT_TAKEN);
+  CHECK(map_kind(word(w + 5 * WINDOW_SIZE)) == TENANT_FOREIGN);
   CHECK_LE(os_fake.calls[OS_FAKE_MAP_AT] - calls, 10u);
 }
 
@@ -98,7 +98,7 @@ TEST(map, a_window_is_not_given_up_because_memory_is_short_when_it_is_looked_at,
   map_new(3, 3 * WINDOW_SIZE);
   CHECK_EQ(os_fake.fail_at, (uint64_t)0);
   for (size_t i = 1; i < 10; i++)
-    CHECK(i == 1 || map_kind(word(w + i * WINDOW_SIZE)) != TENANT_TAKEN);
+    CHECK(i == 1 || map_kind(word(w + i * WINDOW_SIZE)) != TENANT_FOREIGN);
 }
 
 TEST(map, the_lowest_windows_that_are_free_are_taken, "W2") {

@@ -193,7 +193,7 @@ os_map_result_t os_map_at(void *at, size_t size) {
   bool is_taken = good && count_mapped(at, size) != 0;
   if (good && !is_taken) put_range(at, size);
   end_call(good && !is_taken);
-  return is_taken ? OS_TAKEN : good ? OS_MAPPED : OS_NO_MEMORY;
+  return is_taken ? OS_OCCUPIED : good ? OS_MAPPED : OS_NO_MEMORY;
 }
 
 os_map_result_t os_reserve_at(void *at, size_t size) {

@@ -70,8 +70,8 @@ TEST(os_linux, a_place_that_is_taken_is_left_alone_and_the_next_one_is_found, ""
   char *at = os_find(bytes(PAGES));
   CHECK(os_map_at(at, bytes(1)) == OS_MAPPED);
   memset(at, 7, bytes(1));
-  CHECK(os_map_at(at, bytes(2)) == OS_TAKEN);
-  CHECK(os_reserve_at(at, bytes(1)) == OS_TAKEN);
+  CHECK(os_map_at(at, bytes(2)) == OS_OCCUPIED);
+  CHECK(os_reserve_at(at, bytes(1)) == OS_OCCUPIED);
   CHECK_BYTES(at, 7, bytes(1));
   CHECK(os_reserve_at(at + bytes(1), bytes(1)) == OS_MAPPED);
   CHECK(!os_is_readable(at + bytes(1), 8));

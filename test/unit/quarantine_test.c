@@ -87,15 +87,15 @@ TEST(quarantine, a_large_block_cannot_be_touched_until_it_comes_out, "") {
   p[0] = 2;
 }
 
-TEST(quarantine, a_guard_stays_closed_until_all_of_the_block_is_opened, "") {
+TEST(quarantine, a_guard_stays_protected_until_all_of_the_block_is_open, "") {
   heap_t *h = pool_claim();
   start(h);
   char *p = large_malloc(h, KiB(100), 1);
-  CHECK(quarantine_close(p, KiB(96)));
+  CHECK(quarantine_protect(p, KiB(96)));
   CHECK(is_open(p) && !is_open(p + KiB(96)));
-  CHECK(quarantine_close(p, 0) && !is_open(p));
-  CHECK(quarantine_open(p) && is_open(p) && is_open(p + KiB(96)));
-  CHECK(quarantine_open(p)); /* once more: nothing is closed */
+  CHECK(quarantine_protect(p, 0) && !is_open(p));
+  CHECK(quarantine_unprotect(p) && is_open(p) && is_open(p + KiB(96)));
+  CHECK(quarantine_unprotect(p)); /* once more: nothing is protected */
 }
 
 TEST(quarantine, a_block_of_many_MiB_rests_without_its_memory, "") {
@@ -138,12 +138,12 @@ TEST(quarantine, large_blocks_give_way_to_one_that_would_be_too_much_beside_them
   CHECK_NULL(quarantine_give_way(q, another));
 }
 
-TEST(quarantine, closings_come_to_an_end_and_the_block_stays_open, "") {
+TEST(quarantine, protections_come_to_an_end_and_the_block_stays_open, "") {
   heap_t *h = pool_claim();
   start(h);
   char *p = large_malloc(h, MiB(8), 1);
   int closings = 0;
-  while (closings < 100000 && quarantine_close(p, 0)) closings++, quarantine_open(p);
+  while (closings < 100000 && quarantine_protect(p, 0)) closings++, quarantine_unprotect(p);
   CHECK(closings > 10 && closings < 100000);
   CHECK(is_open(p));
 }

@@ -113,7 +113,7 @@ TEST(slow, a_thread_that_the_limit_refused_may_have_a_slab_of_1_KiB_blocks_once,
   for (size_t i = 0; i < n; i++) fast_free(p[i]); /* below the limit again */
   heap_let_go(my_heap());
   for (int i = 0; i < 8; i++) heap_look(my_heap());
-  CHECK_EQ((int)my_heap()->reserve, RESERVE_CLOSED);
+  CHECK_EQ((int)my_heap()->reserve, RESERVE_DENIED);
   n = fill_to_limit(p, 4000);
   CHECK_GE(count_more(1000, 1000), (size_t)16);
 }
@@ -124,7 +124,7 @@ TEST(slow, a_handler_that_interrupted_a_call_at_the_limit_has_its_slab_at_once, 
   heap_t *h = heap_enter();
   CHECK_GE(count_more(300, 16), (size_t)16);
   heap_exit(h);
-  CHECK_EQ((int)h->reserve, RESERVE_OPEN);
+  CHECK_EQ((int)h->reserve, RESERVE_GRANTED);
 }
 
 TEST(slow, a_refusal_that_is_not_the_limits_opens_nothing, "") {
@@ -132,5 +132,5 @@ TEST(slow, a_refusal_that_is_not_the_limits_opens_nothing, "") {
   core_option(OPTION_memory_limit, (int64_t)MiB(64));
   CHECK_NULL(fast_malloc((size_t)PTRDIFF_MAX));
   CHECK_NULL(fast_malloc(MiB(80)));
-  CHECK_EQ((int)my_heap()->reserve, RESERVE_CLOSED);
+  CHECK_EQ((int)my_heap()->reserve, RESERVE_DENIED);
 }

@@ -1,6 +1,8 @@
 /* surplus_test.c - tests of stock/surplus */
 #include "heaps.h"
 
+#include "../../src/heap/upkeep.h"
+
 TEST(surplus, as_much_may_be_kept_as_there_is_room_for_and_not_a_slice_more, "") {
   CHECK(surplus_has_room());
   for (int i = 0; i < SURPLUS_LEAST - 1; i++) CHECK(surplus_ask(1) == (i + 2 <= SURPLUS_LEAST));
@@ -8,6 +10,26 @@ TEST(surplus, as_much_may_be_kept_as_there_is_room_for_and_not_a_slice_more, "")
   CHECK(!surplus_ask(1)); /* the next one would be as long again */
   surplus_add(1);
   CHECK(!surplus_has_room() && !surplus_is_too_much());
+}
+
+static void *replace_medium_blocks(void *context) {
+  static __thread void *p[400];
+  (void)context;
+  for (int round = 0; round < 40; round++)
+    for (int i = 0; i < 400; i++) {
+      if (p[i] != NULL) fast_free(p[i]);
+      p[i] = fast_malloc(2048 << i % 4);
+    }
+  for (int i = 0; i < 400; i++) fast_free(p[i]);
+  return NULL;
+}
+
+TEST(surplus, it_is_what_the_heaps_have_of_it_while_they_work_and_when_they_have_ended, "K1") {
+  replace_medium_blocks(NULL);
+  CHECK(pool_is_valid());
+  heap_collect(true);
+  CHECK(pool_is_valid() && surplus_ask(SURPLUS_LEAST / 2)); /* all of it is there again */
+  EXPECT_ABORT(pool_is_valid(), "invariant K1");
 }
 
 TEST(surplus, who_gives_back_makes_room, "") {
@@ -77,7 +99,7 @@ TEST(surplus, threads_that_end_make_room_for_others_that_cache, "") {
   core_option(OPTION_caching_threads, 2);
   my_heap();
   for (int i = 0; i < 10; i++) in_thread(have_heap, NULL, true);
-  CHECK(!surplus_is_shared_by_many());
+  CHECK(!users_are_many());
   for (int i = 0; i < 3; i++) in_thread(have_heap, NULL, false);
-  CHECK(surplus_is_shared_by_many());
+  CHECK(users_are_many());
 }

@@ -30,3 +30,19 @@ TEST(tally, what_one_thread_has_taken_another_may_bring_back, "") {
   CHECK_EQ(live, 0u);
   CHECK_EQ(free, 0u);
 }
+
+TEST(tally, a_thread_holds_back_no_more_than_a_step_of_a_class, "N1") {
+  enum { C = 5 };
+  slab_choose_tally(1);
+  slab_tally_t *own = &slab_counts.tallies[1];
+  int blocks = 0;
+  for (int i = 0; i < 10000; i++) {
+    int more = i % 3 == 0 ? -(blocks / 2) : i % 7 + 1;
+    slab_count_taken(C, more);
+    blocks += more;
+    CHECK(tally_is_valid(own, C));
+  }
+  CHECK(slab_taken_peak(C, 0) != 0);
+  atomic32_store_relaxed(&own->taken[C], slab_tally_step(C) + 1);
+  EXPECT_ABORT(tally_is_valid(own, C), "invariant N1");
+}

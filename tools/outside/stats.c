@@ -98,7 +98,7 @@ static void write_metric(const char *name, const char *unit, const char *what, u
          is_counter ? "counter" : "gauge", full, (unsigned long long)value);
 }
 
-#define METRIC(name, section, unit, from, text, what)                                              \
+#define METRIC(name, section, unit, from, position, label, follows, what)                          \
   write_metric(#name, #unit, what, v->stats.name);
 
 static void write_classes(const view_t *v, const char *name, const char *kind, size_t offset) {

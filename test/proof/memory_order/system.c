@@ -96,7 +96,8 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
 
 os_map_result_t os_map_at(void *at, size_t size) {
   if (fails()) return OS_NO_MEMORY;
-  if (at < window(FIRST_WINDOW) || (char *)at + size > (char *)window(ELSEWHERE)) return OS_TAKEN;
+  if (at < window(FIRST_WINDOW) || (char *)at + size > (char *)window(ELSEWHERE))
+    return OS_OCCUPIED;
   checker_memory_changes(at, size);
   return OS_MAPPED;
 }

@@ -453,7 +453,7 @@ static void add_windows(left_t *left) {
     uintptr_t tenant = (uintptr_t)atomic_ptr_load_relaxed(&fh.window_map[i]);
     tenant_t kind = map_kind(tenant);
     bool is_kept = kind == TENANT_ARENA || kind == TENANT_EMPTY || kind == TENANT_GUARDED;
-    left->windows += tenant != 0 && !is_kept && kind != TENANT_TAKEN;
+    left->windows += tenant != 0 && !is_kept && kind != TENANT_FOREIGN;
   }
 }
 
