@@ -107,8 +107,8 @@ static size_t find_foreign(find_t *s, size_t first) {
   return from;
 }
 
-/* Claims the windows from `first` on and maps them; if the result is OS_OCCUPIED, which of them cannot
- * be had. */
+/* Claims the windows from `first` on and maps them; if the result is OS_OCCUPIED, which of them
+ * cannot be had. */
 static size_t try_at(find_t *s, size_t first) {
   s->result = OS_OCCUPIED;
   size_t i = claim(first, s->count, s->again);

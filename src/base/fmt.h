@@ -30,8 +30,8 @@ hidden bool fmt_is_valid(const fmt_t *f);
 /* ---- appending ---- */
 hidden void fmt_bytes(fmt_t *f, const char *text, size_t length);
 hidden void fmt_text(fmt_t *f, const char *text);
-/* As printf does: %s, %c, %p, %u, %lu and %#lx. A width, which may be *, puts %lu right and %-s left;
- * nothing is cut. */
+/* As printf does: %s, %c, %p, %u, %lu and %#lx. A width, which may be *, puts %lu right and %-s
+ * left; nothing is cut. */
 __attribute__((format(printf, 2, 3))) hidden void fmt_print(fmt_t *f, const char *format, ...);
 hidden void fmt_char(fmt_t *f, char c);
 hidden void fmt_spaces(fmt_t *f, size_t count);

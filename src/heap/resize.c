@@ -200,7 +200,7 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
 }
 
 /* relaxed: the holder calls */
-static void *heap_of(const found_t *f) {
+static void *owner_of(const found_t *f) {
   if (is_fixed(f)) return NULL;
   void *tag = atomic_ptr_load_relaxed(f->huge != NULL ? &f->huge->tag : &f->slab->tag);
   return is_small(f) ? tag : index_heap(tag);
@@ -208,14 +208,14 @@ static void *heap_of(const found_t *f) {
 
 void *heap_of_block(const void *p, const char *call) {
   found_t f = find(p, call);
-  return heap_of(&f);
+  return owner_of(&f);
 }
 
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;
   void *block = resize_here(&f, p, size);
-  if (block != NULL || is_small(&f) || is_fixed(&f) || heap_of(&f) != heap) return block;
+  if (block != NULL || is_small(&f) || is_fixed(&f) || owner_of(&f) != heap) return block;
   return resize_by_moving_pages(&f, p, size);
 }
 

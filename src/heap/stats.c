@@ -192,7 +192,7 @@ void heap_stats_each(heap_stats_row_t *row, void *context) {
   os_unmap(all.of, size);
 }
 
-/* ---- bytes of a thread ------------------------------------------------------------------------ */
+/* ---- bytes of a thread ----------------------------------------------------------------------- */
 
 static __thread thread_bytes_t began __attribute__((tls_model("initial-exec")));
 static __thread bool has_begun __attribute__((tls_model("initial-exec")));

@@ -24,8 +24,8 @@ static always_inline bool is_empty(const void *p) {
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
-/* From the last page of a large block to the end of its slices. What is not protected stays as it is: the
- * trailer is still checked. */
+/* From the last page of a large block to the end of its slices. What is not protected stays as it
+ * is: the trailer is still checked. */
 static void guard_protect(const checked_t *f) {
   if (f->has_guard) quarantine_protect((void *)f->block, f->usable);
 }

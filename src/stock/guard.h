@@ -9,9 +9,9 @@
  * Holds:   G1 no block lives in a slot that is ready
  *
  * A block on which a point of sample.h falls stands at the end of its pages, or at their start; the
- * pages before and behind are protected. What its pages have beside it is filled, and looked at when
- * it is freed. Then all of it is protected, until GUARD_REST more have been freed at least. Where a
- * slot or its pages cannot be had the block is an ordinary one. */
+ * pages before and behind are protected. What its pages have beside it is filled, and looked at
+ * when it is freed. Then all of it is protected, until GUARD_REST more have been freed at least.
+ * Where a slot or its pages cannot be had the block is an ordinary one. */
 #pragma once
 
 #include "../support/sampled.h"
