@@ -37,7 +37,7 @@ TEST(tally, a_thread_holds_back_no_more_than_a_step_of_a_class, "N1") {
   slab_tally_t *own = &slab_counts.tallies[1];
   int blocks = 0;
   for (int i = 0; i < 10000; i++) {
-    int more = i % 3 == 0 ? -(blocks / 2) : i % 7 + 1;
+    int more = i % 100 == 0 ? -(blocks / 2) : i % 7 + 1;
     slab_count_taken(C, more);
     blocks += more;
     CHECK(tally_is_valid(own, C));
