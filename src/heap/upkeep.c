@@ -21,6 +21,7 @@ void heap_collect(bool force) {
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   purge_tick();
   frames_tick();
+  sparse_tick();
   if (!force) return;
   firstclass_collect();
   pool_discard_kept();

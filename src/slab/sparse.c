@@ -35,7 +35,7 @@ static void starts_unmap(slab_starts_t *starts) {
 }
 
 /* False: it was empty, and has gone. */
-static bool let_go(slab_t *s, bool is_empty) {
+static bool hand_back(slab_t *s, bool is_empty) {
   if (!is_empty && slab_let_go(s) != SLAB_IS_EMPTY) return true;
   slab_release(s);
   return false;
@@ -52,7 +52,7 @@ static void collect_word(arena_t *a, size_t group, unsigned c, slab_starts_t *st
     if (!slab_may_have_holes(s, c)) continue;
     if (!partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
     if (!is_empty) slab_make_holes(s, starts);
-    let_go(s, is_empty);
+    hand_back(s, is_empty);
   }
 }
 
@@ -73,12 +73,13 @@ void sparse_collect(void) {
 /* What the anchor says may be another slab's by now. */
 static bool holds_little(const slab_t *s, unsigned c) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
-  return a.state == ANCHOR_PARTIAL && a.carved <= a.count + LIVE_MOST &&
-         a.count * class_size(c) >= SLICE_SIZE / 2 && slab_may_have_holes(s, c);
+  unsigned live = a.carved - a.count;
+  return a.state == ANCHOR_PARTIAL && live <= LIVE_MOST && live * class_size(c) <= SLICE_SIZE / 2 &&
+         slab_may_have_holes(s, c);
 }
 
 /* The slab is the caller's. True: its free pages went. */
-static bool look_at(slab_t *s, slab_starts_t **starts) {
+static bool look_once_more(slab_t *s, slab_starts_t **starts) {
   unsigned carved = atomic32_load_relaxed(&s->carved) - s->sunk;
   uint16_t free = (uint16_t)(carved - slab_used(s));
   if (s->seen == (free | SEEN_HOLED)) return false;
@@ -92,7 +93,7 @@ static bool look_at(slab_t *s, slab_starts_t **starts) {
 }
 
 /* How many slabs of the group gave pages back. */
-static unsigned look_at_group(arena_t *a, size_t group, slab_starts_t **starts) {
+static unsigned look_over(arena_t *a, size_t group, slab_starts_t **starts) {
   unsigned holed = 0;
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     atomic64_t *word = &arena_maps(a)->partial[group][c];
@@ -102,8 +103,8 @@ static unsigned look_at_group(arena_t *a, size_t group, slab_starts_t **starts) 
       bool is_empty;
       if (!holds_little(s, c)) continue;
       if (!partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
-      if (!is_empty && look_at(s, starts)) holed++;
-      if (let_go(s, is_empty)) /* a look is no publication */
+      if (!is_empty && look_once_more(s, starts)) holed++;
+      if (hand_back(s, is_empty)) /* a look is no publication */
         atomic64_add_relaxed(&slab_counts.publications, (uint64_t)-1);
     }
   }
@@ -123,7 +124,7 @@ void sparse_tick(void) {
     size_t number = next / ARENA_GROUPS, group = next % ARENA_GROUPS;
     arena_t *a = number < arena_count() ? arena_at(number) : NULL;
     if (a != NULL && group * 64 < atomic64_load_relaxed(&a->mapped)) {
-      holed += look_at_group(a, group, &starts);
+      holed += look_over(a, group, &starts);
       if (holed < HOLED_MOST) next++;
     } else {
       next = number + 1 < arena_count() ? (number + 1) * ARENA_GROUPS : 0;

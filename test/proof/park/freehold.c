@@ -1530,6 +1530,13 @@ static void free_sixtieth(void) {
   put(block[60]);
   api.collect(false);
 }
+/* A look has seen what is free, and the next one is due. */
+static void at_rest(void) {
+  thinned_out();
+  usleep(1100 * 1000);
+  in_helper(free_sixtieth);
+  usleep(1100 * 1000);
+}
 static bool others_free_of_thinned_out(void) {
   if (!oracle_would_cas_anchor(block[0])) return false;
   in_helper(free_sixtieth);
@@ -1841,6 +1848,7 @@ const operation_t freehold_operations[] = {
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
   {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
   {"collect-holes", collect_hard, thinned_out, NULL, NULL, 0},
+  {"collect-at-rest", collect_softly, at_rest, NULL, NULL, 0},
   {"collect-holes-locked", collect_locked_slab, thinned_out, NULL, NULL, 0},
   {"collect-holes-raced", collect_hard, thinned_out, NULL, NULL, 0, others_free_of_thinned_out},
   {"malloc-holes", malloc_one, with_holes, hold_one, NULL, 0},
