@@ -4,9 +4,9 @@
  * A program whose demand swings by more than the budget would give the same pages back and touch
  * them again for ever. So purged slices that are claimed again are counted as regretted, however
  * long ago they were purged. They fill a bucket that leaks: what leaks costs a hundredth of a
- * processor's time, which memory that goes back is worth. Each PURGE_STEP that finds it full doubles
- * budget and delay. The first look after CALM_MS without that halves them, once for each CALM_MS.
- * The budget ends at the most that was ever in use. */
+ * processor's time, which memory that goes back is worth. Each PURGE_STEP that finds it full
+ * doubles budget and delay. The first look after CALM_MS without that halves them, once for each
+ * CALM_MS. The budget ends at the most that was ever in use. */
 #include "patience.h"
 
 #include "../os/os.h"

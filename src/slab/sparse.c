@@ -13,18 +13,20 @@
 #include "partial.h"
 
 enum {
-  LIVE_MOST = 16,        /* blocks of a sparse slab: as many as a slice has pages of 4 KiB */
-  GROUPS_LOOKED = 4,     /* that one tick looks at, */
-  HOLED_MOST = 8,        /* and slabs of which it gives pages back */
-  ROUND_WAIT = 1000,     /* ms between two rounds */
-  SEEN_HOLED = 1 << 15,  /* in `seen`, beside the free blocks: their pages went */
+  LIVE_MOST = 16,    /* blocks of a sparse slab: as many as a slice has pages of 4 KiB */
+  GROUPS_LOOKED = 4, /* that one tick looks at, */
+  HOLED_MOST = 8,    /* and slabs of which it gives pages back */
+  ROUND_WAIT = 1000, /* ms between two rounds */
+};
+/* `seen` of a slab: how many blocks were free, */
+enum {
+  SEEN = 1 << 14,       /* and nothing was done, */
+  SEEN_HOLED = 1 << 15, /* or free pages went. */
 };
 
 /* Whoever swaps `last` (ms) looks at the groups from `next` on, counted over all arenas. relaxed,
  * both: hints */
-static struct {
-  atomic32_t last, next;
-} looks;
+static struct { atomic32_t last, next; } looks;
 
 /* For what is noted of a slab: too much for a handler's stack. NULL: none can be had. */
 static slab_starts_t *starts_map(void) {
@@ -78,17 +80,19 @@ static bool holds_little(const slab_t *s, unsigned c) {
          slab_may_have_holes(s, c);
 }
 
+/* The slab is the caller's. */
+static uint16_t count_free(const slab_t *s) {
+  return (uint16_t)(atomic32_load_relaxed(&s->carved) - s->sunk - slab_used(s));
+}
+
 /* The slab is the caller's. True: its free pages went. */
 static bool look_once_more(slab_t *s, slab_starts_t **starts) {
-  unsigned carved = atomic32_load_relaxed(&s->carved) - s->sunk;
-  uint16_t free = (uint16_t)(carved - slab_used(s));
-  if (s->seen == (free | SEEN_HOLED)) return false;
-  bool rests = s->seen == free;
-  s->seen = free;
-  if (!rests || (*starts == NULL && (*starts = starts_map()) == NULL)) return false;
+  uint16_t free = count_free(s), before = s->seen;
+  if (before == (free | SEEN_HOLED)) return false;
+  s->seen = free | SEEN;
+  if (before != s->seen || (*starts == NULL && (*starts = starts_map()) == NULL)) return false;
   slab_make_holes(s, *starts);
-  carved = atomic32_load_relaxed(&s->carved) - s->sunk;
-  s->seen = (uint16_t)((carved - slab_used(s)) | SEEN_HOLED);
+  s->seen = count_free(s) | SEEN_HOLED;
   return true;
 }
 

@@ -1,6 +1,6 @@
 /* sparse.h - slabs of nobody of which pages are free                                 layer 4: slab
  * Owns:    the pace of the looks; `seen` of slab_t.   Called by: heap.
- * Calls:   partial.h, holes.h, slab.h, arena, os.
+ * Calls:   holes, partial, arena, support, os.
  * Threads: any, at once: whoever clears a slab's bit has it for the moment. */
 #ifndef SLAB_SPARSE_H
 #define SLAB_SPARSE_H

@@ -5,6 +5,7 @@
  * then no slice is in use. */
 #include "../../../src/base/check.h"
 #include "../../../src/slab/partial.h"
+#include "../../../src/slab/sparse.h"
 #include "checker.h"
 #include "system.h"
 
