@@ -161,9 +161,11 @@ hidden void slab_take_fresh(slab_t *s, unsigned n);
 /* The private list was changed and `used` may not have been: counts again. */
 hidden void slab_recount(slab_t *s);
 
-/* Gives whole free pages of all slabs that nobody owns back to the system: on request or under
- * pressure, for it takes time in proportion to these slabs. */
+/* Gives whole free pages of all slabs that nobody owns back to the system: on request, for it takes
+ * time in proportion to these slabs. */
 hidden void slab_collect_pages(void);
+/* Likewise of the next few slabs, if that is due: under pressure. */
+hidden void slab_collect_part(void);
 
 /* Links the private list anew, in the order of addresses, so that neighbours are handed out one
  * after another. */
