@@ -321,7 +321,7 @@ static void look_for_handlers_heap(void) {
   CHECK(interrupted->busy != 0);
 }
 
-TEST(enter, a_child_of_fork_uses_no_heap_in_which_its_parents_thread_was_inside_an_operation, "P1") {
+TEST(enter, a_child_of_fork_uses_no_heap_in_which_a_thread_was_inside_an_operation, "P1") {
   allocate(NULL);
   in_thread(die_inside, NULL, false);
   EXPECT_SURVIVAL(look_for_handlers_heap());

@@ -65,7 +65,9 @@ inline users_end_dead(which) {
   :: noted[which] && user[which] == NONE
   :: atomic { noted[which] && user[which] != NONE -> whose = user[which] };
      if :: !died[whose] -> whose = NONE :: died[whose] fi;
-     atomic { if :: whose != NONE && user[which] == whose -> user[which] = NONE :: else -> whose = NONE fi }
+     atomic {
+       if :: whose != NONE && user[which] == whose -> user[which] = NONE :: else -> whose = NONE fi
+     }
   :: !noted[which] ->
      if
      :: !settled || !had[which]
