@@ -21,7 +21,7 @@ enum {
 budget_t budget;
 LAYOUT_VARIABLE(budget);
 
-static atomic32_t next_look, measured_at, repeated_at;
+static atomic32_t last_look_at, look_wait, measured_at, repeated_at;
 static atomic64_t measured, used_at_look;
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -85,17 +85,14 @@ static bool uses_little(void) {
 }
 
 static void look_at_container(uint64_t used, uint32_t now) {
-  if (uses_little()) return;
-  uint32_t next = atomic32_load_relaxed(&next_look);
-  if ((next != 0 && (int32_t)(now - next) < 0) ||
-      !atomic32_cas_relaxed(&next_look, &next, (now + LOOK_MS) | 1))
-    return;
+  if (uses_little() || !is_time(&last_look_at, now, atomic32_load_relaxed(&look_wait))) return;
+  atomic32_store_relaxed(&look_wait, LOOK_MS); /* a file may not answer */
   container_look(now);
   atomic64_store_relaxed(&used_at_look, used);
   uint64_t limit = atomic64_load_relaxed(&container.limit);
   bool is_free = limit == 0, is_close = atomic64_load_relaxed(&container.room) < limit / 2;
   uint32_t wait = is_free ? LOOK_FREE_MS : is_close ? LOOK_NEAR_MS : LOOK_MS;
-  atomic32_store_relaxed(&next_look, (now + wait) | 1);
+  atomic32_store_relaxed(&look_wait, wait);
   if (atomic32_load_relaxed(&container.state) >= CONTAINER_TORN)
     atomic32_store_relaxed(&budget.news, 1);
 }

@@ -17,7 +17,7 @@ static atomic64_t unmapped_slices;
 
 enum {
   FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
-  LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once */
+  LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once, or locked */
   GROWTH_TRIES = 8,  /* ranges that are tried before a fresh arena */
   GIVEN_TRIES = 3,   /* slices that are unmapped to see whether the system gives them again */
   GIVEN_WAIT = 16,   /* ms until that is tried again, at first and at last */
@@ -36,11 +36,21 @@ static bool is_slice(size_t slice) { return slice != 0 && slice < WINDOW_SLICES;
 
 /* ---- the rest of a window -------------------------------------------------------------------- */
 
+/* 1: what was mapped last was in memory at once, for the program has locked all that it will map.
+ * relaxed: a hint */
+static atomic32_t is_locked;
+
+static void note_locked(const char *at, size_t slices) {
+  uint32_t now = os_resident(at + ((slices - 1) << SLICE_SHIFT), os_page_size()) != 0;
+  if (now != atomic32_load_relaxed(&is_locked)) atomic32_store_relaxed(&is_locked, now);
+}
+
 /* How many slices a thread maps that wants `n`, while `others` are at it: what they map may serve
  * it soon, but it does not wait for that. */
 static size_t growth_step(size_t n, uint32_t others) {
   size_t step = min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
                          atomic64_load_relaxed(&arena_counts.mapped) / 2);
+  if (atomic32_load_relaxed(&is_locked) != 0) step = min_size(step, LEAST_STEP);
   if (others != 0) step = min_size(step, max_size(step >> min_size(others, 16), LEAST_STEP));
   return max_size(n, step);
 }
@@ -75,6 +85,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     if (result == OS_MAPPED) {
       atomic64_add_relaxed(&arena_counts.mapped, step);
       advise_pages(arena_address(a, from), step << SLICE_SHIFT, false);
+      note_locked(arena_address(a, from), step);
       if (step > n) slices_give_back(a, from + n, step - n);
       return from;
     }

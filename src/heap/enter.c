@@ -13,6 +13,7 @@
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
+#include "../stock/users.h"
 #include "../support/trace.h"
 
 enum {
@@ -115,6 +116,7 @@ static heap_t *attach(void) {
     pool_put_back(h);
     return none;
   }
+  pool_keep_user(h); /* not before: a child of fork takes the heap of whom it does not know */
   bool is_closed = heap_is_closed();
   heap_here.is_closed = is_closed;
   signal_fence(); /* as in unmark */
@@ -190,22 +192,21 @@ void heap_look(heap_t *h) {
   uint8_t now = (uint8_t)time;
   frames_tick();
   sparse_tick();
-  bool is_watched = heap_watch_budget(time);
+  bool is_watched = heap_watch_budget(time) | users_have_parents();
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   h->looked_at = now;
   h->calls = h->wait - 1;
   trace_let_go();
+  if (h == heap_of_thread()) pool_settle_user(h);
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;
 }
 
 bool heap_watch_budget(uint32_t now) {
-  if (budget_tick(now)) {
-    atomic32_add_relaxed(&heap_trims, 1);
-    sparse_collect();
-  }
+  if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
+  if (budget_is_tight() && option_get(OPTION_purge_delay_ms) >= 0) sparse_collect_part();
   return atomic32_load_relaxed(&budget.is_close) != 0;
 }
 
@@ -221,6 +222,7 @@ void heap_exit(heap_t *h) {
   ASSERT(h->busy != 0);
   if (unlikely(h->trims_due != 0 || h->calls == 0)) {
     if (exit_slowly(h)) heap_end_rest();
+    if (unlikely(users_have_parents())) heap_end_parents();
     return;
   }
   h->calls--;

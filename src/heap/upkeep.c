@@ -33,12 +33,24 @@ void heap_collect(bool force) {
 /* ms; a delay made shorter is noticed after the longest nap */
 enum { NAP_LEAST = 20, NAP_MOST = 1000 };
 enum { QUIET_MS = 10000 }; /* so long no slice and no slab came, went or was let go of */
+/* Under pressure: so many times as long as it took it is not done, but for no longer than this. */
+enum { COLLECT_TIMES = 16, COLLECT_MS = 60000 };
 
 /* relaxed: it is compared with what it was. */
 static uint64_t count_changes(void) {
   return atomic64_load_relaxed(&slab_counts.publications) +
          atomic64_load_relaxed(&arena_counts.purged) +
          atomic64_load_relaxed(&arena_counts.committed);
+}
+
+/* It takes time in proportion to the process. */
+static void collect_now_and_then(void) {
+  static uint32_t at, wait; /* of the one thread */
+  uint32_t now = os_now_ms();
+  if (now - at < wait) return;
+  heap_collect(true);
+  at = os_now_ms();
+  wait = (uint32_t)min_size((size_t)(at - now) * COLLECT_TIMES, COLLECT_MS);
 }
 
 static void background(void) {
@@ -50,7 +62,7 @@ static void background(void) {
     bool may_purge = delay >= 0;                      /* never: until that is changed */
     if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
-    if (budget_tick(purge_tick())) heap_collect(true);
+    if (budget_tick(purge_tick())) collect_now_and_then();
     frames_tick();
     sparse_tick();
     if (count_changes() != seen) {

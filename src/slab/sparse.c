@@ -45,29 +45,64 @@ static bool hand_back(slab_t *s, bool is_empty) {
 
 /* ---- on request ------------------------------------------------------------------------------ */
 
-static void collect_word(arena_t *a, size_t group, unsigned c, slab_starts_t *starts) {
+/* How many slabs were looked at closely. */
+static size_t collect_word(arena_t *a, size_t group, unsigned c, slab_starts_t *starts) {
   atomic64_t *word = &arena_maps(a)->partial[group][c];
+  size_t close = 0;
   /* Bound: the bits of a word */
   for (uint64_t w = atomic64_load_relaxed(word); w != 0; w &= w - 1) {
     slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
     bool is_empty;
     if (!slab_may_have_holes(s, c)) continue;
+    close++;
     if (!partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
     if (!is_empty) slab_make_holes(s, starts);
     hand_back(s, is_empty);
   }
+  return close;
 }
 
-void sparse_collect(void) {
+/* From that group on, counted over all arenas, so many groups, or some more than so many slabs.
+ * Returns where the next begins, 0 at the end. */
+static size_t collect(size_t at, size_t groups, size_t slabs) {
+  size_t end = arena_count() * ARENA_GROUPS;
   slab_starts_t *starts = starts_map();
-  if (starts == NULL) return;
-  for (size_t i = 0; i < arena_count(); i++) {
-    arena_t *a = arena_at(i);
-    size_t groups = a == NULL ? 0 : (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-    for (size_t group = 0; group < min_size(groups, ARENA_GROUPS); group++)
-      for (unsigned c = 1; c < CLASS_COUNT; c++) collect_word(a, group, c, starts);
+  if (starts == NULL) return at;
+  for (; at < end && groups > 0 && slabs > 0; at++, groups--) {
+    arena_t *a = arena_at(at / ARENA_GROUPS);
+    size_t group = at % ARENA_GROUPS;
+    if (a == NULL || group * 64 >= atomic64_load_relaxed(&a->mapped)) {
+      at = align_up(at + 1, ARENA_GROUPS) - 1;
+      continue;
+    }
+    for (unsigned c = 1; c < CLASS_COUNT; c++)
+      slabs -= min_size(slabs, collect_word(a, group, c, starts));
   }
   starts_unmap(starts);
+  return at < end ? at : 0;
+}
+
+void sparse_collect(void) { collect(0, SIZE_MAX, SIZE_MAX); }
+
+enum {
+  PART_GROUPS = 1024, /* of 4 MiB: so many are looked at in one part, or slabs, */
+  PART_SLABS = 256,
+  PART_TIMES = 16, /* and so many times as long as that took no part is due, */
+  PASS_MS = 1000,  /* but for no longer than this, and for so long after all of them */
+};
+static atomic32_t part_at, part_wait, part_next; /* os_now_ms; ms; a group. relaxed: hints */
+
+void sparse_collect_part(void) {
+  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&part_at);
+  if (now - before < atomic32_load_relaxed(&part_wait) ||
+      !atomic32_cas_relaxed(&part_at, &before, now))
+    return;
+  atomic32_store_relaxed(&part_wait, PASS_MS); /* as long as it takes */
+  uint64_t began = os_now_ns();
+  size_t next = collect(atomic32_load_relaxed(&part_next), PART_GROUPS, PART_SLABS);
+  size_t wait = (os_now_ns() - began) * PART_TIMES / 1000000 + 1;
+  atomic32_store_relaxed(&part_next, (uint32_t)next);
+  atomic32_store_relaxed(&part_wait, (uint32_t)(next == 0 ? PASS_MS : min_size(wait, PASS_MS)));
 }
 
 /* ---- at rest --------------------------------------------------------------------------------- */

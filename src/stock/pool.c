@@ -151,14 +151,20 @@ void pool_set_user(heap_t *h) {
   if (users_are_known()) users_note(h->number, os_thread());
 }
 
+void pool_keep_user(heap_t *h) { users_keep(h->number); }
+
 void pool_clear_user(heap_t *h) { users_note(h->number, 0); }
+
+void pool_settle_user(heap_t *h) {
+  if (unlikely(!users_are_settled())) users_settle(h->number, os_thread());
+}
 
 /* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
  * from now on. False if an operation never ended in the heap: it stays as it is. */
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  if (nested != NULL) users_note(nested->number, thread);
+  if (nested != NULL) users_leave_behind(nested->number, thread);
   if (h->busy != 0) return false;
   owned_recount(h);
   return true;
@@ -170,14 +176,21 @@ heap_t *pool_claim_dead(size_t *words) {
   while (caller != 0 && *words > 0) { /* Bound: `*words` */
     bool is_claimed;
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
-    bool is_used = users_thread(number) != 0;
-    *words -= is_used ? min_size(*words, POOL_ASK_WORDS) : 1;
-    uint64_t thread = is_used ? users_end_dead(number, caller) : 0;
+    *words -= users_thread(number) != 0 ? min_size(*words, POOL_ASK_WORDS) : 1;
+    uint64_t thread = users_end_dead(number, caller);
     if (thread == 0) continue;
     heap_t *h = pool_at(number, &is_claimed);
     if (repair(h, thread)) return h;
   }
   return NULL;
+}
+
+heap_t *pool_claim_parents(void) {
+  bool is_claimed;
+  size_t number;
+  if (!users_end_parents(pool_size(), &number)) return NULL;
+  heap_t *h = pool_at(number, &is_claimed);
+  return repair(h, USERS_PARENTS) ? h : NULL;
 }
 
 /* An idle chunk that was kept, or 0. relaxed, as is what it is compared with: a hint */

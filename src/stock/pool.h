@@ -32,14 +32,20 @@ hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It goes back as it was claimed, unused. */
 hidden void pool_put_back(heap_t *h);
 hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none */
-/* Notes that the calling thread uses it; that nobody does, before it goes back. */
+/* Notes that the calling thread is to use it; that it does; that nobody does, before it goes back.
+ * The last: in a child of fork, that the calling thread uses it, as it did in the parent. */
 hidden void pool_set_user(heap_t *h);
+hidden void pool_keep_user(heap_t *h);
 hidden void pool_clear_user(heap_t *h);
-/* A heap whose thread ended without giving it back, with all that is in it. NULL: none was found.
+hidden void pool_settle_user(heap_t *h);
+/* A heap whose thread ended without giving it back, or is a parent's and not in this child of fork,
+ * with all that is in it. NULL: none was found.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
  * if the system has to be asked. */
 enum { POOL_ASK_WORDS = 8 };
 hidden heap_t *pool_claim_dead(size_t *words);
+/* Likewise one of a parent's thread alone, at some of the places. */
+hidden heap_t *pool_claim_parents(void);
 hidden uint32_t pool_resting_pages(void);                  /* of all that rest: one each at least */
 hidden size_t pool_size(void);                             /* places, claimed or not */
 hidden size_t pool_metadata(void);                         /* bytes of all of them */

@@ -117,6 +117,11 @@ bool heap_end_rest(void) {
   return true;
 }
 
+void heap_end_parents(void) {
+  heap_t *h = pool_claim_parents();
+  if (h != NULL) heap_end(held_join(h));
+}
+
 void heap_end_dead(void) {
   size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all heaps */
   for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(held_join(h));

@@ -7,24 +7,40 @@
 #include "../os/os.h"
 #include "../support/options.h"
 
-/* Above the thread a word has how often it was written, so that none comes back. */
+enum { PLACES = PLACES_CHUNKS * PLACES_IN_CHUNK };
+enum { PARENTS_LOOKS = 64 }; /* places that one search looks at */
+
+/* Pages that a child of fork finds empty. Above the thread a word has how often it was written, so
+ * that none comes back. */
 typedef struct {
   atomic32_t count; /* words with a thread; a hint: it changes after its word */
-  atomic64_t words[PLACES_CHUNKS * PLACES_IN_CHUNK];
+  atomic32_t stage; /* users_stage_t */
+  atomic32_t next;  /* the place at which the search for heaps of parents' threads goes on */
+  atomic64_t words[PLACES];
 } users_t;
+/* Of a process. Of a child of fork: the thread that forked has not noted its heap; it has; all
+ * places were looked at since. */
+typedef enum { USERS_NEW, USERS_SETTLED, USERS_ALONE } users_stage_t;
 #define USERS_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
 static atomic_ptr_t users; /* zero pages, whoever mapped them */
 LAYOUT_SIZE(users_t);
 LAYOUT_VARIABLE(users);
 
+/* 1: a thread has the heap, as a child of fork still knows. Where the word is 0 as well, that was a
+ * thread of a parent. */
+static large_table atomic16_t had[PLACES];
+
 static users_t *find_words(void) { return atomic_ptr_load_relaxed(&users); }
 bool users_are_known(void) { return find_words() != NULL; }
 
 void users_make(void) {
   size_t size = align_up(sizeof(users_t), os_page_size());
-  void *none = NULL, *words = os_map_unshared(size);
-  if (words != NULL && !atomic_ptr_cas_relaxed(&users, &none, words)) os_unmap(words, size);
+  users_t *words = os_map_unshared(size);
+  void *none = NULL;
+  if (words == NULL) return;
+  atomic32_store_relaxed(&words->stage, USERS_ALONE);
+  if (!atomic_ptr_cas_relaxed(&users, &none, words)) os_unmap(words, size);
 }
 
 uint64_t users_thread(size_t number) {
@@ -32,24 +48,81 @@ uint64_t users_thread(size_t number) {
   return u == NULL ? 0 : atomic64_load_relaxed(&u->words[number]) & USERS_THREAD;
 }
 
+/* Of several who would change a word that is 0 one does. */
+static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) {
+  int more = (thread != 0) - ((before & USERS_THREAD) != 0);
+  uint64_t times = (before >> OS_THREAD_BITS) + 1;
+  if (!atomic64_cas_relaxed(&u->words[number], &before, times << OS_THREAD_BITS | thread))
+    return false;
+  if (more != 0) atomic32_add_relaxed(&u->count, (uint32_t)more);
+  return true;
+}
+
 void users_note(size_t number, uint64_t thread) {
   users_t *u = find_words();
   if (u == NULL) return;
-  uint64_t before = atomic64_load_relaxed(&u->words[number]);
-  int more = (thread != 0) - ((before & USERS_THREAD) != 0);
-  uint64_t times = (before >> OS_THREAD_BITS) + 1;
-  atomic64_store_relaxed(&u->words[number], times << OS_THREAD_BITS | thread);
-  if (more != 0) atomic32_add_relaxed(&u->count, (uint32_t)more);
+  if (thread == 0) atomic16_store_relaxed(&had[number], 0);
+  change(u, number, atomic64_load_relaxed(&u->words[number]), thread);
+}
+
+void users_keep(size_t number) {
+  const users_t *u = find_words();
+  if (u != NULL && atomic64_load_relaxed(&u->words[number]) != 0)
+    atomic16_store_relaxed(&had[number], 1);
+}
+
+void users_leave_behind(size_t number, uint64_t thread) {
+  if (thread != USERS_PARENTS) users_note(number, thread);
+  atomic16_store_relaxed(&had[number], 1);
+}
+
+void users_settle(size_t number, uint64_t thread) {
+  users_t *u = find_words();
+  if (u == NULL || atomic64_load_relaxed(&u->words[number]) != 0) return;
+  users_note(number, thread);
+  users_keep(number);
+  atomic32_store_relaxed(&u->stage, USERS_SETTLED);
+}
+
+static users_stage_t find_stage(void) {
+  const users_t *u = find_words();
+  return u == NULL ? USERS_ALONE : (users_stage_t)atomic32_load_relaxed(&u->stage);
+}
+bool users_are_settled(void) { return find_stage() != USERS_NEW; }
+bool users_have_parents(void) { return find_stage() == USERS_SETTLED && users_count() > 1; }
+
+/* `word` is its, and was read before. */
+static bool is_parents(size_t number, uint64_t word) {
+  return word == 0 && users_are_settled() && atomic16_load_relaxed(&had[number]) != 0;
+}
+
+static bool end(users_t *u, size_t number, uint64_t word) {
+  if (!change(u, number, word, 0)) return false;
+  atomic16_store_relaxed(&had[number], 0);
+  return true;
 }
 
 uint64_t users_end_dead(size_t number, uint64_t caller) {
   users_t *u = find_words();
-  uint64_t word = u == NULL ? 0 : atomic64_load_relaxed(&u->words[number]);
-  uint64_t thread = word & USERS_THREAD;
-  if (thread == 0 || !os_thread_has_ended(thread, caller)) return 0;
-  if (!atomic64_cas_relaxed(&u->words[number], &word, word - thread)) return 0;
-  atomic32_add_relaxed(&u->count, (uint32_t)-1);
-  return thread;
+  if (u == NULL) return 0;
+  uint64_t word = atomic64_load_relaxed(&u->words[number]), thread = word & USERS_THREAD;
+  if (is_parents(number, word)) thread = USERS_PARENTS;
+  else if (thread == 0 || !os_thread_has_ended(thread, caller)) return 0;
+  return end(u, number, word) ? thread : 0;
+}
+
+bool users_end_parents(size_t places, size_t *number) {
+  users_t *u = find_words();
+  for (int looks = 0; u != NULL && looks < PARENTS_LOOKS; looks++) {
+    *number = atomic32_add_relaxed(&u->next, 1);
+    if (*number >= places) {
+      atomic32_store_relaxed(&u->stage, USERS_ALONE);
+      return false;
+    }
+    uint64_t word = atomic64_load_relaxed(&u->words[*number]);
+    if (is_parents(*number, word) && end(u, *number, word)) return true;
+  }
+  return false;
 }
 
 int32_t users_count(void) {

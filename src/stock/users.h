@@ -1,9 +1,14 @@
 /* users.h - which thread uses which heap                                             layer 5: stock
- * Owns:    a word for each of the pool's places, and how many of these have a thread.
+ * Owns:    a word for each of the pool's places, how many of these have a thread, and which places
+ *          a thread has, whichever process it is of.
  * Called by: stock, heap.   Calls: support, os.
  * Threads: any. The thread that uses a heap writes its word, and the one that takes it over when
- *          that has ended. relaxed, all of it: the system says when a dead thread's work is seen. A
- *          child of fork finds nobody: the copies of other threads' heaps are not of one moment.
+ *          that has ended. relaxed, all of it: the system says when a dead thread's work is seen.
+ *          In a child of fork all words are 0. The thread that forked is there, and it alone has a
+ *          heap without a word: it notes that. From then on each other heap that a thread had, and
+ *          whose word is 0, is one of a parent's thread, which does not exist here. Whoever notes a
+ *          heap changes a word that is 0 by a swap, as does whoever takes such a heap: one of the
+ *          two does.
  * Holds:   P1 as many words have a thread as are counted, while no thread begins or ends */
 #pragma once
 
@@ -14,10 +19,24 @@ hidden void users_make(void);
 hidden bool users_are_known(void);
 /* `number`: the heap's; `thread`: os_thread, 0: nobody. */
 hidden void users_note(size_t number, uint64_t thread);
+/* A child of fork is to know that a thread had it. */
+hidden void users_keep(size_t number);
+/* The calling thread's own heap: notes it, unless that was done in this process. */
+hidden void users_settle(size_t number, uint64_t thread);
+hidden bool users_are_settled(void); /* all who could have been */
 hidden uint64_t users_thread(size_t number);
-/* The thread that used it, if that has ended: nobody uses it from now on. Or 0. `caller`: os_thread
- * of the one that asks. */
+/* The thread that used it, if that has ended, or USERS_PARENTS: nobody uses it from now on. Or 0.
+ * `caller`: os_thread of the one that asks. */
+#define USERS_PARENTS UINT64_MAX
 hidden uint64_t users_end_dead(size_t number, uint64_t caller);
+/* Have other threads' heaps to be looked for that are not there? Not in a child with one thread:
+ * to end them writes to pages that it shares with its parent. */
+hidden bool users_have_parents(void);
+/* The next place, below `places`, with such a heap, which nobody uses from now on. False: not among
+ * those that were looked at. */
+hidden bool users_end_parents(size_t places, size_t *number);
+/* The heap of a handler of `thread`, as that said: it is found by itself from now on. */
+hidden void users_leave_behind(size_t number, uint64_t thread);
 hidden int32_t users_count(void);
 /* Are they more than the option caching_threads says? Then none keeps what was its due. Of ten
  * thousand threads few run at a time, and what the others keep nobody can take. */

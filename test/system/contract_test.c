@@ -787,6 +787,18 @@ TEST(glibc, malloc_trim_over_a_locked_page_leaves_all_free_blocks_usable, "") {
   munlock(slice, 65536);
 }
 
+/* What is mapped ahead is in memory at once then. */
+TEST(glibc, a_program_that_locks_all_that_it_will_map_has_little_more_than_it_uses, "") {
+  enum { N = 66 << 10, SIZE = 1000 };
+  static char *p[N];
+  if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) SKIP("memory may not be locked here");
+  size_t before = resident_bytes();
+  for (int i = 0; i < N; i++) CHECK((p[i] = (char *)malloc(launder_size(SIZE))) != NULL);
+  CHECK_LE(resident_bytes() - before, (size_t)N * SIZE / 4 * 5 + MiB_(4));
+  for (int i = 0; i < N; i++) free(p[i]);
+  munlockall();
+}
+
 TEST(glibc, mallopt_takes_every_parameter_and_changes_no_contract, "") {
   static const int parameters[] = {
     M_MXFAST,       M_TRIM_THRESHOLD, M_TOP_PAD,    M_MMAP_THRESHOLD, M_MMAP_MAX,

@@ -129,6 +129,48 @@ TEST(fork, twenty_generations_inherit_and_free_each_others_blocks, "") {
   }
 }
 
+/* Takes what a thread may have in its lists, and stays. */
+static int arrived;
+static void *body_stays(void *argument) {
+  enum { BLOCKS = 2000 };
+  static __thread void *p[BLOCKS];
+  uint64_t state = (uintptr_t)argument + 5;
+  for (int i = 0; i < BLOCKS; i++) {
+    p[i] = malloc(16 + random_size(&state) % 500);
+    memset(p[i], 1, 16);
+  }
+  for (int i = 0; i < BLOCKS; i++) free(p[i]);
+  __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
+  for (;;) pause();
+  return NULL;
+}
+static size_t resident_pages(void) {
+  size_t all = 0, resident = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  CHECK(file != NULL && fscanf(file, "%zu %zu", &all, &resident) == 2);
+  fclose(file);
+  return resident;
+}
+
+TEST(fork, what_a_parents_threads_had_is_used_again_so_that_a_chain_of_forks_does_not_grow, "") {
+  enum { THREADS = 8, GENERATIONS = 24, EARLY = 4 };
+  size_t early = 0;
+  for (int generation = 0; generation <= GENERATIONS; generation++) {
+    arrived = 0;
+    for (uintptr_t i = 0; i < THREADS; i++) start_thread(body_stays, (void *)i, 0);
+    while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < THREADS) usleep(100);
+    for (int i = 0; i < 100; i++) free(malloc(launder_size(40000)));
+    if (generation == EARLY) early = resident_pages();
+    if (generation == GENERATIONS) CHECK_LE(resident_pages(), early + early / 2);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid > 0) {
+      wait_for_child(pid);
+      _exit(0);
+    }
+  }
+}
+
 static void before_fork(void) { tour_everything(); }
 TEST(fork, atfork_handlers_may_allocate, "") {
   CHECK_EQ(pthread_atfork(before_fork, before_fork, before_fork), 0);

@@ -205,6 +205,19 @@ TEST(budget, a_small_process_looks_for_no_container_and_a_large_one_every_few_se
   CHECK_EQ(found_limit(), (uint64_t)MiB(512));
 }
 
+/* The clock comes round after 49 days; half of that is as far away as it gets. */
+TEST(budget, a_process_that_slept_for_a_month_looks_at_its_container_again, "") {
+  enum { DAY_MS = 24 * 3600 * 1000 };
+  machine_with_pod();
+  CHECK(claim(MiB(80) >> SLICE_SHIFT) != NULL);
+  tick();
+  CHECK_EQ(atomic64_load_relaxed(&container.limit), (uint64_t)GiB(1));
+  machine_file("/sys/fs/cgroup/pod/box/memory.max", "536870912\n");
+  os_fake.now_ms += 30u * DAY_MS;
+  tick();
+  CHECK_EQ(atomic64_load_relaxed(&container.limit), (uint64_t)MiB(512));
+}
+
 TEST(budget, near_the_containers_limit_there_is_pressure_without_any_option, "") {
   machine_with_pod();
   char *p = claim(MiB(16) >> SLICE_SHIFT);

@@ -289,6 +289,60 @@ TEST(enter, where_a_child_of_fork_would_see_its_parents_threads_no_heap_is_found
   }
 }
 
+/* ---- in a child of fork ---------------------------------------------------------------------- */
+
+/* It has not made a slow call yet, so nobody knows which heap it uses. */
+static void look_around_in_child(void) {
+  size_t before = claimed_heaps();
+  heap_t *mine = heap_of_thread();
+  in_thread(allocate, NULL, false);
+  CHECK_EQ(claimed_heaps(), before + 1);
+  left_behind = mine;
+  for (int i = 0; i < 40; i++) CHECK_EQ((void *)my_heap(), (void *)mine);
+  CHECK(!is_used_again()); /* my own; what the others found were five of my parent's threads' */
+  CHECK_EQ(claimed_heaps(), before + 1 + 20 - 5);
+  CHECK(users_are_valid(pool_size()) && users_count() == 22);
+  CHECK(pool_is_valid());
+}
+
+TEST(enter, a_child_of_fork_uses_the_heaps_of_threads_that_are_not_there_but_not_its_own, "P1") {
+  allocate(NULL);
+  for (int i = 0; i < 5; i++) in_thread(allocate, NULL, false);
+  EXPECT_SURVIVAL(look_around_in_child());
+}
+
+static void look_for_handlers_heap(void) {
+  heap_t *interrupted = left_behind;
+  left_behind = atomic_ptr_load_relaxed(&interrupted->nested);
+  for (int i = 0; i < 40; i++) my_heap();
+  CHECK(is_used_again());
+  left_behind = interrupted;
+  CHECK(!is_used_again());
+  CHECK(interrupted->busy != 0);
+}
+
+TEST(enter, a_child_of_fork_uses_no_heap_in_which_a_thread_was_inside_an_operation, "P1") {
+  allocate(NULL);
+  in_thread(die_inside, NULL, false);
+  EXPECT_SURVIVAL(look_for_handlers_heap());
+}
+
+static void collect_in_child(void) {
+  for (int i = 0; i < 40; i++) my_heap();
+  heap_collect(true);
+  CHECK_EQ(claimed_heaps(), 1u);
+}
+static void fork_again(void) {
+  in_thread(allocate, NULL, false);
+  EXPECT_SURVIVAL(collect_in_child());
+}
+
+TEST(enter, a_childs_child_ends_what_threads_of_both_have_left, "P1") {
+  allocate(NULL);
+  for (int i = 0; i < 5; i++) in_thread(allocate, NULL, false);
+  EXPECT_SURVIVAL(fork_again());
+}
+
 /* ---- collecting, the background thread ------------------------------------------------------- */
 
 static __thread bool rests_itself;

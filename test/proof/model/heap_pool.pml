@@ -3,7 +3,8 @@
  *
  * Stands for, in src/stock/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
  * and in src/stock/pool.c: repair pool_claim_dead discard_idle
- * and in src/stock/users.c: users_note users_end_dead
+ * and in src/stock/users.c: change users_note users_keep users_leave_behind users_settle
+ * and in src/stock/users.c: is_parents end users_end_dead users_end_parents
  * and in src/heap/enter.c: thread_leaves attach has_fast_paths is_marked mark unmark nested_of
  * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
  * and in src/stock/shrink.c: heap_end_rest
@@ -18,23 +19,36 @@
  * a time, and none goes back with things in it otherwise. In the end every place is free, or its
  * heap one that will be found. With JUMP a handler may leave by longjmp, once in a thread: that
  * costs one heap at most. With STOP the first thread may stop for ever at any point, in its handler
- * too, or die there, and the others still end.
+ * too, or die there, and the others still end. With FORK this is a child of fork: the first thread
+ * forked, and has heap 0; heap 1 is that of a thread which is not here. Nobody knows either yet.
  *
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP
  * cycle: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=1 -DSTOP
  * cycle: -DTH=2 -DHANDLERS=0 -DHEAPS=2 -DCALLS=1 -DSTOP
+ * quick: -DTH=2 -DHANDLERS=0 -DHEAPS=3 -DCALLS=1 -DFORK
+ * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=4 -DCALLS=2 -DFORK
+ * check: -DTH=3 -DHANDLERS=0 -DHEAPS=3 -DCALLS=1 -DFORK
  * check: -DTH=2 -DHANDLERS=1 -DHEAPS=2 -DCALLS=1
  * check: -DTH=3 -DHANDLERS=0 -DHEAPS=2 -DCALLS=1
  * check: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1 -DSTOP
  * check: -DTH=1 -DHANDLERS=3 -DHEAPS=5 -DCALLS=1
  */
 #define NONE 255
+#define PARENTS 254                       /* USERS_PARENTS */
 
 bool claimed[HEAPS], busy[HEAPS];
 byte nested[HEAPS] = NONE;
 byte here[TH] = NONE;             /* heap_here.heap */
 byte user[HEAPS] = NONE;          /* users.c's words: the thread */
+bool noted[HEAPS];                /* the word is not 0 */
+bool had[HEAPS];                  /* a thread has it, of this process or of a parent */
+bool settled = true;              /* in this process */
+#ifdef FORK
+bool ready;
+#else
+bool ready = true;
+#endif
 bool died[TH];                    /* os_thread_has_ended */
 bool marked[TH] = true;           /* heap_here.limit and window are 0 */
 bool resting[HEAPS];              /* in the pool, with things in it */
@@ -43,26 +57,54 @@ byte level[TH];                   /* how many handlers have interrupted one anot
 bool jumped[TH], has_jumped[TH];  /* a handler left by longjmp */
 bool ended[TH], stopping; byte done, stopped;
 
-/* The lowest whose thread has died. Whose it was and that it died are read before the swap. */
+/* Whose it was and that it died are read before the swap. So is that the word is 0, and that a
+ * parent's thread had it. */
+inline users_end_dead(which) {
+  whose = NONE;
+  if
+  :: noted[which] && user[which] == NONE
+  :: atomic { noted[which] && user[which] != NONE -> whose = user[which] };
+     if :: !died[whose] -> whose = NONE :: died[whose] fi;
+     atomic {
+       if :: whose != NONE && user[which] == whose -> user[which] = NONE :: else -> whose = NONE fi
+     }
+  :: !noted[which] ->
+     if
+     :: !settled || !had[which]
+     :: settled && had[which] ->
+        atomic { if :: !noted[which] -> noted[which] = true; whose = PARENTS :: noted[which] fi }
+     fi
+  fi;
+  if :: whose != NONE -> had[which] = false :: else fi
+}
+
+inline repair(which) {
+  if
+  :: nested[which] != NONE && whose != PARENTS ->
+     atomic { user[nested[which]] = whose; noted[nested[which]] = true };
+     had[nested[which]] = true
+  :: nested[which] != NONE && whose == PARENTS -> had[nested[which]] = true
+  :: else
+  fi;
+  nested[which] = NONE
+}
+
+/* The lowest whose thread has died. */
 inline pool_claim_dead(to) {
   to = 0;
   do
   :: to == HEAPS -> to = NONE; break
-  :: to < HEAPS && user[to] == NONE -> to++
-  :: atomic { to < HEAPS && user[to] != NONE -> whose = user[to] };
-     if :: !died[whose] -> whose = NONE :: died[whose] fi;
-     atomic { if :: user[to] == whose -> user[to] = NONE :: else -> whose = NONE fi };
+  :: else ->
+     users_end_dead(to);
      if
-     :: whose == NONE                     /* it lives, or another thread was quicker */
-     :: else ->                           /* repair */
-        if :: nested[to] != NONE -> user[nested[to]] = whose :: else fi;
-        nested[to] = NONE;
+     :: whose == NONE -> to++             /* it lives, or another thread was quicker */
+     :: else ->
+        repair(to);
         if
-        :: busy[to]
+        :: busy[to] -> to++
         :: !busy[to] -> atomic { assert(claimed[to] && !used[to]); resting[to] = false }; break
         fi
-     fi;
-     to++
+     fi
   od;
   whose = 0
 }
@@ -122,12 +164,12 @@ inline heap_end_rest() {
 
 inline attach() {
   pool_claim(h);
-  if :: h != NONE -> user[h] = t :: else fi;
+  if :: h != NONE -> atomic { user[h] = t; noted[h] = true } :: else fi;
   if
   :: h == NONE
   /* a handler was here first */
-  :: h != NONE && here[t] != NONE -> user[h] = NONE; pool_rest(h); h = here[t]
-  :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; marked[t] = false
+  :: h != NONE && here[t] != NONE -> had[h] = false; user[h] = NONE; pool_rest(h); h = here[t]
+  :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; had[h] = true; marked[t] = false
   fi
 }
 
@@ -168,7 +210,19 @@ inline heap_enter() {
   fi
 }
 
+/* Sooner or later. */
+inline users_settle() {
+  if
+  :: !settled && h == here[t] && !noted[h] ->
+     atomic { assert(!noted[h]); user[h] = t; noted[h] = true };
+     had[h] = true;
+     settled = true
+  :: skip
+  fi
+}
+
 inline heap_exit() {
+  users_settle();
   if :: h == here[t] -> marked[t] = false :: else fi;
   busy[h] = false
 }
@@ -189,7 +243,8 @@ inline thread_leaves() {
   fresh = here[t];
   marked[t] = true;
   here[t] = NONE;
-  user[fresh] = NONE;
+  had[fresh] = false;
+  atomic { user[fresh] = NONE; noted[fresh] = true };
   do
   :: fresh == NONE -> break
   :: else ->
@@ -209,6 +264,16 @@ inline thread_leaves() {
 
 active [TH] proctype thread() provided (level[_pid] == 0 || IS_OVER(_pid)) {
   byte h, fresh, whose, turn, t = _pid;
+#ifdef FORK
+  if
+  :: d_step {
+       t == 0 -> claimed[0] = true; here[0] = 0; marked[0] = false; laden[0] = true;
+       claimed[1] = true; had[1] = true; laden[1] = true; settled = false; ready = true
+     };
+     if :: had[0] = true :: skip fi       /* not of the first heap of all */
+  :: t != 0 && ready
+  fi;
+#endif
   {
     do
     :: turn < CALLS ->
@@ -245,7 +310,7 @@ active [TH * HANDLERS] proctype handler()
     provided (level[THREAD] == DEPTH + within[NUMBER] || IS_OVER(THREAD)) {
   byte h, fresh, whose, t = THREAD;
 end:
-  d_step { !ended[t] && (t != 0 || stopped == 0) -> within[NUMBER] = 1; level[t]++ };
+  d_step { ready && !ended[t] && (t != 0 || stopped == 0) -> within[NUMBER] = 1; level[t]++ };
   {
     operate()
   }
@@ -277,9 +342,14 @@ active proctype monitor() {
     for (k : 0 .. HEAPS - 1) {
       d_step {
         if
-        :: user[k] != NONE ->
-           if :: nested[k] != NONE -> user[nested[k]] = user[k] :: else fi;
+        :: user[k] != NONE || (settled && had[k] && !noted[k]) ->
+           if
+           :: nested[k] != NONE && noted[k] -> user[nested[k]] = user[k]; noted[nested[k]] = true
+           :: nested[k] != NONE && !noted[k] -> had[nested[k]] = true
+           :: else
+           fi;
            user[k] = NONE;
+           noted[k] = true;
            nested[k] = NONE;
            if :: !busy[k] -> claimed[k] = false; laden[k] = false :: else fi
         :: else
@@ -294,6 +364,6 @@ active proctype monitor() {
 #ifdef JUMP
   assert(kept <= 1)
 #else
-  assert(kept <= (stopped -> 2 + HANDLERS : 0))
+  assert(kept <= (stopped -> 2 + HANDLERS : (settled -> 0 : 2 + HANDLERS)))
 #endif
 }

@@ -198,7 +198,8 @@ void oracle_note_container(size_t limit, size_t room, bool is_short) {
   atomic64_store_relaxed(&c->limit, limit);
   atomic64_store_relaxed(&c->room, room);
   atomic32_store_relaxed(&c->is_short, is_short);
-  atomic32_store_relaxed(library_hidden("next_look"), now_ms() + LONG_TIME);
+  atomic32_store_relaxed(library_hidden("last_look_at"), now_ms());
+  atomic32_store_relaxed(library_hidden("look_wait"), LONG_TIME);
 }
 
 void oracle_note_lost_reader(void) {
