@@ -325,6 +325,11 @@ void api_report_at_load(void) {
     fmt_text(&f, option_source_name[option_source(i)]);
     fmt_char(&f, '\n');
   }
+  if (option_get(OPTION_reserve_huge_pages) != 0) {
+    fmt_text(&f, "freehold: huge pages reserved: ");
+    fmt_exact_size(&f, atomic64_load_relaxed(&arena_counts.reserved));
+    fmt_char(&f, '\n');
+  }
   fmt_flush(&f);
 }
 

@@ -106,7 +106,9 @@
   X(pressure, MEMORY, COUNT, COUNTER(budget.level), AT(9, "pressure", NEXT),                       \
     "level of pressure now: 0 none, 1 near a bound, 2 over it")                                    \
   X(pressure_raises, MEMORY, COUNT, COUNTER(budget.raises), AT(10, "raised", END),                 \
-    "times that this level rose")
+    "times that this level rose")                                                                  \
+  X(reserved, MEMORY, BYTES, COUNTER(arena_counts.reserved), HIDDEN,                               \
+    "huge pages that were taken at start (option reserve_huge_pages)")
 
 /* clang-format off */
 /* One size class: numbers, and how many slabs are how full. type  name  what it is */
