@@ -784,7 +784,7 @@ def long_lines(path, text, columns):
             for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 14150, 19570
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 14290, 19710
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)
