@@ -29,6 +29,7 @@
 #include "arena/grow.c"
 #include "arena/patience.c"
 #include "arena/arena.c"
+#include "arena/added.c"
 #include "arena/purge.c"
 
 #include "slab/tally.c"

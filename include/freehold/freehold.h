@@ -219,6 +219,13 @@ FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) FH_MALLO
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) FH_MALLOC
   FH_SIZE(3);
 
+/* From now on malloc, operator new and their kin take the blocks of the calling thread from `heap`,
+ * as fh_heap_malloc does. realloc does as fh_heap_realloc. NULL: from the thread's own, as at first.
+ * Returns what was in force before. Every call of this thread takes the slow path meanwhile. The
+ * heap may be the default of any number of threads; it may not end before they have chosen another
+ * or ended. Not for signal handlers. Ours; the idea is mimalloc's. */
+FH_API fh_heap_t *fh_heap_set_default(fh_heap_t *heap);
+
 /* fh_strdup and fh_strndup likewise. Ours. */
 FH_API char *fh_heap_strdup(fh_heap_t *heap, const char *text) FH_MALLOC;
 FH_API char *fh_heap_strndup(fh_heap_t *heap, const char *text, size_t most) FH_MALLOC;
@@ -252,6 +259,20 @@ typedef bool fh_visitor_t(void *block, size_t usable, void *context);
  * from it or visiting it: then it looks at all slabs of the process. Ours. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
+/* Where blocks lie: a slab, or one block that is larger. */
+typedef struct fh_area {
+  void *start;
+  size_t size;       /* bytes from there on */
+  size_t block_size; /* bytes of each of its blocks */
+  size_t used;       /* blocks that live, or are kept by a thread for its next calls */
+} fh_area_t;
+typedef bool fh_area_visitor_t(const fh_area_t *area, void *context);
+
+/* fh_heap_visit, of the areas instead of the blocks; blocks of no bytes lie in none. What of an
+ * area is not in use is free, or was never used. In the secure grade a block has some bytes that
+ * are not the program's. Ours; the idea is mimalloc's mi_heap_visit_blocks. */
+FH_API bool fh_heap_visit_areas(fh_heap_t *heap, fh_area_visitor_t *visitor, void *context);
+
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
 /* Gives back what the calling thread keeps for its next calls, and what ended threads left for
@@ -259,6 +280,27 @@ FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context)
  * back what they keep with their next calls on the slow path, and only if `force` is true. Time in
  * proportion to the slabs and heaps; never waits. Ours. */
 FH_API void fh_collect(bool force);
+
+/* Memory that the program brings, for freehold to hand out blocks of: huge pages, memory of a node
+ * or a device, a static buffer. The bytes in which blocks may lie from now on, 0 if there are none.
+ * They are used before more is mapped.
+ *   It must be readable and writable until the process ends, and nobody else may touch it.
+ *   Slices of 64 KiB are used. Each aligned GiB of addresses in which it lies begins with 2.2 MiB
+ * of records, and does not use its last 64 KiB. Where the memory does not cover that beginning,
+ * these are mapped there, and the GiB is passed over if something else lies there. So memory that
+ * begins at a multiple of 1 GiB can always be used.
+ *   It is never unmapped or moved. Its pages go back to the system, when they are free, only with
+ * FH_ARENA_PURGE; without it they do not count as `dirty`.
+ *   In a child of fork it must be as other memory is: private. What is shared both would write to.
+ * Of hugetlb pages the kernel needs a free one for each that parent or child writes to, and kills
+ * the child (SIGBUS) where there is none.
+ * EINVAL if a flag is not known or there are no such addresses, ENOMEM if none of it can be used.
+ * Ours; the idea is mimalloc's mi_manage_os_memory. */
+enum {
+  FH_ARENA_ZERO = 1, /* all of it reads as zero now */
+  FH_ARENA_PURGE = 2 /* it is private and anonymous: madvise(MADV_DONTNEED) makes it zero */
+};
+FH_API size_t fh_arena_add(void *address, size_t size, unsigned flags);
 
 /* Called by the thread that allocates, now and then on the slow path, before a realloc moves
  * anything and also when an allocation fails. It is the place to do work that was put off, such as
@@ -394,6 +436,7 @@ typedef struct fh_stats {
   uint64_t container_limit;
   uint64_t pressure;        /* level of pressure now: 0 none, 1 near a bound, 2 over it */
   uint64_t pressure_raises; /* times that this level rose */
+  uint64_t reserved;        /* huge pages that were taken at start (option reserve_huge_pages) */
 } fh_stats_t;
 /* clang-format on */
 

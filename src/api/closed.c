@@ -106,18 +106,18 @@ static void *serve(const request_t *r) {
 
 cold void *api_closed_malloc(size_t size) {
   api_start();
-  return serve(&(request_t){NULL, 1, size, ORIGIN_MALLOC, "malloc", TRACE_MALLOC});
+  return serve(&(request_t){heap_chosen(), 1, size, ORIGIN_MALLOC, "malloc", TRACE_MALLOC});
 }
 
 cold void *api_closed_calloc(size_t size) {
   api_start();
-  return serve(&(request_t){NULL, 1, size, ORIGIN_MALLOC, "calloc", TRACE_CALLOC});
+  return serve(&(request_t){heap_chosen(), 1, size, ORIGIN_MALLOC, "calloc", TRACE_CALLOC});
 }
 
 cold void *api_closed_aligned(size_t alignment, size_t size, origin_t origin) {
   api_start();
   trace_kind_t kind = alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED;
-  return serve(&(request_t){NULL, alignment, size, origin, "aligned_alloc", kind});
+  return serve(&(request_t){heap_chosen(), alignment, size, origin, "aligned_alloc", kind});
 }
 
 cold void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc) {

@@ -3,6 +3,9 @@
  * Threads: any; no heap is marked while a callback runs. */
 #include "api.h"
 
+/* Does nothing stand between the call and the thread's heap? */
+static bool is_plain(void) { return !SECURE && likely(api_is_open() && heap_chosen() == NULL); }
+
 static out_of_line void *finish(void *block) {
   api_tell_news();
   api_deferred(false); /* also if memory is short: the next call may have what it frees */
@@ -10,12 +13,12 @@ static out_of_line void *finish(void *block) {
 }
 
 cold void *api_malloc_slow(size_t size) {
-  if (unlikely(SECURE || !api_is_open())) return api_closed_malloc(size);
+  if (unlikely(!is_plain())) return api_closed_malloc(size);
   return finish(heap_malloc_slow(size));
 }
 
 cold void *api_calloc_slow(size_t size) {
-  if (unlikely(SECURE || !api_is_open())) return api_closed_calloc(size);
+  if (unlikely(!is_plain())) return api_closed_calloc(size);
   return finish(heap_malloc_slow(size));
 }
 
@@ -24,7 +27,7 @@ cold void *api_aligned_slow(size_t alignment, size_t size) {
 }
 
 cold void *api_new_slow(size_t alignment, size_t size, origin_t origin) {
-  if (unlikely(SECURE || !api_is_open())) return api_closed_aligned(alignment, size, origin);
+  if (unlikely(!is_plain())) return api_closed_aligned(alignment, size, origin);
   return finish(heap_aligned_slow(alignment, size));
 }
 
@@ -56,7 +59,8 @@ void *api_realloc(void *p, size_t size, const char *call) {
   void *resized = SECURE ? secure_resize_small(p, size, call) : NULL;
   if (SECURE && likely(resized != NULL)) return resized;
   if (!SECURE && likely(fast_is_right_here(p, size))) return p;
-  if (unlikely(SECURE || api_is_closed())) return api_closed_realloc(NULL, p, size, call);
+  if (unlikely(SECURE || api_is_closed() || heap_chosen() != NULL))
+    return api_closed_realloc(heap_chosen(), p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
   api_tell_news();
   api_deferred(false); /* before anything has moved: the callback may jump away */

@@ -6,8 +6,10 @@
 
 #include <errno.h>
 
+#include "../arena/added.h"
 #include "../heap/stats.h"
 #include "../heap/upkeep.h"
+#include "../os/os.h"
 
 FH_API int fh_version(void) {
   return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH;
@@ -48,6 +50,17 @@ FH_API void fh_collect(bool force) {
   api_deferred(force);
   if (SECURE && force) secure_end_quarantine();
   heap_collect(force);
+}
+
+FH_API size_t fh_arena_add(void *address, size_t size, unsigned flags) {
+  uintptr_t at = (uintptr_t)address, end = os_space_end();
+  api_start();
+  if ((flags & ~(FH_ARENA_ZERO | FH_ARENA_PURGE)) != 0 || size > end || at > end - size)
+    return api_invalid(), 0;
+  size_t added =
+    added_put(address, size, (flags & FH_ARENA_ZERO) != 0, (flags & FH_ARENA_PURGE) == 0);
+  if (added == 0) errno = ENOMEM;
+  return added;
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */

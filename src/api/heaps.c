@@ -4,6 +4,7 @@
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
+#include "../heap/enter.h"
 #include "../heap/firstclass.h"
 
 static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }
@@ -23,6 +24,10 @@ FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats) {
   if (stats == NULL || stats->struct_size != sizeof *stats) return false;
   firstclass_stats(heap, stats);
   return true;
+}
+FH_API fh_heap_t *fh_heap_set_default(fh_heap_t *heap) {
+  api_start();
+  return heap_choose(heap);
 }
 FH_API void fh_heap_collect(fh_heap_t *heap) { firstclass_collect_one(heap); }
 FH_API fh_heap_t *fh_heap_of(const void *p) {
@@ -65,18 +70,18 @@ FH_API void fh_heap_destroy(fh_heap_t *heap) {
   if (SECURE) secure_heap_ends(heap);
   firstclass_destroy(heap);
 }
-typedef struct {
-  fh_visitor_t *visitor;
-  void *context;
-} visit_t;
 static bool visit_checked(void *p, size_t usable, void *context) {
-  const visit_t *v = context;
+  const visitor_t *to = context;
   size_t size = usable;
-  return !secure_visited(p, &size) || v->visitor(p, size, v->context);
+  return !secure_visited(p, &size) || to->blocks(p, size, to->context);
 }
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
-  if (!SECURE) return firstclass_visit(heap, visitor, context);
-  return firstclass_visit(heap, visit_checked, &(visit_t){visitor, context});
+  visitor_t to = {.blocks = visitor, .context = context};
+  return firstclass_visit(heap,
+                          SECURE ? &(visitor_t){.blocks = visit_checked, .context = &to} : &to);
+}
+FH_API bool fh_heap_visit_areas(fh_heap_t *heap, fh_area_visitor_t *visitor, void *context) {
+  return firstclass_visit(heap, &(visitor_t){.areas = visitor, .context = context});
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {

@@ -5,6 +5,7 @@
  *          because there is none. */
 #include "api.h"
 
+#include "../arena/added.h"
 #include "../heap/upkeep.h"
 #include "../os/os.h"
 
@@ -32,6 +33,9 @@ static __attribute__((constructor(101))) void load(void) {
   api_start();
   api_foreign_start();
   api_operators_start();
+  if (option_get(OPTION_reserve_huge_pages) != 0)
+    added_reserve((size_t)option_get(OPTION_reserve_huge_pages),
+                  (int)option_get(OPTION_reserve_node));
   if (option_get(OPTION_verbose)) api_report_at_load();
   if (option_get(OPTION_stats) != STATS_NONE) keep_output();
   heap_start();

@@ -291,6 +291,11 @@ void api_report_at_load(void) {
     option_put_value(&f, i, option_get(i));
     fmt_print(&f, ", from %s\n", option_source_name[option_source(i)]);
   }
+  if (option_get(OPTION_reserve_huge_pages) != 0) {
+    fmt_text(&f, "freehold: huge pages reserved: ");
+    fmt_exact_size(&f, atomic64_load_relaxed(&arena_counts.reserved));
+    fmt_char(&f, '\n');
+  }
   fmt_flush(&f);
 }
 

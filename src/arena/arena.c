@@ -39,7 +39,8 @@ static bool take_over(arena_t *a, size_t first, size_t n) {
   booked_t t = {.maps = arena_maps(a)};
   bitmap_each_part(t.maps->dirty, first, n, take_over_part, &t);
   if (t.purged != 0) patience_note_reuse(t.purged);
-  if (t.dirty != 0) atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - t.dirty);
+  if (t.dirty != 0 && !a->is_pinned)
+    atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - t.dirty);
   memset(&t.maps->touched[first], TOUCHED_ALL, n - 1);
   atomic64_add_relaxed(&arena_counts.committed, n);
   arena_note_peak();
@@ -126,7 +127,7 @@ static bool slices_are_valid(const arena_t *a, size_t first, size_t n, bool are_
   for (size_t i = first; i < first + n; i++) {
     bool is_dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[i / 64]) >> i % 64 & 1;
     HOLDS(A1, (atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1) == are_free);
-    HOLDS(A2, i >= ARENA_FIRST_SLICE && i < atomic64_load_relaxed(&a->mapped));
+    HOLDS(A2, i >= a->first && i < atomic64_load_relaxed(&a->mapped));
     HOLDS(A4, is_dirty || arena_maps(a)->touched[i] == 0);
   }
   return true;
@@ -164,11 +165,13 @@ static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
 static out_of_line void put_dirty(arena_t *a, size_t first, size_t n) {
   left_t l = {arena_maps(a), os_now_ms()};
   bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);
-  atomic64_add_relaxed(&arena_counts.dirty, n);
+  if (!a->is_pinned) atomic64_add_relaxed(&arena_counts.dirty, n);
   put_free(a, first, n);
 }
 
 void arena_release_dirty(void *at, size_t n) { put_dirty(arena_of(at), arena_slice(at), n); }
+
+bool arena_discard(void *at, size_t size) { return !arena_is_pinned(at) && os_discard(at, size); }
 
 void arena_release_moved(void *at, size_t n) {
   if (grow_map_again(at, n)) arena_release_clean(at, n);

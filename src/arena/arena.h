@@ -11,8 +11,8 @@
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
  *          A3 a free slice that is not dirty reads as zero
- *          A4 what lies behind a free slice's `touched` pages is not in memory; of one that is not
- *             dirty they are 0 */
+ *          A4 what lies behind a free slice's `touched` pages is not in memory, unless it is pinned
+ *             or the option `arena_populate` wants it. Of one that is not dirty they are 0 */
 #pragma once
 
 #include "../base/sizeclass.h"
@@ -42,6 +42,9 @@ typedef struct {
   atomic64_t mapped;            /* slices that are mapped, or being mapped: the window's first */
   atomic32_t low_word;          /* a hint: no free slice in the words below */
   uint32_t number;              /* const: its place in the list of arenas */
+  uint16_t first, end;          /* const: it may have slices from there, and up to there */
+  bool is_added;                /* const: its slices' memory is never unmapped, or moved */
+  bool is_pinned;               /* const: nor does it go back to the system */
 } arena_t;
 _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE,
                "the head fits over the unused descriptors");
@@ -79,6 +82,7 @@ typedef struct {
   atomic64_t mapped, committed, peak_committed, dirty; /* slices; relaxed: sums */
   atomic64_t purged, huge_bytes;                       /* bytes */
   atomic64_t collapsed;                                /* frames that were made huge pages */
+  atomic64_t reserved;                                 /* bytes of huge pages: added.h */
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 
@@ -141,6 +145,13 @@ hidden void arena_read_end(const void *p);
 hidden bool arena_is_read(const void *first, size_t n);
 /* The free bits of a word that were claimed go back. */
 hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);
+
+/* Does the memory at `p` stay, whatever is done with the slice? */
+static inline bool arena_is_pinned(const void *p) {
+  return map_kind(map_find(p)) == TENANT_ARENA && arena_of(p)->is_pinned;
+}
+/* os_discard of a part of a block; false also if it is pinned. */
+hidden bool arena_discard(void *at, size_t size);
 
 /* More is in use than a moment ago. */
 hidden void arena_note_peak(void);

@@ -61,7 +61,7 @@ static unsigned count_used(const arena_t *a, size_t frame) {
 
 static bool is_dense(const arena_t *a, size_t frame) {
   size_t size = FRAME_SLICES << SLICE_SHIFT;
-  return count_used(a, frame) >= USED_LEAST &&
+  return count_used(a, frame) >= USED_LEAST && !a->is_pinned &&
          os_is_private(arena_address(a, frame * FRAME_SLICES), size);
 }
 
@@ -92,7 +92,7 @@ static bool make_huge(const arena_t *a, size_t frame) {
 }
 
 bool frames_begins(const void *slice) {
-  return arena_slice(slice) % FRAME_SLICES == 0 && are_wanted() &&
+  return arena_slice(slice) % FRAME_SLICES == 0 && are_wanted() && !arena_of(slice)->is_pinned &&
          is_pace_due(&frames.fresh, os_now_ms()) && os_has_huge_pages();
 }
 

@@ -25,11 +25,14 @@ enum {
   JOIN_TRIES = 2, /* tries to join a range with free slices below it, of so many ranges each */
 };
 
-static void advise_pages(void *at, size_t size, bool first) {
+/* What was mapped. Of a window's head only what is used is to be in memory. */
+static void prepare_pages(char *at, size_t size, bool first) {
+  size_t head = arena_slice(at) == 0 ? ARENA_FIRST_SLICE << SLICE_SHIFT : 0;
   int64_t thp = budget_is_tight() ? THP_NEVER : option_get(OPTION_thp);
   if (thp == THP_ALWAYS) os_advise_huge(at, size, true);
   else if (thp == THP_NEVER || first)
     os_advise_huge(at, size, false); /* auto: small processes stay small */
+  if (option_get(OPTION_arena_populate) && !budget_is_tight()) os_populate(at + head, size - head);
 }
 
 static bool is_slice(size_t slice) { return slice != 0 && slice < WINDOW_SLICES; }
@@ -72,8 +75,8 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
     /* relaxed: map_more, where a search for room begins, has read it; the swap reads again */
     uint64_t from = atomic64_load_relaxed(&a->mapped);
-    if (from + n > ARENA_END) return NO_SLICES;
-    step = min_size(step, ARENA_END - from);
+    if (from + n > a->end) return NO_SLICES;
+    step = min_size(step, a->end - from);
     /* Progress: another thread grows ... */
     if (!atomic64_cas_relaxed(&a->mapped, &from, from + step)) {
       size_t slice = slices_claim(a, n, 1); /* ... and may have left us some */
@@ -84,7 +87,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     os_map_result_t result = os_map_at(arena_address(a, from), step << SLICE_SHIFT);
     if (result == OS_MAPPED) {
       atomic64_add_relaxed(&arena_counts.mapped, step);
-      advise_pages(arena_address(a, from), step << SLICE_SHIFT, false);
+      prepare_pages(arena_address(a, from), step << SLICE_SHIFT, false);
       note_locked(arena_address(a, from), step);
       if (step > n) slices_give_back(a, from + n, step - n);
       return from;
@@ -127,7 +130,7 @@ static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
     size_t end = atomic64_load_seq_cst(&a->mapped); /* S-room; compared with what was mapped */
     size_t below = arena_is_first_end(a, end) ? 0 : bitmap_run_below(a->free, end, n - 1);
     size_t first = align_up(end - below, alignment), missing = first + n - end;
-    if (first + n > ARENA_END) return NO_SLICES;
+    if (first + n > a->end) return NO_SLICES;
     if (first == end && alignment == 1) break;
     size_t slice = grow_by(a, missing);
     if (!is_slice(slice)) return slice;
@@ -143,7 +146,7 @@ static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
  * then holds back no slice that others could have. */
 bool grow_at(arena_t *a, size_t first, size_t n) {
   size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
-  if (first > end || first + n <= end || first + n > ARENA_END || arena_is_first_end(a, end))
+  if (first > end || first + n <= end || first + n > a->end || arena_is_first_end(a, end))
     return false;
   size_t below = end - first, missing = n - below;
   if (bitmap_run_above(a->free, first, below) < below) return false;
@@ -175,7 +178,7 @@ static size_t map_again(arena_t *a, size_t first, size_t most) {
     return is_refused ? NO_MEMORY : 0;
   }
   atomic64_add_relaxed(&arena_counts.mapped, n);
-  advise_pages(arena_address(a, first), n << SLICE_SHIFT, false);
+  prepare_pages(arena_address(a, first), n << SLICE_SHIFT, false);
   return n;
 }
 
@@ -215,7 +218,7 @@ bool grow_map_again(void *at, size_t n) {
     note_unmapped(arena_of(at), arena_slice(at), n, &were_dirty);
     return false;
   }
-  advise_pages(at, n << SLICE_SHIFT, false);
+  prepare_pages(at, n << SLICE_SHIFT, false);
   atomic64_add_relaxed(&arena_counts.committed, n);
   return true;
 }
@@ -248,6 +251,7 @@ bool arena_is_read(const void *first, size_t n) {
 static uint64_t group_to_unmap(const arena_t *a, size_t word) {
   uint64_t gone = atomic64_load_relaxed(&arena_maps(a)->unmapped[word]);
   uint64_t free = atomic64_load_relaxed(&a->free[word]), mapped = atomic64_load_relaxed(&a->mapped);
+  if (a->is_added) return 0;
   if (mapped < (word + 1) * 64)
     gone |= mapped <= word * 64 ? ~UINT64_C(0) : ~UINT64_C(0) << mapped % 64;
   return ~(free | gone) == 0 ? free : 0;
@@ -349,7 +353,9 @@ static void guard_head(arena_t *a) {
 
 size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices) {
   if (!slices_reserve_number(a)) return NO_SLICES;
-  advise_pages(a, slices << SLICE_SHIFT, a->number == 0 && n <= FIRST_SLICES);
+  prepare_pages((char *)a, slices << SLICE_SHIFT, a->number == 0 && n <= FIRST_SLICES);
+  a->first = ARENA_FIRST_SLICE;
+  a->end = ARENA_END;
   atomic64_store_relaxed(&a->mapped, slices);
   atomic64_add_relaxed(&arena_counts.mapped, slices);
   size_t have = slices - ARENA_FIRST_SLICE;

@@ -77,6 +77,8 @@ static size_t claim(size_t first, size_t count, bool again) {
   return count;
 }
 
+bool map_claim(void *window) { return claim((uintptr_t)window >> WINDOW_SHIFT, 1, true) == 1; }
+
 bool map_has_room(size_t size, bool without_memory) {
   void *at = without_memory ? os_find(size) : os_map(size);
   if (at != NULL && !without_memory) os_unmap(at, size);

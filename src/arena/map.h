@@ -45,6 +45,8 @@ hidden void *map_reserve(size_t count, size_t size);
 hidden bool map_has_room(size_t size, bool without_memory);
 /* Likewise, asked of many windows only: for a moment others would find all of them claimed. */
 hidden bool map_may_fit(size_t count, size_t size, bool without_memory);
+/* Claims this window, unless it is somebody's of ours; nothing is mapped. */
+hidden bool map_claim(void *window);
 /* Claims `more` windows behind the caller's `have`, if they are free; nothing is mapped. */
 hidden bool map_claim_behind(void *window, size_t have, size_t more);
 /* Says who lives in windows that map_new gave. */

@@ -40,6 +40,7 @@ void slices_publish(arena_t *a) {
 /* ---- giving back ----------------------------------------------------------------------------- */
 
 void slices_note_dirty(arena_t *a, size_t word, size_t words) {
+  if (a->is_pinned) return; /* no purge is to look there */
   bitmap_each_part(arena_maps(a)->dirty_groups, word, words, hint_set_part, NULL); /* S-group */
   hint_set(dirty_arenas.words, a->number);
 }

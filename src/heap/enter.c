@@ -235,6 +235,14 @@ void heap_close_own(void) {
   if (h != NULL) heap_exit(h);
 }
 
+struct fh_heap *heap_choose(struct fh_heap *heap) {
+  struct fh_heap *before = heap_chosen();
+  atomic_ptr_store_relaxed(&heap_here.chosen, heap);
+  heap_t *h = heap_enter_own(); /* closes the fast paths, or opens them */
+  if (h != NULL) heap_exit(h);
+  return before;
+}
+
 void heap_let_go_own(void) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;

@@ -1,6 +1,6 @@
 /* enter.h - how a thread comes to a heap and leaves it                                layer 6: heap
- * Owns:    heap_here, and a heap's marks.   Called by: closed.c, secure, heap; the
- *          system, when a thread ends.   Calls: stock, slab, arena, support, os.
+ * Owns:    heap_here, and a heap's marks.   Called by: closed.c, heaps.c, secure,
+ *          heap; the system, when a thread ends.   Calls: stock, slab, arena, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. */
 #pragma once
 
@@ -22,6 +22,9 @@ hidden void heap_exit(heap_t *h);
 hidden void heap_before_leave(void (*call)(void));
 /* heap_closed was set: closes the thread's fast paths, unless a handler has interrupted them. */
 hidden void heap_close_own(void);
+/* The thread's malloc takes blocks of this first-class heap from now on; NULL: of the thread's own.
+ * The one before. */
+hidden struct fh_heap *heap_choose(struct fh_heap *heap);
 /* Lets go of all that the thread's heap keeps. */
 hidden void heap_let_go_own(void);
 hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */

@@ -21,7 +21,6 @@
 #include "enter.h"
 #include "fast.h"
 #include "resize.h"
-#include "visit.h"
 
 enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls */
 
@@ -136,13 +135,13 @@ static void leave_visited(heap_t *lane) {
   leave_lane(lane);
 }
 
-bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context) {
-  if (heap == NULL) return heap_visit(visitor, context);
+bool firstclass_visit(fh_heap_t *heap, const visitor_t *to) {
+  if (heap == NULL) return heap_visit(to);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   for (; lane != NULL; lane = lanes_next(lane)) {       /* Bound: as in enter_lane */
     bool is_mine = try_lane(lane);
     if (is_mine) atomic32_store_release(&lane->lane_state, LANE_VISITED); /* S-lane */
-    bool goes_on = heap_visit_lane(lane, is_mine, visitor, context);
+    bool goes_on = heap_visit_lane(lane, is_mine, to);
     if (is_mine) leave_visited(lane);
     if (!goes_on) return false;
   }

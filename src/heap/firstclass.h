@@ -5,7 +5,7 @@
 #pragma once
 
 #include "../../include/freehold/freehold.h"
-#include "../base/base.h"
+#include "visit.h"
 
 hidden fh_heap_t *firstclass_new(void);
 hidden fh_heap_t *firstclass_new_with(const char *name, size_t quota);
@@ -18,5 +18,5 @@ hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
 hidden void firstclass_collect(void); /* releases what all keep and do not use */
 hidden void firstclass_collect_one(fh_heap_t *heap);
-/* heap NULL: all blocks of the process. */
-hidden bool firstclass_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
+/* heap NULL: all of the process. */
+hidden bool firstclass_visit(fh_heap_t *heap, const visitor_t *to);

@@ -1,6 +1,6 @@
 /* here.h - what the fast paths know of a thread: its heap and its marks               layer 6: heap
- * Owns:    nothing; heap_here is enter.c's.   Called by: heap, secure, start.c, closed.c.
- *          Calls: nothing.
+ * Owns:    nothing; heap_here is enter.c's.   Called by: heap, secure, start.c, cold.c,
+ *          closed.c.   Calls: nothing.
  * Threads: the thread's own, and its signal handlers'.
  *
  * Signals: three marks say that an operation is under way. A signal handler that interrupts it
@@ -24,6 +24,7 @@ typedef struct {
   atomic_ptr_t heap;   /* the thread's own; at first, and at the end, NULL */
   uint32_t lone_frees; /* of a thread without a heap, or LONE_AT_END */
   uint32_t is_closed;  /* 1: `limit` and `window` stay 0, in this thread, until that is over */
+  atomic_ptr_t chosen; /* the first-class heap of which malloc takes blocks, or NULL */
 } heap_here_t;
 extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 
@@ -32,7 +33,13 @@ extern hidden __thread heap_here_t heap_here __attribute__((tls_model("initial-e
  * later; with the first slow call after it is 0 again they open. relaxed: each thread looks by
  * itself. */
 extern hidden atomic32_t heap_closed;
-static always_inline bool heap_is_closed(void) { return atomic32_load_relaxed(&heap_closed) != 0; }
+static always_inline struct fh_heap *heap_chosen(void) {
+  return atomic_ptr_load_relaxed(&heap_here.chosen); /* relaxed: the thread's own */
+}
+/* Or in this thread alone, because it has chosen a first-class heap. */
+static always_inline bool heap_is_closed(void) {
+  return atomic32_load_relaxed(&heap_closed) != 0 || unlikely(heap_chosen() != NULL);
+}
 
 static always_inline heap_t *heap_of_thread(void) {
   return atomic_ptr_load_relaxed(&heap_here.heap);

@@ -32,8 +32,8 @@ enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more byte
  * call. For classes of which much was used, and whose fresh blocks are linked. */
 static out_of_line void populate(heap_t *h, char *base, unsigned c) {
   size_t burst = (size_t)option_get(OPTION_populate);
-  if (burst == 0 || budget_is_tight() || c >= MEDIUM_CLASS ||
-      heap_taken(h, c) * class_size(c) < burst)
+  if (burst == 0 || budget_is_tight() || option_get(OPTION_arena_populate) ||
+      arena_is_pinned(base) || c >= MEDIUM_CLASS || heap_taken(h, c) * class_size(c) < burst)
     return;
   bool is_frame = frames_begins(base) && surplus_average() >= FRAME_PART * FRAME_SLICES;
   size_t ahead = FRAME_SLICES - 1 - arena_slice(base) % FRAME_SLICES; /* no further, if at all */

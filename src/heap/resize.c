@@ -128,7 +128,7 @@ bool heap_owns(const void *p) {
   if (map_kind(tenant) == TENANT_EMPTY) return empty_owns(map_record(tenant), p);
   if (map_kind(tenant) != TENANT_ARENA) return false;
   size_t slice = arena_slice(p);
-  return slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+  return slice >= arena_of(p)->first && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
 }
 
 static bool resize_large(slab_t *s, void *p, size_t size) {

@@ -30,8 +30,7 @@ static void add_counters(fh_stats_t *stats, const heap_t *h, const os_usage_t *u
 }
 
 static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
-  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
-  uint32_t used = slab_used(s), live = used > a.count ? used - a.count : 0;
+  uint32_t live = slab_live(s);
   size_t quarter = (size_t)live * 4 / capacity;
   c->live += live;
   c->slabs++;
@@ -76,9 +75,10 @@ static void add_classes(fh_stats_t *stats) {
 /* Slices that are free and clean are in no memory (A3): a program may have had much more. */
 static size_t resident_in(const arena_t *a) {
   size_t resident = 0, mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+  bool is_clean_there = a->is_pinned || option_get(OPTION_arena_populate);
   for (size_t first = 0; first < mapped; first += 64) {
     uint64_t dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
-    if (~(atomic64_load_relaxed(&a->free[first / 64]) & ~dirty) == 0) continue;
+    if (!is_clean_there && ~(atomic64_load_relaxed(&a->free[first / 64]) & ~dirty) == 0) continue;
     resident += os_resident(arena_address(a, first), min_size(64, mapped - first) << SLICE_SHIFT);
   }
   return resident;

@@ -21,7 +21,7 @@ bool visit_slabs(visit_slab_t *visit, void *context) {
     arena_t *a = arena_at(i);
     if (a == NULL) continue;
     size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
-    for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
+    for (size_t slice = a->first; slice < mapped; slice++) {
       if (slice % 64 == 0 && ~atomic64_load_relaxed(&a->free[slice / 64]) == 0) {
         slice += 63; /* all free: nothing is there */
         continue;
@@ -37,9 +37,13 @@ bool visit_slabs(visit_slab_t *visit, void *context) {
 
 typedef struct {
   const heap_t *lane; /* whose slabs alone are visited, or NULL */
-  fh_visitor_t *visitor;
-  void *context;
+  visitor_t to;
 } blocks_visit_t;
+
+static bool show_block(const visitor_t *to, void *block, size_t size) {
+  if (to->areas == NULL) return to->blocks(block, size, to->context);
+  return to->areas(&(fh_area_t){block, size, size, 1}, to->context);
+}
 
 enum { AT_ONCE = 64 };
 
@@ -64,15 +68,17 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   const blocks_visit_t *v = context;
   if (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane)) return true;
   if (slab_kind(word) == SLAB_LARGE)
-    return v->visitor(base, atomic64_load_relaxed(&s->size), v->context);
+    return show_block(&v->to, base, atomic64_load_relaxed(&s->size));
   size_t size = class_size(word);
+  if (v->to.areas != NULL)
+    return v->to.areas(&(fh_area_t){base, SLICE_SIZE, size, slab_live(s)}, v->to.context);
   /* S-visit */
   size_t carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity);
   for (size_t done = 0; done < carved; done += AT_ONCE) {
     uintptr_t block = (uintptr_t)base + (done + 1) * size;
     uint64_t live = live_ones(s, word, block, min_size(carved - done, AT_ONCE));
     for (; live != 0; live &= live - 1) /* Bound: AT_ONCE */
-      if (!v->visitor((void *)(block + bits_lowest(live) * size), size, v->context)) return false;
+      if (!show_block(&v->to, (void *)(block + bits_lowest(live) * size), size)) return false;
   }
   return true;
 }
@@ -88,14 +94,13 @@ static void finish_own_frees(void) {
 
 static bool visit_one(slab_t *large, huge_t *huge, void *context) {
   const blocks_visit_t *v = context;
-  if (huge != NULL)
-    return v->visitor(huge_base(huge), atomic64_load_relaxed(&huge->size), v->context);
-  return v->visitor((void *)slab_base(large), atomic64_load_relaxed(&large->size), v->context);
+  if (huge != NULL) return show_block(&v->to, huge_base(huge), atomic64_load_relaxed(&huge->size));
+  return show_block(&v->to, (void *)slab_base(large), atomic64_load_relaxed(&large->size));
 }
 
 /* Somebody else's lane has lists that may change: its slabs are looked for among all. */
-bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context) {
-  blocks_visit_t visit = {lane, visitor, context};
+bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to) {
+  blocks_visit_t visit = {lane, *to};
   if (!index_each(lane, visit_one, &visit)) return false;
   if (!is_mine) return visit_slabs(visit_blocks_of, &visit);
   for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
@@ -104,8 +109,8 @@ bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, vo
   return true;
 }
 
-bool heap_visit(fh_visitor_t *visitor, void *context) {
-  blocks_visit_t visit = {NULL, visitor, context};
+bool heap_visit(const visitor_t *to) {
+  blocks_visit_t visit = {NULL, *to};
   finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   huge_t *b;
@@ -114,9 +119,9 @@ bool heap_visit(fh_visitor_t *visitor, void *context) {
     if (!visit_one(NULL, b, &visit)) return false;
   for (size_t i = 0; (s = guard_next(&i)) != NULL;) {
     void *block = atomic_ptr_load_relaxed(&s->block);
-    if (!visitor(block, atomic64_load_relaxed(&s->size), context)) return false;
+    if (!show_block(to, block, atomic64_load_relaxed(&s->size))) return false;
   }
-  return empty_visit(visitor, context);
+  return to->areas != NULL || empty_visit(to->blocks, to->context);
 }
 
 /* ---- sampled blocks -------------------------------------------------------------------------- */

@@ -13,10 +13,16 @@ typedef bool visit_slab_t(slab_t *s, uint32_t word, void *base, void *context);
 /* Calls `visit` for each small slab and large block of all arenas; false as soon as it says so. */
 hidden bool visit_slabs(visit_slab_t *visit, void *context);
 
-/* Visits the live blocks of the process: small, large and huge ones. */
-hidden bool heap_visit(fh_visitor_t *visitor, void *context);
+/* Who is shown each live block, or else the areas in which they lie. */
+typedef struct {
+  fh_visitor_t *blocks;
+  fh_area_visitor_t *areas;
+  void *context;
+} visitor_t;
+/* Visits those of the process: small, large and huge blocks. */
+hidden bool heap_visit(const visitor_t *to);
 /* Visits those of a lane. `is_mine`: the caller is in it. */
-hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, fh_visitor_t *visitor, void *context);
+hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to);
 
 /* Calls `visitor` with each sampled block that lives. Time in proportion to the memory mapped. */
 typedef void sampled_visitor_t(const sampled_t *block, void *context);

@@ -5,11 +5,25 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "../base/bits.h"
 #include "call.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+
+/* By their size, as the kernel wants it, and by a mask of nodes. */
+bool os_map_huge(void *at, size_t size, size_t page, int node) {
+  enum { FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, SIZE_SHIFT = 26 };
+  enum { BIND = 2, NODES = 1024 };
+  uint64_t nodes[NODES / 64] = {0};
+  int flags = FLAGS | (int)(bits_lowest(page) << SIZE_SHIFT);
+  long got = OS_CALL(mmap, at, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (!call_succeeded(&os_counts.maps, got)) return false;
+  if (node < 0) return true;
+  nodes[node / 64] |= (uint64_t)1 << node % 64;
+  return OS_CALL(mbind, at, size, BIND, nodes, NODES + 1, 0) == 0;
+}
 
 bool os_collapse(void *at, size_t size) {
   return call_succeeded(&os_counts.advices, OS_CALL(madvise, at, size, MADV_COLLAPSE, 0, 0, 0));

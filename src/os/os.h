@@ -54,6 +54,10 @@ hidden bool os_protect(void *at, size_t size, bool is_open);
 hidden bool os_seal(void *at, size_t size, bool is_sealed);
 /* Makes the pages present in one call; a hint. */
 hidden bool os_populate(void *at, size_t size);
+/* Huge pages of `page` bytes that the system has set aside, of that node (-1: of any), in the place
+ * of what is mapped there. One is touched only after os_populate has found it, and unmapped whole.
+ * False: it has not so many, and what was mapped there may be gone. */
+hidden bool os_map_huge(void *at, size_t size, size_t page, int node);
 /* Asks for huge pages, or asks for none. */
 hidden void os_advise_huge(void *at, size_t size, bool huge);
 /* Makes the pages one huge page: in memory they are copied, and others added. Takes some tenths of

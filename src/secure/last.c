@@ -128,5 +128,5 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
 }
 
 void secure_heap_ends(struct fh_heap *heap) {
-  if (heap != NULL) firstclass_visit(heap, end_with_heap, NULL);
+  if (heap != NULL) firstclass_visit(heap, &(visitor_t){.blocks = end_with_heap});
 }

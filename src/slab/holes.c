@@ -54,7 +54,7 @@ static bool make_hole(slab_t *s, uint32_t run) {
   size_t page = os_page_size(), size = bits_count(run) * page;
   /* relaxed: the system orders it before they go */
   atomic32_store_relaxed(&s->holes, read_holes(s) | run);
-  if (!os_discard((void *)(slab_base(s) + bits_lowest(run) * page), size)) return false;
+  if (!arena_discard((void *)(slab_base(s) + bits_lowest(run) * page), size)) return false;
   atomic64_add_relaxed(&arena_counts.purged, size);
   return true;
 }

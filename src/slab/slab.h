@@ -184,6 +184,12 @@ static inline void slab_note_used(slab_t *s, uint32_t used) {
   atomic32_store_relaxed(&s->used, used);
 }
 
+/* Its blocks in the program's hands, or kept by a thread for its next calls. */
+static inline uint32_t slab_live(const slab_t *s) {
+  uint32_t freed = anchor_unpack(atomic64_load_relaxed(&s->anchor)).count, used = slab_used(s);
+  return used > freed ? used - freed : 0;
+}
+
 /* The owner holds no block of it, and others have freed all that it does not have. */
 static inline bool slab_is_all_free(const slab_t *s) {
   return anchor_unpack(atomic64_load_acquire(&s->anchor)).count == slab_used(s); /* S-anchor */

@@ -94,7 +94,7 @@ void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
     tails_leave(h, s);
     set_first_size(s, size);
     if (large_is_clean(p)) memset(touched, 0, more + 1);
-    else if (more != 0 && os_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
+    else if (more != 0 && arena_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
       memset(touched + 1, 0, more);
     tails_enter(h, s, tails_wish(usable_for(size)));
     ASSERT_VALID(large_is_valid(s));
@@ -130,7 +130,7 @@ void large_clear_from(void *p, size_t from, size_t end) {
   bool is_long = end - from >= NEW_PAGES_MIN && !is_guarded(p);
   size_t all = is_long ? last - first : 0;
   if (is_long && os_resident(bytes + first, all) < all - all / 4 &&
-      os_discard(bytes + first, all)) {
+      arena_discard(bytes + first, all)) {
     atomic64_add_relaxed(&arena_counts.purged, all);
     memset(bytes + from, 0, first - from);
     from = last;
@@ -141,7 +141,8 @@ void large_clear_from(void *p, size_t from, size_t end) {
 void large_clear(void *p, size_t size) {
   bool is_ours = !is_guarded(p);
   if (is_ours && large_is_clean(p)) return;
-  if (SECURE && is_ours && size >= NEW_PAGES_MIN) return os_zero(p, usable_for(size));
+  if (SECURE && is_ours && size >= NEW_PAGES_MIN && !arena_is_pinned(p))
+    return os_zero(p, usable_for(size));
   large_clear_from(p, 0, size);
 }
 
@@ -164,10 +165,11 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
 }
 
 /* The pages move and no byte is copied; the new block counts them. The slices that they leave are
- * mapped again, at once or when the arena grows. NULL also while a visitor reads there. */
+ * mapped again, at once or when the arena grows. NULL also while a visitor reads there, and if the
+ * memory is not ours to move. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
-  if (arena_is_read(p, n)) return NULL;
+  if (arena_of(p)->is_added || arena_is_read(p, n)) return NULL;
   if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(p); /* while its bytes are there */
   void *tag = atomic_ptr_load_relaxed(&s->tag);
   atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);

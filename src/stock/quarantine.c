@@ -91,7 +91,7 @@ static size_t place_of_large(quarantine_t *q) {
  * takes no longer than to close a page. */
 static void let_go(void *block, size_t size) {
   slab_t *s = slab_of(block);
-  if (os_discard(block, size)) atomic32_store_relaxed(&s->kind, slab_word(s) | SLAB_IS_GONE);
+  if (arena_discard(block, size)) atomic32_store_relaxed(&s->kind, slab_word(s) | SLAB_IS_GONE);
 }
 
 /* One without memory may rest as long as it likes. */

@@ -174,4 +174,5 @@ void heap_drop(heap_t *h) {
       slab_release(s);
     }
   }
+  h->idle = 0;
 }

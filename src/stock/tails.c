@@ -106,7 +106,7 @@ static bool may_discard(heap_t *h) {
 static bool discard(heap_t *h, const slab_t *s, size_t tail) {
   size_t bytes = tail << TOUCHED_SHIFT, size = atomic64_load_relaxed(&s->size);
   if (!is_too_long(tail, pages_of(s)) || !may_discard(h)) return false;
-  if (!os_discard((char *)slab_base(s) + size, bytes)) return false;
+  if (!arena_discard((char *)slab_base(s) + size, bytes)) return false;
   atomic64_add_relaxed(&arena_counts.purged, bytes);
   return true;
 }

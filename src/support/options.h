@@ -55,6 +55,16 @@
     "Transparent huge pages: auto keeps the first few MiB on small pages. Above 64 MiB it "      \
     "makes huge ones of what a heap is about to fill, and of what is dense and in memory. "      \
     "always and never ask the system so, for what is mapped from then on.")                      \
+  X(reserve_huge_pages, size, 0,     0,         GiB(16384),      START,                          \
+    "Bytes of huge pages taken at start of those that the system has set aside "                 \
+    "(vm.nr_hugepages): of 1G, if so much is wanted and there are such, else of 2M. They never " \
+    "go back. What is not there, or not within five seconds and one for each GiB, is not "       \
+    "taken: `verbose` and the statistic `reserved` say how much is.")                            \
+  X(reserve_node,   int,   -1,       -1,        1023,            START,                          \
+    "Number of the NUMA node from which reserve_huge_pages takes them; -1: from any.")           \
+  X(arena_populate, bool,  false,    false,     true,            ANY,                            \
+    "What is mapped for slices (arena_step) is made present at once, by one system call: fewer " \
+    "page faults later, and all of that memory from the start.")                                 \
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
     "grows fast; 0: each page at its first touch.")                                              \

@@ -105,7 +105,9 @@
   X(pressure, MEMORY, COUNT, COUNTER(budget.level), 9, "pressure", NEXT,                           \
     "level of pressure now: 0 none, 1 near a bound, 2 over it")                                    \
   X(pressure_raises, MEMORY, COUNT, COUNTER(budget.raises), 10, "raised", END,                     \
-    "times that this level rose")
+    "times that this level rose")                                                                  \
+  X(reserved, MEMORY, BYTES, COUNTER(arena_counts.reserved), 0, "", END,                           \
+    "huge pages that were taken at start (option reserve_huge_pages)")
 
 /* clang-format off */
 /* One size class, and how many slabs are how full. type  name  how many; what it is */

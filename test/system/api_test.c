@@ -175,6 +175,153 @@ TEST(heap, blocks_outlive_a_deleted_heap, "") {
   }
 }
 
+/* ---- the default heap of a thread ---- */
+
+static void *others_block;
+static void *body_plain(void *argument) {
+  (void)argument;
+  others_block = malloc(launder_size(100));
+  return NULL;
+}
+
+TEST(heap, a_thread_may_choose_one_from_which_all_its_calls_take, "") {
+  fh_heap_t *heap = fh_heap_new(), *second = fh_heap_new();
+  void *before = malloc(launder_size(100)), *p[8];
+  CHECK_NULL(fh_heap_set_default(heap));
+  p[0] = malloc(launder_size(100));
+  p[1] = calloc(1, launder_size(1000));
+  p[2] = aligned_alloc(64, launder_size(128));
+  p[3] = realloc(NULL, launder_size(300000));
+  p[4] = realloc(before, launder_size(5000)); /* it leaves the thread's own */
+  p[5] = strdup("a text");
+  CHECK_EQ(fh_malloc_batch(launder_size(48), 2, p + 6), 2u);
+  for (int i = 0; i < 8; i++) CHECK_EQ((void *)fh_heap_of(p[i]), (void *)heap);
+  CHECK_BYTES(p[1], 0, 1000);
+  run_threads(1, body_plain);
+  CHECK(fh_heap_of(others_block) == NULL);
+  CHECK_EQ((void *)fh_heap_set_default(second), (void *)heap);
+  for (int i = 0; i < 8; i++) free(p[i]);
+  p[0] = malloc(launder_size(100));
+  CHECK_EQ((void *)fh_heap_of(p[0]), (void *)second);
+  CHECK_EQ((void *)fh_heap_set_default(NULL), (void *)second);
+  CHECK_NULL(fh_heap_of(p[1] = malloc(launder_size(100))));
+  free(p[1]);
+  free(others_block);
+  fh_heap_destroy(heap);
+  fh_heap_destroy(second);
+}
+
+/* ---- areas ---- */
+
+typedef struct {
+  size_t areas, used, bytes, large;
+  const char *block; /* lies in one of them */
+  bool is_found;
+} areas_t;
+
+static bool add_area(const fh_area_t *area, void *context) {
+  areas_t *sums = (areas_t *)context;
+  const char *start = (const char *)area->start;
+  CHECK(area->used * area->block_size <= area->size && area->block_size != 0);
+  sums->areas++;
+  sums->used += area->used;
+  sums->bytes += area->used * area->block_size;
+  sums->large += area->used == 1 && area->size >= 100000;
+  sums->is_found |= sums->block >= start && sums->block < start + area->size;
+  return sums->areas < 1000;
+}
+
+TEST(heap, its_areas_are_shown_and_where_each_block_lies, "") {
+  fh_heap_t *heap = fh_heap_new();
+  areas_t sums = {0, 0, 0, 0, NULL, false}, all = sums;
+  for (int i = 0; i < 2000; i++) sums.block = (const char *)fh_heap_malloc(heap, launder_size(100));
+  CHECK(fh_heap_malloc(heap, launder_size(100000)) != NULL);
+  CHECK(fh_heap_malloc(heap, launder_size(MiB_(600))) != NULL);
+  CHECK(fh_heap_visit_areas(heap, add_area, &sums));
+  CHECK(sums.is_found);
+  CHECK_EQ(sums.large, 2u);
+  CHECK_GE(sums.areas, 4u);
+  CHECK_LE(sums.areas, 10u);
+  CHECK_GE(sums.used, 2002u);
+  CHECK_GE(sums.bytes, 2000 * 100 + 100000 + MiB_(600));
+  all.block = sums.block;
+  CHECK(fh_heap_visit_areas(NULL, add_area, &all));
+  CHECK(all.is_found && all.used >= sums.used);
+  fh_heap_destroy(heap);
+}
+
+/* ---- memory that the program brings ---- */
+
+static char *map_aligned(size_t size) {
+  size_t all = size + ((size_t)1 << 30);
+  char *p = (char *)mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(p != MAP_FAILED);
+  char *at = (char *)(((uintptr_t)p + all - size) & ~(((uintptr_t)1 << 30) - 1));
+  CHECK_EQ(mprotect(at, size, PROT_READ | PROT_WRITE), 0);
+  return at;
+}
+
+TEST(arena, memory_that_the_program_brings_is_used_and_is_found_to_be_ours, "") {
+  enum { SIZE = 64 << 20, N = 600 };
+  char *at = map_aligned(SIZE), *p[N];
+  fh_stats_t before = {0}, after = {0};
+  before.struct_size = after.struct_size = sizeof before;
+  CHECK(!fh_owns(at + SIZE / 2));
+  CHECK(fh_stats_get(&before));
+  size_t added = fh_arena_add(at, SIZE, FH_ARENA_ZERO);
+  CHECK(added > SIZE - (3 << 20) && added < SIZE);
+  CHECK(fh_owns(at + SIZE / 2) && !fh_owns(at + SIZE));
+  int inside = 0;
+  for (int i = 0; i < N; i++) {
+    p[i] = (char *)malloc(launder_size(100000));
+    stamp(p[i], 100000, (size_t)i);
+    inside += p[i] >= at && p[i] < at + SIZE;
+  }
+  CHECK_GE(inside, 400);
+  CHECK(fh_stats_get(&after));
+  CHECK_GT(after.arenas, before.arenas);
+  for (int i = 0; i < N; i++) CHECK(is_stamped(p[i], 100000, (size_t)i));
+  for (int i = 0; i < N; i++) free(p[i]);
+  fh_collect(true);
+  unsigned char pages[16];
+  CHECK_EQ(mincore(at + SIZE / 2, sizeof pages * 4096, pages),
+           0); /* it is there: it was not unmapped */
+  for (size_t i = 0; i < sizeof pages; i++) CHECK_EQ(pages[i] & 1, 1);
+}
+
+TEST(arena, with_the_flag_its_free_pages_go_back, "") {
+  enum { SIZE = 64 << 20, N = 500 };
+  char *at = map_aligned(SIZE), *p[N];
+  unsigned char pages[SIZE / 4096];
+  size_t resident = 0;
+  memset(at, 1, SIZE);
+  CHECK_GT(fh_arena_add(at, SIZE, FH_ARENA_PURGE), 0u);
+  for (int i = 0; i < N; i++) p[i] = (char *)memset(malloc(launder_size(100000)), 1, 100000);
+  for (int i = 0; i < N; i++) free(p[i]);
+  fh_collect(true);
+  CHECK_EQ(mincore(at, SIZE, pages), 0);
+  for (size_t i = 0; i < sizeof pages; i++) resident += pages[i] & 1;
+  CHECK_LE(resident * 4096, 8u << 20);
+}
+
+TEST(arena, what_cannot_be_used_is_refused_and_says_why, "") {
+  char *at = map_aligned(8 << 20);
+  errno = 0;
+  CHECK_EQ(fh_arena_add(at, 8 << 20, 4), 0u);
+  CHECK_EQ(errno, EINVAL);
+  errno = 0;
+  CHECK_EQ(fh_arena_add(at, SIZE_MAX - 100, 0), 0u);
+  CHECK_EQ(errno, EINVAL);
+  errno = 0;
+  CHECK_EQ(fh_arena_add(at, 1 << 20, 0), 0u); /* all of it would be records */
+  CHECK_EQ(errno, ENOMEM);
+  CHECK(!fh_owns(at));
+  errno = 0;
+  CHECK_GT(fh_arena_add(at, 8 << 20, 0), 0u);
+  CHECK_EQ(fh_arena_add(at, 8 << 20, 0), 0u); /* a second time */
+  CHECK_EQ(errno, ENOMEM);
+}
+
 TEST(heap, destroy_frees_all_blocks_at_once, "") {
   size_t early = 0;
   for (int round = 0; round < 300; round++) {

@@ -127,8 +127,8 @@ static void churn_or_visit(unsigned number) {
   }
   for (bool is_last = false; !is_last;) { /* the last time all that the workers leave is there */
     is_last = atomic32_load_relaxed(&working) == 0;
-    CHECK(heap_visit(note_block, &visited));
-    CHECK(firstclass_visit(first_class, note_block, &visited));
+    CHECK(heap_visit(&(visitor_t){.blocks = note_block, .context = &visited}));
+    CHECK(firstclass_visit(first_class, &(visitor_t){.blocks = note_block, .context = &visited}));
   }
   CHECK_GT(visited, (size_t)0);
 }

@@ -105,11 +105,11 @@ static bool count_one(void *block, size_t usable, void *context) {
 TEST(empty, a_visit_shows_each_that_lives, "") {
   void *p[100];
   count_t all = {0, SIZE_MAX}, some = {0, 7};
-  CHECK(heap_visit(count_one, &all) && all.seen == 0);
+  CHECK(heap_visit(&(visitor_t){.blocks = count_one, .context = &all}) && all.seen == 0);
   for (int i = 0; i < 100; i++) p[i] = fast_malloc(0);
   for (int i = 0; i < 100; i += 2) fast_free(p[i]);
-  CHECK(heap_visit(count_one, &all) && all.seen == 50);
-  CHECK(!heap_visit(count_one, &some) && some.seen == 7);
+  CHECK(heap_visit(&(visitor_t){.blocks = count_one, .context = &all}) && all.seen == 50);
+  CHECK(!heap_visit(&(visitor_t){.blocks = count_one, .context = &some}) && some.seen == 7);
   for (int i = 1; i < 100; i += 2) fast_free(p[i]);
 }
 

@@ -420,7 +420,7 @@ TEST(firstclass, a_visitor_that_jumps_out_costs_no_heap_and_no_memory_once_the_h
   for (volatile int i = 0; i < 50; i++) {
     heap = firstclass_new();
     kept[0] = firstclass_aligned(heap, 1, i % 2 == 0 ? 100 : 40000);
-    if (setjmp(outside) == 0) firstclass_visit(heap, jump_out, NULL);
+    if (setjmp(outside) == 0) firstclass_visit(heap, &(visitor_t){.blocks = jump_out});
     else fast_free(firstclass_aligned(heap, 1, 100)); /* it can be used as before */
     fast_free(kept[0]);
     if (i % 3 == 0) firstclass_delete(heap);

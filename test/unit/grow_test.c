@@ -1,6 +1,8 @@
 /* grow_test.c - tests of arena/grow: windows, what is mapped of them, and what is unmapped */
 #include "counts.h"
 
+#include "../../src/arena/budget.h"
+
 static size_t unmapped_slices_of(const arena_t *a) {
   size_t n = 0;
   for (size_t i = 0; i < ARENA_WORDS; i++)
@@ -88,6 +90,38 @@ TEST(grow, growth_passes_over_somebody_elses_mapping_in_its_window, "") {
   }
   CHECK_EQ(lost_slices(), 0u);
   CHECK_GT(os_fake.mapped, mapped);
+}
+
+static size_t populated;
+static void count_populated(os_fake_call_t call, void *at, size_t size) {
+  if (call != OS_FAKE_POPULATE) return;
+  CHECK_GE(arena_slice(at), (size_t)ARENA_FIRST_SLICE);
+  CHECK(os_fake_is_mapped(at, size));
+  populated += size;
+}
+
+TEST(grow, whole_steps_are_made_present_if_that_is_wanted_and_memory_is_not_short, "A4") {
+  os_fake.before = count_populated;
+  claim(1);
+  CHECK_EQ(populated, 0u);
+  core_option(OPTION_arena_populate, true);
+  claim(1000);
+  CHECK_GE(populated, 900 * SLICE_SIZE);
+  for (int i = 0; i < 5; i++) claim(8000); /* windows more */
+  size_t mapped = (atomic64_load_relaxed(&arena_counts.mapped) - arena_count() * ARENA_FIRST_SLICE);
+  CHECK_GE(populated, (mapped - 100) * SLICE_SIZE);
+  CHECK_LE(populated, mapped * SLICE_SIZE);
+  size_t before = populated;
+  atomic64_store_relaxed(&budget.level, PRESSURE_NEAR);
+  claim(8000);
+  CHECK_EQ(populated, before);
+}
+
+TEST(grow, memory_that_cannot_be_made_present_is_mapped_all_the_same, "") {
+  core_option(OPTION_arena_populate, true);
+  os_fake_fail(1u << OS_FAKE_POPULATE, 1, true);
+  for (int i = 0; i < 20; i++) CHECK(claim(500) != NULL);
+  CHECK_EQ(lost_slices(), 0u);
 }
 
 /* Another thread in the middle of the first mmap of a growth: it claims `other_size` slices

@@ -219,13 +219,14 @@ TEST(guard, visits_and_statistics_have_guarded_blocks, "") {
   shown_t all = {0, 0};
   start();
   void *p = fast_malloc(100), *q = fast_malloc(5000);
-  CHECK(heap_visit(show, &all) && all.seen == 2 && all.bytes == 5100);
+  CHECK(heap_visit(&(visitor_t){.blocks = show, .context = &all}) && all.seen == 2 &&
+        all.bytes == 5100);
   stats.struct_size = sizeof stats;
   heap_stats(&stats);
   CHECK(stats.huge_live == 2 && stats.live_bytes == 3 * 4096 && stats.resident >= 2 * 4096);
   fast_free(p), fast_free(q);
   void *r = fast_malloc(105);
-  CHECK(!heap_visit(show, &(shown_t){0, 0}));
+  CHECK(!heap_visit(&(visitor_t){.blocks = show, .context = &(shown_t){0, 0}}));
   fast_free(r);
   heap_stats(&stats);
   CHECK(stats.huge_live == 0 && stats.live_bytes == 0 && stats.huge_allocated == 3);

@@ -49,7 +49,7 @@ static bool note(void *p, size_t n, void *context) {
 }
 static size_t count_live(void) {
   visited = 0;
-  heap_visit(note, NULL);
+  heap_visit(&(visitor_t){.blocks = note});
   return visited;
 }
 

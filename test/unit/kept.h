@@ -37,7 +37,7 @@ static bool count_block(void *p, size_t size, void *count) {
 /* How many live blocks a visit finds. */
 unused static unsigned visited(fh_heap_t *h) {
   unsigned count = 0;
-  CHECK(firstclass_visit(h, count_block, &count));
+  CHECK(firstclass_visit(h, &(visitor_t){.blocks = count_block, .context = &count}));
   return count;
 }
 

@@ -76,6 +76,16 @@ TEST(options, arena_step_takes_its_range_and_nothing_beyond, "O1") {
 TEST(options, thp_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_thp, "thp", THP_AUTO, "auto", "", "always", "sometimes", true);
 }
+TEST(options, reserve_huge_pages_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_reserve_huge_pages, "reserve_huge_pages", 0, "0", "-1", "16T", "17592186044417",
+            false);
+}
+TEST(options, reserve_node_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_reserve_node, "reserve_node", -1, "-1", "-2", "1023", "1024", false);
+}
+TEST(options, arena_populate_takes_its_range_and_nothing_beyond, "O1") {
+  check_row(OPTION_arena_populate, "arena_populate", 0, "off", "", "on", "perhaps", true);
+}
 TEST(options, populate_takes_its_range_and_nothing_beyond, "O1") {
   check_row(OPTION_populate, "populate", 448 << 10, "0", "-1", "2M", "2097153", true);
 }

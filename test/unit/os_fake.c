@@ -29,6 +29,12 @@ os_counts_t os_counts;
 os_fake_t os_fake = {
   .page_size = 4096, .now_ms = 1000, .most_mapped = SPACE_SIZE, .windows = WINDOWS};
 
+/* The size of the system's pages, if tests are to run with another. */
+__attribute__((constructor)) static void choose_page(void) {
+  const char *page = getenv("FREEHOLD_FAKE_PAGE");
+  if (page != NULL) os_fake.page_size = strtoul(page, NULL, 10);
+}
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t is_mapped[UNITS];
 static bool is_reserved[WINDOWS];
@@ -288,6 +294,27 @@ bool os_protect(void *at, size_t size, bool is_open) {
 bool os_populate(void *at, size_t size) {
   bool good = start_call(OS_FAKE_POPULATE, &os_counts.advices, at, size);
   if (!is_at(at, size)) misuse("populated, not mapped", at, size);
+  os_fake.now_ms += os_fake.populate_ms;
+  return end_call(good);
+}
+
+/* So many pages of these are set aside, and are no more. */
+static bool draw_pages(size_t *pages, size_t nodes, size_t n) {
+  size_t there = 0;
+  for (size_t i = 0; i < nodes; i++) there += pages[i];
+  for (size_t i = 0; i < nodes && there >= n; i++)
+    for (; n != 0 && pages[i] != 0; n--, there--) pages[i]--;
+  return n == 0;
+}
+
+bool os_map_huge(void *at, size_t size, size_t page, int node) {
+  bool good = start_call(OS_FAKE_MAP_HUGE, &os_counts.maps, at, size);
+  if (!is_at(at, size) || ((uintptr_t)at | size) % page != 0) misuse("no such place", at, size);
+  if (good && page == WINDOW_SIZE) good = draw_pages(&os_fake.large_pages, 1, size / page);
+  else if (good && node >= 4) good = false;
+  else if (good && node >= 0) good = draw_pages(&os_fake.huge_pages[node], 1, size / page);
+  else if (good) good = draw_pages(os_fake.huge_pages, 4, size / page);
+  if (good && mprotect(at, size, PROT_READ | PROT_WRITE) != 0) misuse("mprotect", at, size);
   return end_call(good);
 }
 

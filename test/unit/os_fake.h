@@ -10,6 +10,7 @@
 typedef enum { /* clang-format off */
   OS_FAKE_MAP, OS_FAKE_MAP_AT, OS_FAKE_UNMAP, OS_FAKE_MOVE, OS_FAKE_RESIZE, OS_FAKE_DISCARD,
   OS_FAKE_POPULATE, OS_FAKE_COLLAPSE, OS_FAKE_PROTECT, OS_FAKE_ADVISE_HUGE, OS_FAKE_FIND,
+  OS_FAKE_MAP_HUGE,
   OS_FAKE_CALLS
 } os_fake_call_t; /* clang-format on */
 
@@ -33,6 +34,9 @@ typedef struct {
   bool no_huge_pages;   /* os_has_huge_pages says so */
   bool is_shared;       /* os_is_private fails: after a fork */
   uint32_t collapse_ms; /* what os_collapse takes */
+  uint32_t populate_ms; /* what os_populate takes */
+  size_t huge_pages[4]; /* of 2 MiB, that each node has set aside */
+  size_t large_pages;   /* of 1 GiB, likewise, of node 0 */
   bool no_room_in_file; /* os_map_file fails */
   uint64_t thread;      /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread); /* what os_thread_has_ended says, if not NULL */

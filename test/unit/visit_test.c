@@ -41,7 +41,7 @@ TEST(visit, each_live_block_is_visited_once_and_no_free_one, "") {
       fast_free(block[i].p);
       block[i].is_live = false;
     }
-  CHECK(heap_visit(note, NULL));
+  CHECK(heap_visit(&(visitor_t){.blocks = note}));
   for (int i = 0; i < MANY; i++) CHECK_EQ(block[i].seen, block[i].is_live);
   CHECK_EQ(strange, 0u);
 }
@@ -60,7 +60,7 @@ static bool refuse_slabs(slab_t *s, uint32_t word, void *base, void *context) {
 TEST(visit, a_visitor_that_has_seen_enough_ends_the_visit, "") {
   int count = 0, slabs = 0;
   for (int i = 0; i < 100; i++) fast_malloc(100);
-  CHECK(!heap_visit(stop_at_five, &count));
+  CHECK(!heap_visit(&(visitor_t){.blocks = stop_at_five, .context = &count}));
   CHECK_EQ(count, 5);
   CHECK(!visit_slabs(refuse_slabs, &slabs));
   CHECK_EQ(slabs, 1);
@@ -78,13 +78,13 @@ TEST(visit, the_blocks_of_a_first_class_heap_can_be_visited_alone, "F1") {
   for (int i = 0; i < 300; i++) fast_malloc(64);
   for (int i = 0; i < 70; i++) firstclass_aligned(heap, 1, i % 10 == 0 ? 90000 : 64);
   firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
-  CHECK(firstclass_visit(heap, count_blocks, &count));
+  CHECK(firstclass_visit(heap, &(visitor_t){.blocks = count_blocks, .context = &count}));
   CHECK_EQ(count, 71);
 }
 
 TEST(visit, an_allocator_that_was_never_used_has_nothing_to_visit, "") {
   int count = 0;
-  CHECK(heap_visit(count_blocks, &count));
+  CHECK(heap_visit(&(visitor_t){.blocks = count_blocks, .context = &count}));
   CHECK_EQ(count, 0);
 }
 
@@ -107,7 +107,7 @@ TEST(visit, in_a_large_heap_no_block_is_shown_that_the_visitor_itself_has_freed,
   for (int i = 0; i < IN_USE; i++) fast_malloc(64 * SLICE_SIZE);
   in_thread(allocate_to_be_freed, NULL, false);
   for (int i = 0; i < PUT_OFF; i++) fast_free(freed[i]);
-  CHECK(heap_visit(is_not_freed, NULL));
+  CHECK(heap_visit(&(visitor_t){.blocks = is_not_freed}));
 }
 
 static size_t all_blocks;
@@ -128,7 +128,7 @@ TEST(visit, descriptors_of_slices_that_are_all_free_are_not_looked_at, "") {
   char *from = (char *)arena_of(small) + 4096 * DESCRIPTOR_SIZE;
   size_t size = 2 * SLICES_EACH * DESCRIPTOR_SIZE;
   CHECK_EQ(mprotect(from, size, PROT_NONE), 0);
-  CHECK(heap_visit(count_block, NULL));
+  CHECK(heap_visit(&(visitor_t){.blocks = count_block}));
   CHECK_EQ(mprotect(from, size, PROT_READ | PROT_WRITE), 0);
   CHECK_EQ(all_blocks, 2u);
   fast_free(small);
@@ -143,7 +143,7 @@ TEST(visit, no_heap_is_looked_at_for_the_blocks_that_it_borrowed, "") {
   fast_malloc(4000);
   for (int i = 0; i < HEAPS; i++) CHECK(pool_claim() != NULL);
   CHECK_EQ(mprotect(pool_at(number, &is_claimed), size, PROT_NONE), 0);
-  CHECK(heap_visit(count_blocks, &count));
+  CHECK(heap_visit(&(visitor_t){.blocks = count_blocks, .context = &count}));
   CHECK_EQ(mprotect(pool_at(number, &is_claimed), size, PROT_READ | PROT_WRITE), 0);
   CHECK_EQ(count, 1);
 }
@@ -187,7 +187,8 @@ static bool lies_in_its_slice(void *p, size_t size, void *context) {
 static void visit_or_use(unsigned number) {
   size_t seen = 0;
   if (number != 0) return use_for_this_and_that();
-  while (seen < ENOUGH) CHECK(heap_visit(lies_in_its_slice, &seen));
+  while (seen < ENOUGH)
+    CHECK(heap_visit(&(visitor_t){.blocks = lies_in_its_slice, .context = &seen}));
   atomic32_store_relaxed(&is_over, 1);
 }
 
@@ -226,7 +227,7 @@ static bool give_back_what_is_shown(void *p, size_t size, void *context) {
 
 TEST(visit, what_another_thread_gives_back_and_unmaps_meanwhile_is_not_read, "S-read") {
   make_group();
-  CHECK(heap_visit(give_back_what_is_shown, group));
+  CHECK(heap_visit(&(visitor_t){.blocks = give_back_what_is_shown, .context = group}));
   CHECK_GE(shown_there, 4u);
   CHECK_LE(shown_there, 64u);
   CHECK(!os_fake_is_mapped(group, SLICE_SIZE));
@@ -262,6 +263,6 @@ TEST(visit, of_a_slab_no_more_blocks_are_shown_than_it_has_room_for, "I2") {
   char *slice = arena_claim(1, 1, &clean);
   slab_t *s = use_for_blocks(slice, SMALL_MAX_SIZE);
   atomic32_store_relaxed(&s->carved, class_info[class_of(SMALLER)].capacity);
-  CHECK(heap_visit(lies_in_its_slice, &seen));
+  CHECK(heap_visit(&(visitor_t){.blocks = lies_in_its_slice, .context = &seen}));
   CHECK_EQ(seen, (size_t)s->capacity);
 }

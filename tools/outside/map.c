@@ -58,9 +58,7 @@ static char state_of_free(const arena_t *a, size_t slice) {
 }
 
 static char state_of_slab(const slab_t *s, uint32_t word) {
-  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
-  uint32_t used = slab_used(s), live = used > a.count ? used - a.count : 0;
-  size_t tenth = (size_t)live * 10 / class_info[word].capacity;
+  size_t tenth = (size_t)slab_live(s) * 10 / class_info[word].capacity;
   return (char)('0' + (tenth < 9 ? tenth : 9));
 }
 
@@ -69,7 +67,7 @@ static void read_window(window_t *w, const arena_t *a) {
   w->mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
   memset(w->slices, MAP_UNMAPPED, sizeof w->slices);
   memset(w->slices, MAP_RECORDS, min_size(ARENA_FIRST_SLICE, w->mapped));
-  for (size_t slice = ARENA_FIRST_SLICE; slice < w->mapped; slice++) {
+  for (size_t slice = a->first; slice < w->mapped; slice++) {
     const slab_t *s = slab_of(arena_address(a, slice));
     uint32_t word = slab_word(s);
     bool is_free = (atomic64_load_relaxed(&a->free[slice / 64]) >> slice % 64 & 1) != 0;

@@ -220,11 +220,11 @@ static bool show_large(void *p, size_t size, void *context) {
   return true;
 }
 static void shown_thread(unsigned me) {
-  if (me == 1) firstclass_visit(heap, show_large, NULL);
+  if (me == 1) firstclass_visit(heap, &(visitor_t){.blocks = show_large});
   else EXPECT(firstclass_aligned(heap, 1, SLICE_SIZE) != NULL);
 }
 static void shown_huge_thread(unsigned me) {
-  if (me == 1) firstclass_visit(heap, show_large, NULL);
+  if (me == 1) firstclass_visit(heap, &(visitor_t){.blocks = show_large});
   else EXPECT(firstclass_aligned(heap, 1, HUGE_MIN_SIZE) != NULL);
 }
 static void shown_after(void) {
@@ -261,7 +261,7 @@ static void visit_before(void) {
 }
 static void visit_thread(unsigned me) {
   if (me == 1) {
-    heap_visit(show, NULL);
+    heap_visit(&(visitor_t){.blocks = show});
     return;
   }
   for (int i = 0; i < HANDED_OUT; i++) block[0][i] = fast_malloc(BLOCKS_COUNTED);
@@ -307,7 +307,7 @@ static void unmapped_before(void) {
 }
 static void unmapped_thread(unsigned me) {
   if (me == 1) {
-    heap_visit(show_any, NULL);
+    heap_visit(&(visitor_t){.blocks = show_any});
     return;
   }
   slab_release(alone);

@@ -1,5 +1,6 @@
 /* slice_scenarios.c - bitmap.c, arena.c, grow.c, purge.c and map.c: slices and windows that
  * are claimed and given back */
+#include "../../../src/arena/added.h"
 #include "../../../src/arena/grow.h"
 #include "../../../src/os/os.h"
 #include "checker.h"
@@ -149,6 +150,30 @@ static void found_thread(unsigned me) {
   }
 }
 static void found_after(void) { EXPECT(slices[1] != slices[2]); }
+
+/* The program brings two slices, behind where a window's head is mapped. */
+static char *brought(void) {
+  size_t slice = ARENA_FIRST_SLICE + 2;
+  return (char *)os_space_start() + 2 * WINDOW_SIZE + (slice << SLICE_SHIFT);
+}
+static void added_before(void) {
+  system_restart();
+  EXPECT(os_map_at(brought(), 2 * SLICE_SIZE) == OS_MAPPED);
+}
+static void added_thread(unsigned me) {
+  if (me == 0) EXPECT(added_put(brought(), 2 * SLICE_SIZE, true, true) == 2 * SLICE_SIZE);
+  else slices[me] = claim_and_write();
+}
+static void added_after(void) {
+  EXPECT(map_find(brought()) == ((uintptr_t)arena_of(brought()) | TENANT_ARENA));
+}
+/* Two bring parts of one window. */
+static size_t added_bytes[2];
+static void added_twice_thread(unsigned me) {
+  if (me == 2) slices[me] = claim_and_write();
+  else added_bytes[me] = added_put(brought() + (me << SLICE_SHIFT), SLICE_SIZE, true, true);
+}
+static void added_twice_after(void) { EXPECT((added_bytes[0] == 0) != (added_bytes[1] == 0)); }
 
 static void reuse_before(void) {
   system_restart();
@@ -307,6 +332,10 @@ const scenario_t slice_scenarios[] = {
    lack_after},
   {"slices: three threads make the first arena", 3, 1, fresh_before, fresh_thread, fresh_after},
   {"slices: an arena is looked at while it is made", 3, 0, fresh_before, found_thread, found_after},
+  {"slices: memory is brought while another looks for some", 2, 0, added_before, added_thread,
+   added_after},
+  {"slices: two bring memory of one window", 3, 0, added_before, added_twice_thread,
+   added_twice_after},
   {"slices: what is claimed clean is zero, also while others purge", 3, 0, reuse_before,
    reuse_thread, reuse_after},
   {"slices: one is purged while a thread searches", 2, 0, only_one_before, only_one_thread,

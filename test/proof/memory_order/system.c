@@ -151,6 +151,9 @@ bool os_populate(void *at, size_t size) {
   (void)at, (void)size;
   return false;
 }
+bool os_map_huge(void *at, size_t size, size_t page, int node) {
+  return (void)at, (void)size, (void)page, (void)node, false;
+}
 bool os_thread_start(void (*run)(void)) {
   (void)run;
   return false;

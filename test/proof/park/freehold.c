@@ -1249,6 +1249,39 @@ static void visit_heap(void) {
   unsigned shown = 0;
   if (!api.heap_visit(heap, is_shown, &shown) || shown == 0) park_fail("a heap is not shown");
 }
+static bool area_is_shown(const fh_area_t *area, void *context) {
+  *(size_t *)context += area->used;
+  return true;
+}
+static void visit_areas(void) {
+  size_t used = 0;
+  if (!api.heap_visit_areas(heap, area_is_shown, &used) || used == 0)
+    park_fail("a heap has no areas");
+}
+static void choose_heap(void) {
+  if (api.heap_set_default(heap) != NULL) park_fail("a heap was chosen before");
+}
+static void choose_no_heap(void) {
+  if (api.heap_set_default(NULL) != heap) park_fail("the heap is not what was chosen");
+}
+static void choose_no_heap_and_end(void) {
+  choose_no_heap();
+  end_heap();
+}
+static void make_chosen_heap(void) {
+  make_used_heap();
+  choose_heap();
+}
+static void hold_of_chosen_heap(void) {
+  if (api.heap_of(got[0]) != heap) park_fail("malloc has not taken the block of the chosen heap");
+  hold_one();
+  choose_no_heap_and_end();
+}
+static void realloc_first(void) { got[0] = api.realloc(block[0], 5000); }
+static void make_chosen_heap_with_block(void) {
+  heap_block_alone();
+  choose_heap();
+}
 static void make_much_used_heap_entered(void) {
   make_much_used_heap();
   oracle_enter_lane(heap);
@@ -1274,7 +1307,40 @@ static void hold_heap_moved(void) {
   hold(got[0], 5000);
   end_heap();
 }
+static void hold_resized_of_chosen(void) {
+  choose_no_heap();
+  hold_heap_moved();
+}
 static void destroy_heap(void) { api.heap_destroy(heap); }
+
+/* ---- memory that the program brings ---------------------------------------------------------- */
+
+enum { BROUGHT = 16 << 20 };
+static char *brought;
+static void bring_memory(void) {
+  own(400, 10);
+  brought = mmap(NULL, BROUGHT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (brought == MAP_FAILED) park_fail("no memory to bring");
+}
+static void bring_used_memory(void) {
+  bring_memory();
+  memset(brought, 1, BROUGHT);
+}
+static void add_memory(void) {
+  if (api.arena_add(brought, BROUGHT, FH_ARENA_ZERO) == 0) park_fail("the memory is of no use");
+}
+static void add_used_memory(void) {
+  if (api.arena_add(brought, BROUGHT, FH_ARENA_PURGE) == 0) park_fail("the memory is of no use");
+}
+static void added_memory(void) {
+  bring_memory();
+  add_memory();
+  own(KIB(100), 60); /* the first arena's rest, and some of it */
+  let_go(0, 50, 1);
+}
+static void free_of_added(void) {
+  for (unsigned i = 0; i < 50; i++) api.free(block[i]);
+}
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
@@ -1865,6 +1931,17 @@ const operation_t freehold_operations[] = {
   {"free-purges-at-once", free_first, next_to_free, NULL, "purge_delay_ms:0", 0},
   {"free-purges-locked", free_locked, next_to_free, NULL, "purge_budget:0", 0},
   {"free-purges", free_first, next_to_free, NULL, "purge_budget:0,purge_delay_ms:0", 0},
+  {"malloc-grows-populated", malloc_one, grow_next, hold_one, "arena_populate:on", 0},
+  {"arena-add", add_memory, bring_memory, NULL, NULL, 0},
+  {"arena-add-used", add_used_memory, bring_used_memory, NULL, NULL, 0},
+  {"free-added", free_of_added, added_memory, NULL, "magazine:0", 0},
+  {"collect-added", collect_hard, added_memory, free_of_added, "magazine:0", 0},
+  {"heap-set-default", choose_heap, make_used_heap, choose_no_heap_and_end, NULL, WITH_HEAP},
+  {"heap-set-default-back", choose_no_heap, make_chosen_heap, end_heap, NULL, WITH_HEAP},
+  {"malloc-of-chosen", malloc_one, make_chosen_heap, hold_of_chosen_heap, NULL, WITH_HEAP},
+  {"realloc-to-chosen", realloc_first, make_chosen_heap_with_block, hold_resized_of_chosen, NULL,
+   WITH_HEAP},
+  {"heap-visit-areas", visit_areas, make_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-new", make_heap, NULL, end_heap, NULL, WITH_HEAP},
   {"heap-takes", heap_takes, make_used_heap, hold_heaps, NULL, WITH_HEAP},
   {"heap-realloc", heap_moves, heap_block_alone, hold_heap_moved, NULL, WITH_HEAP},
@@ -2031,6 +2108,7 @@ const operation_t freehold_operations[] = {
   {"ask-of-nothing", ask_of_nothing, nothing_before, NULL, NULL, 0},
   {"visit-nothing", visit, nothing_before, NULL, NULL, 0},
   {"start", start, NULL, NULL, NULL, IS_BARE | FIRST_USE},
+  {"start-reserve", start, NULL, NULL, "reserve_huge_pages:4M", IS_BARE | FIRST_USE},
   {"start-guarded", start, NULL, NULL, "guard_interval:64K", IS_BARE | FIRST_USE | IS_SAMPLED},
   {"first-use", malloc_one, first_with_nothing, hold_one, NULL, IS_BARE | FIRST_USE},
 };

@@ -178,6 +178,9 @@ static void find_functions(void *handle) {
     {"fh_heap_of", (void **)&api.heap_of},
     {"fh_heap_destroy", (void **)&api.heap_destroy},
     {"fh_heap_visit", (void **)&api.heap_visit},
+    {"fh_heap_visit_areas", (void **)&api.heap_visit_areas},
+    {"fh_heap_set_default", (void **)&api.heap_set_default},
+    {"fh_arena_add", (void **)&api.arena_add},
   };
   for (size_t i = 0; i < COUNT_OF(functions); i++) {
     void *found = dlsym(handle, functions[i].name);

@@ -434,7 +434,7 @@ static void add_arena(left_t *left, const arena_t *a, const void *own) {
   size_t mapped = atomic64_load_relaxed(&a->mapped);
   fh.arena_is_valid(a);
   fh.partial_is_valid(a);
-  for (size_t slice = ARENA_FIRST_SLICE; slice < mapped;) {
+  for (size_t slice = a->first; slice < mapped;) {
     bool is_free = slice >= SLICES_LOOKED_AT && slice % 64 == 0 &&
                    free_or_unmapped(a, slice / 64) == ~(uint64_t)0;
     slice += is_free ? 64 : add_slice(left, a, slice, own);

@@ -83,6 +83,9 @@ typedef struct {
   fh_heap_t *(*heap_of)(const void *p);
   void (*heap_destroy)(fh_heap_t *heap);
   bool (*heap_visit)(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
+  bool (*heap_visit_areas)(fh_heap_t *heap, fh_area_visitor_t *visitor, void *context);
+  fh_heap_t *(*heap_set_default)(fh_heap_t *heap);
+  size_t (*arena_add)(void *address, size_t size, unsigned flags);
 } api_t;
 extern api_t api;
 

@@ -75,6 +75,17 @@ pub struct fh_stats_t {
     pub container_limit: u64,
     pub pressure: u64,
     pub pressure_raises: u64,
+    pub reserved: u64,
+}
+
+/// Where blocks lie.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fh_area_t {
+    pub start: *mut c_void,
+    pub size: usize,
+    pub block_size: usize,
+    pub used: usize,
 }
 
 /// What a heap begins with.
