@@ -1637,9 +1637,12 @@ static void write_profile(void) {
 
 /* ---- blocks behind guards, by the option ---- */
 
-static void guarded_to_free(void) {
+static void guarded_to_ask(void) {
   size = 100;
   block[0] = get(size);
+}
+static void guarded_to_free(void) {
+  guarded_to_ask();
   release(block[0]);
 }
 static void guarded_next(void) { size = 3000; }
@@ -2006,7 +2009,7 @@ const operation_t freehold_operations[] = {
   {"guarded-realloc", grow_guarded, guarded_to_free, hold_grown_guarded, "guard_interval:1",
    MOVES | REALLOCS | IS_SAMPLED},
   {"guarded-sampled-free", free_first, small_sampled, NULL, "guard_interval:1", IS_SAMPLED},
-  {"ask-of-guarded", ask_of_guarded, guarded_to_free, NULL, "guard_interval:1", IS_SAMPLED},
+  {"ask-of-guarded", ask_of_guarded, guarded_to_ask, NULL, "guard_interval:1", IS_SAMPLED},
   {"malloc-nothing-first", malloc_one, NULL, hold_one, NULL, IS_BARE},
   {"malloc-nothing-again", malloc_one, nothing_before, hold_one, NULL, QUICK},
   {"malloc-nothing-limited", malloc_limited, NULL, hold_one, NULL, 0},
