@@ -1637,13 +1637,14 @@ static void write_profile(void) {
 
 /* ---- blocks behind guards, by the option ---- */
 
-static void guarded_to_ask(void) {
+static void guarded_to_free(void) {
   size = 100;
   block[0] = get(size);
-}
-static void guarded_to_free(void) {
-  guarded_to_ask();
   release(block[0]);
+}
+static void guarded_to_ask(void) {
+  size = 120; /* which no handler frees */
+  block[0] = get(size);
 }
 static void guarded_next(void) { size = 3000; }
 static void guarded_large_next(void) { size = KIB(100); }
