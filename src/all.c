@@ -40,6 +40,7 @@
 #include "slab/states.c"
 #endif
 #include "slab/slab.c"
+#include "slab/sparse.c"
 
 #include "stock/users.c"
 #include "stock/surplus.c"

@@ -156,6 +156,8 @@ def add_report(commands):
     command.add_argument("--no-png", action="store_true", help="no PNG files")
     command.add_argument("--markdown", type=Path, metavar="FILE",
                          help="a page of all workloads in Markdown as well, its pictures beside it")
+    command.add_argument("--study", type=Path, metavar="FILE",
+                         help="likewise the tables and pictures that are laid out as a paper's")
 
 
 def add_replay(commands):
@@ -269,7 +271,8 @@ def command_report(options):
     if not results.is_file():
         raise Failed(f"{results}: no such file")
     out = options.out or results.with_suffix("")
-    page = write(results, out, options.base, not options.no_png, options.markdown)
+    page = write(results, out, options.base, not options.no_png, options.markdown,
+                 options.study)
     print(page)
     return 0
 

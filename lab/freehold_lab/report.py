@@ -5,6 +5,7 @@ Holds:   the page needs nothing but itself: style, script, plotly's own script a
 """
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,9 +37,10 @@ class Section:
                 (self.pictures if isinstance(thing, drawing.Picture) else self.tables).append(thing)
 
 
-def write(path, out, base=None, with_png=True, markdown=None):
-    """Makes the page and its files in the folder `out`, and the page `markdown` if it is named;
-    returns the first one's path. Ratios are to `base`, the experiment's own if there is none."""
+def write(path, out, base=None, with_png=True, markdown=None, study=None):
+    """Makes the page and its files in the folder `out`, and the pages `markdown` and `study` if
+    they are named; returns the first one's path. Ratios are to `base`, the experiment's own if
+    there is none."""
     results = frame.read(path)
     base = base or (results.plan.base if results.plan.base in results.names else results.names[0])
     if base not in set(results.runs.allocator):
@@ -48,7 +50,9 @@ def write(path, out, base=None, with_png=True, markdown=None):
     sections = sections_of(results, base, palette)
     try:
         if markdown:
-            write_markdown(results, Path(markdown), sections[0])
+            write_markdown(results, Path(markdown), sections[:1], "--markdown")
+        if study:
+            write_markdown(results, Path(study), laid_out(sections), "--study")
         return write_files(results, out, base, palette, sections, with_png)
     except OSError as problem:
         raise Failed(f"{out}: {problem.strerror or problem}") from None
@@ -198,21 +202,32 @@ def pack(picture):
         subprocess.run(["optipng", "-quiet", "-o5", picture], check=True)
 
 
-def write_markdown(results, page, overall):
-    """What the section of all workloads says as the file `page`, its pictures beside it as
+# In the names of what a study is read by. Ratios, which `--markdown` is about, are not among it.
+STUDIED = re.compile("scaled-to-largest|programs-means|power|design|means|mappings|own-p|tukey$"
+                     "|-by-(?!factor)|slope-table|-cells-|-box-|-line-")
+AGAIN = re.compile("tukey-by|figure-tukey")
+
+
+def laid_out(sections):
+    """Of each section what an experiment lays out after a paper, and what that rests on."""
+    for section in sections:
+        found = Section(section.name, section.title, section.text)
+        found.add(*(thing for thing in [*section.pictures, *section.tables]
+                    if STUDIED.search(thing.name) and not AGAIN.search(thing.name)))
+        yield found
+
+
+def write_markdown(results, page, sections, option):
+    """What the sections say as the file `page`, made with `option`, its pictures beside it as
     NAME-PICTURE.png: for a repository, where a page of some megabytes is out of place."""
     page.parent.mkdir(parents=True, exist_ok=True)
     name = Path(results.path).name
-    lines = [f"# The laboratory: {results.plan.name}", "", results.plan.about, "",
-             f"{facts_of(results)} {overall.text} Wins are **bold**, losses *in italics*.", ""]
-    for picture in overall.pictures:
-        beside = page.with_name(f"{page.stem}-{picture.name}.png")
-        write_picture(picture, beside)
-        pack(beside)
-        lines += [f"![{picture.title}]({beside.name})", "",
-                  f"{picture.title}. {picture.caption}", ""]
-    for table in overall.tables:
-        lines += [f"## {table.title}", "", table.caption, "", table.markdown(), ""]
+    lines = [f"# The laboratory: {results.plan.name}", "", results.plan.about, ""]
+    for number, section in enumerate(sections):
+        lines += ([f"# {section.title}", "", section.text, ""] if number else
+                  [f"{facts_of(results)} {section.text} Wins are **bold**, losses *in italics*.",
+                   ""])
+        lines += section_lines(section, page)
     facts = pandas.DataFrame([*machine_facts(results), ("laboratory", __version__),
                               ("results", name)], columns=["", "value"])
     lines += ["## Environment", "", tables.Table("", "", "", facts).markdown(), ""]
@@ -221,9 +236,21 @@ def write_markdown(results, page, overall):
         lines += [f"### {table.title}", "", table.caption, "", shown.markdown(), ""]
     notes = notes_of(results) or ["Nothing was left out, and nothing failed."]
     lines += ["### What to know about these runs", "", *(f"- {note}" for note in notes), ""]
-    commands = commands_of(results, ["--markdown", str(page)])
+    commands = commands_of(results, [option, str(page)])
     lines += ["### To repeat it", "", *(f"    {command}" for command in commands), ""]
     page.write_text("\n".join(lines))
+
+
+def section_lines(section, page):
+    """A section's pictures, which are made here, and its tables."""
+    for picture in section.pictures:
+        beside = page.with_name(f"{page.stem}-{picture.name}.png")
+        write_picture(picture, beside)
+        pack(beside)
+        yield from (f"![{picture.title}]({beside.name})", "",
+                    f"{picture.title}. {picture.caption}", "")
+    for table in section.tables:
+        yield from (f"## {table.title}", "", table.caption, "", table.markdown(), "")
 
 
 def as_json(results, base, sections):

@@ -4,6 +4,7 @@ answers are known: each cell is compared"""
 import itertools
 import json
 import math
+import re
 import tomllib
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def filled(path, plan, allocators, costs_of, figures_of=lambda *_: {}):
 
 
 def tables_of(path, folder):
-    report.write(path, folder, with_png=False)
+    report.write(path, folder, with_png=False, study=folder / "study.md")
     return json.loads((folder / "report.json").read_text())["tables"]
 
 
@@ -216,6 +217,23 @@ def test_the_bars_are_single_cells_by_processors_and_allocations(study, response
                 assert half * unit == pytest.approx(interval, rel=1e-6)
 
 
+def test_the_study_page_has_the_tables_and_figures_of_the_paper_and_no_ratios(study):
+    page = study[0].parent / "page" / "study.md"
+    text = page.read_text()
+    for table in TABLES:
+        for name in NAMES:
+            rows = study[1][f"uma-test-{table}-{name}"]
+            cells = [tables.text_of(value, 3) for value in rows[0].values()]
+            assert f"\n| {' | '.join(cells)} |\n" in text
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert shown == [f"study-uma-test-{response}-cells-sa-16-64-nt-{threads}.png"
+                     for response in ("wall", "peak") for threads in (1, 4)]
+    assert all((page.parent / name).read_bytes()[:4] == b"\x89PNG" for name in shown)
+    assert "## uma-test: p of factors on execution time" in text and "what chance hides" in text
+    assert ", × libc" not in text
+    assert f"    ./dev lab report {study[0]} --study {page}" in text
+
+
 def test_levels_that_were_not_run_are_named_apart(study):
     results = frame.read(study[0])
     part = results.plan.parts[0]
@@ -261,6 +279,8 @@ def test_the_table_of_mappings_has_what_was_counted(tmp_path, libraries):
                 "bytes asked": count["asked"], "bytes released": count["released"],
                 "difference": count["difference"], "given back by madvise": count["advised"],
                 "system time, s": 0.5}
+    text = (tmp_path / "page" / "study.md").read_text()
+    assert text.count("memory asked of the system and released") == 2 and "× libc" not in text
 
 
 # ---- the papers of 2006 and 2018 -----------------------------------------------------------------

@@ -3,9 +3,10 @@
  *
  * A program whose demand swings by more than the budget would give the same pages back and touch
  * them again for ever. So purged slices that are claimed again are counted as regretted, however
- * long ago they were purged. When they come to PURGE_STEP within REGRET_MS, budget and delay are
- * doubled. The first look after CALM_MS without that halves them, once for each CALM_MS. The budget
- * ends at the most that was ever in use. */
+ * long ago they were purged. They fill a bucket that leaks: what leaks costs a hundredth of a
+ * processor's time, which memory that goes back is worth. Each PURGE_STEP that finds it full
+ * doubles budget and delay. The first look after CALM_MS without that halves them, once for each
+ * CALM_MS. The budget ends at the most that was ever in use. */
 #include "patience.h"
 
 #include "../os/os.h"
@@ -14,8 +15,9 @@
 #include "budget.h"
 
 enum { DIRTY_PART = 64 }; /* this part of what is in use may be dirty */
-enum { DOUBLINGS_MOST = 6, REGRET_MS = 1000, CALM_MS = 4000 };
-static atomic32_t doublings, regretted, regretted_since, calm_since;
+enum { DOUBLINGS_MOST = 6, CALM_MS = 4000 };
+enum { LEAK_PER_MS = 2, BUCKET = 8 * PURGE_STEP }; /* slices: 128 MiB a second, 32 MiB */
+static atomic32_t doublings, regretted, leaked_until, calm_since;
 
 size_t patience_budget(void) {
   if (budget_is_tight()) return 0;
@@ -30,18 +32,22 @@ uint32_t patience_delay(uint32_t delay) {
   return budget_is_tight() ? 0 : delay << atomic32_load_relaxed(&doublings);
 }
 
+/* What the bucket holds after n more. Two threads at once may let it leak twice. */
+static uint32_t fill_bucket(uint32_t now, size_t n) {
+  size_t leaked = (size_t)(now - atomic32_load_relaxed(&leaked_until)) * LEAK_PER_MS;
+  size_t before = atomic32_load_relaxed(&regretted);
+  uint32_t after = (uint32_t)(before - min_size(before, leaked) + n);
+  atomic32_store_relaxed(&leaked_until, now);
+  atomic32_store_relaxed(&regretted, after);
+  return after;
+}
+
 void patience_note_reuse(size_t n) {
-  uint32_t now = os_now_ms();
-  if (now - atomic32_load_relaxed(&regretted_since) > REGRET_MS) {
-    atomic32_store_relaxed(&regretted_since, now);
-    atomic32_store_relaxed(&regretted, 0);
-  }
-  uint32_t slices = (uint32_t)(atomic32_add_relaxed(&regretted, (uint32_t)n) + n);
-  uint32_t before = atomic32_load_relaxed(&doublings);
-  if (slices < PURGE_STEP || before >= DOUBLINGS_MOST) return;
-  atomic32_store_relaxed(&regretted, 0);
+  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&doublings);
+  if (fill_bucket(now, n) < BUCKET) return;
+  atomic32_store_relaxed(&regretted, BUCKET - PURGE_STEP);
   atomic32_store_relaxed(&calm_since, now);
-  atomic32_cas_relaxed(&doublings, &before, before + 1);
+  if (before < DOUBLINGS_MOST) atomic32_cas_relaxed(&doublings, &before, before + 1);
 }
 
 void patience_calm(uint32_t now) {

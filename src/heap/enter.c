@@ -8,6 +8,7 @@
 #include "../arena/budget.h"
 #include "../arena/frames.h"
 #include "../os/os.h"
+#include "../slab/sparse.h"
 #include "../stock/held.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
@@ -188,6 +189,7 @@ void heap_look(heap_t *h) {
   uint32_t time = purge_tick();
   uint8_t now = (uint8_t)time;
   frames_tick();
+  sparse_tick();
   bool is_watched = heap_watch_budget(time);
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
@@ -202,7 +204,7 @@ void heap_look(heap_t *h) {
 bool heap_watch_budget(uint32_t now) {
   if (budget_tick(now)) {
     atomic32_add_relaxed(&heap_trims, 1);
-    slab_collect_pages();
+    sparse_collect();
   }
   return atomic32_load_relaxed(&budget.is_close) != 0;
 }

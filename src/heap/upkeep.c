@@ -5,6 +5,7 @@
 #include "../arena/budget.h"
 #include "../arena/frames.h"
 #include "../os/os.h"
+#include "../slab/sparse.h"
 #include "../stock/owned.h"
 #include "../stock/pool.h"
 #include "../stock/shrink.h"
@@ -20,10 +21,11 @@ void heap_collect(bool force) {
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   purge_tick();
   frames_tick();
+  sparse_tick();
   if (!force) return;
   firstclass_collect();
   pool_discard_kept();
-  slab_collect_pages();
+  sparse_collect();
   purge_all();
   if (os_is_space_limited()) arena_unmap_free(); /* what others map counts for the limit, too */
 }
@@ -50,6 +52,7 @@ static void background(void) {
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     if (budget_tick(purge_tick())) heap_collect(true);
     frames_tick();
+    sparse_tick();
     if (count_changes() != seen) {
       since = os_now_ms();
       is_collected = false;

@@ -8,6 +8,7 @@
  * links what is sunk again, and the pages come back. Until then SLAB_HOLED stands for the owner. */
 #include "holes.h"
 
+#include "../arena/patience.h"
 #include "../os/os.h"
 #include "order.h"
 
@@ -44,6 +45,7 @@ void slab_fill_holes(slab_t *s) {
     block_link(b, s->head);
     s->head = b;
   }
+  patience_note_reuse((bits_count(holes) * os_page_size() + SLICE_SIZE / 2) >> SLICE_SHIFT);
   set_sunk(s, 0);
   atomic32_store_release(&s->holes, 0); /* S-visit */
 }

@@ -3,7 +3,6 @@
 #include "slab.h"
 
 #include "../os/os.h"
-#include "holes.h"
 #include "partial.h"
 #include "states.h"
 
@@ -285,35 +284,6 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
 
 void slab_free_one(slab_t *s, uintptr_t block) {
   if (slab_push(s, block, block, 1, NULL) == SLAB_IS_EMPTY) slab_release(s);
-}
-
-/* ---- whole free pages ------------------------------------------------------------------------ */
-
-static void collect_word(arena_t *a, size_t group, unsigned c, slab_starts_t *starts) {
-  atomic64_t *word = &arena_maps(a)->partial[group][c];
-  /* Bound: the bits of a word */
-  for (uint64_t w = atomic64_load_relaxed(word); w != 0; w &= w - 1) {
-    slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
-    bool is_empty;
-    if (!slab_may_have_holes(s, c)) continue;
-    if (!partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
-    if (!is_empty) slab_make_holes(s, starts);
-    if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
-  }
-}
-
-/* What it notes of a slab is too much for a handler's stack. */
-void slab_collect_pages(void) {
-  size_t size = align_up(sizeof(slab_starts_t), os_page_size());
-  slab_starts_t *starts = os_map(size);
-  if (starts == NULL) return;
-  for (size_t i = 0; i < arena_count(); i++) {
-    arena_t *a = arena_at(i);
-    size_t groups = a == NULL ? 0 : (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-    for (size_t group = 0; group < min_size(groups, ARENA_GROUPS); group++)
-      for (unsigned c = 1; c < CLASS_COUNT; c++) collect_word(a, group, c, starts);
-  }
-  os_unmap(starts, size);
 }
 
 bool slab_is_valid(const slab_t *s) {

@@ -1,6 +1,6 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab or of a large block.
- *          Called by: stock, heap, secure, api.   Calls: tally, partial, holes, arena, os.
+ *          Called by: stock, heap, secure, api.   Calls: tally, partial, holes, arena.
  * Threads: all fields but `anchor` and `fresh` belong to the owner. That is the heap that owns the
  *          slab, the thread that cleared its partial bit or took it from FULL, or the thread that
  *          claimed its slices. Any thread calls slab_push and slab_find_partial.
@@ -54,7 +54,10 @@ struct slab {
   atomic64_t size;   /* usable bytes of a large block */
   atomic32_t slices; /* of a large block */
   uint16_t capacity; /* const while the slab lives */
-  uint16_t is_idle;  /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
+  union {
+    uint16_t is_idle; /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
+    uint16_t seen;    /* by the last look at a slab of nobody: sparse.c */
+  };
   uint16_t is_clean; /* what was not carved yet reads as zero */
   uint16_t sunk;     /* free blocks on holes; 0 while a heap owns the slab */
   atomic32_t holes;  /* a bit for each page given back (holes.c); likewise 0 then */
@@ -160,10 +163,6 @@ hidden uintptr_t slab_fresh_end(const slab_t *s, unsigned *count);
 hidden void slab_take_fresh(slab_t *s, unsigned n);
 /* The private list was changed and `used` may not have been: counts again. */
 hidden void slab_recount(slab_t *s);
-
-/* Gives whole free pages of all slabs that nobody owns back to the system: on request or under
- * pressure, for it takes time in proportion to these slabs. */
-hidden void slab_collect_pages(void);
 
 /* Links the private list anew, in the order of addresses, so that neighbours are handed out one
  * after another. */

@@ -5,6 +5,7 @@
  * then no slice is in use. */
 #include "../../../src/base/check.h"
 #include "../../../src/slab/partial.h"
+#include "../../../src/slab/sparse.h"
 #include "checker.h"
 #include "system.h"
 
@@ -330,7 +331,7 @@ static void look_at_sunk(void) {
 }
 static void holes_before(void) {
   free_pages_before();
-  slab_collect_pages();
+  sparse_collect();
   EXPECT(slab_is_on_hole(slab_of((void *)sunk), sunk));
 }
 static void holes_thread(unsigned me) {
@@ -338,7 +339,7 @@ static void holes_thread(unsigned me) {
   else look_at_sunk();
 }
 static void discarded_thread(unsigned me) {
-  if (me == 0) slab_collect_pages();
+  if (me == 0) sparse_collect();
   else look_at_sunk();
 }
 

@@ -498,9 +498,16 @@ static void all_pages_in_memory(void) {
   memset(p, 1, size);
   api.free(p);
 }
+/* Enough to fill the bucket (patience.c) when it is claimed again. */
+static void much_purged(void) {
+  own(MIB(40), 1);
+  free_some(0, 1, 1);
+  api.collect(true);
+  size = MIB(34);
+}
 static void patient(void) {
-  purged();
-  own(MIB(20), 1);
+  much_purged();
+  own(MIB(34), 1);
   own(KIB(100), 1);
   let_go(0, 1, 1);
   sleep(5);
@@ -1530,6 +1537,13 @@ static void free_sixtieth(void) {
   put(block[60]);
   api.collect(false);
 }
+/* A look has seen what is free, and the next one is due. */
+static void at_rest(void) {
+  thinned_out();
+  usleep(1100 * 1000);
+  in_helper(free_sixtieth);
+  usleep(1100 * 1000);
+}
 static bool others_free_of_thinned_out(void) {
   if (!oracle_would_cas_anchor(block[0])) return false;
   in_helper(free_sixtieth);
@@ -1798,6 +1812,7 @@ const operation_t freehold_operations[] = {
    MOVES | PASSES_OVER},
   {"free-large-first-word", free_first, large_in_first_word, NULL, NULL, 0},
   {"reuse-purged", malloc_one, purged, hold_one, NULL, 0},
+  {"reuse-regretted", malloc_one, much_purged, hold_one, NULL, 0},
   {"calloc-few-in-memory", calloc_one, few_pages_in_memory, hold_one, NULL, 0},
   {"calloc-all-in-memory", calloc_one, all_pages_in_memory, hold_one, NULL, 0},
   {"purge-calm", free_first, patient, NULL, "purge_budget:0", 0},
@@ -1845,6 +1860,7 @@ const operation_t freehold_operations[] = {
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
   {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
   {"collect-holes", collect_hard, thinned_out, NULL, NULL, 0},
+  {"collect-at-rest", collect_softly, at_rest, NULL, NULL, 0},
   {"collect-holes-locked", collect_locked_slab, thinned_out, NULL, NULL, 0},
   {"collect-holes-raced", collect_hard, thinned_out, NULL, NULL, 0, others_free_of_thinned_out},
   {"malloc-holes", malloc_one, with_holes, hold_one, NULL, 0},
