@@ -66,13 +66,15 @@ class Traced(Launch):
 
 def runs_of(preloaded, place):
     """The two ways to run a program. freehold's own command starts it with the library that it
-    finds, if that is the one. Copies, because some servers run as users who may not enter the
-    checkout."""
-    copy = Path(shutil.copy(preloaded, place))
+    finds by its soname, if that is the one. Copies, because some servers run as users who may not
+    enter the checkout."""
+    build = repository() / "build"
+    link = build / "libfreehold.so"
+    is_built = preloaded == link.resolve()
+    copy = Path(shutil.copy(preloaded, place / (os.readlink(link) if is_built else preloaded.name)))
     copy.chmod(0o755)
     words = [f"LD_PRELOAD={copy}"]
-    build = repository() / "build"
-    if preloaded == (build / "libfreehold.so").resolve():
+    if is_built:
         if not (build / "freehold").is_file():
             raise Failed(f"{build}/freehold: no such command; build it with ./dev build")
         words = [shutil.copy(build / "freehold", place), "run", "--"]

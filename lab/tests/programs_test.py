@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from freehold_lab import check
-from freehold_lab.allocators import Allocator, libc_path
+from freehold_lab.allocators import Allocator, libc_path, library
 from freehold_lab.places import Failed
 from freehold_lab.programs import PROGRAMS, program, servers
 
@@ -145,6 +145,12 @@ def test_a_program_passes_if_its_output_is_the_same_and_the_library_was_there(
     ways = check.runs_of(Path(libc_path()).parent / "libm.so.6", place)
     row = check.run_case(case(texts, main), ways, place / "ld")
     assert (row["why"], row["passed"]) == (why, not why)
+
+
+def test_a_program_is_started_by_freeholds_own_command_with_the_library_that_it_finds(tmp_path):
+    ways = check.runs_of(library(), tmp_path)
+    row = check.run_case(case(("same", "same")), ways, tmp_path / "ld")
+    assert (row["why"], row["passed"]) == ("", True)
 
 
 def test_a_program_without_the_library_does_not_pass(tmp_path):

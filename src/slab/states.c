@@ -27,16 +27,21 @@ states_t *states_of(const void *p) {
   return likely(states != NULL) ? states : add_table(p);
 }
 
+/* Those of a slice. */
+static void set_states(states_t *states, const void *slice, uint8_t state) {
+  memset(&states->of[states_slice(slice) * STATES_OF_SLICE], state, STATES_OF_SLICE);
+}
+
 void states_reset(const void *slice) {
   states_t *states = states_found(slice);
   if (states == NULL) return;
-  memset(states->of[states_slice(slice)], STATE_FRESH, STATES_OF_SLICE);
+  set_states(states, slice, STATE_FRESH);
   atomic_fence_release(); /* S-state: before the slice says what it is */
 }
 
 void states_set_clean(const void *slice) {
   states_t *states = states_found(slice);
-  if (states != NULL) memset(states->of[states_slice(slice)], STATE_CLEAN, STATES_OF_SLICE);
+  if (states != NULL) set_states(states, slice, STATE_CLEAN);
 }
 
 void states_look(const slab_t *s) {

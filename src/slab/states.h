@@ -25,7 +25,7 @@ enum { STATES_STEP = 32, STATES_SHIFT = 28 };
 #define STATES_OF_SLICE (SLICE_SIZE / STATES_STEP)
 #define STATES_SLICES ((size_t)1 << (STATES_SHIFT - SLICE_SHIFT))
 typedef struct {
-  atomic8_t of[STATES_SLICES][STATES_OF_SLICE];
+  atomic8_t of[STATES_SLICES * STATES_OF_SLICE];
   atomic8_t large[STATES_SLICES];        /* of a large block that begins there */
   atomic8_t is_protected[STATES_SLICES]; /* are some of its pages protected? */
 } states_t;
@@ -52,7 +52,7 @@ static inline size_t states_slice(const void *p) {
 static always_inline atomic8_t *states_at(states_t *states, const void *p) {
   enum { LINE = 64, APART = STATES_OF_SLICE - LINE };
   size_t number = (uintptr_t)p / STATES_STEP % (STATES_SLICES * STATES_OF_SLICE);
-  return &states->of[0][number ^ ((uintptr_t)p / (SLICE_SIZE / LINE) & APART)];
+  return &states->of[number ^ ((uintptr_t)p / (SLICE_SIZE / LINE) & APART)];
 }
 static inline atomic8_t *states_at_large(states_t *states, const void *p) {
   return &states->large[states_slice(p)];

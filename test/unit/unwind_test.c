@@ -135,6 +135,7 @@ __attribute__((noinline)) static void raise_on(void *stack, size_t size) {
   stack_t other = {.ss_sp = stack, .ss_size = size}, none = {.ss_flags = SS_DISABLE};
   struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
   was_as_known = false;
+  os_backtrace_start(); /* which no handler may call */
   CHECK_EQ(sigaltstack(stack != NULL ? &other : &none, NULL), 0);
   sigaction(SIGUSR1, &action, NULL);
   raise(SIGUSR1);
@@ -164,6 +165,7 @@ TEST(unwind, at_each_instruction_the_frames_are_those_of_the_runtime, "") {
   sigaction(SIGTRAP, &action, NULL);
   char text[100];
   steps = wrong_steps = 0;
+  os_backtrace_start();
   __asm__ volatile("pushfq\n\torq $256, (%%rsp)\n\tpopfq" ::: "cc", "memory");
   snprintf(text, sizeof text, "%d %s %f", 12, "words", 1.5);
   __asm__ volatile("pushfq\n\tandq $-257, (%%rsp)\n\tpopfq" ::: "cc", "memory");

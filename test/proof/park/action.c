@@ -130,7 +130,8 @@ const size_t action_count = COUNT_OF(actions);
 
 /* Once a thread ends there is nowhere left to jump to. */
 bool action_suits(const action_t *action, const operation_t *operation) {
-  if (action->helper == count_then_let_go && (operation->flags & IS_SAMPLED) != 0) return false;
+  bool is_counted = (operation->flags & (IS_SAMPLED | IS_FILLED)) == 0;
+  if (action->helper == count_then_let_go && !is_counted) return false;
   return operation->run != NULL || action->take != work_and_jump;
 }
 

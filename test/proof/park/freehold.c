@@ -1722,6 +1722,10 @@ static void guarded_to_free(void) {
   block[0] = get(size);
   release(block[0]);
 }
+static void guarded_to_ask(void) {
+  size = 120; /* which no handler frees */
+  block[0] = get(size);
+}
 static void guarded_next(void) { size = 3000; }
 static void guarded_large_next(void) { size = KIB(100); }
 static void unguarded_next(void) { size = KIB(300); }
@@ -2016,9 +2020,9 @@ const operation_t freehold_operations[] = {
   {"free-aligned-sized-large", free_large_aligned_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
-  {"malloc-filled", malloc_one, fresh_end, hold_one, "fill:both", 0},
-  {"free-filled", free_first, a_few_and_one, NULL, "fill:both", 0},
-  {"realloc-filled", first_grows, last_of_second_slab, hold_grown_first, "fill:both", 0},
+  {"malloc-filled", malloc_one, fresh_end, hold_one, "fill:both", IS_FILLED},
+  {"free-filled", free_first, a_few_and_one, NULL, "fill:both", IS_FILLED},
+  {"realloc-filled", first_grows, last_of_second_slab, hold_grown_first, "fill:both", IS_FILLED},
   {"realloc-always-moves", first_grows, last_of_second_slab, hold_grown_first, "realloc_moves:on",
    0},
   {"malloc-traced", malloc_one, fresh_end, hold_one, "trace_ring:128K", 0},
@@ -2099,7 +2103,7 @@ const operation_t freehold_operations[] = {
   {"guarded-realloc", grow_guarded, guarded_to_free, hold_grown_guarded, "guard_interval:1",
    MOVES | REALLOCS | IS_SAMPLED},
   {"guarded-sampled-free", free_first, small_sampled, NULL, "guard_interval:1", IS_SAMPLED},
-  {"ask-of-guarded", ask_of_guarded, guarded_to_free, NULL, "guard_interval:1", IS_SAMPLED},
+  {"ask-of-guarded", ask_of_guarded, guarded_to_ask, NULL, "guard_interval:1", IS_SAMPLED},
   {"malloc-nothing-first", malloc_one, NULL, hold_one, NULL, IS_BARE},
   {"malloc-nothing-again", malloc_one, nothing_before, hold_one, NULL, QUICK},
   {"malloc-nothing-limited", malloc_limited, NULL, hold_one, NULL, 0},

@@ -213,6 +213,8 @@ enum {
   WITH_HEAP = 32,
   /* others' calls are sampled too, and what the unwinder does is not counted */
   IS_SAMPLED = 16384,
+  /* others' blocks are filled, which is a step for each byte: not counted */
+  IS_FILLED = 32768,
   LANE_LEFT = 8192, /* ... and so it is whatever happens: a thread has left a lane */
 };
 
