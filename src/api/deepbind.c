@@ -10,13 +10,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <dlfcn.h>
-
 #include "../../include/freehold/freehold.h"
 #include "../base/atomic.h"
 #include "../support/options.h"
 
 #if defined(FH_SHARED) && defined(__GLIBC__)
+#include <dlfcn.h>
+
 typedef void *libc_open_t(const char *file, int mode);
 static atomic_ptr_t libc_open;
 
