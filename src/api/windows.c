@@ -6,10 +6,10 @@
  *          word. The loader lets in one thread at a time.
  *
  * Windows binds a name to one library: nothing in front of a runtime takes its place. So when the
- * shared library is loaded, each module that is there gets our functions where it has imported
- * those of a runtime; and so that later ones do, the runtimes' tables of exports lead to ours, too.
- * What a runtime allocates for itself stays its own: a block of it that the program frees goes back
- * to it. In a program that is linked with the static library the order of linking decides. */
+ * shared library is loaded, each module gets our functions where it has imported a runtime's.
+ * The runtimes' tables of exports lead to ours, too, for modules that come later. What a runtime
+ * allocates for itself stays its own: a block of it that the program frees goes back to it. In a
+ * program that is linked with the static library the order of linking decides. */
 #if defined(_WIN32)
 #include "api.h"
 

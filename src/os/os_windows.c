@@ -3,10 +3,10 @@
  * renames or removes files.
  *
  * Windows knows memory in two steps: addresses are reserved, and pages of them committed. What is
- * committed counts against what the machine has, whether it is touched or not. A reservation goes
- * as a whole, never in parts. So os_map_at reserves whole windows, of which the caller owns each,
- * and commits in them what it is asked for; os_unmap takes a window's pages, and the window itself
- * when it is given its start. There is neither fork nor mremap, and no page is shared unasked. */
+ * committed counts against what the machine has, touched or not. A reservation goes as a whole.
+ * So os_map_at reserves whole windows, all of them the caller's, and commits what it is asked for.
+ * os_unmap takes a window's pages, and the window itself when it is given its start. There is
+ * neither fork nor mremap, and no page is shared unasked. */
 #if defined(_WIN32)
 #include "../base/bits.h"
 #include "../base/check.h"
