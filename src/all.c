@@ -5,12 +5,21 @@
 #include "base/fmt.c"
 #include "base/sizeclass.c"
 
+/* Before the condition, so that the file without others has them once. */
+#include "base/bits.h"
+#include "base/layout.h"
+#include "base/probe.h"
+#include "os/call.h"
+#if defined(_WIN32)
+#include "os/os_windows.c"
+#else
 #include "os/os_linux.c"
 #include "os/files.c"
 #include "os/cfi.c"
 #include "os/unwind.c"
 #include "os/images.c"
 #include "os/huge_pages.c"
+#endif
 #include "os/container.c"
 
 #include "support/options.c"
@@ -84,14 +93,20 @@
 
 #include "api/callback.c"
 #include "api/start.c"
+#if defined(_WIN32)
+#include "api/windows.c"
+#else
 #include "api/foreign.c"
+#endif
 #include "api/tracing.c"
 #include "api/closed.c"
 #include "api/cold.c"
 #include "api/malloc.c"
 #include "api/heaps.c"
+#if !defined(_WIN32)
 #include "api/glibc.c"
 #include "api/new.c"
+#endif
 #include "api/ext.c"
 #include "api/variants.c"
 #include "api/report.c"

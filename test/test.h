@@ -29,7 +29,6 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
-#include <regex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -38,12 +37,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#if !defined(_WIN32)
+#include <regex.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#endif
 
 /* ---- registration ---------------------------------------------------------------------------- */
 
@@ -165,6 +167,9 @@ __attribute__((__unused__)) static size_t test_first_other(const unsigned char *
   return i;
 }
 
+#if defined(_WIN32) /* there is no fork: processes of the runner take its place */
+#include "windows/port.h"
+#else
 __attribute__((__unused__)) static bool test_matches(const char *pattern, const char *text) {
   regex_t regex;
   if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE) != 0)
@@ -436,6 +441,8 @@ int main(int argc, char **argv) {
   if (failed > 0) return 1;
   return passed == 0 && skipped > 0 ? TEST_SKIPPED : 0;
 }
+#endif
+
 #endif
 
 #endif

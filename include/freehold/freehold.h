@@ -32,7 +32,13 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
+#if !defined(_WIN32)
 #define FH_API __attribute__((visibility("default")))
+#elif defined(FH_SHARED) /* the library itself */
+#define FH_API __declspec(dllexport)
+#else
+#define FH_API
+#endif
 #define FH_MALLOC __attribute__((malloc, warn_unused_result))
 #define FH_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
 #else

@@ -14,7 +14,7 @@
 #include "../support/options.h"
 
 /* One function by a second name. */
-#define TWIN(name) __attribute__((visibility("default"), alias(#name), copy(name)))
+#define TWIN(name) FH_API __attribute__((alias(#name), copy(name)))
 
 /* Loads the options and sets the reporter of `fatal`; any call after the first does nothing. The
  * first may happen in two threads and a signal handler at once: at first use, or in the

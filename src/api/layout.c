@@ -30,6 +30,7 @@ LAYOUT_SIZE(huge_t);
 LAYOUT_FIELD(huge_t, sampled);
 LAYOUT_SIZE(sampled_t);
 
+#if defined(__ELF__)
 /* The linker's names for the section of all rows. */
 extern hidden const layout_row_t __start_freehold_layout[], __stop_freehold_layout[];
 extern hidden const layout_t layout_table;
@@ -49,3 +50,4 @@ __asm__(".pushsection .note.freehold, \"a\", %note\n"
         ".balign 4\n"
         ".quad layout_table - .\n"
         ".popsection\n");
+#endif

@@ -15,8 +15,13 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
 /* A large table of which most programs touch the first entries. It lies behind all other variables,
- * so that these share their pages. */
+ * so that these share their pages. (In a section of its own it would be zeros in a file of
+ * Windows.) */
+#if defined(_WIN32)
+#define large_table
+#else
 #define large_table __attribute__((section(".bss.tables")))
+#endif
 
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)

@@ -4,9 +4,10 @@
  *          bound. */
 #pragma once
 
-#include <sys/syscall.h>
-
 #include "os.h"
+
+#if defined(__linux__)
+#include <sys/syscall.h>
 
 /* The bare call: the result, or a negative errno. */
 #if defined(__x86_64__)
@@ -97,3 +98,4 @@ static inline bool call_succeeded(atomic64_t *count, long result) {
   atomic64_add_relaxed(&os_counts.failures, 1);
   return false;
 }
+#endif

@@ -6,9 +6,10 @@
  *          musl. os_thread_watch calls calloc in glibc if many keys were made before ours, so no
  *          heap is marked then.
  *
- * A port is two files that define these functions (os_linux.c, files.c), and four that may have
- * nothing to say (unwind.c, images.c, huge_pages.c, container.c). No other layer names a file of
- * the kernel's. test/unit/os_fake.c serves the unit tests. */
+ * A port defines these functions. Linux has them in two files (os_linux.c, files.c), and three
+ * whose functions may have nothing to say (unwind.c, images.c, huge_pages.c); Windows has them in
+ * os_windows.c. container.c is for both. No other layer names a file of the kernel's.
+ * test/unit/os_fake.c serves the unit tests. */
 #pragma once
 
 #include "../base/atomic.h"

@@ -169,8 +169,8 @@ class Builds(unittest.TestCase):
     in the other."""
     maxDiff = None
     # tested before any header was read: what the build defines, and the compiler for each processor
-    KNOWN_AT_ONCE = re.compile(r"_GNU_SOURCE|FH_SHARED|__x86_64__|__aarch64__|__riscv\w*|__LP64__|"
-                               r"__\w*_xlen|defined")
+    KNOWN_AT_ONCE = re.compile(r"_GNU_SOURCE|FH_SHARED|_WIN32|__x86_64__|__aarch64__|__riscv\w*|"
+                               r"__LP64__|__\w*_xlen|defined")
 
     @classmethod
     def setUpClass(cls):

@@ -784,7 +784,8 @@ def long_lines(path, text, columns):
             for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
 
 class Size(unittest.TestCase):
-    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 14300, 19600
+    LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 14300, 20600
+    ELSEWHERE = {"src/os/os_windows.c", "src/os/nt.h"}    # no library has them beside Linux's
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)
@@ -796,7 +797,7 @@ class Size(unittest.TestCase):
         self.assertLess(total, self.ALL)
         # without what only the checked build calls (gates.Levels), and assertions
         core = sum(n - len(re.findall(r"^ +ASSERT", support.read(p), re.M)) for n, p in lengths
-                   if p != os.path.join("src", "stock", "heap.c")
+                   if p != os.path.join("src", "stock", "heap.c") and p not in self.ELSEWHERE
                    and layer_of(p) not in (None, LAYERS.index("api"), LAYERS.index("support")))
         self.assertLess(core, self.CORE)
 
