@@ -188,6 +188,7 @@ void action_run_subject(const operation_t *operation, step_point_t *at_point) {
   int type;
   swept = operation;
   point = at_point;
+  round_leave_out_big((operation->flags & FILLS) != 0);
   pthread_setspecific(last_key, operation);
   if ((operation->flags & LATE) != 0) return;
   if ((operation->flags & NESTED) != 0) {
