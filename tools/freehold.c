@@ -97,7 +97,13 @@ static void command_options_json(void) {
 }
 
 static int command_options(int argc, char **argv) {
+  static const char help[] =
+    "freehold options [--json]\n"
+    "    every option: what is in force here, where that comes from, and what may be set\n"
+    "Example: FREEHOLD_OPTIONS=purge_delay_ms:10 freehold options\n"
+    "Exit codes: 0 done, 2 bad use\n";
   bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
+  if (argc == 2 && strcmp(argv[1], "--help") == 0) return fputs(help, stdout) < 0;
   if (argc > 1 && !json) {
     fprintf(stderr, "freehold: options takes nothing but --json, not '%s'\n", argv[argc - 1]);
     return EXIT_BAD_USE;

@@ -40,10 +40,10 @@ static const char help[] =
   "Threads have serials, from 1, which are never used again; their numbers are.\n"
   "A block is temporary if the thread that allocated it frees it within 8 of its calls.\n"
   "\n"
-  "Example\n"
-  "  freehold run --trace /tmp/ls.trace -- ls\n"
-  "  freehold trace /tmp/ls.trace --sum\n"
-  "  freehold trace /tmp/ls.trace --size 1000-2000 --from 0.001\n";
+  "Example: freehold run --trace /tmp/ls.trace -- ls\n"
+  "         freehold trace /tmp/ls.trace --sum\n"
+  "         freehold trace /tmp/ls.trace --size 1000-2000 --from 0.001\n"
+  "Exit codes: 0 done, 1 the file cannot be read, or not all of it, 2 bad use\n";
 
 /* ---- what is wanted -------------------------------------------------------------------------- */
 
@@ -171,18 +171,16 @@ typedef struct {
   uint64_t calls, first, last; /* ns: the first event and the last */
   block_t *moving; /* blocks that realloc has in hand: more than one where handlers interrupt */
   size_t moving_count;
-  pair_t *pairs; /* whose blocks it has freed, one row for each */
-  size_t pair_count;
 } thread_t;
 typedef struct {
   block_t *table;
   size_t room, used; /* used: with those that were */
   thread_t *threads; /* in the order of their first events */
   size_t thread_count, left, at_once;
-  pair_t *pairs; /* of all threads: made in the end */
-  size_t pair_count;
-  uint64_t calls[TRACE_KIND_COUNT], failed, asked, unknown, unseen, freed, temporary,
-    temporary_bytes;
+  pair_t *pairs; /* who frees whose blocks, by both; in the end those with most blocks first */
+  size_t pair_room, pair_count;
+  uint64_t calls[TRACE_KIND_COUNT], failed, asked, released, unknown, unseen, freed, temporary,
+    temporary_bytes; /* asked, released: bytes; what is left lives */
   uint64_t live, live_bytes, peak, peak_bytes, peak_time, last;
   uint64_t size_blocks[SIZE_STEPS], size_bytes[SIZE_STEPS], lives[LIFE_STEPS];
 } sums_t;
@@ -216,7 +214,7 @@ static bool drop_block(sums_t *s, uintptr_t address, block_t *dropped) {
   if (b == NULL || b->address != address) return false;
   *dropped = *b;
   b->address = 1;
-  s->live--, s->live_bytes -= dropped->size;
+  s->live--, s->live_bytes -= dropped->size, s->released += dropped->size;
   return true;
 }
 
@@ -251,14 +249,31 @@ static thread_t *thread_of(sums_t *s, trace_file_t *f, const trace_event_t *e) {
   return &s->threads[place];
 }
 
-static void note_pair(thread_t *t, uint32_t allocated, uint64_t bytes) {
-  size_t i = 0;
-  while (i < t->pair_count && t->pairs[i].allocated != allocated) i++;
-  if (i == t->pair_count) {
-    t->pairs = more(t->pairs, (i + 1) * sizeof *t->pairs);
-    t->pairs[t->pair_count++] = (pair_t){allocated, t->serial, 0, 0};
-  }
-  t->pairs[i].blocks++, t->pairs[i].bytes += bytes;
+/* Of no blocks: the place is free. */
+static pair_t *find_pair(const sums_t *s, uint32_t allocated, uint32_t freed) {
+  uint64_t key = ((uint64_t)allocated << 32 | freed) * 0x9E3779B97F4A7C15u;
+  size_t at = (size_t)(key >> 32) & (s->pair_room - 1);
+  while (s->pairs[at].blocks != 0 &&
+         (s->pairs[at].allocated != allocated || s->pairs[at].freed != freed))
+    at = (at + 1) & (s->pair_room - 1);
+  return &s->pairs[at];
+}
+
+static void grow_pairs(sums_t *s) {
+  pair_t *old = s->pairs;
+  size_t room = s->pair_room;
+  s->pair_room = room == 0 ? 64 : room * 2;
+  s->pairs = memset(more(NULL, s->pair_room * sizeof *old), 0, s->pair_room * sizeof *old);
+  for (size_t i = 0; i < room; i++)
+    if (old[i].blocks != 0) *find_pair(s, old[i].allocated, old[i].freed) = old[i];
+  free(old);
+}
+
+static void note_pair(sums_t *s, uint32_t allocated, uint32_t freed, uint64_t bytes) {
+  if (s->pair_count * 2 >= s->pair_room) grow_pairs(s);
+  pair_t *pair = find_pair(s, allocated, freed);
+  s->pair_count += pair->blocks == 0;
+  *pair = (pair_t){allocated, freed, pair->blocks + 1, pair->bytes + bytes};
 }
 
 static void note_end(sums_t *s, thread_t *t, const block_t *b, uint64_t now) {
@@ -266,7 +281,7 @@ static void note_end(sums_t *s, thread_t *t, const block_t *b, uint64_t now) {
   for (uint64_t life = now - b->since, most = 1000; step < LIFE_STEPS - 1 && life >= most; step++)
     most *= 10;
   s->lives[step]++, s->freed++;
-  note_pair(t, b->thread, b->size);
+  note_pair(s, b->thread, t->serial, b->size);
   if (b->thread != t->serial || t->calls - b->call > TEMPORARY_CALLS) return;
   s->temporary++, s->temporary_bytes += b->size;
 }
@@ -283,7 +298,7 @@ static void note_resized(sums_t *s, thread_t *t, const trace_event_t *e, uint64_
     block_t old = t->moving[--t->moving_count];
     if (e->failed || old.address == e->address) b = old;
     if (e->failed) {
-      if (b.address > 1) add_block(s, &b);
+      if (b.address > 1) add_block(s, &b), s->released -= b.size;
       return;
     }
     if (old.address > 1) b.since = old.since;
@@ -356,15 +371,9 @@ static int by_blocks(const void *a, const void *b) {
   return (first->blocks < second->blocks) - (first->blocks > second->blocks);
 }
 
-static void gather_pairs(sums_t *s) {
-  for (size_t i = 0; i < s->thread_count; i++) {
-    const thread_t *t = &s->threads[i];
-    if (t->pair_count == 0) continue;
-    s->pairs = more(s->pairs, (s->pair_count + t->pair_count) * sizeof *s->pairs);
-    memcpy(&s->pairs[s->pair_count], t->pairs, t->pair_count * sizeof *s->pairs);
-    s->pair_count += t->pair_count;
-  }
-  if (s->pairs != NULL) qsort(s->pairs, s->pair_count, sizeof *s->pairs, by_blocks);
+/* The free places are behind all others then. */
+static void sort_pairs(sums_t *s) {
+  if (s->pairs != NULL) qsort(s->pairs, s->pair_room, sizeof *s->pairs, by_blocks);
 }
 
 /* ---- sums, as text and JSON ------------------------------------------------------------------ */
@@ -405,6 +414,7 @@ static void print_sums(const sums_t *s, const trace_file_t *f) {
       put_row(k == TRACE_TO ? "realloc" : kind_text[k], s->calls[k]);
   put_row("failed", s->failed);
   put_row("bytes asked for", s->asked);
+  put_row("bytes released", s->released);
   put_row("frees of unknown", s->unknown);
   put_row("frees not seen", s->unseen);
   put_row("events lost", atomic64_load_relaxed(&f->head->lost));
@@ -496,6 +506,7 @@ static void print_sums_json(const sums_t *s, const trace_file_t *f) {
   fmt_json_close(&j);
   fmt_json_number(&j, "failed", s->failed);
   fmt_json_number(&j, "asked", s->asked);
+  fmt_json_number(&j, "released", s->released);
   fmt_json_number(&j, "unknown", s->unknown);
   fmt_json_number(&j, "unseen", s->unseen);
   fmt_json_number(&j, "lost", atomic64_load_relaxed(&f->head->lost));
@@ -530,7 +541,7 @@ int command_trace(int argc, char **argv) {
     else print_event(&e);
   }
   count_at_once(&sums);
-  gather_pairs(&sums);
+  sort_pairs(&sums);
   if (w.sum && w.json) print_sums_json(&sums, &f);
   else if (w.sum) print_sums(&sums, &f);
   fflush(stdout);

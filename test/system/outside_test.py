@@ -25,10 +25,10 @@ class Target:
     """A process to look into; it ends with the `with`."""
 
     def __init__(self, *arguments, probe=PROBE, library=support.LIBRARY, options="", prefix=(),
-                 files=()):
+                 files=(), **more):
         self.process = subprocess.Popen(
             [*prefix, probe, *map(str, arguments)], env=support.preloaded(library, options),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=files)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=files, **more)
         self.pid = str(self.process.pid)
         assert self.process.stdout.readline() == "ready\n"
         self.own = json.loads(self.process.stdout.readline() or "null")
@@ -189,6 +189,18 @@ class Outside(unittest.TestCase):
         within = parts["of that, in slabs of which less than a quarter is live"]
         self.assertAlmostEqual(sum(parts.values()) - within, 100, delta=3)
 
+    def test_why_names_who_holds_what_lives_in_cpp_without_what_templates_were_given(self):
+        with Target(probe=support.program("outside_names"), options="profile_interval:16K") as target:
+            text = outside("why", "--rows", "2", target.pid).stdout
+        lives = text.split("who holds most of what lives, by the samples\n")[1]
+        rows = re.findall(r"^ +(\S+[KM]), from .* old, allocated by\n +(.*) \(outside_names.cc:\d+\)$",
+                          lives, re.M)
+        self.assertEqual([name for _, name in rows],
+                         ["shop::cache_t<...>::add(unsigned long)",
+                          "shop::operator<<(shop::cache_t<...>&, unsigned long)"])
+        found = float(rows[0][0][:-1])    # MiB; some 190 samples, five deviations
+        self.assertAlmostEqual(found, 3000 * 1024 / 2 ** 20, delta=1.1)
+
     def test_a_profile_from_outside_is_the_one_that_the_process_writes(self):
         own = os.open(self.path("own"), os.O_RDWR | os.O_CREAT)
         with Target("still", options="profile_interval:4K",
@@ -332,6 +344,42 @@ class Outside(unittest.TestCase):
             os.truncate(self.path("core"), size)
             self.assertIn("is truncated", self.refused("inspect", self.path("core")))
 
+    def test_a_program_with_raised_privileges_takes_no_wish_and_shows_nothing_to_its_user(self):
+        """Set-user-ID and set-group-ID, with capabilities of its file where these can be given."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root: to make a set-uid program and to run it as another user")
+        os.chmod(self.folder.name, 0o777)
+        if os.statvfs(self.folder.name).f_flag & os.ST_NOSUID:
+            self.skipTest("the temporary folder's file system ignores the set-uid bit")
+        nobody, probe, command = {"user": 65534, "group": 65534}, self.path("probe"), self.path("c")
+        shutil.copy(COMMAND, command)
+        for kind in ("u+s", "g+s", "capability"):
+            shutil.copy(STATIC_PROBE, probe)
+            os.chmod(probe, 0o755)
+            if kind == "capability":
+                given = support.run(["setcap", "cap_net_raw+ep", probe]) if support.has("setcap") \
+                    else None
+                if given is None or given.returncode != 0:
+                    continue
+            else:
+                support.run(["chmod", kind, probe])
+            wishes = ",".join((f"trace:{self.path('t')}", f"profile:{self.path('p')}", "stats:exit",
+                               "profile_interval:1K", f"profile_signal:{int(signal.SIGUSR2)}",
+                               "verbose:on", "fill:both", "no_such:1"))
+            with self.subTest(kind), Target("storm", 1, probe=probe, library=None, options=wishes,
+                                            **nobody, stderr=subprocess.PIPE) as target:
+                refusal = self.refused("trace", "--start", "--out", self.path("w"), target.pid)
+                self.assertIn("is set-user-ID or the like: it takes no wishes", refusal)
+                self.assertIn("does not sample", self.refused("profile", target.pid))
+                for verb in (["stats"], ["trace", "--start"]):
+                    stranger = support.run([command, *verb, target.pid], **nobody)
+                    self.assertEqual((stranger.returncode, stranger.stdout), (1, ""))
+                    self.assertIn("no permission to read process", stranger.stderr)
+                target.process.send_signal(signal.SIGUSR2)    # for which there is no handler
+                self.assertEqual(target.process.wait(), -signal.SIGUSR2)
+                self.assertEqual(target.process.stderr.read(), "")
+                self.assertEqual(sorted(os.listdir(self.folder.name)), ["c", "probe"])
+
     def test_a_full_disk_is_said(self):
         with Target("still", options="profile_interval:64K") as target:
             self.assertIn("'/dev/full'", self.refused("profile", "--out", "/dev/full", target.pid))
@@ -346,7 +394,8 @@ class Outside(unittest.TestCase):
             self.refused(*arguments, code=2)
 
     def test_each_command_explains_itself(self):
-        for verb in ("stats", "why", "map", "top", "profile", "inspect", "trace --start"):
+        for verb in ("stats", "why", "map", "top", "profile", "inspect", "trace --start", "trace",
+                     "options"):
             result = outside(*verb.split(), "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             for word in (f"freehold {verb} ", "Example: ", "Exit codes: "):

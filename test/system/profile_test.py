@@ -97,7 +97,8 @@ class Profiles(unittest.TestCase):
 
     def check_estimates(self, threads, interval):
         """Each figure of each site lies within five standard deviations of what it estimates:
-        one of a million does not."""
+        one of a million does not. Of these 24 three at most are further off than three, which one
+        of 370 is; more are so in one run of a million."""
         path = self.path("known.%d" % threads)
         result = self.run_probe("known", str(threads),
                                 options="profile:%s,profile_interval:%d" % (path, interval))
@@ -105,13 +106,16 @@ class Profiles(unittest.TestCase):
         live, allocated = self.sums(profile, "inuse_objects"), self.sums(profile, "alloc_objects")
         rows = [line.split() for line in result.stdout.splitlines()]
         self.assertGreater(len(rows), 10)
+        far = []
         for site, size, blocks in rows:
             chance = -math.expm1(-int(size) / interval)
             for found, true in ((live[site], int(blocks)), (allocated[site], 2 * int(blocks))):
                 deviation = math.sqrt(true * (1 - chance) / chance)
                 # the class of the size is up to an eighth larger, and so is the chance
-                self.assertLess(abs(found - true), 5 * deviation + 0.001 * true + 1,
-                                "%s: %d, estimated %d" % (site, true, found))
+                told = "%s: %d, estimated %d" % (site, true, found)
+                self.assertLess(abs(found - true), 5 * deviation + 0.001 * true + 1, told)
+                far += [told] if abs(found - true) > 3 * deviation + 0.001 * true + 1 else []
+        self.assertLessEqual(len(far), 3, far)
 
     def test_estimates_of_one_thread_are_near_the_truth(self):
         self.check_estimates(1, 1 << 16)

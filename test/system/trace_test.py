@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -102,6 +101,7 @@ class Traces(unittest.TestCase):
             self.assertGreaterEqual(sums["temporary"], 990)
             allocated = sum(sums["calls"][k] for k in ("malloc", "calloc", "aligned"))
             self.assertEqual(allocated - sums["freed"], sums["live_blocks"])
+            self.assertEqual(sums["asked"] - sums["released"], sums["live_bytes"])
 
     def late(self, what, library):
         result = support.run([PROBE, what, self.path("t")], support.preloaded(library, ""))
@@ -185,9 +185,9 @@ class Traces(unittest.TestCase):
         bad = self.ask("--start", process, "--out", "/no/such/folder/t", code=1).stderr
         self.assertIn("cannot make '/no/such/folder/t'", bad)
         self.assertIn("is traced to", self.ask("--start", process, "--out", self.path("t")).stdout)
-        time.sleep(0.1)
+        while len(self.events("t", "--size", "33333")) <= 10:
+            pass
         self.assertIn("is traced no more", self.ask("--stop", process).stdout)
-        self.assertGreater(len(self.events("t", "--size", "33333")), 10)
 
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -223,6 +223,21 @@ class Traces(unittest.TestCase):
                 live.remove(e["address"])
         self.assertLess(os.path.getsize(self.path("t")), 12 << 20)    # 800 threads
         self.assertEqual(len(self.events("t", "--size", "999")), 40000)
+
+    def test_who_frees_whose_blocks_is_told_of_many_threads_too(self):
+        """Each of 500 frees a block of the one before; the last frees one of each."""
+        many = 500
+        threads = [(7, [(i * 10 + 5, MALLOC, i * 32, 100), (i * 10 + 6, MALLOC, i * 32 + 16, 50),
+                        (i * 10 + 15, FREE, i * 32 - 32, 0)][:2 if i == 1 else 3])
+                   for i in range(1, many)]
+        threads.append((7, [(many * 20, FREE, i * 32 + 16, 0) for i in range(1, many)]))
+        with open(self.path("many"), "wb") as file:
+            file.write(trace_of(threads))
+        pairs = self.sums("many")["freed_by"]
+        self.assertEqual(len(pairs), 2 * many - 3)
+        self.assertEqual({(p["allocated_by"], p["freed_by"], p["blocks"], p["bytes"])
+                          for p in pairs}, {(i, i + 1, 1, 100) for i in range(1, many - 1)} |
+                         {(i, many, 1, 50) for i in range(1, many)})
 
     def test_who_frees_whose_blocks_is_told(self):
         self.probe("others")

@@ -2,12 +2,47 @@
  * Contract: symbols.h. */
 #include "symbols.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "target.h"
 
 #ifdef HAVE_LIBDW
+#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
+
+/* What a template was given is left out, for it may take a page. */
+static void write_short(FILE *out, const char *name) {
+  unsigned depth = 0;
+  for (const char *c = name; *c != '\0'; c++) {
+    bool is_operator = c >= name + 8 && memcmp(c - 8, "operator", 8) == 0;
+    if (depth == 0 && is_operator && strchr("<>-", *c) != NULL) {
+      for (; *c != '\0' && *c != '('; c++) putc(*c, out);
+      c--;
+      continue;
+    }
+    if (*c == '>' && depth > 0 && --depth == 0) fputs("...", out);
+    if (depth == 0) putc(*c, out);
+    if (*c == '<') depth++;
+  }
+}
+
+/* C++ names by the C++ library, if there is one. */
+static void write_name(FILE *out, const char *name) {
+  typedef char *demangle_t(const char *name, char *room, size_t *size, int *status);
+  static demangle_t *demangle;
+  static bool was_sought;
+  if (!was_sought) {
+    void *library = dlopen("libstdc++.so.6", RTLD_NOW);
+    demangle = library == NULL ? NULL : (demangle_t *)dlsym(library, "__cxa_demangle");
+    was_sought = true;
+  }
+  int status = 1;
+  bool is_mangled = strncmp(name, "_Z", 2) == 0 && demangle != NULL;
+  char *plain = is_mangled ? demangle(name, NULL, NULL, &status) : NULL;
+  write_short(out, plain != NULL ? plain : name);
+  free(plain);
+}
 
 static const char *file_of(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -43,7 +78,7 @@ void symbols_write(FILE *out, uintptr_t return_address) {
   Dwfl_Line *line = module == NULL ? NULL : dwfl_module_getsrc(module, address);
   int number = 0;
   const char *source = line == NULL ? NULL : dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
-  if (name != NULL) fputs(name, out);
+  if (name != NULL) write_name(out, name);
   else fprintf(out, "%#lx", (unsigned long)return_address);
   if (source != NULL) fprintf(out, " (%s:%d)", file_of(source), number);
   else if (module != NULL)

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* "remember_session (leak.c:31)", "malloc (libc.so.6)", or the address. */
+/* "remember_session (leak.c:31)", "cache<...>::add(int) (cache.h:7)", "malloc (libc.so.6)", or the
+ * address. */
 void symbols_write(FILE *out, uintptr_t return_address);
 
 #endif

@@ -14,7 +14,7 @@
 #include "symbols.h"
 #include "target.h"
 
-enum { ROWS = 5, FRAMES_SHOWN = 6, STACKS_SHOWN = 3, SAMPLES_MOST = 1 << 16 };
+enum { ROWS = 5, FRAMES_SHOWN = 8, STACKS_SHOWN = 3, SAMPLES_MOST = 1 << 16 };
 
 /* ---- the sum --------------------------------------------------------------------------------- */
 
@@ -134,11 +134,19 @@ static void read_samples(void *context) {
   heap_visit_sampled(add_sample, context);
 }
 
-static void write_slabs(const view_t *v, unsigned rows) {
+/* NULL: nothing was sampled, or what was cannot be read. */
+static holders_t *find_holders(void) {
+  holders_t *holders = sample_has_stacks() ? malloc(sizeof *holders) : NULL;
+  if (holders != NULL && adopt_run(read_samples, holders)) {
+    qsort(holders->all, holders->count, sizeof *holders->all, by_bytes);
+    return holders;
+  }
+  free(holders);
+  return NULL;
+}
+
+static void write_slabs(const view_t *v, const holders_t *holders, unsigned rows) {
   bool is_listed[CLASS_COUNT] = {false};
-  holders_t *holders = malloc(sizeof *holders);
-  bool is_sampled = holders != NULL && sample_has_stacks() && adopt_run(read_samples, holders);
-  if (is_sampled) qsort(holders->all, holders->count, sizeof *holders->all, by_bytes);
   printf("slabs with free blocks in memory, and who holds the others\n");
   for (unsigned row = 0; row < rows; row++) {
     unsigned most = 0;
@@ -150,7 +158,8 @@ static void write_slabs(const view_t *v, unsigned rows) {
     printf("  blocks of %zu: %s free in %llu slabs, of which %llu are less than a quarter live\n",
            class_size(most), outside_size(class->free), (unsigned long long)class->slabs,
            (unsigned long long)class->sparse);
-    for (size_t i = 0, shown = 0; is_sampled && i < holders->count && shown < STACKS_SHOWN; i++)
+    for (size_t i = 0, shown = 0; holders != NULL && i < holders->count && shown < STACKS_SHOWN;
+         i++)
       if (holders->all[i].size == class_size(most)) {
         write_holder(&holders->all[i]);
         shown++;
@@ -158,7 +167,27 @@ static void write_slabs(const view_t *v, unsigned rows) {
   }
   if (!sample_has_stacks())
     puts("  (who holds these blocks is known if the process samples: --profile_interval 512K)");
-  free(holders);
+}
+
+/* Blocks of all sizes, by their stacks alone. */
+static void write_live(holders_t *holders, unsigned rows) {
+  size_t count = 0;
+  for (size_t i = 0; i < holders->count; i++) {
+    const holder_t *one = &holders->all[i];
+    size_t at = 0;
+    while (at < count && holders->all[at].stack != one->stack) at++;
+    if (at == count) {
+      holders->all[count++] = *one;
+      continue;
+    }
+    holder_t *sum = &holders->all[at];
+    sum->bytes += one->bytes;
+    if (one->youngest < sum->youngest) sum->youngest = one->youngest;
+    if (one->oldest > sum->oldest) sum->oldest = one->oldest;
+  }
+  qsort(holders->all, count, sizeof *holders->all, by_bytes);
+  printf("who holds most of what lives, by the samples\n");
+  for (size_t i = 0; i < count && i < rows; i++) write_holder(&holders->all[i]);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -175,9 +204,12 @@ static void write_heaps(const view_t *v, unsigned rows) {
 }
 
 void outside_write_why(const view_t *v, unsigned rows) {
+  holders_t *holders = find_holders();
   write_sum(v);
   write_options(v);
-  write_slabs(v, rows);
+  write_slabs(v, holders, rows);
+  if (holders != NULL) write_live(holders, rows);
+  free(holders);
   write_heaps(v, rows);
   if (v->changed != 0)
     printf("%llu slabs or lists changed while they were read; the figures are off by that much\n",
@@ -214,9 +246,10 @@ int command_why(int argc, char **argv) {
     argc, argv,
     "freehold why [--rows N] TARGET\n"
     "    what of a process is in memory and not in live blocks, what would lower it, and\n"
-    "    which call stacks hold the blocks that keep slabs; read from outside\n"
+    "    which call stacks hold the blocks that keep slabs, and most of what lives; read from\n"
+    "    outside\n"
     "TARGET is a process's number, its name if no other process has it, or a core file.\n"
-    "  --rows  classes and threads that are listed (default 5)\n"
+    "  --rows  classes, call stacks and threads that are listed (default 5)\n"
     "Example: freehold why redis-server\n"
     "Exit codes: 0 done, 1 the target cannot be read, 2 bad use\n",
     false);
@@ -228,7 +261,7 @@ int command_inspect(int argc, char **argv) {
     "freehold inspect [--rows N] CORE\n"
     "    the statistics of a process that left a core file, and what `freehold why` says;\n"
     "    stats, why, map and profile take a core file, too\n"
-    "  --rows  classes and threads that are listed (default 5)\n"
+    "  --rows  classes, call stacks and threads that are listed (default 5)\n"
     "Example: freehold inspect core.1234\n"
     "Exit codes: 0 done, 1 the file cannot be read, 2 bad use\n",
     true);

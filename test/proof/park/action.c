@@ -130,8 +130,7 @@ const size_t action_count = COUNT_OF(actions);
 
 /* Once a thread ends there is nowhere left to jump to. */
 bool action_suits(const action_t *action, const operation_t *operation) {
-  bool is_counted = (operation->flags & (IS_SAMPLED | IS_FILLED)) == 0;
-  if (action->helper == count_then_let_go && !is_counted) return false;
+  if (action->helper == count_then_let_go && (operation->flags & IS_SAMPLED) != 0) return false;
   return operation->run != NULL || action->take != work_and_jump;
 }
 
@@ -189,6 +188,7 @@ void action_run_subject(const operation_t *operation, step_point_t *at_point) {
   int type;
   swept = operation;
   point = at_point;
+  round_leave_out_big((operation->flags & FILLS) != 0);
   pthread_setspecific(last_key, operation);
   if ((operation->flags & LATE) != 0) return;
   if ((operation->flags & NESTED) != 0) {

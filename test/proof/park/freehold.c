@@ -894,6 +894,25 @@ static void fresh_end_when_traced(void) {
   in_helper(name_and_start_trace);
   fresh_end();
 }
+/* The caller's next event finds no room where the last one is. */
+static void fill_traced(void) {
+  enum { FULL = (64 << 10) - 128 };
+  void *last = NULL;
+  put(get(KIB(100))); /* from a slow call on each one is traced */
+  for (size_t before = 0, now; (now = oracle_traced()) <= FULL; before = now) {
+    if (now <= before) park_fail("%zu bytes are traced, then %zu", before, now);
+    if (last != NULL) put(last), last = NULL;
+    else last = get(16);
+  }
+}
+static void fresh_end_when_full(void) {
+  fresh_end();
+  fill_traced();
+}
+static void fresh_end_when_file_is_full(void) {
+  fresh_end_when_traced();
+  fill_traced();
+}
 static void large_when_traced(void) {
   own(KIB(100), 2);
   let_go(0, 1, 1);
@@ -2020,14 +2039,16 @@ const operation_t freehold_operations[] = {
   {"free-aligned-sized-large", free_large_aligned_sized, large_sized, NULL, NULL, 0},
   {"free-of-other-unseen", free_first, other_in_large_process, NULL, NULL, 0},
   {"malloc-counted", malloc_one, fresh_end, hold_one, "stats_detail:on", 0},
-  {"malloc-filled", malloc_one, fresh_end, hold_one, "fill:both", IS_FILLED},
-  {"free-filled", free_first, a_few_and_one, NULL, "fill:both", IS_FILLED},
-  {"realloc-filled", first_grows, last_of_second_slab, hold_grown_first, "fill:both", IS_FILLED},
+  {"malloc-filled", malloc_one, fresh_end, hold_one, "fill:both", FILLS},
+  {"free-filled", free_first, a_few_and_one, NULL, "fill:both", FILLS},
+  {"realloc-filled", first_grows, last_of_second_slab, hold_grown_first, "fill:both", FILLS},
   {"realloc-always-moves", first_grows, last_of_second_slab, hold_grown_first, "realloc_moves:on",
    0},
   {"malloc-traced", malloc_one, fresh_end, hold_one, "trace_ring:128K", 0},
   {"free-traced", free_first, a_few_and_one, NULL, "trace_ring:128K", 0},
   {"realloc-traced", first_grows, last_of_second_slab, hold_grown_first, "trace_ring:128K", 0},
+  {"malloc-traced-full", malloc_one, fresh_end_when_full, hold_one, "trace_ring:128K", 0},
+  {"malloc-trace-started-full", malloc_one, fresh_end_when_file_is_full, hold_one, NULL, 0},
   {"malloc-trace-started", malloc_one, fresh_end_when_traced, hold_one, NULL, 0},
   {"free-trace-started", free_first, large_when_traced, NULL, NULL, 0},
   {"trace-start", start_trace, name_trace, hold_traced, NULL, 0},

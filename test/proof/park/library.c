@@ -133,12 +133,7 @@ size_t library_text_size(void) { return library.text_to - library.base; }
 /* Preloaded it is swept like any other: what it says of itself is not asked for. */
 bool library_is_freehold(void) { return library.path != NULL && api.stats_get != NULL; }
 
-/* A round that fills 600 MiB takes seconds. */
-size_t huge_size(void) {
-  const char *options = getenv("FREEHOLD_OPTIONS");
-  bool fills = options != NULL && strstr(options, "fill:") != NULL;
-  return library_is_freehold() && !fills ? MIB(600) : MIB(40);
-}
+size_t huge_size(void) { return library_is_freehold() ? MIB(600) : MIB(40); }
 
 static void find_functions(void *handle) {
   static const struct {

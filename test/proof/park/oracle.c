@@ -6,6 +6,7 @@
  * they hold, and what the thread had in its hands. */
 #include "park.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "../../../src/arena/budget.h"
@@ -16,6 +17,7 @@
 #include "../../../src/stock/pool.h"
 #include "../../../src/os/container.h"
 #include "../../../src/stock/returned.h"
+#include "../../../src/support/trace.h"
 
 /* in hand: what `grow-unmaps-too-little` asks for, 100 MiB, is the most; arena_step is 64 */
 enum { WINDOWS_AROUND = 128, IN_HAND_SLICES = 1600, SLICES_LOOKED_AT = 512 };
@@ -80,6 +82,12 @@ void oracle_load(void) {
 static heap_t *own_heap(void) {
   heap_here_t *here = (heap_here_t *)(library_tls() + fh.heap_here);
   return atomic_ptr_load_relaxed(&here->heap);
+}
+
+size_t oracle_traced(void) {
+  const trace_chunk_t *chunk;
+  memcpy(&chunk, library_tls() + library_hidden_tls("trace_here"), sizeof chunk);
+  return atomic32_load_relaxed(&chunk->used);
 }
 
 bool oracle_bin_is_empty(size_t size) {

@@ -170,10 +170,11 @@ void put_others(size_t size, const void *but); /* all of that size but one */
 /* Blocks of the subject that the others free. */
 void give(void *p);
 bool is_given(const void *p);
-void round_whole(void);    /* by the helper: everything that a thread may want */
-void round_short(void);    /* by anybody: small, large, moved, aligned */
-void round_in_child(void); /* in the child of a fork */
-void round_counted(void);  /* the same kinds of work, each instruction counted */
+void round_whole(void);                     /* by the helper: everything that a thread may want */
+void round_short(void);                     /* by anybody: small, large, moved, aligned */
+void round_in_child(void);                  /* in the child of a fork */
+void round_counted(void);                   /* the same kinds of work, each instruction counted */
+void round_leave_out_big(bool is_left_out); /* growth and huge blocks, from now on */
 typedef struct {
   const char *name;
   uint64_t worst;
@@ -213,9 +214,9 @@ enum {
   WITH_HEAP = 32,
   /* others' calls are sampled too, and what the unwinder does is not counted */
   IS_SAMPLED = 16384,
-  /* others' blocks are filled, which is a step for each byte: not counted */
-  IS_FILLED = 32768,
   LANE_LEFT = 8192, /* ... and so it is whatever happens: a thread has left a lane */
+  /* every byte of a block is written to, as option fill wants it: others use no blocks above MiB */
+  FILLS = 32768,
 };
 
 /* instructions after the first one of a call that is interrupted */
@@ -265,6 +266,7 @@ uintptr_t oracle_arena_end(const void *p); /* where the arena of block `p` grows
 bool oracle_frees_are_put_off(void);
 bool oracle_magazine_is_empty(void); /* the caller's */
 bool oracle_heap_is_marked(void);    /* the caller's, by a fast operation */
+size_t oracle_traced(void);          /* bytes of the chunk to which the caller's trace goes */
 /* heaps of threads that end let go of everything */
 void oracle_let_nobody_rest(void);
 void oracle_enter_lane(fh_heap_t *heap); /* as if a thread were inside its first lane */
