@@ -226,8 +226,8 @@ FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t siz
   FH_SIZE(3);
 
 /* From now on malloc, operator new and their kin take the blocks of the calling thread from `heap`,
- * as fh_heap_malloc does. realloc does as fh_heap_realloc. NULL: from the thread's own, as at first.
- * Returns what was in force before. Every call of this thread takes the slow path meanwhile. The
+ * as fh_heap_malloc does. realloc does as fh_heap_realloc. NULL: from its own, as at first. Returns
+ * what was in force before. Every call of this thread takes the slow path meanwhile. The
  * heap may be the default of any number of threads; it may not end before they have chosen another
  * or ended. Not for signal handlers. Ours; the idea is mimalloc's. */
 FH_API fh_heap_t *fh_heap_set_default(fh_heap_t *heap);

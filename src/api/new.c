@@ -1,6 +1,6 @@
 /* new.c - C++ operator new and delete, all forms, by names of the Itanium ABI          layer 8: api
  * Owns:    nothing.   Called by: C++ programs, lifecycle.c.
- *          Calls: secure, heap, arena, the C++ runtime if there is one.
+ *          Calls: heap, arena, the C++ runtime if there is one.
  * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
  *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
  *          runtime that came with a plug-in after the library was loaded is looked up at that

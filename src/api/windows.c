@@ -61,9 +61,11 @@ FH_API void _aligned_free(void *p) {
   X(malloc, fh_malloc)                                                                             \
   X(calloc, fh_calloc)                                                                             \
   X(realloc, fh_realloc)                                                                           \
-  X(free, fh_free) X(_msize, _msize) X(_expand, _expand) X(_recalloc, _recalloc)                   \
-    X(_aligned_malloc, _aligned_malloc) X(_aligned_realloc, _aligned_realloc)                      \
-      X(_aligned_msize, _aligned_msize) X(_aligned_free, _aligned_free)
+  X(free, fh_free)                                                                                 \
+  X(_msize, _msize)                                                                                \
+  X(_expand, _expand) X(_recalloc, _recalloc) X(_aligned_malloc, _aligned_malloc)                  \
+    X(_aligned_realloc, _aligned_realloc) X(_aligned_msize, _aligned_msize)                        \
+      X(_aligned_free, _aligned_free)
 #define IMPORTED(name, ours)                                                                       \
   extern void *imported_##name __asm__("__imp_" #name);                                            \
   void *imported_##name = (void *)ours;
@@ -172,8 +174,7 @@ typedef struct {
 
 static void replace_imports(char *base) {
   const imports_t *m = table_of(base, TABLE_OF_IMPORTS);
-  /* Bound, both: what the module imports */
-  for (; m != NULL && m->functions != 0; m++)
+  for (; m != NULL && m->functions != 0; m++) /* Bound: what it imports */
     for (void **f = (void **)(base + m->functions); *f != NULL; f++) {
       void *function = replacement_of(*f);
       if (function != NULL) write_there(f, &function, sizeof function);

@@ -1,6 +1,6 @@
 /* bitmap.h - bits that are claimed and given back without a lock                     layer 3: arena
  * Owns:    nothing: the words are the caller's. A bit that is set is free to be claimed.
- * Called by: arena, stock.   Calls: bits, atomic.
+ * Called by: arena, stock.   Calls: bits.
  * Threads: any. Progress: a compare-and-swap fails only because another thread claimed or gave back
  *          bits of that word.
  * Sync:    S-bit  bitmap_release (release) -> every claim (acquire): what was done to the thing

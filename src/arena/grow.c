@@ -39,12 +39,12 @@ static bool is_slice(size_t slice) { return slice != 0 && slice < WINDOW_SLICES;
 
 /* ---- the rest of a window -------------------------------------------------------------------- */
 
-/* 1: what was mapped last was in memory at once, for the program has locked all that it will map.
- * relaxed: a hint */
+/* 1: what was mapped last cannot be discarded: the program has locked all that it will map, and it
+ * is in memory at once. relaxed: a hint */
 static atomic32_t is_locked;
 
-static void note_locked(const char *at, size_t slices) {
-  uint32_t now = os_resident(at + ((slices - 1) << SLICE_SHIFT), os_page_size()) != 0;
+static void note_locked(char *at, size_t slices) {
+  uint32_t now = !os_discard(at + ((slices - 1) << SLICE_SHIFT), os_page_size());
   if (now != atomic32_load_relaxed(&is_locked)) atomic32_store_relaxed(&is_locked, now);
 }
 
@@ -116,7 +116,7 @@ static size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n, size
   return first;
 }
 
-/* The first arena's first range may be advised otherwise than what follows (advise_pages): a block
+/* The first arena's first range may be advised otherwise than what follows (prepare_pages): a block
  * on both sides of that border could not move without a copy. */
 bool arena_is_first_end(const arena_t *a, size_t slice) {
   return a->number == 0 && slice == ARENA_FIRST_SLICE + FIRST_SLICES;

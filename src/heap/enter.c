@@ -192,7 +192,7 @@ void heap_look(heap_t *h) {
   uint8_t now = (uint8_t)time;
   frames_tick();
   sparse_tick();
-  bool is_watched = heap_watch_budget(time) | users_have_parents();
+  bool is_watched = heap_watch_budget(time) || users_have_parents();
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   h->looked_at = now;

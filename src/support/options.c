@@ -221,7 +221,7 @@ void option_put_range(fmt_t *f, option_t option) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-enum { OPTIONS_MOST_LINES = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_LINK_MAX = 4096 };
+enum { OPTIONS_MOST_LINES = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_LINK_MAX = 4000 };
 
 /* What one loading has come to; published only when it is whole. */
 typedef struct {

@@ -190,11 +190,12 @@ class Outside(unittest.TestCase):
         self.assertAlmostEqual(sum(parts.values()) - within, 100, delta=3)
 
     def test_why_names_who_holds_what_lives_in_cpp_without_what_templates_were_given(self):
-        with Target(probe=support.program("outside_names"), options="profile_interval:16K") as target:
+        probe = support.program("outside_names")
+        with Target(probe=probe, options="profile_interval:16K") as target:
             text = outside("why", "--rows", "2", target.pid).stdout
         lives = text.split("who holds most of what lives, by the samples\n")[1]
-        rows = re.findall(r"^ +(\S+[KM]), from .* old, allocated by\n +(.*) \(outside_names.cc:\d+\)$",
-                          lives, re.M)
+        rows = re.findall(r"^ +(\S+[KM]), from .* old, allocated by\n"
+                          r" +(.*) \(outside_names.cc:\d+\)$", lives, re.M)
         self.assertEqual([name for _, name in rows],
                          ["shop::cache_t<...>::add(unsigned long)",
                           "shop::operator<<(shop::cache_t<...>&, unsigned long)"])

@@ -294,7 +294,7 @@ bool os_protect(void *at, size_t size, bool is_open) {
 bool os_populate(void *at, size_t size) {
   bool good = start_call(OS_FAKE_POPULATE, &os_counts.advices, at, size);
   if (!is_at(at, size)) misuse("populated, not mapped", at, size);
-  os_fake.now_ms += os_fake.populate_ms;
+  if (os_fake.populate_ms != 0) os_fake.now_ms += os_fake.populate_ms;
   return end_call(good);
 }
 

@@ -155,6 +155,7 @@ TEST(report, the_json_object_is_what_it_always_was, "") {
     "  \"container_limit\": 45555551,\n"
     "  \"pressure\": 46666662,\n"
     "  \"pressure_raises\": 47777773,\n"
+    "  \"reserved\": 48888884,\n"
     "  \"total\": {\"block_size\": 0, \"requested\": 7000001, \"allocated\": 7000002, "
     "\"live\": 7000003, \"peak\": 7000004, \"slabs\": 7000005, \"fullness\": {\"below_1_4\": "
     "1, \"below_1_2\": 70000, \"below_3_4\": 2, \"up_to_1\": 35000}},\n"
