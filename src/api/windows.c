@@ -63,9 +63,12 @@ FH_API void _aligned_free(void *p) {
   X(realloc, fh_realloc)                                                                           \
   X(free, fh_free)                                                                                 \
   X(_msize, _msize)                                                                                \
-  X(_expand, _expand) X(_recalloc, _recalloc) X(_aligned_malloc, _aligned_malloc)                  \
-    X(_aligned_realloc, _aligned_realloc) X(_aligned_msize, _aligned_msize)                        \
-      X(_aligned_free, _aligned_free)
+  X(_expand, _expand)                                                                              \
+  X(_recalloc, _recalloc)                                                                          \
+  X(_aligned_malloc, _aligned_malloc)                                                              \
+  X(_aligned_realloc, _aligned_realloc)                                                            \
+  X(_aligned_msize, _aligned_msize)                                                                \
+  X(_aligned_free, _aligned_free)
 #define IMPORTED(name, ours)                                                                       \
   extern void *imported_##name __asm__("__imp_" #name);                                            \
   void *imported_##name = (void *)ours;

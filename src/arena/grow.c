@@ -43,7 +43,10 @@ static bool is_slice(size_t slice) { return slice != 0 && slice < WINDOW_SLICES;
  * is in memory at once. relaxed: a hint */
 static atomic32_t is_locked;
 
-static void note_locked(char *at, size_t slices) {
+/* Out of line for the stack's sake. */
+static out_of_line void note_mapped(char *at, size_t slices) {
+  atomic64_add_relaxed(&arena_counts.mapped, slices);
+  prepare_pages(at, slices << SLICE_SHIFT, false);
   uint32_t now = !os_discard(at + ((slices - 1) << SLICE_SHIFT), os_page_size());
   if (now != atomic32_load_relaxed(&is_locked)) atomic32_store_relaxed(&is_locked, now);
 }
@@ -74,9 +77,9 @@ static void put_back_range(arena_t *a, uint64_t from, size_t n) {
 static size_t map_next(arena_t *a, size_t n, size_t step) {
   for (int tries = 0; tries < GROWTH_TRIES; tries++) {
     /* relaxed: map_more, where a search for room begins, has read it; the swap reads again */
-    uint64_t from = atomic64_load_relaxed(&a->mapped);
-    if (from + n > a->end) return NO_SLICES;
-    step = min_size(step, a->end - from);
+    uint64_t from = atomic64_load_relaxed(&a->mapped), rest = a->end - from;
+    if (n > rest) return NO_SLICES;
+    step = min_size(step, rest);
     /* Progress: another thread grows ... */
     if (!atomic64_cas_relaxed(&a->mapped, &from, from + step)) {
       size_t slice = slices_claim(a, n, 1); /* ... and may have left us some */
@@ -86,9 +89,7 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
     timing_mark(TIMING_GROW);
     os_map_result_t result = os_map_at(arena_address(a, from), step << SLICE_SHIFT);
     if (result == OS_MAPPED) {
-      atomic64_add_relaxed(&arena_counts.mapped, step);
-      prepare_pages(arena_address(a, from), step << SLICE_SHIFT, false);
-      note_locked(arena_address(a, from), step);
+      note_mapped(arena_address(a, from), step);
       if (step > n) slices_give_back(a, from + n, step - n);
       return from;
     }
@@ -107,8 +108,10 @@ static always_inline size_t grow_by(arena_t *a, size_t n) {
   return slice;
 }
 
-/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back. */
-static size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n, size_t alignment) {
+/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back. Out of
+ * line for the stack's sake. */
+static out_of_line size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n,
+                                       size_t alignment) {
   if (!is_slice(slice)) return slice;
   size_t first = align_up(slice, alignment), end = first + n;
   if (first > slice) slices_give_back(a, slice, first - slice);

@@ -152,7 +152,7 @@ static size_t resident_pages(void) {
   return resident;
 }
 
-TEST(fork, what_a_parents_threads_had_is_used_again_so_that_a_chain_of_forks_does_not_grow, "") {
+TEST(chain, what_a_parents_threads_had_is_used_again_so_that_it_does_not_grow, "") {
   enum { THREADS = 8, GENERATIONS = 24, EARLY = 4 };
   size_t early = 0;
   for (int generation = 0; generation <= GENERATIONS; generation++) {

@@ -367,6 +367,16 @@ def is_crowded(line, functions):
 def is_of_growth(line, functions):
     return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
 
+def is_of_parents(line, functions):
+    return functions <= {"users_settle", "users_leave_behind", "users_end_parents",
+                         "pool_claim_parents", "heap_end_parents", "repair"}
+
+def is_reserved(line, functions):
+    """Or of a window that holds others' memory as well."""
+    return (functions <= {"make_present", "take_pages", "take_window", "added_reserve"} and
+            any(word in line for word in ("done", "part", "present")) or
+            line.strip() == "if (m->from > window) os_unmap(window, head_before(window, m));")
+
 def is_too_fast(line, functions):
     return "discards == 0) return false" in line
 
@@ -385,6 +395,8 @@ UNSWEPT = (
     ("need an address space with something in every window", is_crowded),
     ("need 128 discards in a millisecond", is_too_fast),
     ("the option profile_growth, which counts at load alone", is_of_growth),
+    ("need a child of fork that has started threads of its own", is_of_parents),
+    ("need huge pages that were set aside, or a system that refuses a window's maps", is_reserved),
 )
 
 def why_unswept(line, functions, uncalled):
