@@ -108,8 +108,8 @@ static always_inline size_t grow_by(arena_t *a, size_t n) {
   return slice;
 }
 
-/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back. Out of
- * line for the stack's sake. */
+/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back.
+ * Out of line for the stack's sake. */
 static out_of_line size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n,
                                        size_t alignment) {
   if (!is_slice(slice)) return slice;
