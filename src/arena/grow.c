@@ -45,10 +45,10 @@ static atomic32_t is_locked;
 
 /* Out of line for the stack's sake. */
 static out_of_line void note_mapped(char *at, size_t slices) {
-  atomic64_add_relaxed(&arena_counts.mapped, slices);
-  prepare_pages(at, slices << SLICE_SHIFT, false);
   uint32_t now = !os_discard(at + ((slices - 1) << SLICE_SHIFT), os_page_size());
   if (now != atomic32_load_relaxed(&is_locked)) atomic32_store_relaxed(&is_locked, now);
+  atomic64_add_relaxed(&arena_counts.mapped, slices);
+  prepare_pages(at, slices << SLICE_SHIFT, false);
 }
 
 /* How many slices a thread maps that wants `n`, while `others` are at it: what they map may serve
