@@ -98,11 +98,11 @@ bool frames_begins(const void *slice) {
 
 /* The system wants one page of a frame to be there. */
 bool frames_fill(void *first) {
-  uint64_t began = os_now_ns();
+  uint64_t began = os_spent_ns();
   *(volatile char *)first = 0;
   bool is_made = make_huge(arena_of(first), arena_slice(first) / FRAME_SLICES);
   atomic32_store_relaxed(&frames.fresh.last, os_now_ms());
-  note_result(&frames.fresh, is_made && os_now_ns() - began < SLOW_FRESH_NS, 0);
+  note_result(&frames.fresh, is_made && os_spent_ns() - began < SLOW_FRESH_NS, 0);
   if (is_made) memset(arena_touched_last(first, 1), TOUCHED_ALL, FRAME_SLICES);
   return is_made;
 }
@@ -134,10 +134,10 @@ void frames_tick(void) {
   if (!atomic32_cas_relaxed(&frames.dense.last, &before, now) || !os_has_huge_pages()) return;
   size_t at = atomic32_load_relaxed(&frames.next);
   note_pause(&frames.dense, REFUSED_WAIT);
-  uint64_t began = os_now_ns();
+  uint64_t began = os_spent_ns();
   arena_t *a = find_dense(&at);
   bool is_made = a != NULL && make_huge(a, at++ % ARENA_FRAMES);
-  uint64_t took = os_now_ns() - began;
+  uint64_t took = os_spent_ns() - began;
   if (a != NULL) note_result(&frames.dense, is_made && took < SLOW_NS, pause_for(took));
   else
     note_pause(&frames.dense, max_size(pause_for(took), atomic32_load_relaxed(&frames.dense.wait)));

@@ -93,6 +93,8 @@ hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 /* A clock that only goes forward, a few milliseconds coarse; wraps. */
 hidden uint32_t os_now_ms(void);
 hidden uint64_t os_now_ns(void); /* likewise, but fine; it does not wrap */
+/* Processor time of the calling thread, ns: what a call cost, without what ran in between. */
+hidden uint64_t os_spent_ns(void);
 /* What the process has used since it began, also before an exec. 0: the system does not say. */
 typedef struct {
   uint64_t elapsed_ms; /* since the process began; 0: the system does not say */

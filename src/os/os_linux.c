@@ -212,6 +212,7 @@ static uint64_t clock_ns(clockid_t clock) {
 }
 static uint64_t clock_ms(void) { return clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000; }
 uint64_t os_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+uint64_t os_spent_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 uint32_t os_now_ms(void) { return (uint32_t)clock_ms(); }
 
 /* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of

@@ -266,6 +266,7 @@ uint64_t os_random(void) {
   return bits_mix(process_cookie() + bits_mix(os_now_ns() + atomic64_add_relaxed(&drawn, 1)));
 }
 
+uint64_t os_spent_ns(void) { return os_now_ns(); }
 uint32_t os_now_ms(void) { return (uint32_t)(nt_uptime() / 10000); }
 uint64_t os_now_ns(void) {
   enum { SECOND = 1000000000 };

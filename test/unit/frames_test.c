@@ -95,6 +95,14 @@ TEST(frames, after_one_that_was_refused_or_slow_fresh_frames_are_left_alone_for_
   CHECK(frames_begins(p));
 }
 
+TEST(frames, time_that_the_thread_waits_for_others_is_not_slow, "") {
+  char *p = claim_fresh_frame();
+  os_fake.collapse_waits_ms = 50;
+  CHECK(frames_fill(p));
+  os_fake.now_ms += 1;
+  CHECK(frames_begins(p));
+}
+
 TEST(frames, a_heap_of_less_than_64_MiB_is_left_alone, "") {
   write_all(claim(SLICES / 4), SLICES / 4);
   tick_often(50);

@@ -328,7 +328,8 @@ void os_advise_huge(void *at, size_t size, bool huge) {
 bool os_collapse(void *at, size_t size) {
   bool good = start_call(OS_FAKE_COLLAPSE, &os_counts.advices, at, size);
   if (!is_at(at, size)) misuse("collapsed, not mapped", at, size);
-  os_fake.now_ms += os_fake.collapse_ms;
+  os_fake.now_ms += os_fake.collapse_ms + os_fake.collapse_waits_ms;
+  os_fake.waited_ms += os_fake.collapse_waits_ms;
   return end_call(good);
 }
 bool os_is_private(const void *at, size_t size) {
@@ -384,6 +385,7 @@ static atomic_ptr_t thread_leave; /* relaxed: the same function each time */
 
 uint32_t os_now_ms(void) { return os_fake.now_ms; }
 uint64_t os_now_ns(void) { return (uint64_t)os_fake.now_ms * 1000000; }
+uint64_t os_spent_ns(void) { return os_now_ns() - (uint64_t)os_fake.waited_ms * 1000000; }
 void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
 uint64_t os_random(void) {
   static atomic64_t drawn;

@@ -143,6 +143,7 @@ size_t os_resident(const void *at, size_t size) { return (void)at, (void)size, 0
 void os_usage(os_usage_t *usage) { *usage = (os_usage_t){0}; }
 uint64_t os_random(void) { return 1; }
 uint64_t os_now_ns(void) { return 0; }
+uint64_t os_spent_ns(void) { return 0; }
 bool os_protect(void *at, size_t size, bool is_open) {
   (void)at, (void)size, (void)is_open;
   return true;
