@@ -240,8 +240,8 @@ def mean_table(part, runs, responses, figure):
     frame = runs.groupby(["cell", "allocator"], sort=False)[shown].mean().reset_index()
     counted = runs.groupby(["cell", "allocator"], sort=False).size().reset_index(name="runs")
     return Table(file_name(part, "means"), f"{part}: means",
-                 "Of the runs that count. "
-                 + "; ".join(f"{name}: {axis_title(name, figure)}" for name in shown) + ".",
+                 " ".join(["Of the runs that count.",
+                           *(f"`{name}` is {axis_title(name, figure)}." for name in shown)]),
                  frame.merge(counted))
 
 
