@@ -31,9 +31,7 @@ static large_table struct {
 
 /* Into `text`, ended by a zero byte; 0: it is not there, or empty. */
 static size_t read_path(const char *name) {
-  int file = os_open(name);
-  size_t got = file < 0 ? 0 : os_read(file, files.text, TEXT_ROOM - 1);
-  if (file >= 0) os_close(file);
+  size_t got = os_read_path(name, files.text, TEXT_ROOM - 1);
   files.text[got] = '\0';
   return got;
 }

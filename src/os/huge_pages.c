@@ -31,9 +31,8 @@ bool os_collapse(void *at, size_t size) {
 
 /* The file has all settings, that which holds in brackets: "always [madvise] never". */
 size_t os_huge_setting(char word[OS_HUGE_SETTING]) {
-  int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
-  size_t length = file < 0 ? 0 : os_read(file, word, OS_HUGE_SETTING);
-  if (file >= 0) os_close(file);
+  const char *path = "/sys/kernel/mm/transparent_hugepage/enabled";
+  size_t length = os_read_path(path, word, OS_HUGE_SETTING);
   const char *from = memchr(word, '[', length), *end = word + length;
   const char *to = from == NULL ? NULL : memchr(from, ']', (size_t)(end - from));
   if (to == NULL) return 0;
