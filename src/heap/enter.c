@@ -88,7 +88,7 @@ static void thread_leaves(void *heap) {
   heap_here.lone_frees = LONE_AT_END;
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();
-  pool_clear_user(heap);
+  users_note(((heap_t *)heap)->number, 0);
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) continue;
@@ -109,14 +109,14 @@ static heap_t *attach(void) {
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
   void *none = NULL;
-  pool_set_user(h);
+  users_begin(h->number);
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
-    pool_clear_user(h);
+    users_note(h->number, 0);
     pool_put_back(h);
     return none;
   }
-  pool_keep_user(h); /* not before: a child of fork takes the heap of whom it does not know */
+  users_keep(h->number); /* not before: a child of fork takes the heap of whom it does not know */
   bool is_closed = heap_is_closed();
   heap_here.is_closed = is_closed;
   signal_fence(); /* as in unmark */
@@ -198,7 +198,7 @@ void heap_look(heap_t *h) {
   h->looked_at = now;
   h->calls = h->wait - 1;
   trace_let_go();
-  if (h == heap_of_thread()) pool_settle_user(h);
+  if (h == heap_of_thread()) users_settle(h->number);
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

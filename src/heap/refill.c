@@ -148,7 +148,7 @@ static out_of_line void note_taken(heap_t *h, unsigned c, unsigned count) {
   uint32_t taken = heap_taken(h, c) + count;
   if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c)) draw_trial(h, c);
   if (unlikely(taken >= 2u * TAKEN_PART)) {
-    pool_note_taken(c, TAKEN_PART);
+    atomic64_add_relaxed(&heap_counts.taken[c], TAKEN_PART);
     taken -= TAKEN_PART;
   }
   atomic16_store_relaxed(&h->taken[c], (uint16_t)taken); /* relaxed: its user alone writes it */

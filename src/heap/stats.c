@@ -62,8 +62,8 @@ static void add_classes(fh_stats_t *stats) {
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     fh_class_stats_t *class = &stats->classes[c - 1];
     class->block_size = class_size(c);
-    class->allocated += pool_taken(c);
-    class->requested = pool_requested(c);
+    class->allocated += atomic64_load_relaxed(&heap_counts.taken[c]);
+    class->requested = atomic64_load_relaxed(&heap_counts.requested[c]);
     class->peak = slab_taken_peak(c, class->live);
     stats->live_bytes += class->live * class->block_size;
     for (size_t i = offsetof(fh_class_stats_t, requested) / 8; i < sizeof *total / 8; i++)
