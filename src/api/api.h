@@ -10,6 +10,7 @@
 #include "../base/fmt.h"
 #include "../heap/fast.h"
 #include "../heap/resize.h"
+#include "../os/os.h"
 #include "../secure/secure.h"
 #include "../support/options.h"
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 
 #include "../os/container.h"
-#include "../os/os.h"
 #include "../support/trace.h"
 
 typedef struct callback_pair {

@@ -4,9 +4,7 @@
  *          system calls; its memory comes from the system. */
 #include "api.h"
 
-#include "../os/os.h"
-#include "../stock/guard.h"
-#include "../stock/sample.h"
+#include "../stock/stock.h"
 
 enum { FRAMES = 2 * GUARD_FRAMES, FILE_NAME_MOST = 40, FAULT_LINE_MOST = 8192 };
 

@@ -6,7 +6,6 @@
 #include "api.h"
 
 #include "../heap/stats.h"
-#include "../os/os.h"
 #include "../support/stats.h"
 #include "../support/timing.h"
 

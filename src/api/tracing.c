@@ -8,7 +8,6 @@
 #include <errno.h>
 
 #include "../../include/freehold/freehold.h"
-#include "../os/os.h"
 #include "../support/trace.h"
 
 /* The file is there before any thread finds its fast paths closed. 0, or errno. */

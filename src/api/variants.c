@@ -5,7 +5,6 @@
 #include "api.h"
 
 #include "../heap/many.h"
-#include "../os/os.h"
 
 /* From here on pages of a block move, and the block begins where a slice does. */
 enum { MOVES_MIN = 512 << 10 };

@@ -3,18 +3,12 @@
  * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
-#include "fast.h" /* declares a variable that stands here */
 
-#include "../arena/budget.h"
 #include "../arena/frames.h"
-#include "../os/os.h"
 #include "../slab/sparse.h"
-#include "../stock/held.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/shrink.h"
-#include "../stock/users.h"
+#include "../stock/stock.h"
 #include "../support/trace.h"
+#include "fast.h" /* declares a variable that stands here */
 
 enum {
   LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */

@@ -10,14 +10,7 @@
  *             with others */
 #include "firstclass.h"
 
-#include "../stock/held.h"
-#include "../stock/huge.h"
-#include "../stock/index.h"
-#include "../stock/lanes.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/sample.h"
-#include "../stock/shrink.h"
+#include "../stock/stock.h"
 #include "enter.h"
 #include "fast.h"
 #include "resize.h"

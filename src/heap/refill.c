@@ -2,21 +2,9 @@
  * Contract: refill.h. */
 #include "refill.h"
 
-#include "../arena/budget.h"
 #include "../arena/frames.h"
-#include "../os/os.h"
 #include "../slab/states.h"
-#include "../stock/fresh.h"
-#include "../stock/lanes.h"
-#include "../stock/magazine.h"
-#include "../stock/outbox.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/returned.h"
-#include "../stock/sample.h"
-#include "../stock/surplus.h"
-#include "../stock/tails.h"
-#include "../support/options.h"
+#include "../stock/stock.h"
 
 enum {
   BIN_LEAST = 16,    /* a slab with fewer free, and less than an eighth, is not used */

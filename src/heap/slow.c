@@ -2,17 +2,9 @@
  * Contract: slow.h. */
 #include "slow.h"
 
-#include "../arena/budget.h"
 #include "../base/probe.h"
-#include "../os/os.h"
 #include "../slab/states.h"
-#include "../stock/empty.h"
-#include "../stock/guard.h"
-#include "../stock/magazine.h"
-#include "../stock/pool.h"
-#include "../stock/sample.h"
-#include "../stock/shrink.h"
-#include "../support/options.h"
+#include "../stock/stock.h"
 #include "enter.h"
 #include "refill.h"
 

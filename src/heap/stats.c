@@ -3,16 +3,8 @@
  * added, so figures of running threads may be a moment apart. */
 #include "stats.h"
 
-#include "../arena/budget.h"
 #include "../os/container.h"
-#include "../os/os.h"
-#include "../stock/empty.h"
-#include "../stock/guard.h"
-#include "../stock/held.h"
-#include "../stock/huge.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/users.h"
+#include "../stock/stock.h"
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"

@@ -2,14 +2,9 @@
  * Contract: upkeep.h. */
 #include "upkeep.h"
 
-#include "../arena/budget.h"
 #include "../arena/frames.h"
-#include "../os/os.h"
 #include "../slab/sparse.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/shrink.h"
-#include "../support/options.h"
+#include "../stock/stock.h"
 #include "enter.h"
 #include "firstclass.h"
 

@@ -7,13 +7,7 @@
  *          blocks are not read. */
 #include "visit.h"
 
-#include "../stock/empty.h"
-#include "../stock/fresh.h"
-#include "../stock/guard.h"
-#include "../stock/huge.h"
-#include "../stock/index.h"
-#include "../stock/outbox.h"
-#include "../stock/owned.h"
+#include "../stock/stock.h"
 #include "enter.h"
 
 bool visit_slabs(visit_slab_t *visit, void *context) {

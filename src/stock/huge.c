@@ -1,15 +1,11 @@
 /* huge.c - blocks with a mapping of their own                                        layer 5: stock
  * Contract: huge.h. Sync: S-window (map.h), S-bit (bitmap.h), S-huge  note_size (release) ->
  *          huge_at (acquire). */
-#include "../arena/budget.h"
+#include "huge.h"
+
 #include "../arena/places.h"
 #include "../base/layout.h"
-#include "../os/os.h"
-#include "../support/options.h"
-#include "huge.h"
-#include "index.h"
-#include "pool.h"
-#include "sample.h"
+#include "stock.h"
 
 enum {
   MAPPINGS_MOST = 4096, /* huge blocks: a program may have 65,530 mappings */

@@ -2,14 +2,7 @@
  * Contract: large.h. */
 #include "large.h"
 
-#include "../os/os.h"
-#include "huge.h"
-#include "index.h"
-#include "lanes.h"
-#include "magazine.h"
-#include "pool.h"
-#include "sample.h"
-#include "tails.h"
+#include "stock.h"
 
 enum {
   NEW_PAGES_MIN = 128 << 10,     /* bytes; less is written, which is as fast as to ask */

@@ -2,14 +2,9 @@
  * Contract: pool.h. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
 #include "pool.h"
 
-#include "../arena/budget.h"
 #include "../arena/places.h"
 #include "../base/layout.h"
-#include "../os/os.h"
-#include "owned.h"
-#include "returned.h"
-#include "surplus.h"
-#include "users.h"
+#include "stock.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
 _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712, "... at most");

@@ -6,10 +6,9 @@
  * heaps have little each. If it was full and its blocks are needed again, it was too short. A class
  * that has few blocks in a slab may then have twice as many, as far as the surplus of all heaps
  * goes. It may have half as many if less than a quarter is used. */
-#include "outbox.h"
-#include "owned.h"
 #include "returned.h"
-#include "surplus.h"
+
+#include "stock.h"
 
 static size_t medium_number(unsigned c) { return c - MEDIUM_CLASS; }
 

@@ -4,13 +4,7 @@
 
 #include "../base/layout.h"
 #include "../base/probe.h"
-#include "../os/os.h"
-#include "../support/options.h"
-#include "../support/poisson.h"
-#include "guard.h"
-#include "huge.h"
-#include "index.h"
-#include "pool.h"
+#include "stock.h"
 
 atomic64_t sample_interval;
 atomic32_t sample_started;

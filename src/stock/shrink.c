@@ -2,15 +2,7 @@
  * Contract: shrink.h. What is done for each class is done for those that the heap has used. */
 #include "shrink.h"
 
-#include "fresh.h"
-#include "held.h"
-#include "magazine.h"
-#include "outbox.h"
-#include "owned.h"
-#include "pool.h"
-#include "returned.h"
-#include "sample.h"
-#include "tails.h"
+#include "stock.h"
 
 void heap_settle(heap_t *h) {
   tails_settle(h);
