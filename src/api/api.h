@@ -107,12 +107,10 @@ hidden void api_free_slow(void *p);
 hidden size_t api_usable_size(const void *p, const char *call);
 
 /* The same calls when an option wants to see all of them (closed.c). `heap`: a first-class one, or
- * NULL. What `api_closed_calloc` returns is not cleared yet. */
+ * NULL. What is allocated for calloc is not cleared yet. */
 struct fh_heap;
-hidden void *api_closed_malloc(size_t size);
-hidden void *api_closed_aligned(size_t alignment, size_t size, origin_t origin);
-hidden void *api_closed_calloc(size_t size);
-hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
+hidden void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size,
+                                 origin_t origin, bool is_calloc, const char *call);
 hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);

@@ -34,7 +34,9 @@ FH_API fh_heap_t *fh_heap_of(const void *p) {
   return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
 }
 static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size, bool is_calloc) {
-  if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, is_calloc);
+  if (unlikely(SECURE || api_is_closed()))
+    return api_closed_allocate(heap, alignment, size, ORIGIN_MALLOC, is_calloc,
+                               is_calloc ? "fh_heap_calloc" : "fh_heap_malloc");
   return of_heap(firstclass_aligned(heap, alignment, size));
 }
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
