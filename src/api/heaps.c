@@ -6,6 +6,7 @@
 
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
+#include "../stock/lanes.h"
 
 static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }
 
@@ -19,7 +20,9 @@ FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options) {
     return of_heap(firstclass_new_with(options->name, options->quota));
   return api_invalid();
 }
-FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) { firstclass_set_quota(heap, bytes); }
+FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) {
+  atomic64_store_relaxed(&heap->quota, bytes);
+}
 FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats) {
   if (stats == NULL || stats->struct_size != sizeof *stats) return false;
   firstclass_stats(heap, stats);

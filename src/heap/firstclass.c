@@ -243,10 +243,6 @@ void firstclass_collect(void) {
   }
 }
 
-void firstclass_set_quota(fh_heap_t *heap, size_t quota) {
-  atomic64_store_relaxed(&heap->quota, quota);
-}
-
 void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats) {
   lanes_counts_t use = lanes_use(heap);
   stats->slab_bytes = use.slabs << SLICE_SHIFT;

@@ -85,7 +85,7 @@ bool returned_has(const heap_t *h, unsigned c) {
          (h->room[c] <= h->allowance[c] / 2 || returned_count(h, c) * class_size(c) >= CARVE_BYTES);
 }
 
-static bool is_sparse(const slab_t *s) {
+static bool is_mostly_free(const slab_t *s) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a hint */
   return a.state == ANCHOR_PARTIAL && a.count > a.carved / 2;
 }
@@ -97,7 +97,7 @@ void returned_sift(heap_t *h, unsigned c) {
     slab_t *s = slab_of((void *)b);
     if (!block_is_free(b)) fatal("heap corruption", (void *)b, "free");
     next = block_next(b);
-    if (!is_sparse(s)) {
+    if (!is_mostly_free(s)) {
       before = b;
       continue;
     }
