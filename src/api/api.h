@@ -70,7 +70,7 @@ typedef enum {
 } callback_t;
 hidden void api_callback_set(callback_t which, void *function, void *context);
 
-/* Of a block of libc's own heap; `fatal` if it is none. */
+/* For a block of libc's own heap; `fatal` if it is none. */
 hidden void api_foreign_free(void *p, const char *call);
 hidden size_t api_foreign_size(const void *p, const char *call);
 /* `block` of `size` bytes takes its place, and is returned; NULL: it stays. */

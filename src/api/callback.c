@@ -1,4 +1,4 @@
-/* callback.c - what the program is told: by its callbacks, or in a line                layer 8: api
+/* callback.c - what it reports to the program: by its callbacks, or in a line          layer 8: api
  * Owns:    the callbacks in force.   Called by: api.   Calls: heap, arena, support, os, the
  *          program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
@@ -127,7 +127,7 @@ void api_deferred(bool force) {
   end_callback(CALLBACK_DEFERRED);
 }
 
-/* Of two threads at once one reports it. The level that was reported last is for that alone. */
+/* If two threads come at once, one reports it: that is what the last level is kept for. */
 static void report_pressure(void) {
   static atomic32_t reported;
   uint32_t level = (uint32_t)atomic64_load_relaxed(&budget.level);

@@ -83,7 +83,7 @@ static void *refuse(const request_t *r) {
   return api_no_memory();
 }
 
-/* A bin was filled if more was put into bins. Of a lane's that is not known. */
+/* A bin was filled if more was put into bins. Nobody knows that of a lane. */
 static void *allocate_timed(const request_t *r) {
   uint64_t binned = atomic64_load_relaxed(&slab_thread.binned), began = timing_begin();
   void *block = allocate_any(r);

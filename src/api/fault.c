@@ -63,7 +63,7 @@ static void put_distance(fmt_t *out, const char *what, uint64_t bytes, const cha
   fmt_print(out, "%s%lu byte%s %s", what, bytes, bytes == 1 ? "" : "s", where);
 }
 
-/* Of a live block, where `at` lies. */
+/* Where `at` lies, beside a live block. */
 static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
   uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
   uintptr_t end = block + atomic64_load_relaxed(&s->size);

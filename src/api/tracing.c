@@ -44,7 +44,7 @@ FH_API bool fh_trace_stop(void) {
   return told_errno(stop_tracing());
 }
 
-/* Of those who find it one answers. */
+/* One of the threads that find it answers. */
 static void answer_wish(void) {
   trace_wish_t *w = &trace_wish;
   uint32_t wanted = atomic32_load_relaxed(&w->wanted); /* relaxed: the swap reads again */

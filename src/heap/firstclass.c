@@ -220,7 +220,7 @@ static void collect_lane(heap_t *lane) {
   end_collecting(lane);
 }
 
-/* Who is in the lane now looks at its slabs later. */
+/* A thread that is in the lane now looks at its slabs later. */
 static void collect_slab(heap_t *lane, slab_t *s) {
   if (!begin_collecting(lane)) return;
   bool is_its = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);

@@ -54,7 +54,7 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
   return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
 }
 
-/* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
+/* For a class with few blocks in a slab: all that were freed, as a list, and if these are few,
  * fresh ones. The heap has no fresh ones now. In a slice that was used before they are linked: most
  * of its pages are present. */
 static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
@@ -158,7 +158,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   return slab_take_list(s, carve_count(h, c), count);
 }
 
-/* The bin is new. Of medium classes `count` may count fresh blocks too. */
+/* The bin is new. For medium classes `count` may count fresh blocks too. */
 static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   uintptr_t block = c >= MEDIUM_CLASS ? h->bin[c] : 0;
   if (c >= MEDIUM_CLASS) count = 0;
@@ -166,7 +166,7 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   if (count != 0) sample_cut_bin(h, c, count);
 }
 
-/* Now and then, before the returned list becomes a bin. Of medium classes it only costs swaps. */
+/* Now and then, before the returned list becomes a bin. For medium classes it only costs swaps. */
 static void sift(heap_t *h, unsigned c) {
   if (c >= MEDIUM_CLASS) return;
   uint32_t n = (uint32_t)returned_count(h, c);

@@ -51,7 +51,7 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
 
 /* The hard limit is reached. What has to be said or undone then needs a little. A handler of a
  * signal that interrupted the allocator may have it at once, a thread after a call of its own was
- * refused. Who that is, and what for, cannot be known. It is one slab of 64 KiB, for blocks of this
+ * refused. Nobody can know who that is, and what for. It is one slab of 64 KiB, for blocks of this
  * size, until memory is below the limit again. */
 enum { RESERVED_SIZE = 1024 };
 static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {

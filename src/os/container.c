@@ -236,7 +236,7 @@ static void add_idle_files(bounds_t *f) {
   if (f->room > f->limit) f->room = f->limit;
 }
 
-/* Of the last ten seconds all tasks waited a tenth for memory: "full avg10=12.34". */
+/* All tasks waited for memory in a tenth of the last ten seconds: "full avg10=12.34". */
 static bool is_stalling(size_t length) {
   if (!files.is_version_2 || read_in_group(length, "memory.pressure") == 0) return false;
   const char *full = find_text(files.text, "full avg10=");

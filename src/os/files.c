@@ -38,7 +38,7 @@ int os_open_shared(const char *path) {
 }
 
 /* For as long as the file, or a copy of its number, is open; it does not wait. False: somebody else
- * has, or had it, and another file has its name now. Who has removes no other. */
+ * has, or had it, and another file has its name now. Whoever has it removes no other. */
 static bool lock_file(int file, const char *path, bool may_fail) {
   struct flock all = {.l_type = F_WRLCK};
   struct stat about, named;

@@ -99,7 +99,7 @@ typedef struct {
   uint64_t user_ms, system_ms, minor_faults, major_faults, peak_resident; /* the last in bytes */
 } os_usage_t;
 hidden void os_usage(os_usage_t *usage);
-/* Of the system's choice, another each time; does not wait. */
+/* The system chooses it, another each time; does not wait. */
 hidden uint64_t os_random(void);
 /* Where windows may begin: another address in each process. */
 hidden uintptr_t os_space_start(void);

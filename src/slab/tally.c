@@ -40,7 +40,7 @@ enum {
   STEP_LEAST = 4096, /* bytes */
 };
 
-/* So that words of all threads are written seldom, and a peak is known closely all the same. */
+/* So that words of all threads are seldom written, and a peak is still known closely. */
 uint32_t slab_tally_step(unsigned c) {
   size_t part = atomic64_load_relaxed(&slab_counts.classes[c].peak) / STEP_PART;
   return (uint32_t)min_size(max_size(part, STEP_LEAST / max_size(class_size(c), 1)),

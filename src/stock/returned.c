@@ -2,7 +2,7 @@
  * Contract: returned.h.
  *
  * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
- * goes, and RETURN_SMALL_BYTES. Of a medium class it is RETURN_BYTES instead, or less where many
+ * goes, and RETURN_SMALL_BYTES. For a medium class it is RETURN_BYTES instead, or less where many
  * heaps have little each. If it was full and its blocks are needed again, it was too short. A class
  * that has few blocks in a slab may then have twice as many, as far as the surplus of all heaps
  * goes. It may have half as many if less than a quarter is used. */

@@ -18,8 +18,8 @@ typedef struct {
   atomic32_t next;  /* the place at which the search for heaps of parents' threads goes on */
   atomic64_t words[PLACES];
 } users_t;
-/* Of a process. Of a child of fork: the thread that forked has not noted its heap; it has; all
- * places were looked at since. */
+/* In a child of fork: the thread that forked has not noted its heap; it has; all places were looked
+ * at since. */
 typedef enum { USERS_NEW, USERS_SETTLED, USERS_ALONE } users_stage_t;
 #define USERS_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
@@ -48,7 +48,7 @@ uint64_t users_thread(size_t number) {
   return u == NULL ? 0 : atomic64_load_relaxed(&u->words[number]) & USERS_THREAD;
 }
 
-/* Of several who would change a word that is 0 one does. */
+/* If several would change a word that is 0, one does. */
 static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) {
   int more = (thread != 0) - ((before & USERS_THREAD) != 0);
   uint64_t times = (before >> OS_THREAD_BITS) + 1;
