@@ -258,7 +258,7 @@ inline default_resource_for_ever the_default_resource;
   return &detail::the_default_resource.resource;
 }
 
-/* Has a heap of its own, which ends with the resource, or uses a given one, which must live as long.
+/* Has a heap of its own, which ends with the resource, or uses a given one, which must outlive it.
  * Unlike std::pmr::monotonic_buffer_resource it frees what is deallocated, and any number of
  * threads may use it at once. */
 class heap_resource : public std::pmr::memory_resource {

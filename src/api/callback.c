@@ -30,17 +30,12 @@ static atomic64_t heartbeats; /* relaxed: each number is drawn once */
 static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
 enum { IN_SAMPLES = 1 << CALLBACK_SAMPLED | 1 << CALLBACK_FREED, IN_FATAL = 1 << CALLBACK_COUNT };
 
-static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
-  for (callback_pair_t *p = from; p != NULL; p = p->next) /* Bound: what the program ever set */
-    if (p->function == function && p->context == context) return p;
-  return NULL;
-}
-
 /* NULL when memory is out. */
 static callback_pair_t *pair_of(void *function, void *context) {
   void *first = atomic_ptr_load_acquire(&all_pairs); /* S-callback */
-  callback_pair_t *pair = find_pair(first, function, context);
-  if (pair != NULL) return pair;
+  callback_pair_t *pair = first;
+  for (; pair != NULL; pair = pair->next) /* Bound: what the program ever set */
+    if (pair->function == function && pair->context == context) return pair;
   uint32_t number = atomic32_load_relaxed(&pair_room_used);
   if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&pair_room_used, 1);
   pair = number < CALLBACK_ROOM ? &pair_room[number] : fast_malloc(sizeof *pair);

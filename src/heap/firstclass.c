@@ -82,12 +82,6 @@ static bool prepare_index(heap_t *lane) {
   return true;
 }
 
-static void *allocate(heap_t *lane, size_t alignment, size_t size) {
-  bool is_large = class_of_request(size, alignment) == 0;
-  if ((is_large || sample_has_stacks()) && !prepare_index(lane)) return NULL;
-  return heap_malloc_in(lane, size, alignment);
-}
-
 /* A small block that leaves its lane, or NULL; large ones are counted. */
 static out_of_line void *counted(void *block) {
   if ((uint16_t)(uintptr_t)block == 0) return block;
@@ -99,7 +93,8 @@ static out_of_line void *counted(void *block) {
 void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   heap_t *lane = size <= PTRDIFF_MAX ? enter_lane(heap) : NULL;
   if (lane == NULL) return NULL;
-  void *block = allocate(lane, alignment, size);
+  bool needs_cell = class_of_request(size, alignment) == 0 || sample_has_stacks();
+  void *block = !needs_cell || prepare_index(lane) ? heap_malloc_in(lane, size, alignment) : NULL;
   leave_lane(lane);
   return counted(block);
 }

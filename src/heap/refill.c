@@ -127,14 +127,12 @@ static uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
 
 /* A class whose blocks others freed could be tried again. As long as a trial lasts the heap takes
  * slabs over, in which others' frees then wait; so few are made, drawn by lot. */
-static void draw_trial(heap_t *h, unsigned c) {
-  if (bits_mix(++h->freed->lots) % TRIALS_PART == 0) h->freed->remote &= ~((uint64_t)1 << c);
-}
-
 static out_of_line void note_taken(heap_t *h, unsigned c, unsigned count) {
   if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
   uint32_t taken = heap_taken(h, c) + count;
-  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c)) draw_trial(h, c);
+  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c) &&
+      bits_mix(++h->freed->lots) % TRIALS_PART == 0)
+    h->freed->remote &= ~((uint64_t)1 << c);
   if (unlikely(taken >= 2u * TAKEN_PART)) {
     atomic64_add_relaxed(&heap_counts.taken[c], TAKEN_PART);
     taken -= TAKEN_PART;

@@ -41,17 +41,15 @@ size_t os_huge_setting(char word[OS_HUGE_SETTING]) {
   return length;
 }
 
-static bool is_never(void) {
-  char word[OS_HUGE_SETTING];
-  return os_huge_setting(word) == 0 || word[0] == 'n';
-}
-
 bool os_has_huge_pages(void) {
   enum { UNKNOWN, YES, NO };
   static atomic32_t known; /* relaxed: every thread finds the same */
-  if (atomic32_load_relaxed(&known) == UNKNOWN)
-    atomic32_store_relaxed(&known, is_never() ? NO : YES);
-  return atomic32_load_relaxed(&known) == YES;
+  uint32_t has = atomic32_load_relaxed(&known);
+  char word[OS_HUGE_SETTING];
+  if (has != UNKNOWN) return has == YES;
+  has = os_huge_setting(word) == 0 || word[0] == 'n' ? NO : YES;
+  atomic32_store_relaxed(&known, has);
+  return has == YES;
 }
 
 /* So many pages from that one on, as `file` has them: a word of flags for each. */
