@@ -104,8 +104,8 @@ static void *serve(const request_t *r) {
   return likely(block != NULL) ? block : refuse(r);
 }
 
-cold void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size,
-                               origin_t origin, bool is_calloc, const char *call) {
+cold void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin,
+                               bool is_calloc, const char *call) {
   trace_kind_t kind = is_calloc ? TRACE_CALLOC : alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED;
   api_start();
   return serve(&(request_t){heap, alignment, size, origin, call, kind});

@@ -68,9 +68,9 @@ struct mallinfo mallinfo(void) {
     .uordblks = narrow(wide.uordblks), .fordblks = narrow(wide.fordblks),
     .keepcost = narrow(wide.keepcost),
   };
-} /* clang-format on */
+}
 
-struct mallinfo2 mallinfo2(void) { return info2(); }
+struct mallinfo2 mallinfo2(void) { return info2(); } /* clang-format on */
 
 /* ---- malloc_info: XML with glibc's elements -------------------------------------------------- */
 

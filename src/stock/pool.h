@@ -42,10 +42,10 @@ enum { POOL_ASK_WORDS = 8 };
 hidden heap_t *pool_claim_dead(size_t *words);
 /* Likewise one of a parent's thread alone, at some of the places. */
 hidden heap_t *pool_claim_parents(void);
-hidden uint32_t pool_resting_pages(void);                  /* of all that rest: one each at least */
-hidden size_t pool_size(void);                             /* places, claimed or not */
-hidden size_t pool_metadata(void);                         /* bytes of all of them */
-hidden heap_t *pool_at(size_t number, bool *is_claimed);   /* NULL: never made */
+hidden uint32_t pool_resting_pages(void);                /* of all that rest: one each at least */
+hidden size_t pool_size(void);                           /* places, claimed or not */
+hidden size_t pool_metadata(void);                       /* bytes of all of them */
+hidden heap_t *pool_at(size_t number, bool *is_claimed); /* NULL: never made */
 hidden heap_sampled_t *pool_sampled(const heap_t *h);
 hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
 

@@ -102,8 +102,7 @@ class Words(unittest.TestCase):
     or stands in the table of words in design.md."""
     PLAIN = set("""
         attempt bitmap bytes count counts enter fast fh firstclass free grow here kind many maps
-        option
-        order outcome own owned part pool purge resize set shape shrink slow starts state stats
+        option outcome own owned part pool purge resize set shape shrink slow starts state stats
         tell thread upkeep visit visitor""".split())
     TYPES_OF_C = re.compile(r"atomic(8|16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
