@@ -192,7 +192,7 @@ void heap_look(heap_t *h) {
   h->looked_at = now;
   h->calls = h->wait - 1;
   trace_let_go();
-  if (h == heap_of_thread()) users_settle(h->number);
+  if (h == heap_of_thread() && unlikely(!users_are_settled())) users_settle(h->number);
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

@@ -85,11 +85,11 @@ static users_stage_t find_stage(void) {
   const users_t *u = find_words();
   return u == NULL ? USERS_ALONE : (users_stage_t)atomic32_load_relaxed(&u->stage);
 }
-static bool are_settled(void) { return likely(find_stage() != USERS_NEW); }
+bool users_are_settled(void) { return find_stage() != USERS_NEW; }
 
 void users_settle(size_t number) {
   users_t *u = find_words();
-  if (are_settled() || atomic64_load_relaxed(&u->words[number]) != 0) return;
+  if (u == NULL || atomic64_load_relaxed(&u->words[number]) != 0) return;
   users_note(number, os_thread());
   users_keep(number);
   atomic32_store_relaxed(&u->stage, USERS_SETTLED);
@@ -99,7 +99,7 @@ bool users_have_parents(void) { return find_stage() == USERS_SETTLED && users_co
 
 /* `word` is its, and was read before. */
 static bool is_parents(size_t number, uint64_t word) {
-  return word == 0 && are_settled() && atomic16_load_relaxed(&had[number]) != 0;
+  return word == 0 && users_are_settled() && atomic16_load_relaxed(&had[number]) != 0;
 }
 
 static bool end(users_t *u, size_t number, uint64_t word) {

@@ -25,6 +25,7 @@ hidden void users_note(size_t number, uint64_t thread);
 hidden void users_keep(size_t number);
 /* The calling thread's own heap: notes it, unless that was done in this process. */
 hidden void users_settle(size_t number);
+hidden bool users_are_settled(void); /* all who could have been */
 hidden uint64_t users_thread(size_t number);
 /* The thread that used it, if that has ended, or USERS_PARENTS: nobody uses it from now on. Or 0.
  * `caller`: os_thread of the one that asks. */
