@@ -4,8 +4,6 @@
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
-#include "../heap/many.h"
-
 /* From here on pages of a block move, and the block begins where a slice does. */
 enum { MOVES_MIN = 512 << 10 };
 

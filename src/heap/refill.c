@@ -1,6 +1,6 @@
 /* refill.c - where the blocks of a bin come from                                      layer 6: heap
- * Contract: refill.h. */
-#include "refill.h"
+ * Contract: slow.h. */
+#include "slow.h"
 
 #include "../arena/frames.h"
 #include "../slab/states.h"

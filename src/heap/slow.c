@@ -6,7 +6,6 @@
 #include "../slab/states.h"
 #include "../stock/stock.h"
 #include "enter.h"
-#include "refill.h"
 
 /* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
 static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
