@@ -186,10 +186,15 @@ OPERATOR void _ZdlPv(void *p);
 OPERATOR void _ZdaPv(void *p);
 OPERATOR void _ZdlPvSt11align_val_t(void *p, size_t alignment);
 OPERATOR void _ZdaPvSt11align_val_t(void *p, size_t alignment);
-/* clang-format off */
 #define REPLACEABLE(X)                                                                             \
-  X(_Znwm) X(_Znam) X(_ZnwmSt11align_val_t) X(_ZnamSt11align_val_t)                                \
-  X(_ZdlPv) X(_ZdaPv) X(_ZdlPvSt11align_val_t) X(_ZdaPvSt11align_val_t) /* clang-format on */
+  X(_Znwm)                                                                                         \
+  X(_Znam)                                                                                         \
+  X(_ZnwmSt11align_val_t)                                                                          \
+  X(_ZnamSt11align_val_t)                                                                          \
+  X(_ZdlPv)                                                                                        \
+  X(_ZdaPv)                                                                                        \
+  X(_ZdlPvSt11align_val_t)                                                                         \
+  X(_ZdaPvSt11align_val_t)
 /* Ours, whatever the names above reach. */
 #define OURS(name) extern hidden typeof(name) own##name __attribute__((alias(#name)));
 REPLACEABLE(OURS)
