@@ -63,11 +63,15 @@ static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   return true;
 }
 
+static cold void note_requested(unsigned c, size_t size) {
+  atomic64_add_relaxed(&heap_counts.requested[c], size);
+}
+
 static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment,
                                               bool may_be_sampled) {
   unsigned c = class_of_request(size, alignment);
   if (unlikely(option_get(OPTION_stats_detail) != 0) && c != 0 && alignment <= CLASS_STEP)
-    atomic64_add_relaxed(&heap_counts.requested[c], size);
+    note_requested(c, size);
   void *block = allocate_once(h, c, size, alignment, may_be_sampled);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
   block = allocate_once(h, c, size, alignment, may_be_sampled);
