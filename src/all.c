@@ -42,7 +42,6 @@
 #include "arena/purge.c"
 
 #include "slab/tally.c"
-#include "slab/order.c"
 #include "slab/holes.c"
 #include "slab/partial.c"
 #if FH_SECURE

@@ -113,7 +113,7 @@ FH_API void *fh_realloc_aligned(void *p, size_t alignment, size_t size) FH_SIZE(
  * caller says with `old_size` how many of the block's bytes are to be kept: at most its usable
  * size, or else that is reported as a corruption ("wrong size"). So it does not matter how `p` was
  * allocated, nor what was written behind `old_size`. Pages that nobody has touched stay untouched.
- * Of NULL it is calloc(1, size). Ours; the idea is OpenBSD's recallocarray. */
+ * For NULL it is calloc(1, size). Ours; the idea is OpenBSD's recallocarray. */
 FH_API void *fh_realloc_zeroed(void *p, size_t old_size, size_t size) FH_SIZE(3);
 
 /* These calls, and in `*actual` how many bytes are really there: what fh_usable_size would say, 0
@@ -298,8 +298,8 @@ FH_API void fh_collect(bool force);
  *   It is never unmapped or moved. Its pages go back to the system, when they are free, only with
  * FH_ARENA_PURGE; without it they do not count as `dirty`.
  *   In a child of fork it must be as other memory is: private. What is shared both would write to.
- * Of hugetlb pages the kernel needs a free one for each that parent or child writes to, and kills
- * the child (SIGBUS) where there is none.
+ * The kernel needs a free hugetlb page for each that parent or child writes to, and kills the child
+ * (SIGBUS) where there is none.
  * EINVAL if a flag is not known or there are no such addresses, ENOMEM if none of it can be used.
  * Ours; the idea is mimalloc's mi_manage_os_memory. */
 enum {
@@ -320,7 +320,7 @@ FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 typedef enum fh_pressure {
   FH_PRESSURE_NONE,
   FH_PRESSURE_NEAR, /* caches shrink, free memory goes back at once */
-  FH_PRESSURE_OVER  /* beyond memory_soft, or at the container's limit, as good as */
+  FH_PRESSURE_OVER  /* beyond memory_soft, or as good as at the container's limit */
 } fh_pressure_t;
 
 /* Called when the level has changed, and about once a second while it is FH_PRESSURE_OVER. Then

@@ -119,7 +119,7 @@ template <class T> [[nodiscard]] allocation_result<T> at_least(T *p) noexcept {
 
 /* ---- allocators ------------------------------------------------------------------------------ */
 
-/* Of the default heap. All are equal. The type may be incomplete until memory is asked for. */
+/* For the default heap. All are equal. The type may be incomplete until memory is asked for. */
 template <class T> class allocator {
 public:
   using value_type = T;
@@ -146,8 +146,8 @@ public:
   }
 };
 
-/* Of a given heap, which must live as long as the blocks. Two are equal if they are of one heap, so
- * no container ends up with blocks of a heap other than its own. Moving and swapping containers
+/* For a given heap, which must outlive the blocks. Two are equal if they are of one heap, so no
+ * container ends up with blocks of a heap other than its own. Moving and swapping containers
  * takes the allocator along. Copying one uses the same heap; assigning a copy keeps the heap of the
  * container that is assigned to. */
 template <class T> class heap_allocator {
@@ -185,7 +185,7 @@ private:
   fh_heap_t *of_;
 };
 
-/* Of a heap that all its copies own together: the last one ends it, and with it what still lives. A
+/* For a heap that all copies own together: the last one ends it, and with it what still lives. A
  * default one has a new heap. Equal, moved, swapped and copied as above. */
 template <class T> class shared_allocator {
 public:
@@ -258,7 +258,7 @@ inline default_resource_for_ever the_default_resource;
   return &detail::the_default_resource.resource;
 }
 
-/* Has a heap of its own, which ends with the resource, or uses a given one, which must live as long.
+/* Has a heap of its own, which ends with the resource, or uses a given one, which must outlive it.
  * Unlike std::pmr::monotonic_buffer_resource it frees what is deallocated, and any number of
  * threads may use it at once. */
 class heap_resource : public std::pmr::memory_resource {

@@ -10,6 +10,7 @@
 #include "../base/fmt.h"
 #include "../heap/fast.h"
 #include "../heap/resize.h"
+#include "../os/os.h"
 #include "../secure/secure.h"
 #include "../support/options.h"
 
@@ -69,7 +70,7 @@ typedef enum {
 } callback_t;
 hidden void api_callback_set(callback_t which, void *function, void *context);
 
-/* Of a block of libc's own heap; `fatal` if it is none. */
+/* For a block of libc's own heap; `fatal` if it is none. */
 hidden void api_foreign_free(void *p, const char *call);
 hidden size_t api_foreign_size(const void *p, const char *call);
 /* `block` of `size` bytes takes its place, and is returned; NULL: it stays. */
@@ -106,12 +107,10 @@ hidden void api_free_slow(void *p);
 hidden size_t api_usable_size(const void *p, const char *call);
 
 /* The same calls when an option wants to see all of them (closed.c). `heap`: a first-class one, or
- * NULL. What `api_closed_calloc` returns is not cleared yet. */
+ * NULL. What is allocated for calloc is not cleared yet. */
 struct fh_heap;
-hidden void *api_closed_malloc(size_t size);
-hidden void *api_closed_aligned(size_t alignment, size_t size, origin_t origin);
-hidden void *api_closed_calloc(size_t size);
-hidden void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc);
+hidden void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size,
+                                 origin_t origin, bool is_calloc, const char *call);
 hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);

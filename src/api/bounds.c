@@ -6,8 +6,8 @@
  *          functions are there bytes are copied one by one. No lock, no thread-local word.
  *
  * Each call is libc's, after a look at the pointers. One that is not ours costs a load and a
- * comparison. Of a live block the bytes that are left must be enough. What cannot be told is let
- * pass: it may be a mistake all the same, which the checks of the secure grade may see later.
+ * comparison. A live block must have enough bytes left. What cannot be decided passes: it may still
+ * be a mistake, which the checks of the secure grade may see later.
  * What libc calls within itself, and what the compiler has written out, is not seen. */
 #include "../base/base.h"
 #if FH_BOUNDS

@@ -1,4 +1,4 @@
-/* callback.c - what the program is told: by its callbacks, or in a line                layer 8: api
+/* callback.c - what it reports to the program: by its callbacks, or in a line          layer 8: api
  * Owns:    the callbacks in force.   Called by: api.   Calls: heap, arena, support, os, the
  *          program.
  * Threads: any. A callback and its context are two words that must be seen together, so they stand
@@ -11,7 +11,6 @@
 #include <errno.h>
 
 #include "../os/container.h"
-#include "../os/os.h"
 #include "../support/trace.h"
 
 typedef struct callback_pair {
@@ -31,17 +30,12 @@ static atomic64_t heartbeats; /* relaxed: each number is drawn once */
 static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
 enum { IN_SAMPLES = 1 << CALLBACK_SAMPLED | 1 << CALLBACK_FREED, IN_FATAL = 1 << CALLBACK_COUNT };
 
-static callback_pair_t *find_pair(callback_pair_t *from, void *function, void *context) {
-  for (callback_pair_t *p = from; p != NULL; p = p->next) /* Bound: what the program ever set */
-    if (p->function == function && p->context == context) return p;
-  return NULL;
-}
-
 /* NULL when memory is out. */
 static callback_pair_t *pair_of(void *function, void *context) {
   void *first = atomic_ptr_load_acquire(&all_pairs); /* S-callback */
-  callback_pair_t *pair = find_pair(first, function, context);
-  if (pair != NULL) return pair;
+  callback_pair_t *pair = first;
+  for (; pair != NULL; pair = pair->next) /* Bound: what the program ever set */
+    if (pair->function == function && pair->context == context) return pair;
   uint32_t number = atomic32_load_relaxed(&pair_room_used);
   if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&pair_room_used, 1);
   pair = number < CALLBACK_ROOM ? &pair_room[number] : fast_malloc(sizeof *pair);
@@ -128,7 +122,7 @@ void api_deferred(bool force) {
   end_callback(CALLBACK_DEFERRED);
 }
 
-/* Of two threads at once one reports it. The level that was reported last is for that alone. */
+/* If two threads come at once, one reports it: that is what the last level is kept for. */
 static void report_pressure(void) {
   static atomic32_t reported;
   uint32_t level = (uint32_t)atomic64_load_relaxed(&budget.level);

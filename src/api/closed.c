@@ -83,7 +83,7 @@ static void *refuse(const request_t *r) {
   return api_no_memory();
 }
 
-/* A bin was filled if more was put into bins. Of a lane's that is not known. */
+/* A bin was filled if more was put into bins. Nobody knows that of a lane. */
 static void *allocate_timed(const request_t *r) {
   uint64_t binned = atomic64_load_relaxed(&slab_thread.binned), began = timing_begin();
   void *block = allocate_any(r);
@@ -104,26 +104,11 @@ static void *serve(const request_t *r) {
   return likely(block != NULL) ? block : refuse(r);
 }
 
-cold void *api_closed_malloc(size_t size) {
-  api_start();
-  return serve(&(request_t){heap_chosen(), 1, size, ORIGIN_MALLOC, "malloc", TRACE_MALLOC});
-}
-
-cold void *api_closed_calloc(size_t size) {
-  api_start();
-  return serve(&(request_t){heap_chosen(), 1, size, ORIGIN_MALLOC, "calloc", TRACE_CALLOC});
-}
-
-cold void *api_closed_aligned(size_t alignment, size_t size, origin_t origin) {
-  api_start();
-  trace_kind_t kind = alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED;
-  return serve(&(request_t){heap_chosen(), alignment, size, origin, "aligned_alloc", kind});
-}
-
-cold void *api_closed_in(struct fh_heap *heap, size_t alignment, size_t size, bool is_calloc) {
-  const char *call = is_calloc ? "fh_heap_calloc" : "fh_heap_malloc";
+cold void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin,
+                               bool is_calloc, const char *call) {
   trace_kind_t kind = is_calloc ? TRACE_CALLOC : alignment == 1 ? TRACE_MALLOC : TRACE_ALIGNED;
-  return serve(&(request_t){heap, alignment, size, ORIGIN_MALLOC, call, kind});
+  api_start();
+  return serve(&(request_t){heap, alignment, size, origin, call, kind});
 }
 
 cold void api_closed_free(void *p, origin_t origin, const char *call) {

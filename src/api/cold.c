@@ -13,12 +13,14 @@ static out_of_line void *finish(void *block) {
 }
 
 cold void *api_malloc_slow(size_t size) {
-  if (unlikely(!is_plain())) return api_closed_malloc(size);
+  if (unlikely(!is_plain()))
+    return api_closed_allocate(heap_chosen(), 1, size, ORIGIN_MALLOC, false, "malloc");
   return finish(heap_malloc_slow(size));
 }
 
 cold void *api_calloc_slow(size_t size) {
-  if (unlikely(!is_plain())) return api_closed_calloc(size);
+  if (unlikely(!is_plain()))
+    return api_closed_allocate(heap_chosen(), 1, size, ORIGIN_MALLOC, true, "calloc");
   return finish(heap_malloc_slow(size));
 }
 
@@ -27,7 +29,8 @@ cold void *api_aligned_slow(size_t alignment, size_t size) {
 }
 
 cold void *api_new_slow(size_t alignment, size_t size, origin_t origin) {
-  if (unlikely(!is_plain())) return api_closed_aligned(alignment, size, origin);
+  if (unlikely(!is_plain()))
+    return api_closed_allocate(heap_chosen(), alignment, size, origin, false, "aligned_alloc");
   return finish(heap_aligned_slow(alignment, size));
 }
 

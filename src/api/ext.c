@@ -9,7 +9,6 @@
 #include "../arena/added.h"
 #include "../heap/stats.h"
 #include "../heap/upkeep.h"
-#include "../os/os.h"
 
 FH_API int fh_version(void) {
   return FH_VERSION_MAJOR * 10000 + FH_VERSION_MINOR * 100 + FH_VERSION_PATCH;

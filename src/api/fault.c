@@ -4,9 +4,7 @@
  *          system calls; its memory comes from the system. */
 #include "api.h"
 
-#include "../os/os.h"
-#include "../stock/guard.h"
-#include "../stock/sample.h"
+#include "../stock/stock.h"
 
 enum { FRAMES = 2 * GUARD_FRAMES, FILE_NAME_MOST = 40, FAULT_LINE_MOST = 8192 };
 
@@ -65,7 +63,7 @@ static void put_distance(fmt_t *out, const char *what, uint64_t bytes, const cha
   fmt_print(out, "%s%lu byte%s %s", what, bytes, bytes == 1 ? "" : "s", where);
 }
 
-/* Of a live block, where `at` lies. */
+/* Where `at` lies, beside a live block. */
 static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
   uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
   uintptr_t end = block + atomic64_load_relaxed(&s->size);

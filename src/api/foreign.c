@@ -20,8 +20,6 @@
 
 #include <dlfcn.h>
 
-#include "../os/os.h"
-
 #pragma weak dlsym
 
 static atomic_ptr_t libc_free, libc_usable_size; /* relaxed: see Sync */

@@ -60,7 +60,7 @@ static struct mallinfo2 info2(void) {
 static int narrow(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
 
 /* clang-format off */
-static struct mallinfo narrow_info(void) {
+struct mallinfo mallinfo(void) {
   struct mallinfo2 wide = info2();
   return (struct mallinfo){
     .arena = narrow(wide.arena),       .ordblks = narrow(wide.ordblks),
@@ -70,8 +70,7 @@ static struct mallinfo narrow_info(void) {
   };
 }
 
-struct mallinfo2 mallinfo2(void) { return info2(); }
-struct mallinfo mallinfo(void) { return narrow_info(); } /* clang-format on */
+struct mallinfo2 mallinfo2(void) { return info2(); } /* clang-format on */
 
 /* ---- malloc_info: XML with glibc's elements -------------------------------------------------- */
 
@@ -160,7 +159,7 @@ enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
 
 /* 1 on success, 0 for a parameter that there is not or a value that glibc refuses. M_TRIM_THRESHOLD
  * sets the option purge_budget (a negative value: no limit). */
-static int set_parameter(int parameter, int value) {
+int mallopt(int parameter, int value) {
   switch (parameter) {
     case GLIBC_TRIM_THRESHOLD:
       return fh_option_set("purge_budget", value < 0 ? OPTION_NO_LIMIT : value);
@@ -177,12 +176,8 @@ static int set_parameter(int parameter, int value) {
   }
 } /* clang-format on */
 
-int mallopt(int parameter, int value) { return set_parameter(parameter, value); }
-
 /* The names that a program's own functions of these names may call. */
 #ifdef __GLIBC__
-FH_API int __libc_mallopt(int parameter, int value);
-FH_API struct mallinfo __libc_mallinfo(void);
-FH_API struct mallinfo __libc_mallinfo(void) { return narrow_info(); }
-int __libc_mallopt(int parameter, int value) { return set_parameter(parameter, value); }
+TWIN(mallopt) int __libc_mallopt(int parameter, int value);
+TWIN(mallinfo) struct mallinfo __libc_mallinfo(void);
 #endif

@@ -6,6 +6,7 @@
 
 #include "../heap/enter.h"
 #include "../heap/firstclass.h"
+#include "../stock/lanes.h"
 
 static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }
 
@@ -19,7 +20,9 @@ FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options) {
     return of_heap(firstclass_new_with(options->name, options->quota));
   return api_invalid();
 }
-FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) { firstclass_set_quota(heap, bytes); }
+FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes) {
+  atomic64_store_relaxed(&heap->quota, bytes);
+}
 FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats) {
   if (stats == NULL || stats->struct_size != sizeof *stats) return false;
   firstclass_stats(heap, stats);
@@ -34,7 +37,9 @@ FH_API fh_heap_t *fh_heap_of(const void *p) {
   return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
 }
 static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size, bool is_calloc) {
-  if (unlikely(SECURE || api_is_closed())) return api_closed_in(heap, alignment, size, is_calloc);
+  if (unlikely(SECURE || api_is_closed()))
+    return api_closed_allocate(heap, alignment, size, ORIGIN_MALLOC, is_calloc,
+                               is_calloc ? "fh_heap_calloc" : "fh_heap_malloc");
   return of_heap(firstclass_aligned(heap, alignment, size));
 }
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {

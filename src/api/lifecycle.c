@@ -7,7 +7,6 @@
 
 #include "../arena/added.h"
 #include "../heap/upkeep.h"
-#include "../os/os.h"
 
 /* Many programs close standard error before they end, to see whether all was written. When
  * statistics are wanted at the end a second descriptor is kept for that case, under a number that

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 
-#include "../os/os.h"
-
 /* The fast paths themselves: heap/fast.h. */
 FH_API void *malloc(size_t size) {
   if (!SECURE) return fast_malloc_or(size, api_malloc_slow);

@@ -186,25 +186,24 @@ OPERATOR void _ZdlPv(void *p);
 OPERATOR void _ZdaPv(void *p);
 OPERATOR void _ZdlPvSt11align_val_t(void *p, size_t alignment);
 OPERATOR void _ZdaPvSt11align_val_t(void *p, size_t alignment);
+#define REPLACEABLE(X)                                                                             \
+  X(_Znwm)                                                                                         \
+  X(_Znam)                                                                                         \
+  X(_ZnwmSt11align_val_t)                                                                          \
+  X(_ZnamSt11align_val_t)                                                                          \
+  X(_ZdlPv)                                                                                        \
+  X(_ZdaPv)                                                                                        \
+  X(_ZdlPvSt11align_val_t)                                                                         \
+  X(_ZdaPvSt11align_val_t)
 /* Ours, whatever the names above reach. */
-#define OURS(name) extern hidden typeof(name) own##name __attribute__((alias(#name)))
-OURS(_Znwm);
-OURS(_Znam);
-OURS(_ZnwmSt11align_val_t);
-OURS(_ZnamSt11align_val_t);
-OURS(_ZdlPv);
-OURS(_ZdaPv);
-OURS(_ZdlPvSt11align_val_t);
-OURS(_ZdaPvSt11align_val_t);
+#define OURS(name) extern hidden typeof(name) own##name __attribute__((alias(#name)));
+REPLACEABLE(OURS)
 
 static bool is_replaced; /* any of them; written by the constructor alone */
 
 void api_operators_start(void) {
-  is_replaced = _Znwm != own_Znwm || _Znam != own_Znam || _ZdlPv != own_ZdlPv ||
-                _ZdaPv != own_ZdaPv || _ZnwmSt11align_val_t != own_ZnwmSt11align_val_t ||
-                _ZnamSt11align_val_t != own_ZnamSt11align_val_t ||
-                _ZdlPvSt11align_val_t != own_ZdlPvSt11align_val_t ||
-                _ZdaPvSt11align_val_t != own_ZdaPvSt11align_val_t;
+#define IS_REPLACED(name) || name != own##name
+  is_replaced = false REPLACEABLE(IS_REPLACED);
   if (is_replaced) fast_sized_steps = 0;
 }
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "../heap/visit.h"
-#include "../os/os.h"
 #include "../stock/sample.h"
 #include "../support/poisson.h"
 #include "pprof.h"

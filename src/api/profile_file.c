@@ -4,7 +4,6 @@
  * Threads: any, also in signal handlers and with a heap marked: memory comes from the system. */
 #include "api.h"
 
-#include "../os/os.h"
 #include "../stock/sample.h"
 
 /* The names of one file. */

@@ -6,7 +6,6 @@
 #include "api.h"
 
 #include "../heap/stats.h"
-#include "../os/os.h"
 #include "../support/stats.h"
 #include "../support/timing.h"
 
@@ -117,7 +116,7 @@ static void put_classes(fmt_t *f, const fh_stats_t *s) {
 
 static void put_us(fmt_t *f, uint64_t ns) { fmt_print(f, "%9lu.%lu", ns / 1000, ns / 100 % 10); }
 
-/* Of the option stats_detail alone. */
+/* With the option stats_detail alone. */
 static void put_timings(fmt_t *f) {
   bool is_first = true;
   for (timing_kind_t k = 0; k < TIMING_KIND_COUNT; k++) {

@@ -8,7 +8,6 @@
 #include <errno.h>
 
 #include "../../include/freehold/freehold.h"
-#include "../os/os.h"
 #include "../support/trace.h"
 
 /* The file is there before any thread finds its fast paths closed. 0, or errno. */
@@ -45,7 +44,7 @@ FH_API bool fh_trace_stop(void) {
   return told_errno(stop_tracing());
 }
 
-/* Of those who find it one answers. */
+/* One of the threads that find it answers. */
 static void answer_wish(void) {
   trace_wish_t *w = &trace_wish;
   uint32_t wanted = atomic32_load_relaxed(&w->wanted); /* relaxed: the swap reads again */

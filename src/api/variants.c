@@ -4,9 +4,6 @@
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
-#include "../heap/many.h"
-#include "../os/os.h"
-
 /* From here on pages of a block move, and the block begins where a slice does. */
 enum { MOVES_MIN = 512 << 10 };
 
@@ -46,7 +43,7 @@ FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) {
   return fh_calloc_aligned_at_least(alignment, count, size, NULL);
 }
 
-/* Of what the caller has used, `from` bytes stay. Beyond what the block had before nothing of the
+/* The first `from` bytes stay as they are. Beyond what the block had before nothing of the
  * secure grade needs to be cleared; elsewhere pages that nobody wrote stay as they are. */
 static void *resize_and_clear(void *p, size_t from, size_t size, size_t *actual, const char *call) {
   if (p == NULL)

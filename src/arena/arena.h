@@ -12,7 +12,7 @@
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
  *          A3 a free slice that is not dirty reads as zero
  *          A4 what lies behind a free slice's `touched` pages is not in memory, unless it is pinned
- *             or the option `arena_populate` wants it. Of one that is not dirty they are 0 */
+ *             or the option `arena_populate` wants it. A slice that is not dirty has none */
 #pragma once
 
 #include "../base/sizeclass.h"
@@ -107,7 +107,7 @@ static inline arena_maps_t *arena_maps(const arena_t *a) {
   return (arena_maps_t *)arena_address(a, ARENA_FIRST_SLICE - ARENA_MAP_SLICES);
 }
 
-/* Of the last of `n` slices. */
+/* That of the last of `n` slices. */
 static inline uint8_t *arena_touched_last(const void *first, size_t n) {
   return &arena_maps(arena_of(first))->touched[arena_slice(first) + n - 1];
 }

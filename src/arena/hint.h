@@ -40,8 +40,8 @@ static inline bool hint_any(const atomic64_t *words, size_t word_count) {
 /* ---- what a search did not find -------------------------------------------------------------- */
 
 /* The shortest run, in bits, that was looked for in vain since the last one of at least that many
- * bits came back; 0: none. Of runs that shall begin at a multiple of something there is a word
- * beside it, with the logarithm of that above LACK_SHIFT. */
+ * bits came back; 0: none. Runs that must begin at a multiple of something have a word beside it,
+ * with the logarithm of that above LACK_SHIFT. */
 typedef atomic32_t lack_t;
 typedef struct {
   lack_t run, aligned;

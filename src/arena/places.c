@@ -18,11 +18,6 @@ static void note_room(places_t *places, size_t chunk) {
     atomic64_or_relaxed(&places->roomy[chunk / 64], bit);
 }
 
-static void note_full(places_t *places, size_t chunk) {
-  atomic64_and_relaxed(&places->roomy[chunk / 64], ~((uint64_t)1 << chunk % 64));
-  if (atomic64_load_relaxed(&places->free[chunk]) != 0) note_room(places, chunk);
-}
-
 /* A word for 64 chunks is read, and one chunk's, unless others have filled that meanwhile. */
 static size_t claim_roomy(places_t *places) {
   size_t count = atomic32_load_relaxed(&places->chunk_count);
@@ -31,7 +26,8 @@ static size_t claim_roomy(places_t *places) {
       size_t chunk = i * 64 + bits_lowest(w);
       size_t found = bitmap_claim_one(places->free, chunk + 1, chunk);
       if (found != BITMAP_NONE) return found;
-      note_full(places, chunk);
+      atomic64_and_relaxed(&places->roomy[i], ~((uint64_t)1 << chunk % 64));
+      if (atomic64_load_relaxed(&places->free[chunk]) != 0) note_room(places, chunk);
     }
   return bitmap_claim_one(places->free, count, 0);
 }

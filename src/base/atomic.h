@@ -119,7 +119,7 @@ static always_inline void atomic32_add_own(atomic32_t *a, uint32_t n) {
   atomic32_add_relaxed(a, n);
 #endif
 }
-/* Of a word that only one thread and its signal handlers change: no lock prefix. */
+/* For a word that only one thread and its signal handlers change: no lock prefix. */
 static always_inline void *atomic_ptr_exchange_own(atomic_ptr_t *a, void *v) {
 #if HAS_X86_ASSEMBLY
   void *seen = atomic_ptr_load_relaxed(a);

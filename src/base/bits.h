@@ -15,7 +15,7 @@ static inline size_t align_down(size_t n, size_t to) {
   return n & ~(to - 1);
 }
 
-/* Of a word that is not 0. */
+/* The word is not 0. */
 static inline unsigned bits_lowest(uint64_t w) {
   ASSERT(w != 0);
   return (unsigned)__builtin_ctzll(w);

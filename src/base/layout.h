@@ -19,7 +19,7 @@ typedef struct {
   uint64_t value;          /* a variable's size; or that */
 } aligned_to(64) layout_row_t;
 
-/* Linkers that drop what nothing refers to by name (lld, Rust's) keep the section all the same. */
+/* Linkers that drop what nothing refers to by name (lld, Rust's) still keep the section. */
 #if defined(__has_attribute)
 #if __has_attribute(retain)
 #define LAYOUT_STAYS used, retain

@@ -27,9 +27,9 @@ extern hidden const class_info_t class_info[CLASS_COUNT];
  * may lie on either side of any limit, and an unforeseen branch costs more than a load. */
 extern hidden const uint8_t class_table[SMALL_STEPS + 1];
 
-/* Of the largest sizes: 0, for the sum wraps. */
+/* For the largest sizes 0, because the sum wraps. */
 static always_inline size_t class_steps(size_t n) { return (n + CLASS_STEP - 1) / CLASS_STEP; }
-/* Of n <= SMALL_MAX_SIZE. */
+/* For n <= SMALL_MAX_SIZE. */
 static inline unsigned class_of(size_t n) {
   ASSERT(n <= SMALL_MAX_SIZE);
   return class_table[class_steps(n)];

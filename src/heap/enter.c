@@ -3,18 +3,12 @@
  * allocates, and the system is asked to report its end once more. Where it does not, because
  * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
-#include "fast.h" /* declares a variable that stands here */
 
-#include "../arena/budget.h"
 #include "../arena/frames.h"
-#include "../os/os.h"
 #include "../slab/sparse.h"
-#include "../stock/held.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/shrink.h"
-#include "../stock/users.h"
+#include "../stock/stock.h"
 #include "../support/trace.h"
+#include "fast.h" /* declares a variable that stands here */
 
 enum {
   LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
@@ -88,7 +82,7 @@ static void thread_leaves(void *heap) {
   heap_here.lone_frees = LONE_AT_END;
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();
-  pool_clear_user(heap);
+  users_note(((heap_t *)heap)->number, 0);
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) continue;
@@ -109,14 +103,14 @@ static heap_t *attach(void) {
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
   void *none = NULL;
-  pool_set_user(h);
+  users_begin(h->number);
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
-    pool_clear_user(h);
+    users_note(h->number, 0);
     pool_put_back(h);
     return none;
   }
-  pool_keep_user(h); /* not before: a child of fork takes the heap of whom it does not know */
+  users_keep(h->number); /* not before: a child of fork takes the heap of whom it does not know */
   bool is_closed = heap_is_closed();
   heap_here.is_closed = is_closed;
   signal_fence(); /* as in unmark */
@@ -198,7 +192,7 @@ void heap_look(heap_t *h) {
   h->looked_at = now;
   h->calls = h->wait - 1;
   trace_let_go();
-  if (h == heap_of_thread()) pool_settle_user(h);
+  if (h == heap_of_thread() && unlikely(!users_are_settled())) users_settle(h->number);
   if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

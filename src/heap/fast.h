@@ -68,7 +68,7 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* Of the slice around `p`; NULL: it lies in another window than the fast free expects. */
+/* That of the slice around `p`; NULL: it lies in another window than the fast free expects. */
 static always_inline slab_t *fast_descriptor_here(const void *p) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   return likely(window == heap_here.window) ? fast_descriptor(block, window) : NULL;

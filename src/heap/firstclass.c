@@ -10,14 +10,7 @@
  *             with others */
 #include "firstclass.h"
 
-#include "../stock/held.h"
-#include "../stock/huge.h"
-#include "../stock/index.h"
-#include "../stock/lanes.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/sample.h"
-#include "../stock/shrink.h"
+#include "../stock/stock.h"
 #include "enter.h"
 #include "fast.h"
 #include "resize.h"
@@ -89,12 +82,6 @@ static bool prepare_index(heap_t *lane) {
   return true;
 }
 
-static void *allocate(heap_t *lane, size_t alignment, size_t size) {
-  bool is_large = class_of_request(size, alignment) == 0;
-  if ((is_large || sample_has_stacks()) && !prepare_index(lane)) return NULL;
-  return heap_malloc_in(lane, size, alignment);
-}
-
 /* A small block that leaves its lane, or NULL; large ones are counted. */
 static out_of_line void *counted(void *block) {
   if ((uint16_t)(uintptr_t)block == 0) return block;
@@ -106,7 +93,8 @@ static out_of_line void *counted(void *block) {
 void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   heap_t *lane = size <= PTRDIFF_MAX ? enter_lane(heap) : NULL;
   if (lane == NULL) return NULL;
-  void *block = allocate(lane, alignment, size);
+  bool needs_cell = class_of_request(size, alignment) == 0 || sample_has_stacks();
+  void *block = !needs_cell || prepare_index(lane) ? heap_malloc_in(lane, size, alignment) : NULL;
   leave_lane(lane);
   return counted(block);
 }
@@ -227,7 +215,7 @@ static void collect_lane(heap_t *lane) {
   end_collecting(lane);
 }
 
-/* Who is in the lane now looks at its slabs later. */
+/* A thread that is in the lane now looks at its slabs later. */
 static void collect_slab(heap_t *lane, slab_t *s) {
   if (!begin_collecting(lane)) return;
   bool is_its = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);
@@ -248,10 +236,6 @@ void firstclass_collect(void) {
     if (is_claimed && h != NULL && atomic32_load_relaxed(&h->lane_state) == LANE_FREE)
       collect_lane(h);
   }
-}
-
-void firstclass_set_quota(fh_heap_t *heap, size_t quota) {
-  atomic64_store_relaxed(&heap->quota, quota);
 }
 
 void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats) {

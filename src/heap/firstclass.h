@@ -1,5 +1,5 @@
 /* firstclass.h - heaps that the program makes                                         layer 6: heap
- * Owns:    fh_heap_t.   Called by: upkeep.c, secure, api.
+ * Owns:    nothing; fh_heap_t is that of lanes.h.   Called by: upkeep.c, secure, api.
  *          Calls: enter, slow, free, resize, visit, stock, slab, arena, support.
  * Threads: any; contracts: fh_heap_* of freehold.h. */
 #pragma once
@@ -9,7 +9,6 @@
 
 hidden fh_heap_t *firstclass_new(void);
 hidden fh_heap_t *firstclass_new_with(const char *name, size_t quota);
-hidden void firstclass_set_quota(fh_heap_t *heap, size_t quota);
 hidden void firstclass_stats(const fh_heap_t *heap, fh_heap_stats_t *stats);
 /* `alignment` 1: any will do. */
 hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);

@@ -3,12 +3,7 @@
  * that it is one. */
 #include "free.h"
 
-#include "../stock/empty.h"
-#include "../stock/guard.h"
-#include "../stock/huge.h"
-#include "../stock/large.h"
-#include "../stock/outbox.h"
-#include "../stock/owned.h"
+#include "../stock/stock.h"
 #include "enter.h"
 #include "fast.h"
 

@@ -10,7 +10,8 @@ enum { LARGE_HEAP_SLICES = 1024 }; /* so much in use, 64 MiB: blocks are taken t
 hidden void heap_free(void *p, const char *call); /* any block, or NULL */
 hidden void heap_free_slow(void *p);
 hidden void heap_free_large(slab_t *s, void *p, const char *call);
-/* `p` is a live small block of `s` that the fast free could not put away; `slow` can. */
+/* `p` is where a block of `s` begins, live or not, that the fast free could not put away; `slow`
+ * can. */
 hidden void heap_free_others(slab_t *s, void *p, void (*slow)(void *p));
 /* Calls `call` with a lane and its slab when a free has left nothing of the slab in use, as far as
  * it could see. The slab may be something else by then. No heap is marked. */

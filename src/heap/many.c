@@ -1,7 +1,6 @@
 /* many.c - many blocks of one size at once                                           layer 6: heap
- * Contract: many.h. Each step leaves the heap as a fast malloc or free does. */
-#include "many.h"
-
+ * Contract: slow.h. The heap is marked once for all blocks, and each step leaves it as a fast
+ * malloc or free does. A call that is cut short has lost at most what it took out of the bin. */
 #include "fast.h"
 
 size_t heap_take_many(size_t size, size_t most, void **blocks) {

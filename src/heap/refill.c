@@ -1,22 +1,10 @@
 /* refill.c - where the blocks of a bin come from                                      layer 6: heap
- * Contract: refill.h. */
-#include "refill.h"
+ * Contract: slow.h. */
+#include "slow.h"
 
-#include "../arena/budget.h"
 #include "../arena/frames.h"
-#include "../os/os.h"
 #include "../slab/states.h"
-#include "../stock/fresh.h"
-#include "../stock/lanes.h"
-#include "../stock/magazine.h"
-#include "../stock/outbox.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/returned.h"
-#include "../stock/sample.h"
-#include "../stock/surplus.h"
-#include "../stock/tails.h"
-#include "../support/options.h"
+#include "../stock/stock.h"
 
 enum {
   BIN_LEAST = 16,    /* a slab with fewer free, and less than an eighth, is not used */
@@ -66,7 +54,7 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
   return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
 }
 
-/* Of a class that has few blocks in a slab: all that were freed, as a list, and if these are few,
+/* For a class with few blocks in a slab: all that were freed, as a list, and if these are few,
  * fresh ones. The heap has no fresh ones now. In a slice that was used before they are linked: most
  * of its pages are present. */
 static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
@@ -139,16 +127,14 @@ static uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
 
 /* A class whose blocks others freed could be tried again. As long as a trial lasts the heap takes
  * slabs over, in which others' frees then wait; so few are made, drawn by lot. */
-static void draw_trial(heap_t *h, unsigned c) {
-  if (bits_mix(++h->freed->lots) % TRIALS_PART == 0) h->freed->remote &= ~((uint64_t)1 << c);
-}
-
 static out_of_line void note_taken(heap_t *h, unsigned c, unsigned count) {
   if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
   uint32_t taken = heap_taken(h, c) + count;
-  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c)) draw_trial(h, c);
+  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c) &&
+      bits_mix(++h->freed->lots) % TRIALS_PART == 0)
+    h->freed->remote &= ~((uint64_t)1 << c);
   if (unlikely(taken >= 2u * TAKEN_PART)) {
-    pool_note_taken(c, TAKEN_PART);
+    atomic64_add_relaxed(&heap_counts.taken[c], TAKEN_PART);
     taken -= TAKEN_PART;
   }
   atomic16_store_relaxed(&h->taken[c], (uint16_t)taken); /* relaxed: its user alone writes it */
@@ -170,7 +156,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   return slab_take_list(s, carve_count(h, c), count);
 }
 
-/* The bin is new. Of medium classes `count` may count fresh blocks too. */
+/* The bin is new. For medium classes `count` may count fresh blocks too. */
 static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   uintptr_t block = c >= MEDIUM_CLASS ? h->bin[c] : 0;
   if (c >= MEDIUM_CLASS) count = 0;
@@ -178,7 +164,7 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   if (count != 0) sample_cut_bin(h, c, count);
 }
 
-/* Now and then, before the returned list becomes a bin. Of medium classes it only costs swaps. */
+/* Now and then, before the returned list becomes a bin. For medium classes it only costs swaps. */
 static void sift(heap_t *h, unsigned c) {
   if (c >= MEDIUM_CLASS) return;
   uint32_t n = (uint32_t)returned_count(h, c);

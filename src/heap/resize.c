@@ -2,13 +2,7 @@
  * Contract: resize.h. */
 #include "resize.h"
 
-#include "../os/os.h"
-#include "../stock/empty.h"
-#include "../stock/guard.h"
-#include "../stock/huge.h"
-#include "../stock/index.h"
-#include "../stock/large.h"
-#include "../stock/sample.h"
+#include "../stock/stock.h"
 #include "enter.h"
 #include "fast.h"
 

@@ -2,19 +2,10 @@
  * Contract: slow.h. */
 #include "slow.h"
 
-#include "../arena/budget.h"
 #include "../base/probe.h"
-#include "../os/os.h"
 #include "../slab/states.h"
-#include "../stock/empty.h"
-#include "../stock/guard.h"
-#include "../stock/magazine.h"
-#include "../stock/pool.h"
-#include "../stock/sample.h"
-#include "../stock/shrink.h"
-#include "../support/options.h"
+#include "../stock/stock.h"
 #include "enter.h"
-#include "refill.h"
 
 /* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
 static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
@@ -59,7 +50,7 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
 
 /* The hard limit is reached. What has to be said or undone then needs a little. A handler of a
  * signal that interrupted the allocator may have it at once, a thread after a call of its own was
- * refused. Who that is, and what for, cannot be known. It is one slab of 64 KiB, for blocks of this
+ * refused. Nobody can know who that is, and what for. It is one slab of 64 KiB, for blocks of this
  * size, until memory is below the limit again. */
 enum { RESERVED_SIZE = 1024 };
 static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
@@ -72,11 +63,15 @@ static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   return true;
 }
 
+static cold void note_requested(unsigned c, size_t size) {
+  atomic64_add_relaxed(&heap_counts.requested[c], size);
+}
+
 static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment,
                                               bool may_be_sampled) {
   unsigned c = class_of_request(size, alignment);
   if (unlikely(option_get(OPTION_stats_detail) != 0) && c != 0 && alignment <= CLASS_STEP)
-    pool_note_requested(c, size);
+    note_requested(c, size);
   void *block = allocate_once(h, c, size, alignment, may_be_sampled);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
   block = allocate_once(h, c, size, alignment, may_be_sampled);

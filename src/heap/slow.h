@@ -1,6 +1,6 @@
 /* slow.h - malloc, where the fast path could not do it                                layer 6: heap
  * Owns:    nothing.   Called by: heap, secure, api.
- *          Calls: arena, refill, enter, stock, support, os.
+ *          Calls: enter, free, stock, slab, arena, support, os.
  * Threads: any. NULL: no memory. */
 #pragma once
 
@@ -19,3 +19,15 @@ static inline void *heap_clear(void *p, size_t size) {
   if (p != NULL) large_clear(p, size);
   return p;
 }
+
+enum {
+  BORROW_BYTES = 32768,   /* of a medium class that are borrowed at a time, if fresh */
+  MUCH_BORROWED = 262144, /* once it was so much of a class: a slab at a time */
+};
+hidden void *heap_malloc_class(heap_t *h, unsigned c); /* by refill.c; the heap's own thread */
+
+/* Takes up to `most` blocks out of the bin of that size; how many. 0 is no failure: a call that
+ * refills the bin comes next. */
+hidden size_t heap_take_many(size_t size, size_t most, void **blocks);
+/* Frees from the first one on what a fast free can, up to one that it cannot; how many. */
+hidden size_t heap_free_many(void *const *blocks, size_t count);

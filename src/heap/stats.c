@@ -3,16 +3,8 @@
  * added, so figures of running threads may be a moment apart. */
 #include "stats.h"
 
-#include "../arena/budget.h"
 #include "../os/container.h"
-#include "../os/os.h"
-#include "../stock/empty.h"
-#include "../stock/guard.h"
-#include "../stock/held.h"
-#include "../stock/huge.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/users.h"
+#include "../stock/stock.h"
 #include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"
@@ -62,8 +54,8 @@ static void add_classes(fh_stats_t *stats) {
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     fh_class_stats_t *class = &stats->classes[c - 1];
     class->block_size = class_size(c);
-    class->allocated += pool_taken(c);
-    class->requested = pool_requested(c);
+    class->allocated += atomic64_load_relaxed(&heap_counts.taken[c]);
+    class->requested = atomic64_load_relaxed(&heap_counts.requested[c]);
     class->peak = slab_taken_peak(c, class->live);
     stats->live_bytes += class->live * class->block_size;
     for (size_t i = offsetof(fh_class_stats_t, requested) / 8; i < sizeof *total / 8; i++)

@@ -9,7 +9,7 @@
 #include "../support/stats.h"
 
 hidden void heap_stats(fh_stats_t *stats); /* visits every slab */
-/* Of one heap: the struct is the table's. */
+/* For one heap; the struct comes from the table. */
 #define HEAP_STATS_FIELD(name, ...) int64_t name;
 typedef struct {
   FH_HEAP_STATISTICS(HEAP_STATS_FIELD)

@@ -2,14 +2,9 @@
  * Contract: upkeep.h. */
 #include "upkeep.h"
 
-#include "../arena/budget.h"
 #include "../arena/frames.h"
-#include "../os/os.h"
 #include "../slab/sparse.h"
-#include "../stock/owned.h"
-#include "../stock/pool.h"
-#include "../stock/shrink.h"
-#include "../support/options.h"
+#include "../stock/stock.h"
 #include "enter.h"
 #include "firstclass.h"
 
@@ -33,7 +28,7 @@ void heap_collect(bool force) {
 /* ms; a delay made shorter is noticed after the longest nap */
 enum { NAP_LEAST = 20, NAP_MOST = 1000 };
 enum { QUIET_MS = 10000 }; /* so long no slice and no slab came, went or was let go of */
-/* Under pressure: so many times as long as it took it is not done, but for no longer than this. */
+/* Under pressure: the pause is so many times as long as it took, and no longer than this. */
 enum { COLLECT_TIMES = 16, COLLECT_MS = 60000 };
 
 /* relaxed: it is compared with what it was. */

@@ -7,13 +7,7 @@
  *          blocks are not read. */
 #include "visit.h"
 
-#include "../stock/empty.h"
-#include "../stock/fresh.h"
-#include "../stock/guard.h"
-#include "../stock/huge.h"
-#include "../stock/index.h"
-#include "../stock/outbox.h"
-#include "../stock/owned.h"
+#include "../stock/stock.h"
 #include "enter.h"
 
 bool visit_slabs(visit_slab_t *visit, void *context) {
@@ -47,7 +41,7 @@ static bool show_block(const visitor_t *to, void *block, size_t size) {
 
 enum { AT_ONCE = 64 };
 
-/* Of the next `n` blocks of a slab a bit for each that is not free. None if the slice has become
+/* A bit for each of the next `n` blocks of a slab that is not free. None if the slice has become
  * something else, for then it may be in no memory. */
 static uint64_t live_ones(const slab_t *s, uint32_t word, uintptr_t block, size_t n) {
   uint64_t live = 0, fresh = atomic64_load_acquire(&s->fresh); /* S-visit */

@@ -13,7 +13,7 @@ typedef bool visit_slab_t(slab_t *s, uint32_t word, void *base, void *context);
 /* Calls `visit` for each small slab and large block of all arenas; false as soon as it says so. */
 hidden bool visit_slabs(visit_slab_t *visit, void *context);
 
-/* Who is shown each live block, or else the areas in which they lie. */
+/* What is shown each live block, or else the areas in which they lie. */
 typedef struct {
   fh_visitor_t *blocks;
   fh_area_visitor_t *areas;

@@ -320,19 +320,16 @@ enum { /* clang-format off */
 }; /* clang-format on */
 enum { WORDS_MOST = 16, EXPRESSION_MOST = 256 };
 
-static uintptr_t apply_operation(unsigned operation, uintptr_t a, uintptr_t b) {
+/* Makes one word of two. False: it is no operation that does. */
+static bool join_words(unsigned operation, uintptr_t *a, uintptr_t b) {
   switch (operation) {
-    case OP_AND: return a & b;
-    case OP_MINUS: return a - b;
-    case OP_PLUS: return a + b;
-    case OP_SHL: return b < 64 ? a << b : 0;
-    default: return (intptr_t)a >= (intptr_t)b; /* OP_GE */
+    case OP_AND: *a &= b; return true;
+    case OP_MINUS: *a -= b; return true;
+    case OP_PLUS: *a += b; return true;
+    case OP_SHL: *a = b < 64 ? *a << b : 0; return true;
+    case OP_GE: *a = (intptr_t)*a >= (intptr_t)b; return true;
+    default: return false;
   }
-}
-
-static bool is_joining(unsigned operation) {
-  return operation == OP_AND || operation == OP_MINUS || operation == OP_PLUS ||
-         operation == OP_SHL || operation == OP_GE;
 }
 
 /* The expression `n` bytes behind the header, with `word` on the stack. */
@@ -343,10 +340,8 @@ static uintptr_t evaluate(caller_t *c, int32_t n, uintptr_t word) {
   bytes_t b = take_block(&whole);
   while (b.at != b.end && !c->has_failed) { /* Bound: the expression */
     unsigned op = take_byte(&b);
-    if (is_joining(op) && top != 0) {
-      top--;
-      words[top] = apply_operation(op, words[top], words[top + 1]);
-    } else if (op == OP_DEREF) words[top] = read_word(c, words[top]);
+    if (top != 0 && join_words(op, &words[top - 1], words[top])) top--;
+    else if (op == OP_DEREF) words[top] = read_word(c, words[top]);
     else if (op == OP_PLUS_UCONST) words[top] += take_uleb(&b);
     else if (top + 1 == WORDS_MOST) c->has_failed = true;
     else if (op >= OP_CONST1U && op <= OP_CONST4S) {

@@ -31,9 +31,7 @@ static large_table struct {
 
 /* Into `text`, ended by a zero byte; 0: it is not there, or empty. */
 static size_t read_path(const char *name) {
-  int file = os_open(name);
-  size_t got = file < 0 ? 0 : os_read(file, files.text, TEXT_ROOM - 1);
-  if (file >= 0) os_close(file);
+  size_t got = os_read_path(name, files.text, TEXT_ROOM - 1);
   files.text[got] = '\0';
   return got;
 }
@@ -238,7 +236,7 @@ static void add_idle_files(bounds_t *f) {
   if (f->room > f->limit) f->room = f->limit;
 }
 
-/* Of the last ten seconds all tasks waited a tenth for memory: "full avg10=12.34". */
+/* All tasks waited for memory in a tenth of the last ten seconds: "full avg10=12.34". */
 static bool is_stalling(size_t length) {
   if (!files.is_version_2 || read_in_group(length, "memory.pressure") == 0) return false;
   const char *full = find_text(files.text, "full avg10=");

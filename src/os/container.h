@@ -12,11 +12,11 @@
 
 #include "../base/atomic.h"
 
-/* What the text of its files came to. CONTAINER_NONE: there is no container with a limit. */
-#define CONTAINER_STATES(X)                                                                        \
-  X(UNREAD) X(NONE) X(LIMITED) X(TORN) X(SILENT) /* nonsense; a file that does not answer */
-#define CONTAINER_STATE(name) CONTAINER_##name,
-typedef enum { CONTAINER_STATES(CONTAINER_STATE) } container_state_t;
+/* What the text of its files came to: there is no container with a limit; there is one; nonsense; a
+ * file did not answer. */
+typedef enum { /* clang-format off */
+  CONTAINER_UNREAD, CONTAINER_NONE, CONTAINER_LIMITED, CONTAINER_TORN, CONTAINER_SILENT
+} container_state_t; /* clang-format on */
 
 typedef struct {
   atomic64_t limit;    /* bytes; 0: none was found, or none below what the machine has */

@@ -13,37 +13,32 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-int os_open(const char *path) {
-  enum { WAITS_FOR_NOBODY = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
-  long file = OS_CALL(openat, AT_FDCWD, path, WAITS_FOR_NOBODY, 0, 0, 0);
+static int open_file(const char *path, int flags) {
+  long file = OS_CALL(openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600, 0, 0);
   return file < 0 ? -1 : (int)file;
 }
 
+int os_open(const char *path) { return open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY); }
 int os_create(const char *path) {
-  long file = OS_CALL(openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                      0600, 0, 0);
-  return file < 0 ? -1 : (int)file;
+  return open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
 }
-
 int os_append(const char *path) {
-  enum { WAITS_FOR_NOBODY = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK };
-  long file = OS_CALL(openat, AT_FDCWD, path, WAITS_FOR_NOBODY, 0, 0, 0);
+  int file = open_file(path, O_WRONLY | O_APPEND | O_NONBLOCK);
   if (file >= 0) OS_CALL(fcntl, file, F_SETFL, O_APPEND, 0, 0, 0);
-  return file < 0 ? -1 : (int)file;
+  return file;
 }
 
 int os_open_shared(const char *path) {
-  enum { PLAINLY = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
   struct stat about;
-  long file = OS_CALL(openat, AT_FDCWD, path, PLAINLY, 0, 0, 0);
+  int file = open_file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return -1;
-  if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) == 0 && S_ISREG(about.st_mode)) return (int)file;
-  os_close((int)file);
+  if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) == 0 && S_ISREG(about.st_mode)) return file;
+  os_close(file);
   return -1;
 }
 
 /* For as long as the file, or a copy of its number, is open; it does not wait. False: somebody else
- * has, or had it, and another file has its name now. Who has removes no other. */
+ * has, or had it, and another file has its name now. Whoever has it removes no other. */
 static bool lock_file(int file, const char *path, bool may_fail) {
   struct flock all = {.l_type = F_WRLCK};
   struct stat about, named;
@@ -61,9 +56,9 @@ int os_create_shared(const char *path) {
   if (before >= 0 && is_free) os_remove(path);
   if (before >= 0) os_close(before);
   if (!is_free) return -1;
-  long file = OS_CALL(openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, 0, 0);
-  if (file < 0 || lock_file((int)file, path, true)) return file < 0 ? -1 : (int)file;
-  os_close((int)file);
+  int file = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+  if (file < 0 || lock_file(file, path, true)) return file;
+  os_close(file);
   return -1;
 }
 
@@ -134,15 +129,6 @@ uint64_t os_file_identity(int file) {
   return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
 }
 
-/* Bytes read, 0 if there are none. */
-static size_t read_file(const char *path, char *text, size_t size) {
-  int file = os_open(path);
-  if (file < 0) return 0;
-  size_t got = os_read(file, text, size);
-  os_close(file);
-  return got;
-}
-
 /* ---- what the system says of the process ----------------------------------------------------- */
 
 /* A number of /proc/self/stat, so many words behind the name, which may be any text; 0: the system
@@ -150,7 +136,7 @@ static size_t read_file(const char *path, char *text, size_t size) {
 static uint64_t stat_word(unsigned behind_name) {
   char text[440];
   uint64_t number = 0;
-  text[read_file("/proc/self/stat", text, sizeof text - 1)] = '\0';
+  text[os_read_path("/proc/self/stat", text, sizeof text - 1)] = '\0';
   const char *at = strrchr(text, ')');
   for (unsigned i = 0; at != NULL && i < behind_name; i++) at = strchr(at + 1, ' ');
   for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++) /* Bound: the digits of a word */

@@ -31,9 +31,8 @@ bool os_collapse(void *at, size_t size) {
 
 /* The file has all settings, that which holds in brackets: "always [madvise] never". */
 size_t os_huge_setting(char word[OS_HUGE_SETTING]) {
-  int file = os_open("/sys/kernel/mm/transparent_hugepage/enabled");
-  size_t length = file < 0 ? 0 : os_read(file, word, OS_HUGE_SETTING);
-  if (file >= 0) os_close(file);
+  const char *path = "/sys/kernel/mm/transparent_hugepage/enabled";
+  size_t length = os_read_path(path, word, OS_HUGE_SETTING);
   const char *from = memchr(word, '[', length), *end = word + length;
   const char *to = from == NULL ? NULL : memchr(from, ']', (size_t)(end - from));
   if (to == NULL) return 0;
@@ -42,17 +41,15 @@ size_t os_huge_setting(char word[OS_HUGE_SETTING]) {
   return length;
 }
 
-static bool is_never(void) {
-  char word[OS_HUGE_SETTING];
-  return os_huge_setting(word) == 0 || word[0] == 'n';
-}
-
 bool os_has_huge_pages(void) {
   enum { UNKNOWN, YES, NO };
   static atomic32_t known; /* relaxed: every thread finds the same */
-  if (atomic32_load_relaxed(&known) == UNKNOWN)
-    atomic32_store_relaxed(&known, is_never() ? NO : YES);
-  return atomic32_load_relaxed(&known) == YES;
+  uint32_t has = atomic32_load_relaxed(&known);
+  char word[OS_HUGE_SETTING];
+  if (has != UNKNOWN) return has == YES;
+  has = os_huge_setting(word) == 0 || word[0] == 'n' ? NO : YES;
+  atomic32_store_relaxed(&known, has);
+  return has == YES;
 }
 
 /* So many pages from that one on, as `file` has them: a word of flags for each. */

@@ -101,7 +101,7 @@ typedef struct {
   uint64_t user_ms, system_ms, minor_faults, major_faults, peak_resident; /* the last in bytes */
 } os_usage_t;
 hidden void os_usage(os_usage_t *usage);
-/* Of the system's choice, another each time; does not wait. */
+/* The system chooses it, another each time; does not wait. */
 hidden uint64_t os_random(void);
 /* Where windows may begin: another address in each process. */
 hidden uintptr_t os_space_start(void);
@@ -130,6 +130,13 @@ hidden void os_unmap_file(void *at, size_t size);
 hidden bool os_is_special(const char *path);
 hidden size_t os_read(int file, char *text, size_t size); /* 0: that was all */
 hidden void os_close(int file);
+/* What one call reads of the file; 0: it is not there, or empty. */
+static inline size_t os_read_path(const char *path, char *text, size_t size) {
+  int file = os_open(path);
+  size_t got = file < 0 ? 0 : os_read(file, text, size);
+  if (file >= 0) os_close(file);
+  return got;
+}
 hidden bool os_rename(const char *from, const char *to);
 hidden void os_remove(const char *path);
 /* The lowest free number from `least` on, closed by exec; -1: there is none. */

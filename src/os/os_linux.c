@@ -89,8 +89,8 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
   return call_succeeded(&os_counts.remaps, OS_CALL(mremap, at, old_size, new_size, 0, 0, 0));
 }
 
-/* Nothing can grow to almost the whole address space where it lies. Of the reasons why it cannot,
- * the kernel reports one before all others: that it is not all one mapping. */
+/* Nothing can grow to almost the whole address space where it lies. Among the reasons the
+ * kernel reports one before all others: that it is not all one mapping. */
 bool os_is_one_mapping(void *at, size_t size) {
   enum { LARGEST_PAGE = 64 << 10 };
   atomic64_add_relaxed(&os_counts.remaps, 1);

@@ -93,7 +93,7 @@ static bool read_stack(void *readable, uintptr_t at, uintptr_t *word) {
   return true;
 }
 
-/* Of each processor. FRAME_WORDS: how far a frame pointer points behind the two words that it is
+/* For each processor. FRAME_WORDS: how far a frame pointer points behind the two words that it is
  * about. read_registers: those that a call keeps, as they are here. unsigned_address: a return
  * address without its signature. */
 #if defined(__x86_64__)

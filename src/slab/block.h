@@ -15,7 +15,7 @@ typedef struct {
   atomic64_t key; /* written by its holder, read by visitors too */
 } free_block_t;
 
-/* Of the secure grade: numbers that only this process knows, set before the first block, on a page
+/* For the secure grade: numbers that only this process knows, set before the first block, on a page
  * of their own (secrets.h). In others they stay 0, and nothing reads them. */
 enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? 4096 : 128 };
 typedef union {
@@ -51,7 +51,7 @@ static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
 static always_inline uintptr_t block_next(uintptr_t block) {
   return block_uncover(block, block_cover(block));
 }
-/* Of the first block of a bin, which leaves it. relaxed: it is the caller's */
+/* The block after the first one of a bin, which leaves it. relaxed: it is the caller's */
 static always_inline uintptr_t block_pop(uintptr_t block) {
   uint64_t cover = block_cover(block);
   if (SECURE && unlikely(!atomic64_is_relaxed(&block_at(block)->key, BLOCK_KEY + cover)))
@@ -80,7 +80,7 @@ static always_inline void block_link(uintptr_t block, uintptr_t next) {
   block_at(block)->next = next ^ cover;
 }
 
-/* Of a block that is about to be linked. */
+/* The block is about to be linked. */
 static inline bool block_is_free_already(uintptr_t block) {
   block_set_next(block, 0);
   return block_is_free(block);

@@ -1,4 +1,4 @@
-/* holes.c - gives back whole free pages of slabs that nobody owns                     layer 4: slab
+/* holes.c - free blocks by their addresses: in order, and whole free pages            layer 4: slab
  * Contract: holes.h.
  * Sync:    S-visit: holes are marked before their pages go, and stay so until keys are there again,
  *          also where the system has taken some pages and then refused.
@@ -12,6 +12,39 @@
 #include "../os/os.h"
 
 enum { STARTS_STEP = 64 * CLASS_STEP }; /* bytes for which a word of starts stands */
+
+/* ---- the private list, in the order of addresses --------------------------------------------- */
+
+static void note_starts(const slab_t *s, slab_starts_t *starts) {
+  unsigned count = 0; /* Bound: the slab's capacity */
+  for (uintptr_t b = s->head; b != 0; b = block_next(b)) {
+    if (++count > s->capacity || slab_of((void *)b) != s || !block_is_free(b))
+      fatal("heap corruption", (void *)b, "malloc");
+    size_t start = (uint16_t)b / CLASS_STEP;
+    starts->words[start / 64] |= (uint64_t)1 << start % 64;
+  }
+}
+
+static void link_starts(slab_t *s, const slab_starts_t *starts) {
+  uintptr_t base = slab_base(s), first = 0;
+  for (size_t i = ARRAY_LENGTH(starts->words); i-- > 0;)
+    for (uint64_t w = starts->words[i]; w != 0;) { /* Bound: the bits of a word */
+      unsigned highest = bits_highest(w);
+      w ^= (uint64_t)1 << highest;
+      uintptr_t block = base | (i * 64 + highest) * CLASS_STEP;
+      block_link(block, first);
+      first = block;
+    }
+  s->head = first;
+}
+
+void slab_sort(slab_t *s) {
+  slab_starts_t starts = {{0}};
+  note_starts(s, &starts);
+  link_starts(s, &starts);
+}
+
+/* ---- free pages ------------------------------------------------------------------------------ */
 
 static size_t page_of(size_t offset) { return offset / os_page_size(); }
 
@@ -64,7 +97,7 @@ void slab_make_holes(slab_t *s, slab_starts_t *free) {
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
   uint32_t kept = 0, refused = 0, all = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
   memset(free, 0, sizeof *free);
-  slab_note_starts(s, free);
+  note_starts(s, free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     bool is_listed = free->words[b % SLICE_SIZE / STARTS_STEP] >> b / CLASS_STEP % 64 & 1;
     uint32_t pages = pages_of_block(b, size);
@@ -85,7 +118,7 @@ void slab_make_holes(slab_t *s, slab_starts_t *free) {
     sunk++;
   }
   set_sunk(s, sunk);
-  slab_link_starts(s, free);
+  link_starts(s, free);
   if (refused != 0) atomic32_store_release(&s->holes, holes); /* S-visit */
 }
 

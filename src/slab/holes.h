@@ -11,8 +11,6 @@
 typedef struct {
   uint64_t words[SLICE_SIZE / CLASS_STEP / 64];
 } slab_starts_t;
-hidden void slab_note_starts(const slab_t *s, slab_starts_t *starts); /* of the private list */
-hidden void slab_link_starts(slab_t *s, const slab_starts_t *starts); /* these are the list */
 
 /* A heap has taken over the slab: what is sunk goes to the private list. */
 hidden void slab_fill_holes(slab_t *s);

@@ -56,7 +56,7 @@ static bool take(slab_t *s, void *heap, bool *is_empty) {
   }
 }
 
-/* Of a slab with its bit, or about to have it. */
+/* The slab has its bit, or is about to have it. */
 static bool published_is_valid(const slab_t *s, unsigned c) {
   anchor_state_t state = anchor_unpack(atomic64_load_relaxed(&s->anchor)).state;
   HOLDS(I6, slab_word(s) == c && (state == ANCHOR_PARTIAL || state == ANCHOR_EMPTY));

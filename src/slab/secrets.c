@@ -42,7 +42,7 @@ static void set(atomic64_t *secret) {
   if (atomic64_load_relaxed(secret) == 0) atomic64_cas_relaxed(secret, &none, os_random() | 1);
 }
 
-/* Who is late finds the last secret, and writes nothing. The last of those who may write seals. */
+/* A late thread finds the last secret and writes nothing. The last one that may write seals. */
 void secrets_start(void) {
   unshared_t *u = find_unshared();
   if (atomic64_load_relaxed(&secrets.cover) != 0) return;

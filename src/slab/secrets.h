@@ -1,5 +1,5 @@
 /* secrets.h - numbers that only this process knows: secure grade                      layer 4: slab
- * Owns:    secrets_t (slab.h), and pages that a child of fork finds empty.
+ * Owns:    secrets_t (block.h), and pages that a child of fork finds empty.
  *          Called by: quarantine.c, secure.   Calls: os.
  * Threads: any. Nobody waits: of several that start, or renew, one makes the number that holds.
  * Sync:    S-secrets  a number, and then how many threads are starting (release) -> who starts

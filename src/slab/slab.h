@@ -73,7 +73,7 @@ _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 #define SLAB_HOLED ((void *)1) /* no heap, so that every free of its blocks looks for holes */
 
 enum {
-  SLAB_IDLE = 1,   /* empty, and kept by its heap all the same */
+  SLAB_IDLE = 1,   /* empty, and kept by its heap anyway */
   SLAB_SEEN_EMPTY, /* a lane's, which goes if it is still empty at the next look */
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,   /* a large block that reads as zero as far as nobody wrote to it */
@@ -89,7 +89,7 @@ static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
   return (word & SLAB_IS_LARGE) == SLAB_IS_LARGE ? SLAB_LARGE : SLAB_SMALL;
 }
-/* Of a small slab. */
+/* The slab is a small one. */
 static inline unsigned slab_class(const slab_t *s) { return slab_word(s); }
 
 /* Half as long as an address; 0 for NULL. */
@@ -237,5 +237,5 @@ hidden slab_t *slab_find_partial(unsigned c, void *heap);
 hidden void slab_note_taken(const slab_t *s, int blocks);
 
 hidden bool slab_is_valid(const slab_t *s); /* the owner only */
-/* Of a slab or large block: I5. Its holder only. */
+/* I5 of a slab or large block; its holder only. */
 hidden bool slab_slices_are_valid(const slab_t *s);

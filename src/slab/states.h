@@ -37,7 +37,7 @@ static always_inline atomic_ptr_t *states_table(const void *p) {
   return &states_tables[SECURE ? (uintptr_t)p >> STATES_SHIFT : 0];
 }
 
-/* Of the part in which `p` lies. NULL: no block was handed out there yet. */
+/* The table for the part in which `p` lies. NULL: no block was handed out there yet. */
 static always_inline states_t *states_found(const void *p) {
   return atomic_ptr_load_acquire(states_table(p)); /* S-states */
 }
@@ -47,7 +47,7 @@ hidden states_t *states_of(const void *p);
 static inline size_t states_slice(const void *p) {
   return ((uintptr_t)p >> SLICE_SHIFT) % STATES_SLICES;
 }
-/* Of the small block at `p`. Slices begin at different places, so that blocks at the same place of
+/* For the small block at `p`. Slices begin at different places, so that blocks at the same place of
  * each do not share a few sets of a cache. */
 static always_inline atomic8_t *states_at(states_t *states, const void *p) {
   enum { LINE = 64, APART = STATES_OF_SLICE - LINE };
@@ -65,7 +65,7 @@ static inline atomic8_t *states_is_protected(states_t *states, const void *p) {
 hidden void states_reset(const void *slice);
 /* And all of it reads as zero. */
 hidden void states_set_clean(const void *slice);
-/* Of a slab that goes, with all its blocks free: nobody has written to them since. */
+/* The slab goes, with all its blocks free: `fatal` if somebody has written to one since. */
 hidden void states_look(const slab_t *s);
 /* A small block becomes the library's own, which may write to it. */
 hidden void states_forget(const void *block);

@@ -40,25 +40,25 @@ enum {
   STEP_LEAST = 4096, /* bytes */
 };
 
-/* So that words of all threads are written seldom, and a peak is known closely all the same. */
+/* So that words of all threads are seldom written, and a peak is still known closely. */
 uint32_t slab_tally_step(unsigned c) {
   size_t part = atomic64_load_relaxed(&slab_counts.classes[c].peak) / STEP_PART;
   return (uint32_t)min_size(max_size(part, STEP_LEAST / max_size(class_size(c), 1)),
                             class_info[c].capacity);
 }
 
-static uint64_t raise_taken(unsigned c, int64_t taken) {
+uint64_t slab_taken_peak(unsigned c, uint64_t live) {
   atomic64_t *word = &slab_counts.classes[c].peak;
   uint64_t peak = atomic64_load_relaxed(word);
-  while (taken > (int64_t)peak) /* Progress: a failed swap means that the peak rose */
-    if (atomic64_cas_relaxed(word, &peak, (uint64_t)taken)) peak = (uint64_t)taken;
+  while ((int64_t)live > (int64_t)peak) /* Progress: a failed swap means that the peak rose */
+    if (atomic64_cas_relaxed(word, &peak, live)) peak = live;
   return peak;
 }
 
 static void add_taken(unsigned c, int64_t blocks) {
   atomic64_t *word = &slab_counts.classes[c].taken;
-  int64_t taken = (int64_t)atomic64_add_relaxed(word, (uint64_t)blocks) + blocks;
-  if (blocks > 0) raise_taken(c, taken);
+  uint64_t taken = atomic64_add_relaxed(word, (uint64_t)blocks) + (uint64_t)blocks;
+  if (blocks > 0) slab_taken_peak(c, taken);
 }
 
 void slab_count_taken(unsigned c, int blocks) {
@@ -88,8 +88,6 @@ void slab_note_taken(const slab_t *s, int blocks) {
   if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((size_t)blocks * class_size(c), 0);
   slab_count_taken(c, blocks);
 }
-
-uint64_t slab_taken_peak(unsigned c, uint64_t live) { return raise_taken(c, (int64_t)live); }
 
 void slab_sum(uint64_t *live, uint64_t *free) {
   *live = *free = 0;

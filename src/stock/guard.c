@@ -2,15 +2,9 @@
  * Contract: guard.h. */
 #include "guard.h"
 
-#include "../arena/arena.h"
 #include "../arena/bitmap.h"
-#include "../arena/budget.h"
-#include "../arena/map.h"
 #include "../base/layout.h"
-#include "../os/os.h"
-#include "../support/options.h"
-#include "pool.h"
-#include "sample.h"
+#include "stock.h"
 
 enum {
   FILLED = 0xA7, /* what a block's pages have beside it */

@@ -2,12 +2,7 @@
  * Contract: heap.h. */
 #include "heap.h"
 
-#include "fresh.h"
-#include "magazine.h"
-#include "outbox.h"
-#include "owned.h"
-#include "returned.h"
-#include "sample.h"
+#include "stock.h"
 
 enum { LANE_LOOKS = 2 * OWNED_MAX }; /* slabs of a class: a lane may own thousands */
 

@@ -30,14 +30,14 @@ enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 
 typedef struct heap heap_t;
 
-/* Of a lane. One that is visited is as its last user left it: the visitor may have jumped out. The
- * last two tell a collection that is in the lane how its first-class heap ended. */
+/* A lane's state. One that is visited is as its last user left it: the visitor may have jumped out.
+ * The last two tell a collection that is in the lane how its first-class heap ended. */
 typedef enum { /* clang-format off */
   LANE_NONE, LANE_BUSY, LANE_FREE, LANE_VISITED, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
 } lane_state_t; /* clang-format on */
 
-/* Of the one slice that a heap may have beyond the hard limit. A call that the limit refuses opens
- * it; what opens it once more is memory below the limit. */
+/* The one slice that a heap may have beyond the hard limit. A call that the limit refuses opens it;
+ * what opens it once more is memory below the limit. */
 typedef enum { RESERVE_DENIED, RESERVE_GRANTED, RESERVE_USED } reserve_t;
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one

@@ -2,10 +2,7 @@
  * Contract: held.h. */
 #include "held.h"
 
-#include "fresh.h"
-#include "owned.h"
-#include "pool.h"
-#include "returned.h"
+#include "stock.h"
 
 static size_t length(uintptr_t block) {
   size_t n = 0;

@@ -1,15 +1,11 @@
 /* huge.c - blocks with a mapping of their own                                        layer 5: stock
  * Contract: huge.h. Sync: S-window (map.h), S-bit (bitmap.h), S-huge  note_size (release) ->
  *          huge_at (acquire). */
-#include "../arena/budget.h"
+#include "huge.h"
+
 #include "../arena/places.h"
 #include "../base/layout.h"
-#include "../os/os.h"
-#include "../support/options.h"
-#include "huge.h"
-#include "index.h"
-#include "pool.h"
-#include "sample.h"
+#include "stock.h"
 
 enum {
   MAPPINGS_MOST = 4096, /* huge blocks: a program may have 65,530 mappings */
@@ -110,7 +106,7 @@ static void advise_mapping(void *at, size_t size) {
     os_advise_huge(at, size, option_get(OPTION_thp) == THP_ALWAYS);
 }
 
-/* Once all that is free in arenas is unmapped. If not even then they had better keep it. */
+/* Once all that is free in arenas is unmapped. If not even then, that is better kept. */
 static bool may_fit_then(size_t mapped, bool without_memory) {
   uint64_t in_use = atomic64_load_relaxed(&arena_counts.committed);
   size_t free = (atomic64_load_relaxed(&arena_counts.mapped) - in_use) << SLICE_SHIFT;
@@ -181,7 +177,7 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
 }
 
 /* Moves to where nothing else lies: the addresses are reserved first. If there is no memory for
- * that on the way back, it moves all the same: a moment ago only our pages lay there. `from` is one
+ * that on the way back, it still moves: a moment ago only our pages lay there. `from` is one
  * mapping, unless the program changes the block meanwhile: then the first pages may have left. */
 static bool move_piece(char *from, char *to, size_t size, bool is_back) {
   os_map_result_t result = os_reserve_at(to, size);

@@ -2,14 +2,7 @@
  * Contract: large.h. */
 #include "large.h"
 
-#include "../os/os.h"
-#include "huge.h"
-#include "index.h"
-#include "lanes.h"
-#include "magazine.h"
-#include "pool.h"
-#include "sample.h"
-#include "tails.h"
+#include "stock.h"
 
 enum {
   NEW_PAGES_MIN = 128 << 10,     /* bytes; less is written, which is as fast as to ask */
@@ -78,7 +71,7 @@ static void set_size(slab_t *s, size_t size) {
   atomic64_store_relaxed(&s->size, usable_for(size));
 }
 
-/* Of a new block, which is shorter than what was allocated for it. */
+/* The block is new, and shorter than what was allocated for it. */
 static out_of_line void set_first_size(slab_t *s, size_t size) {
   slab_thread_count(0, usable_for(size) - atomic64_load_relaxed(&s->size));
   set_size(s, size);

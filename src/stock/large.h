@@ -22,6 +22,6 @@ hidden void *large_move_to_huge(slab_t *s, void *p, size_t size);
 hidden bool large_is_clean(const void *p); /* reads as zero if nobody wrote to it */
 /* The first `size` bytes of a fresh block, large, huge or guarded, read as zero afterwards. */
 hidden void large_clear(void *p, size_t size);
-/* Of any block, small ones too, the bytes from `from` to `end` read as zero afterwards. */
+/* The bytes of any block, a small one too, from `from` to `end` read as zero afterwards. */
 hidden void large_clear_from(void *p, size_t from, size_t end);
 hidden bool large_is_valid(const slab_t *s); /* its holder only */

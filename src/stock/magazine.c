@@ -39,7 +39,7 @@ static slab_t *take_run(heap_t *h, size_t n) {
   return s;
 }
 
-/* Of the last few runs of `n` slices, the one whose last slice was touched most nearly as far as
+/* Among the last few runs of `n` slices, the one whose last slice was touched most nearly as far as
  * `wish` comes first. Out of line, for the sake of the stack. */
 static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   uint32_t first = h->magazine[n - 1];

@@ -2,14 +2,9 @@
  * Contract: pool.h. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
 #include "pool.h"
 
-#include "../arena/budget.h"
 #include "../arena/places.h"
 #include "../base/layout.h"
-#include "../os/os.h"
-#include "owned.h"
-#include "returned.h"
-#include "surplus.h"
-#include "users.h"
+#include "stock.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
 _Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712, "... at most");
@@ -35,10 +30,7 @@ static large_table struct {
   heap_chunk_t chunk;
 } aligned_to(4096) first;
 static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first.chunk};
-static atomic64_t taken_before[CLASS_COUNT], requested[CLASS_COUNT]; /* relaxed: sums */
 LAYOUT_SIZE(heap_chunk_t);
-LAYOUT_VARIABLE(taken_before);
-LAYOUT_VARIABLE(requested);
 
 /* A bit for each place with a heap that rests, changed by its holder. relaxed: a hint; the
  * claim decides. */
@@ -146,19 +138,6 @@ heap_t *pool_claim_resting(void) {
 
 /* ---- who uses a heap ------------------------------------------------------------------------- */
 
-void pool_set_user(heap_t *h) {
-  if (!users_are_known() && h->number != 0) users_make(); /* not for a process's first heap */
-  if (users_are_known()) users_note(h->number, os_thread());
-}
-
-void pool_keep_user(heap_t *h) { users_keep(h->number); }
-
-void pool_clear_user(heap_t *h) { users_note(h->number, 0); }
-
-void pool_settle_user(heap_t *h) {
-  if (unlikely(!users_are_settled())) users_settle(h->number, os_thread());
-}
-
 /* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
  * from now on. False if an operation never ended in the heap: it stays as it is. */
 static bool repair(heap_t *h, uint64_t thread) {
@@ -231,7 +210,7 @@ void pool_release(heap_t *h) {
   ASSERT(h->held == 0);
   if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
-    pool_note_taken(c, heap_taken(h, c));
+    atomic64_add_relaxed(&heap_counts.taken[c], heap_taken(h, c));
     atomic16_store_relaxed(&h->taken[c], 0);
     h->allowance[c] = h->room[c] = 0;
   }
@@ -258,13 +237,6 @@ size_t pool_metadata(void) { return pool_size() / PLACES_IN_CHUNK * sizeof(heap_
 heap_t *pool_at(size_t number, bool *is_claimed) {
   return places_at(&heaps, &shape_of_heaps, number, is_claimed);
 }
-
-void pool_note_taken(unsigned c, uint64_t blocks) {
-  if (blocks != 0) atomic64_add_relaxed(&taken_before[c], blocks);
-}
-void pool_note_requested(unsigned c, size_t bytes) { atomic64_add_relaxed(&requested[c], bytes); }
-uint64_t pool_taken(unsigned c) { return atomic64_load_relaxed(&taken_before[c]); }
-uint64_t pool_requested(unsigned c) { return atomic64_load_relaxed(&requested[c]); }
 
 void pool_settle(heap_t *h) {
   uint64_t live = atomic64_load_relaxed(&h->large_live);

@@ -20,6 +20,8 @@ typedef struct {
   atomic64_t large_live, large_allocated, huge_live, huge_allocated, nested;
   atomic64_t remote_frees, shared_frees, swaps;
   atomic64_t tails, large_pages; /* pages of 4 KiB (tails.c); may be below 0 for a moment */
+  /* of each class: blocks put into bins that no heap counts any more; bytes (stats_detail) */
+  atomic64_t taken[CLASS_COUNT], requested[CLASS_COUNT];
 } heap_counts_t;
 extern hidden heap_counts_t heap_counts;
 
@@ -32,12 +34,6 @@ hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It goes back as it was claimed, unused. */
 hidden void pool_put_back(heap_t *h);
 hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none */
-/* Notes that the calling thread is to use it; that it does; that nobody does, before it goes back.
- * The last: in a child of fork, that the calling thread uses it, as it did in the parent. */
-hidden void pool_set_user(heap_t *h);
-hidden void pool_keep_user(heap_t *h);
-hidden void pool_clear_user(heap_t *h);
-hidden void pool_settle_user(heap_t *h);
 /* A heap whose thread ended without giving it back, or is a parent's and not in this child of fork,
  * with all that is in it. NULL: none was found.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
@@ -46,14 +42,10 @@ enum { POOL_ASK_WORDS = 8 };
 hidden heap_t *pool_claim_dead(size_t *words);
 /* Likewise one of a parent's thread alone, at some of the places. */
 hidden heap_t *pool_claim_parents(void);
-hidden uint32_t pool_resting_pages(void);                  /* of all that rest: one each at least */
-hidden size_t pool_size(void);                             /* places, claimed or not */
-hidden size_t pool_metadata(void);                         /* bytes of all of them */
-hidden heap_t *pool_at(size_t number, bool *is_claimed);   /* NULL: never made */
-hidden void pool_note_taken(unsigned c, uint64_t blocks);  /* that no heap counts any more */
-hidden void pool_note_requested(unsigned c, size_t bytes); /* option stats_detail */
-hidden uint64_t pool_taken(unsigned c);
-hidden uint64_t pool_requested(unsigned c);
+hidden uint32_t pool_resting_pages(void);                /* of all that rest: one each at least */
+hidden size_t pool_size(void);                           /* places, claimed or not */
+hidden size_t pool_metadata(void);                       /* bytes of all of them */
+hidden heap_t *pool_at(size_t number, bool *is_claimed); /* NULL: never made */
 hidden heap_sampled_t *pool_sampled(const heap_t *h);
 hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
 

@@ -2,14 +2,13 @@
  * Contract: returned.h.
  *
  * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
- * goes, and RETURN_SMALL_BYTES. Of a medium class it is RETURN_BYTES instead, or less where many
+ * goes, and RETURN_SMALL_BYTES. For a medium class it is RETURN_BYTES instead, or less where many
  * heaps have little each. If it was full and its blocks are needed again, it was too short. A class
  * that has few blocks in a slab may then have twice as many, as far as the surplus of all heaps
  * goes. It may have half as many if less than a quarter is used. */
-#include "outbox.h"
-#include "owned.h"
 #include "returned.h"
-#include "surplus.h"
+
+#include "stock.h"
 
 static size_t medium_number(unsigned c) { return c - MEDIUM_CLASS; }
 
@@ -86,7 +85,7 @@ bool returned_has(const heap_t *h, unsigned c) {
          (h->room[c] <= h->allowance[c] / 2 || returned_count(h, c) * class_size(c) >= CARVE_BYTES);
 }
 
-static bool is_sparse(const slab_t *s) {
+static bool is_mostly_free(const slab_t *s) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a hint */
   return a.state == ANCHOR_PARTIAL && a.count > a.carved / 2;
 }
@@ -98,7 +97,7 @@ void returned_sift(heap_t *h, unsigned c) {
     slab_t *s = slab_of((void *)b);
     if (!block_is_free(b)) fatal("heap corruption", (void *)b, "free");
     next = block_next(b);
-    if (!is_sparse(s)) {
+    if (!is_mostly_free(s)) {
       before = b;
       continue;
     }

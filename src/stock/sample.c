@@ -4,13 +4,7 @@
 
 #include "../base/layout.h"
 #include "../base/probe.h"
-#include "../os/os.h"
-#include "../support/options.h"
-#include "../support/poisson.h"
-#include "guard.h"
-#include "huge.h"
-#include "index.h"
-#include "pool.h"
+#include "stock.h"
 
 atomic64_t sample_interval;
 atomic32_t sample_started;
@@ -97,7 +91,7 @@ void sample_on_growth(uint64_t step, void (*call)(void)) {
   atomic64_store_relaxed(&call_step, step);
 }
 
-/* Of two threads that see the same growth one calls. */
+/* If two threads see the same growth, one calls. */
 static void note_growth(uint64_t live) {
   void (*call)(void) = (void (*)(void))atomic_ptr_load_relaxed(&call_at_growth);
   uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
@@ -115,7 +109,7 @@ static void add_weight(callstack_sum_t *sum, uint64_t blocks, uint64_t bytes) {
 enum { PEAK_PARTS = 32 }; /* the peak is noted when it has been passed by such a part */
 
 /* The state now becomes the state at the peak. Takes time in proportion to the call stacks, each
- * time that what lives has grown by a part of PEAK_PARTS. Of threads that see the same growth one
+ * time that what lives has grown by a part of PEAK_PARTS. If threads see the same growth, one
  * does it. If that one ends meanwhile, some sums are of the last peak until the next. */
 static cold void note_peak(uint64_t last, uint64_t live) {
   if (!atomic64_cas_relaxed(&peak_bytes, &last, live)) return;

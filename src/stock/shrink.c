@@ -2,15 +2,7 @@
  * Contract: shrink.h. What is done for each class is done for those that the heap has used. */
 #include "shrink.h"
 
-#include "fresh.h"
-#include "held.h"
-#include "magazine.h"
-#include "outbox.h"
-#include "owned.h"
-#include "pool.h"
-#include "returned.h"
-#include "sample.h"
-#include "tails.h"
+#include "stock.h"
 
 void heap_settle(heap_t *h) {
   tails_settle(h);
@@ -75,7 +67,7 @@ void heap_answer_trim(heap_t *h) {
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
 
-/* Of blocks of slabs that the heap does not own. A bin of these, with what was cut off it, is taken
+/* What its blocks of others' slabs take. A bin of these, with what was cut off it, is taken
  * to have as many as may be kept, and fresh ones to be in memory. */
 static size_t pages_at_rest(const heap_t *h, unsigned c) {
   bool in_bin = (h->bin[c] != 0 || sample_is_cut(h, c)) && h->own->owned[c] == 0;
@@ -127,7 +119,7 @@ void heap_end_dead(void) {
   for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(held_join(h));
 }
 
-/* Of a first-class heap's slab the free blocks count for no thread yet. */
+/* The free blocks of a first-class heap's slab count for no thread yet. */
 static out_of_line void untag(slab_t *s) {
   if (atomic_ptr_is_relaxed(&s->tag, NULL)) return;
   slab_thread_count(slab_private_count(s) * class_size(slab_class(s)), 0);
@@ -156,7 +148,7 @@ void heap_end(heap_t *h) {
   pool_release(h);
 }
 
-/* Of a first-class heap: its blocks are freed by the caller. */
+/* The caller frees the blocks of a first-class heap. */
 static out_of_line void count_dropped(const slab_t *s) {
   size_t taken = atomic32_load_relaxed(&s->carved) - slab_others_freed(s);
   slab_thread_count(0 - taken * class_size(slab_class(s)), 0);

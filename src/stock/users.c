@@ -18,8 +18,8 @@ typedef struct {
   atomic32_t next;  /* the place at which the search for heaps of parents' threads goes on */
   atomic64_t words[PLACES];
 } users_t;
-/* Of a process. Of a child of fork: the thread that forked has not noted its heap; it has; all
- * places were looked at since. */
+/* In a child of fork: the thread that forked has not noted its heap; it has; all places were looked
+ * at since. */
 typedef enum { USERS_NEW, USERS_SETTLED, USERS_ALONE } users_stage_t;
 #define USERS_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
@@ -48,7 +48,7 @@ uint64_t users_thread(size_t number) {
   return u == NULL ? 0 : atomic64_load_relaxed(&u->words[number]) & USERS_THREAD;
 }
 
-/* Of several who would change a word that is 0 one does. */
+/* If several would change a word that is 0, one does. */
 static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) {
   int more = (thread != 0) - ((before & USERS_THREAD) != 0);
   uint64_t times = (before >> OS_THREAD_BITS) + 1;
@@ -65,6 +65,11 @@ void users_note(size_t number, uint64_t thread) {
   change(u, number, atomic64_load_relaxed(&u->words[number]), thread);
 }
 
+void users_begin(size_t number) {
+  if (!users_are_known() && number != 0) users_make();
+  if (users_are_known()) users_note(number, os_thread());
+}
+
 void users_keep(size_t number) {
   const users_t *u = find_words();
   if (u != NULL && atomic64_load_relaxed(&u->words[number]) != 0)
@@ -76,19 +81,20 @@ void users_leave_behind(size_t number, uint64_t thread) {
   atomic16_store_relaxed(&had[number], 1);
 }
 
-void users_settle(size_t number, uint64_t thread) {
-  users_t *u = find_words();
-  if (u == NULL || atomic64_load_relaxed(&u->words[number]) != 0) return;
-  users_note(number, thread);
-  users_keep(number);
-  atomic32_store_relaxed(&u->stage, USERS_SETTLED);
-}
-
 static users_stage_t find_stage(void) {
   const users_t *u = find_words();
   return u == NULL ? USERS_ALONE : (users_stage_t)atomic32_load_relaxed(&u->stage);
 }
 bool users_are_settled(void) { return find_stage() != USERS_NEW; }
+
+void users_settle(size_t number) {
+  users_t *u = find_words();
+  if (u == NULL || atomic64_load_relaxed(&u->words[number]) != 0) return;
+  users_note(number, os_thread());
+  users_keep(number);
+  atomic32_store_relaxed(&u->stage, USERS_SETTLED);
+}
+
 bool users_have_parents(void) { return find_stage() == USERS_SETTLED && users_count() > 1; }
 
 /* `word` is its, and was read before. */

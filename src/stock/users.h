@@ -16,13 +16,15 @@
 
 /* Makes the words; until then nobody is known. */
 hidden void users_make(void);
+/* The calling thread is to use the heap of that number. A process's first one makes no words. */
+hidden void users_begin(size_t number);
 hidden bool users_are_known(void);
 /* `number`: the heap's; `thread`: os_thread, 0: nobody. */
 hidden void users_note(size_t number, uint64_t thread);
 /* A child of fork is to know that a thread had it. */
 hidden void users_keep(size_t number);
 /* The calling thread's own heap: notes it, unless that was done in this process. */
-hidden void users_settle(size_t number, uint64_t thread);
+hidden void users_settle(size_t number);
 hidden bool users_are_settled(void); /* all who could have been */
 hidden uint64_t users_thread(size_t number);
 /* The thread that used it, if that has ended, or USERS_PARENTS: nobody uses it from now on. Or 0.

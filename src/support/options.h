@@ -179,7 +179,7 @@ extern hidden atomic64_t option_values[OPTION_COUNT];
 static inline int64_t option_get(option_t option) {
   return (int64_t)atomic64_load_relaxed(&option_values[option]);
 }
-/* Of an option that is a text; NULL: it is not set. */
+/* The value of an option that is a text; NULL: it is not set. */
 static inline const char *option_text(option_t option) {
   return (const char *)(uintptr_t)option_get(option);
 }

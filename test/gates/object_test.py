@@ -349,7 +349,7 @@ class Paths(unittest.TestCase):
     # A call that is sampled needs more: freehold.h says how much, with that of os_backtrace.
     SAMPLED = ["sample_begin", "sample_end", "guard_malloc", "guard_free"]
     # So does a call that an option sees (closed.c).
-    CLOSED = ["api_closed_" + name for name in "malloc calloc aligned in realloc free".split()]
+    CLOSED = ["api_closed_" + name for name in "allocate realloc free".split()]
     # A free that finds its first-class heap destroyed meanwhile ends the lane: 1,112 bytes in all.
     ENDED = ["end_lane"]
     NEVER_RETURNS = ["fatal", "heap_bad_pointer", "tell_and_die"]

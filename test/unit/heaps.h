@@ -8,7 +8,6 @@
 #include "../../src/heap/enter.h"
 #include "../../src/heap/fast.h"
 #include "../../src/heap/firstclass.h"
-#include "../../src/heap/refill.h"
 #include "../../src/heap/resize.h"
 #include "../../src/heap/stats.h"
 #include "../../src/heap/upkeep.h"

@@ -1,8 +1,6 @@
 /* many_test.c - tests of heap/many */
 #include "heaps.h"
 
-#include "../../src/heap/many.h"
-
 enum { MOST = 400 };
 static void *blocks[MOST];
 

@@ -1,4 +1,4 @@
-/* order_test.c - tests of slab/order */
+/* order_test.c - tests of slab/holes */
 #include "slabs.h"
 
 enum { CLASS = 8, SIZE = 128, CAPACITY = 511 }; /* 128 bytes; the threshold is 64 */

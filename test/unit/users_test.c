@@ -5,17 +5,17 @@ static void have_heap(void *context) { (void)context, (void)my_heap(); }
 
 TEST(users, a_heap_is_its_threads_from_the_first_call_to_the_end_of_the_thread, "P1") {
   heap_t *a = pool_claim(), *b = pool_claim();
-  pool_set_user(a);
+  users_begin(a->number);
   CHECK_EQ(users_thread(a->number), (uint64_t)0); /* nobody asks while there is one heap alone */
-  pool_set_user(b);
+  users_begin(b->number);
   CHECK_EQ(users_thread(b->number), os_thread());
   CHECK_EQ(users_count(), 1);
-  pool_set_user(b);
+  users_begin(b->number);
   CHECK_EQ(users_count(), 1);
-  pool_clear_user(b);
+  users_note(b->number, 0);
   CHECK_EQ(users_thread(b->number), (uint64_t)0);
   CHECK(users_count() == 0 && users_are_valid(pool_size()));
-  pool_clear_user(b);
+  users_note(b->number, 0);
   CHECK_EQ(users_count(), 0);
 }
 
