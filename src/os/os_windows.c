@@ -265,7 +265,6 @@ uint64_t os_random(void) {
   static atomic64_t drawn; /* relaxed: each number is drawn once */
   return bits_mix(process_cookie() + bits_mix(os_now_ns() + atomic64_add_relaxed(&drawn, 1)));
 }
-
 uint64_t os_spent_ns(void) { return os_now_ns(); }
 uint32_t os_now_ms(void) { return (uint32_t)(nt_uptime() / 10000); }
 uint64_t os_now_ns(void) {
