@@ -38,7 +38,7 @@ static callback_pair_t *pair_of(void *function, void *context) {
     if (pair->function == function && pair->context == context) return pair;
   uint32_t number = atomic32_load_relaxed(&pair_room_used);
   if (number < CALLBACK_ROOM) number = atomic32_add_relaxed(&pair_room_used, 1);
-  pair = number < CALLBACK_ROOM ? &pair_room[number] : fast_malloc(sizeof *pair);
+  pair = number < CALLBACK_ROOM ? &pair_room[number] : heap_malloc_own(sizeof *pair);
   if (pair == NULL) return NULL;
   pair->function = function;
   pair->context = context;

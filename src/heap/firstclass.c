@@ -56,7 +56,7 @@ static void leave_lane(heap_t *lane) {
 static lane_visitor_t collect_slab;
 
 fh_heap_t *firstclass_new_with(const char *name, size_t quota) {
-  fh_heap_t *heap = fast_malloc(sizeof *heap);
+  fh_heap_t *heap = heap_malloc_own(sizeof *heap);
   if (heap == NULL) return NULL;
   heap_on_lane_emptied(collect_slab);
   atomic_ptr_store_relaxed(&heap->lanes, NULL);
@@ -71,15 +71,9 @@ fh_heap_t *firstclass_new(void) { return firstclass_new_with(NULL, 0); }
 /* A chunk of the index is a small block of the thread's own heap. */
 static bool prepare_index(heap_t *lane) {
   if (index_prepare(lane)) return true;
-  heap_t *h = heap_enter();
-  if (h == NULL) return false;
-  void *chunk = heap_malloc_unsampled(h, INDEX_CHUNK_SIZE);
-  heap_exit(h);
-  if (chunk == NULL) return false;
-  slab_thread_count(0 - (size_t)INDEX_CHUNK_SIZE,
-                    0 - (size_t)INDEX_CHUNK_SIZE); /* not the program's */
-  index_add_chunk(lane, chunk);
-  return true;
+  void *chunk = heap_malloc_own(INDEX_CHUNK_SIZE);
+  if (chunk != NULL) index_add_chunk(lane, chunk);
+  return chunk != NULL;
 }
 
 /* A small block that leaves its lane, or NULL; large ones are counted. */
@@ -191,6 +185,7 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
 static void end_heap(fh_heap_t *heap, lane_state_t how, const char *call) {
   if (heap == NULL) return;
   end_lanes(heap, how);
+  slab_thread_count(class_size(class_of(sizeof *heap)), 0); /* no block of the program's */
   heap_free(heap, call);
 }
 void firstclass_delete(fh_heap_t *heap) { end_heap(heap, LANE_DELETED, "fh_heap_delete"); }

@@ -79,9 +79,15 @@ static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t ali
   return heap_malloc_class(h, class_of(RESERVED_SIZE));
 }
 
-void *heap_malloc_unsampled(heap_t *h, size_t size) {
+void *heap_malloc_own(size_t size) {
+  heap_t *h = heap_enter();
+  if (h == NULL) return NULL;
   void *block = allocate_or_shrink(h, size, 1, false);
-  if (SECURE && block != NULL) states_forget(block);
+  heap_exit(h);
+  if (block == NULL) return NULL;
+  if (SECURE) states_forget(block);
+  size_t bytes = class_size(class_of(size));
+  slab_thread_count(0 - bytes, 0 - bytes);
   return block;
 }
 

@@ -9,8 +9,9 @@
 hidden void *heap_malloc_slow(size_t size);                    /* what the fast path could not do */
 hidden void *heap_aligned_slow(size_t alignment, size_t size); /* alignment: a power of two */
 hidden void *heap_malloc_empty(size_t alignment);              /* NULL: an ordinary one will do */
-/* A block that is never sampled, for the heap's own use. The caller has entered `h`. */
-hidden void *heap_malloc_unsampled(heap_t *h, size_t size);
+/* A small block for the library's own use: never sampled, no thread's, and in the secure grade
+ * without a state. NULL: no memory. */
+hidden void *heap_malloc_own(size_t size);
 /* `alignment` 1: any will do. The caller has entered `h`. */
 hidden void *heap_malloc_in(heap_t *h, size_t size, size_t alignment);
 /* Clears the first `size` bytes of any fresh block; NULL stays NULL. */

@@ -3,6 +3,7 @@
 
 #include "../../src/heap/firstclass.h"
 #include "../../src/slab/states.h"
+#include "../../src/stock/lanes.h"
 #include "core.h"
 
 static const size_t sizes[] = {0, 1, 7, 8, 9, 24, 100, 1000, 5000, 16376, 16377, 70000, MiB(3)};
@@ -192,6 +193,19 @@ TEST(secure, at_the_end_of_a_heap_each_block_is_looked_at_and_none_is_left_live,
     CHECK(i == 2 || !secure_visited(p, &size));
     firstclass_destroy(heap);
   }
+}
+
+TEST(secure, what_the_library_has_for_itself_is_not_taken_for_a_write_after_free, "") {
+  static char *p[600]; /* of the size of a heap's record and a trailer */
+  fh_heap_t *heap = NULL;
+  for (int round = 0; round < 20; round++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(p); i++) p[i] = allocate(sizeof(fh_heap_t) - 8);
+    for (size_t i = 0; i < ARRAY_LENGTH(p); i++) secure_free(p[i], ORIGIN_MALLOC, "test");
+    if (heap != NULL) firstclass_delete(heap);
+    heap = firstclass_new_with("a name that fills its record", 1);
+  }
+  secure_end();
+  firstclass_delete(heap);
 }
 
 enum { GENERATIONS = 10 };
