@@ -1,8 +1,15 @@
 /* os_linux_test.c - tests of os/os_linux, on the kernel itself */
 #include "../test.h"
 
-#include <setjmp.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../../src/base/bits.h"
 #include "../../src/base/check.h"
@@ -158,6 +165,30 @@ TEST(os_linux, it_aborts_also_where_the_signal_is_blocked_and_handled, "") {
   sigprocmask(SIG_SETMASK, &all, NULL);
   signal(SIGABRT, SIG_IGN);
   EXPECT_ABORT((test_say("aborts\n"), os_abort()), "aborts");
+}
+
+/* A filter that refuses to send signals to threads. */
+static void forbid_signals(void) {
+  struct sock_filter rules[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {ARRAY_LENGTH(rules), rules};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0) _exit(127);
+}
+TEST(os_linux, it_ends_also_where_a_filter_forbids_to_send_the_signal, "") {
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    forbid_signals();
+    os_abort();
+  }
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
