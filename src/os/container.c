@@ -24,6 +24,7 @@ static large_table struct {
   char path[PATH_ROOM];                     /* the group's folder */
   size_t path_length, mount_length;
   bool is_version_2, is_torn;
+  bool is_read;    /* in this look, a file of the group; or it is another group */
   uint64_t events; /* how often the limit was met, as the kernel counts; UINT64_MAX: not known */
 } files;
 
@@ -46,6 +47,7 @@ static size_t read_in_group(size_t length, const char *name) {
   memcpy(end + 1, name, n + 1);
   size_t got = read_path(files.path);
   memcpy(end, after, n + 2);
+  files.is_read |= got != 0;
   return got;
 }
 
@@ -189,7 +191,7 @@ static bool find_folder(void) {
   if (files.path_length != 0 && is_text(files.before, files.group)) return true;
   files.path_length = 0;
   files.events = UINT64_MAX;
-  return find_mount();
+  return files.is_read = find_mount();
 }
 
 /* ---- what it says ---------------------------------------------------------------------------- */
@@ -255,17 +257,20 @@ static void read_want(const bounds_t *f) {
 
 static container_state_t read_container(void) {
   bounds_t f = {.limit = UINT64_MAX, .room = UINT64_MAX};
-  uint64_t whole = read_machine();
-  files.is_torn = false;
+  uint64_t whole = read_machine(), known = atomic64_load_relaxed(&container.limit);
+  files.is_torn = files.is_read = false;
   size_t length = find_folder() ? files.path_length : 0;
   for (int i = 0; i < LEVELS_MOST && length != 0; i++) {
     read_level(&f, length, whole != 0 ? whole : UINT64_MAX);
     length = length > files.mount_length ? parent(length) : 0;
   }
+  /* A process that has opened all files that it may, or has another root, finds nothing any more:
+   * the figures stay as they were, here and below. */
+  if (!files.is_read && known != 0) return CONTAINER_LIMITED;
   bool is_limited = f.limit != UINT64_MAX;
   if (is_limited) add_idle_files(&f);
   if (is_limited) read_want(&f);
-  if (files.is_torn) return CONTAINER_TORN; /* the figures stay as they were */
+  if (files.is_torn) return CONTAINER_TORN;
   atomic64_store_relaxed(&container.room, f.room);
   atomic64_store_relaxed(&container.limit, is_limited ? f.limit : 0);
   return is_limited ? CONTAINER_LIMITED : CONTAINER_NONE;

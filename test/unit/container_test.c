@@ -120,6 +120,22 @@ TEST(container, files_that_are_torn_or_gone_are_ignored_and_the_figures_stay, ""
   CHECK_EQ(found_limit(), (uint64_t)GiB(8));
 }
 
+TEST(container, a_limit_stays_known_while_no_file_can_be_opened, "") {
+  machine_with_pod();
+  look_once();
+  uint64_t room = found_room();
+  machine_file("/proc/self/cgroup", NULL); /* as after chroot, or without free file numbers */
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  CHECK(found_limit() == GiB(1) && found_room() == room);
+  machine_file("/proc/self/cgroup", "0::/pod/box\n");
+  machine_file("/sys/fs/cgroup/pod/box/memory.current", "104857600\n");
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  CHECK_EQ(found_room(), (uint64_t)GiB(1) - 104857600);
+  machine_file("/proc/self/cgroup", "0::/\n"); /* moved to where there is no limit */
+  CHECK_EQ(look_once(), CONTAINER_NONE);
+  CHECK_EQ(found_limit(), (uint64_t)0);
+}
+
 TEST(container, nonsense_where_groups_and_mounts_should_stand_means_that_there_is_none, "") {
   static const char *const texts[] = {"",
                                       "\n\n",
