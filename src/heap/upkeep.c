@@ -57,7 +57,7 @@ static void background(void) {
     bool may_purge = delay >= 0;                      /* never: until that is changed */
     if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
-    if (budget_tick(purge_tick())) collect_now_and_then();
+    if (budget_tick(purge_tick()) && may_purge) collect_now_and_then();
     frames_tick();
     sparse_tick();
     if (count_changes() != seen) {

@@ -1,6 +1,8 @@
 /* upkeep_test.c - tests of heap/upkeep */
 #include "heaps.h"
 
+#include "../../src/arena/budget.h"
+
 TEST(upkeep, collecting_without_a_heap_is_no_call_at_all, "") {
   heap_collect(true);
   heap_collect(false);
@@ -102,6 +104,23 @@ TEST(upkeep, the_background_thread_wakes_once_a_second_when_nothing_is_left_to_d
   CHECK_EQ(pthread_join(thread, NULL), 0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   CHECK_LE(wakes, 21u);
+}
+
+TEST(upkeep, the_background_thread_gives_nothing_back_under_pressure_where_nothing_is_to_go, "") {
+  pthread_t thread;
+  core_option(OPTION_background, 1);
+  core_option(OPTION_purge_delay_ms, -1);
+  core_option(OPTION_memory_soft, MiB(1));
+  my_heap();
+  fast_free(fast_malloc(MiB(3)));
+  uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
+  heap_start();
+  naps = wakes = 0;
+  os_fake.sleep = sleep_and_count;
+  CHECK_EQ(pthread_create(&thread, NULL, run_background, NULL), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK(budget_is_tight());
+  CHECK_GE(atomic64_load_relaxed(&arena_counts.dirty), dirty);
 }
 
 /* Frees blocks of a class, of which one is then written to: does the look at exit find it? */
