@@ -152,6 +152,7 @@ static void *resize_plainly(const request_t *r, void *p) {
 cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call) {
   request_t r = {heap, 1, size, ORIGIN_MALLOC, call, TRACE_MALLOC};
   if (unlikely(heap_is_foreign(p))) return api_foreign_move(p, serve(&r), size, call);
+  api_tell_news();
   api_deferred(false); /* before anything has moved: the callback may jump away */
   bool is_plain = option_get(OPTION_fill) == FILL_OFF && !option_get(OPTION_realloc_moves);
   record(TRACE_FROM, p, NULL, false);

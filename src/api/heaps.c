@@ -8,7 +8,12 @@
 #include "../heap/firstclass.h"
 #include "../stock/lanes.h"
 
-static void *of_heap(void *block) { return likely(block != NULL) ? block : api_no_memory(); }
+static void *of_heap(void *block) {
+  api_tell_news();
+  if (likely(block != NULL)) return block;
+  api_deferred(false); /* the next call may have what it frees */
+  return api_no_memory();
+}
 
 FH_API fh_heap_t *fh_heap_new(void) {
   api_start();

@@ -13,7 +13,7 @@
  * its memory is gone. */
 _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
   size_t slice = arena_slice(p);
-  bool is_ours = slice >= ARENA_FIRST_SLICE && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+  bool is_ours = slice >= arena_of(p)->first && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
   const atomic64_t *unmapped = &arena_maps(arena_of(p))->unmapped[slice / 64];
   bool is_gone = atomic64_load_relaxed(unmapped) >> slice % 64 & 1;
   bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 &&

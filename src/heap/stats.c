@@ -64,16 +64,21 @@ static void add_classes(fh_stats_t *stats) {
   total->peak = slab_taken_peak(0, total->live);
 }
 
-/* Slices that are free and clean are in no memory (A3): a program may have had much more. */
-static size_t resident_in(const arena_t *a) {
-  size_t resident = 0, mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
+/* Its own head and slices, and nothing else that lies in the window. Slices that are free and clean
+ * are in no memory (A3): a program may have had much more. */
+static void add_resident(fh_stats_t *stats, const arena_t *a) {
+  size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
   bool is_clean_there = a->is_pinned || option_get(OPTION_arena_populate);
-  for (size_t first = 0; first < mapped; first += 64) {
+  const char *from = a->is_added ? arena_address(a, a->first) : (const void *)a;
+  stats->resident += os_resident(a, ARENA_FIRST_SLICE << SLICE_SHIFT);
+  for (size_t first = a->first, n; first < mapped; first += n) {
+    n = min_size(64 - first % 64, mapped - first);
     uint64_t dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
-    if (!is_clean_there && ~(atomic64_load_relaxed(&a->free[first / 64]) & ~dirty) == 0) continue;
-    resident += os_resident(arena_address(a, first), min_size(64, mapped - first) << SLICE_SHIFT);
+    uint64_t in_use = ~atomic64_load_relaxed(&a->free[first / 64]) | dirty;
+    if (!is_clean_there && (in_use & bits_run(first % 64, (unsigned)n)) == 0) continue;
+    stats->resident += os_resident(arena_address(a, first), n << SLICE_SHIFT);
   }
-  return resident;
+  stats->huge_resident += os_huge_resident(from, (size_t)((char *)arena_address(a, mapped) - from));
 }
 
 static void add_mappings(fh_stats_t *stats) {
@@ -82,8 +87,7 @@ static void add_mappings(fh_stats_t *stats) {
     if (a == NULL) continue;
     stats->arenas++;
     stats->metadata += ARENA_FIRST_SLICE << SLICE_SHIFT;
-    stats->resident += resident_in(a);
-    stats->huge_resident += os_huge_resident(a, WINDOW_SIZE);
+    add_resident(stats, a);
   }
   const huge_t *b;
   const guard_slot_t *s;

@@ -324,6 +324,23 @@ TEST(arena, what_cannot_be_used_is_refused_and_says_why, "") {
   CHECK_EQ(errno, ENOMEM);
 }
 
+TEST(arena, the_programs_own_memory_beside_it_is_in_no_figure, "") {
+  enum { OURS = 96 << 20, SIZE = 128 << 20 };
+  char *at = map_aligned(SIZE);
+  fh_stats_t before = {0}, after = {0};
+  before.struct_size = after.struct_size = sizeof before;
+  CHECK_EQ(munmap(at, 8 << 20), 0); /* where its records are to be */
+  memset(at + (8 << 20), 1, OURS - (8 << 20));
+  CHECK(fh_stats_get(&before));
+  CHECK_GT(fh_arena_add(at + OURS, SIZE - OURS, FH_ARENA_ZERO), 0u);
+  void *p = memset(malloc(launder_size(MiB_(4))), 1, MiB_(4));
+  CHECK(fh_stats_get(&after));
+  CHECK_GE(after.resident, before.resident + MiB_(4));
+  CHECK_LE(after.resident, before.resident + MiB_(6));
+  free(p);
+  EXPECT_ABORT(free(at + MiB_(5) + 64), "invalid pointer"); /* where nothing is */
+}
+
 TEST(heap, destroy_frees_all_blocks_at_once, "") {
   size_t early = 0;
   for (int round = 0; round < 300; round++) {
@@ -690,6 +707,44 @@ TEST(deferred, it_comes_too_when_memory_is_short, "") {
   void *p = NULL;
   for (int i = 0; i < 2 * PUT_OFF && p == NULL; i++) p = malloc(launder_size(MiB_(5)));
   CHECK(p != NULL);
+}
+
+TEST(deferred, it_comes_too_when_a_heap_of_the_programs_has_no_memory, "") {
+  fh_heap_t *heap = fh_heap_new();
+  fh_heap_set_quota(heap, MiB_(10));
+  while (put_off.count < PUT_OFF)
+    put_off.blocks[put_off.count++] = fh_heap_malloc(heap, launder_size(MiB_(1)));
+  fh_on_deferred_free(free_one_of, NULL);
+  void *p = NULL;
+  for (int i = 0; i < 2 * PUT_OFF && p == NULL; i++)
+    p = fh_heap_malloc(heap, launder_size(MiB_(5)));
+  CHECK(p != NULL);
+}
+
+static int told;
+static void be_told(fh_pressure_t level, uint64_t over, void *context) {
+  (void)context;
+  told += level == FH_PRESSURE_OVER && over != 0;
+}
+TEST(pressure, a_program_that_takes_its_blocks_from_heaps_alone_is_told, "") {
+  CHECK(fh_option_set("memory_soft", MiB_(4)));
+  fh_heap_t *heap = fh_heap_new();
+  fh_pressure_set(be_told, NULL);
+  for (int i = 0; i < 2000; i++) CHECK(fh_heap_malloc(heap, launder_size(5000)) != NULL);
+  CHECK_GT(told, 0);
+  fh_heap_destroy(heap);
+}
+TEST(pressure, a_program_that_reallocates_in_a_heap_of_its_choice_is_told, "") {
+  CHECK(fh_option_set("memory_soft", MiB_(4)));
+  fh_heap_t *heap = fh_heap_new();
+  static void *p[2000];
+  for (int i = 0; i < 2000; i++) p[i] = fh_heap_malloc(heap, launder_size(100));
+  fh_pressure_set(be_told, NULL);
+  fh_heap_set_default(heap);
+  for (int i = 0; i < 2000; i++) p[i] = realloc(p[i], launder_size(5000));
+  CHECK_GT(told, 0);
+  fh_heap_set_default(NULL);
+  fh_heap_destroy(heap);
 }
 
 static jmp_buf away;
