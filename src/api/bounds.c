@@ -55,6 +55,7 @@ static void *beginning_of(const void *p) {
   uintptr_t tenant = map_find(p), slice = align_down((uintptr_t)p, SLICE_SIZE);
   if (map_kind(tenant) == TENANT_HUGE) return huge_base(map_record(tenant));
   if (map_kind(tenant) != TENANT_ARENA) return NULL;
+  if (arena_slice(p) >= atomic64_load_relaxed(&arena_of(p)->mapped)) return NULL; /* not ours */
   for (int i = 0; i < LOOKS_BACK && arena_slice((void *)slice) >= ARENA_FIRST_SLICE; i++) {
     slab_t *s = slab_of((void *)slice);
     uint32_t word = slab_word(s), offset = (uint16_t)(uintptr_t)p;

@@ -4,7 +4,9 @@
  * calls them while the program is still being relocated. */
 #include "entry.h"
 
+#include <dlfcn.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 static char pattern_text[256];
@@ -50,6 +52,21 @@ TEST(bounds, a_call_that_writes_behind_a_block_is_told_at_once, "") {
     memcpy(at, elsewhere, left);
     free(p);
   }
+}
+
+TEST(bounds, what_the_program_keeps_beside_memory_that_it_brought_is_in_no_block, "") {
+  enum { BROUGHT = 32 << 20, SIZE = 64 << 20, N = 200 };
+  const uintptr_t gib = (uintptr_t)1 << 30;
+  size_t (*add)(void *, size_t, unsigned) =
+    (size_t(*)(void *, size_t, unsigned))dlsym(RTLD_DEFAULT, "fh_arena_add");
+  char *p =
+    (char *)mmap(NULL, 2 * gib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *at = (char *)(((uintptr_t)p + gib) & ~(gib - 1));
+  CHECK_EQ(mprotect(at, SIZE, PROT_READ | PROT_WRITE), 0);
+  CHECK(add != NULL && add(at, BROUGHT, 1) != 0);
+  for (int i = 0; i < N; i++) CHECK(block_of(200000) != NULL); /* up to its end */
+  for (size_t i = BROUGHT; i < SIZE; i += 100000) memset((char *)launder(at + i), 7, 1000);
+  CHECK_BYTES(at + BROUGHT, 7, 1000);
 }
 
 TEST(bounds, a_string_that_is_too_long_by_its_zero_is_told, "") {
