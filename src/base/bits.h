@@ -61,22 +61,43 @@ static always_inline void bits_clear_few(void *at, size_t n) {
 static always_inline pair_t bits_of_two(const char *at) {
   return ((const pair_t *)at)[0] | ((const pair_t *)at)[1];
 }
+static always_inline bool bits_are_none(pair_t bits) { return (bits[0] | bits[1]) == 0; }
+
+/* Of more bytes than BITS_FEW. In steps; the last one begins where a step ends with them. */
+enum { BITS_STEP = 128 };
+static always_inline char *bits_step(char *from, char *end) {
+  return (char *)min_size((uintptr_t)from, (uintptr_t)end - BITS_STEP);
+}
+static always_inline pair_t bits_of_step(const char *at) {
+  return bits_of_two(at) | bits_of_two(at + 32) | bits_of_two(at + 64) | bits_of_two(at + 96);
+}
+static inline bool bits_are_zero_all(void *at, size_t n) {
+  pair_t other = {0, 0};
+  for (char *from = at, *end = from + n; from < end; from += BITS_STEP) /* Bound: `n` */
+    other |= bits_of_step(bits_step(from, end));
+  return bits_are_none(other);
+}
+/* What is zero is not written to: a page that was never written takes no memory then, and a line
+ * need not be written back. */
+static inline void bits_clear_all(void *at, size_t n) {
+  for (char *from = at, *end = from + n; from < end; from += BITS_STEP) { /* Bound: likewise */
+    char *step = bits_step(from, end);
+    if (bits_are_none(bits_of_step(step))) continue;
+    for (size_t i = 0; i < BITS_STEP; i += 32) bits_clear_two(step + i);
+  }
+}
+
 static always_inline bool bits_are_zero(const void *at, size_t n) {
   const char *from = at, *last = from + n - 32;
+  if (unlikely(n > BITS_FEW)) return bits_are_zero_all((void *)(uintptr_t)at, n);
   pair_t other = *(const pair_t *)from;
   if (n > 16) other |= bits_of_two(from) | bits_of_two(last);
-  if (unlikely(n > BITS_FEW))
-    for (from += 32; from < last; from += 128) { /* Bound: `n` */
-      size_t left = (size_t)(last - from);
-      other |= bits_of_two(from) | bits_of_two(from + min_size(32, left));
-      other |= bits_of_two(from + min_size(64, left)) | bits_of_two(from + min_size(96, left));
-    }
-  else if (n > 64)
+  if (n > 64)
     for (size_t i = 32, d; i < BITS_FEW / 2; i += 32) { /* Bound: 3 */
       d = min_size(i, n - 32);
       other |= bits_of_two(from + d) | bits_of_two(last - d);
     }
-  return (other[0] | other[1]) == 0;
+  return bits_are_none(other);
 }
 
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }

@@ -88,17 +88,17 @@ typedef enum {
 } fast_freed_t;
 
 /* Decides where it goes. The heap is marked, and the thread's own. `is_live`: the caller knows that
- * the block is not free. */
+ * it is a block, and not free. */
 static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t block,
                                                 bool is_live) {
-  if (unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return FAST_REFUSED;
+  if (!is_live && unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return FAST_REFUSED;
   if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
     if (!is_live && unlikely(block_is_free(block))) return FAST_REFUSED;
     return unlikely(slab_put_back(s, block)) ? FAST_EMPTIED : FAST_FREED;
   }
   unsigned c = slab_class(s);
   if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->room[c] == 0)) return FAST_OTHERS;
-  return likely(returned_put(h, c, block)) ? FAST_FREED : FAST_REFUSED;
+  return likely(returned_put(h, c, block, is_live)) ? FAST_FREED : FAST_REFUSED;
 }
 
 /* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */

@@ -77,7 +77,8 @@ hidden size_t os_huge_resident(const void *at, size_t size);
 hidden uint64_t os_memory(void); /* of the machine; 0: the system does not say */
 /* Bytes of the range that are in memory; all, if the system does not say. */
 hidden size_t os_resident(const void *at, size_t size);
-/* Makes pages read as zero: those in memory are written to, the rest may be in swap and go. */
+/* Makes pages read as zero. Those in memory are written to, and the rest, which may be in swap, go;
+ * or all go, where that is less work. */
 hidden void os_zero(void *at, size_t size);
 /* May these bytes be read? Slow. */
 hidden bool os_is_readable(const void *at, size_t size);

@@ -158,19 +158,54 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
+/* What is known of pages in a row. */
+typedef struct {
+  char *from;
+  size_t count, resident, gaps; /* pages; of them in memory; runs of others */
+  unsigned char is_resident[512];
+} pages_t;
+
+static void ask_for(pages_t *p) {
+  p->resident = p->gaps = 0;
+  if (OS_CALL(mincore, p->from, p->count * os_page_size(), p->is_resident, 0, 0, 0) < 0)
+    memset(p->is_resident, 1, p->count);
+  for (size_t i = 0, before = 1; i < p->count; i++) {
+    size_t is_resident = p->is_resident[i] & 1;
+    p->resident += is_resident;
+    p->gaps += before & ~is_resident;
+    before = is_resident;
+  }
+}
+
+/* A page is written in an eighth of the time of a new one, so few stay. Of many, the last user may
+ * have needed all, and the next one too. If not, or if it were many calls, all go in one. */
+enum { WORTH_NEW_PAGES = 16 };
+static bool had_better_go(const pages_t *p) {
+  return p->resident / 4 + p->gaps > WORTH_NEW_PAGES && p->resident < p->count - p->count / 4;
+}
+
+static void zero_run(char *from, size_t size, bool is_resident) {
+  if (is_resident || !os_discard(from, size)) memset(from, 0, size);
+}
+
+static void zero_pages(const pages_t *p) {
+  size_t page = os_page_size(), first = 0;
+  if (had_better_go(p)) return zero_run(p->from, p->count * page, false);
+  for (size_t i = 1; i <= p->count; i++) {
+    bool is_resident = (p->is_resident[first] & 1) != 0;
+    if (i < p->count && (p->is_resident[i] & 1) == is_resident) continue;
+    zero_run(p->from + first * page, (i - first) * page, is_resident);
+    first = i;
+  }
+}
+
 void os_zero(void *at, size_t size) {
-  unsigned char pages[512];
-  size_t page = os_page_size(), n;
-  for (char *from = at, *end = from + size; from < end; from += n * page) { /* Bound: `size` */
-    n = min_size((size_t)(end - from) / page, sizeof pages);
-    if (OS_CALL(mincore, from, n * page, pages, 0, 0, 0) < 0) memset(pages, 1, n);
-    for (size_t first = 0, i = 1; i <= n; i++) {
-      if (i < n && (pages[i] & 1) == (pages[first] & 1)) continue;
-      char *run = from + first * page;
-      size_t part = (i - first) * page;
-      if ((pages[first] & 1) != 0 || !os_discard(run, part)) memset(run, 0, part);
-      first = i;
-    }
+  pages_t p = {.from = at};
+  size_t page = os_page_size();
+  for (char *end = p.from + size; p.from < end; p.from += p.count * page) { /* Bound: `size` */
+    p.count = min_size((size_t)(end - p.from) / page, sizeof p.is_resident);
+    ask_for(&p);
+    zero_pages(&p);
   }
 }
 

@@ -14,7 +14,8 @@
 
 enum {
   SMALL_MOST = SMALL_MAX_SIZE - TRAILER_SIZE,
-  PATROL = 64, /* frees between two looks at some block */
+  PATROL = 64,               /* frees between two looks at some block */
+  CLEARED_BLINDLY = 4 << 10, /* bytes */
 };
 
 /* A block of no bytes has nothing to check: its address is all there is. */
@@ -251,7 +252,8 @@ static out_of_line void clear_and_rest(slab_t *s, void *p, uint8_t seen, uint64_
                                        const char *call) {
   checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
   quarantine_t *q = heap_quarantine(heap_of_thread());
-  memset(p, 0, f.usable);
+  if (f.usable <= CLEARED_BLINDLY) memset(p, 0, f.usable);
+  else bits_clear_all(p, f.usable);             /* pages to which nobody wrote take no memory */
   atomic8_store_release(f.state, rested(seen)); /* S-state */
   if (unlikely((random >> 32) % PATROL == 0)) patrol(&f, random, call);
   let_rest(&f, q, random);

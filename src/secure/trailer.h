@@ -75,12 +75,21 @@ static inline void trailer_fill(char *at, char *end, uint64_t filler) {
     for (size_t i = 0; i < TRAILER_PAIRS; i++) ((trailer_pair_t *)at)[i] = pair;
   for (size_t i = 0; i < TRAILER_PAIRS; i++) *trailer_pair(at, end, i) = pair;
 }
+/* What differs in four pairs; the last three may lie elsewhere. Compilers do not unroll it. */
+static always_inline trailer_pair_t trailer_other(const trailer_pair_t *p, const trailer_pair_t *q,
+                                                  const trailer_pair_t *r, const trailer_pair_t *s,
+                                                  trailer_pair_t pair) {
+  return (*p ^ pair) | (*q ^ pair) | (*r ^ pair) | (*s ^ pair);
+}
 static inline bool trailer_is_full(const char *at, const char *end, uint64_t filler) {
-  const trailer_pair_t pair = {filler, filler};
+  const trailer_pair_t pair = {filler, filler}, *p;
   trailer_pair_t other = {0, 0};
-  for (; end - at > TRAILER_STEP; at += TRAILER_STEP) /* Bound: likewise */
-    for (size_t i = 0; i < TRAILER_PAIRS; i++) other |= ((const trailer_pair_t *)at)[i] ^ pair;
-  for (size_t i = 0; i < TRAILER_PAIRS; i++) other |= *trailer_pair(at, end, i) ^ pair;
+  for (; end - at > TRAILER_STEP; at += TRAILER_STEP) { /* Bound: likewise */
+    p = (const trailer_pair_t *)at;
+    other |= trailer_other(p, p + 1, p + 2, p + 3, pair);
+  }
+  other |= trailer_other(trailer_pair(at, end, 0), trailer_pair(at, end, 1),
+                         trailer_pair(at, end, 2), trailer_pair(at, end, 3), pair);
   return (other[0] | other[1]) == 0;
 }
 

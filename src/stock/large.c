@@ -136,6 +136,7 @@ void large_clear(void *p, size_t size) {
   if (is_ours && large_is_clean(p)) return;
   if (SECURE && is_ours && size >= NEW_PAGES_MIN && !arena_is_pinned(p))
     return os_zero(p, usable_for(size));
+  if (SECURE && is_ours) return bits_clear_all(p, usable_for(size));
   large_clear_from(p, 0, size);
 }
 

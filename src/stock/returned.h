@@ -35,13 +35,18 @@ hidden void returned_forget(heap_t *h);
 hidden size_t returned_surplus(const heap_t *h);
 
 /* Keeps a block of a slab that nobody owns for the next bin of its class. The list has room, and
- * the heap is marked. False if the block is free already; its link is spoilt then. */
-static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block) {
+ * the heap is marked. False if the block is free already; its link is spoilt then. `is_live`: the
+ * caller knows that it is not. */
+static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block, bool is_live) {
   uintptr_t *list = &h->freed->returned[c];
   ASSERT(h->room[c] != 0);
-  block_set_next(block, *list);
-  if (unlikely(block_is_free(block))) return false;
-  block_set_free(block);
+  if (is_live) {
+    block_link(block, *list);
+  } else {
+    block_set_next(block, *list);
+    if (unlikely(block_is_free(block))) return false;
+    block_set_free(block);
+  }
   *list = block;
   h->room[c]--;
   return true;

@@ -1,4 +1,6 @@
 /* bits_test.c - tests of base/bits and base/base */
+#include <sys/mman.h>
+
 #include "core.h"
 
 #include "../../src/base/bits.h"
@@ -76,4 +78,29 @@ TEST(bits, one_bit_anywhere_is_not_zero, "") {
     CHECK(!bits_are_zero(words, sizeof words));
     words[bit / 64] = 0;
   }
+}
+
+TEST(bits, all_that_is_cleared_reads_as_zero_and_nothing_beside_it_changes, "") {
+  enum { WORDS = 80 };
+  static uint64_t words[WORDS] __attribute__((aligned(16)));
+  for (size_t n = BITS_FEW + 16; n <= sizeof words - 32; n += 16) {
+    memset(words, 0xA7, sizeof words);
+    bits_clear_all(&words[2], n);
+    CHECK_BYTES((char *)&words[2], 0, n);
+    CHECK(words[1] != 0 && words[2 + n / sizeof *words] != 0);
+  }
+  for (size_t i = 0; i < WORDS; i++) {
+    words[i] = 1;
+    bits_clear_all(words, sizeof words);
+    CHECK_EQ(words[i], (uint64_t)0);
+  }
+}
+
+/* A write would fault. */
+TEST(bits, what_is_zero_is_not_written_to, "") {
+  size_t size = (size_t)64 << 10;
+  void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(at != MAP_FAILED);
+  bits_clear_all(at, size);
+  CHECK_EQ(munmap(at, size), 0);
 }

@@ -45,7 +45,8 @@ TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
   enum { CLASS = 5 };
   heap_t *h = my_heap();
   char *p = fast_malloc(SLICE_SIZE), *small = fast_malloc(class_size(CLASS));
-  EXPECT_ABORT((h->room[CLASS] = 0, returned_put(h, CLASS, (uintptr_t)small)), "assertion h->room");
+  EXPECT_ABORT((h->room[CLASS] = 0, returned_put(h, CLASS, (uintptr_t)small, false)),
+               "assertion h->room");
   EXPECT_ABORT((h->freed->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
                "assertion h->freed->returned");
   EXPECT_ABORT(heap_set_fresh(h, CLASS, (fresh_t){0}), "assertion c >= MEDIUM_CLASS");

@@ -62,6 +62,19 @@ TEST(os_linux, what_is_made_zero_keeps_the_pages_that_are_in_memory_and_makes_no
   CHECK_BYTES(at, 0, bytes(PAGES));
 }
 
+TEST(os_linux, where_few_scattered_pages_are_in_memory_all_go_at_once, "") {
+  size_t many = 128;
+  char *at = os_map(bytes(many));
+  for (size_t i = 0; i < many; i += 8) at[bytes(i)] = 7;
+  os_zero(at, bytes(many));
+  CHECK_EQ(os_resident(at, bytes(many)), 0u);
+  memset(at, 7, bytes(many));
+  for (size_t i = 0; i < many; i += 8) CHECK(os_discard(at + bytes(i), bytes(1)));
+  os_zero(at, bytes(many));
+  CHECK_EQ(os_resident(at, bytes(many)), bytes(many - many / 8)); /* most were */
+  CHECK_BYTES(at, 0, bytes(many));
+}
+
 TEST(os_linux, what_is_given_back_reads_as_zero_and_what_is_populated_is_there, "") {
   char *at = os_map(bytes(PAGES));
   memset(at, 7, bytes(PAGES));
