@@ -421,6 +421,13 @@ class Outside(unittest.TestCase):
         with Target("still", options="profile_interval:64K") as target:
             self.assertIn("'/dev/full'", self.refused("profile", "--out", "/dev/full", target.pid))
             self.assertIn("'/dev/full'", self.refused("map", "--page", "/dev/full", target.pid))
+            with open("/dev/full", "w", encoding="ascii") as full:
+                for said in (["stats", target.pid], ["top", "--frames", "2", target.pid], ["help"],
+                             ["why", "--help"], ["trace", "--help"], ["run", "--help"]):
+                    result = subprocess.run([COMMAND, *said], stdout=full, stderr=subprocess.PIPE,
+                                            text=True, check=False)
+                    self.assertEqual(result.returncode, 1, said)
+                    self.assertRegex(result.stderr, r"\Afreehold: standard output: .*\n\Z")
 
     def test_bad_use_is_told_from_the_rest(self):
         for arguments in ((), ("1", "2"), ("--no-such", "1")):
