@@ -2,8 +2,8 @@
  *
  * The library has its trace wiped in children of fork, and its file is mapped for all of them. A
  * copy is to find the trace as it is at the point. So the state goes along, and the file is
- * replaced by the copy's own, with what was in it then, under the same number and at the same
- * addresses. */
+ * replaced by the copy's own, with what was in it then, under the same number and name and at the
+ * same addresses. */
 #include "park.h"
 
 #include <dirent.h>
@@ -84,15 +84,18 @@ static trace_file_t *state_now(void) {
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 static struct {
-  int number, copy; /* of the trace's file, and of one with the same contents */
-  char name[100];
+  int number, copy; /* of a trace's file, and of one with the same contents, whose name is */
+  unsigned which;   /* the folder's, and this, until it is the copy's */
+  char name[100];   /* the whole path of the original */
 } files[FILES_MOST];
 static unsigned file_count;
 static uint64_t thread_before;
 
-static int copy_file(int file) {
+static int copy_file(int file, unsigned which) {
   struct stat about;
-  int copy = memfd_create("trace", 0);
+  char name[64];
+  snprintf(name, sizeof name, "%s/%u", folder, which);
+  int copy = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
   if (copy < 0 || fstat(file, &about) != 0) park_fail("no copy of a trace");
   for (off_t at = 0; at < about.st_size;) {
     static char bytes[TRACE_CHUNK];
@@ -111,8 +114,12 @@ static void keep_file(int number) {
   name[length] = '\0';
   if (strncmp(name, folder, strlen(folder)) != 0) return;
   if (file_count == FILES_MOST) park_fail("too many traces");
+  static unsigned copies = 1000000000;
+  unsigned i = 0;
+  while (i < file_count && strcmp(files[i].name, name) != 0) i++;
   files[file_count].number = number;
-  files[file_count].copy = copy_file(number);
+  files[file_count].which = i < file_count ? files[i].which : ++copies;
+  files[file_count].copy = i < file_count ? dup(files[i].copy) : copy_file(number, copies);
   memcpy(files[file_count++].name, name, sizeof name);
 }
 
@@ -159,6 +166,9 @@ void traced_adopt(bool subject_is_lost) {
   if (tracer != 0) enter_own_folder();
   if (file_count != 0) map_copies();
   for (unsigned i = 0; i < file_count; i++) {
+    char before[64];
+    snprintf(before, sizeof before, "../%u", files[i].which);
+    rename(before, strrchr(files[i].name, '/') + 1); /* once for each name */
     bool is_its = s != NULL && s->identity == lib.identity(files[i].number);
     if (dup2(files[i].copy, files[i].number) < 0) park_fail("a trace is not opened");
     if (is_its) s->identity = lib.identity(files[i].number);
