@@ -200,9 +200,9 @@ static bool refuse_process(int error) {
     return refuse("no permission to read process %d: as root, or after "
                   "'sysctl kernel.yama.ptrace_scope=0' (now %c)",
                   (int)t.pid, scope);
-  return refuse("no permission to read process %d: it is another user's, or set-user-ID; "
-                "try as root",
-                (int)t.pid);
+  return refuse("no permission to read process %d: %s", (int)t.pid,
+                geteuid() == 0 ? "root lacks the capability CAP_SYS_PTRACE here"
+                               : "it is another user's, or set-user-ID; try as root");
 }
 
 static bool open_process(pid_t pid) {
