@@ -25,9 +25,7 @@ typedef enum {
 enum { STAGE_BITS = 8 };
 static stage_t stage_of(uint64_t word) { return (stage_t)(word & ((1 << STAGE_BITS) - 1)); }
 static uint64_t stage_word(stage_t stage) { return os_thread() << STAGE_BITS | stage; }
-static bool has_died(uint64_t word) {
-  return os_thread_has_ended(word >> STAGE_BITS, os_thread());
-}
+static bool has_died(uint64_t word) { return os_thread_has_ended(word >> STAGE_BITS, os_thread()); }
 
 /* Who uses the file holds it, so that its number and its head are not another's meanwhile. The last
  * one closes it when it is to end. */
@@ -363,14 +361,19 @@ trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation) {
 
 /* ---- its end --------------------------------------------------------------------------------- */
 
-/* Of a thread that died on the way the rest is done: what it may have closed is not closed again. */
+/* It has ended, or a thread that lives begins or ends it. */
+static bool is_anothers(uint64_t stage) {
+  bool is_moving = stage_of(stage) == STAGE_BEGINS || stage_of(stage) == STAGE_ENDS;
+  return stage_of(stage) == STAGE_ENDED || (is_moving && !has_died(stage));
+}
+
+/* What a thread that died on the way may have closed is not closed again. */
 bool trace_stop(void) {
   trace_file_t *s = trace_file();
   if (s == NULL || !trace_is_on() || trace_ring_size() != 0) return false;
   uint64_t stage = atomic64_load_relaxed(&s->stage), ends = stage_word(STAGE_ENDS);
   do { /* Progress: another thread has begun it, or ends it */
-    bool is_moving = stage_of(stage) == STAGE_BEGINS || stage_of(stage) == STAGE_ENDS;
-    if (stage_of(stage) == STAGE_ENDED || (is_moving && !has_died(stage))) return false;
+    if (is_anothers(stage)) return false;
   } while (!atomic64_cas_acquire(&s->stage, &stage, ends)); /* S-trace */
   atomic32_store_release(&is_tracing, 0);                   /* S-trace */
   if (stage_of(stage) < STAGE_READY) return true;

@@ -97,8 +97,8 @@ def write_core(pid, path):
 class Outside(unittest.TestCase):
     maxDiff = None
     # nothing, or what was not there when it was to be read
-    LACKS = (r"\A(freehold: .* changed while it was read, 3 times: \d+ pages are not there, and the "
-             r"figures lack what was in them\n)?\Z")
+    LACKS = (r"\A(freehold: .* changed while it was read, 3 times: \d+ pages are not there, and "
+             r"the figures lack what was in them\n)?\Z")
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="freehold-outside-")

@@ -208,8 +208,9 @@ bool adopt_run(void (*work)(void *context), void *context) {
     size_t lacking = 0;
     if (target_try(work, context, i < TRIES ? NULL : &lacking)) {
       if (lacking != 0)
-        fprintf(stderr, "freehold: %s changed while it was read, %d times: %zu pages are not "
-                        "there, and the figures lack what was in them\n",
+        fprintf(stderr,
+                "freehold: %s changed while it was read, %d times: %zu pages are not "
+                "there, and the figures lack what was in them\n",
                 target_title(), TRIES, lacking);
       return true;
     }

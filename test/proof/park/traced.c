@@ -1,9 +1,9 @@
 /* traced.c - the event trace of a process that is copied, and what must hold of it
  *
  * The library has its trace wiped in children of fork, and its file is mapped for all of them. A
- * copy is to find the trace as it is at the point. So the state goes along, and the file is
- * replaced by the copy's own, with what was in it then, under the same number and name and at the
- * same addresses. */
+ * copy is to find the trace as it is at the point. So the state goes along. The file is replaced by
+ * the copy's own, with what was in it then. It has the same number and name, and lies at the same
+ * addresses. */
 #include "park.h"
 
 #include <dirent.h>
@@ -128,7 +128,8 @@ void traced_keep(void) {
   if (s != NULL) madvise(s, STATE_SIZE, MADV_KEEPONFORK);
   if (lib.thread != NULL) thread_before = lib.thread();
   DIR *all = tracer != 0 ? opendir("/proc/self/fd") : NULL;
-  for (struct dirent *one; all != NULL && (one = readdir(all)) != NULL;) keep_file(atoi(one->d_name));
+  for (struct dirent *one; all != NULL && (one = readdir(all)) != NULL;)
+    keep_file(atoi(one->d_name));
   if (all != NULL) closedir(all);
 }
 
