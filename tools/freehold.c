@@ -192,7 +192,7 @@ static int run_read_flags(int argc, char **argv, char **text) {
     int64_t value;
     if (i == RUN_HELP) {
       command_help(stdout);
-      exit(fflush(stdout) != 0);
+      exit(EXIT_SUCCESS);
     }
     if (i >= RUN_SECURE && i <= RUN_DEBUG) {
       command_library = run_libraries[i - RUN_SECURE];
@@ -346,9 +346,16 @@ static int command_dispatch(int argc, char **argv) {
   return EXIT_BAD_USE;
 }
 
+/* However the command ends: what it has to say must have been written. */
+static void command_ends(void) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return;
+  fprintf(stderr, "freehold: standard output: %s\n",
+          errno != 0 ? strerror(errno) : "not all could be written");
+  _exit(EXIT_FAILURE);
+}
+
 int main(int argc, char **argv) {
-  int code = command_dispatch(argc, argv);
-  if (fflush(stdout) == 0) return code;
-  fprintf(stderr, "freehold: standard output: %s\n", strerror(errno));
-  return EXIT_FAILURE;
+  if (atexit(command_ends) != 0) return EXIT_FAILURE;
+  return command_dispatch(argc, argv);
 }

@@ -142,7 +142,7 @@ static void put_statistics(fmt_t *f) {
     "of the peak if that is more. A slab is the most that it keeps for itself. A peak is off by\n"
     "no more for each thread that used the class. What threads keep for their next calls counts,\n"
     "as in `live`. So do free blocks in slabs that they own: at most 16 slabs of a class for\n"
-    "each thread.\n"
+    "each thread. `allocated` less `live` is what came back.\n"
     "\nWhat is marked (d) is 0 without the option `stats_detail`.\n"
     "\n**Times of the slow paths** (`slow_paths` in JSON) are there with `stats_detail` alone: \n"
     "how often each was taken, the median, the 90th and 99th percentile, and the longest. The\n"

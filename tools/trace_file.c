@@ -44,7 +44,7 @@ const char *trace_file_rewind(trace_file_t *f) {
   for (size_t i = 1; i < f->chunks; i++) {
     const trace_chunk_t *chunk = (const void *)(f->bytes + i * TRACE_CHUNK);
     size_t used = atomic32_load_acquire(&chunk->used);
-    if (chunk->mark != TRACE_CHUNK_MARK && used == 0) continue;
+    if (used == 0) continue; /* its thread died before it was begun, or begun again */
     if (chunk->mark != TRACE_CHUNK_MARK || used > TRACE_CHUNK || used < sizeof *chunk) {
       f->is_cut = true;
       continue;

@@ -245,14 +245,16 @@ def add_costs(command):
     command.add_argument("--json", action="store_true", help="one object instead of the table")
     command.add_argument("--beside", metavar="PATH",
                          help="another library: how many times as many instructions ours takes")
+    command.add_argument("--options", default="", metavar="TEXT",
+                         help="what ours runs with, as FREEHOLD_OPTIONS has it")
     command.add_argument("--most", type=float, metavar="RATIO",
                          help="fail if that is more, as a geometric mean")
 
 
 def print_beside(known, options):
     """Ours over the other, of the driver and the library together."""
-    ours, other = (Allocator(name, library(path)) for name, path in
-                   (("freehold", options.library), ("other", options.beside)))
+    ours = Allocator("freehold", library(options.library), {"FREEHOLD_OPTIONS": options.options})
+    other = Allocator("other", library(options.beside))
     logs = []
     for name in options.workload or known:
         costs = [sum(per_operation(known[name], each)) for each in (ours, other)]

@@ -20,6 +20,13 @@ typedef enum {
   STAGE_ENDS
 } stage_t;
 
+/* A stage's word says who brought it about, or of ENDED which trace it was: nobody else goes on
+ * from BEGINS and ENDS, unless that thread has died. */
+enum { STAGE_BITS = 8 };
+static stage_t stage_of(uint64_t word) { return (stage_t)(word & ((1 << STAGE_BITS) - 1)); }
+static uint64_t stage_word(stage_t stage) { return os_thread() << STAGE_BITS | stage; }
+static bool has_died(uint64_t word) { return os_thread_has_ended(word >> STAGE_BITS, os_thread()); }
+
 /* Who uses the file holds it, so that its number and its head are not another's meanwhile. The last
  * one closes it when it is to end. */
 #define HOLDS_END ((uint64_t)1 << 32)
@@ -47,18 +54,19 @@ uint64_t trace_lost(void) {
   return s != NULL ? atomic64_load_relaxed(&s->lost) : 0;
 }
 
-/* NULL: no memory. */
-static trace_file_t *make_state(void) {
+/* In the place of `before`, which stays: whoever uses it may go on. NULL: no memory. */
+static trace_file_t *make_state(trace_file_t *before) {
   size_t size = align_up(sizeof(trace_file_t), os_page_size());
-  void *found = trace_file(), *made = found == NULL ? os_map_unshared(size) : NULL;
-  if (made == NULL) return (trace_file_t *)found;
+  void *found = trace_file(), *made = found == before ? os_map_unshared(size) : NULL;
+  if (found != before) return (trace_file_t *)found;
+  if (made == NULL) return NULL;
   if (atomic_ptr_cas_relaxed(&trace_state, &found, made)) return (trace_file_t *)made;
   os_unmap(made, size);
   return (trace_file_t *)found;
 }
 
 bool trace_start(const char *name, size_t ring) {
-  if (make_state() == NULL) return false;
+  if (make_state(NULL) == NULL) return false;
   if (ring != 0) ring = align_up(max_size(ring, 2 * TRACE_CHUNK), TRACE_CHUNK);
   atomic_ptr_store_relaxed(&trace_name, (void *)(uintptr_t)name);
   atomic64_store_relaxed(&trace_ring, ring);
@@ -70,7 +78,7 @@ bool trace_start(const char *name, size_t ring) {
 
 /* False: there is none, or none any more. */
 static bool hold_file(trace_file_t *s) {
-  if (atomic32_load_acquire(&s->stage) != STAGE_READY) return false; /* S-trace */
+  if (stage_of(atomic64_load_acquire(&s->stage)) != STAGE_READY) return false; /* S-trace */
   uint64_t n = atomic64_load_relaxed(&s->holds);
   do { /* Progress: another thread holds it, or does so no more */
     if (n >= HOLDS_END) return false;
@@ -168,6 +176,7 @@ static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, m
   atomic32_store_relaxed(&s->file, (uint32_t)file);
   atomic64_store_relaxed(&s->end, TRACE_CHUNK);
   *head = about;
+  signal_fence(); /* a head that has it is whole */
   memcpy(head->magic, TRACE_MAGIC, sizeof head->magic);
   return STAGE_READY;
 }
@@ -185,27 +194,28 @@ static stage_t begin_alone(trace_file_t *s, const char *path, made_t *made) {
   uint32_t generation = atomic32_add_relaxed(&generations, 1) + 1;
   if (path != NULL) name_late(path);
   const char *pattern = (const char *)atomic_ptr_load_relaxed(&trace_name);
+  bool is_first = path != NULL || generation == 1 || trace_file_is_of(s, 1); /* of one who died */
   atomic32_store_relaxed(&s->generation, generation);
   atomic64_store_relaxed(&s->began, os_now_ns());
   atomic32_store_relaxed(&s->is_full, 0);
   atomic64_store_relaxed(&s->holds, 0);
   if (pattern == NULL) return STAGE_READY;
-  return make_trace(s, pattern, path != NULL || generation == 1, made);
+  return make_trace(s, pattern, is_first, made);
 }
 
 /* One does it; what others record meanwhile is lost. False: another one does; `*stage` is how far
  * it has come. A handler may fork in the middle of this. The child finds a state of zeros when it
  * goes on here, so it publishes nothing, and what it wrote there means nothing: STAGE_NONE. */
-static cold bool begin_trace(trace_file_t *s, uint32_t *stage, const char *path) {
-  uint32_t begins = STAGE_BEGINS;
+static cold bool begin_trace(trace_file_t *s, uint64_t *stage, const char *path) {
+  uint64_t begins = stage_word(STAGE_BEGINS);
   made_t made = {-1, NULL};
   if (is_beginning) return false;
   is_beginning = true;
   signal_fence();
-  bool is_mine = atomic32_cas_acquire(&s->stage, stage, STAGE_BEGINS); /* S-trace */
+  bool is_mine = atomic64_cas_acquire(&s->stage, stage, begins); /* S-trace */
   if (is_mine) {
-    *stage = begin_alone(s, path, &made);
-    if (!atomic32_cas_release(&s->stage, &begins, *stage)) { /* S-trace */
+    *stage = begins - STAGE_BEGINS + begin_alone(s, path, &made);
+    if (!atomic64_cas_release(&s->stage, &begins, *stage)) { /* S-trace */
       drop_made(&made);
       *stage = STAGE_NONE;
     }
@@ -216,9 +226,11 @@ static cold bool begin_trace(trace_file_t *s, uint32_t *stage, const char *path)
 }
 
 bool trace_file_is_begun(trace_file_t *s) {
-  uint32_t stage = atomic32_load_acquire(&s->stage); /* S-trace */
-  if (unlikely(stage == STAGE_NONE)) begin_trace(s, &stage, NULL);
-  return likely(stage == STAGE_READY);
+  uint64_t stage = atomic64_load_acquire(&s->stage); /* S-trace */
+  if (likely(stage_of(stage) == STAGE_READY)) return true;
+  if (stage == STAGE_NONE || (stage_of(stage) == STAGE_BEGINS && has_died(stage)))
+    begin_trace(s, &stage, NULL);
+  return stage_of(stage) == STAGE_READY;
 }
 
 bool trace_open(void) {
@@ -226,17 +238,31 @@ bool trace_open(void) {
   return s != NULL && trace_file_is_begun(s);
 }
 
+static bool is_in_use(const trace_file_t *s, uint64_t stage) {
+  uint64_t holds = atomic64_load_relaxed(&s->holds); /* relaxed: read after the stage */
+  return stage_of(stage) >= STAGE_BEGINS || (holds != 0 && holds != HOLDS_CLOSED);
+}
+
+/* There is no trace, and nobody is about to begin or end one. Somebody died, or is in its file. */
+static bool is_left(const trace_file_t *s, uint64_t stage) {
+  if (stage_of(stage) >= STAGE_BEGINS && !has_died(stage)) return false;
+  return !trace_is_on() && atomic64_load_acquire(&s->stage) == stage; /* S-trace */
+}
+
 trace_begun_t trace_start_late(const char *path) {
-  trace_file_t *s = strlen(path) < TRACE_NAME_MOST ? make_state() : NULL;
-  if (s == NULL) return TRACE_NO_FILE;
-  uint32_t stage;
-  do { /* Progress: another round is a child's, whom a handler forked */
-    uint64_t holds = atomic64_load_relaxed(&s->holds);
-    stage = atomic32_load_acquire(&s->stage); /* S-trace */
-    if (stage >= STAGE_BEGINS || (holds != 0 && holds != HOLDS_CLOSED)) return TRACE_BUSY;
-    if (!begin_trace(s, &stage, path)) return TRACE_BUSY;
-  } while (stage == STAGE_NONE); /* Bound: handlers that interrupt it */
-  if (stage != STAGE_READY) return stage == STAGE_NO_ROOM ? TRACE_NO_ROOM : TRACE_NO_FILE;
+  trace_file_t *s = strlen(path) < TRACE_NAME_MOST ? make_state(NULL) : NULL;
+  uint64_t stage = STAGE_NONE;
+  /* Progress: another round follows a thread that died, or is a child's, whom a handler forked */
+  while (s != NULL && stage == STAGE_NONE) {
+    stage = atomic64_load_acquire(&s->stage); /* S-trace */
+    if (is_in_use(s, stage)) {
+      if (!is_left(s, stage)) return TRACE_BUSY;
+      s = make_state(s);
+      stage = STAGE_NONE;
+    } else if (!begin_trace(s, &stage, path)) return TRACE_BUSY;
+  }
+  if (stage_of(stage) != STAGE_READY)
+    return stage_of(stage) == STAGE_NO_ROOM ? TRACE_NO_ROOM : TRACE_NO_FILE;
   atomic32_store_release(&is_tracing, 1); /* S-trace */
   return TRACE_BEGUN;
 }
@@ -335,15 +361,22 @@ trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation) {
 
 /* ---- its end --------------------------------------------------------------------------------- */
 
+/* It has ended, or a thread that lives begins or ends it. */
+static bool is_anothers(uint64_t stage) {
+  bool is_moving = stage_of(stage) == STAGE_BEGINS || stage_of(stage) == STAGE_ENDS;
+  return stage_of(stage) == STAGE_ENDED || (is_moving && !has_died(stage));
+}
+
+/* What a thread that died on the way may have closed is not closed again. */
 bool trace_stop(void) {
   trace_file_t *s = trace_file();
   if (s == NULL || !trace_is_on() || trace_ring_size() != 0) return false;
-  uint32_t stage = atomic32_load_relaxed(&s->stage);
+  uint64_t stage = atomic64_load_relaxed(&s->stage), ends = stage_word(STAGE_ENDS);
   do { /* Progress: another thread has begun it, or ends it */
-    if (stage == STAGE_BEGINS || stage == STAGE_ENDS || stage == STAGE_ENDED) return false;
-  } while (!atomic32_cas_acquire(&s->stage, &stage, STAGE_ENDS)); /* S-trace */
-  atomic32_store_release(&is_tracing, 0);                         /* S-trace */
-  if (stage != STAGE_READY) return true;
+    if (is_anothers(stage)) return false;
+  } while (!atomic64_cas_acquire(&s->stage, &stage, ends)); /* S-trace */
+  atomic32_store_release(&is_tracing, 0);                   /* S-trace */
+  if (stage_of(stage) < STAGE_READY) return true;
   atomic32_store_relaxed(&s->is_full, 1);
   take_handed(s, 0);                                                  /* no trace's: all go */
   if (atomic64_or_acq_rel(&s->holds, HOLDS_END) == 0) close_trace(s); /* S-trace */
@@ -351,5 +384,8 @@ bool trace_stop(void) {
 }
 
 void trace_stopped(void) {
-  atomic32_store_release(&trace_file()->stage, STAGE_ENDED); /* S-trace */
+  trace_file_t *s = trace_file();
+  uint64_t ends = atomic64_load_relaxed(&s->stage), which = atomic32_load_relaxed(&s->generation);
+  if (stage_of(ends) != STAGE_ENDS) return; /* a child's, whom a handler forked meanwhile */
+  atomic64_store_release(&s->stage, which << STAGE_BITS | STAGE_ENDED); /* S-trace */
 }

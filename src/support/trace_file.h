@@ -18,7 +18,7 @@
 enum { HANDED_MOST = 1024, RINGS_MOST = 4096 };
 
 typedef struct {
-  atomic32_t stage;   /* how far it has come; S-trace */
+  atomic64_t stage;   /* how far it has come, and by whom; S-trace */
   atomic64_t holds;   /* how many hold the file; S-trace */
   atomic32_t file;    /* relaxed: a number */
   uint64_t identity;  /* the holders', as the next two: const while there is a trace */

@@ -260,5 +260,88 @@ class Profiles(unittest.TestCase):
         self.assertEqual(glob.glob(path + "*"), [])
 
 
+@unittest.skipUnless(support.has("go"), "go is not installed (golang-go)")
+class GoToolPprof(unittest.TestCase):
+    """What people read profiles with: two of the leak of docs/insight.md, the second ten times as
+    long. Functions and lines come from the program's file, the rest from the profile."""
+    LEAKED, SESSION = 208, "malloc(sizeof *s)"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="freehold-pprof-")
+        cls.program = os.path.join(cls.folder.name, "leak")
+        built = support.run([support.COMPILER, "-O2", "-g", "-pthread", "-o", cls.program,
+                             os.path.join(support.SOURCE, "examples", "leak.c")])
+        assert built.returncode == 0, built.stderr
+        cls.older, cls.newer = (cls.record(requests) for requests in (20_000, 200_000))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def record(cls, requests):
+        path = os.path.join(cls.folder.name, str(requests))
+        done = support.run([cls.program, str(requests)], support.preloaded(
+            options=f"profile:{path},profile_interval:4K"))
+        assert done.returncode == 0, done.stderr
+        return path
+
+    def pprof(self, *arguments):
+        environment = {**support.preloaded(None), "PPROF_TMPDIR": self.folder.name,
+                       "GOTOOLCHAIN": "local"}
+        done = support.run(["go", "tool", "pprof", "-unit=B", "-nodefraction=0", *arguments],
+                           environment, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def flat(self, *arguments):
+        """The bytes of each function, itself and with what it calls, and the sum of all."""
+        text = self.pprof("-top", *arguments[:-1], self.program, arguments[-1])
+        rows = re.findall(r"^ *(-?\d+)B? +\S+ +\S+ +(-?\d+)B? +\S+  (.*)$", text, re.M)
+        total = re.search(r"of (\d+)B? total", text)
+        return {name: (int(flat), int(cum)) for flat, cum, name in rows}, int(total[1])
+
+    def expect_near(self, found, truth):
+        self.assertLess(abs(found - truth), 5 * math.sqrt(truth * 4096), (found, truth))
+
+    def truth(self, requests):
+        return 16 * requests // 100 * self.LEAKED
+
+    def test_top_has_the_function_that_holds_what_lives(self):
+        rows, total = self.flat(self.newer)
+        self.expect_near(rows["remember_session"][0], self.truth(200_000))
+        self.assertEqual(rows["serve"][1], rows["remember_session"][0])
+        self.assertGreater(rows["remember_session"][0], 0.9 * total)
+        self.assertIn("Type: inuse_space", self.pprof("-top", self.program, self.newer))
+
+    def test_base_leaves_what_has_grown(self):
+        older, newer = (self.flat(path)[0]["remember_session"][0]
+                        for path in (self.older, self.newer))
+        grown = self.flat("-base", self.older, self.newer)[0]["remember_session"][0]
+        self.assertEqual(grown, newer - older)
+        self.expect_near(grown, self.truth(200_000) - self.truth(20_000))
+        self.assertEqual(self.flat("-base", self.newer, self.newer), ({}, 0))
+
+    def test_every_kind_of_value_can_be_chosen(self):
+        found = {kind: self.flat(f"-sample_index={kind}", self.newer)[0]["remember_session"][0]
+                 for kind in ("alloc_space", "peak_space", "inuse_space")}
+        self.assertEqual(found["alloc_space"], found["inuse_space"])
+        self.assertLessEqual(found["peak_space"], found["inuse_space"])
+        self.assertGreater(found["peak_space"], 0.9 * found["inuse_space"])
+
+    def test_peek_has_who_called_it(self):
+        text = self.pprof("-peek", "^remember_session$", self.program, self.newer)
+        held = self.flat(self.newer)[0]["remember_session"][0]
+        self.assertRegex(text, rf"(?m)^ +{held}B +100% \| +serve\b")
+        self.assertRegex(text, rf"(?m)^ +{held}B +.* \| remember_session\b")
+
+    def test_list_has_the_line_that_allocates(self):
+        text = self.pprof("-list", "^remember_session$", self.program, self.newer)
+        held = self.flat(self.newer)[0]["remember_session"][0]
+        row, = [line for line in text.splitlines() if self.SESSION in line]
+        self.assertEqual(row.split()[:2], [f"{held}B"] * 2)
+
+
 if __name__ == "__main__":
     support.main(sys.modules["__main__"])

@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/ucontext.h>
 #include <sys/wait.h>
@@ -157,6 +159,8 @@ static void *work_before_and_after(void *context) {
 }
 #pragma weak fh_trace_start
 bool fh_trace_start(const char *path);
+#pragma weak fh_trace_stop
+bool fh_trace_stop(void);
 static void begun_late(void) {
   pthread_t threads[LATE];
   struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
@@ -197,59 +201,90 @@ static void served(bool is_busy) {
   }
 }
 
-/* A handler forks at the n-th instruction of fh_trace_start, for n = 1, 1 + STEP ... Both go on. */
-enum { STEP = 23 };
+/* A handler forks at the n-th instruction of fh_trace_start, for n = 1, 1 + step ... Both go on. */
+static long step = 23;
 static volatile long steps_left;
-static volatile bool is_forked;
+static volatile bool is_forked, dies;
 #if defined(__x86_64__)
 static void on_step(int number, siginfo_t *info, void *context) {
   (void)number, (void)info;
   ucontext_t *at = context;
   if (--steps_left > 0) return;
+  while (dies) syscall(SYS_exit, 0);
   at->uc_mcontext.gregs[REG_EFL] &= ~0x100L; /* no more single steps, in the child neither */
   is_forked = true;
   if (fork() == -1) _exit(9);
 }
-static void start_in_steps(const char *name, bool *is_begun) {
+static bool in_steps(bool (*work)(const char *name), const char *name) {
   struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
   sigaction(SIGTRAP, &action, NULL);
   __asm__ volatile("pushf; orl $0x100, (%%rsp); popf" ::: "memory", "cc");
-  *is_begun = fh_trace_start(name);
+  bool is_done = work(name);
   __asm__ volatile("pushf; andl $~0x100, (%%rsp); popf" ::: "memory", "cc");
+  return is_done;
 }
 #else
-static void start_in_steps(const char *name, bool *is_begun) { *is_begun = fh_trace_start(name); }
+static bool in_steps(bool (*work)(const char *name), const char *name) { return work(name); }
 #endif
+static void record_hundred(void) {
+  free(p = malloc(40000));
+  for (int i = 0; i < 100; i++) free(p = malloc(6543));
+}
 static int record_and_end(const char *name, pid_t parent) {
-  bool is_begun = false;
   int status = 0, gate[2];
   char byte = 0;
-  if (pipe(gate) != 0) return 6;
-  start_in_steps(name, &is_begun);
-  if (!is_begun) return 7;
+  if (pipe(gate) != 0 || !in_steps(fh_trace_start, name)) return 7;
   /* a child that had ended would leave its file's name to the parent */
   if (getppid() == parent) status = write(gate[1], &byte, 1) - 1;
   else status = (int)read(gate[0], &byte, 1) - 1;
-  free(p = malloc(40000));
-  for (int i = 0; i < 100; i++) free(p = malloc(6543));
+  record_hundred();
   while (getppid() == parent && wait(&status) > 0)
     if (status != 0) return 8;
   return is_forked ? 0 : 1;
 }
-static void forked_while_it_begins(void) {
+/* A child for each n, until one has not met the n-th instruction: it ends with 1. */
+static void at_each_step(int (*work)(const char *name, pid_t parent)) {
   char name[4096];
   int status = 0;
-  for (long n = 1; status == 0; n += STEP) {
+  for (long n = 1; status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL); n += step) {
     pid_t self = getpid();
     snprintf(name, sizeof name, "%s.%ld", late_path, n);
     steps_left = n;
     pid_t child = fork();
-    if (child == 0) _exit(record_and_end(name, self));
+    if (child == 0) _exit(work(name, self));
     printf("%d\n", (int)child);
     fflush(stdout);
     waitpid(child, &status, 0);
   }
   exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+}
+
+/* A thread ends at the n-th instruction of what it does to a trace. Then others record on, end
+ * that, and record to the next one. Then the process is killed. */
+static bool (*deadly)(const char *name);
+static bool has_survived;
+static bool stop(const char *name) { return (void)name, fh_trace_stop(); }
+static bool record_first(const char *name) {
+  free(p = malloc(40000));
+  return name != NULL;
+}
+static void *work_in_steps(void *name) {
+  dies = true;
+  has_survived = in_steps(deadly, name);
+  return NULL;
+}
+static int others_go_on(const char *name, pid_t parent) {
+  char next[4096];
+  pthread_t thread;
+  snprintf(next, sizeof next, "%s.next", name);
+  if (getppid() != parent || (deadly != fh_trace_start && !fh_trace_start(name))) return 7;
+  pthread_create(&thread, NULL, work_in_steps, (void *)(uintptr_t)name);
+  pthread_join(thread, NULL);
+  if (deadly == record_first) record_hundred();
+  fh_trace_stop();
+  if (!fh_trace_start(next)) return 8;
+  record_hundred();
+  return has_survived ? 1 : raise(SIGKILL);
 }
 
 int main(int argc, char **argv) {
@@ -258,7 +293,13 @@ int main(int argc, char **argv) {
   if (strcmp(what, "late") == 0) begun_late();
   if (strcmp(what, "served") == 0) served(false);
   if (strcmp(what, "busy") == 0) served(true);
-  if (strcmp(what, "forked") == 0) forked_while_it_begins();
+  if (strcmp(what, "forked") == 0) at_each_step(record_and_end);
+  if (strcmp(what, "dies-in-begin") == 0) deadly = fh_trace_start;
+  if (strcmp(what, "dies-in-end") == 0) deadly = stop;
+  if (strcmp(what, "dies-in-record") == 0) deadly = record_first;
+  if (deadly == record_first) step = 131; /* it takes a heap, too */
+  if (deadly == stop) step = 61;
+  if (deadly != NULL) at_each_step(others_go_on);
   if (strcmp(what, "refused") == 0) refused_late();
   if (strcmp(what, "known") == 0) known();
   if (strcmp(what, "others") == 0) by_others();

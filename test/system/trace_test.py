@@ -140,6 +140,25 @@ class Traces(unittest.TestCase):
             self.assertEqual(sum(told), 100 * len(whole))    # a child may leave an empty one
             self.assertIn(int(process), {self.sums(name)["process"] for name in whole})
 
+    @unittest.skipUnless(platform.machine() == "x86_64", "single steps are those of x86-64")
+    def test_a_thread_may_die_wherever_it_works_on_a_trace_and_the_others_lose_nothing(self):
+        """The process is killed afterwards, so each file is as it was at some moment."""
+        for what, step in (("begin", 23), ("end", 61), ("record", 131)):
+            with self.subTest(what):
+                result = support.run([PROBE, "dies-in-" + what, self.path(what)],
+                                     support.preloaded(support.LIBRARY, ""), timeout=250)
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                count = len(result.stdout.split())
+                self.assertGreater(count, 20)
+                for number in range(count):
+                    name = "%s.%d" % (what, 1 + step * number)
+                    of_size = len(self.events(name + ".next", "--size", "6543"))
+                    self.assertEqual(of_size, 100, name)
+                    self.assertEqual(self.sums(name + ".next")["lost"], 0)
+                    if what != "begin":
+                        of_size = len(self.events(name, "--size", "6543"))
+                        self.assertEqual(of_size, 100 if what == "record" else 0, name)
+
     def served(self, what="served", **more):
         process = subprocess.Popen([PROBE, what], env=support.preloaded(support.LIBRARY, ""),
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)

@@ -457,7 +457,13 @@ size_t os_read_link(const char *path, char *text, size_t size) {
   return (void)path, (void)text, (void)size, 0;
 }
 int os_duplicate(int file, int least) { return (void)file, (void)least, -1; }
-uint64_t os_file_identity(int file) { return (uint64_t)file + 1; }
+static void meet_file(void) {
+  if (os_fake.at_file != NULL) os_fake.at_file();
+}
+uint64_t os_file_identity(int file) {
+  meet_file();
+  return (uint64_t)file + 1;
+}
 
 bool os_write(int file, const char *text, size_t length) {
   return write(file, text, length) == (ssize_t)length;
@@ -479,15 +485,22 @@ size_t os_read(int file, char *text, size_t size) {
   return got > 0 ? (size_t)got : 0;
 }
 int os_append(const char *path) { return open(path, O_WRONLY | O_APPEND | O_CLOEXEC); }
-int os_create_shared(const char *path) { return open(path, O_RDWR | O_CREAT | O_TRUNC, 0600); }
+int os_create_shared(const char *path) {
+  meet_file();
+  return open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+}
 int os_open_shared(const char *path) { return open(path, O_RDWR); }
 void *os_map_file(int file, uint64_t offset, size_t size) {
+  meet_file();
   if (os_fake.no_room_in_file) return NULL;
   if (posix_fallocate(file, (off_t)offset, (off_t)size) != 0) return NULL;
   void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
   return at == MAP_FAILED ? NULL : at;
 }
-void os_unmap_file(void *at, size_t size) { munmap(at, size); }
+void os_unmap_file(void *at, size_t size) {
+  meet_file();
+  munmap(at, size);
+}
 bool os_is_special(const char *path) {
   struct stat about;
   return stat(path, &about) == 0 && !S_ISREG(about.st_mode);

@@ -39,9 +39,11 @@ typedef struct {
   size_t huge_pages[4];                  /* of 2 MiB, that each node has set aside */
   size_t large_pages;                    /* of 1 GiB, likewise, of node 0 */
   bool no_room_in_file;                  /* os_map_file fails */
-  uint64_t thread;                       /* what os_thread says, if not 0 */
-  bool (*has_ended)(uint64_t thread);    /* what os_thread_has_ended says, if not NULL */
-  atomic32_t looks;                      /* how often it was asked */
+  /* before each call about a shared file; the thread may end there */
+  void (*at_file)(void);
+  uint64_t thread;                    /* what os_thread says, if not 0 */
+  bool (*has_ended)(uint64_t thread); /* what os_thread_has_ended says, if not NULL */
+  atomic32_t looks;                   /* how often it was asked */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
   os_usage_t usage;                      /* what os_usage says */

@@ -2,6 +2,7 @@
 #include "traces.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
 
 static void record_free(uintptr_t address) {
   trace_event_t e = {.kind = TRACE_FREE, .address = address, .alignment = 1};
@@ -50,6 +51,68 @@ TEST(trace_file, one_that_cannot_begin_says_why_and_another_may, "") {
   CHECK_EQ((int)trace_start_late(make_path()), TRACE_BEGUN);
   CHECK(trace_is_on());
   unlink(path);
+}
+
+enum { DEAD = 77 };
+static int calls_left;
+static void die_in_time(void) {
+  while (--calls_left == 0) syscall(SYS_exit, 0);
+}
+static bool is_dead(uint64_t thread) { return thread == DEAD; }
+static void *begin_one(void *none) {
+  trace_start_late(path);
+  return none;
+}
+static void *end_one(void *none) {
+  if (trace_stop()) trace_stopped();
+  return none;
+}
+/* True: it died, at that call about the file. */
+static bool die_at(int call, void *(*work)(void *)) {
+  pthread_t thread;
+  calls_left = call;
+  os_fake.thread = DEAD, os_fake.at_file = die_in_time;
+  CHECK_EQ(pthread_create(&thread, NULL, work, (void *)16), 0);
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  os_fake.thread = 0, os_fake.at_file = NULL;
+  return calls_left == 0;
+}
+
+TEST(trace_file, a_thread_that_dies_at_work_on_one_keeps_no_other_from_the_next, "") {
+  static void *(*const works[])(void *) = {begin_one, record_one_and_leave, end_one};
+  trace_event_t events[2];
+  size_t size;
+  bool has_died = true;
+  os_fake.has_ended = is_dead;
+  for (size_t i = 0; i < 3; i++)
+    for (int call = 1; call == 1 || has_died; call++) {
+      make_path();
+      if (i > 0) CHECK_EQ((int)trace_start_late(path), TRACE_BEGUN);
+      has_died = die_at(call, works[i]);
+      CHECK(has_died || call > 1);
+      end_one(NULL);
+      CHECK_EQ((int)trace_start_late(path), TRACE_BEGUN);
+      record_free(32);
+      CHECK(trace_stop());
+      trace_stopped();
+      trace_let_go();
+      const char *bytes = take_file(&size);
+      CHECK_EQ(read_all(bytes, size, events, 2), (size_t)1);
+      CHECK_EQ(events[0].address, (uintptr_t)32);
+    }
+  CHECK_EQ(trace_lost(), (uint64_t)0);
+}
+
+TEST(trace_file, what_a_dead_thread_was_to_begin_is_begun_by_the_next_event, "") {
+  size_t size;
+  trace_event_t e;
+  os_fake.has_ended = is_dead;
+  CHECK(trace_start(make_path(), 0));
+  CHECK(die_at(1, record_one_and_leave));
+  record_free(32);
+  const char *bytes = take_file(&size);
+  CHECK_EQ(read_all(bytes, size, &e, 1), (size_t)1);
+  CHECK_EQ(trace_lost(), (uint64_t)0);
 }
 
 TEST(trace_file, rings_are_not_ended, "") {

@@ -17,7 +17,7 @@
 #include "../../src/base/layout.h"
 #include "target.h"
 
-enum { NOTES_MOST = 4096, PARTS_MOST = 64, ROWS_MOST = 256, TRIES = 5 };
+enum { NOTES_MOST = 4096, PARTS_MOST = 64, ROWS_MOST = 256, TRIES = 3 };
 
 extern const layout_t layout_table; /* this command's own */
 
@@ -204,8 +204,16 @@ bool adopt_open(void) {
 bool adopt_renew(void) { return target_renew() && copy_variables(); }
 
 bool adopt_run(void (*work)(void *context), void *context) {
-  for (int i = 0; i < TRIES; i++) {
-    if (target_try(work, context)) return true;
+  for (int i = 1; i <= TRIES; i++) {
+    size_t lacking = 0;
+    if (target_try(work, context, i < TRIES ? NULL : &lacking)) {
+      if (lacking != 0)
+        fprintf(stderr,
+                "freehold: %s changed while it was read, %d times: %zu pages are not "
+                "there, and the figures lack what was in them\n",
+                target_title(), TRIES, lacking);
+      return true;
+    }
     if (adopt_renew()) continue;
     fprintf(stderr, "freehold: %s has ended\n", target_title());
     return false;

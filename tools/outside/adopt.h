@@ -12,8 +12,9 @@
 bool adopt_open(void);
 /* Anew, with what is there now. False: the target has ended, or cannot be read any more. */
 bool adopt_renew(void);
-/* Runs `work` on what was adopted; if the target changes too much meanwhile, again, anew, some
- * times. False: it never came to an end; a line says so. `work` begins from nothing each time. */
+/* Runs `work` on what was adopted; if the target changes too much meanwhile, again, anew. The last
+ * of a few times it does without the pages that are not there, and a line says how many. False: it
+ * never came to an end; a line says so. `work` begins from nothing each time. */
 bool adopt_run(void (*work)(void *context), void *context);
 /* Where the target has that variable of layout.h. */
 uintptr_t adopt_address(const void *mine);

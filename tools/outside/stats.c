@@ -25,7 +25,7 @@ int outside_option(int argc, char **argv, const struct option *options, const ch
   int found = getopt_long(argc, argv, ":h", options, NULL);
   if (found == OPTION_HELP) {
     fputs(help, stdout);
-    exit(fflush(stdout) != 0);
+    exit(EXIT_SUCCESS);
   }
   if (found == ':')
     fprintf(stderr, "freehold: %s of %s needs a value\n", argv[optind - 1], argv[0]);

@@ -23,7 +23,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, FETCH = 64 << 10, FETCHED_MOST = 1 << 20, PAGE_WORDS = 8192 };
+enum { PAGE = 4096, FETCH = 64 << 10, FETCHED_MOST = 1 << 20 };
+enum { PAGE_WORDS = 8192, PAGE_WORDS_FIRST = 32 };
 
 typedef struct {
   uintptr_t from, to, present; /* the file has the bytes below `present` */
@@ -48,6 +49,8 @@ static struct {
   } * fetched; /* what lies here at the target's addresses */
   size_t fetched_count;
   sigjmp_buf *leave; /* where an access that fails ends; NULL: nobody reads */
+  bool may_lack;     /* what cannot be read is taken for zeros; how many pages were */
+  size_t lacking;
 } t = {.core = -1, .pagemap = -1};
 
 static bool refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -197,9 +200,9 @@ static bool refuse_process(int error) {
     return refuse("no permission to read process %d: as root, or after "
                   "'sysctl kernel.yama.ptrace_scope=0' (now %c)",
                   (int)t.pid, scope);
-  return refuse("no permission to read process %d: it is another user's, or set-user-ID; "
-                "try as root",
-                (int)t.pid);
+  return refuse("no permission to read process %d: %s", (int)t.pid,
+                geteuid() == 0 ? "root lacks the capability CAP_SYS_PTRACE here"
+                               : "it is another user's, or set-user-ID; try as root");
 }
 
 static bool open_process(pid_t pid) {
@@ -407,15 +410,17 @@ static size_t read_dead(uintptr_t from, char *to, size_t size) {
   return done;
 }
 
-/* The kernel's word for this page; 32 MiB are read at a time, for neighbours are asked for next. */
+/* The kernel's word for this page. Lists lead anywhere, and a word costs the kernel a look; whoever
+ * goes on behind those that are here will do so for long, and gets those of 32 MiB. */
 static uint64_t page_word(size_t page) {
-  size_t first = page / PAGE_WORDS * PAGE_WORDS;
-  if (t.words_from != first || t.word_count == 0) {
-    ssize_t got = pread(t.pagemap, t.words, sizeof t.words, (off_t)(first * sizeof *t.words));
+  if (page - t.words_from >= t.word_count) {
+    bool goes_on = page == t.words_from + t.word_count && t.word_count != 0;
+    size_t size = (goes_on ? PAGE_WORDS : PAGE_WORDS_FIRST) * sizeof *t.words;
+    ssize_t got = pread(t.pagemap, t.words, size, (off_t)(page * sizeof *t.words));
     t.word_count = got < 0 ? 0 : (size_t)got / sizeof *t.words;
-    t.words_from = first;
+    t.words_from = page;
   }
-  return page - first < t.word_count ? t.words[page - first] : 0;
+  return t.word_count != 0 ? t.words[page - t.words_from] : 0;
 }
 
 /* Reading a page that was never touched would touch it: it would count as in memory from then on.
@@ -527,7 +532,12 @@ static bool fetch(uintptr_t address) {
     if (to > range->to) to = range->to;
     if (fetch_range(from, to)) return true;
   }
-  return fetch_range(page, page + PAGE);
+  if (fetch_range(page, page + PAGE)) return true;
+  if (!t.may_lack || t.fetched_count == FETCHED_MOST || !map_here(page, PAGE)) return false;
+  t.fetched[t.fetched_count].at = (void *)page;
+  t.fetched[t.fetched_count++].size = PAGE;
+  t.lacking++;
+  return true;
 }
 
 static void on_access(int signal_number, siginfo_t *info, void *context) {
@@ -539,7 +549,7 @@ static void on_access(int signal_number, siginfo_t *info, void *context) {
   if (info->si_code != SEGV_MAPERR || !fetch((uintptr_t)info->si_addr)) siglongjmp(*t.leave, 1);
 }
 
-bool target_try(void (*work)(void *context), void *context) {
+bool target_try(void (*work)(void *context), void *context, size_t *lacking) {
   sigjmp_buf leave;
   struct sigaction action = {.sa_sigaction = on_access, .sa_flags = SA_SIGINFO | SA_NODEFER};
   if (t.fetched == NULL) {
@@ -548,23 +558,29 @@ bool target_try(void (*work)(void *context), void *context) {
     if (t.fetched == MAP_FAILED) abort();
     sigaction(SIGSEGV, &action, NULL);
   }
+  t.may_lack = lacking != NULL;
+  t.lacking = 0;
   if (sigsetjmp(leave, 1) != 0) {
     t.leave = NULL;
     return false;
   }
   t.leave = &leave;
   work(context);
+  if (lacking != NULL) *lacking = t.lacking;
   t.leave = NULL;
   return true;
 }
 
 bool target_has(const void *at) {
   sigjmp_buf here, *outer = t.leave;
+  const bool may_lack = t.may_lack;
   bool is_there = sigsetjmp(here, 0) == 0;
   if (is_there) {
     t.leave = &here;
+    t.may_lack = false;
     (void)*(const volatile char *)at;
   }
+  t.may_lack = may_lack;
   t.leave = outer;
   return is_there;
 }

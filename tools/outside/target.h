@@ -41,8 +41,9 @@ size_t target_read(uintptr_t from, void *to, size_t size);
 size_t target_resident(uintptr_t from, size_t size);
 
 /* Runs `work`, which may read the target's memory in place. False: it met an address that cannot
- * be read, because the target changed meanwhile; nothing after that was done. */
-bool target_try(void (*work)(void *context), void *context);
+ * be read, because the target changed meanwhile; nothing after that was done. Unless `lacking` is
+ * NULL such a page is taken for zeros, which end every list, and counted there. */
+bool target_try(void (*work)(void *context), void *context, size_t *lacking);
 /* For `work`: can what is at this address be read? */
 bool target_has(const void *at);
 /* Forgets what was read: the next access is to what is there then. False: it has ended. */

@@ -32,6 +32,7 @@ _Noreturn static void judge(loss_kind_t may_lose) {
   snapshot_wait_for_subject();
   round_short();
   shadow_check();
+  if (library_is_freehold()) traced_check((swept->flags & MOVES_TRACE) != 0);
   if (library_is_freehold()) shadow_check_visit(may_lose <= LOSS_RANGE ? 0 : SIZE_MAX);
   shadow_put_all();
   if (library_is_freehold()) {

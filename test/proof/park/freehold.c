@@ -5,7 +5,6 @@
  * a slab of 64 KiB has: 3 of 16,000 bytes, 67 of 900, 92 of 700, 162 of 400. */
 #include "park.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -867,28 +866,9 @@ static void asked_and_somebody_died(void) {
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* Each copy that goes on to record makes a file of its own, of which nobody asks. */
-static char trace_folder[] = "/tmp/park-XXXXXX", trace_path[64];
-static pid_t tracer;
-static void remove_traces(void) {
-  DIR *folder = getpid() == tracer ? opendir(trace_folder) : NULL;
-  if (folder == NULL) return;
-  for (struct dirent *file; (file = readdir(folder)) != NULL;)
-    unlinkat(dirfd(folder), file->d_name, 0);
-  closedir(folder);
-  rmdir(trace_folder);
-}
-static void name_trace(void) {
-  tracer = getpid();
-  if (mkdtemp(trace_folder) == NULL || atexit(remove_traces) != 0) park_fail("no folder");
-  snprintf(trace_path, sizeof trace_path, "%s/trace", trace_folder);
-}
-static void start_trace(void) {
-  if (!api.trace_start(trace_path)) park_fail("no trace");
-}
 static void name_and_start_trace(void) {
-  name_trace();
-  start_trace();
+  traced_name();
+  traced_start();
 }
 static void fresh_end_when_traced(void) {
   in_helper(name_and_start_trace);
@@ -918,18 +898,7 @@ static void large_when_traced(void) {
   let_go(0, 1, 1);
   in_helper(name_and_start_trace);
 }
-static void stop_trace(void) {
-  if (!api.trace_stop()) park_fail("no trace to end");
-}
-static void forget_trace(void) {
-  char name[100];
-  snprintf(name, sizeof name, "%s.%d", trace_path, (int)getpid());
-  if (getpid() != tracer) unlink(name);
-}
-static void hold_traced(void) {
-  hold(api.malloc(100), 100);
-  forget_trace();
-}
+static void hold_traced(void) { hold(api.malloc(100), 100); }
 static void first_when_traced(void) {
   in_helper(name_and_start_trace);
   size = 100;
@@ -2051,8 +2020,8 @@ const operation_t freehold_operations[] = {
   {"malloc-trace-started-full", malloc_one, fresh_end_when_file_is_full, hold_one, NULL, 0},
   {"malloc-trace-started", malloc_one, fresh_end_when_traced, hold_one, NULL, 0},
   {"free-trace-started", free_first, large_when_traced, NULL, NULL, 0},
-  {"trace-start", start_trace, name_trace, hold_traced, NULL, 0},
-  {"trace-stop", stop_trace, first_when_traced, hold_traced, NULL, 0},
+  {"trace-start", traced_start, traced_name, hold_traced, NULL, MOVES_TRACE},
+  {"trace-stop", traced_stop, first_when_traced, hold_traced, NULL, MOVES_TRACE},
   {"first-use-trace-started", malloc_one, first_when_traced, hold_one, NULL, IS_BARE},
   {"malloc-uncached", malloc_one, fresh_end, hold_one, "caches:off", 0},
   {"free-uncached", free_first, a_few_and_one, NULL, "caches:off", 0},

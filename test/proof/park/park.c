@@ -126,6 +126,7 @@ static void at_point(uintptr_t instruction) {
   sweep.tried++;
   if (!snapshot_take(sweep.points, instruction, options.copies)) return;
   step_end();
+  traced_adopt(options.action->loses);
   limit_memory(false);
   snapshot_wake_helper(options.action->helper);
   options.action->take();
@@ -318,7 +319,7 @@ static void load(void) {
   if (options.library != NULL)
     setenv("FREEHOLD_OPTIONS", o != NULL && o->options != NULL ? o->options : "", 1);
   library_load(options.library, o != NULL && (o->flags & FIRST_USE) != 0);
-  if (options.library != NULL && library_is_freehold()) oracle_load();
+  if (options.library != NULL && library_is_freehold()) oracle_load(), traced_load();
 }
 
 int main(int argc, char **argv) {

@@ -14,6 +14,7 @@
  *   operation.c   operations of any allocator; freehold.c: those that only freehold has
  *   action.c      what is done at a point, and what must hold afterwards
  *   oracle.c      freehold's own invariants, and what was lost
+ *   traced.c      its event trace
  *   deaths.c      a thousand threads that die
  *   park.c        arguments, the sweep, one line of JSON */
 #ifndef PARK_PARK_H
@@ -26,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "../../../include/freehold/freehold.h"
 
@@ -217,6 +219,7 @@ enum {
   LANE_LEFT = 8192, /* ... and so it is whatever happens: a thread has left a lane */
   /* every byte of a block is written to, as option fill wants it: others use no blocks above MiB */
   FILLS = 32768,
+  MOVES_TRACE = 65536, /* begins or ends the trace: it is not yet what it will be */
 };
 
 /* instructions after the first one of a call that is interrupted */
@@ -309,6 +312,20 @@ bool oracle_hint_is_gone(const void *p); /* the hint for such slabs is clear */
 typedef enum { LOSS_NONE, LOSS_RANGE, LOSS_THREAD, LOSS_MOVE, LOSS_IN_HAND, LOSS_HEAP } loss_kind_t;
 void oracle_check(loss_kind_t may_lose);
 void oracle_check_structures(void); /* valid, whatever was lost */
+
+/* ---- traced.c -------------------------------------------------------------------------------- */
+
+void traced_load(void);
+void traced_name(void); /* by the original, once: the file of the traces to come */
+void traced_start(void);
+void traced_stop(void);
+/* Before a copy is made; in the original after that, and in the copy. */
+void traced_keep(void);
+void traced_kept(void);
+void traced_adopt(bool subject_is_lost);
+/* By the helper, when the subject has ended: what it does is recorded if there is a trace, and that
+ * can be ended, and another one begin. `moves`: the subject was about to begin or end it. */
+void traced_check(bool moves);
 
 /* Memory that all copies share. */
 typedef struct {

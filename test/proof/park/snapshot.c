@@ -279,8 +279,12 @@ bool snapshot_take(unsigned long point, uintptr_t instruction, unsigned most) {
   c->point = point;
   c->instruction = instruction;
   c->asleep = c->looks = 0;
+  traced_keep();
   c->pid = copy_process(c);
-  if (c->pid != 0) return false;
+  if (c->pid != 0) {
+    traced_kept();
+    return false;
+  }
   memset(copies, 0, sizeof copies);
   return true;
 }
