@@ -200,7 +200,6 @@ void heap_look(heap_t *h) {
 
 bool heap_watch_budget(uint32_t now) {
   if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
-  if (budget_is_tight() && option_get(OPTION_purge_delay_ms) >= 0) sparse_collect_part();
   return atomic32_load_relaxed(&budget.is_close) != 0;
 }
 
