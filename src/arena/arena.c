@@ -37,8 +37,10 @@ static void take_over_part(atomic64_t *dirty, uint64_t bits, void *context) {
 /* Books `n` claimed slices; true if all of them read as zero. */
 static bool take_over(arena_t *a, size_t first, size_t n) {
   booked_t t = {.maps = arena_maps(a)};
+  const atomic32_t *since = &t.maps->dirty_since[first / 64];
   bitmap_each_part(t.maps->dirty, first, n, take_over_part, &t);
-  if (t.purged != 0) patience_note_reuse(t.purged);
+  if (t.purged != 0)
+    patience_note_reuse(t.purged, os_ms_between(atomic32_load_relaxed(since), os_now_ms()));
   if (t.dirty != 0 && !a->is_pinned)
     atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - t.dirty);
   memset(&t.maps->touched[first], TOUCHED_ALL, n - 1);

@@ -5,8 +5,10 @@
  * them again for ever. So purged slices that are claimed again are counted as regretted, however
  * long ago they were purged. They fill a bucket that leaks: what leaks costs a hundredth of a
  * processor's time, which memory that goes back is worth. Each PURGE_STEP that finds it full
- * doubles budget and delay. The first look after CALM_MS without that halves them, once for each
- * CALM_MS. The budget ends at the most that was ever in use. */
+ * doubles the budget. What was idle for less than the delay would have cost next to nothing: it
+ * counts twice. The rest fills a bucket of its own, which doubles the delay. The first look
+ * after CALM_MS without that halves them, once for each CALM_MS. The budget ends at the most that
+ * was ever in use. */
 #include "patience.h"
 
 #include "../os/os.h"
@@ -15,44 +17,61 @@
 #include "budget.h"
 
 enum { DIRTY_PART = 64 }; /* this part of what is in use may be dirty */
-enum { DOUBLINGS_MOST = 6, CALM_MS = 4000 };
+enum { DOUBLINGS_MOST = 6, CALM_MS = 4000, SOON_TIMES = 2 };
 enum { LEAK_PER_MS = 2, BUCKET = 8 * PURGE_STEP }; /* slices: 128 MiB a second, 32 MiB */
-static atomic32_t doublings, regretted, leaked_until, calm_since;
+
+typedef struct {
+  atomic32_t doublings, regretted, leaked_until, calm_since;
+} learned_t;
+static learned_t budgets, delays;
 
 size_t patience_budget(void) {
   if (budget_is_tight()) return 0;
   uint64_t part = atomic64_load_relaxed(&arena_counts.committed) / DIRTY_PART;
   size_t budget = (size_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
-  size_t doubled = min_size(budget << atomic32_load_relaxed(&doublings), peak);
+  size_t doubled = min_size(budget << atomic32_load_relaxed(&budgets.doublings), peak);
   return max_size(max_size(budget, doubled), part);
 }
 
 uint32_t patience_delay(uint32_t delay) {
-  return budget_is_tight() ? 0 : delay << atomic32_load_relaxed(&doublings);
+  return budget_is_tight() ? 0 : delay << atomic32_load_relaxed(&delays.doublings);
 }
 
 /* What the bucket holds after n more. Two threads at once may let it leak twice. */
-static uint32_t fill_bucket(uint32_t now, size_t n) {
-  size_t leaked = (size_t)(now - atomic32_load_relaxed(&leaked_until)) * LEAK_PER_MS;
-  size_t before = atomic32_load_relaxed(&regretted);
+static uint32_t fill_bucket(learned_t *l, uint32_t now, size_t n) {
+  size_t leaked = (size_t)os_ms_between(atomic32_load_relaxed(&l->leaked_until), now) * LEAK_PER_MS;
+  size_t before = atomic32_load_relaxed(&l->regretted);
   uint32_t after = (uint32_t)(before - min_size(before, leaked) + n);
-  atomic32_store_relaxed(&leaked_until, now);
-  atomic32_store_relaxed(&regretted, after);
+  atomic32_store_relaxed(&l->leaked_until, now);
+  atomic32_store_relaxed(&l->regretted, after);
   return after;
 }
 
-void patience_note_reuse(size_t n) {
-  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&doublings);
-  if (fill_bucket(now, n) < BUCKET) return;
-  atomic32_store_relaxed(&regretted, BUCKET - PURGE_STEP);
-  atomic32_store_relaxed(&calm_since, now);
-  if (before < DOUBLINGS_MOST) atomic32_cas_relaxed(&doublings, &before, before + 1);
+static void regret(learned_t *l, uint32_t now, size_t n) {
+  uint32_t before = atomic32_load_relaxed(&l->doublings);
+  if (fill_bucket(l, now, n) < BUCKET) return;
+  atomic32_store_relaxed(&l->regretted, BUCKET - PURGE_STEP);
+  atomic32_store_relaxed(&l->calm_since, now);
+  if (before < DOUBLINGS_MOST) atomic32_cas_relaxed(&l->doublings, &before, before + 1);
+}
+
+void patience_note_reuse(size_t n, uint32_t age) {
+  uint32_t now = os_now_ms();
+  bool is_soon = age < patience_delay((uint32_t)option_get(OPTION_purge_delay_ms));
+  regret(&budgets, now, is_soon ? n * SOON_TIMES : n);
+  if (!is_soon) regret(&delays, now, n);
+}
+
+static void calm(learned_t *l, uint32_t now) {
+  uint32_t since = atomic32_load_relaxed(&l->calm_since);
+  uint32_t before = atomic32_load_relaxed(&l->doublings);
+  uint32_t steps = (uint32_t)min_size(os_ms_between(since, now) / CALM_MS, before);
+  if (steps == 0 || !atomic32_cas_relaxed(&l->calm_since, &since, now)) return;
+  atomic32_cas_relaxed(&l->doublings, &before, before - steps);
 }
 
 void patience_calm(uint32_t now) {
-  uint32_t since = atomic32_load_relaxed(&calm_since), before = atomic32_load_relaxed(&doublings);
-  uint32_t steps = (uint32_t)min_size((now - since) / CALM_MS, before);
-  if (steps == 0 || !atomic32_cas_relaxed(&calm_since, &since, now)) return;
-  atomic32_cas_relaxed(&doublings, &before, before - steps);
+  calm(&budgets, now);
+  calm(&delays, now);
 }

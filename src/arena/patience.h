@@ -9,5 +9,6 @@ enum { PURGE_STEP = 64 }; /* slices: 4 MiB, so that few calls discard much, and 
 
 hidden size_t patience_budget(void);            /* slices */
 hidden uint32_t patience_delay(uint32_t delay); /* ms, from what the option says */
-hidden void patience_note_reuse(size_t n);      /* that many claimed slices had been purged */
-hidden void patience_calm(uint32_t now);        /* os_now_ms: has it been quiet? */
+/* That many claimed slices had been purged; they were freed `age` ms ago, or before. */
+hidden void patience_note_reuse(size_t n, uint32_t age);
+hidden void patience_calm(uint32_t now); /* os_now_ms: has it been quiet? */

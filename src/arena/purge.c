@@ -166,12 +166,13 @@ uint32_t purge_tick(void) {
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
   if (budget_is_tight()) delay = 0;
   uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
-  if (delay != 0 && now - last < (uint32_t)delay / 4) return now;
+  if (delay != 0 && os_ms_between(last, now) < (uint32_t)delay / 4) return now;
   if (!atomic32_cas_relaxed(&last_look, &last, now)) return now;
   patience_calm(now);
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)
-    looks = max_size(1, min_size(4 * (uint64_t)(now - last) / (uint64_t)delay, OVERDUE_MOST));
+    looks =
+      max_size(1, min_size(4 * (uint64_t)os_ms_between(last, now) / (uint64_t)delay, OVERDUE_MOST));
   purge_t p = {.want = (uint32_t)looks * PURGE_STEP,
                .looks = GROUPS_ASKED,
                .now = now,

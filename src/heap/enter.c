@@ -11,6 +11,7 @@
 #include "fast.h" /* declares a variable that stands here */
 
 enum {
+  WATCH_MS = 16,                 /* so long a heap sees whether it uses a class */
   LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
 };
 
@@ -185,22 +186,22 @@ void heap_look(heap_t *h) {
   uint32_t time = purge_tick();
   uint8_t now = (uint8_t)time;
   frames_tick();
-  sparse_tick();
+  uint8_t clock = (uint8_t)sparse_tick();
   bool is_watched = heap_watch_budget(time) || users_have_parents();
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
+  if ((uint8_t)(clock - h->watched_at) >= WATCH_MS) heap_watch_class(h, clock);
   h->looked_at = now;
   h->calls = h->wait - 1;
   trace_let_go();
   if (h == heap_of_thread() && unlikely(!users_are_settled())) users_settle(h->number);
-  if (unlikely(h->trims_seen != atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
+  if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;
 }
 
 bool heap_watch_budget(uint32_t now) {
   if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
-  if (budget_is_tight() && option_get(OPTION_purge_delay_ms) >= 0) sparse_collect_part();
   return atomic32_load_relaxed(&budget.is_close) != 0;
 }
 

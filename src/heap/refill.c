@@ -174,6 +174,8 @@ static void sift(heap_t *h, unsigned c) {
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   heap_note_class(h, c);
+  if (c < MEDIUM_CLASS && unlikely((h->freed->rests >> c & 1) != 0))
+    h->freed->rests &= ~((uint64_t)1 << c);
   sift(h, c);
   outbox_flush(h);
   h->bin[c] = find_list(h, c, &count);

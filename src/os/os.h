@@ -93,6 +93,11 @@ hidden bool os_break_range(uintptr_t *from, uintptr_t *to);
 
 /* A clock that only goes forward, a few milliseconds coarse; wraps. */
 hidden uint32_t os_now_ms(void);
+/* From one reading of it to another; 0 if another thread has read the first one later. */
+static inline uint32_t os_ms_between(uint32_t from, uint32_t to) {
+  enum { APART_MOST = 60000 };
+  return to - from > UINT32_MAX - APART_MOST ? 0 : to - from;
+}
 hidden uint64_t os_now_ns(void); /* likewise, but fine; it does not wrap */
 /* Processor time of the calling thread, ns: what a call cost, without what ran in between. */
 hidden uint64_t os_spent_ns(void);

@@ -77,7 +77,8 @@ void slab_fill_holes(slab_t *s) {
     block_link(b, s->head);
     s->head = b;
   }
-  patience_note_reuse((bits_count(holes) * os_page_size() + SLICE_SIZE / 2) >> SLICE_SHIFT);
+  patience_note_reuse((bits_count(holes) * os_page_size() + SLICE_SIZE / 2) >> SLICE_SHIFT,
+                      UINT32_MAX); /* it rested */
   set_sunk(s, 0);
   atomic32_store_release(&s->holes, 0); /* S-visit */
 }

@@ -8,6 +8,14 @@
 /* A hint: arenas with a bit in `partial_groups`; for each 64 of them, by class. */
 static large_table atomic64_t partial_arenas[ARENA_MAX / 64][CLASS_COUNT];
 
+atomic64_t partial_used[(CLASS_COUNT + 63) / 64];
+
+static void note_used(unsigned c) {
+  uint64_t bit = (uint64_t)1 << c % 64;
+  if ((atomic64_load_relaxed(&partial_used[c / 64]) & bit) == 0)
+    atomic64_or_relaxed(&partial_used[c / 64], bit);
+}
+
 void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved) {
   atomic_ptr_store_relaxed(&s->owner, heap);
   s->head = list;
@@ -149,6 +157,7 @@ slab_t *slab_find_partial(unsigned c, void *heap) {
       slab_t *s = a != NULL ? claim_in_arena(a, c) : NULL;
       if (s == NULL) continue;
       take(s, heap, &is_empty);
+      note_used(c);
       slab_fill_holes(s);
       return s;
     }

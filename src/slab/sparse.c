@@ -2,10 +2,13 @@
  * Contract: sparse.h.
  *
  * A few blocks that live long keep each slab in which they lie, long after the size that they have
- * has gone out of use. So a look goes round all slabs that nobody owns. It notes how many blocks of
- * a sparse one are free. If that is the same a round later, the slab is at rest. */
+ * has gone out of use. So a walk goes round all slabs that nobody owns, and marks the sparse ones.
+ * One that has its mark a round later was not taken over meanwhile: its free pages go. While heaps
+ * take slabs of its class, it has to rest for longer. On request and under pressure pages go from
+ * any slab, at the first look. */
 #include "sparse.h"
 
+#include "../arena/budget.h"
 #include "../arena/patience.h"
 #include "../os/os.h"
 #include "../support/options.h"
@@ -13,106 +16,33 @@
 #include "partial.h"
 
 enum {
-  LIVE_MOST = 16,    /* blocks of a sparse slab: as many as a slice has pages of 4 KiB */
-  GROUPS_LOOKED = 4, /* that one tick looks at, */
-  HOLED_MOST = 8,    /* and slabs of which it gives pages back */
-  ROUND_WAIT = 1000, /* ms between two rounds */
+  LIVE_MOST = 48,   /* blocks of a sparse slab: at random over 16 pages, they leave one free */
+  TICK_GROUPS = 64, /* of 4 MiB, that one tick looks at, */
+  TICK_WORK = 128,  /* and slabs; one of which pages may go */
+  HOLED_WORK = 8,   /* counts as so many */
+  TICK_TIMES = 16,  /* so many times as long as that took no tick is due, */
+  ROUND_MS = 100,   /* but for no longer than this, and for so long after a round at least */
+  REST_ROUNDS = 3,  /* of a class of which slabs are taken: so many rounds it is not */
 };
-/* `seen` of a slab: how many blocks were free, */
-enum {
-  SEEN = 1 << 14,       /* and nothing was done, */
-  SEEN_HOLED = 1 << 15, /* or free pages went. */
-};
+enum { SEEN_HOLED = 1 << 15 }; /* `seen`: so many blocks are free, all others' pages went */
 
-/* Whoever swaps `last` (ms) looks at the groups from `next` on, counted over all arenas. relaxed,
- * both: hints */
-static struct { atomic32_t last, next; } looks;
+/* Whoever swaps `last` (ms) goes on at slice `next`, counted over all arenas, if `wait` has passed.
+ * relaxed, all: hints */
+static struct {
+  atomic32_t last, wait, next;
+  atomic64_t used[ARRAY_LENGTH(partial_used)];
+} rounds;
 
-/* For what is noted of a slab: too much for a handler's stack. NULL: none can be had. */
-static slab_starts_t *starts_map(void) {
-  return os_map(align_up(sizeof(slab_starts_t), os_page_size()));
-}
-static void starts_unmap(slab_starts_t *starts) {
-  if (starts != NULL) os_unmap(starts, align_up(sizeof(slab_starts_t), os_page_size()));
-}
-
-/* False: it was empty, and has gone. */
-static bool hand_back(slab_t *s, bool is_empty) {
-  if (!is_empty && slab_let_go(s) != SLAB_IS_EMPTY) return true;
-  slab_release(s);
-  return false;
-}
-
-/* ---- on request ------------------------------------------------------------------------------ */
-
-/* How many slabs were looked at closely. */
-static size_t collect_word(arena_t *a, size_t group, unsigned c, slab_starts_t *starts) {
-  atomic64_t *word = &arena_maps(a)->partial[group][c];
-  size_t close = 0;
-  /* Bound: the bits of a word */
-  for (uint64_t w = atomic64_load_relaxed(word); w != 0; w &= w - 1) {
-    slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
-    bool is_empty;
-    if (!slab_may_have_holes(s, c)) continue;
-    close++;
-    if (!partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
-    if (!is_empty) slab_make_holes(s, starts);
-    hand_back(s, is_empty);
-  }
-  return close;
-}
-
-/* From that group on, counted over all arenas, so many groups, or some more than so many slabs.
- * Returns where the next begins, 0 at the end. */
-static size_t collect(size_t at, size_t groups, size_t slabs) {
-  size_t end = arena_count() * ARENA_GROUPS;
-  slab_starts_t *starts = starts_map();
-  if (starts == NULL) return at;
-  for (; at < end && groups > 0 && slabs > 0; at++, groups--) {
-    arena_t *a = arena_at(at / ARENA_GROUPS);
-    size_t group = at % ARENA_GROUPS;
-    if (a == NULL || group * 64 >= atomic64_load_relaxed(&a->mapped)) {
-      at = align_up(at + 1, ARENA_GROUPS) - 1;
-      continue;
-    }
-    for (unsigned c = 1; c < CLASS_COUNT; c++)
-      slabs -= min_size(slabs, collect_word(a, group, c, starts));
-  }
-  starts_unmap(starts);
-  return at < end ? at : 0;
-}
-
-void sparse_collect(void) { collect(0, SIZE_MAX, SIZE_MAX); }
-
-enum {
-  PART_GROUPS = 1024, /* of 4 MiB: so many are looked at in one part, or slabs, */
-  PART_SLABS = 256,
-  PART_TIMES = 16, /* and so many times as long as that took no part is due, */
-  PASS_MS = 1000,  /* but for no longer than this, and for so long after all of them */
-};
-static atomic32_t part_at, part_wait, part_next; /* os_now_ms; ms; a group. relaxed: hints */
-
-void sparse_collect_part(void) {
-  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&part_at);
-  if (now - before < atomic32_load_relaxed(&part_wait) ||
-      !atomic32_cas_relaxed(&part_at, &before, now))
-    return;
-  atomic32_store_relaxed(&part_wait, PASS_MS); /* as long as it takes */
-  uint64_t began = os_now_ns();
-  size_t next = collect(atomic32_load_relaxed(&part_next), PART_GROUPS, PART_SLABS);
-  size_t wait = (os_now_ns() - began) * PART_TIMES / 1000000 + 1;
-  atomic32_store_relaxed(&part_next, (uint32_t)next);
-  atomic32_store_relaxed(&part_wait, (uint32_t)(next == 0 ? PASS_MS : min_size(wait, PASS_MS)));
-}
-
-/* ---- at rest --------------------------------------------------------------------------------- */
+typedef struct {
+  bool is_at_once;       /* whatever the slabs hold, and though they do not rest */
+  size_t groups, work;   /* what is left to be done */
+  slab_starts_t *starts; /* for what is noted of a slab: too much for a handler's stack */
+} walk_t;
 
 /* What the anchor says may be another slab's by now. */
-static bool holds_little(const slab_t *s, unsigned c) {
+static bool holds_little(const slab_t *s) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
-  unsigned live = a.carved - a.count;
-  return a.state == ANCHOR_PARTIAL && live <= LIVE_MOST && live * class_size(c) <= SLICE_SIZE / 2 &&
-         slab_may_have_holes(s, c);
+  return a.state == ANCHOR_PARTIAL && a.carved - a.count <= LIVE_MOST;
 }
 
 /* The slab is the caller's. */
@@ -120,56 +50,92 @@ static uint16_t count_free(const slab_t *s) {
   return (uint16_t)(atomic32_load_relaxed(&s->carved) - s->sunk - slab_used(s));
 }
 
-/* The slab is the caller's. True: its free pages went. */
-static bool look_once_more(slab_t *s, slab_starts_t **starts) {
-  uint16_t free = count_free(s), before = s->seen;
-  if (before == (free | SEEN_HOLED)) return false;
-  s->seen = free | SEEN;
-  if (before != s->seen || (*starts == NULL && (*starts = starts_map()) == NULL)) return false;
-  slab_make_holes(s, *starts);
+static slab_starts_t *starts_of(walk_t *w) {
+  if (w->starts == NULL) w->starts = os_map(align_up(sizeof *w->starts, os_page_size()));
+  return w->starts;
+}
+
+/* The slab is the caller's. A heap that takes it over sets `seen` to 0. */
+static bool may_go(const walk_t *w, slab_t *s) {
+  unsigned c = slab_class(s);
+  if (w->is_at_once) return true;
+  if ((s->seen & SEEN_HOLED) != 0) return (s->seen & ~SEEN_HOLED) != count_free(s);
+  uint64_t used = atomic64_load_relaxed(&rounds.used[c / 64]) >> c % 64 & 1;
+  return s->seen++ >= (used ? REST_ROUNDS : 1);
+}
+
+/* Likewise. */
+static void give_back_pages(walk_t *w, slab_t *s) {
+  if (!may_go(w, s) || starts_of(w) == NULL) return;
+  slab_make_holes(s, w->starts);
   s->seen = count_free(s) | SEEN_HOLED;
-  return true;
+  w->work -= min_size(w->work, HOLED_WORK - 1);
 }
 
-/* How many slabs of the group gave pages back. */
-static unsigned look_over(arena_t *a, size_t group, slab_starts_t **starts) {
-  unsigned holed = 0;
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    atomic64_t *word = &arena_maps(a)->partial[group][c];
-    /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
-    for (uint64_t w = atomic64_load_relaxed(word); w != 0 && holed < HOLED_MOST; w &= w - 1) {
-      slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
-      bool is_empty;
-      if (!holds_little(s, c)) continue;
-      if (!partial_claim(word, w & (~w + 1), s, SLAB_HOLED, &is_empty)) continue;
-      if (!is_empty && look_once_more(s, starts)) holed++;
-      if (hand_back(s, is_empty)) /* a look is no publication */
-        atomic64_add_relaxed(&slab_counts.publications, (uint64_t)-1);
-    }
+/* A slab that had its bit a moment ago. If it still has one for its class it is of that class. */
+static void look_at(walk_t *w, arena_t *a, size_t slice) {
+  slab_t *s = slab_of(arena_address(a, slice));
+  unsigned c = slab_class(s);
+  bool is_empty;
+  if (c == 0 || c >= CLASS_COUNT || !slab_may_have_holes(s, c)) return;
+  if (!w->is_at_once && !holds_little(s)) return;
+  atomic64_t *word = &arena_maps(a)->partial[slice / 64][c];
+  if (!partial_claim(word, (uint64_t)1 << slice % 64, s, SLAB_HOLED, &is_empty)) return;
+  w->work--;
+  if (!is_empty) give_back_pages(w, s);
+  if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
+  else atomic64_add_relaxed(&slab_counts.publications, (uint64_t)-1); /* a look is none */
+}
+
+/* The slabs of a group from that slice on. Returns where to go on. */
+static size_t look_over(walk_t *w, arena_t *a, size_t slice) {
+  uint64_t bits = 0;
+  /* relaxed: a bit that is missed was set just now */
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    bits |= atomic64_load_relaxed(&arena_maps(a)->partial[slice / 64][c]);
+  /* Bound: the bits of a word */
+  for (bits &= ~(uint64_t)0 << slice % 64; bits != 0; bits &= bits - 1) {
+    if (w->work == 0) return slice / 64 * 64 + bits_lowest(bits);
+    look_at(w, a, slice / 64 * 64 + bits_lowest(bits));
   }
-  return holed;
+  w->groups--;
+  return (slice / 64 + 1) * 64;
 }
 
-void sparse_tick(void) {
+/* From that slice on, counted over all arenas. Returns where to go on, 0 at the end. */
+static size_t walk(walk_t *w, size_t at) {
+  size_t end = arena_count() * WINDOW_SLICES;
+  while (at < end && w->groups != 0 && w->work != 0) { /* Bound: `groups` */
+    arena_t *a = arena_at(at / WINDOW_SLICES);
+    size_t slice = at % WINDOW_SLICES;
+    bool is_mapped = a != NULL && slice < atomic64_load_relaxed(&a->mapped);
+    at = at - slice + (is_mapped ? look_over(w, a, slice) : WINDOW_SLICES);
+  }
+  if (w->starts != NULL) os_unmap(w->starts, align_up(sizeof *w->starts, os_page_size()));
+  return at < end ? at : 0;
+}
+
+void sparse_collect(void) {
+  walk_t w = {.is_at_once = true, .groups = SIZE_MAX, .work = SIZE_MAX};
+  walk(&w, 0);
+}
+
+uint32_t sparse_tick(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
-  uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&looks.last);
-  size_t next = atomic32_load_relaxed(&looks.next);
-  uint32_t wait = next == 0 ? ROUND_WAIT : patience_delay((uint32_t)delay) / 4 + 1;
-  if (delay < 0 || now - last < wait) return;
-  if (!atomic32_cas_relaxed(&looks.last, &last, now)) return;
-  slab_starts_t *starts = NULL;
-  unsigned holed = 0;
-  for (int i = 0; i < GROUPS_LOOKED && holed < HOLED_MOST; i++) {
-    size_t number = next / ARENA_GROUPS, group = next % ARENA_GROUPS;
-    arena_t *a = number < arena_count() ? arena_at(number) : NULL;
-    if (a != NULL && group * 64 < atomic64_load_relaxed(&a->mapped)) {
-      holed += look_over(a, group, &starts);
-      if (holed < HOLED_MOST) next++;
-    } else {
-      next = number + 1 < arena_count() ? (number + 1) * ARENA_GROUPS : 0;
-      if (next == 0) break;
-    }
-  }
-  atomic32_store_relaxed(&looks.next, (uint32_t)next);
-  starts_unmap(starts);
+  uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&rounds.last);
+  walk_t w = {.is_at_once = budget_is_tight(), .groups = TICK_GROUPS, .work = TICK_WORK};
+  size_t next = atomic32_load_relaxed(&rounds.next), wait = atomic32_load_relaxed(&rounds.wait);
+  if (next == 0) wait = max_size(wait, patience_delay((uint32_t)delay));
+  if (delay < 0 || os_ms_between(last, now) < wait) return now;
+  if (!atomic32_cas_relaxed(&rounds.last, &last, now)) return now;
+  atomic32_store_relaxed(&rounds.wait, ROUND_MS); /* as long as it takes */
+  uint64_t began = os_now_ns();
+  for (size_t i = 0; next == 0 && i < ARRAY_LENGTH(partial_used); i++)
+    atomic64_store_relaxed(&rounds.used[i], atomic64_exchange_relaxed(&partial_used[i], 0));
+  next = walk(&w, next);
+  wait = min_size((os_now_ns() - began) * TICK_TIMES / 1000000 + 1, ROUND_MS);
+  if (next == 0) wait = ROUND_MS;
+  atomic32_store_relaxed(&rounds.next, (uint32_t)next);
+  atomic32_store_relaxed(&rounds.wait, (uint32_t)wait);
+  return now;
 }

@@ -9,9 +9,7 @@
 /* Gives whole free pages of all slabs that nobody owns back to the system: on request, for it takes
  * time in proportion to these slabs. */
 hidden void sparse_collect(void);
-/* Likewise of the next few slabs, if that is due: under pressure. */
-hidden void sparse_collect_part(void);
 
-/* If a look is due: at the slabs of the next few groups. Of those that hold little, and that nobody
- * has taken and nothing was freed to since the look before, the free pages go back. */
-hidden void sparse_tick(void);
+/* What the clock says. If a look is due, it is at the next few of these slabs. Of those that hold
+ * little, and that nobody has taken for a while, free pages go; under pressure, of all. */
+hidden uint32_t sparse_tick(void);

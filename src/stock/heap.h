@@ -56,6 +56,7 @@ typedef struct {
   uintptr_t returned[CLASS_COUNT];   /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS]; /* blocks of others' slabs, not yet gathered */
   uint64_t remote;                   /* a bit for each class whose blocks others free */
+  uint64_t rests; /* a bit for each class that may have slabs, and was not used for a while */
   uint64_t lots;  /* how often one was drawn, whether to try such a class again */
   uint64_t slots; /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
@@ -94,10 +95,12 @@ struct heap {
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
   uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
-  uint32_t trims_seen;           /* heap_trims when it last answered */
+  uint16_t trims_seen;           /* heap_trims when it last answered */
+  uint16_t watched_taken;        /* `taken` of the class that is watched, when that began */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
-  uint32_t singles;              /* slices on the first list */
+  uint16_t singles;              /* slices on the first list */
+  uint8_t watched, watched_at;   /* a class, or 0; os_now_ms: heap_watch_class */
   uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
   int32_t tails;                          /* tails and pages, not yet in heap_counts: tails.c */

@@ -15,7 +15,7 @@ size_t magazine_singles_most(void) {
 }
 
 static void count_run(heap_t *h, size_t n, int sign) {
-  if (n == 1) h->singles += (uint32_t)sign;
+  if (n == 1) h->singles += (uint16_t)sign;
   else h->run_slices += (uint16_t)((int)n * sign);
 }
 

@@ -11,7 +11,8 @@ enum {
 
 /* Is a slab of this class worth having for the heap? */
 static bool wants(heap_t *h, unsigned c) {
-  return h->own->owned[c] < OWNED_MAX && heap_has_earned(h, c) && !owned_is_remote(h, c);
+  return heap_has_earned(h, c) && (h->freed->rests >> c & 1) == 0 && h->own->owned[c] < OWNED_MAX &&
+         !owned_is_remote(h, c);
 }
 
 void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {

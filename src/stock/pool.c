@@ -72,7 +72,7 @@ static heap_t *ready(heap_t *h, uint32_t number) {
     quarantine_begin(heap_quarantine(h), number);
   }
   atomic64_store_relaxed(&h->home, WINDOW_NONE);
-  h->trims_seen = atomic32_load_relaxed(&heap_trims);
+  h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   h->busy = 0;
   return h;
 }

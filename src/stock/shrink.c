@@ -58,9 +58,23 @@ bool heap_trim(heap_t *h) {
   return have_all_had_their_turn;
 }
 
+void heap_watch_class(heap_t *h, uint8_t now) {
+  unsigned c = h->watched;
+  if (heap_tag(h) != NULL) return; /* a lane's slabs are nobody else's */
+  if (c != 0 && heap_taken(h, c) == h->watched_taken) {
+    if (c < MEDIUM_CLASS) h->freed->rests |= (uint64_t)1 << c;
+    owned_disown(h, c);
+    flush_bin(h, c);
+    outbox_flush(h);
+  }
+  h->watched_at = now;
+  h->watched = (uint8_t)heap_next_class(h, c);
+  h->watched_taken = (uint16_t)heap_taken(h, h->watched);
+}
+
 /* The magazine at once, and with the next slow calls every class. */
 void heap_answer_trim(heap_t *h) {
-  h->trims_seen = atomic32_load_relaxed(&heap_trims);
+  h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   magazine_empty(h);
   h->trims_due = CLASS_COUNT;
 }
@@ -139,7 +153,7 @@ void heap_let_go(heap_t *h) {
   heap_settle(h);
   h->held_more = 0;
   h->freed->remote = 0; /* its next user may be a lane, which keeps its slabs */
-  h->trims_seen = atomic32_load_relaxed(&heap_trims);
+  h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;
 }
 

@@ -11,6 +11,9 @@ hidden void heap_settle(heap_t *h);     /* all that it has counted goes to heap_
 hidden void heap_flush_bins(heap_t *h); /* and lists, and frees that were put off */
 /* A little: the steps that are due. True if all classes have had their turn. */
 hidden bool heap_trim(heap_t *h);
+/* Of the class that it watched the heap keeps nothing if it has filled no bin of it since. Then it
+ * watches the next one. */
+hidden void heap_watch_class(heap_t *h, uint8_t now);
 hidden void heap_answer_trim(heap_t *h);      /* does what heap_trims asks for */
 hidden void heap_let_go(heap_t *h);           /* of all that it owns */
 hidden void heap_end(heap_t *h);              /* lets go, and goes back to the pool */

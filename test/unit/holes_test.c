@@ -281,35 +281,6 @@ static void churn(unsigned number) {
   os_fake_end_thread();
 }
 
-/* Of each slab one block of seven lives. */
-TEST(holes, under_pressure_a_call_looks_at_a_few_hundred_slabs_and_a_later_one_at_the_next, "I7") {
-  enum { SLABS = MANY / 7, PART = 256 + 63 };
-  make(8192, MANY);
-  thin_out(MANY, 7);
-  heap_collect(false);
-  uint64_t before = discards(), once;
-  sparse_collect_part();
-  once = discards() - before;
-  CHECK_GE(once, 256u);
-  CHECK_LE(once, 2u * PART); /* before and behind the block that lives */
-  sparse_collect_part();
-  CHECK_EQ(discards(), before + once); /* it is not due again at once */
-  for (int i = 0; i < 2; i++) {
-    os_fake.now_ms += 1;
-    sparse_collect_part();
-  }
-  CHECK_GE(discards(), before + SLABS - 2);
-  before = discards();
-  os_fake.now_ms += 1;
-  sparse_collect_part();
-  CHECK_EQ(discards(), before);
-  release(7);
-  heap_collect(false);
-  os_fake.now_ms += 1000; /* from the beginning */
-  sparse_collect_part();
-  check_kept(MANY);
-}
-
 TEST(holes, threads_that_give_pages_back_do_not_disturb_those_that_allocate,
      "threads I1 I7 timeout=120") {
   core_threads(4, churn);

@@ -4,7 +4,7 @@
 #include "../../src/arena/patience.h"
 
 static void regret(int times) {
-  for (int i = 0; i < times; i++) patience_note_reuse(PURGE_STEP);
+  for (int i = 0; i < times; i++) patience_note_reuse(PURGE_STEP, UINT32_MAX);
 }
 
 /* As many as fill the bucket (patience.c): the next ones double the delay. */
@@ -18,9 +18,9 @@ static void fill_the_bucket(void) {
 TEST(patience, what_is_purged_and_needed_again_at_once_doubles_the_delay_as_far_as_six_times, "") {
   fill_the_bucket();
   CHECK_EQ(patience_delay(100), 200u);
-  patience_note_reuse(PURGE_STEP - 1);
+  patience_note_reuse(PURGE_STEP - 1, UINT32_MAX);
   CHECK_EQ(patience_delay(100), 200u);
-  patience_note_reuse(1);
+  patience_note_reuse(1, UINT32_MAX);
   CHECK_EQ(patience_delay(100), 400u);
   regret(20);
   CHECK_EQ(patience_delay(100), 6400u);
@@ -37,6 +37,29 @@ TEST(patience, reuse_that_costs_a_hundredth_of_the_time_is_none, "") {
     os_fake.now_ms += 100;
   }
   CHECK_EQ(patience_delay(100), 6400u);
+}
+
+TEST(patience, what_is_needed_again_within_the_delay_counts_twice_and_doubles_the_budget, "") {
+  core_option(OPTION_purge_budget, 16 * SLICE_SIZE);
+  core_option(OPTION_purge_delay_ms, 50);
+  atomic64_store_relaxed(&arena_counts.peak_committed, 5000);
+  for (int i = 0; i < 4; i++) {
+    CHECK_EQ(patience_budget(), 16u);
+    patience_note_reuse(PURGE_STEP, 49);
+  }
+  CHECK_EQ(patience_budget(), 32u);
+  CHECK_EQ(patience_delay(100), 100u);
+  patience_calm(os_fake.now_ms + 4000);
+  CHECK_EQ(patience_budget(), 16u);
+}
+
+TEST(patience, a_time_that_another_thread_has_overtaken_is_no_long_while, "") {
+  for (int i = 0; i < 7; i++) regret(1);
+  os_fake.now_ms -= 4;
+  regret(2);
+  CHECK_EQ(patience_delay(100), 400u);
+  patience_calm(os_fake.now_ms - 4);
+  CHECK_EQ(patience_delay(100), 400u);
 }
 
 TEST(patience, each_quiet_while_halves_it_again, "") {

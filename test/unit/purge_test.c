@@ -199,7 +199,7 @@ TEST(purge, a_tick_that_comes_late_does_what_others_would_have_done_up_to_eight_
 
 /* Four purges in a row found their pages wanted again within a second, and so on. */
 static void be_patient(void) {
-  for (int i = 0; i < 13; i++) patience_note_reuse(64);
+  for (int i = 0; i < 13; i++) patience_note_reuse(64, UINT32_MAX);
 }
 
 TEST(purge, patience_that_nothing_has_renewed_is_gone_at_the_first_look_however_late, "") {

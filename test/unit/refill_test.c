@@ -113,7 +113,7 @@ TEST(refill, threads_that_allocate_a_little_share_a_slab, "") {
 /* Is what was freed gone once the program has made so few slow calls, and time has passed? */
 static void check_that_little_calls_suffice(void (*call)(void), int most) {
   void *p[32];
-  for (int i = 0; i < 13; i++) patience_note_reuse(64); /* all patience that there is */
+  for (int i = 0; i < 13; i++) patience_note_reuse(64, UINT32_MAX); /* all patience that there is */
   for (int i = 0; i < 32; i++) p[i] = fast_malloc(MiB(8));
   for (int i = 0; i < 32; i++) fast_free(p[i]);
   CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)1000);

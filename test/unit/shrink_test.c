@@ -93,6 +93,43 @@ TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_r
   CHECK_EQ(pool_resting_pages(), 0u);
 }
 
+TEST(shrink, of_a_class_that_it_does_not_use_a_heap_keeps_nothing_and_adopts_no_slab, "H1") {
+  heap_t *h = fill_heap();
+  h->watched = own;
+  h->watched_taken = (uint16_t)heap_taken(h, own);
+  heap_watch_class(h, (uint8_t)os_fake.now_ms);
+  CHECK(h->own->owned[own] == 0 && h->bin[own] == 0 && h->freed->returned[own] == 0);
+  check_that_nothing_waits(h);
+  CHECK_EQ((unsigned)h->watched, medium);
+  CHECK(h->freed->returned[medium] != 0);
+  heap_exit(h);
+  int from = WAITING;
+  release(&from);
+  CHECK_EQ((int)h->own->owned[own], 0);
+  fast_malloc(OWN);
+  CHECK_EQ(h->freed->rests, (uint64_t)0);
+  h->watched_taken = (uint16_t)(heap_taken(h, medium) - 1); /* used since */
+  heap_enter();
+  heap_watch_class(h, (uint8_t)os_fake.now_ms);
+  CHECK(h->freed->returned[medium] != 0);
+  heap_exit(h);
+}
+
+TEST(shrink, slow_calls_watch_class_after_class_by_the_clock, "") {
+  size_t size = OWN;
+  allocate(&size);
+  heap_t *h = my_heap();
+  for (int i = 0; i < 100; i++) {
+    CHECK_GT((int)h->own->owned[own], 0); /* no time passes */
+    fast_free(fast_malloc(100000));
+  }
+  for (int i = 0; i < 100; i++) {
+    os_fake.now_ms += 16;
+    for (int calls = 0; calls < 32; calls++) fast_free(fast_malloc(100000));
+  }
+  CHECK_EQ((int)h->own->owned[own], 0);
+}
+
 static void spoil(heap_t *h, uintptr_t block) {
   block_set_live(block);
   heap_flush_bins(h);

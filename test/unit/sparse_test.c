@@ -1,6 +1,8 @@
 /* sparse_test.c - tests of slab/sparse */
 #include "heaps.h"
 
+#include "../../src/arena/budget.h"
+#include "../../src/arena/patience.h"
 #include "../../src/slab/sparse.h"
 
 enum { BLOCKS = 1920, SIZE = 1000, STEP = 24 };
@@ -59,6 +61,27 @@ TEST(sparse, a_slab_that_was_taken_since_the_last_look_keeps_its_pages, "") {
   CHECK_EQ(resident(), (size_t)SLICE_SIZE);
 }
 
+static unsigned count_holed(void) {
+  unsigned n = 0;
+  for (int i = 0; i < BLOCKS; i += STEP) {
+    bool is_first = i == 0 || slab_of(kept[i]) != slab_of(kept[i - STEP]);
+    n += is_first && atomic32_load_relaxed(&slab_of(kept[i])->holes) != 0;
+  }
+  return n;
+}
+
+TEST(sparse, of_a_class_of_which_slabs_are_taken_the_others_keep_their_pages_for_some_rounds, "") {
+  make_sparse();
+  for (int i = 0; i < 20; i++) {
+    slab_t *s = slab_find_partial(class_of(SIZE), my_heap());
+    CHECK(slab_let_go(s) == SLAB_SHARED);
+    os_fake.now_ms += 101;
+    for (int ticks = 0; ticks < 9; ticks++, os_fake.now_ms++) sparse_tick();
+    if (i < 3) CHECK_EQ(count_holed(), 0u);
+  }
+  CHECK_GT(count_holed(), 10u);
+}
+
 TEST(sparse, what_went_is_not_looked_for_again_and_a_look_is_no_publication, "") {
   make_sparse();
   uint64_t publications = atomic64_load_relaxed(&slab_counts.publications);
@@ -89,15 +112,6 @@ TEST(sparse, pages_stay_where_none_is_to_go_back, "") {
   CHECK_EQ(resident(), (size_t)SLICE_SIZE);
 }
 
-static unsigned count_holed(void) {
-  unsigned n = 0;
-  for (int i = 0; i < BLOCKS; i += STEP) {
-    bool is_first = i == 0 || slab_of(kept[i]) != slab_of(kept[i - STEP]);
-    n += is_first && atomic32_load_relaxed(&slab_of(kept[i])->holes) != 0;
-  }
-  return n;
-}
-
 TEST(sparse, one_tick_gives_back_pages_of_a_few_slabs_and_the_next_goes_on, "") {
   make_sparse();
   os_fake.now_ms += 1001;
@@ -107,8 +121,44 @@ TEST(sparse, one_tick_gives_back_pages_of_a_few_slabs_and_the_next_goes_on, "") 
     os_fake.now_ms += 50;
     sparse_tick();
     now = count_holed();
-    CHECK_LE(now, last + 8);
+    CHECK_LE(now, last + 16);
   }
   CHECK_GT(now, 20u);
   check_kept();
+}
+
+/* Of most slabs five blocks of six live: too many for one at rest. */
+TEST(sparse, under_pressure_pages_of_any_slab_go_at_the_first_look_slab_after_slab, "I7") {
+  in_thread(allocate, NULL, true);
+  for (int i = 0; i < BLOCKS; i++)
+    if (i % (2 * STEP) >= STEP / 3 * 5) release(i);
+  heap_collect(false);
+  go_rounds();
+  unsigned at_rest = count_holed();
+  CHECK_LT(at_rest, 10u);
+  atomic64_store_relaxed(&budget.level, PRESSURE_NEAR);
+  os_fake.now_ms += 1001;
+  sparse_tick();
+  unsigned once = count_holed();
+  CHECK_GT(once, at_rest);
+  CHECK_LE(once, at_rest + 16);
+  sparse_tick();
+  CHECK_EQ(count_holed(), once); /* it is not due again at once */
+  os_fake.now_ms += 1;
+  sparse_tick();
+  CHECK_GT(count_holed(), once);
+  atomic64_store_relaxed(&budget.level, PRESSURE_NONE);
+  check_kept();
+}
+
+TEST(sparse, patience_puts_the_next_round_off_and_pressure_does_not_wait_for_that, "") {
+  make_sparse();
+  for (int i = 0; i < 100; i++) patience_note_reuse(PURGE_STEP, UINT32_MAX);
+  for (int i = 0; i < 20; i++) sparse_tick(), os_fake.now_ms++;
+  go_rounds();
+  CHECK_EQ(count_holed(), 0u);
+  atomic64_store_relaxed(&budget.level, PRESSURE_NEAR);
+  sparse_tick();
+  CHECK_GT(count_holed(), 0u);
+  atomic64_store_relaxed(&budget.level, PRESSURE_NONE);
 }

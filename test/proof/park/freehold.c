@@ -781,6 +781,12 @@ static void look_at_much(void) {
   much_in_use();
   look_is_due();
 }
+static void look_at_class_at_rest(void) {
+  own(200, 600);
+  free_some(0, 100, 1);
+  look_is_due();
+  oracle_note_watch_due(200);
+}
 enum { PRESSURE_IS_NEAR = 1, PRESSURE_IS_OVER };
 static void look_when_eased(void) {
   look_at_much();
@@ -1841,6 +1847,7 @@ const operation_t freehold_operations[] = {
   {"free-tight", free_first, tight_to_free, NULL, "memory_soft:1M", 0},
   {"look-over-soft", malloc_one, look_at_much, hold_one, "memory_soft:1M", 0},
   {"look-eased", malloc_one, look_when_eased, hold_one, "memory_soft:64G", 0},
+  {"look-at-class-at-rest", malloc_one, look_at_class_at_rest, hold_one, NULL, 0},
   {"look-for-container", malloc_one, look_at_much, hold_one, NULL, 0},
   {"look-in-container", malloc_one, look_in_full_container, hold_one, NULL, 0},
   {"look-past-lost-reader", malloc_one, look_past_lost_reader, hold_one, NULL, 0},

@@ -199,6 +199,13 @@ static uint32_t now_ms(void) {
   return now();
 }
 
+void oracle_note_watch_due(size_t size) {
+  heap_t *h = own_heap();
+  h->watched = (uint8_t)class_of(size);
+  h->watched_taken = (uint16_t)heap_taken(h, h->watched);
+  h->watched_at = (uint8_t)(now_ms() - 100);
+}
+
 /* The next look at its files is a long time off. */
 void oracle_note_container(size_t limit, size_t room, bool is_short) {
   enum { LONG_TIME = 1 << 24 };

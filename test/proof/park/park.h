@@ -287,6 +287,8 @@ void oracle_sample_after(size_t size, unsigned blocks, size_t interval);
 void oracle_note_last_trim_due(void);
 /* At the end of its next slow call the heap looks at the clock, and how short memory is. */
 void oracle_note_look_due(void);
+/* ... and whether it has used that class since it began to watch it. */
+void oracle_note_watch_due(size_t size);
 void oracle_note_pressure(unsigned level); /* as the last look found it */
 void oracle_note_container(size_t limit, size_t room, bool is_short);
 void oracle_note_lost_reader(void); /* one that has been at the container's files for long */
