@@ -76,8 +76,8 @@ static bool prepare_index(heap_t *lane) {
   void *chunk = heap_malloc_unsampled(h, INDEX_CHUNK_SIZE);
   heap_exit(h);
   if (chunk == NULL) return false;
-  slab_thread_count(0 - (size_t)INDEX_CHUNK_SIZE,
-                    0 - (size_t)INDEX_CHUNK_SIZE); /* not the program's */
+  slab_thread_count(0 - (uint64_t)INDEX_CHUNK_SIZE,
+                    0 - (uint64_t)INDEX_CHUNK_SIZE); /* not the program's */
   index_add_chunk(lane, chunk);
   return true;
 }
