@@ -10,8 +10,11 @@
 #include "base/layout.h"
 #include "base/probe.h"
 #include "os/call.h"
+#include "os/posix.c"
 #if defined(_WIN32)
 #include "os/os_windows.c"
+#elif !defined(__linux__)
+#include "os/os_bsd.c"
 #else
 #include "os/os_linux.c"
 #include "os/files.c"
@@ -94,6 +97,8 @@
 #include "api/start.c"
 #if defined(_WIN32)
 #include "api/windows.c"
+#elif defined(__APPLE__)
+#include "api/macos.c"
 #else
 #include "api/foreign.c"
 #endif
@@ -102,10 +107,13 @@
 #include "api/cold.c"
 #include "api/malloc.c"
 #include "api/heaps.c"
-#if !defined(_WIN32)
+#if defined(__linux__)
 #include "api/glibc.c"
+#endif
+#if defined(__ELF__)
 #include "api/new.c"
 #endif
+#include "api/freebsd.c"
 #include "api/ext.c"
 #include "api/variants.c"
 #include "api/report.c"

@@ -14,8 +14,22 @@
 #include "../secure/secure.h"
 #include "../support/options.h"
 
-/* One function by a second name. */
+/* One function by a second name. macOS has no such thing: there the second is the only one, for the
+ * first is libSystem's (macos.c). */
+#if !defined(__APPLE__)
 #define TWIN(name) FH_API __attribute__((alias(#name), copy(name)))
+#else
+#define TWIN(name) FH_API
+#define malloc(size) fh_malloc(size)
+#define free(p) fh_free(p)
+#define calloc(count, size) fh_calloc(count, size)
+#define realloc(p, size) fh_realloc(p, size)
+#define reallocarray(p, count, size) fh_reallocarray(p, count, size)
+#define free_sized(p, size) fh_free_sized(p, size)
+#define free_aligned_sized(p, alignment, size) fh_free_aligned_sized(p, alignment, size)
+#define aligned_alloc(alignment, size) fh_aligned_alloc(alignment, size)
+#define posix_memalign(p, alignment, size) fh_posix_memalign(p, alignment, size)
+#endif
 
 /* Loads the options and sets the reporter of `fatal`; any call after the first does nothing. The
  * first may happen in two threads and a signal handler at once: at first use, or in the

@@ -70,7 +70,7 @@ static bool is_mapped_chunk(const foreign_chunk_t *c) {
   if ((uintptr_t)c < to) return false;
   size_t page = os_page_size(), size = libc_chunk_size(c);
   uintptr_t start = (uintptr_t)c - c->before, end = (uintptr_t)c + size;
-  return c->before <= (uintptr_t)c && size < (size_t)1 << ADDRESS_BITS && start % page == 0 &&
+  return c->before <= (uintptr_t)c && (uint64_t)size >> ADDRESS_BITS == 0 && start % page == 0 &&
          end % page == 0 && os_is_readable((const void *)(end - 1), 1);
 }
 

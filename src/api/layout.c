@@ -48,6 +48,10 @@ __asm__(".pushsection .note.freehold, \"a\", %note\n"
         ".long 9, 8, 1\n"
         ".asciz \"freehold\"\n"
         ".balign 4\n"
+#if UINTPTR_MAX > UINT32_MAX
         ".quad layout_table - .\n"
+#else
+        ".long layout_table - ., 0\n"
+#endif
         ".popsection\n");
 #endif

@@ -110,7 +110,9 @@ TWIN(free_sized) void fh_free_sized(void *p, size_t size);
 TWIN(free_aligned_sized) void fh_free_aligned_sized(void *p, size_t alignment, size_t size);
 TWIN(aligned_alloc) void *fh_aligned_alloc(size_t alignment, size_t size);
 TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t size);
-TWIN(malloc_usable_size) size_t malloc_size(void *p); /* gperftools, macOS */
+#if !defined(__APPLE__)
+TWIN(malloc_usable_size) size_t malloc_size(void *p); /* gperftools */
+#endif
 
 /* glibc's second names: for programs that look past `malloc`, and for libc.a. */
 #if defined(__GLIBC__)

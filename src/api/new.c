@@ -13,13 +13,33 @@
 #include <dlfcn.h>
 #include <unwind.h>
 
+/* The names below have size_t as unsigned long. Where it is unsigned int they have a j. */
 #if !defined(__LP64__)
-#error "the names below have size_t as unsigned long"
+#define _Znwm _Znwj
+#define _Znam _Znaj
+#define _ZnwmSt11align_val_t _ZnwjSt11align_val_t
+#define _ZnamSt11align_val_t _ZnajSt11align_val_t
+#define _ZnwmRKSt9nothrow_t _ZnwjRKSt9nothrow_t
+#define _ZnamRKSt9nothrow_t _ZnajRKSt9nothrow_t
+#define _ZnwmSt11align_val_tRKSt9nothrow_t _ZnwjSt11align_val_tRKSt9nothrow_t
+#define _ZnamSt11align_val_tRKSt9nothrow_t _ZnajSt11align_val_tRKSt9nothrow_t
+#define _ZdlPvm _ZdlPvj
+#define _ZdaPvm _ZdaPvj
+#define _ZdlPvmSt11align_val_t _ZdlPvjSt11align_val_t
+#define _ZdaPvmSt11align_val_t _ZdaPvjSt11align_val_t
+#define _Znwm12__hot_cold_t _Znwj12__hot_cold_t
+#define _Znam12__hot_cold_t _Znaj12__hot_cold_t
+#define _ZnwmSt11align_val_t12__hot_cold_t _ZnwjSt11align_val_t12__hot_cold_t
+#define _ZnamSt11align_val_t12__hot_cold_t _ZnajSt11align_val_t12__hot_cold_t
+#define _ZnwmRKSt9nothrow_t12__hot_cold_t _ZnwjRKSt9nothrow_t12__hot_cold_t
+#define _ZnamRKSt9nothrow_t12__hot_cold_t _ZnajRKSt9nothrow_t12__hot_cold_t
+#define _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t                                           \
+  _ZnwjSt11align_val_tRKSt9nothrow_t12__hot_cold_t
+#define _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t                                           \
+  _ZnajSt11align_val_tRKSt9nothrow_t12__hot_cold_t
 #endif
 
 #pragma weak dlsym
-#pragma weak _Unwind_SetGR
-#pragma weak _Unwind_SetIP
 
 typedef void new_handler_t(void);
 typedef new_handler_t *new_get_handler_t(void);
@@ -85,6 +105,8 @@ hidden bool new_call_returns(new_call_t *call, void *context);
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
+#pragma weak _Unwind_SetGR
+#pragma weak _Unwind_SetIP
 extern hidden char new_call_threw[];
 hidden _Unwind_Reason_Code new_personality(
   int version, _Unwind_Action actions, _Unwind_Exception_Class class,
@@ -196,7 +218,7 @@ OPERATOR void _ZdaPvSt11align_val_t(void *p, size_t alignment);
   X(_ZdlPvSt11align_val_t)                                                                         \
   X(_ZdaPvSt11align_val_t)
 /* Ours, whatever the names above reach. */
-#define OURS(name) extern hidden typeof(name) own##name __attribute__((alias(#name)));
+#define OURS(name) extern hidden typeof(name) own##name __attribute__((alias(TEXT_OF(name))));
 REPLACEABLE(OURS)
 
 static bool is_replaced; /* any of them; written by the constructor alone */

@@ -5,6 +5,9 @@
 #include "api.h"
 
 #include <errno.h>
+#if !defined(ENODATA) /* FreeBSD */
+#define ENODATA ENOATTR
+#endif
 
 #include "../heap/visit.h"
 #include "../stock/sample.h"

@@ -104,7 +104,7 @@ static void put_classes(fmt_t *f, const fh_stats_t *s) {
   fmt_text(f, "    <1/4   <1/2   <3/4   full\n");
   for (unsigned i = 0; i < FH_CLASSES; i++) {
     if (!class_is_used(&s->classes[i])) continue;
-    fmt_print(f, "%7lu", s->classes[i].block_size);
+    fmt_print(f, "%7lu", (uint64_t)s->classes[i].block_size);
     put_class(f, &s->classes[i]);
   }
   fmt_text(f, "  total");
@@ -175,10 +175,10 @@ static void put_heaps(fmt_t *f) {
 /* ---- JSON: the names are those of fh_stats_t ------------------------------------------------- */
 
 #define REPORT_CLASS_ROW(type, name, parts, what)                                                  \
-  {#name, offsetof(fh_class_stats_t, name), sizeof(type parts) / sizeof(type)},
+  {#name, offsetof(fh_class_stats_t, name), sizeof(type parts) / sizeof(type), sizeof(type)},
 static const struct {
-  char name[14];
-  uint8_t offset, parts; /* in fh_class_stats_t; numbers */
+  char name[13];
+  uint8_t offset, parts, size; /* in fh_class_stats_t; numbers; bytes of one */
 } report_class_rows[] = {FH_CLASS_STATISTICS(REPORT_CLASS_ROW)};
 
 static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *c) {
@@ -188,7 +188,8 @@ static void json_class(fmt_json_t *j, const char *name, const fh_class_stats_t *
     const uint64_t *n = (const uint64_t *)((const char *)c + report_class_rows[i].offset);
     unsigned parts = report_class_rows[i].parts;
     if (parts == 1) {
-      fmt_json_number(j, report_class_rows[i].name, *n);
+      bool is_half = report_class_rows[i].size == sizeof(uint32_t);
+      fmt_json_number(j, report_class_rows[i].name, is_half ? *(const uint32_t *)n : *n);
       continue;
     }
     fmt_json_object(j, report_class_rows[i].name);

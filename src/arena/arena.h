@@ -58,7 +58,7 @@ typedef struct {
   uint8_t touched[WINDOW_SLICES];
   atomic64_t purged[ARENA_WORDS]; /* set: free, given back since it was last in use */
   /* a hint: groups whose word in `partial` may not be 0 */
-  atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64];
+  atomic64_t partial_groups[CLASS_COUNT][ARENA_GROUPS / 64] aligned_to(4096);
   atomic64_t dirty_groups[ARENA_GROUPS / 64]; /* a hint: groups with free dirty slices */
   atomic32_t dirty_since[ARENA_WORDS];        /* os_now_ms of the last release in this word */
   /* for the slab layer: slabs that anyone may take, by class */

@@ -1,5 +1,5 @@
 /* map.h - who lives in which window of the address space                             layer 3: arena
- * Owns:    window_map: one word a GiB, zero until claimed.
+ * Owns:    window_map: one word a window, zero until claimed.
  *          Called by: arena, slab, stock, heap, secure, api.   Calls: os.
  * Threads: any. Progress: a window is claimed by one swap; a thread that fails goes on to the next.
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
@@ -22,7 +22,9 @@ typedef enum { /* clang-format off */
 
 extern hidden atomic_ptr_t window_map[WINDOW_COUNT];
 
-static inline bool map_in_range(const void *p) { return (uintptr_t)p >> ADDRESS_BITS == 0; }
+static inline bool map_in_range(const void *p) {
+  return (uint64_t)(uintptr_t)p >> ADDRESS_BITS == 0;
+}
 
 /* The tenant of the window in which `p` lies: one load. */
 static inline uintptr_t map_find(const void *p) {

@@ -8,7 +8,7 @@
 #include "base.h"
 
 /* clang-format off */
-typedef struct { uint64_t value; } atomic64_t;
+typedef struct { uint64_t value aligned_to(8); } atomic64_t;
 typedef struct { uint32_t value; } atomic32_t;
 typedef struct { uint16_t value; } atomic16_t;
 typedef struct { uint8_t value; } atomic8_t;

@@ -17,7 +17,7 @@
 /* A large table of which most programs touch the first entries. It lies behind all other variables,
  * so that these share their pages. (In a section of its own it would be zeros in a file of
  * Windows.) */
-#if defined(_WIN32)
+#if !defined(__ELF__)
 #define large_table
 #else
 #define large_table __attribute__((section(".bss.tables")))
@@ -55,13 +55,17 @@ enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/secure.md say
 /* 0: what statistics alone read is not counted, to see what that costs (./dev counters) */
 enum { COUNTED = FH_COUNTED };
 
-_Static_assert(sizeof(void *) == 8, "freehold needs a processor with addresses of 64 bits");
-
 #define KiB(n) ((size_t)(n) << 10)
 #define MiB(n) ((size_t)(n) << 20)
-#define GiB(n) ((size_t)(n) << 30)
+#define GiB(n) ((uint64_t)(n) << 30)
 
-enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
+/* 32 bits make 16 windows, a few of which hold what is not ours. LOADED_BITS: what a loader has yet
+ * to move lies below that. */
+#if UINTPTR_MAX > UINT32_MAX
+enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48, LOADED_BITS = 32 };
+#else
+enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 28, ADDRESS_BITS = 32, LOADED_BITS = 24 };
+#endif
 #define SLICE_SIZE ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator */
 #define WINDOW_SIZE ((size_t)1 << WINDOW_SHIFT)    /* an arena's window of address space */
 #define WINDOW_SLICES (WINDOW_SIZE >> SLICE_SHIFT) /* 16,384 */
@@ -71,5 +75,6 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48 };
 #define TEXT_OF_WORD(x) #x
 #define TEXT_OF(x) TEXT_OF_WORD(x) /* of what a macro stands for */
 
-static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
-static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+/* Of 64 bits everywhere, for sums and what a machine has. */
+static inline uint64_t min_size(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t max_size(uint64_t a, uint64_t b) { return a > b ? a : b; }

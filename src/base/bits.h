@@ -34,11 +34,21 @@ static inline uint64_t bits_mix(uint64_t w) {
 
 /* The two halves of a product, as one word: after Wang Yi's wyhash. */
 static always_inline uint64_t bits_fold(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
   __extension__ unsigned __int128 product = (unsigned __int128)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else /* by halves, as on paper */
+  uint64_t low = (a & UINT32_MAX) * (b & UINT32_MAX), high = (a >> 32) * (b >> 32);
+  uint64_t one = (a >> 32) * (b & UINT32_MAX), other = (a & UINT32_MAX) * (b >> 32);
+  uint64_t middle = (low >> 32) + (one & UINT32_MAX) + other;
+  return a * b ^ (high + (one >> 32) + (middle >> 32));
+#endif
 }
 
 typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
+#if UINTPTR_MAX == UINT32_MAX /* none is ever passed: all is inlined */
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
 
 /* Makes `n` bytes zero, a multiple of 16 from 32 to BITS_FEW, at such an address. There is no loop,
  * and for more than 64 no branch: some words are written twice, from either end. */

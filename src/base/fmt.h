@@ -10,6 +10,12 @@
 
 #include "base.h"
 
+#if __SIZEOF_LONG__ == 8 && !defined(__APPLE__)
+#define FMT_CHECKED __attribute__((format(printf, 2, 3)))
+#else /* %lu has 64 bits all the same */
+#define FMT_CHECKED
+#endif
+
 /* Takes text away when the buffer is full: whole lines, unless one line alone fills the buffer. */
 typedef void fmt_drain_t(const char *text, size_t length, void *context);
 
@@ -32,7 +38,7 @@ hidden void fmt_bytes(fmt_t *f, const char *text, size_t length);
 hidden void fmt_text(fmt_t *f, const char *text);
 /* As printf does: %s, %c, %p, %u, %lu and %#lx. A width, which may be *, puts %lu right and %-s
  * left; nothing is cut. */
-__attribute__((format(printf, 2, 3))) hidden void fmt_print(fmt_t *f, const char *format, ...);
+FMT_CHECKED hidden void fmt_print(fmt_t *f, const char *format, ...);
 hidden void fmt_char(fmt_t *f, char c);
 hidden void fmt_spaces(fmt_t *f, size_t count);
 hidden void fmt_decimal(fmt_t *f, uint64_t n);

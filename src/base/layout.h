@@ -28,10 +28,15 @@ typedef struct {
 #ifndef LAYOUT_STAYS
 #define LAYOUT_STAYS used
 #endif
+#if defined(__APPLE__)
+#define LAYOUT_SECTION "__DATA,freehold_layout"
+#else
+#define LAYOUT_SECTION "freehold_layout"
+#endif
 #define LAYOUT_ROW(label, text, where, number)                                                     \
   _Static_assert(sizeof text <= sizeof((layout_row_t *)NULL)->name, text);                         \
   static const layout_row_t layout_##label                                                         \
-    __attribute__((LAYOUT_STAYS, section("freehold_layout"))) = {text, where, number}
+    __attribute__((LAYOUT_STAYS, section(LAYOUT_SECTION))) = {text, where, number}
 #define LAYOUT_VARIABLE(name) LAYOUT_ROW(name, #name, &name, sizeof name)
 #define LAYOUT_SIZE(type) LAYOUT_ROW(type, #type, NULL, sizeof(type))
 #define LAYOUT_FIELD(type, field)                                                                  \

@@ -1,6 +1,6 @@
 /* here.h - what the fast paths know of a thread: its heap and its marks               layer 6: heap
  * Owns:    nothing; heap_here is enter.c's.   Called by: heap, secure, start.c, cold.c,
- *          closed.c.   Calls: nothing.
+ *          closed.c, macos.c.   Calls: nothing.
  * Threads: the thread's own, and its signal handlers'.
  *
  * Signals: three marks say that an operation is under way. A signal handler that interrupts it
@@ -18,7 +18,7 @@
 
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */
 typedef struct {
-  uint64_t limit; /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
+  size_t limit; /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
   /* the last byte of the window where the fast free expects blocks, or WINDOW_NONE; 0: mark */
   uintptr_t window;
   atomic_ptr_t heap;   /* the thread's own; at first, and at the end, NULL */

@@ -58,8 +58,8 @@ static void add_classes(fh_stats_t *stats) {
     class->requested = atomic64_load_relaxed(&heap_counts.requested[c]);
     class->peak = slab_taken_peak(c, class->live);
     stats->live_bytes += class->live * class->block_size;
-    for (size_t i = offsetof(fh_class_stats_t, requested) / 8; i < sizeof *total / 8; i++)
-      ((uint64_t *)total)[i] += ((const uint64_t *)class)[i]; /* peaks too: that is set anew */
+    for (uint64_t *to = &total->requested, *from = &class->requested; to < (uint64_t *)(total + 1);)
+      *to++ += *from++; /* peaks too: that is set anew */
   }
   total->peak = slab_taken_peak(0, total->live);
 }

@@ -86,11 +86,64 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
                    : "memory");
   return r2;
 }
+#elif defined(__i386__)
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
+  __asm__ volatile("pushl %6\n\t" /* the frame pointer's register is the sixth argument's */
+                   "pushl %%ebp\n\t"
+                   "movl 4(%%esp), %%ebp\n\t"
+                   "int $0x80\n\t"
+                   "popl %%ebp\n\t"
+                   "addl $4, %%esp"
+                   : "+a"(number)
+                   : "b"(a), "c"(b), "d"(c), "S"(d), "D"(e), "g"(f)
+                   : "memory");
+  return number;
+}
+#elif defined(__arm__)
+static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
+  register long r0 __asm__("r0") = a;
+  register long r1 __asm__("r1") = b;
+  register long r2 __asm__("r2") = c;
+  register long r3 __asm__("r3") = d;
+  register long r4 __asm__("r4") = e;
+  register long r5 __asm__("r5") = f;
+  long r7; /* of Thumb the frame pointer */
+  __asm__ volatile("mov %1, r7\n\t"
+                   "mov r7, %2\n\t"
+                   "svc 0\n\t"
+                   "mov r7, %1"
+                   : "+r"(r0), "=&r"(r7)
+                   : "r"(number), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5)
+                   : "memory");
+  return r0;
+}
 #else
 #error "add the bare system call of this processor"
 #endif
 #define OS_CALL(number, a, b, c, d, e, f)                                                          \
   call_kernel(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+/* Calls whose numbers have 64 bits, on any processor. FILE_HALVES: such a number as two arguments;
+ * a mapping's place in its file counts by pages of 4 KiB where it is one word of 32. */
+#if defined(__i386__) || defined(__arm__)
+#undef SYS_mmap
+#undef SYS_fstat
+#undef SYS_fcntl
+#define SYS_mmap SYS_mmap2
+#define SYS_fstat SYS_fstat64
+#define SYS_newfstatat SYS_fstatat64
+#define SYS_fcntl SYS_fcntl64
+#define stat_of_kernel stat64
+#define flock_of_kernel flock64
+enum { MMAP_SHIFT = 12 };
+#define CALL_FALLOCATE(file, at, size)                                                             \
+  OS_CALL(fallocate, file, 0, at, (uint64_t)(at) >> 32, size, 0)
+#else
+#define stat_of_kernel stat
+#define flock_of_kernel flock
+enum { MMAP_SHIFT = 0 };
+#define CALL_FALLOCATE(file, at, size) OS_CALL(fallocate, file, 0, at, size, 0, 0)
+#endif
 
 static inline bool call_succeeded(atomic64_t *count, long result) {
   if (COUNTED) atomic64_add_relaxed(count, 1);

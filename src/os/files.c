@@ -29,7 +29,7 @@ int os_append(const char *path) {
 }
 
 int os_open_shared(const char *path) {
-  struct stat about;
+  struct stat_of_kernel about;
   int file = open_file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return -1;
   if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) == 0 && S_ISREG(about.st_mode)) return file;
@@ -40,8 +40,8 @@ int os_open_shared(const char *path) {
 /* For as long as the file, or a copy of its number, is open; it does not wait. False: somebody else
  * has, or had it, and another file has its name now. Whoever has it removes no other. */
 static bool lock_file(int file, const char *path, bool may_fail) {
-  struct flock all = {.l_type = F_WRLCK};
-  struct stat about, named;
+  struct flock_of_kernel all = {.l_type = F_WRLCK};
+  struct stat_of_kernel about, named;
   long result = OS_CALL(fcntl, file, F_OFD_SETLK, &all, 0, 0, 0);
   if (result != 0 && (!may_fail || result == -EAGAIN || result == -EACCES)) return false;
   return OS_CALL(fstat, file, &about, 0, 0, 0, 0) == 0 &&
@@ -64,19 +64,17 @@ int os_create_shared(const char *path) {
 
 /* A limit on the size of files would end the program by a signal. */
 static bool is_within_limit(uint64_t end) {
-  struct rlimit most;
+  struct rlimit64 most;
   return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, &most, 0, 0) < 0 || end <= most.rlim_cur;
 }
 
 void *os_map_file(int file, uint64_t offset, size_t size) {
   long result;
   if (!is_within_limit(offset + size)) return NULL;
-  do
-    result =
-      OS_CALL(fallocate, file, 0, offset, size, 0, 0); /* Bound: signals that come meanwhile */
+  do result = CALL_FALLOCATE(file, offset, size); /* Bound: signals that come meanwhile */
   while (result == -EINTR);
   if (result < 0) return NULL;
-  long at = OS_CALL(mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset);
+  long at = OS_CALL(mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset >> MMAP_SHIFT);
   return call_succeeded(&os_counts.maps, at) ? (void *)at : NULL;
 }
 
@@ -85,7 +83,7 @@ void os_unmap_file(void *at, size_t size) {
 }
 
 bool os_is_special(const char *path) {
-  struct stat about;
+  struct stat_of_kernel about;
   return OS_CALL(newfstatat, AT_FDCWD, path, &about, 0, 0, 0) == 0 && !S_ISREG(about.st_mode);
 }
 
@@ -124,7 +122,7 @@ int os_duplicate(int file, int least) {
 }
 
 uint64_t os_file_identity(int file) {
-  struct stat about;
+  struct stat_of_kernel about;
   if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) < 0) return 0;
   return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
 }

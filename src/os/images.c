@@ -2,11 +2,13 @@
  * Owns:    nothing.   Called by: pprof.c.   Calls: os.
  * Threads: any. What is mapped or unmapped meanwhile may be missing, or seen twice. */
 #include <elf.h>
+#include <link.h>
 
 #include "../base/bits.h"
 #include "os.h"
 
 enum { NOTES_MOST = 512, HEADERS_MOST = 24 };
+enum { OWN_CLASS = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };
 
 typedef struct {
   int file;
@@ -60,7 +62,7 @@ static char *parse_line(char *line, os_image_t *image, bool *is_code, uint64_t *
 
 /* The bytes of the note in which a linker has written what it made. */
 static size_t find_build_id(const unsigned char *notes, size_t size, const unsigned char **id) {
-  Elf64_Nhdr n;
+  ElfW(Nhdr) n;
   for (size_t at = 0; at + sizeof n + 4 <= size;) { /* Bound: NOTES_MOST */
     memcpy(&n, notes + at, sizeof n);
     size_t text = at + sizeof n + align_up(n.n_namesz, 4), end = text + align_up(n.n_descsz, 4);
@@ -76,10 +78,10 @@ static size_t find_build_id(const unsigned char *notes, size_t size, const unsig
 /* `base`: where the file's first page is mapped. */
 static size_t read_build_id(uintptr_t base, unsigned char notes[NOTES_MOST],
                             const unsigned char **id) {
-  Elf64_Ehdr file;
-  Elf64_Phdr part[HEADERS_MOST];
+  ElfW(Ehdr) file;
+  ElfW(Phdr) part[HEADERS_MOST];
   if (!os_copy(&file, (void *)base, sizeof file)) return 0;
-  if (memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 || file.e_ident[EI_CLASS] != ELFCLASS64) return 0;
+  if (memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 || file.e_ident[EI_CLASS] != OWN_CLASS) return 0;
   size_t count = min_size(file.e_phnum, HEADERS_MOST), first = SIZE_MAX;
   if (!os_copy(part, (void *)(base + file.e_phoff), count * sizeof *part)) return 0;
   for (size_t i = 0; i < count; i++)

@@ -1,10 +1,9 @@
 /* os_linux.c - Linux by bare system calls                                               layer 1: os
- * Owns:    os_counts, the key of thread exit.   Called by: every layer above.   Calls: the kernel,
- *          and of libc pthread (keys, threads), clock_gettime, sigfillset, getauxval.
- * Threads: any; libc is called only where it neither locks nor allocates, except as os.h says. */
+ * Owns:    os_counts.   Called by: every layer above.   Calls: the kernel, and of libc
+ *          clock_gettime, getauxval.
+ * Threads: any; libc is called only where it neither locks nor allocates. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -266,33 +265,20 @@ uint64_t os_random(void) {
   return got == sizeof random ? random : random_number() + os_now_ns();
 }
 
-/* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. */
+/* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. Of 32 bits the last
+ * window is never ours; a kernel that has less refuses what it has not. */
 uintptr_t os_space_end(void) {
   uintptr_t stack = getauxval(AT_RANDOM) | (uintptr_t)__builtin_frame_address(0);
+  if (ADDRESS_BITS == 32) return (uintptr_t)0 - WINDOW_SIZE;
   return (uintptr_t)1 << min_size((size_t)(64 - __builtin_clzll(stack)), ADDRESS_BITS);
 }
 
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
- * and their brk heaps begin: from 4 to 20 TiB of 47 bits. */
+ * and their brk heaps begin: from 4 to 20 TiB of 47 bits. Of 32 bits it is the second window or the
+ * third. */
 uintptr_t os_space_start(void) {
   size_t part = os_space_end() / 32;
-  return align_down(part + random_number() % (4 * part), WINDOW_SIZE);
-}
-
-/* The key plus one; 0: none yet. relaxed: the key is all there is to see. */
-static atomic32_t thread_key;
-
-void os_thread_set_leave(os_leave_t *leave) {
-  pthread_key_t key;
-  if (atomic32_load_relaxed(&thread_key) != 0) return;
-  if (pthread_key_create(&key, leave) != 0) return;
-  uint32_t none = 0; /* two first threads at once: the second one's key goes back */
-  if (!atomic32_cas_relaxed(&thread_key, &none, key + 1)) pthread_key_delete(key);
-}
-
-bool os_thread_watch(void *heap) {
-  uint32_t key = atomic32_load_relaxed(&thread_key);
-  return key != 0 && pthread_setspecific(key - 1, heap) == 0;
+  return align_up(part + random_number() % (4 * part), WINDOW_SIZE);
 }
 
 /* Two numbers of 22 bits: the kernel gives no larger ones. */
@@ -311,27 +297,8 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   return OS_CALL(tgkill, process, thread, 0, 0, 0, 0) == -ESRCH;
 }
 
-static void *thread_run(void *run) {
-  ((void (*)(void))run)();
-  return NULL;
-}
-
-bool os_thread_start(void (*run)(void)) {
-  pthread_t thread;
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  sigfillset(&all);
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = pthread_create(&thread, &attributes, thread_run, (void *)run) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return started;
-}
-
 void os_sleep_ms(uint32_t ms) {
-  struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+  long time[] = {ms / 1000, (long)(ms % 1000) * 1000000}; /* as the kernel has it, libc or not */
   OS_CALL(nanosleep, &time, 0, 0, 0, 0, 0);
 }
 
@@ -347,22 +314,19 @@ const char *os_environment(const char *name) {
   return NULL;
 }
 
-bool os_on_signal(int number, void (*handler)(int number)) {
-  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK}, before;
-  if (sigaction(number, NULL, &before) != 0 || before.sa_handler != SIG_DFL) return false;
-  return sigaction(number, &action, NULL) == 0;
-}
-
 /* What is done on a signal, as the kernel has it. riscv64 has no restorer, but its
  * emulator reads and writes one: there the mask stands in its place, and a word more follows. */
+typedef struct {
+  unsigned long words[64 / 8 / sizeof(long)];
+} mask_t;
 typedef struct {
   void *handler;
   unsigned long flags;
 #if defined(__riscv)
-  unsigned long mask, room;
+  mask_t mask, room;
 #else
   void *restorer;
-  unsigned long mask;
+  mask_t mask;
 #endif
 } action_t;
 
@@ -436,7 +400,7 @@ uint32_t os_process(void) { return (uint32_t)OS_CALL(getpid, 0, 0, 0, 0, 0, 0); 
 /* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or
  * handled, the default. A filter may forbid to send any. */
 _Noreturn void os_abort(void) {
-  unsigned long abort_only = 1UL << (SIGABRT - 1);
+  mask_t abort_only = {{1UL << (SIGABRT - 1)}};
   for (int rounds = 0; rounds < 2; rounds++) {
     OS_CALL(rt_sigprocmask, SIG_UNBLOCK, &abort_only, 0, sizeof abort_only, 0, 0);
     send_to_own_thread(SIGABRT);

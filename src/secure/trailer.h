@@ -67,7 +67,7 @@ enum { TRAILER_PAIR = sizeof(trailer_pair_t), TRAILER_PAIRS = 4 };
 #define TRAILER_STEP (TRAILER_PAIRS * TRAILER_PAIR)
 static always_inline trailer_pair_t *trailer_pair(const char *at, const char *end, size_t number) {
   uintptr_t first = (uintptr_t)at + number * TRAILER_PAIR, last = (uintptr_t)end - TRAILER_PAIR;
-  return (trailer_pair_t *)min_size(first, last);
+  return (trailer_pair_t *)(first < last ? first : last);
 }
 static inline void trailer_fill(char *at, char *end, uint64_t filler) {
   const trailer_pair_t pair = {filler, filler};

@@ -40,7 +40,7 @@ static always_inline uint64_t block_key(uintptr_t block) {
 }
 static always_inline free_block_t *block_at(uintptr_t block) { return (free_block_t *)block; }
 static always_inline bool block_may_be_link(uintptr_t next) {
-  return (next >> ADDRESS_BITS | next % CLASS_STEP) == 0;
+  return ((uint64_t)next >> ADDRESS_BITS | next % CLASS_STEP) == 0;
 }
 static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
   uintptr_t next = block_at(block)->next ^ cover;

@@ -55,7 +55,7 @@ out_of_line slab_t *slab_retire(slab_t *s) {
   if (SECURE) states_look(s);
   size_t taken = atomic32_load_relaxed(&s->carved) - s->sunk - slab_others_freed(s);
   slab_note_taken(s, -(int)taken);
-  slab_count(0, (size_t)0 - s->capacity);
+  slab_count(0, (uint64_t)0 - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->tag, NULL);
   s->inverse = 0;
@@ -259,7 +259,7 @@ slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n,
   unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
   if (unlikely(c >= CLASS_COUNT)) fatal("double free", (void *)first, "free"); /* now a large one */
   slab_count_taken(c, -(int)n);
-  slab_thread_count(0 - n * class_size(c), 0);
+  slab_thread_count(0 - (uint64_t)n * class_size(c), 0);
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: another round means that another thread changed the word */
     anchor_t a = anchor_unpack(word);

@@ -20,7 +20,7 @@ static slab_tally_t *common_tally(void) {
   return &slab_counts.tallies[TALLIES_OWN + (mixed >> 16) % (TALLIES - TALLIES_OWN)];
 }
 
-void slab_count(size_t live, size_t free) {
+void slab_count(uint64_t live, uint64_t free) {
   slab_tally_t *t = slab_tally;
   if (!COUNTED) return;
   if (likely(t != NULL)) {
@@ -63,7 +63,7 @@ static void add_taken(unsigned c, int64_t blocks) {
 
 void slab_count_taken(unsigned c, int blocks) {
   if (!COUNTED) return;
-  slab_count((size_t)blocks * class_size(c), (size_t)-blocks);
+  slab_count((uint64_t)blocks * class_size(c), (uint64_t)-blocks);
   slab_tally_t *t = slab_tally;
   atomic32_t *word = &(t != NULL ? t : common_tally())->taken[c];
   if (t != NULL) atomic32_add_own(word, (uint32_t)blocks);
@@ -85,7 +85,7 @@ bool tally_is_valid(const slab_tally_t *t, unsigned c) {
 
 void slab_note_taken(const slab_t *s, int blocks) {
   unsigned c = slab_class(s);
-  if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((size_t)blocks * class_size(c), 0);
+  if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((uint64_t)blocks * class_size(c), 0);
   slab_count_taken(c, blocks);
 }
 

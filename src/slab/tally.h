@@ -16,8 +16,8 @@ typedef struct {
   atomic64_t live, free;
   atomic32_t taken[CLASS_COUNT]; /* of each class: blocks, signed, not yet in `classes` below */
 } aligned_to(64) slab_tally_t;
-hidden void slab_choose_tally(size_t number);     /* from TALLIES_OWN on: a common one */
-hidden void slab_count(size_t live, size_t free); /* so many more, modulo 2^64 */
+hidden void slab_choose_tally(size_t number);         /* from TALLIES_OWN on: a common one */
+hidden void slab_count(uint64_t live, uint64_t free); /* so many more, modulo 2^64 */
 hidden void slab_sum(uint64_t *live, uint64_t *free);
 /* So many blocks of class `c` went to a heap; a negative number: came back. */
 hidden void slab_count_taken(unsigned c, int blocks);

@@ -43,12 +43,13 @@ typedef enum { RESERVE_DENIED, RESERVE_GRANTED, RESERVE_USED } reserve_t;
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
  * word, so that a free that is cut short leaves it whole: first and last block, and how many. */
 typedef struct {
-  slab_t *slab; /* NULL: none */
-  uint64_t chain;
+  slab_t *slab;     /* NULL: none */
+  atomic64_t chain; /* relaxed: the heap's user's; a word of 64 bits on any processor */
 } batch_t;
-static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)b->chain; }
-static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(b->chain >> 16); }
-static inline unsigned batch_count(const batch_t *b) { return (unsigned)(b->chain >> 32); }
+static inline uint64_t batch_chain(const batch_t *b) { return atomic64_load_relaxed(&b->chain); }
+static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)batch_chain(b); }
+static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(batch_chain(b) >> 16); }
+static inline unsigned batch_count(const batch_t *b) { return (unsigned)(batch_chain(b) >> 32); }
 
 /* What a heap has freed and not put back into slabs, and what it has borrowed. It lies apart, so
  * that a heap of which little was used touches no page of it. */
@@ -61,7 +62,7 @@ typedef struct {
   uint64_t slots; /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
-  uint64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
+  atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h; likewise */
   uint64_t were_short; /* a bit for each class with `fresh`: its list was given up full */
   struct quarantine *quarantine[SECURE]; /* const */
 } aligned_to(64) heap_freed_t;

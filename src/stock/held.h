@@ -11,8 +11,8 @@
 
 /* Bytes in blocks. */
 typedef struct {
-  size_t ready; /* in bins, also behind a cut, and fresh */
-  size_t freed; /* on private and returned lists, pending and in batches */
+  uint64_t ready; /* in bins, also behind a cut, and fresh */
+  uint64_t freed; /* on private and returned lists, pending and in batches */
 } held_t;
 
 hidden held_t heap_held(const heap_t *h);

@@ -26,7 +26,7 @@ struct chunk {
   heap_t *lane;      /* const */
   atomic_ptr_t heap; /* the lane's first-class heap, until it ends. relaxed: compared alone */
   atomic_ptr_t cells[CELLS]; /* slab_t *, or huge_t * and 1; NULL: none yet */
-};
+} aligned_to(INDEX_CHUNK_SIZE);
 _Static_assert(sizeof(chunk_t) == INDEX_CHUNK_SIZE, "a chunk is found from its cells");
 
 static chunk_t *chunk_of(const void *cell) {

@@ -64,7 +64,7 @@ static void set_size(slab_t *s, size_t size) {
   size_t before = atomic64_load_relaxed(&s->size), used = slices_for(before);
   uint8_t *touched = arena_touched_last((void *)slab_base(s), used);
   if (slices_for(size) > used) memset(touched, TOUCHED_ALL, slices_for(size) - used);
-  size_t more = usable_for(size) - before; /* or less */
+  uint64_t more = (uint64_t)usable_for(size) - before; /* or less */
   slab_count(more, 0);
   slab_thread_count(more, usable_for(size) > before ? more : 0);
   index_count(tag_of(s), more);
@@ -73,7 +73,7 @@ static void set_size(slab_t *s, size_t size) {
 
 /* The block is new, and shorter than what was allocated for it. */
 static out_of_line void set_first_size(slab_t *s, size_t size) {
-  slab_thread_count(0, usable_for(size) - atomic64_load_relaxed(&s->size));
+  slab_thread_count(0, (uint64_t)usable_for(size) - atomic64_load_relaxed(&s->size));
   set_size(s, size);
 }
 
@@ -101,7 +101,8 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   uint32_t word = atomic32_exchange_relaxed(&s->kind, 0);
   if (slab_kind(word) != SLAB_LARGE) fatal("double free", p, call);
   if (unlikely((word & SLAB_IS_SAMPLED) != 0)) sample_end(p);
-  size_t n = atomic32_load_relaxed(&s->slices), size = atomic64_load_relaxed(&s->size);
+  size_t n = atomic32_load_relaxed(&s->slices);
+  uint64_t size = atomic64_load_relaxed(&s->size);
   index_count(tag_of(s), 0 - size);
   index_leave(&s->tag); /* before the slices go: F2 */
   slab_count(0 - size, 0);

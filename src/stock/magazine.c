@@ -10,8 +10,9 @@ enum {
 };
 
 size_t magazine_singles_most(void) {
-  return budget_is_tight() || users_are_many() ? 0
-                                               : (size_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
+  return budget_is_tight() || users_are_many()
+           ? 0
+           : (uint64_t)option_get(OPTION_magazine) >> SLICE_SHIFT;
 }
 
 static void count_run(heap_t *h, size_t n, int sign) {

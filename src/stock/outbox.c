@@ -53,13 +53,13 @@ static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t bloc
   if (b->slab == s) {
     block_link(block, slab_base(s) | batch_first(b));
     signal_fence();
-    b->chain = b->chain - batch_first(b) + one;
+    atomic64_store_relaxed(&b->chain, batch_chain(b) - batch_first(b) + one);
     return;
   }
   block_link(block, 0);
   h->held++;
   h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
-  b->chain = one | (uint64_t)(uint16_t)block << LAST_SHIFT;
+  atomic64_store_relaxed(&b->chain, one | (uint64_t)(uint16_t)block << LAST_SHIFT);
   signal_fence();
   b->slab = s;
 }

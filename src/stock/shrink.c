@@ -31,7 +31,7 @@ static void flush_fresh(heap_t *h, unsigned c) {
 static void flush_bin(heap_t *h, unsigned c) {
   size_t ready = flush_list(h, &h->bin[c]) + heap_fresh(h, c).count;
   if (unlikely(sample_was_started())) ready += flush_list(h, sample_return_bin(h, c));
-  if (heap_tag(h) == NULL) slab_thread_count(0, 0 - ready * class_size(c));
+  if (heap_tag(h) == NULL) slab_thread_count(0, 0 - (uint64_t)ready * class_size(c));
   flush_list(h, &h->freed->returned[c]);
   flush_fresh(h, c);
   returned_give_up(h, c); /* until the class is used again */
@@ -165,7 +165,7 @@ void heap_end(heap_t *h) {
 /* The caller frees the blocks of a first-class heap. */
 static out_of_line void count_dropped(const slab_t *s) {
   size_t taken = atomic32_load_relaxed(&s->carved) - slab_others_freed(s);
-  slab_thread_count(0 - taken * class_size(slab_class(s)), 0);
+  slab_thread_count(0 - (uint64_t)taken * class_size(slab_class(s)), 0);
 }
 
 void heap_drop(heap_t *h) {

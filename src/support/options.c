@@ -267,7 +267,7 @@ static void sum_up(const options_loading_t *loading) {
   if (loading->mistakes <= OPTIONS_MOST_LINES || loading->warn == NULL) return;
   fmt_start(&f, line, sizeof line, NULL, NULL);
   fmt_print(&f, "freehold: options: %lu more mistakes, not shown\n",
-            loading->mistakes - OPTIONS_MOST_LINES);
+            (uint64_t)loading->mistakes - OPTIONS_MOST_LINES);
   loading->warn(line, f.used);
 }
 
@@ -307,10 +307,11 @@ static void read_text(options_loading_t *loading, const char *text, size_t lengt
 }
 
 /* NULL also while the program's pointers are not relocated yet (first use in the resolver of an
- * ifunc). The text would lie below 4 GiB then, although the pointer itself does not. */
+ * ifunc). The text would lie below LOADED_BITS then, although the pointer itself does not. */
 static const char *text_of_program(void) {
   if (&fh_options == NULL || fh_options == NULL) return NULL;
-  bool is_relocated = (uintptr_t)fh_options >> 32 != 0 || (uintptr_t)&fh_options >> 32 == 0;
+  bool is_relocated =
+    (uintptr_t)fh_options >> LOADED_BITS != 0 || (uintptr_t)&fh_options >> LOADED_BITS == 0;
   return is_relocated ? fh_options : NULL;
 }
 

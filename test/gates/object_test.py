@@ -170,6 +170,7 @@ class Builds(unittest.TestCase):
     maxDiff = None
     # tested before any header was read: what the build defines, and the compiler for each processor
     KNOWN_AT_ONCE = re.compile(r"_GNU_SOURCE|FH_SHARED|_WIN32|__x86_64__|__aarch64__|__riscv\w*|"
+                               r"__(linux|APPLE|FreeBSD|ELF|i386|arm)__|"
                                r"__LP64__|__\w*_xlen|defined")
 
     @classmethod

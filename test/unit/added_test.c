@@ -9,7 +9,7 @@ enum { HEAD = ARENA_FIRST_SLICE, PAGE = 2 << 20 };
 
 /* So much memory of the program's, at that distance from the beginning of a window. */
 static char *bring(size_t from, size_t size) {
-  char *at = (char *)os_space_start() + GiB(50) + from;
+  char *at = (char *)os_space_start() + os_fake.windows / 4 * WINDOW_SIZE + from;
   os_fake_take(at, size);
   return at;
 }
@@ -56,18 +56,18 @@ TEST(added, memory_that_begins_within_a_windows_head_is_a_part_of_it, "A3") {
 }
 
 TEST(added, a_window_in_whose_head_something_else_lies_is_passed_by_and_stays_free, "W1") {
-  char *at = bring(MiB(100), GiB(1)), *window = at - MiB(100);
+  char *at = bring(MiB(100), WINDOW_SIZE), *window = at - MiB(100);
   os_fake_take(window + SLICE_SIZE, 4096);
-  CHECK_EQ(added_put(at, GiB(1), true, true), (size_t)MiB(100) - HEAD * SLICE_SIZE);
+  CHECK_EQ(added_put(at, WINDOW_SIZE, true, true), (size_t)MiB(100) - HEAD * SLICE_SIZE);
   CHECK_EQ(map_find(window), (uintptr_t)TENANT_NONE);
   CHECK(map_kind(map_find(window + WINDOW_SIZE)) == TENANT_ARENA);
   CHECK_EQ(lost_slices(), 0u);
 }
 
 TEST(added, memory_in_several_windows_is_an_arena_in_each_and_their_last_slice_is_not_used, "") {
-  char *at = bring(GiB(1) - MiB(10), MiB(10) + 2 * GiB(1));
+  char *at = bring(WINDOW_SIZE - MiB(10), MiB(10) + 2 * WINDOW_SIZE);
   size_t whole = (ARENA_END - HEAD) * SLICE_SIZE;
-  CHECK_EQ(added_put(at, MiB(10) + 2 * GiB(1), true, true), MiB(10) - SLICE_SIZE + 2 * whole);
+  CHECK_EQ(added_put(at, MiB(10) + 2 * WINDOW_SIZE, true, true), MiB(10) - SLICE_SIZE + 2 * whole);
   CHECK_EQ(arena_count(), 3u);
   CHECK_EQ(lost_slices(), 0u);
 }
@@ -76,7 +76,7 @@ TEST(added, only_whole_slices_are_used_and_too_little_is_nothing, "") {
   char *at = bring(MiB(100), MiB(1));
   CHECK_EQ(added_put(at + 16, 2 * SLICE_SIZE, true, true), (size_t)SLICE_SIZE);
   CHECK_EQ(claim(1), at + SLICE_SIZE);
-  char *small = bring(GiB(1), MiB(2)); /* all of it would be the head's */
+  char *small = bring(WINDOW_SIZE, MiB(2)); /* all of it would be the head's */
   CHECK_EQ(added_put(small, MiB(2), true, true), 0u);
   CHECK_EQ(added_put(small, SLICE_SIZE - 1, true, true), 0u);
   CHECK_EQ(added_put(at + SLICE_SIZE, SLICE_SIZE, true, true), 0u); /* a second time */
@@ -135,8 +135,8 @@ TEST(added, memory_that_does_not_read_as_zero_is_not_taken_for_clean, "A3") {
 }
 
 TEST(added, a_block_that_grows_out_of_it_is_copied_and_its_pages_stay, "") {
-  char *at = bring(0, GiB(1));
-  added_put(at, GiB(1), true, false);
+  char *at = bring(0, WINDOW_SIZE);
+  added_put(at, WINDOW_SIZE, true, false);
   char *p = heap_malloc_slow(MiB(40));
   CHECK_EQ((void *)arena_of(p), (void *)at);
   CHECK_EQ((void *)arena_of(heap_malloc_slow(MiB(500))), (void *)at); /* behind it */

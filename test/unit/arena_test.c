@@ -94,29 +94,29 @@ TEST(arena, a_range_is_claimed_at_its_place_only_if_all_of_it_is_free, "M1") {
 
 TEST(arena, nothing_is_claimed_beyond_the_end_of_a_window_nor_at_the_start_of_the_next, "A1") {
   bool clean;
-  char *p = claim(8000);
+  char *p = claim(HALF_WINDOW);
   char *end = (char *)arena_of(p) + WINDOW_SIZE;
   CHECK(!arena_claim_at(end - SLICE_SIZE, 2, &clean));
   CHECK(!arena_claim_at(end, 1, &clean));
-  CHECK_EQ(committed(), 8000u);
+  CHECK_EQ(committed(), (uint64_t)HALF_WINDOW);
 }
 
 TEST(arena, a_window_that_is_full_is_followed_by_another_arena, "") {
   char *p[5];
   for (int i = 0; i < 5; i++) {
-    p[i] = claim(8000);
+    p[i] = claim(HALF_WINDOW);
     CHECK(p[i] != NULL);
   }
   CHECK_EQ(arena_count(), 3u);
   CHECK(arena_of(p[0]) == arena_of(p[1]) && arena_of(p[1]) != arena_of(p[2]));
-  for (int i = 0; i < 5; i++) arena_release(p[i], 8000);
+  for (int i = 0; i < 5; i++) arena_release(p[i], HALF_WINDOW);
   CHECK_EQ(lost_slices(), 0u);
   CHECK_EQ(arena_slice(claim(1)), (size_t)ARENA_FIRST_SLICE);
 }
 
 TEST(arena, the_last_slices_of_a_window_are_used, "") {
-  claim(8000);
-  for (size_t i = ARENA_FIRST_SLICE + 8000; i < ARENA_END; i++)
+  claim(HALF_WINDOW);
+  for (size_t i = ARENA_FIRST_SLICE + HALF_WINDOW; i < ARENA_END; i++)
     CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(0));
   CHECK_EQ(free_slices(), 0u);
   CHECK_EQ((void *)arena_of(claim(1)), (void *)arena_at(1));
@@ -124,7 +124,7 @@ TEST(arena, the_last_slices_of_a_window_are_used, "") {
 
 TEST(arena, behind_a_windows_last_block_nothing_is_mapped_before_the_next_arenas_head, "") {
   bool clean;
-  char *p = claim(8000), *next = (char *)arena_of(p) + WINDOW_SIZE;
+  char *p = claim(HALF_WINDOW), *next = (char *)arena_of(p) + WINDOW_SIZE;
   while (arena_count() < 2) claim(1);
   CHECK_EQ((void *)arena_at(1), (void *)next);
   CHECK(os_fake_is_mapped(next - 2 * SLICE_SIZE, SLICE_SIZE));

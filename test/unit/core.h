@@ -22,6 +22,9 @@ CORE_EXCHANGE(atomic64, atomic64_t, uint64_t)
 CORE_EXCHANGE(atomic32, atomic32_t, uint32_t)
 CORE_EXCHANGE(atomic_ptr, atomic_ptr_t, void *)
 
+/* Slices: almost as many as one claim may take, and two such claims fit a window. */
+enum { HALF_WINDOW = WINDOW_SLICES / 2 - 192 };
+
 static void core_report(const char *what, const void *address, const char *call) {
   test_say("freehold: %s: %p in %s()\n", what, address, call);
   abort();

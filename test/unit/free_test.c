@@ -118,7 +118,7 @@ TEST(free, blocks_of_a_heap_of_the_program_never_wait_whichever_way_they_are_fre
 TEST(free, fast_frees_follow_the_program_into_the_window_of_the_last_slow_one, "") {
   char *p = fast_malloc(100), *q = p;
   while (arena_of(q) == arena_of(p)) {
-    while (claim(4000) != NULL && arena_count() < 2) continue;
+    while (claim(HALF_WINDOW / 2) != NULL && arena_count() < 2) continue;
     while (arena_count() < 3) claim(1);
     q = fast_malloc(5000);
   }

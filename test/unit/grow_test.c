@@ -107,13 +107,13 @@ TEST(grow, whole_steps_are_made_present_if_that_is_wanted_and_memory_is_not_shor
   core_option(OPTION_arena_populate, true);
   claim(1000);
   CHECK_GE(populated, 900 * SLICE_SIZE);
-  for (int i = 0; i < 5; i++) claim(8000); /* windows more */
+  for (int i = 0; i < 5; i++) claim(HALF_WINDOW); /* windows more */
   size_t mapped = (atomic64_load_relaxed(&arena_counts.mapped) - arena_count() * ARENA_FIRST_SLICE);
   CHECK_GE(populated, (mapped - 100) * SLICE_SIZE);
   CHECK_LE(populated, mapped * SLICE_SIZE);
   size_t before = populated;
   atomic64_store_relaxed(&budget.level, PRESSURE_NEAR);
-  claim(8000);
+  claim(HALF_WINDOW);
   CHECK_EQ(populated, before);
 }
 

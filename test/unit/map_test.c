@@ -46,9 +46,9 @@ TEST(map, a_word_that_no_tenant_has_written_is_seen, "W1") {
 
 TEST(map, addresses_beyond_the_map_are_nobodys, "") {
   CHECK(map_kind(map_find((void *)~(uintptr_t)0)) == TENANT_NONE);
-  CHECK(map_kind(map_find((void *)((uintptr_t)1 << ADDRESS_BITS))) == TENANT_NONE);
+  CHECK(map_kind(map_find((void *)(uintptr_t)((uint64_t)1 << ADDRESS_BITS))) == TENANT_NONE);
   CHECK(map_kind(map_find(NULL)) == TENANT_NONE);
-  CHECK(map_kind(map_find((void *)(((uintptr_t)1 << ADDRESS_BITS) - 1))) == TENANT_NONE);
+  CHECK(map_kind(map_find((void *)(uintptr_t)(((uint64_t)1 << ADDRESS_BITS) - 1))) == TENANT_NONE);
 }
 
 TEST(map, several_windows_lie_side_by_side_and_have_one_tenant, "W1") {

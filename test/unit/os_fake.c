@@ -1,7 +1,7 @@
 /* os_fake.c - a system for unit tests: deterministic, every call can be made to fail
  * Contract: src/os/os.h; os_fake.h says what tests control.
- * Owns:    192 GiB of address space, of which each window is reserved when it is first needed, and
- *          each unit of 4 KiB is mapped or not.
+ * Owns:    192 windows of address space, of 32 bits 8, of which each is reserved when it is first
+ *          needed, and each unit of 4 KiB is mapped or not.
  * Called by: every layer above os.   Calls: the kernel, by libc.
  * Threads: any; a mutex orders them, for this is no allocator's business. A call that the contract
  *          forbids (no multiple of the page size, giving back what is not mapped) aborts. */
@@ -10,6 +10,7 @@
 #endif
 #include "os_fake.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,13 @@
 
 #include "../../src/base/bits.h"
 
-/* The space lies below where programs do, and in no sanitizer's shadow memory. */
+/* The space lies below where programs do, and in no sanitizer's shadow memory; of 32 bits between
+ * the program and its libraries. */
+#if UINTPTR_MAX > UINT32_MAX
 enum { UNIT = 4096, FIRST_WINDOW = 0x15400, WINDOWS = 192 };
+#else
+enum { UNIT = 4096, FIRST_WINDOW = 6, WINDOWS = 8 };
+#endif
 #define SPACE ((char *)((size_t)FIRST_WINDOW << WINDOW_SHIFT))
 #define SPACE_SIZE ((size_t)WINDOWS << WINDOW_SHIFT)
 #define UNITS (SPACE_SIZE / UNIT)

@@ -23,7 +23,7 @@ typedef struct {
   size_t page_size; /* 4, 16 or 64 KiB */
   uint32_t now_ms;
   size_t most_mapped;  /* bytes that may be mapped at a time; more is OS_NO_MEMORY */
-  size_t windows;      /* of address space, 192 at most */
+  size_t windows;      /* of address space; at first, and at most, 192 or 8 */
   uint32_t fail_calls; /* the kinds of calls that `fail_at` counts: bits by os_fake_call_t */
   uint64_t fail_at;    /* that one of them fails: 1 is the next; 0: none. Counts down */
   bool fail_on;        /* and all after it */

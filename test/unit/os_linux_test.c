@@ -206,54 +206,6 @@ TEST(os_linux, it_ends_also_where_a_filter_forbids_to_send_the_signal, "") {
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static void *left;
-static uint64_t number;
-static void leave(void *heap) { left = heap; }
-
-static void *watch(void *heap) {
-  number = os_thread();
-  CHECK(!os_thread_has_ended(number, number));
-  return (void *)(uintptr_t)os_thread_watch(heap);
-}
-
-static void check_that_an_end_is_told(void) {
-  pthread_t thread;
-  void *is_watched;
-  os_thread_set_leave(leave);
-  CHECK_EQ(pthread_create(&thread, NULL, watch, &left), 0);
-  CHECK_EQ(pthread_join(thread, &is_watched), 0);
-  CHECK(is_watched != NULL);
-  CHECK_EQ(left, (void *)&left);
-}
-
-TEST(os_linux, the_end_of_a_thread_is_told_and_found, "") {
-  CHECK(!os_thread_watch(&left)); /* nobody wants to know yet */
-  check_that_an_end_is_told();
-  for (int i = 0; i < 1000 && !os_thread_has_ended(number, os_thread()); i++) os_sleep_ms(1);
-  CHECK(os_thread_has_ended(number, os_thread()));
-  CHECK(!os_thread_has_ended(0, os_thread()));
-  CHECK(!os_thread_has_ended(number, 0));
-}
-
-TEST(os_linux, the_end_of_a_thread_is_told_also_where_the_program_has_many_keys, "") {
-  pthread_key_t key;
-  for (int i = 0; i < 40; i++) CHECK_EQ(pthread_key_create(&key, NULL), 0);
-  check_that_an_end_is_told();
-}
-
-static atomic32_t has_run;
-static void run(void) {
-  sigset_t blocked;
-  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-  atomic32_store_release(&has_run, 1 + (uint32_t)sigismember(&blocked, SIGTERM));
-}
-
-TEST(os_linux, a_thread_that_it_starts_gets_no_signals, "") {
-  CHECK(os_thread_start(run));
-  for (int i = 0; i < 1000 && atomic32_load_acquire(&has_run) == 0; i++) os_sleep_ms(1);
-  CHECK_EQ(atomic32_load_acquire(&has_run), 2u);
-}
-
 TEST(os_linux, a_variable_of_the_environment_is_found_by_its_whole_name, "") {
   setenv("FREEHOLD_TEST", "some:text", 1);
   CHECK_SAME_TEXT(os_environment("FREEHOLD_TEST"), "some:text");

@@ -91,9 +91,9 @@ TEST(partial, the_hint_of_a_group_comes_back_with_the_next_bit_and_goes_when_the
 /* Slabs of the second arena, so that its number counts; the first one's are all in use. */
 static slab_t *partial_in_another_arena(void) {
   bool clean;
-  CHECK(arena_claim(8000, 1, &clean) != NULL);
-  CHECK(arena_claim(8000, 1, &clean) != NULL);
-  CHECK(arena_claim(8000, 1, &clean) != NULL);
+  CHECK(arena_claim(HALF_WINDOW, 1, &clean) != NULL);
+  CHECK(arena_claim(HALF_WINDOW, 1, &clean) != NULL);
+  CHECK(arena_claim(HALF_WINDOW, 1, &clean) != NULL);
   while (arena_of(arena_claim(1, 1, &clean)) == arena_at(0)) continue;
   slab_t *s = just_made_partial(2);
   CHECK_EQ(arena_of(s), arena_at(1));

@@ -456,7 +456,7 @@ TEST(purge, discarding_needs_no_call_that_splits_a_mapping, "") {
 TEST(purge, every_arena_is_looked_at, "") {
   core_option(OPTION_purge_budget, (int64_t)GiB(4));
   char *p[3];
-  for (int i = 0; i < 3; i++) p[i] = claim(8100);
+  for (int i = 0; i < 3; i++) p[i] = claim(HALF_WINDOW + 100);
   for (int i = 0; i < 3; i++) {
     p[i][0] = 1;
     arena_release(p[i] + 8099 * SLICE_SIZE, 1);
@@ -478,7 +478,7 @@ static char *far_apart[FAR_APART];
 /* A slice of each of so many windows. */
 static void fill_windows(void) {
   for (size_t i = 0; i < FAR_APART;) {
-    char *p = claim(4000);
+    char *p = claim(HALF_WINDOW / 2);
     if (arena_count() == i + 1) far_apart[i++] = p;
   }
 }

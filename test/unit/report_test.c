@@ -40,11 +40,10 @@ static void fill_class(fh_class_stats_t *c, size_t block_size, uint64_t n) {
   *c = (fh_class_stats_t){block_size, n + 1, n + 2, n + 3, n + 4, n + 5, {1, n / 100, 2, n / 200}};
 }
 static void fill(void) {
-  uint64_t *words = (uint64_t *)&figures;
-  for (size_t i = 1; i < offsetof(fh_stats_t, total) / 8; i++) words[i] = i * 1111111;
-  words += offsetof(fh_stats_t, elapsed_ms) / 8;
-  for (size_t i = 0; i < (sizeof figures - offsetof(fh_stats_t, elapsed_ms)) / 8; i++)
-    words[i] = (i + 31) * 1111111;
+  uint64_t *to = &figures.mapped;
+  for (uint64_t i = 1; to < (uint64_t *)&figures.total; i++) *to++ = i * 1111111;
+  to = &figures.elapsed_ms;
+  for (uint64_t i = 31; to < (uint64_t *)(&figures + 1); i++) *to++ = i * 1111111;
   fill_class(&figures.total, 0, 7000000);
   fill_class(&figures.classes[0], 16, 1000);
   fill_class(&figures.classes[9], 160, 2000);

@@ -89,7 +89,7 @@ TEST(slab, a_list_longer_than_the_slab_can_hold_is_corruption, "I1") {
 /* ---- OWNED ---- */
 
 TEST(slab, a_list_whose_first_block_was_written_to_does_not_leave_the_slab, "") {
-  static const uintptr_t links[] = {0x41, 0x4141414141414141, SLICE_SIZE * 5};
+  static const uintptr_t links[] = {0x41, (uintptr_t)0x4141414141414141, SLICE_SIZE * 5};
   slab_t *s = new_slab(8, &heap_a);
   unsigned count;
   take_all(s);
@@ -343,7 +343,7 @@ TEST(slab, only_slabs_of_the_class_are_found_in_any_group_of_any_arena, "S-group
     bool clean;
     far[i] = full_slab(CLASS + (i == 1));
     for (unsigned k = 0; k < worth_having(CLASS + (i == 1)); k++) push_one(far[i], blocks[k], NULL);
-    CHECK(arena_claim(8000, 1, &clean) != NULL);
+    CHECK(arena_claim(HALF_WINDOW, 1, &clean) != NULL);
     while (i == 1 && arena_count() == 1) CHECK(arena_claim(1, 1, &clean) != NULL);
   }
   CHECK_GT(arena_count(), 1u);

@@ -3,7 +3,7 @@
 
 TEST(slices, a_long_run_begins_a_group_unless_there_is_none_such, "") {
   enum { LONG = 129 };
-  char *p = claim(8000);
+  char *p = claim(HALF_WINDOW);
   while (free_slices() > 0) claim(1);
   size_t group = (arena_slice(p) / 64 + 1) * 64 - arena_slice(p); /* where the next begins */
   arena_release(p + (group - 20) * SLICE_SIZE, LONG + 10);
@@ -13,7 +13,7 @@ TEST(slices, a_long_run_begins_a_group_unless_there_is_none_such, "") {
 }
 
 TEST(slices, a_run_up_to_a_mebibyte_is_taken_where_least_is_left_a_longer_one_at_the_lowest, "") {
-  char *p = claim(8000);
+  char *p = claim(HALF_WINDOW);
   while (free_slices() > 0) claim(1);
   arena_release(p + 100 * SLICE_SIZE, 20);
   arena_release(p + 200 * SLICE_SIZE, 6);
@@ -57,8 +57,8 @@ TEST(slices, the_hint_of_the_lowest_free_word_never_hides_a_free_slice, "") {
 static lack_t *lack(size_t number) { return &lacks_free[number].run; }
 
 TEST(slices, a_search_in_vain_is_not_repeated_until_a_run_as_long_comes_back, "S-room") {
-  char *p = claim(8000), *q = p;
-  while (arena_count() < 3) q = claim(4000);
+  char *p = claim(HALF_WINDOW), *q = p;
+  while (arena_count() < 3) q = claim(HALF_WINDOW / 2);
   while (atomic32_load_relaxed(lack(0)) != 1) claim(1); /* the first window is full */
   CHECK(lack_covers(lack(0), 1));
   arena_release(p + 10 * SLICE_SIZE, 3);
@@ -70,7 +70,7 @@ TEST(slices, a_search_in_vain_is_not_repeated_until_a_run_as_long_comes_back, "S
   arena_release(p + 13 * SLICE_SIZE, 1); /* and that joins them */
   CHECK(!lack_covers(lack(0), 7));
   CHECK_EQ(claim(7), p + 10 * SLICE_SIZE);
-  arena_release(q, 4000);
+  arena_release(q, HALF_WINDOW / 2);
 }
 
 TEST(slices, nor_is_one_for_an_aligned_run, "S-room") {
@@ -78,7 +78,7 @@ TEST(slices, nor_is_one_for_an_aligned_run, "S-room") {
   lack_t *aligned = &lacks_free[0].aligned;
   size_t shape = lack_shape(N, ALIGNMENT);
   bool clean;
-  char *p = claim(8000), *start = (char *)align_up((uintptr_t)p, ALIGNMENT * SLICE_SIZE);
+  char *p = claim(HALF_WINDOW), *start = (char *)align_up((uintptr_t)p, ALIGNMENT * SLICE_SIZE);
   while (free_slices() > 0 || atomic64_load_relaxed(&arena_at(0)->mapped) < ARENA_END) claim(1);
   arena_release(start + SLICE_SIZE, ALIGNMENT - 1); /* long enough, and begins nowhere */
   CHECK_NE((void *)arena_of(arena_claim(N, ALIGNMENT, &clean)), (void *)arena_of(p));
@@ -93,8 +93,8 @@ TEST(slices, nor_is_one_for_an_aligned_run, "S-room") {
 }
 
 TEST(slices, what_a_purge_held_for_a_moment_is_looked_for_again, "S-room") {
-  char *p = claim(8000);
-  while (arena_count() < 2) claim(4000);
+  char *p = claim(HALF_WINDOW);
+  while (arena_count() < 2) claim(HALF_WINDOW / 2);
   while (atomic32_load_relaxed(lack(0)) != 1) claim(1);
   arena_release(p, 2);
   lack_note(lack(0), 1); /* another searched meanwhile */
@@ -103,7 +103,7 @@ TEST(slices, what_a_purge_held_for_a_moment_is_looked_for_again, "S-room") {
 }
 
 TEST(slices, before_a_window_is_added_all_are_searched_whatever_the_hints_say, "S-room") {
-  char *p = claim(8000);
+  char *p = claim(HALF_WINDOW);
   while (free_slices() > 0) claim(1);
   while (atomic64_load_relaxed(&arena_at(0)->mapped) < ARENA_END || free_slices() > 0) claim(1);
   arena_release(p, 5);
@@ -139,7 +139,7 @@ static void another_looks_for_room(os_fake_call_t call, void *at, size_t size) {
 }
 
 TEST(slices, room_that_comes_back_because_an_mmap_failed_is_looked_for_again, "S-room") {
-  arena_t *a = arena_of(claim(8000));
+  arena_t *a = arena_of(claim(HALF_WINDOW));
   while (ARENA_END - atomic64_load_relaxed(&a->mapped) > 3000) claim(1000);
   claim(ARENA_END - atomic64_load_relaxed(&a->mapped) - WANTED - 10);
   while (slices_claim(a, 1, 1) != NO_SLICES) continue;
