@@ -73,7 +73,7 @@ static void give_back_pages(walk_t *w, slab_t *s) {
 }
 
 /* A slab that had its bit a moment ago. If it still has one for its class it is of that class. */
-static void look_at(walk_t *w, arena_t *a, size_t slice) {
+static void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
   slab_t *s = slab_of(arena_address(a, slice));
   unsigned c = slab_class(s);
   bool is_empty;
@@ -96,7 +96,7 @@ static size_t look_over(walk_t *w, arena_t *a, size_t slice) {
   /* Bound: the bits of a word */
   for (bits &= ~(uint64_t)0 << slice % 64; bits != 0; bits &= bits - 1) {
     if (w->work == 0) return slice / 64 * 64 + bits_lowest(bits);
-    look_at(w, a, slice / 64 * 64 + bits_lowest(bits));
+    look_at_slice(w, a, slice / 64 * 64 + bits_lowest(bits));
   }
   w->groups--;
   return (slice / 64 + 1) * 64;
