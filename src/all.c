@@ -12,6 +12,7 @@
 #include "os/call.h"
 #if defined(_WIN32)
 #include "os/os_windows.c"
+#include "os/files_windows.c"
 #else
 #include "os/os_linux.c"
 #include "os/files.c"
