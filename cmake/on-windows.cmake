@@ -1,5 +1,5 @@
 # The targets on Windows: freehold.dll, its import library, libfreehold.a, and tests. Included by CMakeLists.txt.
-set(fh_windows_flags -Wall -Wextra -Wno-unknown-attributes -Wno-ignored-attributes -fvisibility=hidden
+set(fh_windows_flags -Wall -Wextra -Wno-unknown-attributes -Wno-ignored-attributes -Wno-format -fvisibility=hidden
   -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -falign-functions=64)
 
 file(GLOB_RECURSE fh_windows_files CONFIGURE_DEPENDS src/*.c src/*.h)

@@ -13,6 +13,7 @@
 #include "os/posix.c"
 #if defined(_WIN32)
 #include "os/os_windows.c"
+#include "os/files_windows.c"
 #elif !defined(__linux__)
 #include "os/os_bsd.c"
 #else

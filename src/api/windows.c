@@ -2,12 +2,13 @@
  * Owns:    the addresses of the runtimes' own functions.   Called by: the program, cold.c,
  *          closed.c, lifecycle.c.   Calls: the public functions, heap, os, ntdll, kernel32.
  * Threads: any. A runtime is only called for a block of its own heap; it takes its own locks there.
- * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
- *          word. The loader lets in one thread at a time.
+ * Sync:    S-runtime  note_runtime (release) -> count_runtimes (acquire): what is known of one. The
+ *          loader lets in one thread at a time, which writes it.
  *
  * Windows binds a name to one library: nothing in front of a runtime takes its place. So when the
  * shared library is loaded, each module gets our functions where it has imported a runtime's.
- * The runtimes' tables of exports lead to ours, too, for modules that come later. What a runtime
+ * The runtimes' tables of exports lead to ours, too, for modules that come later. The loader tells
+ * of each module that comes, which may be a runtime. What a runtime
  * allocates for itself stays its own: a block of it that the program frees goes back to it. In a
  * program that is linked with the static library the order of linking decides. */
 #if defined(_WIN32)
@@ -16,6 +17,12 @@
 #include <errno.h>
 
 #include "../os/nt.h"
+
+#if defined(FH_SHARED)
+enum { TAKES_PLACE = true };
+#else
+enum { TAKES_PLACE = false };
+#endif
 
 NT_CALL int HeapValidate(handle_t heap, uint32_t flags, const void *p);
 
@@ -27,6 +34,7 @@ FH_API void *_expand(void *p, size_t size);
 FH_API void *_recalloc(void *p, size_t count, size_t size);
 FH_API void *_aligned_malloc(size_t size, size_t alignment);
 FH_API void *_aligned_realloc(void *p, size_t size, size_t alignment);
+FH_API void *_aligned_recalloc(void *p, size_t count, size_t size, size_t alignment);
 FH_API size_t _aligned_msize(void *p, size_t alignment, size_t offset);
 FH_API void _aligned_free(void *p);
 
@@ -40,19 +48,37 @@ FH_API void *_recalloc(void *p, size_t count, size_t size) {
 FH_API void *_aligned_malloc(size_t size, size_t alignment) {
   return fh_aligned_alloc(alignment, size);
 }
-FH_API void *_aligned_realloc(void *p, size_t size, size_t alignment) {
-  return fh_realloc_aligned(p, alignment, size);
-}
-FH_API size_t _aligned_msize(void *p, size_t alignment, size_t offset) {
-  return (void)alignment, (void)offset, api_usable_size(p, "_aligned_msize");
-}
 
 /* A runtime's own aligned block lies inside of one of its others, and a word before it leads there:
  * theirs, where ours would have none. */
+static char *whole_of(const void *p) {
+  return *(char *const *)align_down((uintptr_t)p - sizeof p, sizeof p);
+}
+static bool is_theirs(const void *p) { return p != NULL && heap_is_foreign(p); }
+
 FH_API void _aligned_free(void *p) {
-  if (p == NULL || !heap_is_foreign(p)) return api_free(p, "_aligned_free");
-  const void *const *before = (const void *const *)align_down((uintptr_t)p - 8, 8);
-  api_foreign_free((void *)(uintptr_t)*before, "_aligned_free");
+  if (!is_theirs(p)) api_free(p, "_aligned_free");
+  else api_foreign_free(whole_of(p), "_aligned_free");
+}
+FH_API size_t _aligned_msize(void *p, size_t alignment, size_t offset) {
+  const char *call = "_aligned_msize";
+  (void)alignment, (void)offset;
+  if (!is_theirs(p)) return api_usable_size(p, call);
+  return api_foreign_size(whole_of(p), call) - (size_t)((char *)p - whole_of(p));
+}
+FH_API void *_aligned_realloc(void *p, size_t size, size_t alignment) {
+  if (!is_theirs(p)) return fh_realloc_aligned(p, alignment, size);
+  void *block = size == 0 ? NULL : fh_aligned_alloc(alignment, size);
+  if (block == NULL && size != 0) return NULL;
+  if (block != NULL) memcpy(block, p, min_size(size, _aligned_msize(p, alignment, 0)));
+  return _aligned_free(p), block;
+}
+FH_API void *_aligned_recalloc(void *p, size_t count, size_t size, size_t alignment) {
+  size_t bytes, before = _aligned_msize(p, alignment, 0);
+  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  char *block = _aligned_realloc(p, bytes, alignment);
+  if (block != NULL && bytes > before) memset(block + before, 0, bytes - before);
+  return block;
 }
 
 /* Of each: its name, and ours. Who declares it as imported calls it by a word of that name; so the
@@ -67,6 +93,7 @@ FH_API void _aligned_free(void *p) {
   X(_recalloc, _recalloc)                                                                          \
   X(_aligned_malloc, _aligned_malloc)                                                              \
   X(_aligned_realloc, _aligned_realloc)                                                            \
+  X(_aligned_recalloc, _aligned_recalloc)                                                          \
   X(_aligned_msize, _aligned_msize)                                                                \
   X(_aligned_free, _aligned_free)
 #define IMPORTED(name, ours)                                                                       \
@@ -74,21 +101,21 @@ FH_API void _aligned_free(void *p) {
   void *imported_##name = (void *)ours;
 RUNTIME_NAMES(IMPORTED)
 
-enum { NAMED_FREE = 3, NAMED_MSIZE, NAMES = 11, RUNTIMES_MOST = 8 };
+enum { NAMED_FREE = 3, NAMED_MSIZE, NAMES = 12, RUNTIMES_MOST = 8 };
 #define NAME(name, ours) #name,
 #define OURS(name, ours) (void *)ours,
 static const char *const names[] = {RUNTIME_NAMES(NAME)};
 static void *const ours[] = {RUNTIME_NAMES(OURS)};
 _Static_assert(ARRAY_LENGTH(names) == NAMES, "each has its place");
 
-/* Written by the constructor alone. */
 typedef struct {
   char *base;
   handle_t (*heap)(void);
   void *theirs[NAMES]; /* NULL: it has no such function */
 } runtime_t;
 static runtime_t runtimes[RUNTIMES_MOST];
-static size_t runtime_count;
+static atomic64_t runtime_count;
+static size_t count_runtimes(void) { return atomic64_load_acquire(&runtime_count); /* S-runtime */ }
 
 /* ---- modules, as the loader has put them in memory ------------------------------------------- */
 
@@ -105,13 +132,15 @@ static module_t *first_module(const module_t **end) {
   return loader[MODULES];
 }
 
-/* Tables of a module; NULL: it has none. */
+/* Where a module has a table, from its base; 0: it has none. */
 enum { TABLE_OF_EXPORTS, TABLE_OF_IMPORTS };
-static void *table_of(char *base, int table) {
+typedef struct {
+  uint32_t at, size;
+} module_table_t;
+static module_table_t table_of(const char *base, int table) {
   enum { HEADERS_AT = 0x3c, TABLES_AT = 24 + 112 };
-  const char *headers = base + *(uint32_t *)(base + HEADERS_AT);
-  uint32_t at = ((const uint32_t *)(headers + TABLES_AT))[2 * table];
-  return at == 0 ? NULL : base + at;
+  const char *headers = base + *(const uint32_t *)(base + HEADERS_AT);
+  return ((const module_table_t *)(headers + TABLES_AT))[table];
 }
 
 typedef struct {
@@ -120,9 +149,10 @@ typedef struct {
 
 /* Where the table has the place of a function, from the module's base; NULL: it has none. */
 static uint32_t *find_export(char *base, const char *name) {
-  const exports_t *e = table_of(base, TABLE_OF_EXPORTS);
-  const uint32_t *named = e == NULL ? NULL : (const uint32_t *)(base + e->names);
-  size_t low = 0, high = e == NULL ? 0 : e->named;
+  uint32_t at = table_of(base, TABLE_OF_EXPORTS).at;
+  const exports_t *e = (const exports_t *)(base + at);
+  const uint32_t *named = (const uint32_t *)(base + (at == 0 ? 0 : e->names));
+  size_t low = 0, high = at == 0 ? 0 : e->named;
   while (low < high) { /* Bound: half of the names each time */
     size_t middle = (low + high) / 2;
     int order = strcmp(name, base + named[middle]);
@@ -136,19 +166,27 @@ static uint32_t *find_export(char *base, const char *name) {
   return NULL;
 }
 
+/* NULL also if another module has it, whose name stands in the table. */
 static void *find_function(char *base, const char *name) {
   const uint32_t *place = find_export(base, name);
-  return place == NULL ? NULL : base + *place;
+  module_table_t exports = table_of(base, TABLE_OF_EXPORTS);
+  return place == NULL || *place - exports.at < exports.size ? NULL : base + *place;
 }
 
-/* It has the names of malloc and of the heap behind it; ours has not. */
-static void note_runtime(char *base) {
+/* True: the module is a runtime that was not known. It has the names of malloc and of the heap
+ * behind it, where ours has not. One that checks each block's kind keeps its malloc. It stays from
+ * now on, since the program may have blocks of it. */
+static bool note_runtime(char *base) {
   handle_t (*heap)(void) = (handle_t(*)(void))find_function(base, "_get_heap_handle");
-  if (heap == NULL || runtime_count == RUNTIMES_MOST || find_export(base, "malloc") == NULL) return;
-  runtime_t *r = &runtimes[runtime_count];
+  size_t count = count_runtimes();
+  if (heap == NULL || find_function(base, "malloc") == NULL) return false;
+  if (count == RUNTIMES_MOST || find_export(base, "_free_dbg") != NULL) return false;
+  runtime_t *r = &runtimes[count];
   for (size_t i = 0; i < NAMES; i++) r->theirs[i] = find_function(base, names[i]);
   r->base = base, r->heap = heap;
-  runtime_count++;
+  LdrAddRefDll(LOADED_FOR_EVER, base);
+  atomic64_store_release(&runtime_count, count + 1); /* S-runtime */
+  return true;
 }
 
 /* ---- taking their place ---------------------------------------------------------------------- */
@@ -165,7 +203,7 @@ static bool write_there(void *to, const void *from, size_t size) {
 }
 
 static void *replacement_of(const void *function) {
-  for (size_t r = 0; r < runtime_count; r++)
+  for (size_t r = 0, n = count_runtimes(); r < n; r++)
     for (size_t i = 0; i < NAMES; i++)
       if (function == runtimes[r].theirs[i]) return ours[i];
   return NULL;
@@ -176,8 +214,9 @@ typedef struct {
 } imports_t;
 
 static void replace_imports(char *base) {
-  const imports_t *m = table_of(base, TABLE_OF_IMPORTS);
-  for (; m != NULL && m->functions != 0; m++) /* Bound: what it imports */
+  uint32_t at = table_of(base, TABLE_OF_IMPORTS).at;
+  const imports_t *m = (const imports_t *)(base + at);
+  for (; at != 0 && m->functions != 0; m++) /* Bound: what it imports */
     for (void **f = (void **)(base + m->functions); *f != NULL; f++) {
       void *function = replacement_of(*f);
       if (function != NULL) write_there(f, &function, sizeof function);
@@ -218,16 +257,32 @@ static void replace_exports(const runtime_t *r) {
   }
 }
 
-/* Modules that hold a runtime in themselves import none. A later runtime is not known. */
-void api_foreign_start(void) {
+/* Of modules that come: a runtime may have been bound to others before the loader tells of it. */
+static void take_module(char *base) {
   const module_t *end;
+  bool is_new = note_runtime(base);
+  if (!TAKES_PLACE) return;
+  replace_imports(base);
+  if (is_new) replace_exports(&runtimes[count_runtimes() - 1]);
+  for (module_t *m = first_module(&end); is_new && m != end; m = m->next) /* Bound: the modules */
+    replace_imports(m->base);
+}
+
+static void on_module(uint32_t reason, const nt_loaded_t *module, void *context) {
+  enum { IS_LOADED = 1 };
+  (void)context;
+  if (reason == IS_LOADED) take_module(module->base);
+}
+
+/* Modules that hold a runtime in themselves import none. We stay, too: our functions are in use. */
+void api_foreign_start(void) {
+  extern char own_base[] __asm__("__ImageBase");
+  const module_t *end;
+  void *cookie;
+  LdrAddRefDll(LOADED_FOR_EVER, own_base);
   /* Bound: the modules */
-  for (module_t *m = first_module(&end); m != end; m = m->next) note_runtime(m->base);
-#if defined(FH_SHARED)
-  /* Bound: likewise */
-  for (module_t *m = first_module(&end); m != end; m = m->next) replace_imports(m->base);
-  for (size_t r = 0; r < runtime_count; r++) replace_exports(&runtimes[r]);
-#endif
+  for (module_t *m = first_module(&end); m != end; m = m->next) take_module(m->base);
+  LdrRegisterDllNotification(0, on_module, NULL, &cookie);
 }
 
 /* C++ has its operators call malloc and free. */
@@ -238,7 +293,7 @@ void api_operators_start(void) {}
 /* Whose heap it is in; `fatal` if in none. */
 static const runtime_t *runtime_of(const void *p, const char *call) {
   api_start();
-  for (size_t r = 0; r < runtime_count; r++)
+  for (size_t r = 0, n = count_runtimes(); r < n; r++)
     if (HeapValidate(runtimes[r].heap(), 0, p)) return &runtimes[r];
   fatal("invalid pointer", p, call);
 }

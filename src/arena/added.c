@@ -27,9 +27,11 @@ static size_t head_before(const char *window, const memory_t *m) {
   return m->from > window ? min_size((size_t)(m->from - window), HEAD_SIZE) : 0;
 }
 
+/* Reserved and opened, since where reservations go as a whole os_map_at wants all of a window. */
 static bool make_head(char *window, const memory_t *m) {
   size_t before = head_before(window, m);
-  if (before != 0 && os_map_at(window, before) != OS_MAPPED) return false;
+  if (before != 0 && os_reserve_at(window, before) != OS_MAPPED) return false;
+  if (before != 0 && !os_protect(window, before, true)) return os_unmap(window, before), false;
   if (!m->is_zero) memset(window + before, 0, HEAD_SIZE - before);
   return true;
 }
@@ -121,11 +123,11 @@ static size_t take_window(size_t most, size_t page, const pursuit_t *p) {
   most = min_size(most, page == WINDOW_SIZE ? page : HUGE_MOST);
   got = take_pages(window + from, most / page * page, page, p);
   end = from + got;
+  if (got == 0) return os_unmap(window, WINDOW_SIZE), map_free(window, 1), 0;
   if (from != 0) os_unmap(window, from);
   if (end < WINDOW_SIZE) os_unmap(window + end, WINDOW_SIZE - end);
   if (use_window(window, &(memory_t){window + from, window + end, true, true}) != 0) return got;
-  if (got != 0) os_unmap(window + from, got);
-  return 0;
+  return os_unmap(window + from, got), 0;
 }
 
 size_t added_reserve(size_t size, int node) {

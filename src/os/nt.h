@@ -24,6 +24,7 @@ enum {
   PAGE_NOACCESS = 1,
   PAGE_READONLY = 2,
   PAGE_READWRITE = 4,
+  PAGE_EXECUTE = 0x10,
   PAGE_GUARD = 0x100,
 };
 #define STATUS_CONFLICTING_ADDRESSES ((int32_t)0xC0000018)
@@ -101,6 +102,19 @@ static inline uintptr_t nt_thread_word(uintptr_t offset) {
 }
 enum { NT_PROCESS_NUMBER = 0x40, NT_THREAD_NUMBER = 0x48, NT_PROCESS_BLOCK = 0x60 };
 
+/* What the loader tells of a module that comes or goes. */
+typedef struct {
+  uint32_t flags;
+  const void *path, *name;
+  char *base;
+  uint32_t size;
+} nt_loaded_t;
+enum { LOADED_FOR_EVER = 1 };
+NT_CALL int32_t LdrAddRefDll(uint32_t how, void *base);
+NT_CALL int32_t LdrRegisterDllNotification(
+  uint32_t flags, void (*tell)(uint32_t reason, const nt_loaded_t *module, void *context),
+  void *context, void **cookie);
+
 /* What the process was started with: of the words of this struct those that are read. */
 typedef struct {
   uint64_t unread[4];
@@ -129,7 +143,7 @@ typedef struct {
   nt_exception_t *exception;
   void *registers;
 } nt_exception_pointers_t;
-enum { EXCEPTION_GOES_ON = 0 };
+enum { EXCEPTION_GOES_ON = 0, EXCEPTION_IS_MENDED = -1 };
 #define STATUS_ACCESS_VIOLATION 0xC0000005u
 
 NT_CALL void *RtlAddVectoredExceptionHandler(uint32_t is_first,

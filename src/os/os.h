@@ -8,8 +8,8 @@
  *
  * A port defines these functions. Linux has them in two files (os_linux.c, files.c), and three
  * whose functions may have nothing to say (unwind.c, images.c, huge_pages.c). Windows has them in
- * os_windows.c, FreeBSD and macOS in os_bsd.c. posix.c is for all but Windows, container.c for all.
- * No other layer names a file of the kernel's.
+ * os_windows.c and files_windows.c, FreeBSD and macOS in os_bsd.c. posix.c is for all but Windows,
+ * container.c for all. No other layer names a file of the kernel's.
  * test/unit/os_fake.c serves the unit tests. */
 #pragma once
 

@@ -1,12 +1,10 @@
 /* os_windows.c - Windows, 64 bits of x86                                                layer 1: os
- * Contract: os.h. Instead of errno it leaves the thread's last error alone, but where it opens,
- * renames or removes files.
+ * Contract: os.h. Files: files_windows.c. Instead of errno it leaves the thread's last error alone.
  *
  * Windows knows memory in two steps: addresses are reserved, and pages of them committed. What is
  * committed counts against what the machine has, touched or not. A reservation goes as a whole.
  * So os_map_at reserves whole windows, all of them the caller's, and commits what it is asked for.
- * os_unmap takes a window's pages, and the window itself when it is given its start. There is
- * neither fork nor mremap, and no page is shared unasked. */
+ * os_unmap takes a window's pages, and the window itself when it is given its start. */
 #if defined(_WIN32)
 #include "../base/bits.h"
 #include "../base/check.h"
@@ -48,6 +46,9 @@ static int32_t page_protect(void *at, size_t size, uint32_t protection) {
   uint32_t before;
   return NtProtectVirtualMemory(NT_SELF, &at, &size, protection, &before);
 }
+static bool find_region(const void *at, nt_region_t *region) {
+  return NtQueryVirtualMemory(NT_SELF, at, NT_REGION, region, sizeof *region, NULL) >= 0;
+}
 
 void *os_map(size_t size) {
   void *at = NULL;
@@ -59,22 +60,21 @@ void *os_map_unshared(size_t size) { return os_map(size); }
 
 static os_map_result_t result_of(int32_t status) {
   if (succeeded(&os_counts.maps, status)) return OS_MAPPED;
-  return status == STATUS_CONFLICTING_ADDRESSES ? OS_TAKEN : OS_NO_MEMORY;
+  return status == STATUS_CONFLICTING_ADDRESSES ? OS_OCCUPIED : OS_NO_MEMORY;
 }
-
-static bool begins_window(const void *at) { return (uintptr_t)at % WINDOW_SIZE == 0; }
 
 os_map_result_t os_reserve_at(void *at, size_t size) {
   ASSERT(are_pages(at, size));
-  if (begins_window(at)) size = align_up(size, WINDOW_SIZE);
   return result_of(page_allocate(&at, size, MEM_RESERVE, PAGE_READWRITE));
 }
+
+static bool begins_window(const void *at) { return (uintptr_t)at % WINDOW_SIZE == 0; }
 
 /* Where no window begins the caller has mapped what lies before, so the window is reserved. */
 os_map_result_t os_map_at(void *at, size_t size) {
   ASSERT(are_pages(at, size));
   if (begins_window(at)) {
-    os_map_result_t result = os_reserve_at(at, size);
+    os_map_result_t result = os_reserve_at(at, align_up(size, WINDOW_SIZE));
     if (result != OS_MAPPED) return result;
   }
   os_map_result_t result = result_of(page_allocate(&at, size, MEM_COMMIT, PAGE_READWRITE));
@@ -106,12 +106,6 @@ bool os_unmap(void *at, size_t size) {
   return succeeded(&os_counts.unmaps, is_left ? page_decommit(from, (size_t)(end - from)) : 0);
 }
 
-/* Pages cannot move: os_is_one_mapping says so, and what wants to move is copied. */
-bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
-  return (void)from, (void)old_size, (void)to, (void)new_size, false;
-}
-bool os_is_one_mapping(void *at, size_t size) { return (void)at, (void)size, false; }
-
 /* Not into the next window, which may be somebody else's. */
 bool os_resize(void *at, size_t old_size, size_t new_size) {
   ASSERT(are_pages(at, old_size | new_size));
@@ -125,25 +119,62 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
                    page_allocate(&more, new_size - old_size, MEM_COMMIT, PAGE_READWRITE));
 }
 
-/* Pages go by being committed no more, and are committed anew. In between others may take what the
- * machine has: so as much is had before, and given up if it must be. What is closed stays so, and
- * is committed when it is opened. */
+/* ---- memory that goes back ------------------------------------------------------------------- */
+
+/* Pages go by being committed no more, and are committed anew. Who reads there in between, as a
+ * walk over all heaps may, gets a page at once, by `on_exception`. So each such range is noted: the
+ * number of its first page, and how many they are. All relaxed: the system orders what it does. */
+enum { GAPS = 64, GAP_SHIFT = 29 };
+#define GAP_MOST ((uint64_t)1 << GAP_SHIFT)
+static atomic64_t gaps[GAPS];
+
+/* NULL: too many are open, or it is too large. */
+static atomic64_t *open_gap(const void *at, size_t size) {
+  uint64_t first = (uintptr_t)at / SYSTEM_PAGE, n = size / SYSTEM_PAGE;
+  for (size_t i = 0; i < GAPS && n < GAP_MOST; i++) { /* Progress: others have opened theirs */
+    uint64_t none = 0;
+    if (atomic64_cas_relaxed(&gaps[i], &none, first << GAP_SHIFT | n)) return &gaps[i];
+  }
+  return NULL;
+}
+
+static bool is_in_gap(const void *at) {
+  for (size_t i = 0; i < GAPS; i++) {
+    uint64_t gap = atomic64_load_relaxed(&gaps[i]);
+    if ((uintptr_t)at / SYSTEM_PAGE - (gap >> GAP_SHIFT) < gap % GAP_MOST) return true;
+  }
+  return false;
+}
+
+/* In between others may take what the machine has: so the caller has as much in `spare`, which is
+ * given up if it must be. */
+static bool renew(void *at, size_t size, uint32_t protection, void *spare) {
+  if (page_decommit(at, size) < 0) return page_release(spare), false;
+  bool is_back = page_allocate(&at, size, MEM_COMMIT, protection) >= 0;
+  page_release(spare);
+  if (!is_back && page_allocate(&at, size, MEM_COMMIT, protection) < 0)
+    fatal("pages that went back to the system cannot be had again", at, "VirtualAlloc");
+  return true;
+}
+
+/* What is closed stays so, and is committed when it is opened. */
 bool os_discard(void *at, size_t size) {
   void *spare = NULL;
   nt_region_t region;
   probe_purge(at, size);
-  if (NtQueryVirtualMemory(NT_SELF, at, NT_REGION, &region, sizeof region, NULL) < 0) return false;
+  if (!find_region(at, &region)) return false;
   if (region.state != MEM_COMMIT || region.protection == PAGE_NOACCESS)
     return succeeded(&os_counts.advices, page_decommit(at, size));
-  if (!succeeded(&os_counts.advices,
-                 page_allocate(&spare, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE)))
-    return false;
-  bool is_gone = page_decommit(at, size) >= 0;
-  bool is_back = !is_gone || page_allocate(&at, size, MEM_COMMIT, region.protection) >= 0;
-  page_release(spare);
-  if (!is_back && page_allocate(&at, size, MEM_COMMIT, region.protection) < 0)
-    fatal("pages that went back to the system cannot be had again", at, "VirtualAlloc");
+  atomic64_t *gap = open_gap(at, size);
+  if (gap == NULL) return false;
+  int32_t status = page_allocate(&spare, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+  bool is_gone = succeeded(&os_counts.advices, status) && renew(at, size, region.protection, spare);
+  atomic64_store_relaxed(gap, 0);
   return is_gone;
+}
+
+void os_zero(void *at, size_t size) {
+  if (!os_discard(at, size)) memset(at, 0, size);
 }
 
 bool os_protect(void *at, size_t size, bool is_open) {
@@ -156,15 +187,6 @@ bool os_seal(void *at, size_t size, bool is_sealed) {
   return succeeded(&os_counts.advices,
                    page_protect(at, size, is_sealed ? PAGE_READONLY : PAGE_READWRITE));
 }
-
-/* No call makes pages present, and none makes huge ones of small ones. */
-bool os_populate(void *at, size_t size) { return (void)at, (void)size, false; }
-void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
-bool os_collapse(void *at, size_t size) { return (void)at, (void)size, false; }
-size_t os_huge_setting(char word[OS_HUGE_SETTING]) { return (void)word, 0; }
-bool os_has_huge_pages(void) { return false; }
-bool os_is_private(const void *at, size_t size) { return (void)at, (void)size, false; }
-size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 
 /* Of committed pages. */
 static size_t count_resident(const char *from, size_t size) {
@@ -185,25 +207,21 @@ size_t os_resident(const void *at, size_t size) {
   size_t resident = 0;
   for (size_t part; from < end; from += part) { /* Bound: `size` */
     nt_region_t region;
-    if (NtQueryVirtualMemory(NT_SELF, from, NT_REGION, &region, sizeof region, NULL) < 0) break;
+    if (!find_region(from, &region)) break;
     part = min_size((size_t)(end - from), region.size);
     if (region.state == MEM_COMMIT) resident += count_resident(from, part);
   }
   return resident;
 }
 
-void os_zero(void *at, size_t size) {
-  if (!os_discard(at, size)) memset(at, 0, size);
-}
-
 /* Asked, because wine reads also what is closed. */
 static bool is_open(const void *at, size_t size) {
+  enum { CLOSED = PAGE_NOACCESS | PAGE_EXECUTE | PAGE_GUARD };
   const char *from = at, *end = from + size;
+  nt_region_t region;
   while (from < end) { /* Bound: `size` */
-    nt_region_t region;
-    if (NtQueryVirtualMemory(NT_SELF, from, NT_REGION, &region, sizeof region, NULL) < 0) break;
-    if (region.state != MEM_COMMIT || (region.protection & (PAGE_NOACCESS | PAGE_GUARD)) != 0)
-      break;
+    if (!find_region(from, &region) || region.state != MEM_COMMIT) break;
+    if ((region.protection & CLOSED) != 0) break;
     from = (const char *)region.base + region.size;
   }
   return from >= end;
@@ -225,7 +243,6 @@ bool os_is_readable(const void *at, size_t size) {
 
 /* What is committed always counts against what the machine has. */
 bool os_is_space_limited(void) { return true; }
-bool os_break_range(uintptr_t *from, uintptr_t *to) { return *from = *to = 0, false; }
 
 /* ---- what the system says -------------------------------------------------------------------- */
 
@@ -290,8 +307,6 @@ void os_usage(os_usage_t *usage) {
                         .peak_resident = memory.peak_resident};
 }
 
-bool os_is_raised(void) { return false; }
-
 /* Read where it lies, for the system's own functions lock. One variable is ever asked for; what is
  * no ASCII in it is no option. */
 const char *os_environment(const char *name) {
@@ -310,9 +325,6 @@ const char *os_environment(const char *name) {
   }
   return NULL;
 }
-size_t os_read_link(const char *path, char *text, size_t size) {
-  return (void)path, (void)text, (void)size, 0;
-}
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
@@ -326,20 +338,6 @@ bool os_thread_watch(void *heap) {
   watched = heap;
   return atomic_ptr_load_relaxed(&thread_leave) != NULL;
 }
-
-/* The loader calls this in each thread that begins or ends. Those that stand behind are called
- * later: their threads get a heap again if they allocate. */
-static void on_thread(void *module, uint32_t reason, void *context) {
-  enum { THREAD_ENDS = 3 };
-  (void)module, (void)context;
-  os_leave_t *leave = (os_leave_t *)atomic_ptr_load_relaxed(&thread_leave);
-  void *heap = watched;
-  if (reason != THREAD_ENDS || heap == NULL || leave == NULL) return;
-  watched = NULL;
-  leave(heap);
-}
-__attribute__((used, section(".CRT$XLY"))) static void (*const thread_callback)(
-  void *module, uint32_t reason, void *context) = on_thread;
 
 uint32_t os_process(void) { return (uint32_t)nt_thread_word(NT_PROCESS_NUMBER); }
 
@@ -378,26 +376,46 @@ void os_sleep_ms(uint32_t ms) {
   NtDelayExecution(false, &from_now);
 }
 
-/* ---- faults, the end ------------------------------------------------------------------------- */
-
-/* There are none that tell. */
-bool os_on_signal(int number, void (*handler)(int number)) {
-  return (void)number, (void)handler, false;
-}
+/* ---- faults, and what the loader tells ------------------------------------------------------- */
 
 static atomic_ptr_t fault_handler; /* relaxed: code */
 
-/* Whoever comes next has it too: a debugger, or the system, which ends the program. */
+bool os_on_fault(os_fault_t *handler) {
+  return atomic_ptr_store_relaxed(&fault_handler, (void *)handler), true;
+}
+
+/* A read of pages that are not there for a moment, or are there again: it is tried once more. */
+static bool is_mended(const nt_exception_t *e) {
+  enum { READ = 0 };
+  void *at = (void *)e->words[1];
+  if (e->words[0] != READ) return false;
+  if (is_in_gap(at)) return page_allocate(&at, 1, MEM_COMMIT, PAGE_READWRITE) >= 0;
+  return (uintptr_t)at < os_space_end() && is_open(at, 1);
+}
+
+/* Else whoever comes next has it too: a debugger, or the system, which ends the program. */
 static int32_t on_exception(nt_exception_pointers_t *p) {
   os_fault_t *handler = (os_fault_t *)atomic_ptr_load_relaxed(&fault_handler);
-  if (p->exception->code == STATUS_ACCESS_VIOLATION) handler((void *)p->exception->words[1]);
+  if (p->exception->code != STATUS_ACCESS_VIOLATION) return EXCEPTION_GOES_ON;
+  if (is_mended(p->exception)) return EXCEPTION_IS_MENDED;
+  if (handler != NULL) handler((void *)p->exception->words[1]);
   return EXCEPTION_GOES_ON;
 }
-bool os_on_fault(os_fault_t *handler) {
-  void *none = NULL;
-  if (!atomic_ptr_cas_relaxed(&fault_handler, &none, (void *)handler)) return true;
-  return RtlAddVectoredExceptionHandler(1, on_exception) != NULL;
+
+/* The loader calls this when the process begins, or the library comes, and in each thread that
+ * ends. What stands behind is called later: its thread gets a heap again if it allocates. */
+static void on_loader(void *module, uint32_t reason, void *context) {
+  enum { PROCESS_BEGINS = 1, THREAD_ENDS = 3 };
+  (void)module, (void)context;
+  if (reason == PROCESS_BEGINS) RtlAddVectoredExceptionHandler(1, on_exception);
+  os_leave_t *leave = (os_leave_t *)atomic_ptr_load_relaxed(&thread_leave);
+  void *heap = watched;
+  if (reason != THREAD_ENDS || heap == NULL || leave == NULL) return;
+  watched = NULL;
+  leave(heap);
 }
+__attribute__((used, section(".CRT$XLY"))) static void (*const loader_callback)(
+  void *module, uint32_t reason, void *context) = on_loader;
 
 /* As abort() of the C runtime does it: nobody can handle this. */
 _Noreturn void os_abort(void) {
@@ -406,95 +424,43 @@ _Noreturn void os_abort(void) {
   for (;;) NtTerminateProcess(NT_SELF, STATUS); /* Bound: it does not return */
 }
 
-/* ---- call stacks and images: none are read --------------------------------------------------- */
+/* ---- what there is not ----------------------------------------------------------------------- */
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+/* Pages do not move, and neither are they shared: there is no fork. What wants to move is copied,
+ * for os_is_one_mapping says so. */
+bool os_move(void *from, size_t old_size, void *to, size_t new_size) { return false; }
+bool os_is_one_mapping(void *at, size_t size) { return false; }
+bool os_break_range(uintptr_t *from, uintptr_t *to) { return *from = *to = 0, false; }
+
+/* No call makes pages present, and none makes huge ones of small ones. */
+bool os_populate(void *at, size_t size) { return false; }
+bool os_map_huge(void *at, size_t size, size_t page, int node) { return false; }
+void os_advise_huge(void *at, size_t size, bool huge) {}
+bool os_collapse(void *at, size_t size) { return false; }
+size_t os_huge_setting(char word[OS_HUGE_SETTING]) { return 0; }
+bool os_has_huge_pages(void) { return false; }
+bool os_is_private(const void *at, size_t size) { return false; }
+size_t os_huge_resident(const void *at, size_t size) { return 0; }
+
+/* Neither are there signals that tell, call stacks that can be read, raised privileges or links. */
+bool os_on_signal(int number, void (*handler)(int number)) { return false; }
 void os_backtrace_start(void) {}
-unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
-  return (void)frames, (void)most, (void)by_tables, 0;
-}
-void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context) {
-  (void)text, (void)visitor, (void)context;
-}
-
-/* ---- files: a number is a handle, but for those of the standard ones ------------------------- */
-
-static handle_t handle_of(int file) {
-  return file == 1 || file == 2 ? nt_parameters()->standard[file] : (handle_t)(intptr_t)file;
-}
-
-/* Paths are UTF-8; one that is longer than this is not found. */
-enum { PATH_MOST = 512 };
-typedef struct {
-  uint16_t text[PATH_MOST + 1];
-} path_t;
-static const uint16_t *path_of(path_t *path, const char *from) {
-  uint32_t got, room = PATH_MOST * sizeof *path->text;
-  memset(path, 0, sizeof *path);
-  RtlUTF8ToUnicodeN(path->text, room, &got, from, (uint32_t)strlen(from));
-  return path->text;
-}
-
-static int open_file(const char *from, uint32_t access, uint32_t how) {
-  path_t path;
-  handle_t file =
-    CreateFileW(path_of(&path, from), access, FILE_SHARED, NULL, how, FILE_PLAIN, NULL);
-  return (int)(intptr_t)file; /* -1 is none; handles have 32 bits */
-}
-/* What begins with a slash is a file of another system's: how container.c looks for its own. */
-int os_open(const char *path) {
-  return *path == '/' ? -1 : open_file(path, (uint32_t)FILE_READ, FILE_THERE);
-}
-int os_create(const char *path) { return open_file(path, FILE_WRITE, FILE_NEW); }
-int os_append(const char *path) { return open_file(path, FILE_APPEND, FILE_THERE); }
-bool os_is_special(const char *path) { return (void)path, false; }
-void os_close(int file) { NtClose(handle_of(file)); }
-
-static uintptr_t finish_transfer(handle_t file, int32_t status, const nt_result_t *result) {
-  if (status == STATUS_PENDING) NtWaitForSingleObject(file, false, NULL);
-  return status >= 0 && result->status >= 0 ? result->done : 0;
-}
-size_t os_read(int file, char *text, size_t size) {
-  handle_t handle = handle_of(file);
-  nt_result_t result = {0};
-  uint32_t most = (uint32_t)min_size(size, MiB(1));
-  int32_t status = NtReadFile(handle, NULL, NULL, NULL, &result, text, most, NULL, NULL);
-  return finish_transfer(handle, status, &result);
-}
-bool os_write(int file, const char *text, size_t length) {
-  handle_t handle = handle_of(file);
-  while (length > 0) { /* Bound: the text's bytes */
-    nt_result_t result = {0};
-    uint32_t most = (uint32_t)min_size(length, MiB(1));
-    int32_t status = NtWriteFile(handle, NULL, NULL, NULL, &result, text, most, NULL, NULL);
-    uintptr_t wrote = finish_transfer(handle, status, &result);
-    if (wrote == 0) return false;
-    text += wrote;
-    length -= wrote;
-  }
-  return true;
-}
-
-bool os_rename(const char *from, const char *to) {
-  path_t path, other;
-  return MoveFileExW(path_of(&path, from), path_of(&other, to), FILE_REPLACES) != 0;
-}
-void os_remove(const char *path) {
-  path_t there;
-  DeleteFileW(path_of(&there, path));
-}
-
-uint64_t os_file_identity(int file) {
-  handle_t handle = handle_of(file);
-  return handle == NULL || handle == NT_SELF ? 0 : (uintptr_t)handle | (uint64_t)1 << 63;
-}
+unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) { return 0; }
+void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context) {}
+bool os_is_raised(void) { return false; }
+bool os_is_special(const char *path) { return false; }
+size_t os_read_link(const char *path, char *text, size_t size) { return 0; }
 
 /* No file of a trace: it can be kept in memory (option trace_ring). No number is kept for the end:
  * a program that closes its standard error gets no statistics then. */
-int os_duplicate(int file, int least) { return (void)file, (void)least, -1; }
-int os_create_shared(const char *path) { return (void)path, -1; }
-int os_open_shared(const char *path) { return (void)path, -1; }
-void *os_map_file(int file, uint64_t offset, size_t size) {
-  return (void)file, (void)offset, (void)size, NULL;
-}
-void os_unmap_file(void *at, size_t size) { os_unmap(at, size); }
+int os_duplicate(int file, int least) { return -1; }
+int os_create_shared(const char *path) { return -1; }
+int os_open_shared(const char *path) { return -1; }
+void *os_map_file(int file, uint64_t offset, size_t size) { return NULL; }
+void os_unmap_file(void *at, size_t size) {}
+
+#pragma GCC diagnostic pop
 #endif

@@ -220,6 +220,24 @@ class Builds(unittest.TestCase):
                           if word not in defined and not self.KNOWN_AT_ONCE.fullmatch(word)]
         self.assertEqual(wrong, [])
 
+@unittest.skipUnless(compiler_name().startswith("x86_64"), "Windows runs on x86-64 here")
+class Windows(unittest.TestCase):
+    """The port is built and run by ./dev test-windows alone, and seldom. Here the compiler at hand
+    says whether the rest of the library still finds in it what it asks for."""
+
+    def test_what_the_library_asks_of_its_system_the_port_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = os.path.join(folder, "all.o")
+            result = support.run([support.COMPILER, *support.FLAGS, "-D_WIN32", "-D__declspec(x)=",
+                                  "-DFH_SHARED", "-O1", "-Wall", "-Wextra", "-Werror",
+                                  "-Wno-unused-function", "-Wno-maybe-uninitialized", "-c",
+                                  os.path.join(support.SOURCE, "src", "all.c"), "-o", target])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            asked = names_of(["nm", "-u", target])
+        systems = {name for path in ("src/os/nt.h", "src/api/windows.c") for name in
+                   re.findall(r"^NT_CALL [^;(]*?\b(\w+)\(", support.read(path), re.M)}
+        self.assertEqual(sorted(asked - systems - allowed()[0] - {"__ImageBase", "strcmp"}), [])
+
 class Levels(unittest.TestCase):
     """The check levels of base/check.h: 0 release, 1 assertions, 2 invariants too."""
     VALID = re.compile(r"\w+_(?:is|are)_valid$")

@@ -3,6 +3,8 @@
  * Runs with the library preloaded and, as a second program, with freehold.o linked in. */
 #include "entry.h"
 
+#include "../unit/faults.h"
+
 static const size_t TOO_LARGE[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - 4095,
                                    SIZE_MAX - 65535, SIZE_MAX / 2 + 2};
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -44,18 +46,6 @@ TEST(malloc, no_bytes_give_a_unique_pointer, "") {
     for (int k = 0; k < i; k++) CHECK_NE(seen[i], seen[k]);
   }
   for (int i = 0; i < N; i++) free(seen[i]);
-}
-
-/* Reads or writes a byte there in a child: does that end it? */
-static bool faults(volatile char *p, bool writes) {
-  test_child_t child;
-  if (test_fork(&child, 20)) {
-    if (writes) *p = 1;
-    else (void)*p;
-    _exit(0);
-  }
-  test_reap(&child);
-  return WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV;
 }
 
 TEST(malloc, no_bytes_of_a_block_of_none_can_be_read_or_written, "ours") {
@@ -611,6 +601,7 @@ TEST(usable, rounding_wastes_at_most_an_eighth_from_128_bytes_on, "Z2") {
 
 /* ---- the rest of glibc's names --------------------------------------------------------------- */
 
+#if !defined(_WIN32)
 TEST(glibc, the_inner_names_answer_like_the_outer_ones, "") {
   CHECK(__libc_malloc != NULL && __libc_free != NULL && __libc_calloc != NULL &&
         __libc_realloc != NULL);
@@ -832,3 +823,4 @@ TEST(glibc, nothing_starts_the_heap_of_libc, "") {
   CHECK(strstr(maps, "[heap]") == NULL);
 #endif
 }
+#endif

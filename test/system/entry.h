@@ -11,12 +11,17 @@
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
+#if defined(_WIN32) /* an import is never weak */
+#include "../windows/entry_port.h"
+#define ENTRY_WEAK
+#else
 #include <sys/mman.h>
+#define ENTRY_WEAK __attribute__((weak))
+#endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-#define ENTRY_WEAK __attribute__((weak))
 ENTRY_WEAK void free_sized(void *p, size_t size);
 ENTRY_WEAK void free_aligned_sized(void *p, size_t alignment, size_t size);
 ENTRY_WEAK void cfree(void *p);
@@ -115,6 +120,7 @@ static inline size_t read_file(const char *path, char *buffer, size_t size) {
   buffer[length] = '\0';
   return length;
 }
+#if !defined(_WIN32)
 static inline size_t resident_bytes(void) {
   char text[128];
   unsigned long total = 0, resident = 0;
@@ -122,6 +128,7 @@ static inline size_t resident_bytes(void) {
   sscanf(text, "%lu %lu", &total, &resident);
   return resident * page_size();
 }
+#endif
 
 #define MiB_(n) ((size_t)(n) << 20)
 
@@ -212,9 +219,11 @@ static inline void tour_huge(void *given) {
   free(p);
   free(given);
 }
-static inline void tour_mallinfo2(void *given) { (void)mallinfo2(), free(given); }
 static inline void tour_trim(void *given) { free(given), malloc_trim(0); }
+#if !defined(_WIN32)
+static inline void tour_mallinfo2(void *given) { (void)mallinfo2(), free(given); }
 static inline void tour_mallopt(void *given) { mallopt(M_MMAP_THRESHOLD, 1 << 20), free(given); }
+#endif
 static inline void tour_free_sized(void *given) {
   void *p = malloc(launder_size(48));
   if (free_sized != NULL) free_sized(p, 48);
@@ -274,9 +283,11 @@ static const struct {
   {"malloc_usable_size", tour_usable},
   {"malloc of a large block", tour_large},
   {"malloc of a huge block", tour_huge},
+#if !defined(_WIN32)
   {"mallinfo2", tour_mallinfo2},
-  {"malloc_trim", tour_trim},
   {"mallopt", tour_mallopt},
+#endif
+  {"malloc_trim", tour_trim},
   {"free_sized", tour_free_sized},
   {"free_aligned_sized", tour_free_aligned_sized},
   {"fh_calloc_aligned", tour_calloc_aligned},

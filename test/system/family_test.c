@@ -19,8 +19,8 @@ static bool is_secure(void) { return strstr(fh_version_string(), "-secure") != N
 
 static char pattern_text[256];
 static const char *line(const char *what, const volatile void *p, const char *call) {
-  snprintf(pattern_text, sizeof pattern_text, "^freehold: (%s): 0x0*%lx in %s\\(\\)$", what,
-           (unsigned long)(uintptr_t)p, call);
+  snprintf(pattern_text, sizeof pattern_text, "^freehold: (%s): 0x0*%llx in %s\\(\\)$", what,
+           (unsigned long long)(uintptr_t)p, call);
   return pattern_text;
 }
 
@@ -357,6 +357,7 @@ TEST(batch, what_is_no_live_block_is_reported_when_its_turn_comes, "") {
   }
 }
 
+#if !defined(_WIN32)
 /* A handler that interrupts a batch allocates and frees, in batches too. */
 static volatile sig_atomic_t handled;
 static void on_alarm(int number) {
@@ -382,6 +383,7 @@ TEST(batch, a_signal_handler_may_be_inside_at_the_same_time, "timeout=120") {
   }
   timer_delete(timer);
 }
+#endif
 
 /* ---- names that programs look for ------------------------------------------------------------ */
 

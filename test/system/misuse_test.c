@@ -8,8 +8,8 @@
 static char pattern_text[256];
 /* The line about `p`: `what` is an alternation such as "double free|invalid pointer". */
 static const char *line(const char *what, const volatile void *p, const char *call) {
-  snprintf(pattern_text, sizeof pattern_text, "^freehold: (%s): 0x0*%lx in %s\\(\\)$", what,
-           (unsigned long)(uintptr_t)p, call);
+  snprintf(pattern_text, sizeof pattern_text, "^freehold: (%s): 0x0*%llx in %s\\(\\)$", what,
+           (unsigned long long)(uintptr_t)p, call);
   return pattern_text;
 }
 #define EITHER "double free|invalid pointer"
@@ -183,12 +183,13 @@ TEST(invalid, interior_pointers_of_another_threads_block, "") {
 }
 
 static char in_data[4096] __attribute__((aligned(4096))) = {1};
-static char in_bss[300000] __attribute__((aligned(65536)));
+static char in_bss_itself[300000];
 static const char in_text[64] __attribute__((aligned(16))) = "constant";
 
 TEST(invalid, pointers_to_the_stack_to_static_data_and_to_code, "") {
   char on_stack[256] __attribute__((aligned(16)));
   memset(on_stack, 0, sizeof on_stack);
+  char *in_bss = (char *)(((uintptr_t)in_bss_itself + 65535) / 65536 * 65536);
   const volatile char *wrong[] = {/* clang-format off */
     on_stack, on_stack + 1, on_stack + 16, on_stack + 128, in_data, in_data + 16, in_data + 7,
     in_bss, in_bss + 65536, in_bss + 100, in_text, (const char *)(uintptr_t)&body_free,

@@ -7,7 +7,7 @@
 
 enum { EACH = 1, GUARD_TEST_PAGE = 4096, MOST = GUARD_STRIDE - 2 * GUARD_TEST_PAGE };
 
-static void tell(const char *what, const guard_slot_t *s, const void *at) {
+static void tell_it(const char *what, const guard_slot_t *s, const void *at) {
   uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
   test_say("%s of %lu bytes, %ld; ", what, (unsigned long)atomic64_load_relaxed(&s->size),
            (long)((intptr_t)at - (intptr_t)block));
@@ -15,7 +15,7 @@ static void tell(const char *what, const guard_slot_t *s, const void *at) {
 
 /* Every block is guarded from now on. */
 static void start(void) {
-  CHECK(guard_start(tell) && guard_start(tell));
+  CHECK(guard_start(tell_it) && guard_start(tell_it));
   sample_start_guards(EACH);
 }
 
@@ -135,9 +135,9 @@ TEST(guard, without_a_slot_a_page_or_leave_it_is_an_ordinary_block, "G1") {
 
 TEST(guard, where_there_is_no_room_for_the_region_nothing_is_guarded, "") {
   os_fake_fail(1u << OS_FAKE_PROTECT, 1, false);
-  CHECK(!guard_start(tell));
+  CHECK(!guard_start(tell_it));
   os_fake_fail(OS_FAKE_MAPPING, 1, true);
-  CHECK(!guard_start(tell));
+  CHECK(!guard_start(tell_it));
   os_fake_fail(OS_FAKE_MAPPING, 0, false);
   sample_start_guards(EACH);
   void *p = fast_malloc(100), *q = fast_malloc(100000);
@@ -259,7 +259,7 @@ TEST(guard, points_fall_as_often_as_was_asked_for, "") {
   enum { MANY = 4000, SIZE = 1024, INTERVAL = KiB(64) };
   static void *p[MANY];
   int guarded = 0;
-  CHECK(guard_start(tell));
+  CHECK(guard_start(tell_it));
   sample_start_guards(INTERVAL);
   for (int i = 0; i < MANY; i++) guarded += is_guarded(p[i] = fast_malloc(SIZE));
   CHECK(guarded > 25 && guarded < 105); /* 62 on average */

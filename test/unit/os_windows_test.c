@@ -60,14 +60,39 @@ TEST(os_windows, what_is_given_back_reads_as_zero_and_what_lies_beside_it_stays,
   CHECK_BYTES(at + bytes(8), 7, bytes(PAGES - 8));
 }
 
+static atomic32_t is_over, reads;
+static void *read_on(void *at) {
+  for (size_t i = 0; atomic32_load_relaxed(&is_over) == 0; i++) {
+    volatile char *byte = (char *)at + i % PAGES * bytes(1);
+    if (*byte != 0 && *byte != 7) FAIL("page %zu holds %d", i % PAGES, *byte);
+    atomic32_add_relaxed(&reads, 1);
+  }
+  return NULL;
+}
+
+/* Pages are not there for a moment then: the reader has them all the same. */
+TEST(os_windows, who_reads_what_is_given_back_meanwhile_reads_what_was_there_or_zero, "") {
+  pthread_t reader;
+  char *at = os_map(bytes(PAGES));
+  CHECK_EQ(pthread_create(&reader, NULL, read_on, at), 0);
+  for (int i = 0; i < 500 || atomic32_load_relaxed(&reads) < 100000; i++) {
+    memset(at, 7, bytes(PAGES));
+    CHECK(os_discard(at, bytes(PAGES)));
+    CHECK_BYTES(at, 0, bytes(PAGES));
+  }
+  atomic32_store_relaxed(&is_over, 1);
+  CHECK_EQ(pthread_join(reader, NULL), 0);
+  CHECK_EQ(failures(), (uint64_t)0);
+}
+
 TEST(os_windows, a_window_is_mapped_piece_by_piece_and_goes_as_a_whole, "") {
   char *window = find_window();
   CHECK(os_map_at(window, bytes(PAGES)) == OS_MAPPED);
   CHECK(os_map_at(window + bytes(PAGES), bytes(1)) == OS_MAPPED);
   memset(window, 7, bytes(PAGES + 1));
   CHECK(!os_is_readable(window + bytes(PAGES + 1), 1));
-  CHECK(os_map_at(window, bytes(1)) == OS_TAKEN);
-  CHECK(os_reserve_at(window, bytes(1)) == OS_TAKEN);
+  CHECK(os_map_at(window, bytes(1)) == OS_OCCUPIED);
+  CHECK(os_reserve_at(window, bytes(1)) == OS_OCCUPIED);
   CHECK(os_unmap(window + bytes(2), bytes(2)));
   CHECK(!os_is_readable(window + bytes(2), 1) && os_is_readable(window + bytes(4), 1));
   CHECK(os_map_at(window + bytes(2), bytes(2)) == OS_MAPPED);
@@ -80,7 +105,7 @@ TEST(os_windows, a_window_is_mapped_piece_by_piece_and_goes_as_a_whole, "") {
 TEST(os_windows, what_others_have_reserved_is_left_alone, "") {
   char *theirs = find_window();
   CHECK(os_reserve_at(theirs, bytes(1)) == OS_MAPPED);
-  CHECK(os_map_at(theirs, bytes(1)) == OS_TAKEN);
+  CHECK(os_map_at(theirs, bytes(1)) == OS_OCCUPIED);
   CHECK(!os_is_readable(theirs, 1));
   CHECK(os_map_at((void *)(uintptr_t)os_space_end(), bytes(1)) == OS_NO_MEMORY);
 }
@@ -123,6 +148,16 @@ TEST(os_windows, closed_pages_cannot_be_read_and_keep_what_they_hold, "") {
   CHECK(os_seal(at, bytes(1), true) && os_is_readable(at, 1));
   CHECK(os_seal(at, bytes(1), false));
   at[0] = 8;
+}
+
+TEST(os_windows, no_more_is_reserved_than_was_asked_for, "") {
+  char *window = find_window();
+  CHECK(os_reserve_at(window + WINDOW_SIZE / 2, bytes(PAGES)) == OS_MAPPED);
+  CHECK(os_map_at(window, bytes(1)) == OS_OCCUPIED);
+  CHECK(os_reserve_at(window, bytes(PAGES)) == OS_MAPPED);
+  CHECK(os_protect(window, bytes(PAGES), true));
+  CHECK_BYTES(window, 0, bytes(PAGES));
+  CHECK(os_unmap(window, bytes(PAGES)) && !os_is_readable(window, 1));
 }
 
 TEST(os_windows, what_is_reserved_can_be_opened_in_part, "") {
@@ -170,7 +205,7 @@ TEST(os_windows, what_the_process_has_used_grows_with_what_it_does, "") {
     memset(at, 2, bytes(MORE));
     os_usage(&after);
   } while (after.user_ms + after.system_ms < before.user_ms + before.system_ms + 20);
-  CHECK_GE(after.elapsed_ms, before.elapsed_ms + 20);
+  CHECK_GE(after.elapsed_ms, before.elapsed_ms + 5); /* what runs is counted in whole ticks */
   CHECK_GE(after.peak_resident, bytes(MORE));
   CHECK_GE(os_memory(), bytes(MORE));
 }
@@ -212,38 +247,13 @@ TEST(os_windows, a_thread_that_it_starts_runs, "") {
   CHECK_EQ(atomic32_load_acquire(&has_run), 1u);
 }
 
-/* ---- the environment, files, faults ---------------------------------------------------------- */
+/* ---- the environment, faults ----------------------------------------------------------------- */
 
 TEST(os_windows, a_variable_of_the_environment_is_found_by_its_whole_name, "") {
   CHECK_EQ(_putenv("FREEHOLD_TEST=some:text"), 0);
   CHECK_SAME_TEXT(os_environment("FREEHOLD_TEST"), "some:text");
   CHECK_NULL(os_environment("FREEHOLD_TES"));
   CHECK_NULL(os_environment("FREEHOLD_TEST_"));
-}
-
-TEST(os_windows, files_are_written_read_appended_to_renamed_and_removed, "") {
-  char text[16], name[L_tmpnam + 8], other[L_tmpnam + 8];
-  CHECK(tmpnam(name) != NULL && tmpnam(other) != NULL);
-  CHECK(os_open(name) == -1 && os_open("/proc/meminfo") == -1);
-  int file = os_create(name);
-  CHECK(file != -1 && os_file_identity(file) != 0 && os_write(file, "one", 3));
-  os_close(file);
-  file = os_append(name);
-  CHECK(file != -1 && os_write(file, " two", 4));
-  os_close(file);
-  CHECK(os_rename(name, other));
-  file = os_open(other);
-  CHECK_EQ(os_read(file, text, sizeof text), (size_t)7);
-  CHECK(memcmp(text, "one two", 7) == 0);
-  CHECK_EQ(os_read(file, text, sizeof text), (size_t)0);
-  CHECK(!os_write(file, "three", 5));
-  os_close(file);
-  os_remove(other);
-  CHECK(os_open(other) == -1 && os_append(other) == -1);
-}
-
-TEST(os_windows, a_write_that_follows_another_at_once_follows_it_in_the_file, "") {
-  EXPECT_ABORT((os_write(2, "one ", 4), os_write(2, "two\n", 4), os_abort()), "^one two$");
 }
 
 static char *closed_page;

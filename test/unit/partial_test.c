@@ -3,7 +3,9 @@
 #include "slabs.h"
 
 #include <signal.h>
+#if !defined(_WIN32)
 #include <ucontext.h>
+#endif
 
 enum { CLASS = 60 }; /* 5,632 bytes, 10 blocks */
 
@@ -186,7 +188,7 @@ unused static bool other_thread_looks(void) {
 }
 
 /* The thread sanitizer's runtime holds locks of its own, which the handler would wait for. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(_WIN32)
 enum { TRAP_FLAG = 0x100 };
 static volatile bool is_stepping;
 

@@ -4,7 +4,9 @@
 #include "../../src/arena/places.h"
 
 #include <signal.h>
+#if !defined(_WIN32)
 #include <ucontext.h>
+#endif
 
 TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   heap_t *a = pool_claim(), *b = pool_claim();
@@ -80,7 +82,7 @@ TEST(pool, of_many_heaps_those_that_rest_are_found_and_no_others, "S-pool") {
 
 static bool is_new(const heap_t *h) { return atomic64_load_relaxed(&h->home) == 0; }
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(_WIN32)
 /* In single steps of pool_claim_resting, once that has read where a heap rests and not yet claimed
  * it: another thread ends that heap, and the chunk is given back. */
 static heap_t *resting;

@@ -143,6 +143,47 @@ TEST(threads, the_heap_of_one_that_has_ended_is_the_next_ones, "") {
   CHECK_LE(stats().threads, (uint64_t)2);
 }
 
+/* ---- threads that end in other ways ---------------------------------------------------------- */
+
+__declspec(dllimport) void *CreateThread(void *security, size_t stack, uint32_t (*run)(void *),
+                                         void *context, uint32_t flags, uint32_t *number);
+__declspec(dllimport) _Noreturn void ExitThread(uint32_t code);
+__declspec(dllimport) int TerminateThread(void *thread, uint32_t code);
+__declspec(dllimport) uint32_t WaitForSingleObject(void *thread, uint32_t ms);
+__declspec(dllimport) int CloseHandle(void *thread);
+
+static volatile int has_allocated;
+static uint32_t allocate_and_exit(void *unused) {
+  allocate_a_little(unused);
+  ExitThread(0);
+}
+static uint32_t allocate_and_hang(void *unused) {
+  allocate_a_little(unused);
+  has_allocated = 1;
+  for (;;) WaitForSingleObject((void *)-1, 1000); /* for this process */
+}
+
+static void run_system_thread(uint32_t (*run)(void *), bool is_terminated) {
+  void *thread = CreateThread(NULL, 0, run, NULL, 0, NULL);
+  CHECK(thread != NULL);
+  while (is_terminated && !has_allocated) WaitForSingleObject(thread, 1);
+  if (is_terminated) CHECK(TerminateThread(thread, 0));
+  CHECK_EQ(WaitForSingleObject(thread, 60000), 0u);
+  has_allocated = 0;
+  CloseHandle(thread);
+}
+
+TEST(threads, the_heap_of_one_that_leaves_at_once_is_the_next_ones, "") {
+  for (int i = 0; i < 100; i++) run_system_thread(allocate_and_exit, false);
+  CHECK_LE(stats().heaps, (uint64_t)4);
+}
+
+/* No callback tells of it: its heap is found by the thread's number. */
+TEST(threads, the_heap_of_one_that_was_terminated_is_found, "") {
+  for (int i = 0; i < 300; i++) run_system_thread(allocate_and_hang, true);
+  CHECK_LT(stats().heaps, (uint64_t)150);
+}
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 static char told[1 << 16];
@@ -168,6 +209,30 @@ TEST(statistics, they_are_text_for_the_programs_callback, "") {
   fh_stats_print(true);
   CHECK(told_length > 0 && told_length < sizeof told);
   CHECK(told[0] == '{' && strstr(told, "\"live_bytes\"") != NULL);
+}
+
+__declspec(dllimport) void *VirtualAlloc(void *at, size_t size, uint32_t how, uint32_t protection);
+
+/* Of its window nothing is reserved but the memory itself; the head is mapped beside it. */
+TEST(linked, memory_that_the_program_brings_is_used_and_goes_back, "") {
+  enum { MINE = 64 << 20, BLOCK = 1 << 20, MANY = 40 };
+  char *window = (char *)((size_t)40 << 40), *blocks[MANY];
+  char *mine = VirtualAlloc(window + (100 << 20), MINE, 0x3000, 4);
+  CHECK(mine != NULL);
+  CHECK_EQ(fh_arena_add(mine, MINE, FH_ARENA_ZERO | FH_ARENA_PURGE), (size_t)MINE);
+  int inside = 0;
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < MANY; i++) {
+      blocks[i] = malloc(BLOCK);
+      inside += blocks[i] >= mine && blocks[i] < mine + MINE;
+      memset(blocks[i], 7, BLOCK);
+    }
+    uint64_t full = stats().resident;
+    for (int i = 0; i < MANY; i++) free(blocks[i]);
+    fh_collect(true);
+    CHECK_LT(stats().resident, full / 2);
+  }
+  CHECK_GT(inside, MANY);
 }
 
 TEST(heaps, a_first_class_heap_ends_with_its_blocks, "") {

@@ -6,6 +6,7 @@
 #include "../test.h"
 
 __declspec(dllimport) void *LoadLibraryA(const char *file);
+__declspec(dllimport) int FreeLibrary(void *module);
 __declspec(dllimport) void *GetModuleHandleA(const char *file);
 __declspec(dllimport) void *GetProcAddress(void *module, const char *name);
 
@@ -22,13 +23,16 @@ static void *plugin_find(void *module, const char *name) {
   if (found == NULL) FAIL("there is no %s", name);
   return found;
 }
-static plugin_t plugin_load(void) {
+__attribute__((unused)) static plugin_t plugin_load(void) {
   void *module = LoadLibraryA("plugin.dll");
   return (plugin_t){(void *(*)(size_t))plugin_find(module, "plugin_malloc"),
                     (void *(*)(void *, size_t))plugin_find(module, "plugin_realloc"),
                     (void (*)(void *))plugin_find(module, "plugin_free"),
                     (char *(*)(const char *))plugin_find(module, "plugin_strdup"),
                     (size_t(*)(void *))plugin_find(module, "plugin_msize")};
+}
+__attribute__((unused)) static void plugin_unload(void) {
+  CHECK(FreeLibrary(GetModuleHandleA("plugin.dll")) && GetModuleHandleA("plugin.dll") == NULL);
 }
 
 #endif

@@ -22,6 +22,7 @@ _Noreturn static void test_abort(void) { _exit(TEST_ABORTED); }
 #define TEST_APART(kind, expression, pattern)                                                      \
   do {                                                                                             \
     if (++test_met == test_wanted) {                                                               \
+      puts(pattern), fflush(stdout); /* addresses in it are this process's */                      \
       expression;                                                                                  \
       _exit(TEST_SURVIVED);                                                                        \
     }                                                                                              \
@@ -32,7 +33,7 @@ _Noreturn static void test_abort(void) { _exit(TEST_ABORTED); }
 
 /* ---- what the others have -------------------------------------------------------------------- */
 
-enum { SIGALRM = 14, SIGKILL = 9, WNOHANG = 1 };
+enum { SIGALRM = 14, SIGKILL = 9, SIGUSR1 = SIGBREAK, WNOHANG = 1 };
 #define WIFEXITED(status) ((status) < 128)
 #define WEXITSTATUS(status) (status)
 #define WIFSIGNALED(status) ((status) >= 128)
@@ -59,10 +60,29 @@ static inline const char *test_status_text(int status, char *buffer, size_t size
 }
 #define CHECK_PROGRAM(full_name) NO_FORK()
 
+static inline void test_program(test_child_t *c, const char *full_name) {
+  (void)c, (void)full_name, NO_FORK();
+}
+static inline bool test_matches(const char *pattern, const char *text) {
+  return (void)pattern, (void)text, NO_FORK(), false;
+}
+
+#ifdef __cplusplus
+#define PORT_CALL extern "C" __declspec(dllimport)
+#else
+#define PORT_CALL __declspec(dllimport)
+#endif
+PORT_CALL void Sleep(unsigned long ms);
+static inline int pause(void) { return Sleep(-1ul), -1; }
+static inline int setenv(const char *name, const char *value, int replaces) {
+  return (void)replaces, _putenv_s(name, value);
+}
+static inline int unsetenv(const char *name) { return _putenv_s(name, ""); }
+
 /* ---- the run --------------------------------------------------------------------------------- */
 
 /* A fault ends the test: nobody is to be asked, and no debugger started. */
-__declspec(dllimport) void *SetUnhandledExceptionFilter(long (*filter)(void *));
+PORT_CALL void *SetUnhandledExceptionFilter(long (*filter)(void *));
 static long test_on_fault(void *context) { return (void)context, _exit(TEST_ABORTED), 0; }
 
 int main(int argc, char **argv) {

@@ -30,7 +30,8 @@ def run(program, *arguments):
 def judge_apart(program, name, line):
     """What is wrong with a death that the test expects, or a life; None: nothing."""
     kind, number, place, pattern = line.split(" ", 3)
-    code, _, text = run(program, "--run", name, number)
+    code, own, text = run(program, "--run", name, number)
+    pattern = own.split("\n")[0] if own else pattern
     if kind == "life":
         return None if code == SURVIVED else "%s: ended with %s\n%s" % (place, code, text)
     wrong = ("went unnoticed" if code == SURVIVED else

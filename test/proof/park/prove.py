@@ -374,7 +374,7 @@ def is_of_parents(line, functions):
 def is_reserved(line, functions):
     """Or of a window that holds others' memory as well."""
     return (functions <= {"make_present", "take_pages", "take_window", "added_reserve"} and
-            any(word in line for word in ("done", "part", "present")) or
+            any(word in line for word in ("done", "part", "present", "window + ", "from != 0")) or
             line.strip() == "if (m->from > window) os_unmap(window, head_before(window, m));")
 
 def is_too_fast(line, functions):

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <io.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,10 +20,15 @@ enum { MAP_FIXED_NOREPLACE = 128, MADV_DONTNEED = 4, MADV_WIPEONFORK = 18, MFD_C
 enum { O_CLOEXEC = 0, O_NONBLOCK = 0 };
 
 /* Of <windows.h>, whose macros would be in the way of the tests. */
+#ifdef __cplusplus
+#define MMAN_CALL extern "C" __declspec(dllimport)
+#else
 #define MMAN_CALL __declspec(dllimport)
+#endif
 MMAN_CALL void *VirtualAlloc(void *at, size_t size, unsigned long how, unsigned long protection);
 MMAN_CALL int VirtualFree(void *at, size_t size, unsigned long how);
 MMAN_CALL int VirtualProtect(void *at, size_t size, unsigned long now, unsigned long *before);
+MMAN_CALL size_t VirtualQuery(const void *at, void *about, size_t size);
 MMAN_CALL int K32QueryWorkingSetEx(void *process, void *pages, unsigned long size);
 
 /* Calls `part` for what of a range lies in each aligned GiB. */
@@ -48,7 +54,15 @@ static inline int mman_drop(char *at, size_t size, int protection) {
   return VirtualFree(at, size, 0x4000);
 }
 static inline int mman_renew(char *at, size_t size, int protection) {
-  return VirtualFree(at, size, 0x4000) && mman_protect(at, size, protection);
+  struct {
+    void *base, *whole;
+    uint32_t before, partition;
+    size_t size;
+    uint32_t state, protection, kind, room;
+  } about = {0};
+  VirtualQuery(at, &about, sizeof about);
+  bool is_open = about.state == 0x1000 && about.protection != 1; /* else it stays closed */
+  return VirtualFree(at, size, 0x4000) && (!is_open || mman_protect(at, size, protection));
 }
 
 static inline int mprotect(void *at, size_t size, int protection) {
@@ -62,9 +76,12 @@ static inline void *mmap(void *at, size_t size, int protection, int flags, int f
   (void)protection, (void)file, (void)offset;
   if ((flags & MAP_FIXED_NOREPLACE) != 0) return VirtualAlloc(at, size, 0x2000, 1);
   if ((flags & MAP_FIXED) != 0) return mman_each(at, size, mman_drop, 0) == 0 ? at : MAP_FAILED;
-  return MAP_FAILED;
+  void *got = at == NULL ? VirtualAlloc(NULL, size, 0x3000, 4) : NULL;
+  return got == NULL ? MAP_FAILED : got;
 }
-static inline int munmap(void *at, size_t size) { return (void)at, (void)size, -1; }
+static inline int munmap(void *at, size_t size) {
+  return (void)size, VirtualFree(at, 0, 0x8000) ? 0 : -1;
+}
 
 static inline int mincore(void *at, size_t size, unsigned char *pages) {
   struct {
