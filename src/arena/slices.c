@@ -15,7 +15,7 @@ large_table lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 arena_set_t dirty_arenas;
 arena_counts_t arena_counts;
 
-static large_table atomic_ptr_t arena_list[ARENA_MAX];
+static first_table atomic_ptr_t arena_list[ARENA_MAX];
 /* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
 static atomic32_t arena_list_length;
 LAYOUT_VARIABLE(arena_counts);
@@ -109,9 +109,8 @@ static always_inline size_t find_run(arena_t *a, size_t words, size_t from, size
   return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);
 }
 
-static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, size_t n,
-                                       size_t alignment) {
-  if (n == 1 && alignment == 1) return bitmap_claim_one(a->free, words, from);
+static out_of_line size_t claim_run(arena_t *a, size_t words, size_t from, size_t n,
+                                    size_t alignment) {
   for (int retreats = 0; retreats < RETREATS; retreats++) {
     bool is_tight = alignment == 1 && n <= TIGHT_MOST;
     size_t first = is_tight ? bitmap_find_tight(a->free, words, from, n)
@@ -119,6 +118,12 @@ static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, si
     if (first == NO_SLICES || slices_claim_at(a, first, n)) return first;
   }
   return 0;
+}
+
+static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, size_t n,
+                                       size_t alignment) {
+  return n == 1 && alignment == 1 ? bitmap_claim_one(a->free, words, from)
+                                  : claim_run(a, words, from, n, alignment);
 }
 
 size_t slices_claim(arena_t *a, size_t n, size_t alignment) {
