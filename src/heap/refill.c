@@ -9,7 +9,7 @@
 enum {
   BIN_LEAST = 16,    /* a slab with fewer free, and less than an eighth, is not used */
   HOT_BLOCKS = 2048, /* a class that has used so many gets longer bins */
-  FRAME_PART = 16,   /* a fresh frame is this part of what a heap has on average, at most */
+  FRAME_PART = 64,   /* a fresh frame is this part of what a heap has on average, at most */
   SWEEP_FRESH = 16,  /* slabs of a lane that are looked at for each fresh one */
 };
 enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more bytes than this */
