@@ -86,8 +86,8 @@ typedef struct {
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 
-/* So little is in use that a look at more than its slices would take more memory than it spares:
- * for the code, and libc's for the time of day, which the system maps 64 KiB at a time. */
+/* So little is in use that a look at slabs would take more memory than it spares. It needs libc's
+ * code for the time of day, and the system maps 64 KiB of that. */
 static inline bool arena_is_small(void) {
   enum { SMALL_SLICES = 32 };
   return atomic64_load_relaxed(&arena_counts.committed) < SMALL_SLICES;

@@ -337,7 +337,7 @@ def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
 
 def is_unlucky(line, functions):
-    return (functions <= {"claim_run", "slices_claim", "map_next", "grow_by", "grow_claim"} and
+    return (functions <= {"claim_run", "claim_runs", "map_next", "grow_by", "grow_claim"} and
             line.strip() == "return 0;")
 
 def is_raced(line, functions):
