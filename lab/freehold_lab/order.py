@@ -6,6 +6,8 @@ file cost a small program more memory than all else that the library does.
 """
 
 import re
+import subprocess
+from bisect import bisect_right
 from collections import Counter
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from freehold_lab.programs import PROGRAMS
 from freehold_lab.progress import say
 from freehold_lab.valgrind import Profiled
 
+FEW = 4                                     # tools
 HEAD = """# What small programs execute, the most common first; order.cmake reads it. Made by
 # `./dev lab order --out cmake/order.txt`: functions that at least {least} of {count} tools call.
+# NAME.hot: not what the compiler split off as unlikely.
 """
 
 
@@ -29,24 +33,53 @@ def add(command):
     command.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
 
 
-def functions(profile, path):
-    """The names of the library's functions in callgrind's profile. What the compiler made of a
-    function counts as that."""
-    found, is_ours = set(), False
+def symbols(path):
+    """(first address, end, name) of each function, in order. NAME.cold is what the compiler split
+    off NAME as unlikely."""
+    text = subprocess.run(["nm", "-nS", path], check=True, capture_output=True, text=True).stdout
+    return [(int(at, 16), int(at, 16) + int(size, 16), name) for at, size, name
+            in re.findall(r"^(\S+) (\S+) [tTwW] (\S+)$", text, re.M)]
+
+
+def executed(profile, path):
+    """(function, address) of what callgrind saw executed of the library. What the compiler made of
+    a function counts as that, and a jump into the middle of NAME.cold as NAME."""
+    found, is_ours, name = [], False, None
     for line in profile.splitlines():
         if line.startswith("ob="):
             is_ours = line.endswith(Path(path).name)
-        elif line.startswith("fn=") and is_ours:
-            name = re.match(r"fn=(?:\(\d+\) ?)?([A-Za-z_]\w*)", line)
-            if name and not name[1].startswith("__"):
-                found.add(name[1])
+        elif line.startswith("fn="):
+            name = re.match(r"fn=(?:\(\d+\) ?)?((?!operator|__)[A-Za-z_]\w*)", line)
+        elif is_ours and name and line.startswith("0x"):
+            found.append((name[1], int(line.split()[0], 16)))
     return found
 
 
-def listed(counts, least, count):
-    names = sorted((name for name in counts if counts[name] >= least),
-                   key=lambda name: (-counts[name], name))
-    return HEAD.format(least=least, count=count) + "".join(f"{name}\n" for name in names)
+def functions(profile, path):
+    """The names of the library's functions in callgrind's profile."""
+    known, found, firsts = symbols(path), executed(profile, path), {}
+    for name, at in found:
+        firsts[name] = min(at, firsts.get(name, at))
+    bases = Counter(firsts[name] - at for at, _, name in known if name in firsts)
+    base = bases.most_common(1)[0][0]
+    cold = [part for part in known if part[2].endswith(".cold")]
+    starts = [at for at, _, _ in cold]
+    for _, at in found:
+        first, end, name = cold[bisect_right(starts, at - base) - 1]
+        if first <= at - base < end:
+            firsts[f"{name.split('.')[0]}.cold"] = at
+    return set(firsts)
+
+
+def listed(counts, least, count, path):
+    """Of those that as many tools call, or that a few do, the smallest come first."""
+    sizes = {name: end - at for at, end, name in symbols(path)}
+    names = sorted((name for name in counts if counts[name] >= least and "." not in name),
+                   key=lambda name: (-max(counts[name], FEW), sizes.get(name, 0), name))
+    marks = {name.split(".")[0]: ".hot" for name in sizes if name.endswith(".cold")
+             and counts[f"{name.split('.')[0]}.cold"] < least}
+    return HEAD.format(least=least, count=count) + "".join(
+        f"{name}{marks.get(name, '')}\n" for name in names)
 
 
 def command(options):
@@ -55,13 +88,14 @@ def command(options):
         if reason := PROGRAMS[name].missing():
             say(f"{name}: left out: {reason}")
             continue
-        with Profiled(ours, "callgrind", "--compress-strings=no", "--compress-pos=no") as launch:
+        with Profiled(ours, "callgrind", "--dump-instr=yes", "--compress-strings=no",
+                      "--compress-pos=no") as launch:
             PROGRAMS[name].run(launch, {})
             counts.update(functions(launch.costs["profile"], ours.path))
         ran += 1
     if not counts:
         raise Failed("no tool ran, or callgrind saw no function of the library")
-    text = listed(counts, options.least, ran)
+    text = listed(counts, options.least, ran, ours.path)
     if options.out:
         write(options.out, text)
     else:

@@ -86,6 +86,13 @@ typedef struct {
 } arena_counts_t;
 extern hidden arena_counts_t arena_counts;
 
+/* So little is in use that a look at slabs would take more memory than it spares. It needs libc's
+ * code for the time of day, and the system maps 64 KiB of that. */
+static inline bool arena_is_small(void) {
+  enum { SMALL_SLICES = 32 };
+  return atomic64_load_relaxed(&arena_counts.committed) < SMALL_SLICES;
+}
+
 static inline arena_t *arena_of(const void *p) {
   return (arena_t *)align_down((uintptr_t)p, WINDOW_SIZE);
 }

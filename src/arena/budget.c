@@ -117,11 +117,7 @@ static bool change_level(pressure_t level, pressure_t before, uint64_t over, uin
   return has_changed && level != PRESSURE_NONE;
 }
 
-/* A small program has no bound, and does not read the clock: that alone is 64 KB of libc. */
-bool budget_tick(uint32_t now) {
-  if (now == 0 && uses_little() && option_get(OPTION_memory_soft) == 0 &&
-      (atomic64_load_relaxed(&container.limit) | atomic64_load_relaxed(&budget.level)) == 0)
-    return false;
+static out_of_line bool tick(uint32_t now) {
   if (now == 0) now = os_now_ms();
   uint64_t used = bytes_in_use() + (atomic64_load_relaxed(&arena_counts.dirty) << SLICE_SHIFT);
   uint64_t soft = budget_bytes(OPTION_memory_soft), limit = 0;
@@ -143,6 +139,14 @@ bool budget_tick(uint32_t now) {
   }
   atomic32_store_relaxed(&budget.is_close, is_close);
   return change_level(level, before, soft != 0 && left < 0 ? (uint64_t)-left : 0, now);
+}
+
+/* A small program that has no bound does without all of that. */
+bool budget_tick(uint32_t now) {
+  if (uses_little() && option_get(OPTION_memory_soft) == 0 &&
+      (atomic64_load_relaxed(&container.limit) | atomic64_load_relaxed(&budget.level)) == 0)
+    return false;
+  return tick(now);
 }
 
 bool budget_is_valid(void) {

@@ -95,7 +95,7 @@ bool map_claim_behind(void *window, size_t have, size_t more) {
 }
 
 /* The last of the claimed windows in which something else lies, if memory suffices to find it. */
-static size_t find_foreign(find_t *s, size_t first) {
+static cold size_t find_foreign(find_t *s, size_t first) {
   size_t from = 0, end = ((s->size - 1) >> WINDOW_SHIFT) + 1;
   while (end - from > 1) { /* Bound: a half of the windows each time */
     size_t middle = (from + end) / 2, before = middle << WINDOW_SHIFT;
@@ -163,13 +163,10 @@ static void *search_near(find_t *s) {
 
 /* Bound: the windows of the address space, each of which is refused once; at the end, when nothing
  * else is found, LAST_TRIES of those again. */
-static void *search(find_t *s) {
-  if (!map_may_fit(s->count, s->size, s->without_memory)) return NULL;
-  size_t end = os_space_end() >> WINDOW_SHIFT;
-  void *window = search_upward(s, lowest_free(end), end, FIRST_TRIES);
+static cold void *search_longer(find_t *s, size_t end) {
   bool is_short = s->result == OS_NO_MEMORY; /* or there are no such addresses: the kernel knows */
   s->again = true;
-  if (window == NULL) window = search_near(s);
+  void *window = search_near(s);
   if (window != NULL || is_short || s->result == OS_NO_MEMORY) return window;
   /* A kernel that knows no room may not have looked at low addresses. */
   size_t tries = os_find(s->size) == NULL ? FIRST_TRIES : end;
@@ -178,6 +175,13 @@ static void *search(find_t *s) {
   if (window != NULL || s->result == OS_NO_MEMORY) return window;
   s->again = true;
   return search_upward(s, 1, end, min_size(tries, LAST_TRIES));
+}
+
+static void *search(find_t *s) {
+  if (!map_may_fit(s->count, s->size, s->without_memory)) return NULL;
+  size_t end = os_space_end() >> WINDOW_SHIFT;
+  void *window = search_upward(s, lowest_free(end), end, FIRST_TRIES);
+  return window != NULL ? window : search_longer(s, end);
 }
 
 void *map_new(size_t count, size_t size) { return search(&(find_t){.count = count, .size = size}); }

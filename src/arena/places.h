@@ -16,14 +16,16 @@ typedef struct {
   void *first;       /* memory for the first chunk, or NULL: it is mapped like the others */
 } places_shape_t;
 
+/* What is said of the first chunk lies in the middle, on one page. */
 typedef struct {
+  uint8_t apart[KiB(2)];
+  atomic_ptr_t chunks[PLACES_CHUNKS]; /* from the last to the first */
   atomic32_t chunk_count;
   /* a bit for each chunk that has free places. relaxed: a hint; a thread that finds none by it
    * looks at all chunks before it adds one */
   atomic64_t roomy[PLACES_CHUNKS / 64];
-  atomic_ptr_t chunks[PLACES_CHUNKS];
   atomic64_t free[PLACES_CHUNKS];
-} places_t;
+} aligned_to(4096) places_t;
 
 /* A place nobody has, and its number; NULL: no memory, or all taken. A place's first contents are
  * zero, later ones what the last holder left. */

@@ -15,7 +15,7 @@ large_table lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 arena_set_t dirty_arenas;
 arena_counts_t arena_counts;
 
-static large_table atomic_ptr_t arena_list[ARENA_MAX];
+static first_table atomic_ptr_t arena_list[ARENA_MAX];
 /* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
 static atomic32_t arena_list_length;
 LAYOUT_VARIABLE(arena_counts);
@@ -109,9 +109,8 @@ static always_inline size_t find_run(arena_t *a, size_t words, size_t from, size
   return first != NO_SLICES ? first : bitmap_find_run(a->free, words, from, n, alignment);
 }
 
-static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, size_t n,
-                                       size_t alignment) {
-  if (n == 1 && alignment == 1) return bitmap_claim_one(a->free, words, from);
+static always_inline size_t claim_run(arena_t *a, size_t words, size_t from, size_t n,
+                                      size_t alignment) {
   for (int retreats = 0; retreats < RETREATS; retreats++) {
     bool is_tight = alignment == 1 && n <= TIGHT_MOST;
     size_t first = is_tight ? bitmap_find_tight(a->free, words, from, n)
@@ -121,12 +120,21 @@ static always_inline size_t claim_from(arena_t *a, size_t words, size_t from, si
   return 0;
 }
 
+/* relaxed, both: hints */
+static size_t low_of(const arena_t *a) { return atomic32_load_relaxed(&a->low_word); }
+static size_t words_of(const arena_t *a) { return (atomic64_load_relaxed(&a->mapped) + 63) / 64; }
+
+static out_of_line size_t claim_runs(arena_t *a, size_t n, size_t alignment) {
+  size_t low = low_of(a), words = words_of(a);
+  size_t slice = claim_run(a, words, low, n, alignment);
+  return slice == NO_SLICES && low != 0 ? claim_run(a, words, 0, n, alignment) : slice;
+}
+
 size_t slices_claim(arena_t *a, size_t n, size_t alignment) {
-  size_t low = atomic32_load_relaxed(&a->low_word); /* relaxed: a hint */
-  size_t words = (atomic64_load_relaxed(&a->mapped) + 63) / 64;
-  size_t slice = claim_from(a, words, low, n, alignment);
-  if (slice == NO_SLICES && low != 0) slice = claim_from(a, words, 0, n, alignment);
-  if (n != 1 || alignment != 1) return slice;
+  if (n != 1 || alignment != 1) return claim_runs(a, n, alignment);
+  size_t low = low_of(a), words = words_of(a);
+  size_t slice = bitmap_claim_one(a->free, words, low);
+  if (slice == NO_SLICES && low != 0) slice = bitmap_claim_one(a->free, words, 0);
   size_t found = slice == NO_SLICES ? words : slice / 64;
   if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
   return slice;

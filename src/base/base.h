@@ -15,12 +15,17 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
 /* A large table of which most programs touch the first entries. It lies behind all other variables,
- * so that these share their pages. (In a section of its own it would be zeros in a file of
- * Windows.) */
+ * so that these share their pages; and the first of them, whose entries share the last of these
+ * pages, before all others. Constants that most programs read lie beside what they execute. (In a
+ * section of its own a table would be zeros in a file of Windows.) */
 #if !defined(__ELF__)
 #define large_table
+#define first_table
+#define first_constant
 #else
 #define large_table __attribute__((section(".bss.tables")))
+#define first_table __attribute__((section(".bss.first")))
+#define first_constant __attribute__((section(".rodata.first")))
 #endif
 
 #if defined(__has_feature)

@@ -8,7 +8,7 @@
   ROW(base + base / 8), ROW(base + base / 4), ROW(base + base / 8 * 3), ROW(base + base / 2), \
   ROW(base + base / 8 * 5), ROW(base + base / 4 * 3), ROW(base + base / 8 * 7), ROW(base * 2)
 
-const class_info_t class_info[CLASS_COUNT] = {
+const first_constant class_info_t class_info[CLASS_COUNT] = {
   { 0, 0, 0 },
   ROW(16),  ROW(32),  ROW(48),  ROW(64),  ROW(80),  ROW(96),  ROW(112), ROW(128),
   ROW(144), ROW(160), ROW(176), ROW(192), ROW(208), ROW(224), ROW(240), ROW(256),
@@ -28,7 +28,7 @@ const class_info_t class_info[CLASS_COUNT] = {
   SPAN(base + base / 8 * 4, base / 8, c + 4), SPAN(base + base / 8 * 5, base / 8, c + 5),  \
   SPAN(base + base / 8 * 6, base / 8, c + 6), SPAN(base + base / 8 * 7, base / 8, c + 7)
 
-const uint8_t class_table[SMALL_STEPS + 1] = {
+const first_constant uint8_t class_table[SMALL_STEPS + 1] = {
   ONES(1), ONES(9), ONES(17), ONES(25),
   SPANS(32, 33), SPANS(64, 41), SPANS(128, 49), SPANS(256, 57), SPANS(512, 65),
 }; /* clang-format on */

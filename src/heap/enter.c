@@ -185,8 +185,11 @@ heap_t *heap_enter_to_free(void) {
 void heap_look(heap_t *h) {
   uint32_t time = purge_tick();
   uint8_t now = (uint8_t)time;
-  frames_tick();
-  uint8_t clock = (uint8_t)sparse_tick();
+  uint8_t clock = h->watched_at; /* while little is in use nothing is watched */
+  if (time != 0 || !arena_is_small()) {
+    frames_tick();
+    clock = (uint8_t)sparse_tick();
+  }
   bool is_watched = heap_watch_budget(time) || users_have_parents();
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);

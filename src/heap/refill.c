@@ -9,7 +9,7 @@
 enum {
   BIN_LEAST = 16,    /* a slab with fewer free, and less than an eighth, is not used */
   HOT_BLOCKS = 2048, /* a class that has used so many gets longer bins */
-  FRAME_PART = 16,   /* a fresh frame is this part of what a heap has on average, at most */
+  FRAME_PART = 64,   /* a fresh frame is this part of what a heap has on average, at most */
   SWEEP_FRESH = 16,  /* slabs of a lane that are looked at for each fresh one */
 };
 enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more bytes than this */
@@ -17,11 +17,10 @@ enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more byte
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
 /* Has the system make the pages that are in use soon, for a burst of slices or a frame with one
- * call. For classes of which much was used, and whose fresh blocks are linked. */
-static out_of_line void populate(heap_t *h, char *base, unsigned c) {
+ * call. */
+static out_of_line void populate(heap_t *h, char *base) {
   size_t burst = (size_t)option_get(OPTION_populate);
-  if (burst == 0 || budget_is_tight() || option_get(OPTION_arena_populate) ||
-      arena_is_pinned(base) || c >= MEDIUM_CLASS || heap_taken(h, c) * class_size(c) < burst)
+  if (burst == 0 || budget_is_tight() || option_get(OPTION_arena_populate) || arena_is_pinned(base))
     return;
   bool is_frame = frames_begins(base) && surplus_average() >= FRAME_PART * FRAME_SLICES;
   size_t ahead = FRAME_SLICES - 1 - arena_slice(base) % FRAME_SLICES; /* no further, if at all */
@@ -32,13 +31,19 @@ static out_of_line void populate(heap_t *h, char *base, unsigned c) {
   os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }
 
+/* Of classes whose fresh blocks are linked. */
+static bool uses_much(const heap_t *h, unsigned c) {
+  return c < MEDIUM_CLASS &&
+         heap_taken(h, c) * class_size(c) >= (uint64_t)option_get(OPTION_populate);
+}
+
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
   if (unlikely(!lane_may_take(h, SLICE_SIZE))) return NULL;
   void *base = magazine_claim(h, 1, 1, tails_wish(SLICE_SIZE), &clean);
   if (base == NULL) return NULL;
   if (h->slabs_made < UINT16_MAX) h->slabs_made++;
-  if (clean) populate(h, base, c);
+  if (clean && uses_much(h, c)) populate(h, base);
   slab_t *s = slab_new(base, c, h, heap_tag(h));
   s->is_clean = clean;
   if (SECURE && clean) states_set_clean(base);
@@ -110,7 +115,7 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
 
 /* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh
  * one, and at some of all classes when it does. */
-static uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
+static out_of_line uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
   enum { LOOKS = 8 };
   slab_t *s;
   for (int i = 0; i < LOOKS && (s = owned_first(h, c)) != NULL; i++) {

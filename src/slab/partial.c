@@ -5,8 +5,10 @@
 #include "../arena/budget.h"
 #include "holes.h"
 
-/* A hint: arenas with a bit in `partial_groups`; for each 64 of them, by class. */
-static large_table atomic64_t partial_arenas[ARENA_MAX / 64][CLASS_COUNT];
+/* Which of 64 arenas have a bit in `partial_groups`. */
+static inline atomic64_t *arenas_with(size_t number, unsigned c) {
+  return &slab_counts.partial[ARENA_MAX / 64 - 1 - number][c];
+}
 
 atomic64_t partial_used[(CLASS_COUNT + 63) / 64];
 
@@ -38,7 +40,7 @@ static spot_t spot_of(const slab_t *s, unsigned c) {
   ASSERT(c != 0 && c < CLASS_COUNT);
   return (spot_t){.word = &arena_maps(a)->partial[group][c],
                   .groups = arena_maps(a)->partial_groups[c],
-                  .arenas = &partial_arenas[a->number / 64][c],
+                  .arenas = arenas_with(a->number / 64, c),
                   .bit = (uint64_t)1 << slice % 64,
                   .group = group,
                   .arena = a->number % 64};
@@ -129,7 +131,7 @@ static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
 /* Hints that led to nothing go, from the group's up. */
 static slab_t *claim_in_arena(arena_t *a, unsigned c) {
   atomic64_t *groups = arena_maps(a)->partial_groups[c];
-  atomic64_t *arenas = &partial_arenas[a->number / 64][c]; /* the word with the arena's bit */
+  atomic64_t *arenas = arenas_with(a->number / 64, c); /* the word with the arena's bit */
   for (size_t i = 0; i < ARENA_GROUPS / 64; i++) {
     /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
     for (uint64_t w = atomic64_load_relaxed(&groups[i]); w != 0; w &= w - 1) {
@@ -152,13 +154,13 @@ slab_t *slab_find_partial(unsigned c, void *heap) {
   bool is_empty;
   for (size_t i = 0, words = (arena_count() + 63) / 64; i < words; i++) {
     /* relaxed and Bound: as in claim_in_arena */
-    for (uint64_t w = atomic64_load_relaxed(&partial_arenas[i][c]); w != 0; w &= w - 1) {
+    for (uint64_t w = atomic64_load_relaxed(arenas_with(i, c)); w != 0; w &= w - 1) {
       arena_t *a = arena_at(i * 64 + bits_lowest(w));
       slab_t *s = a != NULL ? claim_in_arena(a, c) : NULL;
       if (s == NULL) continue;
       take(s, heap, &is_empty);
       note_used(c);
-      slab_fill_holes(s);
+      if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) slab_fill_holes(s); /* relaxed: ours */
       return s;
     }
   }

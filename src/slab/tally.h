@@ -1,12 +1,11 @@
 /* tally.h - what slabs and threads count                                              layer 4: slab
  * Owns:    slab_counts, each thread's tally and its bytes.
  *          Called by: slab, stock, heap, api.   Calls: atomic.
- * Threads: any. relaxed, all of it: sums.
+ * Threads: any. relaxed, all of it but `partial`: sums.
  * Holds:   N1 a tally holds back no more blocks of a class than slab_tally_step says */
 #pragma once
 
-#include "../base/atomic.h"
-#include "../base/sizeclass.h"
+#include "../arena/arena.h"
 
 /* Bytes of live blocks, of large ones too, and free blocks of slabs. They change only where a chain
  * or a slab does, so what lies on the private list of an owned slab counts as live. A thread adds
@@ -42,10 +41,15 @@ hidden bool tally_is_valid(const slab_tally_t *t, unsigned c); /* the caller's o
 typedef struct {
   atomic64_t taken, peak; /* signed: what one thread has taken another may bring back sooner */
 } slab_class_count_t;
+/* What a small program touches of it lies in the middle, on one page. */
 typedef struct {
+  uint8_t apart[KiB(1)];
+  /* a hint: arenas with a bit in `partial_groups`, by class; for each 64 of them, the first ones
+   * last (partial.c) */
+  atomic64_t partial[ARENA_MAX / 64][CLASS_COUNT];
   atomic64_t retries, adoptions, publications;
-  slab_tally_t tallies[TALLIES];
   slab_class_count_t classes[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
-} slab_counts_t;
+  slab_tally_t tallies[TALLIES];
+} aligned_to(4096) slab_counts_t;
 extern hidden slab_counts_t slab_counts;
 extern hidden __thread slab_tally_t *slab_tally __attribute__((tls_model("initial-exec")));

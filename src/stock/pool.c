@@ -96,7 +96,7 @@ heap_t *pool_claim(void) {
   heap_t *h = places_claim(&heaps, &shape_of_heaps, &number), *dead = NULL;
   bool is_new = h != NULL && !heap_was_used(h);
   size_t words = is_new ? WORDS : WORDS_AT_END;
-  if (h == NULL || is_new) dead = pool_claim_dead(&words);
+  if ((h == NULL || is_new) && users_are_known()) dead = pool_claim_dead(&words);
   if (dead != NULL && is_new) places_release(&heaps, number);
   if (dead != NULL) return dead;
   return h == NULL ? NULL : ready(h, number);

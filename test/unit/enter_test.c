@@ -15,6 +15,16 @@ TEST(enter, a_threads_first_call_may_be_a_free_of_anothers_block, "") {
   check_nothing_lost();
 }
 
+/* That alone is 64 KiB of libc. */
+TEST(enter, a_small_program_does_not_read_the_clock, "") {
+  for (int i = 0; i < 4000; i++) fast_malloc(48 + (size_t)i % 16 * 16);
+  CHECK(arena_is_small());
+  CHECK_EQ(atomic32_load_relaxed(&os_fake.clock_reads), 0u);
+  for (int i = 0; i < 4000; i++) fast_malloc(4000);
+  CHECK(!arena_is_small());
+  CHECK_GE(atomic32_load_relaxed(&os_fake.clock_reads), 1u);
+}
+
 static size_t claimed_heaps(void) {
   bool is_claimed;
   size_t claimed = 0;

@@ -88,7 +88,7 @@ TEST(places, a_thread_that_stops_while_it_adds_a_chunk_holds_back_that_chunk_alo
   bool is_claimed;
   static char stopped[64 * 192];
   /* it has set the address and come no further */
-  atomic_ptr_store_relaxed(&places.chunks[0], stopped);
+  atomic_ptr_store_relaxed(&places.chunks[PLACES_CHUNKS - 1], stopped);
   CHECK(places_claim(&places, &shape, &number) != NULL);
   CHECK_EQ(number, 64u);
   CHECK_EQ(places_at(&places, &shape, 0, &is_claimed), (void *)stopped);

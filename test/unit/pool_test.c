@@ -22,6 +22,17 @@ TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   CHECK_EQ(a->singles, 0u);
 }
 
+static uintptr_t page_of(const void *p, size_t offset) { return ((uintptr_t)p + offset) / KiB(4); }
+
+TEST(pool, the_first_rows_of_tables_lie_on_few_pages, "") {
+  static places_t places;
+  size_t row = offsetof(places_t, chunks[PLACES_CHUNKS - 1]);
+  CHECK_EQ(page_of(&places, row), page_of(&places, offsetof(places_t, free[1]) - 1));
+  row = offsetof(slab_counts_t, partial[ARENA_MAX / 64 - 1]);
+  size_t end = offsetof(slab_counts_t, tallies[1]);
+  CHECK_EQ(page_of(&slab_counts, row), page_of(&slab_counts, end - 1));
+}
+
 TEST(pool, the_first_heap_has_all_that_it_needs_on_one_page, "") {
   heap_t *h = pool_claim();
   uintptr_t page = (uintptr_t)h / KiB(4);

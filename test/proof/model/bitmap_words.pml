@@ -3,7 +3,7 @@
  * Stands for, in src/arena/bitmap.c: bitmap_claim_one bitmap_claim_some claim_part release_part
  * and in src/arena/bitmap.c: bitmap_release bitmap_claim_at bitmap_find_run find_run_in
  * and in src/arena/bitmap.c: bitmap_find_tight
- * and in src/arena/slices.c: claim_from slices_claim_at
+ * and in src/arena/slices.c: claim_run claim_runs slices_claim_at
  *
  * Two words of W bits; a set bit is free. A thread claims one bit, the lowest run of two or three
  * bits, or the free ones of some bits of a word, and gives them back. Each word is read once, so

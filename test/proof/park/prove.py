@@ -337,7 +337,7 @@ def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
 
 def is_unlucky(line, functions):
-    return (functions <= {"claim_from", "slices_claim", "map_next", "grow_by", "grow_claim"} and
+    return (functions <= {"claim_run", "claim_runs", "map_next", "grow_by", "grow_claim"} and
             line.strip() == "return 0;")
 
 def is_raced(line, functions):
@@ -361,7 +361,7 @@ def is_at_most_mappings(line, functions):
                             "map_free(window, 1);") or "os_unmap(window, EMPTY_END);" in line
 
 def is_crowded(line, functions):
-    return functions == {"search"} and line.strip() in (
+    return functions == {"search_longer"} and line.strip() in (
         "s->again = true;", "return search_upward(s, 1, end, min_size(tries, LAST_TRIES));")
 
 def is_of_growth(line, functions):
