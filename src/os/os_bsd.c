@@ -214,6 +214,7 @@ static uint64_t clock_ns(clockid_t clock) {
 }
 uint32_t os_now_ms(void) { return (uint32_t)(clock_ns(COARSE) / 1000000); }
 uint64_t os_now_ns(void) { return clock_ns(FINE); }
+uint64_t os_spent_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t os_random(void) {
   ERRNO_STAYS;
