@@ -111,7 +111,7 @@
 #if defined(__linux__)
 #include "api/glibc.c"
 #endif
-#if defined(__ELF__)
+#if defined(__ELF__) && !defined(_WIN32)
 #include "api/new.c"
 #endif
 #include "api/freebsd.c"

@@ -18,7 +18,7 @@
  * so that these share their pages; and the first of them, whose entries share the last of these
  * pages, before all others. Constants that most programs read lie beside what they execute. (In a
  * section of its own a table would be zeros in a file of Windows.) */
-#if !defined(__ELF__)
+#if !defined(__ELF__) || defined(_WIN32)
 #define large_table
 #define first_table
 #define first_constant

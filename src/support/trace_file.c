@@ -123,7 +123,7 @@ static void put_trace_name(trace_file_t *s, const char *pattern, bool is_first) 
     else fmt_char(&f, *pattern);
     is_told = is_told || is_process;
   }
-  if (!is_told) fmt_print(&f, ".%u", os_process());
+  if (!is_told) fmt_char(&f, '.'), fmt_decimal(&f, os_process());
   fmt_end(&f);
 }
 

@@ -1309,12 +1309,18 @@ static void destroy_heap(void) { api.heap_destroy(heap); }
 
 /* ---- memory that the program brings ---------------------------------------------------------- */
 
+#define GIB ((size_t)1 << 30)
 enum { BROUGHT = 16 << 20 };
 static char *brought;
+/* In a GiB of which nothing else is in use: the library wants the beginning. */
 static void bring_memory(void) {
   own(400, 10);
-  brought = mmap(NULL, BROUGHT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (brought == MAP_FAILED) park_fail("no memory to bring");
+  char *room = mmap(NULL, 2 * GIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  brought = (char *)(((uintptr_t)room | (GIB - 1)) + 1) + BROUGHT;
+  if (room == MAP_FAILED || mprotect(brought, BROUGHT, PROT_READ | PROT_WRITE) != 0)
+    park_fail("no memory to bring");
+  munmap(room, (size_t)(brought - room));
+  munmap(brought + BROUGHT, 2 * GIB - (size_t)(brought + BROUGHT - room));
 }
 static void bring_used_memory(void) {
   bring_memory();
