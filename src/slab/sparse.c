@@ -19,7 +19,7 @@ enum {
   LIVE_MOST = 48,   /* blocks of a sparse slab: at random over 16 pages, they leave one free */
   TICK_GROUPS = 64, /* of 4 MiB, that one tick looks at, */
   TICK_WORK = 128,  /* and slabs; one of which pages may go */
-  HOLED_WORK = 8,   /* counts as so many */
+  HOLED_WORK = 8,   /* counts as so many, unless memory is short */
   TICK_TIMES = 16,  /* so many times as long as that took no tick is due, */
   ROUND_MS = 100,   /* but for no longer than this, and for so long after a round at least */
   REST_ROUNDS = 3,  /* of a class of which slabs are taken: so many rounds it is not */
@@ -69,7 +69,7 @@ static void give_back_pages(walk_t *w, slab_t *s) {
   if (!may_go(w, s) || starts_of(w) == NULL) return;
   slab_make_holes(s, w->starts);
   s->seen = count_free(s) | SEEN_HOLED;
-  w->work -= min_size(w->work, HOLED_WORK - 1);
+  if (!w->is_at_once) w->work -= min_size(w->work, HOLED_WORK - 1);
 }
 
 /* A slab that had its bit a moment ago. If it still has one for its class it is of that class. */

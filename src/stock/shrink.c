@@ -58,18 +58,21 @@ bool heap_trim(heap_t *h) {
   return have_all_had_their_turn;
 }
 
+static out_of_line void give_class_up(heap_t *h, unsigned c) {
+  if (c < MEDIUM_CLASS) h->freed->rests |= (uint64_t)1 << c;
+  owned_disown(h, c);
+  flush_bin(h, c);
+  outbox_flush(h);
+}
+
 void heap_watch_class(heap_t *h, uint8_t now) {
   unsigned c = h->watched;
   if (heap_tag(h) != NULL) return; /* a lane's slabs are nobody else's */
-  if (c != 0 && heap_taken(h, c) == h->watched_taken) {
-    if (c < MEDIUM_CLASS) h->freed->rests |= (uint64_t)1 << c;
-    owned_disown(h, c);
-    flush_bin(h, c);
-    outbox_flush(h);
-  }
+  bool rests = c != 0 && heap_taken(h, c) == h->watched_taken;
   h->watched_at = now;
   h->watched = (uint8_t)heap_next_class(h, c);
   h->watched_taken = (uint16_t)heap_taken(h, h->watched);
+  if (rests) give_class_up(h, c);
 }
 
 /* The magazine at once, and with the next slow calls every class. */

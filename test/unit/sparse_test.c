@@ -129,7 +129,7 @@ TEST(sparse, one_tick_gives_back_pages_of_a_few_slabs_and_the_next_goes_on, "") 
 }
 
 /* Of most slabs five blocks of six live: too many for one at rest. */
-TEST(sparse, under_pressure_pages_of_any_slab_go_at_the_first_look_slab_after_slab, "I7") {
+TEST(sparse, under_pressure_pages_of_any_slab_go_at_the_first_look, "I7") {
   in_thread(allocate, NULL, true);
   for (int i = 0; i < BLOCKS; i++)
     if (i % (2 * STEP) >= STEP / 3 * 5) release(i);
@@ -140,14 +140,7 @@ TEST(sparse, under_pressure_pages_of_any_slab_go_at_the_first_look_slab_after_sl
   atomic64_store_relaxed(&budget.level, PRESSURE_NEAR);
   os_fake.now_ms += 1001;
   sparse_tick();
-  unsigned once = count_holed();
-  CHECK_GT(once, at_rest);
-  CHECK_LE(once, at_rest + 16);
-  sparse_tick();
-  CHECK_EQ(count_holed(), once); /* it is not due again at once */
-  os_fake.now_ms += 1;
-  sparse_tick();
-  CHECK_GT(count_holed(), once);
+  CHECK_GT(count_holed(), at_rest + 16); /* more than a tick does at rest */
   atomic64_store_relaxed(&budget.level, PRESSURE_NONE);
   check_kept();
 }

@@ -1139,6 +1139,10 @@ static void no_room_for_heap(void) {
   use_up(sizeof(void *) + sizeof(uint64_t) + 32); /* an fh_heap_t */
   spend_memory(true);
 }
+static void reserve_for_heap(void) {
+  no_room_for_heap();
+  if (api.malloc(KIB(100)) != NULL) park_fail("the limit is not reached");
+}
 static void new_heap_if_any(void) { heap = api.heap_new(); }
 static void end_heap_if_any(void) {
   spend_memory(false);
@@ -1676,6 +1680,12 @@ static void sample_seldom(void) {
   sample(MIB(1024));
   size = KIB(100);
 }
+/* Borrowed blocks that were never used are next, and no sample is. */
+static void fresh_next_when_sampled(void) {
+  sample_seldom();
+  size = 3000;
+  get(size);
+}
 static void start_sampling(void) { sample(SAMPLE_SOME); }
 static void large_sampled(void) { one_sampled(KIB(70)); } /* and grows within its slices */
 static void huge_sampled(void) {
@@ -1965,6 +1975,7 @@ const operation_t freehold_operations[] = {
   {"heap-free-emptied-no-heap-entered", free_first, heap_almost_emptied_by_others_entered,
    leave_and_end_heap, NULL, IS_BARE | WITH_HEAP},
   {"heap-new-refused", new_heap_if_any, no_room_for_heap, end_heap_if_any, NULL, WITH_HEAP},
+  {"heap-new-reserve", new_heap_if_any, reserve_for_heap, end_heap_if_any, NULL, WITH_HEAP},
   {"heap-set-quota", set_quota, make_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-statistics", look_at_heap, make_used_heap, end_heap, NULL, WITH_HEAP},
   {"heap-of-large", ask_for_heap_of_large, make_used_heap, end_heap, NULL, WITH_HEAP},
@@ -2072,6 +2083,7 @@ const operation_t freehold_operations[] = {
   {"sampled-malloc-medium", malloc_one, cut_next_medium, hold_one, NULL, IS_SAMPLED},
   {"sampled-malloc-seldom", malloc_one, sample_seldom, hold_one, NULL, IS_SAMPLED},
   {"sampled-malloc-huge", malloc_one, sample_next_huge, hold_one, NULL, IS_SAMPLED},
+  {"sampled-malloc-fresh", malloc_one, fresh_next_when_sampled, hold_one, NULL, IS_SAMPLED},
   {"sampled-malloc-behind", malloc_one, cut_before, hold_one, NULL, IS_SAMPLED},
   {"sampled-malloc-cut", malloc_one, cut_next_small, hold_one, NULL, IS_SAMPLED},
   {"sampled-malloc-limited", malloc_limited, sample_next_small, hold_if_any, NULL, IS_SAMPLED},
