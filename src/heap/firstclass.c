@@ -93,11 +93,14 @@ void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   return counted(block);
 }
 
-void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
-  void *block = heap_resize(p, size, heap, call);
-  if (block != NULL) return block;
-  size_t usable = heap_usable_size(p, call);
-  block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
+/* Out of line for the stack's sake, as `move` is. */
+static out_of_line size_t bytes_behind(const void *p, const char *call) {
+  return heap_usable_size(p, call);
+}
+
+static out_of_line void *move(fh_heap_t *heap, void *p, size_t size, const char *call) {
+  size_t usable = bytes_behind(p, call);
+  void *block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
   if (block == NULL) {
     heap_note_longer();
     return size <= usable ? p : NULL; /* as realloc does */
@@ -105,6 +108,11 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
   memcpy(block, p, min_size(size, usable));
   heap_free(p, call);
   return block;
+}
+
+void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call) {
+  void *block = heap_resize(p, size, heap, call);
+  return block != NULL ? block : move(heap, p, size, call);
 }
 
 /* ---- looking, and the end of a heap ---------------------------------------------------------- */
