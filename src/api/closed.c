@@ -149,6 +149,14 @@ static void *resize_plainly(const request_t *r, void *p) {
                          : heap_realloc(p, r->size, r->call);
 }
 
+void *api_foreign_move(void *p, void *block, size_t size, const char *call) {
+  size_t old_size = api_foreign_size(p, call);
+  if (block == NULL) return NULL;
+  memcpy(block, p, min_size(size, old_size));
+  api_foreign_free(p, call);
+  return block;
+}
+
 cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call) {
   request_t r = {heap, 1, size, ORIGIN_MALLOC, call, TRACE_MALLOC};
   if (unlikely(heap_is_foreign(p))) return api_foreign_move(p, serve(&r), size, call);

@@ -1,5 +1,5 @@
 /* foreign.c - pointers that are not ours, and plug-ins that would make them            layer 8: api
- * Owns:    the addresses of libc's own functions.   Called by: cold.c, heaps.c, closed.c,
+ * Owns:    the addresses of libc's own functions.   Called by: cold.c, closed.c,
  *          lifecycle.c; dlopen by the program.   Calls: start.c, support, os, libc.
  * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
  * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
@@ -120,12 +120,4 @@ out_of_line size_t api_foreign_size(const void *p, const char *call) {
     (size_t(*)(const void *))atomic_ptr_load_relaxed(&libc_usable_size);
   if (usable_size == NULL || !is_libc_block(p)) fatal("invalid pointer", p, call);
   return usable_size(p);
-}
-
-void *api_foreign_move(void *p, void *block, size_t size, const char *call) {
-  size_t old_size = api_foreign_size(p, call);
-  if (block == NULL) return NULL;
-  memcpy(block, p, min_size(size, old_size));
-  api_foreign_free(p, call);
-  return block;
 }

@@ -1,6 +1,6 @@
 /* heaps.c - first-class heaps, by their public names                                   layer 8: api
  * Owns:    nothing.   Called by: the program.
- *          Calls: cold.c, closed.c, foreign.c, callback.c, start.c, secure, heap, stock, arena.
+ *          Calls: cold.c, closed.c, callback.c, start.c, secure, heap, stock, arena.
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 

@@ -1,5 +1,5 @@
 /* macos.c - the malloc zone of macOS                                                   layer 8: api
- * Owns:    the zone.   Called by: libSystem; cold.c, closed.c, heaps.c, lifecycle.c.
+ * Owns:    the zone.   Called by: libSystem; cold.c, closed.c, lifecycle.c.
  *          Calls: the public functions, heap, libSystem.
  * Threads: any. Registering takes libSystem's lock, and so does a block of another zone.
  * Sync:    none: the constructor writes `former` before the zone is known.
@@ -143,12 +143,5 @@ void api_foreign_free(void *p, const char *call) { malloc_zone_free(zone_of(p, c
 size_t api_foreign_size(const void *p, const char *call) {
   malloc_zone_t *z = zone_of((void *)(uintptr_t)p, call);
   return z->size(z, p);
-}
-void *api_foreign_move(void *p, void *block, size_t size, const char *call) {
-  size_t old_size = api_foreign_size(p, call);
-  if (block == NULL) return NULL;
-  memcpy(block, p, min_size(size, old_size));
-  api_foreign_free(p, call);
-  return block;
 }
 #endif

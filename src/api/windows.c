@@ -305,12 +305,4 @@ out_of_line void api_foreign_free(void *p, const char *call) {
 out_of_line size_t api_foreign_size(const void *p, const char *call) {
   return ((size_t(*)(const void *))runtime_of(p, call)->theirs[NAMED_MSIZE])(p);
 }
-
-void *api_foreign_move(void *p, void *block, size_t size, const char *call) {
-  size_t old_size = api_foreign_size(p, call);
-  if (block == NULL) return NULL;
-  memcpy(block, p, min_size(size, old_size));
-  api_foreign_free(p, call);
-  return block;
-}
 #endif

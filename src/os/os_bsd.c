@@ -27,16 +27,13 @@
 #include "os.h"
 
 #if defined(__APPLE__)
-#include <crt_externs.h>
 #include <mach/mach.h>
-#define environ (*_NSGetEnviron())
 enum { FINE = CLOCK_MONOTONIC_RAW, COARSE = CLOCK_MONOTONIC_RAW_APPROX };
 enum { ONLY_THERE = 0, RSS_SHIFT = 0 }; /* an address is a hint, which is taken if it can be */
 #define MEMORY_NAME "hw.memsize"
 #else
 #include <sys/syscall.h>
 #include <sys/thr.h>
-extern char **environ;
 enum { FINE = CLOCK_MONOTONIC, COARSE = CLOCK_MONOTONIC_FAST };
 enum { ONLY_THERE = MAP_FIXED | MAP_EXCL, RSS_SHIFT = 10 };
 #define MEMORY_NAME "hw.physmem"
@@ -249,14 +246,6 @@ void os_usage(os_usage_t *usage) {
 }
 
 bool os_is_raised(void) { return issetugid() != 0; }
-
-const char *os_environment(const char *name) {
-  size_t length = strlen(name);
-  if (os_is_raised() || environ == NULL) return NULL;
-  for (char **e = environ; *e != NULL; e++) /* Bound: the environment */
-    if (strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
-  return NULL;
-}
 
 /* ---- threads, the end ------------------------------------------------------------------------ */
 

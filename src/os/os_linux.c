@@ -25,7 +25,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-extern char **environ;
 os_counts_t os_counts;
 LAYOUT_VARIABLE(os_counts);
 
@@ -305,14 +304,6 @@ void os_sleep_ms(uint32_t ms) {
 /* ---- environment, signals, the end ----------------------------------------------------------- */
 
 bool os_is_raised(void) { return getauxval(AT_SECURE) != 0; }
-
-const char *os_environment(const char *name) {
-  size_t length = strlen(name);
-  if (os_is_raised() || environ == NULL) return NULL;
-  for (char **e = environ; *e != NULL; e++) /* Bound: the environment */
-    if (strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
-  return NULL;
-}
 
 /* What is done on a signal, as the kernel has it. riscv64 has no restorer, but its
  * emulator reads and writes one: there the mask stands in its place, and a word more follows. */

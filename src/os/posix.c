@@ -1,6 +1,6 @@
-/* posix.c - what POSIX has alike everywhere: threads, signals                           layer 1: os
+/* posix.c - what POSIX has alike everywhere: environment, threads, signals              layer 1: os
  * Contract: os.h. Owns:    the key of thread exit.   Calls: of libc pthread (keys, threads),
- *          sigfillset, sigaction.
+ *          sigfillset, sigaction, environ.
  * Threads: any; libc is called only where it neither locks nor allocates, except as os.h says. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -10,6 +10,21 @@
 #include <signal.h>
 
 #include "os.h"
+
+#if defined(__APPLE__)
+#include <crt_externs.h>
+#define environ (*_NSGetEnviron())
+#else
+extern char **environ;
+#endif
+
+const char *os_environment(const char *name) {
+  size_t length = strlen(name);
+  if (os_is_raised() || environ == NULL) return NULL;
+  for (char **e = environ; *e != NULL; e++) /* Bound: the environment */
+    if (strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
+  return NULL;
+}
 
 /* The key plus one; 0: none yet. relaxed: the key is all there is to see. */
 static atomic32_t thread_key;
