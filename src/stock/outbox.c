@@ -31,7 +31,8 @@ static void publish(heap_t *h, batch_t *b) {
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
   h->held--;
-  bool is_shared = atomic_ptr_is_relaxed(&s->owner, NULL);
+  const void *owner = atomic_ptr_load_relaxed(&s->owner);
+  bool is_shared = owner == NULL || owner == SLAB_HOLED;
   if (COUNTED) atomic64_bump(is_shared ? &h->shared_frees : &h->remote_frees, batch_count(b));
   outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }

@@ -101,6 +101,7 @@ TEST(sparse, what_is_freed_to_it_afterwards_goes_back_too, "I7") {
   slab_t *s = sparse_slab();
   for (int i = STEP; i < BLOCKS && slab_of(kept[i]) == s; i += STEP) release(i);
   heap_collect(false);
+  CHECK_EQ(atomic64_load_relaxed(&my_heap()->remote_frees), (uint64_t)0); /* nobody owns it */
   go_rounds();
   CHECK_LT(resident(), before);
   check_kept();
