@@ -34,7 +34,7 @@ static out_of_line void populate(heap_t *h, char *base) {
 /* Of classes whose fresh blocks are linked. */
 static bool uses_much(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS &&
-         heap_taken(h, c) * class_size(c) >= (uint64_t)option_get(OPTION_populate);
+         heap_binned(h, c) * class_size(c) >= (uint64_t)option_get(OPTION_populate);
 }
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
@@ -54,9 +54,9 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
 
 /* How many blocks a bin shall have at least, if need be fresh ones. */
 static unsigned carve_count(const heap_t *h, unsigned c) {
-  size_t taken = heap_taken(h, c), most = CARVE_BYTES / class_size(c);
-  if (taken >= HOT_BLOCKS) most = max_size(most, min_size(HOT_BIN, HOT_BYTES / class_size(c)));
-  return (unsigned)max_size(1, min_size(most, taken / 2 + 1));
+  size_t binned = heap_binned(h, c), most = CARVE_BYTES / class_size(c);
+  if (binned >= HOT_BLOCKS) most = max_size(most, min_size(HOT_BIN, HOT_BYTES / class_size(c)));
+  return (unsigned)max_size(1, min_size(most, binned / 2 + 1));
 }
 
 /* For a class with few blocks in a slab: all that were freed, as a list, and if these are few,
@@ -64,7 +64,7 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
  * of its pages are present. */
 static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
   unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
-  unsigned most = (heap_taken(h, c) * size >= MUCH_BORROWED ? SLICE_SIZE : BORROW_BYTES) / size;
+  unsigned most = (heap_binned(h, c) * size >= MUCH_BORROWED ? SLICE_SIZE : BORROW_BYTES) / size;
   if (!s->is_clean) return slab_take_list(s, most, count);
   uintptr_t list = slab_take_freed(s, count), first = slab_fresh_end(s, &fresh);
   if (*count >= most) return list;
@@ -86,7 +86,7 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
   uintptr_t list;
-  if (heap_taken(h, c) == 0) list = slab_take_some(s, 1, count);
+  if (heap_binned(h, c) == 0) list = slab_take_some(s, 1, count);
   else if (users_are_many()) list = slab_take_some(s, max_size(EARN_BYTES / size, 1), count);
   else if (heap_knows_remote(h, c)) list = slab_take_list(s, carve_count(h, c), count);
   else if (c < MEDIUM_CLASS) list = slab_take_some(s, EARN_BYTES / size, count);
@@ -133,17 +133,17 @@ static out_of_line uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *cou
 /* Counts what the bin has, and may forget that others freed blocks of the class: it could be tried
  * again. As long as a trial lasts the heap takes slabs over, in which others' frees then wait; so
  * few are made, drawn by lot. */
-static out_of_line void note_taken(heap_t *h, unsigned c, unsigned count) {
+static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
   if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
-  uint32_t taken = heap_taken(h, c) + count;
-  if (unlikely(heap_since_trial(h, c, taken) < count) && heap_knows_remote(h, c) &&
+  uint32_t binned = heap_binned(h, c) + count;
+  if (unlikely(heap_since_trial(h, c, binned) < count) && heap_knows_remote(h, c) &&
       bits_mix(++h->freed->lots) % TRIALS_PART == 0)
     h->freed->remote &= ~((uint64_t)1 << c);
-  if (unlikely(taken >= 2u * TAKEN_PART)) {
-    atomic64_add_relaxed(&heap_counts.taken[c], TAKEN_PART);
-    taken -= TAKEN_PART;
+  if (unlikely(binned >= 2u * TRIAL_BLOCKS)) {
+    atomic64_add_relaxed(&heap_counts.binned[c], TRIAL_BLOCKS);
+    binned -= TRIAL_BLOCKS;
   }
-  atomic16_store_relaxed(&h->taken[c], (uint16_t)taken); /* relaxed: its user alone writes it */
+  atomic16_store_relaxed(&h->binned[c], (uint16_t)binned); /* relaxed: its user alone writes it */
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
@@ -174,7 +174,7 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
 static void sift(heap_t *h, unsigned c) {
   if (c >= MEDIUM_CLASS) return;
   uint32_t n = (uint32_t)returned_count(h, c);
-  if (heap_since_trial(h, c, heap_taken(h, c) + n) % SIFT_BLOCKS < n) returned_sift(h, c);
+  if (heap_since_trial(h, c, heap_binned(h, c) + n) % SIFT_BLOCKS < n) returned_sift(h, c);
 }
 
 static void refill(heap_t *h, unsigned c) {
@@ -185,7 +185,7 @@ static void refill(heap_t *h, unsigned c) {
   sift(h, c);
   outbox_flush(h);
   h->bin[c] = find_list(h, c, &count);
-  note_taken(h, c, count);
+  note_binned(h, c, count);
   if (unlikely(sample_was_started())) sample_bin(h, c, count);
 }
 

@@ -45,7 +45,7 @@ static void add_heaps(fh_stats_t *stats) {
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
     add_counters(stats, h, NULL);
-    for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += heap_taken(h, c);
+    for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += heap_binned(h, c);
   }
 }
 
@@ -54,7 +54,7 @@ static void add_classes(fh_stats_t *stats) {
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     fh_class_stats_t *class = &stats->classes[c - 1];
     class->block_size = class_size(c);
-    class->allocated += atomic64_load_relaxed(&heap_counts.taken[c]);
+    class->allocated += atomic64_load_relaxed(&heap_counts.binned[c]);
     class->requested = atomic64_load_relaxed(&heap_counts.requested[c]);
     class->peak = slab_taken_peak(c, class->live);
     stats->live_bytes += class->live * class->block_size;

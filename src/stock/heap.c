@@ -35,7 +35,7 @@ static bool lists_are_valid(const heap_t *h, unsigned c) {
 }
 
 static bool batches_are_valid(const heap_t *h) {
-  size_t held = (size_t)h->pending_count * HELD_PENDING;
+  size_t held = (size_t)h->pending_count * PUT_OFF_PENDING;
   for (size_t i = 0; i < BATCH_SLOTS; i++) {
     const batch_t *b = &h->freed->batch[i];
     if (b->slab == NULL) continue;
@@ -43,7 +43,7 @@ static bool batches_are_valid(const heap_t *h) {
     HOLDS(H6, arena_slice((void *)slab_base(b->slab)) % BATCH_SLOTS == i);
     held++;
   }
-  HOLDS(H6, h->held >= held);
+  HOLDS(H6, h->put_off >= held);
   return true;
 }
 

@@ -8,10 +8,10 @@
  *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
  *          H3 `idle` counts the slabs that say so, of which no block is in use
  *          H4 a class of which the heap has anything, also behind a cut, has its bit in `classes`
- *          H5 a returned list has all the blocks that `allowance` and `room` say it has; one more
- *             for each fast free that was cut short
+ *          H5 a returned list has all the blocks that `returned_most` and `returned_room` say it
+ *             has; one more for each fast free that was cut short
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
- *             `held` counts at least chains and pending blocks */
+ *             `put_off` counts at least chains and pending blocks */
 #pragma once
 
 #include "../slab/slab.h"
@@ -63,17 +63,22 @@ typedef struct {
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h; likewise */
-  uint64_t were_short; /* a bit for each class with `fresh`: its list was given up full */
-  struct quarantine *quarantine[SECURE]; /* const */
+  struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_freed_t;
+
+/* Of a medium class: how often its list of `returned` was made twice as long, and whether it was
+ * given up full. */
+typedef struct {
+  uint8_t doublings : 7, was_short : 1;
+} lengthened_t;
 
 /* What a heap has once it uses more than a few blocks. It lies apart for the same reason. */
 typedef struct {
   uint32_t slabs[CLASS_COUNT];    /* slab_number: the slabs that it owns, the one in use first */
   uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t owned[CLASS_COUNT];     /* how many these are; a lane's may wrap, and decides nothing */
-  uint8_t growth[CLASS_COUNT - MEDIUM_CLASS]; /* how often `returned` was made twice as long */
-  atomic32_t lane_slabs;                      /* of a lane: its slabs; written by its user */
+  lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
+  atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
   atomic64_t lane_bytes; /* ... and bytes of large and huge blocks: any thread adds to them */
 } aligned_to(64) heap_own_t;
 
@@ -81,23 +86,23 @@ struct heap {
   uintptr_t bin[CLASS_COUNT]; /* lists of blocks ready to be handed out */
   heap_freed_t *freed;
   heap_own_t *own;
-  uint16_t allowance[CLASS_COUNT]; /* how many blocks of a class `returned` may hold */
-  uint16_t room[CLASS_COUNT];      /* how many more blocks it may take now */
-  atomic16_t taken[CLASS_COUNT]; /* blocks put into bins; what would not fit is in the pool's sum */
-  atomic16_t empty_steps;        /* where its next search begins: empty.c */
-  uint64_t classes[CLASS_WORDS]; /* a bit for each class used since the pool gave the heap out */
-  uint8_t idle : 4, reserve : 4; /* empty slabs among `own`; reserve_t */
-  uint8_t trim_class;            /* the class to be trimmed next */
-  uint8_t busy;                  /* mark */
-  uint8_t trims_due;             /* steps of heap_trim: slices given back */
-  /* chains in `freed->batch`, and HELD_PENDING for each pending block; how many more may wait */
-  uint8_t held, held_more;
+  uint16_t returned_most[CLASS_COUNT]; /* how many blocks of a class `returned` may hold */
+  uint16_t returned_room[CLASS_COUNT]; /* how many more blocks it may take now */
+  atomic16_t binned[CLASS_COUNT]; /* blocks put into bins; what did not fit is in heap_counts */
+  atomic16_t empty_steps;         /* where its next search begins: empty.c */
+  uint64_t classes[CLASS_WORDS];  /* a bit for each class used since the pool gave the heap out */
+  uint8_t idle : 4, reserve : 4;  /* empty slabs among `own`; reserve_t */
+  uint8_t trim_class;             /* the class to be trimmed next */
+  uint8_t busy;                   /* mark */
+  uint8_t trims_due;              /* steps of heap_trim: slices given back */
+  /* chains in `freed->batch`, and PUT_OFF_PENDING for each pending block; how many more may wait */
+  uint8_t put_off, put_off_more;
   uint8_t pending_count;
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
   uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
   uint16_t trims_seen;           /* heap_trims when it last answered */
-  uint16_t watched_taken;        /* `taken` of the class that is watched, when that began */
+  uint16_t watched_binned;       /* `binned` of the class that is watched, when that began */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint16_t singles;              /* slices on the first list */
@@ -135,17 +140,16 @@ static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
   }
   return 0;
 }
-static inline uint32_t heap_taken(const heap_t *h, unsigned c) {
-  return atomic16_load_relaxed(&h->taken[c]);
+static inline uint32_t heap_binned(const heap_t *h, unsigned c) {
+  return atomic16_load_relaxed(&h->binned[c]);
 }
-/* One in TRIALS_PART of these times it is tried again. */
-enum { TRIALS_PART = 16 };
-enum { TAKEN_PART = 1 << 15 }; /* blocks of a class until it may be tried again: owned_is_remote */
-/* How many blocks the heap has taken since a trial of the class was last due: at different times
- * for different heaps and classes. */
-static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t taken) {
+/* Blocks of a class until it may be tried again; one time in TRIALS_PART it is: owned_is_remote. */
+enum { TRIAL_BLOCKS = 1 << 15, TRIALS_PART = 16 };
+/* How many blocks were binned since a trial of the class was last due: at different times for
+ * different heaps and classes. */
+static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t binned) {
   enum { HEAPS_APART = 25033, CLASSES_APART = 9973 };
-  return (h->number * HEAPS_APART + c * CLASSES_APART + taken) % TAKEN_PART;
+  return (h->number * HEAPS_APART + c * CLASSES_APART + binned) % TRIAL_BLOCKS;
 }
 /* Others free the blocks of this class, as far as the last trial showed. */
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
@@ -155,7 +159,7 @@ static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !users_are_many() &&
-         heap_taken(h, c) * class_size(c) >= EARN_BYTES;
+         heap_binned(h, c) * class_size(c) >= EARN_BYTES;
 }
 
 hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked */

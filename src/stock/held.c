@@ -35,7 +35,7 @@ static size_t put_off_bytes(const heap_t *h) {
 }
 
 held_t heap_held(const heap_t *h) {
-  held_t held = {0, h->held != 0 ? put_off_bytes(h) : 0};
+  held_t held = {0, h->put_off != 0 ? put_off_bytes(h) : 0};
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     held.ready += ready_blocks(h, c) * class_size(c);
     held.freed += freed_blocks(h, c) * class_size(c);

@@ -30,7 +30,7 @@ static void publish(heap_t *h, batch_t *b) {
   uintptr_t base = slab_base(s);
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
-  h->held--;
+  h->put_off--;
   const void *owner = atomic_ptr_load_relaxed(&s->owner);
   bool is_shared = owner == NULL || owner == SLAB_HOLED;
   if (COUNTED) atomic64_bump(is_shared ? &h->shared_frees : &h->remote_frees, batch_count(b));
@@ -58,7 +58,7 @@ static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t bloc
     return;
   }
   block_link(block, 0);
-  h->held++;
+  h->put_off++;
   h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
   atomic64_store_relaxed(&b->chain, one | (uint64_t)(uint16_t)block << LAST_SHIFT);
   signal_fence();
@@ -81,7 +81,7 @@ static void gather_pending(heap_t *h) {
   unsigned count = h->pending_count;
   if (count == 0) return;
   h->pending_count = 0;
-  h->held -= count * HELD_PENDING;
+  h->put_off -= count * PUT_OFF_PENDING;
   for (unsigned i = 0; i < count; i++) {
     uintptr_t block = h->freed->pending[i];
     if ((block & PENDING_KEYED) == 0) block_refuse_double_free(block, "free");
@@ -91,28 +91,28 @@ static void gather_pending(heap_t *h) {
 }
 
 void outbox_flush(heap_t *h) {
-  if (h->held == 0) return; /* perhaps no page of `freed` was ever touched */
+  if (h->put_off == 0) return; /* perhaps no page of `freed` was ever touched */
   gather_pending(h);
   for (uint64_t w = h->freed->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     batch_t *b = &h->freed->batch[bits_lowest(w)];
     if (b->slab != NULL) publish(h, b);
   }
   h->freed->slots = 0;
-  h->held = 0;
+  h->put_off = 0;
 }
 
 /* Is so much held back that all of it is due? Each time that this happens more may wait the next
  * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
  * that freed a little, and whose thread then sleeps, holds next to nothing back. */
 static bool is_much(const heap_t *h) {
-  return h->held > HELD_LEAST + h->held_more || (h->held != 0 && users_are_many());
+  return h->put_off > PUT_OFF_LEAST + h->put_off_more || (h->put_off != 0 && users_are_many());
 }
 
 /* Remembers the block, if there is room: a handler may have left none. The heap is marked. Should
- * the thread end here, `held` is too high rather than too low: outbox_flush goes by it. */
+ * the thread end here, `put_off` is too high rather than too low: outbox_flush goes by it. */
 static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
   if (h->pending_count == PENDING_BLOCKS) return false;
-  h->held += HELD_PENDING;
+  h->put_off += PUT_OFF_PENDING;
   if (is_looked_at) block_set_free(block);
   h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
   signal_fence();
@@ -142,6 +142,6 @@ void outbox_publish_due(heap_t *h, uintptr_t block) {
   if (b->slab != NULL && is_due(b)) publish(h, b);
   if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
   if (!is_much(h)) return;
-  if (h->held_more < HELD_MORE) h->held_more++;
+  if (h->put_off_more < PUT_OFF_MORE) h->put_off_more++;
   outbox_flush(h);
 }

@@ -14,9 +14,9 @@
 enum {
   BATCH_BLOCKS = 32,   /* a chain of so many blocks is published */
   BATCH_BYTES = 16384, /* a chain of blocks with so many bytes is published */
-  HELD_LEAST = 4,      /* more chains are all published: the thread may call no more */
-  HELD_MORE = 92,      /* so many more may wait where that happens often */
-  HELD_PENDING = 2,    /* a pending block counts as so many chains */
+  PUT_OFF_LEAST = 4,   /* more chains are all published: the thread may call no more */
+  PUT_OFF_MORE = 92,   /* so many more may wait where that happens often */
+  PUT_OFF_PENDING = 2, /* a pending block counts as so many chains */
 };
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */

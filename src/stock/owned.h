@@ -1,5 +1,5 @@
 /* owned.h - the slabs that a heap owns                                               layer 5: stock
- * Owns:    heap_own_t, except `growth` (returned.c) and `lane_bytes` (index.c).
+ * Owns:    heap_own_t, except `lengthened` (returned.c) and `lane_bytes` (index.c).
  *          Called by: stock, heap.   Calls: magazine, slab, arena.
  * Threads: the heap's own. */
 #pragma once

@@ -208,12 +208,12 @@ static void add_to_sum(atomic64_t *sum, atomic64_t *count) {
 }
 
 void pool_release(heap_t *h) {
-  ASSERT(h->held == 0);
+  ASSERT(h->put_off == 0);
   if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
-    atomic64_add_relaxed(&heap_counts.taken[c], heap_taken(h, c));
-    atomic16_store_relaxed(&h->taken[c], 0);
-    h->allowance[c] = h->room[c] = 0;
+    atomic64_add_relaxed(&heap_counts.binned[c], heap_binned(h, c));
+    atomic16_store_relaxed(&h->binned[c], 0);
+    h->returned_most[c] = h->returned_room[c] = 0;
   }
   memset(h->classes, 0, sizeof h->classes);
   if (heap_tag(h) != NULL) { /* no other heap's pages are touched */

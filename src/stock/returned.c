@@ -10,7 +10,9 @@
 
 #include "stock.h"
 
-static size_t medium_number(unsigned c) { return c - MEDIUM_CLASS; }
+static lengthened_t *lengthened(const heap_t *h, unsigned c) {
+  return &h->own->lengthened[c - MEDIUM_CLASS];
+}
 
 static size_t most_of(unsigned c, size_t bytes) {
   return min_size(RETURN_MOST, bytes / class_size(c));
@@ -20,44 +22,51 @@ static size_t most_of(unsigned c, size_t bytes) {
 static size_t longest(const heap_t *h, unsigned c) {
   size_t part = (surplus_average() << SLICE_SHIFT) / RETURN_PART;
   size_t most = most_of(c, min_size(RETURN_BYTES, max_size(RETURN_SMALL_BYTES, part)));
-  return most << h->own->growth[medium_number(c)];
+  return most << lengthened(h, c)->doublings;
 }
 
-/* How much more the list of the class may hold, in slices at most, once it has grown once more than
- * so many times. */
-static size_t growth_slices(unsigned c, unsigned times) {
+/* How much more the list of the class may hold, in slices at most, once it was doubled once more
+ * than so many times. */
+static size_t doubling_slices(unsigned c, unsigned times) {
   return ((most_of(c, RETURN_BYTES) << times) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }
 
 size_t returned_surplus(const heap_t *h) {
   size_t slices = 0;
   for (unsigned c = MEDIUM_CLASS; c < CLASS_COUNT; c++)
-    for (unsigned times = h->own->growth[medium_number(c)]; times > 0; times--)
-      slices += growth_slices(c, times - 1);
+    for (unsigned times = lengthened(h, c)->doublings; times > 0; times--)
+      slices += doubling_slices(c, times - 1);
   return slices;
 }
 
 static void lengthen(heap_t *h, unsigned c) {
-  uint8_t *growth = &h->own->growth[medium_number(c)];
-  if (*growth < GROWTH_MOST && surplus_ask(growth_slices(c, *growth))) ++*growth;
+  lengthened_t *l = lengthened(h, c);
+  if (l->doublings < DOUBLED_MOST && surplus_ask(doubling_slices(c, l->doublings))) l->doublings++;
 }
 
 static void shorten(heap_t *h, unsigned c) {
-  uint8_t *growth = &h->own->growth[medium_number(c)];
-  if (*growth == 0) return;
-  --*growth;
-  surplus_add(0u - (uint32_t)growth_slices(c, *growth));
+  lengthened_t *l = lengthened(h, c);
+  if (l->doublings == 0) return;
+  l->doublings--;
+  surplus_add(0u - (uint32_t)doubling_slices(c, l->doublings));
 }
 
 static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
-  h->allowance[c] = h->room[c] = (uint16_t)blocks;
+  h->returned_most[c] = h->returned_room[c] = (uint16_t)blocks;
 }
 
-size_t returned_count(const heap_t *h, unsigned c) { return h->allowance[c] - h->room[c]; }
+size_t returned_count(const heap_t *h, unsigned c) {
+  return h->returned_most[c] - h->returned_room[c];
+}
 
 /* The list is full, and not because the class has earned no more. */
 static bool is_too_short(const heap_t *h, unsigned c) {
-  return h->room[c] == 0 && h->allowance[c] >= longest(h, c);
+  return h->returned_room[c] == 0 && h->returned_most[c] >= longest(h, c);
+}
+
+/* Not written in vain: its page may be untouched. */
+static void end_shortness(heap_t *h, unsigned c) {
+  if (lengthened(h, c)->was_short) lengthened(h, c)->was_short = false;
 }
 
 /* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
@@ -68,11 +77,10 @@ void returned_renew(heap_t *h, unsigned c) {
     set_allowance(h, c, 0);
     return;
   }
-  size_t earned = heap_taken(h, c) / 2 + RETURN_FIRST, most;
+  size_t earned = heap_binned(h, c) / 2 + RETURN_FIRST, most;
   if (c >= MEDIUM_CLASS) {
-    uint64_t bit = (uint64_t)1 << medium_number(c);
-    if (is_too_short(h, c) || (h->freed->were_short & bit) != 0) lengthen(h, c);
-    h->freed->were_short &= ~bit;
+    if (is_too_short(h, c) || lengthened(h, c)->was_short) lengthen(h, c);
+    end_shortness(h, c);
     most = longest(h, c);
   } else {
     most = most_of(c, RETURN_SMALL_BYTES);
@@ -81,8 +89,8 @@ void returned_renew(heap_t *h, unsigned c) {
 }
 
 bool returned_has(const heap_t *h, unsigned c) {
-  return h->freed->returned[c] != 0 &&
-         (h->room[c] <= h->allowance[c] / 2 || returned_count(h, c) * class_size(c) >= CARVE_BYTES);
+  return h->freed->returned[c] != 0 && (h->returned_room[c] <= h->returned_most[c] / 2 ||
+                                        returned_count(h, c) * class_size(c) >= CARVE_BYTES);
 }
 
 static bool is_mostly_free(const slab_t *s) {
@@ -101,7 +109,7 @@ void returned_sift(heap_t *h, unsigned c) {
       before = b;
       continue;
     }
-    h->room[c]++;
+    h->returned_room[c]++;
     if (before == 0) h->freed->returned[c] = next;
     else block_link(before, next);
     outbox_put(h, s, b);
@@ -111,20 +119,21 @@ void returned_sift(heap_t *h, unsigned c) {
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list = h->freed->returned[c];
   *count = (unsigned)returned_count(h, c);
-  if (c >= MEDIUM_CLASS && (*count < h->allowance[c] / 4u || surplus_is_too_much())) shorten(h, c);
+  if (c >= MEDIUM_CLASS && (*count < h->returned_most[c] / 4u || surplus_is_too_much()))
+    shorten(h, c);
   h->freed->returned[c] = 0;
   returned_renew(h, c);
   return list;
 }
 
 void returned_give_up(heap_t *h, unsigned c) {
-  if (c >= MEDIUM_CLASS && is_too_short(h, c))
-    h->freed->were_short |= (uint64_t)1 << medium_number(c);
+  if (c >= MEDIUM_CLASS && is_too_short(h, c)) lengthened(h, c)->was_short = true;
   set_allowance(h, c, 0);
 }
 
 void returned_forget(heap_t *h) {
-  for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(h, c)) != 0;)
-    while (h->own->growth[medium_number(c)] != 0) shorten(h, c); /* Bound: GROWTH_MOST */
-  if (h->freed->were_short != 0) h->freed->were_short = 0;       /* its page may be untouched */
+  for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(h, c)) != 0;) {
+    while (lengthened(h, c)->doublings != 0) shorten(h, c); /* Bound: DOUBLED_MOST */
+    end_shortness(h, c);
+  }
 }

@@ -1,5 +1,5 @@
 /* returned.h - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
- * Owns:    `returned`, `room`, `allowance`, `growth` and `were_short` of a heap.
+ * Owns:    `returned`, `returned_most`, `returned_room` and `lengthened` of a heap.
  *          Called by: stock, heap.   Calls: outbox, surplus, slab.
  * Threads: the heap's own. */
 #pragma once
@@ -13,7 +13,7 @@ enum {
   RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most: */
   RETURN_PART = 96,           /* such a part of what a heap has on average, or what is above */
   SIFT_BLOCKS = 512,          /* of a class, from one sifting of its list to the next */
-  GROWTH_MOST = 7,            /* times that a medium class's list may double: to 128-fold */
+  DOUBLED_MOST = 7,           /* times that a medium class's list may double: to 128-fold */
 };
 
 /* How many blocks the list of the class has. */
@@ -39,7 +39,7 @@ hidden size_t returned_surplus(const heap_t *h);
  * caller knows that it is not. */
 static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block, bool is_live) {
   uintptr_t *list = &h->freed->returned[c];
-  ASSERT(h->room[c] != 0);
+  ASSERT(h->returned_room[c] != 0);
   if (is_live) {
     block_link(block, *list);
   } else {
@@ -48,6 +48,6 @@ static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block, b
     block_set_free(block);
   }
   *list = block;
-  h->room[c]--;
+  h->returned_room[c]--;
   return true;
 }

@@ -68,10 +68,10 @@ static out_of_line void give_class_up(heap_t *h, unsigned c) {
 void heap_watch_class(heap_t *h, uint8_t now) {
   unsigned c = h->watched;
   if (heap_tag(h) != NULL) return; /* a lane's slabs are nobody else's */
-  bool rests = c != 0 && heap_taken(h, c) == h->watched_taken;
+  bool rests = c != 0 && heap_binned(h, c) == h->watched_binned;
   h->watched_at = now;
   h->watched = (uint8_t)heap_next_class(h, c);
-  h->watched_taken = (uint16_t)heap_taken(h, h->watched);
+  h->watched_binned = (uint16_t)heap_binned(h, h->watched);
   if (rests) give_class_up(h, c);
 }
 
@@ -88,7 +88,8 @@ enum { PAGE = 1 << TOUCHED_SHIFT };
  * to have as many as may be kept, and fresh ones to be in memory. */
 static size_t pages_at_rest(const heap_t *h, unsigned c) {
   bool in_bin = (h->bin[c] != 0 || sample_is_cut(h, c)) && h->own->owned[c] == 0;
-  size_t blocks = returned_count(h, c) + (in_bin ? h->allowance[c] : 0) + heap_fresh(h, c).count;
+  size_t blocks =
+    returned_count(h, c) + (in_bin ? h->returned_most[c] : 0) + heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
 
@@ -154,7 +155,7 @@ void heap_let_go(heap_t *h) {
   magazine_empty(h);
   returned_forget(h);
   heap_settle(h);
-  h->held_more = 0;
+  h->put_off_more = 0;
   h->freed->remote = 0; /* its next user may be a lane, which keeps its slabs */
   h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;

@@ -341,9 +341,9 @@ class Outside(unittest.TestCase):
         with open(support.LIBRARY, "rb") as file:
             library = bytearray(file.read())
         version = library.index(b"freehold layout\0") + 16
-        field = library.index(b"heap_t.taken\0") + 56
+        field = library.index(b"heap_t.binned\0") + 56
         for at, change, message in ((version, 6, "layout 7; this command reads .*, layout 1"),
-                                    (field, 8, "'heap_t.taken' is")):
+                                    (field, 8, "'heap_t.binned' is")):
             changed = bytearray(library)
             changed[at] ^= change
             path = self.path("libfreehold.so")

@@ -50,7 +50,7 @@ TEST(free, a_block_of_an_own_slab_goes_onto_its_list_and_the_last_one_gives_the_
     }
     CHECK_EQ(h->own->owned[c], owned - 1);
   }
-  CHECK_EQ(h->held, 0u);
+  CHECK_EQ(h->put_off, 0u);
 }
 
 TEST(free, a_block_of_nobodys_slab_is_kept_for_the_next_bin_or_waits_if_there_is_no_room, "") {
@@ -60,14 +60,14 @@ TEST(free, a_block_of_nobodys_slab_is_kept_for_the_next_bin_or_waits_if_there_is
   for (int i = 0; i < 4; i++) p[i] = fast_malloc(SIZE);
   heap_t *h = frees_are_fast(p[0]);
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) {
-    h->room[c] = 1;
+    h->returned_room[c] = 1;
     either[way](p[2 * way]);
     CHECK_EQ(h->freed->returned[c], (uintptr_t)p[2 * way]);
-    CHECK_EQ(h->room[c], 0);
-    CHECK_EQ(h->held, way);
+    CHECK_EQ(h->returned_room[c], 0);
+    CHECK_EQ(h->put_off, way);
     either[way](p[2 * way + 1]); /* each is put off */
     CHECK_EQ(h->freed->returned[c], (uintptr_t)p[2 * way]);
-    CHECK_EQ(h->held, 1u); /* one chain */
+    CHECK_EQ(h->put_off, 1u); /* one chain */
     CHECK(block_is_free((uintptr_t)p[2 * way + 1]));
   }
   CHECK_EQ(swaps_of(h), 0u);
@@ -80,7 +80,7 @@ TEST(free, a_block_of_anothers_slab_waits_though_there_is_room_for_it, "") {
   size_t size = 64;
   in_thread(allocate, &size, false);
   heap_t *h = frees_are_fast(kept[0]);
-  h->room[class_of(size)] = h->allowance[class_of(size)] = 10;
+  h->returned_room[class_of(size)] = h->returned_most[class_of(size)] = 10;
   void **p = (void **)&kept[MANY - 2];
   CHECK(!atomic_ptr_is_relaxed(&slab_of(p[0])->owner, NULL) && slab_of(p[0]) == slab_of(p[1]));
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) either[way](p[way]);
@@ -94,9 +94,9 @@ TEST(free, a_free_inside_a_call_waits_in_the_heap_that_stands_in, "") {
   heap_t *h = heap_enter(); /* a signal handler begins here */
   fast_free(kept[0]);
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
-  CHECK_EQ(h->held, 0u);
-  CHECK_GT(nested->held, 0u);
-  CHECK_EQ(nested->held, 1u);
+  CHECK_EQ(h->put_off, 0u);
+  CHECK_GT(nested->put_off, 0u);
+  CHECK_EQ(nested->put_off, 1u);
   heap_exit(h);
 }
 
@@ -112,7 +112,7 @@ TEST(free, blocks_of_a_heap_of_the_program_never_wait_whichever_way_they_are_fre
   heap_free(kept[2], "free");
   heap_exit(h);
   CHECK_EQ(anchor(slab_of(kept[0])).count, before + 3);
-  CHECK_EQ(h->held, 0u);
+  CHECK_EQ(h->put_off, 0u);
 }
 
 TEST(free, fast_frees_follow_the_program_into_the_window_of_the_last_slow_one, "") {
@@ -167,7 +167,7 @@ TEST(free, a_block_whose_slot_another_slab_has_waits_by_itself_and_is_known_to_b
   fast_free(kept[0]);
   fast_free(kept[i]);
   CHECK_EQ(h->pending_count, 1);
-  CHECK_EQ(h->held, 1u + HELD_PENDING);
+  CHECK_EQ(h->put_off, 1u + PUT_OFF_PENDING);
   EXPECT_ABORT(fast_free(kept[i]), "double free: .* in free");
 }
 
@@ -178,7 +178,7 @@ TEST(free, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "")
   heap_t *h = my_heap();
   fast_free(kept[0]);
   fast_free(kept[1]);
-  CHECK_GT(h->held, 0u);
+  CHECK_GT(h->put_off, 0u);
   CHECK_EQ(swaps_of(h), 0u);
   CHECK_EQ(h->pending_count, 2);
   EXPECT_ABORT((fast_free(kept[0]), outbox_flush(h)), "double free");
@@ -196,11 +196,11 @@ TEST(free, a_block_for_which_there_is_no_place_to_wait_goes_another_way, "") {
   in_thread(allocate, &size, false);
   make_large();
   heap_t *h = my_heap();
-  h->held_more = HELD_MORE;
+  h->put_off_more = PUT_OFF_MORE;
   for (int i = 0; i < PENDING_BLOCKS - 1; i++) fast_free(p[i]);
   CHECK_EQ(h->pending_count, PENDING_BLOCKS - 1);
   h->freed->pending[h->pending_count++] = (uintptr_t)p[PENDING_BLOCKS - 1];
-  h->held += HELD_PENDING;
+  h->put_off += PUT_OFF_PENDING;
   fast_free(p[PENDING_BLOCKS]);
   CHECK_LE(h->pending_count, PENDING_BLOCKS);
   outbox_flush(h);
@@ -291,7 +291,7 @@ TEST(free, a_double_free_is_reported_by_the_owner_and_by_others, "") {
 
 static void free_twice_what_is_on_the_next_list(size_t size) {
   void *p = fast_malloc(size), *q = fast_malloc(size);
-  CHECK_GT(my_heap()->room[class_of(size)], 2);
+  CHECK_GT(my_heap()->returned_room[class_of(size)], 2);
   fast_free(p);
   fast_free(q);
   CHECK_EQ(my_heap()->freed->returned[class_of(size)], (uintptr_t)q);

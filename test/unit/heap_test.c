@@ -53,7 +53,8 @@ TEST(heap, a_heap_that_forgets_a_class_of_which_a_bin_was_cut_is_seen, "H4") {
 
 TEST(heap, a_returned_list_shorter_than_its_count_is_seen, "H5") {
   heap_t *h = busy_heap();
-  EXPECT_ABORT((h->allowance[CLASS] = (uint16_t)(h->room[CLASS] + 60), call()), "invariant H5");
+  EXPECT_ABORT((h->returned_most[CLASS] = (uint16_t)(h->returned_room[CLASS] + 60), call()),
+               "invariant H5");
 }
 
 TEST(heap, a_miscounted_magazine_is_seen_when_a_slow_call_ends, "L2") {
@@ -70,9 +71,9 @@ TEST(heap, frees_put_off_that_no_flush_would_find_are_seen, "H6") {
   in_thread(allocate_others, NULL, false);
   heap_t *h = busy_heap();
   for (int i = 0; i < 3; i++) fast_free(others[i]);
-  CHECK(h->held != 0);
+  CHECK(h->put_off != 0);
   call();
-  EXPECT_ABORT((h->held = 0, call()), "invariant H6");
+  EXPECT_ABORT((h->put_off = 0, call()), "invariant H6");
   EXPECT_ABORT((h->freed->slots = 0, call()), "invariant H6");
 }
 
@@ -81,12 +82,12 @@ TEST(heap, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_heap,
   void *p = fast_malloc(class_size(CLASS));
   CHECK(atomic_ptr_is_relaxed(&slab_of(p)->owner, h));
   outbox_flush(h);
-  CHECK_EQ(h->held, 0u);
+  CHECK_EQ(h->put_off, 0u);
   h->freed->pending[h->pending_count++] = (uintptr_t)p; /* the heap has adopted its slab since */
-  h->held += HELD_PENDING;
+  h->put_off += PUT_OFF_PENDING;
   call();
   outbox_flush(h);
-  CHECK_EQ(h->held, 0u);
+  CHECK_EQ(h->put_off, 0u);
 }
 
 TEST(heap, a_heap_of_the_program_is_looked_at_too, "H1 F1") {

@@ -45,15 +45,15 @@ TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
   enum { CLASS = 5 };
   heap_t *h = my_heap();
   char *p = fast_malloc(SLICE_SIZE), *small = fast_malloc(class_size(CLASS));
-  EXPECT_ABORT((h->room[CLASS] = 0, returned_put(h, CLASS, (uintptr_t)small, false)),
-               "assertion h->room");
+  EXPECT_ABORT((h->returned_room[CLASS] = 0, returned_put(h, CLASS, (uintptr_t)small, false)),
+               "assertion h->returned_room");
   EXPECT_ABORT((h->freed->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
                "assertion h->freed->returned");
   EXPECT_ABORT(heap_set_fresh(h, CLASS, (fresh_t){0}), "assertion c >= MEDIUM_CLASS");
   EXPECT_ABORT(magazine_put_run(h, slab(p), 0, 0), "assertion n != 0");
   EXPECT_ABORT(index_add_chunk(h, small + 16), "assertion .*block % INDEX_CHUNK_SIZE");
   EXPECT_ABORT(large_with_headroom(h, 2 * SLICE_SIZE, SLICE_SIZE), "assertion size <= roomy");
-  EXPECT_ABORT((h->held = 1, pool_release(h)), "assertion h->held == 0");
+  EXPECT_ABORT((h->put_off = 1, pool_release(h)), "assertion h->put_off == 0");
 }
 
 TEST(levels, a_call_about_samples_that_its_header_forbids_is_seen, "") {

@@ -8,7 +8,7 @@ TEST(outbox, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap,
   heap_t *h = my_heap();
   for (int i = 0; i < BATCH_BLOCKS - 1; i++) fast_free(kept[i]);
   CHECK_EQ(swaps_of(h), 0u);
-  CHECK_GT(h->held, 0u);
+  CHECK_GT(h->put_off, 0u);
   outbox_flush(h);
   CHECK_EQ(swaps_of(h), 1u);
   CHECK_EQ(h->freed->slots, 0u);
@@ -42,7 +42,7 @@ TEST(outbox, what_waits_to_be_published_is_on_the_next_slow_path, "") {
   CHECK_EQ(swaps_of(h), 0u);
   fast_malloc(3000); /* an empty bin */
   CHECK_EQ(swaps_of(h), 1u);
-  CHECK_EQ(h->held, 0u);
+  CHECK_EQ(h->put_off, 0u);
   CHECK_EQ(anchor(slab_of(kept[0])).count, 5u);
 }
 
@@ -59,11 +59,11 @@ static unsigned count_waiting(const heap_t *h) {
   return count;
 }
 
-/* `held` is exact between calls. */
+/* `put_off` is exact between calls. */
 static void check_held(const heap_t *h) {
   unsigned chains = 0;
   for (int i = 0; i < BATCH_SLOTS; i++) chains += h->freed->batch[i].slab != NULL;
-  CHECK_EQ(h->held, chains + HELD_PENDING * h->pending_count);
+  CHECK_EQ(h->put_off, chains + PUT_OFF_PENDING * h->pending_count);
 }
 
 static unsigned free_spread(size_t size) {
@@ -74,17 +74,17 @@ static unsigned free_spread(size_t size) {
     fast_free(kept[(i * 173) % MANY]); /* each of another slab */
     check_held(h);
     CHECK_LT(h->pending_count, PENDING_BLOCKS);
-    CHECK_LE(h->held_more, (uint32_t)HELD_MORE);
+    CHECK_LE(h->put_off_more, (uint32_t)PUT_OFF_MORE);
     most = (unsigned)max_size(most, count_waiting(h));
   }
   return most;
 }
 
 static void check_that_more_and_more_waits(void) {
-  CHECK_GT(free_spread(4000), 8u * HELD_LEAST);
-  CHECK_GT(my_heap()->held_more, 4u * HELD_LEAST);
-  my_heap()->held_more = HELD_MORE;
-  CHECK_GT(free_spread(4000), 8u * HELD_LEAST);
+  CHECK_GT(free_spread(4000), 8u * PUT_OFF_LEAST);
+  CHECK_GT(my_heap()->put_off_more, 4u * PUT_OFF_LEAST);
+  my_heap()->put_off_more = PUT_OFF_MORE;
+  CHECK_GT(free_spread(4000), 8u * PUT_OFF_LEAST);
 }
 
 TEST(outbox, a_heap_that_frees_much_that_is_spread_holds_more_and_more_of_it_back, "") {

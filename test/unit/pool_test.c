@@ -49,17 +49,17 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
   bool is_claimed;
   uint32_t number = a->number;
   heap_note_class(a, 5);
-  atomic16_store_relaxed(&a->taken[5], 100);
+  atomic16_store_relaxed(&a->binned[5], 100);
   atomic_ptr_store_relaxed(&a->tag, a);
   atomic_ptr_store_relaxed(&a->nested, a);
   pool_release(a);
   CHECK_EQ(pool_at(number, &is_claimed), a);
   CHECK(!is_claimed);
-  CHECK_EQ(atomic64_load_relaxed(&heap_counts.taken[5]), (uint64_t)100);
+  CHECK_EQ(atomic64_load_relaxed(&heap_counts.binned[5]), (uint64_t)100);
   CHECK_EQ(pool_claim(), a);
   CHECK_NULL(heap_tag(a));
   CHECK_NULL(atomic_ptr_load_relaxed(&a->nested));
-  CHECK_EQ(heap_taken(a, 5), 0u);
+  CHECK_EQ(heap_binned(a, 5), 0u);
 }
 
 TEST(pool, what_a_thread_has_left_is_not_made_a_lane_while_an_empty_heap_is_at_hand, "") {

@@ -14,7 +14,7 @@ TEST(refill, a_class_of_which_it_has_anything_is_noted, "") {
     for (unsigned c = 1; c < CLASS_COUNT; c++) {
       if ((h->classes[c / 64] >> c % 64 & 1) != 0) continue;
       CHECK(h->bin[c] == 0 && h->own->slabs[c] == 0 && heap_fresh(h, c).count == 0);
-      CHECK(h->freed->returned[c] == 0 && heap_taken(h, c) == 0 && h->allowance[c] == 0);
+      CHECK(h->freed->returned[c] == 0 && heap_binned(h, c) == 0 && h->returned_most[c] == 0);
     }
   }
 }

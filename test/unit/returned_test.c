@@ -18,13 +18,13 @@ static void swing(size_t times, size_t n, size_t size) {
   }
 }
 
-static unsigned growth(size_t size) {
-  return my_heap()->own->growth[class_of(size) - MEDIUM_CLASS];
+static unsigned doublings(size_t size) {
+  return my_heap()->own->lengthened[class_of(size) - MEDIUM_CLASS].doublings;
 }
 
 static size_t room_bytes(const heap_t *h) {
   size_t bytes = 0;
-  for (unsigned c = 1; c < CLASS_COUNT; c++) bytes += h->allowance[c] * class_size(c);
+  for (unsigned c = 1; c < CLASS_COUNT; c++) bytes += h->returned_most[c] * class_size(c);
   return bytes;
 }
 
@@ -35,7 +35,7 @@ TEST(returned, what_was_freed_is_handed_out_again_as_soon_as_it_is_worth_a_bin, 
   take(4 * RETURN_MOST, SIZE);
   while (my_heap()->bin[c] != 0) fast_malloc(SIZE);
   put(FREED);
-  CHECK_GT(my_heap()->room[c], my_heap()->allowance[c] / 2u);
+  CHECK_GT(my_heap()->returned_room[c], my_heap()->returned_most[c] / 2u);
   for (int i = FREED; i-- > 0;) CHECK_EQ(fast_malloc(SIZE), blocks[i]);
 }
 
@@ -45,7 +45,7 @@ TEST(returned, what_waits_for_the_next_bins_is_bounded_and_given_up_by_a_heap_th
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     swing(1, TIMES, class_size(c));
     swing(1, TIMES / 4, class_size(c));
-    for (unsigned d = 1; d < CLASS_COUNT; d++) CHECK_LE(h->room[d], h->allowance[d]);
+    for (unsigned d = 1; d < CLASS_COUNT; d++) CHECK_LE(h->returned_room[d], h->returned_most[d]);
     CHECK_LE(room_bytes(h), ((size_t)SURPLUS_LEAST << SLICE_SHIFT) + 8 * MiB(1));
   }
   h->trims_due = CLASS_COUNT;
@@ -56,8 +56,8 @@ TEST(returned, what_waits_for_the_next_bins_is_bounded_and_given_up_by_a_heap_th
 
 TEST(returned, a_list_that_was_too_short_again_and_again_comes_to_hold_all_that_is_freed, "") {
   swing(12, 600, LENT);
-  CHECK_GE(growth(LENT), 4u);
-  CHECK_GE(my_heap()->allowance[class_of(LENT)], 600);
+  CHECK_GE(doublings(LENT), 4u);
+  CHECK_GE(my_heap()->returned_most[class_of(LENT)], 600);
   take(600, LENT);
   uint64_t swaps = atomic64_load_relaxed(&my_heap()->swaps);
   put(600);
@@ -65,7 +65,7 @@ TEST(returned, a_list_that_was_too_short_again_and_again_comes_to_hold_all_that_
   CHECK_EQ(atomic64_load_relaxed(&my_heap()->swaps), swaps);
   put(600);
   check_nothing_lost();
-  CHECK_EQ(growth(LENT), 0u);
+  CHECK_EQ(doublings(LENT), 0u);
 }
 
 /* The list has six blocks of a slab in which nothing else lives, and six of full slabs. */
@@ -105,41 +105,41 @@ TEST(returned, where_many_heaps_have_little_each_lists_of_medium_classes_are_sho
   swing(1, 40, SIZE);
   heap_t *h = my_heap();
   heap_flush_bins(h);
-  h->freed->were_short = 0;
+  h->own->lengthened[c - MEDIUM_CLASS].was_short = false;
   pretend_users(2);
   returned_renew(h, c);
-  CHECK_EQ(h->allowance[c], most);
+  CHECK_EQ(h->returned_most[c], most);
   atomic64_store_relaxed(&arena_counts.committed, 0);
   pretend_users(2 * SURPLUS_SMALL / (RETURN_PART * RETURN_BYTES / SLICE_SIZE));
   returned_renew(h, c);
-  CHECK_EQ(h->allowance[c], most / 2);
+  CHECK_EQ(h->returned_most[c], most / 2);
   pretend_users(100);
   returned_renew(h, c);
-  CHECK_EQ(h->allowance[c], least);
+  CHECK_EQ(h->returned_most[c], least);
 }
 
 TEST(returned, a_thread_that_frees_once_what_it_had_keeps_no_more_than_is_its_due, "") {
   swing(1, MANY, LENT);
-  CHECK_EQ(growth(LENT), 0u);
-  CHECK_LE(my_heap()->allowance[class_of(LENT)], RETURN_MOST);
+  CHECK_EQ(doublings(LENT), 0u);
+  CHECK_LE(my_heap()->returned_most[class_of(LENT)], RETURN_MOST);
   check_nothing_lost();
 }
 
 TEST(returned, a_list_of_which_little_is_used_gets_short_again, "") {
   swing(12, 600, LENT);
-  CHECK_GE(growth(LENT), 4u);
+  CHECK_GE(doublings(LENT), 4u);
   for (int i = 0; i < 100; i++) {
     while (my_heap()->bin[class_of(LENT)] != 0) fast_malloc(LENT);
     swing(1, 4, LENT);
   }
-  CHECK_EQ(growth(LENT), 0u);
-  CHECK_LE(my_heap()->allowance[class_of(LENT)], RETURN_MOST);
+  CHECK_EQ(doublings(LENT), 0u);
+  CHECK_LE(my_heap()->returned_most[class_of(LENT)], RETURN_MOST);
 }
 
 TEST(returned, classes_that_a_heap_may_own_slabs_of_are_never_kept_in_longer_lists, "") {
   size_t size = class_size(MEDIUM_CLASS - 1);
   swing(12, MANY, size);
-  CHECK_LE(my_heap()->allowance[class_of(size)], RETURN_MOST);
+  CHECK_LE(my_heap()->returned_most[class_of(size)], RETURN_MOST);
   check_nothing_lost();
 }
 
@@ -152,7 +152,8 @@ static size_t shares_of(const heap_t *h) {
   size_t slices = 0;
   for (unsigned c = MEDIUM_CLASS; c < CLASS_COUNT; c++) {
     size_t due = min_size(RETURN_MOST, RETURN_BYTES / class_size(c)) * class_size(c);
-    slices += (due / SLICE_SIZE << h->own->growth[c - MEDIUM_CLASS]) - due / SLICE_SIZE;
+    slices +=
+      (due / SLICE_SIZE << h->own->lengthened[c - MEDIUM_CLASS].doublings) - due / SLICE_SIZE;
   }
   return slices;
 }
@@ -173,15 +174,16 @@ TEST(returned, what_a_thread_had_learned_goes_with_it, "") {
   for (int i = 0; i < 30; i++) {
     in_thread(swing_much, &h, true);
     CHECK_EQ(shares_of(h), (size_t)0);
-    CHECK_EQ(h->freed->were_short, (uint64_t)0);
+    for (size_t c = 0; c < ARRAY_LENGTH(h->own->lengthened); c++)
+      CHECK(!h->own->lengthened[c].was_short);
   }
   swing(12, 600, LENT);
-  CHECK_GE(growth(LENT), 4u);
+  CHECK_GE(doublings(LENT), 4u);
 }
 
 TEST(returned, lists_get_shorter_when_all_together_keep_too_much, "") {
   swing(12, 2000, LENT);
-  unsigned before = growth(LENT);
+  unsigned before = doublings(LENT);
   CHECK_GE(before, 4u);
   char *much = fast_malloc(MiB(400));
   while (surplus_ask(SURPLUS_LEAST / 2)) continue;
@@ -189,7 +191,7 @@ TEST(returned, lists_get_shorter_when_all_together_keep_too_much, "") {
   CHECK(!surplus_ask(1));
   CHECK(surplus_is_too_much());
   swing(before + 1, 2000, LENT);
-  CHECK_LT(growth(LENT), before);
+  CHECK_LT(doublings(LENT), before);
 }
 
 TEST(returned, when_memory_is_short_what_is_kept_of_other_sizes_is_used, "") {

@@ -32,13 +32,13 @@ static heap_t *fill_heap(void) {
   heap_t *h = heap_enter();
   CHECK(h->bin[own] != 0 && h->own->owned[own] != 0 && h->freed->returned[medium] != 0);
   CHECK_GT(heap_fresh(h, class_of(FRESH)).count, 0u);
-  CHECK_GT(h->own->growth[medium - MEDIUM_CLASS], 0u);
-  CHECK(kept_slices(h) != 0 && h->held != 0 && large_of(h) != 0);
+  CHECK_GT(h->own->lengthened[medium - MEDIUM_CLASS].doublings, 0u);
+  CHECK(kept_slices(h) != 0 && h->put_off != 0 && large_of(h) != 0);
   return h;
 }
 
 static void check_that_nothing_waits(const heap_t *h) {
-  CHECK(h->held == 0 && h->freed->slots == 0);
+  CHECK(h->put_off == 0 && h->freed->slots == 0);
   CHECK_EQ(anchor(slab_of(kept[0])).count, (unsigned)WAITING);
 }
 
@@ -55,7 +55,7 @@ TEST(shrink, a_flush_puts_every_block_back_and_leaves_the_slabs, "I1") {
   heap_t *h = fill_heap();
   heap_flush_bins(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->allowance[c] == 0 &&
+    CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->returned_most[c] == 0 &&
           heap_fresh(h, c).count == 0);
   check_that_nothing_waits(h);
   CHECK(h->own->owned[own] != 0 && slab_is_valid(own_slab(h)));
@@ -96,7 +96,7 @@ TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_r
 TEST(shrink, of_a_class_that_it_does_not_use_a_heap_keeps_nothing_and_adopts_no_slab, "H1") {
   heap_t *h = fill_heap();
   h->watched = own;
-  h->watched_taken = (uint16_t)heap_taken(h, own);
+  h->watched_binned = (uint16_t)heap_binned(h, own);
   heap_watch_class(h, (uint8_t)os_fake.now_ms);
   CHECK(h->own->owned[own] == 0 && h->bin[own] == 0 && h->freed->returned[own] == 0);
   check_that_nothing_waits(h);
@@ -108,7 +108,7 @@ TEST(shrink, of_a_class_that_it_does_not_use_a_heap_keeps_nothing_and_adopts_no_
   CHECK_EQ((int)h->own->owned[own], 0);
   fast_malloc(OWN);
   CHECK_EQ(h->freed->rests, (uint64_t)0);
-  h->watched_taken = (uint16_t)(heap_taken(h, medium) - 1); /* used since */
+  h->watched_binned = (uint16_t)(heap_binned(h, medium) - 1); /* used since */
   heap_enter();
   heap_watch_class(h, (uint8_t)os_fake.now_ms);
   CHECK(h->freed->returned[medium] != 0);
@@ -195,7 +195,8 @@ TEST(shrink, a_heap_at_rest_keeps_no_slices_and_nothing_that_waits, "") {
   heap_t *h = fill_heap();
   heap_prepare_rest(h);
   check_that_nothing_waits(h);
-  CHECK(kept_slices(h) == 0 && h->own->growth[medium - MEDIUM_CLASS] == 0 && large_of(h) == 0);
+  CHECK(kept_slices(h) == 0 && h->own->lengthened[medium - MEDIUM_CLASS].doublings == 0 &&
+        large_of(h) == 0);
   CHECK_GE(atomic64_load_relaxed(&heap_counts.large_allocated), (uint64_t)60);
 }
 
@@ -232,10 +233,10 @@ TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   uint32_t pages = heap_prepare_rest(h);
   heap_note_class(h, c);
   heap_note_class(h, class_of(4096));
-  h->allowance[c] = 64;
-  h->room[c] = 0;
+  h->returned_most[c] = 64;
+  h->returned_room[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
-  h->room[c] = 64;
+  h->returned_room[c] = 64;
   h->bin[c] = 16; /* a bin of medium blocks was as long a list */
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
   h->own->owned[c] = 1; /* of owned ones it counts with the slab */
@@ -247,7 +248,7 @@ TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   pool_sampled(h)->behind[c] = 16; /* cut off such a bin, which is used up */
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
   pool_sampled(h)->behind[c] = 0;
-  h->allowance[c] = h->room[c] = 0;
+  h->returned_most[c] = h->returned_room[c] = 0;
   heap_set_fresh(h, class_of(4096), (fresh_t){SLICE_SIZE, 5});
   CHECK_EQ(heap_prepare_rest(h), pages + 5);
   heap_set_fresh(h, class_of(4096), (fresh_t){0});
@@ -287,15 +288,16 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   heap_t *h = fill_heap();
   slab_t *s = own_slab(h)->next; /* used up: it is in nobody's partial map */
   atomic_ptr_store_relaxed(&s->tag, h);
-  h->held_more = h->trims_due = 7;
+  h->put_off_more = h->trims_due = 7;
   h->freed->remote = 1;
   atomic32_add_relaxed(&heap_trims, 1);
   heap_let_go(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->own->owned[c] == 0);
   check_that_nothing_waits(h);
-  CHECK(kept_slices(h) == 0 && h->own->growth[medium - MEDIUM_CLASS] == 0 && large_of(h) == 0);
-  CHECK(h->held_more == 0 && h->freed->remote == 0 && h->trims_due == 0);
+  CHECK(kept_slices(h) == 0 && h->own->lengthened[medium - MEDIUM_CLASS].doublings == 0 &&
+        large_of(h) == 0);
+  CHECK(h->put_off_more == 0 && h->freed->remote == 0 && h->trims_due == 0);
   CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims));
   CHECK(atomic_ptr_is_relaxed(&s->owner, NULL) && atomic_ptr_is_relaxed(&s->tag, NULL));
 }

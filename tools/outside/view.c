@@ -95,7 +95,7 @@ static void add_heap(view_t *v, heap_t *h, size_t number, bool is_claimed) {
   one->is_lane = heap_tag(h) != NULL;
   one->slices = (uint64_t)(h->singles + h->run_slices) << SLICE_SHIFT;
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    size_t size = class_size(c), returned = (uint16_t)(h->allowance[c] - h->room[c]);
+    size_t size = class_size(c), returned = (uint16_t)(h->returned_most[c] - h->returned_room[c]);
     one->bins += count_list(v, h->bin[c]) * size;
     one->lists += (returned + heap_fresh(h, c).count) * size;
   }

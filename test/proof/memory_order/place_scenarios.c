@@ -48,12 +48,12 @@ static void use_heap(unsigned me) {
   atomic_ptr_store_relaxed(&h->tag, h);
   h->trim_class = (uint8_t)me;
   heap_note_class(h, 1);
-  atomic16_store_relaxed(&h->taken[1], (uint16_t)(heap_taken(h, 1) + 1));
+  atomic16_store_relaxed(&h->binned[1], (uint16_t)(heap_binned(h, 1) + 1));
   pool_release(h);
 }
 static void heaps_after(void) {
   bool is_claimed;
-  EXPECT(atomic64_load_relaxed(&heap_counts.taken[1]) == 3);
+  EXPECT(atomic64_load_relaxed(&heap_counts.binned[1]) == 3);
   for (size_t i = 0; i < pool_size(); i++) {
     heap_t *h = pool_at(i, &is_claimed);
     EXPECT(h == NULL || !is_claimed);

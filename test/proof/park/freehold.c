@@ -187,7 +187,7 @@ static void trim_due_and_somebody_rests(void) {
 }
 static void more_than_can_be_counted(void) {
   own_free_blocks();
-  oracle_note_taken(400);
+  oracle_note_binned(400);
 }
 static void second_of_class(void) {
   own(16, 1);

@@ -147,24 +147,24 @@ bool oracle_is_lane_collected(fh_heap_t *heap) {
   return atomic32_load_relaxed(&first_lane(heap)->lane_state) == LANE_COLLECTED;
 }
 
-void oracle_note_taken(size_t size) {
-  atomic16_store_relaxed(&own_heap()->taken[class_of(size)], UINT16_MAX);
+void oracle_note_binned(size_t size) {
+  atomic16_store_relaxed(&own_heap()->binned[class_of(size)], UINT16_MAX);
 }
 
 void oracle_note_trial_due(size_t size) {
   heap_t *h = own_heap();
   unsigned c = class_of(size);
   if (!heap_knows_remote(h, c)) park_fail("no class whose blocks others free");
-  atomic16_store_relaxed(&h->taken[c], (uint16_t)(TAKEN_PART - 1 - heap_since_trial(h, c, 0)));
+  atomic16_store_relaxed(&h->binned[c], (uint16_t)(TRIAL_BLOCKS - 1 - heap_since_trial(h, c, 0)));
   while (bits_mix(h->freed->lots + 1) % TRIALS_PART != 0) h->freed->lots++;
 }
 
 void oracle_note_sift_due(size_t size) {
   heap_t *h = own_heap();
-  unsigned c = class_of(size), taken = heap_taken(h, c);
-  if (h->room[c] == h->allowance[c]) park_fail("no returned list");
-  taken += SIFT_BLOCKS - 1 - heap_since_trial(h, c, taken) % SIFT_BLOCKS;
-  atomic16_store_relaxed(&h->taken[c], (uint16_t)taken);
+  unsigned c = class_of(size), binned = heap_binned(h, c);
+  if (h->returned_room[c] == h->returned_most[c]) park_fail("no returned list");
+  binned += SIFT_BLOCKS - 1 - heap_since_trial(h, c, binned) % SIFT_BLOCKS;
+  atomic16_store_relaxed(&h->binned[c], (uint16_t)binned);
 }
 
 /* A chunk of heaps has them first, then what they have freed, own, and know of samples. */
@@ -202,7 +202,7 @@ static uint32_t now_ms(void) {
 void oracle_note_watch_due(size_t size) {
   heap_t *h = own_heap();
   h->watched = (uint8_t)class_of(size);
-  h->watched_taken = (uint16_t)heap_taken(h, h->watched);
+  h->watched_binned = (uint16_t)heap_binned(h, h->watched);
   h->watched_at = (uint8_t)(now_ms() - 100);
 }
 

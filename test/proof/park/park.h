@@ -276,7 +276,7 @@ void oracle_enter_lane(fh_heap_t *heap); /* as if a thread were inside its first
 void oracle_leave_lane(void);            /* which it had entered */
 bool oracle_lane_is_due(void);           /* does it have bins to give back, when next left? */
 /* as if the caller had taken as many blocks as its heap can count */
-void oracle_note_taken(size_t size);
+void oracle_note_binned(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
 void oracle_note_trial_due(size_t size);
 /* With its next bin the heap looks which blocks of the returned list lie in sparse slabs. */
