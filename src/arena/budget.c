@@ -4,7 +4,7 @@
 
 #include "../base/layout.h"
 #include "../os/container.h"
-#include "../os/os.h"
+#include "../support/pace.h"
 #include "arena.h"
 
 enum {
@@ -21,7 +21,7 @@ enum {
 budget_t budget;
 LAYOUT_VARIABLE(budget);
 
-static atomic32_t last_look_at, look_wait, measured_at, repeated_at;
+static pace_t container_looks, growths, repeats;
 static atomic64_t measured, used_at_look;
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -45,17 +45,13 @@ bool budget_is_spent(size_t size) {
 
 /* ---- the level ------------------------------------------------------------------------------- */
 
-static bool is_time(atomic32_t *at, uint32_t now, uint32_t ms) {
-  uint32_t before = atomic32_load_relaxed(at);
-  return now - before >= ms && atomic32_cas_relaxed(at, &before, now);
-}
-
 /* The most of late: it is forgotten by a quarter each time. */
 static void learn_growth(uint64_t used, uint32_t now) {
-  uint32_t since = atomic32_load_relaxed(&measured_at);
-  if (!is_time(&measured_at, now, GROWTH_MS)) return;
+  bool is_first = atomic32_load_relaxed(&growths.last) == 0;
+  uint32_t passed = pace_passed(&growths, now);
+  if (!pace_take(&growths, now, GROWTH_MS)) return;
   uint64_t before = atomic64_exchange_relaxed(&measured, used);
-  uint64_t grown = since != 0 && used > before ? (used - before) * 1000 / (now - since) : 0;
+  uint64_t grown = !is_first && used > before ? (used - before) * 1000 / passed : 0;
   uint64_t growth = atomic64_load_relaxed(&budget.growth);
   atomic64_store_relaxed(&budget.growth, max_size(grown, growth - growth / 4));
 }
@@ -85,14 +81,13 @@ static bool uses_little(void) {
 }
 
 static void look_at_container(uint64_t used, uint32_t now) {
-  if (uses_little() || !is_time(&last_look_at, now, atomic32_load_relaxed(&look_wait))) return;
-  atomic32_store_relaxed(&look_wait, LOOK_MS); /* a file may not answer */
+  if (uses_little() || !pace_take(&container_looks, now, 0)) return;
+  pace_set_wait(&container_looks, LOOK_MS); /* a file may not answer */
   container_look(now);
   atomic64_store_relaxed(&used_at_look, used);
   uint64_t limit = atomic64_load_relaxed(&container.limit);
   bool is_free = limit == 0, is_close = atomic64_load_relaxed(&container.room) < limit / 2;
-  uint32_t wait = is_free ? LOOK_FREE_MS : is_close ? LOOK_NEAR_MS : LOOK_MS;
-  atomic32_store_relaxed(&look_wait, wait);
+  pace_set_wait(&container_looks, is_free ? LOOK_FREE_MS : is_close ? LOOK_NEAR_MS : LOOK_MS);
   if (atomic32_load_relaxed(&container.state) >= CONTAINER_TORN)
     atomic32_store_relaxed(&budget.news, 1);
 }
@@ -110,7 +105,7 @@ static bool change_level(pressure_t level, pressure_t before, uint64_t over, uin
   uint64_t from = before;
   bool has_changed = level != before && atomic64_cas_relaxed(&budget.level, &from, level);
   if (has_changed && level > before) atomic64_add_relaxed(&budget.raises, 1);
-  if (level != PRESSURE_NONE && is_time(&repeated_at, now, REPEAT_MS)) has_changed = true;
+  if (level != PRESSURE_NONE && pace_take(&repeats, now, REPEAT_MS)) has_changed = true;
   atomic64_store_relaxed(&budget.over, over);
   if (has_changed && (level != before || level == PRESSURE_OVER))
     atomic32_store_relaxed(&budget.news, 1);

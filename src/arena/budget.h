@@ -1,6 +1,6 @@
 /* budget.h - how much memory there is to be used, and how near that is               layer 3: arena
  * Owns:    the level of pressure, and the growth that was learned.   Called by: arena, slab, stock,
- *          heap, api.   Calls: options, container, os.
+ *          heap, api.   Calls: options, pace, container, os.
  * Threads: any. All words are relaxed: hints, which each reader acts upon by itself.
  *
  * There are three bounds: the hard one (option memory_limit), at which allocation fails; the soft

@@ -8,7 +8,7 @@
  * time may go into that. */
 #include "frames.h"
 
-#include "../os/os.h"
+#include "../support/pace.h"
 #include "budget.h"
 
 enum {
@@ -25,16 +25,15 @@ enum {
 
 _Static_assert(FRAME_SLICES *ARENA_FRAMES == WINDOW_SLICES, "frames of 2 MiB");
 
-/* `wait` ms after `last`, both of os_now_ms, it is due again. `refused`: times in a row. relaxed,
- * all: hints */
+/* `refused`: times in a row. relaxed, all: hints */
 typedef struct {
-  atomic32_t last, wait, refused;
-} pace_t;
-/* Whoever swaps the dense ones' `last` looks at frames from `next` on, counted over all arenas. */
+  pace_t pace;
+  atomic32_t refused;
+} tries_t;
+/* Whoever takes a tick of the dense ones looks at frames from `next` on, counted over all arenas. */
 static struct {
-  pace_t dense;
+  tries_t dense, fresh;
   atomic32_t next;
-  pace_t fresh;
 } frames;
 
 static bool are_wanted(void) {
@@ -68,19 +67,15 @@ static bool is_dense(const arena_t *a, size_t frame) {
 /* ms, for a look that took so many ns. */
 static size_t pause_for(uint64_t took) { return took / (1000000 / TIME_PART) + 1; }
 
-static bool is_pace_due(const pace_t *pace, uint32_t now) {
-  return now - atomic32_load_relaxed(&pace->last) >= atomic32_load_relaxed(&pace->wait);
+static void note_pause(tries_t *tries, size_t ms) {
+  pace_set_wait(&tries->pace, min_size(ms, REFUSED_WAIT << REFUSED_DOUBLED));
 }
 
-static void note_pause(pace_t *pace, size_t ms) {
-  atomic32_store_relaxed(&pace->wait, (uint32_t)min_size(ms, REFUSED_WAIT << REFUSED_DOUBLED));
-}
-
-static void note_result(pace_t *pace, bool is_good, size_t pause) {
-  uint32_t times = is_good ? 0 : atomic32_load_relaxed(&pace->refused) + 1;
-  atomic32_store_relaxed(&pace->refused, times);
+static void note_result(tries_t *tries, bool is_good, size_t pause) {
+  uint32_t times = is_good ? 0 : atomic32_load_relaxed(&tries->refused) + 1;
+  atomic32_store_relaxed(&tries->refused, times);
   if (!is_good) pause = max_size(pause, (size_t)REFUSED_WAIT << min_size(times, REFUSED_DOUBLED));
-  note_pause(pace, pause);
+  note_pause(tries, pause);
 }
 
 static bool make_huge(const arena_t *a, size_t frame) {
@@ -93,7 +88,7 @@ static bool make_huge(const arena_t *a, size_t frame) {
 
 bool frames_begins(const void *slice) {
   return arena_slice(slice) % FRAME_SLICES == 0 && are_wanted() && !arena_of(slice)->is_pinned &&
-         is_pace_due(&frames.fresh, os_now_ms()) && os_has_huge_pages();
+         pace_is_due(&frames.fresh.pace, os_now_ms(), 0) && os_has_huge_pages();
 }
 
 /* The system wants one page of a frame to be there. */
@@ -101,7 +96,7 @@ bool frames_fill(void *first) {
   uint64_t began = os_spent_ns();
   *(volatile char *)first = 0;
   bool is_made = make_huge(arena_of(first), arena_slice(first) / FRAME_SLICES);
-  atomic32_store_relaxed(&frames.fresh.last, os_now_ms());
+  atomic32_store_relaxed(&frames.fresh.pace.last, os_now_ms());
   note_result(&frames.fresh, is_made && os_spent_ns() - began < SLOW_FRESH_NS, 0);
   if (is_made) memset(arena_touched_last(first, 1), TOUCHED_ALL, FRAME_SLICES);
   return is_made;
@@ -129,18 +124,16 @@ static arena_t *find_dense(size_t *at) {
 
 void frames_tick(void) {
   if (!are_wanted()) return;
-  uint32_t now = os_now_ms(), before = atomic32_load_relaxed(&frames.dense.last);
-  if (!is_pace_due(&frames.dense, now)) return;
-  if (!atomic32_cas_relaxed(&frames.dense.last, &before, now) || !os_has_huge_pages()) return;
+  if (!pace_take(&frames.dense.pace, os_now_ms(), 0) || !os_has_huge_pages()) return;
   size_t at = atomic32_load_relaxed(&frames.next);
   note_pause(&frames.dense, REFUSED_WAIT);
   uint64_t began = os_spent_ns();
   arena_t *a = find_dense(&at);
   bool is_made = a != NULL && make_huge(a, at++ % ARENA_FRAMES);
   uint64_t took = os_spent_ns() - began;
+  size_t wait = atomic32_load_relaxed(&frames.dense.pace.wait); /* find_dense may have said more */
   if (a != NULL) note_result(&frames.dense, is_made && took < SLOW_NS, pause_for(took));
-  else
-    note_pause(&frames.dense, max_size(pause_for(took), atomic32_load_relaxed(&frames.dense.wait)));
+  else note_pause(&frames.dense, max_size(pause_for(took), wait));
   atomic32_store_relaxed(&frames.next, (uint32_t)at);
 }
 

@@ -2,8 +2,8 @@
  * Contract: grow.h. */
 #include "grow.h"
 
-#include "../os/os.h"
 #include "../support/options.h"
+#include "../support/pace.h"
 #include "../support/timing.h"
 #include "budget.h"
 #include "frames.h"
@@ -298,26 +298,19 @@ static size_t unmap_group(arena_t *a, size_t word) {
   return unmapped;
 }
 
-/* After a refusal it is not tried again for some ms, twice as many each time. relaxed: hints */
-static atomic32_t in_vain_at, in_vain_wait;
-
-static bool was_in_vain_of_late(void) {
-  uint32_t wait = atomic32_load_relaxed(&in_vain_wait);
-  return wait != 0 && os_now_ms() - atomic32_load_relaxed(&in_vain_at) < wait;
-}
+/* After a refusal it is not tried again for some ms, twice as many each time. */
+static pace_t given;
 
 static void note_in_vain(void) {
-  uint32_t wait = atomic32_load_relaxed(&in_vain_wait);
-  atomic32_store_relaxed(&in_vain_at, os_now_ms());
-  wait = wait == 0 ? GIVEN_WAIT : (uint32_t)min_size(2 * wait, GIVEN_WAIT_MOST);
-  atomic32_store_relaxed(&in_vain_wait, wait);
+  uint32_t wait = atomic32_load_relaxed(&given.wait);
+  pace_note(&given, os_now_ms(), wait == 0 ? GIVEN_WAIT : min_size(2 * wait, GIVEN_WAIT_MOST));
 }
 
 bool arena_unmap_free(void) {
   size_t unmapped = 0;
   unsigned refusals = 0;
   bool is_given = false;
-  if (was_in_vain_of_late()) return false;
+  if (!pace_is_due(&given, os_now_ms(), 0)) return false;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
     for (size_t word = 0; a != NULL && word < ARENA_WORDS; word++) {
@@ -327,7 +320,7 @@ bool arena_unmap_free(void) {
       else if (++refusals == GIVEN_TRIES) return note_in_vain(), false;
     }
   }
-  if (is_given) atomic32_store_relaxed(&in_vain_wait, 0);
+  if (is_given) pace_set_wait(&given, 0);
   return unmapped != 0;
 }
 

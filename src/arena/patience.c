@@ -11,8 +11,8 @@
  * was ever in use. */
 #include "patience.h"
 
-#include "../os/os.h"
 #include "../support/options.h"
+#include "../support/pace.h"
 #include "arena.h"
 #include "budget.h"
 
@@ -21,7 +21,8 @@ enum { DOUBLINGS_MOST = 6, CALM_MS = 4000, SOON_TIMES = 2 };
 enum { LEAK_PER_MS = 2, BUCKET = 8 * PURGE_STEP }; /* slices: 128 MiB a second, 32 MiB */
 
 typedef struct {
-  atomic32_t doublings, regretted, leaked_until, calm_since;
+  atomic32_t doublings, regretted, leaked_until;
+  pace_t calm;
 } learned_t;
 static learned_t budgets, delays;
 
@@ -52,7 +53,7 @@ static void regret(learned_t *l, uint32_t now, size_t n) {
   uint32_t before = atomic32_load_relaxed(&l->doublings);
   if (fill_bucket(l, now, n) < BUCKET) return;
   atomic32_store_relaxed(&l->regretted, BUCKET - PURGE_STEP);
-  atomic32_store_relaxed(&l->calm_since, now);
+  pace_note(&l->calm, now, CALM_MS);
   if (before < DOUBLINGS_MOST) atomic32_cas_relaxed(&l->doublings, &before, before + 1);
 }
 
@@ -64,11 +65,9 @@ void patience_note_reuse(size_t n, uint32_t age) {
 }
 
 static void calm(learned_t *l, uint32_t now) {
-  uint32_t since = atomic32_load_relaxed(&l->calm_since);
-  uint32_t before = atomic32_load_relaxed(&l->doublings);
-  uint32_t steps = (uint32_t)min_size(os_ms_between(since, now) / CALM_MS, before);
-  if (steps == 0 || !atomic32_cas_relaxed(&l->calm_since, &since, now)) return;
-  atomic32_cas_relaxed(&l->doublings, &before, before - steps);
+  uint32_t before = atomic32_load_relaxed(&l->doublings), passed = pace_passed(&l->calm, now);
+  if (before == 0 || !pace_take(&l->calm, now, CALM_MS)) return;
+  atomic32_cas_relaxed(&l->doublings, &before, before - min_size(passed / CALM_MS, before));
 }
 
 void patience_calm(uint32_t now) {

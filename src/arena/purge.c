@@ -5,8 +5,8 @@
  *          again. So a thread that stops here holds back no more, and nobody waits for it.
  * Sync:    S-bit (bitmap.h); S-group (hint.h): free dirty slices, their group's bit, and their
  *          arena's. */
-#include "../os/os.h"
 #include "../support/options.h"
+#include "../support/pace.h"
 #include "../support/timing.h"
 #include "budget.h"
 #include "frames.h"
@@ -27,7 +27,7 @@ enum {
  * high, more than the budget stays until a tick takes it. */
 static atomic64_t not_to_be_had;
 
-static atomic32_t last_look; /* os_now_ms; relaxed: whoever swaps it looks */
+static pace_t ticks;
 
 /* The next tick begins below this group, counted over all arenas; 0: at the highest. relaxed: ticks
  * that overlap may look twice. */
@@ -165,14 +165,12 @@ uint32_t purge_tick(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
   if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
   if (budget_is_tight()) delay = 0;
-  uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&last_look);
-  if (delay != 0 && os_ms_between(last, now) < (uint32_t)delay / 4) return now;
-  if (!atomic32_cas_relaxed(&last_look, &last, now)) return now;
+  uint32_t now = os_now_ms(), passed = pace_passed(&ticks, now);
+  if (!pace_take(&ticks, now, (uint32_t)delay / 4)) return now;
   patience_calm(now);
   size_t looks = WINDOW_SLICES / PURGE_STEP;
   if (delay != 0)
-    looks =
-      max_size(1, min_size(4 * (uint64_t)os_ms_between(last, now) / (uint64_t)delay, OVERDUE_MOST));
+    looks = max_size(1, min_size(4 * (uint64_t)passed / (uint64_t)delay, OVERDUE_MOST));
   purge_t p = {.want = (uint32_t)looks * PURGE_STEP,
                .looks = GROUPS_ASKED,
                .now = now,

@@ -5,6 +5,7 @@
 #include "../arena/frames.h"
 #include "../slab/sparse.h"
 #include "../stock/stock.h"
+#include "../support/pace.h"
 #include "enter.h"
 #include "firstclass.h"
 
@@ -40,12 +41,12 @@ static uint64_t count_changes(void) {
 
 /* It takes time in proportion to the process. */
 static void collect_now_and_then(void) {
-  static uint32_t at, wait; /* of the one thread */
-  uint32_t now = os_now_ms();
-  if (now - at < wait) return;
+  static pace_t collections;
+  uint32_t began = os_now_ms(), now;
+  if (!pace_is_due(&collections, began, 0)) return;
   heap_collect(true);
-  at = os_now_ms();
-  wait = (uint32_t)min_size((size_t)(at - now) * COLLECT_TIMES, COLLECT_MS);
+  now = os_now_ms();
+  pace_note(&collections, now, min_size((size_t)(now - began) * COLLECT_TIMES, COLLECT_MS));
 }
 
 static void background(void) {

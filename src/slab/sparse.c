@@ -10,8 +10,8 @@
 
 #include "../arena/budget.h"
 #include "../arena/patience.h"
-#include "../os/os.h"
 #include "../support/options.h"
+#include "../support/pace.h"
 #include "holes.h"
 #include "partial.h"
 
@@ -26,10 +26,10 @@ enum {
 };
 enum { SEEN_HOLED = 1 << 15 }; /* `seen`: so many blocks are free, all others' pages went */
 
-/* Whoever swaps `last` (ms) goes on at slice `next`, counted over all arenas, if `wait` has passed.
- * relaxed, all: hints */
+/* Whoever takes a tick goes on at slice `next`, counted over all arenas. relaxed, all: hints */
 static struct {
-  atomic32_t last, wait, next;
+  pace_t ticks;
+  atomic32_t next;
   atomic64_t used[ARRAY_LENGTH(partial_used)];
 } rounds;
 
@@ -122,20 +122,18 @@ void sparse_collect(void) {
 
 uint32_t sparse_tick(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
-  uint32_t now = os_now_ms(), last = atomic32_load_relaxed(&rounds.last);
+  uint32_t now = os_now_ms();
   walk_t w = {.is_at_once = budget_is_tight(), .groups = TICK_GROUPS, .work = TICK_WORK};
-  size_t next = atomic32_load_relaxed(&rounds.next), wait = atomic32_load_relaxed(&rounds.wait);
-  if (next == 0) wait = max_size(wait, patience_delay((uint32_t)delay));
-  if (delay < 0 || os_ms_between(last, now) < wait) return now;
-  if (!atomic32_cas_relaxed(&rounds.last, &last, now)) return now;
-  atomic32_store_relaxed(&rounds.wait, ROUND_MS); /* as long as it takes */
+  size_t next = atomic32_load_relaxed(&rounds.next);
+  size_t least = next == 0 ? patience_delay((uint32_t)delay) : 0;
+  if (delay < 0 || !pace_take(&rounds.ticks, now, least)) return now;
+  pace_set_wait(&rounds.ticks, ROUND_MS); /* as long as it takes */
   uint64_t began = os_now_ns();
   for (size_t i = 0; next == 0 && i < ARRAY_LENGTH(partial_used); i++)
     atomic64_store_relaxed(&rounds.used[i], atomic64_exchange_relaxed(&partial_used[i], 0));
   next = walk(&w, next);
-  wait = min_size((os_now_ns() - began) * TICK_TIMES / 1000000 + 1, ROUND_MS);
-  if (next == 0) wait = ROUND_MS;
+  uint64_t wait = (os_now_ns() - began) * TICK_TIMES / 1000000 + 1;
   atomic32_store_relaxed(&rounds.next, (uint32_t)next);
-  atomic32_store_relaxed(&rounds.wait, (uint32_t)wait);
+  pace_set_wait(&rounds.ticks, next == 0 ? ROUND_MS : min_size(wait, ROUND_MS));
   return now;
 }

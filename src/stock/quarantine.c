@@ -2,9 +2,9 @@
  * Contract: quarantine.h. */
 #include "quarantine.h"
 
-#include "../os/os.h"
 #include "../slab/secrets.h"
 #include "../slab/states.h"
+#include "../support/pace.h"
 
 enum {
   PROTECTED_MOST = 16384, /* blocks with pages that nobody can touch; each may cost two mappings */
@@ -16,8 +16,9 @@ enum {
 
 /* Blocks with such pages, of all heaps. relaxed: a bound that may be passed by few */
 static atomic32_t protected_blocks;
-/* Calls to protect that are left, and os_now_ms when some were added. relaxed: likewise */
-static atomic32_t protections, protections_at;
+/* Calls to protect that are left; when some were added. relaxed: likewise */
+static atomic32_t protections;
+static pace_t additions;
 
 cold uint64_t quarantine_seed(void) {
   secrets_renew();
@@ -31,13 +32,13 @@ void quarantine_begin(quarantine_t *q, size_t number) {
 
 void quarantine_start(void) {
   atomic32_store_relaxed(&protections, PROTECTIONS_AT_ONCE);
-  atomic32_store_relaxed(&protections_at, os_now_ms());
+  pace_note(&additions, os_now_ms(), 1);
 }
 
 static void add_protections(void) {
-  uint32_t now = os_now_ms(), since = atomic32_load_relaxed(&protections_at);
-  uint64_t more = (uint64_t)(now - since) * PROTECTIONS_A_MS;
-  if (more != 0 && atomic32_cas_relaxed(&protections_at, &since, now))
+  uint32_t now = os_now_ms();
+  uint64_t more = (uint64_t)pace_passed(&additions, now) * PROTECTIONS_A_MS;
+  if (pace_take(&additions, now, 1))
     atomic32_add_relaxed(&protections, (uint32_t)min_size(more, PROTECTIONS_AT_ONCE));
 }
 

@@ -1,5 +1,5 @@
 /* quarantine.h - freed blocks that are not used again for a while: secure grade      layer 5: stock
- * Owns:    quarantine_t.   Called by: secure.   Calls: slab, arena, os.
+ * Owns:    quarantine_t.   Called by: secure.   Calls: slab, arena, support, os.
  * Threads: the heap's thread and its signal handlers. A place changes by one exchange, so neither
  *          loses a block of the other's. */
 #pragma once

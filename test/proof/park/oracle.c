@@ -17,6 +17,7 @@
 #include "../../../src/stock/pool.h"
 #include "../../../src/os/container.h"
 #include "../../../src/stock/returned.h"
+#include "../../../src/support/pace.h"
 #include "../../../src/support/trace.h"
 
 /* in hand: what `grow-unmaps-too-little` asks for, 100 MiB, is the most; arena_step is 64 */
@@ -213,8 +214,7 @@ void oracle_note_container(size_t limit, size_t room, bool is_short) {
   atomic64_store_relaxed(&c->limit, limit);
   atomic64_store_relaxed(&c->room, room);
   atomic32_store_relaxed(&c->is_short, is_short);
-  atomic32_store_relaxed(library_hidden("last_look_at"), now_ms());
-  atomic32_store_relaxed(library_hidden("look_wait"), LONG_TIME);
+  pace_note(library_hidden("container_looks"), now_ms(), LONG_TIME);
 }
 
 void oracle_note_lost_reader(void) {
