@@ -8,7 +8,7 @@
 #include "../arena/budget.h"
 #include "../base/atomic.h"
 #include "../base/fmt.h"
-#include "../heap/fast.h"
+#include "../heap/fits.h"
 #include "../heap/resize.h"
 #include "../os/os.h"
 #include "../secure/secure.h"

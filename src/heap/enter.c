@@ -8,7 +8,6 @@
 #include "../slab/sparse.h"
 #include "../stock/stock.h"
 #include "../support/trace.h"
-#include "fast.h" /* declares a variable that stands here */
 
 enum {
   WATCH_MS = 16,                 /* so long a heap sees whether it uses a class */
@@ -17,7 +16,6 @@ enum {
 
 __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
 atomic32_t heap_closed;
-size_t fast_sized_steps = SMALL_STEPS;
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 

@@ -68,17 +68,6 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
   return (slab_t *)(window - (WINDOW_SIZE - 1) + offset);
 }
 
-/* That of the slice around `p`; NULL: it lies in another window than the fast free expects. */
-static always_inline slab_t *fast_descriptor_here(const void *p) {
-  uintptr_t block = (uintptr_t)p, window = window_of(block);
-  return likely(window == heap_here.window) ? fast_descriptor(block, window) : NULL;
-}
-/* The slab in which a block may begin at `p`; NULL: a fast free could not take it. */
-static always_inline slab_t *fast_slab_here(const void *p) {
-  slab_t *s = fast_descriptor_here(p);
-  return s != NULL && likely(class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) ? s : NULL;
-}
-
 /* Where a freed block went. */
 typedef enum {
   FAST_FREED,
@@ -115,43 +104,6 @@ static always_inline void fast_free_or(void *p, bool is_live, void (*slow)(void 
   if (unlikely(freed == FAST_OTHERS)) return heap_free_others(s, p, slow);
   if (unlikely(freed == FAST_REFUSED)) return slow(p);
   if (unlikely(freed == FAST_EMPTIED)) return heap_slab_emptied(s);
-}
-
-/* Can a small block stay where it is, without waste? */
-static always_inline bool fast_is_right(size_t usable, size_t size) {
-  return size <= usable && (size > usable / 2 || usable <= 64);
-}
-
-/* The same of a pointer; false also if a fast free could not take it. */
-static always_inline bool fast_is_right_here(const void *p, size_t size) {
-  const slab_t *s = fast_slab_here(p);
-  /* a slab with holes is looked at closely; relaxed: of a live block they do not change */
-  return s != NULL && !block_is_free((uintptr_t)p) && atomic32_load_relaxed(&s->holes) == 0 &&
-         fast_is_right(class_size(slab_class(s)), size);
-}
-
-/* SMALL_STEPS, or 0: nothing is said of any. Written by a constructor alone. */
-extern hidden size_t fast_sized_steps;
-/* Is it a small block of the class that `size` bytes have? False also if a fast free could not take
- * it. */
-static always_inline bool fast_has_class_of(const void *p, size_t size) {
-  const slab_t *s = fast_descriptor_here(p);
-  size_t steps = class_steps(size);
-  return s != NULL && steps - 1 < fast_sized_steps &&
-         s->inverse == class_info[class_table[steps]].inverse;
-}
-
-/* Likewise a block with an alignment that malloc does not give. */
-static always_inline bool fast_has_class_aligned(const void *p, size_t size, size_t alignment) {
-  const slab_t *s = fast_descriptor_here(p);
-  unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  return s != NULL && c != 0 && s->inverse == class_info[c].inverse;
-}
-/* Is it a small block that has so many bytes without waste? False also if that would have to be
- * looked at closely. */
-static always_inline bool fast_has_bytes(const void *p, size_t size) {
-  const slab_t *s = fast_descriptor_here(p);
-  return s != NULL && s->inverse != 0 && fast_is_right(class_size(slab_class(s)), size);
 }
 
 static always_inline void fast_free(void *p) { fast_free_or(p, false, heap_free_slow); }

@@ -4,7 +4,7 @@
 
 #include "../stock/stock.h"
 #include "enter.h"
-#include "fast.h"
+#include "fits.h"
 
 enum {
   MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
@@ -13,6 +13,8 @@ enum {
   HEADROOM_SHIFT = 2,         /* a large block that is copied to grow has room for a quarter more */
   LITTLE_SHIFT = 4,           /* a block that grows by less than a 16th grows by little */
 };
+
+size_t fast_sized_steps = SMALL_STEPS;
 
 typedef struct {
   slab_t *slab; /* of a small or large block */

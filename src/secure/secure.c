@@ -153,7 +153,7 @@ static cold void *ask_again(struct fh_heap *heap, size_t alignment, size_t size)
   return ask_heap(heap, alignment, size);
 }
 
-/* Of `returned_room` bytes of the heap's, of which `size` and a trailer are used. */
+/* Of `room` bytes of the heap's, of which `size` and a trailer are used. */
 static void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size, size_t room,
                            origin_t origin) {
   secrets_renew();

@@ -11,7 +11,7 @@
  * wrote to it. What is found wrong ends the program. */
 #pragma once
 
-#include "../heap/fast.h"
+#include "../heap/fits.h"
 #include "trailer.h"
 
 struct fh_heap;

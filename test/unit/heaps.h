@@ -6,7 +6,7 @@
 #include "counts.h"
 
 #include "../../src/heap/enter.h"
-#include "../../src/heap/fast.h"
+#include "../../src/heap/fits.h"
 #include "../../src/heap/firstclass.h"
 #include "../../src/heap/resize.h"
 #include "../../src/heap/stats.h"

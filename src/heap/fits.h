@@ -1,0 +1,55 @@
+/* fits.h - what a block is, as far as a fast path can tell                            layer 6: heap
+ * Owns:    fast_sized_steps.   Called by: resize.c, secure, api.   Calls: fast, slab.
+ * Threads: any; the block belongs to the caller. Where a fast free could not take it, or has to
+ *          look closely, the answer is no, and heap_resize and its like find out. */
+#pragma once
+
+#include "fast.h"
+
+/* That of the slice around `p`; NULL: it lies in another window than the fast free expects. */
+static always_inline slab_t *fast_descriptor_here(const void *p) {
+  uintptr_t block = (uintptr_t)p, window = window_of(block);
+  return likely(window == heap_here.window) ? fast_descriptor(block, window) : NULL;
+}
+/* The slab in which a block may begin at `p`; NULL: a fast free could not take it. */
+static always_inline slab_t *fast_slab_here(const void *p) {
+  slab_t *s = fast_descriptor_here(p);
+  return s != NULL && likely(class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) ? s : NULL;
+}
+
+/* Can a small block stay where it is, without waste? */
+static always_inline bool fast_is_right(size_t usable, size_t size) {
+  return size <= usable && (size > usable / 2 || usable <= 64);
+}
+
+/* The same of a pointer; false also if a fast free could not take it. */
+static always_inline bool fast_is_right_here(const void *p, size_t size) {
+  const slab_t *s = fast_slab_here(p);
+  /* a slab with holes is looked at closely; relaxed: of a live block they do not change */
+  return s != NULL && !block_is_free((uintptr_t)p) && atomic32_load_relaxed(&s->holes) == 0 &&
+         fast_is_right(class_size(slab_class(s)), size);
+}
+
+/* SMALL_STEPS, or 0: nothing is said of any. Written by a constructor alone. */
+extern hidden size_t fast_sized_steps;
+/* Is it a small block of the class that `size` bytes have? False also if a fast free could not take
+ * it. */
+static always_inline bool fast_has_class_of(const void *p, size_t size) {
+  const slab_t *s = fast_descriptor_here(p);
+  size_t steps = class_steps(size);
+  return s != NULL && steps - 1 < fast_sized_steps &&
+         s->inverse == class_info[class_table[steps]].inverse;
+}
+
+/* Likewise a block with an alignment that malloc does not give. */
+static always_inline bool fast_has_class_aligned(const void *p, size_t size, size_t alignment) {
+  const slab_t *s = fast_descriptor_here(p);
+  unsigned c = class_of_aligned(alignment, max_size(size, 1));
+  return s != NULL && c != 0 && s->inverse == class_info[c].inverse;
+}
+/* Is it a small block that has so many bytes without waste? False also if that would have to be
+ * looked at closely. */
+static always_inline bool fast_has_bytes(const void *p, size_t size) {
+  const slab_t *s = fast_descriptor_here(p);
+  return s != NULL && s->inverse != 0 && fast_is_right(class_size(slab_class(s)), size);
+}
