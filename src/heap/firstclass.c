@@ -31,16 +31,16 @@ static heap_t *add_lane(fh_heap_t *heap) {
   return lane;
 }
 
-static bool try_lane(heap_t *lane) {
+static bool try_lane(heap_t *lane, lane_state_t as) {
   uint32_t state = LANE_FREE;
-  return atomic32_cas_acquire(&lane->lane_state, &state, LANE_BUSY); /* S-lane */
+  return atomic32_cas_acquire(&lane->lane_state, &state, as); /* S-lane */
 }
 
 static heap_t *enter_lane(fh_heap_t *heap) {
   heap_t *first = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   /* Bound: the lanes, one for each thread that was inside at once */
   for (heap_t *lane = first; lane != NULL; lane = lanes_next(lane))
-    if (try_lane(lane)) return lane;
+    if (try_lane(lane, LANE_BUSY)) return lane;
   return add_lane(heap);
 }
 
@@ -129,7 +129,7 @@ bool firstclass_visit(fh_heap_t *heap, const visitor_t *to) {
   if (heap == NULL) return heap_visit(to);
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   for (; lane != NULL; lane = lanes_next(lane)) {       /* Bound: as in enter_lane */
-    bool is_mine = try_lane(lane);
+    bool is_mine = try_lane(lane, LANE_BUSY);
     if (is_mine) atomic32_store_release(&lane->lane_state, LANE_VISITED); /* S-lane */
     bool goes_on = heap_visit_lane(lane, is_mine, to);
     if (is_mine) leave_visited(lane);
@@ -201,11 +201,6 @@ void firstclass_destroy(fh_heap_t *heap) { end_heap(heap, LANE_DESTROYED, "fh_he
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static bool begin_collecting(heap_t *lane) {
-  uint32_t state = LANE_FREE;
-  return atomic32_cas_acquire(&lane->lane_state, &state, LANE_COLLECTED); /* S-lane */
-}
-
 static void end_collecting(heap_t *lane) {
   uint32_t state = LANE_COLLECTED;
   if (atomic32_cas_release(&lane->lane_state, &state, LANE_FREE)) return; /* S-lane */
@@ -213,14 +208,14 @@ static void end_collecting(heap_t *lane) {
 }
 
 static void collect_lane(heap_t *lane) {
-  if (!begin_collecting(lane)) return;
+  if (!try_lane(lane, LANE_COLLECTED)) return;
   heap_sweep_all(lane);
   end_collecting(lane);
 }
 
 /* A thread that is in the lane now looks at its slabs later. */
 static void collect_slab(heap_t *lane, slab_t *s) {
-  if (!begin_collecting(lane)) return;
+  if (!try_lane(lane, LANE_COLLECTED)) return;
   bool is_its = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);
   if (is_its && slab_is_all_free(s)) owned_note_empty(lane, s);
   end_collecting(lane);
