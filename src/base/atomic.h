@@ -104,7 +104,7 @@ static always_inline bool atomic32_drop_one(atomic32_t *a) { /* true if it becam
   return value == 0;
 #endif
 }
-/* A word that only one thread and its signal handlers add to. */
+/* A word that only one thread and its signal handlers add to, and anyone may read. */
 static always_inline void atomic64_add_own(atomic64_t *a, uint64_t n) {
 #if HAS_X86_ASSEMBLY
   __asm__("addq %1, %0" : "+m"(a->value) : "er"(n) : "cc");
@@ -130,14 +130,6 @@ static always_inline void *atomic_ptr_exchange_own(atomic_ptr_t *a, void *v) {
   return seen;
 #else
   return atomic_ptr_exchange_relaxed(a, v);
-#endif
-}
-/* A word that only its owner adds to and anyone may read: no lock prefix. */
-static always_inline void atomic64_bump(atomic64_t *a, uint64_t n) {
-#if HAS_X86_ASSEMBLY
-  atomic64_add_own(a, n);
-#else
-  atomic64_store_relaxed(a, atomic64_load_relaxed(a) + n);
 #endif
 }
 static always_inline bool atomic64_is_relaxed(const atomic64_t *a, uint64_t v) {

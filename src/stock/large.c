@@ -15,7 +15,7 @@ static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
 /* A heap counts by itself, so that threads do not meet at one word for each block. */
 static void count_live(heap_t *h, uint64_t n) {
   if (!COUNTED) return;
-  if (h != NULL) atomic64_bump(&h->large_live, n);
+  if (h != NULL) atomic64_add_own(&h->large_live, n);
   else atomic64_add_relaxed(&heap_counts.large_live, n);
 }
 
@@ -52,7 +52,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   count_live(h, 1);
   slab_count(usable, 0);
   slab_thread_count(usable, usable);
-  atomic64_bump(&h->large_allocated, 1);
+  atomic64_add_own(&h->large_allocated, 1);
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   return p;
 }

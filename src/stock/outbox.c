@@ -16,7 +16,7 @@ static bool wants(heap_t *h, unsigned c) {
 }
 
 void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
-  if (COUNTED) atomic64_bump(&h->swaps, 1);
+  if (COUNTED) atomic64_add_own(&h->swaps, 1);
   bool is_wanted = slab_is_worth(s, count) && wants(h, slab_class(s));
   slab_outcome_t outcome = slab_push(s, first, last, count, is_wanted ? h : NULL);
   if (outcome == SLAB_OWNED_NOW) owned_add(h, s);
@@ -33,7 +33,7 @@ static void publish(heap_t *h, batch_t *b) {
   h->put_off--;
   const void *owner = atomic_ptr_load_relaxed(&s->owner);
   bool is_shared = owner == NULL || owner == SLAB_HOLED;
-  if (COUNTED) atomic64_bump(is_shared ? &h->shared_frees : &h->remote_frees, batch_count(b));
+  if (COUNTED) atomic64_add_own(is_shared ? &h->shared_frees : &h->remote_frees, batch_count(b));
   outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 

@@ -146,9 +146,9 @@ TEST(pool, a_chunk_whose_heaps_are_all_free_is_given_back_unless_one_rests, "S-b
   enum { COUNT = 4 * PLACES_IN_CHUNK };
   static heap_t *h[COUNT];
   for (int i = 0; i < COUNT; i++) h[i] = pool_claim();
-  atomic64_bump(&h[100]->remote_frees, 5);
-  atomic64_bump(&h[100]->swaps, 3);
-  atomic64_bump(&h[100]->shared_frees, 7);
+  atomic64_add_own(&h[100]->remote_frees, 5);
+  atomic64_add_own(&h[100]->swaps, 3);
+  atomic64_add_own(&h[100]->shared_frees, 7);
   for (int i = 0; i < COUNT; i++) {
     if (i == 130) CHECK(pool_rest(h[i], 2));
     else pool_release(h[i]);
