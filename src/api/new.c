@@ -200,31 +200,27 @@ bool new_call_returns(new_call_t *call, void *context) {
  * for single objects. The operators are weak, so that each call of one reaches the program's. */
 
 #define OPERATOR FH_API __attribute__((weak))
-OPERATOR void *_Znwm(size_t size);
-OPERATOR void *_Znam(size_t size);
-OPERATOR void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
-OPERATOR void *_ZnamSt11align_val_t(size_t size, size_t alignment);
-OPERATOR void _ZdlPv(void *p);
-OPERATOR void _ZdaPv(void *p);
-OPERATOR void _ZdlPvSt11align_val_t(void *p, size_t alignment);
-OPERATOR void _ZdaPvSt11align_val_t(void *p, size_t alignment);
+/* type  name  arguments */
 #define REPLACEABLE(X)                                                                             \
-  X(_Znwm)                                                                                         \
-  X(_Znam)                                                                                         \
-  X(_ZnwmSt11align_val_t)                                                                          \
-  X(_ZnamSt11align_val_t)                                                                          \
-  X(_ZdlPv)                                                                                        \
-  X(_ZdaPv)                                                                                        \
-  X(_ZdlPvSt11align_val_t)                                                                         \
-  X(_ZdaPvSt11align_val_t)
+  X(void *, _Znwm, size_t size)                                                                    \
+  X(void *, _Znam, size_t size)                                                                    \
+  X(void *, _ZnwmSt11align_val_t, size_t size, size_t alignment)                                   \
+  X(void *, _ZnamSt11align_val_t, size_t size, size_t alignment)                                   \
+  X(void, _ZdlPv, void *p)                                                                         \
+  X(void, _ZdaPv, void *p)                                                                         \
+  X(void, _ZdlPvSt11align_val_t, void *p, size_t alignment)                                        \
+  X(void, _ZdaPvSt11align_val_t, void *p, size_t alignment)
+#define DECLARED(type, name, ...) OPERATOR type name(__VA_ARGS__);
+REPLACEABLE(DECLARED)
 /* Ours, whatever the names above reach. */
-#define OURS(name) extern hidden typeof(name) own##name __attribute__((alias(TEXT_OF(name))));
+#define OURS(type, name, ...)                                                                      \
+  extern hidden type own##name(__VA_ARGS__) __attribute__((alias(TEXT_OF(name))));
 REPLACEABLE(OURS)
 
 static bool is_replaced; /* any of them; written by the constructor alone */
 
 void api_operators_start(void) {
-#define IS_REPLACED(name) || name != own##name
+#define IS_REPLACED(type, name, ...) || name != own##name
   is_replaced = false REPLACEABLE(IS_REPLACED);
   if (is_replaced) fast_sized_steps = 0;
 }
