@@ -20,15 +20,12 @@
 #define TWIN(name) FH_API __attribute__((alias(#name), copy(name)))
 #else
 #define TWIN(name) FH_API
-#define malloc(size) fh_malloc(size)
-#define free(p) fh_free(p)
-#define calloc(count, size) fh_calloc(count, size)
-#define realloc(p, size) fh_realloc(p, size)
-#define reallocarray(p, count, size) fh_reallocarray(p, count, size)
-#define free_sized(p, size) fh_free_sized(p, size)
-#define free_aligned_sized(p, alignment, size) fh_free_aligned_sized(p, alignment, size)
-#define aligned_alloc(alignment, size) fh_aligned_alloc(alignment, size)
-#define posix_memalign(p, alignment, size) fh_posix_memalign(p, alignment, size)
+/* clang-format off */
+#define STANDARD_NAMES(X)                                                                          \
+  X(malloc) X(calloc) X(realloc) X(reallocarray) X(free) X(free_sized) X(free_aligned_sized)       \
+  X(aligned_alloc) X(posix_memalign) /* clang-format on */
+#define FIRST_NAME(name) extern __typeof__(fh_##name) name __asm__("_fh_" #name);
+STANDARD_NAMES(FIRST_NAME)
 #endif
 
 /* Loads the options and sets the reporter of `fatal`; any call after the first does nothing. The
