@@ -168,9 +168,9 @@ static uint32_t *find_export(char *base, const char *name) {
 
 /* NULL also if another module has it, whose name stands in the table. */
 static void *find_function(char *base, const char *name) {
-  const uint32_t *place = find_export(base, name);
+  const uint32_t *entry = find_export(base, name);
   module_table_t exports = table_of(base, TABLE_OF_EXPORTS);
-  return place == NULL || *place - exports.at < exports.size ? NULL : base + *place;
+  return entry == NULL || *entry - exports.at < exports.size ? NULL : base + *entry;
 }
 
 /* True: the module is a runtime that was not known. It has the names of malloc and of the heap
@@ -251,9 +251,9 @@ static void replace_exports(const runtime_t *r) {
   }
   if (NtProtectVirtualMemory(NT_SELF, &at, &size, EXECUTE_READ, &before) < 0) return;
   for (size_t i = 0; i < NAMES; i++) {
-    uint32_t *place = find_export(r->base, names[i]);
+    uint32_t *entry = find_export(r->base, names[i]);
     uint32_t jump = (uint32_t)(page + i * JUMP - r->base);
-    if (place != NULL) write_there(place, &jump, sizeof jump);
+    if (entry != NULL) write_there(entry, &jump, sizeof jump);
   }
 }
 

@@ -134,28 +134,28 @@ static char *next_word(char **line) {
   return word;
 }
 
-/* "31 23 0:28 ROOT PLACE options ... - cgroup2 source options": is it the file system with our
+/* "31 23 0:28 ROOT MOUNT options ... - cgroup2 source options": is it the file system with our
  * group? Then `path` is the group's folder. A group that is not below ROOT is taken to be ROOT. */
 static bool read_mount(char *line) {
-  char *rest = find_text(line, " - "), *root = NULL, *place = NULL;
+  char *rest = find_text(line, " - "), *root = NULL, *mount = NULL;
   if (rest == NULL) return false;
   *rest = '\0';
   rest += 3;
   for (int i = 0; i < 4; i++) root = next_word(&line);
-  place = next_word(&line);
+  mount = next_word(&line);
   const char *type = next_word(&rest), *options;
   next_word(&rest);
   options = next_word(&rest);
-  if (place == NULL || options == NULL || strchr(place, '\\') != NULL) return false;
+  if (mount == NULL || options == NULL || strchr(mount, '\\') != NULL) return false;
   if (!is_text(type, files.is_version_2 ? "cgroup2" : "cgroup")) return false;
   if (!files.is_version_2 && !has_word(options, "memory")) return false;
-  size_t n = strlen(root), length = strlen(place);
+  size_t n = strlen(root), length = strlen(mount);
   n = is_text(root, "/") ? 0 : n;
   char none[] = "", *below = strncmp(files.group, root, n) == 0 ? files.group + n : none;
   if ((*below != '/' && *below != '\0') || find_text(below, "/..") != NULL) below = none;
   size_t more = is_text(below, "/") ? 0 : strlen(below);
   if (length + more >= PATH_ROOM) return false;
-  memcpy(files.path, place, length);
+  memcpy(files.path, mount, length);
   memcpy(files.path + length, below, more);
   files.path[length + more] = '\0';
   files.mount_length = length;

@@ -295,7 +295,7 @@ static void let_rest_large(const checked_t *f, const char *call) {
   bool rests = h != NULL && f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0 &&
                may_rest(f->slab);
   if (f->slab != NULL) memset(p, 0, min_size(f->usable, os_page_size())); /* a table of functions */
-  for (void *other; /* Bound: the quarantine's places */
+  for (void *other; /* Bound: the quarantine's slots */
        rests && (other = quarantine_give_way(heap_quarantine(h), p)) != NULL;)
     heap_free(other, "free");
   if (rests) p = quarantine_put_large(heap_quarantine(h), p);
@@ -485,9 +485,9 @@ bool secure_expand(void *p, size_t size, const char *call) {
 /* Of small ones nobody wrote where the link and the key will be. */
 void secure_end_quarantine(void) {
   heap_t *h = heap_of_thread();
-  size_t place = 0;
-  for (void *p; /* Bound: the quarantine's places */
-       h != NULL && (p = quarantine_take(heap_quarantine(h), &place)) != NULL;)
+  size_t slot = 0;
+  for (void *p; /* Bound: the quarantine's slots */
+       h != NULL && (p = quarantine_take(heap_quarantine(h), &slot)) != NULL;)
     if (slab_kind(slab_word(slab_of(p))) == SLAB_LARGE) heap_free(p, "free");
     else free_rested(p);
 }

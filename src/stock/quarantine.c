@@ -84,7 +84,7 @@ static void *open_again(void *block) {
   return block != NULL && quarantine_unprotect(block) ? block : NULL;
 }
 
-static size_t place_of_large(quarantine_t *q) {
+static size_t slot_of_large(quarantine_t *q) {
   return LARGE_FROM + quarantine_draw(q) % QUARANTINE_LARGE;
 }
 
@@ -101,32 +101,32 @@ void *quarantine_put_large(quarantine_t *q, void *block) {
   if (size > QUARANTINE_BYTES) let_go(block, size);
   bool is_protected = quarantine_protect(block, 0);
   if (size > QUARANTINE_BYTES && !is_protected) return open_again(block);
-  return open_again(atomic_ptr_exchange_own(&q->places[place_of_large(q)], block));
+  return open_again(atomic_ptr_exchange_own(&q->slots[slot_of_large(q)], block));
 }
 
 /* A handler may take what is looked at here: then less is held than it seems. */
 void *quarantine_give_way(quarantine_t *q, void *block) {
-  size_t sum = size_of_large(block), first = place_of_large(q), size, left = QUARANTINE_LARGE;
+  size_t sum = size_of_large(block), first = slot_of_large(q), size, left = QUARANTINE_LARGE;
   if (sum > QUARANTINE_BYTES) return NULL;
   void *other;
-  for (size_t i = LARGE_FROM; i < QUARANTINE_PLACES; i++) { /* Bound: the quarantine's places */
-    other = atomic_ptr_load_relaxed(&q->places[i]);
+  for (size_t i = LARGE_FROM; i < QUARANTINE_SLOTS; i++) { /* Bound: the quarantine's slots */
+    other = atomic_ptr_load_relaxed(&q->slots[i]);
     size = other != NULL ? size_of_large(other) : 0;
     if (size <= QUARANTINE_BYTES) sum += size;
   }
   for (; sum > QUARANTINE_BYTES && left > 0; left--) { /* Bound: likewise */
-    size_t place = LARGE_FROM + (first + left) % QUARANTINE_LARGE;
-    other = open_again(atomic_ptr_exchange_own(&q->places[place], NULL));
+    size_t slot = LARGE_FROM + (first + left) % QUARANTINE_LARGE;
+    other = open_again(atomic_ptr_exchange_own(&q->slots[slot], NULL));
     if (other != NULL) return other;
   }
   return NULL;
 }
 
-void *quarantine_take(quarantine_t *q, size_t *place) {
+void *quarantine_take(quarantine_t *q, size_t *slot) {
   void *block = NULL;
-  for (; block == NULL && *place < QUARANTINE_PLACES; ++*place) {
-    block = atomic_ptr_exchange_own(&q->places[*place], NULL);
-    if (*place >= LARGE_FROM) block = open_again(block);
+  for (; block == NULL && *slot < QUARANTINE_SLOTS; ++*slot) {
+    block = atomic_ptr_exchange_own(&q->slots[*slot], NULL);
+    if (*slot >= LARGE_FROM) block = open_again(block);
   }
   return block;
 }

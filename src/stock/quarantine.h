@@ -1,6 +1,6 @@
 /* quarantine.h - freed blocks that are not used again for a while: secure grade      layer 5: stock
  * Owns:    quarantine_t.   Called by: secure.   Calls: slab, arena, support, os.
- * Threads: the heap's thread and its signal handlers. A place changes by one exchange, so neither
+ * Threads: the heap's thread and its signal handlers. A slot changes by one exchange, so neither
  *          loses a block of the other's. */
 #pragma once
 
@@ -8,20 +8,20 @@
 #include "../os/os.h"
 #include "heap.h"
 
-/* A block that comes in takes the place of another, chosen at random, which goes. So the order of
+/* A block that comes in takes the slot of another, chosen at random, which goes. So the order of
  * reuse is random. What a heap holds back is bounded: 256 KiB of blocks up to 1 KiB, 512 KiB of
  * those up to 16 KiB, and 8 MiB of large ones. */
 enum {
   QUARANTINE_SMALL = 256,
   QUARANTINE_MEDIUM = 32,
   QUARANTINE_LARGE = 8,
-  QUARANTINE_PLACES = QUARANTINE_SMALL + QUARANTINE_MEDIUM + QUARANTINE_LARGE,
+  QUARANTINE_SLOTS = QUARANTINE_SMALL + QUARANTINE_MEDIUM + QUARANTINE_LARGE,
   QUARANTINE_BYTES = 8 << 20, /* of large ones that keep their memory */
 };
 typedef struct quarantine {
-  atomic_ptr_t places[QUARANTINE_PLACES]; /* small ones, medium ones, large ones */
-  atomic64_t *random;                     /* const; relaxed: two that draw the same do no harm */
-  atomic64_t own_random;                  /* where that is, if the system says nothing of forks */
+  atomic_ptr_t slots[QUARANTINE_SLOTS]; /* small ones, medium ones, large ones */
+  atomic64_t *random;                   /* const; relaxed: two that draw the same do no harm */
+  atomic64_t own_random;                /* where that is, if the system says nothing of forks */
 } aligned_to(64) quarantine_t;
 
 static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->freed->quarantine[0]; }
@@ -43,10 +43,10 @@ enum { QUARANTINE_SMALL_SIZE = 1 << 10 }; /* bytes; from there on a block is a m
 /* The block that has to go for this one of `size` bytes; or NULL. `number`: as it was drawn. */
 static always_inline void *quarantine_put(quarantine_t *q, void *block, size_t size,
                                           uint64_t number) {
-  size_t place = likely(size <= QUARANTINE_SMALL_SIZE)
-                   ? number % QUARANTINE_SMALL
-                   : QUARANTINE_SMALL + number % QUARANTINE_MEDIUM;
-  return atomic_ptr_exchange_own(&q->places[place], block);
+  size_t slot = likely(size <= QUARANTINE_SMALL_SIZE)
+                  ? number % QUARANTINE_SMALL
+                  : QUARANTINE_SMALL + number % QUARANTINE_MEDIUM;
+  return atomic_ptr_exchange_own(&q->slots[slot], block);
 }
 /* Likewise of a large block, which nobody can touch from now on unless quarantine_protect fails. */
 hidden void *quarantine_put_large(quarantine_t *q, void *block);
@@ -61,5 +61,5 @@ hidden void quarantine_begin(quarantine_t *q, size_t number);
 hidden bool quarantine_protect(void *block, size_t from);
 /* All of it, if it is protected. False: the system does not. */
 hidden bool quarantine_unprotect(void *block);
-/* One that is held back; NULL: there is none from `*place` on, which moves. */
-hidden void *quarantine_take(quarantine_t *q, size_t *place);
+/* One that is held back; NULL: there is none from `*slot` on, which moves. */
+hidden void *quarantine_take(quarantine_t *q, size_t *slot);

@@ -18,18 +18,18 @@ static bool is_open(const char *p) {
 
 static void *number(uintptr_t n) { return (void *)(n * 16); }
 
-TEST(quarantine, what_goes_in_comes_out_once_and_no_more_is_held_than_there_are_places, "") {
+TEST(quarantine, what_goes_in_comes_out_once_and_no_more_is_held_than_there_are_slots, "") {
   enum { BLOCKS = 5000 };
   static uint8_t seen[BLOCKS + 1];
   heap_t *h = pool_claim();
   quarantine_t *q = heap_quarantine(h);
-  size_t out = 0, place = 0;
+  size_t out = 0, slot = 0;
   void *p;
   for (uintptr_t i = 1; i <= BLOCKS; i++)
     if ((p = quarantine_put(q, number(i), 64, quarantine_draw(q))) != NULL)
       out++, seen[(uintptr_t)p / 16]++;
   CHECK_GE(out, BLOCKS - (size_t)QUARANTINE_SMALL);
-  for (; (p = quarantine_take(q, &place)) != NULL; out++) seen[(uintptr_t)p / 16]++;
+  for (; (p = quarantine_take(q, &slot)) != NULL; out++) seen[(uintptr_t)p / 16]++;
   CHECK_EQ(out, (size_t)BLOCKS);
   for (size_t i = 1; i <= BLOCKS; i++) CHECK_EQ(seen[i], 1);
 }
@@ -79,11 +79,11 @@ TEST(quarantine, a_large_block_cannot_be_touched_until_it_comes_out, "") {
   heap_t *h = pool_claim();
   quarantine_t *q = start(h);
   char *p = large_malloc(h, KiB(100), 1);
-  size_t place = 0;
+  size_t slot = 0;
   p[0] = 1;
   CHECK_NULL(quarantine_put_large(q, p));
   CHECK(!is_open(p) && !is_open(p + KiB(100) - 1));
-  CHECK(quarantine_take(q, &place) == p);
+  CHECK(quarantine_take(q, &slot) == p);
   p[0] = 2;
 }
 
@@ -102,11 +102,11 @@ TEST(quarantine, a_block_of_many_MiB_rests_without_its_memory, "") {
   heap_t *h = pool_claim();
   quarantine_t *q = start(h);
   char *p = large_malloc(h, MiB(9), 1);
-  size_t place = 0;
+  size_t slot = 0;
   memset(p, 1, MiB(9));
   CHECK_NULL(quarantine_put_large(q, p));
   CHECK_EQ(os_resident(p, MiB(9)), 0u);
-  CHECK(quarantine_take(q, &place) == p);
+  CHECK(quarantine_take(q, &slot) == p);
   large_free(h, slab_of(p), p, "test");
   char *again = large_malloc(h, MiB(9), 1);
   CHECK(again == p && large_is_clean(again)); /* its next owner need not ask */
@@ -116,11 +116,11 @@ TEST(quarantine, a_block_whose_memory_the_system_keeps_is_not_taken_for_a_clean_
   heap_t *h = pool_claim();
   quarantine_t *q = start(h);
   char *p = large_malloc(h, MiB(9), 1);
-  size_t place = 0;
+  size_t slot = 0;
   memset(p, 1, MiB(9));
   os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
   CHECK_NULL(quarantine_put_large(q, p));
-  CHECK(quarantine_take(q, &place) == p);
+  CHECK(quarantine_take(q, &slot) == p);
   large_free(h, slab_of(p), p, "test");
   char *again = large_malloc(h, MiB(9), 1);
   CHECK(again == p && !large_is_clean(again));
@@ -129,7 +129,7 @@ TEST(quarantine, a_block_whose_memory_the_system_keeps_is_not_taken_for_a_clean_
 TEST(quarantine, large_blocks_give_way_to_one_that_would_be_too_much_beside_them, "") {
   heap_t *h = pool_claim();
   quarantine_t *q = start(h);
-  atomic_ptr_t *places = &q->places[QUARANTINE_SMALL + QUARANTINE_MEDIUM];
+  atomic_ptr_t *places = &q->slots[QUARANTINE_SMALL + QUARANTINE_MEDIUM];
   for (int i = 0; i < 3; i++) atomic_ptr_store_relaxed(&places[i], large_malloc(h, MiB(2), 1));
   void *p = large_malloc(h, MiB(2), 1), *another = large_malloc(h, MiB(2), 1);
   CHECK_NULL(quarantine_give_way(q, p)); /* 8 MiB are enough for four */
