@@ -12,6 +12,7 @@
 
 #include "../base/atomic.h"
 
+/* FULL: it belongs to nobody and has less than an eighth free, so nobody looks for it. */
 typedef enum { /* clang-format off */
   ANCHOR_NONE, ANCHOR_OWNED, ANCHOR_FULL, ANCHOR_PARTIAL, ANCHOR_EMPTY
 } anchor_state_t; /* clang-format on */
