@@ -6,14 +6,6 @@
 #include "grow.h"
 #include "patience.h"
 
-/* ---- what the bits say of a range ------------------------------------------------------------ */
-
-/* relaxed: the slices are claimed, A1; their release follows */
-static void count_part(atomic64_t *word, uint64_t bits, void *count) {
-  uint64_t set = atomic64_load_relaxed(word) & bits;
-  *(size_t *)count += ~set == 0 ? 64 : bits_count(set);
-}
-
 void arena_note_peak(void) {
   uint64_t committed =
     atomic64_load_relaxed(&arena_counts.committed) +
@@ -30,7 +22,8 @@ typedef struct {
 
 static void take_over_part(atomic64_t *dirty, uint64_t bits, void *context) {
   booked_t *t = context;
-  count_part(dirty, bits, &t->dirty);
+  uint64_t set = atomic64_load_relaxed(dirty) & bits; /* relaxed: the slices are claimed, A1 */
+  t->dirty += ~set == 0 ? 64 : bits_count(set);
   slices_take_bits(&t->maps->purged[dirty - t->maps->dirty], bits, &t->purged);
 }
 

@@ -73,11 +73,6 @@ typedef struct {
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 _Static_assert(offsetof(arena_maps_t, partial_groups) % KiB(4) == 0, "a page begins");
 
-/* A hint: a bit for each arena. */
-typedef struct {
-  atomic64_t words[ARENA_MAX / 64];
-} arena_set_t;
-
 typedef struct {
   atomic64_t mapped, committed, peak_committed, dirty; /* slices; relaxed: sums */
   atomic64_t purged, huge_bytes;                       /* bytes */

@@ -22,13 +22,9 @@ typedef enum { /* clang-format off */
 
 extern hidden atomic_ptr_t window_map[WINDOW_COUNT];
 
-static inline bool map_in_range(const void *p) {
-  return (uint64_t)(uintptr_t)p >> ADDRESS_BITS == 0;
-}
-
 /* The tenant of the window in which `p` lies: one load. */
 static inline uintptr_t map_find(const void *p) {
-  if (unlikely(!map_in_range(p))) return TENANT_NONE;
+  if (unlikely((uint64_t)(uintptr_t)p >> ADDRESS_BITS != 0)) return TENANT_NONE;
   uintptr_t window = (uintptr_t)p >> WINDOW_SHIFT;
   return (uintptr_t)atomic_ptr_load_acquire(&window_map[window]); /* S-window */
 }

@@ -126,8 +126,8 @@ static void purge_arena(purge_t *p, arena_t *a, size_t end) {
     }
   }
   if (hint_any(groups, ARENA_GROUPS / 64)) return;
-  hint_clear(dirty_arenas.words, a->number); /* S-group */
-  if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(dirty_arenas.words, a->number);
+  hint_clear(dirty_arenas, a->number); /* S-group */
+  if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(dirty_arenas, a->number);
 }
 
 /* Purges groups, from the highest address down, beginning below group number `end`. Out of line for
@@ -136,7 +136,7 @@ static out_of_line void purge(purge_t *p, size_t end) {
   size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
   for (size_t i = (arenas + 63) / 64; i-- > 0;) {
     /* relaxed and Bound: as in purge_arena */
-    uint64_t w = below(atomic64_load_relaxed(&dirty_arenas.words[i]), i * 64, arenas);
+    uint64_t w = below(atomic64_load_relaxed(&dirty_arenas[i]), i * 64, arenas);
     for (; w != 0 && !is_done(p); w ^= (uint64_t)1 << bits_highest(w)) {
       size_t number = i * 64 + bits_highest(w);
       arena_t *a = arena_at(number);

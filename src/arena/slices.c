@@ -12,7 +12,7 @@ enum {
 
 large_table lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 
-arena_set_t dirty_arenas;
+atomic64_t dirty_arenas[ARENA_MAX / 64];
 arena_counts_t arena_counts;
 
 static first_table atomic_ptr_t arena_list[ARENA_MAX];
@@ -42,7 +42,7 @@ void slices_publish(arena_t *a) {
 void slices_note_dirty(arena_t *a, size_t word, size_t words) {
   if (a->is_pinned) return; /* no purge is to look there */
   bitmap_each_part(arena_maps(a)->dirty_groups, word, words, hint_set_part, NULL); /* S-group */
-  hint_set(dirty_arenas.words, a->number);
+  hint_set(dirty_arenas, a->number);
 }
 
 /* While a thread held them, a purge may have missed them and taken the hint away. relaxed, both:

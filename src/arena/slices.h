@@ -16,7 +16,7 @@
 extern hidden lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
 
 /* A hint: arenas with a bit in `dirty_groups`. */
-extern hidden arena_set_t dirty_arenas;
+extern hidden atomic64_t dirty_arenas[ARENA_MAX / 64];
 
 /* Gives the arena its number on the list; false if there are ARENA_MAX. The second one makes it
  * known. */

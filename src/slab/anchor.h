@@ -32,4 +32,3 @@ static inline anchor_t anchor_unpack(uint64_t word) {
                     .count = (uint16_t)(word >> 16),
                     .carved = (uint16_t)(word >> 32)};
 }
-static inline bool anchor_has_chain(uint64_t word) { return (uint16_t)word != 0; }

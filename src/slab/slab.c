@@ -82,7 +82,7 @@ static bool chain_is_valid(const slab_t *s, anchor_t a) {
 /* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
 static uintptr_t take_chain(slab_t *s, unsigned *count) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
-  while (anchor_has_chain(word)) { /* Progress: a round more: another thread pushed */
+  while (anchor_unpack(word).avail != 0) { /* Progress: a round more: another thread pushed */
     anchor_t a = anchor_unpack(word);
     if (!try_cas(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     ASSERT_VALID(chain_is_valid(s, a));

@@ -79,13 +79,6 @@ bool huge_die_soon(void) {
   return since != 0 && os_now_ms() - since < HASTY_MS;
 }
 
-static huge_t *new_record(void) {
-  uint32_t number;
-  huge_t *b = places_claim(&huge_blocks, &shape_of_huge, &number);
-  if (b != NULL) b->number = number;
-  return b;
-}
-
 /* The record stands for windows of which `mapped` bytes are mapped. */
 static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
   atomic_ptr_store_relaxed(&b->base, base);
@@ -245,8 +238,10 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
 
 /* `pages` NULL: of fresh memory. */
 static void *make(void *tag, void *pages, size_t old_size, size_t mapped) {
-  huge_t *b = budget_is_spent(mapped) ? NULL : new_record();
+  uint32_t number;
+  huge_t *b = budget_is_spent(mapped) ? NULL : places_claim(&huge_blocks, &shape_of_huge, &number);
   if (b == NULL) return NULL;
+  b->number = number;
   void *base =
     pages != NULL ? move_pages(pages, old_size, mapped) : map_windows(mapped, mapped, false);
   if (base != NULL) return settle(b, tag, base, mapped);

@@ -26,17 +26,13 @@ typedef struct quarantine {
 
 static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->freed->quarantine[0]; }
 
-/* The number that is drawn when `random` is this. */
-static always_inline uint64_t quarantine_number(uint64_t random) {
-  return bits_fold(random, 0xD6E8FEB86659FD93u);
-}
 /* At first, and in a child of fork. */
 hidden uint64_t quarantine_seed(void);
 static always_inline uint64_t quarantine_draw(quarantine_t *q) {
   uint64_t random = atomic64_load_relaxed(q->random) + 0x9E3779B97F4A7C15u;
   if (unlikely(random == 0x9E3779B97F4A7C15u)) random = quarantine_seed();
   atomic64_store_relaxed(q->random, random);
-  return quarantine_number(random);
+  return bits_fold(random, 0xD6E8FEB86659FD93u);
 }
 
 enum { QUARANTINE_SMALL_SIZE = 1 << 10 }; /* bytes; from there on a block is a medium one */

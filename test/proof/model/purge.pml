@@ -5,7 +5,7 @@
  * and in src/arena/slices.c: slices_note_dirty arena_put_back slices_give_back note_dirty
  * and in src/arena/slices.c: slices_claim_at retreat
  * and in src/arena/slices.c: slices_take_bits
- * and in src/arena/arena.c: count_part take_over_part take_over leave_dirty_part put_free
+ * and in src/arena/arena.c: take_over_part take_over leave_dirty_part put_free
  * and in src/arena/arena.c: put_dirty arena_release_clean
  * and in src/arena/grow.c: unmap_group
  *
