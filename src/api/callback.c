@@ -50,7 +50,6 @@ static callback_pair_t *pair_of(void *function, void *context) {
 
 void api_callback_set(callback_t which, void *function, void *context) {
   callback_pair_t *pair = NULL;
-  api_start();
   if (function != NULL && (pair = pair_of(function, context)) == NULL) {
     api_no_memory();
     return;

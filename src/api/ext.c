@@ -64,18 +64,23 @@ FH_API size_t fh_arena_add(void *address, size_t size, unsigned flags) {
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
+static void callback_set(callback_t which, void *function, void *context) {
+  api_start();
+  api_callback_set(which, function, context);
+}
+
 FH_API void fh_on_output(fh_output_t *callback, void *context) {
-  api_callback_set(CALLBACK_OUTPUT, (void *)callback, context);
+  callback_set(CALLBACK_OUTPUT, (void *)callback, context);
 }
 FH_API void fh_on_error(fh_error_t *callback, void *context) {
-  api_callback_set(CALLBACK_ERROR, (void *)callback, context);
+  callback_set(CALLBACK_ERROR, (void *)callback, context);
 }
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context) {
-  api_callback_set(CALLBACK_DEFERRED, (void *)callback, context);
+  callback_set(CALLBACK_DEFERRED, (void *)callback, context);
 }
 
 FH_API void fh_pressure_set(fh_pressure_callback_t *callback, void *context) {
-  api_callback_set(CALLBACK_PRESSURE, (void *)callback, context);
+  callback_set(CALLBACK_PRESSURE, (void *)callback, context);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ FH_API bool fh_profile_start(size_t interval) {
 
 FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed,
                              void *context) {
+  api_start();
   api_callback_set(CALLBACK_SAMPLED, (void *)allocated, context);
   api_callback_set(CALLBACK_FREED, (void *)freed, context);
   sample_on_block(api_sampled);
