@@ -30,7 +30,7 @@ typedef struct {
   pace_t pace;
   atomic32_t refused;
 } tries_t;
-/* Whoever takes a tick of the dense ones looks at frames from `next` on, counted over all arenas. */
+/* Whoever takes a tick of the dense ones looks at frames from `next` on, over all arenas. */
 static struct {
   tries_t dense, fresh;
   atomic32_t next;
