@@ -32,7 +32,7 @@ static heap_t *fill_heap(void) {
   heap_t *h = heap_enter();
   CHECK(h->bin[own] != 0 && h->own->owned[own] != 0 && h->freed->returned[medium] != 0);
   CHECK_GT(heap_fresh(h, class_of(FRESH)).count, 0u);
-  CHECK_GT(h->own->lengthened[medium - MEDIUM_CLASS].doublings, 0u);
+  CHECK(h->own->lengthened[medium - MEDIUM_CLASS].doublings > 0);
   CHECK(kept_slices(h) != 0 && h->put_off != 0 && large_of(h) != 0);
   return h;
 }
