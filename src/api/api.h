@@ -20,12 +20,16 @@
 #define TWIN(name) FH_API __attribute__((alias(#name), copy(name)))
 #else
 #define TWIN(name) FH_API
-/* clang-format off */
-#define STANDARD_NAMES(X)                                                                          \
-  X(malloc) X(calloc) X(realloc) X(reallocarray) X(free) X(free_sized) X(free_aligned_sized)       \
-  X(aligned_alloc) X(posix_memalign) /* clang-format on */
-#define FIRST_NAME(name) extern __typeof__(fh_##name) name __asm__("_fh_" #name);
-STANDARD_NAMES(FIRST_NAME)
+#define FIRST_NAME(name) extern __typeof__(fh_##name) name __asm__("_fh_" #name)
+FIRST_NAME(malloc);
+FIRST_NAME(calloc);
+FIRST_NAME(realloc);
+FIRST_NAME(reallocarray);
+FIRST_NAME(free);
+FIRST_NAME(free_sized);
+FIRST_NAME(free_aligned_sized);
+FIRST_NAME(aligned_alloc);
+FIRST_NAME(posix_memalign);
 #endif
 
 /* Loads the options and sets the reporter of `fatal`; any call after the first does nothing. The

@@ -70,7 +70,7 @@ static void calm(learned_t *l, uint32_t now) {
   atomic32_cas_relaxed(&l->doublings, &before, before - min_size(passed / CALM_MS, before));
 }
 
-void patience_calm(uint32_t now) {
+out_of_line void patience_calm(uint32_t now) {
   calm(&budgets, now);
   calm(&delays, now);
 }

@@ -161,25 +161,28 @@ void purge_over_budget(size_t released) {
   purge(&p, ALL_GROUPS);
 }
 
+/* How many times a tick looks for PURGE_STEP slices: once for each look that is overdue. */
+static out_of_line uint32_t looks_due(uint32_t passed, uint32_t delay) {
+  if (delay == 0) return WINDOW_SLICES / PURGE_STEP;
+  return (uint32_t)max_size(1, min_size(4 * (uint64_t)passed / delay, OVERDUE_MOST));
+}
+
 uint32_t purge_tick(void) {
-  int64_t delay = option_get(OPTION_purge_delay_ms);
-  if (delay < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
-  if (budget_is_tight()) delay = 0;
-  uint32_t now = os_now_ms(), passed = pace_passed(&ticks, now);
-  if (!pace_take(&ticks, now, (uint32_t)delay / 4)) return now;
-  patience_calm(now);
-  size_t looks = WINDOW_SLICES / PURGE_STEP;
-  if (delay != 0)
-    looks = max_size(1, min_size(4 * (uint64_t)passed / (uint64_t)delay, OVERDUE_MOST));
-  purge_t p = {.want = (uint32_t)looks * PURGE_STEP,
+  int64_t asked = option_get(OPTION_purge_delay_ms);
+  if (asked < 0 || atomic64_load_relaxed(&arena_counts.dirty) == 0) return 0;
+  uint32_t delay = budget_is_tight() ? 0 : (uint32_t)asked, now = os_now_ms();
+  uint32_t passed = pace_passed(&ticks, now);
+  if (!pace_take(&ticks, now, delay / 4)) return now;
+  purge_t p = {.want = PURGE_STEP * looks_due(passed, delay),
                .looks = GROUPS_ASKED,
                .now = now,
-               .age = patience_delay((uint32_t)delay)};
+               .age = patience_delay(delay)};
+  patience_calm(now);
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
   /* If it did not come to the end the next tick goes on from there; else that begins anew. */
   atomic32_store_relaxed(&tick_next, is_done(&p) ? p.next : 0);
-  return now;
+  return p.now;
 }
 
 void purge_all(void) {
