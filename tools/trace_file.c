@@ -30,9 +30,12 @@ static void drop_pages(const trace_file_t *f, const void *at) {
   madvise((void *)(uintptr_t)(f->bytes + chunk * TRACE_CHUNK), TRACE_CHUNK, MADV_DONTNEED);
 }
 
+/* A thread's time does not go back: what does is not what it wrote. */
 static bool advance(trace_file_t *f, trace_cursor_t *c) {
-  if (trace_read(&c->reader, &c->next)) return true;
-  if (c->reader.at < c->reader.end) f->is_cut = true;
+  uint64_t before = c->next.time;
+  bool is_read = trace_read(&c->reader, &c->next);
+  if (is_read && c->next.time >= before) return true;
+  if (is_read || c->reader.at < c->reader.end) f->is_cut = true;
   drop_pages(f, c->reader.end);
   return false;
 }
@@ -51,6 +54,7 @@ const char *trace_file_rewind(trace_file_t *f) {
     }
     trace_cursor_t *c = &f->cursors[f->in_hand];
     trace_read_start(&c->reader, chunk, used);
+    c->next.time = 0;
     if (!advance(f, c)) continue;
     f->in_hand++;
     drop_pages(f, c->reader.end); /* until it is the chunk's turn */
