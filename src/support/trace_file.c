@@ -158,7 +158,7 @@ static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, m
                         .late = atomic32_load_relaxed(&is_late)};
   put_trace_name(s, pattern, is_first);
   int file = os_create_shared(s->name);
-  if (file < 0) { /* perhaps another process is writing to it */
+  if (file < 0 && !os_is_special(s->name)) { /* perhaps another process is writing to it */
     put_trace_name(s, pattern, false);
     file = os_create_shared(s->name);
   }

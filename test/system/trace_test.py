@@ -41,7 +41,7 @@ def trace_of(threads):
         before, last = events[0][0], 0
         records = begin(number, serial, before)
         for ns, kind, address, size in events:
-            records += bytes([kind]) + varint(ns - before)
+            records += bytes([kind]) + varint((ns - before) % 2**64)
             before = ns
             if kind == LEAVE:
                 continue
@@ -294,9 +294,12 @@ class Traces(unittest.TestCase):
         self.assertGreater(self.sums()["lost"], 100000)
 
     def test_a_file_that_cannot_be_made_is_said_in_one_line(self):
-        result = self.probe("known", "trace:/no/such/folder/t")
-        lines = result.stderr.splitlines()
-        self.assertRegex(lines[0], "^freehold: trace '/no/such/folder/t': the file cannot be made$")
+        os.mkdir(self.path("folder"))
+        os.mkfifo(self.path("pipe"))
+        for path in ("/no/such/folder/t", self.path("folder"), self.path("pipe")):
+            lines = self.probe("known", "trace:" + path).stderr.splitlines()
+            self.assertEqual(lines[0], "freehold: trace '%s': the file cannot be made" % path)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["folder", "pipe"])
 
     def test_a_ring_stays_small_and_says_who_freed_before(self):
         self.probe("handlers", "trace_ring:256K,trace:" + self.path("r"))
@@ -340,6 +343,14 @@ class Traces(unittest.TestCase):
                 file.write(torn)
             code = support.run([COMMAND, "trace", self.path("torn"), "--sum"]).returncode
             self.assertIn(code, (0, 1))
+
+    def test_a_time_that_goes_backwards_is_garbage_too(self):
+        with open(self.path("back"), "wb") as file:
+            file.write(trace_of([(7, [(1 << 63, MALLOC, 0x1000, 100), (10, FREE, 0x1000, 0)])]))
+        for arguments in ([], ["--sum"], ["--sum", "--json"]):
+            result = self.command(self.path("back"), *arguments, code=1)
+            self.assertRegex(result.stderr, "^freehold: .*something else has written to it\n$")
+            self.assertNotIn("free  ", result.stdout)
 
     def test_threads_that_come_and_go_are_counted_right(self):
         self.probe("turns")
