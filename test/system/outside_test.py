@@ -381,6 +381,20 @@ class Outside(unittest.TestCase):
             os.truncate(self.path("core"), size)
             self.assertIn("is truncated", self.refused("inspect", self.path("core")))
 
+    def test_a_core_file_of_nonsense_is_refused_too(self):
+        most, head = 2**64 - 1, 64 + 56
+        file_note = struct.pack("<III8sQQ", 5, 2**32 - 1, 0x46494c45, b"CORE\0", 1 << 26, 1)
+        info_note = struct.pack("<III8s", 5, 2**32 - 1, 3, b"CORE\0")
+        for count, section, offset, size, notes in (
+                (1, 0, head, 40, file_note), (1, 0, head, 20, info_note),
+                (1, 0, 1, most, b""), (1, 0, most - 9, 99, b""),
+                (2**16 - 1, head, 0, 0, b"\xff" * 64)):
+            with open(self.path("core"), "wb") as core:
+                core.write(struct.pack("<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 4, 62, 1,
+                                       0, 64, section, 0, 64, 56, count, 0, 0, 0))
+                core.write(struct.pack("<IIQQQQQQ", 4, 0, offset, 0, 0, size, 0, 4) + notes)
+            self.refused("inspect", self.path("core"))
+
     def test_a_program_with_raised_privileges_takes_no_wish_and_shows_nothing_to_its_user(self):
         """Set-user-ID and set-group-ID, with capabilities of its file where these can be given."""
         if os.geteuid() != 0:

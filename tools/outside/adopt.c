@@ -107,7 +107,7 @@ static bool is_my_layout(const layout_t *its) {
       strncmp(its->library, layout_table.library, sizeof its->library) != 0)
     return false;
   row_count = (size_t)(its->end - its->rows);
-  if (row_count > ROWS_MOST) return false;
+  if (row_count > ROWS_MOST) return row_count = 0, false;
   size_t size = row_count * sizeof *rows;
   if (target_read((uintptr_t)its->rows, rows, size) != size) return false;
   for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {

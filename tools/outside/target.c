@@ -292,7 +292,8 @@ static void read_notes(char *notes, size_t size, char name[64]) {
   Elf64_Nhdr n;
   for (size_t at = 0; at + sizeof n <= size;) {
     memcpy(&n, notes + at, sizeof n);
-    size_t text = at + sizeof n + ((n.n_namesz + 3u) & ~3u), end = text + ((n.n_descsz + 3u) & ~3u);
+    size_t text = (at + sizeof n + n.n_namesz + 3) & ~(size_t)3;
+    size_t end = (text + n.n_descsz + 3) & ~(size_t)3;
     if (end > size || end <= at) return;
     if (n.n_type == NT_FILE) read_files(notes + text, n.n_descsz);
     if (n.n_type == NT_PRPSINFO && n.n_descsz >= sizeof(prpsinfo_t)) {
@@ -315,6 +316,8 @@ static bool read_headers(const char *path, const Elf64_Ehdr *head, uint64_t file
   Elf64_Shdr section;
   if (count == PN_XNUM && read_core(head->e_shoff, &section, sizeof section) == sizeof section)
     count = section.sh_info;
+  if (count > file_size / sizeof(Elf64_Phdr))
+    return refuse("'%s' is truncated: it has no room for %zu headers", path, count);
   Elf64_Phdr *parts = calloc(count + 1, sizeof *parts);
   t.segments = calloc(count + 1, sizeof *t.segments);
   if (parts == NULL || t.segments == NULL) abort();
@@ -322,7 +325,9 @@ static bool read_headers(const char *path, const Elf64_Ehdr *head, uint64_t file
     return refuse("'%s' is truncated: it ends within its headers", path);
   for (size_t i = 0; i < count; i++) {
     const Elf64_Phdr *p = &parts[i];
-    if (wanted < p->p_offset + p->p_filesz) wanted = p->p_offset + p->p_filesz;
+    uint64_t end = p->p_offset + p->p_filesz;
+    if (end < p->p_offset) end = UINT64_MAX;
+    if (wanted < end) wanted = end;
     if (p->p_type != PT_LOAD) continue;
     t.segments[t.segment_count++] =
       (segment_t){p->p_vaddr, p->p_vaddr + p->p_memsz, p->p_vaddr + p->p_filesz, p->p_offset};
