@@ -28,6 +28,7 @@ static void *allocate_guarded(heap_t *h, unsigned c, size_t size, size_t alignme
  * not, or there is no memory for it: one of the class will do. */
 static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t alignment) {
   bool is_small = c != SAMPLE_LARGE;
+  if (heap_tag(h) != NULL && index_cell(h) == NULL) return NULL; /* sampling began just now */
   if (is_small && (h->bin[c] != 0 || !sample_find_point(h, c, class_size(c)))) return NULL;
   void *block = allocate_guarded(h, c, size, alignment);
   if (block != NULL) return block;

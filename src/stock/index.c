@@ -84,7 +84,7 @@ static chunk_t *chunk_with_room(chunk_t *first) {
 
 bool index_prepare(heap_t *lane) {
   chunk_t *first = first_chunk(lane), *with_room;
-  if (first != NULL && atomic_ptr_load_relaxed(first->spare) == NULL) return true;
+  if (index_cell(lane) != NULL) return true;
   if (first == NULL || (with_room = chunk_with_room(first)) == NULL) return false;
   first->spare = take_cell(with_room);
   return true;
@@ -92,7 +92,7 @@ bool index_prepare(heap_t *lane) {
 
 void *index_cell(const heap_t *h) {
   chunk_t *first = first_chunk(h);
-  return first != NULL ? first->spare : NULL;
+  return first != NULL && atomic_ptr_load_relaxed(first->spare) == NULL ? first->spare : NULL;
 }
 
 static bool cell_is_valid(const atomic_ptr_t *cell, bool is_huge) {

@@ -1,6 +1,6 @@
 /* index.h - the large and huge blocks of a first-class heap, found from its lanes    layer 5: stock
  * Owns:    a lane's chunks of cells; a block's `tag` is its cell.   Called by: large.c, huge.c,
- *          firstclass.c, resize.c, visit.c.   Calls: slab, bitmap.
+ *          slow.c, firstclass.c, resize.c, visit.c.   Calls: slab, bitmap.
  * Threads: a lane's user takes cells; the thread that frees a block gives its cell back, by one
  *          operation on one word, also after the heap was deleted. A chunk lives until the lane and
  *          all blocks have left it. A thread that stops before that keeps one chunk from going
@@ -15,7 +15,8 @@ hidden bool index_prepare(heap_t *lane);
 enum { INDEX_CHUNK_SIZE = 512 };
 /* `block` is of that class, so that a cell's address leads to its chunk. */
 hidden void index_add_chunk(heap_t *lane, void *block);
-hidden void *index_cell(const heap_t *h); /* the next block's; NULL: `h` is no lane */
+/* The next block's; NULL: none is at hand, or `h` is no lane. */
+hidden void *index_cell(const heap_t *h);
 /* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
 hidden void index_enter(void *cell, void *descriptor, bool is_huge);
 hidden void index_give_back(void *cell);

@@ -1,6 +1,7 @@
 /* sample_test.c - tests of stock/sample */
 #include "heaps.h"
 
+#include "../../src/stock/lanes.h"
 #include "../../src/stock/sample.h"
 #include "../../src/support/poisson.h"
 
@@ -256,6 +257,22 @@ TEST(sample, blocks_of_a_first_class_heap_are_sampled_and_end_with_it, "") {
   CHECK(live_blocks() > 10);
   firstclass_destroy(heap);
   CHECK(live_blocks() == 0);
+  check_nothing_lost();
+}
+
+TEST(sample, one_that_begins_while_a_thread_is_in_a_heap_spoils_no_place_of_a_block, "F2") {
+  fh_heap_t *heap = firstclass_new();
+  void *large = firstclass_aligned(heap, 1, 20000); /* in the place that was at hand */
+  heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes);
+  atomic32_store_relaxed(&lane->lane_state, LANE_BUSY); /* and no place is needed, as it seems */
+  CHECK(sample_start(EACH));
+  void *small = heap_malloc_in(lane, 100, 1);
+  CHECK(small != NULL && !is_sampled(small));
+  atomic32_store_relaxed(&lane->lane_state, LANE_FREE);
+  fast_free(large);
+  fast_free(small);
+  CHECK(is_sampled(firstclass_aligned(heap, 1, 100)));
+  firstclass_destroy(heap);
   check_nothing_lost();
 }
 
