@@ -1,11 +1,11 @@
 /* returned.c - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
  * Contract: returned.h.
  *
- * How many blocks of a class the list may hold: what the class has earned, as far as RETURN_MOST
- * goes, and RETURN_SMALL_BYTES. For a medium class it is RETURN_BYTES instead, or less where many
- * heaps have little each. If it was full and its blocks are needed again, it was too short. A class
- * that has few blocks in a slab may then have twice as many, as far as the surplus of all heaps
- * goes. It may have half as many if less than a quarter is used. */
+ * How many blocks of a class the list may hold: what the class has earned, as far as
+ * RETURN_SMALL_BYTES go. For a medium class it is RETURN_MOST and RETURN_BYTES instead, or less
+ * where many heaps have little each. If it was full and its blocks are needed again, it was too
+ * short. A medium class may then have twice as many, as far as the surplus of all heaps goes. It
+ * may have half as many if less than a quarter is used. */
 #include "returned.h"
 
 #include "stock.h"
@@ -83,7 +83,7 @@ void returned_renew(heap_t *h, unsigned c) {
     end_shortness(h, c);
     most = longest(h, c);
   } else {
-    most = most_of(c, RETURN_SMALL_BYTES);
+    most = RETURN_SMALL_BYTES / class_size(c);
   }
   set_allowance(h, c, min_size(most, earned));
 }

@@ -8,7 +8,7 @@
 
 enum {
   RETURN_FIRST = 8,           /* blocks of a class that are kept at first */
-  RETURN_MOST = 64,           /* blocks in a list that has not grown, at most */
+  RETURN_MOST = 64,           /* blocks in a medium class's list that has not grown, at most */
   RETURN_SMALL_BYTES = 16384, /* bytes in a list of a class below MEDIUM_CLASS, at most */
   RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most: */
   RETURN_PART = 96,           /* such a part of what a heap has on average, or what is above */

@@ -98,6 +98,22 @@ TEST(returned, now_and_then_blocks_of_sparse_slabs_go_back_there_so_that_these_b
   CHECK_EQ(returned_count(h, c), kept);
 }
 
+TEST(returned, a_list_of_a_class_below_them_is_bounded_by_bytes_alone, "") {
+  enum { SIZE = 32, MOST = RETURN_SMALL_BYTES / SIZE };
+  unsigned c = class_of(SIZE);
+  heap_t *h = my_heap();
+  take(MANY, SIZE);
+  heap_enter();
+  owned_disown(h, c);
+  returned_renew(h, c);
+  heap_exit(h);
+  CHECK_EQ(h->returned_most[c], (size_t)MOST);
+  uint64_t swaps = atomic64_load_relaxed(&h->swaps);
+  put(MOST);
+  CHECK_EQ(returned_count(h, c), (size_t)MOST);
+  CHECK_EQ(atomic64_load_relaxed(&h->swaps), swaps);
+}
+
 TEST(returned, where_many_heaps_have_little_each_lists_of_medium_classes_are_short, "") {
   enum { SIZE = 8192 };
   unsigned c = class_of(SIZE);
