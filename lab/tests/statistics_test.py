@@ -4,6 +4,7 @@ there and little else"""
 import numpy
 import pandas
 import pytest
+from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.power import TTestIndPower
 from statistics_data import LOOMS, PLANTS, SILICON, SILVER, TEETH, frame_of, small
@@ -253,6 +254,19 @@ def test_the_power_for_two_is_that_of_students_test():
         TTestIndPower().solve_power(nobs1=64, alpha=0.05, power=0.8), abs=1e-6)
 
 
+@pytest.mark.parametrize("groups", [2, 5, 8, 14, 16])
+def test_every_design_has_its_power_and_that_of_the_noncentral_t_where_scipy_has_it(groups):
+    """scipy's has none at fourteen allocators of five runs each."""
+    for runs in (2, 3, 5, 6, 10, 12, 40):
+        degrees = groups * (runs - 1)
+        hidden = power.detectable(groups, degrees, runs)
+        bound, shift = tukey.critical(groups, degrees) / 2 ** 0.5, hidden * (runs / 2) ** 0.5
+        theirs = stats.nct.sf(bound, degrees, shift) + stats.nct.cdf(-bound, degrees, shift)
+        assert power.power(hidden, groups, degrees, runs) == pytest.approx(0.8, abs=1e-9)
+        assert numpy.isnan(theirs) or theirs == pytest.approx(0.8, abs=1e-9)
+    assert power.detectable(groups, 1, 2) > power.detectable(groups, 2, 2) > 0
+
+
 def test_what_is_said_to_be_hidden_is_found_in_four_of_five_experiments():
     chance = numpy.random.default_rng(21)
     size = numpy.exp(0.05 * power.detectable(4, 28, 8))
@@ -318,7 +332,6 @@ def test_a_far_run_does_not_hide_that_the_logarithm_is_asked_for():
 
 def test_the_gain_of_the_logarithm_is_the_one_of_box_and_coxs_likelihood():
     """For a sample of its own scipy has the same likelihood."""
-    from scipy import stats
     sample = pandas.Series(numpy.random.default_rng(18).lognormal(0, 1, 50))
     constant = pandas.DataFrame({"y": sample})
     plain, logarithmic = (ols("y ~ 1", constant.assign(y=y)).fit()

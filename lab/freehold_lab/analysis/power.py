@@ -13,15 +13,21 @@ from scipy import optimize, stats
 from freehold_lab.analysis import tukey
 
 WANTED = 0.80                               # of the experiments find the difference
+NODES, WEIGHTS = numpy.polynomial.legendre.leggauss(200)        # Gauss's, of an integral
 
 
 def power(difference, groups, degrees, runs):
     """The share of experiments in which Tukey's test finds a difference of two means, which is
-    given in standard deviations of one run."""
+    given in standard deviations of one run. Over what the measured deviation can be, as a share of
+    the true one; scipy's noncentral t has no answer for many a difference."""
     range_of_t = tukey.critical(groups, degrees) / numpy.sqrt(2)
     shift = difference * numpy.sqrt(runs / 2)
-    return (stats.nct.sf(range_of_t, degrees, shift)
-            + stats.nct.cdf(-range_of_t, degrees, shift))
+    low, high = stats.chi.ppf([1e-13, 1 - 1e-13], degrees) / numpy.sqrt(degrees)
+    deviations = (low + high) / 2 + NODES * (high - low) / 2
+    density = stats.chi.pdf(deviations * numpy.sqrt(degrees), degrees) * numpy.sqrt(degrees)
+    found = (stats.norm.sf(range_of_t * deviations - shift)
+             + stats.norm.cdf(-range_of_t * deviations - shift))
+    return float((WEIGHTS * density * found).sum() * (high - low) / 2)
 
 
 @functools.lru_cache(maxsize=None)
@@ -32,8 +38,6 @@ def detectable(groups, degrees, runs, wanted=WANTED):
     most = 1.0
     while power(most, groups, degrees, runs) < wanted:
         most *= 2
-    if numpy.isnan(power(most, groups, degrees, runs)):
-        return numpy.nan                    # one degree of freedom: beyond what scipy computes
     return optimize.brentq(lambda d: power(d, groups, degrees, runs) - wanted, 0, most)
 
 
