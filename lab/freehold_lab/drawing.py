@@ -81,6 +81,13 @@ def layout(figure, height=420, **more):
     return figure
 
 
+def log_axis(values):
+    """A logarithmic axis for what lies between `values`. Over a decade, a number for each digit
+    would stand on its neighbour."""
+    found = [value for value in values if value > 0]
+    return {"type": "log", **({"dtick": "D2"} if found and max(found) > 8 * min(found) else {})}
+
+
 def file_name(*words):
     return "-".join(re.sub(r"[^a-z0-9]+", "-", str(word).lower()).strip("-") for word in words)
 

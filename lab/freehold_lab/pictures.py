@@ -15,8 +15,8 @@ from plotly.subplots import make_subplots
 from scipy import stats
 
 from freehold_lab.analysis.frame import with_factors
-from freehold_lab.drawing import (OURS, Picture, file_name, layout, places_of, quantity, scale_of,
-                                  text_of_level, title)
+from freehold_lab.drawing import (OURS, Picture, file_name, layout, log_axis, places_of, quantity,
+                                  scale_of, text_of_level, title)
 from freehold_lab.experiment import RESPONSES
 
 THREADS = ("threads", "NT", "clients")
@@ -163,7 +163,7 @@ def by_factor(part, runs, factors, response, figure_of_part, palette):
         figure.update_xaxes(title_text=factor, row=1, col=column, type="log" if scaling else "-",
                             tickvals=levels)
     if any(runs[factor].nunique() > 3 for factor in factors):
-        figure.update_yaxes(type="log")
+        figure.update_yaxes(**log_axis(runs[response] / divisor))
     figure.update_yaxes(title_text=title(what, shown_unit), col=1)
     return Picture(file_name(part, response, "by-factor"), f"{part}: {what} by factor",
                    "Means over the levels of the other factors, with 95 % intervals from the "
@@ -226,7 +226,8 @@ def boxes_of(runs, factor, response, scale, palette, **points):
     for name, mine in palette.each(runs):
         figure.add_box(x=mine[factor].astype(str), y=mine[response] / divisor, line_width=1,
                        marker_color=palette.of(name)["color"], **points, **palette.style(name))
-    figure.update_yaxes(title_text=title(RESPONSES[response][0], unit), type="log")
+    figure.update_yaxes(title_text=title(RESPONSES[response][0], unit),
+                        **log_axis(runs[response] / divisor))
     figure.update_xaxes(title_text=factor, type="category")
     return layout(figure, boxmode="group")
 
@@ -254,7 +255,8 @@ def curve(part, planned, runs, figure_of_part, palette):
                            **palette.style(allocator))
     figure.update_xaxes(type="log", title_text=planned.over, tickvals=sorted(set(
         runs[planned.over])))
-    figure.update_yaxes(type="log", title_text=title(what, shown_unit))
+    figure.update_yaxes(title_text=title(what, shown_unit),
+                        **log_axis(runs[planned.response] / divisor))
     return Picture(name, heading, f"Means of the runs that count; logarithmic axes.{after}",
                    layout(figure))
 

@@ -206,14 +206,17 @@ def pack(picture):
 STUDIED = re.compile("scaled-to-largest|programs-means|power|design|means|mappings|own-p|tukey$"
                      "|-by-(?!factor)|slope-table|-cells-|-box-|-line-")
 AGAIN = re.compile("tukey-by|figure-tukey")
+AGAIN_OF_RATE = re.compile("tukey-by|wall-tukey")       # time may be given where rates are compared
 
 
 def laid_out(sections):
     """Of each section what an experiment lays out after a paper, and what that rests on."""
     for section in sections:
         found = Section(section.name, section.title, section.text)
+        is_rate = any("-rate-" in picture.name for picture in section.pictures)
+        again = AGAIN_OF_RATE if is_rate else AGAIN
         found.add(*(thing for thing in [*section.pictures, *section.tables]
-                    if STUDIED.search(thing.name) and not AGAIN.search(thing.name)))
+                    if STUDIED.search(thing.name) and not again.search(thing.name)))
         yield found
 
 

@@ -361,6 +361,7 @@ def test_lines_over_threads_have_logarithmic_axes_and_the_means(tmp_path, librar
                            ("larson", "rate")):
         picture = drawn(path, part)[f"{part}-{response}-line-threads"]
         assert picture.figure.layout.xaxis.type == picture.figure.layout.yaxis.type == "log"
+        assert picture.figure.layout.yaxis.dtick == "D2"        # no number stands on another
         unit = 1e3 if response == "rate" else 1
         for trace in picture.figure.data:
             assert list(trace.x) == [1, 2, 4, 8, 16, 32]
@@ -369,6 +370,15 @@ def test_lines_over_threads_have_logarithmic_axes_and_the_means(tmp_path, librar
             means = [numpy.mean([4e7 / wall for wall in two] if response == "rate" else two)
                      for two in walls]
             assert [y * unit for y in trace.y] == pytest.approx(means)
+
+
+def test_a_study_groups_by_rate_where_rates_are_compared_and_else_by_time(tmp_path, libraries):
+    path = filled(tmp_path / "made.sqlite", shipped("seed-2018", replicates=3, discard=1),
+                  libraries, of_kind, work_of)
+    told = [thing.name for section in report.laid_out(report.sections_of(
+        frame.read(path), "libc", drawing.Palette(NAMES))) for thing in section.tables]
+    assert [name for name in told if name.endswith("tukey") and "peak" not in name] == [
+        "linux-scalability-wall-tukey", "threadtest-wall-tukey", "larson-figure-tukey"]
 
 
 def test_the_published_plans_have_their_full_size():

@@ -63,6 +63,11 @@ def test_units_are_the_largest_in_which_the_middle_is_not_below_one():
         assert drawing.scale_of(pandas.Series(values), unit) == expected
 
 
+def test_over_a_decade_a_logarithmic_axis_has_numbers_for_two_digits_alone():
+    assert drawing.log_axis([0.2, 30]) == {"type": "log", "dtick": "D2"}
+    assert drawing.log_axis([57, 245]) == drawing.log_axis([0, 57, 245]) == {"type": "log"}
+
+
 def test_a_workloads_own_figure_is_named():
     assert drawing.axis_title("figure", Figure("ns", "ns")) == "time of one operation, ns"
     assert drawing.axis_title("figure", Figure("walk_ns", "ns")) == "walk, ns"
