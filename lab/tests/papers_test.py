@@ -175,6 +175,38 @@ def test_each_allocator_has_its_own_analysis_of_variance(study, name):
     assert set(own["NA"]) == {"source", *NAMES, "all together"}
 
 
+def whole_mean(response, name):
+    return numpy.mean([truth(response, name, cell) for cell in cells_of(list(LEVELS))])
+
+
+@pytest.mark.parametrize("response", ["wall", "peak", "kept"])
+def test_the_groups_over_all_have_means_runs_and_letters(study, response):
+    rows = {row["allocator"]: row for row in study[1][f"uma-test-{response}-tukey"]}
+    means = {name: whole_mean(response, name) for name in NAMES}
+    margin = (stats.studentized_range.ppf(0.95, 3, 3 * 96 * 2) * SPREAD[response]
+              / math.sqrt(96 * len(OFFSETS)))
+    for name in NAMES:
+        assert rows[name]["mean"] == pytest.approx(means[name], rel=1e-9)
+        assert rows[name]["runs"] == 96 * len(OFFSETS)
+    for one, other in itertools.combinations(NAMES, 2):
+        shares = bool(set(rows[one]["letters"]) & set(rows[other]["letters"]))
+        assert shares == (abs(means[one] - means[other]) <= margin) == (response != "wall")
+    page = (study[0].parent / "page" / "study.md").read_text()
+    assert page.count("and the one of all together. Of the logarithm for: none.") == 4
+
+
+def test_the_table_of_means_has_every_cell(study):
+    levels = {cell.key: {factor: level.value for factor, level in cell.levels}
+              for cell in frame.read(study[0]).plan.cells()}
+    rows = study[1]["uma-test-means"]
+    assert len(rows) == len(levels) * len(NAMES) == 288
+    for row in rows:
+        assert row["runs"] == len(OFFSETS)
+        for response in SPREAD:
+            assert row[response] == pytest.approx(
+                truth(response, row["allocator"], levels[row["cell"]]), rel=1e-9)
+
+
 def test_straightness_in_the_number_of_allocations_is_tested_for_each_combination(study):
     rows = study[1]["uma-test-slope-table-na"]
     assert len(rows) == 3 * 2 * 4 * 4
