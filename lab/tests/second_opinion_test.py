@@ -1,8 +1,8 @@
 """second_opinion_test.py - R comes to the same p and the same letters
 
-The laboratory has its models from statsmodels, its ranges from scipy and letters of its own. Here R
-does all of it again, with `aov` and `TukeyHSD`: of data with known effects, and by hand of a file of
-results: python3 -B lab/tests/second_opinion_test.py lab-results/seed-2014.sqlite
+The laboratory has its models from statsmodels, its ranges from scipy and letters of its own. Here
+R does all of it again, with `aov` and `TukeyHSD`: of data with known effects, and by hand of a
+file of results: python3 -B lab/tests/second_opinion_test.py lab-results/seed-2014.sqlite
 """
 
 import itertools
