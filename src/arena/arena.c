@@ -3,6 +3,7 @@
 
 #include "../os/os.h"
 #include "budget.h"
+#include "frames.h"
 #include "grow.h"
 #include "patience.h"
 
@@ -166,9 +167,15 @@ static out_of_line void put_dirty(arena_t *a, size_t first, size_t n) {
 
 void arena_release_dirty(void *at, size_t n) { put_dirty(arena_of(at), arena_slice(at), n); }
 
-bool arena_discard(void *at, size_t size) { return !arena_is_pinned(at) && os_discard(at, size); }
+bool arena_discard(void *at, size_t size) {
+  if (arena_is_pinned(at) || !os_discard(at, size)) return false;
+  size_t first = arena_slice(at), last = arena_slice((char *)at + size - 1);
+  if (map_kind(map_find(at)) == TENANT_ARENA) frames_break(arena_of(at), first, last - first + 1);
+  return true;
+}
 
 void arena_release_moved(void *at, size_t n) {
+  frames_break(arena_of(at), arena_slice(at), n);
   if (grow_map_again(at, n)) arena_release_clean(at, n);
 }
 
