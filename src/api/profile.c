@@ -99,7 +99,7 @@ static void write_block(const sampled_t *block, void *context) {
   uint64_t values[] = {blocks, sampled_bytes(block)};
   pprof_label_t labels[] = {
     {l->thread, atomic32_load_relaxed(&block->thread)},
-    {l->age, os_now_ms() - atomic32_load_relaxed(&block->since)},
+    {l->age, os_ms_between(atomic32_load_relaxed(&block->since), os_now_ms())},
     {l->heap, (uintptr_t)atomic_ptr_load_relaxed(&block->heap)},
   };
   size_t label_count = labels[2].value != 0 ? 3 : 2;

@@ -91,7 +91,7 @@ typedef struct {
 static size_t make_present(char *at, size_t size, size_t page, const pursuit_t *p) {
   size_t done = 0, step = max_size(page, PRESENT_STEP);
   /* Bound: the pages of `size`, and the time */
-  while (done < size && os_now_ms() - p->began < p->most) {
+  while (done < size && os_ms_between(p->began, os_now_ms()) < p->most) {
     size_t part = min_size(step, size - done);
     if (!os_populate(at + done, part)) break;
     done += part;

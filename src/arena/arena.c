@@ -3,6 +3,7 @@
 
 #include "../os/os.h"
 #include "budget.h"
+#include "frames.h"
 #include "grow.h"
 #include "patience.h"
 
@@ -85,11 +86,15 @@ static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
   return a;
 }
 
+enum { CLAIM_TRIES = 3 };
+
 static void *claim_slices(size_t n, size_t alignment, bool *clean) {
-  size_t slice;
+  size_t slice, seen = 0;
   arena_t *a = NULL;
-  for (int tries = 0; tries < 2 && a == NULL; tries++) {
-    if (tries != 0 && !arena_unmap_free()) return NULL;
+  /* Others that map what is left of the address space at this moment may have added an arena. */
+  for (int tries = 0; tries < CLAIM_TRIES && a == NULL; tries++) {
+    if (tries != 0 && !arena_unmap_free() && arena_count() == seen) return NULL;
+    seen = arena_count();
     a = claim_anywhere(n, alignment, &slice);
   }
   if (a == NULL) return NULL;
@@ -166,9 +171,15 @@ static out_of_line void put_dirty(arena_t *a, size_t first, size_t n) {
 
 void arena_release_dirty(void *at, size_t n) { put_dirty(arena_of(at), arena_slice(at), n); }
 
-bool arena_discard(void *at, size_t size) { return !arena_is_pinned(at) && os_discard(at, size); }
+bool arena_discard(void *at, size_t size) {
+  if (arena_is_pinned(at) || !os_discard(at, size)) return false;
+  size_t first = arena_slice(at), last = arena_slice((char *)at + size - 1);
+  if (map_kind(map_find(at)) == TENANT_ARENA) frames_break(arena_of(at), first, last - first + 1);
+  return true;
+}
 
 void arena_release_moved(void *at, size_t n) {
+  frames_break(arena_of(at), arena_slice(at), n);
   if (grow_map_again(at, n)) arena_release_clean(at, n);
 }
 

@@ -1,7 +1,7 @@
 /* arena.h - windows of address space and their slices                                layer 3: arena
  * Owns:    the arenas: which slices are free, which were released since they were mapped or
  *          purged, how much of a window is mapped.
- * Called by: slab, stock, heap, secure, api.   Calls: bitmap, grow, patience, budget, os.
+ * Called by: slab, stock, heap, secure, api.   Calls: bitmap, grow, frames, patience, budget, os.
  * Threads: any. Nobody waits for another's mmap: each thread that finds no room claims a range of a
  *          window by one swap and maps that.
  * Sync:    S-bit (bitmap.h) hands slices on; S-arena  slices_publish (release) -> arena_at

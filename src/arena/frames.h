@@ -1,6 +1,6 @@
 /* frames.h - huge pages, where they cost no memory                                   layer 3: arena
  * Owns:    which frames were made huge pages, and when the next one may be.
- *          Called by: purge.c, grow.c, heap.   Calls: slices, budget, support, os.
+ *          Called by: arena.c, purge.c, grow.c, heap.   Calls: slices, budget, support, os.
  * Threads: any. A frame is a huge page's worth of slices, half of a word of any bitmap. */
 #pragma once
 
@@ -17,5 +17,5 @@ hidden void frames_tick(void);
 /* The slices of a word that are not to be given back singly: of huge frames, more than half of
  * which are in use. */
 hidden uint64_t frames_spared(const arena_t *a, size_t word);
-/* Some of these slices are in memory no more. */
+/* Some pages of these slices are in memory no more. */
 hidden void frames_break(const arena_t *a, size_t first, size_t n);

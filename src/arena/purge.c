@@ -73,7 +73,7 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
   arena_maps_t *maps = arena_maps(a);
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
   uint32_t refused_at = atomic32_load_relaxed(&maps->refused_at[word]); /* relaxed: patience */
-  if (refused_at != 0 && !p->is_asked && p->now - refused_at + 1 < REFUSED_MS) return;
+  if (refused_at != 0 && !p->is_asked && os_ms_between(refused_at, p->now) < REFUSED_MS) return;
   if (p->age != 0) dirty &= ~frames_spared(a, word);
   if ((dirty & atomic64_load_relaxed(&a->free[word])) == 0) return;
   uint64_t claimed = bitmap_claim_some(&a->free[word], dirty);
@@ -100,8 +100,8 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
 static void purge_group(purge_t *p, arena_t *a, size_t word) {
   p->looks--;
   p->next = a->number * ARENA_GROUPS + (uint32_t)word;
-  if (p->age != 0 && p->now - atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]) < p->age)
-    return;
+  uint32_t since = atomic32_load_relaxed(&arena_maps(a)->dirty_since[word]);
+  if (p->age != 0 && os_ms_between(since, p->now) < p->age) return;
   purge_word(p, a, word);
   if (has_dirty(a, word)) return;
   hint_clear(arena_maps(a)->dirty_groups, word); /* S-group */

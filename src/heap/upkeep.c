@@ -64,7 +64,7 @@ static void background(void) {
     if (count_changes() != seen) {
       since = os_now_ms();
       is_collected = false;
-    } else if (may_purge && !is_collected && os_now_ms() - since >= QUIET_MS) {
+    } else if (may_purge && !is_collected && os_ms_between(since, os_now_ms()) >= QUIET_MS) {
       heap_collect(true);
       is_collected = true;
     }

@@ -284,7 +284,7 @@ static bool begin_look(uint32_t now) {
     if (who != 0) files.path_length = 0; /* a child of fork: what it remembers may be half of it */
     return true;
   }
-  if (who == me && now - atomic32_load_relaxed(&reader_since) > SILENT_MS)
+  if (who == me && os_ms_between(atomic32_load_relaxed(&reader_since), now) > SILENT_MS)
     atomic32_store_relaxed(&container.state, CONTAINER_SILENT);
   return false;
 }

@@ -76,7 +76,7 @@ static void note_lost(uint64_t mapped) {
 
 bool huge_die_soon(void) {
   uint32_t since = atomic32_load_relaxed(&hasty_since);
-  return since != 0 && os_now_ms() - since < HASTY_MS;
+  return since != 0 && os_ms_between(since, os_now_ms()) < HASTY_MS;
 }
 
 /* The record stands for windows of which `mapped` bytes are mapped. */

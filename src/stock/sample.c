@@ -211,7 +211,8 @@ cold void sample_end(void *p) {
   uint32_t stack = sampled_stack(block);
   if (blocks == 0) return;
   callstack_t *s = callstack_at(stack, &frames);
-  note_lifetime(stack, blocks, bytes, os_now_ms() - atomic32_load_relaxed(&block->since));
+  note_lifetime(stack, blocks, bytes,
+                os_ms_between(atomic32_load_relaxed(&block->since), os_now_ms()));
   sampled_set(block, 0, CALLSTACK_UNKNOWN);
   add_weight(&s->live, 0 - blocks, 0 - bytes);
   atomic64_add_relaxed(&live_bytes, 0 - bytes);

@@ -95,7 +95,7 @@ static bool is_too_long(size_t tail, size_t pages) {
  * refuses is not to be asked for ever. */
 static bool may_discard(heap_t *h) {
   if (h == NULL) return true;
-  uint32_t now = os_now_ms(), passed = now - h->freed->discards_at;
+  uint32_t now = os_now_ms(), passed = os_ms_between(h->freed->discards_at, now);
   if (passed != 0) h->freed->discards = (uint32_t)min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
   h->freed->discards_at = now;
   if (h->freed->discards == 0) return false;

@@ -671,6 +671,22 @@ class Comments(unittest.TestCase):
                 wrong.append(path + ": the first line does not name its layer")
         self.assertEqual(wrong, [])
 
+class Clocks(unittest.TestCase):
+    """What another thread has read of the clock may be later than what this one has."""
+
+    @staticmethod
+    def found(code):
+        return re.findall(r"\b(?:now|os_now_ms\(\)) - (?!began\b|times\b|t->time\b)\S+", code)
+
+    def test_milliseconds_are_compared_by_one_function(self):
+        here = os.path.join("src", "os", "os.h")
+        wrong = [(path, line) for path in core_sources() if path != here
+                 for line in self.found(code_of(support.read(path)))]
+        self.assertEqual(wrong, [])
+
+    def test_a_subtraction_is_found(self):
+        self.assertEqual(len(self.found("if (p->now - since < AGE) x = os_now_ms() - y;")), 2)
+
 class UnitTests(unittest.TestCase):
     def test_each_source_below_the_api_has_a_file_of_unit_tests(self):
         """By its name: test/unit/free_test.c for src/heap/free.c."""

@@ -181,6 +181,21 @@ TEST(frames, idle_slices_of_a_huge_frame_stay_until_half_of_it_is_idle, "A1 A3")
   CHECK_EQ(frames_spared(arena_of(p), first / 64) & slices, (uint64_t)0); /* huge no more */
 }
 
+TEST(frames, one_of_which_a_page_went_or_was_moved_away_is_huge_no_more, "A4") {
+  char *p = claim(SLICES);
+  write_all(p, SLICES);
+  tick_often(200);
+  arena_t *a = arena_of(p);
+  size_t first = whole_frame(p), second = first + 2 * FRAME_SLICES;
+  CHECK(frames_spared(a, first / 64) != 0 && frames_spared(a, second / 64) != 0);
+  CHECK(arena_discard((char *)arena_address(a, first + 8) - 4096, 4096));
+  CHECK_EQ(frames_spared(a, first / 64) & bits_run(first % 64, FRAME_SLICES), (uint64_t)0);
+  CHECK(os_unmap(arena_address(a, second + 8), 2 * SLICE_SIZE));
+  atomic64_add_relaxed(&arena_counts.committed, (uint64_t)-2);
+  arena_release_moved(arena_address(a, second + 8), 2);
+  CHECK_EQ(frames_spared(a, second / 64) & bits_run(second % 64, FRAME_SLICES), (uint64_t)0);
+}
+
 TEST(frames, the_budget_and_a_request_take_what_a_delay_would_spare, "") {
   char *p = claim(SLICES);
   write_all(p, SLICES);

@@ -160,6 +160,18 @@ TEST(grow, two_threads_that_grow_at_once_both_keep_what_they_mapped, "") {
   CHECK_EQ(lost_slices(), 0u);
 }
 
+TEST(grow, who_finds_no_window_gets_slices_of_the_one_that_another_thread_added_meanwhile, "") {
+  os_fake.windows = 3;
+  char *first = claim(HALF_WINDOW);
+  claim(HALF_WINDOW);
+  os_fake_take((char *)arena_of(first) + WINDOW_SIZE, 4096);
+  other_size = HALF_WINDOW;
+  os_fake.before = another_grows;
+  char *mine = claim(HALF_WINDOW);
+  CHECK(mine != NULL && other != NULL && arena_of(mine) == arena_of(other));
+  CHECK_EQ(lost_slices(), 0u);
+}
+
 TEST(grow, a_range_whose_mmap_fails_behind_anothers_back_is_mapped_by_a_later_claim, "A2") {
   char *mine = grow_at_once(true, false);
   CHECK(mine != NULL && other != NULL);

@@ -67,6 +67,15 @@ TEST(purge, a_release_in_the_same_group_starts_its_patience_anew, "") {
   CHECK_EQ(dirty(), 0u);
 }
 
+TEST(purge, what_another_thread_gave_back_by_a_later_clock_has_not_rested, "") {
+  char *p = claim(3);
+  os_fake.now_ms += 20;
+  arena_release_dirty(p, 3);
+  os_fake.now_ms -= 2;
+  purge_tick();
+  CHECK_EQ(dirty(), 3u);
+}
+
 TEST(purge, the_clock_may_wrap, "") {
   os_fake.now_ms = UINT32_MAX - 10;
   make_dirty(3);
