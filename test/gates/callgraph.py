@@ -44,6 +44,12 @@ class CallGraph:
             name = re.sub(r"^.*:(\w+)\.localalias$", r"\1", names.get(target, target))
             self.calls.setdefault(names[source],
                                   set()).add(INDIRECT if target == INDIRECT else name)
+        # fh_NAME is an alias of NAME (TWIN), and an alias is no node.
+        for callees in self.calls.values():
+            for name in [n for n in callees if n.startswith("fh_") and n not in self.frames]:
+                if name[3:] in self.frames:
+                    callees.remove(name)
+                    callees.add(name[3:])
 
     def connect(self, targets):
         """Puts what indirect calls of a function lead to in their place; whom `targets` does
