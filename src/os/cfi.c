@@ -2,6 +2,8 @@
  * Contract: cfi.h. CFA_, OP_ and PE_ are DWARF's DW_CFA_, DW_OP_ and DW_EH_PE_. */
 #include "cfi.h"
 
+#include "../base/atomic.h"
+
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -42,7 +44,6 @@ static always_inline uint64_t take_leb(bytes_t *b, bool is_signed) {
 }
 static uint64_t take_uleb(bytes_t *b) { return take_leb(b, false); }
 static int64_t take_sleb(bytes_t *b) { return (int64_t)take_leb(b, true); }
-
 static bytes_t take_block(bytes_t *b) {
   uint64_t length = take_uleb(b), left = (uint64_t)(b->end - b->at);
   bytes_t block = {b->at, b->at + (length < left ? length : left)};
@@ -88,12 +89,15 @@ typedef struct {
   bool has_augmentation, is_signal;
 } function_t;
 
+static inline uint32_t load4(const uint8_t *at) {
+  uint32_t n;
+  return memcpy(&n, at, sizeof n), n;
+}
+
 /* What follows the length, up to the entry's end; nothing, if it is of the 64-bit kind. */
 static bytes_t take_entry(const uint8_t *at) {
-  bytes_t b = {at, at + 4};
-  uint32_t length = (uint32_t)take_bytes(&b, 4);
-  if (length != UINT32_MAX) b.end = b.at + length;
-  return b;
+  uint32_t length = load4(at);
+  return (bytes_t){at + 4, at + 4 + (length != UINT32_MAX ? length : 0)};
 }
 
 static bool read_common(function_t *f, const uint8_t *cie) {
@@ -135,19 +139,23 @@ typedef struct {
   int32_t from, fde; /* both from the header on */
 } row_of_header_t;
 
-/* The function at `ip`. */
-static bool find_function(function_t *f, const uint8_t *header, uintptr_t ip) {
-  bytes_t b = {header + 4, header + 20};
-  if (header[0] != 1 || header[2] != PE_UDATA4 || header[3] != (PE_DATAREL | PE_SDATA4))
-    return false;
-  take_pointer(&b, header[1]);
-  size_t low = 0, high = take_bytes(&b, 4);
-  const row_of_header_t *rows = (const void *)b.at;
+/* How many rows the header has; 0: it is not as linkers write it. They begin at HEADER_ROWS. */
+enum { HEADER_COUNT = 8, HEADER_ROWS = 12 };
+static size_t count_rows(const uint8_t *header) {
+  static const uint8_t usual[] = {1, PE_PCREL | PE_SDATA4, PE_UDATA4, PE_DATAREL | PE_SDATA4};
+  return memcmp(header, usual, sizeof usual) == 0 ? load4(header + HEADER_COUNT) : 0;
+}
+
+/* The function at `ip`, which has row `*row`. */
+static bool find_function(function_t *f, const uint8_t *header, uintptr_t ip, size_t *row) {
+  size_t low = 0, high = count_rows(header);
+  const row_of_header_t *rows = (const void *)(header + HEADER_ROWS);
   while (low < high) { /* Bound: log2 of its functions */
     size_t middle = (low + high) / 2;
     if ((uintptr_t)header + (uintptr_t)rows[middle].from <= ip) low = middle + 1;
     else high = middle;
   }
+  *row = low - 1;
   if (low == 0 || !read_function(f, header + rows[low - 1].fde)) return false;
   return ip - f->from < f->size;
 }
@@ -366,15 +374,107 @@ static uintptr_t value_of(caller_t *c, rule_t rule) {
   }
 }
 
-bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context) {
+/* ---- what was found before ------------------------------------------------------------------- */
+
+/* The return address, and the registers that calls keep. */
+#if defined(__aarch64__)
+static const uint8_t kept_ones[] = {CFI_RA, CFI_FP, 19, 20, 21, 22, 23, 24};
+#elif defined(__riscv)
+static const uint8_t kept_ones[] = {CFI_RA, CFI_FP, 9, 18, 19, 20, 21, 22};
+#else
+static const uint8_t kept_ones[] = {CFI_IP, CFI_FP, 3, 12, 13, 14, 15};
+#endif
+
+/* The rules at an address, if they are of the usual kinds. `kept`: a byte for each of `kept_ones`,
+ * so many words below the CFA, 0 if it is as it was, or NOWHERE. `frame`: the register from which
+ * the CFA is reckoned, words from there, and the function's row in the header. relaxed: `seal`
+ * tells what threads have mixed. It covers the description, for the file there may be another. */
+typedef struct {
+  atomic64_t kept, frame, seal;
+} aligned_to(32) memo_t;
+enum { MEMO_BITS = 10, NOWHERE = 255, FRAME_WORDS_BITS = 23 };
+static memo_t memo[1 << MEMO_BITS];
+static const uint64_t spread = 0x9E3779B97F4A7C15u; /* odd, without a pattern */
+static memo_t *find_memo(uintptr_t ip) { return &memo[ip * spread >> (64 - MEMO_BITS)]; }
+
+static uint64_t seal_entry(uint64_t seal, const uint8_t *at) {
+  uint64_t word; /* an entry has 16 bytes at least; its last word may overlap */
+  const uint8_t *last = take_entry(at).end - sizeof word;
+  for (; at < last; at += sizeof word) { /* Bound: the entry */
+    memcpy(&word, at, sizeof word);
+    seal = (seal ^ word) * spread;
+  }
+  memcpy(&word, last, sizeof word);
+  return (seal ^ word) * spread;
+}
+
+static uint64_t seal_of(const uint8_t *header, uintptr_t ip, uint64_t kept, uint64_t frame) {
+  const row_of_header_t *rows = (const void *)(header + HEADER_ROWS);
+  const uint8_t *fde = header + rows[frame >> (FRAME_WORDS_BITS + 1)].fde;
+  uint64_t seal = ((ip ^ kept * spread) * spread ^ (uintptr_t)header) * spread ^ frame;
+  return seal_entry(seal_entry(seal * spread, fde), fde + 4 - load4(fde + 4));
+}
+
+static bool step_by_memo(const uint8_t *header, cfi_registers_t *r, uintptr_t ip, cfi_read_t *read,
+                         void *context) {
+  const memo_t *m = find_memo(ip);
+  uint64_t kept = atomic64_load_relaxed(&m->kept), frame = atomic64_load_relaxed(&m->frame);
+  if (kept == 0 || frame >> (FRAME_WORDS_BITS + 1) >= count_rows(header)) return false;
+  if (atomic64_load_relaxed(&m->seal) != seal_of(header, ip, kept, frame)) return false;
+  uint64_t offset = (frame >> 1 & (((uint64_t)1 << FRAME_WORDS_BITS) - 1)) * sizeof(uintptr_t);
+  uintptr_t cfa = r->at[(frame & 1) != 0 ? CFI_FP : CFI_SP] + offset;
+  cfi_registers_t before = *r;
+  for (const uint8_t *n = kept_ones; kept != 0; n++, kept >>= 8) { /* Bound: `kept_ones` */
+    uintptr_t below = kept & 255;
+    if (below == NOWHERE) r->at[*n] = 0;
+    else if (below != 0 && !read(context, cfa - below * sizeof cfa, &r->at[*n]))
+      return *r = before, false;
+  }
+  r->at[CFI_SP] = cfa;
+  r->at[CFI_IP] = r->at[kept_ones[0]];
+  return r->is_interrupted = false, true;
+}
+
+/* `kept` of such rules; 0: they are of no usual kind. */
+static uint64_t pack_kept(const rules_t *rules) {
+  uint64_t kept = 0;
+  unsigned left = 0;
+  for (unsigned i = 0; i < CFI_REGISTERS; i++) left += rules->of[i].kind != RULE_SAME;
+  for (unsigned i = 0; i < ARRAY_LENGTH(kept_ones); i++) {
+    rule_t rule = rules->of[kept_ones[i]];
+    uint64_t below = rule.kind == RULE_UNDEFINED ? NOWHERE : (uint64_t) - (int64_t)rule.n / 8;
+    if (rule.kind == RULE_SAME) continue;
+    if (rule.kind == RULE_AT_OFFSET && (rule.n % 8 != 0 || below - 1 >= NOWHERE - 1)) return 0;
+    if (rule.kind != RULE_AT_OFFSET && rule.kind != RULE_UNDEFINED) return 0;
+    kept |= below << 8 * i;
+    left--;
+  }
+  return left == 0 ? kept : 0;
+}
+
+static void remember_step(const machine_t *m, uintptr_t ip, size_t row) {
+  const rules_t *rules = &m->rules;
+  uint64_t kept = pack_kept(rules), words = (uint64_t)(int64_t)rules->cfa.n / 8;
+  bool is_from_frame = rules->cfa_register == CFI_FP;
+  uint64_t frame = is_from_frame | words << 1 | (uint64_t)row << (FRAME_WORDS_BITS + 1);
+  if (kept == 0 || rules->cfa.kind != RULE_IS_OFFSET || rules->cfa.n % 8 != 0 ||
+      words >> FRAME_WORDS_BITS != 0 || !(is_from_frame || rules->cfa_register == CFI_SP) ||
+      m->function.ip_register != kept_ones[0] || m->function.is_signal)
+    return;
+  atomic64_store_relaxed(&find_memo(ip)->kept, kept);
+  atomic64_store_relaxed(&find_memo(ip)->frame, frame);
+  atomic64_store_relaxed(&find_memo(ip)->seal, seal_of(m->header, ip, kept, frame));
+}
+
+static out_of_line bool step_by_table(const void *header, cfi_registers_t *r, uintptr_t ip,
+                                      cfi_read_t *read, void *context) {
   caller_t c;
+  size_t row;
   memset(&c, 0, offsetof(caller_t, machine.remembered)); /* what is behind is large */
   c.registers = r, c.read = read, c.context = context, c.machine.header = header;
   machine_t *m = &c.machine;
   cfi_registers_t caller = *r;
-  /* A call may be a function's last instruction: what is behind it is another function's. */
-  uintptr_t ip = r->at[CFI_IP] - (r->is_interrupted ? 0 : 1);
-  if (!find_function(&m->function, header, ip)) return false;
+  if (!find_function(&m->function, header, ip, &row)) return false;
   run_instructions(m, m->function.common, UINTPTR_MAX);
   m->first = m->rules;
   run_instructions(m, m->function.own, ip);
@@ -387,6 +487,13 @@ bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *co
   caller.at[CFI_IP] = caller.at[m->function.ip_register];
   caller.is_interrupted = m->function.is_signal;
   if (c.has_failed || m->is_lost) return false;
+  remember_step(m, ip, row);
   *r = caller;
   return true;
+}
+
+bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context) {
+  /* A call may be a function's last instruction: what is behind it is another function's. */
+  uintptr_t ip = r->at[CFI_IP] - (r->is_interrupted ? 0 : 1);
+  return step_by_memo(header, r, ip, read, context) || step_by_table(header, r, ip, read, context);
 }

@@ -1,5 +1,6 @@
 /* cfi.h - a caller's registers, by a function's unwind table                            layer 1: os
- * Owns:    nothing.   Called by: unwind.c.   Calls: nothing.
+ * Owns:    the memo: rules that were found at addresses.   Called by: unwind.c.
+ *          Calls: nothing.
  * Threads: any, each with registers of its own. No lock, no allocation.
  *
  * Compilers describe each function's frame (DWARF 5, section 6.4, in the variant of .eh_frame):

@@ -29,7 +29,7 @@ void sample_start_guards(uint64_t interval) {
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-bool sample_find_point(heap_t *h, unsigned c, size_t size) {
+static out_of_line bool draw_point(heap_t *h, unsigned c, size_t size) {
   uint64_t mean = atomic64_load_relaxed(&sample_interval);
   if (mean == 0) mean = atomic64_load_relaxed(&guard_interval);
   heap_sampled_t *d = pool_sampled(h);
@@ -40,6 +40,12 @@ bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   d->mean = mean;
   if (d->until[c] == 0) d->until[c] = poisson_distance(&d->random, mean);
   return d->until[c] <= size;
+}
+
+bool sample_find_point(heap_t *h, unsigned c, size_t size) {
+  const heap_sampled_t *d = pool_sampled(h);
+  bool is_drawn = d->mean == atomic64_load_relaxed(&sample_interval);
+  return is_drawn && d->until[c] > size ? false : draw_point(h, c, size);
 }
 
 void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
@@ -57,9 +63,9 @@ void sample_renew_bin(heap_t *h, unsigned c) {
 
 void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
   heap_sampled_t *d = pool_sampled(h);
-  size_t size = class_size(c);
+  size_t size = class_size(c), all = count * size;
   ASSERT(h->bin[c] != 0 && count != 0 && d->behind[c] == 0);
-  if (!sample_find_point(h, c, count * size)) return sample_pass_bytes(h, c, count * size);
+  if (!sample_find_point(h, c, all)) return sample_pass_bytes(h, c, all);
   unsigned before = (unsigned)max_size((d->until[c] - 1) / size, 1);
   uintptr_t last = h->bin[c];
   for (unsigned i = 1; i < before && last != 0; i++) last = block_next(last);

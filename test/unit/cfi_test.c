@@ -175,6 +175,28 @@ TEST(cfi, expressions_compute, "") {
     CODE("\x16\x03\x10\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30")));
 }
 
+/* The registers of the memo are those of the processor, so on x86-64 alone. */
+TEST(cfi, rules_are_used_again_unless_they_are_mixed_or_another_table_is_there, "") {
+  if (kept_ones[0] != RETURN_REGISTER) return;
+  memo_t *m = find_memo((uintptr_t)code + FUNCTION + 10);
+  CHECK(step_with(CODE("\x0e\x20\x86\x02")) && r.at[FRAME_REGISTER] == 0x5002);
+  uint64_t kept = atomic64_load_relaxed(&m->kept), frame = atomic64_load_relaxed(&m->frame);
+  CHECK_EQ(kept, (uint64_t)0x0201);
+  atomic64_store_relaxed(&m->kept, 0x0301); /* as another thread's */
+  CHECK(step_at(10, true) && r.at[FRAME_REGISTER] == 0x5002);
+  CHECK_EQ(atomic64_load_relaxed(&m->kept), kept);
+  uint64_t seal = seal_of(table, (uintptr_t)code + FUNCTION + 10, 0x0301, frame);
+  atomic64_store_relaxed(&m->kept, 0x0301);
+  atomic64_store_relaxed(&m->seal, seal);
+  CHECK(step_at(10, true) && r.at[FRAME_REGISTER] == 0x5001); /* these are used */
+  CHECK(step_with(CODE("\x0e\x20\x86\x04")) && r.at[FRAME_REGISTER] == 0x5000);
+  r.at[STACK_REGISTER] = STACK + 8 * WORDS - 8; /* its return address cannot be read */
+  r.at[CFI_IP] = (uintptr_t)code + FUNCTION + 10;
+  cfi_registers_t before = r;
+  CHECK(!cfi_step(table, &r, read_made, NULL));
+  CHECK(memcmp(&before, &r, sizeof r) == 0);
+}
+
 TEST(cfi, what_is_not_known_here_leaves_the_registers_as_they_were, "") {
   cfi_registers_t before;
   CHECK_EQ(step_with(CODE("\x2d")), SIGNS_RETURNS);
