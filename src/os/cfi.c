@@ -139,11 +139,11 @@ typedef struct {
   int32_t from, fde; /* both from the header on */
 } row_of_header_t;
 
-/* How many rows the header has; 0: it is not as linkers write it. They begin at HEADER_ROWS. */
+/* How many rows the header has; 0: it is not as linkers write it. */
 enum { HEADER_COUNT = 8, HEADER_ROWS = 12 };
 static size_t count_rows(const uint8_t *header) {
-  static const uint8_t usual[] = {1, PE_PCREL | PE_SDATA4, PE_UDATA4, PE_DATAREL | PE_SDATA4};
-  return memcmp(header, usual, sizeof usual) == 0 ? load4(header + HEADER_COUNT) : 0;
+  const uint32_t usual = 1 | 0x1B << 8 | PE_UDATA4 << 16 | (uint32_t)0x3B << 24; /* sdata4 */
+  return load4(header) == usual ? load4(header + HEADER_COUNT) : 0;
 }
 
 /* The function at `ip`, which has row `*row`. */
@@ -376,15 +376,7 @@ static uintptr_t value_of(caller_t *c, rule_t rule) {
 
 /* ---- what was found before ------------------------------------------------------------------- */
 
-/* The return address, and the registers that calls keep. */
-#if defined(__aarch64__)
-static const uint8_t kept_ones[] = {CFI_RA, CFI_FP, 19, 20, 21, 22, 23, 24};
-#elif defined(__riscv)
-static const uint8_t kept_ones[] = {CFI_RA, CFI_FP, 9, 18, 19, 20, 21, 22};
-#else
-static const uint8_t kept_ones[] = {CFI_IP, CFI_FP, 3, 12, 13, 14, 15};
-#endif
-
+static const uint8_t kept_ones[] = {CFI_KEPT};
 /* The rules at an address, if they are of the usual kinds. `kept`: a byte for each of `kept_ones`,
  * so many words below the CFA, 0 if it is as it was, or NOWHERE. `frame`: the register from which
  * the CFA is reckoned, words from there, and the function's row in the header. relaxed: `seal`
@@ -443,11 +435,8 @@ static uint64_t pack_kept(const rules_t *rules) {
   for (unsigned i = 0; i < ARRAY_LENGTH(kept_ones); i++) {
     rule_t rule = rules->of[kept_ones[i]];
     uint64_t below = rule.kind == RULE_UNDEFINED ? NOWHERE : (uint64_t) - (int64_t)rule.n / 8;
-    if (rule.kind == RULE_SAME) continue;
-    if (rule.kind == RULE_AT_OFFSET && (rule.n % 8 != 0 || below - 1 >= NOWHERE - 1)) return 0;
-    if (rule.kind != RULE_AT_OFFSET && rule.kind != RULE_UNDEFINED) return 0;
-    kept |= below << 8 * i;
-    left--;
+    bool is_near = rule.kind == RULE_AT_OFFSET && rule.n % 8 == 0 && below - 1 < NOWHERE - 1;
+    if (is_near || rule.kind == RULE_UNDEFINED) kept |= below << 8 * i, left--;
   }
   return left == 0 ? kept : 0;
 }

@@ -1,6 +1,5 @@
 /* cfi.h - a caller's registers, by a function's unwind table                            layer 1: os
- * Owns:    the memo: rules that were found at addresses.   Called by: unwind.c.
- *          Calls: nothing.
+ * Owns:    rules that were found before.   Called by: unwind.c.   Calls: nothing.
  * Threads: any, each with registers of its own. No lock, no allocation.
  *
  * Compilers describe each function's frame (DWARF 5, section 6.4, in the variant of .eh_frame):
@@ -11,12 +10,16 @@
 #include "../base/base.h"
 
 /* By DWARF's numbers, in the processor's ABI. CFI_IP is a number that no table uses for anything
- * else: on x86-64 the return address has it, elsewhere that is in a register of its own, CFI_RA. */
+ * else: on x86-64 the return address has it, elsewhere that is in a register of its own, CFI_RA.
+ * CFI_KEPT: the return address, and registers that calls keep. */
 #if defined(__aarch64__)
+#define CFI_KEPT CFI_RA, CFI_FP, 19, 20, 21, 22, 23, 24
 enum { CFI_FP = 29, CFI_RA = 30, CFI_SP = 31, CFI_IP = 32, CFI_REGISTERS };
 #elif defined(__riscv)
+#define CFI_KEPT CFI_RA, CFI_FP, 9, 18, 19, 20, 21, 22
 enum { CFI_RA = 1, CFI_SP = 2, CFI_FP = 8, CFI_IP = 32, CFI_REGISTERS };
 #else
+#define CFI_KEPT CFI_IP, CFI_FP, 3, 12, 13, 14, 15
 enum { CFI_FP = 6, CFI_SP = 7, CFI_IP = 16, CFI_REGISTERS };
 #endif
 typedef struct {

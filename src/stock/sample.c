@@ -44,8 +44,8 @@ static out_of_line bool draw_point(heap_t *h, unsigned c, size_t size) {
 
 bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   const heap_sampled_t *d = pool_sampled(h);
-  bool is_drawn = d->mean == atomic64_load_relaxed(&sample_interval);
-  return is_drawn && d->until[c] > size ? false : draw_point(h, c, size);
+  if (d->until[c] > size && d->mean == atomic64_load_relaxed(&sample_interval)) return false;
+  return draw_point(h, c, size);
 }
 
 void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
