@@ -52,11 +52,7 @@ static bytes_t take_block(bytes_t *b) {
 }
 
 /* Return addresses may be signed; who reads a frame of the caller's takes the signature off. */
-#if defined(__aarch64__)
-enum { SIGNS_RETURNS = true };
-#else
-enum { SIGNS_RETURNS = false };
-#endif
+enum { SIGNS_RETURNS = CFI_SP == 31 }; /* aarch64 */
 
 /* How a pointer is written. */
 enum { /* clang-format off */
@@ -427,10 +423,10 @@ static bool step_by_memo(const uint8_t *header, cfi_registers_t *r, uintptr_t ip
   return r->is_interrupted = false, true;
 }
 
-/* `kept` of such rules; 0: they are of no usual kind. */
-static uint64_t pack_kept(const rules_t *rules) {
-  uint64_t kept = 0;
-  unsigned left = 0;
+static void remember_step(const machine_t *m, uintptr_t ip, size_t row) {
+  const rules_t *rules = &m->rules;
+  uint64_t kept = 0, words = (uint64_t)(int64_t)rules->cfa.n / 8;
+  unsigned left = 0; /* rules of other kinds, or for other registers */
   for (unsigned i = 0; i < CFI_REGISTERS; i++) left += rules->of[i].kind != RULE_SAME;
   for (unsigned i = 0; i < ARRAY_LENGTH(kept_ones); i++) {
     rule_t rule = rules->of[kept_ones[i]];
@@ -438,15 +434,9 @@ static uint64_t pack_kept(const rules_t *rules) {
     bool is_near = rule.kind == RULE_AT_OFFSET && rule.n % 8 == 0 && below - 1 < NOWHERE - 1;
     if (is_near || rule.kind == RULE_UNDEFINED) kept |= below << 8 * i, left--;
   }
-  return left == 0 ? kept : 0;
-}
-
-static void remember_step(const machine_t *m, uintptr_t ip, size_t row) {
-  const rules_t *rules = &m->rules;
-  uint64_t kept = pack_kept(rules), words = (uint64_t)(int64_t)rules->cfa.n / 8;
   bool is_from_frame = rules->cfa_register == CFI_FP;
   uint64_t frame = is_from_frame | words << 1 | (uint64_t)row << (FRAME_WORDS_BITS + 1);
-  if (kept == 0 || rules->cfa.kind != RULE_IS_OFFSET || rules->cfa.n % 8 != 0 ||
+  if (kept == 0 || left != 0 || rules->cfa.kind != RULE_IS_OFFSET || rules->cfa.n % 8 != 0 ||
       words >> FRAME_WORDS_BITS != 0 || !(is_from_frame || rules->cfa_register == CFI_SP) ||
       m->function.ip_register != kept_ones[0] || m->function.is_signal)
     return;

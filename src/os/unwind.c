@@ -99,8 +99,8 @@ static bool read_stack(void *readable, uintptr_t at, uintptr_t *word) {
 /* For each processor. FRAME_WORDS: how far a frame pointer points behind the two words that it is
  * about. read_registers: those that a call keeps, as they are here. unsigned_address: a return
  * address without its signature. */
+enum { FRAME_WORDS = CFI_SP == 2 ? 2 : 0 }; /* riscv: behind both */
 #if defined(__x86_64__)
-enum { FRAME_WORDS = 0 };
 static always_inline void read_registers(cfi_registers_t *r) {
   __asm__ volatile("movq %%rbx, 3*8(%0)\n\t"
                    "movq %%rbp, 6*8(%0)\n\t"
@@ -117,7 +117,6 @@ static always_inline void read_registers(cfi_registers_t *r) {
 }
 static uintptr_t unsigned_address(uintptr_t ip) { return ip; }
 #elif defined(__aarch64__)
-enum { FRAME_WORDS = 0 };
 static always_inline void read_registers(cfi_registers_t *r) {
   __asm__ volatile("stp x19, x20, [%0, #19*8]\n\t"
                    "stp x21, x22, [%0, #21*8]\n\t"
@@ -138,7 +137,6 @@ static uintptr_t unsigned_address(uintptr_t ip) {
   return x30;
 }
 #else
-enum { FRAME_WORDS = 2 }; /* behind both */
 #define RISCV_STORE(n) "sd x" #n ", " #n "*8(%0)\n\t"
 static always_inline void read_registers(cfi_registers_t *r) {
   __asm__ volatile(RISCV_STORE(1) RISCV_STORE(2) RISCV_STORE(8) RISCV_STORE(9) RISCV_STORE(18)
