@@ -371,6 +371,7 @@ class Paths(unittest.TestCase):
         "api_error": [],
         "os_backtrace": [],
         "cfi_step": ["read_stack"],
+        "step_by_table": ["read_stack"],
         "evaluate": ["read_stack"],
         "value_of": ["read_stack"],
         "api_profile_write": ["write_heap"],
