@@ -85,10 +85,8 @@ typedef struct {
   bool has_augmentation, is_signal;
 } function_t;
 
-static inline uint32_t load4(const uint8_t *at) {
-  uint32_t n;
-  return memcpy(&n, at, sizeof n), n;
-}
+typedef uint32_t __attribute__((may_alias, aligned(1))) loose32_t;
+static inline uint32_t load4(const uint8_t *at) { return *(const loose32_t *)(const void *)at; }
 
 /* What follows the length, up to the entry's end; nothing, if it is of the 64-bit kind. */
 static bytes_t take_entry(const uint8_t *at) {

@@ -80,18 +80,15 @@ typedef struct {
   uintptr_t from, to;
 } readable_t;
 
-static out_of_line bool find_page(readable_t *r, uintptr_t at) {
-  uintptr_t page = at & ~(uintptr_t)(os_page_size() - 1);
-  if (!os_is_there((const void *)at)) return false;
-  if (page != r->to) r->from = page;
-  r->to = page + os_page_size();
-  return true;
-}
-
 static bool read_stack(void *readable, uintptr_t at, uintptr_t *word) {
   readable_t *r = readable;
   if (at % sizeof *word != 0) return false;
-  if (unlikely(at - r->from >= r->to - r->from) && !find_page(r, at)) return false;
+  if (unlikely(at - r->from >= r->to - r->from)) {
+    uintptr_t page = at & ~(uintptr_t)(os_page_size() - 1);
+    if (!os_is_there((const void *)at)) return false;
+    if (page != r->to) r->from = page;
+    r->to = page + os_page_size();
+  }
   *word = *(const uintptr_t *)at;
   return true;
 }

@@ -29,23 +29,17 @@ void sample_start_guards(uint64_t interval) {
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-static out_of_line bool draw_point(heap_t *h, unsigned c, size_t size) {
+bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   uint64_t mean = atomic64_load_relaxed(&sample_interval);
   if (mean == 0) mean = atomic64_load_relaxed(&guard_interval);
   heap_sampled_t *d = pool_sampled(h);
   ASSERT(sample_was_started());
-  if (mean == 0) return false;
+  if (mean == 0 || (d->until[c] > size && d->mean == mean)) return false;
   if (d->random == 0) d->random = (uintptr_t)h ^ (uint64_t)os_now_ms() << 32;
   if (d->mean != mean) memset(d->until, 0, sizeof d->until); /* what lay ahead is drawn anew */
   d->mean = mean;
   if (d->until[c] == 0) d->until[c] = poisson_distance(&d->random, mean);
   return d->until[c] <= size;
-}
-
-bool sample_find_point(heap_t *h, unsigned c, size_t size) {
-  const heap_sampled_t *d = pool_sampled(h);
-  if (d->until[c] > size && d->mean == atomic64_load_relaxed(&sample_interval)) return false;
-  return draw_point(h, c, size);
 }
 
 void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
