@@ -76,7 +76,7 @@ static always_inline bool bits_are_none(pair_t bits) { return (bits[0] | bits[1]
 /* Of more bytes than BITS_FEW. In steps; the last one begins where a step ends with them. */
 enum { BITS_STEP = 128 };
 static always_inline char *bits_step(char *from, char *end) {
-  return (char *)min_size((uintptr_t)from, (uintptr_t)end - BITS_STEP);
+  return from < end - BITS_STEP ? from : end - BITS_STEP;
 }
 static always_inline pair_t bits_of_step(const char *at) {
   return bits_of_two(at) | bits_of_two(at + 32) | bits_of_two(at + 64) | bits_of_two(at + 96);
