@@ -378,7 +378,7 @@ static const uint8_t kept_ones[] = {CFI_KEPT};
 typedef struct {
   atomic64_t kept, frame, seal;
 } aligned_to(32) memo_t;
-enum { MEMO_BITS = 10, NOWHERE = 255, FRAME_WORDS_BITS = 23 };
+enum { MEMO_BITS = 10, WORD = 8, NOWHERE = 255, FRAME_WORDS_BITS = 23 };
 static memo_t memo[1 << MEMO_BITS];
 static const uint64_t spread = 0x9E3779B97F4A7C15u; /* odd, without a pattern */
 static memo_t *find_memo(uintptr_t ip) { return &memo[ip * spread >> (64 - MEMO_BITS)]; }
@@ -407,13 +407,13 @@ static bool step_by_memo(const uint8_t *header, cfi_registers_t *r, uintptr_t ip
   uint64_t kept = atomic64_load_relaxed(&m->kept), frame = atomic64_load_relaxed(&m->frame);
   if (kept == 0 || frame >> (FRAME_WORDS_BITS + 1) >= count_rows(header)) return false;
   if (atomic64_load_relaxed(&m->seal) != seal_of(header, ip, kept, frame)) return false;
-  uint64_t offset = (frame >> 1 & (((uint64_t)1 << FRAME_WORDS_BITS) - 1)) * sizeof(uintptr_t);
+  uint64_t offset = (frame >> 1 & (((uint64_t)1 << FRAME_WORDS_BITS) - 1)) * WORD;
   uintptr_t cfa = r->at[(frame & 1) != 0 ? CFI_FP : CFI_SP] + offset;
   cfi_registers_t before = *r;
   for (const uint8_t *n = kept_ones; kept != 0; n++, kept >>= 8) { /* Bound: `kept_ones` */
     uintptr_t below = kept & 255;
     if (below == NOWHERE) r->at[*n] = 0;
-    else if (below != 0 && !read(context, cfa - below * sizeof cfa, &r->at[*n]))
+    else if (below != 0 && !read(context, cfa - below * WORD, &r->at[*n]))
       return *r = before, false;
   }
   r->at[CFI_SP] = cfa;
@@ -423,18 +423,18 @@ static bool step_by_memo(const uint8_t *header, cfi_registers_t *r, uintptr_t ip
 
 static void remember_step(const machine_t *m, uintptr_t ip, size_t row) {
   const rules_t *rules = &m->rules;
-  uint64_t kept = 0, words = (uint64_t)(int64_t)rules->cfa.n / 8;
+  uint64_t kept = 0, words = (uint64_t)(int64_t)rules->cfa.n / WORD;
   unsigned left = 0; /* rules of other kinds, or for other registers */
   for (unsigned i = 0; i < CFI_REGISTERS; i++) left += rules->of[i].kind != RULE_SAME;
   for (unsigned i = 0; i < ARRAY_LENGTH(kept_ones); i++) {
     rule_t rule = rules->of[kept_ones[i]];
-    uint64_t below = rule.kind == RULE_UNDEFINED ? NOWHERE : (uint64_t) - (int64_t)rule.n / 8;
-    bool is_near = rule.kind == RULE_AT_OFFSET && rule.n % 8 == 0 && below - 1 < NOWHERE - 1;
+    uint64_t below = rule.kind == RULE_UNDEFINED ? NOWHERE : (uint64_t) - (int64_t)rule.n / WORD;
+    bool is_near = rule.kind == RULE_AT_OFFSET && rule.n % WORD == 0 && below - 1 < NOWHERE - 1;
     if (is_near || rule.kind == RULE_UNDEFINED) kept |= below << 8 * i, left--;
   }
   bool is_from_frame = rules->cfa_register == CFI_FP;
   uint64_t frame = is_from_frame | words << 1 | (uint64_t)row << (FRAME_WORDS_BITS + 1);
-  if (kept == 0 || left != 0 || rules->cfa.kind != RULE_IS_OFFSET || rules->cfa.n % 8 != 0 ||
+  if (kept == 0 || left != 0 || rules->cfa.kind != RULE_IS_OFFSET || rules->cfa.n % WORD != 0 ||
       words >> FRAME_WORDS_BITS != 0 || !(is_from_frame || rules->cfa_register == CFI_SP) ||
       m->function.ip_register != kept_ones[0] || m->function.is_signal)
     return;
