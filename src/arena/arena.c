@@ -86,13 +86,11 @@ static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
   return a;
 }
 
-enum { CLAIM_TRIES = 3 };
-
 static void *claim_slices(size_t n, size_t alignment, bool *clean) {
   size_t slice, seen = 0;
   arena_t *a = NULL;
   /* Others that map what is left of the address space at this moment may have added an arena. */
-  for (int tries = 0; tries < CLAIM_TRIES && a == NULL; tries++) {
+  for (int tries = 0; tries < 3 && a == NULL; tries++) {
     if (tries != 0 && !arena_unmap_free() && arena_count() == seen) return NULL;
     seen = arena_count();
     a = claim_anywhere(n, alignment, &slice);

@@ -374,31 +374,32 @@ static const uint8_t kept_ones[] = {CFI_KEPT};
 /* The rules at an address, if they are of the usual kinds. `kept`: a byte for each of `kept_ones`,
  * so many words below the CFA, 0 if it is as it was, or NOWHERE. `frame`: the register from which
  * the CFA is reckoned, words from there, and the function's row in the header. relaxed: `seal`
- * tells what threads have mixed. It covers the description, for the file there may be another. */
+ * tells what threads have mixed, and another description, also where another file's is now. */
 typedef struct {
   atomic64_t kept, frame, seal;
 } aligned_to(32) memo_t;
-enum { MEMO_BITS = 10, WORD = 8, NOWHERE = 255, FRAME_WORDS_BITS = 23 };
+enum { MEMO_BITS = 10, WORD = 8, NOWHERE = 255, FRAME_WORDS_BITS = 23, SEALED_MOST = 1024 };
 static memo_t memo[1 << MEMO_BITS];
 static const uint64_t spread = 0x9E3779B97F4A7C15u; /* odd, without a pattern */
 static memo_t *find_memo(uintptr_t ip) { return &memo[ip * spread >> (64 - MEMO_BITS)]; }
 
+/* 0: the table is read sooner. An entry has 16 bytes at least; its last two words may overlap. */
 static uint64_t seal_entry(uint64_t seal, const uint8_t *at) {
-  uint64_t word; /* an entry has 16 bytes at least; its last word may overlap */
-  const uint8_t *last = take_entry(at).end - sizeof word;
-  for (; at < last; at += sizeof word) { /* Bound: the entry */
-    memcpy(&word, at, sizeof word);
+  const uint8_t *end = take_entry(at).end;
+  if (end > at + SEALED_MOST) return 0;
+  for (uint64_t word; at < end; at += sizeof word) { /* Bound: SEALED_MOST */
+    memcpy(&word, end - max_size(sizeof word, (size_t)(end - at)), sizeof word);
     seal = (seal ^ word) * spread;
+    seal ^= seal >> 32; /* else upper bits of neighbours cancel each other */
   }
-  memcpy(&word, last, sizeof word);
-  return (seal ^ word) * spread;
+  return seal;
 }
-
 static uint64_t seal_of(const uint8_t *header, uintptr_t ip, uint64_t kept, uint64_t frame) {
   const row_of_header_t *rows = (const void *)(header + HEADER_ROWS);
   const uint8_t *fde = header + rows[frame >> (FRAME_WORDS_BITS + 1)].fde;
-  uint64_t seal = ((ip ^ kept * spread) * spread ^ (uintptr_t)header) * spread ^ frame;
-  return seal_entry(seal_entry(seal * spread, fde), fde + 4 - load4(fde + 4));
+  uint64_t seal = ((ip ^ kept * spread) * spread ^ (uintptr_t)fde) * spread ^ frame;
+  seal = seal_entry(seal, fde);
+  return seal != 0 ? seal_entry(seal, fde + 4 - load4(fde + 4)) : 0;
 }
 
 static bool step_by_memo(const uint8_t *header, cfi_registers_t *r, uintptr_t ip, cfi_read_t *read,
@@ -406,7 +407,8 @@ static bool step_by_memo(const uint8_t *header, cfi_registers_t *r, uintptr_t ip
   const memo_t *m = find_memo(ip);
   uint64_t kept = atomic64_load_relaxed(&m->kept), frame = atomic64_load_relaxed(&m->frame);
   if (kept == 0 || frame >> (FRAME_WORDS_BITS + 1) >= count_rows(header)) return false;
-  if (atomic64_load_relaxed(&m->seal) != seal_of(header, ip, kept, frame)) return false;
+  uint64_t seal = seal_of(header, ip, kept, frame);
+  if (seal == 0 || atomic64_load_relaxed(&m->seal) != seal) return false;
   uint64_t offset = (frame >> 1 & (((uint64_t)1 << FRAME_WORDS_BITS) - 1)) * WORD;
   uintptr_t cfa = r->at[(frame & 1) != 0 ? CFI_FP : CFI_SP] + offset;
   cfi_registers_t before = *r;

@@ -10,7 +10,7 @@ enum { FRAME_REGISTER = 6, STACK_REGISTER = 7, RETURN_REGISTER = 16 };
 /* A table of one function, at code[FUNCTION], of FUNCTION_SIZE bytes; and a stack. */
 enum { FUNCTION = 100, FUNCTION_SIZE = 50, STACK = 0x1000, WORDS = 16 };
 static char code[200];
-static uint8_t table[512];
+static uint8_t table[4096];
 static size_t used;
 static uintptr_t stack[WORDS]; /* its addresses begin at STACK */
 
@@ -195,6 +195,33 @@ TEST(cfi, rules_are_used_again_unless_they_are_mixed_or_another_table_is_there, 
   cfi_registers_t before = r;
   CHECK(!cfi_step(table, &r, read_made, NULL));
   CHECK(memcmp(&before, &r, sizeof r) == 0);
+}
+
+TEST(cfi, a_seal_tells_descriptions_apart_by_each_bit_and_by_where_they_are, "") {
+  uint8_t entry[40] = {36}, other[40] = {36};
+  for (size_t a = 32; a < 320; a++) {
+    for (size_t b = 32; b < 320; b++) { /* also where bits of two words could cancel each other */
+      memset(other + 4, 0, sizeof other - 4);
+      other[a / 8] ^= (uint8_t)(1 << a % 8);
+      other[b / 8] ^= (uint8_t)(1 << b % 8);
+      CHECK((seal_entry(1, entry) == seal_entry(1, other)) == (a == b));
+    }
+  }
+  step_with(CODE("\x0e\x20\x86\x02"));
+  uint64_t seal = seal_of(table, 1000, 1, 0);
+  row_of_header_t *row = (void *)(table + HEADER_ROWS);
+  memmove(table + HEADER_ROWS + sizeof *row + 16, table + HEADER_ROWS + sizeof *row, used);
+  row->fde += 16;
+  CHECK(seal != 0 && seal_of(table, 1000, 1, 0) != seal);
+}
+
+TEST(cfi, of_a_long_description_nothing_is_remembered, "") {
+  if (kept_ones[0] != RETURN_REGISTER) return;
+  static char nops[2000] = "\x0e\x20\x86\x02";
+  memo_t *m = find_memo((uintptr_t)code + FUNCTION + 10);
+  CHECK(step_with((code_t){nops, sizeof nops}) && r.at[FRAME_REGISTER] == 0x5002);
+  CHECK_EQ(atomic64_load_relaxed(&m->seal), 0u);
+  CHECK(step_at(10, true) && r.at[FRAME_REGISTER] == 0x5002);
 }
 
 TEST(cfi, what_is_not_known_here_leaves_the_registers_as_they_were, "") {
