@@ -20,8 +20,8 @@ target_link_libraries(freehold_static INTERFACE ntdll)
 # File by file, with every assertion: for the unit tests. What is of Linux, of glibc or of ELF is not built.
 list(FILTER fh_windows_files INCLUDE REGEX "\\.c$")
 list(FILTER fh_windows_files EXCLUDE REGEX "/(all|secure/[a-z]+|slab/secrets|slab/states|stock/quarantine)\\.c$")
-list(FILTER fh_windows_files EXCLUDE REGEX "/os/(os_linux|files|cfi|unwind|images|huge_pages)\\.c$")
-list(FILTER fh_windows_files EXCLUDE REGEX "/api/(foreign|glibc|new|deepbind|layout|bounds)\\.c$")
+list(FILTER fh_windows_files EXCLUDE REGEX "/os/linux/")
+list(FILTER fh_windows_files EXCLUDE REGEX "/api/(foreign|glibc|new|layout|bounds)\\.c$")
 add_library(freehold_check STATIC EXCLUDE_FROM_ALL ${fh_windows_files})
 target_compile_options(freehold_check PRIVATE ${fh_windows_flags} -O1 -g -DFH_CHECK=2)
 

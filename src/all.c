@@ -9,20 +9,20 @@
 #include "base/bits.h"
 #include "base/layout.h"
 #include "base/probe.h"
-#include "os/call.h"
+#include "os/linux/call.h"
 #include "os/posix.c"
 #if defined(_WIN32)
-#include "os/os_windows.c"
-#include "os/files_windows.c"
+#include "os/windows/os_windows.c"
+#include "os/windows/files_windows.c"
 #elif !defined(__linux__)
-#include "os/os_bsd.c"
+#include "os/bsd/os_bsd.c"
 #else
-#include "os/os_linux.c"
-#include "os/files.c"
-#include "os/cfi.c"
-#include "os/unwind.c"
-#include "os/images.c"
-#include "os/huge_pages.c"
+#include "os/linux/os_linux.c"
+#include "os/linux/files.c"
+#include "os/linux/cfi.c"
+#include "os/linux/unwind.c"
+#include "os/linux/images.c"
+#include "os/linux/huge_pages.c"
 #endif
 #include "os/container.c"
 

@@ -16,7 +16,7 @@
 
 #include <errno.h>
 
-#include "../os/nt.h"
+#include "../os/windows/nt.h"
 
 #if defined(FH_SHARED)
 enum { TAKES_PLACE = true };

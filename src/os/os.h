@@ -6,11 +6,9 @@
  *          musl. os_thread_watch calls calloc in glibc if many keys were made before ours, so no
  *          heap is marked then.
  *
- * A port defines these functions. Linux has them in two files (os_linux.c, files.c), and three
- * whose functions may have nothing to say (unwind.c, images.c, huge_pages.c). Windows has them in
- * os_windows.c and files_windows.c, FreeBSD and macOS in os_bsd.c. posix.c is for all but Windows,
- * container.c for all. No other layer names a file of the kernel's.
- * test/unit/os_fake.c serves the unit tests. */
+ * A port defines these functions, in a folder of its own: linux, windows, or bsd for FreeBSD and
+ * macOS. posix.c is for all but Windows, container.c for all. No other layer names a file of the
+ * kernel's. test/unit/os_fake.c serves the unit tests. */
 #pragma once
 
 #include "../base/atomic.h"

@@ -256,7 +256,7 @@ class Windows(unittest.TestCase):
                                   os.path.join(support.SOURCE, "src", "all.c"), "-o", target])
             self.assertEqual(result.returncode, 0, result.stderr)
             asked = names_of(["nm", "-u", target])
-        systems = {name for path in ("src/os/nt.h", "src/api/windows.c") for name in
+        systems = {name for path in ("src/os/windows/nt.h", "src/api/windows.c") for name in
                    re.findall(r"^NT_CALL [^;(]*?\b(\w+)\(", support.read(path), re.M)}
         self.assertEqual(sorted(asked - systems - allowed()[0] - {"__ImageBase", "strcmp"}), [])
 

@@ -1,7 +1,7 @@
 /* cfi_test.c - tests of os/cfi with tables made by hand (unwind_test has those of compilers) */
 #include "../test.h"
 
-#include "../../src/os/cfi.c"
+#include "../../src/os/linux/cfi.c"
 
 /* The tables number registers as x86-64 does: code that is made for another processor reads them as
  * well, but for the stack's and the next instruction's own numbers. */

@@ -9,8 +9,8 @@
 
 /* In a program, whose own frames count; the archive has it for the shared library. */
 #undef FH_SHARED
-#include "../../src/os/cfi.c"
-#include "../../src/os/unwind.c"
+#include "../../src/os/linux/cfi.c"
+#include "../../src/os/linux/unwind.c"
 
 #if !defined(__x86_64__) && !defined(__aarch64__) && !defined(__riscv)
 TEST(unwind, of_a_processor_whose_registers_are_not_known_there_is_no_stack, "") {

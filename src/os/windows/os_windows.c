@@ -6,12 +6,12 @@
  * So os_map_at reserves whole windows, all of them the caller's, and commits what it is asked for.
  * os_unmap takes a window's pages, and the window itself when it is given its start. */
 #if defined(_WIN32)
-#include "../base/bits.h"
-#include "../base/check.h"
-#include "../base/layout.h"
-#include "../base/probe.h"
+#include "../../base/bits.h"
+#include "../../base/check.h"
+#include "../../base/layout.h"
+#include "../../base/probe.h"
 #include "nt.h"
-#include "os.h"
+#include "../os.h"
 
 os_counts_t os_counts;
 LAYOUT_VARIABLE(os_counts);

@@ -18,7 +18,7 @@
 #include <ucontext.h>
 
 #include "cfi.h"
-#include "os.h"
+#include "../os.h"
 
 #pragma weak dlsym
 

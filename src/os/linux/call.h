@@ -4,7 +4,7 @@
  *          bound. */
 #pragma once
 
-#include "os.h"
+#include "../os.h"
 
 #if defined(__linux__)
 #include <sys/syscall.h>

@@ -7,7 +7,7 @@
  * functions are found by their addresses. The registers are those of the processor. */
 #pragma once
 
-#include "../base/base.h"
+#include "../../base/base.h"
 
 /* By DWARF's numbers, in the processor's ABI. CFI_IP is a number that no table uses for anything
  * else: on x86-64 the return address has it, elsewhere that is in a register of its own, CFI_RA.

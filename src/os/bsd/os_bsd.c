@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../base/bits.h"
-#include "../base/layout.h"
-#include "../base/probe.h"
-#include "os.h"
+#include "../../base/bits.h"
+#include "../../base/layout.h"
+#include "../../base/probe.h"
+#include "../os.h"
 
 #if defined(__APPLE__)
 #include <mach/mach.h>

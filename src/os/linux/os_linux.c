@@ -13,9 +13,9 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#include "../base/bits.h"
-#include "../base/layout.h"
-#include "../base/probe.h"
+#include "../../base/bits.h"
+#include "../../base/layout.h"
+#include "../../base/probe.h"
 #include "call.h"
 
 #ifndef MAP_FIXED_NOREPLACE

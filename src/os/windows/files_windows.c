@@ -2,9 +2,9 @@
  * Contract: os.h. A number is a handle, but for those of standard output and error. What opens,
  * renames or removes files may lock, and changes the thread's last error. */
 #if defined(_WIN32)
-#include "../base/bits.h"
+#include "../../base/bits.h"
 #include "nt.h"
-#include "os.h"
+#include "../os.h"
 
 static handle_t handle_of(int file) {
   return file == 1 || file == 2 ? nt_parameters()->standard[file] : (handle_t)(intptr_t)file;

@@ -7,7 +7,7 @@
  * types are those of 64 bits; a BOOL is an int, a ULONG an uint32_t, an NTSTATUS an int32_t. */
 #pragma once
 
-#include "../base/base.h"
+#include "../../base/base.h"
 
 typedef void *handle_t;
 #define NT_SELF ((handle_t)(intptr_t)-1) /* the process */

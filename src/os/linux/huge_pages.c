@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "../base/bits.h"
+#include "../../base/bits.h"
 #include "call.h"
 
 #ifndef MADV_COLLAPSE

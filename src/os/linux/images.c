@@ -4,8 +4,8 @@
 #include <elf.h>
 #include <link.h>
 
-#include "../base/bits.h"
-#include "os.h"
+#include "../../base/bits.h"
+#include "../os.h"
 
 enum { NOTES_MOST = 512, HEADERS_MOST = 24 };
 enum { OWN_CLASS = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };

@@ -2,7 +2,7 @@
  * Contract: cfi.h. CFA_, OP_ and PE_ are DWARF's DW_CFA_, DW_OP_ and DW_EH_PE_. */
 #include "cfi.h"
 
-#include "../base/atomic.h"
+#include "../../base/atomic.h"
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
