@@ -99,7 +99,7 @@ static void *serve(const request_t *r) {
   if (block != NULL && r->kind != TRACE_CALLOC && fills(FILL_ALLOC)) fill_new(block, 0);
   record(r->kind, block, r, block == NULL);
   let_go_if_asked();
-  api_tell_news();
+  api_look_for_news();
   api_deferred(false);
   return likely(block != NULL) ? block : refuse(r);
 }
@@ -160,7 +160,7 @@ void *api_foreign_move(void *p, void *block, size_t size, const char *call) {
 cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call) {
   request_t r = {heap, 1, size, ORIGIN_MALLOC, call, TRACE_MALLOC};
   if (unlikely(heap_is_foreign(p))) return api_foreign_move(p, serve(&r), size, call);
-  api_tell_news();
+  api_look_for_news();
   api_deferred(false); /* before anything has moved: the callback may jump away */
   bool is_plain = option_get(OPTION_fill) == FILL_OFF && !option_get(OPTION_realloc_moves);
   record(TRACE_FROM, p, NULL, false);

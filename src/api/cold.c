@@ -7,7 +7,7 @@
 static bool is_plain(void) { return !SECURE && likely(api_is_open() && heap_chosen() == NULL); }
 
 static out_of_line void *finish(void *block) {
-  api_tell_news();
+  api_look_for_news();
   api_deferred(false); /* also if memory is short: the next call may have what it frees */
   return likely(block != NULL) ? block : api_no_memory();
 }
@@ -65,7 +65,7 @@ void *api_realloc(void *p, size_t size, const char *call) {
   if (unlikely(SECURE || api_is_closed() || heap_chosen() != NULL))
     return api_closed_realloc(heap_chosen(), p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
-  api_tell_news();
+  api_look_for_news();
   api_deferred(false); /* before anything has moved: the callback may jump away */
   void *block = heap_realloc(p, size, call);
   return likely(block != NULL) ? block : api_no_memory();

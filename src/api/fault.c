@@ -17,18 +17,18 @@ typedef struct {
   char line[FAULT_LINE_MOST], text[OS_IMAGES_TEXT];
   frame_t frames[FRAMES];
   unsigned count;
-} telling_t;
+} fault_line_t;
 
 /* ---- call stacks ----------------------------------------------------------------------------- */
 
-static void add_frames(telling_t *t, const guard_stack_t *stack) {
+static void add_frames(fault_line_t *t, const guard_stack_t *stack) {
   unsigned count = (unsigned)min_size(atomic32_load_relaxed(&stack->count), GUARD_FRAMES);
   for (unsigned i = 0; i < count; i++)
     t->frames[t->count++].ip = atomic64_load_relaxed(&stack->frames[i]);
 }
 
 static void name_frames(const os_image_t *image, void *context) {
-  telling_t *t = context;
+  fault_line_t *t = context;
   const char *slash = strrchr(image->path, '/'), *name = slash == NULL ? image->path : slash + 1;
   for (unsigned i = 0; i < t->count; i++) {
     frame_t *f = &t->frames[i];
@@ -38,13 +38,13 @@ static void name_frames(const os_image_t *image, void *context) {
   }
 }
 
-static const frame_t *find_frame(const telling_t *t, uint64_t ip) {
+static const frame_t *find_frame(const fault_line_t *t, uint64_t ip) {
   for (unsigned i = 0; t != NULL && i < t->count; i++)
     if (t->frames[i].ip == ip && t->frames[i].name[0] != '\0') return &t->frames[i];
   return NULL;
 }
 
-static void put_stack(fmt_t *out, const telling_t *t, const char *what,
+static void put_stack(fmt_t *out, const fault_line_t *t, const char *what,
                       const guard_stack_t *stack) {
   unsigned count = (unsigned)min_size(atomic32_load_relaxed(&stack->count), GUARD_FRAMES);
   fmt_print(out, "%s%u%s", what, atomic32_load_relaxed(&stack->thread), count != 0 ? " at" : "");
@@ -72,7 +72,7 @@ static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
 }
 
 /* `what`: NULL: it faulted. */
-static void put_line(fmt_t *out, const telling_t *t, const char *what, const guard_slot_t *s,
+static void put_line(fmt_t *out, const fault_line_t *t, const char *what, const guard_slot_t *s,
                      const void *at) {
   bool is_freed = atomic32_load_relaxed(&s->state) == GUARD_FREED;
   uint64_t size = atomic64_load_relaxed(&s->size);
@@ -90,8 +90,8 @@ static void put_line(fmt_t *out, const telling_t *t, const char *what, const gua
 static void write_fault(const char *what, const guard_slot_t *s, const void *at) {
   char little[256]; /* the handler's stack may be small */
   fmt_t out;
-  size_t size = align_up(sizeof(telling_t), os_page_size());
-  telling_t *t = os_map(size);
+  size_t size = align_up(sizeof(fault_line_t), os_page_size());
+  fault_line_t *t = os_map(size);
   if (t == NULL) fmt_start(&out, little, sizeof little, NULL, NULL);
   else fmt_start(&out, t->line, sizeof t->line, NULL, NULL);
   if (t != NULL) {

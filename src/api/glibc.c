@@ -28,7 +28,7 @@ FH_API int mallopt(int parameter, int value);
 
 /* Free blocks in the slabs of one class. */
 static uint64_t free_blocks_of(const fh_class_stats_t *c) {
-  if (c->block_size == 0 || c->block_size > SMALL_MAX_SIZE) return 0;
+  if (c->block_size == 0 || c->block_size > SMALL_MOST) return 0;
   uint64_t room = c->slabs * class_info[class_of(c->block_size)].capacity;
   return room > c->live ? room - c->live : 0;
 }

@@ -9,7 +9,7 @@
 #include "../stock/lanes.h"
 
 static void *of_heap(void *block) {
-  api_tell_news();
+  api_look_for_news();
   if (likely(block != NULL)) return block;
   api_deferred(false); /* the next call may have what it frees */
   return api_no_memory();

@@ -24,7 +24,7 @@ LAYOUT_FIELD(heap_t, binned);
 LAYOUT_FIELD(heap_t, magazine);
 LAYOUT_FIELD(heap_t, number);
 LAYOUT_FIELD(heap_t, tag);
-LAYOUT_SIZE(heap_freed_t);
+LAYOUT_SIZE(heap_aside_t);
 LAYOUT_SIZE(heap_own_t);
 LAYOUT_SIZE(huge_t);
 LAYOUT_FIELD(huge_t, sampled);

@@ -29,19 +29,19 @@ static int stop_tracing(void) {
   return 0;
 }
 
-static bool told_errno(int error) {
+static bool set_errno(int error) {
   if (error != 0) errno = error;
   return error == 0;
 }
 
 FH_API bool fh_trace_start(const char *path) {
   api_start();
-  return told_errno(start_tracing(path));
+  return set_errno(start_tracing(path));
 }
 
 FH_API bool fh_trace_stop(void) {
   api_start();
-  return told_errno(stop_tracing());
+  return set_errno(stop_tracing());
 }
 
 /* One of the threads that find it answers. */

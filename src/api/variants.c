@@ -4,11 +4,8 @@
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
-/* From here on pages of a block move, and the block begins where a slice does. */
-enum { MOVES_MIN = 512 << 10 };
-
 /* `*actual`, unless it is NULL: what the block has. */
-static void *and_tell(void *p, size_t *actual, const char *call) {
+static void *with_actual(void *p, size_t *actual, const char *call) {
   if (actual != NULL) *actual = p == NULL ? 0 : api_usable_size(p, call);
   return p;
 }
@@ -18,7 +15,7 @@ static void *and_tell(void *p, size_t *actual, const char *call) {
 /* The block is fresh: of `bytes` bytes, or if that is wanted as many as it has, each is zero. What
  * an option has filled does not look fresh any more. */
 static void *cleared(void *p, size_t bytes, size_t *actual, const char *call) {
-  and_tell(p, actual, call);
+  with_actual(p, actual, call);
   if (p == NULL) return NULL;
   if (actual != NULL) bytes = *actual;
   if (unlikely(api_is_closed())) return memset(p, 0, bytes);
@@ -50,7 +47,7 @@ static void *resize_and_clear(void *p, size_t from, size_t size, size_t *actual,
     return cleared(api_malloc_or(size, ORIGIN_MALLOC, api_calloc_slow), size, actual, call);
   size_t before = api_usable_size(p, call);
   if (from > before) fatal("wrong size", p, call);
-  char *block = and_tell(api_realloc(p, size, call), actual, "fh_realloc_zeroed_at_least");
+  char *block = with_actual(api_realloc(p, size, call), actual, "fh_realloc_zeroed_at_least");
   if (block == NULL) return NULL;
   size_t end = actual != NULL ? *actual : size;
   if (SECURE && !api_is_closed()) end = min_size(end, before);
@@ -68,14 +65,14 @@ FH_API void *fh_realloc_zeroed_at_least(void *p, size_t old_size, size_t size, s
 
 /* Is it worth while to keep a block of `usable` bytes for so many? */
 static bool is_right(size_t usable, size_t size) {
-  return fast_is_right(usable, size) || (usable > SMALL_MAX_SIZE && size > SMALL_MAX_SIZE);
+  return fast_is_right(usable, size) || (usable > SMALL_MOST && size > SMALL_MOST);
 }
 
 /* Whatever realloc does with the block, it stays aligned. */
 static out_of_line bool stays_aligned(void *p, size_t alignment, size_t size, const char *call) {
   if (alignment <= CLASS_STEP || size == 0) return true;
   return alignment <= SLICE_SIZE && (uintptr_t)p % alignment == 0 &&
-         min_size(api_usable_size(p, call), size) >= MOVES_MIN;
+         min_size(api_usable_size(p, call), size) >= MOVED_LEAST;
 }
 
 static out_of_line void *copy_aligned(void *p, size_t alignment, size_t size, const char *call) {
@@ -100,18 +97,18 @@ FH_API void *fh_realloc_aligned(void *p, size_t alignment, size_t size) {
 }
 FH_API void *fh_realloc_aligned_at_least(void *p, size_t alignment, size_t size, size_t *actual) {
   const char *call = "fh_realloc_aligned_at_least";
-  return and_tell(resize_aligned(p, alignment, size, call), actual, call);
+  return with_actual(resize_aligned(p, alignment, size, call), actual, call);
 }
 FH_API void *fh_aligned_alloc_at_least(size_t alignment, size_t size, size_t *actual) {
-  return and_tell(fh_aligned_alloc(alignment, size), actual, "fh_aligned_alloc_at_least");
+  return with_actual(fh_aligned_alloc(alignment, size), actual, "fh_aligned_alloc_at_least");
 }
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
-  return and_tell(api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow), actual,
+  return with_actual(api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow), actual,
                   "fh_malloc_at_least");
 }
 FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) {
   const char *call = "fh_realloc_at_least";
-  return and_tell(api_realloc(p, size, call), actual, call);
+  return with_actual(api_realloc(p, size, call), actual, call);
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ enum {
   /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
    * of a block that overflows. */
   ARENA_END = WINDOW_SLICES - 1,
-  ARENA_MAX = 4096,
+  ARENA_MOST = 4096,
   TOUCHED_SHIFT = 12,
   TOUCHED_ALL = SLICE_SIZE >> TOUCHED_SHIFT,
 };
@@ -158,7 +158,7 @@ hidden bool arena_discard(void *at, size_t size);
 /* More is in use than a moment ago. */
 hidden void arena_note_peak(void);
 
-hidden size_t arena_count(void);         /* ARENA_MAX at most */
+hidden size_t arena_count(void);         /* ARENA_MOST at most */
 hidden arena_t *arena_at(size_t number); /* below arena_count(); NULL if it is just being made */
 
 /* purge.c: gives idle dirty slices back to the system. */

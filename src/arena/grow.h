@@ -22,6 +22,6 @@ hidden bool grow_map_again(void *at, size_t n);
 /* A window in which `*slices` are mapped, among them `n` for the caller; NULL: no memory. */
 hidden arena_t *grow_map_window(size_t n, size_t alignment, size_t *slices);
 /* It becomes an arena, and the `n` slices are the caller's: the first of them. NO_SLICES: there are
- * ARENA_MAX of them already. */
+ * ARENA_MOST of them already. */
 hidden size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices);
 hidden void grow_unmap_window(arena_t *a, size_t slices);

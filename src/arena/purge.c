@@ -25,7 +25,7 @@ enum {
 /* So many slices were counted as dirty when a look at all found no more. The system has refused
  * them, or threads held them: in a child of fork only the count is left. relaxed: while it is too
  * high, more than the budget stays until a tick takes it. */
-static atomic64_t not_to_be_had;
+static atomic64_t unpurgeable;
 
 static pace_t ticks;
 
@@ -145,16 +145,16 @@ static out_of_line void purge(purge_t *p, size_t end) {
   }
   uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
   bool is_all = p->age == 0 && p->purged < p->want;
-  if (is_all || dirty < atomic64_load_relaxed(&not_to_be_had))
-    atomic64_store_relaxed(&not_to_be_had, dirty);
+  if (is_all || dirty < atomic64_load_relaxed(&unpurgeable))
+    atomic64_store_relaxed(&unpurgeable, dirty);
 }
 
-enum { ALL_GROUPS = ARENA_MAX * ARENA_GROUPS };
+enum { ALL_GROUPS = ARENA_MOST * ARENA_GROUPS };
 
 void purge_over_budget(size_t released) {
   uint64_t dirty = atomic64_load_relaxed(&arena_counts.dirty);
-  uint64_t in_vain = atomic64_load_relaxed(&not_to_be_had);
-  if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&not_to_be_had, in_vain = dirty);
+  uint64_t in_vain = atomic64_load_relaxed(&unpurgeable);
+  if (unlikely(dirty < in_vain)) atomic64_store_relaxed(&unpurgeable, in_vain = dirty);
   if (likely(dirty <= in_vain + patience_budget()) || option_get(OPTION_purge_delay_ms) < 0) return;
   purge_t p = {
     .want = (uint32_t)max_size(PURGE_STEP, 2 * released), .looks = ALL_GROUPS, .now = os_now_ms()};

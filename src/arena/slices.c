@@ -10,27 +10,27 @@ enum {
   LONG_RUN = 129,  /* slices: runs from here on begin a group if one can */
 };
 
-large_table lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
+large_table lacks_t lacks_free[ARENA_MOST], lacks_room[ARENA_MOST];
 
-atomic64_t dirty_arenas[ARENA_MAX / 64];
+atomic64_t dirty_arenas[ARENA_MOST / 64];
 arena_counts_t arena_counts;
 
-static first_table atomic_ptr_t arena_list[ARENA_MAX];
+static first_table atomic_ptr_t arena_list[ARENA_MOST];
 /* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
 static atomic32_t arena_list_length;
 LAYOUT_VARIABLE(arena_counts);
 LAYOUT_VARIABLE(arena_list);
 LAYOUT_VARIABLE(arena_list_length);
 
-size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MAX); }
+size_t arena_count(void) { return min_size(atomic32_load_relaxed(&arena_list_length), ARENA_MOST); }
 arena_t *arena_at(size_t number) {
   return atomic_ptr_load_acquire(&arena_list[number]); /* S-arena */
 }
 
 bool slices_reserve_number(arena_t *a) {
-  if (atomic32_load_relaxed(&arena_list_length) >= ARENA_MAX) return false;
+  if (atomic32_load_relaxed(&arena_list_length) >= ARENA_MOST) return false;
   a->number = atomic32_add_relaxed(&arena_list_length, 1);
-  return a->number < ARENA_MAX;
+  return a->number < ARENA_MOST;
 }
 
 void slices_publish(arena_t *a) {

@@ -13,12 +13,12 @@
 
 /* For each arena, by its number. Side by side, so that a search reads a few lines of them and none
  * of an arena in which it would find nothing. */
-extern hidden lacks_t lacks_free[ARENA_MAX], lacks_room[ARENA_MAX];
+extern hidden lacks_t lacks_free[ARENA_MOST], lacks_room[ARENA_MOST];
 
 /* A hint: arenas with a bit in `dirty_groups`. */
-extern hidden atomic64_t dirty_arenas[ARENA_MAX / 64];
+extern hidden atomic64_t dirty_arenas[ARENA_MOST / 64];
 
-/* Gives the arena its number on the list; false if there are ARENA_MAX. The second one makes it
+/* Gives the arena its number on the list; false if there are ARENA_MOST. The second one makes it
  * known. */
 hidden bool slices_reserve_number(arena_t *a);
 hidden void slices_publish(arena_t *a);

@@ -34,7 +34,7 @@ const first_constant uint8_t class_table[SMALL_STEPS + 1] = {
 }; /* clang-format on */
 
 bool class_is_valid(void) {
-  for (size_t n = 1; n <= SMALL_MAX_SIZE; n++) {
+  for (size_t n = 1; n <= SMALL_MOST; n++) {
     unsigned c = class_of(n);
     size_t step = n <= 512 ? CLASS_STEP : ((size_t)1 << bits_highest(n - 1)) / 8;
     HOLDS(Z1, class_info[c].size >= n && class_info[c - 1].size < n);

@@ -9,10 +9,10 @@
 #include "bits.h"
 
 enum {
-  CLASS_COUNT = 73,       /* class 0 stays empty: malloc(0) takes the slow path to class 1 */
-  SMALL_MAX_SIZE = 16384, /* larger requests are blocks of whole slices */
+  CLASS_COUNT = 73,       /* class 0 has no blocks, so malloc(0) takes the slow path */
+  SMALL_MOST = 16384, /* larger requests are blocks of whole slices */
   CLASS_STEP = 16,
-  SMALL_STEPS = SMALL_MAX_SIZE / CLASS_STEP,
+  SMALL_STEPS = SMALL_MOST / CLASS_STEP,
 };
 
 typedef struct {
@@ -29,9 +29,9 @@ extern hidden const uint8_t class_table[SMALL_STEPS + 1];
 
 /* For the largest sizes 0, because the sum wraps. */
 static always_inline size_t class_steps(size_t n) { return (n + CLASS_STEP - 1) / CLASS_STEP; }
-/* For n <= SMALL_MAX_SIZE. */
+/* For n <= SMALL_MOST. */
 static inline unsigned class_of(size_t n) {
-  ASSERT(n <= SMALL_MAX_SIZE);
+  ASSERT(n <= SMALL_MOST);
   return class_table[class_steps(n)];
 }
 
@@ -53,13 +53,13 @@ static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
  * every multiple of it is one, and where they do not all are multiples. */
 static inline unsigned class_of_aligned(size_t alignment, size_t n) {
   size_t multiple = align_up(n, alignment);
-  return multiple - 1 < SMALL_MAX_SIZE ? class_of(multiple) : 0;
+  return multiple - 1 < SMALL_MOST ? class_of(multiple) : 0;
 }
 
 /* The class of a request; 0: it is for a block of whole slices. No bytes count as one. */
 static always_inline unsigned class_of_request(size_t size, size_t alignment) {
   if (alignment > CLASS_STEP) return class_of_aligned(alignment, max_size(size, 1));
-  return size <= SMALL_MAX_SIZE ? class_of(max_size(size, 1)) : 0;
+  return size <= SMALL_MOST ? class_of(max_size(size, 1)) : 0;
 }
 
 hidden bool class_is_valid(void);

@@ -208,10 +208,10 @@ bool heap_watch_budget(uint32_t now) {
 
 /* True if all classes had their turn, or memory is short: the next is a heap at rest. */
 static cold bool exit_slowly(heap_t *h) {
-  bool have_all_had_their_turn = heap_trim(h);
+  bool has_gone_round = heap_trim(h);
   heap_tick(h);
   unmark(h);
-  return have_all_had_their_turn || budget_is_tight();
+  return has_gone_round || budget_is_tight();
 }
 
 void heap_exit(heap_t *h) {

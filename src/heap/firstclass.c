@@ -216,8 +216,8 @@ static void collect_lane(heap_t *lane) {
 /* A thread that is in the lane now looks at its slabs later. */
 static void collect_slab(heap_t *lane, slab_t *s) {
   if (!try_lane(lane, LANE_COLLECTED)) return;
-  bool is_its = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);
-  if (is_its && slab_is_all_free(s)) owned_note_empty(lane, s);
+  bool belongs = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);
+  if (belongs && slab_is_all_free(s)) owned_note_empty(lane, s);
   end_collecting(lane);
 }
 

@@ -7,7 +7,7 @@
  *          leaves the heap alone and uses the thread's next one. heap_here.limit is 0 while a bin
  *          changes, heap_here.window is 0 inside a fast free; everything else sets both to 0, and
  *          the heap's `busy`. A fast malloc touches its bin only, a fast free the slab or what
- *          `freed` has, so one may interrupt the other. The fast paths test these words anyway (the
+ *          `aside` has, so one may interrupt the other. The fast paths test these words anyway (the
  *          size, the window), so a mark costs no test of its own. A thread that has no heap yet,
  *          whose words are all 0, is marked too. A handler that leaves by longjmp leaves the mark
  *          behind: the heap is then retired, not repaired. While a thread's fast paths are

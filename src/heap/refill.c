@@ -98,7 +98,7 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
 /* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
  * may come back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
-  /* Bound: owned slabs, at most OWNED_MAX of a class */
+  /* Bound: owned slabs, at most OWNED_MOST of a class */
   for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
     if (!slab_has(s, BIN_LEAST)) continue;
     bool is_remote = s->head == 0 && slab_others_freed(s) != 0;
@@ -109,7 +109,7 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
     owned_move(h, s, true);
     return slab_take_list(s, carve_count(h, c), count);
   }
-  if (h->own->owned[c] > USED_UP_MAX) owned_let_go(h, owned_first(h, c)->prev);
+  if (h->own->slab_count[c] > USED_UP_MOST) owned_let_go(h, owned_first(h, c)->prev);
   return 0;
 }
 
@@ -137,8 +137,8 @@ static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
   if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
   uint32_t binned = heap_binned(h, c) + count;
   if (unlikely(heap_since_trial(h, c, binned) < count) && heap_knows_remote(h, c) &&
-      bits_mix(++h->freed->lots) % TRIALS_PART == 0)
-    h->freed->remote &= ~((uint64_t)1 << c);
+      bits_mix(++h->aside->lots) % TRIALS_PART == 0)
+    h->aside->remote &= ~((uint64_t)1 << c);
   if (unlikely(binned >= 2u * TRIAL_BLOCKS)) {
     atomic64_add_relaxed(&heap_counts.binned[c], TRIAL_BLOCKS);
     binned -= TRIAL_BLOCKS;
@@ -148,9 +148,9 @@ static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   ASSERT(heap_tag(h) == NULL || !heap_knows_remote(h, c));
-  if (h->own->owned[c] != 0 && heap_knows_remote(h, c)) owned_disown(h, c);
+  if (h->own->slab_count[c] != 0 && heap_knows_remote(h, c)) owned_disown(h, c);
   if (returned_has(h, c)) return returned_take(h, c, count);
-  if (h->freed->returned[c] == 0) returned_renew(h, c);
+  if (h->aside->returned[c] == 0) returned_renew(h, c);
   bool is_tagged = heap_tag(h) != NULL;
   uintptr_t list = is_tagged ? take_from_lane(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;
@@ -180,8 +180,8 @@ static void sift(heap_t *h, unsigned c) {
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   heap_note_class(h, c);
-  if (c < MEDIUM_CLASS && unlikely((h->freed->rests >> c & 1) != 0))
-    h->freed->rests &= ~((uint64_t)1 << c);
+  if (c < MEDIUM_CLASS && unlikely((h->aside->rests >> c & 1) != 0))
+    h->aside->rests &= ~((uint64_t)1 << c);
   sift(h, c);
   outbox_flush(h);
   h->bin[c] = find_list(h, c, &count);

@@ -7,11 +7,10 @@
 #include "fits.h"
 
 enum {
-  MOVE_PAGES_MIN = 512 << 10, /* from here on moving pages beats copying bytes */
-  STAYS_HUGE_MIN = 16 << 20,  /* a huge block that shrinks by half stays huge from this size on */
-  STAYS_HASTY_MIN = 4 << 20,  /* the least size at which it may, where such blocks die soon */
-  HEADROOM_SHIFT = 2,         /* a large block that is copied to grow has room for a quarter more */
-  LITTLE_SHIFT = 4,           /* a block that grows by less than a 16th grows by little */
+  STAYS_LEAST = 16 << 20, /* a huge block that shrinks by half stays huge from this size on */
+  HASTY_LEAST = 4 << 20,  /* the least size at which it may, where such blocks die soon */
+  HEADROOM_SHIFT = 2,     /* a large block that is copied to grow has room for a quarter more */
+  LITTLE_SHIFT = 4,       /* a block that grows by less than a 16th grows by little */
 };
 
 size_t fast_sized_steps = SMALL_STEPS;
@@ -110,7 +109,7 @@ void heap_check_class(const void *p, size_t size, size_t alignment, const char *
 
 size_t heap_good_size(size_t size) {
   if (size > os_space_end()) return size;
-  if (size > SMALL_MAX_SIZE) return align_up(size, os_page_size());
+  if (size > SMALL_MOST) return align_up(size, os_page_size());
   return size == 0 ? 0 : class_size(class_of(size));
 }
 
@@ -166,8 +165,8 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (f->slab != NULL) return resize_large(f->slab, p, size);
-  size_t least = huge_die_soon() ? STAYS_HASTY_MIN : MOVE_PAGES_MIN;
-  bool stays = size >= STAYS_HUGE_MIN || size > f->usable / 2 || (size >= least && huge_has_room());
+  size_t least = huge_die_soon() ? HASTY_LEAST : MOVED_LEAST;
+  bool stays = size >= STAYS_LEAST || size > f->usable / 2 || (size >= least && huge_has_room());
   return stays && resize_huge(f->huge, size);
 }
 
@@ -177,7 +176,7 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
     if (unlikely(sample_was_started())) sample_end(p); /* at this address */
     return moved_to(p, huge_resize(f->huge, size));
   }
-  if (f->usable < MOVE_PAGES_MIN || !huge_has_room()) return NULL;
+  if (f->usable < MOVED_LEAST || !huge_has_room()) return NULL;
   return moved_to(p, large_move_to_huge(f->slab, p, size));
 }
 
@@ -186,7 +185,7 @@ static bool stays_sampled(const found_t *f, size_t size) {
   if (f->slab == NULL || (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0) return false;
   size_t of_class = atomic64_load_relaxed(&f->slab->sampled.size);
   /* an aligned one may have less than its class's blocks have */
-  return size <= f->usable && of_class <= SMALL_MAX_SIZE && fast_is_right(of_class, size);
+  return size <= f->usable && of_class <= SMALL_MOST && fast_is_right(of_class, size);
 }
 
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
@@ -221,9 +220,9 @@ void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
  * range is copied out of it, once: from there it grows in place. The copy's bytes; 0: its pages are
  * moved. */
 static out_of_line size_t leap_to(const found_t *f, size_t size) {
-  if (f->slab == NULL || f->usable < MOVE_PAGES_MIN || size >= COPIED_MOST) return 0;
+  if (f->slab == NULL || f->usable < MOVED_LEAST || size >= HUGE_COPIED_MOST) return 0;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
-  bool is_short = f->usable < STAYS_HASTY_MIN && size > f->usable + (f->usable >> LITTLE_SHIFT);
+  bool is_short = f->usable < HASTY_LEAST && size > f->usable + (f->usable >> LITTLE_SHIFT);
   bool leaps = huge_die_soon() && (size >= leap || is_short);
   size_t end = arena_slice((void *)slab_base(f->slab)) + atomic32_load_relaxed(&f->slab->slices);
   if (size <= f->usable || (!leaps && !arena_is_first_end(arena_of(f->slab), end))) return 0;
@@ -234,14 +233,14 @@ static out_of_line size_t leap_to(const found_t *f, size_t size) {
 static size_t with_headroom(const found_t *f, size_t size) {
   if (is_small(f)) return heap_with_headroom(f->usable, size);
   size_t roomy = f->usable + (f->usable >> HEADROOM_SHIFT);
-  return size > f->usable && size < roomy && roomy < HUGE_MIN_SIZE / 2 ? roomy : size;
+  return size > f->usable && size < roomy && roomy < HUGE_LEAST / 2 ? roomy : size;
 }
 
 static always_inline void *room_to_copy(const found_t *f, size_t size) {
   size_t roomy = with_headroom(f, size);
-  bool is_roomy = roomy > SMALL_MAX_SIZE && roomy != size;
+  bool is_roomy = roomy > SMALL_MOST && roomy != size;
   void *block = is_roomy ? allocate_with_headroom(size, roomy) : NULL;
-  return block != NULL ? block : fast_malloc(roomy > SMALL_MAX_SIZE ? size : roomy);
+  return block != NULL ? block : fast_malloc(roomy > SMALL_MOST ? size : roomy);
 }
 
 typedef struct {
@@ -290,7 +289,7 @@ bool heap_expand(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (fits && !may_have(&f, size, 1)) heap_note_longer();
-  if (is_small(&f) || is_fixed(&f) || size <= SMALL_MAX_SIZE) return fits;
+  if (is_small(&f) || is_fixed(&f) || size <= SMALL_MOST) return fits;
   bool is_done = f.huge != NULL ? resize_huge(f.huge, size) : resize_large(f.slab, p, size);
   return is_done || fits;
 }

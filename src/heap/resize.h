@@ -7,6 +7,7 @@
 #include "../arena/map.h"
 #include "../base/sizeclass.h"
 
+enum { MOVED_LEAST = 512 << 10 }; /* bytes: from here on moving pages beats copying */
 /* `p` is a block, `size` is not 0. NULL: no memory. */
 hidden void *heap_realloc(void *p, size_t size, const char *call);
 /* The first-class heap that has not ended, or NULL, from which live block `p` of ours comes. */
@@ -17,7 +18,7 @@ hidden void *heap_resize(void *p, size_t size, const void *heap, const char *cal
  * by a little will grow again, and gets a quarter more. It is not taken beyond the next power of
  * two: programs bound by these what they let grow. */
 static inline size_t heap_with_headroom(size_t usable, size_t size) {
-  if (size <= usable || size > SMALL_MAX_SIZE) return size;
+  if (size <= usable || size > SMALL_MOST) return size;
   return max_size(size, min_size(usable + usable / 4, (size_t)2 << bits_highest(size - 1)));
 }
 hidden bool heap_expand(void *p, size_t size, const char *call);

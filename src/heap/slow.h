@@ -16,7 +16,7 @@ hidden void *heap_malloc_own(size_t size);
 hidden void *heap_malloc_in(heap_t *h, size_t size, size_t alignment);
 /* Clears the first `size` bytes of any fresh block; NULL stays NULL. */
 static inline void *heap_clear(void *p, size_t size) {
-  if (p != NULL && size <= SMALL_MAX_SIZE) return memset(p, 0, size);
+  if (p != NULL && size <= SMALL_MOST) return memset(p, 0, size);
   if (p != NULL) large_clear(p, size);
   return p;
 }

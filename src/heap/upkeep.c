@@ -99,8 +99,8 @@ void heap_look_last(void) {
   if (h == NULL) return;
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     look_at_list(h->bin[c], &looks);
-    look_at_list(h->freed->returned[c], &looks);
-    /* Bound: OWNED_MAX */
+    look_at_list(h->aside->returned[c], &looks);
+    /* Bound: OWNED_MOST */
     for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) look_at_list(s->head, &looks);
   }
   heap_exit(h);

@@ -39,7 +39,7 @@ _Noreturn cold void checked_refuse_origin(origin_t origin, const void *p, const 
 /* Sampled, in place of a block that would have been a small one: it has no guard. */
 static bool stands_for_small(const slab_t *s) {
   return (slab_word(s) & SLAB_IS_SAMPLED) != 0 &&
-         atomic64_load_relaxed(&s->sampled.size) <= SMALL_MAX_SIZE;
+         atomic64_load_relaxed(&s->sampled.size) <= SMALL_MOST;
 }
 
 checked_t checked_large(const void *p, size_t usable) {

@@ -7,7 +7,7 @@
 #include "../slab/states.h"
 #include "trailer.h"
 
-enum { LEAST_SIZE = 17 }; /* bytes of the heap's block: more than the class of 16 has */
+enum { CHECKED_LEAST = 17 }; /* bytes of the heap's block: more than the class of 16 has */
 
 typedef struct {
   slab_t *slab; /* NULL: a huge one, or a guarded one */
@@ -20,7 +20,7 @@ typedef struct {
 
 /* Has a block for which the heap was asked so many bytes a page at its end that nobody can touch?
  */
-static always_inline bool checked_has_guard(size_t usable) { return usable > SMALL_MAX_SIZE; }
+static always_inline bool checked_has_guard(size_t usable) { return usable > SMALL_MOST; }
 
 /* "freehold: <what> a block of <size> bytes: <address> in <call>()" */
 _Noreturn hidden void checked_refuse(const char *what, const void *p, size_t size,

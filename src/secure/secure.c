@@ -13,7 +13,7 @@
 #include "checked.h"
 
 enum {
-  SMALL_MOST = SMALL_MAX_SIZE - TRAILER_SIZE,
+  PLAIN_MOST = SMALL_MOST - TRAILER_SIZE,
   PATROL = 64,               /* frees between two looks at some block */
   CLEARED_BLINDLY = 4 << 10, /* bytes */
 };
@@ -120,8 +120,8 @@ static cold void *start_over(void *p, size_t size, void *(*slow)(size_t size)) {
 }
 
 void *secure_malloc(size_t size, origin_t origin, void *(*slow)(size_t size)) {
-  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return slow(size);
-  unsigned c = class_of(max_size(size + TRAILER_SIZE, LEAST_SIZE));
+  if (unlikely(size - 1 >= PLAIN_MOST) || unlikely(heap_here.limit == 0)) return slow(size);
+  unsigned c = class_of(max_size(size + TRAILER_SIZE, CHECKED_LEAST));
   void *p = fast_pop(c);
   if (unlikely(p == NULL)) return slow(size);
   states_t *states = states_found(p);
@@ -130,14 +130,14 @@ void *secure_malloc(size_t size, origin_t origin, void *(*slow)(size_t size)) {
 }
 
 void *secure_aligned(size_t alignment, size_t size, origin_t origin) {
-  if (unlikely(size - 1 >= SMALL_MOST) || unlikely(heap_here.limit == 0)) return NULL;
-  unsigned c = class_of_aligned(alignment, max_size(size + TRAILER_SIZE, LEAST_SIZE));
+  if (unlikely(size - 1 >= PLAIN_MOST) || unlikely(heap_here.limit == 0)) return NULL;
+  unsigned c = class_of_aligned(alignment, max_size(size + TRAILER_SIZE, CHECKED_LEAST));
   return malloc_of(c, size, origin);
 }
 
 /* What the heap is asked for. A large one has a page more, for its guard. */
 static size_t with_trailer(size_t size) {
-  size_t least = max_size(size + TRAILER_SIZE, LEAST_SIZE);
+  size_t least = max_size(size + TRAILER_SIZE, CHECKED_LEAST);
   return likely(!checked_has_guard(least)) ? least : least + os_page_size();
 }
 
@@ -410,7 +410,7 @@ static always_inline void *resized_here(const checked_t *f, uint8_t seen, traile
 void *secure_resize_small(void *p, size_t size, const char *call) {
   trailer_t t;
   slab_t *s = fast_slab_here(p);
-  if (unlikely(s == NULL) || unlikely(size > SMALL_MOST)) return NULL;
+  if (unlikely(s == NULL) || unlikely(size > PLAIN_MOST)) return NULL;
   checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
   uint8_t seen = checked_state(&f);
   if (unlikely(f.states == NULL) || unlikely(!checked_reads(&f, seen, &t)) ||
@@ -454,7 +454,7 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
   if (unlikely(t.origin != ORIGIN_MALLOC)) checked_refuse_origin(t.origin, p, call);
   if (size > PTRDIFF_MAX / 2) return NULL;
   if (f.is_small && fits(&f, size)) return resized_here(&f, checked_state(&f), t, size);
-  if (f.is_small || with_trailer(size) <= SMALL_MAX_SIZE)
+  if (f.is_small || with_trailer(size) <= SMALL_MOST)
     return resize_by_copy(&f, heap, t, size, call);
   void *moved = NULL;
   size_t extent = extent_of(&f);

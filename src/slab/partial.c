@@ -7,7 +7,7 @@
 
 /* Which of 64 arenas have a bit in `partial_groups`. */
 static inline atomic64_t *arenas_with(size_t number, unsigned c) {
-  return &slab_counts.partial[ARENA_MAX / 64 - 1 - number][c];
+  return &slab_counts.partial_arenas[ARENA_MOST / 64 - 1 - number][c];
 }
 
 atomic64_t partial_used[(CLASS_COUNT + 63) / 64];

@@ -1,7 +1,7 @@
 /* tally.h - what slabs and threads count                                              layer 4: slab
  * Owns:    slab_counts, each thread's tally and its bytes.
  *          Called by: slab, stock, heap, api.   Calls: atomic.
- * Threads: any. relaxed, all of it but `partial`: sums.
+ * Threads: any. relaxed, all of it but `partial_arenas`: sums.
  * Holds:   N1 a tally holds back no more blocks of a class than slab_tally_step says */
 #pragma once
 
@@ -46,7 +46,7 @@ typedef struct {
   uint8_t apart[KiB(1)];
   /* a hint: arenas with a bit in `partial_groups`, by class; for each 64 of them, the first ones
    * last (partial.c) */
-  atomic64_t partial[ARENA_MAX / 64][CLASS_COUNT];
+  atomic64_t partial_arenas[ARENA_MOST / 64][CLASS_COUNT];
   atomic64_t retries, adoptions, publications;
   slab_class_count_t classes[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
   slab_tally_t tallies[TALLIES];

@@ -43,11 +43,11 @@ static inline uint64_t fresh_bits(fresh_t f, unsigned c) {
 
 static inline fresh_t heap_fresh(const heap_t *h, unsigned c) {
   if (c < MEDIUM_CLASS) return (fresh_t){0};
-  return fresh_unpack(atomic64_load_relaxed(&h->freed->fresh[c - MEDIUM_CLASS]));
+  return fresh_unpack(atomic64_load_relaxed(&h->aside->fresh[c - MEDIUM_CLASS]));
 }
 static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
   ASSERT(c >= MEDIUM_CLASS);
-  atomic64_store_relaxed(&h->freed->fresh[c - MEDIUM_CLASS], fresh_pack(f));
+  atomic64_store_relaxed(&h->aside->fresh[c - MEDIUM_CLASS], fresh_pack(f));
 }
 /* The first of these is fresh no more: it is handed out, or has a key. */
 static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {

@@ -18,7 +18,7 @@ LAYOUT_VARIABLE(guard_record);
 LAYOUT_SIZE(guard_t);
 LAYOUT_SIZE(guard_slot_t);
 
-bool guard_start(guard_tell_t *tell) {
+bool guard_start(guard_report_t *report) {
   if (atomic_ptr_load_relaxed(&guard_record) != NULL) return true;
   guard_t *g = map_reserve(1, GUARD_END);
   if (g == NULL) return false;
@@ -28,7 +28,7 @@ bool guard_start(guard_tell_t *tell) {
     return false;
   }
   g->seed = os_random();
-  g->tell = tell;
+  g->report = report;
   bitmap_release(g->ready, 0, GUARD_SLOTS);
   map_set(g, 1, g, TENANT_GUARDED);
   atomic_ptr_store_relaxed(&guard_record, g);
@@ -130,9 +130,9 @@ static const unsigned char *first_changed(const void *from, const void *end) {
   return at;
 }
 
-_Noreturn static cold void tell_and_die(const guard_t *g, const char *what, const guard_slot_t *s,
+_Noreturn static cold void report_and_die(const guard_t *g, const char *what, const guard_slot_t *s,
                                         const void *at, const char *call) {
-  g->tell(what, s, at);
+  g->report(what, s, at);
   fatal(what, at, call);
 }
 
@@ -141,9 +141,9 @@ static void check_edges(const guard_t *g, const guard_slot_t *s, const char *cal
   const char *behind = block + atomic64_load_relaxed(&s->size);
   const char *end = first + atomic64_load_relaxed(&s->pages);
   const void *at = first_changed(behind, end);
-  if (at != end) tell_and_die(g, "overflow noticed at free", s, at, call);
+  if (at != end) report_and_die(g, "overflow noticed at free", s, at, call);
   at = first_changed(first, block);
-  if (at != block) tell_and_die(g, "underflow noticed at free", s, at, call);
+  if (at != block) report_and_die(g, "underflow noticed at free", s, at, call);
 }
 
 /* The slot of block `p`. */
@@ -156,7 +156,7 @@ static guard_slot_t *find_slot(guard_t *g, const void *p, const char *call) {
 
 size_t guard_size(guard_t *g, const void *p, const char *call) {
   const guard_slot_t *s = find_slot(g, p, call);
-  if (state_of(s) != GUARD_LIVE) tell_and_die(g, "double free", s, p, call);
+  if (state_of(s) != GUARD_LIVE) report_and_die(g, "double free", s, p, call);
   return atomic64_load_relaxed(&s->size);
 }
 
@@ -166,7 +166,7 @@ void guard_free(guard_t *g, void *p, const char *call) {
   uint32_t live = GUARD_LIVE;
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
   if (!atomic32_cas_relaxed(&s->state, &live, GUARD_FREED))
-    tell_and_die(g, "double free", s, p, call);
+    report_and_die(g, "double free", s, p, call);
   note_stack(&s->release);
   check_edges(g, s, call);
   if (sampled_blocks(&s->sampled) != 0) sample_end(p);

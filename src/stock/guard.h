@@ -41,14 +41,14 @@ typedef struct {
 } guard_slot_t;
 
 /* Reports what a block's holder has done, before `fatal` is called. `at`: where. */
-typedef void guard_tell_t(const char *what, const guard_slot_t *s, const void *at);
+typedef void guard_report_t(const char *what, const guard_slot_t *s, const void *at);
 
 /* Stands at the start of the window, and is its tenant. */
 typedef struct {
   atomic64_t ready[GUARD_SLOTS / 64];
   atomic32_t turn, releases; /* relaxed: where the next search begins; a count */
-  uint64_t seed;             /* const, as is `tell` */
-  guard_tell_t *tell;
+  uint64_t seed;             /* const, as is `report` */
+  guard_report_t *report;
   guard_slot_t slots[GUARD_SLOTS];
 } guard_t;
 enum {
@@ -66,7 +66,7 @@ static inline guard_slot_t *guard_slot_of(guard_t *record, const void *p) {
 }
 
 /* Once, at start. False: the region cannot be had. */
-hidden bool guard_start(guard_tell_t *tell);
+hidden bool guard_start(guard_report_t *report);
 
 /* `h`: the thread's, marked. NULL: an ordinary block will do. */
 hidden void *guard_malloc(const heap_t *h, size_t size, size_t alignment);

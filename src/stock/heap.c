@@ -4,7 +4,7 @@
 
 #include "stock.h"
 
-enum { LANE_LOOKS = 2 * OWNED_MAX }; /* slabs of a class: a lane may own thousands */
+enum { LANE_LOOKS = 2 * OWNED_MOST }; /* slabs of a class: a lane may own thousands */
 
 static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
   size_t n = 0, most = heap_tag(h) == NULL ? SIZE_MAX : LANE_LOOKS;
@@ -18,17 +18,17 @@ static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
     *idle += s->is_idle == SLAB_IDLE;
   }
   HOLDS(H1, s != NULL || first == NULL || first->prev == last);
-  HOLDS(H1, s != NULL || (uint8_t)n == h->own->owned[c]);
+  HOLDS(H1, s != NULL || (uint8_t)n == h->own->slab_count[c]);
   return true;
 }
 
 static bool lists_are_valid(const heap_t *h, unsigned c) {
-  bool is_used = (h->classes[c / 64] >> c % 64 & 1) != 0, has_any = h->freed->returned[c] != 0;
+  bool is_used = (h->classes[c / 64] >> c % 64 & 1) != 0, has_any = h->aside->returned[c] != 0;
   size_t returned = 0;
   has_any |= h->bin[c] != 0 || h->own->slabs[c] != 0 || heap_fresh(h, c).count != 0;
   has_any |= sample_is_cut(h, c);
   HOLDS(H4, is_used || !has_any);
-  for (uintptr_t b = h->freed->returned[c]; b != 0; b = block_next(b)) /* Bound: by H5 */
+  for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b)) /* Bound: by H5 */
     HOLDS(H5, ++returned <= UINT16_MAX);
   HOLDS(H5, returned >= returned_count(h, c));
   return true;
@@ -37,9 +37,9 @@ static bool lists_are_valid(const heap_t *h, unsigned c) {
 static bool batches_are_valid(const heap_t *h) {
   size_t held = (size_t)h->pending_count * PUT_OFF_PENDING;
   for (size_t i = 0; i < BATCH_SLOTS; i++) {
-    const batch_t *b = &h->freed->batch[i];
+    const batch_t *b = &h->aside->batch[i];
     if (b->slab == NULL) continue;
-    HOLDS(H6, (h->freed->slots >> i & 1) != 0 && batch_count(b) != 0);
+    HOLDS(H6, (h->aside->slots >> i & 1) != 0 && batch_count(b) != 0);
     HOLDS(H6, arena_slice((void *)slab_base(b->slab)) % BATCH_SLOTS == i);
     held++;
   }

@@ -3,8 +3,8 @@
  *          slab, arena.
  * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
  *          one that is in a first-class heap's lane.
- * Holds:   H1 `owned` is the length of a class's list of slabs, whose first leads to the last and
- *             each other to the one before
+ * Holds:   H1 `slab_count` is the length of a class's list of slabs, whose first leads to the last
+ *             and each other to the one before
  *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
  *          H3 `idle` counts the slabs that say so, of which no block is in use
  *          H4 a class of which the heap has anything, also behind a cut, has its bit in `classes`
@@ -51,8 +51,8 @@ static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)batch_c
 static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(batch_chain(b) >> 16); }
 static inline unsigned batch_count(const batch_t *b) { return (unsigned)(batch_chain(b) >> 32); }
 
-/* What a heap has freed and not put back into slabs, and what it has borrowed. It lies apart, so
- * that a heap of which little was used touches no page of it. */
+/* What a heap has set aside: blocks freed and not put back, or borrowed and not used. It
+ * lies apart, so that a heap of which little was used touches no page of it. */
 typedef struct {
   uintptr_t returned[CLASS_COUNT];   /* blocks of slabs that nobody owns: the next bins */
   uintptr_t pending[PENDING_BLOCKS]; /* blocks of others' slabs, not yet gathered */
@@ -64,7 +64,7 @@ typedef struct {
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h; likewise */
   struct quarantine *quarantine[SECURE];        /* const */
-} aligned_to(64) heap_freed_t;
+} aligned_to(64) heap_aside_t;
 
 /* Of a medium class: how often its list of `returned` was made twice as long, and whether it was
  * given up full. */
@@ -74,9 +74,9 @@ typedef struct {
 
 /* What a heap has once it uses more than a few blocks. It lies apart for the same reason. */
 typedef struct {
-  uint32_t slabs[CLASS_COUNT];    /* slab_number: the slabs that it owns, the one in use first */
-  uint32_t sweep_at, sweep_class; /* slab_number: a lane's slab to be looked at next; its class */
-  uint8_t owned[CLASS_COUNT];     /* how many these are; a lane's may wrap, and decides nothing */
+  uint32_t slabs[CLASS_COUNT];     /* slab_number: the slabs that it owns, the one in use first */
+  uint32_t sweep_at, sweep_class;  /* slab_number: a lane's slab to be looked at next; its class */
+  uint8_t slab_count[CLASS_COUNT]; /* how many these are; a lane's may wrap, and decides nothing */
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
   atomic64_t lane_bytes; /* ... and bytes of large and huge blocks: any thread adds to them */
@@ -84,7 +84,7 @@ typedef struct {
 
 struct heap {
   uintptr_t bin[CLASS_COUNT]; /* lists of blocks ready to be handed out */
-  heap_freed_t *freed;
+  heap_aside_t *aside;
   heap_own_t *own;
   uint16_t returned_most[CLASS_COUNT]; /* how many blocks of a class `returned` may hold */
   uint16_t returned_room[CLASS_COUNT]; /* how many more blocks it may take now */
@@ -95,7 +95,7 @@ struct heap {
   uint8_t trim_class;             /* the class to be trimmed next */
   uint8_t busy;                   /* mark */
   uint8_t trims_due;              /* steps of heap_trim: slices given back */
-  /* chains in `freed->batch`, and PUT_OFF_PENDING for each pending block; how many more may wait */
+  /* chains in `aside->batch`, and PUT_OFF_PENDING for each pending block; how many more may wait */
   uint8_t put_off, put_off_more;
   uint8_t pending_count;
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
@@ -153,7 +153,7 @@ static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t bi
 }
 /* Others free the blocks of this class, as far as the last trial showed. */
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
-  return c < MEDIUM_CLASS && (h->freed->remote >> c & 1) != 0;
+  return c < MEDIUM_CLASS && (h->aside->remote >> c & 1) != 0;
 }
 /* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
  * has few blocks in a slab, or whose blocks others free. */

@@ -66,7 +66,7 @@ static atomic32_t lost, hasty_since; /* bytes; os_now_ms or 0 */
 static pace_t losses;
 
 static void note_lost(uint64_t mapped) {
-  if (mapped >= COPIED_MOST) return;
+  if (mapped >= HUGE_COPIED_MOST) return;
   uint32_t now = os_now_ms();
   if (pace_take(&losses, now, LOST_MS + 1)) atomic32_store_relaxed(&lost, 0);
   if (atomic32_add_relaxed(&lost, (uint32_t)mapped) + mapped < LOST_MOST) return;

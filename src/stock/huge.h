@@ -8,7 +8,7 @@
 #include "../arena/arena.h"
 #include "../support/sampled.h"
 
-#define HUGE_MIN_SIZE (WINDOW_SIZE / 2) /* alignment included: no arena is asked for so much */
+#define HUGE_LEAST (WINDOW_SIZE / 2) /* alignment included: no arena is asked for so much */
 
 typedef struct {
   atomic_ptr_t base;
@@ -28,8 +28,8 @@ hidden bool huge_resize_in_place(huge_t *b, size_t size);
 /* A new block, to which the pages at `pages` move; they are counted nowhere until then. */
 hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);
 hidden bool huge_has_room(void); /* for one more block that realloc makes */
-enum { COPIED_MOST = 64 << 20 };
-hidden bool huge_die_soon(void); /* did blocks below COPIED_MOST, of late? */
+enum { HUGE_COPIED_MOST = 64 << 20 };
+hidden bool huge_die_soon(void); /* did blocks below HUGE_COPIED_MOST, of late? */
 /* `*is_live`: a block is there now. NULL: its place was never made. */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);

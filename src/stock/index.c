@@ -133,11 +133,11 @@ static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
   slab_t *s = (slab_t *)entry;
   huge_t *b = (huge_t *)(entry - 1);
   if (entry % 2 == 0) {
-    bool is_its = s != NULL && atomic_ptr_is_relaxed(&s->tag, cell);
-    return !is_its || slab_kind(slab_word(s)) != SLAB_LARGE || visitor(s, NULL, context);
+    bool belongs = s != NULL && atomic_ptr_is_relaxed(&s->tag, cell);
+    return !belongs || slab_kind(slab_word(s)) != SLAB_LARGE || visitor(s, NULL, context);
   }
-  bool is_its = atomic_ptr_is_relaxed(&b->tag, cell) && atomic64_load_relaxed(&b->mapped) != 0;
-  return !is_its || visitor(NULL, b, context);
+  bool belongs = atomic_ptr_is_relaxed(&b->tag, cell) && atomic64_load_relaxed(&b->mapped) != 0;
+  return !belongs || visitor(NULL, b, context);
 }
 
 bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context) {

@@ -5,7 +5,7 @@
 #include "stock.h"
 
 enum {
-  NEW_PAGES_MIN = 128 << 10,     /* bytes; less is written, which is as fast as to ask */
+  NEW_PAGES_LEAST = 128 << 10,     /* bytes; less is written, which is as fast as to ask */
   MAPPED_BEHIND_MOST = 64 << 20, /* bytes; a block that grows beyond is moved sooner */
 };
 
@@ -26,7 +26,7 @@ bool large_is_clean(const void *p) {
 
 bool large_is_huge(size_t size, size_t alignment) {
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
-  return n + step > HUGE_MIN_SIZE >> SLICE_SHIFT;
+  return n + step > HUGE_LEAST >> SLICE_SHIFT;
 }
 
 void *large_malloc(heap_t *h, size_t size, size_t alignment) {
@@ -121,7 +121,7 @@ static bool is_guarded(const void *p) { return map_kind(map_find(p)) == TENANT_G
 void large_clear_from(void *p, size_t from, size_t end) {
   size_t page = os_page_size(), first = align_up(from, page), last = align_down(end, page);
   char *bytes = p;
-  bool is_long = end - from >= NEW_PAGES_MIN && !is_guarded(p);
+  bool is_long = end - from >= NEW_PAGES_LEAST && !is_guarded(p);
   size_t all = is_long ? last - first : 0;
   if (is_long && os_resident(bytes + first, all) < all - all / 4 &&
       arena_discard(bytes + first, all)) {
@@ -135,7 +135,7 @@ void large_clear_from(void *p, size_t from, size_t end) {
 void large_clear(void *p, size_t size) {
   bool is_ours = !is_guarded(p);
   if (is_ours && large_is_clean(p)) return;
-  if (SECURE && is_ours && size >= NEW_PAGES_MIN && !arena_is_pinned(p))
+  if (SECURE && is_ours && size >= NEW_PAGES_LEAST && !arena_is_pinned(p))
     return os_zero(p, usable_for(size));
   if (SECURE && is_ours) return bits_clear_all(p, usable_for(size));
   large_clear_from(p, 0, size);
@@ -145,7 +145,7 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
   size_t have = atomic32_load_relaxed(&s->slices), want = slices_for(size);
   void *behind = (char *)p + (have << SLICE_SHIFT);
   bool clean;
-  if (size <= SMALL_MAX_SIZE) return false;
+  if (size <= SMALL_MOST) return false;
   if (want > have && !(size < MAPPED_BEHIND_MOST ? arena_grow_at(behind, want - have, &clean)
                                                  : arena_claim_at(behind, want - have, &clean)))
     return false;

@@ -11,8 +11,8 @@ enum {
 
 /* Is a slab of this class worth having for the heap? */
 static bool wants(heap_t *h, unsigned c) {
-  return heap_has_earned(h, c) && (h->freed->rests >> c & 1) == 0 && h->own->owned[c] < OWNED_MAX &&
-         !owned_is_remote(h, c);
+  return heap_has_earned(h, c) && (h->aside->rests >> c & 1) == 0 &&
+         h->own->slab_count[c] < OWNED_MOST && !owned_is_remote(h, c);
 }
 
 void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
@@ -44,7 +44,7 @@ static always_inline bool is_due(const batch_t *b) {
 }
 
 static batch_t *batch_for(heap_t *h, uintptr_t block) {
-  return &h->freed->batch[arena_slice((void *)block) % BATCH_SLOTS];
+  return &h->aside->batch[arena_slice((void *)block) % BATCH_SLOTS];
 }
 
 /* Adds the block to the batch, which is for its slab or for none. */
@@ -59,7 +59,7 @@ static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t bloc
   }
   block_link(block, 0);
   h->put_off++;
-  h->freed->slots |= (uint64_t)1 << (b - h->freed->batch);
+  h->aside->slots |= (uint64_t)1 << (b - h->aside->batch);
   atomic64_store_relaxed(&b->chain, one | (uint64_t)(uint16_t)block << LAST_SHIFT);
   signal_fence();
   b->slab = s;
@@ -83,7 +83,7 @@ static void gather_pending(heap_t *h) {
   h->pending_count = 0;
   h->put_off -= count * PUT_OFF_PENDING;
   for (unsigned i = 0; i < count; i++) {
-    uintptr_t block = h->freed->pending[i];
+    uintptr_t block = h->aside->pending[i];
     if ((block & PENDING_KEYED) == 0) block_refuse_double_free(block, "free");
     block &= ~(uintptr_t)PENDING_KEYED;
     outbox_put(h, slab_of((void *)block), block);
@@ -91,13 +91,13 @@ static void gather_pending(heap_t *h) {
 }
 
 void outbox_flush(heap_t *h) {
-  if (h->put_off == 0) return; /* perhaps no page of `freed` was ever touched */
+  if (h->put_off == 0) return; /* perhaps no page of `aside` was ever touched */
   gather_pending(h);
-  for (uint64_t w = h->freed->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
-    batch_t *b = &h->freed->batch[bits_lowest(w)];
+  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+    batch_t *b = &h->aside->batch[bits_lowest(w)];
     if (b->slab != NULL) publish(h, b);
   }
-  h->freed->slots = 0;
+  h->aside->slots = 0;
   h->put_off = 0;
 }
 
@@ -114,7 +114,7 @@ static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
   if (h->pending_count == PENDING_BLOCKS) return false;
   h->put_off += PUT_OFF_PENDING;
   if (is_looked_at) block_set_free(block);
-  h->freed->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
+  h->aside->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
   signal_fence();
   h->pending_count++;
   return true;

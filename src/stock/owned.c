@@ -24,7 +24,7 @@ static void link_slab(heap_t *h, slab_t *s, bool as_first) {
   unsigned c = slab_class(s);
   slab_t *first = owned_first(h, c);
   ASSERT(atomic_ptr_is_relaxed(&s->owner, h));
-  h->own->owned[c]++;
+  h->own->slab_count[c]++;
   count_slab_of(h, 1);
   s->next = NULL;
   s->prev = s;
@@ -46,7 +46,7 @@ void owned_remove(heap_t *h, slab_t *s) {
   slab_t *first = owned_first(h, c);
   ASSERT(atomic_ptr_is_relaxed(&s->owner, h) && first != NULL);
   owned_end_idleness(h, s);
-  h->own->owned[c]--;
+  h->own->slab_count[c]--;
   count_slab_of(h, -1);
   if (s == first) h->own->slabs[c] = slab_number(s->next);
   else s->prev->next = s->next;
@@ -65,7 +65,7 @@ void owned_move(heap_t *h, slab_t *s, bool as_first) {
 void owned_note_empty(heap_t *h, slab_t *s) {
   ASSERT(slab_used(s) == slab_others_freed(s));
   if (s->is_idle == SLAB_IDLE) return;
-  if (s == owned_first(h, slab_class(s)) && h->idle < IDLE_MAX) {
+  if (s == owned_first(h, slab_class(s)) && h->idle < IDLE_MOST) {
     s->is_idle = SLAB_IDLE;
     h->idle++;
     return;
@@ -81,13 +81,13 @@ void owned_let_go(heap_t *h, slab_t *s) {
 
 bool owned_is_remote(heap_t *h, unsigned c) {
   size_t own = 0, others = 0, few = SLICE_SIZE / class_size(c) / REMOTE_FEW;
-  /* Bound: owned slabs, at most OWNED_MAX of a class */
+  /* Bound: owned slabs, at most OWNED_MOST of a class */
   for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
     own += slab_private_count(s);
     others += slab_others_freed(s);
   }
   if (others <= max_size(own / REMOTE_PART, few)) return false;
-  h->freed->remote |= (uint64_t)1 << c;
+  h->aside->remote |= (uint64_t)1 << c;
   return true;
 }
 

@@ -10,9 +10,9 @@ enum {
   /* a heap with 1 to OWNED_MANY - 1 slabs of a class keeps no blocks of slabs that nobody owns: to
    * adopt these is better */
   OWNED_MANY = 8,
-  OWNED_MAX = 16,  /* a heap with so many slabs of a class adopts no more */
-  USED_UP_MAX = 2, /* a heap with more slabs of a class lets go of used-up ones */
-  IDLE_MAX = 2,    /* empty slabs that a heap keeps as the first of their classes */
+  OWNED_MOST = 16,  /* a heap with so many slabs of a class adopts no more */
+  USED_UP_MOST = 2, /* a heap with more slabs of a class lets go of used-up ones */
+  IDLE_MOST = 2,    /* empty slabs that a heap keeps as the first of their classes */
 };
 
 hidden slab_t *owned_first(const heap_t *h, unsigned c);

@@ -7,7 +7,7 @@
 #include "stock.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
-_Static_assert(sizeof(heap_t) + sizeof(heap_freed_t) + sizeof(heap_own_t) <= 3712 + SECURE * 64,
+_Static_assert(sizeof(heap_t) + sizeof(heap_aside_t) + sizeof(heap_own_t) <= 3712 + SECURE * 64,
                "... at most");
 
 heap_counts_t heap_counts;
@@ -19,7 +19,7 @@ LAYOUT_VARIABLE(heaps);
 
 typedef struct {
   heap_t heaps[PLACES_IN_CHUNK];
-  heap_freed_t freed[PLACES_IN_CHUNK];
+  heap_aside_t aside[PLACES_IN_CHUNK];
   heap_own_t own[PLACES_IN_CHUNK];
   heap_sampled_t sampled[PLACES_IN_CHUNK];
   quarantine_t quarantine[SECURE ? PLACES_IN_CHUNK : 0];
@@ -27,7 +27,7 @@ typedef struct {
 /* Most programs need no mapping for their heaps, and their first one has all it needs on a page. */
 static large_table struct {
   heap_own_t own;
-  heap_freed_t freed;
+  heap_aside_t aside;
   heap_chunk_t chunk;
 } aligned_to(4096) first;
 static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first.chunk};
@@ -66,10 +66,10 @@ static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   h->number = number;
   bool is_first = h == first.chunk.heaps;
-  h->freed = is_first ? &first.freed : &chunk_with(h, number)->freed[number % PLACES_IN_CHUNK];
+  h->aside = is_first ? &first.aside : &chunk_with(h, number)->aside[number % PLACES_IN_CHUNK];
   h->own = is_first ? &first.own : &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
   if (SECURE) {
-    h->freed->quarantine[0] = &chunk_with(h, number)->quarantine[number % PLACES_IN_CHUNK];
+    h->aside->quarantine[0] = &chunk_with(h, number)->quarantine[number % PLACES_IN_CHUNK];
     quarantine_begin(heap_quarantine(h), number);
   }
   atomic64_store_relaxed(&h->home, WINDOW_NONE);

@@ -24,7 +24,7 @@ typedef struct quarantine {
   atomic64_t own_random;                /* where that is, if the system says nothing of forks */
 } aligned_to(64) quarantine_t;
 
-static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->freed->quarantine[0]; }
+static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->aside->quarantine[0]; }
 
 /* At first, and in a child of fork. */
 hidden uint64_t quarantine_seed(void);

@@ -71,8 +71,8 @@ static void end_shortness(heap_t *h, unsigned c) {
 
 /* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
 void returned_renew(heap_t *h, unsigned c) {
-  ASSERT(h->freed->returned[c] == 0);
-  bool are_few = h->own->owned[c] > 0 && h->own->owned[c] < OWNED_MANY;
+  ASSERT(h->aside->returned[c] == 0);
+  bool are_few = h->own->slab_count[c] > 0 && h->own->slab_count[c] < OWNED_MANY;
   if (are_few || users_are_many()) {
     set_allowance(h, c, 0);
     return;
@@ -89,7 +89,7 @@ void returned_renew(heap_t *h, unsigned c) {
 }
 
 bool returned_has(const heap_t *h, unsigned c) {
-  return h->freed->returned[c] != 0 && (h->returned_room[c] <= h->returned_most[c] / 2 ||
+  return h->aside->returned[c] != 0 && (h->returned_room[c] <= h->returned_most[c] / 2 ||
                                         returned_count(h, c) * class_size(c) >= CARVE_BYTES);
 }
 
@@ -101,7 +101,7 @@ static bool is_mostly_free(const slab_t *s) {
 /* The list is whole wherever the thread may end. */
 void returned_sift(heap_t *h, unsigned c) {
   uintptr_t before = 0, next;
-  for (uintptr_t b = h->freed->returned[c]; b != 0; b = next) { /* Bound: the list */
+  for (uintptr_t b = h->aside->returned[c]; b != 0; b = next) { /* Bound: the list */
     slab_t *s = slab_of((void *)b);
     if (!block_is_free(b)) fatal("heap corruption", (void *)b, "free");
     next = block_next(b);
@@ -110,18 +110,18 @@ void returned_sift(heap_t *h, unsigned c) {
       continue;
     }
     h->returned_room[c]++;
-    if (before == 0) h->freed->returned[c] = next;
+    if (before == 0) h->aside->returned[c] = next;
     else block_link(before, next);
     outbox_put(h, s, b);
   }
 }
 
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
-  uintptr_t list = h->freed->returned[c];
+  uintptr_t list = h->aside->returned[c];
   *count = (unsigned)returned_count(h, c);
   if (c >= MEDIUM_CLASS && (*count < h->returned_most[c] / 4u || surplus_is_too_much()))
     shorten(h, c);
-  h->freed->returned[c] = 0;
+  h->aside->returned[c] = 0;
   returned_renew(h, c);
   return list;
 }

@@ -38,7 +38,7 @@ hidden size_t returned_surplus(const heap_t *h);
  * the heap is marked. False if the block is free already; its link is spoilt then. `is_live`: the
  * caller knows that it is not. */
 static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block, bool is_live) {
-  uintptr_t *list = &h->freed->returned[c];
+  uintptr_t *list = &h->aside->returned[c];
   ASSERT(h->returned_room[c] != 0);
   if (is_live) {
     block_link(block, *list);

@@ -32,7 +32,7 @@ static void flush_bin(heap_t *h, unsigned c) {
   size_t ready = flush_list(h, &h->bin[c]) + heap_fresh(h, c).count;
   if (unlikely(sample_was_started())) ready += flush_list(h, sample_return_bin(h, c));
   if (heap_tag(h) == NULL) slab_thread_count(0, 0 - (uint64_t)ready * class_size(c));
-  flush_list(h, &h->freed->returned[c]);
+  flush_list(h, &h->aside->returned[c]);
   flush_fresh(h, c);
   returned_give_up(h, c); /* until the class is used again */
 }
@@ -48,18 +48,18 @@ void heap_flush_bins(heap_t *h) {
  * classes, and keeps next to nothing; then it is the turn of a heap that rests in the pool. Called
  * at the end of a call (heap_exit), where the stack is short. */
 bool heap_trim(heap_t *h) {
-  bool have_all_had_their_turn = false;
+  bool has_gone_round = false;
   for (; h->trims_due != 0; h->trims_due--) { /* Bound: slabs with blocks in bins */
     h->trim_class = (uint8_t)(h->trim_class > 1 ? h->trim_class - 1 : CLASS_COUNT - 1);
-    have_all_had_their_turn |= h->trim_class == 1;
+    has_gone_round |= h->trim_class == 1;
     flush_bin(h, h->trim_class);
     outbox_flush(h);
   }
-  return have_all_had_their_turn;
+  return has_gone_round;
 }
 
 static out_of_line void give_class_up(heap_t *h, unsigned c) {
-  if (c < MEDIUM_CLASS) h->freed->rests |= (uint64_t)1 << c;
+  if (c < MEDIUM_CLASS) h->aside->rests |= (uint64_t)1 << c;
   owned_disown(h, c);
   flush_bin(h, c);
   outbox_flush(h);
@@ -87,7 +87,7 @@ enum { PAGE = 1 << TOUCHED_SHIFT };
 /* What its blocks of others' slabs take. A bin of these, with what was cut off it, is taken
  * to have as many as may be kept, and fresh ones to be in memory. */
 static size_t pages_at_rest(const heap_t *h, unsigned c) {
-  bool in_bin = (h->bin[c] != 0 || sample_is_cut(h, c)) && h->own->owned[c] == 0;
+  bool in_bin = (h->bin[c] != 0 || sample_is_cut(h, c)) && h->own->slab_count[c] == 0;
   size_t blocks =
     returned_count(h, c) + (in_bin ? h->returned_most[c] : 0) + heap_fresh(h, c).count;
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
@@ -156,7 +156,7 @@ void heap_let_go(heap_t *h) {
   returned_forget(h);
   heap_settle(h);
   h->put_off_more = 0;
-  h->freed->remote = 0; /* its next user may be a lane, which keeps its slabs */
+  h->aside->remote = 0; /* its next user may be a lane, which keeps its slabs */
   h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;
 }

@@ -95,11 +95,11 @@ static bool is_too_long(size_t tail, size_t pages) {
  * refuses is not to be asked for ever. */
 static bool may_discard(heap_t *h) {
   if (h == NULL) return true;
-  uint32_t now = os_now_ms(), passed = os_ms_between(h->freed->discards_at, now);
-  if (passed != 0) h->freed->discards = (uint32_t)min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
-  h->freed->discards_at = now;
-  if (h->freed->discards == 0) return false;
-  h->freed->discards--;
+  uint32_t now = os_now_ms(), passed = os_ms_between(h->aside->discards_at, now);
+  if (passed != 0) h->aside->discards = (uint32_t)min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
+  h->aside->discards_at = now;
+  if (h->aside->discards == 0) return false;
+  h->aside->discards--;
   return true;
 }
 

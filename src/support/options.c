@@ -221,7 +221,7 @@ void option_put_range(fmt_t *f, option_t option) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-enum { OPTIONS_MOST_LINES = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_LINK_MAX = 4000 };
+enum { OPTIONS_LINES_MOST = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_LINK_MOST = 4000 };
 
 /* What one loading has come to; published only when it is whole. */
 typedef struct {
@@ -242,7 +242,7 @@ static void complain(options_loading_t *loading, option_t option, const char *na
                      size_t name_length, const char *value, size_t value_length) {
   char line[OPTIONS_LINE];
   fmt_t f;
-  if (++loading->mistakes > OPTIONS_MOST_LINES || loading->warn == NULL) return;
+  if (++loading->mistakes > OPTIONS_LINES_MOST || loading->warn == NULL) return;
   fmt_start(&f, line, sizeof line, NULL, NULL);
   fmt_text(&f, "freehold: option ");
   fmt_shown(&f, name, name_length, OPTIONS_SHOWN);
@@ -264,10 +264,10 @@ static void complain(options_loading_t *loading, option_t option, const char *na
 static void sum_up(const options_loading_t *loading) {
   char line[OPTIONS_LINE];
   fmt_t f;
-  if (loading->mistakes <= OPTIONS_MOST_LINES || loading->warn == NULL) return;
+  if (loading->mistakes <= OPTIONS_LINES_MOST || loading->warn == NULL) return;
   fmt_start(&f, line, sizeof line, NULL, NULL);
   fmt_print(&f, "freehold: options: %lu more mistakes, not shown\n",
-            (uint64_t)loading->mistakes - OPTIONS_MOST_LINES);
+            (uint64_t)loading->mistakes - OPTIONS_LINES_MOST);
   loading->warn(line, f.used);
 }
 
@@ -316,7 +316,7 @@ static const char *text_of_program(void) {
 }
 
 static void read_all(options_loading_t *loading) {
-  char link[OPTIONS_LINK_MAX];
+  char link[OPTIONS_LINK_MOST];
   size_t length = os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link);
   read_text(loading, link, length, OPTION_FROM_LINK);
   const char *environment = os_environment(option_source_name[OPTION_FROM_ENVIRONMENT]);
@@ -349,9 +349,9 @@ cold void options_load(options_warn_t *warn) {
   publish_options(&loading);
   ASSERT_VALID(options_are_valid());
   atomic32_store_release(&loaded, 1); /* S-options */
-  uint32_t untold = 0;
+  uint32_t no = 0;
   if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
-  if (!atomic32_cas_relaxed(&reported, &untold, 1)) return;
+  if (!atomic32_cas_relaxed(&reported, &no, 1)) return;
   start_loading(&loading, warn); /* once more, aloud: `warnings` is known to be on */
   read_all(&loading);
 }

@@ -29,8 +29,8 @@ static bool has_died(uint64_t word) { return os_thread_has_ended(word >> STAGE_B
 
 /* Who uses the file holds it, so that its number and its head are not another's meanwhile. The last
  * one closes it when it is to end. */
-#define HOLDS_END ((uint64_t)1 << 32)
-#define HOLDS_CLOSED (HOLDS_END | HOLDS_END << 1)
+#define FILE_ENDS ((uint64_t)1 << 32)
+#define FILE_CLOSED (FILE_ENDS | FILE_ENDS << 1)
 
 static atomic32_t is_tracing; /* S-trace: trace_state, and what follows */
 LAYOUT_VARIABLE(is_tracing);
@@ -81,7 +81,7 @@ static bool hold_file(trace_file_t *s) {
   if (stage_of(atomic64_load_acquire(&s->stage)) != STAGE_READY) return false; /* S-trace */
   uint64_t n = atomic64_load_relaxed(&s->holds);
   do { /* Progress: another thread holds it, or does so no more */
-    if (n >= HOLDS_END) return false;
+    if (n >= FILE_ENDS) return false;
   } while (!atomic64_cas_acquire(&s->holds, &n, n + 1)); /* S-trace */
   return true;
 }
@@ -91,15 +91,15 @@ static void close_trace(trace_file_t *s) {
   int file = (int)atomic32_load_relaxed(&s->file);
   if (s->head != NULL) os_unmap_file(s->head, TRACE_CHUNK);
   if (os_file_identity(file) == s->identity) os_close(file);
-  atomic64_store_release(&s->holds, HOLDS_CLOSED); /* S-trace */
+  atomic64_store_release(&s->holds, FILE_CLOSED); /* S-trace */
 }
 
 static void release_file(trace_file_t *s) {
   uint64_t n = atomic64_load_relaxed(&s->holds);
   do {                              /* Progress: as above */
-    if (n % HOLDS_END == 0) return; /* a handler has forked: what was held is the parent's */
+    if (n % FILE_ENDS == 0) return; /* a handler has forked: what was held is the parent's */
   } while (!atomic64_cas_acq_rel(&s->holds, &n, n - 1)); /* S-trace */
-  if (n - 1 == HOLDS_END) close_trace(s);
+  if (n - 1 == FILE_ENDS) close_trace(s);
 }
 
 void trace_file_lose_event(trace_file_t *s) {
@@ -115,15 +115,15 @@ void trace_file_lose_event(trace_file_t *s) {
 /* Where the name does not tell processes apart, all but the first have their number behind it. */
 static void put_trace_name(trace_file_t *s, const char *pattern, bool is_first) {
   fmt_t f;
-  bool is_told = is_first;
+  bool is_unique = is_first;
   fmt_start(&f, s->name, sizeof s->name, NULL, NULL);
   for (; *pattern != '\0'; pattern++) { /* Bound: the option's text */
     bool is_process = pattern[0] == '%' && pattern[1] == 'p';
     if (is_process) fmt_decimal(&f, os_process()), pattern++;
     else fmt_char(&f, *pattern);
-    is_told = is_told || is_process;
+    is_unique = is_unique || is_process;
   }
-  if (!is_told) fmt_char(&f, '.'), fmt_decimal(&f, os_process());
+  if (!is_unique) fmt_char(&f, '.'), fmt_decimal(&f, os_process());
   fmt_end(&f);
 }
 
@@ -240,7 +240,7 @@ bool trace_open(void) {
 
 static bool is_in_use(const trace_file_t *s, uint64_t stage) {
   uint64_t holds = atomic64_load_relaxed(&s->holds); /* relaxed: read after the stage */
-  return stage_of(stage) >= STAGE_BEGINS || (holds != 0 && holds != HOLDS_CLOSED);
+  return stage_of(stage) >= STAGE_BEGINS || (holds != 0 && holds != FILE_CLOSED);
 }
 
 /* There is no trace, and nobody is about to begin or end one. Somebody died, or is in its file. */
@@ -379,7 +379,7 @@ bool trace_stop(void) {
   if (stage_of(stage) < STAGE_READY) return true;
   atomic32_store_relaxed(&s->is_full, 1);
   take_handed(s, 0);                                                  /* no trace's: all go */
-  if (atomic64_or_acq_rel(&s->holds, HOLDS_END) == 0) close_trace(s); /* S-trace */
+  if (atomic64_or_acq_rel(&s->holds, FILE_ENDS) == 0) close_trace(s); /* S-trace */
   return true;
 }
 

@@ -73,7 +73,7 @@ static size_t size_of(uint8_t what, uint8_t much) {
     case 4: return (size_t)much * 64;
     case 5: return (size_t)much * 512 + what;
     case 6: return (size_t)much * (what < 0xE0 ? 16384 : 524288) + what;
-    case 7: return (much < 0xE0 ? HUGE_MIN_SIZE : WINDOW_SIZE) + (size_t)much * 65536;
+    case 7: return (much < 0xE0 ? HUGE_LEAST : WINDOW_SIZE) + (size_t)much * 65536;
     default: return (size_t)(much >> 3) * 16 + (what >> 4);
   }
 }

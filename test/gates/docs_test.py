@@ -101,7 +101,7 @@ class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language
     or stands in the table of words in design.md."""
     PLAIN = set("""
-        attempt bitmap bytes count counts enter fast fh firstclass fits free grow here kind
+        aside attempt bitmap bytes count counts enter fast fh firstclass fits free freed grow here kind
         lengthened many maps
         option outcome own owned part pool purge resize shape shrink slow starts state stats
         tell thread upkeep visit visitor""".split())

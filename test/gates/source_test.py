@@ -749,6 +749,13 @@ class Statics(unittest.TestCase):
         names += re.findall(r"^static (?:always_)?inline [^;{}=()]*?\b(\w+)\(", code, re.M)
         return ["%s: %s" % (path, name) for name in names
                 if not name.startswith(tuple(self.owners(layer)))]
+    def test_bounds_are_called_most_and_least(self):
+        """MAX and MIN are for what others have named so."""
+        wrong = [(p, name) for p in core_sources() for name in re.findall(
+            r"(?:[{,]|#define|^)\s*((?!GLIBC_)[A-Z]\w*_(?:MAX|MIN)(?:_[A-Z]+)?)(?: =|,$| \()",
+            code_of(support.read(p)), re.M)]
+        self.assertEqual(wrong, [])
+
 
     def test_what_others_call_says_first_whose_it_is(self):
         wrong = [name for path in core_sources() if path.endswith(".h") and layer_of(path)

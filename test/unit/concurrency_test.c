@@ -16,7 +16,7 @@ static size_t pick_size(uint64_t *state) {
   if (kind < 930) return LEAST + core_next(state) % 900;
   if (kind < 990) return LEAST + core_next(state) % 40000;
   if (kind < 999) return LEAST + core_next(state) % MiB(1);
-  return HUGE_MIN_SIZE + MiB(1);
+  return HUGE_LEAST + MiB(1);
 }
 
 /* The size stands at both ends. */

@@ -103,7 +103,7 @@ static void call_whatever_frees(void *context) {
 
 TEST(enter, no_call_that_gives_back_attaches_a_heap, "") {
   for (int i = 0; i < 5; i++) many_blocks[i] = fast_malloc(i < 3 ? 100 : 100000);
-  many_blocks[5] = fast_malloc(HUGE_MIN_SIZE);
+  many_blocks[5] = fast_malloc(HUGE_LEAST);
   many_blocks[6] = firstclass_new();
   CHECK(firstclass_aligned(many_blocks[6], 1, 50) != NULL);
   size_t before = claimed_heaps();

@@ -19,7 +19,7 @@ static size_t pick_size(uint64_t *state) {
   if (kind < 60) return 1 + core_next(state) % 2000;
   if (kind < 85) return 1 + core_next(state) % 60000;
   if (kind < 94) return 1 + core_next(state) % MiB(1);
-  return HUGE_MIN_SIZE + core_next(state) % MiB(4);
+  return HUGE_LEAST + core_next(state) % MiB(4);
 }
 
 static void check_slot(unsigned k, size_t n) {
@@ -112,7 +112,7 @@ static void grow_and_shrink(bool must_succeed) {
 
 /* In a heap of the program's own, which then ends in one of its two ways. */
 static void use_first_class(bool must_succeed, void (*end)(fh_heap_t *heap)) {
-  static const size_t sizes[] = {50, 3000, 100000, MiB(2), HUGE_MIN_SIZE};
+  static const size_t sizes[] = {50, 3000, 100000, MiB(2), HUGE_LEAST};
   fh_heap_t *heap = answer(firstclass_new(), 0, must_succeed);
   if (heap == NULL) return;
   for (size_t i = 0; i < 4 * ARRAY_LENGTH(sizes); i++) {

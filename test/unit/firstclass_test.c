@@ -21,7 +21,7 @@ TEST(firstclass, its_blocks_lie_in_slabs_of_its_own, "F1") {
 }
 
 TEST(firstclass, destroying_it_gives_back_all_its_blocks_of_every_size, "F1") {
-  static const size_t sizes[] = {16, 100, 5000, 100000, HUGE_MIN_SIZE};
+  static const size_t sizes[] = {16, 100, 5000, 100000, HUGE_LEAST};
   for (int round = 0; round < 2; round++) {
     heap = firstclass_new();
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
@@ -40,9 +40,9 @@ TEST(firstclass, deleting_it_leaves_its_blocks_to_be_freed_one_by_one, "F1") {
     size_t size = sizes[i];
     heap = firstclass_new();
     allocate(&size);
-    char *huge = firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
+    char *huge = firstclass_aligned(heap, 1, HUGE_LEAST);
     firstclass_delete(heap);
-    for (int k = 0; k < MANY && size <= SMALL_MAX_SIZE; k++)
+    for (int k = 0; k < MANY && size <= SMALL_MOST; k++)
       CHECK_NULL(atomic_ptr_load_relaxed(&slab_of(kept[k])->tag));
     heap_t *h = my_heap();
     CHECK_NULL(heap_tag(h));
@@ -207,7 +207,7 @@ TEST(firstclass, what_it_has_given_back_carries_its_tag_no_more, "F1 F2") {
 }
 
 TEST(firstclass, a_heap_without_contents_is_ended_class_by_class_that_it_has_used, "") {
-  for (size_t size = 1; size <= SMALL_MAX_SIZE; size += 200) {
+  for (size_t size = 1; size <= SMALL_MOST; size += 200) {
     heap = firstclass_new();
     firstclass_aligned(heap, 1, size);
     heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);

@@ -5,7 +5,7 @@ enum { MANY = 4000 };
 /* ---- where a block goes ---- */
 
 TEST(free, each_kind_of_block_goes_back_to_where_it_came_from, "") {
-  void *small = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_MIN_SIZE);
+  void *small = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_LEAST);
   uint64_t before = committed();
   heap_free(NULL, "free");
   heap_free(large, "free");
@@ -38,17 +38,17 @@ TEST(free, a_block_of_an_own_slab_goes_onto_its_list_and_the_last_one_gives_the_
   unsigned c = class_of(size);
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) {
     slab_t *s = owned_first(h, c)->next; /* used up, and not the one in use */
-    unsigned owned = h->own->owned[c];
+    unsigned owned = h->own->slab_count[c];
     CHECK(s != NULL && s->head == 0);
     for (int i = 0; i < MANY; i++) {
       if (slab_of(kept[i]) != s) continue;
-      CHECK_EQ(h->own->owned[c], owned);
+      CHECK_EQ(h->own->slab_count[c], owned);
       either[way](kept[i]);
       CHECK(slab_kind(slab_word(s)) == SLAB_NONE ||
             (s->head == (uintptr_t)kept[i] && slab_is_valid(s)));
       kept[i] = NULL;
     }
-    CHECK_EQ(h->own->owned[c], owned - 1);
+    CHECK_EQ(h->own->slab_count[c], owned - 1);
   }
   CHECK_EQ(h->put_off, 0u);
 }
@@ -62,11 +62,11 @@ TEST(free, a_block_of_nobodys_slab_is_kept_for_the_next_bin_or_waits_if_there_is
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) {
     h->returned_room[c] = 1;
     either[way](p[2 * way]);
-    CHECK_EQ(h->freed->returned[c], (uintptr_t)p[2 * way]);
+    CHECK_EQ(h->aside->returned[c], (uintptr_t)p[2 * way]);
     CHECK_EQ(h->returned_room[c], 0);
     CHECK_EQ(h->put_off, way);
     either[way](p[2 * way + 1]); /* each is put off */
-    CHECK_EQ(h->freed->returned[c], (uintptr_t)p[2 * way]);
+    CHECK_EQ(h->aside->returned[c], (uintptr_t)p[2 * way]);
     CHECK_EQ(h->put_off, 1u); /* one chain */
     CHECK(block_is_free((uintptr_t)p[2 * way + 1]));
   }
@@ -84,8 +84,8 @@ TEST(free, a_block_of_anothers_slab_waits_though_there_is_room_for_it, "") {
   void **p = (void **)&kept[MANY - 2];
   CHECK(!atomic_ptr_is_relaxed(&slab_of(p[0])->owner, NULL) && slab_of(p[0]) == slab_of(p[1]));
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) either[way](p[way]);
-  CHECK_EQ(h->freed->returned[class_of(size)], (uintptr_t)0);
-  CHECK_EQ(batch_count(&h->freed->batch[arena_slice(p[0]) % BATCH_SLOTS]), 2u);
+  CHECK_EQ(h->aside->returned[class_of(size)], (uintptr_t)0);
+  CHECK_EQ(batch_count(&h->aside->batch[arena_slice(p[0]) % BATCH_SLOTS]), 2u);
 }
 
 TEST(free, a_free_inside_a_call_waits_in_the_heap_that_stands_in, "") {
@@ -131,7 +131,7 @@ TEST(free, fast_frees_follow_the_program_into_the_window_of_the_last_slow_one, "
 }
 
 TEST(free, what_another_thread_frees_comes_back_to_the_owner_and_nothing_is_lost, "S-anchor") {
-  for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
+  for (size_t size = 16; size <= SMALL_MOST; size = size * 3 + 16) {
     allocate(&size);
     in_thread(release, NULL, true);
     check_nothing_lost();
@@ -185,7 +185,7 @@ TEST(free, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "")
   for (int i = 2; i < 1000; i++) fast_free(kept[i]);
   outbox_flush(h);
   CHECK_EQ(h->pending_count, 0);
-  for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->freed->batch[i].slab);
+  for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->aside->batch[i].slab);
   CHECK_EQ(atomic64_load_relaxed(&h->shared_frees), (uint64_t)1000); /* of a slab that was full */
 }
 
@@ -199,13 +199,13 @@ TEST(free, a_block_for_which_there_is_no_place_to_wait_goes_another_way, "") {
   h->put_off_more = PUT_OFF_MORE;
   for (int i = 0; i < PENDING_BLOCKS - 1; i++) fast_free(p[i]);
   CHECK_EQ(h->pending_count, PENDING_BLOCKS - 1);
-  h->freed->pending[h->pending_count++] = (uintptr_t)p[PENDING_BLOCKS - 1];
+  h->aside->pending[h->pending_count++] = (uintptr_t)p[PENDING_BLOCKS - 1];
   h->put_off += PUT_OFF_PENDING;
   fast_free(p[PENDING_BLOCKS]);
   CHECK_LE(h->pending_count, PENDING_BLOCKS);
   outbox_flush(h);
   CHECK_EQ(anchor(slab_of(p[0])).count, PENDING_BLOCKS + 1u);
-  CHECK_EQ(h->freed->remote, 0u);
+  CHECK_EQ(h->aside->remote, 0u);
 }
 
 /* As in a handler that has interrupted a fast malloc: the heap that it finds is another. */
@@ -217,7 +217,7 @@ TEST(free, frees_that_interrupt_a_fast_malloc_wait_no_longer_than_others, "") {
   heap_here.limit = 0;
   for (int i = 0; i < 900; i++) fast_free(kept[i]); /* of one slab */
   for (int i = 0; i < BATCH_SLOTS; i++)
-    CHECK_LE(batch_count(&h->freed->batch[i]), (unsigned)BATCH_BLOCKS);
+    CHECK_LE(batch_count(&h->aside->batch[i]), (unsigned)BATCH_BLOCKS);
   heap_here.limit = limit;
   CHECK_GE(anchor(slab_of(kept[0])).count, 900u - BATCH_BLOCKS);
 }
@@ -294,7 +294,7 @@ static void free_twice_what_is_on_the_next_list(size_t size) {
   CHECK_GT(my_heap()->returned_room[class_of(size)], 2);
   fast_free(p);
   fast_free(q);
-  CHECK_EQ(my_heap()->freed->returned[class_of(size)], (uintptr_t)q);
+  CHECK_EQ(my_heap()->aside->returned[class_of(size)], (uintptr_t)q);
   fast_free(p);
 }
 
@@ -311,9 +311,9 @@ TEST(free, a_double_free_of_what_waits_for_the_next_bin_is_reported_at_once, "")
 }
 
 TEST(free, a_block_freed_twice_is_reported_also_when_its_memory_was_unmapped_meanwhile, "") {
-  enum { BLOCKS = 3 * 64 * (SLICE_SIZE / SMALL_MAX_SIZE - 1) };
+  enum { BLOCKS = 3 * 64 * (SLICE_SIZE / SMALL_MOST - 1) };
   static char *p[BLOCKS];
-  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SMALL_MAX_SIZE);
+  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SMALL_MOST);
   for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
   heap_collect(true);
   CHECK(arena_unmap_free());

@@ -14,14 +14,14 @@ enum { CLASS = 7 };
 static heap_t *busy_heap(void) {
   for (int i = 0; i < 300; i++) fast_malloc(class_size(CLASS));
   heap_t *h = my_heap();
-  CHECK_GT(h->own->owned[CLASS], 0);
+  CHECK_GT(h->own->slab_count[CLASS], 0);
   CHECK(heap_is_valid(h));
   return h;
 }
 
 TEST(heap, a_heap_that_miscounts_its_slabs_is_seen, "H1") {
   heap_t *h = busy_heap();
-  EXPECT_ABORT((h->own->owned[CLASS]++, call()), "invariant H1");
+  EXPECT_ABORT((h->own->slab_count[CLASS]++, call()), "invariant H1");
   EXPECT_ABORT((owned_first(h, CLASS)->prev = NULL, call()), "invariant H1");
 }
 
@@ -74,7 +74,7 @@ TEST(heap, frees_put_off_that_no_flush_would_find_are_seen, "H6") {
   CHECK(h->put_off != 0);
   call();
   EXPECT_ABORT((h->put_off = 0, call()), "invariant H6");
-  EXPECT_ABORT((h->freed->slots = 0, call()), "invariant H6");
+  EXPECT_ABORT((h->aside->slots = 0, call()), "invariant H6");
 }
 
 TEST(heap, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_heap, "H6") {
@@ -83,7 +83,7 @@ TEST(heap, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_heap,
   CHECK(atomic_ptr_is_relaxed(&slab_of(p)->owner, h));
   outbox_flush(h);
   CHECK_EQ(h->put_off, 0u);
-  h->freed->pending[h->pending_count++] = (uintptr_t)p; /* the heap has adopted its slab since */
+  h->aside->pending[h->pending_count++] = (uintptr_t)p; /* the heap has adopted its slab since */
   h->put_off += PUT_OFF_PENDING;
   call();
   outbox_flush(h);
@@ -95,7 +95,7 @@ TEST(heap, a_heap_of_the_program_is_looked_at_too, "H1 F1") {
   CHECK(firstclass_aligned(heap, 1, 100) != NULL);
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap); /* the lanes are its first field */
   unsigned c = class_of(100);
-  EXPECT_ABORT((lane->own->owned[c]++, firstclass_aligned(heap, 1, 100)), "invariant H1");
+  EXPECT_ABORT((lane->own->slab_count[c]++, firstclass_aligned(heap, 1, 100)), "invariant H1");
   EXPECT_ABORT(
     (atomic_ptr_store_relaxed(&owned_first(lane, c)->tag, NULL), firstclass_aligned(heap, 1, 100)),
     "invariant F1");

@@ -16,7 +16,7 @@ static size_t live_records(void) {
 }
 /* Is the place of the first record somebody's? The next block gets the lowest free one. */
 static bool first_is_claimed(void) {
-  void *p = huge_malloc(NULL, HUGE_MIN_SIZE);
+  void *p = huge_malloc(NULL, HUGE_LEAST);
   bool is_claimed = record(p)->number != 0;
   huge_free(record(p), p, "free");
   return is_claimed;
@@ -25,13 +25,13 @@ static uint64_t huge_bytes(void) { return atomic64_load_relaxed(&arena_counts.hu
 
 TEST(huge, a_block_starts_its_own_window_is_zero_and_goes_back_whole, "U1") {
   for (os_fake.page_size = 4096; os_fake.page_size <= 65536; os_fake.page_size *= 4) {
-    char *p = huge_malloc(NULL, HUGE_MIN_SIZE + 5), *q = huge_malloc(NULL, HUGE_MIN_SIZE);
+    char *p = huge_malloc(NULL, HUGE_LEAST + 5), *q = huge_malloc(NULL, HUGE_LEAST);
     CHECK(p != q && (uintptr_t)p % WINDOW_SIZE == 0 && (uintptr_t)q % WINDOW_SIZE == 0);
-    CHECK_EQ(heap_usable_size(p, "t"), HUGE_MIN_SIZE + os_fake.page_size);
-    CHECK_EQ(p[0] | p[HUGE_MIN_SIZE], 0);
-    CHECK_EQ(huge_bytes(), 2 * HUGE_MIN_SIZE + os_fake.page_size);
+    CHECK_EQ(heap_usable_size(p, "t"), HUGE_LEAST + os_fake.page_size);
+    CHECK_EQ(p[0] | p[HUGE_LEAST], 0);
+    CHECK_EQ(huge_bytes(), 2 * HUGE_LEAST + os_fake.page_size);
     CHECK_EQ(live_records(), 2u);
-    CHECK(heap_owns(p + HUGE_MIN_SIZE) && !heap_owns(p + HUGE_MIN_SIZE + os_fake.page_size));
+    CHECK(heap_owns(p + HUGE_LEAST) && !heap_owns(p + HUGE_LEAST + os_fake.page_size));
     huge_free(record(p), p, "free");
     huge_free(record(q), q, "free");
     CHECK(map_kind(map_find(p)) == TENANT_NONE);
@@ -337,7 +337,7 @@ TEST(huge, the_memory_limit_counts_huge_blocks_and_their_growth, "") {
 }
 
 TEST(huge, a_block_freed_twice_or_in_the_middle_is_told, "U1") {
-  char *p = fast_malloc(HUGE_MIN_SIZE);
+  char *p = fast_malloc(HUGE_LEAST);
   EXPECT_ABORT(fast_free(p + 4096), "invalid pointer: .* in free");
   EXPECT_ABORT(huge_free(record(p), p + 16, "free"), "invalid pointer");
   huge_t *b = record(p);
@@ -378,7 +378,7 @@ TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, 
                                  (size_t)1 << ADDRESS_BITS,
                                  ((size_t)1 << ADDRESS_BITS) + 1,
                                  (size_t)1 << 62};
-  char *p = fast_malloc(HUGE_MIN_SIZE);
+  char *p = fast_malloc(HUGE_LEAST);
   size_t before = windows_taken();
   os_fake.before = note_windows;
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
@@ -398,7 +398,7 @@ TEST(huge, what_no_address_space_holds_is_refused_before_any_window_is_claimed, 
 }
 
 TEST(huge, what_fits_nowhere_between_the_mappings_of_others_claims_few_windows_on_the_way, "W1") {
-  char *p = fast_malloc(HUGE_MIN_SIZE);
+  char *p = fast_malloc(HUGE_LEAST);
   os_fake_take(p + 100 * WINDOW_SIZE, 4096);
   os_fake.before = note_windows;
   CHECK_NULL(fast_malloc(GiB(150)));
@@ -417,7 +417,7 @@ static atomic_ptr_t exchange[8];
 static void churn(unsigned number) {
   uint64_t state = number;
   for (int i = 0; i < 1000; i++) {
-    size_t size = HUGE_MIN_SIZE + core_next(&state) % MiB(32);
+    size_t size = HUGE_LEAST + core_next(&state) % MiB(32);
     uint64_t *p = fast_malloc(size);
     if (p == NULL) continue;
     *p = size;

@@ -23,7 +23,7 @@ static void hide_others(int protection) {
 static void take_some(void) {
   for (int i = 0; i < 20; i++) kept[i] = firstclass_aligned(heap, 1, 100);
   for (int i = 20; i < 40; i++) kept[i] = firstclass_aligned(heap, 1, 100000);
-  for (int i = 40; i < 42; i++) kept[i] = firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
+  for (int i = 40; i < 42; i++) kept[i] = firstclass_aligned(heap, 1, HUGE_LEAST);
 }
 
 TEST(index, making_visiting_and_ending_it_touches_nothing_of_the_rest_of_the_process, "F2") {

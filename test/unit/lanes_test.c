@@ -123,7 +123,7 @@ TEST(lanes, a_lane_that_had_another_heap_begins_at_nothing, "") {
 }
 
 TEST(lanes, a_block_tells_from_which_heap_it_comes_until_that_ends, "F1 F2") {
-  static const size_t sizes[] = {1, 100, 5000, 100000, HUGE_MIN_SIZE};
+  static const size_t sizes[] = {1, 100, 5000, 100000, HUGE_LEAST};
   for (unsigned i = 0; i < ARRAY_LENGTH(sizes); i++) {
     heap = firstclass_new();
     void *p = firstclass_aligned(heap, 1, sizes[i]), *other = fast_malloc(sizes[i]);

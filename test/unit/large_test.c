@@ -6,7 +6,7 @@ static size_t slices(void *p) { return atomic32_load_relaxed(&slab(p)->slices); 
 
 TEST(large, a_block_has_the_fewest_slices_and_ends_with_a_page, "L1") {
   for (os_fake.page_size = 4096; os_fake.page_size <= 65536; os_fake.page_size *= 4)
-    for (size_t size = SMALL_MAX_SIZE + 1; size < MiB(1); size += 9999) {
+    for (size_t size = SMALL_MOST + 1; size < MiB(1); size += 9999) {
       char *p = large_malloc(my_heap(), size, 1);
       CHECK_EQ((uintptr_t)p % SLICE_SIZE, (uintptr_t)0);
       CHECK_EQ(slices(p), (size + SLICE_SIZE - 1) / SLICE_SIZE);
@@ -75,9 +75,9 @@ TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L
   CHECK(resize_large(p, 7 * SLICE_SIZE));
   CHECK(!resize_large(p, 7 * SLICE_SIZE + 1));
   CHECK_EQ(slices(p), 7u);
-  CHECK(resize_large(p, SMALL_MAX_SIZE + 1));
+  CHECK(resize_large(p, SMALL_MOST + 1));
   CHECK_EQ(slices(p), 1u);
-  CHECK(!resize_large(p, SMALL_MAX_SIZE)); /* that is for a small block */
+  CHECK(!resize_large(p, SMALL_MOST)); /* that is for a small block */
   CHECK_EQ(committed(), before - 3 + 1 + 1);
   fast_free(p);
   fast_free(wall);
@@ -109,7 +109,7 @@ TEST(large, a_block_freed_twice_or_in_the_middle_is_told, "") {
 
 TEST(large, from_half_a_window_on_alignment_included_a_block_has_a_mapping_of_its_own, "L1") {
   for (size_t alignment = SLICE_SIZE; alignment <= WINDOW_SIZE; alignment *= 2) {
-    size_t most = HUGE_MIN_SIZE - min_size(alignment, HUGE_MIN_SIZE); /* of a large one */
+    size_t most = HUGE_LEAST - min_size(alignment, HUGE_LEAST); /* of a large one */
     if (most != 0) {
       char *p = fast_aligned(alignment, most);
       CHECK(map_kind(map_find(p)) == TENANT_ARENA && (uintptr_t)p % alignment == 0);
@@ -125,16 +125,16 @@ TEST(large, from_half_a_window_on_alignment_included_a_block_has_a_mapping_of_it
 TEST(large, blocks_of_up_to_half_a_window_are_handed_out_again_without_a_call_to_the_system, "L1") {
   enum { ROUNDS = 30 };
   core_option(OPTION_purge_budget, (int64_t)GiB(1));
-  for (int i = 0; i < 2; i++) fast_free(fast_malloc(HUGE_MIN_SIZE - MiB(1)));
+  for (int i = 0; i < 2; i++) fast_free(fast_malloc(HUGE_LEAST - MiB(1)));
   uint64_t before = count_calls(OS_FAKE_ANY);
   for (int i = 0; i < ROUNDS; i++) {
-    char *p = fast_malloc(HUGE_MIN_SIZE - MiB(1 + i));
+    char *p = fast_malloc(HUGE_LEAST - MiB(1 + i));
     CHECK(map_kind(map_find(p)) == TENANT_ARENA);
     p[0] = 1;
     fast_free(p);
   }
   CHECK_EQ(count_calls(OS_FAKE_ANY), before);
-  CHECK(map_kind(map_find(fast_malloc(HUGE_MIN_SIZE))) == TENANT_HUGE);
+  CHECK(map_kind(map_find(fast_malloc(HUGE_LEAST))) == TENANT_HUGE);
 }
 
 TEST(large, pages_move_to_a_mapping_of_their_own_and_what_they_leave_is_clean, "A3 U1") {
@@ -179,7 +179,7 @@ TEST(large, when_pages_cannot_be_moved_the_block_stays_as_it_was, "") {
 TEST(large, a_place_that_pages_left_and_that_could_not_be_mapped_again_is_mapped_when_needed, "") {
   char *p = large_malloc(my_heap(), MiB(4), 1);
   memset(p, 3, MiB(4));
-  fast_free(fast_malloc(HUGE_MIN_SIZE)); /* the records have their place */
+  fast_free(fast_malloc(HUGE_LEAST)); /* the records have their place */
   os_fake_fail(1u << OS_FAKE_MAP_AT, 2, false);
   char *q = large_move_to_huge(slab(p), p, MiB(40));
   CHECK_EQ(os_fake.fail_at, (uint64_t)0);

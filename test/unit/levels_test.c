@@ -47,8 +47,8 @@ TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
   char *p = fast_malloc(SLICE_SIZE), *small = fast_malloc(class_size(CLASS));
   EXPECT_ABORT((h->returned_room[CLASS] = 0, returned_put(h, CLASS, (uintptr_t)small, false)),
                "assertion h->returned_room");
-  EXPECT_ABORT((h->freed->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
-               "assertion h->freed->returned");
+  EXPECT_ABORT((h->aside->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
+               "assertion h->aside->returned");
   EXPECT_ABORT(heap_set_fresh(h, CLASS, (fresh_t){0}), "assertion c >= MEDIUM_CLASS");
   EXPECT_ABORT(magazine_put_run(h, slab(p), 0, 0), "assertion n != 0");
   EXPECT_ABORT(index_add_chunk(h, small + 16), "assertion .*block % INDEX_CHUNK_SIZE");
@@ -132,8 +132,8 @@ TEST(levels, a_large_block_with_too_many_slices_is_seen_when_it_is_resized, "L1"
 }
 
 TEST(levels, a_huge_block_whose_window_is_anothers_is_seen_when_it_is_resized, "U1") {
-  char *p = fast_malloc(HUGE_MIN_SIZE);
+  char *p = fast_malloc(HUGE_LEAST);
   huge_t *b = map_record(map_find(p));
-  EXPECT_ABORT((map_set(p, 1, NULL, TENANT_FOREIGN), huge_resize(b, HUGE_MIN_SIZE + MiB(1))),
+  EXPECT_ABORT((map_set(p, 1, NULL, TENANT_FOREIGN), huge_resize(b, HUGE_LEAST + MiB(1))),
                "invariant U1");
 }

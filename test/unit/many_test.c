@@ -34,7 +34,7 @@ TEST(many, it_takes_what_the_bin_has_in_its_order_and_no_more, "") {
 
 TEST(many, no_bytes_and_large_blocks_are_not_for_it, "") {
   fill_bin(16);
-  static const size_t others[] = {0, SMALL_MAX_SIZE + 1, PTRDIFF_MAX, SIZE_MAX};
+  static const size_t others[] = {0, SMALL_MOST + 1, PTRDIFF_MAX, SIZE_MAX};
   for (int i = 0; i < 4; i++) CHECK_EQ(heap_take_many(others[i], 1, blocks), 0u);
 }
 
@@ -74,7 +74,7 @@ TEST(many, a_slab_that_it_leaves_empty_is_noted, "") {
     i += heap_free_many(many + i, n - i);
     if (i < n) fast_free(many[i++]);
   }
-  CHECK_LE((unsigned)my_heap()->idle, (unsigned)IDLE_MAX);
+  CHECK_LE((unsigned)my_heap()->idle, (unsigned)IDLE_MOST);
   CHECK(heap_is_valid(my_heap()));
-  CHECK_LE(my_heap()->own->owned[class_of(size)], IDLE_MAX + 1);
+  CHECK_LE(my_heap()->own->slab_count[class_of(size)], IDLE_MOST + 1);
 }

@@ -11,7 +11,7 @@ TEST(outbox, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap,
   CHECK_GT(h->put_off, 0u);
   outbox_flush(h);
   CHECK_EQ(swaps_of(h), 1u);
-  CHECK_EQ(h->freed->slots, 0u);
+  CHECK_EQ(h->aside->slots, 0u);
   CHECK_EQ(anchor(slab_of(kept[0])).count, BATCH_BLOCKS - 1);
 }
 
@@ -55,14 +55,14 @@ static void make_large(void) {
 static unsigned count_waiting(const heap_t *h) {
   unsigned count = h->pending_count;
   for (int i = 0; i < BATCH_SLOTS; i++)
-    if (h->freed->batch[i].slab != NULL) count += batch_count(&h->freed->batch[i]);
+    if (h->aside->batch[i].slab != NULL) count += batch_count(&h->aside->batch[i]);
   return count;
 }
 
 /* `put_off` is exact between calls. */
 static void check_held(const heap_t *h) {
   unsigned chains = 0;
-  for (int i = 0; i < BATCH_SLOTS; i++) chains += h->freed->batch[i].slab != NULL;
+  for (int i = 0; i < BATCH_SLOTS; i++) chains += h->aside->batch[i].slab != NULL;
   CHECK_EQ(h->put_off, chains + PUT_OFF_PENDING * h->pending_count);
 }
 
@@ -121,11 +121,11 @@ TEST(outbox, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_
   in_thread(allocate, &size, true);
   for (size_t i = 0; i < 40; i++) fast_malloc(own); /* it has earned slabs of this class */
   unsigned c = class_of(size);
-  CHECK_GE(my_heap()->own->owned[c], 1);
+  CHECK_GE(my_heap()->own->slab_count[c], 1);
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   outbox_flush(my_heap());
-  CHECK_GE(my_heap()->own->owned[c], 3);
-  CHECK_LE(my_heap()->own->owned[c], OWNED_MAX);
+  CHECK_GE(my_heap()->own->slab_count[c], 3);
+  CHECK_LE(my_heap()->own->slab_count[c], OWNED_MOST);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
   for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
@@ -139,7 +139,7 @@ TEST(outbox, a_heap_that_has_not_earned_the_class_publishes_what_it_frees, "") {
   in_thread(allocate, &size, true);
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   outbox_flush(my_heap());
-  CHECK_EQ(my_heap()->own->owned[class_of(size)], 0);
+  CHECK_EQ(my_heap()->own->slab_count[class_of(size)], 0);
   CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
   CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
 }
@@ -151,7 +151,7 @@ TEST(outbox, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-ancho
   heap_t *h = my_heap();
   in_thread(release, NULL, true);
   in_thread(allocate, &size, true); /* slabs without an owner */
-  CHECK(h->own->owned[c] != 0 && !heap_knows_remote(h, c));
+  CHECK(h->own->slab_count[c] != 0 && !heap_knows_remote(h, c));
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   outbox_flush(h);
   CHECK(heap_knows_remote(h, c));

@@ -10,9 +10,9 @@ TEST(owned, empty_slabs_stay_in_the_magazine_and_as_first_of_their_class_within_
     release(NULL);
     heap_t *h = my_heap();
     size_t owned = 0;
-    for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->own->owned[c];
+    for (unsigned c = 0; c < CLASS_COUNT; c++) owned += h->own->slab_count[c];
     CHECK_LE(h->singles, 3u);
-    CHECK_LE((int)h->idle, IDLE_MAX);
+    CHECK_LE((int)h->idle, IDLE_MOST);
     CHECK_LE(owned, (size_t)h->idle + i + 1);
     CHECK_LE(committed(), 3 + owned + 12);
   }
@@ -27,7 +27,7 @@ TEST(owned, without_a_magazine_every_empty_slab_but_the_idle_ones_goes_back, "")
   allocate(&size);
   CHECK_GT(committed(), (uint64_t)50);
   release(NULL);
-  CHECK_LE(committed(), (uint64_t)IDLE_MAX + 2);
+  CHECK_LE(committed(), (uint64_t)IDLE_MOST + 2);
   CHECK_EQ(my_heap()->singles, 0u);
   check_nothing_lost();
 }
@@ -46,18 +46,18 @@ TEST(owned, a_class_whose_blocks_others_free_is_borrowed_and_owned_again_after_a
   unsigned c = class_of(size);
   allocate(&size);
   heap_t *h = my_heap();
-  CHECK_GE(h->own->owned[c], 1);
+  CHECK_GE(h->own->slab_count[c], 1);
   in_thread(release, NULL, true);
   allocate(&size);
   CHECK(heap_knows_remote(h, c));
-  CHECK_EQ(h->own->owned[c], 0);
+  CHECK_EQ(h->own->slab_count[c], 0);
   release(NULL);
-  CHECK_EQ(h->own->owned[c], 0); /* nor does it adopt any */
+  CHECK_EQ(h->own->slab_count[c], 0); /* nor does it adopt any */
   replace_by_own(1 << 21, size);
   CHECK(!heap_knows_remote(h, c));
   release(NULL);
   allocate(&size);
-  CHECK_GE(h->own->owned[c], 1);
+  CHECK_GE(h->own->slab_count[c], 1);
   release(NULL);
   check_nothing_lost();
 }
@@ -75,7 +75,7 @@ TEST(owned, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
   for (int i = 0; i < MANY; i++)
     if (kept[i] == NULL) kept[i] = fast_malloc(size);
   CHECK(!heap_knows_remote(h, class_of(size)));
-  CHECK_GE(h->own->owned[class_of(size)], 1);
+  CHECK_GE(h->own->slab_count[class_of(size)], 1);
 }
 
 TEST(owned, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, "") {
@@ -86,7 +86,7 @@ TEST(owned, an_owner_that_sleeps_for_ever_keeps_its_last_slabs_and_no_others, ""
   heap_collect(true);
   CHECK_GT(before, (uint64_t)60);
   CHECK_LE(committed(),
-           (uint64_t)USED_UP_MAX + 1 + (uint64_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
+           (uint64_t)USED_UP_MOST + 1 + (uint64_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
 }
 
 TEST(owned, a_slab_of_another_heap_is_neither_put_on_a_list_nor_taken_off, "") {

@@ -17,7 +17,7 @@ TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     CHECK_EQ(a->bin[c], (uintptr_t)0);
     CHECK_EQ(a->own->slabs[c], 0u);
-    CHECK_EQ(a->own->owned[c], 0);
+    CHECK_EQ(a->own->slab_count[c], 0);
   }
   CHECK_EQ(a->singles, 0u);
 }
@@ -28,7 +28,7 @@ TEST(pool, the_first_rows_of_tables_lie_on_few_pages, "") {
   static places_t places;
   size_t row = offsetof(places_t, chunks[PLACES_CHUNKS - 1]);
   CHECK_EQ(page_of(&places, row), page_of(&places, offsetof(places_t, free[1]) - 1));
-  row = offsetof(slab_counts_t, partial[ARENA_MAX / 64 - 1]);
+  row = offsetof(slab_counts_t, partial_arenas[ARENA_MOST / 64 - 1]);
   size_t end = offsetof(slab_counts_t, tallies[1]);
   CHECK_EQ(page_of(&slab_counts, row), page_of(&slab_counts, end - 1));
 }
@@ -38,7 +38,7 @@ TEST(pool, the_first_heap_has_all_that_it_needs_on_one_page, "") {
   uintptr_t page = (uintptr_t)h / KiB(4);
   CHECK_EQ(h->number, 0u);
   CHECK_EQ(((uintptr_t)(h + 1) - 1) / KiB(4), page);
-  CHECK_EQ((uintptr_t)h->freed / KiB(4), page);
+  CHECK_EQ((uintptr_t)h->aside / KiB(4), page);
   CHECK_EQ((uintptr_t)h->own / KiB(4), page);
   size_t hints = offsetof(arena_maps_t, partial_groups);
   CHECK_EQ((offsetof(arena_maps_t, partial[1]) - 1) / KiB(4), hints / KiB(4)); /* likewise */

@@ -14,22 +14,22 @@ TEST(refill, a_class_of_which_it_has_anything_is_noted, "") {
     for (unsigned c = 1; c < CLASS_COUNT; c++) {
       if ((h->classes[c / 64] >> c % 64 & 1) != 0) continue;
       CHECK(h->bin[c] == 0 && h->own->slabs[c] == 0 && heap_fresh(h, c).count == 0);
-      CHECK(h->freed->returned[c] == 0 && heap_binned(h, c) == 0 && h->returned_most[c] == 0);
+      CHECK(h->aside->returned[c] == 0 && heap_binned(h, c) == 0 && h->returned_most[c] == 0);
     }
   }
 }
 
 /* So that their pages are not touched: ten thousand threads that have a few blocks stay small. */
 TEST(refill, one_that_has_a_few_blocks_writes_to_its_record_alone, "") {
-  static const heap_freed_t nothing_freed;
+  static const heap_aside_t nothing_aside;
   static const heap_own_t nothing_owned;
   for (size_t size = 16; size < 800; size += 100) CHECK(fast_malloc(size) != NULL);
   heap_t *h = my_heap();
-  CHECK_EQ(memcmp(h->freed, &nothing_freed, sizeof nothing_freed), 0);
+  CHECK_EQ(memcmp(h->aside, &nothing_aside, sizeof nothing_aside), 0);
   CHECK_EQ(memcmp(h->own, &nothing_owned, sizeof nothing_owned), 0);
   CHECK_LE(sizeof *h, (size_t)1216);
   heap_prepare_rest(h);
-  CHECK_EQ(memcmp(h->freed, &nothing_freed, sizeof nothing_freed), 0);
+  CHECK_EQ(memcmp(h->aside, &nothing_aside, sizeof nothing_aside), 0);
 }
 
 /* ---- what a heap keeps ---- */
@@ -38,22 +38,22 @@ TEST(refill, a_classs_first_blocks_come_from_slabs_that_the_heap_does_not_keep, 
   for (size_t size = 16; size < class_size(MEDIUM_CLASS); size *= 4) {
     unsigned c = class_of(size);
     void *p = fast_malloc(size);
-    CHECK_EQ(my_heap()->own->owned[c], 0);
+    CHECK_EQ(my_heap()->own->slab_count[c], 0);
     CHECK(anchor(slab_of(p)).state == ANCHOR_PARTIAL);
     for (size_t bytes = 0; bytes <= 4 * EARN_BYTES; bytes += size) fast_malloc(size);
-    CHECK_EQ(my_heap()->own->owned[c], 1);
+    CHECK_EQ(my_heap()->own->slab_count[c], 1);
   }
 }
 
 TEST(refill, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the_next_bin, "") {
-  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MOST; size *= 2) {
     unsigned c = class_of(size);
     allocate(&size);
-    CHECK_EQ(my_heap()->own->owned[c], 0);
+    CHECK_EQ(my_heap()->own->slab_count[c], 0);
     CHECK_LE(slab_used(slab_of(kept[0])), (uint32_t)class_info[c].capacity);
     void *freed = kept[0];
     fast_free(freed);
-    CHECK_EQ(my_heap()->freed->returned[c], (uintptr_t)freed);
+    CHECK_EQ(my_heap()->aside->returned[c], (uintptr_t)freed);
     kept[0] = NULL;
     release(NULL);
     check_nothing_lost();
@@ -62,7 +62,7 @@ TEST(refill, blocks_of_a_kib_come_from_slabs_that_no_heap_keeps_and_wait_for_the
 
 /* In slices that were never used: a first touch counts when the program writes, not in malloc. */
 TEST(refill, blocks_of_a_kib_that_were_never_used_are_not_touched_before_the_program_does, "") {
-  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MOST; size *= 2) {
     char *first = fast_malloc(size), *second = fast_malloc(size);
     CHECK_EQ(second, first + size);
     CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);

@@ -17,16 +17,16 @@ TEST(resize, what_grows_by_little_gets_a_quarter_more_but_not_beyond_a_power_of_
   CHECK_EQ(heap_with_headroom(6656, 7000), (size_t)8192);
   CHECK_EQ(heap_with_headroom(6656, 8192), (size_t)8192);
   CHECK_EQ(heap_with_headroom(8192, 8193), (size_t)10240);
-  CHECK_EQ(heap_with_headroom(15360, 16000), (size_t)SMALL_MAX_SIZE);
+  CHECK_EQ(heap_with_headroom(15360, 16000), (size_t)SMALL_MOST);
   CHECK_EQ(heap_with_headroom(1024, 3000), (size_t)3000); /* by much */
   CHECK_EQ(heap_with_headroom(1024, 500), (size_t)500);
-  CHECK_EQ(heap_with_headroom(SMALL_MAX_SIZE, 20000), (size_t)20000);
+  CHECK_EQ(heap_with_headroom(SMALL_MOST, 20000), (size_t)20000);
 }
 
 TEST(resize, every_way_between_small_large_and_huge_keeps_the_bytes, "timeout=120") {
   static const size_t sizes[] = {/* clang-format off */
-    1, 16, 17, 100, 513, 5000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 70000, 300000, KiB(512), MiB(3),
-    MiB(40), HUGE_MIN_SIZE, HUGE_MIN_SIZE + MiB(8)
+    1, 16, 17, 100, 513, 5000, SMALL_MOST, SMALL_MOST + 1, 70000, 300000, KiB(512), MiB(3),
+    MiB(40), HUGE_LEAST, HUGE_LEAST + MiB(8)
   }; /* clang-format on */
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
     for (size_t k = 0; k < ARRAY_LENGTH(sizes); k++) {
@@ -73,8 +73,8 @@ TEST(resize, a_small_block_that_grows_a_little_gets_room_for_more_and_one_that_g
   CHECK_EQ(heap_usable_size(p = resize(p, 800), "t"), heap_good_size(800));
   fast_free(p);
   /* a quarter more would be no small block */
-  p = resize(fast_malloc(SMALL_MAX_SIZE - 1000), SMALL_MAX_SIZE);
-  CHECK_EQ(heap_usable_size(p, "t"), (size_t)SMALL_MAX_SIZE);
+  p = resize(fast_malloc(SMALL_MOST - 1000), SMALL_MOST);
+  CHECK_EQ(heap_usable_size(p, "t"), (size_t)SMALL_MOST);
   fast_free(p);
   check_nothing_lost();
 }
@@ -292,7 +292,7 @@ TEST(resize, where_blocks_die_soon_one_that_shrinks_by_half_goes_back, "U1") {
 }
 
 TEST(resize, a_huge_block_that_becomes_small_is_copied_and_goes_back, "U1") {
-  char *p = fast_malloc(HUGE_MIN_SIZE);
+  char *p = fast_malloc(HUGE_LEAST);
   CHECK(map_kind(map_find(p)) == TENANT_HUGE);
   fill(p, 1000);
   char *q = resize(p, 1000);
@@ -304,7 +304,7 @@ TEST(resize, a_huge_block_that_becomes_small_is_copied_and_goes_back, "U1") {
 }
 
 TEST(resize, without_memory_the_block_is_untouched_whatever_it_is, "") {
-  static const size_t sizes[] = {100, 5000, 100000, MiB(2), MiB(40), HUGE_MIN_SIZE};
+  static const size_t sizes[] = {100, 5000, 100000, MiB(2), MiB(40), HUGE_LEAST};
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
     char *p = fast_malloc(sizes[i]), *wall = fast_malloc(60000);
     fill(p, min_size(sizes[i], MiB(1)));
@@ -336,7 +336,7 @@ TEST(resize, without_memory_the_block_is_untouched_whatever_it_is, "") {
 }
 
 TEST(resize, a_size_beyond_all_memory_is_refused_and_the_block_stays, "") {
-  char *p = fast_malloc(100), *q = fast_malloc(HUGE_MIN_SIZE);
+  char *p = fast_malloc(100), *q = fast_malloc(HUGE_LEAST);
   fill(p, 100);
   CHECK_NULL(resize(p, SIZE_MAX));
   CHECK_NULL(resize(p, PTRDIFF_MAX));
@@ -346,8 +346,8 @@ TEST(resize, a_size_beyond_all_memory_is_refused_and_the_block_stays, "") {
 }
 
 TEST(resize, expanding_never_moves, "") {
-  char *p = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_MIN_SIZE);
-  CHECK_EQ(fast_malloc(HUGE_MIN_SIZE), (void *)(huge + WINDOW_SIZE));
+  char *p = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_LEAST);
+  CHECK_EQ(fast_malloc(HUGE_LEAST), (void *)(huge + WINDOW_SIZE));
   CHECK(heap_expand(p, 100, "t") && heap_expand(p, 112, "t") && !heap_expand(p, 113, "t"));
   CHECK(heap_expand(large, 200000, "t"));
   CHECK_GE(heap_usable_size(large, "t"), 200000u);
@@ -355,7 +355,7 @@ TEST(resize, expanding_never_moves, "") {
   bool clean;
   CHECK(arena_claim_at(wall, 1, &clean));
   CHECK(!heap_expand(large, 300000, "t"));
-  CHECK(heap_expand(huge, HUGE_MIN_SIZE + MiB(80), "t"));
+  CHECK(heap_expand(huge, HUGE_LEAST + MiB(80), "t"));
   CHECK(!heap_expand(huge, 2 * WINDOW_SIZE, "t"));
   CHECK(!heap_expand(huge, SIZE_MAX, "t"));
   CHECK(!heap_expand((void *)"elsewhere", 1, "t"));
@@ -371,11 +371,11 @@ TEST(resize, a_good_size_is_what_a_block_of_that_size_can_hold, "Z1") {
 }
 
 TEST(resize, what_is_ours_is_known_to_the_byte, "") {
-  char *p = fast_malloc(100), *huge = fast_malloc(HUGE_MIN_SIZE);
+  char *p = fast_malloc(100), *huge = fast_malloc(HUGE_LEAST);
   static char elsewhere[8];
   CHECK(heap_owns(p) && heap_owns(p + 50));
-  CHECK(heap_owns(huge) && heap_owns(huge + HUGE_MIN_SIZE - 1));
-  CHECK(!heap_owns(huge + HUGE_MIN_SIZE) && !heap_owns(elsewhere) && !heap_owns(NULL));
+  CHECK(heap_owns(huge) && heap_owns(huge + HUGE_LEAST - 1));
+  CHECK(!heap_owns(huge + HUGE_LEAST) && !heap_owns(elsewhere) && !heap_owns(NULL));
   CHECK(!heap_owns(arena_of(p)) && !heap_owns((void *)~(uintptr_t)0));
   CHECK_EQ(heap_usable_size(NULL, "t"), 0u);
 }

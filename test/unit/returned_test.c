@@ -92,7 +92,7 @@ TEST(returned, now_and_then_blocks_of_sparse_slabs_go_back_there_so_that_these_b
   returned_sift(h, c);
   heap_exit(h);
   size_t kept = 0;
-  for (uintptr_t b = h->freed->returned[c]; b != 0; b = block_next(b), kept++)
+  for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b), kept++)
     CHECK(slab_of((void *)b) != sparse);
   CHECK_EQ(kept, (size_t)EACH);
   CHECK_EQ(returned_count(h, c), kept);
@@ -161,7 +161,7 @@ TEST(returned, classes_that_a_heap_may_own_slabs_of_are_never_kept_in_longer_lis
 
 static void swing_much(void *heap) {
   *(heap_t **)heap = my_heap();
-  for (size_t size = 1024; size <= SMALL_MAX_SIZE; size *= 2) swing(9, 3000, size);
+  for (size_t size = 1024; size <= SMALL_MOST; size *= 2) swing(9, 3000, size);
 }
 
 static size_t shares_of(const heap_t *h) {
@@ -229,7 +229,7 @@ TEST(returned, when_memory_is_short_the_last_few_of_the_same_size_are_used, "") 
   for (; n < MANY && fast_malloc(1024) != NULL; n++) continue;
   CHECK_LT(n, (size_t)MANY);
   CHECK_EQ(committed() * SLICE_SIZE, (uint64_t)option_get(OPTION_memory_limit));
-  CHECK_EQ(my_heap()->freed->returned[c], (uintptr_t)0);
+  CHECK_EQ(my_heap()->aside->returned[c], (uintptr_t)0);
   void *p = fast_malloc(1024);
   CHECK_NULL(p);
 }

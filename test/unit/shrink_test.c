@@ -30,7 +30,7 @@ static heap_t *fill_heap(void) {
   swing(100000, 60);
   for (int i = 0; i < WAITING; i++) fast_free(kept[i]);
   heap_t *h = heap_enter();
-  CHECK(h->bin[own] != 0 && h->own->owned[own] != 0 && h->freed->returned[medium] != 0);
+  CHECK(h->bin[own] != 0 && h->own->slab_count[own] != 0 && h->aside->returned[medium] != 0);
   CHECK_GT(heap_fresh(h, class_of(FRESH)).count, 0u);
   CHECK(h->own->lengthened[medium - MEDIUM_CLASS].doublings > 0);
   CHECK(kept_slices(h) != 0 && h->put_off != 0 && large_of(h) != 0);
@@ -38,7 +38,7 @@ static heap_t *fill_heap(void) {
 }
 
 static void check_that_nothing_waits(const heap_t *h) {
-  CHECK(h->put_off == 0 && h->freed->slots == 0);
+  CHECK(h->put_off == 0 && h->aside->slots == 0);
   CHECK_EQ(anchor(slab_of(kept[0])).count, (unsigned)WAITING);
 }
 
@@ -55,10 +55,10 @@ TEST(shrink, a_flush_puts_every_block_back_and_leaves_the_slabs, "I1") {
   heap_t *h = fill_heap();
   heap_flush_bins(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->returned_most[c] == 0 &&
+    CHECK(h->bin[c] == 0 && h->aside->returned[c] == 0 && h->returned_most[c] == 0 &&
           heap_fresh(h, c).count == 0);
   check_that_nothing_waits(h);
-  CHECK(h->own->owned[own] != 0 && slab_is_valid(own_slab(h)));
+  CHECK(h->own->slab_count[own] != 0 && slab_is_valid(own_slab(h)));
 }
 
 TEST(shrink, an_own_slab_of_which_only_a_bin_had_blocks_goes_with_a_flush_or_is_idle, "I1") {
@@ -66,10 +66,10 @@ TEST(shrink, an_own_slab_of_which_only_a_bin_had_blocks_goes_with_a_flush_or_is_
   allocate(&size);
   release(NULL);
   heap_t *h = heap_enter();
-  CHECK_EQ(h->own->owned[own], 2);
+  CHECK_EQ(h->own->slab_count[own], 2);
   CHECK_EQ(slab_of((void *)h->bin[own]), own_slab(h)->next);
   heap_flush_bins(h);
-  CHECK_EQ(h->own->owned[own], 1);
+  CHECK_EQ(h->own->slab_count[own], 1);
   CHECK(own_slab(h)->is_idle == SLAB_IDLE && h->idle == 1);
 }
 
@@ -81,7 +81,7 @@ TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_r
   h->trim_class = (uint8_t)(medium + 1);
   h->trims_due = 1;
   CHECK(!heap_trim(h));
-  CHECK(h->freed->returned[medium] == 0 && h->bin[medium] == 0 && h->bin[own] != 0);
+  CHECK(h->aside->returned[medium] == 0 && h->bin[medium] == 0 && h->bin[own] != 0);
   check_that_nothing_waits(h);
   CHECK(h->trim_class <= medium && h->trim_class > own); /* a step more for each slice */
   h->trim_class = 3;
@@ -98,20 +98,20 @@ TEST(shrink, of_a_class_that_it_does_not_use_a_heap_keeps_nothing_and_adopts_no_
   h->watched = own;
   h->watched_binned = (uint16_t)heap_binned(h, own);
   heap_watch_class(h, (uint8_t)os_fake.now_ms);
-  CHECK(h->own->owned[own] == 0 && h->bin[own] == 0 && h->freed->returned[own] == 0);
+  CHECK(h->own->slab_count[own] == 0 && h->bin[own] == 0 && h->aside->returned[own] == 0);
   check_that_nothing_waits(h);
   CHECK_EQ((unsigned)h->watched, medium);
-  CHECK(h->freed->returned[medium] != 0);
+  CHECK(h->aside->returned[medium] != 0);
   heap_exit(h);
   int from = WAITING;
   release(&from);
-  CHECK_EQ((int)h->own->owned[own], 0);
+  CHECK_EQ((int)h->own->slab_count[own], 0);
   fast_malloc(OWN);
-  CHECK_EQ(h->freed->rests, (uint64_t)0);
+  CHECK_EQ(h->aside->rests, (uint64_t)0);
   h->watched_binned = (uint16_t)(heap_binned(h, medium) - 1); /* used since */
   heap_enter();
   heap_watch_class(h, (uint8_t)os_fake.now_ms);
-  CHECK(h->freed->returned[medium] != 0);
+  CHECK(h->aside->returned[medium] != 0);
   heap_exit(h);
 }
 
@@ -121,14 +121,14 @@ TEST(shrink, slow_calls_watch_class_after_class_by_the_clock, "") {
   allocate(&size);
   heap_t *h = my_heap();
   for (int i = 0; i < 100; i++) {
-    CHECK_GT((int)h->own->owned[own], 0); /* no time passes */
+    CHECK_GT((int)h->own->slab_count[own], 0); /* no time passes */
     fast_free(fast_malloc(100000));
   }
   for (int i = 0; i < 100; i++) {
     os_fake.now_ms += 16;
     for (int calls = 0; calls < 32; calls++) fast_free(fast_malloc(100000));
   }
-  CHECK_EQ((int)h->own->owned[own], 0);
+  CHECK_EQ((int)h->own->slab_count[own], 0);
 }
 
 static void spoil(heap_t *h, uintptr_t block) {
@@ -139,7 +139,7 @@ static void spoil(heap_t *h, uintptr_t block) {
 TEST(shrink, a_free_block_that_was_written_to_is_found_when_it_is_put_back, "") {
   heap_t *h = fill_heap();
   EXPECT_ABORT(spoil(h, h->bin[own]), "heap corruption: .* in free");
-  EXPECT_ABORT(spoil(h, h->freed->returned[medium]), "heap corruption: .* in free");
+  EXPECT_ABORT(spoil(h, h->aside->returned[medium]), "heap corruption: .* in free");
 }
 
 TEST(shrink, used_blocks_are_counted_anew_where_a_fast_free_was_cut_short, "I1") {
@@ -152,7 +152,7 @@ TEST(shrink, used_blocks_are_counted_anew_where_a_fast_free_was_cut_short, "I1")
 }
 
 TEST(shrink, blocks_that_were_never_used_go_back_with_the_others, "") {
-  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MAX_SIZE; size *= 2) {
+  for (size_t size = class_size(MEDIUM_CLASS); size <= SMALL_MOST; size *= 2) {
     for (int i = 0; i < 2; i++) kept[i] = fast_malloc(size);
     CHECK_GT(heap_fresh(my_heap(), class_of(size)).count, 0u);
     for (int i = 0; i < 2; i++) fast_free(kept[i]);
@@ -179,13 +179,13 @@ TEST(shrink, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_a
   }
   heap_t *h = my_heap();
   unsigned c = class_of(2000);
-  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
+  CHECK(h->singles + h->run_slices > 0 && h->aside->returned[c] != 0);
   for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2)); /* huge ones */
-  CHECK(h->singles + h->run_slices > 0 && h->freed->returned[c] != 0);
+  CHECK(h->singles + h->run_slices > 0 && h->aside->returned[c] != 0);
   in_thread(collect_all, NULL, true);
   for (int i = 0; i < CALLS; i++) fast_free(fast_malloc(WINDOW_SIZE / 2));
   CHECK_EQ(h->run_slices, 0);
-  CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0);
+  CHECK(h->bin[c] == 0 && h->aside->returned[c] == 0);
   CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims)); /* once is enough */
 }
 
@@ -239,9 +239,9 @@ TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   h->returned_room[c] = 64;
   h->bin[c] = 16; /* a bin of medium blocks was as long a list */
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
-  h->own->owned[c] = 1; /* of owned ones it counts with the slab */
+  h->own->slab_count[c] = 1; /* of owned ones it counts with the slab */
   CHECK_EQ(heap_prepare_rest(h), pages);
-  h->own->owned[c] = 0;
+  h->own->slab_count[c] = 0;
   h->bin[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages);
   CHECK(sample_start(GiB(1)));
@@ -270,13 +270,13 @@ TEST(shrink, the_next_user_of_a_heap_does_not_take_it_that_others_free_its_block
   for (size_t i = 0; i < pool_size(); i++) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
-    CHECK(h == NULL || h->freed == NULL || !heap_knows_remote(h, class_of(size)));
+    CHECK(h == NULL || h->aside == NULL || !heap_knows_remote(h, class_of(size)));
   }
 }
 
 TEST(shrink, a_thread_that_ends_leaves_its_blocks_to_be_freed_and_its_free_memory_to_all,
      "S-anchor S-pool") {
-  for (size_t size = 16; size <= SMALL_MAX_SIZE; size = size * 3 + 16) {
+  for (size_t size = 16; size <= SMALL_MOST; size = size * 3 + 16) {
     in_thread(allocate, &size, true);
     for (int i = 0; i < MANY; i++) CHECK_BYTES(kept[i], i, size);
     release(NULL);
@@ -289,15 +289,15 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   slab_t *s = own_slab(h)->next; /* used up: it is in nobody's partial map */
   atomic_ptr_store_relaxed(&s->tag, h);
   h->put_off_more = h->trims_due = 7;
-  h->freed->remote = 1;
+  h->aside->remote = 1;
   atomic32_add_relaxed(&heap_trims, 1);
   heap_let_go(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    CHECK(h->bin[c] == 0 && h->freed->returned[c] == 0 && h->own->owned[c] == 0);
+    CHECK(h->bin[c] == 0 && h->aside->returned[c] == 0 && h->own->slab_count[c] == 0);
   check_that_nothing_waits(h);
   CHECK(kept_slices(h) == 0 && h->own->lengthened[medium - MEDIUM_CLASS].doublings == 0 &&
         large_of(h) == 0);
-  CHECK(h->put_off_more == 0 && h->freed->remote == 0 && h->trims_due == 0);
+  CHECK(h->put_off_more == 0 && h->aside->remote == 0 && h->trims_due == 0);
   CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims));
   CHECK(atomic_ptr_is_relaxed(&s->owner, NULL) && atomic_ptr_is_relaxed(&s->tag, NULL));
 }
@@ -318,12 +318,12 @@ TEST(shrink, a_heap_that_is_dropped_takes_the_live_blocks_of_its_slabs_with_it, 
   size_t size = OWN;
   heap_t *h = fill_heap();
   unsigned slabs = 0;
-  for (unsigned c = 1; c < CLASS_COUNT; c++) slabs += h->own->owned[c];
+  for (unsigned c = 1; c < CLASS_COUNT; c++) slabs += h->own->slab_count[c];
   h->idle = 1;
   uint64_t before = committed();
   heap_drop(h);
   CHECK_EQ(committed(), before - slabs);
-  for (unsigned c = 1; c < CLASS_COUNT; c++) CHECK(h->bin[c] == 0 && h->own->owned[c] == 0);
+  for (unsigned c = 1; c < CLASS_COUNT; c++) CHECK(h->bin[c] == 0 && h->own->slab_count[c] == 0);
   check_that_nothing_waits(h);
   CHECK(h->idle == 0 && large_of(h) == 0);
   heap_exit(h);
@@ -357,17 +357,17 @@ static unsigned count_seen(const heap_t *lane) {
 
 TEST(shrink, a_sweep_takes_a_slab_that_was_empty_twice_and_goes_on_where_the_last_one_ended, "") {
   heap_t *lane = emptied_lane();
-  unsigned owned = lane->own->owned[class_of(1000)], seen = count_seen(lane);
+  unsigned owned = lane->own->slab_count[class_of(1000)], seen = count_seen(lane);
   CHECK_GT(owned, 40u);
   for (unsigned i = 0; count_seen(lane) + 4 < owned; i++) {
     CHECK_LT(i, 2 * owned);
     owned_sweep(lane, 1);
     CHECK_LE(count_seen(lane), seen + 1);
     seen = count_seen(lane);
-    CHECK_EQ(lane->own->owned[class_of(1000)], owned);
+    CHECK_EQ(lane->own->slab_count[class_of(1000)], owned);
   }
   owned_sweep(lane, 2 * owned);
-  CHECK_LE(lane->own->owned[class_of(1000)], 4u);
+  CHECK_LE(lane->own->slab_count[class_of(1000)], 4u);
   CHECK(atomic_ptr_is_relaxed(&slab_of(kept[0])->owner, lane));
 }
 
@@ -381,10 +381,10 @@ TEST(shrink, a_sweep_begins_anew_if_the_slab_where_it_ended_has_left_the_lane, "
   s->is_idle = SLAB_SEEN_EMPTY;
   lane->own->sweep_at = slab_number(s);
   lane->own->sweep_class = 0;
-  unsigned owned = lane->own->owned[class_of(1000)];
+  unsigned owned = lane->own->slab_count[class_of(1000)];
   owned_sweep(lane, 1);
   CHECK_EQ(lane->own->sweep_class, class_of(1000));
-  CHECK_EQ(lane->own->owned[class_of(1000)], owned);
+  CHECK_EQ(lane->own->slab_count[class_of(1000)], owned);
 }
 
 TEST(shrink, a_sweep_of_all_leaves_the_slabs_with_live_blocks_and_nothing_to_do, "") {
@@ -394,10 +394,10 @@ TEST(shrink, a_sweep_of_all_leaves_the_slabs_with_live_blocks_and_nothing_to_do,
   CHECK_EQ((int)lane->idle, 1);
   for (int i = 0; i < 20; i++) firstclass_aligned(heap, 1, 100);
   CHECK_NE(lane->bin[class_of(100)], (uintptr_t)0);
-  uint64_t others = committed() - lane->own->owned[class_of(1000)];
+  uint64_t others = committed() - lane->own->slab_count[class_of(1000)];
   lane->trims_due = 5;
   heap_sweep_all(lane);
-  CHECK_EQ(lane->own->owned[class_of(1000)], 1);
+  CHECK_EQ(lane->own->slab_count[class_of(1000)], 1);
   CHECK_EQ(committed(), others + 1);
   CHECK(lane->idle == 0 && lane->trims_due == 0 && lane->bin[class_of(100)] == 0);
   CHECK(atomic_ptr_is_relaxed(&slab_of(kept[0])->owner, lane));

@@ -3,7 +3,7 @@ enum { MANY = 4000 };
 #include "kept.h"
 
 TEST(slow, blocks_of_every_size_are_apart_aligned_and_come_back, "I1 I4") {
-  for (size_t size = 0; size <= SMALL_MAX_SIZE + 3000; size += size < 600 ? 7 : 333) {
+  for (size_t size = 0; size <= SMALL_MOST + 3000; size += size < 600 ? 7 : 333) {
     char *p[40];
     for (int i = 0; i < 40; i++) {
       p[i] = fast_malloc(size);
@@ -60,7 +60,7 @@ TEST(slow, an_aligned_block_is_aligned_for_every_alignment_up_to_a_window, "") {
 }
 
 TEST(slow, calloc_gives_zeros_also_where_others_wrote_and_knows_an_overflow, "A3") {
-  static const size_t sizes[] = {1, 100, 4000, SMALL_MAX_SIZE, SMALL_MAX_SIZE + 1, 300000, MiB(3)};
+  static const size_t sizes[] = {1, 100, 4000, SMALL_MOST, SMALL_MOST + 1, 300000, MiB(3)};
   for (int round = 0; round < 3; round++)
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
       char *p = heap_calloc(1, sizes[i]), *q = heap_calloc(sizes[i], 1);

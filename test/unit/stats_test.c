@@ -139,11 +139,11 @@ TEST(stats, frees_of_others_blocks_are_counted_beyond_32_bits, "") {
 }
 
 TEST(stats, large_and_huge_blocks_are_counted, "") {
-  void *a = fast_malloc(100000), *b = fast_malloc(HUGE_MIN_SIZE);
+  void *a = fast_malloc(100000), *b = fast_malloc(HUGE_LEAST);
   read_stats();
   CHECK_EQ(stats.large_live, (uint64_t)1);
   CHECK_EQ(stats.huge_live, (uint64_t)1);
-  CHECK_EQ(stats.live_bytes, align_up(100000, 4096) + HUGE_MIN_SIZE);
+  CHECK_EQ(stats.live_bytes, align_up(100000, 4096) + HUGE_LEAST);
   CHECK_GE(stats.committed, stats.live_bytes);
   CHECK_GE(stats.peak_committed, stats.committed);
   CHECK_GE(stats.mapped, stats.committed);
@@ -184,7 +184,7 @@ TEST(stats, a_large_block_that_another_thread_frees_is_counted_once, "") {
 TEST(stats, what_the_system_was_asked_is_what_it_counted, "") {
   for (int i = 0; i < 300; i++) fast_free(fast_malloc((size_t)i * 5000));
   os_fake_fail(OS_FAKE_MAPPING, 1, false);
-  fast_free(fast_malloc(HUGE_MIN_SIZE));
+  fast_free(fast_malloc(HUGE_LEAST));
   heap_collect(true);
   read_stats();
   CHECK_EQ(stats.mmaps, os_fake.calls[OS_FAKE_MAP] + os_fake.calls[OS_FAKE_MAP_AT]);
@@ -362,9 +362,9 @@ static size_t size_of_any_kind(uint64_t *state) {
   uint64_t n = core_next(state);
   switch (n % 16) {
     case 0: return n % MiB(3);
-    case 1: return n % 300 == 1 ? HUGE_MIN_SIZE + n % MiB(1) : SMALL_MAX_SIZE + n % MiB(1);
+    case 1: return n % 300 == 1 ? HUGE_LEAST + n % MiB(1) : SMALL_MOST + n % MiB(1);
     case 2:
-    case 3: return n / 16 % SMALL_MAX_SIZE;
+    case 3: return n / 16 % SMALL_MOST;
     default: return n / 16 % 600;
   }
 }
@@ -450,7 +450,7 @@ TEST(stats, the_sums_are_too_high_by_no_more_than_other_threads_have_freed_in_th
   visited(&live, &free);
   heap_sums(&live_kept, &free_kept);
   CHECK_GE(live_kept, live);
-  CHECK_LE(live_kept - live, (uint64_t)OWNED_MAX * SLICE_SIZE);
+  CHECK_LE(live_kept - live, (uint64_t)OWNED_MOST * SLICE_SIZE);
   CHECK_EQ((live_kept - live) / class_size(class_of(200)), free - free_kept);
 }
 

@@ -61,7 +61,7 @@ static void *run_and_sleep(void *context) {
   (void)context;
   for (int round = 0; round < 3; round++) {
     size_t n = 0;
-    for (size_t size = 16; size <= SMALL_MAX_SIZE && n < EACH; size += 16 + size / 8)
+    for (size_t size = 16; size <= SMALL_MOST && n < EACH; size += 16 + size / 8)
       for (int i = 0; i < 12 && n < EACH; i++) p[n++] = fast_malloc(size);
     while (n-- > 0) fast_free(p[n]);
   }

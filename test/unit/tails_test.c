@@ -67,7 +67,7 @@ TEST(tails, only_the_last_slice_of_a_block_has_one_and_the_others_count_as_touch
   fast_free(p);
   set_others_tails(true);
   uint64_t before = discards();
-  CHECK_EQ(filled(SMALL_MAX_SIZE + 1), p);
+  CHECK_EQ(filled(SMALL_MOST + 1), p);
   CHECK_EQ(discards(), before + 1);
   fast_free(p);
   CHECK_EQ(fast_malloc(4 * SLICE_SIZE), (void *)p);
@@ -131,7 +131,7 @@ TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
   uint64_t state = 5;
   heap_t *h = my_heap();
   for (int i = 0; i < 5000; i++) {
-    size_t k = core_next(&state) % SLOTS, size = SMALL_MAX_SIZE + 1 + core_next(&state) % 300000;
+    size_t k = core_next(&state) % SLOTS, size = SMALL_MOST + 1 + core_next(&state) % 300000;
     if (i % 3 == 0) p[k] = any_realloc(p[k], size, "t");
     else {
       fast_free(p[k]);

@@ -31,7 +31,7 @@ static bool note(void *p, size_t size, void *context) {
 TEST(visit, each_live_block_is_visited_once_and_no_free_one, "") {
   uint64_t state = 3;
   for (int i = 0; i < MANY; i++) {
-    size_t size = i % 100 == 0 ? 100000 : i == 77 ? HUGE_MIN_SIZE : 10 + core_next(&state) % 3000;
+    size_t size = i % 100 == 0 ? 100000 : i == 77 ? HUGE_LEAST : 10 + core_next(&state) % 3000;
     block[i].p = fast_malloc(size);
     memset(block[i].p, 0xAB, 10);
     block[i].is_live = true;
@@ -77,7 +77,7 @@ TEST(visit, the_blocks_of_a_first_class_heap_can_be_visited_alone, "F1") {
   int count = 0;
   for (int i = 0; i < 300; i++) fast_malloc(64);
   for (int i = 0; i < 70; i++) firstclass_aligned(heap, 1, i % 10 == 0 ? 90000 : 64);
-  firstclass_aligned(heap, 1, HUGE_MIN_SIZE);
+  firstclass_aligned(heap, 1, HUGE_LEAST);
   CHECK(firstclass_visit(heap, &(visitor_t){.blocks = count_blocks, .context = &count}));
   CHECK_EQ(count, 71);
 }
@@ -137,7 +137,7 @@ TEST(visit, descriptors_of_slices_that_are_all_free_are_not_looked_at, "") {
 
 TEST(visit, no_heap_is_looked_at_for_the_blocks_that_it_borrowed, "") {
   enum { HEAPS = 3 * PLACES_IN_CHUNK };
-  size_t number = PLACES_IN_CHUNK, size = PLACES_IN_CHUNK * (sizeof(heap_t) + sizeof(heap_freed_t));
+  size_t number = PLACES_IN_CHUNK, size = PLACES_IN_CHUNK * (sizeof(heap_t) + sizeof(heap_aside_t));
   bool is_claimed;
   int count = 0;
   fast_malloc(4000);
@@ -165,7 +165,7 @@ static slab_t *use_for_blocks(char *slice, size_t size) {
 
 static void use_for_this_and_that(void) {
   for (unsigned i = 0; !atomic32_load_relaxed(&is_over); i++) {
-    slab_retire(use_for_blocks(slices[i % SLICES], SMALL_MAX_SIZE));
+    slab_retire(use_for_blocks(slices[i % SLICES], SMALL_MOST));
     slab_t *s = use_for_blocks(slices[i % SLICES], SMALLER);
     slab_retire(s);
     atomic64_store_relaxed(&s->size, SLICE_SIZE);
@@ -178,7 +178,7 @@ static bool lies_in_its_slice(void *p, size_t size, void *context) {
   size_t offset = (uintptr_t)p % SLICE_SIZE;
   ++*(size_t *)context;
   if (size == SLICE_SIZE) CHECK_EQ(offset, 0u);
-  else CHECK(size == SMALLER || size == SMALL_MAX_SIZE);
+  else CHECK(size == SMALLER || size == SMALL_MOST);
   CHECK_EQ(offset % size, 0u);
   CHECK_LE(offset + size, SLICE_SIZE);
   return true;
@@ -261,7 +261,7 @@ TEST(visit, of_a_slab_no_more_blocks_are_shown_than_it_has_room_for, "I2") {
   bool clean;
   size_t seen = 0;
   char *slice = arena_claim(1, 1, &clean);
-  slab_t *s = use_for_blocks(slice, SMALL_MAX_SIZE);
+  slab_t *s = use_for_blocks(slice, SMALL_MOST);
   atomic32_store_relaxed(&s->carved, class_info[class_of(SMALLER)].capacity);
   CHECK(heap_visit(&(visitor_t){.blocks = lies_in_its_slice, .context = &seen}));
   CHECK_EQ(seen, (size_t)s->capacity);

@@ -120,10 +120,10 @@ static char state_of_group(const char *slices) {
 }
 
 static void write_text(const map_t *m) {
-  enum { SMALL_MOST = 4096 }; /* slices that are shown one by one */
+  enum { SHOWN_MOST = 4096 }; /* slices that are shown one by one */
   size_t mapped = 0;
   for (size_t i = 0; i < m->window_count; i++) mapped += m->windows[i].mapped;
-  bool by_slice = mapped <= SMALL_MOST;
+  bool by_slice = mapped <= SHOWN_MOST;
   printf("%s: %zu windows, %zu huge blocks; each letter is %s\n%s", target_title(), m->window_count,
          m->huge_count, by_slice ? "a slice, 64 KiB" : "64 slices, 4 MiB", legend);
   for (size_t i = 0; i < m->window_count; i++) {

@@ -118,7 +118,7 @@ static void read_heaps(view_t *v) {
     bool is_claimed;
     heap_t *h = pool_at(i, &is_claimed);
     if (h == NULL || !heap_was_used(h)) continue;
-    v->metadata_resident += sizeof *h + sizeof *h->freed + sizeof *h->own;
+    v->metadata_resident += sizeof *h + sizeof *h->aside + sizeof *h->own;
     add_heap(v, h, i, is_claimed);
   }
   qsort(v->heaps, v->heap_count, sizeof *v->heaps, by_kept);

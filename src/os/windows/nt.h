@@ -112,7 +112,7 @@ typedef struct {
 enum { LOADED_FOR_EVER = 1 };
 NT_CALL int32_t LdrAddRefDll(uint32_t how, void *base);
 NT_CALL int32_t LdrRegisterDllNotification(
-  uint32_t flags, void (*tell)(uint32_t reason, const nt_loaded_t *module, void *context),
+  uint32_t flags, void (*call)(uint32_t reason, const nt_loaded_t *module, void *context),
   void *context, void **cookie);
 
 /* What the process was started with: of the words of this struct those that are read. */

@@ -82,11 +82,11 @@ static void huge_thread(unsigned me) {
     }
     return;
   }
-  block[me][0] = huge_malloc(NULL, HUGE_MIN_SIZE);
+  block[me][0] = huge_malloc(NULL, HUGE_LEAST);
   EXPECT(block[me][0] != NULL);
 }
 static void huge_again_thread(unsigned me) {
-  uint64_t *p = huge_malloc(NULL, HUGE_MIN_SIZE + me);
+  uint64_t *p = huge_malloc(NULL, HUGE_LEAST + me);
   EXPECT(p != NULL);
   p[0] = me;
   heap_free(p, "free");
@@ -216,7 +216,7 @@ static void collected_after(void) {
 /* They are looked at while they are made, in a lane that lies in memory of its own. */
 static bool show_large(void *p, size_t size, void *context) {
   (void)context;
-  EXPECT(p != NULL && (size == SLICE_SIZE || size == HUGE_MIN_SIZE));
+  EXPECT(p != NULL && (size == SLICE_SIZE || size == HUGE_LEAST));
   return true;
 }
 static void shown_thread(unsigned me) {
@@ -225,7 +225,7 @@ static void shown_thread(unsigned me) {
 }
 static void shown_huge_thread(unsigned me) {
   if (me == 1) firstclass_visit(heap, &(visitor_t){.blocks = show_large});
-  else EXPECT(firstclass_aligned(heap, 1, HUGE_MIN_SIZE) != NULL);
+  else EXPECT(firstclass_aligned(heap, 1, HUGE_LEAST) != NULL);
 }
 static void shown_after(void) {
   firstclass_destroy(heap);

@@ -92,13 +92,13 @@ size_t oracle_traced(void) {
 }
 
 bool oracle_bin_is_empty(size_t size) {
-  if (size > SMALL_MAX_SIZE) return true;
+  if (size > SMALL_MOST) return true;
   unsigned c = class_of(size);
   return own_heap()->bin[c] == 0 && heap_fresh(own_heap(), c).count == 0;
 }
 
 static bool is_used_up(const heap_t *h, unsigned c) {
-  if (h->bin[c] != 0 || h->freed->returned[c] != 0 || heap_fresh(h, c).count != 0) return false;
+  if (h->bin[c] != 0 || h->aside->returned[c] != 0 || heap_fresh(h, c).count != 0) return false;
   for (const slab_t *s = fh.owned_first(h, c); s != NULL; s = s->next)
     if (slab_used(s) < s->capacity) return false;
   return true;
@@ -157,7 +157,7 @@ void oracle_note_trial_due(size_t size) {
   unsigned c = class_of(size);
   if (!heap_knows_remote(h, c)) park_fail("no class whose blocks others free");
   atomic16_store_relaxed(&h->binned[c], (uint16_t)(TRIAL_BLOCKS - 1 - heap_since_trial(h, c, 0)));
-  while (bits_mix(h->freed->lots + 1) % TRIALS_PART != 0) h->freed->lots++;
+  while (bits_mix(h->aside->lots + 1) % TRIALS_PART != 0) h->aside->lots++;
 }
 
 void oracle_note_sift_due(size_t size) {
@@ -172,7 +172,7 @@ void oracle_note_sift_due(size_t size) {
 static heap_sampled_t *sampled_of(const heap_t *h) {
   unsigned place = h->number % PLACES_IN_CHUNK;
   char *parts = (char *)(h - place) + PLACES_IN_CHUNK * sizeof *h;
-  parts += PLACES_IN_CHUNK * (sizeof(heap_freed_t) + sizeof(heap_own_t));
+  parts += PLACES_IN_CHUNK * (sizeof(heap_aside_t) + sizeof(heap_own_t));
   return (heap_sampled_t *)parts + place;
 }
 
@@ -242,11 +242,11 @@ static void add_heap(left_t *left, const heap_t *h) {
   left->slices_kept += h->singles + h->run_slices;
   left->blocks_kept += h->pending_count;
   for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->freed->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->freed->batch[i]);
+    if (h->aside->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->aside->batch[i]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     left->blocks_kept += length_of(h->bin[c]) + length_of(sampled_of(h)->behind[c]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    left->blocks_kept += length_of(h->freed->returned[c]) + heap_fresh(h, c).count;
+    left->blocks_kept += length_of(h->aside->returned[c]) + heap_fresh(h, c).count;
 }
 
 static void add_heaps(left_t *left) {

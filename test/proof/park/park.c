@@ -307,7 +307,7 @@ static void parse(int argc, char **argv) {
     }
   }
   if (optind == argc && (options.is_list || options.deaths != 0)) return;
-  if (optind + 2 != argc || options.every == 0 || options.copies - 1 >= COPIES_MAX) {
+  if (optind + 2 != argc || options.every == 0 || options.copies - 1 >= COPIES_MOST) {
     fputs(usage, stderr);
     exit(EXIT_USAGE);
   }

@@ -131,7 +131,7 @@ void in_helper(void (*body)(void)); /* the helper runs it; waits for its end */
 void in_thread(void (*body)(void)); /* a thread of its own runs it; waits for its end */
 void snapshot_note_subject(void);   /* called by the subject, once */
 
-enum { COPIES_MAX = 16, WHY_SIZE = 400 };
+enum { COPIES_MOST = 16, WHY_SIZE = 400 };
 void snapshot_set_limit(unsigned ms); /* of processor time; a copy that takes more hangs */
 /* Copies the process, calling thread included: true in the copy. The original goes on, but waits
  * while it has `most` copies. */

@@ -327,8 +327,8 @@ def executed(target, operation, folder):
     return {int(line, 16) for line in path.read_text().split()}
 
 def is_report(line, functions):
-    return (any(name in line for name in ("fatal(", "heap_bad_pointer(", "tell_and_die(")) or
-            functions in ({"heap_bad_pointer"}, {"tell_and_die"}))
+    return (any(name in line for name in ("fatal(", "heap_bad_pointer(", "report_and_die(")) or
+            functions in ({"heap_bad_pointer"}, {"report_and_die"}))
 
 def is_background(line, functions):
     return functions == {"background"} or "os_thread_start(background)" in line

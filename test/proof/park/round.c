@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GIVEN_MAX = 512, LEFT = 24, GROWTH_MAX = 40, PAIRS_MAX = 2048, SMALL_MAX = 16384 };
+enum { GIVEN_MOST = 512, LEFT = 24, GROWTH_MOST = 40, PAIRS_MOST = 2048, SMALL_MOST = 16384 };
 
 /* ---- blocks that change hands ---------------------------------------------------------------- */
 
-static void *given[GIVEN_MAX], *left[LEFT];
+static void *given[GIVEN_MOST], *left[LEFT];
 static unsigned given_count;
 
 void give(void *p) {
-  if (given_count == GIVEN_MAX) park_fail("too many blocks are given");
+  if (given_count == GIVEN_MOST) park_fail("too many blocks are given");
   given[given_count++] = p;
 }
 
@@ -39,8 +39,8 @@ static size_t next_class(size_t size) {
 /* One block of the larger ones: each lies in pages of its own, and a page costs more than a
  * call. */
 static void use_every_class(void) {
-  for (size_t size = 16; size <= SMALL_MAX; size = next_class(size)) {
-    void *p = get(size), *q = size <= PAIRS_MAX ? get(size) : NULL;
+  for (size_t size = 16; size <= SMALL_MOST; size = next_class(size)) {
+    void *p = get(size), *q = size <= PAIRS_MOST ? get(size) : NULL;
     put(p);
     if (q != NULL) put(q);
   }
@@ -93,10 +93,10 @@ static void use_zeroed(size_t count) {
 
 /* Large blocks until one lies in another window: the first arena has no more room. */
 static void grow(void) {
-  void *blocks[GROWTH_MAX];
+  void *blocks[GROWTH_MOST];
   unsigned n = 0;
   uintptr_t window = 0;
-  for (bool grown = false; !grown && n < GROWTH_MAX; n++) {
+  for (bool grown = false; !grown && n < GROWTH_MOST; n++) {
     blocks[n] = hold_untouched(api.malloc(MIB(31)), MIB(31));
     if (n == 0) window = (uintptr_t)blocks[0] >> 30;
     grown = (uintptr_t)blocks[n] >> 30 != window;

@@ -136,7 +136,7 @@ static struct copy {
   int errors;        /* a file in memory: what the copy writes to standard error */
   unsigned long point;
   uintptr_t instruction;
-} copies[COPIES_MAX];
+} copies[COPIES_MOST];
 
 static unsigned limit_ms;
 void snapshot_set_limit(unsigned ms) { limit_ms = ms; }
@@ -249,10 +249,10 @@ static void reap(struct copy *c, const char *hang) {
 
 /* Until one of the copies has ended or hangs; false if there is none. */
 static bool wait_for_any(void) {
-  struct pollfd ends[COPIES_MAX];
-  struct copy *of[COPIES_MAX];
+  struct pollfd ends[COPIES_MOST];
+  struct copy *of[COPIES_MOST];
   nfds_t n = 0;
-  for (struct copy *c = copies; c < copies + COPIES_MAX; c++) {
+  for (struct copy *c = copies; c < copies + COPIES_MOST; c++) {
     if (c->pid == 0) continue;
     of[n] = c;
     ends[n++] = (struct pollfd){c->pidfd, POLLIN, 0};

@@ -170,9 +170,9 @@ void traced_adopt(bool subject_is_lost) {
     char before[64];
     snprintf(before, sizeof before, "../%u", files[i].which);
     rename(before, strrchr(files[i].name, '/') + 1); /* once for each name */
-    bool is_its = s != NULL && s->identity == lib.identity(files[i].number);
+    bool belongs = s != NULL && s->identity == lib.identity(files[i].number);
     if (dup2(files[i].copy, files[i].number) < 0) park_fail("a trace is not opened");
-    if (is_its) s->identity = lib.identity(files[i].number);
+    if (belongs) s->identity = lib.identity(files[i].number);
   }
   traced_kept();
   if (s == NULL) return;
