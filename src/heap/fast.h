@@ -13,7 +13,6 @@
  *         anything is read that a signal handler could change. */
 #pragma once
 
-#include "../stock/returned.h"
 #include "free.h"
 #include "here.h"
 #include "slow.h"
@@ -73,8 +72,25 @@ typedef enum {
   FAST_FREED,
   FAST_EMPTIED, /* ... and its slab has no block in use any more */
   FAST_OTHERS,  /* nowhere: its slab is another heap's, or the heap has no room for it */
-  FAST_REFUSED  /* nowhere: it is no block, or free already, as far as can be told here */
+  FAST_REFUSED  /* nowhere: it seems to be no block, or free already */
 } fast_freed_t;
+
+/* Keeps a block of a slab that nobody owns for the class's next bin; the returned list has room.
+ * False if the block is free already: its link is spoilt then. */
+static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block, bool is_live) {
+  uintptr_t *list = &h->aside->returned[c];
+  ASSERT(h->returned_room[c] != 0);
+  if (is_live) {
+    block_link(block, *list);
+  } else {
+    block_set_next(block, *list);
+    if (unlikely(block_is_free(block))) return false;
+    block_set_free(block);
+  }
+  *list = block;
+  h->returned_room[c]--;
+  return true;
+}
 
 /* Decides where it goes. The heap is marked, and the thread's own. `is_live`: the caller knows that
  * it is a block, and not free. */
@@ -88,7 +104,7 @@ static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t 
   unsigned c = slab_class(s);
   if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->returned_room[c] == 0))
     return FAST_OTHERS;
-  return likely(returned_put(h, c, block, is_live)) ? FAST_FREED : FAST_REFUSED;
+  return likely(fast_keep(h, c, block, is_live)) ? FAST_FREED : FAST_REFUSED;
 }
 
 /* `slow` does what the fast path cannot: heap_free_slow, or what stands before it. */

@@ -1,6 +1,6 @@
 /* returned.h - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
- * Owns:    `returned`, `returned_most`, `returned_room` and `lengthened` of a heap.
- *          Called by: stock, heap.   Calls: outbox, surplus, slab.
+ * Owns:    `returned`, `returned_most`, `returned_room` and `lengthened` of a heap. A fast free
+ *          adds to the list (fast.h).   Called by: stock, heap.   Calls: outbox, surplus, slab.
  * Threads: the heap's own. */
 #pragma once
 
@@ -33,21 +33,3 @@ hidden void returned_give_up(heap_t *h, unsigned c);
 hidden void returned_forget(heap_t *h);
 /* What the lists of all classes have of the surplus, in slices. */
 hidden size_t returned_surplus(const heap_t *h);
-
-/* Keeps a block of a slab that nobody owns for the next bin of its class. The list has room, and
- * the heap is marked. False if the block is free already; its link is spoilt then. `is_live`: the
- * caller knows that it is not. */
-static always_inline bool returned_put(heap_t *h, unsigned c, uintptr_t block, bool is_live) {
-  uintptr_t *list = &h->aside->returned[c];
-  ASSERT(h->returned_room[c] != 0);
-  if (is_live) {
-    block_link(block, *list);
-  } else {
-    block_set_next(block, *list);
-    if (unlikely(block_is_free(block))) return false;
-    block_set_free(block);
-  }
-  *list = block;
-  h->returned_room[c]--;
-  return true;
-}

@@ -45,7 +45,7 @@ TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
   enum { CLASS = 5 };
   heap_t *h = my_heap();
   char *p = fast_malloc(SLICE_SIZE), *small = fast_malloc(class_size(CLASS));
-  EXPECT_ABORT((h->returned_room[CLASS] = 0, returned_put(h, CLASS, (uintptr_t)small, false)),
+  EXPECT_ABORT((h->returned_room[CLASS] = 0, fast_keep(h, CLASS, (uintptr_t)small, false)),
                "assertion h->returned_room");
   EXPECT_ABORT((h->aside->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
                "assertion h->aside->returned");

@@ -80,9 +80,9 @@ TEST(returned, now_and_then_blocks_of_sparse_slabs_go_back_there_so_that_these_b
   for (size_t i = 0; i < ALL; i++) {
     uintptr_t block = (uintptr_t)blocks[i];
     if (slab_of(blocks[i]) != sparse) {
-      if (of_others < EACH) of_others += returned_put(h, c, block, false);
+      if (of_others < EACH) of_others += fast_keep(h, c, block, false);
     } else if (of_sparse < EACH) {
-      of_sparse += returned_put(h, c, block, false);
+      of_sparse += fast_keep(h, c, block, false);
     } else {
       slab_free_one(sparse, block);
     }
