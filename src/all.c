@@ -5,7 +5,7 @@
 #include "base/fmt.c"
 #include "base/sizeclass.c"
 
-/* Before the condition, so that the file without others has them once. */
+/* What several of the ports below include: the one file without others has each of these once. */
 #include "base/bits.h"
 #include "base/layout.h"
 #include "base/probe.h"
@@ -14,7 +14,7 @@
 #if defined(_WIN32)
 #include "os/windows/os_windows.c"
 #include "os/windows/files_windows.c"
-#elif !defined(__linux__)
+#elif defined(__FreeBSD__) || defined(__APPLE__)
 #include "os/bsd/os_bsd.c"
 #else
 #include "os/linux/os_linux.c"
@@ -96,24 +96,16 @@
 
 #include "api/callback.c"
 #include "api/start.c"
-#if defined(_WIN32)
 #include "api/windows.c"
-#elif defined(__APPLE__)
 #include "api/macos.c"
-#else
 #include "api/foreign.c"
-#endif
 #include "api/tracing.c"
 #include "api/closed.c"
 #include "api/cold.c"
 #include "api/malloc.c"
 #include "api/heaps.c"
-#if defined(__linux__)
 #include "api/glibc.c"
-#endif
-#if defined(__ELF__) && !defined(_WIN32)
 #include "api/new.c"
-#endif
 #include "api/freebsd.c"
 #include "api/ext.c"
 #include "api/variants.c"

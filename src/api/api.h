@@ -64,10 +64,10 @@ hidden void *api_no_memory(void);
 hidden void *api_invalid(void);
 /* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);
-/* What the budget has to tell: the callback for pressure, or a line about the container's files.
+/* What the budget has to report: the callback for pressure, or a line about the container's files.
  * False: there is no news, or this is not the moment. */
 hidden bool api_report_news(void);
-/* Tells it, and answers who wants a trace. Called where no heap is marked. */
+/* Reports it, and answers a wish for a trace. Called where no heap is marked. */
 hidden void api_news(void);
 static inline void api_look_for_news(void) {
   if (unlikely(atomic32_load_relaxed(&budget.news) != 0)) api_news();

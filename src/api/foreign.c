@@ -13,6 +13,7 @@
  * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the
  * program hands it one of our blocks to free. php opens its extensions this way. Without the flag
  * it finds ours. In the shared library alone: a static program has a dlopen of its own. */
+#if !defined(_WIN32) && !defined(__APPLE__)
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -121,3 +122,4 @@ out_of_line size_t api_foreign_size(const void *p, const char *call) {
   if (usable_size == NULL || !is_libc_block(p)) fatal("invalid pointer", p, call);
   return usable_size(p);
 }
+#endif

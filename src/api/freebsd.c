@@ -1,7 +1,7 @@
 /* freebsd.c - what FreeBSD's malloc has beside the other names                         layer 8: api
  * Owns:    nothing.   Called by: the program.   Calls: the public functions.
  * Threads: any. It was compiled, and never run. libc's own would hand out blocks of libc's heap,
- *          of which free knows nothing. mallctl stays libc's, and tells of that heap. */
+ *          of which free knows nothing. mallctl stays libc's, and reports that heap. */
 #if defined(__FreeBSD__)
 #include "api.h"
 

@@ -2,6 +2,7 @@
  * Owns:    nothing.   Called by: the program.   Calls: heap, stock, arena, support,
  *          report; stdio in malloc_info alone.
  * Threads: any. Every answer is about freehold's memory; libc's own heap is never started. */
+#if defined(__linux__)
 #include "api.h"
 
 #include <errno.h>
@@ -141,7 +142,7 @@ void malloc_stats(void) { fh_stats_print(false); }
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* 1 if pages went back to the system meanwhile, be it by another thread. `pad` has no meaning here:
+/* 1 if pages went back to the system meanwhile, by whichever thread. `pad` has no meaning here:
  * there is no top of the heap to keep. */
 int malloc_trim(size_t pad) {
   (void)pad;
@@ -157,7 +158,7 @@ enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
        GLIBC_ARENA_MAX = -8, GLIBC_ARENA_TEST, GLIBC_PERTURB, GLIBC_CHECK_ACTION, GLIBC_MMAP_MAX,
        GLIBC_MMAP_THRESHOLD, GLIBC_TOP_PAD, GLIBC_TRIM_THRESHOLD };
 
-/* 1 on success, 0 for a parameter that there is not or a value that glibc refuses. M_TRIM_THRESHOLD
+/* 1 on success, 0 for an unknown parameter or a value that glibc refuses. M_TRIM_THRESHOLD
  * sets the option purge_budget (a negative value: no limit). */
 int mallopt(int parameter, int value) {
   switch (parameter) {
@@ -180,4 +181,5 @@ int mallopt(int parameter, int value) {
 #ifdef __GLIBC__
 TWIN(mallopt) int __libc_mallopt(int parameter, int value);
 TWIN(mallinfo) struct mallinfo __libc_mallinfo(void);
+#endif
 #endif

@@ -35,7 +35,7 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
 static void free_sized_slow(void *p) { api_free(p, "free_sized"); }
 static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized"); }
 
-/* The size is not needed, for the block's own is at hand; one that cannot be it is reported. */
+/* The block's own size is at hand, so this one is only checked. */
 static always_inline void check_size(void *p, size_t size, size_t alignment, const char *call) {
   if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
   if (!SECURE && unlikely(!fast_has_bytes(p, size))) heap_check_size(p, size, alignment, call);

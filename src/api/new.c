@@ -5,6 +5,7 @@
  *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
  *          runtime that came with a plug-in after the library was loaded is looked up at that
  *          moment. */
+#if defined(__ELF__) && !defined(_WIN32)
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -423,3 +424,4 @@ OPERATOR void *_ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t(size_t size, siz
 OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t(size_t size, size_t alignment) {
   return _ZnamSt11align_val_tRKSt9nothrow_t(size, alignment);
 }
+#endif

@@ -68,7 +68,7 @@ static bool is_right(size_t usable, size_t size) {
   return fast_is_right(usable, size) || (usable > SMALL_MOST && size > SMALL_MOST);
 }
 
-/* Whatever realloc does with the block, it stays aligned. */
+/* Whatever realloc does with the block, it stays aligned. Where pages move a slice begins. */
 static out_of_line bool stays_aligned(void *p, size_t alignment, size_t size, const char *call) {
   if (alignment <= CLASS_STEP || size == 0) return true;
   return alignment <= SLICE_SIZE && (uintptr_t)p % alignment == 0 &&

@@ -257,7 +257,7 @@ static void replace_exports(const runtime_t *r) {
   }
 }
 
-/* Of modules that come: a runtime may have been bound to others before the loader tells of it. */
+/* Of modules that come: a runtime may have been bound to others before the loader reports it. */
 static void take_module(char *base) {
   const module_t *end;
   bool is_new = note_runtime(base);

@@ -129,18 +129,17 @@ hidden bool arena_grow_at(void *at, size_t n, bool *clean);
 hidden bool arena_is_first_end(const arena_t *a, size_t slice);
 /* Gives slices back; they may be claimed at once, and are purged when idle or over the budget. */
 hidden void arena_release(void *first, size_t n);
-/* Likewise, and nothing is purged; for slices that read as zero. */
-hidden void arena_release_dirty(void *first, size_t n);
-hidden void arena_release_clean(void *first, size_t n);
+hidden void arena_release_dirty(void *first, size_t n); /* likewise, and nothing is purged now */
+hidden void arena_release_clean(void *first, size_t n); /* of slices that read as zero */
 /* Gives slices back at which nothing is mapped, and which count as committed no more. They are
- * mapped again, at once if memory is to be had. */
+ * mapped again, at once if there is memory. */
 hidden void arena_release_moved(void *first, size_t n);
 
 /* Groups of 64 slices of which none is in use are unmapped, for memory or address space is short:
  * true if any were. */
 hidden bool arena_unmap_free(void);
-/* Between the two the group of `p` is not unmapped, unless that began before: then a look at the
- * descriptor says that the slice is not what it was. */
+/* Between the two the group of `p` is not unmapped. If that began before, the descriptor says that
+ * the slice is not what it was. */
 hidden void arena_read_begin(const void *p);
 hidden void arena_read_end(const void *p);
 /* Does anybody read in the `n` slices, or near them? A later reader sees what they are now. */

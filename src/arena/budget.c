@@ -93,7 +93,7 @@ static void look_at_container(uint64_t used, uint32_t now) {
 }
 
 /* Until the container's limit, as far as what this process has taken since the look goes. If the
- * kernel was short meanwhile, a part of what is left is not to be counted on. */
+ * kernel was short meanwhile, a part of what is left does not count. */
 static int64_t left_in_container(uint64_t limit, uint64_t used) {
   int64_t left = (int64_t)atomic64_load_relaxed(&container.room);
   left -= (int64_t)(used - atomic64_load_relaxed(&used_at_look));

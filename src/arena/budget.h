@@ -8,7 +8,7 @@
  * level follows the bound of which the least is left:
  *   NONE   more is left than a second of growth needs, as learned: speed wins.
  *   NEAR   less: all heaps give up what they keep, purging is at once, no huge pages are asked for.
- *   OVER   nothing is left, or almost nothing and the kernel is short. The program is told as well.
+ *   OVER   nothing is left, or almost nothing and the kernel is short. The program hears of it too.
  * It goes down again only when a 64th of the bound more is left than was enough to raise it.
  *
  * Holds:   B1 with more than the soft bound in use the level is OVER
@@ -22,7 +22,7 @@ typedef enum { PRESSURE_NONE, PRESSURE_NEAR, PRESSURE_OVER } pressure_t; /* as i
 typedef struct {
   atomic64_t level;    /* pressure_t */
   atomic32_t is_close; /* less than half of a bound is left: it is looked at often */
-  atomic32_t news; /* not 0: the program is to be told of the level, or of the container's files */
+  atomic32_t news; /* not 0: the level, or the container's files, are to be reported */
   atomic64_t over; /* bytes beyond the bound */
   atomic64_t growth; /* bytes a second */
   atomic64_t raises; /* how often the level rose */

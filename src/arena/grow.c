@@ -185,7 +185,7 @@ static size_t map_again(arena_t *a, size_t first, size_t most) {
   return n;
 }
 
-/* Slices that are free or were unmapped. What is mapped again in vain stays free. */
+/* Slices that are free or were unmapped. What was mapped again for nothing stays free. */
 static out_of_line size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
   size_t first = bitmap_find_joined(a->free, arena_maps(a)->unmapped, ARENA_WORDS, n, alignment);
   if (first == BITMAP_NONE) return NO_SLICES;

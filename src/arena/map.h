@@ -4,8 +4,8 @@
  * Threads: any. Progress: a window is claimed by one swap; a thread that fails goes on to the next.
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
  *                    complete; S-low  map_free (release) -> lowest_free (acquire): the free word.
- * Holds:   W1 a word goes from 0 or TAKEN to CLAIMED to a tenant and back to 0, and only the
- *             claimer moves it; an arena's record is its window
+ * Holds:   W1 a word goes from NONE or FOREIGN to CLAIMED, to a tenant and back to NONE, and only
+ *             the claimer moves it; an arena's record is its window
  *          W2 from where we began to `low_window` no window is free */
 #pragma once
 

@@ -2,7 +2,7 @@
  * Contract: patience.h.
  *
  * A program whose demand swings by more than the budget would give the same pages back and touch
- * them again for ever. So purged slices that are claimed again are counted as regretted, however
+ * them again endlessly. So purged slices that are claimed again are counted as regretted, however
  * long ago they were purged. They fill a bucket that leaks: what leaks costs a hundredth of a
  * processor's time, which memory that goes back is worth. Each PURGE_STEP that finds it full
  * doubles the budget. What was idle for less than the delay would have cost next to nothing: it

@@ -39,6 +39,6 @@ static inline size_t places_size(const places_t *places) {
   /* relaxed: places_at looks again */
   return (size_t)atomic32_load_relaxed(&places->chunk_count) * PLACES_IN_CHUNK;
 }
-/* NULL if there never was such a place; `*is_claimed` is a moment's truth. */
+/* NULL if there never was such a place; `*is_claimed` may change at once. */
 hidden void *places_at(const places_t *places, const places_shape_t *shape, size_t number,
                        bool *is_claimed);

@@ -180,7 +180,7 @@ uint32_t purge_tick(void) {
   patience_calm(now);
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
-  /* If it did not come to the end the next tick goes on from there; else that begins anew. */
+  /* The next tick goes on where this one stopped, or begins anew. */
   atomic32_store_relaxed(&tick_next, is_done(&p) ? p.next : 0);
   return p.now;
 }

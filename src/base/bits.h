@@ -50,8 +50,8 @@ typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 
-/* Makes `n` bytes zero, a multiple of 16 from 32 to BITS_FEW, at such an address. There is no loop,
- * and for more than 64 no branch: some words are written twice, from either end. */
+/* Makes `n` bytes zero: 32 to BITS_FEW. Like the address they are a multiple of 16, here and below.
+ * No loop, and beyond 64 bytes no branch: some words are written twice, from either end. */
 enum { BITS_FEW = 256 };
 static always_inline void bits_clear_two(char *at) {
   const pair_t zero = {0, 0};
@@ -67,13 +67,12 @@ static always_inline void bits_clear_few(void *at, size_t n) {
   }
 }
 
-/* Do `n` bytes read as zero? A multiple of 16, at such an address; likewise. */
 static always_inline pair_t bits_of_two(const char *at) {
   return ((const pair_t *)at)[0] | ((const pair_t *)at)[1];
 }
 static always_inline bool bits_are_none(pair_t bits) { return (bits[0] | bits[1]) == 0; }
 
-/* Of more bytes than BITS_FEW. In steps; the last one begins where a step ends with them. */
+/* For more than BITS_FEW bytes, in steps. The last step ends where they end, and may overlap. */
 enum { BITS_STEP = 128 };
 static always_inline char *bits_step(char *from, char *end) {
   return from < end - BITS_STEP ? from : end - BITS_STEP;
@@ -97,6 +96,7 @@ static inline void bits_clear_all(void *at, size_t n) {
   }
 }
 
+/* Do `n` bytes read as zero? */
 static always_inline bool bits_are_zero(const void *at, size_t n) {
   const char *from = at, *last = from + n - 32;
   if (unlikely(n > BITS_FEW)) return bits_are_zero_all((void *)(uintptr_t)at, n);

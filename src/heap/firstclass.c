@@ -160,7 +160,7 @@ static void end_lane(heap_t *lane, lane_state_t how) {
   pool_release(lane);
 }
 
-/* A thread inside has stopped there for ever, was killed, jumped out or is not in this child of
+/* A thread inside has stopped there for good, was killed, jumped out or is not in this child of
  * fork: it has left the lists between two steps. All that they lead to is the lane's, so it may be
  * dropped. What counts of them may be wrong, so no slab is let go of, and the lane is not used
  * again. Its blocks are freed like any other. */

@@ -9,7 +9,8 @@
 #include "enter.h"
 #include "visit.h"
 
-/* What a row's counter adds to its figure: that of all, or of one heap. */
+/* What the rows have of all, or of one heap. */
+static void add_counters(fh_stats_t *stats, const heap_t *h, const os_usage_t *usage) {
 #define STATS_COUNTER(counter) (h == NULL ? atomic64_load_relaxed(&counter) : 0)
 #define STATS_SLICES(counter) (STATS_COUNTER(counter) << SLICE_SHIFT)
 #define STATS_WITH_HUGE(counter) (STATS_SLICES(counter) + STATS_COUNTER(arena_counts.huge_bytes))
@@ -17,7 +18,6 @@
 #define STATS_VISIT(what) 0
 #define STATS_PROCESS(field) (usage != NULL ? usage->field : 0)
 #define STATS_ADD(name, section, unit, from, ...) stats->name += STATS_##from;
-static void add_counters(fh_stats_t *stats, const heap_t *h, const os_usage_t *usage) {
   FH_STATISTICS(STATS_ADD, )
 }
 

@@ -2,10 +2,9 @@
  * Contract: visit.h.
  * Threads: any. What others do meanwhile may or may not be seen. Descriptors are never unmapped,
  *          blocks not while their keys are read (S-read). A free block has a key, is fresh
- *          (fresh.h) or lies on a hole (S-visit). All that is read here the library writes by
- *          atomics, and so is a key. In a live block a word of the program's stands there. One load
- *          takes whatever that is: no key, for no program knows one (docs/promises.md, section 8).
- *          Large and huge blocks are not read. */
+ *          (fresh.h) or lies on a hole (S-visit). In a live block a word of the program's stands in
+ *          the place of the key: docs/concurrency.md says why it may be read. Large and huge blocks
+ *          are not read. */
 #include "visit.h"
 
 #include "../stock/stock.h"

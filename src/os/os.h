@@ -112,7 +112,7 @@ hidden uint64_t os_random(void);
 hidden uintptr_t os_space_start(void);
 hidden uintptr_t os_space_end(void); /* of the program's address space */
 
-/* NULL if unset, or if privileges are raised: it is not to be trusted then. */
+/* NULL if unset, or if privileges are raised: it cannot be trusted then. */
 hidden const char *os_environment(const char *name);
 hidden bool os_is_raised(void); /* are privileges raised, as by set-user-ID? */
 /* Bytes written, 0 if there is none. */

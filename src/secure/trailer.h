@@ -61,7 +61,7 @@ static always_inline atomic64_t *trailer_of(uintptr_t block, size_t usable) {
 }
 
 /* From `at` to `end`, more than TRAILER_FEW bytes. The last words of each may be written twice, so
- * that few branches are to be foreseen. */
+ * that there are few branches. */
 typedef uint64_t trailer_pair_t __attribute__((vector_size(16), aligned(1), may_alias));
 enum { TRAILER_PAIR = sizeof(trailer_pair_t), TRAILER_PAIRS = 4 };
 #define TRAILER_STEP (TRAILER_PAIRS * TRAILER_PAIR)

@@ -3,10 +3,10 @@
  *          Calls: atomic.
  * Threads: any; what may be done to the word is in the table of docs/design.md, section 4.
  *
- * `avail` is the offset in the slab of the first block of a chain of free ones, linked as on any
- * list (slab.h); 0: none. `count` is the chain's length. While nobody owns the slab `carved` is how
- * many of its blocks were ever a heap's, less those that are sunk (holes.h). So the thread that
- * frees the last one knows it from the word alone. No tag is needed: when the word has come back to
+ * `avail` is the offset in the slab of the first block of a chain of free ones, linked as in
+ * block.h; 0: none. `count` is the chain's length. While nobody owns the slab `carved` is how many
+ * of its blocks were ever a heap's, less those that are sunk (holes.h). So the thread that frees
+ * the last one knows it from the word alone. No tag is needed: when the word has come back to
  * the value read, the chain behind `avail` is the chain that the new block has to point to. */
 #pragma once
 

@@ -27,8 +27,8 @@ typedef union {
   char page[SECRETS_PAGE];
 } aligned_to(SECRETS_PAGE) secrets_t;
 extern hidden secrets_t secrets;
-/* What is written in a free block of the secure grade is not to be guessed, and is not the same
- * elsewhere. relaxed: see `secrets` */
+/* In the secure grade nobody can guess what a free block holds, or copy it from another.
+ * relaxed: see `secrets` */
 static always_inline uint64_t block_cover(uintptr_t block) {
   return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.cover), 0xD6E8FEB86659FD93u) : 0;
 }

@@ -7,7 +7,7 @@
  *                     and then the child's own (release) -> checked_seal (acquire).
  *
  * Secrets are set before the first block. From then on their page can only be read. What is covered
- * by `cover` stays so for ever, because a link and a key are written one after the other. A child
+ * by `cover` stays so, because a link and a key are written one after the other. A child
  * of fork has a new `trailer`, and knows its parents'. */
 #pragma once
 

@@ -28,7 +28,7 @@ static bool try_cas(slab_t *s, uint64_t *word, uint64_t to) {
 slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   slab_t *s = slab_of(base);
   uint8_t *touched = arena_touched_last(base, 1);
-  if (*touched != TOUCHED_ALL) *touched = TOUCHED_ALL; /* not written in vain: others' lie beside */
+  if (*touched != TOUCHED_ALL) *touched = TOUCHED_ALL; /* only if need be: others' lie beside */
   s->head = 0;
   s->inverse = class_info[c].inverse;
   s->capacity = class_info[c].capacity;

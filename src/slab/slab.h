@@ -55,7 +55,7 @@ struct slab {
   uint16_t capacity; /* const while the slab lives */
   union {
     uint16_t is_idle; /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
-    uint16_t seen;    /* by the last look at a slab of nobody: sparse.c */
+    uint16_t seen;    /* by the last look, if nobody owns it: sparse.c */
   };
   uint16_t is_clean; /* what was not carved yet reads as zero */
   uint16_t sunk;     /* free blocks on holes; 0 while a heap owns the slab */

@@ -1,4 +1,4 @@
-/* sparse.c - slabs of nobody of which pages are free                                 layer 4: slab
+/* sparse.c - slabs that nobody owns and that have free pages                          layer 4: slab
  * Contract: sparse.h.
  *
  * A few blocks that live long keep each slab in which they lie, long after the size that they have
@@ -21,7 +21,7 @@ enum {
   TICK_WORK = 128,  /* and slabs; one of which pages may go */
   HOLED_WORK = 8,   /* counts as so many, unless memory is short */
   TICK_TIMES = 16,  /* so many times as long as that took no tick is due, */
-  ROUND_MS = 100,   /* but for no longer than this, and for so long after a round at least */
+  ROUND_MS = 100,   /* this long at most, and at least this long after a round */
   REST_ROUNDS = 3,  /* of a class of which slabs are taken: so many rounds it is not */
 };
 enum { SEEN_HOLED = 1 << 15 }; /* `seen`: so many blocks are free, all others' pages went */

@@ -1,4 +1,4 @@
-/* sparse.h - slabs of nobody of which pages are free                                 layer 4: slab
+/* sparse.h - slabs that nobody owns and that have free pages                          layer 4: slab
  * Owns:    the pace of the looks; `seen` of slab_t.   Called by: heap.
  * Calls:   holes, partial, arena, support, os.
  * Threads: any, at once: whoever clears a slab's bit has it for the moment. */

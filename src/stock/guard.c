@@ -65,7 +65,7 @@ static void give_slot(guard_t *g, const guard_slot_t *s) {
   bitmap_release(g->ready, (size_t)(s - g->slots), 1);
 }
 
-/* NULL: none of those that were looked at is to be had. */
+/* NULL: none of those that were looked at is free. */
 static guard_slot_t *take_slot(guard_t *g) {
   for (unsigned i = 0; i < TRIES; i++) {
     size_t n = atomic32_add_relaxed(&g->turn, 1) % GUARD_SLOTS;

@@ -4,7 +4,7 @@
  * Threads: the heap's own.
  *
  * A block of a slab that another heap owns, or nobody, goes back by a compare-and-swap on the
- * slab's anchor. That is dear twice: the swap itself, and that it waits for every load and store
+ * slab's anchor. That costs twice: the swap itself, and waiting for every load and store
  * before it, among them those of a block that is in no cache. So such blocks are put off
  * (`pending`), chained by slab (`batch`), and published many at a time. */
 #pragma once

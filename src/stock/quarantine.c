@@ -79,7 +79,7 @@ bool quarantine_unprotect(void *block) {
   return true;
 }
 
-/* It may be used again. One that the system does not open stays where it is, for ever. */
+/* It may be used again. One that the system does not open stays where it is. */
 static void *open_again(void *block) {
   return block != NULL && quarantine_unprotect(block) ? block : NULL;
 }

@@ -64,7 +64,7 @@ static bool is_too_short(const heap_t *h, unsigned c) {
   return h->returned_room[c] == 0 && h->returned_most[c] >= longest(h, c);
 }
 
-/* Not written in vain: its page may be untouched. */
+/* Written only if need be: its page may be untouched. */
 static void end_shortness(heap_t *h, unsigned c) {
   if (lengthened(h, c)->was_short) lengthened(h, c)->was_short = false;
 }

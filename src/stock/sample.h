@@ -9,8 +9,8 @@
  * has points of its own. A bin is cut where the next one falls, so the fast path knows nothing of
  * it: the malloc that finds the bin empty is sampled. What is behind the cut is the next bin.
  *
- * A sampled block is a large or huge one, of whatever size, so the fast free knows nothing of it
- * either. The descriptor says from which call stack it is, and its weight. Until sampling is
+ * A sampled block is a large, huge or guarded one, of whatever size, so the fast free knows nothing
+ * of it either. Its record says from which call stack it is, and its weight. Until sampling is
  * started nothing here is touched, and the slow paths look at one word. */
 #pragma once
 
@@ -30,7 +30,7 @@ typedef struct {
 
 /* Bytes between two points on average; 0: no block is sampled. relaxed: a wish */
 extern hidden atomic64_t sample_interval;
-/* 1 once sampling was started, for ever. A thread that sees it late samples later. */
+/* 1 once sampling was started, and from then on. A thread that sees it late samples later. */
 extern hidden atomic32_t sample_started;
 /* Are samples kept? Guards alone want points, and nothing else. relaxed: a wish */
 static inline bool sample_is_profiling(void) {

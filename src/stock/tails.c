@@ -92,7 +92,7 @@ static bool is_too_long(size_t tail, size_t pages) {
 }
 
 /* A program that replaces its blocks faster than that has them in its caches, and a system that
- * refuses is not to be asked for ever. */
+ * refuses is not asked again and again. */
 static bool may_discard(heap_t *h) {
   if (h == NULL) return true;
   uint32_t now = os_now_ms(), passed = os_ms_between(h->aside->discards_at, now);
@@ -130,7 +130,7 @@ void tails_enter(heap_t *h, slab_t *s, size_t wish) {
   size_t pages = pages_of(s), used = pages_in_last(pages);
   uint8_t *touched = touched_of(s, pages);
   size_t tail = *touched - min_size(used, *touched);
-  if (tail == 0 && *touched != used) *touched = (uint8_t)used; /* not in vain: others' lie beside */
+  if (tail == 0 && *touched != used) *touched = (uint8_t)used; /* likewise (slab_new) */
   if (tail != 0 && unlikely(wish != 0)) return enter_or_discard(h, s, tail);
   count_tail(h, s, pages, tail);
 }

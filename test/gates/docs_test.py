@@ -103,12 +103,12 @@ class Words(unittest.TestCase):
     PLAIN = set("""
         aside attempt bitmap bytes count counts enter fast fh firstclass fits free freed grow here kind
         lengthened many maps
-        option outcome own owned part pool purge resize shape shrink slow starts state stats
-        tell thread upkeep visit visitor""".split())
+        option outcome own owned part pool purge report resize shape shrink slow starts state stats
+        thread upkeep visit visitor""".split())
     TYPES_OF_C = re.compile(r"atomic(8|16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
-             "holes": "hole", "lanes": "lane", "freed": "returned", "frames": "frame",
+             "holes": "hole", "lanes": "lane", "frames": "frame",
              "sampled": "sample", "users": "user"}
 
     @staticmethod

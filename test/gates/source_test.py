@@ -662,6 +662,28 @@ class Comments(unittest.TestCase):
                  if word not in names | self.CXX | self.ELSEWHERE]
         self.assertEqual(wrong, [])
 
+    CAPITALS = set("""
+        ASCII BOOL DWARF FHTC LD_PRELOAD LLVM M_TRIM_THRESHOLD NTSTATUS PAGEMAP_SCAN POSIX ULONG
+        MOUNT ROOT USDT""".split())
+
+    @staticmethod
+    def unknown(comment, names):
+        """Words in capitals that are no name, and end none, as FULL does ANCHOR_FULL."""
+        return [word for word in re.findall(r"(?<![\w-])[A-Z]{4}[A-Z_0-9]*(?![\w-])", comment)
+                if not any(name == word or name.endswith("_" + word) for name in names)]
+
+    def test_a_word_in_capitals_is_a_name_in_the_code(self):
+        names = self.CAPITALS | {name for p in core_sources() for name in re.findall(
+            r"[A-Z][A-Z_0-9]{3,}", TOKEN.sub(lambda m: m[0] if m[0][0] == '"' else "",
+                                             support.read(p)))}
+        wrong = ["%s:%d: %s" % (p, number, word) for p in core_sources()
+                 for number, comment in comments_of(support.read(p))
+                 for word in self.unknown(comment, names)]
+        self.assertEqual(wrong, [])
+
+    def test_a_word_that_is_no_name_is_found(self):
+        self.assertEqual(self.unknown("/* goes from TAKEN to FULL */", {"ANCHOR_FULL"}), ["TAKEN"])
+
     def test_a_file_opens_with_its_contract(self):
         wrong = []
         for path in core_sources():
@@ -727,6 +749,13 @@ class Statics(unittest.TestCase):
                  for name in self.prefixed(path, code_of(support.read(path)))]
         self.assertEqual(wrong, [])
 
+    def test_bounds_are_called_most_and_least(self):
+        """MAX and MIN are for what others have named so."""
+        wrong = [(p, name) for p in core_sources() for name in re.findall(
+            r"(?:[{,]|#define|^)\s*((?!GLIBC_)[A-Z]\w*_(?:MAX|MIN)(?:_[A-Z]+)?)(?: =|,$| \()",
+            code_of(support.read(p)), re.M)]
+        self.assertEqual(wrong, [])
+
     def test_a_prefix_is_found(self):
         for before in ("static ", "static __attribute__((cold)) ", "__attribute__((cold)) static "):
             for name in "tail_sum", "tails_sum", "heap_sum":
@@ -749,13 +778,6 @@ class Statics(unittest.TestCase):
         names += re.findall(r"^static (?:always_)?inline [^;{}=()]*?\b(\w+)\(", code, re.M)
         return ["%s: %s" % (path, name) for name in names
                 if not name.startswith(tuple(self.owners(layer)))]
-    def test_bounds_are_called_most_and_least(self):
-        """MAX and MIN are for what others have named so."""
-        wrong = [(p, name) for p in core_sources() for name in re.findall(
-            r"(?:[{,]|#define|^)\s*((?!GLIBC_)[A-Z]\w*_(?:MAX|MIN)(?:_[A-Z]+)?)(?: =|,$| \()",
-            code_of(support.read(p)), re.M)]
-        self.assertEqual(wrong, [])
-
 
     def test_what_others_call_says_first_whose_it_is(self):
         wrong = [name for path in core_sources() if path.endswith(".h") and layer_of(path)

@@ -25,7 +25,6 @@
 #include "../../src/stock/surplus.h"
 #include "../../src/stock/tails.h"
 #include "../../src/stock/users.h"
-#include "../../src/stock/users.h"
 
 /* The calling thread's heap. */
 unused static heap_t *my_heap(void) {

@@ -42,8 +42,8 @@ enum { ONLY_THERE = MAP_FIXED | MAP_EXCL, RSS_SHIFT = 10 };
 os_counts_t os_counts;
 LAYOUT_VARIABLE(os_counts);
 
-static void put_errno(const int *before) { errno = *before; }
-#define ERRNO_STAYS __attribute__((cleanup(put_errno))) int errno_before = errno
+static void put_errno_back(const int *before) { errno = *before; }
+#define put_back_at_end __attribute__((cleanup(put_errno_back)))
 
 static bool succeeded(atomic64_t *count, bool is_good) {
   if (COUNTED) atomic64_add_relaxed(count, 1);
@@ -58,7 +58,7 @@ enum { ANONYMOUS = MAP_PRIVATE | MAP_ANON, READ_WRITE = PROT_READ | PROT_WRITE }
 size_t os_page_size(void) { return (size_t)getpagesize(); }
 
 static void *map(void *at, size_t size, int protection, int flags) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   void *got = mmap(at, size, protection, ANONYMOUS | flags, -1, 0);
   return succeeded(&os_counts.maps, got != MAP_FAILED) ? got : NULL;
 }
@@ -98,14 +98,14 @@ bool os_discard(void *at, size_t size) {
 }
 
 bool os_unmap(void *at, size_t size) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   if (succeeded(&os_counts.unmaps, munmap(at, size) == 0)) return true;
   os_discard(at, size);
   return false;
 }
 
 static bool protect(void *at, size_t size, int protection) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   return succeeded(&os_counts.advices, mprotect(at, size, protection) == 0);
 }
 bool os_protect(void *at, size_t size, bool is_open) {
@@ -118,7 +118,7 @@ bool os_seal(void *at, size_t size, bool is_sealed) {
 /* macOS has no memory that a child finds zero. */
 void *os_map_unshared(size_t size) {
 #if defined(INHERIT_ZERO)
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   void *at = os_map(size);
   if (at == NULL || minherit(at, size, INHERIT_ZERO) == 0) return at;
   os_unmap(at, size);
@@ -139,7 +139,7 @@ bool os_is_private(const void *at, size_t size) { return (void)at, (void)size, f
 size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 
 size_t os_resident(const void *at, size_t size) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   char pages[512];
   size_t page = os_page_size(), resident = 0;
   for (size_t done = 0, part; done < size; done += part) { /* Bound: `size` */
@@ -156,7 +156,7 @@ void os_zero(void *at, size_t size) {
 }
 
 uint64_t os_memory(void) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   uint64_t bytes = 0;
   size_t size = sizeof bytes;
   return sysctlbyname(MEMORY_NAME, &bytes, &size, NULL, 0) == 0 ? bytes : 0;
@@ -176,7 +176,7 @@ bool os_is_there(const void *word) {
 #else
 /* The kernel reads the signals of a call that then does nothing: sixteen bytes. */
 bool os_is_there(const void *word) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   enum { NO_SUCH_WAY = -1 };
   uintptr_t at = (uintptr_t)word & ~(sizeof(sigset_t) - 1);
   return word != NULL && (syscall(SYS_sigprocmask, NO_SUCH_WAY, at, NULL) == 0 || errno != EFAULT);
@@ -195,7 +195,7 @@ bool os_is_readable(const void *at, size_t size) {
 }
 
 bool os_is_space_limited(void) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   struct rlimit limit;
   return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
@@ -204,7 +204,7 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) { return *from = *to = 0, fa
 /* ---- time, chance, what the system says ------------------------------------------------------ */
 
 static uint64_t clock_ns(clockid_t clock) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   struct timespec now;
   if (clock_gettime(clock, &now) != 0) return 0;
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -214,7 +214,7 @@ uint64_t os_now_ns(void) { return clock_ns(FINE); }
 uint64_t os_spent_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t os_random(void) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   uint64_t random;
   return getentropy(&random, sizeof random) == 0 ? random : bits_mix(os_now_ns());
 }
@@ -235,7 +235,7 @@ static uint64_t ms_of(struct timeval t) {
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_usec / 1000;
 }
 void os_usage(os_usage_t *usage) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   struct rusage used;
   if (getrusage(RUSAGE_SELF, &used) != 0) memset(&used, 0, sizeof used);
   *usage = (os_usage_t){.user_ms = ms_of(used.ru_utime),
@@ -270,7 +270,7 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
 #if defined(__APPLE__)
   return (void)thread, (void)caller, false;
 #else
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   uint64_t process = thread >> OS_THREAD_BITS / 2;
   if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;
   return thr_kill((long)(thread ^ process << OS_THREAD_BITS / 2), 0) != 0 && errno == ESRCH;
@@ -278,7 +278,7 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
 }
 
 void os_sleep_ms(uint32_t ms) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
   nanosleep(&time, NULL);
 }
@@ -312,7 +312,7 @@ void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static int open_file(const char *path, int flags) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   return open(path, flags | O_CLOEXEC, 0600);
 }
 int os_open(const char *path) { return open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY); }
@@ -320,21 +320,21 @@ int os_create(const char *path) {
   return open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
 }
 int os_append(const char *path) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   int file = open_file(path, O_WRONLY | O_APPEND | O_NONBLOCK);
   if (file >= 0) fcntl(file, F_SETFL, O_APPEND);
   return file;
 }
 
 size_t os_read(int file, char *text, size_t size) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   ssize_t got;
   do got = read(file, text, size); /* Bound: signals that come meanwhile */
   while (got < 0 && errno == EINTR);
   return got > 0 ? (size_t)got : 0;
 }
 bool os_write(int file, const char *text, size_t length) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
     ssize_t wrote = write(file, text, length);
     if (wrote < 0 && errno == EINTR) continue;
@@ -346,33 +346,33 @@ bool os_write(int file, const char *text, size_t length) {
 }
 
 void os_close(int file) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   close(file);
 }
 bool os_rename(const char *from, const char *to) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   return rename(from, to) == 0;
 }
 void os_remove(const char *path) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   unlink(path);
 }
 size_t os_read_link(const char *path, char *text, size_t size) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   ssize_t got = readlink(path, text, size);
   return got > 0 ? (size_t)got : 0;
 }
 bool os_is_special(const char *path) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   struct stat about;
   return stat(path, &about) == 0 && !S_ISREG(about.st_mode);
 }
 int os_duplicate(int file, int least) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   return fcntl(file, F_DUPFD_CLOEXEC, least);
 }
 uint64_t os_file_identity(int file) {
-  ERRNO_STAYS;
+  put_back_at_end int before = errno;
   struct stat about;
   if (fstat(file, &about) != 0) return 0;
   return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;

@@ -123,8 +123,8 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
 #define OS_CALL(number, a, b, c, d, e, f)                                                          \
   call_kernel(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
-/* Calls whose numbers have 64 bits, on any processor. FILE_HALVES: such a number as two arguments;
- * a mapping's place in its file counts by pages of 4 KiB where it is one word of 32. */
+/* Calls with a number of 64 bits, on any processor. Where a word has 32 a mapping's place in its
+ * file counts pages of 4 KiB. */
 #if defined(__i386__) || defined(__arm__)
 #undef SYS_mmap
 #undef SYS_fstat

@@ -1,5 +1,5 @@
 /* files_windows.c - files on Windows                                                    layer 1: os
- * Contract: os.h. A number is a handle, but for those of standard output and error. What opens,
+ * Contract: os.h. A number is a handle, except those of standard output and error. What opens,
  * renames or removes files may lock, and changes the thread's last error. */
 #if defined(_WIN32)
 #include "../../base/bits.h"

@@ -102,7 +102,7 @@ static inline uintptr_t nt_thread_word(uintptr_t offset) {
 }
 enum { NT_PROCESS_NUMBER = 0x40, NT_THREAD_NUMBER = 0x48, NT_PROCESS_BLOCK = 0x60 };
 
-/* What the loader tells of a module that comes or goes. */
+/* What the loader says of a module that comes or goes. */
 typedef struct {
   uint32_t flags;
   const void *path, *name;

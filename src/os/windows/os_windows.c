@@ -424,7 +424,7 @@ _Noreturn void os_abort(void) {
   for (;;) NtTerminateProcess(NT_SELF, STATUS); /* Bound: it does not return */
 }
 
-/* ---- what there is not ----------------------------------------------------------------------- */
+/* ---- what is missing here -------------------------------------------------------------------- */
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
