@@ -104,7 +104,7 @@ FH_API void *fh_aligned_alloc_at_least(size_t alignment, size_t size, size_t *ac
 }
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) {
   return with_actual(api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow), actual,
-                  "fh_malloc_at_least");
+                     "fh_malloc_at_least");
 }
 FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) {
   const char *call = "fh_realloc_at_least";

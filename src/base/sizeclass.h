@@ -9,7 +9,7 @@
 #include "bits.h"
 
 enum {
-  CLASS_COUNT = 73,       /* class 0 has no blocks, so malloc(0) takes the slow path */
+  CLASS_COUNT = 73,   /* class 0 has no blocks, so malloc(0) takes the slow path */
   SMALL_MOST = 16384, /* larger requests are blocks of whole slices */
   CLASS_STEP = 16,
   SMALL_STEPS = SMALL_MOST / CLASS_STEP,

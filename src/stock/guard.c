@@ -131,7 +131,7 @@ static const unsigned char *first_changed(const void *from, const void *end) {
 }
 
 _Noreturn static cold void report_and_die(const guard_t *g, const char *what, const guard_slot_t *s,
-                                        const void *at, const char *call) {
+                                          const void *at, const char *call) {
   g->report(what, s, at);
   fatal(what, at, call);
 }

@@ -101,10 +101,9 @@ class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language
     or stands in the table of words in design.md."""
     PLAIN = set("""
-        aside attempt bitmap bytes count counts enter fast fh firstclass fits free freed grow here kind
-        lengthened many maps
-        option outcome own owned part pool purge report resize shape shrink slow starts state stats
-        thread upkeep visit visitor""".split())
+        aside attempt bitmap bytes count counts enter fast fh firstclass fits free freed grow
+        here kind lengthened many maps option outcome own owned part pool purge report resize
+        shape shrink slow starts state stats thread upkeep visit visitor""".split())
     TYPES_OF_C = re.compile(r"atomic(8|16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",

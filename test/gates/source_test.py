@@ -845,7 +845,8 @@ class Size(unittest.TestCase):
         self.assertLess(total, self.ALL)
         # without what only the checked build calls (gates.Levels), and assertions
         core = sum(n - len(re.findall(r"^ +ASSERT", support.read(p), re.M)) for n, p in lengths
-                   if p != os.path.join("src", "stock", "heap.c") and not p.startswith(self.ELSEWHERE)
+                   if p != os.path.join("src", "stock", "heap.c")
+                   and not p.startswith(self.ELSEWHERE)
                    and layer_of(p) not in (None, LAYERS.index("api"), LAYERS.index("support")))
         self.assertLess(core, self.CORE)
 

@@ -21,6 +21,7 @@
 #include "../../src/stock/outbox.h"
 #include "../../src/stock/owned.h"
 #include "../../src/stock/pool.h"
+#include "../../src/stock/returned.h"
 #include "../../src/stock/shrink.h"
 #include "../../src/stock/surplus.h"
 #include "../../src/stock/tails.h"

@@ -437,7 +437,8 @@ static void remember_step(const machine_t *m, uintptr_t ip, size_t row) {
   bool is_from_frame = rules->cfa_register == CFI_FP;
   uint64_t frame = is_from_frame | words << 1 | (uint64_t)row << (FRAME_WORDS_BITS + 1);
   bool is_plain = rules->cfa.kind == RULE_IS_OFFSET && rules->cfa.n % WORD == 0 &&
-                  words >> FRAME_WORDS_BITS == 0 && (is_from_frame || rules->cfa_register == CFI_SP);
+                  words >> FRAME_WORDS_BITS == 0 &&
+                  (is_from_frame || rules->cfa_register == CFI_SP);
   bool is_call = m->function.ip_register == kept_ones[0] && !m->function.is_signal;
   if (kept == 0 || left != 0 || !is_plain || !is_call) return;
   atomic64_store_relaxed(&find_memo(ip)->kept, kept);
