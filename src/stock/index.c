@@ -23,7 +23,7 @@ struct chunk {
    * begin, among all chunks and among those that came last */
   atomic_ptr_t *spare;
   chunk_t *at, *near;
-  heap_t *lane;      /* const */
+  atomic64_t *bytes; /* const: the lane's. Not by way of the lane, which may be discarded by then */
   atomic_ptr_t heap; /* the lane's first-class heap, until it ends. relaxed: compared alone */
   atomic_ptr_t cells[CELLS]; /* slab_t *, or huge_t * and 1; NULL: none yet */
 } aligned_to(INDEX_CHUNK_SIZE);
@@ -55,7 +55,7 @@ void index_add_chunk(heap_t *lane, void *block) {
   memset(c->cells, 0, sizeof c->cells);
   atomic64_store_relaxed(&c->left, ~LANE_BIT);
   c->next = first;
-  c->lane = lane;
+  c->bytes = &lane->own->lane_bytes;
   atomic_ptr_store_relaxed(&c->heap, heap_tag(lane));
   c->at = first != NULL ? first->at : c;
   c->near = c;
@@ -124,7 +124,7 @@ void *index_heap(const void *cell) {
 
 void index_count(const void *cell, uint64_t more) {
   if (index_heap(cell) == NULL) return;
-  atomic64_add_relaxed(&chunk_of(cell)->lane->own->lane_bytes, more);
+  atomic64_add_relaxed(chunk_of(cell)->bytes, more);
 }
 
 /* Shows the cell's block, unless a thread is freeing it, or has stopped while it did so. */

@@ -4,6 +4,9 @@ enum { MANY = 2000 };
 
 #include <sys/mman.h>
 
+#include "../../src/arena/places.h"
+#include "../../src/stock/lanes.h"
+
 /* Windows full of others' blocks, whose descriptors nobody may look at from now on. */
 enum { FULL = 2 };
 static void fill_windows(void) {
@@ -193,4 +196,21 @@ TEST(index, a_large_block_for_which_the_index_has_no_room_is_refused, "F2") {
   while (fast_malloc(512) != NULL) continue;
   CHECK_NULL(firstclass_aligned(heap, 1, 100000));
   CHECK_EQ(visited(heap), 1u);
+}
+
+/* The free of a block may be overtaken by the end of its heap, whose lane is then given back. */
+TEST(index, who_frees_a_large_block_reads_nothing_of_the_lane, "F2") {
+  enum { HEAPS_SIZE = PLACES_IN_CHUNK * sizeof(heap_t) };
+  static const size_t sizes[] = {100000, HUGE_LEAST};
+  my_heap();
+  for (int i = 1; i < PLACES_IN_CHUNK; i++) CHECK(pool_claim() != NULL);
+  heap = firstclass_new();
+  for (unsigned i = 0; i < ARRAY_LENGTH(sizes); i++)
+    kept[i] = firstclass_aligned(heap, 1, sizes[i]);
+  heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes);
+  CHECK_EQ(lane->number, (uint32_t)PLACES_IN_CHUNK);
+  CHECK_EQ(mprotect(lane, HEAPS_SIZE, PROT_NONE), 0);
+  for (unsigned i = 0; i < ARRAY_LENGTH(sizes); i++) fast_free(kept[i]);
+  CHECK_EQ(mprotect(lane, HEAPS_SIZE, PROT_READ | PROT_WRITE), 0);
+  CHECK_EQ(lanes_use(heap).bytes, (uint64_t)0);
 }
