@@ -66,9 +66,9 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   size_t size = class_size(word);
   if (v->to.areas != NULL)
     return v->to.areas(&(fh_area_t){base, SLICE_SIZE, size, slab_live(s)}, v->to.context);
-  /* S-visit */
-  size_t carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity);
-  for (size_t done = 0; done < carved; done += AT_ONCE) {
+  for (size_t done = 0, carved;; done += AT_ONCE) { /* Bound: its blocks. A visitor may be slow */
+    carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity); /* S-visit */
+    if (done >= carved || (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane))) break;
     uintptr_t block = (uintptr_t)base + (done + 1) * size;
     uint64_t live = live_ones(s, word, block, min_size(carved - done, AT_ONCE));
     for (; live != 0; live &= live - 1) /* Bound: AT_ONCE */

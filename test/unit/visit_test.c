@@ -278,3 +278,45 @@ TEST(visit, of_a_slab_no_more_blocks_are_shown_than_it_has_room_for, "I2") {
   CHECK(heap_visit(&(visitor_t){.blocks = lies_in_its_slice, .context = &seen}));
   CHECK_EQ(seen, (size_t)s->capacity);
 }
+
+/* ---- visitors that take their time ----------------------------------------------------------- */
+
+enum { SHOWN_AT_ONCE = 64 };
+static heap_t *next_owner;
+static size_t shown;
+
+/* Meanwhile another thread frees the slab's blocks. The slice goes back to the system, and is a
+ * slab of the same class again, of which one block was used; or it is somebody else's. */
+static bool reuse_slice(void *p, size_t size, void *context) {
+  unsigned count;
+  char *slice = context;
+  CHECK(size == SMALLER && (char *)p > slice && (char *)p < slice + SLICE_SIZE);
+  if (shown++ != 0) return true;
+  slab_retire(slab_of(slice));
+  memset(slice, 0, SLICE_SIZE);
+  if (next_owner != NULL) {
+    atomic_ptr_store_relaxed(&use_for_blocks(slice, SMALLER)->owner, next_owner);
+  } else {
+    slab_t *s = slab_new(slice, class_of(SMALLER), NULL, NULL);
+    block_set_live(slab_take_some(s, 1, &count));
+  }
+  return true;
+}
+
+TEST(visit, a_visitor_that_takes_its_time_is_shown_no_block_that_nobody_has_had_since, "") {
+  bool clean;
+  char *slice = arena_claim(1, 1, &clean);
+  use_for_blocks(slice, SMALLER);
+  CHECK(heap_visit(&(visitor_t){.blocks = reuse_slice, .context = slice}));
+  CHECK_LE(shown, (size_t)SHOWN_AT_ONCE);
+}
+
+TEST(visit, nor_is_the_visitor_of_a_heap_shown_what_has_become_anothers, "F1") {
+  bool clean;
+  char *slice = arena_claim(1, 1, &clean);
+  heap_t *lane = pool_claim();
+  next_owner = pool_claim();
+  atomic_ptr_store_relaxed(&use_for_blocks(slice, SMALLER)->owner, lane);
+  CHECK(heap_visit_lane(lane, false, &(visitor_t){.blocks = reuse_slice, .context = slice}));
+  CHECK_LE(shown, (size_t)SHOWN_AT_ONCE);
+}
