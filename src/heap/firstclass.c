@@ -160,13 +160,13 @@ static void end_lane(heap_t *lane, lane_state_t how) {
   pool_release(lane);
 }
 
-/* A thread inside has stopped there for good, was killed, jumped out or is not in this child of
- * fork: it has left the lists between two steps. All that they lead to is the lane's, so it may be
- * dropped. What counts of them may be wrong, so no slab is let go of, and the lane is not used
- * again. Its blocks are freed like any other. */
+/* A thread has stopped inside, or is not in this child of fork: the lists are between two steps.
+ * All that they lead to is the lane's, and may be dropped. What counts of them may be wrong, so no
+ * slab is let go of, and the lane is not used again. */
 static void leave_behind(heap_t *lane, lane_state_t how) {
   if (how == LANE_DESTROYED) drop_all(lane);
   index_end(lane);
+  atomic_ptr_store_relaxed(&lane->tag, lane); /* no heap's, and no thread's */
 }
 
 /* False: a collection is inside, and ends it. */

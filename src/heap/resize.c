@@ -27,7 +27,6 @@ static cold found_t find_beside_holes(slab_t *s, const void *p, const char *call
   return (found_t){s, NULL, class_size(slab_class(s))};
 }
 
-/* Likewise. */
 static cold found_t find_fixed(uintptr_t tenant, const void *p, const char *call) {
   if (map_kind(tenant) == TENANT_GUARDED)
     return (found_t){NULL, NULL, guard_size(map_record(tenant), p, call)};
@@ -203,7 +202,10 @@ static void *owner_of(const found_t *f) {
 
 void *heap_of_block(const void *p, const char *call) {
   found_t f = find(p, call);
-  return owner_of(&f);
+  void *heap = owner_of(&f);
+  heap_t *lane = heap != NULL && is_small(&f) ? atomic_ptr_load_relaxed(&f.slab->owner) : NULL;
+  bool has_left = lane != NULL && (void *)lane != SLAB_HOLED && heap_tag(lane) != heap;
+  return has_left ? NULL : heap; /* slabs of a lane in which a thread has stopped still name it */
 }
 
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {

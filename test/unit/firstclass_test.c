@@ -387,6 +387,7 @@ TEST(firstclass, a_heap_that_is_deleted_leaves_a_lane_as_a_stopped_thread_has_le
   heap_t *lane = stop_between_two_steps();
   firstclass_delete(heap);
   CHECK_EQ(atomic32_load_relaxed(&lane->lane_state), (uint32_t)LANE_BUSY);
+  CHECK(heap_of_block(kept[0], "t") == NULL && heap_of_block(kept[1], "t") == NULL);
   fast_free(kept[0]);
   fast_free(kept[1]);
   heap_collect(true);
