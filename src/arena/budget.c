@@ -40,7 +40,7 @@ static uint64_t bytes_in_use(void) {
 
 bool budget_is_spent(size_t size) {
   if (likely(option_get(OPTION_memory_limit) == 0)) return false;
-  return bytes_in_use() + size > budget_bytes(OPTION_memory_limit);
+  return bytes_in_use() + size - 1 > budget_bytes(OPTION_memory_limit) - 1; /* 0: not known */
 }
 
 /* ---- the level ------------------------------------------------------------------------------- */

@@ -59,6 +59,17 @@ TEST(budget, a_hard_limit_in_percent_follows_the_container, "") {
   CHECK(claim(MiB(30) >> SLICE_SHIFT) != NULL);
 }
 
+TEST(budget, a_percentage_of_what_the_system_does_not_say_is_no_limit, "") {
+  core_option(OPTION_memory_limit, -50);
+  core_option(OPTION_container, CONTAINER_IGNORE);
+  os_fake.memory = 0;
+  CHECK_EQ(budget_bytes(OPTION_memory_limit), (uint64_t)0);
+  CHECK(!budget_is_spent(SLICE_SIZE) && fast_malloc(100) != NULL);
+  os_fake.memory = 100 * SLICE_SIZE;
+  CHECK(!budget_is_spent(49 * SLICE_SIZE)); /* one slice is in use */
+  CHECK(budget_is_spent(49 * SLICE_SIZE + 1));
+}
+
 TEST(budget, without_a_bound_nothing_is_learned_and_there_is_no_pressure, "") {
   os_fake.memory = GiB(64);
   for (int i = 0; i < 20; i++) {
