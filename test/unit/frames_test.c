@@ -210,3 +210,24 @@ TEST(frames, the_budget_and_a_request_take_what_a_delay_would_spare, "") {
   purge_over_budget(8);
   CHECK_LE(atomic64_load_relaxed(&arena_counts.dirty), patience_budget());
 }
+
+static void discard_a_page(void *at) {
+  os_fake.collapsed = NULL;
+  CHECK(arena_discard((char *)at + 4096, 4096));
+}
+
+TEST(frames, of_a_frame_whose_page_goes_at_that_moment_nobody_says_that_it_is_huge, "") {
+  char *p = claim_fresh_frame();
+  size_t frame = arena_slice(p) / FRAME_SLICES;
+  os_fake.collapsed = discard_a_page;
+  CHECK(frames_fill(p));
+  CHECK_EQ(atomic64_load_relaxed(&arena_maps(arena_of(p))->huge[frame / 64]) >> frame % 64 & 1, 0u);
+}
+
+TEST(frames, nor_of_one_that_the_system_refused, "") {
+  char *p = claim_fresh_frame();
+  size_t frame = arena_slice(p) / FRAME_SLICES;
+  os_fake_fail(1u << OS_FAKE_COLLAPSE, 1, true);
+  CHECK(!frames_fill(p));
+  CHECK_EQ(atomic64_load_relaxed(&arena_maps(arena_of(p))->huge[frame / 64]) >> frame % 64 & 1, 0u);
+}

@@ -336,7 +336,9 @@ bool os_collapse(void *at, size_t size) {
   if (!is_at(at, size)) misuse("collapsed, not mapped", at, size);
   os_fake.now_ms += os_fake.collapse_ms + os_fake.collapse_waits_ms;
   os_fake.waited_ms += os_fake.collapse_waits_ms;
-  return end_call(good);
+  good = end_call(good);
+  if (os_fake.collapsed != NULL) os_fake.collapsed(at);
+  return good;
 }
 bool os_is_private(const void *at, size_t size) {
   return !os_fake.is_shared && os_resident(at, size) == size;

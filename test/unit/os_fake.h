@@ -35,6 +35,7 @@ typedef struct {
   bool is_shared;       /* os_is_private fails: after a fork */
   uint32_t collapse_ms; /* what os_collapse takes */
   uint32_t collapse_waits_ms, waited_ms; /* ... and how long it waits; ms waited in all */
+  void (*collapsed)(void *at);           /* at the end of os_collapse; may call the core */
   uint32_t populate_ms;                  /* what os_populate takes */
   size_t huge_pages[4];                  /* of 2 MiB, that each node has set aside */
   size_t large_pages;                    /* of 1 GiB, likewise, of node 0 */
