@@ -51,7 +51,7 @@ uint64_t users_thread(size_t number) {
 /* If several would change a word that is 0, one does. */
 static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) {
   int more = (thread != 0) - ((before & USERS_THREAD) != 0);
-  uint64_t times = (before >> OS_THREAD_BITS) + 1;
+  uint64_t times = ((before >> OS_THREAD_BITS) + 1) | 1; /* odd: no word is 0 again */
   if (!atomic64_cas_relaxed(&u->words[number], &before, times << OS_THREAD_BITS | thread))
     return false;
   if (more != 0) atomic32_add_relaxed(&u->count, (uint32_t)more);

@@ -63,3 +63,16 @@ TEST(users, a_wrong_count_is_found, "P1") {
   /* in the child, which finds nobody */
   EXPECT_ABORT((users_note(h->number, 5), users_are_valid(h->number)), "invariant P1");
 }
+
+/* A word that is 0 and whose place a thread had is a parent's, in a child of fork. */
+TEST(users, a_word_that_was_written_is_never_0_again_however_many_threads_come_and_go, "P1") {
+  heap_t *a = pool_claim(), *b = pool_claim();
+  users_begin(a->number);
+  users_begin(b->number);
+  for (uint32_t i = 0; i < (uint32_t)2 << (64 - OS_THREAD_BITS); i++) {
+    users_note(b->number, i % 2 == 0 ? 0 : 5);
+    if (i % 2 != 0) continue;
+    users_leave_behind(b->number, USERS_PARENTS); /* as between two steps of who takes it over */
+    CHECK_EQ(users_end_dead(b->number, os_thread()), (uint64_t)0);
+  }
+}
