@@ -166,7 +166,6 @@ static void end_lane(heap_t *lane, lane_state_t how) {
 static void leave_behind(heap_t *lane, lane_state_t how) {
   if (how == LANE_DESTROYED) drop_all(lane);
   index_end(lane);
-  atomic_ptr_store_relaxed(&lane->tag, lane); /* no heap's, and no thread's */
 }
 
 /* False: a collection is inside, and ends it. */
@@ -184,6 +183,7 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
     next = lanes_next(lane);
     index_forget_heap(lane); /* now: what a collection is to end may outlive the heap's address */
+    atomic_ptr_store_relaxed(&lane->tag, lane); /* no heap's, and no thread's */
     bool is_left = atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY;
     if (is_left) leave_behind(lane, how);
     else if (take_lane(lane, how)) end_lane(lane, how);

@@ -434,10 +434,12 @@ TEST(firstclass, a_visitor_that_jumps_out_costs_no_heap_and_no_memory_once_the_h
 
 TEST(firstclass, a_heap_that_ends_leaves_a_collected_lane_to_the_collection, "S-lane") {
   heap = firstclass_new();
-  firstclass_aligned(heap, 1, 1000);
+  void *p = firstclass_aligned(heap, 1, 1000);
   heap_t *lane = atomic_ptr_load_relaxed((atomic_ptr_t *)heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_COLLECTED);
+  CHECK_EQ(heap_of_block(p, "t"), (void *)heap);
   firstclass_destroy(heap);
+  CHECK_NULL(heap_of_block(p, "t")); /* nobody has freed it yet */
   CHECK_EQ(atomic32_load_relaxed(&lane->lane_state), (uint32_t)LANE_DESTROYED);
   CHECK(heap_tag(lane) != NULL);
 }
