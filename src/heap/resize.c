@@ -69,13 +69,6 @@ size_t heap_usable_size(const void *p, const char *call) {
   return p == NULL ? 0 : find(p, call).usable;
 }
 
-/* 1: blocks may be longer than they have to be. relaxed: set before the program has one */
-static atomic32_t are_longer;
-
-void heap_note_longer(void) {
-  if (atomic32_load_relaxed(&are_longer) == 0) atomic32_store_relaxed(&are_longer, 1);
-}
-
 /* A large block may have a page more, and so may one that stands for a small one. */
 static bool has_pages_of(const found_t *f, size_t size, size_t alignment) {
   return f->usable - size <= align_up(alignment, 2 * os_page_size());
@@ -84,7 +77,7 @@ static bool has_pages_of(const found_t *f, size_t size, size_t alignment) {
 /* Could realloc have left the block so long? */
 static bool may_have(const found_t *f, size_t size, size_t alignment) {
   if (size > f->usable) return false;
-  if (is_fixed(f) || atomic32_load_relaxed(&are_longer) != 0) return true;
+  if (is_fixed(f) || atomic32_load_relaxed(&heap_longer) != 0) return true;
   if (is_small(f))
     return fast_is_right(f->usable, size) ||
            slab_class(f->slab) == class_of_request(size, alignment);
@@ -101,8 +94,9 @@ void heap_check_size(const void *p, size_t size, size_t alignment, const char *c
 void heap_check_class(const void *p, size_t size, size_t alignment, const char *call) {
   found_t f = find(p, call);
   bool is_right = size <= f.usable;
-  if (is_small(&f)) is_right = is_right && slab_class(f.slab) == class_of_request(size, alignment);
-  else is_right = is_right && has_pages_of(&f, size, alignment);
+  if (!is_small(&f)) is_right = is_right && has_pages_of(&f, size, alignment);
+  else if (atomic32_load_relaxed(&heap_longer) == 0)
+    is_right = is_right && slab_class(f.slab) == class_of_request(size, alignment);
   if (!is_right) fatal("wrong size", p, call);
 }
 
@@ -200,12 +194,11 @@ static void *owner_of(const found_t *f) {
   return is_small(f) ? tag : index_heap(tag);
 }
 
-void *heap_of_block(const void *p, const char *call) {
+void *heap_of_block(const void *p, const char *call) { /* a lane that was left may still name it */
   found_t f = find(p, call);
   void *heap = owner_of(&f);
   heap_t *lane = heap != NULL && is_small(&f) ? atomic_ptr_load_relaxed(&f.slab->owner) : NULL;
-  bool has_left = lane != NULL && (void *)lane != SLAB_HOLED && heap_tag(lane) != heap;
-  return has_left ? NULL : heap; /* slabs of a lane in which a thread has stopped still name it */
+  return lane != NULL && (void *)lane != SLAB_HOLED && heap_tag(lane) != heap ? NULL : heap;
 }
 
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {

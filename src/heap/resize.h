@@ -33,5 +33,3 @@ hidden void heap_check_class(const void *p, size_t size, size_t alignment, const
 /* `fatal` if `p` is a block of ours that nobody can have asked for with this size. Then it has
  * less, or so much more that realloc would not have left it so. */
 hidden void heap_check_size(const void *p, size_t size, size_t alignment, const char *call);
-/* A block stays longer than it has to be: for want of memory, or because fh_expand leaves it so. */
-hidden void heap_note_longer(void);

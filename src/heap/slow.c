@@ -7,6 +7,12 @@
 #include "../stock/stock.h"
 #include "enter.h"
 
+atomic32_t heap_longer;
+
+void heap_note_longer(void) {
+  if (atomic32_load_relaxed(&heap_longer) == 0) atomic32_store_relaxed(&heap_longer, 1);
+}
+
 /* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
 static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
   if (large_is_huge(size, alignment)) return false;
@@ -49,10 +55,9 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
   return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
 }
 
-/* The hard limit is reached. What has to be said or undone then needs a little. A handler of a
- * signal that interrupted the allocator may have it at once, a thread after a call of its own was
- * refused. Nobody can know who that is, and what for. It is one slab of 64 KiB, for blocks of this
- * size, until memory is below the limit again. */
+/* The hard limit is reached. What has to be said or undone then needs a little. A handler that
+ * interrupted the allocator may have it at once, a thread after a call of its own was refused. It
+ * is one slab of 64 KiB, for blocks of this size, until memory is below the limit again. */
 enum { RESERVED_SIZE = 1024 };
 static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   bool is_handler = h != heap_of_thread(), was_closed = h->reserve == RESERVE_DENIED;
@@ -61,7 +66,7 @@ static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return false;
   if (h->reserve == RESERVE_GRANTED && !magazine_add_reserve(h)) return false;
   h->reserve = RESERVE_USED;
-  return true;
+  return heap_note_longer(), true; /* than what is asked for */
 }
 
 static cold void note_requested(unsigned c, size_t size) {

@@ -1,10 +1,14 @@
 /* slow.h - malloc, where the fast path could not do it                                layer 6: heap
- * Owns:    nothing.   Called by: heap, secure, api.
+ * Owns:    heap_longer.   Called by: heap, secure, api.
  *          Calls: enter, free, stock, slab, arena, support, os.
  * Threads: any. NULL: no memory. */
 #pragma once
 
 #include "../stock/large.h"
+
+/* 1: a block may be longer than it has to be. relaxed: set before the program has it */
+extern hidden atomic32_t heap_longer;
+hidden void heap_note_longer(void);
 
 hidden void *heap_malloc_slow(size_t size);                    /* what the fast path could not do */
 hidden void *heap_aligned_slow(size_t alignment, size_t size); /* alignment: a power of two */

@@ -118,6 +118,16 @@ TEST(slow, a_thread_that_the_limit_refused_may_have_a_slab_of_1_KiB_blocks_once,
   CHECK_GE(count_more(1000, 1000), (size_t)16);
 }
 
+TEST(slow, a_block_of_the_reserve_may_be_freed_with_the_size_that_was_asked_for, "") {
+  static void *p[4000];
+  fill_to_limit(p, 4000);
+  void *block = fast_malloc(100);
+  CHECK_GT(heap_usable_size(block, "t"), (size_t)1000);
+  heap_check_size(block, 100, 1, "free_sized");
+  heap_check_class(block, 100, 1, "delete");
+  EXPECT_ABORT(heap_check_class(block, 2000, 1, "delete"), "wrong size: .* in delete");
+}
+
 TEST(slow, a_handler_that_interrupted_a_call_at_the_limit_has_its_slab_at_once, "") {
   static void *p[4000];
   fill_to_limit(p, 4000);
