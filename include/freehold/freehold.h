@@ -97,7 +97,8 @@ FH_API int fh_posix_memalign(void **p, size_t alignment, size_t size);
 FH_API size_t fh_usable_size(const void *p);
 
 /* The usable size that a request of `size` bytes would get; `size` itself if that is more than the
- * address space has. A block that is sampled or guarded may have another. Ours; jemalloc's nallocx,
+ * address space has. A block that is sampled or guarded may have another, and so may one that a
+ * thread got beyond memory_limit. Ours; jemalloc's nallocx,
  * macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
