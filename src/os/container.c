@@ -13,9 +13,10 @@ LAYOUT_VARIABLE(container);
 
 static atomic64_t machine; /* bytes; relaxed: a hint, so that percentages cost no system call */
 
-/* The process that reads, 0: none; in a child of fork its parent's number, which does not count.
- * And since when. */
-static atomic32_t reader, reader_since;
+/* The thread that reads, twice, and 1; 0: none. It does not count after a fork, nor once it has
+ * died. And since when. */
+static atomic64_t reader;
+static atomic32_t reader_since;
 
 /* What belongs to the one that reads. */
 static large_table struct {
@@ -76,8 +77,7 @@ static uint64_t group_number(size_t length, const char *name) {
 static uint64_t number_behind(const char *word) {
   uint64_t value;
   size_t n = strlen(word);
-  const char *line = files.text;
-  for (; line != NULL; line = strchr(line, '\n')) { /* Bound: the lines */
+  for (const char *line = files.text; line != NULL; line = strchr(line, '\n')) { /* Bound: lines */
     line += *line == '\n';
     if (strncmp(line, word, n) == 0 && parse_number(line + n, '\n', &value)) return value;
   }
@@ -149,8 +149,7 @@ static bool read_mount(char *line) {
   if (mount == NULL || options == NULL || strchr(mount, '\\') != NULL) return false;
   if (!is_text(type, files.is_version_2 ? "cgroup2" : "cgroup")) return false;
   if (!files.is_version_2 && !has_word(options, "memory")) return false;
-  size_t n = strlen(root), length = strlen(mount);
-  n = is_text(root, "/") ? 0 : n;
+  size_t n = is_text(root, "/") ? 0 : strlen(root), length = strlen(mount);
   char none[] = "", *below = strncmp(files.group, root, n) == 0 ? files.group + n : none;
   if ((*below != '/' && *below != '\0') || find_text(below, "/..") != NULL) below = none;
   size_t more = is_text(below, "/") ? 0 : strlen(below);
@@ -268,8 +267,7 @@ static container_state_t read_container(void) {
    * the figures stay as they were, here and below. */
   if (!files.is_read && known != 0) return CONTAINER_LIMITED;
   bool is_limited = f.limit != UINT64_MAX;
-  if (is_limited) add_idle_files(&f);
-  if (is_limited) read_want(&f);
+  if (is_limited) add_idle_files(&f), read_want(&f);
   if (files.is_torn) return CONTAINER_TORN;
   atomic64_store_relaxed(&container.room, f.room);
   atomic64_store_relaxed(&container.limit, is_limited ? f.limit : 0);
@@ -278,21 +276,23 @@ static container_state_t read_container(void) {
 
 /* False: another thread is at it. */
 static bool begin_look(uint32_t now) {
-  uint32_t me = os_process(), who = atomic32_load_relaxed(&reader);
-  if (who != me && atomic32_cas_acquire(&reader, &who, me)) { /* S-container */
-    atomic32_store_relaxed(&reader_since, now);
-    if (who != 0) files.path_length = 0; /* a child of fork: what it remembers may be half of it */
-    return true;
+  uint64_t me = os_thread() << 1 | 1, who = atomic64_load_relaxed(&reader);
+  bool is_here = who != 0 && (who ^ me) >> OS_THREAD_BITS / 2 >> 1 == 0; /* of this process */
+  if (is_here && !os_thread_has_ended(who >> 1, me >> 1)) {
+    if (os_ms_between(atomic32_load_relaxed(&reader_since), now) > SILENT_MS)
+      atomic32_store_relaxed(&container.state, CONTAINER_SILENT);
+    return false;
   }
-  if (who == me && os_ms_between(atomic32_load_relaxed(&reader_since), now) > SILENT_MS)
-    atomic32_store_relaxed(&container.state, CONTAINER_SILENT);
-  return false;
+  if (!atomic64_cas_acquire(&reader, &who, me)) return false; /* S-container */
+  atomic32_store_relaxed(&reader_since, now);
+  if (who != 0) files.path_length = 0; /* what it remembers may be half of it */
+  return true;
 }
 
 cold void container_look(uint32_t now) {
   if (!begin_look(now)) return;
   atomic32_store_relaxed(&container.state, read_container());
-  atomic32_store_release(&reader, 0); /* S-container */
+  atomic64_store_release(&reader, 0); /* S-container */
 }
 
 uint64_t container_memory(void) {

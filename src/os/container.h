@@ -1,8 +1,8 @@
 /* container.h - what the container has of memory, and whether it runs short             layer 1: os
  * Owns:    where the container's files lie, and what they last said.   Called by: support,
  *          budget.c, api.   Calls: the kernel.
- * Threads: any. One thread reads at a time, the others pass by. A thread that never comes back from
- *          a file leaves the figures as they were, and nobody reads again.
+ * Threads: any. One thread reads at a time, the others pass by. While one does not come back from a
+ *          file the figures stay as they were; one that has died there is not waited for.
  * Sync:    S-container  container_look, at its end (release) -> the next thread that reads
  *          (acquire): what `container.c` remembers. The figures are relaxed words, each a hint.
  *

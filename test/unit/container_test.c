@@ -194,6 +194,57 @@ static const char *stay_inside(const char *path) {
   return machine_find(path);
 }
 
+/* ---- a thread that never comes back ---- */
+
+static bool all_have_ended(uint64_t thread) { return thread != 0; }
+static const char *die_inside(const char *path) {
+  if (strstr(path, "memory.max") != NULL) pthread_exit(NULL);
+  return machine_find(path);
+}
+static void one_dies_inside(void) {
+  pthread_t thread;
+  os_fake.file = die_inside;
+  CHECK_EQ(pthread_create(&thread, NULL, look_and_stay, &os_fake.now_ms), 0);
+  pthread_join(thread, NULL);
+  os_fake.file = machine_find;
+}
+
+TEST(container, a_thread_that_dies_while_it_looks_keeps_nobody_from_looking_again, "") {
+  machine_with_pod();
+  look_once();
+  static const char *const limits[] = {"536870912\n", "268435456\n", "134217728\n"};
+  for (int round = 0; round < 3; round++) {
+    one_dies_inside();
+    machine_file("/sys/fs/cgroup/pod/box/memory.max", limits[round]);
+    os_fake.has_ended = NULL; /* it is not known yet, or a filter forbids to ask */
+    CHECK_EQ(look_once(), CONTAINER_LIMITED);
+    CHECK_EQ(found_limit(), (uint64_t)GiB(1) >> round);
+    os_fake.has_ended = all_have_ended;
+    CHECK_EQ(look_once(), CONTAINER_LIMITED);
+    CHECK_EQ(found_limit(), (uint64_t)MiB(512) >> round);
+  }
+}
+
+TEST(container, a_process_that_moved_while_a_thread_died_is_found_in_its_new_group, "") {
+  machine_with_pod();
+  look_once();
+  one_dies_inside();
+  os_fake.has_ended = all_have_ended;
+  machine_file("/proc/self/cgroup", "0::/pod\n");
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  CHECK_EQ(found_limit(), (uint64_t)GiB(8));
+}
+
+TEST(container, a_child_of_fork_looks_though_a_thread_of_its_parent_did, "") {
+  const uint64_t process = (uint64_t)1 << OS_THREAD_BITS / 2;
+  machine_with_pod();
+  os_fake.thread = 70 * process + 71;
+  one_dies_inside(); /* it lives in the parent, as far as is known */
+  CHECK_EQ(look_once(), CONTAINER_UNREAD);
+  os_fake.thread = 72 * process + 72;
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+}
+
 TEST(container, a_file_that_does_not_answer_holds_up_one_thread_and_then_counts_as_silent, "") {
   pthread_t thread;
   machine_with_pod();

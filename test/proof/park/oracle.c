@@ -7,6 +7,7 @@
 #include "park.h"
 
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../../../src/arena/budget.h"
@@ -219,7 +220,8 @@ void oracle_note_container(size_t limit, size_t room, bool is_short) {
 
 void oracle_note_lost_reader(void) {
   enum { LONG_AGO = 1 << 16 };
-  atomic32_store_relaxed(library_hidden("reader"), (uint32_t)getpid());
+  uint64_t thread = (uint64_t)getpid() << OS_THREAD_BITS / 2 | (uint64_t)syscall(SYS_gettid);
+  atomic64_store_relaxed(library_hidden("reader"), thread << 1 | 1);
   atomic32_store_relaxed(library_hidden("reader_since"), now_ms() - LONG_AGO);
 }
 
