@@ -146,11 +146,11 @@ static bool parse_word(option_t option, const char *text, size_t length, int64_t
   return false;
 }
 
-/* The text stays: a copy, which nobody frees. */
+/* A copy, which stays: nobody frees it. */
 static bool parse_text(const char *text, size_t length, int64_t *value) {
-  static large_table char texts[4096];
+  static large_table char texts[OPTION_TEXTS];
   static atomic32_t used; /* relaxed: each copy has bytes of its own */
-  if (length == 0 || length >= sizeof texts / 4) return false;
+  if (length == 0 || length > OPTION_TEXT_MOST) return false;
   size_t at = atomic32_add_relaxed(&used, (uint32_t)length + 1);
   if (at + length >= sizeof texts) return false;
   memcpy(texts + at, text, length);
@@ -205,7 +205,7 @@ void option_put_value(fmt_t *f, option_t option, int64_t value) {
 
 void option_put_range(fmt_t *f, option_t option) {
   const option_info_t *info = &option_info[option];
-  if (info->kind == OPTION_KIND_text) return fmt_text(f, "a text");
+  if (info->kind == OPTION_KIND_text) return fmt_print(f, "1..%u bytes", OPTION_TEXT_MOST);
   if (info->kind == OPTION_KIND_share) return fmt_text(f, "0.., 1%..100%");
   if (info->kind != OPTION_KIND_bool && info->kind != OPTION_KIND_word) {
     option_put_value(f, option, info->lowest);
@@ -221,7 +221,7 @@ void option_put_range(fmt_t *f, option_t option) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-enum { OPTIONS_LINES_MOST = 8, OPTIONS_LINE = 256, OPTIONS_SHOWN = 40, OPTIONS_LINK_MOST = 4000 };
+enum { OPTIONS_LINES_MOST = 8, OPTIONS_LINE = 512, OPTIONS_SHOWN = 40, OPTIONS_LINK_MOST = 4000 };
 
 /* What one loading has come to; published only when it is whole. */
 typedef struct {
@@ -231,19 +231,29 @@ typedef struct {
   size_t mistakes;
 } options_loading_t;
 
+/* Of whoever met a mistake first. Whether they are to be told is known at the end. */
+static large_table char told[OPTIONS_LINES_MOST][OPTIONS_LINE];
+
 static void start_loading(options_loading_t *loading, options_warn_t *warn) {
   memset(loading, 0, sizeof *loading);
   loading->warn = warn;
   for (unsigned i = 0; i < OPTION_COUNT; i++) loading->values[i] = option_info[i].fallback;
 }
 
+static void note_mistake(options_loading_t *loading) {
+  static atomic32_t reported;
+  uint32_t untold = 0;
+  if (++loading->mistakes > 1 || loading->warn == NULL) return;
+  if (!atomic32_cas_relaxed(&reported, &untold, 1)) loading->warn = NULL;
+}
+
 /* `option` is OPTION_COUNT when nobody knows the name, `value` NULL when none was given. */
 static void complain(options_loading_t *loading, option_t option, const char *name,
                      size_t name_length, const char *value, size_t value_length) {
-  char line[OPTIONS_LINE];
   fmt_t f;
-  if (++loading->mistakes > OPTIONS_LINES_MOST || loading->warn == NULL) return;
-  fmt_start(&f, line, sizeof line, NULL, NULL);
+  note_mistake(loading);
+  if (loading->mistakes > OPTIONS_LINES_MOST || loading->warn == NULL) return;
+  fmt_start(&f, told[loading->mistakes - 1], OPTIONS_LINE, NULL, NULL);
   fmt_text(&f, "freehold: option ");
   fmt_shown(&f, name, name_length, OPTIONS_SHOWN);
   if (option == OPTION_COUNT) {
@@ -253,18 +263,22 @@ static void complain(options_loading_t *loading, option_t option, const char *na
     fmt_shown(&f, value, value_length, OPTIONS_SHOWN);
     fmt_text(&f, "' is not in ");
     option_put_range(&f, option);
+    if (option_info[option].kind == OPTION_KIND_text)
+      fmt_print(&f, ", or all texts exceed %u", OPTION_TEXTS);
     fmt_text(&f, "; ");
     option_put_value(&f, option, loading->values[option]);
     fmt_text(&f, " holds\n");
   }
-  loading->warn(line, f.used);
+  fmt_end(&f);
 }
 
-/* So many mistakes that not all were reported. */
-static void sum_up(const options_loading_t *loading) {
+/* The last line: so many mistakes that not all were kept. */
+static void tell_mistakes(const options_loading_t *loading) {
   char line[OPTIONS_LINE];
   fmt_t f;
-  if (loading->mistakes <= OPTIONS_LINES_MOST || loading->warn == NULL) return;
+  for (size_t i = 0; i < loading->mistakes && i < OPTIONS_LINES_MOST; i++)
+    loading->warn(told[i], strlen(told[i]));
+  if (loading->mistakes <= OPTIONS_LINES_MOST) return;
   fmt_start(&f, line, sizeof line, NULL, NULL);
   fmt_print(&f, "freehold: options: %lu more mistakes, not shown\n",
             (uint64_t)loading->mistakes - OPTIONS_LINES_MOST);
@@ -324,7 +338,6 @@ static void read_all(options_loading_t *loading) {
     read_text(loading, environment, strlen(environment), OPTION_FROM_ENVIRONMENT);
   const char *program = text_of_program();
   if (program != NULL) read_text(loading, program, strlen(program), OPTION_FROM_PROGRAM);
-  sum_up(loading);
 }
 
 /* Every thread that loads comes to the same values; only a default is replaced, so a late one
@@ -341,17 +354,13 @@ static void publish_options(const options_loading_t *loading) {
 }
 
 cold void options_load(options_warn_t *warn) {
-  static atomic32_t loaded, reported;
+  static atomic32_t loaded;
   options_loading_t loading;
   if (atomic32_load_acquire(&loaded)) return; /* S-options */
-  start_loading(&loading, NULL);
+  start_loading(&loading, warn);
   read_all(&loading);
   publish_options(&loading);
   ASSERT_VALID(options_are_valid());
   atomic32_store_release(&loaded, 1); /* S-options */
-  uint32_t no = 0;
-  if (loading.mistakes == 0 || warn == NULL || !loading.values[OPTION_warnings]) return;
-  if (!atomic32_cas_relaxed(&reported, &no, 1)) return;
-  start_loading(&loading, warn); /* once more, aloud: `warnings` is known to be on */
-  read_all(&loading);
+  if (loading.warn != NULL && loading.values[OPTION_warnings]) tell_mistakes(&loading);
 }

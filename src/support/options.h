@@ -144,6 +144,9 @@
     "option that has not its default value, with where that comes from.")
 /* clang-format on */
 
+/* Bytes of the longest text, and of all that were given, each with one more for its end. */
+enum { OPTION_TEXT_MOST = 1023, OPTION_TEXTS = 4096 };
+
 #define OPTION_VALUE(option, name, value, word) name = value,
 enum { FH_OPTION_WORDS(OPTION_VALUE) };
 #define OPTION_NUMBER(name, ...) OPTION_##name,

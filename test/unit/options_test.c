@@ -267,6 +267,67 @@ TEST(options, a_megabyte_without_a_comma_is_one_mistake_in_one_short_line, "time
   CHECK_LT(lines_length, 200u);
 }
 
+/* "trace:" or so, and `length` times `letter`. */
+static char *long_text(char *to, const char *name, size_t length, char letter) {
+  size_t n = (size_t)sprintf(to, "%s:", name);
+  memset(to + n, letter, length);
+  to[n + length] = '\0';
+  return to;
+}
+
+TEST(options, a_text_has_a_length_beyond_which_it_is_told_in_one_short_line, "") {
+  static char text[4 * OPTION_TEXT_MOST];
+  load(long_text(text, "trace", OPTION_TEXT_MOST, 't'), NULL);
+  CHECK_EQ(lines_count, 0u);
+  CHECK_EQ(strlen(option_text(OPTION_trace)), (size_t)OPTION_TEXT_MOST);
+  int64_t value = 77;
+  long_text(text, "trace", OPTION_TEXT_MOST + 1, 't');
+  CHECK(!option_parse(OPTION_trace, text + 6, OPTION_TEXT_MOST + 1, &value));
+  CHECK(!option_parse(OPTION_trace, text, 0, &value));
+  CHECK_EQ(value, 77);
+}
+
+TEST(options, a_text_that_is_too_long_changes_nothing_and_names_the_bound, "") {
+  static char text[4 * OPTION_TEXT_MOST], before[300];
+  size_t n = strlen(long_text(before, "trace", 250, 'a'));
+  memcpy(text, before, n);
+  text[n] = ',';
+  long_text(text + n + 1, "trace", OPTION_TEXT_MOST + 1, 'b');
+  load(text, NULL);
+  CHECK_SAME_TEXT(option_text(OPTION_trace), before + strlen("trace:"));
+  CHECK_EQ(lines_count, 1u); /* whole, though the value that holds is long */
+  CHECK(strstr(lines, "option trace: 'bbbb") == lines + strlen("freehold: "));
+  CHECK(strstr(lines, "...' is not in 1..1023 bytes, or all texts exceed 4096; aaa") != NULL);
+}
+
+/* Mistakes are told by loading once more: what stands in the environment counts once. */
+TEST(options, texts_that_fit_together_do_so_beside_a_mistake_too, "") {
+  static char text[4 * OPTION_TEXT_MOST];
+  size_t n = strlen(long_text(text, "trace", OPTION_TEXT_MOST, 't'));
+  text[n++] = ',';
+  n += strlen(long_text(text + n, "profile", OPTION_TEXT_MOST, 'p'));
+  strcpy(text + n, ",nosuch:1");
+  load(text, text); /* and the program says the same */
+  CHECK_EQ(lines_count, 2u);
+  for (const char *line = lines; *line != '\0'; line = strchr(line, '\n') + 1)
+    CHECK(strstr(line, "freehold: option nosuch: ") == line);
+  CHECK_EQ(strlen(option_text(OPTION_trace)), (size_t)OPTION_TEXT_MOST);
+  CHECK_EQ(strlen(option_text(OPTION_profile)), (size_t)OPTION_TEXT_MOST);
+}
+
+TEST(options, what_finds_no_room_among_all_texts_is_told_and_the_one_before_holds, "") {
+  static char text[8 * OPTION_TEXT_MOST];
+  size_t n = 0;
+  for (char letter = 'a'; letter <= 'e'; letter++) { /* the fifth does not fit */
+    n += strlen(long_text(text + n, "trace", OPTION_TEXT_MOST, letter));
+    text[n++] = letter < 'e' ? ',' : '\0';
+  }
+  load(text, NULL);
+  CHECK_EQ(option_text(OPTION_trace)[0], 'd');
+  CHECK_EQ(lines_count, 1u);
+  CHECK(strstr(lines, "'eeee") != NULL && strstr(lines, "all texts exceed 4096; dddd") != NULL);
+}
+
 TEST(options, a_value_set_by_a_call_stays_when_the_options_are_loaded_after_it, "") {
   CHECK(option_set(OPTION_purge_delay_ms, 9));
   load("purge_delay_ms:1", NULL);
