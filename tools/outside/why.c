@@ -11,10 +11,11 @@
 #include "../../src/support/options.h"
 #include "adopt.h"
 #include "commands.h"
+#include "holders.h"
 #include "symbols.h"
 #include "target.h"
 
-enum { ROWS = 5, FRAMES_SHOWN = 8, STACKS_SHOWN = 3, SAMPLES_MOST = 1 << 16 };
+enum { ROWS = 5, STACKS_SHOWN = 3 };
 
 /* ---- the sum --------------------------------------------------------------------------------- */
 
@@ -75,45 +76,19 @@ static void write_options(const view_t *v) {
 
 /* ---- slabs that are free in part, and who holds them ----------------------------------------- */
 
-typedef struct {
-  uint32_t stack, youngest, oldest; /* the last two in ms */
-  uint32_t frame_count;
-  uint64_t size, bytes;
-  uintptr_t frames[FRAMES_SHOWN];
-} holder_t;
-
-typedef struct {
-  holder_t all[SAMPLES_MOST];
-  size_t count;
-} holders_t;
-
 static void add_sample(const sampled_t *block, void *context) {
-  holders_t *h = context;
-  uint32_t age = os_now_ms() - atomic32_load_relaxed(&block->since);
+  uint32_t age = os_ms_between(atomic32_load_relaxed(&block->since), os_now_ms());
   holder_t one = {.stack = sampled_stack(block),
                   .youngest = age,
                   .oldest = age,
                   .size = atomic64_load_relaxed(&block->size),
                   .bytes = sampled_bytes(block)};
-  for (size_t i = 0; i < h->count; i++) {
-    holder_t *at = &h->all[i];
-    if (at->stack != one.stack || at->size != one.size) continue;
-    at->bytes += one.bytes;
-    if (age < at->youngest) at->youngest = age;
-    if (age > at->oldest) at->oldest = age;
-    return;
-  }
-  if (h->count == SAMPLES_MOST) return;
+  holder_t *added = holders_add(context, &one);
   const uintptr_t *frames;
-  const callstack_t *s = callstack_at(one.stack, &frames);
-  if (s != NULL) one.frame_count = (uint32_t)min_size(callstack_length(s), FRAMES_SHOWN);
-  for (uint32_t i = 0; i < one.frame_count; i++) one.frames[i] = frames[i];
-  h->all[h->count++] = one;
-}
-
-static int by_bytes(const void *a, const void *b) {
-  const holder_t *first = a, *second = b;
-  return first->bytes < second->bytes ? 1 : -(first->bytes > second->bytes);
+  const callstack_t *s = added == NULL ? NULL : callstack_at(one.stack, &frames);
+  if (s == NULL) return;
+  added->frame_count = (uint32_t)min_size(callstack_length(s), HOLDER_FRAMES);
+  for (uint32_t i = 0; i < added->frame_count; i++) added->frames[i] = frames[i];
 }
 
 static void write_holder(const holder_t *h) {
@@ -130,19 +105,16 @@ static void write_holder(const holder_t *h) {
 }
 
 static void read_samples(void *context) {
-  ((holders_t *)context)->count = 0;
+  holders_empty(context);
   heap_visit_sampled(add_sample, context);
 }
 
-/* NULL: nothing was sampled, or what was cannot be read. */
-static holders_t *find_holders(void) {
-  holders_t *holders = sample_has_stacks() ? malloc(sizeof *holders) : NULL;
-  if (holders != NULL && adopt_run(read_samples, holders)) {
-    qsort(holders->all, holders->count, sizeof *holders->all, by_bytes);
-    return holders;
-  }
-  free(holders);
-  return NULL;
+/* None, if nothing was sampled, or what was cannot be read. */
+static holders_t find_holders(void) {
+  holders_t found = {.all = NULL};
+  if (sample_has_stacks() && !adopt_run(read_samples, &found)) holders_empty(&found);
+  holders_sort(&found);
+  return found;
 }
 
 static void write_slabs(const view_t *v, const holders_t *holders, unsigned rows) {
@@ -158,8 +130,7 @@ static void write_slabs(const view_t *v, const holders_t *holders, unsigned rows
     printf("  blocks of %zu: %s free in %llu slabs, of which %llu are less than a quarter live\n",
            class_size(most), outside_size(class->free), (unsigned long long)class->slabs,
            (unsigned long long)class->sparse);
-    for (size_t i = 0, shown = 0; holders != NULL && i < holders->count && shown < STACKS_SHOWN;
-         i++)
+    for (size_t i = 0, shown = 0; i < holders->count && shown < STACKS_SHOWN; i++)
       if (holders->all[i].size == class_size(most)) {
         write_holder(&holders->all[i]);
         shown++;
@@ -170,24 +141,13 @@ static void write_slabs(const view_t *v, const holders_t *holders, unsigned rows
 }
 
 /* Blocks of all sizes, by their stacks alone. */
-static void write_live(holders_t *holders, unsigned rows) {
-  size_t count = 0;
-  for (size_t i = 0; i < holders->count; i++) {
-    const holder_t *one = &holders->all[i];
-    size_t at = 0;
-    while (at < count && holders->all[at].stack != one->stack) at++;
-    if (at == count) {
-      holders->all[count++] = *one;
-      continue;
-    }
-    holder_t *sum = &holders->all[at];
-    sum->bytes += one->bytes;
-    if (one->youngest < sum->youngest) sum->youngest = one->youngest;
-    if (one->oldest > sum->oldest) sum->oldest = one->oldest;
-  }
-  qsort(holders->all, count, sizeof *holders->all, by_bytes);
+static void write_live(const holders_t *holders, unsigned rows) {
+  holders_t stacks = {.all = NULL};
+  holders_add_stacks(&stacks, holders);
+  holders_sort(&stacks);
   printf("who holds most of what lives, by the samples\n");
-  for (size_t i = 0; i < count && i < rows; i++) write_holder(&holders->all[i]);
+  for (size_t i = 0; i < stacks.count && i < rows; i++) write_holder(&stacks.all[i]);
+  holders_free(&stacks);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -204,12 +164,12 @@ static void write_heaps(const view_t *v, unsigned rows) {
 }
 
 void outside_write_why(const view_t *v, unsigned rows) {
-  holders_t *holders = find_holders();
+  holders_t holders = find_holders();
   write_sum(v);
   write_options(v);
-  write_slabs(v, holders, rows);
-  if (holders != NULL) write_live(holders, rows);
-  free(holders);
+  write_slabs(v, &holders, rows);
+  if (sample_has_stacks()) write_live(&holders, rows);
+  holders_free(&holders);
   write_heaps(v, rows);
   if (v->changed != 0)
     printf("%llu slabs or lists changed while they were read; the figures are off by that much\n",
