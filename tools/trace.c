@@ -1,7 +1,8 @@
 /* trace.c - `freehold trace`: what a program asked of malloc, event by event or as sums
  * Owns:    nothing.     Calls: trace_file.h, base/fmt.h, libc.
  * Memory: at most four records of 48 bytes for each block that lives at one moment of the trace,
- *         six while their table grows; and one for each thread. */
+ *         six while their table grows. Two words more if it is a first-class heap's. And a record
+ *         for each thread and heap. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
@@ -13,6 +14,7 @@
 #include "../src/support/trace.h"
 #include "trace.h"
 #include "trace_file.h"
+#include "trace_heaps.h"
 
 enum { BAD_USE = 2, TEMPORARY_CALLS = 8, ROWS_SHOWN = 20, LIFE_STEPS = 11, SIZE_STEPS = 65 };
 
@@ -175,6 +177,7 @@ typedef struct {
 typedef struct {
   block_t *table;
   size_t room, used; /* used: with those that were */
+  trace_heaps_t heaps;
   thread_t *threads; /* in the order of their first events */
   size_t thread_count, left, at_once;
   pair_t *pairs; /* who frees whose blocks, by both; in the end those with most blocks first */
@@ -196,17 +199,24 @@ static void *more(void *at, size_t size) {
   return p;
 }
 
+static size_t place_of(const sums_t *s, uintptr_t address) {
+  return (size_t)(address * 0x9E3779B97F4A7C15u >> 20) & (s->room - 1);
+}
+
 static block_t *find_block(const sums_t *s, uintptr_t address) {
-  size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 20) & (s->room - 1);
+  size_t at = place_of(s, address);
   while (s->table[at].address != 0 && s->table[at].address != address)
     at = (at + 1) & (s->room - 1);
   return &s->table[at];
 }
 
+/* Where there is none of that address. The place of one that was is taken again, so what comes and
+ * goes at one address leaves no trail behind. */
 static void keep_block(sums_t *s, const block_t *b) {
-  block_t *at = find_block(s, b->address);
-  if (at->address == 0) s->used++;
-  *at = *b;
+  size_t at = place_of(s, b->address);
+  while (s->table[at].address > 1) at = (at + 1) & (s->room - 1);
+  if (s->table[at].address == 0) s->used++;
+  s->table[at] = *b;
 }
 
 static bool drop_block(sums_t *s, uintptr_t address, block_t *dropped) {
@@ -233,6 +243,7 @@ static void add_block(sums_t *s, const block_t *b) {
     free(old);
   }
   keep_block(s, b);
+  if (b->heap != 0 && !trace_heaps_note(&s->heaps, b->heap, b->address)) refuse_memory();
   s->live++, s->live_bytes += b->size;
   if (s->live_bytes <= s->peak_bytes) return;
   s->peak = s->live, s->peak_bytes = s->live_bytes, s->peak_time = s->last;
@@ -307,12 +318,21 @@ static void note_resized(sums_t *s, thread_t *t, const trace_event_t *e, uint64_
   if (!e->failed) add_block(s, &b);
 }
 
-static void note_destroyed(sums_t *s, uintptr_t heap) {
-  for (size_t i = 0; i < s->room; i++) {
+static bool lives_in(const void *sums, uintptr_t heap, uintptr_t address) {
+  const block_t *b = find_block(sums, address);
+  return b->address == address && b->heap == heap;
+}
+
+/* The blocks of one that is deleted live on, and are no heap's. */
+static void note_end_of_heap(sums_t *s, uintptr_t heap, bool is_destroyed) {
+  trace_heap_t had = trace_heaps_take(&s->heaps, heap);
+  for (size_t i = 0; i < had.count; i++) {
     block_t dropped;
-    if (s->table[i].address > 1 && s->table[i].heap == heap)
-      drop_block(s, s->table[i].address, &dropped);
+    if (!lives_in(s, heap, had.blocks[i])) continue;
+    if (is_destroyed) drop_block(s, had.blocks[i], &dropped);
+    else find_block(s, had.blocks[i])->heap = 0;
   }
+  free(had.blocks);
 }
 
 static void note_event(sums_t *s, trace_file_t *f, const trace_event_t *e) {
@@ -341,7 +361,8 @@ static void note_event(sums_t *s, trace_file_t *f, const trace_event_t *e) {
       t->moving[t->moving_count++] = b;
       break;
     case TRACE_TO: note_resized(s, t, e, t->calls); break;
-    case TRACE_DESTROY: note_destroyed(s, e->address); break;
+    case TRACE_DELETE:
+    case TRACE_DESTROY: note_end_of_heap(s, e->address, e->kind == TRACE_DESTROY); break;
     case TRACE_LEAVE: t->has_left = true; break;
     default: break;
   }
@@ -529,7 +550,7 @@ int command_trace(int argc, char **argv) {
   wish_t w;
   trace_file_t f;
   trace_event_t e;
-  static sums_t sums;
+  static sums_t sums = {.heaps = {.lives = lives_in, .context = &sums}};
   int wrong = read_wish(argc, argv, &w);
   if (wrong != 0) return wrong - 1;
   const char *mistake = trace_file_open(&f, w.path);

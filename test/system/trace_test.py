@@ -16,7 +16,7 @@ import support  # noqa: E402
 
 PROBE = support.program("trace_probe")
 TRACE_CHUNK, CHUNK_MARK = 64 << 10, 0x43544846
-SYNC, MALLOC, FREE, LEAVE = 1, 2, 5, 11
+SYNC, MALLOC, FREE, DELETE, DESTROY, LEAVE, OF_HEAP = 1, 2, 5, 9, 10, 11, 32
 COMMAND = os.path.join(os.path.dirname(support.LIBRARY), "freehold")
 
 
@@ -33,27 +33,49 @@ def chunk_of(records):
     return struct.pack("<4I", CHUNK_MARK, 16 + len(records), 0, 0) + records
 
 
+def step_to(address, last):
+    step = (address >> 4) - (last >> 4)
+    return varint(step * 2 if step >= 0 else -step * 2 - 1)
+
+
 def trace_of(threads):
     """A trace of (number, events) for each serial, as support/trace.h describes it. An event is
-    (ns, kind, address, size)."""
+    (ns, kind, address, size), and perhaps the first-class heap."""
     chunks = [struct.pack("<8s4I3Q", b"fh-trace", 2, TRACE_CHUNK, 1, 4096, 0, 0, 0)]
     for serial, (number, events) in enumerate(threads, 1):
-        before, last = events[0][0], 0
+        before, last, last_heap = events[0][0], 0, 0
         records = begin(number, serial, before)
-        for ns, kind, address, size in events:
-            records += bytes([kind]) + varint((ns - before) % 2**64)
+        for ns, kind, address, size, *heap in events:
+            records += bytes([kind | OF_HEAP * len(heap)]) + varint((ns - before) % 2**64)
             before = ns
-            if kind == LEAVE:
-                continue
-            step = (address >> 4) - last
-            last = address >> 4
-            records += varint(step * 2 if step >= 0 else -step * 2 - 1)
-            records += varint(size) if kind == MALLOC else b""
+            if kind in (DELETE, DESTROY):
+                heap, address = [address], None
+            elif kind != LEAVE:
+                records += step_to(address, last)
+                records += varint(size) if kind == MALLOC else b""
+                last = address
+            for one in heap:
+                records += step_to(one, last_heap)
+                last_heap = one
             if len(records) > TRACE_CHUNK - 100:
                 chunks.append(chunk_of(records))
-                records, last = begin(number, serial, before), 0
+                records, last, last_heap = begin(number, serial, before), 0, 0
         chunks.append(chunk_of(records))
     return b"".join(chunk.ljust(TRACE_CHUNK, b"\0") for chunk in chunks)
+
+
+def trace_of_heaps(heaps, blocks, others):
+    """One thread, in which so many blocks live that are no heap's. Heaps of `blocks` each come and
+    are destroyed, all at one address. Each frees a block before, and has another at its place.
+    After each tenth one is deleted. Its block lives on, at an address of its own."""
+    live, first, heap = [(1, MALLOC, 1 << 40 | i << 8, 200) for i in range(others)], 1 << 30, 16
+    for i in range(heaps):
+        now, own = 2 + i, [first + k * 64 for k in range(blocks)]
+        live += [(now, MALLOC, at, 50, heap) for at in own]
+        live += [(now, FREE, own[0], 0), (now, MALLOC, own[0], 50, heap), (now, DESTROY, heap, 0)]
+        if i % 10 == 0:
+            live += [(now, MALLOC, (1 << 35) + i * 16, 10, heap), (now, DELETE, heap, 0)]
+    return trace_of([(7, live)])
 
 
 class Traces(unittest.TestCase):
@@ -384,6 +406,24 @@ class Traces(unittest.TestCase):
                          {(i, i + 1) for i in range(1, 300)})
         self.assertEqual({thread["number"] for thread in sums["threads"]}, {7})
 
+    def test_heaps_that_end_take_their_own_blocks_alone_and_no_look_at_all_others(self):
+        """30,000 of them beside 300,000 blocks: 10^10 looks, if each end looked at each block."""
+        for heaps, others in ((100, 50), (30_000, 300_000)):
+            with open(self.path("heaps"), "wb") as file:
+                file.write(trace_of_heaps(heaps, 5, others))
+
+            def limit():
+                resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+            told = support.run([COMMAND, "trace", self.path("heaps"), "--sum", "--json"],
+                               preexec_fn=limit)
+            self.assertEqual(told.returncode, 0, told.stderr)
+            sums = json.loads(told.stdout)
+            self.assertEqual((sums["unknown"], sums["freed"]), (0, heaps))
+            kept = -(-heaps // 10)
+            self.assertEqual(sums["live_blocks"], others + kept)
+            self.assertEqual(sums["live_bytes"], others * 200 + kept * 10)
+            self.assertEqual(sums["released"], heaps * 6 * 50)
+
     def test_bad_use_is_told(self):
         for arguments in ([], ["a", "b"], ["--size", "x", "a"], ["--nothing", "a"], ["--start"],
                           ["--start", "--stop", "1"], ["--stop", "--out", "x", "1"],
@@ -566,6 +606,43 @@ class Replays(unittest.TestCase):
             shown = sum((cell - 1) * said["row"] / 254 for cell in columns[-1] if cell > 1)
             least = said["live"][-1] - said["rows"] * said["row"] / 254
             self.assertTrue(least <= shown <= said["live"][-1] * 1.2, (least, shown))
+
+    def test_a_picture_of_many_events_needs_no_more_memory_and_says_how_far_it_is(self):
+        peaks, trace = [], self.path("many")
+        for events in (1_000_000, 9_000_000):
+            made = support.run([support.program("trace_made"), trace, "16", str(events), "50000"])
+            self.assertEqual(made.returncode, 0)
+            with open(self.path("told"), "w+", encoding="ascii") as told:
+                command = subprocess.Popen([self.drawer, trace, self.path("cells"), "1200", "600",
+                                            "time"], stdout=subprocess.DEVNULL, stderr=told)
+                _, status, used = os.wait4(command.pid, 0)
+                command.returncode = status
+                told.seek(0)
+                lines = told.read().splitlines()
+            self.assertEqual(status, 0, lines)
+            peaks.append(used.ru_maxrss >> 10)
+        self.assertLess(peaks[1], peaks[0] + 4)    # MiB
+        self.assertEqual(lines, ["graph: 4 million events", "graph: 8 million events",
+                                 "graph: 46 %", "graph: 93 %"])
+
+    def test_heaps_that_end_take_their_own_blocks_alone(self):
+        for heaps, others in ((100, 50), (30_000, 300_000)):
+            with open(self.path("heaps"), "wb") as file:
+                file.write(trace_of_heaps(heaps, 5, others))
+
+            def limit():
+                resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+            kept = -(-heaps // 10)
+            for program, more in ((self.maker, []), (self.drawer, ["50", "20", "calls"])):
+                done = support.run([program, self.path("heaps"), self.path("made"), *more],
+                                   preexec_fn=limit)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                said = json.loads(done.stdout)
+                if program == self.maker:      # what lives at the end is freed by nobody
+                    self.assertEqual(said["allocations"], others + heaps * 6 + kept)
+                    self.assertEqual(said["calls"], said["allocations"] + heaps * 6)
+                else:
+                    self.assertEqual(said["live"][-1], others * 200 + kept * 10)
 
     def test_what_is_no_tape_is_refused_with_one_line(self):
         _, _, tape = self.make_tape("known")

@@ -4,7 +4,8 @@
  * rows. A row is a range of addresses, whole slices of 64 KiB. Where no block ever was is no row.
  * OUT gets a byte for each place, column by column, each from the lowest address up. It is 0 where
  * no block has been yet, else 1 and up to 254 more, by the share that is live. One line of JSON
- * says what the rows and columns are, and what lived at the end of each column.
+ * says what the rows and columns are, and what lived at the end of each column. Lines on standard
+ * error say how far it is.
  * Exit codes: 0 made, 1 not, with one line on standard error. */
 #include "blocks.h"
 
@@ -114,9 +115,10 @@ static void end(uintptr_t address, bool is_counted) {
   if (drop_block(address, &b) && is_counted) count(b.address, room_of(b.size), -1);
 }
 
-static void end_heap(uintptr_t heap, bool is_counted) {
-  for (size_t i = 0; i < table_room; i++)
-    if (table[i].address > 1 && table[i].heap == heap) end(table[i].address, is_counted);
+static void end_uncounted(const block_t *b, void *context) { (void)b, (void)context; }
+static void end_counted(const block_t *b, void *context) {
+  (void)context;
+  count(b->address, room_of(b->size), -1);
 }
 
 /* A block that moves is live where it was until it is somewhere else. */
@@ -130,7 +132,9 @@ static void take_event(trace_file_t *trace, const trace_event_t *e, bool is_coun
   }
   if (e->failed) return;
   if (e->kind == TRACE_FREE) return end(e->address, is_counted);
-  if (e->kind == TRACE_DESTROY) return end_heap(e->address, is_counted);
+  if (e->kind == TRACE_DELETE) return end_blocks(e->address, NULL, NULL);
+  if (e->kind == TRACE_DESTROY)
+    return end_blocks(e->address, is_counted ? end_counted : end_uncounted, NULL);
   if (trace_has_size(e->kind) && e->kind != TRACE_EXPAND) begin(b, is_counted);
 }
 
@@ -140,12 +144,9 @@ static void read_all(trace_file_t *trace) {
     take_event(trace, &e, false);
     last_time = e.time;
     if (++events % (1 << 22) == 0)
-      fprintf(stderr, "\rgraph: %llu million events", (unsigned long long)events >> 20);
+      fprintf(stderr, "graph: %llu million events\n", (unsigned long long)events >> 20);
   }
-  free(table);
-  table = NULL;
-  table_room = table_used = live = 0;
-  live_bytes = 0;
+  forget_blocks();
   for (size_t i = 0; i < thread_count; i++) threads[i].count = 0;
 }
 
@@ -171,7 +172,7 @@ static void draw(trace_file_t *trace, FILE *out, uint64_t columns, bool by_time)
     }
     if (more_events) take_event(trace, &e, true);
     if (++done % (1 << 22) == 0)
-      fprintf(stderr, "\rgraph: %llu %%   ", (unsigned long long)(done * 100 / events));
+      fprintf(stderr, "graph: %llu %%\n", (unsigned long long)(done * 100 / events));
   }
   printf("], ");
 }
@@ -191,7 +192,6 @@ int main(int argc, char **argv) {
   draw(&trace, out, strtoull(argv[3], NULL, 10), strcmp(argv[5], "time") == 0);
   bool is_whole = ferror(out) == 0;
   if (fclose(out) != 0 || !is_whole) leave(argv[2], "could not be written whole");
-  if (events >= 1 << 22) fputc('\n', stderr);
   printf("\"events\": %llu, \"ns\": %llu, \"row\": %zu, \"rows\": %zu, \"cut\": %s, \"ranges\": [",
          (unsigned long long)events, (unsigned long long)last_time, row_size, row_count,
          trace.is_cut ? "true" : "false");

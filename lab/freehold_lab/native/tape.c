@@ -127,13 +127,7 @@ static void resize(thread_t *thread, const trace_event_t *e) {
   add_noted(b);
 }
 
-static void destroy_heap(thread_t *thread, uintptr_t heap) {
-  for (size_t i = 0; i < table_room; i++) {
-    block_t b;
-    if (table[i].address > 1 && table[i].heap == heap && drop_block(table[i].address, &b))
-      free_block(thread, &b);
-  }
-}
+static void free_with_heap(const block_t *b, void *thread) { free_block(thread, b); }
 
 /* What a thread calls after that is performed after that, too. */
 static void end_thread(thread_t *thread) {
@@ -156,7 +150,8 @@ static void take_event(trace_file_t *trace, const trace_event_t *e) {
     case TRACE_ALIGNED: return allocate(thread, e, TAPE_ALIGNED);
     case TRACE_FROM: return begin_move(&thread->moves, e->address);
     case TRACE_LEAVE: return end_thread(thread);
-    case TRACE_DESTROY: return destroy_heap(thread, e->address);
+    case TRACE_DELETE: return end_blocks(e->address, NULL, NULL);
+    case TRACE_DESTROY: return end_blocks(e->address, free_with_heap, thread);
     case TRACE_FREE:
       if (drop_block(e->address, &b)) free_block(thread, &b);
       else unknown++;
@@ -229,9 +224,8 @@ int main(int count, char **arguments) {
   while (head.calls < most && trace_file_next(&trace, &e)) {
     take_event(&trace, &e);
     if (++events % (1 << 22) == 0)
-      fprintf(stderr, "\rtape: %llu million events", (unsigned long long)events >> 20);
+      fprintf(stderr, "tape: %llu million events\n", (unsigned long long)events >> 20);
   }
-  if (events >= 1 << 22) fputc('\n', stderr);
   sort_threads();
   if (head.calls == 0) leave(arguments[1], "has no calls");
   write_tape(arguments[2]);
