@@ -20,6 +20,7 @@ EPILOG = """examples:
   freehold-lab report --base freehold --out page
 exit code: 0 done, 1 something could not be done, 2 wrong usage, 130 stopped (the same command
 goes on)"""
+CODES = "exit code: 0 done, 1 something could not be done, 2 wrong usage, 130 stopped"
 RESULTS = Path("lab-results")
 # name -> what adds its options, what runs it, what it does, an example
 MORE = {
@@ -77,7 +78,9 @@ def arguments(words):
 
 
 def add_command(commands, name, what, example):
-    return commands.add_parser(name, help=what, description=what, epilog=f"example:\n  {example}",
+    codes = "" if "exit code" in example else f"\n{CODES}"
+    return commands.add_parser(name, help=what, description=what,
+                               epilog=f"example:\n  {example}{codes}",
                                formatter_class=argparse.RawDescriptionHelpFormatter)
 
 

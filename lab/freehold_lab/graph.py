@@ -9,7 +9,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from freehold_lab.places import PACKAGE, Failed, must, native, write
+from freehold_lab.places import PACKAGE, Failed, native, watch, write
 from freehold_lab.progress import say
 from freehold_lab.text import positive, shown
 
@@ -39,8 +39,8 @@ def grid_of(options):
     share of it that is live, in 254ths, for each column."""
     with tempfile.TemporaryDirectory(prefix="freehold-graph-") as folder:
         cells = Path(folder, "cells")
-        said = json.loads(must([native("graph"), options.trace, cells, options.columns,
-                                options.rows, options.by], "reading the trace"))
+        said = json.loads(watch([native("graph"), options.trace, cells, options.columns,
+                                 options.rows, options.by], "reading the trace"))
         data = cells.read_bytes()
     rows = said["rows"]
     return said, [[data[column * rows + row] - 1 for column in range(options.columns)]

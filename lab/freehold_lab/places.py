@@ -8,8 +8,11 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+
+from freehold_lab.progress import Line, clear
 
 PACKAGE = Path(__file__).resolve().parent
 WORKLOADS = Path("lab", "workloads")
@@ -93,6 +96,22 @@ def must(command, what, **options):
         errors = [line for line in output.splitlines() if "rror" in line]
         raise Failed(f"{what}: {errors[0].strip()[:300] if errors else last_line(output)}")
     return done.stdout
+
+
+def watch(command, what):
+    """Likewise of a helper that takes a while, whose lines on standard error say how far it is."""
+    line, last = Line(), "no message"
+    with tempfile.TemporaryFile("w+") as output, subprocess.Popen(
+            [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.PIPE, text=True) as running:
+        for last in running.stderr:
+            line.write(last.strip())
+        clear()
+        code = running.wait()
+        if code != 0:
+            raise Failed(f"{what}: {last.strip()[:300] if code > 0 else f'signal {-code}'}")
+        output.seek(0)
+        return output.read()
 
 
 def native(name):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from freehold_lab import experiment
 from freehold_lab.allocators import Allocator, libc_path
-from freehold_lab.places import Failed, cache, must, native, workload_programs
+from freehold_lab.places import Failed, cache, native, watch, workload_programs
 from freehold_lab.progress import say
 from freehold_lab.runner import Runner, Setting
 from freehold_lab.store import Store
@@ -72,7 +72,7 @@ def tape_of(path, most):
     if start != TRACE:
         raise Failed(f"{path}: neither a trace nor a tape")
     tape = kept(path, most, ".tape")
-    said = must([native("tape"), path, tape, *([most] if most else [])], "making a tape")
+    said = watch([native("tape"), path, tape, *([most] if most else [])], "making a tape")
     return tape, json.loads(said)
 
 

@@ -150,11 +150,13 @@ def test_wrong_usage_has_its_own_exit_code():
     assert ended.value.code == 2
 
 
-@pytest.mark.parametrize("command", ["list", "peers", "verify", "run", "report", *cli.MORE])
-def test_every_command_has_help_with_an_example(command, capsys):
+@pytest.mark.parametrize("command", ["list", "peers", "verify", "run", "report", "replay",
+                                     *cli.MORE])
+def test_every_command_has_help_with_an_example_and_exit_codes(command, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([command, "--help"])
-    assert ended.value.code == 0 and "example:\n  " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and "example:\n  " in said and "exit code: " in said
 
 
 def test_list_is_readable_by_programs(capsys):

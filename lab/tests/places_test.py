@@ -1,6 +1,9 @@
 """places_test.py - what is built once is built again where it came from elsewhere"""
 
-from freehold_lab.places import configure, must
+import pytest
+
+from freehold_lab import progress
+from freehold_lab.places import Failed, configure, must, watch
 
 
 def project(folder, text):
@@ -18,3 +21,23 @@ def test_a_build_folder_of_another_checkout_is_begun_anew(tmp_path):
         configure(source, build, "configuring")
         assert (build / "said").read_text() == source.name
         must(["cmake", "--build", build], "building")
+
+
+def test_what_a_helper_says_of_its_progress_is_shown_and_what_it_prints_is_returned(capfd,
+                                                                                    monkeypatch):
+    script = "echo far 1 >&2; echo far 2 >&2; seq 100000"
+    assert watch(["sh", "-c", script], "counting").splitlines()[-1] == "100000"
+    assert capfd.readouterr().err == "far 1\n"      # and later ones now and then
+    monkeypatch.setattr(progress, "EVERY", 0)
+    watch(["sh", "-c", script], "counting")
+    assert capfd.readouterr().err == "far 1\nfar 2\n"
+
+
+@pytest.mark.parametrize("script, told", [("echo far >&2; echo no such file >&2; exit 1",
+                                           "reading: no such file"),
+                                          ("exit 3", "reading: no message"),
+                                          ("echo far >&2; kill -9 $$", "reading: signal 9")])
+def test_what_goes_wrong_in_a_helper_is_its_last_line(script, told):
+    with pytest.raises(Failed) as failed:
+        watch(["sh", "-c", script], "reading")
+    assert str(failed.value) == told

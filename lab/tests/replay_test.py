@@ -2,12 +2,15 @@
 
 import json
 import lzma
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from selenium.webdriver.common.by import By
 
 from freehold_lab import graph, replay
+from freehold_lab.allocators import library
 from freehold_lab.cli import main
 from freehold_lab.places import Failed
 
@@ -73,3 +76,55 @@ def test_the_scale_begins_with_white_for_what_was_never_used():
     marks = graph.scale()
     assert marks[0] == [0, graph.NEVER] and marks[-1][0] == 1
     assert [at for at, _ in marks] == sorted(at for at, _ in marks)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """Of a program of the repository's page about insight."""
+    folder = tmp_path_factory.mktemp("trace")
+    source = Path(__file__).resolve().parents[2] / "examples" / "peak.c"
+    subprocess.run(["cc", "-O2", "-pthread", source, "-o", folder / "peak"], check=True)
+    variables = {"LD_PRELOAD": str(library()), "FREEHOLD_OPTIONS": f"trace:{folder}/peak.trace"}
+    subprocess.run([folder / "peak", "80000"], env=variables, check=True,
+                   stdout=subprocess.DEVNULL)
+    return folder / "peak.trace"
+
+
+def test_the_page_of_a_trace_loads_by_itself_and_shows_a_part_alone(trace, tmp_path, browser):
+    page = tmp_path / "peak.html"
+    assert main(["graph", str(trace), "--png", "--columns", "300", "--rows", "200", "--out",
+                 str(page)]) == 0
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    browser.get(page.as_uri())
+    assert browser.find_element(By.TAG_NAME, "body").get_attribute("data-ready") == "yes"
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
+    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    addresses = {event["params"]["request"]["url"].split(":")[0] for event in asked
+                 if event["method"] == "Network.requestWillBeSent"}
+    assert "file" in addresses and not addresses & {"http", "https", "ws", "wss", "ftp"}
+    ask = "return document.querySelector('.js-plotly-plot')"
+    cells = browser.execute_script(ask + ".data[0].z")
+    assert {len(row) for row in cells} == {300} and len(cells) <= 200
+    assert max(max(row) for row in cells) > 200 and min(min(row) for row in cells) == -1
+    whole = browser.execute_script(ask + ".layout.xaxis.range")
+    drag = "const p = document.querySelector('.js-plotly-plot');" \
+        "return Plotly.relayout(p, {'xaxis.range': [1, 2]}).then(() => p.layout.xaxis.range)"
+    assert browser.execute_script(drag) == [1, 2] != whole
+
+
+def test_a_trace_of_which_only_the_figures_are_wanted(trace, capsys):
+    assert main(["graph", str(trace), "--json", "--columns", "40", "--by", "calls"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["live"]) == 40 and {len(row) for row in said["shares"]} == {40}
+    assert max(said["live"]) > 30_000_000 > 5 * said["live"][-1]
+
+
+def test_a_trace_becomes_a_tape_that_is_smaller(trace, tmp_path, capsys):
+    tape = tmp_path / "peak.tape.xz"
+    assert main(["replay", str(trace), "--tape", str(tape)]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["threads"], said["cut"], said["lost"]) == (9, False, 0)
+    assert said["peak"] > 30_000_000
+    assert tape.stat().st_size < trace.stat().st_size / 4
+    packed, _ = replay.tape_of(tape, None)
+    assert Path(packed).read_bytes().startswith(replay.TAPE)
