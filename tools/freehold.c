@@ -175,7 +175,7 @@ static bool run_set_joined(const char *name, const char *first, char separator,
 /* What goes before the name of a file, so that it is the same wherever the program goes. */
 static const char *run_folder_of(option_t option, const char *value) {
   static char folder[PATH_MAX];
-  if (option_info[option].kind != OPTION_KIND_text || value[0] == '/') return "";
+  if (option_info[option].kind != OPTION_KIND_text || strchr("/", value[0]) != NULL) return "";
   if (getcwd(folder, sizeof folder) == NULL || strpbrk(folder, ",: ") != NULL) return "";
   return folder;
 }
@@ -188,7 +188,7 @@ static int run_read_flags(int argc, char **argv, char **text) {
   *text = strdup("");
   opterr = 0;
   for (int i; (i = getopt_long(argc, argv, "+:", flags.flags, NULL)) != -1;) {
-    char *longer = NULL;
+    char *longer = NULL, *whole = NULL;
     int64_t value;
     if (i == RUN_HELP) {
       command_help(stdout);
@@ -205,16 +205,23 @@ static int run_read_flags(int argc, char **argv, char **text) {
       fprintf(stderr, message, argv[optind - 1]);
       return EXIT_BAD_USE;
     }
-    if (!option_parse((option_t)i, optarg, strlen(optarg), &value)) {
+    const char *folder = run_folder_of((option_t)i, optarg);
+    if (asprintf(&whole, "%s%s%s", folder, folder[0] != '\0' ? "/" : "", optarg) < 0) abort();
+    if (!option_parse((option_t)i, whole, strlen(whole), &value)) {
       char range[64];
-      fprintf(stderr, "freehold: option %s: '%s' is not in %s\n", option_info[i].name, optarg,
+      fprintf(stderr, "freehold: option %s: '%.80s' is not in %s\n", option_info[i].name, whole,
               command_range((option_t)i, range, sizeof range));
       return EXIT_BAD_USE;
     }
-    const char *folder = run_folder_of((option_t)i, optarg);
-    if (asprintf(&longer, "%s%s%s:%s%s%s", *text, **text != '\0' ? "," : "", option_info[i].name,
-                 folder, folder[0] != '\0' ? "/" : "", optarg) < 0)
+    if (strchr(whole, ',') != NULL) {
+      fprintf(stderr, "freehold: option %s: '%.80s' has a comma, which ends an option\n",
+              option_info[i].name, whole);
+      return EXIT_BAD_USE;
+    }
+    if (asprintf(&longer, "%s%s%s:%s", *text, **text != '\0' ? "," : "", option_info[i].name,
+                 whole) < 0)
       abort();
+    free(whole);
     free(*text);
     *text = longer;
   }
