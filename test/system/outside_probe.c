@@ -2,8 +2,11 @@
  *   still      a known set of blocks, then waits
  *   sparse     few blocks of `pin_entry` keep many slabs, then waits
  *   storm N    N threads that allocate and free for ever
+ *   hung N     likewise, until a signal's handler interrupts each and never returns
  * It writes "ready" and its own statistics, as JSON, to standard output. It ends with its input. */
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,18 +55,33 @@ static void *storm(void *number) {
     free(blocks[i]);
     random = random * 1103515245 + 12345;
     blocks[i] = malloc((size_t)16 << (random >> 16) % 12);
-    memset(blocks[i], 0, 1);
+    memset(blocks[i], 1, 1); /* a page of zeros would be none in a core file */
   }
   return NULL;
 }
 
+static atomic_int hung;
+static void hang(int number) {
+  (void)number;
+  hung++;
+  for (;;) pause();
+}
+static void hang_all(const pthread_t *threads, int count) {
+  signal(SIGUSR1, hang);
+  usleep(100000);
+  for (int i = 0; i < count; i++) pthread_kill(threads[i], SIGUSR1);
+  while (hung < count) usleep(1000);
+}
+
 int main(int argc, char **argv) {
+  enum { THREADS_MOST = 64 };
   static char text[1 << 20];
-  pthread_t thread;
+  pthread_t threads[THREADS_MOST];
+  int count = argc > 2 ? atoi(argv[2]) : 0;
   if (strcmp(argv[1], "still") == 0) make_still();
   if (strcmp(argv[1], "sparse") == 0) make_sparse();
-  for (int i = 0; argc > 2 && i < atoi(argv[2]); i++)
-    pthread_create(&thread, NULL, storm, (void *)(size_t)i);
+  for (int i = 0; i < count; i++) pthread_create(&threads[i], NULL, storm, (void *)(size_t)i);
+  if (strcmp(argv[1], "hung") == 0) hang_all(threads, count);
   setvbuf(stdout, NULL, _IONBF, 0);
   if (fh_stats_json != NULL) fh_stats_json(text, sizeof text);
   for (char *c = text; (c = strchr(c, '\n')) != NULL;) *c = ' ';

@@ -5,8 +5,11 @@
  *   profile_probe grow MIB        so much, in blocks of a MiB, all at once
  *   profile_probe signal NUMBER   sends itself that signal, when 100 MiB live
  *   profile_probe fork            a child allocates 100 MiB and ends; the parent does nothing
+ *   profile_probe early           allocates before main and in a handler, and keeps both
+ *   profile_probe probes          allocates, frees and trims, of each kind once
  *   profile_probe kinds FILE      writes FILE.0, FILE.1 ... by fh_profile_write */
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -120,11 +123,35 @@ static void write_kinds(const char *name) {
   }
 }
 
+static void one_of_each(void) {
+  drop(site_1000000());
+  drop(site_20000000());
+  drop(site_1073741824());
+  malloc_trim(0);
+}
+
+/* The runtime gives constructors what main gets. */
+__attribute__((constructor, noinline)) static void before_main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "early") == 0) site_3000();
+  __asm__ volatile("");
+}
+__attribute__((noinline)) static void in_handler(int number) {
+  (void)number;
+  site_8000();
+  __asm__ volatile("");
+}
+static void allocate_early(void) {
+  signal(SIGUSR1, in_handler);
+  raise(SIGUSR1);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "", *with = argc > 2 ? argv[2] : "";
   if (strcmp(what, "known") == 0) known((unsigned)atoi(with));
   else if (strcmp(what, "grow") == 0) grow((size_t)atoi(with));
   else if (strcmp(what, "kinds") == 0) write_kinds(with);
+  else if (strcmp(what, "early") == 0) allocate_early();
+  else if (strcmp(what, "probes") == 0) one_of_each();
   else if (strcmp(what, "signal") == 0) grow(100), raise(atoi(with));
   else if (strcmp(what, "fork") == 0) {
     pid_t child = fork();

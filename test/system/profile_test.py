@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -149,6 +150,18 @@ class Profiles(unittest.TestCase):
         first = {s.location_id[0] for s in profile.sample if s.location_id}
         self.assertFalse(first & {at.id for at in profile.location if at.mapping_id in own})
 
+    def test_what_is_allocated_before_main_and_in_handlers_has_its_stack(self):
+        path = self.path("early")
+        self.run_probe("early", options="profile:%s,profile_interval:1" % path)
+        profile = self.read(path)
+        stacks = [list(self.names(profile, s)) for s in profile.sample]
+        early, = [stack for stack in stacks if stack[:1] == ["site_3000"]]
+        self.assertEqual(early[:2], ["site_3000", "before_main"])
+        self.assertNotIn("main", early)
+        handled, = [stack for stack in stacks if stack[:1] == ["site_8000"]]
+        self.assertEqual(handled[:2], ["site_8000", "in_handler"])
+        self.assertEqual(handled[-2:], ["main", "_start"])
+
     def test_the_peak_is_what_lived_then(self):
         path = self.path("peak")
         self.run_probe("known", "1", options="profile:%s,profile_interval:4K" % path)
@@ -202,23 +215,37 @@ class Profiles(unittest.TestCase):
             self.assertEqual(row[1][0], 10)
             self.assertGreaterEqual(row[1][2], 10 * 15)
 
-    def test_the_leak_of_the_page_is_found(self):
-        path, program = self.path("leak"), support.program("example_leak")
+    def innermost(self, name, value):
+        """Of an example of docs/insight.md: what each function allocated, itself."""
+        path, program = self.path(name), support.program("example_" + name)
         result = support.run([program], support.preloaded(options="profile:%s,profile_interval:4K"
                                                           % path))
         self.assertEqual(result.returncode, 0, result.stderr)
         profile, symbols = self.read(path), Symbols(program)
+        types = [profile.string_table[t.type] for t in profile.sample_type]
         mappings = {m.id: m for m in profile.mapping}
         locations = {at.id: at for at in profile.location}
-        live = collections.Counter()
+        found = collections.Counter()
         for sample in profile.sample:
             at = locations[sample.location_id[0]]
             mapping = mappings[at.mapping_id]
-            live[symbols.at(at.address - mapping.memory_start + mapping.file_offset)] += \
-                sample.value[-1]
+            found[symbols.at(at.address - mapping.memory_start + mapping.file_offset)] += \
+                sample.value[types.index(value)]
+        return found
+
+    def test_the_leak_of_the_page_is_found(self):
+        live = self.innermost("leak", "inuse_space")
         self.assertGreater(live["remember_session"], 0.9 * sum(live.values()))
         truth = 16 * 2000 * 208                        # some 1,600 samples; five deviations
         self.assertLess(abs(live["remember_session"] - truth), truth * 5 / math.sqrt(truth / 4096))
+
+    def test_the_peak_of_the_page_is_found_and_nothing_of_it_lives_at_the_end(self):
+        peak = self.innermost("peak", "peak_space")
+        truth = 100000 * 304                           # the peak is kept to three percent
+        spread = truth * (0.04 + 5 / math.sqrt(truth / 4096))
+        self.assertLess(abs(peak["make_line"] - truth), spread)
+        self.assertGreater(peak["make_line"], 0.7 * sum(peak.values()))
+        self.assertEqual(self.innermost("peak", "inuse_space")["make_line"], 0)
 
     def test_what_is_no_plain_file_is_written_to_as_it_is(self):
         path = self.path("pipe")
@@ -258,6 +285,135 @@ class Profiles(unittest.TestCase):
                              support.preloaded(options="profile:" + path))
         self.assertIn("the file cannot be written\n", result.stderr)
         self.assertEqual(glob.glob(path + "*"), [])
+
+
+@unittest.skipUnless(support.has("gdb"), "gdb is not installed")
+class Tracers(unittest.TestCase):
+    """gdb knows the probes (USDT) by the notes of the library's file, as eBPF tracers do."""
+    ARGUMENTS = {"sampled_malloc": 3, "sampled_free": 3, "slow": 1, "grow": 2, "purge": 2}
+
+    def test_each_probe_is_met_with_what_it_says(self):
+        commands = ["set debuginfod enabled off", "set startup-with-shell off",
+                    "set confirm off", "set pagination off",
+                    "set environment LD_PRELOAD " + support.LIBRARY,
+                    "set environment FREEHOLD_OPTIONS profile:/dev/null,profile_interval:1",
+                    "break main", "run probes"]
+        for probe, count in self.ARGUMENTS.items():
+            values = "".join(f", (unsigned long)$_probe_arg{i}" for i in range(count))
+            commands += [f"break -probe-stap freehold:{probe}", "commands", "silent",
+                         f'printf "@{probe}{" %lu" * count}\\n"{values}', "continue", "end"]
+        commands += ["continue"]
+        with tempfile.NamedTemporaryFile("w", suffix=".gdb") as script:
+            script.write("\n".join(commands) + "\n")
+            script.flush()
+            said = support.run(["gdb", "-batch", "-nx", "-x", script.name, PROBE])
+        if "ptrace: Operation not permitted" in said.stderr:
+            self.skipTest("no program may be traced here")
+        self.assertIn("exited normally", said.stdout, said.stderr)
+        met = collections.defaultdict(list)
+        for name, values in re.findall(r"^@(\w+)((?: \d+)+)$", said.stdout, re.M):
+            met[name].append([int(value) for value in values.split()])
+        self.assertEqual(set(met), set(self.ARGUMENTS))
+        for size in (1000000, 20000000, 1073741824):
+            self.assertIn([size], met["slow"])
+            born = [one for one in met["sampled_malloc"] if size <= one[1] <= size + size // 8]
+            self.assertEqual(len(born), 1)
+            self.assertIn(born[0], met["sampled_free"])
+            self.assertGreaterEqual(born[0][2], size)
+        for kind in ("grow", "purge"):
+            for address, size in met[kind]:
+                self.assertEqual((address % 4096, size % 4096), (0, 0))
+
+
+class RealPrograms(unittest.TestCase):
+    """Of what real programs allocate nearly all has a stack that begins where the program, or its
+    thread, does. Where they are installed."""
+    PYTHON = "x = [{str(i): [i]} for i in range(40000)]; print(len(x))"
+    NODE = ("const m = new Map(); for (let i = 0; i < 50000; i++) m.set('k' + i, {i, t: [i]}); "
+            "console.log(m.size)")
+    CPP = ("#include <map>\n#include <string>\n"
+           "int f(std::map<std::string, int> &m, const char *t) { return m[t]++; }\n")
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="freehold-programs-")
+        self.addCleanup(self.folder.cleanup)
+        sys.path.insert(0, self.folder.name)
+        self.message = profile_class(self.folder.name)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def environment(self, **more):
+        options = "profile:%s,profile_interval:16K" % self.path("%p.prof")
+        return {**support.preloaded(options=options), **more}
+
+    def check(self, least, name):
+        """The largest profile, of the process that did the work."""
+        path = max(glob.glob(self.path("*.prof")), key=os.path.getsize)
+        with open(path, "rb") as file:
+            profile = self.message.FromString(file.read())
+        text = profile.string_table
+        locations = {at.id: at for at in profile.location}
+        files = {m.id: os.path.basename(text[m.filename]) for m in profile.mapping}
+        types = [text[kind.type] for kind in profile.sample_type]
+        whole = known = 0
+        for sample in profile.sample:
+            space = sample.value[types.index("alloc_space")]
+            stack = [files.get(locations[at].mapping_id, "") for at in sample.location_id]
+            whole += space
+            if len(stack) >= 3 and (re.match(name + r"$|libc\b|ld-", stack[-1])
+                                    or len(stack) == 64):
+                known += space
+        self.assertGreater(len(profile.sample), 20)
+        self.assertGreater(whole, 1 << 20)
+        self.assertGreater(known, least * whole, "%.3f" % (known / whole))
+        if support.has("go"):
+            told = support.run(["go", "tool", "pprof", "-symbolize=none", "-top", path],
+                               {**support.preloaded(None), "PPROF_TMPDIR": self.folder.name,
+                                "GOTOOLCHAIN": "local"}, timeout=240)
+            self.assertEqual(told.returncode, 0, told.stderr)
+            self.assertIn("flat%", told.stdout)
+
+    def run_one(self, *command, **variables):
+        if not support.has(command[0]):
+            self.skipTest(command[0] + " is not installed")
+        done = support.run(command, self.environment(**variables), timeout=240)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_python3(self):
+        self.run_one("/usr/bin/python3", "-c", self.PYTHON, PYTHONMALLOC="malloc")
+        self.check(0.95, "python3[.0-9]*")
+
+    def test_cpp_compiler(self):
+        with open(self.path("a.cc"), "w", encoding="ascii") as file:
+            file.write(self.CPP)
+        self.run_one("g++", "-O1", "-c", self.path("a.cc"), "-o", self.path("a.o"))
+        self.check(0.95, "cc1plus")
+
+    def test_node(self):
+        self.run_one("node", "-e", self.NODE)
+        self.check(0.95, "node")
+
+    def test_redis(self):
+        for needed in ("redis-server", "redis-cli"):
+            if not support.has(needed):
+                self.skipTest(needed + " is not installed")
+        socket = self.path("socket")
+        server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--daemonize",
+             "no"], env=self.environment(), stdout=subprocess.DEVNULL, cwd=self.folder.name)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        script = "for i = 1, 50000 do redis.call('hset', 'h' .. i, 'name', 'value' .. i) end"
+        for _ in range(600):
+            if os.path.exists(socket):
+                break
+            time.sleep(0.1)
+        done = support.run(["redis-cli", "-s", socket, "eval", script, "0"], timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        support.run(["redis-cli", "-s", socket, "shutdown", "nosave"])
+        self.assertEqual(server.wait(60), 0)
+        self.check(0.95, "redis-server|redis-check-rdb")
 
 
 @unittest.skipUnless(support.has("go"), "go is not installed (golang-go)")
