@@ -71,6 +71,14 @@ class Layers(unittest.TestCase):
                    and p not in order]
         self.assertEqual(missing, [])
 
+    def test_the_build_names_sources_that_there_are(self):
+        """CMake says nothing of a flag for a file that has gone."""
+        names = [name for path in ("CMakeLists.txt", os.path.join("cmake", "on-windows.cmake"))
+                 for name in re.findall(r"\bsrc/[\w/]+\.[ch]\b", support.read(path))]
+        self.assertGreater(len(names), 5)
+        self.assertEqual([n for n in names
+                          if not os.path.exists(os.path.join(support.SOURCE, n))], [])
+
     def test_no_object_calls_upward(self):
         """Compiled file by file, no object needs a symbol that a layer above defines."""
         wrong = ["%s uses %s of %s" % (user, name, where) for user, names in objects().items()
