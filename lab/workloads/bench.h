@@ -177,6 +177,23 @@ static inline void json_costs(void) {
   json_integer("peak", bench_peak());
 }
 
+/* ---- calls that not every allocator has ------------------------------------------------------ */
+
+static inline void *bench_symbol_own(const char *name) {
+  void *found = dlsym(RTLD_DEFAULT, name);
+  bool is_own =
+    found != NULL && strcmp(bench_origin(found), bench_origin((void *)(uintptr_t)&malloc)) == 0;
+  return is_own ? found : NULL;
+}
+
+/* The second name is NULL where no peer has one of its own for it. */
+static inline void *bench_symbol(const char *first, const char *second) {
+  void *found = bench_symbol_own(first);
+  if (found == NULL && second != NULL) found = bench_symbol_own(second);
+  if (found == NULL) bench_fail(BENCH_SYSTEM, "the allocator has nothing like %s", first);
+  return found;
+}
+
 /* ---- several measurements -------------------------------------------------------------------- */
 
 /* Sorted by insertion: qsort may call the allocator. */

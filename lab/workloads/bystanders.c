@@ -17,21 +17,6 @@ static int gate[2]; /* as in manythreads: a read of it sleeps until the other en
 
 /* ---- calls that not every allocator has ------------------------------------------------------ */
 
-static void *symbol_own(const char *name) {
-  void *found = dlsym(RTLD_DEFAULT, name);
-  bool is_own =
-    found != NULL && strcmp(bench_origin(found), bench_origin((void *)(uintptr_t)&malloc)) == 0;
-  return is_own ? found : NULL;
-}
-
-/* The second is NULL where no peer has a name of its own for it. */
-static void *symbol_of(const char *first, const char *second) {
-  void *found = symbol_own(first);
-  if (found == NULL && second != NULL) found = symbol_own(second);
-  if (found == NULL) bench_fail(BENCH_SYSTEM, "the allocator has nothing like %s", first);
-  return found;
-}
-
 static int (*trim)(size_t);
 static struct mallinfo2 (*info)(void);
 static void (*collect)(bool);
@@ -39,22 +24,22 @@ static bool (*stats)(void *);
 static void *(*heap_new)(void), *(*heap_malloc)(void *, size_t);
 static void (*heap_destroy)(void *);
 
-static void trim_prepare(void) { trim = symbol_of("malloc_trim", NULL); }
-static void info_prepare(void) { info = symbol_of("mallinfo2", NULL); }
-static void collect_prepare(void) { collect = symbol_of("fh_collect", "mi_collect"); }
+static void trim_prepare(void) { trim = bench_symbol("malloc_trim", NULL); }
+static void info_prepare(void) { info = bench_symbol("mallinfo2", NULL); }
+static void collect_prepare(void) { collect = bench_symbol("fh_collect", "mi_collect"); }
 
 /* The first word is the size of the record, which we do not know: the one that is taken. */
 static size_t record[1 << 13];
 
 static void stats_prepare(void) {
-  stats = symbol_of("fh_stats_get", NULL);
+  stats = bench_symbol("fh_stats_get", NULL);
   while (!stats(record) && record[0] < sizeof record) record[0] += sizeof *record;
 }
 
 static void heap_prepare(void) {
-  heap_new = symbol_of("fh_heap_new", "mi_heap_new");
-  heap_malloc = symbol_of("fh_heap_malloc", "mi_heap_malloc");
-  heap_destroy = symbol_of("fh_heap_destroy", "mi_heap_destroy");
+  heap_new = bench_symbol("fh_heap_new", "mi_heap_new");
+  heap_malloc = bench_symbol("fh_heap_malloc", "mi_heap_malloc");
+  heap_destroy = bench_symbol("fh_heap_destroy", "mi_heap_destroy");
 }
 
 static void trim_once(void) { trim(0); }
