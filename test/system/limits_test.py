@@ -1,6 +1,12 @@
-"""Little memory, refused system calls, other ways to link: the library starts and works."""
+"""Little memory, refused system calls, other ways to link: the library starts and works.
+
+    limits_test.py [CLASS...]                             the tests
+    limits_test.py --table NAME=PATH[,VARIABLE=VALUE]...  what others make of the same limits
+
+An empty path is libc."""
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -10,6 +16,7 @@ import support  # noqa: E402
 
 PROBE = support.program("limits_probe")
 KiB = 1024
+STEPS = range(16, 1025, 16)      # MiB
 
 
 def limited(kibibytes, mode, name="limits_probe", library=support.LIBRARY, of="-v"):
@@ -89,12 +96,12 @@ class Steps(unittest.TestCase):
     and all but a constant part of the limit can be used."""
 
     def each(self, of, overhead):
-        for mebibytes in range(16, 1025, 16):
+        for mebibytes in STEPS:
             for mode in ("mixed", "most"):
                 with self.subTest(mebibytes=mebibytes, mode=mode):
                     result = limited(mebibytes * KiB, mode, of=of)
                     self.assertEqual(result.returncode, 0, result.stderr)
-            first, second = (int(n) for n in result.stdout.split()[1:3])
+            first, second = had(result)
             with self.subTest(mebibytes=mebibytes):
                 self.assertGreaterEqual(first, mebibytes - overhead)
                 self.assertGreaterEqual(second, first)
@@ -104,6 +111,11 @@ class Steps(unittest.TestCase):
 
     def test_of_data(self):
         self.each("-d", overhead=11)
+
+
+def had(result):
+    """MiB that `most` could have, at first and once more."""
+    return [int(n) for n in result.stdout.split()[1:3]]
 
 
 class Setting(unittest.TestCase):
@@ -287,5 +299,52 @@ class Mappings(unittest.TestCase):
         self.assertIn('"huge_live":0', result.stderr.replace(" ", ""))
 
 
-if __name__ == "__main__":
+# ---- other libraries -----------------------------------------------------------------------------
+
+def attempt(start, *arguments, **more):
+    """How a run of the probe ended; None if it hung, or began with another library than was
+    meant."""
+    try:
+        result = start(*arguments, **more)
+    except subprocess.TimeoutExpired:
+        return None
+    return None if "cannot be preloaded" in result.stderr else result
+
+
+def is_well(result):
+    return result is not None and result.returncode == 0
+
+
+def under_steps(library, of):
+    """At how many steps a mixed load of eight threads ends well. Then of the steps at which the
+    program starts: how many MiB of a limit cannot be had, the mean and the most. At how many of
+    them there is less to be had once all was freed."""
+    def at_each(mode):
+        return [(m, attempt(limited, m * KiB, mode, library=library, of=of)) for m in STEPS]
+    well = sum(is_well(result) for _, result in at_each("threads"))
+    found = [(m, *had(result)) for m, result in at_each("most") if is_well(result)]
+    lost = [m - first for m, first, _ in found]
+    return [well, "%.0f" % (sum(lost) / len(lost)) if lost else "-", max(lost, default="-"),
+            sum(second < first for _, first, second in found)]
+
+
+def table(libraries):
+    heads = [of + column for of in ("addresses: ", "data: ")
+             for column in ("ends well", "lost", "lost at most", "less once freed")]
+    print("| | " + " | ".join([*heads, "mappings"]) + " |\n|" + " --- |" * (len(heads) + 2))
+    for text in libraries:
+        name, _, library = text.partition("=")
+        library, *variables = library.split(",")
+        os.environ.update(variable.split("=", 1) for variable in variables)
+        maps = attempt(support.run, [PROBE, "maps"], support.preloaded(library))
+        cells = [*under_steps(library, "-v"), *under_steps(library, "-d"),
+                 maps.stdout.split()[-1] if is_well(maps) else "-"]
+        print("| %s |" % name, " | ".join(map(str, cells)), "|", flush=True)
+        for variable in variables:
+            del os.environ[variable.split("=", 1)[0]]
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--table"]:
+    table(sys.argv[2:])
+elif __name__ == "__main__":
     support.main(sys.modules["__main__"])
