@@ -462,6 +462,49 @@ TEST(heaps, a_heap_has_a_name_a_quota_figures_and_its_blocks_lead_to_it, "") {
   fh_heap_destroy(heap);
 }
 
+/* The blocks of each thread are a list. */
+enum { TAKERS = 8, HEAPS = 2 };
+static fh_heap_t *quota_heaps[HEAPS];
+static void *taken[TAKERS];
+static void *body_take_all(void *number) {
+  size_t i = (size_t)number;
+  void **p;
+  while ((p = fh_heap_malloc(quota_heaps[i % HEAPS], i % 3 == 0 ? 40000 : 700)) != NULL) {
+    *p = taken[i];
+    taken[i] = p;
+  }
+  CHECK_EQ(errno, ENOMEM);
+  return NULL;
+}
+
+TEST(heaps, a_quota_holds_for_all_threads_together_and_for_that_heap_alone, "") {
+  const size_t quota[HEAPS] = {MiB_(4), MiB_(8)};
+  fh_heap_stats_t stats = {.struct_size = sizeof stats};
+  for (size_t i = 0; i < HEAPS; i++) {
+    fh_heap_options_t options = {.struct_size = sizeof options, .quota = quota[i]};
+    CHECK((quota_heaps[i] = fh_heap_new_with(&options)) != NULL);
+  }
+  run_threads(TAKERS, body_take_all);
+  for (size_t i = 0; i < HEAPS; i++) {
+    CHECK(fh_heap_stats_get(quota_heaps[i], &stats));
+    CHECK_GE(stats.slab_bytes + stats.large_bytes, (uint64_t)(quota[i] - MiB_(1)));
+    CHECK_LE(stats.slab_bytes + stats.large_bytes, (uint64_t)(quota[i] + TAKERS * 65536));
+  }
+  for (size_t i = 0; i < TAKERS; i++)
+    for (void *p = taken[i], *next; p != NULL; p = next) {
+      next = *(void **)p;
+      fh_free(p);
+    }
+  for (size_t i = 0; i < HEAPS; i++) {
+    fh_heap_collect(quota_heaps[i]);
+    CHECK(fh_heap_stats_get(quota_heaps[i], &stats));
+    CHECK_EQ(stats.large_bytes, (uint64_t)0);
+    CHECK_LE(stats.slab_bytes, (uint64_t)(TAKERS * 2 * 65536));
+    CHECK(fh_heap_malloc(quota_heaps[i], launder_size(quota[i] / 2)) != NULL);
+    fh_heap_destroy(quota_heaps[i]);
+  }
+}
+
 TEST(heaps, a_block_that_moves_from_heap_to_heap_is_the_new_ones, "") {
   static const size_t sizes[] = {100, 5000, 100000, (size_t)1 << 20, (size_t)3 << 20};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -10,7 +10,11 @@
  *                                  free it and sleep; writes what the library has in memory then
  * budget_probe scattered MIB       takes MIB in small blocks and frees all but one of each 64 KiB;
  *                                  writes what is in memory then
+ * budget_probe refused N           N threads take blocks of 5,000 bytes until they are refused,
+ *                                  then of 900. Writes how many of these they got together, and the
+ *                                  most that was claimed
  */
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -173,6 +177,35 @@ static int run_scattered(size_t mib) {
   return 0;
 }
 
+static pthread_barrier_t all;
+
+/* Nobody ends, and gives something back, before all have counted. */
+static void *be_refused(void *context) {
+  enum { ENOUGH = 1000 };
+  size_t *count = context;
+  while (fh_malloc(5000) != NULL) {}
+  if (errno != ENOMEM) exit(5);
+  pthread_barrier_wait(&all);
+  while (*count < ENOUGH && fh_malloc(900) != NULL) ++*count;
+  pthread_barrier_wait(&all);
+  return NULL;
+}
+
+static int run_refused(size_t count) {
+  enum { THREADS = 64 };
+  static pthread_t threads[THREADS];
+  static size_t counts[THREADS], sum;
+  if (count > THREADS || pthread_barrier_init(&all, NULL, (unsigned)count) != 0) return 3;
+  for (size_t i = 0; i < count; i++)
+    if (pthread_create(&threads[i], NULL, be_refused, &counts[i]) != 0) return 3;
+  for (size_t i = 0; i < count; i++) {
+    pthread_join(threads[i], NULL);
+    sum += counts[i];
+  }
+  printf("%zu %llu\n", sum, (unsigned long long)figures().peak_committed);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   size_t mib = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
   const char *what = argc > 1 ? argv[1] : "";
@@ -181,7 +214,8 @@ int main(int argc, char **argv) {
   if (strcmp(what, "callback") == 0) return run_callback(mib);
   if (strcmp(what, "sleepers") == 0) return run_sleepers(mib);
   if (strcmp(what, "scattered") == 0) return run_scattered(mib);
+  if (strcmp(what, "refused") == 0) return run_refused(mib);
   fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N | "
-                  "scattered MIB\n");
+                  "scattered MIB | refused N\n");
   return 2;
 }

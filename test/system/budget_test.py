@@ -173,6 +173,17 @@ class Machine(unittest.TestCase):
         self.assertGreater(resident("container:ignore,purge_delay_ms:-1"), 60 * MiB)
         self.assertLess(resident("container:ignore,memory_soft:20M"), 24 * MiB)
 
+    def test_at_the_hard_limit_each_thread_has_a_slab_for_what_it_has_to_say(self):
+        """The one whose own is used up may take of another's. Threads that ask at once may each
+        pass the limit by a slab besides."""
+        threads, limit = 8, 16 * MiB
+        result = support.run([PROBE, "refused", str(threads)],
+                             support.preloaded(options="memory_limit:16M"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        blocks, claimed = numbers(result)
+        self.assertGreaterEqual(blocks, threads * 48)
+        self.assertTrue(limit <= claimed <= limit + threads * 2 * 65536, claimed)
+
     def test_wrong_values_are_said_and_stop_nobody(self):
         options = "memory_soft:0%,memory_limit:-1,container:on"
         result = support.run([PROBE, "figures", "1"], support.preloaded(options=options))
