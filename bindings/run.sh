@@ -39,32 +39,30 @@ part_rust() {
     "$CARGO_TARGET_DIR/release/sample" >"$made/sample.$features"
     cmp "$made/sample.libc" "$made/sample.$features"
   done
-  say "rust: the crate as it is published builds from its own files"
-  rm -rf freehold-sys/vendor
-  trap 'rm -rf "$root/bindings/rust/freehold-sys/vendor"' EXIT
-  python3 -B "$root/tools/amalgamate.py" freehold-sys/vendor
-  cargo package --locked --allow-dirty -p freehold-sys
-  rm -rf freehold-sys/vendor
   cd "$root"
+  say "rust: a new project gets it by the line of README.md"
+  rm -rf "$made/new"
+  cargo new --quiet --vcs none "$made/new"
+  cp packaging/sample/sample.rs "$made/new/src/main.rs"
+  (cd "$made/new" && FREEHOLD=$root && eval "$(sh "$root/packaging/row.sh" Rust)" && cargo run --quiet) | grep "^Rust on freehold 1"
+  say "rust: the crates as they are published build from their own files"
+  bindings/crates.sh "$made/crates"
 }
 
 part_python() {
   rm -rf "$made/wheel" "$made/clean"
-  tools=$made/python-tools
-  [ -x "$tools/bin/auditwheel" ] || {
-    python3 -m venv "$tools"
-    "$tools/bin/pip" --quiet install --requirement bindings/python/tools.txt
-  }
-  say "python: the wheel"
-  PATH=$tools/bin:$PATH "$tools/bin/pip" --quiet wheel --no-build-isolation --no-deps --wheel-dir "$made/wheel/plain" \
-    bindings/python
-  # the oldest systems on which it runs: which versions of libc's functions it was linked with decides
-  plat=$("$tools/bin/auditwheel" show "$made"/wheel/plain/*.whl | grep -o 'manylinux_[0-9a-z_]*' | head -n 1)
-  PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair --plat "$plat" --wheel-dir "$made/wheel" "$made"/wheel/plain/*.whl
+  say "python: the wheels"
+  bindings/wheel.sh "$made/wheel"
   say "python: installed from its file into a clean environment, and tested there"
   python3 -m venv "$made/clean"
-  "$made/clean/bin/pip" --quiet install --no-index "$made"/wheel/*.whl
+  "$made/clean/bin/pip" --quiet install --no-index "$made"/wheel/*-manylinux*.whl
   (cd "$made/clean" && bin/python -B "$root/bindings/python/tests/test_freehold.py" -v)
+  say "python: what the wheel for musl brings serves a program there"
+  "$made/clean/bin/pip" --quiet install --no-index --platform "musllinux_1_2_$(uname -m)" --only-binary :all: \
+    --target "$made/clean/musl" freehold --find-links "$made/wheel"
+  printf '#include <stdlib.h>\nint main(void) { return malloc(99) == NULL; }\n' >"$made/clean/plain.c"
+  musl-gcc -fno-builtin "$made/clean/plain.c" -o "$made/clean/plain"
+  "$made/clean/musl/freehold/freehold" run --stats exit -- "$made/clean/plain" 2>&1 | grep "^freehold 1"
 }
 
 part_use_with() {

@@ -9,7 +9,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "use-with.md")
 INSTALLED = os.environ.get("FREEHOLD_INSTALLED", "/usr/local")      # by make install PREFIX=...
-SERVED = re.compile(r"^freehold .*: \d+ blocks were allocated$|^freehold [\w.-]+\nmemory$", re.M)
+SERVED = re.compile(r"^Go on freehold .*: \d+ bytes live$|^freehold [\w.-]+\nmemory$", re.M)
 
 
 def blocks():

@@ -25,6 +25,11 @@ list(FILTER fh_windows_files EXCLUDE REGEX "/api/(foreign|glibc|new|layout|bound
 add_library(freehold_check STATIC EXCLUDE_FROM_ALL ${fh_windows_files})
 target_compile_options(freehold_check PRIVATE ${fh_windows_flags} -O1 -g -DFH_CHECK=2)
 
+if(FH_INSTALL)
+  install(TARGETS freehold_shared freehold_static RUNTIME DESTINATION bin ARCHIVE DESTINATION lib)
+  install(DIRECTORY include/freehold DESTINATION include)
+endif()
+
 if(FH_TESTS)
   enable_testing()
   add_subdirectory(test/windows)

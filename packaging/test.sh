@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . packaging/source.sh
-all="deb rpm musl meson conan bazel vcpkg systemd"
+all="hand deb rpm musl meson conan bazel vcpkg file systemd languages windows"
 [ $# != 0 ] || set -- $all
 root=$PWD
 room=$(mktemp -d "${TMPDIR:-/tmp}/freehold-packages-XXXXXX")
@@ -17,10 +17,42 @@ sample=$tree/packaging/sample
 
 say() { echo "packages: $*" >&2; }
 fail() { say "$*"; return 1; }
-# shows FILE: the first lines that the sample wrote; it has to run on freehold.
+# shows FILE: the first lines that the sample wrote there; it has to run on freehold.
 shows() {
   grep -q "^malloc is freehold's" "$1" && grep -q "live  " "$1" || { cat "$1"; fail "the sample does not run on freehold"; }
-  sed -n '1,5p' "$1"
+  grep -m 1 -A 4 "^malloc is freehold's" "$1"
+}
+# row NAME: the line of README.md for it.
+row() { packaging/row.sh "$1"; }
+
+# A Debian in which nothing is but these packages.
+# clean_root FOLDER PACKAGES: what FOLDER has lies in /root there; try.sh of it runs, and writes to FOLDER.out.
+clean_root() {
+  mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null | awk '
+    $1 == "deb" && $3 == "bookworm" { print $2; exit }
+    $1 == "URIs:" { uri = $2 }
+    $1 == "Suites:" && / bookworm( |$)/ { print uri; exit }')
+  cat >"$1.hook" <<END
+set -e
+cp -r "$1"/. "\$1/root"
+echo 'APT::Get::Assume-Yes "true";' >"\$1/etc/apt/apt.conf.d/yes"
+chroot "\$1" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \\
+  ${http_proxy:+http_proxy="$http_proxy"} sh -c 'cd /root && sh -eux try.sh' >"$1.out" 2>&1
+END
+  mmdebstrap --quiet --variant=apt --format=null --include="$2" --customize-hook="sh $1.hook \"\$1\"" \
+    bookworm /dev/null "deb $mirror bookworm main" >"$1.log" 2>&1 ||
+    { tail -n 40 "$1.log"; [ ! -e "$1.out" ] || tail -n 40 "$1.out"; return 1; }
+}
+
+# ---- by hand ------------------------------------------------------------------------------------------------------------
+
+try_hand() {
+  DESTDIR=$room/hand PREFIX=/usr/local sh -ec "$(row 'by hand')" >"$room/log" 2>&1 || { tail -n 30 "$room/log"; return 1; }
+  into=$room/hand/usr/local
+  library=$(dirname "$(find "$into" -name libfreehold.so)")
+  cc "$sample/sample.c" -I"$into/include" -L"$library" -lfreehold -Wl,-rpath,"$library" -o "$room/by_hand"
+  "$room/by_hand" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+  shows "$room/out"
 }
 
 # ---- Debian: clean by lintian, the same bytes from two folders, golden instructions, a clean root -----------------------
@@ -48,46 +80,55 @@ try_deb() {
 
 # The packages in a Debian where nothing else is; then an image as packaging/docker/Dockerfile makes it, line by line.
 in_clean_root() {
-  mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null | awk '
-    $1 == "deb" && $3 == "bookworm" { print $2; exit }
-    $1 == "URIs:" { uri = $2 }
-    $1 == "Suites:" && / bookworm( |$)/ { print uri; exit }')
-  cat >"$room/hook" <<END
-set -e
-mkdir -p "\$1/root/build/deb"
-cp -r "$tree/packaging" "\$1/root"
-cp "$room"/deb/*.deb "\$1/root/build/deb"
-chroot "\$1" sh -ec 'cd /root
-  apt-get install -y --no-install-recommends ./build/deb/freehold_*.deb ./build/deb/libfreehold1_*.deb ./build/deb/libfreehold-dev_*.deb
-  sh packaging/debian/tests/installed
-  apt-get purge -y freehold libfreehold1 libfreehold-dev
-  ! ls /usr/lib/*/libfreehold* /usr/bin/freehold'
-sed -n 's/^COPY \\(.*\\) \\(.*\\)/mkdir -p \\2 \\&\\& cp \\1 \\2/p; s/^RUN //p; s/^ENV /export /p' \
-  "$tree/packaging/docker/Dockerfile" >"\$1/root/image.sh"
-chroot "\$1" sh -ec 'cd /root; . ./image.sh; FREEHOLD_OPTIONS=stats:exit python3 -c "print(sum(range(100000)))"' \
-  >"$room/image" 2>&1 || { cat "$room/image"; exit 1; }
+  at=$room/deb-root
+  mkdir -p "$at/build"
+  cp -r "$tree/packaging" "$at"
+  cp -r "$room/deb" "$at/build"
+  sed -n 's/^COPY \(.*\) \(.*\)/mkdir -p \2 \&\& cp \1 \2/p; s/^RUN //p; s/^ENV /export /p' packaging/docker/Dockerfile >"$at/image.sh"
+  cat >"$at/try.sh" <<END
+$(row Debian | sed 's/.*&& //')
+sh packaging/debian/tests/installed
+apt-get purge freehold libfreehold1 libfreehold-dev
+! ls /usr/lib/*/libfreehold* /usr/bin/freehold
+. ./image.sh
+FREEHOLD_OPTIONS=stats:exit python3 -c "print(sum(range(100000)))"
 END
-  mmdebstrap --quiet --variant=apt --format=null --include=gcc,libc6-dev,pkg-config,cmake,make,python3-minimal \
-    --customize-hook="sh $room/hook \"\$1\"" bookworm /dev/null "deb $mirror bookworm main" >"$room/root.log" 2>&1 ||
-    { tail -n 40 "$room/root.log" >&2; return 1; }
-  grep -q "^freehold 1" "$room/image" || { cat "$room/image"; return 1; }
-  tail -n 30 "$room/root.log" | grep "purge_delay_ms" || true
+  clean_root "$at" gcc,libc6-dev,pkg-config,cmake,make,python3-minimal
+  shows "$at.out"
+  sed '1,/^+ \. \.\/image.sh/d' "$at.out" | grep "^freehold 1" || { tail -n 60 "$at.out"; return 1; }
   say "deb: installed, tried and removed in a clean root; the lines of the Dockerfile make an image that runs on it"
 }
 
-# ---- RPM: built, installed into a root of its own ---------------------------------------------------------------------
+# ---- RPM: installed, tried and removed by dnf in a clean root ------------------------------------------------------------
 
+# The root is a Debian with dnf: what the packages ask of Fedora's others, an empty one says it has.
 try_rpm() {
-  packaging/rpm.sh "$room/rpm"
-  into=$room/rpm-root
-  mkdir -p "$into"
-  rpm --root "$into" --initdb
-  rpm --root "$into" --install --nodeps --noscripts "$room"/rpm/*.rpm
-  rpm --root "$into" --verify --nodeps freehold freehold-libs freehold-devel
-  cc "$sample/sample.c" -I"$into/usr/include" -L"$into/usr/lib64" -lfreehold -Wl,-rpath,"$into/usr/lib64" -o "$room/by_rpm"
-  "$room/by_rpm" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
-  shows "$room/out"
-  "$into/usr/bin/freehold" run --stats exit -- true 2>&1 | grep "^freehold 1"
+  at=$room/rpm-root
+  packaging/rpm.sh "$at/build/rpm"
+  {
+    printf 'Name: debian\nVersion: 12\nRelease: 1\nSummary: what the root has\nLicense: MIT\nBuildArch: noarch\n'
+    rpm -qp --requires "$at"/build/rpm/*.rpm | grep -v '^rpmlib(\|^freehold\|^libfreehold' | sed 's/ >= / = /; s/^/Provides: /' | sort -u
+    printf '%%description\nNothing.\n%%files\n'
+  } >"$room/debian.spec"
+  rpmbuild -bb --define "_topdir $room/debian" "$room/debian.spec" >"$room/log" 2>&1 || { tail -n 20 "$room/log"; return 1; }
+  cp "$room"/debian/RPMS/noarch/*.rpm "$sample/sample.c" "$at"
+  cat >"$at/try.sh" <<END
+echo /usr/lib64 >/etc/ld.so.conf.d/lib64.conf # where Fedora's loader looks by itself
+mkdir -p /etc/dnf
+printf '[main]\nassumeyes=1\nreposdir=/nowhere\n' >/etc/dnf/dnf.conf
+dnf --releasever=12 install ./debian-12-1.noarch.rpm
+$(row Fedora | sed 's/.*&& //; s/dnf/dnf --releasever=12/')
+rpm --verify freehold freehold-libs freehold-devel
+cc sample.c -lfreehold -o sample
+./sample
+freehold run --stats exit -- true
+dnf --releasever=12 remove freehold freehold-libs freehold-devel
+! ls /usr/lib64/libfreehold* /usr/bin/freehold
+END
+  clean_root "$at" gcc,libc6-dev,dnf,rpm,libdw1,libncurses6
+  shows "$at.out"
+  grep -q "^freehold 1" "$at.out" || { cat "$at.out"; return 1; }
+  say "rpm: installed by dnf, tried and removed in a clean root"
 }
 
 # ---- musl: a shared library, linked and preloaded; what Alpine's builder reads ------------------------------------------
@@ -120,7 +161,9 @@ try_meson() {
   mkdir -p "$room/meson/subprojects"
   cp -r "$tree" "$room/repository"
   (cd "$room/repository" && git init -q . && git add -A && git -c user.name=x -c user.email=x commit -qm x && git tag "v$(source_version)")
-  sed "s|^url = .*|url = file://$room/repository|" packaging/meson/freehold.wrap >"$room/meson/subprojects/freehold.wrap"
+  line=$(row Meson)
+  (cd "$room/meson" && FREEHOLD=$tree && eval "$line")
+  sed -i "s|^url = .*|url = file://$room/repository|" "$room/meson/subprojects/freehold.wrap"
   cat >"$room/meson/meson.build" <<END
 project('sample', 'c')
 executable('shared', 'sample.c', dependencies: dependency('freehold'))
@@ -141,8 +184,8 @@ try_conan() {
   export CONAN_HOME=$room/conan
   "$room/venv/bin/conan" profile detect >"$room/log" 2>&1
   for options in "" "-o shared=False" "-o secure=True -o shared=False"; do
-    # shellcheck disable=SC2086
-    "$room/venv/bin/conan" create "$tree/packaging/conan" --no-remote $options >"$room/out" 2>&1 || { tail -n 30 "$room/out"; return 1; }
+    (line=$(row Conan); cd "$tree"; PATH=$room/venv/bin:$PATH; eval "$line --no-remote $options") >"$room/out" 2>&1 ||
+      { tail -n 30 "$room/out"; return 1; }
     grep -A4 "^malloc is freehold's" "$room/out" || fail "conan: the sample does not run on freehold"
   done
   unset CONAN_HOME
@@ -227,6 +270,79 @@ try_systemd() {
   options=$(sed -n 's/^Environment=FREEHOLD_OPTIONS=//p' packaging/systemd/freehold.conf)
   cmake --build build --target freehold_command >/dev/null
   FREEHOLD_OPTIONS=$options build/freehold options 2>&1 | grep -E "^(memory_limit +1800M|purge_delay_ms +100) +FREEHOLD_OPTIONS"
+}
+
+# ---- one file -----------------------------------------------------------------------------------------------------------
+
+try_file() {
+  (line=$(row 'one file'); cd "$tree"; eval "$line") >"$room/log" 2>&1 || { tail -n 30 "$room/log"; return 1; }
+  cc "$sample/sample.c" -I"$tree/include" "$tree/freehold.o" -pthread -o "$room/by_file"
+  rm -r "$tree/build" "$tree/freehold.o"
+  "$room/by_file" >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+  shows "$room/out"
+}
+
+# ---- languages: packages from their files, each by its language's own tool, in a clean root -----------------------------
+
+try_languages() {
+  at=$room/languages
+  mkdir -p "$at/cgo"
+  [ -e "$room/deb" ] || packaging/deb.sh "$room/deb"
+  mkdir "$at/build"
+  cp -r "$room/deb" "$at/build"
+  bindings/wheel.sh "$at/build/wheel"
+  bindings/crates.sh "$at/crates"
+  cp "$sample"/* "$at"
+  # without the flag in its source: that is what the line of README.md gives
+  cp bindings/go/go.mod "$at/cgo"
+  grep -v '^// #cgo' bindings/go/main.go >"$at/cgo/main.go"
+  # a folder of crates in the place of crates.io: ours, and the one with which ours is built
+  for crate in "$at"/crates/*.crate; do tar -C "$at/crates" -xzf "$crate"; done
+  (cd "$at"/crates/freehold-sys-*/ && cargo vendor "$at/vendor" >"$room/log" 2>&1) || { tail -n 20 "$room/log"; return 1; }
+  for crate in "$at"/crates/*/; do
+    echo '{"files":{}}' >"$crate/.cargo-checksum.json"
+    mv "$crate" "$at/vendor"
+  done
+  mkdir "$at/.cargo"
+  printf '[source.crates-io]\nreplace-with = "files"\n[source.files]\ndirectory = "/root/vendor"\n[net]\noffline = true\n' \
+    >"$at/.cargo/config.toml"
+  cat >"$at/try.sh" <<END
+$(row Debian | sed 's/.*&& //')
+$(row pkg-config | sed 's/program/sample/') -o c
+./c
+$(row pkg-config | sed 's/cc program.c/g++ sample.cc/') -o c++
+./c++
+python3 -m venv python
+PATH=/root/python/bin:\$PATH
+$(row Python | sed 's/.*&& //')
+python3 sample.py
+cargo new --vcs none sample
+cp sample.rs sample/src/main.rs
+(cd sample; $(row Rust | sed 's/ --path .*//'); cargo run)
+(cd cgo; $(row 'Go with C') -o sample; ./sample)
+END
+  clean_root "$at" gcc,g++,libc6-dev,pkg-config,binutils,python3,python3-venv,cargo-web,golang-go
+  shows "$at.out"
+  for language in C++ Python Rust Go; do
+    grep -F "$language on freehold 1" "$at.out" || { tail -n 60 "$at.out"; fail "$language: no statistics"; }
+  done
+}
+
+# ---- Windows: a program that is linked with what is installed, under wine ------------------------------------------------
+
+try_windows() {
+  at=$room/windows
+  eval "$(row Windows | sed "s|FOLDER|$at|")"
+  clang-19 --target=x86_64-w64-mingw32 "$sample/sample.c" -I"$at/include" -L"$at/lib" -lfreehold -o "$at/bin/sample.exe"
+  (export WINEPREFIX="$room/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
+    mkdir -p "$WINEPREFIX"
+    /usr/lib/wine/wineserver64 -p || true
+    /usr/lib/wine/wine64 wineboot --init
+    code=0
+    /usr/lib/wine/wine64 "$at/bin/sample.exe" || code=$?
+    /usr/lib/wine/wineserver64 -k || true
+    exit $code) >"$room/out" 2>&1 || { cat "$room/out"; return 1; }
+  shows "$room/out"
 }
 
 failed=

@@ -32,6 +32,6 @@ func main() {
 		os.Exit(1)
 	}
 	C.free(p)
-	fmt.Printf("freehold %s: %d blocks were allocated\n", C.GoString(C.fh_version_string()),
-		stats.total.allocated)
+	fmt.Printf("Go on freehold %s: %d bytes live\n", C.GoString(C.fh_version_string()),
+		stats.live_bytes)
 }

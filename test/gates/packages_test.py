@@ -29,6 +29,21 @@ def flags_of_release():
     text = re.search(r"set\(fh_flags (.*?)\)\n", support.read("CMakeLists.txt"), re.S).group(1)
     return set(re.findall(r"(?<=\s)-f[\w-]+(?:=\w+)?", text)) | {"-O2"}
 
+def rows():
+    """README.md's table of packages: for whom, the command, what tries it."""
+    table = support.read("README.md").split("| for | command | tried by |\n")[1].split("\n\n")[0]
+    return [tuple(line.strip("|").split("|")) for line in table.splitlines()[1:]]
+
+def tried(row):
+    """The task of ./dev that the row names, and its arguments."""
+    task, *rest = re.search(r"`\./dev ([^`]*)`", row[2]).group(1).split()
+    return task, rest
+
+def parts(script):
+    """What a script can be asked for: its functions try_NAME or part_NAME."""
+    return {name.replace("_", "-")
+            for name in re.findall(r"^(?:try|part)_(\w+)\(\)", support.read(script), re.M)}
+
 class Packages(unittest.TestCase):
     maxDiff = None
 
@@ -43,6 +58,32 @@ class Packages(unittest.TestCase):
         for name in os.listdir(os.path.join(support.SOURCE, "packaging")):
             if name not in ("README.md", "__pycache__"):
                 self.assertIn("`%s" % name, page)
+
+    def test_each_row_of_the_readme_is_tried_by_a_task_that_exists_and_each_package_has_a_row(self):
+        tasks = set(re.findall(r"^#: ([\w-]+) ", support.read("dev"), re.M))
+        known = {"packages": parts("packaging/test.sh"), "bindings": parts("bindings/run.sh")}
+        named = {task: set() for task in known}
+        self.assertGreater(len(rows()), 15)
+        for row in rows():
+            task, rest = tried(row)
+            self.assertIn(task, tasks, row)
+            if task in known:
+                self.assertEqual(set(rest) - known[task], set(), row)
+                named[task].update(rest)
+        self.assertEqual(named["packages"], known["packages"])
+        whole = re.search(r'^all="(.*)"', support.read("packaging/test.sh"), re.M).group(1)
+        self.assertEqual(set(whole.split()), known["packages"])
+
+    def test_what_tries_a_row_finds_its_command(self):
+        there = {row[0].strip(): row[1] for row in rows()}
+        call = r"\$\((?:sh )?[\w$/.\"]*\brow(?:\.sh\"?)? (?:'(.*?)'|([\w-]+))"
+        asked = {a or b for path in ("packaging/test.sh", "bindings/run.sh")
+                 for a, b in re.findall(call, support.read(path))}
+        self.assertGreater(len(asked), 8)
+        for name in asked:
+            result = support.run([os.path.join(support.SOURCE, "packaging", "row.sh"), name])
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("`%s`" % result.stdout.strip(), there[name])
 
     def test_meson_and_bazel_compile_with_the_flags_of_the_release(self):
         wanted = flags_of_release()

@@ -601,7 +601,7 @@ TEST(usable, rounding_wastes_at_most_an_eighth_from_128_bytes_on, "Z2") {
 
 /* ---- the rest of glibc's names --------------------------------------------------------------- */
 
-#if !defined(_WIN32)
+#if defined(__GLIBC__)
 TEST(glibc, the_inner_names_answer_like_the_outer_ones, "") {
   CHECK(__libc_malloc != NULL && __libc_free != NULL && __libc_calloc != NULL &&
         __libc_realloc != NULL);

@@ -41,6 +41,10 @@ ENTRY_WEAK void *fh_realloc_zeroed(void *p, size_t old_size, size_t size);
 ENTRY_WEAK size_t fh_malloc_batch(size_t size, size_t count, void **blocks);
 ENTRY_WEAK void fh_free_batch(void *const *blocks, size_t count);
 ENTRY_WEAK void sdallocx(void *p, size_t size, int flags);
+#if !defined(__GLIBC__) && !defined(_WIN32) /* musl has none of these */
+ENTRY_WEAK void *pvalloc(size_t size);
+ENTRY_WEAK int malloc_trim(size_t pad);
+#endif
 #ifdef __cplusplus
 }
 #endif
@@ -131,6 +135,9 @@ static inline size_t resident_bytes(void) {
 #endif
 
 #define MiB_(n) ((size_t)(n) << 20)
+#if defined(__GLIBC__) && !defined(sigev_notify_thread_id) /* as musl and the manual name it */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
@@ -220,7 +227,7 @@ static inline void tour_huge(void *given) {
   free(given);
 }
 static inline void tour_trim(void *given) { free(given), malloc_trim(0); }
-#if !defined(_WIN32)
+#if defined(__GLIBC__)
 static inline void tour_mallinfo2(void *given) { (void)mallinfo2(), free(given); }
 static inline void tour_mallopt(void *given) { mallopt(M_MMAP_THRESHOLD, 1 << 20), free(given); }
 #endif
@@ -283,7 +290,7 @@ static const struct {
   {"malloc_usable_size", tour_usable},
   {"malloc of a large block", tour_large},
   {"malloc of a huge block", tour_huge},
-#if !defined(_WIN32)
+#if defined(__GLIBC__)
   {"mallinfo2", tour_mallinfo2},
   {"mallopt", tour_mallopt},
 #endif

@@ -15,7 +15,7 @@ static timer_t start_timer(int signal, long microseconds) {
   memset(&event, 0, sizeof event);
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = signal;
-  event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+  event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
   timer_t timer;
   CHECK_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
   struct itimerspec often = {{0, microseconds * 1000}, {0, microseconds * 1000}};

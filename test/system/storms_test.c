@@ -64,7 +64,7 @@ static void start_signals(long microseconds) {
   memset(&event, 0, sizeof event);
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGUSR1;
-  event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+  event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
   CHECK_EQ(timer_create(CLOCK_MONOTONIC, &event, &own_timer), 0);
   set_interval(microseconds);
 }

@@ -117,6 +117,7 @@ static bool show(const top_t *top, const char *frame) {
     return key != 'q' && key != 27;
   }
 #endif
+  (void)top;
   puts(frame);
   fflush(stdout);
   return true;
