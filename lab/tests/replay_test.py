@@ -66,7 +66,7 @@ def test_places_without_a_block_so_far_are_told_from_empty_ones(monkeypatch, tmp
         Path(command[2]).write_bytes(bytes([0, 255, 1, 128]))
         return json.dumps({"rows": 2, "row": 65536, "ranges": [[0, 131072, 0]], "cut": False})
 
-    monkeypatch.setattr(graph, "must", fake)
+    monkeypatch.setattr(graph, "watch", fake)
     monkeypatch.setattr(graph, "native", lambda name: name)
     _, grid = graph.grid_of(SimpleNamespace(trace=tmp_path, columns=2, rows=2, by="time"))
     assert grid == [[-1, 0], [254, 127]]
