@@ -332,6 +332,9 @@ static const char *text_of_program(void) {
 static void read_all(options_loading_t *loading) {
   char link[OPTIONS_LINK_MOST];
   size_t length = os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link);
+  if (length == sizeof link) /* it is longer: what was cut off the last item is not known */
+    do length--;             /* Bound: the text */
+    while (length > 0 && link[length] != ',');
   read_text(loading, link, length, OPTION_FROM_LINK);
   const char *environment = os_environment(option_source_name[OPTION_FROM_ENVIRONMENT]);
   if (environment != NULL)
