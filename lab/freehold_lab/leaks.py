@@ -88,23 +88,29 @@ def run(options, folder):
     variables = {"LD_PRELOAD": ":".join(filter(None, [str(library(options.library)), named])),
                  "FREEHOLD_OPTIONS": ",".join(filter(None, settings))}
     try:
-        started = subprocess.Popen(options.program, env={**os.environ, **variables})
+        pid, code = wait_for(options.program, {**os.environ, **variables})
     except OSError as problem:
         say(f"{options.program[0]}: {problem.strerror.lower()}")
         return None, NOT_FOUND if isinstance(problem, FileNotFoundError) else CANNOT_START
-    code = wait_for(started)
-    return started.pid, code if code >= 0 else SIGNAL - code
+    return pid, code if code >= 0 else SIGNAL - code
 
 
-def wait_for(started):
-    """Its exit code. What would stop this command stops the program, and what it had is told; a
-    terminal sends ctrl-C to both."""
-    ways = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda n, _: started.send_signal(n),
-            signal.SIGHUP: lambda n, _: started.send_signal(n)}
+def wait_for(program, environment):
+    """The number of its process and its exit code. What would stop this command stops the program,
+    also while that is being started, and what it had is told; a terminal sends ctrl-C to both."""
+    started, early = None, []
+
+    def pass_on(number, _):
+        early.append(number) if started is None else started.send_signal(number)
+
+    ways = {signal.SIGINT: lambda *_: None, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
     before = {number: signal.signal(number, way) for number, way in ways.items()
               if signal.getsignal(number) != signal.SIG_IGN}
     try:
-        return started.wait()
+        started = subprocess.Popen(program, env=environment)
+        for number in early:
+            started.send_signal(number)
+        return started.pid, started.wait()
     finally:
         for number, way in before.items():
             signal.signal(number, way)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -334,6 +335,16 @@ def test_a_program_that_is_stopped_tells_what_it_had(program):
         started.send_signal(signal.SIGTERM)
         said = started.communicate(timeout=60)[1]
     assert started.returncode == signal.SIGTERM and " in 20 blocks live at exit" in said
+
+
+def test_a_signal_that_comes_while_the_program_is_being_started_is_passed_on(monkeypatch):
+    class Late(subprocess.Popen):
+        def __init__(self, *words, **more):
+            super().__init__(*words, **more)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(leaks.subprocess, "Popen", Late)
+    assert leaks.wait_for(["sleep", "60"], os.environ)[1] == -signal.SIGTERM
 
 
 def test_a_program_that_cannot_start_has_the_codes_of_a_shell(tmp_path):
