@@ -204,7 +204,7 @@ def pack(picture):
 
 # In the names of what a study is read by. Ratios, which `--markdown` is about, are not among it.
 STUDIED = re.compile("scaled-to-largest|programs-means|power|design|means|mappings|own-p|tukey$"
-                     "|-by-(?!factor)|slope-table|-cells-|-box-|-line-")
+                     "|-by-(?!factor)|slope-table|-cells-|-box-|-line-|pressure-(?!cells)")
 AGAIN = re.compile("tukey-by|figure-tukey")
 AGAIN_OF_RATE = re.compile("tukey-by|wall-tukey")       # time may be given where rates are compared
 

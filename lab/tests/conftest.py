@@ -95,3 +95,20 @@ def browser(tmp_path):
     driver.set_script_timeout(300)          # on a machine that does much else
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def opens_by_itself(browser):
+    """Opens a page, which must load without an error and ask for nothing from elsewhere."""
+    def opens(page):
+        browser.get(Path(page).as_uri())
+        assert browser.find_element("tag name", "body").get_attribute("data-ready") == "yes"
+        assert [entry["message"] for entry in browser.get_log("browser")] == []
+        asked = [json.loads(entry["message"])["message"]
+                 for entry in browser.get_log("performance")]
+        addresses = {event["params"]["request"]["url"].split(":")[0] for event in asked
+                     if event["method"] == "Network.requestWillBeSent"}
+        assert "file" in addresses and not addresses & {"http", "https", "ws", "wss", "ftp"}
+        return browser
+
+    return opens

@@ -137,6 +137,14 @@ def test_the_page_has_the_tables_and_time_against_limit(results, tmp_path):
     assert "Who completes at which limit" in shown and "uma-test-wall-by-factor" in shown
 
 
+def test_the_page_of_a_study_says_who_completes(results, tmp_path):
+    report.write(results, tmp_path / "page", with_png=False, study=tmp_path / "study.md")
+    shown = (tmp_path / "study.md").read_text()
+    for title in ("who completes", "The tightest limit that is enough", "Who completes at which"):
+        assert title in shown
+    assert "## Runs under a limit" not in shown
+
+
 def test_an_experiment_without_limits_has_none_of_these_tables(tmp_path, allocators):
     store, path = filled(tmp_path, DAY, allocators, lambda *_: ("ok", 1.0, {}))
     store.close()

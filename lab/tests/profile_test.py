@@ -240,19 +240,14 @@ def test_a_deep_call_stack_is_no_harm(made, capsys):
     assert capsys.readouterr().out.count('"function": "main"') == 2000
 
 
-def test_the_page_loads_by_itself_and_switches_values(profile, tmp_path, browser):
+def test_the_page_loads_by_itself_and_switches_values(
+        profile, tmp_path, browser, opens_by_itself):
     page = tmp_path / "page.html"
     assert cli.main(["flame", str(profile), "--out", str(page), "--diff", str(profile)]) == 0
     again = page.read_bytes()
     assert cli.main(["flame", str(profile), "--out", str(page), "--diff", str(profile)]) == 0
     assert page.read_bytes() == again
-    browser.get(page.as_uri())
-    assert browser.find_element(By.TAG_NAME, "body").get_attribute("data-ready") == "yes"
-    assert [entry["message"] for entry in browser.get_log("browser")] == []
-    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    addresses = {event["params"]["request"]["url"].split(":")[0] for event in asked
-                 if event["method"] == "Network.requestWillBeSent"}
-    assert "file" in addresses and not addresses & {"http", "https", "ws", "wss", "ftp"}
+    opens_by_itself(page)
     drawn = "return [...document.querySelectorAll('text')].map(text => text.textContent)"
     assert {"all", "main", "keep"} <= set(browser.execute_script(drawn))
     button = next(element for element in browser.find_elements(By.CLASS_NAME, "updatemenu-button")

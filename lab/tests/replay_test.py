@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from selenium.webdriver.common.by import By
 
 from freehold_lab import graph, replay
 from freehold_lab.allocators import library
@@ -90,18 +89,13 @@ def trace(tmp_path_factory):
     return folder / "peak.trace"
 
 
-def test_the_page_of_a_trace_loads_by_itself_and_shows_a_part_alone(trace, tmp_path, browser):
+def test_the_page_of_a_trace_loads_by_itself_and_shows_a_part_alone(
+        trace, tmp_path, browser, opens_by_itself):
     page = tmp_path / "peak.html"
     assert main(["graph", str(trace), "--png", "--columns", "300", "--rows", "200", "--out",
                  str(page)]) == 0
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    browser.get(page.as_uri())
-    assert browser.find_element(By.TAG_NAME, "body").get_attribute("data-ready") == "yes"
-    assert [entry["message"] for entry in browser.get_log("browser")] == []
-    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    addresses = {event["params"]["request"]["url"].split(":")[0] for event in asked
-                 if event["method"] == "Network.requestWillBeSent"}
-    assert "file" in addresses and not addresses & {"http", "https", "ws", "wss", "ftp"}
+    opens_by_itself(page)
     ask = "return document.querySelector('.js-plotly-plot')"
     cells = browser.execute_script(ask + ".data[0].z")
     assert {len(row) for row in cells} == {300} and len(cells) <= 200

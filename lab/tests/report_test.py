@@ -77,10 +77,8 @@ def results(tmp_path, allocators):
 
 
 @pytest.fixture
-def page(results, tmp_path, browser):
-    browser.get(report.write(results, tmp_path / "page", with_png=False).as_uri())
-    assert browser.find_element(By.TAG_NAME, "body").get_attribute("data-ready") == "yes"
-    return browser
+def page(results, tmp_path, opens_by_itself):
+    return opens_by_itself(report.write(results, tmp_path / "page", with_png=False))
 
 
 def visible(page, name):
@@ -93,11 +91,6 @@ def visible(page, name):
 
 
 def test_the_page_loads_by_itself_without_an_error(page):
-    assert [entry["message"] for entry in page.get_log("browser")] == []
-    asked = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
-    addresses = {event["params"]["request"]["url"].split(":")[0] for event in asked
-                 if event["method"] == "Network.requestWillBeSent"}
-    assert "file" in addresses and not addresses & {"http", "https", "ws", "wss", "ftp"}
     assert page.execute_script(
         "return document.querySelectorAll('script[src], link[href]').length") == 0
 

@@ -80,9 +80,10 @@ static void note_result(tries_t *tries, bool is_good, size_t pause) {
 
 static bool make_huge(const arena_t *a, size_t frame) {
   atomic64_or_relaxed(word_of(a, frame), bit_of(frame)); /* what goes meanwhile takes it away */
-  if (os_collapse(arena_address(a, frame * FRAME_SLICES), FRAME_SLICES << SLICE_SHIFT))
-    return atomic64_add_relaxed(&arena_counts.collapsed, 1), true;
-  return frames_break(a, frame * FRAME_SLICES, 1), false;
+  bool is_made = os_collapse(arena_address(a, frame * FRAME_SLICES), FRAME_SLICES << SLICE_SHIFT);
+  if (is_made) atomic64_add_relaxed(&arena_counts.collapsed, 1);
+  else frames_break(a, frame * FRAME_SLICES, 1);
+  return is_made;
 }
 
 bool frames_begins(const void *slice) {

@@ -66,7 +66,8 @@ static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return false;
   if (h->reserve == RESERVE_GRANTED && !magazine_add_reserve(h)) return false;
   h->reserve = RESERVE_USED;
-  return heap_note_longer(), true; /* than what is asked for */
+  heap_note_longer(); /* than what was asked for */
+  return true;
 }
 
 static cold void note_requested(unsigned c, size_t size) {

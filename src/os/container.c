@@ -13,7 +13,7 @@ LAYOUT_VARIABLE(container);
 
 static atomic64_t machine; /* bytes; relaxed: a hint, so that percentages cost no system call */
 
-/* The thread that reads, twice, and 1; 0: none. It does not count after a fork, nor once it has
+/* The thread that reads, times two and 1; 0: none. It does not count after a fork, nor once it has
  * died. And since when. */
 static atomic64_t reader;
 static atomic32_t reader_since;
@@ -267,7 +267,8 @@ static container_state_t read_container(void) {
    * the figures stay as they were, here and below. */
   if (!files.is_read && known != 0) return CONTAINER_LIMITED;
   bool is_limited = f.limit != UINT64_MAX;
-  if (is_limited) add_idle_files(&f), read_want(&f);
+  if (is_limited) add_idle_files(&f);
+  if (is_limited) read_want(&f);
   if (files.is_torn) return CONTAINER_TORN;
   atomic64_store_relaxed(&container.room, f.room);
   atomic64_store_relaxed(&container.limit, is_limited ? f.limit : 0);

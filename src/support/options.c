@@ -231,8 +231,8 @@ typedef struct {
   size_t mistakes;
 } options_loading_t;
 
-/* Of whoever met a mistake first. Whether they are to be told is known at the end. */
-static large_table char told[OPTIONS_LINES_MOST][OPTIONS_LINE];
+/* Of whoever met a mistake first. Whether they are to be written is known at the end. */
+static large_table char reports[OPTIONS_LINES_MOST][OPTIONS_LINE];
 
 static void start_loading(options_loading_t *loading, options_warn_t *warn) {
   memset(loading, 0, sizeof *loading);
@@ -242,9 +242,9 @@ static void start_loading(options_loading_t *loading, options_warn_t *warn) {
 
 static void note_mistake(options_loading_t *loading) {
   static atomic32_t reported;
-  uint32_t untold = 0;
+  uint32_t no = 0;
   if (++loading->mistakes > 1 || loading->warn == NULL) return;
-  if (!atomic32_cas_relaxed(&reported, &untold, 1)) loading->warn = NULL;
+  if (!atomic32_cas_relaxed(&reported, &no, 1)) loading->warn = NULL;
 }
 
 /* `option` is OPTION_COUNT when nobody knows the name, `value` NULL when none was given. */
@@ -253,7 +253,7 @@ static void complain(options_loading_t *loading, option_t option, const char *na
   fmt_t f;
   note_mistake(loading);
   if (loading->mistakes > OPTIONS_LINES_MOST || loading->warn == NULL) return;
-  fmt_start(&f, told[loading->mistakes - 1], OPTIONS_LINE, NULL, NULL);
+  fmt_start(&f, reports[loading->mistakes - 1], OPTIONS_LINE, NULL, NULL);
   fmt_text(&f, "freehold: option ");
   fmt_shown(&f, name, name_length, OPTIONS_SHOWN);
   if (option == OPTION_COUNT) {
@@ -273,11 +273,11 @@ static void complain(options_loading_t *loading, option_t option, const char *na
 }
 
 /* The last line: so many mistakes that not all were kept. */
-static void tell_mistakes(const options_loading_t *loading) {
+static void report_mistakes(const options_loading_t *loading) {
   char line[OPTIONS_LINE];
   fmt_t f;
   for (size_t i = 0; i < loading->mistakes && i < OPTIONS_LINES_MOST; i++)
-    loading->warn(told[i], strlen(told[i]));
+    loading->warn(reports[i], strlen(reports[i]));
   if (loading->mistakes <= OPTIONS_LINES_MOST) return;
   fmt_start(&f, line, sizeof line, NULL, NULL);
   fmt_print(&f, "freehold: options: %lu more mistakes, not shown\n",
@@ -332,9 +332,8 @@ static const char *text_of_program(void) {
 static void read_all(options_loading_t *loading) {
   char link[OPTIONS_LINK_MOST];
   size_t length = os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link);
-  if (length == sizeof link) /* it is longer: what was cut off the last item is not known */
-    do length--;             /* Bound: the text */
-    while (length > 0 && link[length] != ',');
+  bool is_cut = length == sizeof link;                     /* then its last item is not known */
+  while (is_cut && length > 0 && link[--length] != ',') {} /* Bound: the text */
   read_text(loading, link, length, OPTION_FROM_LINK);
   const char *environment = os_environment(option_source_name[OPTION_FROM_ENVIRONMENT]);
   if (environment != NULL)
@@ -365,5 +364,5 @@ cold void options_load(options_warn_t *warn) {
   publish_options(&loading);
   ASSERT_VALID(options_are_valid());
   atomic32_store_release(&loaded, 1); /* S-options */
-  if (loading.warn != NULL && loading.values[OPTION_warnings]) tell_mistakes(&loading);
+  if (loading.warn != NULL && loading.values[OPTION_warnings]) report_mistakes(&loading);
 }

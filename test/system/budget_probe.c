@@ -6,17 +6,19 @@
  *                                  them, again and again with other sizes
  * budget_probe callback MIB        drops a cache of MIB when it is told to. Writes how often it was
  *                                  told that memory is near or over, by how much, and what is left
- * budget_probe sleepers N          N threads, one after another, take 1 MiB in blocks of all sizes,
- *                                  free it and sleep; writes what the library has in memory then
+ * budget_probe sleepers N [KIB]    N threads, one after another, take 1 MiB in blocks of all sizes,
+ *                                  free it and sleep; or KIB of each size, one after the other,
+ *                                  three times. Writes what the library has in memory then
  * budget_probe scattered MIB       takes MIB in small blocks and frees all but one of each 64 KiB;
  *                                  writes what is in memory then
  * budget_probe refused N           N threads take blocks of 5,000 bytes until they are refused,
- *                                  then of 900. Writes how many of these they got together, and the
- *                                  most that was claimed
+ *                                  then of 900. Writes how many of these they got together, the
+ *                                  least that one got, and the most that was claimed
  */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,24 +139,30 @@ static void use_all_sizes(void) {
   }
 }
 
+static void use_each_size(size_t bytes) {
+  for (size_t round = 0; round < 3; round++)
+    for (size_t size = 16; size <= 16384; size = fh_good_size(size + 1)) take(bytes, size), drop();
+}
+
 static void *run_and_sleep(void *context) {
-  (void)context;
+  size_t kib = *(const size_t *)context;
   pthread_mutex_lock(&turn);
-  use_all_sizes();
+  if (kib == 0) use_all_sizes();
+  else use_each_size(kib << 10);
   pthread_mutex_unlock(&turn);
   sem_post(&asleep);
   for (;;) pause();
   return NULL;
 }
 
-static int run_sleepers(size_t count) {
+static int run_sleepers(size_t count, size_t kib) {
   pthread_attr_t small;
   sem_init(&asleep, 0, 0);
   pthread_attr_init(&small);
   pthread_attr_setstacksize(&small, 64 << 10);
   for (size_t i = 0; i < count; i++) {
     pthread_t thread;
-    if (pthread_create(&thread, &small, run_and_sleep, NULL) != 0) return 3;
+    if (pthread_create(&thread, &small, run_and_sleep, &kib) != 0) return 3;
   }
   for (size_t i = 0; i < count; i++) sem_wait(&asleep);
   make_calls(); /* somebody's slow calls */
@@ -194,15 +202,17 @@ static void *be_refused(void *context) {
 static int run_refused(size_t count) {
   enum { THREADS = 64 };
   static pthread_t threads[THREADS];
-  static size_t counts[THREADS], sum;
+  static size_t counts[THREADS];
+  size_t sum = 0, least = SIZE_MAX;
   if (count > THREADS || pthread_barrier_init(&all, NULL, (unsigned)count) != 0) return 3;
   for (size_t i = 0; i < count; i++)
     if (pthread_create(&threads[i], NULL, be_refused, &counts[i]) != 0) return 3;
   for (size_t i = 0; i < count; i++) {
     pthread_join(threads[i], NULL);
     sum += counts[i];
+    if (counts[i] < least) least = counts[i];
   }
-  printf("%zu %llu\n", sum, (unsigned long long)figures().peak_committed);
+  printf("%zu %zu %llu\n", sum, least, (unsigned long long)figures().peak_committed);
   return 0;
 }
 
@@ -212,10 +222,11 @@ int main(int argc, char **argv) {
   if (strcmp(what, "figures") == 0) return run_figures(mib);
   if (strcmp(what, "grow") == 0 && argc > 3) return run_grow(mib, strtoull(argv[3], NULL, 10));
   if (strcmp(what, "callback") == 0) return run_callback(mib);
-  if (strcmp(what, "sleepers") == 0) return run_sleepers(mib);
+  if (strcmp(what, "sleepers") == 0)
+    return run_sleepers(mib, argc > 3 ? strtoull(argv[3], NULL, 10) : 0);
   if (strcmp(what, "scattered") == 0) return run_scattered(mib);
   if (strcmp(what, "refused") == 0) return run_refused(mib);
-  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N | "
+  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N [KIB] | "
                   "scattered MIB | refused N\n");
   return 2;
 }

@@ -180,7 +180,7 @@ class Machine(unittest.TestCase):
         result = support.run([PROBE, "refused", str(threads)],
                              support.preloaded(options="memory_limit:16M"))
         self.assertEqual(result.returncode, 0, result.stderr)
-        blocks, claimed = numbers(result)
+        blocks, _, claimed = numbers(result)
         self.assertGreaterEqual(blocks, threads * 48)
         self.assertTrue(limit <= claimed <= limit + threads * 2 * 65536, claimed)
 

@@ -2,7 +2,7 @@
  * calls and other C libraries
  *
  * limits_probe small | mixed | threads | first | maps | grow | filled | crowd | hoard | others |
- *              most | mapped
+ *              most | mapped | together
  *     Exit code 0: every call either worked or gave NULL with ENOMEM, and no block lost its
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
@@ -297,6 +297,29 @@ static void crowd(void) {
   if (after * 100 < before * 98) _exit(1);
 }
 
+/* Threads take blocks of 1 MiB until they get NULL: how many there were at the first, and at last.
+ * It is for address spaces that end: 32 bits, or a limit. */
+static size_t taken, at_first;
+static void *take_until_null(void *unused) {
+  while (!crowd_begins) usleep(1000);
+  while (malloc(1 << 20) != NULL) __atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
+  size_t none = 0, now = __atomic_load_n(&taken, __ATOMIC_RELAXED);
+  __atomic_compare_exchange_n(&at_first, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return unused;
+}
+
+static void together(size_t count) {
+  pthread_t threads[count];
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 65536);
+  for (size_t i = 0; i < count; i++)
+    if (pthread_create(&threads[i], &attributes, take_until_null, NULL) != 0) _exit(3);
+  crowd_begins = true;
+  for (size_t i = 0; i < count; i++) pthread_join(threads[i], NULL);
+  fprintf(stderr, "%zu blocks at the first NULL, %zu at last\n", at_first, taken);
+}
+
 /* What is free stays free where the system would not give it again: the limit is lower than what is
  * mapped. */
 static void hoard(void) {
@@ -375,6 +398,7 @@ int main(int argc, char **argv) {
   else if (strcmp(mode, "others") == 0) others();
   else if (strcmp(mode, "most") == 0) most();
   else if (strcmp(mode, "mapped") == 0) mapped();
+  else if (strcmp(mode, "together") == 0 && argc > 2) together(strtoul(argv[2], NULL, 10));
   else return 64;
   char text[64];
   int length = snprintf(text, sizeof text, "refused %u\n", refused);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "../../src/support/options.h"
+#include "os_fake.c"
 
 /* The program's own text; each test runs in a process of its own and sets it before it loads. */
 extern const char *fh_options;
@@ -300,7 +301,7 @@ TEST(options, a_text_that_is_too_long_changes_nothing_and_names_the_bound, "") {
   CHECK(strstr(lines, "...' is not in 1..1023 bytes, or all texts exceed 4096; aaa") != NULL);
 }
 
-/* Mistakes are told by loading once more: what stands in the environment counts once. */
+/* A text counts once, also where there is a mistake. */
 TEST(options, texts_that_fit_together_do_so_beside_a_mistake_too, "") {
   static char text[4 * OPTION_TEXT_MOST];
   size_t n = strlen(long_text(text, "trace", OPTION_TEXT_MOST, 't'));
@@ -326,6 +327,21 @@ TEST(options, what_finds_no_room_among_all_texts_is_told_and_the_one_before_hold
   CHECK_EQ(option_text(OPTION_trace)[0], 'd');
   CHECK_EQ(lines_count, 1u);
   CHECK(strstr(lines, "'eeee") != NULL && strstr(lines, "all texts exceed 4096; dddd") != NULL);
+}
+
+TEST(options, of_a_link_that_is_too_long_the_item_that_is_cut_does_not_count, "") {
+  enum { READ = 4000 }; /* bytes of it */
+  static char link[READ + 20];
+  const char *last = ",purge_delay_ms:12";
+  memset(link, ',', READ);
+  memcpy(link, "magazine:1K", strlen("magazine:1K"));
+  strcpy(link + READ - strlen(last), last);
+  strcpy(link + READ, "34");
+  os_fake.link = link;
+  load(NULL, NULL);
+  CHECK_EQ(option_get(OPTION_purge_delay_ms), option_info[OPTION_purge_delay_ms].fallback);
+  CHECK_EQ(option_get(OPTION_magazine), 1 << 10);
+  CHECK_EQ(lines_count, 0u);
 }
 
 TEST(options, a_value_set_by_a_call_stays_when_the_options_are_loaded_after_it, "") {

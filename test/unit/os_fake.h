@@ -51,6 +51,7 @@ typedef struct {
   os_usage_t usage;                      /* what os_usage says */
   uint64_t memory;                       /* of the machine */
   const char *(*file)(const char *path); /* what stands in a file of /proc or /sys; NULL: none */
+  const char *link;                      /* what os_read_link finds; NULL: nothing */
   const uintptr_t *frames;               /* what os_backtrace finds, `frame_count` of them */
   unsigned frame_count;
   os_image_t image;           /* all that os_each_image shows, if it has a path */

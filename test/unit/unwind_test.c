@@ -1,5 +1,4 @@
 /* unwind_test.c - tests of os/unwind and os/cfi against the C runtime's unwinder */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
