@@ -78,7 +78,7 @@ typedef struct {
   atomic64_t purged, huge_bytes;                       /* bytes */
   atomic64_t collapsed;                                /* frames that were made huge pages */
   atomic64_t reserved;                                 /* bytes of huge pages: added.h */
-} arena_counts_t;
+} aligned_to(64) arena_counts_t; /* lines of their own: all threads write to them */
 extern hidden arena_counts_t arena_counts;
 
 /* So little is in use that a look at slabs would take more memory than it spares. It needs libc's

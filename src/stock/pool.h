@@ -22,7 +22,7 @@ typedef struct {
   atomic64_t tails, large_pages; /* pages of 4 KiB (tails.c); may be below 0 for a moment */
   /* of each class: blocks put into bins that no heap counts any more; bytes (stats_detail) */
   atomic64_t binned[CLASS_COUNT], requested[CLASS_COUNT];
-} heap_counts_t;
+} aligned_to(64) heap_counts_t;
 extern hidden heap_counts_t heap_counts;
 
 hidden heap_t *pool_claim(void);      /* perhaps one that rested; NULL: no memory */

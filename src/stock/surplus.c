@@ -8,16 +8,18 @@
 
 /* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
  * ever is never taken off. */
-static atomic32_t surplus;
+static struct {
+  atomic32_t slices;
+} aligned_to(64) surplus; /* a line of its own: all threads write to it */
 
-static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus); }
+static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus.slices); }
 
 static size_t most_surplus(void) {
   if (budget_is_tight()) return 0;
   return max_size(atomic64_load_relaxed(&arena_counts.committed) / SURPLUS_PART, SURPLUS_LEAST);
 }
 
-void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus, slices); }
+void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus.slices, slices); }
 bool surplus_has_room(void) { return all_surplus() < most_surplus(); }
 bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(); }
 
