@@ -81,6 +81,7 @@ static void put_options(fmt_t *f) {
 STATS_SECTIONS(DOC_SECTION)
 static const char doc_BYTES[] = "bytes", doc_COUNT[] = "count", doc_MS[] = "ms";
 #define DOC_COUNTER(counter) "`" #counter "`"
+#define DOC_TALLIED(count) "`" #count "` of all tallies"
 #define DOC_SLICES(counter) "`" #counter "`, slices"
 #define DOC_WITH_HUGE(counter) "`" #counter "`, slices; `arena_counts.huge_bytes`"
 #define DOC_HEAPS(field) "`" #field "` of each heap and of `heap_counts`"

@@ -12,6 +12,7 @@
 /* What the rows have of all, or of one heap. */
 static void add_counters(fh_stats_t *stats, const heap_t *h, const os_usage_t *usage) {
 #define STATS_COUNTER(counter) (h == NULL ? atomic64_load_relaxed(&counter) : 0)
+#define STATS_TALLIED(count) (h == NULL ? slab_tally_sum(count) : 0)
 #define STATS_SLICES(counter) (STATS_COUNTER(counter) << SLICE_SHIFT)
 #define STATS_WITH_HUGE(counter) (STATS_SLICES(counter) + STATS_COUNTER(arena_counts.huge_bytes))
 #define STATS_HEAPS(field) atomic64_load_relaxed(h == NULL ? &heap_counts.field : &h->field)
@@ -113,7 +114,8 @@ static void subtract_private(const heap_t *h, uint64_t *live, uint64_t *free) {
 }
 
 void heap_sums(uint64_t *live, uint64_t *free) {
-  slab_sum(live, free);
+  *live = slab_tally_sum(TALLY_LIVE);
+  *free = slab_tally_sum(TALLY_FREE);
   heap_t *h = heap_enter_own();
   if (h != NULL) {
     subtract_private(h, live, free);
@@ -169,7 +171,8 @@ static void complete(heap_stats_t *sums, const heap_t *h, size_t number) {
   sums->thread = (int64_t)(users_thread(number) & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
   sums->heap = (int64_t)(uintptr_t)heap_tag(h);
   if (number < TALLIES_OWN)
-    sums->net_bytes = (int64_t)atomic64_load_relaxed(&slab_counts.tallies[number].live);
+    sums->net_bytes =
+      (int64_t)atomic64_load_relaxed(&slab_counts.tallies[number].counts[TALLY_LIVE]);
 }
 
 void heap_stats_each(heap_stats_row_t *row, void *context) {

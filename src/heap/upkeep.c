@@ -34,8 +34,7 @@ enum { COLLECT_TIMES = 16, COLLECT_MS = 60000 };
 
 /* relaxed: it is compared with what it was. */
 static uint64_t count_changes(void) {
-  return atomic64_load_relaxed(&slab_counts.publications) +
-         atomic64_load_relaxed(&arena_counts.purged) +
+  return slab_tally_sum(TALLY_PUBLICATIONS) + atomic64_load_relaxed(&arena_counts.purged) +
          atomic64_load_relaxed(&arena_counts.committed);
 }
 

@@ -76,7 +76,7 @@ static bool published_is_valid(const slab_t *s, unsigned c) {
 bool partial_publish(slab_t *s) {
   spot_t at = spot_of(s, slab_class(s)); /* until the bit is set nobody takes the slab away */
   bool is_empty;
-  atomic64_add_relaxed(&slab_counts.publications, 1);
+  slab_tally_add(TALLY_PUBLICATIONS, 1);
   ASSERT_VALID(published_is_valid(s, slab_class(s)));
   for (;;) { /* Progress: a further round means that another thread took the slab and let it go */
     atomic64_or_seq_cst(at.word, at.bit); /* S-partial */

@@ -19,7 +19,7 @@ static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SH
  * thread's push, or its taking of the slab, succeeded. */
 static bool try_cas(slab_t *s, uint64_t *word, uint64_t to) {
   if (likely(atomic64_cas_acq_rel(&s->anchor, word, to))) return true; /* S-anchor */
-  if (COUNTED) atomic64_add_relaxed(&slab_counts.retries, 1);
+  if (COUNTED) slab_tally_add(TALLY_RETRIES, 1);
   return false;
 }
 
@@ -241,7 +241,7 @@ static bool leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned coun
     return false;
   if (is_taken) {
     slab_own(s, heap, first, count, carved);
-    if (COUNTED) atomic64_add_relaxed(&slab_counts.adoptions, !is_empty);
+    if (COUNTED) slab_tally_add(TALLY_ADOPTIONS, !is_empty);
     *outcome = is_empty ? SLAB_IS_EMPTY : SLAB_OWNED_NOW;
   } else {
     *outcome = partial_publish(s) ? SLAB_IS_EMPTY : SLAB_SHARED;

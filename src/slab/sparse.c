@@ -84,7 +84,7 @@ static void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
   w->work--;
   if (!is_empty) give_back_pages(w, s);
   if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
-  else atomic64_add_relaxed(&slab_counts.publications, (uint64_t)-1); /* a look is none */
+  else slab_tally_add(TALLY_PUBLICATIONS, (uint64_t)-1); /* a look is none */
 }
 
 /* The slabs of a group from that slice on. Returns where to go on. */

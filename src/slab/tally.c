@@ -20,17 +20,29 @@ static slab_tally_t *common_tally(void) {
   return &slab_counts.tallies[TALLIES_OWN + (mixed >> 16) % (TALLIES - TALLIES_OWN)];
 }
 
+void slab_tally_add(size_t count, uint64_t more) {
+  slab_tally_t *t = slab_tally;
+  if (likely(t != NULL)) atomic64_add_own(&t->counts[count], more);
+  else atomic64_add_relaxed(&common_tally()->counts[count], more);
+}
+
+uint64_t slab_tally_sum(size_t count) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < TALLIES; i++)
+    sum += atomic64_load_relaxed(&slab_counts.tallies[i].counts[count]);
+  return sum;
+}
+
 void slab_count(uint64_t live, uint64_t free) {
   slab_tally_t *t = slab_tally;
   if (!COUNTED) return;
   if (likely(t != NULL)) {
-    atomic64_add_own(&t->live, live);
-    atomic64_add_own(&t->free, free);
+    atomic64_add_own(&t->counts[TALLY_LIVE], live);
+    atomic64_add_own(&t->counts[TALLY_FREE], free);
     return;
   }
-  t = common_tally();
-  atomic64_add_relaxed(&t->live, live);
-  atomic64_add_relaxed(&t->free, free);
+  slab_tally_add(TALLY_LIVE, live);
+  slab_tally_add(TALLY_FREE, free);
 }
 
 /* ---- blocks of each class, and how many were the most ---------------------------------------- */
@@ -87,12 +99,4 @@ void slab_note_taken(const slab_t *s, int blocks) {
   unsigned c = slab_class(s);
   if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((uint64_t)blocks * class_size(c), 0);
   slab_count_taken(c, blocks);
-}
-
-void slab_sum(uint64_t *live, uint64_t *free) {
-  *live = *free = 0;
-  for (size_t i = 0; i < TALLIES; i++) {
-    *live += atomic64_load_relaxed(&slab_counts.tallies[i].live);
-    *free += atomic64_load_relaxed(&slab_counts.tallies[i].free);
-  }
 }

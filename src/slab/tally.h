@@ -11,13 +11,15 @@
  * or a slab does, so what lies on the private list of an owned slab counts as live. A thread adds
  * to a tally of its own, or to one that it shares; whoever reads adds them up. */
 enum { TALLIES_OWN = 256, TALLIES = TALLIES_OWN + 64 };
+enum { TALLY_LIVE, TALLY_FREE, TALLY_RETRIES, TALLY_ADOPTIONS, TALLY_PUBLICATIONS, TALLY_COUNTS };
 typedef struct {
-  atomic64_t live, free;
+  atomic64_t counts[TALLY_COUNTS];
   atomic32_t taken[CLASS_COUNT]; /* of each class: blocks, signed, not yet in `classes` below */
 } aligned_to(64) slab_tally_t;
-hidden void slab_choose_tally(size_t number);         /* from TALLIES_OWN on: a common one */
-hidden void slab_count(uint64_t live, uint64_t free); /* so many more, modulo 2^64 */
-hidden void slab_sum(uint64_t *live, uint64_t *free);
+hidden void slab_choose_tally(size_t number);            /* from TALLIES_OWN on: a common one */
+hidden void slab_tally_add(size_t count, uint64_t more); /* modulo 2^64 */
+hidden uint64_t slab_tally_sum(size_t count);            /* over all of them */
+hidden void slab_count(uint64_t live, uint64_t free);    /* so many more, modulo 2^64 */
 /* So many blocks of class `c` went to a heap; a negative number: came back. */
 hidden void slab_count_taken(unsigned c, int blocks);
 /* Bytes of the calling thread, modulo 2^64. What a first-class heap keeps is in neither. */
@@ -47,7 +49,6 @@ typedef struct {
   /* a hint: arenas with a bit in `partial_groups`, by class; for each 64 of them, the first ones
    * last (partial.c) */
   atomic64_t partial_arenas[ARENA_MOST / 64][CLASS_COUNT];
-  atomic64_t retries, adoptions, publications;
   slab_class_count_t classes[CLASS_COUNT]; /* class 0 has no blocks: it stands for all together */
   slab_tally_t tallies[TALLIES];
 } aligned_to(4096) slab_counts_t;

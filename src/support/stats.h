@@ -21,9 +21,9 @@
 #define STATS_FOLLOWED_BY(X)                                                                       \
   X(END) X(NEXT) X(ARENAS) X(PEAK) X(OF_COMMITTED) X(OF_MAPPED) X(WAITS) X(SINCE_START) X(OF_BLOCKS)
 
-/* from    COUNTER a word that is counted up and down; SLICES one that counts slices; WITH_HUGE
- *         likewise, and huge blocks' bytes. HEAPS a word of each heap, and of heap_counts; VISIT
- *         what a visit of these finds; PROCESS a field of os_usage_t.
+/* from    COUNTER a word that is counted up and down; TALLIED one of all tallies; SLICES one that
+ *         counts slices; WITH_HUGE likewise, and huge blocks' bytes. HEAPS a word of each heap, and
+ *         of heap_counts; VISIT what a visit of these finds; PROCESS a field of os_usage_t.
  * position  among the figures of its section in the text, where it has that label. 0: it has no
  *         place of its own, but stands behind another one, or in the table of blocks.
  * The sentence is the documentation. The order is that of the struct: rows are added at the end. */
@@ -64,11 +64,11 @@
     "blocks given back to slabs that another thread owns")                                         \
   X(swaps, SHARING, COUNT, HEAPS(swaps), 3, "put back in swaps", END,                              \
     "chains of blocks that were put back into slabs of others or of nobody by a compare-and-swap") \
-  X(swap_retries, SHARING, COUNT, COUNTER(slab_counts.retries), 4, "swaps repeated", END,          \
+  X(swap_retries, SHARING, COUNT, TALLIED(TALLY_RETRIES), 4, "swaps repeated", END,                \
     "compare-and-swaps on slabs, of any kind, that were repeated")                                 \
-  X(adoptions, SHARING, COUNT, COUNTER(slab_counts.adoptions), 5, "slabs adopted", NEXT,           \
+  X(adoptions, SHARING, COUNT, TALLIED(TALLY_ADOPTIONS), 5, "slabs adopted", NEXT,                 \
     "FULL slabs taken over by a thread that freed blocks of them")                                 \
-  X(publications, SHARING, COUNT, COUNTER(slab_counts.publications), 6, "published", END,          \
+  X(publications, SHARING, COUNT, TALLIED(TALLY_PUBLICATIONS), 6, "published", END,                \
     "times that a slab was made available to all")                                                 \
   X(threads, THREADS, COUNT, VISIT("heaps"), 1, "now", NEXT,                                       \
     "heaps in use now: of threads, also of those that were killed, and of signal handlers that "   \

@@ -239,7 +239,6 @@ static uint64_t count_missing(void) {
 /* Everything comes back, except the slices that a moved block has left if they could not be mapped
  * again. */
 static void clean_up(void) {
-  uint64_t live, free;
   os_fake_fail(0, 0, false);
   for (int i = 0; i < SLOTS; i++) drop(&slots[i]);
   firstclass_delete(first_class.heap);
@@ -252,8 +251,7 @@ static void clean_up(void) {
     (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
-  slab_sum(&live, &free);
-  CHECK_EQ(live + free, (uint64_t)0);
+  CHECK_EQ(slab_tally_sum(TALLY_LIVE) + slab_tally_sum(TALLY_FREE), (uint64_t)0);
   if (atomic32_load_relaxed(&may_fail) == 0) CHECK_EQ(count_missing(), missing);
   missing = count_missing();
   if (atomic32_load_relaxed(&may_fail) == 0 || os_fake.calls[OS_FAKE_MOVE] == moves)

@@ -107,12 +107,10 @@ unused static bool slab_kinds_are_valid(const arena_t *a) {
 /* Every slice is free and every huge block gone: what the test freed and let go of has come
  * back. */
 unused static void check_nothing_lost(void) {
-  uint64_t live, free;
   heap_collect(true);
   CHECK_EQ(committed(), (uint64_t)0);
-  slab_sum(&live, &free);
-  CHECK_EQ(live, (uint64_t)0);
-  CHECK_EQ(free, (uint64_t)0);
+  CHECK_EQ(slab_tally_sum(TALLY_LIVE), (uint64_t)0);
+  CHECK_EQ(slab_tally_sum(TALLY_FREE), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live), (uint64_t)0);

@@ -232,13 +232,13 @@ TEST(slab, the_free_that_reaches_the_threshold_adopts_the_slab_with_its_chain, "
     unsigned n = worth_having(c);
     if (n == class_info[c].capacity) continue;
     for (unsigned i = 0; i + 1 < n; i++) CHECK(push_one(s, blocks[i], &heap_b) == SLAB_SHARED);
-    uint64_t adoptions = atomic64_load_relaxed(&slab_counts.adoptions);
+    uint64_t adoptions = slab_tally_sum(TALLY_ADOPTIONS);
     CHECK(push_one(s, blocks[n - 1], &heap_b) == SLAB_OWNED_NOW);
     CHECK(anchor(s).state == ANCHOR_OWNED);
     CHECK_EQ(owner_of(s), (uintptr_t)&heap_b);
     CHECK_EQ(slab_used(s), class_info[c].capacity - n);
     CHECK(slab_is_valid(s));
-    CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), adoptions + 1);
+    CHECK_EQ(slab_tally_sum(TALLY_ADOPTIONS), adoptions + 1);
     CHECK(push_one(s, blocks[n], &heap_c) == (SLAB_SHARED));
     CHECK_EQ(take_all(s), n + 1);
   }
@@ -251,7 +251,7 @@ TEST(slab, the_free_that_reaches_the_threshold_and_does_not_want_the_slab_publis
     CHECK(push_one(s, blocks[i], NULL) == SLAB_SHARED);
   CHECK(anchor(s).state == ANCHOR_PARTIAL);
   CHECK(bit_is_set(s));
-  CHECK_EQ(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)1);
+  CHECK_EQ(slab_tally_sum(TALLY_PUBLICATIONS), (uint64_t)1);
   CHECK_EQ(slab_find_partial(CLASS, &heap_b), s);
   CHECK_EQ(owner_of(s), (uintptr_t)&heap_b);
 }
@@ -479,6 +479,6 @@ TEST(slab, threads_that_pass_blocks_around_never_get_one_twice_and_lose_no_slab,
     if (atomic64_load_relaxed(&exchange[i]) != 0) give(&last, atomic64_load_relaxed(&exchange[i]));
   CHECK_NULL(slab_find_partial(STRESS_CLASS, &heap_a));
   CHECK_EQ(committed(), (uint64_t)0);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)10);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)10);
+  CHECK_GT(slab_tally_sum(TALLY_ADOPTIONS), (uint64_t)10);
+  CHECK_GT(slab_tally_sum(TALLY_PUBLICATIONS), (uint64_t)10);
 }

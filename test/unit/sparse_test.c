@@ -85,13 +85,13 @@ TEST(sparse, of_a_class_of_which_slabs_are_taken_the_others_keep_their_pages_for
 
 TEST(sparse, what_went_is_not_looked_for_again_and_a_look_is_no_publication, "") {
   make_sparse();
-  uint64_t publications = atomic64_load_relaxed(&slab_counts.publications);
+  uint64_t publications = slab_tally_sum(TALLY_PUBLICATIONS);
   go_rounds();
   uint64_t before = discards();
   CHECK_GT(before, (uint64_t)0);
   for (int i = 0; i < 5; i++) go_rounds();
   CHECK_EQ(discards(), before);
-  CHECK_EQ(atomic64_load_relaxed(&slab_counts.publications), publications);
+  CHECK_EQ(slab_tally_sum(TALLY_PUBLICATIONS), publications);
 }
 
 TEST(sparse, what_is_freed_to_it_afterwards_goes_back_too, "I7") {

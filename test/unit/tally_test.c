@@ -9,26 +9,22 @@ static void *count_some(void *context) {
 
 TEST(tally, threads_with_a_tally_of_their_own_and_those_that_share_one_are_added_up, "") {
   size_t numbers[] = {3, 3, TALLIES_OWN, TALLIES_OWN + 7};
-  uint64_t live, free;
   for (unsigned i = 0; i < ARRAY_LENGTH(numbers); i++) {
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, count_some, &numbers[i]), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
   }
-  slab_sum(&live, &free);
-  CHECK_EQ(live, 200u);
-  CHECK_EQ(free, 4u);
+  CHECK_EQ(slab_tally_sum(TALLY_LIVE), 200u);
+  CHECK_EQ(slab_tally_sum(TALLY_FREE), 4u);
 }
 
 TEST(tally, what_one_thread_has_taken_another_may_bring_back, "") {
-  uint64_t live, free;
   slab_choose_tally(1);
   slab_count_taken(5, 10);
   slab_choose_tally(2);
   slab_count_taken(5, -10);
-  slab_sum(&live, &free);
-  CHECK_EQ(live, 0u);
-  CHECK_EQ(free, 0u);
+  CHECK_EQ(slab_tally_sum(TALLY_LIVE), 0u);
+  CHECK_EQ(slab_tally_sum(TALLY_FREE), 0u);
 }
 
 TEST(tally, a_thread_holds_back_no_more_than_a_step_of_a_class, "N1") {
