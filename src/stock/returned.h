@@ -13,6 +13,8 @@ enum {
   RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most: */
   RETURN_PART = 96,           /* such a part of what a heap has on average, or what is above */
   SIFT_BLOCKS = 512,          /* of a class, from one sifting of its list to the next */
+  SIFT_CLASS = 8,             /* 128 bytes: below that a list has many blocks, and it is */
+  SIFT_SMALL_BLOCKS = 2048,   /* so many instead */
   DOUBLED_MOST = 7,           /* times that a medium class's list may double: to 128-fold */
 };
 
