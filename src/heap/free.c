@@ -58,8 +58,8 @@ void heap_slab_emptied(slab_t *s) {
   heap_exit(h);
 }
 
-/* After a free that was put off: enough of them wait. */
-static cold void publish_some(uintptr_t block) {
+/* A chain is due: that of the block's slab. */
+static cold void publish_due(uintptr_t block) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
   outbox_publish_due(h, block);
@@ -90,28 +90,33 @@ static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   return freed;
 }
 
-/* A block of another heap's slab, or one for which there is no room here. In a small heap it is at
- * hand, and looked at now; in a large heap it is fetched, and looked at when it is gathered. False
- * if a handler has left no room, or the block is free already. Also if the heap is marked, even by
- * a fast malloc, for then another heap publishes what is due. */
-static bool put_off(slab_t *s, uintptr_t block) {
-  heap_t *h = heap_of_thread();
-  if (heap_here.limit == 0 || slab_is_on_hole(s, block)) return false;
-  bool is_near = atomic64_load_relaxed(&arena_counts.committed) < LARGE_HEAP_SLICES, is_enough;
-  if (!is_near) __builtin_prefetch((void *)block, 1);
-  else if (block_is_free_already(block)) return false;
-  __builtin_prefetch(&s->anchor, 1);
-  if (!begin_free()) return false;
-  bool is_done = outbox_put_off(h, s, block, is_near, &is_enough);
-  end_free(h);
-  if (unlikely(is_enough)) publish_some(block);
-  return is_done;
+/* Blocks of a first-class heap do not wait. In a marked heap another one takes what is freed. */
+static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)) {
+  uintptr_t block = (uintptr_t)p;
+  bool is_plain = atomic_ptr_is_relaxed(&s->tag, NULL) && !slab_is_on_hole(s, block);
+  heap_t *h = is_plain && !block_is_free_already(block) ? heap_enter_own() : NULL;
+  if (unlikely(h == NULL)) return slow(p);
+  outbox_put(h, s, block);
+  heap_exit(h);
 }
 
-/* Blocks of a first-class heap do not wait. Out of line, so that a fast free stays a leaf. */
+/* A block of another heap's slab, or one for which there is no room here. Most often the heap has a
+ * chain of the slab. Out of line, so that a fast free stays a leaf. */
 out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
-  bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
-  if (is_tagged || !put_off(s, (uintptr_t)p)) slow(p);
+  uintptr_t block = (uintptr_t)p, window = heap_here.window;
+  batch_t *b = outbox_batch(heap_of_thread(), block);
+  bool is_chained = false, is_due = false;
+  if (likely(heap_here.limit != 0 && window != 0)) {
+    heap_here.window = 0;
+    signal_fence();
+    is_chained =
+      b->slab == s && atomic32_load_relaxed(&s->holes) == 0 && !block_is_free_already(block);
+    if (likely(is_chained)) is_due = outbox_chain(b, block);
+    signal_fence();
+    heap_here.window = window;
+  }
+  if (unlikely(!is_chained)) return free_unchained(s, p, slow);
+  if (unlikely(is_due)) return publish_due(block);
 }
 
 /* Out of line, so that the free of a large block saves no registers for it. */
@@ -123,7 +128,7 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   if (heap_here.window != 0) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));
     fast_freed_t freed = is_tagged ? FAST_REFUSED : put_back(s, block);
-    if (freed <= FAST_EMPTIED || (freed == FAST_OTHERS && put_off(s, block))) return;
+    if (freed <= FAST_EMPTIED) return;
   }
   heap_t *h = heap_enter_to_free();
   block_refuse_double_free(block, call);

@@ -5,8 +5,6 @@
 
 #include "../stock/heap.h"
 
-enum { LARGE_HEAP_SLICES = 1024 }; /* so much in use, 64 MiB: blocks are taken to be in no cache */
-
 hidden void heap_free(void *p, const char *call); /* any block, or NULL */
 hidden void heap_free_slow(void *p);
 hidden void heap_free_large(slab_t *s, void *p, const char *call);

@@ -223,12 +223,6 @@ hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsi
 /* Frees one block by itself; a slab that is empty then goes back. */
 hidden void slab_free_one(slab_t *s, uintptr_t block);
 
-/* Does nobody own the slab, and would all of it be free with `n` blocks more? */
-static inline bool slab_would_be_empty(const slab_t *s, unsigned n) {
-  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor)); /* relaxed: a push reads again */
-  return a.count + n == a.carved;                                /* which is 0 while it is owned */
-}
-
 /* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is
  * none. */
 hidden slab_t *slab_find_partial(unsigned c, void *heap);

@@ -11,19 +11,18 @@
  *          H5 a returned list has all the blocks that `returned_most` and `returned_room` say it
  *             has; one more for each fast free that was cut short
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
- *             `put_off` counts at least chains and pending blocks */
+ *             `put_off` counts them, or more */
 #pragma once
 
 #include "../slab/slab.h"
 #include "users.h"
 
 enum {
-  PENDING_BLOCKS = 16, /* frees of others' blocks that are put off together */
-  BATCH_SLOTS = 64,    /* slabs for which frees are gathered: the bits of a word */
-  EARN_BYTES = 1024,   /* a class's first blocks, so many bytes, are borrowed */
-  MEDIUM_CLASS = 40,   /* 1 KiB: from here on classes are medium, and blocks borrowed */
-  CARVE_BYTES = 4096,  /* a bin's worth: if fewer were freed, fresh ones are added */
-  RUN_MOST = 12,       /* slices in the longest run that a heap keeps */
+  BATCH_SLOTS = 64,   /* slabs for which frees are gathered: the bits of a word */
+  EARN_BYTES = 1024,  /* a class's first blocks, so many bytes, are borrowed */
+  MEDIUM_CLASS = 40,  /* 1 KiB: from here on classes are medium, and blocks borrowed */
+  CARVE_BYTES = 4096, /* a bin's worth: if fewer were freed, fresh ones are added */
+  RUN_MOST = 12,      /* slices in the longest run that a heap keeps */
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
@@ -41,7 +40,8 @@ typedef enum { /* clang-format off */
 typedef enum { RESERVE_DENIED, RESERVE_GRANTED, RESERVE_USED } reserve_t;
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
- * word, so that a free that is cut short leaves it whole: first and last block, and how many. */
+ * word, so that a free that is cut short leaves it whole: first and last block, how many, and how
+ * many more until it is due. */
 typedef struct {
   slab_t *slab;     /* NULL: none */
   atomic64_t chain; /* relaxed: the heap's user's; a word of 64 bits on any processor */
@@ -49,14 +49,17 @@ typedef struct {
 static inline uint64_t batch_chain(const batch_t *b) { return atomic64_load_relaxed(&b->chain); }
 static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)batch_chain(b); }
 static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(batch_chain(b) >> 16); }
-static inline unsigned batch_count(const batch_t *b) { return (unsigned)(batch_chain(b) >> 32); }
+static inline unsigned batch_count(const batch_t *b) { return (uint16_t)(batch_chain(b) >> 32); }
+/* More may have come than were due, where a handler kept the heap from publishing. */
+static inline bool batch_is_due(const batch_t *b) { return (int64_t)batch_chain(b) >> 48 <= 0; }
+/* What another block changes in the chain: the count, and how many are left until it is due. */
+#define BATCH_ONE (((uint64_t)1 << 32) - ((uint64_t)1 << 48))
 
 /* What a heap has set aside: blocks freed and not put back, or borrowed and not used. It
  * lies apart, so that a heap of which little was used touches no page of it. */
 typedef struct {
-  uintptr_t returned[CLASS_COUNT];   /* blocks of slabs that nobody owns: the next bins */
-  uintptr_t pending[PENDING_BLOCKS]; /* blocks of others' slabs, not yet gathered */
-  uint64_t remote;                   /* a bit for each class whose blocks others free */
+  uintptr_t returned[CLASS_COUNT]; /* blocks of slabs that nobody owns: the next bins */
+  uint64_t remote;                 /* a bit for each class whose blocks others free */
   uint64_t rests; /* a bit for each class that may have slabs, and was not used for a while */
   uint64_t lots;  /* how often one was drawn, whether to try such a class again */
   uint64_t slots; /* a bit for each one of `batch` that was used */
@@ -95,9 +98,7 @@ struct heap {
   uint8_t trim_class;             /* the class to be trimmed next */
   uint8_t busy;                   /* mark */
   uint8_t trims_due;              /* steps of heap_trim: slices given back */
-  /* chains in `aside->batch`, and PUT_OFF_PENDING for each pending block; how many more may wait */
-  uint8_t put_off, put_off_more;
-  uint8_t pending_count;
+  uint8_t put_off, put_off_more;  /* chains in `aside->batch`; how many more may wait */
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
   uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */

@@ -25,8 +25,6 @@ static size_t freed_blocks(const heap_t *h, unsigned c) {
 
 static size_t put_off_bytes(const heap_t *h) {
   size_t bytes = 0;
-  for (unsigned i = 0; i < h->pending_count; i++)
-    bytes += class_size(slab_class(slab_of((void *)h->aside->pending[i])));
   for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     const batch_t *b = &h->aside->batch[bits_lowest(w)];
     if (b->slab != NULL) bytes += batch_count(b) * class_size(slab_class(b->slab));

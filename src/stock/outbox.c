@@ -5,10 +5,6 @@
 #include "magazine.h"
 #include "owned.h"
 
-enum {
-  PENDING_KEYED = 1, /* in the low bit: the block was looked at, and marked as free */
-};
-
 /* Is a slab of this class worth having for the heap? */
 static bool wants(heap_t *h, unsigned c) {
   return heap_has_earned(h, c) && (h->aside->rests >> c & 1) == 0 &&
@@ -37,32 +33,33 @@ static void publish(heap_t *h, batch_t *b) {
   outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 
-static always_inline bool is_due(const batch_t *b) {
-  unsigned count = batch_count(b);
-  return count >= BATCH_BLOCKS || count * class_size(slab_class(b->slab)) >= BATCH_BYTES ||
-         slab_would_be_empty(b->slab, count);
+/* How many blocks make a chain due: also as many as the slab lacks to be empty, by what is known of
+ * it when the chain begins. */
+static unsigned due_after(const slab_t *s) {
+  size_t size = class_size(slab_class(s)), most = (BATCH_BYTES + size - 1) / size;
+  anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));      /* relaxed: a hint */
+  size_t lacking = a.carved != 0 ? a.carved - a.count : BATCH_BLOCKS; /* 0: it is owned */
+  return (unsigned)min_size(min_size(most, BATCH_BLOCKS), lacking);
 }
 
-static batch_t *batch_for(heap_t *h, uintptr_t block) {
-  return &h->aside->batch[arena_slice((void *)block) % BATCH_SLOTS];
-}
-
-/* Adds the block to the batch, which is for its slab or for none. */
-static always_inline void chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
-  enum { ONE_SHIFT = 32, LAST_SHIFT = 16 };
-  uint64_t one = (uint64_t)1 << ONE_SHIFT | (uint16_t)block;
-  if (b->slab == s) {
-    block_link(block, slab_base(s) | batch_first(b));
-    signal_fence();
-    atomic64_store_relaxed(&b->chain, batch_chain(b) - batch_first(b) + one);
-    return;
-  }
+/* A block of a slab that has no chain. */
+static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
+  uint64_t chain = (uint64_t)due_after(s) << 48 | (uint64_t)(uint16_t)block << 16;
   block_link(block, 0);
   h->put_off++;
   h->aside->slots |= (uint64_t)1 << (b - h->aside->batch);
-  atomic64_store_relaxed(&b->chain, one | (uint64_t)(uint16_t)block << LAST_SHIFT);
+  atomic64_store_relaxed(&b->chain, chain + (uint16_t)block + BATCH_ONE);
   signal_fence();
   b->slab = s;
+}
+
+/* Is so much held back that all of it is due? Each time that this happens more may wait the next
+ * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
+ * that freed a little, and whose thread then sleeps, holds next to nothing back. */
+static bool is_much(heap_t *h) {
+  if (h->put_off <= PUT_OFF_LEAST + h->put_off_more) return users_are_many();
+  if (h->put_off_more < PUT_OFF_MORE) h->put_off_more++;
+  return true;
 }
 
 /* Chains the block with others of its slab, unless that is the heap's own by now. */
@@ -71,77 +68,26 @@ void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
     if (slab_put_back(s, block)) owned_note_empty(h, s);
     return;
   }
-  batch_t *b = batch_for(h, block);
-  if (b->slab != NULL && b->slab != s) publish(h, b);
-  chain(h, b, s, block);
-  if (is_due(b)) publish(h, b);
+  batch_t *b = outbox_batch(h, block);
+  bool is_first = b->slab != s;
+  if (is_first && b->slab != NULL) publish(h, b);
+  if (is_first) begin_chain(h, b, s, block);
+  else outbox_chain(b, block);
+  if (batch_is_due(b)) publish(h, b);
+  if (is_first && is_much(h)) outbox_flush(h);
 }
 
-static void gather_pending(heap_t *h) {
-  unsigned count = h->pending_count;
-  if (count == 0) return;
-  h->pending_count = 0;
-  h->put_off -= count * PUT_OFF_PENDING;
-  for (unsigned i = 0; i < count; i++) {
-    uintptr_t block = h->aside->pending[i];
-    if ((block & PENDING_KEYED) == 0) block_refuse_double_free(block, "free");
-    block &= ~(uintptr_t)PENDING_KEYED;
-    outbox_put(h, slab_of((void *)block), block);
-  }
+void outbox_publish_due(heap_t *h, uintptr_t block) {
+  batch_t *b = outbox_batch(h, block);
+  if (b->slab != NULL && batch_is_due(b)) publish(h, b);
 }
 
 void outbox_flush(heap_t *h) {
   if (h->put_off == 0) return; /* perhaps no page of `aside` was ever touched */
-  gather_pending(h);
   for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     batch_t *b = &h->aside->batch[bits_lowest(w)];
     if (b->slab != NULL) publish(h, b);
   }
   h->aside->slots = 0;
   h->put_off = 0;
-}
-
-/* Is so much held back that all of it is due? Each time that this happens more may wait the next
- * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
- * that freed a little, and whose thread then sleeps, holds next to nothing back. */
-static bool is_much(const heap_t *h) {
-  return h->put_off > PUT_OFF_LEAST + h->put_off_more || (h->put_off != 0 && users_are_many());
-}
-
-/* Remembers the block, if there is room: a handler may have left none. The heap is marked. Should
- * the thread end here, `put_off` is too high rather than too low: outbox_flush goes by it. */
-static bool remember(heap_t *h, uintptr_t block, bool is_looked_at) {
-  if (h->pending_count == PENDING_BLOCKS) return false;
-  h->put_off += PUT_OFF_PENDING;
-  if (is_looked_at) block_set_free(block);
-  h->aside->pending[h->pending_count] = block | (is_looked_at ? PENDING_KEYED : 0);
-  signal_fence();
-  h->pending_count++;
-  return true;
-}
-
-/* A block that was looked at is in a cache: it is chained with others of its slab, unless another
- * slab's batch is in the way. Any other is remembered. */
-bool outbox_put_off(heap_t *h, slab_t *s, uintptr_t block, bool is_looked_at, bool *is_enough) {
-  batch_t *b = batch_for(h, block);
-  bool is_done = true;
-  bool is_own = atomic_ptr_is_relaxed(&s->owner, h); /* by what a handler has done meanwhile */
-  if (is_looked_at && !is_own && (b->slab == s || b->slab == NULL)) {
-    chain(h, b, s, block);
-    *is_enough = is_due(b);
-  } else {
-    is_done = remember(h, block, is_looked_at);
-    *is_enough = h->pending_count == PENDING_BLOCKS;
-  }
-  *is_enough |= is_much(h);
-  return is_done;
-}
-
-void outbox_publish_due(heap_t *h, uintptr_t block) {
-  batch_t *b = batch_for(h, block);
-  if (b->slab != NULL && is_due(b)) publish(h, b);
-  if (h->pending_count == PENDING_BLOCKS) gather_pending(h);
-  if (!is_much(h)) return;
-  if (h->put_off_more < PUT_OFF_MORE) h->put_off_more++;
-  outbox_flush(h);
 }

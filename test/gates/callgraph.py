@@ -70,38 +70,24 @@ class CallGraph:
     def reached_from(self, entries):
         return reach(self.calls, entries)
 
-    def rings(self, without=frozenset()):
-        """The sets of functions that call each other in a circle that does not pass `without`."""
-        calls = {name: callees - without
-                 for name, callees in self.calls.items() if name not in without}
-        reached = {name: reach(calls, calls.get(name, ())) for name in self.frames}
+    def rings(self):
+        """The sets of functions that call each other in a circle."""
+        reached = {name: reach(self.calls, self.calls.get(name, ())) for name in self.frames}
         rings = {frozenset(other for other in reached[name] if name in reached.get(other, ()))
                  | {name}
                  for name in self.frames if name in reached[name]}
         return sorted(map(sorted, rings))
 
-    def deepest(self, entry, guards=frozenset()):
-        """(bytes, path) of the deepest walk. A guard that is on it already calls nothing
-        that could lead back to it."""
-        path, known = [], {}
-        in_rings = {name for ring in self.rings() for name in ring}
-        free_of_rings = {name for name in self.frames if not in_rings & self.reached_from([name])}
+    def deepest(self, entry):
+        """(bytes, path) of the deepest walk; `entry` reaches no ring."""
+        known = {}
 
         def walk(name):
-            if name in known:
-                return known[name]
-            callees = self.calls.get(name, set())
-            if name in guards and name in path:
-                callees = callees - in_rings
-            path.append(name)
-            below, rest = max((walk(callee) for callee in sorted(callees)), default=(0, []),
-                              key=lambda found: found[0])
-            path.pop()
-            result = self.frame(name) + below, [name] + rest
-            # else it depends on what is on the path
-            if name in free_of_rings:
-                known[name] = result
-            return result
+            if name not in known:
+                below, rest = max(map(walk, sorted(self.calls.get(name, ()))), default=(0, []),
+                                  key=lambda found: found[0])
+                known[name] = self.frame(name) + below, [name] + rest
+            return known[name]
 
         return walk(entry)
 

@@ -365,8 +365,8 @@ class Paths(unittest.TestCase):
     # Where calls through pointers lead. A function of the program's own (callbacks) and libc's own
     # malloc lead nowhere here.
     TARGETS = {
-        "heap_free_others": ["heap_free_slow", "api_free_slow", "free_sized_slow",
-                             "free_aligned_sized_slow", "sdallocx_slow", "free_batch_slow"],
+        "free_unchained": ["heap_free_slow", "api_free_slow", "free_sized_slow",
+                           "free_aligned_sized_slow", "sdallocx_slow", "free_batch_slow"],
         "try_each": ["slices_claim", "grow_claim"],
         "api_error": [],
         "os_backtrace": [],
@@ -397,8 +397,6 @@ class Paths(unittest.TestCase):
     NEVER_RETURNS = ["fatal", "heap_bad_pointer", "report_and_die"]
     # reads the options, once; most often the loader has called it
     FIRST_USE = "api_start_now"
-    # Inside itself this does nothing that could lead back: it has taken all that was pending.
-    GUARDS = frozenset({"gather_pending"})
     STACK_LIMIT, CLOSED_LIMIT, FIRST_USE_LIMIT = 1024, 2048, 6 * 1024
     # What they may call of libc: it neither locks nor waits. pthread_key_create does not lock in
     # glibc (promises, section 1).
@@ -419,7 +417,7 @@ class Paths(unittest.TestCase):
     def depths(self, limit):
         """The deepest path of each entry point that passes the limit, as text;
         prints the deepest of all."""
-        found = sorted((self.graph.deepest(entry, self.GUARDS) for entry in self.ENTRIES),
+        found = sorted((self.graph.deepest(entry) for entry in self.ENTRIES),
                        reverse=True)
         text = ["%d bytes: %s" % (depth, " > ".join("%s %d" % (f, self.graph.frame(f))
                                                     for f in path)) for depth, path in found]
@@ -441,7 +439,7 @@ class Paths(unittest.TestCase):
     def test_functions_call_each_other_in_a_ring_only_where_a_mark_ends_it(self):
         reached = self.graph.reached_from(self.ENTRIES)
         self.assertEqual(
-            [ring for ring in self.graph.rings(self.GUARDS) if reached.intersection(ring)], [])
+            [ring for ring in self.graph.rings() if reached.intersection(ring)], [])
 
     def test_no_frame_has_a_size_known_only_at_run_time(self):
         self.assertEqual(self.graph.dynamic, [])

@@ -60,7 +60,7 @@ TEST(free, a_block_of_nobodys_slab_is_kept_for_the_next_bin_or_waits_if_there_is
   for (int i = 0; i < 4; i++) p[i] = fast_malloc(SIZE);
   heap_t *h = frees_are_fast(p[0]);
   for (size_t way = 0; way < ARRAY_LENGTH(either); way++) {
-    h->returned_room[c] = 1;
+    h->returned_most[c] = h->returned_room[c] = 1;
     either[way](p[2 * way]);
     CHECK_EQ(h->aside->returned[c], (uintptr_t)p[2 * way]);
     CHECK_EQ(h->returned_room[c], 0);
@@ -151,12 +151,7 @@ TEST(free, who_frees_all_that_is_out_of_a_slab_of_nobody_gives_it_back_at_once, 
   CHECK(slab_kind(slab_word(s)) == SLAB_NONE);
 }
 
-/* So much in use that a freed block waits for its cache line. */
-static void make_large(void) {
-  for (int i = 0; i <= LARGE_HEAP_SLICES / 256; i++) CHECK(fast_malloc(MiB(16)) != NULL);
-}
-
-TEST(free, a_block_whose_slot_another_slab_has_waits_by_itself_and_is_known_to_be_free, "") {
+TEST(free, a_block_whose_slot_another_slab_has_makes_that_slabs_chain_go, "") {
   size_t size = 4000;
   int i = 1;
   in_thread(allocate, &size, false);
@@ -165,47 +160,37 @@ TEST(free, a_block_whose_slot_another_slab_has_waits_by_itself_and_is_known_to_b
          (arena_slice(kept[i]) - arena_slice(kept[0])) % BATCH_SLOTS != 0)
     i++;
   fast_free(kept[0]);
+  CHECK_EQ(swaps_of(h), 0u);
   fast_free(kept[i]);
-  CHECK_EQ(h->pending_count, 1);
-  CHECK_EQ(h->put_off, 1u + PUT_OFF_PENDING);
+  CHECK_EQ(swaps_of(h), 1u);
+  CHECK_EQ(h->put_off, 1u);
+  CHECK(h->aside->batch[arena_slice(kept[i]) % BATCH_SLOTS].slab == slab_of(kept[i]));
   EXPECT_ABORT(fast_free(kept[i]), "double free: .* in free");
 }
 
-TEST(free, in_a_large_heap_freed_blocks_wait_for_their_lines_and_all_arrive, "") {
+TEST(free, a_block_that_waits_is_known_to_be_free_however_much_is_in_use, "") {
   size_t size = 64;
   in_thread(allocate, &size, false);
-  make_large();
-  heap_t *h = my_heap();
-  fast_free(kept[0]);
-  fast_free(kept[1]);
-  CHECK_GT(h->put_off, 0u);
-  CHECK_EQ(swaps_of(h), 0u);
-  CHECK_EQ(h->pending_count, 2);
-  EXPECT_ABORT((fast_free(kept[0]), outbox_flush(h)), "double free");
-  for (int i = 2; i < 1000; i++) fast_free(kept[i]);
-  outbox_flush(h);
-  CHECK_EQ(h->pending_count, 0);
-  for (int i = 0; i < BATCH_SLOTS; i++) CHECK_NULL(h->aside->batch[i].slab);
-  CHECK_EQ(atomic64_load_relaxed(&h->shared_frees), (uint64_t)1000); /* of a slab that was full */
+  for (int i = 0; i < 8; i++) CHECK(fast_malloc(MiB(16)) != NULL);
+  fast_free(kept[0]); /* begins the chain */
+  EXPECT_ABORT(fast_free(kept[0]), "double free: .* in free");
+  fast_free(kept[1]); /* goes on in it */
+  EXPECT_ABORT(fast_free(kept[1]), "double free: .* in free");
+  EXPECT_ABORT(fast_free(kept[0]), "double free: .* in free");
 }
 
-/* As after a handler that came between the last place and the call that empties them. */
-TEST(free, a_block_for_which_there_is_no_place_to_wait_goes_another_way, "") {
+/* As after a handler that kept the heap from publishing what was due. */
+TEST(free, a_chain_that_was_not_published_when_it_was_due_goes_with_the_next_free, "") {
   size_t size = 64;
-  char **p = &kept[MANY - PENDING_BLOCKS - 1];
   in_thread(allocate, &size, false);
-  make_large();
   heap_t *h = my_heap();
-  h->put_off_more = PUT_OFF_MORE;
-  for (int i = 0; i < PENDING_BLOCKS - 1; i++) fast_free(p[i]);
-  CHECK_EQ(h->pending_count, PENDING_BLOCKS - 1);
-  h->aside->pending[h->pending_count++] = (uintptr_t)p[PENDING_BLOCKS - 1];
-  h->put_off += PUT_OFF_PENDING;
-  fast_free(p[PENDING_BLOCKS]);
-  CHECK_LE(h->pending_count, PENDING_BLOCKS);
-  outbox_flush(h);
-  CHECK_EQ(anchor(slab_of(p[0])).count, PENDING_BLOCKS + 1u);
-  CHECK_EQ(h->aside->remote, 0u);
+  for (int i = 0; i < BATCH_BLOCKS - 1; i++) fast_free(kept[i]);
+  batch_t *b = outbox_batch(h, (uintptr_t)kept[0]);
+  CHECK(outbox_chain(b, (uintptr_t)kept[BATCH_BLOCKS - 1]));
+  CHECK_EQ(swaps_of(h), 0u);
+  fast_free(kept[BATCH_BLOCKS]);
+  CHECK_EQ(swaps_of(h), 1u);
+  CHECK_EQ(anchor(slab_of(kept[0])).count, BATCH_BLOCKS + 1u);
 }
 
 /* As in a handler that has interrupted a fast malloc: the heap that it finds is another. */
@@ -298,15 +283,12 @@ static void free_twice_what_is_on_the_next_list(size_t size) {
   fast_free(p);
 }
 
-/* In a large heap, too, where the second free could wait, and hide what the first has linked. */
 TEST(free, a_double_free_of_what_waits_for_the_next_bin_is_reported_at_once, "") {
   enum { SIZE = 2048 };
   void *before[20];
   for (int i = 0; i < 20; i++) before[i] = fast_malloc(SIZE);
   for (int i = 0; i < 20; i++) fast_free(before[i]);
   for (int i = 0; i < 20; i++) fast_malloc(SIZE);
-  EXPECT_ABORT(free_twice_what_is_on_the_next_list(SIZE), "double free: .* in free");
-  make_large();
   EXPECT_ABORT(free_twice_what_is_on_the_next_list(SIZE), "double free: .* in free");
 }
 

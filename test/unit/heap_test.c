@@ -77,19 +77,6 @@ TEST(heap, frees_put_off_that_no_flush_would_find_are_seen, "H6") {
   EXPECT_ABORT((h->aside->slots = 0, call()), "invariant H6");
 }
 
-TEST(heap, what_is_held_back_is_counted_down_where_it_goes_to_slabs_of_the_heap, "H6") {
-  heap_t *h = busy_heap();
-  void *p = fast_malloc(class_size(CLASS));
-  CHECK(atomic_ptr_is_relaxed(&slab_of(p)->owner, h));
-  outbox_flush(h);
-  CHECK_EQ(h->put_off, 0u);
-  h->aside->pending[h->pending_count++] = (uintptr_t)p; /* the heap has adopted its slab since */
-  h->put_off += PUT_OFF_PENDING;
-  call();
-  outbox_flush(h);
-  CHECK_EQ(h->put_off, 0u);
-}
-
 TEST(heap, a_heap_of_the_program_is_looked_at_too, "H1 F1") {
   fh_heap_t *heap = firstclass_new();
   CHECK(firstclass_aligned(heap, 1, 100) != NULL);

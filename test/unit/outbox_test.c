@@ -31,7 +31,7 @@ TEST(outbox, the_last_blocks_of_a_slab_do_not_wait_for_others, "S-anchor") {
   in_thread(allocate, &size, true); /* slabs without an owner */
   uint64_t before = committed();
   for (int i = 0; i < MANY / 4; i++) fast_free(kept[i]); /* 15 slabs: each has its own batch */
-  CHECK_LE(committed(), before - 12);                    /* the others: `pending`, `returned` */
+  CHECK_LE(committed(), before - 12);                    /* the others: `returned` */
 }
 
 TEST(outbox, what_waits_to_be_published_is_on_the_next_slow_path, "") {
@@ -46,14 +46,9 @@ TEST(outbox, what_waits_to_be_published_is_on_the_next_slow_path, "") {
   CHECK_EQ(anchor(slab_of(kept[0])).count, 5u);
 }
 
-/* So much in use that a freed block waits for its cache line. */
-static void make_large(void) {
-  for (int i = 0; i <= LARGE_HEAP_SLICES / 256; i++) CHECK(fast_malloc(MiB(16)) != NULL);
-}
-
 /* Blocks that were freed and wait in the heap. */
 static unsigned count_waiting(const heap_t *h) {
-  unsigned count = h->pending_count;
+  unsigned count = 0;
   for (int i = 0; i < BATCH_SLOTS; i++)
     if (h->aside->batch[i].slab != NULL) count += batch_count(&h->aside->batch[i]);
   return count;
@@ -63,7 +58,7 @@ static unsigned count_waiting(const heap_t *h) {
 static void check_held(const heap_t *h) {
   unsigned chains = 0;
   for (int i = 0; i < BATCH_SLOTS; i++) chains += h->aside->batch[i].slab != NULL;
-  CHECK_EQ(h->put_off, chains + PUT_OFF_PENDING * h->pending_count);
+  CHECK_EQ(h->put_off, chains);
 }
 
 static unsigned free_spread(size_t size) {
@@ -73,26 +68,17 @@ static unsigned free_spread(size_t size) {
   for (int i = 0; i < MANY; i++) {
     fast_free(kept[(i * 173) % MANY]); /* each of another slab */
     check_held(h);
-    CHECK_LT(h->pending_count, PENDING_BLOCKS);
     CHECK_LE(h->put_off_more, (uint32_t)PUT_OFF_MORE);
     most = (unsigned)max_size(most, count_waiting(h));
   }
   return most;
 }
 
-static void check_that_more_and_more_waits(void) {
+TEST(outbox, a_heap_that_frees_much_that_is_spread_holds_more_and_more_of_it_back, "") {
   CHECK_GT(free_spread(4000), 8u * PUT_OFF_LEAST);
   CHECK_GT(my_heap()->put_off_more, 4u * PUT_OFF_LEAST);
   my_heap()->put_off_more = PUT_OFF_MORE;
   CHECK_GT(free_spread(4000), 8u * PUT_OFF_LEAST);
-}
-
-TEST(outbox, a_heap_that_frees_much_that_is_spread_holds_more_and_more_of_it_back, "") {
-  check_that_more_and_more_waits();
-}
-TEST(outbox, in_a_large_process_too_a_heap_that_frees_much_holds_more_back, "") {
-  make_large();
-  check_that_more_and_more_waits();
 }
 
 static void check_that_little_waits(size_t size) {
@@ -105,10 +91,6 @@ static void check_that_little_waits(size_t size) {
 }
 
 TEST(outbox, a_thread_that_has_freed_little_holds_little_of_it_back, "") {
-  check_that_little_waits(4000);
-}
-TEST(outbox, a_thread_that_has_freed_little_holds_little_back_in_a_large_process, "") {
-  make_large();
   check_that_little_waits(4000);
 }
 TEST(outbox, a_thread_that_has_freed_little_of_the_largest_class_holds_little_back, "") {
@@ -126,8 +108,8 @@ TEST(outbox, a_heap_takes_over_the_full_slabs_whose_blocks_it_frees_but_not_too_
   outbox_flush(my_heap());
   CHECK_GE(my_heap()->own->slab_count[c], 3);
   CHECK_LE(my_heap()->own->slab_count[c], OWNED_MOST);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
+  CHECK_GT(slab_tally_sum(TALLY_ADOPTIONS), (uint64_t)0);
+  CHECK_GT(slab_tally_sum(TALLY_PUBLICATIONS), (uint64_t)0);
   for (int i = 1; i < MANY; i += 2) CHECK_BYTES(kept[i], i, size);
   uint64_t before = committed();
   for (int i = 0; i < MANY / 2; i++) fast_malloc(size); /* the freed half is used again */
@@ -140,8 +122,8 @@ TEST(outbox, a_heap_that_has_not_earned_the_class_publishes_what_it_frees, "") {
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   outbox_flush(my_heap());
   CHECK_EQ(my_heap()->own->slab_count[class_of(size)], 0);
-  CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
-  CHECK_GT(atomic64_load_relaxed(&slab_counts.publications), (uint64_t)0);
+  CHECK_EQ(slab_tally_sum(TALLY_ADOPTIONS), (uint64_t)0);
+  CHECK_GT(slab_tally_sum(TALLY_PUBLICATIONS), (uint64_t)0);
 }
 
 TEST(outbox, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-anchor") {
@@ -155,7 +137,7 @@ TEST(outbox, a_heap_adopts_no_slab_of_a_class_whose_blocks_others_free, "S-ancho
   for (int i = 0; i < MANY; i += 2) fast_free(kept[i]);
   outbox_flush(h);
   CHECK(heap_knows_remote(h, c));
-  CHECK_EQ(atomic64_load_relaxed(&slab_counts.adoptions), (uint64_t)0);
+  CHECK_EQ(slab_tally_sum(TALLY_ADOPTIONS), (uint64_t)0);
 }
 
 TEST(outbox, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its_own_list, "I1") {

@@ -2,8 +2,8 @@
  * that end meanwhile
  *
  * Stands for, in src/stock/outbox.c: outbox_push publish outbox_put
- * and in src/stock/outbox.c: gather_pending outbox_flush
- * and in src/heap/free.c: put_back put_off
+ * and in src/stock/outbox.c: outbox_publish_due outbox_flush
+ * and in src/heap/free.c: put_back free_unchained heap_free_others
  * and in src/heap/fast.h: fast_put_back
  * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
  * and in src/stock/owned.c: owned_add owned_let_go
@@ -12,9 +12,9 @@
  * and in src/stock/magazine.c: magazine_put_slab
  *
  * Two slabs of NB blocks, T the threshold, TH threads with a heap each; what the anchor does in one
- * swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs in
- * `pending`, then chained in its one batch; and the slabs that it owns. It also holds its bin, and
- * ROOM freed blocks at most of slabs that nobody owned, which its next bin is made of. A slice may
+ * swap is one step here (anchor.pml has its steps). A heap holds blocks of others' slabs
+ * chained in its one batch; and the slabs that it owns. It also holds its bin, and ROOM freed
+ * blocks at most of slabs that nobody owned, which its next bin is made of. A slice may
  * have another class in its next life, or be a large block; a block's holder reads its class. A
  * thread allocates or frees N times and ends: then its heap is empty, for the next thread. At every
  * moment each block of a live slab is in one place; in the end both slices are free. With STOP the
@@ -31,7 +31,6 @@
  */
 #define SLABS 2
 #define NOBODY 255
-#define PENDING 2
 #define ROOM 1
 #define CLASS 1                           /* or the next one */
 #define LARGE 3
@@ -45,7 +44,8 @@ byte list[SLABS], chain[SLABS];           /* free blocks: on the owner's list, i
 
 /* What thread t has of slab s stands at [t * SLABS + s]. */
 byte hand[TH * SLABS];                    /* ghost: the program's */
-byte pending[TH * SLABS], batch[TH * SLABS], bin[TH * SLABS], returned[TH * SLABS];
+byte freed[TH * SLABS];                   /* a block that is being freed: of the one call */
+byte batch[TH * SLABS], bin[TH * SLABS], returned[TH * SLABS];
 byte flying[TH * SLABS];                  /* a chain that is on its way */
 bool stopping; byte done, stopped;
 
@@ -128,16 +128,7 @@ inline make_room(s) {
   :: BOTH(what) == 0 -> break                                     \
   od
 
-inline gather_pending() {
-  do
-  :: MINE(pending, 0) > 0 -> GIVE_BACK(pending, 0)
-  :: MINE(pending, 1) > 0 -> GIVE_BACK(pending, 1)
-  :: BOTH(pending) == 0 -> break
-  od
-}
-
 inline flush_shared() {
-  gather_pending();
   if :: MINE(batch, 0) > 0 -> publish(0) :: else fi;
   if :: MINE(batch, 1) > 0 -> publish(1) :: else fi
 }
@@ -209,15 +200,15 @@ inline free_one(from, s) {
               hand[(from) * SLABS + (s)]--; list[s]++ }
   :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] == NOBODY && BOTH(returned) < ROOM ->
               READ_CLASS(s); hand[(from) * SLABS + (s)]--; MINE(returned, s)++ }
-  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid &&
+  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid && MINE(batch, s) > 0 &&
               (owner[s] != NOBODY || BOTH(returned) == ROOM) ->
-              hand[(from) * SLABS + (s)]--;
-              if
-              :: MINE(pending, s)++                         /* remembered, or ... */
-              :: MINE(batch, 1 - (s)) == 0 -> MINE(batch, s)++            /* ... chained at once */
-              fi };
-     if :: MINE(batch, s) > 0 -> publish(s) :: skip fi; /* it is due, or it waits */
-     if :: BOTH(pending) == PENDING -> gather_pending() :: else fi
+              hand[(from) * SLABS + (s)]--; MINE(batch, s)++ };
+     if :: publish(s) :: skip fi                        /* it is due, or it waits */
+  :: atomic { hand[(from) * SLABS + (s)] > 0 && owner[s] != _pid && MINE(batch, s) == 0 &&
+              (owner[s] != NOBODY || BOTH(returned) == ROOM) ->
+              hand[(from) * SLABS + (s)]--; MINE(freed, s)++ };
+     GIVE_BACK(freed, s);
+     if :: flush_shared() :: skip fi                    /* more chains wait than are due */
   fi
 }
 
@@ -245,7 +236,7 @@ inline leave() {                          /* heap_let_go */
   flush_shared();
   if :: owner[0] == _pid -> let_go(0) :: else fi;
   if :: owner[1] == _pid -> let_go(1) :: else fi;
-  assert(BOTH(pending) + BOTH(batch) + BOTH(bin) + BOTH(returned) + BOTH(flying) == 0 &&
+  assert(BOTH(freed) + BOTH(batch) + BOTH(bin) + BOTH(returned) + BOTH(flying) == 0 &&
          owner[0] != _pid && owner[1] != _pid)
 }
 
@@ -276,7 +267,7 @@ active [TH] proctype thread() {
 inline add_up(s) {
   sum = list[s] + chain[s];
   for (k : 0 .. TH - 1) {
-    sum = sum + hand[k * SLABS + s] + pending[k * SLABS + s] + batch[k * SLABS + s] +
+    sum = sum + hand[k * SLABS + s] + freed[k * SLABS + s] + batch[k * SLABS + s] +
           bin[k * SLABS + s] + returned[k * SLABS + s] + flying[k * SLABS + s]
   }
   assert(sum == (st[s] == NONE -> 0 : NB))
@@ -292,7 +283,7 @@ active proctype monitor() {
     add_up(0);
     add_up(1);
     for (k : SLABS .. TH * SLABS - 1) {
-      assert(hand[k] + pending[k] + batch[k] + bin[k] + returned[k] + flying[k] == 0)
+      assert(hand[k] + freed[k] + batch[k] + bin[k] + returned[k] + flying[k] == 0)
     }
     assert((flying[0] > 0) + (flying[1] > 0) <= 1);
     assert((owner[0] == NOBODY || owner[0] == 0) && (owner[1] == NOBODY || owner[1] == 0));

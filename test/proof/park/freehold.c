@@ -290,13 +290,13 @@ static void last_medium(void) {
 
 /* ---- frees of blocks in slabs without an owner ----------------------------------------------- */
 
-enum { PUT_OFF_MOST = 16 }; /* so many frees of others' blocks may be remembered */
+enum { SOME = 16 }; /* frees of others' blocks: less than a chain */
 
 /* Sixteen wait in a chain already, with two more of them it is published. */
 static void full_and_unwanted(void) {
   leave(900, 67 * 2);
-  free_some(PUT_OFF_MOST, 2 * PUT_OFF_MOST, 1);
-  let_go(0, PUT_OFF_MOST, 1);
+  free_some(SOME, 2 * SOME, 1);
+  let_go(0, SOME, 1);
 }
 static void full_and_wanted(void) {
   own(900, 4);
@@ -304,7 +304,7 @@ static void full_and_wanted(void) {
   drain(900);
   full_and_unwanted();
 }
-static void free_sixteen(void) { free_in_turn(block, PUT_OFF_MOST); }
+static void free_sixteen(void) { free_in_turn(block, SOME); }
 static void free_all_but_four(void) {
   free_some(4, count, 1);
   api.collect(false);
@@ -350,29 +350,29 @@ static bool others_empty_it(void) {
 }
 static void free_six(void) { free_in_turn(block, 6); }
 static void of_many_slabs(void) {
-  leave(16000, 3 * PUT_OFF_MOST);
-  for (unsigned i = 0; i < PUT_OFF_MOST; i++) block[i] = block[3 * i];
-  let_go(0, PUT_OFF_MOST, 1);
+  leave(16000, 3 * SOME);
+  for (unsigned i = 0; i < SOME; i++) block[i] = block[3 * i];
+  let_go(0, SOME, 1);
 }
 
-/* In a large process others' blocks are remembered: at first a few, and after many of them so many
- * that they are looked at together. */
-static void others_unseen(unsigned before) {
+/* Blocks of one slab of another heap, in a process that looks for huge pages; so many more of it
+ * wait in a chain, or were published. */
+static void of_other(unsigned before) {
   enum { OWNED_AT_LAST = 24 }; /* the helper's first lie in slabs that are nobody's */
   size = 48;
-  count = OWNED_AT_LAST + before + PUT_OFF_MOST;
+  count = OWNED_AT_LAST + before + SOME;
   in_helper(allocate);
   for (int i = 0; i < 3; i++) get(MIB(31));
   free_some(OWNED_AT_LAST, OWNED_AT_LAST + before, 1);
-  for (unsigned i = 0; i < PUT_OFF_MOST; i++) block[i] = block[OWNED_AT_LAST + before + i];
+  for (unsigned i = 0; i < SOME; i++) block[i] = block[OWNED_AT_LAST + before + i];
 }
-static void few_unseen(void) {
-  others_unseen(0);
+static void few_of_other(void) {
+  of_other(0);
   let_go(0, 4, 1);
 }
-static void many_unseen(void) {
-  others_unseen(500);
-  let_go(0, PUT_OFF_MOST, 1);
+static void many_of_other(void) {
+  of_other(500);
+  let_go(0, SOME, 1);
 }
 
 static size_t slot_of(const void *p) { return (uintptr_t)p / KIB(64) % 64; }
@@ -741,7 +741,8 @@ static void dense_frame_refused(void) {
 /* The frame that is next is the last of the last arena, and not mapped. */
 static void last_frame_next(void) {
   dense_frame();
-  ((uint32_t *)library_hidden("frames"))[3] = (uint32_t)(MIB(1024) / MIB(2)) - 1;
+  enum { NEXT = 6 }; /* behind two times three words: frames.c */
+  ((uint32_t *)library_hidden("frames"))[NEXT] = (uint32_t)(MIB(1024) / MIB(2)) - 1;
 }
 /* A few slices of each are free: that alone gives no page of them back. */
 static void huge_frames_with_holes(void) {
@@ -847,12 +848,12 @@ static void ask_bytes(void) {
   if ((int64_t)allocated < 0 || (int64_t)freed < 0) park_fail("less than no bytes");
 }
 static void few_put_off(void) {
-  others_unseen(0);
+  of_other(0);
   free_some(0, 2, 1);
 }
-static void many_put_off(void) {
-  others_unseen(500);
-  free_some(0, PUT_OFF_MOST / 2, 1);
+static void many_gathered(void) {
+  of_other(500);
+  free_some(0, SOME / 2, 1);
 }
 static void asked_fresh_end(void) {
   ask_bytes();
@@ -1828,8 +1829,8 @@ const operation_t freehold_operations[] = {
   {"free-raced", free_two, two_of_three, NULL, NULL, QUICK, others_free_first},
   {"free-published-empty", free_first, one_of_three, NULL, NULL, 0, others_empty_it},
   {"free-of-many-slabs", free_sixteen, of_many_slabs, NULL, "magazine:0", 0},
-  {"free-of-other-held", free_four, few_unseen, NULL, NULL, 0},
-  {"free-of-other-gathered", free_sixteen, many_unseen, NULL, NULL, 0},
+  {"free-of-other-held", free_four, few_of_other, NULL, NULL, 0},
+  {"free-of-other-gathered", free_sixteen, many_of_other, NULL, NULL, 0},
   {"free-of-other-in-one-slot", free_first, two_in_one_slot, NULL, NULL, 0},
   {"grow", malloc_one, grow_next, hold_one, NULL, 0},
   {"grow-huge-pages", malloc_one, grow_next, hold_one, "thp:always", 0},
@@ -1873,7 +1874,7 @@ const operation_t freehold_operations[] = {
   {"malloc-reserve-closes", malloc_one, reserve_to_be_closed, hold_one, NULL, 0},
   {"malloc-many-threads", malloc_one, partial_slab, hold_one, "caching_threads:1", 0},
   {"malloc-many-threads-medium", malloc_one, medium_next, hold_one, "caching_threads:1", 0},
-  {"free-many-threads", free_four, few_unseen, NULL, "caching_threads:1", 0},
+  {"free-many-threads", free_four, few_of_other, NULL, "caching_threads:1", 0},
   {"malloc-huge-limited", malloc_limited, huge_next, hold_if_any, NULL, 0},
   {"malloc-huge-unmaps", malloc_in_what_is_mapped, free_groups_for_huge, hold_if_any, NULL,
    PASSES_OVER},
@@ -2069,7 +2070,7 @@ const operation_t freehold_operations[] = {
   {"thread-exit-marked", NULL, mark_left_behind, NULL, NULL, 0},
   {"ask-bytes", ask_bytes, own_free_blocks, NULL, NULL, 0},
   {"ask-bytes-put-off", ask_bytes, few_put_off, NULL, NULL, 0},
-  {"ask-bytes-gathered", ask_bytes, many_put_off, NULL, NULL, 0},
+  {"ask-bytes-gathered", ask_bytes, many_gathered, NULL, NULL, 0},
   {"ask-bytes-cut", ask_bytes, cut_before, NULL, NULL, IS_SAMPLED},
   {"first-use-asked", malloc_one, asked_and_somebody_rests, hold_one, NULL, IS_BARE},
   {"collect-resting-asked", collect_hard, asked_and_somebody_rests, NULL, NULL, 0},

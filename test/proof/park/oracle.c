@@ -15,6 +15,7 @@
 #include "../../../src/heap/here.h"
 #include "../../../src/stock/fresh.h"
 #include "../../../src/stock/huge.h"
+#include "../../../src/stock/outbox.h"
 #include "../../../src/stock/pool.h"
 #include "../../../src/os/container.h"
 #include "../../../src/stock/returned.h"
@@ -123,7 +124,10 @@ bool oracle_pool_is_empty(void) {
   return true;
 }
 
-bool oracle_frees_are_put_off(void) { return own_heap()->pending_count + 1 < PENDING_BLOCKS; }
+bool oracle_is_chained(const void *p) {
+  const batch_t *b = outbox_batch(own_heap(), (uintptr_t)p);
+  return b->slab == slab_of(p) && batch_chain(b) >> 48 > 1;
+}
 
 bool oracle_magazine_is_empty(void) { return own_heap()->singles == 0; }
 
@@ -242,7 +246,6 @@ static unsigned long length_of(uintptr_t block) {
 static void add_heap(left_t *left, const heap_t *h) {
   left->heaps++;
   left->slices_kept += h->singles + h->run_slices;
-  left->blocks_kept += h->pending_count;
   for (size_t i = 0; i < BATCH_SLOTS; i++)
     if (h->aside->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->aside->batch[i]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -528,7 +531,8 @@ static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most
   if (left.slices > left.slices_kept &&
       (slices > IN_HAND_SLICES || (left.runs > 2 && left.words > 1)))
     park_fail("lost: %zu slices in %zu runs", slices, left.runs);
-  if (left.blocks - left.blocks_of_one > left.blocks_kept + PENDING_BLOCKS) /* a chain is of one */
+  if (left.blocks - left.blocks_of_one >
+      left.blocks_kept + 1) /* a chain is of one; and what is freed */
     park_fail("lost: %lu blocks, %lu of them in bins", left.blocks, left.blocks_kept);
 }
 

@@ -266,7 +266,7 @@ bool oracle_heap_is_used_up(fh_heap_t *heap, size_t size);
 bool oracle_pool_is_empty(void);           /* the next heap needs a mapping */
 uintptr_t oracle_arena_end(const void *p); /* where the arena of block `p` grows next */
 /* is the caller's next free of another's block remembered, no more? */
-bool oracle_frees_are_put_off(void);
+bool oracle_is_chained(const void *p);
 bool oracle_magazine_is_empty(void); /* the caller's */
 bool oracle_heap_is_marked(void);    /* the caller's, by a fast operation */
 size_t oracle_traced(void);          /* bytes of the chunk to which the caller's trace goes */

@@ -211,8 +211,9 @@ static void count(size_t kind) {
 
 static void count_frees_of_given(size_t kind) {
   for (bool is_first = true; given_count > 0; is_first = false) {
-    release(given[--given_count]);
-    if (is_first || !oracle_frees_are_put_off()) count(kind);
+    void *p = given[--given_count];
+    release(p);
+    if (is_first || !oracle_is_chained(p)) count(kind);
     else counted_work[kind].run();
   }
 }
