@@ -107,14 +107,15 @@ bool frames_fill(void *first) {
 static arena_t *find_dense(size_t *at) {
   for (int looks = 0; looks < FRAMES_LOOKED; looks++, ++*at) {
     size_t number = *at / ARENA_FRAMES, frame = *at % ARENA_FRAMES;
-    arena_t *a = number < arena_count() ? arena_at(number) : NULL;
-    if (a == NULL) {
+    arena_t *a = number < ARENA_MOST ? arena_at(number) : NULL;
+    if (number >= arena_count()) {
       note_pause(&frames.dense, PASS_WAIT);
       *at = 0;
       return NULL;
     }
     /* relaxed: what is mapped behind it is looked at in the next pass */
-    bool is_mapped = (frame + 1) * FRAME_SLICES <= atomic64_load_relaxed(&a->mapped);
+    size_t end = a == NULL ? 0 : atomic64_load_relaxed(&a->mapped);
+    bool is_mapped = (frame + 1) * FRAME_SLICES <= end;
     if (!is_mapped) *at = (number + 1) * ARENA_FRAMES - 1;
     else if ((atomic64_load_relaxed(word_of(a, frame)) & bit_of(frame)) == 0 && is_dense(a, frame))
       return a;

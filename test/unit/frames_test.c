@@ -3,6 +3,7 @@
 
 #include "../../src/arena/frames.h"
 #include "../../src/arena/patience.h"
+#include "../../src/arena/slices.h"
 
 enum { SLICES = FRAME_SLICES * 64 }; /* 128 MiB */
 
@@ -49,6 +50,20 @@ TEST(frames, what_is_dense_and_in_memory_becomes_huge_one_frame_at_a_time, "") {
   uint64_t before = collapses();
   tick_often(50);
   CHECK_EQ(collapses(), before); /* none twice */
+}
+
+/* Its maker was stopped before anybody could know of it. */
+TEST(frames, behind_an_arena_that_is_never_finished_frames_become_huge_too, "") {
+  bool clean;
+  CHECK(arena_claim(1, 1, &clean) != NULL);
+  static arena_t unfinished;
+  CHECK(slices_reserve_number(&unfinished));
+  claim(WINDOW_SLICES / 2 - 1); /* of the first window; it has no room for as many again */
+  char *p = claim(WINDOW_SLICES / 2 - 1);
+  CHECK_GT(arena_of(p)->number, unfinished.number);
+  write_all(p, SLICES);
+  tick_often(200);
+  CHECK_GT(collapsed(), 0u);
 }
 
 TEST(frames, a_fresh_frame_that_is_about_to_be_filled_becomes_huge_at_once, "A4") {
