@@ -90,7 +90,8 @@ static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   return freed;
 }
 
-/* Blocks of a first-class heap do not wait. In a marked heap another one takes what is freed. */
+/* Blocks of a first-class heap do not wait. Where the heap is marked, also by a fast malloc, `slow`
+ * finds another. */
 static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p;
   bool is_plain = atomic_ptr_is_relaxed(&s->tag, NULL) && !slab_is_on_hole(s, block);
@@ -104,11 +105,11 @@ static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)
  * chain of the slab. Out of line, so that a fast free stays a leaf. */
 out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = heap_here.window;
-  batch_t *b = outbox_batch(heap_of_thread(), block);
   bool is_chained = false, is_due = false;
   if (likely(heap_here.limit != 0 && window != 0)) {
     heap_here.window = 0;
     signal_fence();
+    batch_t *b = outbox_batch(heap_of_thread(), block);
     is_chained =
       b->slab == s && atomic32_load_relaxed(&s->holes) == 0 && !block_is_free_already(block);
     if (likely(is_chained)) is_due = outbox_chain(b, block);

@@ -34,5 +34,6 @@ static always_inline bool outbox_chain(batch_t *b, uintptr_t block) {
   atomic64_store_relaxed(&b->chain, chain - first + (uint16_t)block + BATCH_ONE);
   return batch_is_due(b);
 }
+/* Publishes the chain of the block's slab, if it is due. */
 hidden void outbox_publish_due(heap_t *h, uintptr_t block);
 hidden void outbox_flush(heap_t *h); /* publishes everything */
