@@ -71,6 +71,14 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48, LOADED_BITS = 32 
 #else
 enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 28, ADDRESS_BITS = 32, LOADED_BITS = 24 };
 #endif
+/* Bytes: the largest pages that a system for this processor has. */
+#if defined(__x86_64__) || defined(__i386__) || defined(__riscv) || defined(__s390x__)
+enum { PAGE_MOST = 4096 };
+#elif defined(__APPLE__)
+enum { PAGE_MOST = 16384 };
+#else
+enum { PAGE_MOST = 65536 };
+#endif
 #define SLICE_SIZE ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator */
 #define WINDOW_SIZE ((size_t)1 << WINDOW_SHIFT)    /* an arena's window of address space */
 #define WINDOW_SLICES (WINDOW_SIZE >> SLICE_SHIFT) /* 16,384 */

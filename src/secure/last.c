@@ -11,7 +11,6 @@
 
 enum {
   LAST_LOOK = 1 << 20, /* blocks that are looked at */
-  LARGE_END = 8 << 10, /* bytes at the end of a large one: more than a page of filler */
 };
 
 static union {
@@ -41,7 +40,8 @@ static void look_at_large(slab_t *s, uint32_t word, void *base) {
   size_t size = atomic64_load_relaxed(&s->size);
   checked_t f = checked_large(base, size);
   uint8_t seen = f.state != NULL ? checked_state(&f) : STATE_FRESH;
-  size_t there = min_size(f.usable, LARGE_END);
+  size_t filled = min_size(2 * os_page_size(), sizeof copy.bytes); /* its filler is within that */
+  size_t there = min_size(f.usable, filled);
   uintptr_t end = f.block + f.usable, bytes = (uintptr_t)&copy.bytes[there] - f.usable;
   if ((seen & STATE_IS) != STATE_LIVE || !os_copy(copy.bytes, (void *)(end - there), there)) return;
   if (!checked_has_trailer(&f, bytes, there) && was_at_rest(&f, seen, word))

@@ -17,7 +17,7 @@ typedef struct {
 
 /* For the secure grade: numbers that only this process knows, set before the first block, on a page
  * of their own (secrets.h). In others they stay 0, and nothing reads them. */
-enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? 4096 : 128 };
+enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? PAGE_MOST : 128 };
 typedef union {
   struct {
     atomic64_t cover;                /* of links and keys */

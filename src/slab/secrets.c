@@ -32,9 +32,9 @@ atomic64_t *secrets_word(size_t number) {
   return u != NULL ? u->words[number % WORDS] : NULL;
 }
 
-/* Where pages are larger there is more on the page. */
+/* With pages beyond PAGE_MOST there would be more on the page. */
 static bool seal(bool is_sealed) {
-  return os_page_size() != sizeof secrets || os_seal(&secrets, sizeof secrets, is_sealed);
+  return sizeof secrets % os_page_size() != 0 || os_seal(&secrets, sizeof secrets, is_sealed);
 }
 
 static void set(atomic64_t *secret) {

@@ -10,7 +10,7 @@ atomic_ptr_t states_tables[STATES_TABLES];
 
 /* Between two pages that nobody can touch, at a place of the system's choice. */
 static cold states_t *add_table(const void *p) {
-  size_t page = os_page_size(), size = sizeof(states_t) + 2 * page;
+  size_t page = os_page_size(), size = align_up(sizeof(states_t), page) + 2 * page;
   char *at = os_map(size);
   void *none = NULL;
   if (at == NULL) return NULL;

@@ -32,6 +32,11 @@ static void core_report(const char *what, const void *address, const char *call)
 
 __attribute__((constructor)) static void core_start(void) { check_set_reporter(core_report); }
 
+/* In a file of tests that are about pages of 4 KiB: of larger ones a slab has too few to give back,
+ * and a huge page is no frame. */
+#define CORE_SMALL_PAGES                                                                           \
+  __attribute__((constructor)) static void core_small_pages(void) { os_fake.page_size = 4096; }
+
 /* Options that count at start too. */
 unused static void core_option(option_t option, int64_t value) {
   atomic64_store_relaxed(&option_values[option], (uint64_t)value);

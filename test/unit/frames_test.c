@@ -7,6 +7,8 @@
 
 enum { SLICES = FRAME_SLICES * 64 }; /* 128 MiB */
 
+CORE_SMALL_PAGES
+
 static uint64_t collapses(void) { return os_fake.calls[OS_FAKE_COLLAPSE]; }
 static uint64_t collapsed(void) { return atomic64_load_relaxed(&arena_counts.collapsed); }
 

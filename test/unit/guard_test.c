@@ -5,7 +5,10 @@
 #include "../../src/stock/guard.h"
 #include "../../src/stock/sample.h"
 
-enum { EACH = 1, GUARD_TEST_PAGE = 4096, MOST = GUARD_STRIDE - 2 * GUARD_TEST_PAGE };
+enum { EACH = 1 };
+
+/* The largest block that fits between the pages that stay protected. */
+static size_t most(void) { return GUARD_STRIDE - 2 * os_page_size(); }
 
 static void tell_it(const char *what, const guard_slot_t *s, const void *at) {
   uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
@@ -30,8 +33,7 @@ TEST(guard, nothing_is_guarded_before_it_is_started, "") {
 }
 
 TEST(guard, a_block_of_any_size_up_to_the_most_stands_at_the_edge_of_its_pages, "G1") {
-  static const size_t sizes[] = {1,     8,     16,    100,        512,      4096, 4097,
-                                 10000, 16384, 16385, MiB(1) / 8, MOST - 1, MOST};
+  const size_t sizes[] = {1, 8, 16, 100, 512, 4096, 4097, 10000, 16384, 16385, most() - 1, most()};
   bool at_start = false, at_end = false;
   start();
   for (int round = 0; round < 8; round++)
@@ -41,8 +43,7 @@ TEST(guard, a_block_of_any_size_up_to_the_most_stands_at_the_edge_of_its_pages, 
       CHECK_EQ(heap_usable_size(p, "t"), sizes[i]);
       memset(p, 1, sizes[i]);
       char *end = p + align_up(sizes[i], 16);
-      bool ends = (uintptr_t)end % GUARD_TEST_PAGE == 0,
-           starts = (uintptr_t)p % GUARD_TEST_PAGE == 0;
+      bool ends = (uintptr_t)end % os_page_size() == 0, starts = (uintptr_t)p % os_page_size() == 0;
       CHECK(ends || starts);
       if (round == 0 && ends) CHECK(faults(end, false) && faults(end, true));
       if (round == 0 && starts) CHECK(faults(p - 1, false) && faults(p - 1, true));
@@ -55,7 +56,7 @@ TEST(guard, a_block_of_any_size_up_to_the_most_stands_at_the_edge_of_its_pages, 
 
 TEST(guard, aligned_cleared_and_resized_blocks_keep_their_promises, "") {
   start();
-  for (size_t alignment = 16; alignment <= 4096; alignment *= 2) {
+  for (size_t alignment = 16; alignment <= os_page_size(); alignment *= 2) {
     for (size_t size = 0; size < 20000; size = size * 3 + 1) {
       char *p = fast_aligned(alignment, size);
       CHECK((uintptr_t)p % alignment == 0 && (is_guarded(p) || size == 0));
@@ -63,8 +64,8 @@ TEST(guard, aligned_cleared_and_resized_blocks_keep_their_promises, "") {
       fast_free(p);
     }
   }
-  CHECK(!is_guarded(fast_aligned(8192, 10)));
-  for (size_t size = 1; size < 200000; size = size * 3 + 1) {
+  CHECK(!is_guarded(fast_aligned(2 * os_page_size(), 10)));
+  for (size_t size = 1; size * 2 <= most(); size = size * 3 + 1) {
     char *p = heap_calloc(size, 1);
     CHECK(is_guarded(p));
     CHECK_BYTES(p, 0, size);
@@ -115,12 +116,12 @@ TEST(guard, ten_thousand_in_turn_take_no_more_memory_or_mappings, "") {
     fast_free(p);
   }
   CHECK_EQ(os_fake.mapped, mapped);
-  CHECK_EQ(os_resident(region, GUARD_SLOTS * (size_t)GUARD_STRIDE), (size_t)GUARD_TEST_PAGE);
+  CHECK_EQ(os_resident(region, GUARD_SLOTS * (size_t)GUARD_STRIDE), os_page_size());
 }
 
 TEST(guard, without_a_slot_a_page_or_leave_it_is_an_ordinary_block, "G1") {
   start();
-  void *p = fast_malloc(MOST + 1);
+  void *p = fast_malloc(most() + 1);
   CHECK(!is_guarded(p));
   fast_free(p);
   os_fake_fail(1u << OS_FAKE_PROTECT, 1, false);
@@ -165,7 +166,7 @@ TEST(guard, what_was_written_beside_a_block_is_noticed_when_it_is_freed, "") {
     char *p = fast_malloc(100), *q = fast_malloc(4096 - 16);
     EXPECT_ABORT((p[100] = 1, fast_free(p)),
                  "^overflow noticed at free of 100 bytes, 100; freehold: overflow noticed at free");
-    bool starts = (uintptr_t)q % GUARD_TEST_PAGE == 0;
+    bool starts = (uintptr_t)q % os_page_size() == 0;
     EXPECT_ABORT((q[starts ? 4080 : -1] = 1, fast_free(q)),
                  starts ? "^overflow noticed at free of 4080 bytes, 4080; freehold"
                         : "^underflow noticed at free of 4080 bytes, -1; freehold");
@@ -219,11 +220,12 @@ TEST(guard, visits_and_statistics_have_guarded_blocks, "") {
   shown_t all = {0, 0};
   start();
   void *p = fast_malloc(100), *q = fast_malloc(5000);
+  size_t page = os_page_size(), pages = page + align_up(5000, page);
   CHECK(heap_visit(&(visitor_t){.blocks = show, .context = &all}) && all.seen == 2 &&
         all.bytes == 5100);
   stats.struct_size = sizeof stats;
   heap_stats(&stats);
-  CHECK(stats.huge_live == 2 && stats.live_bytes == 3 * 4096 && stats.resident >= 2 * 4096);
+  CHECK(stats.huge_live == 2 && stats.live_bytes == pages && stats.resident >= 2 * KiB(4));
   fast_free(p), fast_free(q);
   void *r = fast_malloc(105);
   CHECK(!heap_visit(&(visitor_t){.blocks = show, .context = &(shown_t){0, 0}}));

@@ -54,6 +54,7 @@ static size_t count_live(void) {
 }
 
 TEST(holes, pages_without_a_live_block_go_back_when_asked_and_no_other, "I7") {
+  os_fake.page_size = 4096;
   make(64, 3000);
   thin_out(3000, 500);
   heap_collect(false);
@@ -120,6 +121,7 @@ TEST(holes, all_of_every_class_is_had_again_after_holes_were_made, "I1 I7 timeou
 }
 
 TEST(holes, a_block_is_freed_twice_and_its_page_is_gone, "") {
+  os_fake.page_size = 4096;
   make(64, 3000);
   char *freed = kept[700];
   thin_out(3000, 500);
@@ -159,6 +161,7 @@ static void visit_meanwhile(os_fake_call_t call, void *at, size_t n) {
 }
 
 TEST(holes, a_system_that_refuses_half_way_leaves_blocks_that_are_free_and_usable, "I7 S-visit") {
+  os_fake.page_size = 4096;
   make(64, 3000);
   thin_out(3000, 500);
   os_fake.fail_half = true;
@@ -249,6 +252,7 @@ static void *collect(void *context) {
 }
 
 TEST(holes, a_thread_that_stops_in_the_middle_takes_one_slab_with_it, "") {
+  os_fake.page_size = 4096;
   pthread_t thread;
   make(1000, 600); /* ten slabs */
   thin_out(600, 60);

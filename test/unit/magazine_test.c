@@ -159,6 +159,7 @@ TEST(magazine, a_heap_that_gets_no_memory_uses_what_it_keeps, "") {
 
 /* Else what the next block leaves unused, when it shrinks to end there, would be no tail. */
 TEST(magazine, what_a_block_with_headroom_did_not_use_counts_as_touched_for_the_next, "L2 A4") {
+  os_fake.page_size = 4096;
   heap_t *h = my_heap();
   for (size_t used = 4; used <= 6; used++) {
     earn(h, 100);

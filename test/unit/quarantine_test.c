@@ -91,10 +91,10 @@ TEST(quarantine, a_guard_stays_protected_until_all_of_the_block_is_open, "") {
   heap_t *h = pool_claim();
   start(h);
   char *p = large_malloc(h, KiB(100), 1);
-  CHECK(quarantine_protect(p, KiB(96)));
-  CHECK(is_open(p) && !is_open(p + KiB(96)));
+  CHECK(quarantine_protect(p, KiB(64)));
+  CHECK(is_open(p) && !is_open(p + KiB(64)));
   CHECK(quarantine_protect(p, 0) && !is_open(p));
-  CHECK(quarantine_unprotect(p) && is_open(p) && is_open(p + KiB(96)));
+  CHECK(quarantine_unprotect(p) && is_open(p) && is_open(p + KiB(64)));
   CHECK(quarantine_unprotect(p)); /* once more: nothing is protected */
 }
 

@@ -75,6 +75,7 @@ TEST(refill, blocks_of_a_kib_that_were_never_used_are_not_touched_before_the_pro
 
 /* Its pages then come by one call for each 2 MiB, from 96 MiB in use on. */
 TEST(refill, a_class_of_which_a_large_heap_uses_ever_more_gets_whole_huge_pages, "") {
+  os_fake.page_size = 4096;
   enum { SIZE = 500, BLOCKS = MiB(128) / SIZE };
   for (int i = 0; i < BLOCKS; i++) CHECK(fast_malloc(SIZE) != NULL);
   CHECK_GE(atomic64_load_relaxed(&arena_counts.collapsed), 15u);

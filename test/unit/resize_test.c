@@ -140,7 +140,7 @@ TEST(resize, room_to_grow_holds_no_memory_and_a_block_that_shrinks_has_none, "L1
   fast_free(dirty);
   char *q = resize(p, KiB(449));
   CHECK_EQ(q, dirty);
-  CHECK_EQ(heap_usable_size(q, "t"), KiB(452));
+  CHECK_EQ(heap_usable_size(q, "t"), align_up(KiB(449), os_page_size()));
   uint64_t before = committed();
   CHECK_EQ(os_resident(q + KiB(512), KiB(64)), 0u);
   CHECK_EQ(resize(q, KiB(560)), (void *)q);
@@ -436,7 +436,9 @@ TEST(resize, a_block_that_was_never_resized_has_the_class_or_the_pages_of_its_si
   static const size_t sizes[] = {1, 100, 4096, 16384, 16385, 65536, 1000000, MiB(3)};
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
     for (size_t alignment = 1; alignment <= 8192; alignment *= 8) {
-      size_t size = sizes[i], other = size / 2 > alignment ? size / 2 : size + 2 * alignment + 16;
+      size_t size = sizes[i], least = align_up(alignment, 2 * os_page_size()); /* of a large one */
+      size_t half = size / 2 > (size > SMALL_MOST ? least : alignment) ? size / 2 : 0;
+      size_t other = half != 0 ? half : size + least + 16;
       char *p = fast_aligned_or(alignment, size, heap_aligned_slow);
       heap_check_class(p, size, alignment, "delete");
       EXPECT_ABORT(heap_check_class(p, other, alignment, "delete"), "wrong size: .* in delete");

@@ -45,6 +45,7 @@ static void renew_and_look(void) {
 }
 
 TEST(secrets, nobody_writes_to_them_after_the_start, "") {
+  os_fake.page_size = 4096;
   secrets_start();
   CHECK(are_sealed());
   CHECK_EQ(in_child(renew_and_look), 0);
@@ -57,6 +58,7 @@ static void start_in_thread(unsigned number) {
 }
 
 TEST(secrets, threads_that_start_at_once_come_to_the_same_secrets, "") {
+  os_fake.page_size = 4096;
   os_fake.is_random = true;
   core_threads(8, start_in_thread);
   for (int i = 0; i < 8; i++) CHECK_EQ(started[i], started[0]);

@@ -6,6 +6,8 @@
 #include "../../src/slab/sparse.h"
 
 enum { BLOCKS = 1920, SIZE = 1000, STEP = 24 };
+
+CORE_SMALL_PAGES
 static char *kept[BLOCKS];
 
 static void allocate(void *nothing) {

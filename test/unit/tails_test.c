@@ -3,6 +3,8 @@
 
 enum { PAGE = 4096 };
 
+CORE_SMALL_PAGES
+
 static size_t touched(void *p) {
   return *arena_touched_last(p, atomic32_load_relaxed(&slab_of(p)->slices));
 }

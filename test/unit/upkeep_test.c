@@ -71,6 +71,7 @@ static void allocate_sixteen(void *p) {
 }
 
 TEST(upkeep, the_background_thread_collects_what_rests_when_nothing_has_changed_for_a_while, "") {
+  os_fake.page_size = 4096;
   pthread_t thread;
   void *p[16];
   core_option(OPTION_background, 1);
