@@ -266,6 +266,9 @@ __attribute__((__unused__)) static void test_judge_abort(
   _exit(TEST_FAILED);
 }
 
+/* What a line about a block that is known says behind the call. */
+#define TEST_BLOCK "(; its block has [0-9]+ bytes at 0x[0-9a-f]+)?"
+
 /* `expression`, run in a child, aborts after exactly one line that the extended
  * regular expression matches. */
 #define EXPECT_ABORT(expression, pattern)                                                          \

@@ -130,9 +130,12 @@ hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, cons
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 
-/* Writes "freehold: <what>: <address> in <call>()", calls the error callback with EFAULT and
- * aborts. */
+/* Writes "freehold: <what>: <address> in <call>()", and behind it what is known of the block; calls
+ * the error callback with EFAULT and aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
+/* Where the caller is, and if it is known where the block was allocated. Nothing without a profile.
+ * `block`: NULL, or its sample. */
+hidden void api_put_stacks(fmt_t *out, const sampled_t *block);
 
 /* What came with an alignment goes with the same. */
 static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {

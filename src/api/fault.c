@@ -5,6 +5,7 @@
 #include "api.h"
 
 #include "../stock/stock.h"
+#include "../support/callstack.h"
 
 enum { FRAMES = 2 * GUARD_FRAMES, FILE_NAME_MOST = 40, FAULT_LINE_MOST = 8192 };
 
@@ -36,6 +37,19 @@ static void name_frames(const os_image_t *image, void *context) {
     f->offset = f->ip - image->from + image->offset;
     memcpy(f->name, name, min_size(strlen(name), FILE_NAME_MOST - 1)); /* the rest is zero */
   }
+}
+
+/* With the names of what lies where two stacks lead; NULL: no memory. */
+static fault_line_t *map_line(const guard_stack_t *one, const guard_stack_t *other) {
+  fault_line_t *t = os_map(sizeof *t);
+  if (t == NULL) return NULL;
+  add_frames(t, one);
+  add_frames(t, other);
+  os_each_image(t->text, name_frames, t);
+  return t;
+}
+static void unmap_line(fault_line_t *t) {
+  if (t != NULL) os_unmap(t, sizeof *t);
 }
 
 static const frame_t *find_frame(const fault_line_t *t, uint64_t ip) {
@@ -90,19 +104,33 @@ static void put_line(fmt_t *out, const fault_line_t *t, const char *what, const 
 static void write_fault(const char *what, const guard_slot_t *s, const void *at) {
   char little[256]; /* the handler's stack may be small */
   fmt_t out;
-  size_t size = align_up(sizeof(fault_line_t), os_page_size());
-  fault_line_t *t = os_map(size);
+  fault_line_t *t = map_line(&s->allocation, &s->release);
   if (t == NULL) fmt_start(&out, little, sizeof little, NULL, NULL);
   else fmt_start(&out, t->line, sizeof t->line, NULL, NULL);
-  if (t != NULL) {
-    add_frames(t, &s->allocation);
-    add_frames(t, &s->release);
-    os_each_image(t->text, name_frames, t);
-  }
   put_line(&out, t, what, s, at);
   out.text[out.used] = '\n'; /* T1: there is room */
   os_write(2, out.text, out.used + 1);
-  if (t != NULL) os_unmap(t, size);
+  unmap_line(t);
+}
+
+static void find_stack(guard_stack_t *stack, const sampled_t *block) {
+  const uintptr_t *frames;
+  const callstack_t *s = block != NULL ? callstack_at(sampled_stack(block), &frames) : NULL;
+  size_t count = s != NULL ? min_size(callstack_length(s), GUARD_FRAMES) : 0;
+  for (size_t i = 0; i < count; i++) atomic64_store_relaxed(&stack->frames[i], frames[i]);
+  atomic32_store_relaxed(&stack->count, (uint32_t)count);
+  if (block != NULL) atomic32_store_relaxed(&stack->thread, atomic32_load_relaxed(&block->thread));
+}
+
+cold void api_put_stacks(fmt_t *out, const sampled_t *block) {
+  guard_stack_t here, allocation;
+  if (!callstack_is_started()) return;
+  guard_note_stack(&here);
+  find_stack(&allocation, block);
+  fault_line_t *t = map_line(&here, &allocation);
+  put_stack(out, t, "; called by thread ", &here);
+  if (block != NULL) put_stack(out, t, "; allocated by thread ", &allocation);
+  unmap_line(t);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

@@ -87,17 +87,16 @@ static void write_mapping(const os_image_t *image, void *context) {
   write_bytes(p, PROFILE_MAPPING, p->message, used);
 }
 
+static size_t bytes_for(size_t seen_size) {
+  return sizeof(pprof_t) + seen_size * sizeof(uintptr_t);
+}
+
 pprof_t *pprof_begin(int file, size_t frames) {
-  size_t size = 1024, page = os_page_size();
+  size_t size = 1024;
   while (size < 2 * frames) size *= 2; /* Bound: the bits of a word */
-  pprof_t *p = os_map(align_up(sizeof *p, page));
-  uintptr_t *seen = p != NULL ? os_map(align_up(size * sizeof *seen, page)) : NULL;
-  if (seen == NULL) {
-    if (p != NULL) os_unmap(p, align_up(sizeof *p, page));
-    return NULL;
-  }
+  pprof_t *p = os_map(bytes_for(size));
+  if (p == NULL) return NULL;
   p->file = file;
-  p->seen = seen;
   p->seen_size = size;
   pprof_string(p, "");
   os_each_image(p->text, write_mapping, p);
@@ -186,13 +185,11 @@ void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint6
 }
 
 bool pprof_end(pprof_t *p, uint64_t period, const char *comment) {
-  size_t page = os_page_size();
   write_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
   write_number(p, PROFILE_PERIOD, period);
   if (comment != NULL) write_number(p, PROFILE_COMMENT, pprof_string(p, comment));
   flush_out(p);
   bool is_whole = !p->has_failed;
-  os_unmap(p->seen, align_up(p->seen_size * sizeof *p->seen, page));
-  os_unmap(p, align_up(sizeof *p, page));
+  os_unmap(p, bytes_for(p->seen_size));
   return is_whole;
 }

@@ -18,7 +18,6 @@ typedef struct {
   uint64_t strings;   /* written so far */
   size_t value_types; /* likewise */
   size_t used;        /* bytes of `out` */
-  uintptr_t *seen;    /* addresses that have a location: open addressing */
   size_t seen_size;   /* a power of two */
   size_t seen_count;
   struct {
@@ -27,6 +26,7 @@ typedef struct {
   size_t mapping_count;
   unsigned char out[PPROF_OUT], message[PPROF_MESSAGE];
   char text[OS_IMAGES_TEXT];
+  uintptr_t seen[]; /* addresses that have a location: open addressing */
 } pprof_t;
 
 /* Not an address: stands between two stacks, and says so. */

@@ -40,12 +40,11 @@ static const char *write_file(const names_t *n) {
 /* NULL, or why there is no file. */
 static const char *write_next(void) {
   static atomic32_t number; /* relaxed: each file has one of its own */
-  size_t size = align_up(sizeof(names_t), os_page_size());
-  names_t *names = os_map(size);
+  names_t *names = os_map(sizeof *names);
   if (names == NULL) return "no memory for the file's name";
   put_names(names, option_text(OPTION_profile), atomic32_add_relaxed(&number, 1));
   const char *mistake = write_file(names);
-  os_unmap(names, size);
+  os_unmap(names, sizeof *names);
   return mistake;
 }
 

@@ -60,11 +60,10 @@ static void *add_chunk(places_t *places, const places_shape_t *shape, uint32_t *
   uint32_t count = atomic32_load_relaxed(&places->chunk_count);
   if (count == 0 && shape->first != NULL && put_chunk(places, shape->first, 0, 1, number))
     return shape->first;
-  size_t size = align_up(shape->chunk_size, os_page_size());
-  void *chunk = os_map(size);
-  if (chunk == NULL && arena_unmap_free()) chunk = os_map(size);
+  void *chunk = os_map(shape->chunk_size);
+  if (chunk == NULL && arena_unmap_free()) chunk = os_map(shape->chunk_size);
   if (chunk == NULL || put_chunk(places, chunk, count, PLACES_CHUNKS, number)) return chunk;
-  os_unmap(chunk, size);
+  os_unmap(chunk, shape->chunk_size);
   return NULL;
 }
 

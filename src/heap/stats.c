@@ -177,7 +177,7 @@ static void complete(heap_stats_t *sums, const heap_t *h, size_t number) {
 
 void heap_stats_each(heap_stats_row_t *row, void *context) {
   each_t all = {.count = pool_size()};
-  size_t size = align_up(max_size(all.count, 1) * sizeof *all.of, os_page_size());
+  size_t size = max_size(all.count, 1) * sizeof *all.of;
   all.of = os_map(size);
   if (all.of == NULL) return;
   visit_slabs(add_to_owner, &all);

@@ -23,7 +23,7 @@ extern hidden os_counts_t os_counts;
 hidden size_t os_page_size(void); /* a power of two, 4 KiB to 64 KiB; no system call */
 
 /* Fresh zero memory, readable and writable, not counted against swap. Addresses and sizes are
- * multiples of the page size. */
+ * multiples of the page size; those of these two and of os_unmap are rounded up to one. */
 hidden void *os_map(size_t size); /* anywhere; NULL on failure */
 /* Likewise, but a child of fork finds it zero. */
 hidden void *os_map_unshared(size_t size);

@@ -16,10 +16,9 @@ static atomic_ptr_t unshared; /* relaxed: what lies there is zero */
 static atomic32_t starting;   /* threads */
 
 static cold unshared_t *map_unshared(void) {
-  size_t size = align_up(sizeof(unshared_t), os_page_size());
-  void *none = NULL, *at = os_map_unshared(size);
+  void *none = NULL, *at = os_map_unshared(sizeof(unshared_t));
   if (at == NULL || atomic_ptr_cas_relaxed(&unshared, &none, at)) return at;
-  os_unmap(at, size); /* another thread was first */
+  os_unmap(at, sizeof(unshared_t)); /* another thread was first */
   return none;
 }
 static unshared_t *find_unshared(void) {

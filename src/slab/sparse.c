@@ -51,7 +51,7 @@ static uint16_t count_free(const slab_t *s) {
 }
 
 static slab_starts_t *starts_of(walk_t *w) {
-  if (w->starts == NULL) w->starts = os_map(align_up(sizeof *w->starts, os_page_size()));
+  if (w->starts == NULL) w->starts = os_map(sizeof *w->starts);
   return w->starts;
 }
 
@@ -111,7 +111,7 @@ static size_t walk(walk_t *w, size_t at) {
     bool is_mapped = a != NULL && slice < atomic64_load_relaxed(&a->mapped);
     at = at - slice + (is_mapped ? look_over(w, a, slice) : WINDOW_SLICES);
   }
-  if (w->starts != NULL) os_unmap(w->starts, align_up(sizeof *w->starts, os_page_size()));
+  if (w->starts != NULL) os_unmap(w->starts, sizeof *w->starts);
   return at < end ? at : 0;
 }
 

@@ -76,7 +76,7 @@ static guard_slot_t *take_slot(guard_t *g) {
   return NULL;
 }
 
-static void note_stack(guard_stack_t *stack) {
+void guard_note_stack(guard_stack_t *stack) {
   uintptr_t frames[GUARD_FRAMES];
   bool by_tables = option_get(OPTION_profile_stack) == STACK_TABLES;
   unsigned count = os_backtrace(frames, GUARD_FRAMES, by_tables);
@@ -114,7 +114,7 @@ void *guard_malloc(const heap_t *h, size_t size, size_t alignment) {
   atomic64_store_relaxed(&s->size, size);
   atomic64_store_relaxed(&s->pages, pages);
   sampled_set(&s->sampled, 0, 0);
-  note_stack(&s->allocation);
+  guard_note_stack(&s->allocation);
   atomic32_store_relaxed(&s->state, GUARD_LIVE);
   count_open(pages, 1);
   slab_thread_count(size, size);
@@ -167,7 +167,7 @@ void guard_free(guard_t *g, void *p, const char *call) {
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
   if (!atomic32_cas_relaxed(&s->state, &live, GUARD_FREED))
     report_and_die(g, "double free", s, p, call);
-  note_stack(&s->release);
+  guard_note_stack(&s->release);
   check_edges(g, s, call);
   if (sampled_blocks(&s->sampled) != 0) sample_end(p);
   count_open(0 - pages, (uint64_t)-1);

@@ -76,5 +76,6 @@ hidden size_t guard_size(guard_t *record, const void *p, const char *call); /* `
 /* The next one from `*number` on in which a block lives, and its number is passed; NULL: none. */
 hidden guard_slot_t *guard_next(size_t *number);
 hidden size_t guard_resident(const guard_slot_t *s); /* bytes */
+hidden void guard_note_stack(guard_stack_t *stack);  /* the caller's */
 hidden size_t guard_metadata(void);                  /* bytes of the record */
 hidden bool guard_is_valid(void);                    /* while nobody allocates or frees */

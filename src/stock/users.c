@@ -35,12 +35,11 @@ static users_t *find_words(void) { return atomic_ptr_load_relaxed(&users); }
 bool users_are_known(void) { return find_words() != NULL; }
 
 void users_make(void) {
-  size_t size = align_up(sizeof(users_t), os_page_size());
-  users_t *words = os_map_unshared(size);
+  users_t *words = os_map_unshared(sizeof *words);
   void *none = NULL;
   if (words == NULL) return;
   atomic32_store_relaxed(&words->stage, USERS_ALONE);
-  if (!atomic_ptr_cas_relaxed(&users, &none, words)) os_unmap(words, size);
+  if (!atomic_ptr_cas_relaxed(&users, &none, words)) os_unmap(words, sizeof *words);
 }
 
 uint64_t users_thread(size_t number) {

@@ -31,11 +31,11 @@ LAYOUT_VARIABLE(unknown);
 bool callstack_start(void) {
   void *none = NULL;
   if (atomic_ptr_load_relaxed(&stacks_table) != NULL) return true;
-  table_t *table = os_map(align_up(sizeof *table, os_page_size()));
+  table_t *table = os_map(sizeof *table);
   if (table == NULL) return false;
   atomic32_store_relaxed(&table->count, CALLSTACK_UNKNOWN + 1);
   if (!atomic_ptr_cas_release(&stacks_table, &none, table)) /* S-stack */
-    os_unmap(table, align_up(sizeof *table, os_page_size()));
+    os_unmap(table, sizeof *table);
   return true;
 }
 

@@ -56,12 +56,12 @@ uint64_t trace_lost(void) {
 
 /* In the place of `before`, which stays: whoever uses it may go on. NULL: no memory. */
 static trace_file_t *make_state(trace_file_t *before) {
-  size_t size = align_up(sizeof(trace_file_t), os_page_size());
-  void *found = trace_file(), *made = found == before ? os_map_unshared(size) : NULL;
+  void *found = trace_file();
+  void *made = found == before ? os_map_unshared(sizeof(trace_file_t)) : NULL;
   if (found != before) return (trace_file_t *)found;
   if (made == NULL) return NULL;
   if (atomic_ptr_cas_relaxed(&trace_state, &found, made)) return (trace_file_t *)made;
-  os_unmap(made, size);
+  os_unmap(made, sizeof(trace_file_t));
   return (trace_file_t *)found;
 }
 

@@ -860,9 +860,9 @@ TEST(error, the_callback_hears_of_failures_and_corruption, "") {
   fh_on_error(say_error, NULL);
   void *p = malloc(launder_size(100));
   free(p);
-  char pattern[64];
-  snprintf(pattern, sizeof pattern, "^freehold: double free: 0x[0-9a-f]+ in free..\nerror %d; $",
-           EFAULT);
+  char pattern[128];
+  snprintf(pattern, sizeof pattern, "^freehold: double free: 0x[0-9a-f]+ in free..%s\nerror %d; $",
+           TEST_BLOCK, EFAULT);
   EXPECT_ABORT(free(launder(p)), pattern);
   fh_on_error(NULL, NULL);
   CHECK_NULL(malloc(launder_size(SIZE_MAX)));

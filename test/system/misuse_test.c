@@ -8,7 +8,8 @@
 static char pattern_text[256];
 /* The line about `p`: `what` is an alternation such as "double free|invalid pointer". */
 static const char *line(const char *what, const volatile void *p, const char *call) {
-  snprintf(pattern_text, sizeof pattern_text, "^freehold: (%s): 0x0*%llx in %s\\(\\)$", what,
+  snprintf(pattern_text, sizeof pattern_text,
+           "^freehold: (%s): 0x0*%llx in %s\\(\\)" TEST_BLOCK "$", what,
            (unsigned long long)(uintptr_t)p, call);
   return pattern_text;
 }
@@ -331,7 +332,8 @@ TEST(first_use, a_wild_free_as_the_very_first_call_is_reported, "") {
   test_child_t child;
   test_program(&child, "first_use.program_that_frees_its_stack");
   CHECK(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
-  CHECK(test_matches("^freehold: invalid pointer: 0x[0-9a-f]+ in free\\(\\)$", child.text));
+  CHECK(test_matches("^freehold: invalid pointer: 0x[0-9a-f]+ in free\\(\\)" TEST_BLOCK "$",
+                     child.text));
 }
 TEST(first_use, program_that_frees_its_stack, "program") {
   char on_stack[64] __attribute__((aligned(16))) = {0};
@@ -346,6 +348,32 @@ TEST(report, it_is_written_when_no_memory_is_left, "") {
   EXPECT_ABORT((setrlimit(RLIMIT_AS, &none), free(launder(p))), line("double free", p, "free"));
 }
 
+TEST(report, it_tells_the_block_around_the_pointer, "") {
+  static const size_t sizes[] = {40, 1000, 20000, 300000, (size_t)700 << 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    char *p = new_block(sizes[i]), text[160];
+    snprintf(text, sizeof text, "^freehold: .*; its block has [0-9]+ bytes at 0x0*%llx$",
+             (unsigned long long)(uintptr_t)p);
+    EXPECT_ABORT(free(launder(p + 16)), text);
+    free(p);
+  }
+}
+
+TEST(report, with_a_profile_it_tells_who_called_and_who_allocated_the_block, "") {
+  test_child_t child;
+  setenv("FREEHOLD_OPTIONS", "profile_interval:1", 1);
+  test_program(&child, "report.program_that_frees_inside_a_block");
+  CHECK(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+  CHECK(
+    test_matches("; its block has .*; called by thread [0-9]+ at misuse_test[^ ]*[+]0x[0-9a-f]+ .*"
+                 "; allocated by thread [0-9]+ at misuse_test[^ ]*[+]0x[0-9a-f]+ .*$",
+                 child.text));
+}
+TEST(report, program_that_frees_inside_a_block, "program") {
+  char *p = malloc(launder_size(20000));
+  free(launder(p + 16));
+}
+
 static void handler_double_free(int signal) {
   (void)signal;
   void *p = malloc(launder_size(64));
@@ -354,5 +382,5 @@ static void handler_double_free(int signal) {
 }
 TEST(report, it_is_written_in_a_signal_handler_too, "") {
   signal(SIGUSR1, handler_double_free);
-  EXPECT_ABORT(raise(SIGUSR1), "^freehold: double free: 0x[0-9a-f]+ in free\\(\\)$");
+  EXPECT_ABORT(raise(SIGUSR1), "^freehold: double free: 0x[0-9a-f]+ in free\\(\\)" TEST_BLOCK "$");
 }

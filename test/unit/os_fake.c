@@ -183,6 +183,7 @@ static char *highest_place(size_t size) {
 }
 
 void *os_map(size_t size) {
+  size = align_up(size, os_fake.page_size);
   bool good = start_call(OS_FAKE_MAP, &os_counts.maps, SPACE, size);
   good = good && has_room(size);
   char *at = good ? highest_place(size) : NULL;
@@ -221,6 +222,7 @@ void *os_find(size_t size) {
 }
 
 bool os_unmap(void *at, size_t size) {
+  size = align_up(size, os_fake.page_size);
   bool good = start_call(OS_FAKE_UNMAP, &os_counts.unmaps, at, size);
   if (good) drop_range(at, size);
   end_call(good);

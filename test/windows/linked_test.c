@@ -78,9 +78,12 @@ TEST(linked, a_block_of_the_runtime_goes_back_to_it, "") {
 TEST(linked, what_goes_wrong_is_one_line, "") {
   static char no_block[64];
   char *p = malloc(100);
-  EXPECT_ABORT((free(p), free(p)), "^freehold: double free: 0x[0-9a-f]+ in free\\(\\)$");
-  EXPECT_ABORT(free(p + 16), "^freehold: invalid pointer: 0x[0-9a-f]+ in free\\(\\)$");
-  EXPECT_ABORT(free(no_block + 16), "^freehold: invalid pointer: 0x[0-9a-f]+ in free\\(\\)$");
+  EXPECT_ABORT((free(p), free(p)),
+               "^freehold: double free: 0x[0-9a-f]+ in free\\(\\)" TEST_BLOCK "$");
+  EXPECT_ABORT(free(p + 16),
+               "^freehold: invalid pointer: 0x[0-9a-f]+ in free\\(\\)" TEST_BLOCK "$");
+  EXPECT_ABORT(free(no_block + 16),
+               "^freehold: invalid pointer: 0x[0-9a-f]+ in free\\(\\)" TEST_BLOCK "$");
 }
 
 TEST(linked, no_memory_is_NULL_and_ENOMEM, "") {

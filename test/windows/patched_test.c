@@ -157,7 +157,8 @@ TEST(patched, a_block_that_the_runtime_made_for_the_program_goes_back_to_it, "")
 TEST(patched, a_block_that_is_freed_twice_is_one_line, "") {
   load_freehold();
   void *p = malloc(100);
-  EXPECT_ABORT((free(p), free(p)), "^freehold: double free: 0x[0-9a-f]+ in free\\(\\)$");
+  EXPECT_ABORT((free(p), free(p)),
+               "^freehold: double free: 0x[0-9a-f]+ in free\\(\\)" TEST_BLOCK "$");
 }
 
 static pthread_barrier_t meet;
