@@ -59,11 +59,12 @@ static void put_share(fmt_t *f, uint64_t part, uint64_t whole, const char *of) {
 static void put_followed(fmt_t *f, const fh_stats_t *s, uint8_t followed, uint64_t n) {
   switch (followed) {
     case REPORT_NEXT: return;
-    case REPORT_OF_COMMITTED: return put_share(f, n, s->committed, "committed");
-    case REPORT_OF_MAPPED: return put_share(f, n, s->mapped, "mapped");
-    case REPORT_OF_BLOCKS: return put_share(f, n, s->total.allocated, "blocks allocated");
+    case REPORT_COMMITTED: return put_share(f, n, s->committed, "committed");
+    case REPORT_MAPPED: return put_share(f, n, s->mapped, "mapped");
+    case REPORT_RESIDENT: return put_share(f, n, s->resident, "resident");
+    case REPORT_ALLOCATED: return put_share(f, n, s->total.allocated, "blocks allocated");
     case REPORT_WAITS: return fmt_text(f, "   free, not yet given back\n");
-    case REPORT_SINCE_START: return fmt_text(f, "   given back since start\n");
+    case REPORT_SINCE: return fmt_text(f, "   given back since start\n");
     case REPORT_ARENAS:
       return fmt_print(f, "   address space in %lu arena%s\n", s->arenas,
                        s->arenas == 1 ? "" : "s");

@@ -1,5 +1,5 @@
 /* callstack.h - call stacks by number, and what is counted for each                layer 2: support
- * Owns:    the table of call stacks.   Called by: sample.c, profile.c.   Calls: os.
+ * Owns:    the table of call stacks.   Called by: sample.c, profile.c, fault.c.   Calls: os.
  * Threads: any; also in signal handlers.
  * Sync:    S-stack  a stack's frames are whole (release) -> found, or read (acquire). Likewise the
  *          table.

@@ -19,7 +19,7 @@
 
 /* What follows a figure in the text: the end of the line, the next figure, or what it means. */
 #define STATS_FOLLOWED_BY(X)                                                                       \
-  X(END) X(NEXT) X(ARENAS) X(PEAK) X(OF_COMMITTED) X(OF_MAPPED) X(WAITS) X(SINCE_START) X(OF_BLOCKS)
+  X(END) X(NEXT) X(ARENAS) X(PEAK) X(WAITS) X(SINCE) X(COMMITTED) X(MAPPED) X(RESIDENT) X(ALLOCATED)
 
 /* from    COUNTER a word that is counted up and down; TALLIED one of all tallies; SLICES one that
  *         counts slices; WITH_HUGE likewise, and huge blocks' bytes. HEAPS a word of each heap, and
@@ -33,16 +33,16 @@
     "address space of ours")                                                                       \
   X(committed, MEMORY, BYTES, WITH_HUGE(arena_counts.committed), 2, "committed", PEAK,             \
     "of that, in slabs, large and huge blocks, or kept for these")                                 \
-  X(resident, MEMORY, BYTES, VISIT("pages"), 4, "resident", OF_MAPPED,                             \
+  X(resident, MEMORY, BYTES, VISIT("pages"), 4, "resident", MAPPED,                                \
     "what the kernel says is in memory (mincore), of `mapped`")                                    \
-  X(dirty, MEMORY, BYTES, SLICES(arena_counts.dirty), 5, "dirty", WAITS,                           \
+  X(dirty, MEMORY, BYTES, SLICES(arena_counts.dirty), 6, "dirty", WAITS,                           \
     "free, but not yet given back")                                                                \
-  X(purged, MEMORY, BYTES, COUNTER(arena_counts.purged), 6, "purged", SINCE_START,                 \
+  X(purged, MEMORY, BYTES, COUNTER(arena_counts.purged), 7, "purged", SINCE,                       \
     "given back since start")                                                                      \
-  X(metadata, MEMORY, BYTES, VISIT("arenas"), 7, "metadata", OF_MAPPED,                            \
+  X(metadata, MEMORY, BYTES, VISIT("arenas"), 8, "metadata", MAPPED,                               \
     "descriptors and maps, which are part of `mapped`, and heaps and records of huge and "         \
     "empty blocks, which are not; touched or untouched")                                           \
-  X(live_bytes, MEMORY, BYTES, VISIT("slabs and large blocks"), 3, "live", OF_COMMITTED,           \
+  X(live_bytes, MEMORY, BYTES, VISIT("slabs and large blocks"), 3, "live", COMMITTED,              \
     "block sizes of live small blocks, and sizes of large and huge ones")                          \
   X(peak_committed, MEMORY, BYTES, SLICES(arena_counts.peak_committed), 0, "", END,                \
     "most that `committed` has been")                                                              \
@@ -60,7 +60,7 @@
     "calls of madvise and mprotect")                                                               \
   X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), 5, "refused", END,                    \
     "of these four, refused by the kernel")                                                        \
-  X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), 1, "remote frees", OF_BLOCKS,               \
+  X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), 1, "remote frees", ALLOCATED,               \
     "blocks given back to slabs that another thread owns")                                         \
   X(swaps, SHARING, COUNT, HEAPS(swaps), 3, "put back in swaps", END,                              \
     "chains of blocks that were put back into slabs of others or of nobody by a compare-and-swap") \
@@ -91,20 +91,20 @@
     "page faults for which a disk was read")                                                       \
   X(peak_resident, PROCESS, BYTES, PROCESS(peak_resident), 6, "peak resident", END,                \
     "most bytes of the whole process that were in memory")                                         \
-  X(shared_frees, SHARING, COUNT, HEAPS(shared_frees), 2, "to nobody's slabs", OF_BLOCKS,          \
+  X(shared_frees, SHARING, COUNT, HEAPS(shared_frees), 2, "to nobody's slabs", ALLOCATED,          \
     "blocks given back to slabs that nobody owns: full ones, whichever thread has filled them, "   \
     "and those out of which all threads borrow; also what was borrowed and not used")              \
   X(empty_live, BLOCKS, COUNT, VISIT("empty blocks"), 0, "", END,                                  \
     "live blocks of no bytes, which are in no other figure of live blocks")                        \
-  X(huge_resident, MEMORY, BYTES, VISIT("pages"), 0, "", END,                                      \
+  X(huge_resident, MEMORY, BYTES, VISIT("pages"), 5, "huge pages", RESIDENT,                       \
     "what the kernel says is in huge pages, of `resident`; 0 before Linux 6.7")                    \
   X(collapsed, MEMORY, COUNT, COUNTER(arena_counts.collapsed), 0, "", END,                         \
     "huge pages that were made of small ones since start (option thp)")                            \
-  X(container_limit, MEMORY, BYTES, COUNTER(container.limit), 8, "container", NEXT,                \
+  X(container_limit, MEMORY, BYTES, COUNTER(container.limit), 9, "container", NEXT,                \
     "least limit of the control groups around the process; 0: none was found, or looked for")      \
-  X(pressure, MEMORY, COUNT, COUNTER(budget.level), 9, "pressure", NEXT,                           \
+  X(pressure, MEMORY, COUNT, COUNTER(budget.level), 10, "pressure", NEXT,                          \
     "level of pressure now: 0 none, 1 near a bound, 2 over it")                                    \
-  X(pressure_raises, MEMORY, COUNT, COUNTER(budget.raises), 10, "raised", END,                     \
+  X(pressure_raises, MEMORY, COUNT, COUNTER(budget.raises), 11, "raised", END,                     \
     "times that this level rose")                                                                  \
   X(reserved, MEMORY, BYTES, COUNTER(arena_counts.reserved), 0, "", END,                           \
     "huge pages that were taken at start (option reserve_huge_pages)")

@@ -77,6 +77,7 @@ TEST(report, the_text_is_what_it_always_was, "") {
     "  committed               2.1M   at most 8.5M\n"
     "  live                    7.4M  350.0% of committed\n"
     "  resident                3.2M  300.0% of mapped\n"
+    "  huge pages             41.3M 1300.0% of resident\n"
     "  dirty                   4.2M   free, not yet given back\n"
     "  purged                  5.3M   given back since start\n"
     "  metadata                6.4M  600.0% of mapped\n"
