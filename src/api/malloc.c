@@ -54,7 +54,9 @@ FH_API void free_aligned_sized(void *p, size_t alignment, size_t size) {
 FH_API void sdallocx(void *p, size_t size, int flags);
 static void sdallocx_slow(void *p) { api_free(p, "sdallocx"); }
 FH_API void sdallocx(void *p, size_t size, int flags) {
-  check_size(p, size, (size_t)1 << (flags & 63), "sdallocx");
+  size_t alignment = (size_t)1 << (flags & 63);
+  api_check_alignment(p, alignment, "sdallocx");
+  check_size(p, size, alignment, "sdallocx");
   api_free_or(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
 }
 

@@ -122,7 +122,7 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
     checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
   if (f.state != NULL) /* its memory may be anything now; S-state */
     atomic8_store_release(f.state, STATE_FRESH);
-  if (f.slab != NULL && !quarantine_unprotect(p))
+  if (f.slab != NULL && !quarantine_let_go(p))
     fatal("a guard that the system does not open", p, "fh_heap_destroy");
   return true;
 }

@@ -76,9 +76,10 @@ enum {
   SLAB_IDLE = 1,   /* empty, and kept by its heap anyway */
   SLAB_SEEN_EMPTY, /* a lane's, which goes if it is still empty at the next look */
   SLAB_IS_LARGE = 0xFF,
-  SLAB_IS_CLEAN = 1 << 8,   /* a large block that reads as zero as far as nobody wrote to it */
-  SLAB_IS_SAMPLED = 1 << 9, /* a large block of which `sampled` tells */
-  SLAB_IS_GONE = 1 << 10,   /* one that is freed, whose pages have gone back: secure grade */
+  SLAB_IS_CLEAN = 1 << 8,     /* a large block that reads as zero as far as nobody wrote to it */
+  SLAB_IS_SAMPLED = 1 << 9,   /* a large block of which `sampled` tells */
+  SLAB_IS_GONE = 1 << 10,     /* one that is freed, whose pages have gone back: secure grade */
+  SLAB_IS_UNMAPPED = 1 << 11, /* likewise, and nothing is mapped there */
 };
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }

@@ -95,6 +95,11 @@ void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
   return p;
 }
 
+static cold void release_unmapped(void *p, size_t n) {
+  atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
+  arena_release_moved(p, n);
+}
+
 void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
   /* relaxed: of two threads that free the same block one sees the other; nothing is handed over */
@@ -109,6 +114,7 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   slab_thread_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
   tails_leave(h, s);
+  if (SECURE && (word & SLAB_IS_UNMAPPED) != 0) return release_unmapped(p, n);
   if (SECURE && (word & SLAB_IS_GONE) != 0) return arena_release_clean(p, n);
   if (h == NULL) return arena_release(p, n);
   magazine_put_run(h, s, n, slices_for(size));

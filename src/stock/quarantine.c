@@ -57,6 +57,19 @@ static size_t size_of_large(void *block) {
   return (size_t)atomic32_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
 }
 
+static void add_flag(void *block, uint32_t flag) {
+  slab_t *s = slab_of(block);
+  atomic32_store_relaxed(&s->kind, slab_word(s) | flag);
+}
+
+/* Pages that nobody can touch do not count in RLIMIT_DATA, and at that limit the system does not
+ * open them. Without its pages the block can be freed. */
+static cold bool unmap(void *block) {
+  if (arena_of(block)->is_added || !os_unmap(block, size_of_large(block))) return false;
+  add_flag(block, SLAB_IS_UNMAPPED);
+  return true;
+}
+
 bool quarantine_protect(void *block, size_t from) {
   atomic8_t *is_protected = states_is_protected(states_of(block), block);
   bool was_protected = atomic8_load_relaxed(is_protected) != 0; /* relaxed: its holder's */
@@ -70,18 +83,20 @@ bool quarantine_protect(void *block, size_t from) {
   return true;
 }
 
-bool quarantine_unprotect(void *block) {
+static bool unprotect(void *block, bool has_ended) {
   atomic8_t *is_protected = states_is_protected(states_of(block), block);
   if (atomic8_load_relaxed(is_protected) == 0) return true; /* relaxed: as above */
-  if (!os_protect(block, size_of_large(block), true)) return false;
+  if (!os_protect(block, size_of_large(block), true) && !(has_ended && unmap(block))) return false;
   atomic32_add_relaxed(&protected_blocks, (uint32_t)-1);
   atomic8_store_relaxed(is_protected, false);
   return true;
 }
+bool quarantine_unprotect(void *block) { return unprotect(block, false); }
+bool quarantine_let_go(void *block) { return unprotect(block, true); }
 
-/* It may be used again. One that the system does not open stays where it is. */
+/* It may be used again. One that the system neither opens nor unmaps stays where it is. */
 static void *open_again(void *block) {
-  return block != NULL && quarantine_unprotect(block) ? block : NULL;
+  return block != NULL && quarantine_let_go(block) ? block : NULL;
 }
 
 static size_t slot_of_large(quarantine_t *q) {
@@ -91,8 +106,7 @@ static size_t slot_of_large(quarantine_t *q) {
 /* Its memory goes back at once. Its next owner need not look what of it is there, and to close it
  * takes no longer than to close a page. */
 static void let_go(void *block, size_t size) {
-  slab_t *s = slab_of(block);
-  if (arena_discard(block, size)) atomic32_store_relaxed(&s->kind, slab_word(s) | SLAB_IS_GONE);
+  if (arena_discard(block, size)) add_flag(block, SLAB_IS_GONE);
 }
 
 /* One without memory may rest as long as it likes. */

@@ -57,5 +57,7 @@ hidden void quarantine_begin(quarantine_t *q, size_t number);
 hidden bool quarantine_protect(void *block, size_t from);
 /* All of it, if it is protected. False: the system does not. */
 hidden bool quarantine_unprotect(void *block);
+/* Likewise of one that has ended and goes to large_free next: it may lose its pages for that. */
+hidden bool quarantine_let_go(void *block);
 /* One that is held back; NULL: there is none from `*slot` on, which moves. */
 hidden void *quarantine_take(quarantine_t *q, size_t *slot);

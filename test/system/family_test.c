@@ -421,6 +421,10 @@ TEST(probed, sdallocx_frees_and_looks_at_the_size, "") {
                    line("double free|invalid pointer", p, "sdallocx"));
   }
   sdallocx(NULL, 0, 0);
+  char *p = (char *)fh_malloc(100), *q = (char *)fh_malloc(100);
+  void *odd = (uintptr_t)p % 4096 != 0 ? p : q;
+  EXPECT_ABORT(sdallocx(odd, 100, 12), line("wrong alignment", odd, "sdallocx"));
+  fh_free(p), fh_free(q);
 }
 
 /* They would go on to use an interface that is not there. */

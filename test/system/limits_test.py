@@ -112,6 +112,19 @@ class Steps(unittest.TestCase):
     def test_of_data(self):
         self.each("-d", overhead=11)
 
+    def test_of_data_in_the_secure_grade(self):
+        """Pages that it closes do not count in this limit until they are opened. What was had once
+        can be had again, over and over, but for a tenth."""
+        secure = os.path.join(os.path.dirname(support.LIBRARY), "libfreehold-secure.so")
+        for mebibytes in STEPS[3::8]:
+            with self.subTest(mebibytes=mebibytes):
+                result = limited(mebibytes * KiB, "most", library=secure, of="-d")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                first, second = had(result)
+                self.assertGreaterEqual(10 * second, 9 * first)
+                result = limited(mebibytes * KiB, "again", library=secure, of="-d")
+                self.assertEqual(result.returncode, 0, result.stderr)
+
 
 def had(result):
     """MiB that `most` could have, at first and once more."""

@@ -98,6 +98,39 @@ TEST(quarantine, a_guard_stays_protected_until_all_of_the_block_is_open, "") {
   CHECK(quarantine_unprotect(p)); /* once more: nothing is protected */
 }
 
+static uint64_t committed(void) { return atomic64_load_relaxed(&arena_counts.committed); }
+
+/* As at RLIMIT_DATA, which counts pages that are opened. */
+TEST(quarantine, a_block_that_the_system_does_not_open_goes_without_its_pages, "") {
+  heap_t *h = pool_claim();
+  quarantine_t *q = start(h);
+  char *p = large_malloc(h, KiB(200), 1);
+  size_t slot = 0;
+  CHECK_NULL(quarantine_put_large(q, p));
+  uint64_t before = committed(), mapped = os_fake.mapped;
+  os_fake_fail(1u << OS_FAKE_PROTECT, 1, true);
+  CHECK(quarantine_take(q, &slot) == p);
+  CHECK_EQ(os_fake.mapped, mapped - 4 * SLICE_SIZE);
+  os_fake_fail(1u << OS_FAKE_PROTECT, 0, false);
+  large_free(h, slab_of(p), p, "test"); /* they are mapped again */
+  CHECK_EQ(committed(), before - 4);
+  CHECK_EQ(os_fake.mapped, mapped);
+  char *again = large_malloc(h, KiB(200), 1);
+  CHECK(again == p && is_open(again) && large_is_clean(again));
+  CHECK(arena_is_valid(arena_of(p)));
+}
+
+TEST(quarantine, a_block_that_the_system_neither_opens_nor_unmaps_stays, "") {
+  heap_t *h = pool_claim();
+  quarantine_t *q = start(h);
+  char *p = large_malloc(h, KiB(200), 1);
+  size_t slot = 0;
+  CHECK_NULL(quarantine_put_large(q, p));
+  os_fake_fail(1u << OS_FAKE_PROTECT | 1u << OS_FAKE_UNMAP, 1, true);
+  CHECK_NULL(quarantine_take(q, &slot));
+  CHECK(arena_is_valid(arena_of(p)));
+}
+
 TEST(quarantine, a_block_of_many_MiB_rests_without_its_memory, "") {
   heap_t *h = pool_claim();
   quarantine_t *q = start(h);
