@@ -104,7 +104,7 @@ _Noreturn static void throw_out_of_memory(size_t size) {
 typedef void new_call_t(void *context);
 hidden bool new_call_returns(new_call_t *call, void *context);
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
 
 #pragma weak _Unwind_SetGR
 #pragma weak _Unwind_SetIP
@@ -163,7 +163,7 @@ __asm__(CALL_BEGINS "  endbr64\n"
                     "  call new_swallow\n"
                     "  xorl %eax, %eax\n"
                     "  jmp 1b\n" CALL_ENDS);
-#else
+#elif defined(__aarch64__)
 __asm__(CALL_BEGINS "  hint #34\n" /* bti c */
                     "  stp x29, x30, [sp, #-16]!\n"
                     "  .cfi_def_cfa_offset 16\n"
@@ -186,6 +186,26 @@ __asm__(CALL_BEGINS "  hint #34\n" /* bti c */
                     "  bl new_swallow\n"
                     "  mov w0, #0\n"
                     "  b 1b\n" CALL_ENDS);
+#else
+__asm__(CALL_BEGINS "  addi sp, sp, -16\n"
+                    "  .cfi_def_cfa_offset 16\n"
+                    "  sd ra, 8(sp)\n"
+                    "  .cfi_offset ra, -8\n"
+                    "  mv t1, a0\n"
+                    "  mv a0, a1\n"
+                    "  jalr t1\n"
+                    "  li a0, 1\n"
+                    "1: ld ra, 8(sp)\n"
+                    "  addi sp, sp, 16\n"
+                    "  .cfi_remember_state\n"
+                    "  .cfi_restore ra\n"
+                    "  .cfi_def_cfa_offset 0\n"
+                    "  ret\n"
+                    "new_call_threw:\n"
+                    "  .cfi_restore_state\n"
+                    "  call new_swallow\n"
+                    "  li a0, 0\n"
+                    "  j 1b\n" CALL_ENDS);
 #endif
 
 #else /* elsewhere the exception goes on to the caller */

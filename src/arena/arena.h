@@ -11,8 +11,8 @@
  * Holds:   A1 a slice's dirty bit changes only while the slice is claimed
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
  *          A3 a free slice that is not dirty reads as zero
- *          A4 what lies behind a free slice's `touched` pages is not in memory, unless it is pinned
- *             or the option `arena_populate` wants it. A slice that is not dirty has none */
+ *          A4 a free slice that is not dirty has no `touched` pages. Of others what lies behind
+ *             these is not in memory, unless it is pinned or `arena_populate` wants it */
 #pragma once
 
 #include "../base/sizeclass.h"
@@ -147,6 +147,11 @@ hidden bool arena_is_read(const void *first, size_t n);
 /* The free bits of a word that were claimed go back. */
 hidden void arena_put_back(arena_t *a, size_t word, uint64_t bits);
 
+/* Is the slice of `p`, which lies in an arena's window, there for blocks? */
+static inline bool arena_has_slice(const void *p) {
+  const arena_t *a = arena_of(p);
+  return arena_slice(p) >= a->first && arena_slice(p) < atomic64_load_relaxed(&a->mapped);
+}
 /* Does the memory at `p` stay, whatever is done with the slice? */
 static inline bool arena_is_pinned(const void *p) {
   return map_kind(map_find(p)) == TENANT_ARENA && arena_of(p)->is_pinned;

@@ -6,8 +6,8 @@
  *          lane, the lane's state says that the heap has ended, and the collection ends the lane.
  * Sync:    S-lane  leaving a lane, or saying so (release) -> entering it, or reading it (acquire);
  *          S-lanes  adding a lane (release) -> walking (acquire).
- * Holds:   F1 a slab or block with a tag belongs to that heap, and nothing of it is ever shared
- *             with others */
+ * Holds:   F1 a slab with a tag belongs to that heap, and nothing of it is ever shared with
+ *             others */
 #include "firstclass.h"
 
 #include "../stock/stock.h"

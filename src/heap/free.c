@@ -13,7 +13,7 @@
  * its memory is gone. */
 _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
   size_t slice = arena_slice(p);
-  bool is_ours = slice >= arena_of(p)->first && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+  bool is_ours = arena_has_slice(p);
   const atomic64_t *unmapped = &arena_maps(arena_of(p))->unmapped[slice / 64];
   bool is_gone = atomic64_load_relaxed(unmapped) >> slice % 64 & 1;
   bool was_small = is_ours && (uint16_t)(uintptr_t)p != 0 && (uintptr_t)p % 16 == 0 &&
@@ -34,15 +34,14 @@ void heap_on_lane_emptied(lane_visitor_t *call) {
  * blocks at once, so they do not wait. The lane is never unmapped; the slab may be anybody's as
  * soon as the block is back, so what is read of it then is a hint. */
 static void free_tagged(heap_t *h, slab_t *s, uintptr_t block) {
-  heap_t *lane = atomic_ptr_load_relaxed(&s->owner);
-  bool is_owned = lane != NULL && (void *)lane != SLAB_HOLED;
+  heap_t *lane = slab_owner(s);
   if (h != NULL) {
     outbox_push(h, s, block, block, 1);
     heap_exit(h);
   } else {
     slab_free_one(s, block);
   }
-  if (!is_owned || slab_others_freed(s) != slab_used(s)) return;
+  if (lane == NULL || slab_others_freed(s) != slab_used(s)) return;
   lane_visitor_t *call = (lane_visitor_t *)atomic_ptr_load_relaxed(&lane_emptied);
   if (call != NULL) call(lane, s);
 }
@@ -154,7 +153,7 @@ out_of_line void heap_free(void *p, const char *call) {
   switch (map_kind(tenant)) {
     case TENANT_ARENA: {
       slab_t *s = slab_of(p);
-      slab_kind_t kind = arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE;
+      slab_kind_t kind = slab_kind_at(p);
       if (kind == SLAB_NONE) heap_bad_pointer(s, p, call);
       if (kind == SLAB_LARGE) return heap_free_large(s, p, call);
       return free_small(s, p, call);

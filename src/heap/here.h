@@ -36,7 +36,7 @@ extern hidden atomic32_t heap_closed;
 static always_inline struct fh_heap *heap_chosen(void) {
   return atomic_ptr_load_relaxed(&heap_here.chosen); /* relaxed: the thread's own */
 }
-/* Or in this thread alone, because it has chosen a first-class heap. */
+/* In all threads, or in this one, which has chosen a first-class heap. */
 static always_inline bool heap_is_closed(void) {
   return atomic32_load_relaxed(&heap_closed) != 0 || unlikely(heap_chosen() != NULL);
 }

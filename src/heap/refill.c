@@ -12,7 +12,10 @@ enum {
   FRAME_PART = 64,   /* a fresh frame is this part of what a heap has on average, at most */
   SWEEP_FRESH = 16,  /* slabs of a lane that are looked at for each fresh one */
 };
-enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* of so many blocks, but no more bytes than this */
+enum {
+  HOT_BIN = 32,
+  HOT_BYTES = 16384
+}; /* its bins: at least so many blocks, up to so many bytes */
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
@@ -170,20 +173,19 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   if (count != 0) sample_cut_bin(h, c, count);
 }
 
-/* Now and then, before the returned list becomes a bin. For medium classes it only costs swaps. */
+/* Now and then, at a refill. For medium classes it only costs swaps. */
 static void sift(heap_t *h, unsigned c) {
   if (c >= MEDIUM_CLASS) return;
   uint32_t n = (uint32_t)returned_count(h, c);
   uint32_t since = heap_since_trial(h, c, heap_binned(h, c) + n);
-  if (since % SIFT_BLOCKS >= n || (c < SIFT_CLASS && since % SIFT_SMALL_BLOCKS >= n)) return;
-  returned_sift(h, c);
+  if (since % (c < SIFT_CLASS ? SIFT_SMALL_BLOCKS : SIFT_BLOCKS) < n) returned_sift(h, c);
 }
 
 static void refill(heap_t *h, unsigned c) {
   unsigned count = 0;
   heap_note_class(h, c);
-  if (c < MEDIUM_CLASS && unlikely((h->aside->rests >> c & 1) != 0))
-    h->aside->rests &= ~((uint64_t)1 << c);
+  if (c < MEDIUM_CLASS && unlikely((h->aside->given_up >> c & 1) != 0))
+    h->aside->given_up &= ~((uint64_t)1 << c);
   sift(h, c);
   outbox_flush(h);
   h->bin[c] = find_list(h, c, &count);

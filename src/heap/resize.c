@@ -45,7 +45,7 @@ static found_t find(const void *p, const char *call) {
   }
   if (map_kind(tenant) != TENANT_ARENA) return find_fixed(tenant, p, call);
   slab_t *s = slab_of(p);
-  switch (arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(s)) : SLAB_NONE) {
+  switch (slab_kind_at(p)) {
     case SLAB_SMALL:
       if (!class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) fatal("invalid pointer", p, call);
       if (block_is_free((uintptr_t)p)) fatal("double free", p, call);
@@ -114,9 +114,7 @@ bool heap_owns(const void *p) {
   }
   if (map_kind(tenant) == TENANT_GUARDED) return guard_owns(map_record(tenant), p);
   if (map_kind(tenant) == TENANT_EMPTY) return empty_owns(map_record(tenant), p);
-  if (map_kind(tenant) != TENANT_ARENA) return false;
-  size_t slice = arena_slice(p);
-  return slice >= arena_of(p)->first && slice < atomic64_load_relaxed(&arena_of(p)->mapped);
+  return map_kind(tenant) == TENANT_ARENA && arena_has_slice(p);
 }
 
 bool heap_find_block(const void *p, heap_block_t *found) {
@@ -192,11 +190,11 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   return moved_to(p, large_move_to_huge(f->slab, p, size));
 }
 
-/* Does the block stand for small ones, which would stay where they are? */
+/* Does the block stand for small ones, which would stay where they are? An aligned one may have less
+ * than its class's blocks have. */
 static bool stays_sampled(const found_t *f, size_t size) {
   if (f->slab == NULL || (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0) return false;
   size_t of_class = atomic64_load_relaxed(&f->slab->sampled.size);
-  /* an aligned one may have less than its class's blocks have */
   return size <= f->usable && of_class <= SMALL_MOST && fast_is_right(of_class, size);
 }
 
@@ -207,7 +205,7 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
 }
 
 /* relaxed: the holder calls */
-static void *owner_of(const found_t *f) {
+static void *firstclass_of(const found_t *f) {
   if (is_fixed(f)) return NULL;
   void *tag = atomic_ptr_load_relaxed(f->huge != NULL ? &f->huge->tag : &f->slab->tag);
   return is_small(f) ? tag : index_heap(tag);
@@ -215,16 +213,16 @@ static void *owner_of(const found_t *f) {
 
 void *heap_of_block(const void *p, const char *call) { /* a lane that was left may still name it */
   found_t f = find(p, call);
-  void *heap = owner_of(&f);
-  heap_t *lane = heap != NULL && is_small(&f) ? atomic_ptr_load_relaxed(&f.slab->owner) : NULL;
-  return lane != NULL && (void *)lane != SLAB_HOLED && heap_tag(lane) != heap ? NULL : heap;
+  void *heap = firstclass_of(&f);
+  const heap_t *lane = heap != NULL && is_small(&f) ? slab_owner(f.slab) : NULL;
+  return lane != NULL && heap_tag(lane) != heap ? NULL : heap;
 }
 
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;
   void *block = resize_here(&f, p, size);
-  if (block != NULL || is_small(&f) || is_fixed(&f) || owner_of(&f) != heap) return block;
+  if (block != NULL || is_small(&f) || is_fixed(&f) || firstclass_of(&f) != heap) return block;
   return resize_by_moving_pages(&f, p, size);
 }
 

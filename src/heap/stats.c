@@ -149,9 +149,9 @@ typedef struct {
 
 /* NULL: nobody's slab, or whoever had it has gone. */
 static heap_stats_t *sums_of_owner(const each_t *all, const slab_t *s) {
-  const heap_t *h = (const heap_t *)atomic_ptr_load_relaxed(&s->owner);
+  const heap_t *h = slab_owner(s);
   bool is_claimed;
-  if (h == NULL || h == SLAB_HOLED || h->number >= all->count) return NULL;
+  if (h == NULL || h->number >= all->count) return NULL;
   return pool_at(h->number, &is_claimed) == h ? &all->of[h->number] : NULL;
 }
 

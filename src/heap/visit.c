@@ -77,15 +77,6 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   return true;
 }
 
-/* Blocks that this thread has freed and not looked at since carry no key yet (free.c). Those of a
- * first-class heap are never put off. */
-static void finish_own_frees(void) {
-  heap_t *h = heap_enter_own();
-  if (h == NULL) return;
-  outbox_flush(h);
-  heap_exit(h);
-}
-
 static bool visit_one(slab_t *large, huge_t *huge, void *context) {
   const blocks_visit_t *v = context;
   if (huge != NULL) return show_block(&v->to, huge_base(huge), atomic64_load_relaxed(&huge->size));
@@ -105,7 +96,6 @@ bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to) {
 
 bool heap_visit(const visitor_t *to) {
   blocks_visit_t visit = {NULL, *to};
-  finish_own_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   huge_t *b;
   const guard_slot_t *s;

@@ -1,6 +1,6 @@
 /* visit.h - every slab and every live block, without stopping anyone                  layer 6: heap
  * Owns:    nothing.   Called by: stats.c, firstclass.c, secure, profile.c.
- *          Calls: enter, stock, slab, arena, support.
+ *          Calls: stock, slab, arena, support.
  * Threads: any; see visit.c. */
 #pragma once
 

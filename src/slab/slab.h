@@ -9,8 +9,8 @@
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
  *                    anchor: both change the bit's word, so one of the two threads sees the other.
  *          S-visit   keys, `carved`, `fresh` and `holes`, by which a visitor tells free blocks.
- * Holds:   I1 used + free == carved, free being the length of the private list, while a heap owns
- *             the slab
+ * Holds:   I1 used + free + sunk == carved, free being the length of the private list, while one
+ *             thread has the slab
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
  *             and count <= used
  *          I4 no block lies at the first byte of a slice
@@ -30,8 +30,8 @@ typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
 
 typedef struct slab slab_t;
 struct slab {
-  /* ---- the owner's line: a free by the owner touches nothing else, and any other free reads
-   * nothing else before it is put off */
+  /* ---- the owner's line: a free by the owner touches nothing else, and any other free that is
+   * put off reads nothing else, but for the anchor as a chain begins (outbox.c) */
 
   /* the heap that owns the slab; NULL, or if it has holes SLAB_HOLED: nobody. relaxed: it equals a
    * heap's own address only if that heap wrote it */
@@ -64,7 +64,7 @@ struct slab {
   /* ---- the shared line */
 
   atomic64_t anchor aligned_to(64);
-  slab_t *next, *prev; /* the owner's list of slabs of this class */
+  slab_t *next, *prev; /* the owner's, for which its line has no room: its slabs of this class */
   atomic64_t fresh;    /* borrowed and never handed out: stock/fresh.h */
   sampled_t sampled;   /* of a large block with SLAB_IS_SAMPLED: stock/sample.h */
 };
@@ -83,12 +83,21 @@ enum {
 };
 
 static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
+/* The heap that owns it, or NULL. relaxed: see `owner` */
+static inline void *slab_owner(const slab_t *s) {
+  void *owner = atomic_ptr_load_relaxed(&s->owner);
+  return owner != SLAB_HOLED ? owner : NULL;
+}
 static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
 /* relaxed: a block that is freed came from the thread that allocated it, which orders them */
 static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }
 static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
   return (word & SLAB_IS_LARGE) == SLAB_IS_LARGE ? SLAB_LARGE : SLAB_SMALL;
+}
+/* SLAB_NONE too where `p` lies before the first slice. */
+static inline slab_kind_t slab_kind_at(const void *p) {
+  return arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(slab_of(p))) : SLAB_NONE;
 }
 /* The slab is a small one. */
 static inline unsigned slab_class(const slab_t *s) { return slab_word(s); }
@@ -110,9 +119,7 @@ static inline slab_t *slab_numbered(uint32_t number) {
 static inline bool block_may_be_next(uintptr_t next) {
   if (next == 0) return true;
   if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;
-  size_t slice = arena_slice((void *)next);
-  return slice >= ARENA_FIRST_SLICE &&
-         slice < atomic64_load_relaxed(&arena_of((void *)next)->mapped);
+  return arena_has_slice((void *)next);
 }
 /* Does it lie on a page that was given back? Then it is free too. */
 hidden bool slab_is_in(uint32_t holes, uintptr_t block);

@@ -60,9 +60,9 @@ static inline bool batch_is_due(const batch_t *b) { return (int64_t)batch_chain(
 typedef struct {
   uintptr_t returned[CLASS_COUNT]; /* blocks of slabs that nobody owns: the next bins */
   uint64_t remote;                 /* a bit for each class whose blocks others free */
-  uint64_t rests; /* a bit for each class that may have slabs, and was not used for a while */
-  uint64_t lots;  /* how often one was drawn, whether to try such a class again */
-  uint64_t slots; /* a bit for each one of `batch` that was used */
+  uint64_t given_up; /* a bit for each class that was, and not refilled since: no slab is adopted */
+  uint64_t lots;     /* how often one was drawn, whether to try such a class again */
+  uint64_t slots;    /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
   uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h; likewise */
@@ -97,7 +97,7 @@ struct heap {
   uint8_t idle : 4, reserve : 4;  /* empty slabs among `own`; reserve_t */
   uint8_t trim_class;             /* the class to be trimmed next */
   uint8_t busy;                   /* mark */
-  uint8_t trims_due;              /* steps of heap_trim: slices given back */
+  uint8_t trims_due;              /* steps of heap_trim: for a slice given back one, or all */
   uint8_t put_off, put_off_more;  /* chains in `aside->batch`; how many more may wait */
   /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;

@@ -7,7 +7,7 @@
 
 /* Is a slab of this class worth having for the heap? */
 static bool wants(heap_t *h, unsigned c) {
-  return heap_has_earned(h, c) && (h->aside->rests >> c & 1) == 0 &&
+  return heap_has_earned(h, c) && (h->aside->given_up >> c & 1) == 0 &&
          h->own->slab_count[c] < OWNED_MOST && !owned_is_remote(h, c);
 }
 
@@ -27,9 +27,8 @@ static void publish(heap_t *h, batch_t *b) {
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
   h->put_off--;
-  const void *owner = atomic_ptr_load_relaxed(&s->owner);
-  bool is_shared = owner == NULL || owner == SLAB_HOLED;
-  if (COUNTED) atomic64_add_own(is_shared ? &h->shared_frees : &h->remote_frees, batch_count(b));
+  bool is_owned = slab_owner(s) != NULL;
+  if (COUNTED) atomic64_add_own(is_owned ? &h->remote_frees : &h->shared_frees, batch_count(b));
   outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
 

@@ -64,7 +64,7 @@ heap_sampled_t *pool_sampled(const heap_t *h) {
 /* The heap at a place that the caller has claimed: it rested, or has nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
-  h->number = number;
+  if (h->number != number) h->number = number; /* once: stats.c reads it of any heap */
   bool is_first = h == first.chunk.heaps;
   h->aside = is_first ? &first.aside : &chunk_with(h, number)->aside[number % PLACES_IN_CHUNK];
   h->own = is_first ? &first.own : &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];

@@ -10,11 +10,11 @@ enum {
   RETURN_FIRST = 8,           /* blocks of a class that are kept at first */
   RETURN_MOST = 64,           /* blocks in a medium class's list that has not grown, at most */
   RETURN_SMALL_BYTES = 16384, /* bytes in a list of a class below MEDIUM_CLASS, at most */
-  RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most: */
-  RETURN_PART = 96,           /* such a part of what a heap has on average, or what is above */
+  RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most */
+  RETURN_PART = 96,           /* this part of what a heap has on average, if that is less */
   SIFT_BLOCKS = 512,          /* of a class, from one sifting of its list to the next */
-  SIFT_CLASS = 8,             /* 128 bytes: below that a list has many blocks, and it is */
-  SIFT_SMALL_BLOCKS = 2048,   /* so many instead */
+  SIFT_CLASS = 8,             /* 128 bytes: of smaller ones a list has many */
+  SIFT_SMALL_BLOCKS = 2048,   /* of these classes, likewise */
   DOUBLED_MOST = 7,           /* times that a medium class's list may double: to 128-fold */
 };
 

@@ -59,7 +59,7 @@ bool heap_trim(heap_t *h) {
 }
 
 static out_of_line void give_class_up(heap_t *h, unsigned c) {
-  if (c < MEDIUM_CLASS) h->aside->rests |= (uint64_t)1 << c;
+  if (c < MEDIUM_CLASS) h->aside->given_up |= (uint64_t)1 << c;
   owned_disown(h, c);
   flush_bin(h, c);
   outbox_flush(h);

@@ -411,7 +411,7 @@ class Atomics(unittest.TestCase):
         self.assertEqual(list(untagged("/* S-pool */\n" + order + "\n", {"S-pool"})), [])
         self.assertEqual(list(untagged("x(); /* S-pool */\n" + order + "\n", {"S-pool"})), [2])
 
-ORDERED = re.compile(r"\batomic(?:16|32|64|_ptr)_\w+_(?:acquire|release|acq_rel|seq_cst)\s*\(")
+ORDERED = re.compile(r"\batomic(?:8|16|32|64|_ptr)_\w+_(?:acquire|release|acq_rel|seq_cst)\s*\(")
 
 def untagged(text, tags):
     """The lines with an order whose statement, and comment above it, cites none of the tags."""

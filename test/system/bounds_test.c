@@ -12,9 +12,11 @@
 static char pattern_text[256];
 static const char *line(const char *what, size_t n, size_t left, size_t size, const void *p,
                         const char *call) {
-  snprintf(pattern_text, sizeof pattern_text,
-           "^freehold: %s of %zu bytes, %zu left of a block of %zu bytes: 0x0*%lx in %s\\(\\)$",
-           what, n, left, size, (unsigned long)(uintptr_t)p, call);
+  snprintf(
+    pattern_text, sizeof pattern_text,
+    "^freehold: %s of %zu bytes, %zu left of a block of %zu bytes: 0x0*%lx in %s\\(\\)" TEST_BLOCK
+    "$",
+    what, n, left, size, (unsigned long)(uintptr_t)p, call);
   return pattern_text;
 }
 

@@ -107,7 +107,7 @@ TEST(shrink, of_a_class_that_it_does_not_use_a_heap_keeps_nothing_and_adopts_no_
   release(&from);
   CHECK_EQ((int)h->own->slab_count[own], 0);
   fast_malloc(OWN);
-  CHECK_EQ(h->aside->rests, (uint64_t)0);
+  CHECK_EQ(h->aside->given_up, (uint64_t)0);
   h->watched_binned = (uint16_t)(heap_binned(h, medium) - 1); /* used since */
   heap_enter();
   heap_watch_class(h, (uint8_t)os_fake.now_ms);
