@@ -65,9 +65,23 @@ part_python() {
   "$made/clean/musl/freehold/freehold" run --stats exit -- "$made/clean/plain" 2>&1 | grep "^freehold 1"
 }
 
+# Lets apt-get read sources too, of the places that it has packages from.
+know_sources() {
+  mkdir -p "$1/parts" "$1/lists/partial"
+  for list in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
+    [ ! -f "$list" ] || sed 's/^deb /deb-src /; s/^Types: deb$/Types: deb-src/' "$list" >"$1/parts/${list##*/}"
+  done
+  printf 'Dir::Etc::sourcelist "%s/none";\nDir::Etc::sourceparts "%s/parts";\nDir::State::lists "%s/lists";\n' \
+    "$1" "$1" "$1" >"$1/apt.conf"
+  echo 'APT::Sandbox::User "root";' >>"$1/apt.conf"
+  export APT_CONFIG="$1/apt.conf"
+  apt-get -qq update
+}
+
 part_use_with() {
   say "every line of docs/use-with.md"
   cmake --install build --prefix "$made/installed" >/dev/null
+  know_sources "$made/apt"
   FREEHOLD_INSTALLED=$made/installed python3 -B bindings/use_with_test.py
 }
 

@@ -25,6 +25,7 @@ def environment():
     return {**os.environ, "FREEHOLD_SOURCE": ROOT,
             "PATH": os.path.join(INSTALLED, "bin") + ":" + os.environ["PATH"],
             "CGO_CFLAGS": "-I" + header, "LD_LIBRARY_PATH": library,
+            "PKG_CONFIG_PATH": os.path.join(library, "pkgconfig"),
             "CGO_LDFLAGS": "-L%s -Wl,-rpath,%s" % (library, library)}
 
 
@@ -33,7 +34,7 @@ class UseWith(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             return subprocess.run(["sh", "-ec", block], cwd=folder, env=environment(), text=True,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=600)
+                                  stderr=subprocess.STDOUT, timeout=1800)
 
     def test_every_block_ends_well_and_was_served(self):
         found = list(blocks())

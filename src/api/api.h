@@ -133,9 +133,9 @@ hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 /* Writes "freehold: <what>: <address> in <call>()", and behind it what is known of the block; calls
  * the error callback with EFAULT and aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
-/* Where the caller is, and if it is known where the block was allocated. Nothing without a profile.
- * `block`: NULL, or its sample. */
-hidden void api_put_stacks(fmt_t *out, const sampled_t *block);
+/* The block around `p`, live or free, if it is known which that is. With a profile on also where
+ * the caller is, and where that block was allocated, if it is sampled. */
+hidden void api_put_block(fmt_t *out, const void *p);
 
 /* What came with an alignment goes with the same. */
 static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {

@@ -173,13 +173,6 @@ static void put_last_free(fmt_t *f, const char *what, const void *address, const
   fmt_print(f, "; thread %u freed it %lu us before", thread, ago / 1000);
 }
 
-static void put_block(fmt_t *f, const void *address) {
-  heap_block_t b = {NULL, 0, NULL};
-  if (address != NULL && heap_find_block(address, &b))
-    fmt_print(f, "; its block has %lu bytes at %p", b.size, b.block);
-  api_put_stacks(f, b.sampled);
-}
-
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
   char line[2048];
   fmt_t f;
@@ -188,7 +181,7 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   if (address != NULL) fmt_print(&f, ": %p", address);
   if (call != NULL) fmt_print(&f, " in %s()", call);
   put_last_free(&f, what, address, call);
-  put_block(&f, address);
+  api_put_block(&f, address);
   line[f.used++] = '\n';
   if ((inside_of & IN_FATAL) != 0) { /* a callback of ours has brought it about */
     os_write(2, line, f.used);

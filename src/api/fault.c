@@ -1,5 +1,6 @@
-/* fault.c - the line about a program that has run into a guard                         layer 8: api
- * Owns:    nothing.   Called by: lifecycle.c.   Calls: stock, arena, support, os.
+/* fault.c - what is said of a block in a line about a mistake, and of a fault          layer 8: api
+ * Owns:    nothing.   Called by: lifecycle.c, callback.c.
+ *          Calls: heap, stock, slab, arena, support, os.
  * Threads: any; in the handler of SIGSEGV, with a heap marked or not. The line is written by bare
  *          system calls; its memory comes from the system. */
 #include "api.h"
@@ -113,6 +114,32 @@ static void write_fault(const char *what, const guard_slot_t *s, const void *at)
   unmap_line(t);
 }
 
+/* The block around an address. */
+typedef struct {
+  const void *at;
+  size_t size;              /* bytes */
+  const sampled_t *sampled; /* NULL: it is not, or is free */
+} block_t;
+
+static bool find_block(const void *p, block_t *found) {
+  uintptr_t tenant = map_find(p), offset = (uintptr_t)p % SLICE_SIZE;
+  huge_t *b = map_record(tenant);
+  if (map_kind(tenant) == TENANT_HUGE) {
+    const sampled_t *sampled = sampled_blocks(&b->sampled) != 0 ? &b->sampled : NULL;
+    *found = (block_t){huge_base(b), atomic64_load_relaxed(&b->size), sampled};
+    return true;
+  }
+  if (map_kind(tenant) != TENANT_ARENA || !heap_owns(p)) return false;
+  const slab_t *s = slab_of(p);
+  uint32_t word = slab_word(s);
+  size_t size = atomic64_load_relaxed(&s->size);
+  if (slab_kind(word) == SLAB_SMALL) size = class_size(word), offset %= size;
+  else if (slab_kind(word) != SLAB_LARGE) return false;
+  const sampled_t *sampled = (word & SLAB_IS_SAMPLED) != 0 ? &s->sampled : NULL;
+  *found = (block_t){(const char *)p - offset, size, sampled};
+  return true;
+}
+
 static void find_stack(guard_stack_t *stack, const sampled_t *block) {
   const uintptr_t *frames;
   const callstack_t *s = block != NULL ? callstack_at(sampled_stack(block), &frames) : NULL;
@@ -122,14 +149,17 @@ static void find_stack(guard_stack_t *stack, const sampled_t *block) {
   if (block != NULL) atomic32_store_relaxed(&stack->thread, atomic32_load_relaxed(&block->thread));
 }
 
-cold void api_put_stacks(fmt_t *out, const sampled_t *block) {
+cold void api_put_block(fmt_t *out, const void *p) {
   guard_stack_t here, allocation;
+  block_t b = {NULL, 0, NULL};
+  if (p != NULL && find_block(p, &b))
+    fmt_print(out, "; its block has %lu bytes at %p", b.size, b.at);
   if (!callstack_is_started()) return;
   guard_note_stack(&here);
-  find_stack(&allocation, block);
+  find_stack(&allocation, b.sampled);
   fault_line_t *t = map_line(&here, &allocation);
   put_stack(out, t, "; called by thread ", &here);
-  if (block != NULL) put_stack(out, t, "; allocated by thread ", &allocation);
+  if (b.sampled != NULL) put_stack(out, t, "; allocated by thread ", &allocation);
   unmap_line(t);
 }
 

@@ -178,7 +178,8 @@ static void sift(heap_t *h, unsigned c) {
   if (c >= MEDIUM_CLASS) return;
   uint32_t n = (uint32_t)returned_count(h, c);
   uint32_t since = heap_since_trial(h, c, heap_binned(h, c) + n);
-  if (since % (c < SIFT_CLASS ? SIFT_SMALL_BLOCKS : SIFT_BLOCKS) < n) returned_sift(h, c);
+  if (since % SIFT_BLOCKS >= n || (c < SIFT_CLASS && since % SIFT_SMALL_BLOCKS >= n)) return;
+  returned_sift(h, c);
 }
 
 static void refill(heap_t *h, unsigned c) {

@@ -117,25 +117,6 @@ bool heap_owns(const void *p) {
   return map_kind(tenant) == TENANT_ARENA && arena_has_slice(p);
 }
 
-bool heap_find_block(const void *p, heap_block_t *found) {
-  uintptr_t tenant = map_find(p), offset = (uintptr_t)p % SLICE_SIZE;
-  huge_t *b = map_record(tenant);
-  if (map_kind(tenant) == TENANT_HUGE) {
-    const sampled_t *sampled = sampled_blocks(&b->sampled) != 0 ? &b->sampled : NULL;
-    *found = (heap_block_t){huge_base(b), atomic64_load_relaxed(&b->size), sampled};
-    return true;
-  }
-  if (map_kind(tenant) != TENANT_ARENA || !heap_owns(p)) return false;
-  const slab_t *s = slab_of(p);
-  uint32_t word = slab_word(s);
-  size_t size = atomic64_load_relaxed(&s->size);
-  if (slab_kind(word) == SLAB_SMALL) size = class_size(word), offset %= size;
-  else if (slab_kind(word) != SLAB_LARGE) return false;
-  const sampled_t *sampled = (word & SLAB_IS_SAMPLED) != 0 ? &s->sampled : NULL;
-  *found = (heap_block_t){(const char *)p - offset, size, sampled};
-  return true;
-}
-
 static bool resize_large(slab_t *s, void *p, size_t size) {
   heap_t *h = heap_enter_own();
   bool is_done = large_resize(h, s, p, size);
@@ -190,7 +171,7 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   return moved_to(p, large_move_to_huge(f->slab, p, size));
 }
 
-/* Does the block stand for small ones, which would stay where they are? An aligned one may have less
+/* Does it stand for small blocks, which would stay where they are? An aligned one may have less
  * than its class's blocks have. */
 static bool stays_sampled(const found_t *f, size_t size) {
   if (f->slab == NULL || (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0) return false;

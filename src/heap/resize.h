@@ -1,12 +1,11 @@
 /* resize.h - realloc, and the sizes of blocks                                         layer 6: heap
  * Owns:    nothing.   Called by: firstclass.c, secure, api.
- *          Calls: free, slow, enter, stock, slab, arena, support, os.
+ *          Calls: free, slow, enter, stock, slab, arena, os.
  * Threads: any; the block belongs to the caller. */
 #pragma once
 
 #include "../arena/map.h"
 #include "../base/sizeclass.h"
-#include "../support/sampled.h"
 
 enum { MOVED_LEAST = 512 << 10 }; /* bytes: from here on moving pages beats copying */
 /* `p` is a block, `size` is not 0. NULL: no memory. */
@@ -26,13 +25,6 @@ hidden bool heap_expand(void *p, size_t size, const char *call);
 hidden size_t heap_usable_size(const void *p, const char *call); /* 0: NULL */
 hidden size_t heap_good_size(size_t size);
 hidden bool heap_owns(const void *p);
-/* Of the block around `p`, live or free, for the line about a mistake. False: it is not known. */
-typedef struct {
-  const void *block;
-  size_t size;              /* bytes */
-  const sampled_t *sampled; /* NULL: it is not, or was free */
-} heap_block_t;
-hidden bool heap_find_block(const void *p, heap_block_t *found);
 /* Does `p` lie in no memory of ours? It may lie in a window that we could not have. */
 static inline bool heap_is_foreign(const void *p) { return !map_is_ours(map_find(p)); }
 /* `fatal` if `p`, a block of ours that was allocated with `size` bytes and never resized, has

@@ -1,5 +1,5 @@
 /* sampled.h - what a descriptor keeps of a sampled block                           layer 2: support
- * Owns:    nothing.   Called by: sample.c, guard.c, visit.c, resize.c, secure, profile.c,
+ * Owns:    nothing.   Called by: sample.c, guard.c, visit.c, secure, profile.c,
  *          fault.c.   Calls: nothing.
  * Threads: the block's holder writes it; what others read is of about that moment. */
 #pragma once

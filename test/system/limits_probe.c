@@ -361,7 +361,7 @@ static void most(void) {
 }
 
 /* Blocks of 200,000 bytes until there are no more, in turns: nothing is lost. The secure grade
- * closes fewer pages in the later turns, and what it does not close counts: so from the tenth on. */
+ * closes fewer pages in the later turns, and what it leaves open counts: so from the tenth on. */
 static void again(void) {
   enum { MOST = 1 << 13, SIZE = 200000, TURNS = 30 };
   static char *blocks[MOST];

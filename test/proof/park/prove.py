@@ -334,7 +334,7 @@ def is_background(line, functions):
     return functions == {"background"} or "os_thread_start(background)" in line
 
 def is_beyond_limits(line, functions):
-    return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, size);"
+    return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, shape->chunk_size);"
 
 def is_unlucky(line, functions):
     return (functions <= {"claim_run", "claim_runs", "map_next", "grow_by", "grow_claim"} and
