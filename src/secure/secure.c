@@ -63,10 +63,8 @@ static always_inline void *make_live(const checked_t *f, uint8_t state, trailer_
   return (void *)f->block;
 }
 
-static cold void *give_up(void *p) { /* no memory for the states */
-  heap_free(p, "malloc");
-  return NULL;
-}
+/* No memory for the states. */
+static cold void *give_up(void *p) { return heap_free(p, "malloc"), NULL; }
 
 /* `class`: of the bin from which the block comes, or its slab's. */
 static out_of_line void *hand_out_small(unsigned class, void *p, trailer_t t) {
@@ -98,7 +96,8 @@ static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t, sta
 static cold void *hand_out(void *p, trailer_t t) {
   checked_t f = checked_find(p, "malloc");
   if (f.is_small) return hand_out_small(slab_class(f.slab), p, t);
-  if (unlikely(f.state == NULL && f.slab != NULL)) return give_up(p);
+  if (unlikely(f.state == NULL && f.slab != NULL)) /* the heap would hand it out again */
+    return large_free(NULL, f.slab, p, "malloc"), NULL;
   heap_clear(p, f.usable); /* nothing says that it lives, before it does */
   if (f.state == NULL) trailer_write(f.block, f.usable, t);
   else make_live(&f, atomic8_load_relaxed(f.state), t); /* relaxed: as above */

@@ -3,8 +3,9 @@
  * gives its own back. */
 #include "states.h"
 
-#include "../os/os.h"
+#include "../arena/arena.h"
 #include "../base/bits.h"
+#include "../os/os.h"
 
 atomic_ptr_t states_tables[STATES_TABLES];
 
@@ -13,6 +14,7 @@ static cold states_t *add_table(const void *p) {
   size_t page = os_page_size(), size = align_up(sizeof(states_t), page) + 2 * page;
   char *at = os_map(size);
   void *none = NULL;
+  if (at == NULL && arena_unmap_free()) at = os_map(size);
   if (at == NULL) return NULL;
   os_protect(at, page, false);
   os_protect(at + size - page, page, false);

@@ -1,6 +1,7 @@
 /* states.h - what each block is, kept out of the block's reach: secure grade          layer 4: slab
  * Owns:    a table for each 256 MiB of addresses, mapped when the first block is handed out there.
- *          Called by: slab.c, refill.c, slow.c, quarantine.c, secure, api.   Calls: slab, os.
+ *          Called by: slab.c, refill.c, slow.c, quarantine.c, secure, api.
+ *          Calls: slab, arena, os.
  * Threads: any. A block's state is its holder's to change; of two that free it one succeeds.
  * Sync:    S-states  a table's address (release) -> states_of (acquire): it reads as zero;
  *          S-state   making a block live, or freeing it -> freeing it, or looking at a neighbour:

@@ -1,6 +1,6 @@
 /* large.h - blocks of whole slices                                                   layer 5: stock
- * Owns:    nothing.   Called by: heap, variants.c.   Calls: magazine, tails, huge, index, pool,
- *          slab, arena, os.
+ * Owns:    nothing.   Called by: heap, secure, variants.c.   Calls: magazine, tails, huge, index,
+ *          pool, slab, arena, os.
  * Threads: any; a large block belongs to whoever holds it, so nothing here is shared but the slices
  *          (arena.h), and counts: each heap has its own, which its user writes. `h` is the
  *          thread's, marked, or NULL where it says so.

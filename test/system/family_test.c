@@ -386,6 +386,7 @@ TEST(batch, a_signal_handler_may_be_inside_at_the_same_time, "timeout=120") {
     for (size_t k = 0; k < MANY; k++) CHECK(is_stamped(blocks[k], 64, k));
     fh_free_batch(blocks, MANY);
   }
+  signal(SIGALRM, SIG_IGN); /* the handler wants the timer */
   timer_delete(soon);
 }
 #endif
