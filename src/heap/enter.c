@@ -109,8 +109,7 @@ static heap_t *attach(void) {
     pool_put_back(h);
     return none;
   }
-  users_keep(
-    h->number); /* only now: a child of fork takes over a heap whose user it does not know */
+  users_keep(h->number); /* only now: a child takes over a heap whose user it does not know */
   bool is_closed = heap_is_closed();
   heap_here.is_closed = is_closed;
   signal_fence(); /* as in unmark */

@@ -12,10 +12,7 @@ enum {
   FRAME_PART = 64,   /* a fresh frame is this part of what a heap has on average, at most */
   SWEEP_FRESH = 16,  /* slabs of a lane that are looked at for each fresh one */
 };
-enum {
-  HOT_BIN = 32,
-  HOT_BYTES = 16384
-}; /* its bins: at least so many blocks, up to so many bytes */
+enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* its bins: so many blocks or more, up to these bytes */
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
