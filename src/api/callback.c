@@ -173,10 +173,14 @@ static void put_last_free(fmt_t *f, const char *what, const void *address, const
   fmt_print(f, "; thread %u freed it %lu us before", thread, ago / 1000);
 }
 
+enum { FATAL_LINE_MOST = 2048 };
+
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
-  char line[2048];
+  char little[320]; /* the stack may be a small one, of a handler */
+  char *large = os_map(FATAL_LINE_MOST), *line = large != NULL ? large : little;
+  size_t most = large != NULL ? FATAL_LINE_MOST : sizeof little;
   fmt_t f;
-  fmt_start(&f, line, sizeof line - 1, NULL, NULL); /* one byte stays for the end of line */
+  fmt_start(&f, line, most - 1, NULL, NULL); /* one byte stays for the end of line */
   fmt_print(&f, "freehold: %s", what);
   if (address != NULL) fmt_print(&f, ": %p", address);
   if (call != NULL) fmt_print(&f, " in %s()", call);

@@ -17,6 +17,7 @@ typedef struct {
 } frame_t;
 typedef struct {
   char line[FAULT_LINE_MOST], text[OS_IMAGES_TEXT];
+  guard_stack_t here, allocation; /* of a mistake; a fault's stacks are in its slot */
   frame_t frames[FRAMES];
   unsigned count;
 } fault_line_t;
@@ -40,17 +41,11 @@ static void name_frames(const os_image_t *image, void *context) {
   }
 }
 
-/* With the names of what lies where two stacks lead; NULL: no memory. */
-static fault_line_t *map_line(const guard_stack_t *one, const guard_stack_t *other) {
-  fault_line_t *t = os_map(sizeof *t);
-  if (t == NULL) return NULL;
+/* The names of what lies where two stacks lead. */
+static void find_names(fault_line_t *t, const guard_stack_t *one, const guard_stack_t *other) {
   add_frames(t, one);
   add_frames(t, other);
   os_each_image(t->text, name_frames, t);
-  return t;
-}
-static void unmap_line(fault_line_t *t) {
-  if (t != NULL) os_unmap(t, sizeof *t);
 }
 
 static const frame_t *find_frame(const fault_line_t *t, uint64_t ip) {
@@ -105,13 +100,17 @@ static void put_line(fmt_t *out, const fault_line_t *t, const char *what, const 
 static void write_fault(const char *what, const guard_slot_t *s, const void *at) {
   char little[256]; /* the handler's stack may be small */
   fmt_t out;
-  fault_line_t *t = map_line(&s->allocation, &s->release);
-  if (t == NULL) fmt_start(&out, little, sizeof little, NULL, NULL);
-  else fmt_start(&out, t->line, sizeof t->line, NULL, NULL);
+  fault_line_t *t = os_map(sizeof *t);
+  if (t == NULL) {
+    fmt_start(&out, little, sizeof little, NULL, NULL);
+  } else {
+    fmt_start(&out, t->line, sizeof t->line, NULL, NULL);
+    find_names(t, &s->allocation, &s->release);
+  }
   put_line(&out, t, what, s, at);
   out.text[out.used] = '\n'; /* T1: there is room */
   os_write(2, out.text, out.used + 1);
-  unmap_line(t);
+  if (t != NULL) os_unmap(t, sizeof *t);
 }
 
 /* The block around an address. */
@@ -150,17 +149,18 @@ static void find_stack(guard_stack_t *stack, const sampled_t *block) {
 }
 
 cold void api_put_block(fmt_t *out, const void *p) {
-  guard_stack_t here, allocation;
   block_t b = {NULL, 0, NULL};
   if (p != NULL && find_block(p, &b))
     fmt_print(out, "; its block has %lu bytes at %p", b.size, b.at);
   if (!callstack_is_started()) return;
-  guard_note_stack(&here);
-  find_stack(&allocation, b.sampled);
-  fault_line_t *t = map_line(&here, &allocation);
-  put_stack(out, t, "; called by thread ", &here);
-  if (b.sampled != NULL) put_stack(out, t, "; allocated by thread ", &allocation);
-  unmap_line(t);
+  fault_line_t *t = os_map(sizeof *t);
+  if (t == NULL) return;
+  guard_note_stack(&t->here);
+  find_stack(&t->allocation, b.sampled);
+  find_names(t, &t->here, &t->allocation);
+  put_stack(out, t, "; called by thread ", &t->here);
+  if (b.sampled != NULL) put_stack(out, t, "; allocated by thread ", &t->allocation);
+  os_unmap(t, sizeof *t);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

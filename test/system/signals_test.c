@@ -306,3 +306,25 @@ TEST(signals, a_crash_handler_may_allocate_on_its_own_stack, "") {
   test_reap(&child);
   CHECK(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0);
 }
+
+static void handler_frees_twice(int signal) {
+  (void)signal;
+  void *p = malloc(launder_size(64));
+  free(p);
+  free(launder(p));
+}
+TEST(signals, a_double_free_is_told_on_a_stack_of_8_KiB, "") {
+  test_child_t child;
+  setenv("FREEHOLD_OPTIONS", "profile_interval:1", 1); /* the longest line there is */
+  test_program(&child, "signals.program_that_frees_twice_on_a_stack_of_8_KiB");
+  CHECK(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+  CHECK(test_matches("^freehold: double free: 0x[0-9a-f]+ in free\\(\\).*; called by thread .*$",
+                     child.text));
+}
+TEST(signals, program_that_frees_twice_on_a_stack_of_8_KiB, "program") {
+  static char room[8192];
+  stack_t stack = {.ss_sp = room, .ss_flags = 0, .ss_size = sizeof room};
+  CHECK_EQ(sigaltstack(&stack, NULL), 0);
+  handle(SIGUSR1, handler_frees_twice, SA_ONSTACK);
+  raise(SIGUSR1);
+}
