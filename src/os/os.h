@@ -73,7 +73,8 @@ hidden bool os_has_huge_pages(void); /* Does it allow them? Asked once. */
 hidden bool os_is_private(const void *at, size_t size);
 /* Bytes of the range that are in huge pages; 0, if the system does not say. */
 hidden size_t os_huge_resident(const void *at, size_t size);
-hidden uint64_t os_memory(void); /* of the machine; 0: the system does not say */
+hidden uint64_t os_memory(void);   /* of the machine; 0: the system does not say */
+hidden size_t os_processors(void); /* on which the process may run: 1 at least */
 /* Bytes of the range that are in memory; all, if the system does not say. */
 hidden size_t os_resident(const void *at, size_t size);
 /* Makes pages read as zero. Those in memory are written to, and the rest, which may be in swap, go;

@@ -56,6 +56,7 @@ struct slab {
   union {
     uint16_t is_idle; /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
     uint16_t seen;    /* by the last look, if nobody owns it: sparse.c */
+    uint16_t touched; /* of slices that a heap keeps: the last one's, as in arena_maps_t */
   };
   uint16_t is_clean; /* what was not carved yet reads as zero */
   uint16_t sunk;     /* free blocks on holes; 0 while a heap owns the slab */

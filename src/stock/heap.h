@@ -64,7 +64,6 @@ typedef struct {
   uint64_t lots;     /* how often one was drawn, whether to try such a class again */
   uint64_t slots;    /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
-  uint32_t discards_at, discards; /* of tails: os_now_ms at the last try; how many are left */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h; likewise */
   struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_aside_t;
@@ -81,6 +80,7 @@ typedef struct {
   uint32_t sweep_at, sweep_class;  /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t slab_count[CLASS_COUNT]; /* how many these are; a lane's may wrap, and decides nothing */
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
+  uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
   atomic64_t lane_bytes; /* ... and bytes of large and huge blocks: any thread adds to them */
 } aligned_to(64) heap_own_t;

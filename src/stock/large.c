@@ -113,11 +113,11 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   slab_count(0 - size, 0);
   slab_thread_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
-  tails_leave(h, s);
+  size_t touched = tails_end(h, s);
   if (SECURE && (word & SLAB_IS_UNMAPPED) != 0) return release_unmapped(p, n);
   if (SECURE && (word & SLAB_IS_GONE) != 0) return arena_release_clean(p, n);
   if (h == NULL) return arena_release(p, n);
-  magazine_put_run(h, s, n, slices_for(size));
+  magazine_put_run(h, s, n, slices_for(size), touched);
 }
 
 static bool is_guarded(const void *p) { return map_kind(map_find(p)) == TENANT_GUARDED; }

@@ -7,6 +7,8 @@
 
 enum {
   LOOKS_MOST = 12, /* runs that are compared with a wish */
+  MUCH_EACH = 16,  /* slow calls: two of so many look whether the surplus is too much */
+  MORE_STEP = 4,   /* slices, at a time, by which single ones pass their due */
 };
 
 size_t magazine_singles_most(void) {
@@ -22,8 +24,11 @@ static void count_run(heap_t *h, size_t n, int sign) {
 
 static slab_t *next_in_magazine(const slab_t *s) { return slab_numbered(s->next_in_magazine); }
 
-static void put_run(heap_t *h, slab_t *s, size_t n) {
+/* `touched`: the last slice's. It is kept beside the list, for the word of the arena lies among
+ * others' that change. */
+static void put_run(heap_t *h, slab_t *s, size_t n, size_t touched) {
   ASSERT(n != 0 && n <= RUN_MOST);
+  s->touched = (uint16_t)touched;
   s->next_in_magazine = h->magazine[n - 1];
   h->magazine[n - 1] = slab_number(s);
   count_run(h, n, 1);
@@ -49,8 +54,7 @@ static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   unsigned looks = LOOKS_MOST;
   /* Bound: LOOKS_MOST */
   for (slab_t *before = NULL; s != NULL && looks-- != 0; before = s, s = next_in_magazine(s)) {
-    size_t touched = *arena_touched_last((void *)slab_base(s), n);
-    size_t distance = max_size(touched, wish) - min_size(touched, wish);
+    size_t distance = max_size(s->touched, wish) - min_size(s->touched, wish);
     if (distance >= least) continue;
     least = distance;
     before_best = before;
@@ -73,12 +77,36 @@ void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *c
   return arena_claim(n, alignment, clean);
 }
 
+static void give_up_more_singles(heap_t *h) {
+  if (h->own->more_singles == 0) return; /* its page may be untouched */
+  surplus_add(0u - h->own->more_singles);
+  h->own->more_singles = 0;
+}
+
+/* How many slices of slabs the heap may keep, now that one more is free. Where there are more than
+ * two processors it may pass its due: what another thread has used meanwhile would have to come out
+ * of that one's caches. */
+static size_t renew_singles_most(heap_t *h) {
+  size_t due = magazine_singles_most();
+  if (h->own->more_singles != 0 && (due == 0 || surplus_is_too_much())) give_up_more_singles(h);
+  size_t most = due + h->own->more_singles;
+  bool has_earned = most + MORE_STEP <= min_size(h->slabs_made / MORE_EARNED, due + SURPLUS_EACH);
+  if (due != 0 && h->singles >= most && has_earned && surplus_has_spare()) {
+    surplus_add(MORE_STEP);
+    h->own->more_singles += MORE_STEP;
+    most += MORE_STEP;
+  }
+  return most;
+}
+
 void magazine_put_slab(heap_t *h, slab_t *s) {
+  size_t most = renew_singles_most(h);
   s = slab_retire(s);
-  if (h->singles < min_size(h->slabs_made, magazine_singles_most()) && heap_tag(h) == NULL) {
-    put_run(h, s, 1);
+  if (h->singles < min_size(h->slabs_made, most) && heap_tag(h) == NULL) {
+    put_run(h, s, 1, TOUCHED_ALL);
     return;
   }
+  if (h->singles > most) release_run(take_run(h, 1), 1); /* what is too much goes by and by */
   release_run(s, 1);
   if (h->trims_due < UINT8_MAX) h->trims_due++;
 }
@@ -87,15 +115,21 @@ static size_t earned_slices(const heap_t *h) {
   return atomic64_load_relaxed(&h->large_allocated) / RUN_EARNED;
 }
 
+static bool may_have_more_runs(size_t most, size_t singles) {
+  if (most < RUN_LEAST) return true;
+  return most < RUN_TIMES * singles ? surplus_has_room() : surplus_has_spare();
+}
+
 /* Settles how many slices the heap may keep in runs, now that `n` more are free. The first few are
  * its due, if it has earned them. It gets more while the surplus has room, and loses these when the
- * surplus is too much. */
+ * surplus is too much. Whether it is, is looked at now and then, for all threads write to these
+ * words. It is done in two calls in a row: where frees and allocations take turns one is a free. */
 static void renew_run_most(heap_t *h, size_t n) {
-  size_t most = h->run_most;
-  if (surplus_is_too_much()) most = min_size(most, RUN_LEAST);
+  size_t most = h->run_most, singles = magazine_singles_most();
+  if (h->calls % MUCH_EACH < 2 && surplus_is_too_much()) most = min_size(most, RUN_LEAST);
   bool wants = n <= RUN_MOST && h->run_slices + n > most;
-  if (wants && (most < RUN_LEAST || surplus_has_room())) most += RUN_LEAST;
-  most = min_size(most, min_size(earned_slices(h), RUN_TIMES * magazine_singles_most()));
+  if (wants && may_have_more_runs(most, singles)) most += RUN_LEAST;
+  most = min_size(most, min_size(earned_slices(h), RUN_SPARE * singles));
   if (most == h->run_most) return;
   surplus_add((uint32_t)most - h->run_most);
   h->run_most = (uint16_t)most;
@@ -114,31 +148,37 @@ static bool make_room(heap_t *h, size_t n) {
   return has_room;
 }
 
-void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used) {
+void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t touched) {
   size_t singles = min_size(earned_slices(h), magazine_singles_most());
   if (!(n == 1 ? h->singles < singles : make_room(h, n))) return release_run(s, n);
-  if (unlikely(used < n))
+  if (unlikely(used < n)) {
     memset(arena_touched_last((void *)slab_base(s), used), TOUCHED_ALL, n - used);
-  put_run(h, s, n);
+    touched = *arena_touched_last((void *)slab_base(s), n);
+  }
+  put_run(h, s, n, touched);
 }
 
 size_t magazine_claim_ahead(heap_t *h, char *at, size_t n) {
   bool clean;
   if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
-  for (size_t i = n; i-- > 0;) put_run(h, slab_of(at + (i << SLICE_SHIFT)), 1); /* lowest on top */
+  for (size_t i = n; i-- > 0;) { /* the lowest comes to lie on top */
+    char *slice = at + (i << SLICE_SHIFT);
+    put_run(h, slab_of(slice), 1, *arena_touched_last(slice, 1));
+  }
   return clean ? n : 0;
 }
 
 bool magazine_add_reserve(heap_t *h) {
   bool clean;
   void *at = arena_claim_beyond(&clean);
-  if (at != NULL) put_run(h, slab_of(at), 1);
+  if (at != NULL) put_run(h, slab_of(at), 1, *arena_touched_last(at, 1));
   return at != NULL;
 }
 
 void magazine_empty(heap_t *h) {
   for (size_t n = 1; n <= RUN_MOST && h->singles + h->run_slices != 0; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
+  give_up_more_singles(h);
   if (h->run_most != 0) surplus_add(0u - h->run_most);
   h->run_most = 0;
 }

@@ -255,7 +255,8 @@ bool pool_is_valid(void) {
     uint32_t rests_with = h != NULL ? atomic32_load_relaxed(&h->resting_pages) : 0;
     HOLDS(P2, has_bit == (rests_with != 0) && !(has_bit && is_claimed));
     pages += rests_with;
-    if (h != NULL && heap_was_used(h)) kept += h->run_most + returned_surplus(h);
+    if (h != NULL && heap_was_used(h))
+      kept += h->run_most + h->own->more_singles + returned_surplus(h);
   }
   HOLDS(P2, pages == pool_resting_pages());
   return users_are_valid(pool_size()) && surplus_is_valid(kept);

@@ -14,13 +14,19 @@ static struct {
 
 static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus.slices); }
 
+static size_t processors_part(void) { return users_running() * SURPLUS_EACH; }
+
 static size_t most_surplus(void) {
   if (budget_is_tight()) return 0;
-  return max_size(atomic64_load_relaxed(&arena_counts.committed) / SURPLUS_PART, SURPLUS_LEAST);
+  size_t used = atomic64_load_relaxed(&arena_counts.committed);
+  return max_size(used / SURPLUS_PART, processors_part());
 }
 
 void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus.slices, slices); }
 bool surplus_has_room(void) { return all_surplus() < most_surplus(); }
+bool surplus_has_spare(void) {
+  return !budget_is_tight() && all_surplus() + SURPLUS_LEAST < processors_part();
+}
 bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(); }
 
 size_t surplus_average(void) {

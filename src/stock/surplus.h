@@ -8,7 +8,9 @@
 
 #include "../base/base.h"
 
-enum { SURPLUS_LEAST = 256, SURPLUS_PART = 8 }; /* slices, or this part of what is in use */
+/* Slices for each processor that can run a thread with a heap, two at least; or this part of what
+ * is in use, if that is more. */
+enum { SURPLUS_EACH = 128, SURPLUS_LEAST = 2 * SURPLUS_EACH, SURPLUS_PART = 8 };
 enum { SURPLUS_SMALL = 512 }; /* slices that few threads may share as if they were in use */
 
 /* So many more are kept, modulo 2^32. */
@@ -19,6 +21,8 @@ hidden bool surplus_ask(size_t slices);
 hidden size_t surplus_average(void);
 /* Is it below its bound? */
 hidden bool surplus_has_room(void);
+/* Is more than SURPLUS_LEAST left of what is for processors? Never with two of them. */
+hidden bool surplus_has_spare(void);
 /* Is it above twice its bound? Then every heap gives some back when it next has occasion to. */
 hidden bool surplus_is_too_much(void);
 hidden bool surplus_is_valid(size_t kept); /* by all heaps: pool_is_valid */

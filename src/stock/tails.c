@@ -15,7 +15,7 @@ enum {
   TAILS_BUDGET_PART = 16, /* beside that they may be this part of purge_budget */
   LARGE_LEAST = 8192,     /* pages, 32 MiB: while large blocks use less, all of purge_budget */
   TAIL = 1 << 20,      /* one page of a tail in a heap's word; its pages are below half of this */
-  DISCARDS_MOST = 128, /* by a heap in a millisecond: a tenth of its time */
+  DISCARDS_MOST = 128, /* in a millisecond */
   DISCARDS_MS = 8,     /* milliseconds whose discards may be made at once */
 };
 enum { TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP }; /* pages that a heap counts alone */
@@ -91,24 +91,37 @@ static bool is_too_long(size_t tail, size_t pages) {
   return (int64_t)tail * most > 2 * rest * (int64_t)pages;
 }
 
-/* A program that replaces its blocks faster than that has them in its caches, and a system that
- * refuses is not asked again and again. */
-static bool may_discard(heap_t *h) {
-  if (h == NULL) return true;
-  uint32_t now = os_now_ms(), passed = os_ms_between(h->aside->discards_at, now);
-  if (passed != 0) h->aside->discards = (uint32_t)min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
-  h->aside->discards_at = now;
-  if (h->aside->discards == 0) return false;
-  h->aside->discards--;
-  return true;
-}
+/* os_now_ms at the last discard, how many more may be made, and BUSY. relaxed: nothing is handed
+ * over. */
+static struct {
+  atomic64_t word;
+} aligned_to(64) discards; /* a line of its own: all threads write to it */
+enum { BUSY = 1, LEFT_SHIFT = 1, AT_SHIFT = 32 };
 
-static bool discard(heap_t *h, const slab_t *s, size_t tail) {
+/* One thread at a time: where several change page tables at once, each call makes all processors
+ * forget what they know of them. And DISCARDS_MOST in a millisecond: a program that replaces its
+ * blocks faster has them in its caches, and a system that refuses is not asked again and again. No
+ * thread waits: it goes on with its tail. One that stops here keeps others from it until the clock
+ * moves. */
+static bool begin_discard(void) {
+  uint64_t word = atomic64_load_relaxed(&discards.word);
+  uint32_t now = os_now_ms(), passed = os_ms_between((uint32_t)(word >> AT_SHIFT), now);
+  size_t left = (uint32_t)word >> LEFT_SHIFT;
+  if (passed != 0) left = min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
+  else if ((word & BUSY) != 0) return false;
+  if (left == 0) return false;
+  uint64_t next = (uint64_t)now << AT_SHIFT | (left - 1) << LEFT_SHIFT | BUSY;
+  return atomic64_cas_relaxed(&discards.word, &word, next); /* not tried again */
+}
+static void end_discard(void) { atomic64_and_relaxed(&discards.word, ~(uint64_t)BUSY); }
+
+static bool discard(const slab_t *s, size_t tail) {
   size_t bytes = tail << TOUCHED_SHIFT, size = atomic64_load_relaxed(&s->size);
-  if (!is_too_long(tail, pages_of(s)) || !may_discard(h)) return false;
-  if (!arena_discard((char *)slab_base(s) + size, bytes)) return false;
-  atomic64_add_relaxed(&arena_counts.purged, bytes);
-  return true;
+  if (!is_too_long(tail, pages_of(s)) || !begin_discard()) return false;
+  bool is_done = arena_discard((char *)slab_base(s) + size, bytes);
+  end_discard();
+  if (is_done) atomic64_add_relaxed(&arena_counts.purged, bytes);
+  return is_done;
 }
 
 /* A block of `pages` pages with `tail` more behind it. */
@@ -119,7 +132,7 @@ static always_inline void count_tail(heap_t *h, slab_t *s, size_t pages, size_t 
 
 static cold void enter_or_discard(heap_t *h, slab_t *s, size_t tail) {
   size_t pages = pages_of(s);
-  if (discard(h, s, tail)) {
+  if (discard(s, tail)) {
     *touched_of(s, pages) = (uint8_t)pages_in_last(pages);
     tail = 0;
   }
@@ -136,6 +149,12 @@ void tails_enter(heap_t *h, slab_t *s, size_t wish) {
 }
 
 void tails_leave(heap_t *h, const slab_t *s) { count(h, -s->counted); }
+
+size_t tails_end(heap_t *h, const slab_t *s) {
+  int32_t pages = pages_in(s->counted), tail = (s->counted - pages) / TAIL;
+  tails_leave(h, s);
+  return pages_in_last((size_t)pages) + (size_t)tail;
+}
 
 bool tails_are_valid(const slab_t *s) {
   size_t pages = pages_of(s), touched = *touched_of(s, pages);

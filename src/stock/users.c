@@ -23,7 +23,9 @@ typedef struct {
 typedef enum { USERS_NEW, USERS_SETTLED, USERS_ALONE } users_stage_t;
 #define USERS_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
-static atomic_ptr_t users; /* zero pages, whoever mapped them */
+static atomic_ptr_t users;    /* zero pages, whoever mapped them */
+enum { TWO = 2 };             /* are taken for granted, so that few processes ask */
+static atomic32_t processors; /* relaxed: all find the same; 0: not asked */
 LAYOUT_SIZE(users_t);
 LAYOUT_VARIABLE(users);
 
@@ -62,11 +64,18 @@ void users_note(size_t number, uint64_t thread) {
   if (u == NULL) return;
   if (thread == 0) atomic16_store_relaxed(&had[number], 0);
   change(u, number, atomic64_load_relaxed(&u->words[number]), thread);
+  if (users_count() > TWO && atomic32_load_relaxed(&processors) == 0)
+    atomic32_store_relaxed(&processors, (uint32_t)os_processors());
 }
 
 void users_begin(size_t number) {
   if (!users_are_known() && number != 0) users_make();
   if (users_are_known()) users_note(number, os_thread());
+}
+
+size_t users_running(void) {
+  size_t running = min_size((size_t)users_count(), atomic32_load_relaxed(&processors));
+  return max_size(running, TWO);
 }
 
 void users_keep(size_t number) {

@@ -40,6 +40,8 @@ hidden bool users_end_parents(size_t places, size_t *number);
 /* The heap of a handler of `thread`, as that said: it is found by itself from now on. */
 hidden void users_leave_behind(size_t number, uint64_t thread);
 hidden int32_t users_count(void);
+/* How many of the threads that have a heap can run at a time; two at least. */
+hidden size_t users_running(void);
 /* Are they more than the option caching_threads says? Then none keeps what was its due. Of ten
  * thousand threads few run at a time, and what the others keep nobody can take. */
 hidden bool users_are_many(void);

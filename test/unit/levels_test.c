@@ -50,7 +50,7 @@ TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
   EXPECT_ABORT((h->aside->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
                "assertion h->aside->returned");
   EXPECT_ABORT(heap_set_fresh(h, CLASS, (fresh_t){0}), "assertion c >= MEDIUM_CLASS");
-  EXPECT_ABORT(magazine_put_run(h, slab(p), 0, 0), "assertion n != 0");
+  EXPECT_ABORT(magazine_put_run(h, slab(p), 0, 0, 0), "assertion n != 0");
   EXPECT_ABORT(index_add_chunk(h, small + 16), "assertion .*block % INDEX_CHUNK_SIZE");
   EXPECT_ABORT(large_with_headroom(h, 2 * SLICE_SIZE, SLICE_SIZE), "assertion size <= roomy");
   EXPECT_ABORT((h->put_off = 1, pool_release(h)), "assertion h->put_off == 0");

@@ -126,10 +126,49 @@ TEST(magazine, a_share_is_cut_when_all_together_have_too_much, "") {
   CHECK_EQ(h->run_most, shares_most());
   for (int i = 0; i < THREADS; i++) in_thread(use_many, &heaps[i], false);
   fast_free(much);
-  free_together(1, 2);
+  for (int i = 0; i < 128; i++) free_together(1, 2); /* some of the calls look */
   CHECK_EQ(h->run_most, RUN_LEAST);
   CHECK_LE(h->run_slices, RUN_LEAST);
   CHECK(magazine_is_valid(h));
+}
+
+/* Allocates `bytes` of small blocks and frees them, as often as earns much. */
+static void cycle_small(size_t bytes) {
+  enum { SIZE = 128 };
+  static __thread void *p[MiB(4) / SIZE];
+  for (int round = 0; round < 12; round++) {
+    for (size_t i = 0; i < bytes / SIZE; i++) p[i] = fast_malloc(SIZE);
+    for (size_t i = 0; i < bytes / SIZE; i++) fast_free(p[i]);
+  }
+}
+
+TEST(magazine, with_two_processors_single_slices_are_its_due_whatever_earned, "K1 L2") {
+  pretend_users(64);
+  cycle_small(MiB(4));
+  CHECK_LE((size_t)my_heap()->singles, (size_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
+  CHECK_EQ(my_heap()->own->more_singles, 0u);
+}
+
+TEST(magazine, with_many_processors_a_thread_keeps_the_slices_that_it_fills_again_and_again, "K1") {
+  heap_t *h = my_heap();
+  os_fake.processors = 16;
+  pretend_users(16);
+  cycle_small(MiB(4));
+  CHECK_GE((size_t)h->own->more_singles, (size_t)32);
+  CHECK_LE((size_t)h->own->more_singles, (size_t)SURPLUS_EACH);
+  uint64_t before = committed();
+  cycle_small(MiB(2));
+  CHECK_EQ(committed(), before); /* the arena was not asked */
+  CHECK(magazine_is_valid(h));
+  surplus_add(100 * SURPLUS_LEAST);
+  cycle_small(MiB(4));
+  CHECK_EQ(h->own->more_singles, 0u);
+  CHECK_LE((size_t)h->singles, (size_t)(option_get(OPTION_magazine) >> SLICE_SHIFT));
+  surplus_add(0u - 100 * SURPLUS_LEAST);
+  pretend_users(1);
+  CHECK(pool_is_valid());
+  heap_collect(true);
+  CHECK(pool_is_valid());
 }
 
 TEST(magazine, a_thread_that_ends_keeps_nothing_and_its_share_is_free_again, "") {

@@ -32,8 +32,11 @@ enum { UNIT = 4096, FIRST_WINDOW = 6, WINDOWS = 8 };
 #define UNITS (SPACE_SIZE / UNIT)
 
 os_counts_t os_counts;
-os_fake_t os_fake = {
-  .page_size = 4096, .now_ms = 1000, .most_mapped = SPACE_SIZE, .windows = WINDOWS};
+os_fake_t os_fake = {.page_size = 4096,
+                     .now_ms = 1000,
+                     .most_mapped = SPACE_SIZE,
+                     .windows = WINDOWS,
+                     .processors = 2};
 
 /* The size of the system's pages, if tests are to run with another. */
 __attribute__((constructor)) static void choose_page(void) {
@@ -351,6 +354,7 @@ size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)si
 
 bool os_is_space_limited(void) { return os_fake.most_mapped < SPACE_SIZE; }
 uint64_t os_memory(void) { return os_fake.memory; }
+size_t os_processors(void) { return os_fake.processors; }
 
 size_t os_resident(const void *at, size_t size) {
   unsigned char pages[512];

@@ -50,6 +50,7 @@ typedef struct {
   void (*before)(os_fake_call_t call, void *at, size_t size);
   os_usage_t usage;                      /* what os_usage says */
   uint64_t memory;                       /* of the machine */
+  size_t processors;                     /* likewise */
   const char *(*file)(const char *path); /* what stands in a file of /proc or /sys; NULL: none */
   const char *link;                      /* what os_read_link finds; NULL: nothing */
   const uintptr_t *frames;               /* what os_backtrace finds, `frame_count` of them */

@@ -47,6 +47,22 @@ TEST(surplus, a_large_process_may_keep_a_part_of_what_it_uses, "") {
   CHECK(!surplus_ask(5 * SURPLUS_LEAST));
 }
 
+TEST(surplus, it_grows_with_the_processors_that_can_run_a_thread_with_a_heap, "") {
+  os_fake.processors = 16;
+  pretend_users(2);
+  CHECK(!surplus_has_spare());
+  pretend_users(5);
+  CHECK(surplus_has_spare());
+  surplus_add(5 * SURPLUS_EACH - SURPLUS_LEAST);
+  CHECK(!surplus_has_spare() && surplus_has_room());
+  surplus_add(SURPLUS_LEAST);
+  CHECK(!surplus_has_room());
+  pretend_users(64);
+  CHECK(surplus_has_room() && surplus_has_spare());
+  surplus_add(11 * SURPLUS_EACH);
+  CHECK(!surplus_has_room());
+}
+
 TEST(surplus, what_a_heap_has_on_average_is_the_less_the_more_heaps_there_are, "") {
   atomic64_store_relaxed(&arena_counts.committed, 3 * SURPLUS_SMALL);
   CHECK_EQ(surplus_average(), (size_t)4 * SURPLUS_SMALL);

@@ -127,6 +127,49 @@ TEST(tails, what_the_system_refuses_stays_counted_and_is_not_asked_for_without_e
   CHECK_LE(discards() - before, (uint64_t)128);
 }
 
+static void allocate_18_KB(void *block) { *(void **)block = fast_malloc(18000); }
+static void *nested;
+static void allocate_in_another_thread(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call == OS_FAKE_DISCARD && nested == NULL) in_thread(allocate_18_KB, &nested, false);
+}
+
+/* The system would make all processors forget their page tables in each such call. */
+TEST(tails, one_thread_at_a_time_gives_tails_back_and_others_go_on_without, "L3") {
+  char *p[3];
+  core_option(OPTION_magazine, 0);
+  for (int i = 0; i < 3; i++) p[i] = filled(SLICE_SIZE);
+  for (int i = 0; i < 3; i++) fast_free(p[i]);
+  set_others_tails(true);
+  os_fake.before = allocate_in_another_thread;
+  uint64_t before = discards();
+  CHECK_EQ(touched(fast_malloc(18000)), 5u);
+  os_fake.before = NULL;
+  CHECK_EQ(touched(nested), 16u);
+  CHECK_EQ(discards(), before + 1);
+  CHECK_EQ(touched(fast_malloc(18000)), 5u);
+}
+
+static void stop_here(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call == OS_FAKE_DISCARD) pthread_exit(NULL);
+}
+
+TEST(tails, a_thread_that_stops_in_a_discard_keeps_others_from_it_until_the_clock_moves, "L3") {
+  char *p[3];
+  void *lost;
+  core_option(OPTION_magazine, 0);
+  for (int i = 0; i < 3; i++) p[i] = filled(SLICE_SIZE);
+  for (int i = 0; i < 3; i++) fast_free(p[i]);
+  set_others_tails(true);
+  os_fake.before = stop_here;
+  in_thread(allocate_18_KB, &lost, false);
+  os_fake.before = NULL;
+  CHECK_EQ(touched(fast_malloc(18000)), 16u);
+  os_fake.now_ms++;
+  CHECK_EQ(touched(fast_malloc(18000)), 5u);
+}
+
 TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
   enum { SLOTS = 100 };
   char *p[SLOTS] = {NULL};

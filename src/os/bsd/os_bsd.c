@@ -162,6 +162,13 @@ uint64_t os_memory(void) {
   return sysctlbyname(MEMORY_NAME, &bytes, &size, NULL, 0) == 0 ? bytes : 0;
 }
 
+size_t os_processors(void) {
+  put_back_at_end int before = errno;
+  int count = 0;
+  size_t size = sizeof count;
+  return sysctlbyname("hw.ncpu", &count, &size, NULL, 0) == 0 && count > 0 ? (size_t)count : 1;
+}
+
 #if defined(__APPLE__)
 bool os_copy(void *to, const void *from, size_t size) {
   vm_size_t got = 0;

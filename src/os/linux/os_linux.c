@@ -212,6 +212,16 @@ uint64_t os_memory(void) {
   return (uint64_t)about.totalram * about.mem_unit;
 }
 
+/* The first thread's: any other may have been bound to one. The system refuses if it has more. */
+size_t os_processors(void) {
+  uint64_t allowed[16];
+  size_t count = 0;
+  long process = OS_CALL(getpid, 0, 0, 0, 0, 0, 0);
+  long bytes = OS_CALL(sched_getaffinity, process, sizeof allowed, allowed, 0, 0, 0);
+  for (long i = 0; i < bytes / 8; i++) count += bits_count(allowed[i]);
+  return bytes == -EINVAL ? 64 * ARRAY_LENGTH(allowed) : max_size(count, 1);
+}
+
 bool os_is_there(const void *word) {
   enum { NO_SUCH_WAY = -1 }; /* the signals are read, and then nothing is done */
   return word != NULL && OS_CALL(rt_sigprocmask, NO_SUCH_WAY, word, NULL, 8, 0, 0) != -EFAULT;

@@ -251,6 +251,7 @@ static nt_system_t system_facts(void) {
   return about;
 }
 uint64_t os_memory(void) { return (uint64_t)system_facts().pages * SYSTEM_PAGE; }
+size_t os_processors(void) { return max_size(system_facts().count, 1); }
 
 /* A power of two above what programs may have: 47 bits, 43 before Windows 8.1. */
 uintptr_t os_space_end(void) {

@@ -162,6 +162,7 @@ bool os_thread_start(void (*run)(void)) {
 void os_sleep_ms(uint32_t ms) { (void)ms; }
 void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
 uint32_t os_now_ms(void) { return 0; }
+size_t os_processors(void) { return 2; }
 void trace_leave(void) {} /* nothing is traced here */
 void trace_let_go(void) {}
 uintptr_t os_space_start(void) { return GiB(FIRST_WINDOW); }
