@@ -151,10 +151,8 @@ static bool make_room(heap_t *h, size_t n) {
 void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t touched) {
   size_t singles = min_size(earned_slices(h), magazine_singles_most());
   if (!(n == 1 ? h->singles < singles : make_room(h, n))) return release_run(s, n);
-  if (unlikely(used < n)) {
-    memset(arena_touched_last((void *)slab_base(s), used), TOUCHED_ALL, n - used);
-    touched = *arena_touched_last((void *)slab_base(s), n);
-  }
+  if (unlikely(used < n)) /* the last one may have been touched less: `touched` is for a choice */
+    memset(arena_touched_last((void *)slab_base(s), used), touched = TOUCHED_ALL, n - used);
   put_run(h, s, n, touched);
 }
 

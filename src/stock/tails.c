@@ -98,18 +98,17 @@ static struct {
 } aligned_to(64) discards; /* a line of its own: all threads write to it */
 enum { BUSY = 1, LEFT_SHIFT = 1, AT_SHIFT = 32 };
 
-/* One thread at a time: where several change page tables at once, each call makes all processors
- * forget what they know of them. And DISCARDS_MOST in a millisecond: a program that replaces its
- * blocks faster has them in its caches, and a system that refuses is not asked again and again. No
- * thread waits: it goes on with its tail. One that stops here keeps others from it until the clock
- * moves. */
+/* DISCARDS_MOST in a millisecond: a program that replaces its blocks faster has them in its caches,
+ * and a system that refuses is not asked again and again. With more than two processors one thread
+ * at a time: if several change page tables at once, each call makes all processors forget what they
+ * know of them. No thread waits: it goes on with its tail. One that stops here keeps others from it
+ * until the clock moves. */
 static bool begin_discard(void) {
   uint64_t word = atomic64_load_relaxed(&discards.word);
   uint32_t now = os_now_ms(), passed = os_ms_between((uint32_t)(word >> AT_SHIFT), now);
   size_t left = (uint32_t)word >> LEFT_SHIFT;
   if (passed != 0) left = min_size(passed, DISCARDS_MS) * DISCARDS_MOST;
-  else if ((word & BUSY) != 0) return false;
-  if (left == 0) return false;
+  if (left == 0 || (passed == 0 && (word & BUSY) != 0 && users_running() > 2)) return false;
   uint64_t next = (uint64_t)now << AT_SHIFT | (left - 1) << LEFT_SHIFT | BUSY;
   return atomic64_cas_relaxed(&discards.word, &word, next); /* not tried again */
 }

@@ -74,8 +74,8 @@ void users_begin(size_t number) {
 }
 
 size_t users_running(void) {
-  size_t running = min_size((size_t)users_count(), atomic32_load_relaxed(&processors));
-  return max_size(running, TWO);
+  size_t known = max_size(atomic32_load_relaxed(&processors), TWO);
+  return min_size(known, max_size((size_t)users_count(), TWO));
 }
 
 void users_keep(size_t number) {

@@ -135,8 +135,10 @@ static void allocate_in_another_thread(os_fake_call_t call, void *at, size_t siz
 }
 
 /* The system would make all processors forget their page tables in each such call. */
-TEST(tails, one_thread_at_a_time_gives_tails_back_and_others_go_on_without, "L3") {
+TEST(tails, with_many_processors_one_thread_at_a_time_gives_back_and_others_go_on, "L3") {
   char *p[3];
+  os_fake.processors = 16;
+  pretend_users(16);
   core_option(OPTION_magazine, 0);
   for (int i = 0; i < 3; i++) p[i] = filled(SLICE_SIZE);
   for (int i = 0; i < 3; i++) fast_free(p[i]);
@@ -157,6 +159,8 @@ static void stop_here(os_fake_call_t call, void *at, size_t size) {
 
 TEST(tails, a_thread_that_stops_in_a_discard_keeps_others_from_it_until_the_clock_moves, "L3") {
   char *p[3];
+  os_fake.processors = 16;
+  pretend_users(16);
   void *lost;
   core_option(OPTION_magazine, 0);
   for (int i = 0; i < 3; i++) p[i] = filled(SLICE_SIZE);

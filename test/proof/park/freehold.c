@@ -282,6 +282,12 @@ static void last_of_second_slab(void) {
   put_others(900, block[0]);
   release(block[0]);
 }
+/* The heap has made many, and its magazine is full. */
+static void last_of_many_slabs(void) {
+  own(16000, 120);
+  free_some(0, 120, 1);
+  last_of_second_slab();
+}
 static void last_medium(void) {
   own(6000, 30);
   put_others(6000, block[0]);
@@ -1820,6 +1826,7 @@ const operation_t freehold_operations[] = {
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
   {"free-last-to-magazine", free_first, last_of_second_slab, NULL, NULL, 0},
+  {"free-last-beyond-due", free_first, last_of_many_slabs, NULL, "magazine:64K", 0},
   {"free-last-to-arena", free_first, last_of_second_slab, NULL, "magazine:0", QUICK},
   {"free-last-medium", free_first, last_medium, NULL, "magazine:0", 0},
   {"free-full-published", free_sixteen, full_and_unwanted, NULL, NULL, 0},

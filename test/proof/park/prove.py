@@ -379,7 +379,11 @@ def is_reserved(line, functions):
             functions <= {"use_window"} and line.strip() == "return 0;")
 
 def is_too_fast(line, functions):
-    return "discards == 0) return false" in line
+    return "word >> LEFT_SHIFT" in line or "(word & BUSY) != 0" in line
+
+def is_of_processors(line, functions):
+    return (functions <= {"users_running"} or
+            any(word in line for word in ("more_singles", "MORE_STEP", "os_processors()")))
 
 # Lines that no operation can execute: why, and what tells them, by their text and the functions
 # that have them.
@@ -394,7 +398,8 @@ UNSWEPT = (
     ("need a system that refuses an munmap or an mremap", is_refused),
     ("need a process one mapping below the most that it may have", is_at_most_mappings),
     ("need an address space with something in every window", is_crowded),
-    ("need 128 discards in a millisecond", is_too_fast),
+    ("need two discards in a millisecond", is_too_fast),
+    ("need more than two processors, and as many threads", is_of_processors),
     ("the option profile_growth, which counts at load alone", is_of_growth),
     ("need a child of fork that has started threads of its own", is_of_parents),
     ("need huge pages that were set aside, or a system that refuses a window's maps", is_reserved),
