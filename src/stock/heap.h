@@ -81,8 +81,9 @@ typedef struct {
   uint8_t slab_count[CLASS_COUNT]; /* how many these are; a lane's may wrap, and decides nothing */
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
-  atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
-  atomic64_t lane_bytes; /* ... and bytes of large and huge blocks: any thread adds to them */
+  uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
+  atomic32_t lane_slabs;   /* of a lane: its slabs; written by its user */
+  atomic64_t lane_bytes;   /* ... and bytes of large and huge blocks: any thread adds to them */
 } aligned_to(64) heap_own_t;
 
 struct heap {

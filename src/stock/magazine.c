@@ -8,7 +8,6 @@
 enum {
   LOOKS_MOST = 12, /* runs that are compared with a wish */
   MUCH_EACH = 16,  /* slow calls: two of so many look whether the surplus is too much */
-  MORE_STEP = 4,   /* slices, at a time, by which single ones pass their due */
 };
 
 size_t magazine_singles_most(void) {
@@ -24,8 +23,7 @@ static void count_run(heap_t *h, size_t n, int sign) {
 
 static slab_t *next_in_magazine(const slab_t *s) { return slab_numbered(s->next_in_magazine); }
 
-/* `touched`: the last slice's. It is kept beside the list, for the word of the arena lies among
- * others' that change. */
+/* `touched`: the last slice's. The arena's own byte lies among others' that change. */
 static void put_run(heap_t *h, slab_t *s, size_t n, size_t touched) {
   ASSERT(n != 0 && n <= RUN_MOST);
   s->touched = (uint16_t)touched;
@@ -69,34 +67,36 @@ static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
 
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }
 
-void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean) {
-  if (unlikely(wish != 0) && n <= RUN_MOST) put_nearest_first(h, n, wish);
-  slab_t *kept = alignment == 1 ? take_run(h, n) : NULL;
-  *clean = false;
-  if (kept != NULL) return (void *)slab_base(kept);
-  return arena_claim(n, alignment, clean);
-}
-
 static void give_up_more_singles(heap_t *h) {
   if (h->own->more_singles == 0) return; /* its page may be untouched */
   surplus_add(0u - h->own->more_singles);
   h->own->more_singles = 0;
 }
 
-/* How many slices of slabs the heap may keep, now that one more is free. Where there are more than
- * two processors it may pass its due: what another thread has used meanwhile would have to come out
- * of that one's caches. */
+/* With more than two processors the heap may pass its due: what another thread has used meanwhile
+ * would have to come out of that one's caches. */
 static size_t renew_singles_most(heap_t *h) {
   size_t due = magazine_singles_most();
   if (h->own->more_singles != 0 && (due == 0 || surplus_is_too_much())) give_up_more_singles(h);
-  size_t most = due + h->own->more_singles;
-  bool has_earned = most + MORE_STEP <= min_size(h->slabs_made / MORE_EARNED, due + SURPLUS_EACH);
-  if (due != 0 && h->singles >= most && has_earned && surplus_has_spare()) {
-    surplus_add(MORE_STEP);
-    h->own->more_singles += MORE_STEP;
-    most += MORE_STEP;
-  }
-  return most;
+  return due + h->own->more_singles;
+}
+
+/* The arena is asked for a slice. If the heap has given one back, it should have kept it. */
+static void keep_one_more(heap_t *h) {
+  if (h->own->missed_singles == 0) return;
+  h->own->missed_singles--;
+  if (h->own->more_singles == SURPLUS_EACH || !surplus_has_spare()) return;
+  surplus_add(1);
+  h->own->more_singles++;
+}
+
+void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean) {
+  if (unlikely(wish != 0) && n <= RUN_MOST) put_nearest_first(h, n, wish);
+  slab_t *kept = alignment == 1 ? take_run(h, n) : NULL;
+  *clean = false;
+  if (kept != NULL) return (void *)slab_base(kept);
+  if (n == 1) keep_one_more(h);
+  return arena_claim(n, alignment, clean);
 }
 
 void magazine_put_slab(heap_t *h, slab_t *s) {
@@ -107,6 +107,7 @@ void magazine_put_slab(heap_t *h, slab_t *s) {
     return;
   }
   if (h->singles > most) release_run(take_run(h, 1), 1); /* what is too much goes by and by */
+  if (heap_tag(h) == NULL && h->own->missed_singles < UINT16_MAX) h->own->missed_singles++;
   release_run(s, 1);
   if (h->trims_due < UINT8_MAX) h->trims_due++;
 }
@@ -122,8 +123,8 @@ static bool may_have_more_runs(size_t most, size_t singles) {
 
 /* Settles how many slices the heap may keep in runs, now that `n` more are free. The first few are
  * its due, if it has earned them. It gets more while the surplus has room, and loses these when the
- * surplus is too much. Whether it is, is looked at now and then, for all threads write to these
- * words. It is done in two calls in a row: where frees and allocations take turns one is a free. */
+ * surplus is too much. That is read now and then, for all threads write to it: in two calls in a
+ * row, so that one is a free. */
 static void renew_run_most(heap_t *h, size_t n) {
   size_t most = h->run_most, singles = magazine_singles_most();
   if (h->calls % MUCH_EACH < 2 && surplus_is_too_much()) most = min_size(most, RUN_LEAST);

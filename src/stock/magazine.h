@@ -12,11 +12,10 @@
 #include "heap.h"
 
 enum {
-  RUN_TIMES = 4,   /* runs have at most so many times the slices of option magazine */
-  RUN_SPARE = 16,  /* ... or so many, where there are more than two processors */
-  RUN_EARNED = 4,  /* large blocks that a heap allocates for each slice it may keep */
-  RUN_LEAST = 4,   /* slices in runs, if earned; more if the surplus has room */
-  MORE_EARNED = 4, /* slabs that a heap has made for each slice beyond option magazine */
+  RUN_TIMES = 4,  /* runs have at most so many times the slices of option magazine */
+  RUN_SPARE = 16, /* ... or so many, where there are more than two processors */
+  RUN_EARNED = 4, /* large blocks that a heap allocates for each slice it may keep */
+  RUN_LEAST = 4,  /* slices in runs, if earned; more if the surplus has room */
 };
 
 /* Keeps or gives back the slice of an empty slab on no list. */

@@ -4,8 +4,9 @@
  * How many blocks of a class the list may hold: what the class has earned, as far as
  * RETURN_SMALL_BYTES go. For a medium class it is RETURN_MOST and RETURN_BYTES instead, or less
  * where many heaps have little each. If it was full and its blocks are needed again, it was too
- * short. A medium class may then have twice as many, as far as the surplus of all heaps goes. It
- * may have half as many if less than a quarter is used. */
+ * short. A medium class may then have twice as many, as far as the surplus of all heaps goes; and
+ * its spare part, if more had to come from elsewhere. It may have half as many if less than a
+ * quarter is used. */
 #include "returned.h"
 
 #include "stock.h"
@@ -39,9 +40,13 @@ size_t returned_surplus(const heap_t *h) {
   return slices;
 }
 
-static void lengthen(heap_t *h, unsigned c) {
+/* `has_missed`: what the list had no room for had to come from elsewhere. */
+static bool lengthen(heap_t *h, unsigned c, bool has_missed) {
   lengthened_t *l = lengthened(h, c);
-  if (l->doublings < DOUBLED_MOST && surplus_ask(doubling_slices(c, l->doublings))) l->doublings++;
+  if (l->doublings == DOUBLED_MOST) return false;
+  if (!surplus_ask(doubling_slices(c, l->doublings), has_missed)) return false;
+  l->doublings++;
+  return true;
 }
 
 static void shorten(heap_t *h, unsigned c) {
@@ -70,7 +75,7 @@ static void end_shortness(heap_t *h, unsigned c) {
 }
 
 /* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
-void returned_renew(heap_t *h, unsigned c) {
+static void renew_allowance(heap_t *h, unsigned c) {
   ASSERT(h->aside->returned[c] == 0);
   bool are_few = h->own->slab_count[c] > 0 && h->own->slab_count[c] < OWNED_MANY;
   if (are_few || users_are_many()) {
@@ -78,14 +83,17 @@ void returned_renew(heap_t *h, unsigned c) {
     return;
   }
   size_t earned = heap_binned(h, c) / 2 + RETURN_FIRST, most;
-  if (c >= MEDIUM_CLASS) {
-    if (is_too_short(h, c) || lengthened(h, c)->was_short) lengthen(h, c);
-    end_shortness(h, c);
-    most = longest(h, c);
-  } else {
-    most = RETURN_SMALL_BYTES / class_size(c);
-  }
+  if (c >= MEDIUM_CLASS) most = longest(h, c);
+  else most = RETURN_SMALL_BYTES / class_size(c);
   set_allowance(h, c, min_size(most, earned));
+}
+
+void returned_renew(heap_t *h, unsigned c) {
+  if (c >= MEDIUM_CLASS && lengthened(h, c)->was_short) {
+    lengthen(h, c, true);
+    lengthened(h, c)->was_short = false;
+  }
+  renew_allowance(h, c);
 }
 
 bool returned_has(const heap_t *h, unsigned c) {
@@ -119,10 +127,13 @@ void returned_sift(heap_t *h, unsigned c) {
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list = h->aside->returned[c];
   *count = (unsigned)returned_count(h, c);
-  if (c >= MEDIUM_CLASS && (*count < h->returned_most[c] / 4u || surplus_is_too_much()))
-    shorten(h, c);
+  if (c >= MEDIUM_CLASS) {
+    if (*count < h->returned_most[c] / 4u || surplus_is_too_much()) shorten(h, c);
+    bool was_short = is_too_short(h, c) && !lengthen(h, c, false);
+    if (was_short != lengthened(h, c)->was_short) lengthened(h, c)->was_short = was_short;
+  }
   h->aside->returned[c] = 0;
-  returned_renew(h, c);
+  renew_allowance(h, c);
   return list;
 }
 

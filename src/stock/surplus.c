@@ -14,28 +14,29 @@ static struct {
 
 static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus.slices); }
 
+/* Of as many processors as can run a thread with a heap. */
 static size_t processors_part(void) { return users_running() * SURPLUS_EACH; }
 
-static size_t most_surplus(void) {
+static size_t most_surplus(bool with_spare) {
   if (budget_is_tight()) return 0;
   size_t used = atomic64_load_relaxed(&arena_counts.committed);
-  return max_size(used / SURPLUS_PART, processors_part());
+  return max_size(used / SURPLUS_PART, with_spare ? processors_part() : SURPLUS_LEAST);
 }
 
 void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus.slices, slices); }
-bool surplus_has_room(void) { return all_surplus() < most_surplus(); }
+bool surplus_has_room(void) { return all_surplus() < most_surplus(false); }
 bool surplus_has_spare(void) {
   return !budget_is_tight() && all_surplus() + SURPLUS_LEAST < processors_part();
 }
-bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(); }
+bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(true); }
 
 size_t surplus_average(void) {
   size_t all = atomic64_load_relaxed(&arena_counts.committed) + SURPLUS_SMALL;
   return all / max_size((size_t)users_count(), 1);
 }
 
-bool surplus_ask(size_t slices) {
-  if (all_surplus() + 2 * slices > most_surplus()) return false;
+bool surplus_ask(size_t slices, bool with_spare) {
+  if (all_surplus() + 2 * slices > most_surplus(with_spare)) return false;
   surplus_add((uint32_t)slices);
   return true;
 }

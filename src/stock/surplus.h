@@ -8,21 +8,22 @@
 
 #include "../base/base.h"
 
-/* Slices for each processor that can run a thread with a heap, two at least; or this part of what
- * is in use, if that is more. */
+/* The bound, in slices: SURPLUS_LEAST, or a part of what is in use. SURPLUS_EACH for each processor
+ * that can run a thread with a heap may be more. Then the difference is the spare part. */
 enum { SURPLUS_EACH = 128, SURPLUS_LEAST = 2 * SURPLUS_EACH, SURPLUS_PART = 8 };
 enum { SURPLUS_SMALL = 512 }; /* slices that few threads may share as if they were in use */
 
 /* So many more are kept, modulo 2^32. */
 hidden void surplus_add(uint32_t slices);
 /* True if the caller may keep so many more, at most half of the room: they are counted. */
-hidden bool surplus_ask(size_t slices);
+hidden bool surplus_ask(size_t slices, bool with_spare);
 /* What is in use, in slices, and SURPLUS_SMALL, divided among the heaps that threads use. */
 hidden size_t surplus_average(void);
 /* Is it below its bound? */
 hidden bool surplus_has_room(void);
-/* Is more than SURPLUS_LEAST left of what is for processors? Never with two of them. */
+/* Is something of the spare part left, whatever is in use? */
 hidden bool surplus_has_spare(void);
-/* Is it above twice its bound? Then every heap gives some back when it next has occasion to. */
+/* Is it above twice its bound, spare part included? Then every heap gives some back when it next
+ * has occasion to. */
 hidden bool surplus_is_too_much(void);
 hidden bool surplus_is_valid(size_t kept); /* by all heaps: pool_is_valid */

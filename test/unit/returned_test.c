@@ -202,9 +202,9 @@ TEST(returned, lists_get_shorter_when_all_together_keep_too_much, "") {
   unsigned before = doublings(LENT);
   CHECK_GE(before, 4u);
   char *much = fast_malloc(MiB(400));
-  while (surplus_ask(SURPLUS_LEAST / 2)) continue;
+  while (surplus_ask(SURPLUS_LEAST / 2, false)) continue;
   fast_free(much);
-  CHECK(!surplus_ask(1));
+  CHECK(!surplus_ask(1, false));
   CHECK(surplus_is_too_much());
   swing(before + 1, 2000, LENT);
   CHECK_LT(doublings(LENT), before);

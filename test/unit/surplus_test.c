@@ -5,9 +5,10 @@
 
 TEST(surplus, as_much_may_be_kept_as_there_is_room_for_and_not_a_slice_more, "") {
   CHECK(surplus_has_room());
-  for (int i = 0; i < SURPLUS_LEAST - 1; i++) CHECK(surplus_ask(1) == (i + 2 <= SURPLUS_LEAST));
+  for (int i = 0; i < SURPLUS_LEAST - 1; i++)
+    CHECK(surplus_ask(1, false) == (i + 2 <= SURPLUS_LEAST));
   CHECK(surplus_has_room());
-  CHECK(!surplus_ask(1)); /* the next one would be as long again */
+  CHECK(!surplus_ask(1, false)); /* the next one would be as long again */
   surplus_add(1);
   CHECK(!surplus_has_room() && !surplus_is_too_much());
 }
@@ -28,7 +29,7 @@ TEST(surplus, it_is_what_the_heaps_have_of_it_while_they_work_and_when_they_have
   replace_medium_blocks(NULL);
   CHECK(pool_is_valid());
   heap_collect(true);
-  CHECK(pool_is_valid() && surplus_ask(SURPLUS_LEAST / 2)); /* all of it is there again */
+  CHECK(pool_is_valid() && surplus_ask(SURPLUS_LEAST / 2, false)); /* all of it is there again */
   EXPECT_ABORT(pool_is_valid(), "invariant K1");
 }
 
@@ -38,29 +39,28 @@ TEST(surplus, who_gives_back_makes_room, "") {
   surplus_add(0u - 1);
   CHECK(!surplus_is_too_much() && !surplus_has_room());
   surplus_add(0u - 2 * SURPLUS_LEAST);
-  CHECK(surplus_ask(SURPLUS_LEAST / 2));
+  CHECK(surplus_ask(SURPLUS_LEAST / 2, false));
 }
 
 TEST(surplus, a_large_process_may_keep_a_part_of_what_it_uses, "") {
   atomic64_store_relaxed(&arena_counts.committed, (uint64_t)SURPLUS_PART * 10 * SURPLUS_LEAST);
-  CHECK(surplus_ask(5 * SURPLUS_LEAST));
-  CHECK(!surplus_ask(5 * SURPLUS_LEAST));
+  CHECK(surplus_ask(5 * SURPLUS_LEAST, false));
+  CHECK(!surplus_ask(5 * SURPLUS_LEAST, false));
 }
 
-TEST(surplus, it_grows_with_the_processors_that_can_run_a_thread_with_a_heap, "") {
+TEST(surplus, it_has_a_spare_part_for_more_than_two_processors_that_can_run_a_thread, "") {
   os_fake.processors = 16;
   pretend_users(2);
   CHECK(!surplus_has_spare());
   pretend_users(5);
   CHECK(surplus_has_spare());
-  surplus_add(5 * SURPLUS_EACH - SURPLUS_LEAST);
-  CHECK(!surplus_has_spare() && surplus_has_room());
-  surplus_add(SURPLUS_LEAST);
-  CHECK(!surplus_has_room());
+  CHECK(!surplus_ask(2 * SURPLUS_EACH, false) && surplus_ask(2 * SURPLUS_EACH, true));
+  surplus_add(SURPLUS_EACH);
+  CHECK(!surplus_has_spare() && !surplus_has_room() && !surplus_is_too_much());
   pretend_users(64);
-  CHECK(surplus_has_room() && surplus_has_spare());
-  surplus_add(11 * SURPLUS_EACH);
-  CHECK(!surplus_has_room());
+  CHECK(surplus_has_spare() && !surplus_has_room());
+  surplus_add(13 * SURPLUS_EACH);
+  CHECK(!surplus_has_spare() && !surplus_ask(1, true));
 }
 
 TEST(surplus, what_a_heap_has_on_average_is_the_less_the_more_heaps_there_are, "") {

@@ -282,11 +282,22 @@ static void last_of_second_slab(void) {
   put_others(900, block[0]);
   release(block[0]);
 }
-/* The heap has made many, and its magazine is full. */
+/* Its magazine is full. */
 static void last_of_many_slabs(void) {
   own(16000, 120);
   free_some(0, 120, 1);
   last_of_second_slab();
+}
+/* It has given back more slices than its magazine holds, and that is empty again. */
+static void slices_missed(void) {
+  own(16000, 120);
+  free_some(0, 120, 1);
+  get(size = 20000);
+}
+/* The list of what was freed was full as the heap gave it up, for slices went back. */
+static void list_missed(void) {
+  own(6000, 300);
+  free_some(0, 300, 1);
 }
 static void last_medium(void) {
   own(6000, 30);
@@ -1826,6 +1837,8 @@ const operation_t freehold_operations[] = {
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
   {"free-last-to-magazine", free_first, last_of_second_slab, NULL, NULL, 0},
+  {"malloc-slice-missed", malloc_one, slices_missed, hold_one, "magazine:64K", 0},
+  {"malloc-list-missed", malloc_one, list_missed, hold_one, "magazine:0", 0},
   {"free-last-beyond-due", free_first, last_of_many_slabs, NULL, "magazine:64K", 0},
   {"free-last-to-arena", free_first, last_of_second_slab, NULL, "magazine:0", QUICK},
   {"free-last-medium", free_first, last_medium, NULL, "magazine:0", 0},

@@ -383,7 +383,7 @@ def is_too_fast(line, functions):
 
 def is_of_processors(line, functions):
     return (functions <= {"users_running"} or
-            any(word in line for word in ("more_singles", "MORE_STEP", "os_processors()")))
+            any(word in line for word in ("more_singles", "surplus_add(1);", "os_processors()")))
 
 # Lines that no operation can execute: why, and what tells them, by their text and the functions
 # that have them.
