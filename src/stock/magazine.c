@@ -68,9 +68,9 @@ static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }
 
 static void give_up_more_singles(heap_t *h) {
-  if (h->own->more_singles == 0) return; /* its page may be untouched */
-  surplus_add(0u - h->own->more_singles);
-  h->own->more_singles = 0;
+  if (h->own->more_singles != 0) surplus_add(0u - h->own->more_singles);
+  if ((h->own->more_singles | h->own->missed_singles) != 0) /* else its page may be untouched */
+    h->own->more_singles = h->own->missed_singles = 0;
 }
 
 /* With more than two processors the heap may pass its due: what another thread has used meanwhile

@@ -167,7 +167,10 @@ TEST(magazine, with_many_processors_a_thread_keeps_the_slices_that_it_fills_agai
   surplus_add(0u - 100 * SURPLUS_LEAST);
   pretend_users(1);
   CHECK(pool_is_valid());
+  cycle_small(MiB(4));
+  CHECK_GT(h->own->more_singles + h->own->missed_singles, 0);
   heap_collect(true);
+  CHECK_EQ(h->own->more_singles + h->own->missed_singles, 0);
   CHECK(pool_is_valid());
 }
 
