@@ -167,6 +167,9 @@ __attribute__((__unused__)) static size_t test_first_other(const unsigned char *
   return i;
 }
 
+/* What a line about a block that is known says behind the call. */
+#define TEST_BLOCK "(; its block has [0-9]+ bytes at 0x[0-9a-f]+)?"
+
 #if defined(_WIN32) /* there is no fork: processes of the runner take its place */
 #include "windows/port.h"
 #else
@@ -265,9 +268,6 @@ __attribute__((__unused__)) static void test_judge_abort(
            c->length > 0 ? c->text : "(nothing)");
   _exit(TEST_FAILED);
 }
-
-/* What a line about a block that is known says behind the call. */
-#define TEST_BLOCK "(; its block has [0-9]+ bytes at 0x[0-9a-f]+)?"
 
 /* `expression`, run in a child, aborts after exactly one line that the extended
  * regular expression matches. */
