@@ -31,6 +31,14 @@ part_rust() {
   else
     say "no nightly compiler: the standard library's trait is not tried"
   fi
+  if cargo +nightly miri --version >/dev/null 2>&1; then
+    say "rust: the crate's unsafe code under Miri"
+    export MIRIFLAGS=-Zmiri-strict-provenance
+    cargo +nightly miri test --locked -p freehold --features allocator-api2 --test allocator
+    cargo +nightly miri test --locked -p freehold --features allocator_api --test nightly
+  else
+    say "no Miri (rustup toolchain install nightly --component miri,rust-src): the crate's unsafe code is not tried under it"
+  fi
   say "rust: a program of real crates says the same with each allocator"
   cargo build --locked --release -p sample
   "$CARGO_TARGET_DIR/release/sample" >"$made/sample.libc"

@@ -6,6 +6,9 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
+#[cfg(miri)]
+mod miri;
+
 /// A first-class heap.
 #[repr(C)]
 pub struct fh_heap_t {

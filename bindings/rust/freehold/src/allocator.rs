@@ -12,7 +12,7 @@ fn whole(p: *mut u8, layout: Layout) -> Option<NonNull<[u8]>> {
 
 /// Of no bytes: an address that nobody reads.
 fn nothing(layout: Layout) -> NonNull<[u8]> {
-    let at = layout.align() as *mut u8;
+    let at = core::ptr::null_mut::<u8>().wrapping_add(layout.align());
     // SAFETY: an alignment is not 0
     NonNull::slice_from_raw_parts(unsafe { NonNull::new_unchecked(at) }, 0)
 }
