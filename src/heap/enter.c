@@ -81,7 +81,7 @@ static void thread_leaves(void *heap) {
   heap_here.lone_frees = LONE_AT_END;
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();
-  users_note(((heap_t *)heap)->number, 0);
+  users_note(heap_number(heap), 0);
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) continue;
@@ -102,14 +102,14 @@ static heap_t *attach(void) {
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
   void *none = NULL;
-  users_begin(h->number);
+  users_begin(heap_number(h));
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
-    users_note(h->number, 0);
+    users_note(heap_number(h), 0);
     pool_put_back(h);
     return none;
   }
-  users_keep(h->number); /* only now: a child takes over a heap whose user it does not know */
+  users_keep(heap_number(h)); /* only now: a child takes over a heap whose user it does not know */
   bool is_closed = heap_is_closed();
   heap_here.is_closed = is_closed;
   signal_fence(); /* as in unmark */
@@ -117,7 +117,7 @@ static heap_t *attach(void) {
     heap_here.window = WINDOW_NONE;
     heap_here.limit = SMALL_STEPS + 1;
   }
-  slab_choose_tally(h->number);
+  slab_choose_tally(heap_number(h));
   held_join(h);
   os_thread_watch(h);
   return h;
@@ -195,7 +195,7 @@ void heap_look(heap_t *h) {
   h->looked_at = now;
   h->calls = h->wait - 1;
   trace_let_go();
-  if (h == heap_of_thread() && unlikely(!users_are_settled())) users_settle(h->number);
+  if (h == heap_of_thread() && unlikely(!users_are_settled())) users_settle(heap_number(h));
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

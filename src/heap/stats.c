@@ -151,8 +151,8 @@ typedef struct {
 static heap_stats_t *sums_of_owner(const each_t *all, const slab_t *s) {
   const heap_t *h = slab_owner(s);
   bool is_claimed;
-  if (h == NULL || h->number >= all->count) return NULL;
-  return pool_at(h->number, &is_claimed) == h ? &all->of[h->number] : NULL;
+  uint32_t number = h == NULL ? UINT32_MAX : heap_number(h);
+  return number < all->count && pool_at(number, &is_claimed) == h ? &all->of[number] : NULL;
 }
 
 static bool add_to_owner(slab_t *s, uint32_t word, void *base, void *context) {

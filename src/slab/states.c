@@ -29,9 +29,12 @@ states_t *states_of(const void *p) {
   return likely(states != NULL) ? states : add_table(p);
 }
 
-/* Those of a slice. */
-static void set_states(states_t *states, const void *slice, uint8_t state) {
-  memset(&states->of[states_slice(slice) * STATES_OF_SLICE], state, STATES_OF_SLICE);
+/* Those of a slice. relaxed: who finds the slice to be a slab sees them (S-state), and a look at a
+ * neighbour sees at worst that one is not LIVE. */
+static void set_states(states_t *states, const void *slice, uint64_t state) {
+  enum { WORDS = STATES_OF_SLICE / 8 };
+  atomic64_t *words = &states->words[states_slice(slice) * WORDS];
+  for (size_t i = 0; i < WORDS; i++) atomic64_store_relaxed(&words[i], state * (UINT64_MAX / 255));
 }
 
 void states_reset(const void *slice) {

@@ -26,7 +26,10 @@ enum { STATES_STEP = 32, STATES_SHIFT = 28 };
 #define STATES_OF_SLICE (SLICE_SIZE / STATES_STEP)
 #define STATES_SLICES ((size_t)1 << (STATES_SHIFT - SLICE_SHIFT))
 typedef struct {
-  atomic8_t of[STATES_SLICES * STATES_OF_SLICE];
+  union {
+    atomic8_t of[STATES_SLICES * STATES_OF_SLICE];
+    atomic64_t words[STATES_SLICES * STATES_OF_SLICE / 8]; /* eight of them */
+  };
   atomic8_t large[STATES_SLICES];        /* of a large block that begins there */
   atomic8_t is_protected[STATES_SLICES]; /* are some of its pages protected? */
 } states_t;

@@ -75,7 +75,7 @@ void *empty_malloc(heap_t *h, size_t alignment) {
   enum { HEAPS_APART = 40503 };
   empty_t *r = find_record();
   if (unlikely(r == NULL) && (r = make_region()) == NULL) return NULL;
-  uint32_t first = h->number * HEAPS_APART;
+  uint32_t first = heap_number(h) * HEAPS_APART;
   /* relaxed: this thread's and its handlers'; whatever stands there, the search decides */
   size_t from = (uint16_t)(first + atomic16_load_relaxed(&h->empty_steps)) * (size_t)EMPTY_STEP;
   size_t n = take_address(r, from, misaligned(alignment));

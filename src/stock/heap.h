@@ -113,7 +113,7 @@ struct heap {
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
   int32_t tails;                          /* tails and pages, not yet in heap_counts: tails.c */
   atomic32_t resting_pages; /* what it holds at rest in the pool; 0: it does not rest */
-  uint32_t number;          /* const: its place in the pool */
+  atomic32_t number;        /* its place in the pool, relaxed: 0 after its pages were discarded */
   atomic32_t lane_state;    /* lane_state_t */
   union {
     atomic_ptr_t nested;    /* a handler's heap, while this is marked */
@@ -128,6 +128,7 @@ struct heap {
 /* relaxed, as in huge_base: the heap's user wrote it; statistics take what they find. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
+static inline uint32_t heap_number(const heap_t *h) { return atomic32_load_relaxed(&h->number); }
 /* Its place was given out before. */
 static inline bool heap_was_used(const heap_t *h) { return atomic64_load_relaxed(&h->home) != 0; }
 
@@ -151,7 +152,7 @@ enum { TRIAL_BLOCKS = 1 << 15, TRIALS_PART = 16 };
  * different heaps and classes. */
 static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t binned) {
   enum { HEAPS_APART = 25033, CLASSES_APART = 9973 };
-  return (h->number * HEAPS_APART + c * CLASSES_APART + binned) % TRIAL_BLOCKS;
+  return (heap_number(h) * HEAPS_APART + c * CLASSES_APART + binned) % TRIAL_BLOCKS;
 }
 /* Others free the blocks of this class, as far as the last trial showed. */
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {

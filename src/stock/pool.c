@@ -48,7 +48,7 @@ static bool wake(heap_t *h) {
   if (pages == 0) return false;
   atomic32_store_relaxed(&h->resting_pages, 0);
   atomic32_add_relaxed(&resting_pages, 0 - pages);
-  atomic64_and_relaxed(&rests[h->number / 64], ~((uint64_t)1 << h->number % 64));
+  atomic64_and_relaxed(&rests[heap_number(h) / 64], ~((uint64_t)1 << heap_number(h) % 64));
   h->busy = 0;
   return true;
 }
@@ -58,13 +58,13 @@ static heap_chunk_t *chunk_with(const heap_t *h, size_t number) {
 }
 
 heap_sampled_t *pool_sampled(const heap_t *h) {
-  return &chunk_with(h, h->number)->sampled[h->number % PLACES_IN_CHUNK];
+  return &chunk_with(h, heap_number(h))->sampled[heap_number(h) % PLACES_IN_CHUNK];
 }
 
 /* The heap at a place that the caller has claimed: it rested, or has nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
-  if (h->number != number) h->number = number; /* once: stats.c reads it of any heap */
+  atomic32_store_relaxed(&h->number, number);
   bool is_first = h == first.chunk.heaps;
   h->aside = is_first ? &first.aside : &chunk_with(h, number)->aside[number % PLACES_IN_CHUNK];
   h->own = is_first ? &first.own : &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
@@ -106,14 +106,14 @@ static void rest(heap_t *h, uint32_t pages) {
   atomic32_add_relaxed(&resting_pages, pages);
   atomic32_store_relaxed(&h->resting_pages, pages);
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  atomic64_or_relaxed(&rests[h->number / 64], (uint64_t)1 << h->number % 64);
-  places_release(&heaps, h->number);
+  atomic64_or_relaxed(&rests[heap_number(h) / 64], (uint64_t)1 << heap_number(h) % 64);
+  places_release(&heaps, heap_number(h));
 }
 
 /* The more chunks are below, the less a heap may rest with: of very many heaps the lower ones rest,
  * and the chunks of the others can be given back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
-  size_t below = h->number / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
+  size_t below = heap_number(h) / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
   if (budget_is_tight() || pages > RESTING_PAGES_EACH ||
       pool_resting_pages() + 2 * below + pages > RESTING_PAGES)
     return false;
@@ -144,7 +144,7 @@ heap_t *pool_claim_resting(void) {
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
   atomic_ptr_store_relaxed(&h->nested, NULL);
-  if (nested != NULL) users_leave_behind(nested->number, thread);
+  if (nested != NULL) users_leave_behind(heap_number(nested), thread);
   if (h->busy != 0) return false;
   owned_recount(h);
   return true;
@@ -209,7 +209,7 @@ static void add_to_sum(atomic64_t *sum, atomic64_t *count) {
 
 void pool_release(heap_t *h) {
   ASSERT(h->put_off == 0);
-  if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, h->number + 1);
+  if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, heap_number(h) + 1);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     atomic64_add_relaxed(&heap_counts.binned[c], heap_binned(h, c));
     atomic16_store_relaxed(&h->binned[c], 0);
@@ -227,8 +227,8 @@ void pool_release(heap_t *h) {
   add_to_sum(&heap_counts.remote_frees, &h->remote_frees);
   add_to_sum(&heap_counts.shared_frees, &h->shared_frees);
   add_to_sum(&heap_counts.swaps, &h->swaps);
-  size_t chunk = h->number / PLACES_IN_CHUNK, kept = atomic32_load_relaxed(&kept_chunk);
-  places_release(&heaps, h->number);
+  size_t chunk = heap_number(h) / PLACES_IN_CHUNK, kept = atomic32_load_relaxed(&kept_chunk);
+  places_release(&heaps, heap_number(h));
   discard_idle(chunk, false);
   if (kept != chunk) discard_idle(kept, false);
 }

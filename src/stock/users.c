@@ -10,7 +10,7 @@
 enum { PLACES = PLACES_CHUNKS * PLACES_IN_CHUNK };
 enum { PARENTS_LOOKS = 64 }; /* places that one search looks at */
 
-/* Pages that a child of fork finds empty. Above the thread a word has how often it was written, so
+/* Above the thread a word has how often it was written, so
  * that none comes back before 2^19 changes. */
 typedef struct {
   atomic32_t count; /* words with a thread; a hint: it changes after its word */
@@ -23,9 +23,9 @@ typedef struct {
 typedef enum { USERS_NEW, USERS_SETTLED, USERS_ALONE } users_stage_t;
 #define USERS_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
-static atomic_ptr_t users;    /* zero pages, whoever mapped them */
-enum { TWO = 2 };             /* are taken for granted, so that few processes ask */
-static atomic32_t processors; /* relaxed: all find the same; 0: not asked */
+static atomic_ptr_t users;     /* pages that a child of fork finds empty */
+enum { PROCESSORS_LEAST = 2 }; /* are taken for granted, so that few processes ask */
+static atomic32_t processors;  /* relaxed: all find the same; 0: not asked */
 LAYOUT_SIZE(users_t);
 LAYOUT_VARIABLE(users);
 
@@ -33,7 +33,7 @@ LAYOUT_VARIABLE(users);
  * thread of a parent. */
 static large_table atomic16_t had[PLACES];
 
-static users_t *find_words(void) { return atomic_ptr_load_relaxed(&users); }
+static users_t *find_words(void) { return atomic_ptr_load_acquire(&users); } /* S-users */
 bool users_are_known(void) { return find_words() != NULL; }
 
 void users_make(void) {
@@ -41,7 +41,7 @@ void users_make(void) {
   void *none = NULL;
   if (words == NULL) return;
   atomic32_store_relaxed(&words->stage, USERS_ALONE);
-  if (!atomic_ptr_cas_relaxed(&users, &none, words)) os_unmap(words, sizeof *words);
+  if (!atomic_ptr_cas_release(&users, &none, words)) os_unmap(words, sizeof *words); /* S-users */
 }
 
 uint64_t users_thread(size_t number) {
@@ -64,7 +64,7 @@ void users_note(size_t number, uint64_t thread) {
   if (u == NULL) return;
   if (thread == 0) atomic16_store_relaxed(&had[number], 0);
   change(u, number, atomic64_load_relaxed(&u->words[number]), thread);
-  if (users_count() > TWO && atomic32_load_relaxed(&processors) == 0)
+  if (users_count() > PROCESSORS_LEAST && atomic32_load_relaxed(&processors) == 0)
     atomic32_store_relaxed(&processors, (uint32_t)os_processors());
 }
 
@@ -74,8 +74,8 @@ void users_begin(size_t number) {
 }
 
 size_t users_running(void) {
-  size_t known = max_size(atomic32_load_relaxed(&processors), TWO);
-  return min_size(known, max_size((size_t)users_count(), TWO));
+  size_t known = max_size(atomic32_load_relaxed(&processors), PROCESSORS_LEAST);
+  return min_size(known, max_size((size_t)users_count(), PROCESSORS_LEAST));
 }
 
 void users_keep(size_t number) {

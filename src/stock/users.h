@@ -3,12 +3,13 @@
  *          a thread has, whichever process it is of.
  * Called by: stock, heap.   Calls: support, os.
  * Threads: any. The thread that uses a heap writes its word, and the one that takes it over when
- *          that has ended. relaxed, all of it: the system says when a dead thread's work is seen.
+ *          that has ended. The words are relaxed: the system says when a dead thread's work is seen.
  *          In a child of fork all words are 0. The thread that forked is there, and it alone has a
  *          heap without a word: it notes that. From then on each other heap that a thread had, and
  *          whose word is 0, is one of a parent's thread, which does not exist here. Whoever notes a
  *          heap changes a word that is 0 by a swap, as does whoever takes such a heap: one of the
  *          two does.
+ * Sync:    S-users  the words' pages (release) -> any use of them (acquire): their stage
  * Holds:   P1 as many words have a thread as are counted, while no thread begins or ends */
 #pragma once
 

@@ -285,7 +285,7 @@ TEST(enter, a_new_heap_costs_a_few_looks_however_many_threads_there_are, "") {
 TEST(enter, a_process_with_one_heap_asks_for_no_thread_and_maps_nothing_for_that, "") {
   uint64_t before = count_calls(OS_FAKE_ANY);
   heap_t *h = pool_claim();
-  users_begin(h->number);
+  users_begin(heap_number(h));
   CHECK_EQ(count_calls(OS_FAKE_ANY), before);
   CHECK_EQ(atomic32_load_relaxed(&os_fake.looks), 0u);
 }

@@ -208,7 +208,7 @@ TEST(index, who_frees_a_large_block_reads_nothing_of_the_lane, "F2") {
   for (unsigned i = 0; i < ARRAY_LENGTH(sizes); i++)
     kept[i] = firstclass_aligned(heap, 1, sizes[i]);
   heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes);
-  CHECK_EQ(lane->number, (uint32_t)PLACES_IN_CHUNK);
+  CHECK_EQ(heap_number(lane), (uint32_t)PLACES_IN_CHUNK);
   CHECK_EQ(mprotect(lane, HEAPS_SIZE, PROT_NONE), 0);
   for (unsigned i = 0; i < ARRAY_LENGTH(sizes); i++) fast_free(kept[i]);
   CHECK_EQ(mprotect(lane, HEAPS_SIZE, PROT_READ | PROT_WRITE), 0);

@@ -36,7 +36,7 @@ TEST(pool, the_first_rows_of_tables_lie_on_few_pages, "") {
 TEST(pool, the_first_heap_has_all_that_it_needs_on_one_page, "") {
   heap_t *h = pool_claim();
   uintptr_t page = (uintptr_t)h / KiB(4);
-  CHECK_EQ(h->number, 0u);
+  CHECK_EQ(heap_number(h), 0u);
   CHECK_EQ(((uintptr_t)(h + 1) - 1) / KiB(4), page);
   CHECK_EQ((uintptr_t)h->aside / KiB(4), page);
   CHECK_EQ((uintptr_t)h->own / KiB(4), page);
@@ -174,7 +174,7 @@ TEST(pool, a_chunk_of_which_heaps_are_made_and_ended_in_turn_is_not_given_back_e
   claim_many(PLACES_IN_CHUNK);
   for (int i = 0; i < 1000; i++) {
     heap_t *h = i % 2 == 0 ? pool_claim() : pool_claim_lane();
-    CHECK_EQ(h->number, (uint32_t)PLACES_IN_CHUNK);
+    CHECK_EQ(heap_number(h), (uint32_t)PLACES_IN_CHUNK);
     atomic_ptr_store_relaxed(&h->tag, i % 2 == 0 ? NULL : h);
     pool_release(h);
   }
@@ -234,7 +234,7 @@ TEST(pool, there_are_as_many_heaps_as_memory_gives_and_each_has_its_number, "") 
   bool is_claimed;
   static heap_t *h[COUNT];
   for (int i = 0; i < COUNT; i++) CHECK((h[i] = pool_claim()) != NULL);
-  for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_at(h[i]->number, &is_claimed), h[i]);
+  for (int i = 0; i < COUNT; i++) CHECK_EQ(pool_at(heap_number(h[i]), &is_claimed), h[i]);
   CHECK_LE(pool_size(), (size_t)COUNT + 64);
   os_fake_fail(OS_FAKE_MAPPING, 1, true);
   int more = 0;

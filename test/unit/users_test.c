@@ -58,10 +58,10 @@ TEST(users, what_a_dead_threads_handlers_used_counts_until_it_is_found, "P1") {
 TEST(users, a_wrong_count_is_found, "P1") {
   heap_t *h = pool_claim();
   users_make();
-  users_note(h->number, 5);
+  users_note(heap_number(h), 5);
   CHECK(users_are_valid(pool_size()));
   /* in the child, which finds nobody */
-  EXPECT_ABORT((users_note(h->number, 5), users_are_valid(h->number)), "invariant P1");
+  EXPECT_ABORT((users_note(heap_number(h), 5), users_are_valid(h->number)), "invariant P1");
 }
 
 /* A word that is 0 and whose place a thread had is a parent's, in a child of fork. */

@@ -2,6 +2,7 @@
  * after another uses, and call stacks that threads enter at once */
 #include "../../../src/arena/places.h"
 #include "../../../src/stock/pool.h"
+#include "../../../src/stock/users.h"
 #include "../../../src/support/callstack.h"
 #include "checker.h"
 #include "system.h"
@@ -98,6 +99,15 @@ static void stacks_are_whole(void) {
   look_at_stacks(2);
   EXPECT(callstack_unknown() == 0);
 }
+static void users_before(void) {
+  system_restart();
+  system_has_users = true;
+}
+static void make_words_of_users(unsigned me) {
+  if (me != 2) users_make();
+  EXPECT(users_are_settled()); /* nobody has forked */
+}
+static void users_are_found(void) { EXPECT(users_are_known()); }
 
 const scenario_t place_scenarios[] = {
   {"places: threads add the first chunk at once", 3, 0, before, claim_place, every_place_is_free},
@@ -110,4 +120,6 @@ const scenario_t place_scenarios[] = {
    stacks_are_whole},
   {"places: sampling is started while another thread asks", 2, 0, before, start_sampling,
    sampling_was_started},
+  {"places: words for users are made while another thread asks", 3, 0, users_before,
+   make_words_of_users, users_are_found},
   {NULL, 0, 0, NULL, NULL, NULL}};

@@ -175,7 +175,7 @@ void oracle_note_sift_due(size_t size) {
 
 /* A chunk of heaps has them first, then what they have freed, own, and know of samples. */
 static heap_sampled_t *sampled_of(const heap_t *h) {
-  unsigned place = h->number % PLACES_IN_CHUNK;
+  unsigned place = heap_number(h) % PLACES_IN_CHUNK;
   char *parts = (char *)(h - place) + PLACES_IN_CHUNK * sizeof *h;
   parts += PLACES_IN_CHUNK * (sizeof(heap_aside_t) + sizeof(heap_own_t));
   return (heap_sampled_t *)parts + place;
