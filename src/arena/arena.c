@@ -11,9 +11,7 @@ void arena_note_peak(void) {
   uint64_t committed =
     atomic64_load_relaxed(&arena_counts.committed) +
     ((atomic64_load_relaxed(&arena_counts.huge_bytes) + SLICE_SIZE - 1) >> SLICE_SHIFT);
-  uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
-  while (committed > peak) /* Progress: a failed swap means that the peak rose */
-    if (atomic64_cas_relaxed(&arena_counts.peak_committed, &peak, committed)) return;
+  atomic64_raise_relaxed(&arena_counts.peak_committed, committed);
 }
 
 typedef struct {

@@ -91,6 +91,14 @@ ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, add)
 ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, or)
 ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, and)
 
+/* The word is at least `least`, as a signed number, afterwards; what it is. */
+static inline uint64_t atomic64_raise_relaxed(atomic64_t *a, uint64_t least) {
+  uint64_t seen = atomic64_load_relaxed(a);
+  while ((int64_t)least > (int64_t)seen) /* Progress: a failed swap means that it rose */
+    if (atomic64_cas_relaxed(a, &seen, least)) seen = least;
+  return seen;
+}
+
 /* Owner-only steps for which a compiler would use three instructions where the processor has
  * one. */
 static always_inline bool atomic32_drop_one(atomic32_t *a) { /* true if it became 0 */

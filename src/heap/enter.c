@@ -36,22 +36,14 @@ static always_inline void mark(heap_t *h, bool has_fast) {
   /* closed: a fast call goes on that was interrupted when they closed, and opens them again */
   if (!has_fast && likely(!heap_here.is_closed)) return;
   signal_fence();
-  heap_here.limit = 0;
-  heap_here.window = 0;
-  signal_fence();
+  here_mark();
 }
 
 static always_inline void unmark(heap_t *h) {
   ASSERT_VALID(heap_is_valid(h));
   signal_fence();
   if (h == heap_of_thread()) {
-    bool is_closed = heap_is_closed();
-    heap_here.is_closed = is_closed;
-    signal_fence(); /* a handler that finds them closed sets both words to 0 */
-    if (likely(!is_closed)) {
-      heap_here.window = atomic64_load_relaxed(&h->home);
-      heap_here.limit = SMALL_STEPS + 1;
-    }
+    here_open(atomic64_load_relaxed(&h->home));
     signal_fence();
   }
   h->busy = 0;
@@ -73,9 +65,7 @@ static void thread_leaves(void *heap) {
   void *before = SECURE ? atomic_ptr_load_relaxed(&before_leave) : NULL;
   if (before != NULL) ((void (*)(void))before)();
   bool was_fast = is_any_marked(heap);
-  heap_here.limit = 0; /* marked: a handler uses the next heap of the thread, until there is none */
-  heap_here.window = 0;
-  signal_fence();
+  here_mark(); /* a handler uses the next heap of the thread, until there is none */
   trace_leave();
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   heap_here.lone_frees = LONE_AT_END;
@@ -84,7 +74,10 @@ static void thread_leaves(void *heap) {
   users_note(heap_number(heap), 0);
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
-    if (h->busy != 0) continue;
+    if (h->busy != 0) {
+      pool_abandon(h);
+      continue;
+    }
     h->busy = 1;
     if (was_fast && h == heap) owned_recount(h);
     if (h == heap) {
@@ -110,13 +103,7 @@ static heap_t *attach(void) {
     return none;
   }
   users_keep(heap_number(h)); /* only now: a child takes over a heap whose user it does not know */
-  bool is_closed = heap_is_closed();
-  heap_here.is_closed = is_closed;
-  signal_fence(); /* as in unmark */
-  if (!is_closed) {
-    heap_here.window = WINDOW_NONE;
-    heap_here.limit = SMALL_STEPS + 1;
-  }
+  here_open(WINDOW_NONE);
   slab_choose_tally(heap_number(h));
   held_join(h);
   os_thread_watch(h);

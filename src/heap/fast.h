@@ -19,18 +19,16 @@
 
 /* Takes the first block of bin `c`; the thread's heap is not marked. NULL if the bin is empty. */
 static always_inline void *fast_pop(size_t c) {
-  heap_here.limit = 0;
-  signal_fence();
+  here_mark_malloc();
   heap_t *h = heap_of_thread();
   uintptr_t block = h->bin[c];
   if (unlikely(block == 0)) {
-    heap_here.limit = SMALL_STEPS + 1;
+    here_unmark_malloc();
     return NULL;
   }
   uintptr_t next = block_pop(block);
   h->bin[c] = next;
-  signal_fence();
-  heap_here.limit = SMALL_STEPS + 1;
+  here_unmark_malloc();
   block_set_live(block);
   __builtin_prefetch((void *)next, 1); /* the class's next malloc uses its link and its key */
   return (void *)block;
@@ -111,12 +109,10 @@ static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t 
 static always_inline void fast_free_or(void *p, bool is_live, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = window_of(block);
   if (unlikely(window != heap_here.window)) return slow(p);
-  heap_here.window = 0; /* from here on no handler takes the slab away */
-  signal_fence();
+  here_mark_free(); /* from here on no handler takes the slab away */
   slab_t *s = fast_descriptor(block, window);
   fast_freed_t freed = fast_put_back(heap_of_thread(), s, block, is_live);
-  signal_fence();
-  heap_here.window = window;
+  here_unmark_free(window);
   if (unlikely(freed == FAST_OTHERS)) return heap_free_others(s, p, slow);
   if (unlikely(freed == FAST_REFUSED)) return slow(p);
   if (unlikely(freed == FAST_EMPTIED)) return heap_slab_emptied(s);

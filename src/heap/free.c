@@ -68,15 +68,11 @@ static cold void publish_due(uintptr_t block) {
 /* Marks the thread's heap as a fast free does; false if it is marked already. */
 static bool begin_free(void) {
   if (heap_here.window == 0) return false;
-  heap_here.window = 0;
-  signal_fence();
+  here_mark_free();
   return true;
 }
 
-static void end_free(const heap_t *h) {
-  signal_fence();
-  heap_here.window = atomic64_load_relaxed(&h->home);
-}
+static void end_free(const heap_t *h) { here_unmark_free(atomic64_load_relaxed(&h->home)); }
 
 /* As a fast free does it. FAST_OTHERS also if the heap is marked. Whose the slab is counts from the
  * mark on: until then a handler may let go of it. Out of line for the stack's sake. */
@@ -106,14 +102,12 @@ out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = heap_here.window;
   bool is_chained = false, is_due = false;
   if (likely(heap_here.limit != 0 && window != 0)) {
-    heap_here.window = 0;
-    signal_fence();
+    here_mark_free();
     batch_t *b = outbox_batch(heap_of_thread(), block);
     is_chained =
       b->slab == s && atomic32_load_relaxed(&s->holes) == 0 && !block_is_free_already(block);
     if (likely(is_chained)) is_due = outbox_chain(b, block);
-    signal_fence();
-    heap_here.window = window;
+    here_unmark_free(window);
   }
   if (unlikely(!is_chained)) return free_unchained(s, p, slow);
   if (unlikely(is_due)) return publish_due(block);

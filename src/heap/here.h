@@ -16,9 +16,10 @@
 
 #include "../stock/heap.h"
 
+enum { HERE_OPEN = SMALL_STEPS + 1 };
 /* What the fast paths want to know of the calling thread. All 0 before its first call. */
 typedef struct {
-  size_t limit; /* SMALL_STEPS + 1: from here on malloc is not fast; 0: mark */
+  size_t limit; /* HERE_OPEN: from here on malloc is not fast; 0: mark */
   /* the last byte of the window where the fast free expects blocks, or WINDOW_NONE; 0: mark */
   uintptr_t window;
   atomic_ptr_t heap;   /* the thread's own; at first, and at the end, NULL */
@@ -39,6 +40,37 @@ static always_inline struct fh_heap *heap_chosen(void) {
 /* In all threads, or in this one, which has chosen a first-class heap. */
 static always_inline bool heap_is_closed(void) {
   return atomic32_load_relaxed(&heap_closed) != 0 || unlikely(heap_chosen() != NULL);
+}
+
+/* The mark of a fast malloc, and that of a fast free; `window`: what it was. */
+static always_inline void here_mark_malloc(void) {
+  heap_here.limit = 0;
+  signal_fence();
+}
+static always_inline void here_unmark_malloc(void) {
+  signal_fence();
+  heap_here.limit = HERE_OPEN;
+}
+static always_inline void here_mark_free(void) {
+  heap_here.window = 0;
+  signal_fence();
+}
+static always_inline void here_unmark_free(uintptr_t window) {
+  signal_fence();
+  heap_here.window = window;
+}
+static always_inline void here_mark(void) {
+  heap_here.limit = 0;
+  here_mark_free();
+}
+/* Takes both away, unless the fast paths are closed. */
+static always_inline void here_open(uintptr_t window) {
+  bool is_closed = heap_is_closed();
+  heap_here.is_closed = is_closed;
+  signal_fence(); /* a handler that finds them closed sets both words to 0 */
+  if (unlikely(is_closed)) return;
+  heap_here.window = window;
+  heap_here.limit = HERE_OPEN;
 }
 
 static always_inline heap_t *heap_of_thread(void) {

@@ -7,8 +7,7 @@ size_t heap_take_many(size_t size, size_t most, void **blocks) {
   size_t steps = class_steps(size), n = 0;
   if (steps >= heap_here.limit) return 0;
   unsigned c = class_table[steps];
-  heap_here.limit = 0;
-  signal_fence();
+  here_mark_malloc();
   heap_t *h = heap_of_thread();
   uintptr_t block = h->bin[c];
   while (n < most && block != 0) { /* Bound: a bin */
@@ -20,8 +19,7 @@ size_t heap_take_many(size_t size, size_t most, void **blocks) {
     blocks[n++] = (void *)block;
     block = next;
   }
-  signal_fence();
-  heap_here.limit = SMALL_STEPS + 1;
+  here_unmark_malloc();
   return n;
 }
 
@@ -32,8 +30,7 @@ size_t heap_free_many(void *const *blocks, size_t count) {
   fast_freed_t freed = FAST_FREED;
   size_t n = 0;
   if (window == 0) return 0;
-  heap_here.window = 0; /* from here on no handler takes the slabs away */
-  signal_fence();
+  here_mark_free();                          /* from here on no handler takes the slabs away */
   while (n < count && freed == FAST_FREED) { /* Bound: the caller's blocks */
     uintptr_t block = (uintptr_t)blocks[n];
     if (unlikely(window_of(block) != window)) break;
@@ -41,8 +38,7 @@ size_t heap_free_many(void *const *blocks, size_t count) {
     freed = fast_put_back(h, s, block, false);
     n += freed <= FAST_EMPTIED;
   }
-  signal_fence();
-  heap_here.window = window;
+  here_unmark_free(window);
   if (unlikely(freed == FAST_EMPTIED)) heap_slab_emptied(s);
   return n;
 }

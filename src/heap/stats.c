@@ -203,7 +203,7 @@ static held_t held_marked(heap_t *h) {
   uint64_t limit = heap_here.limit;
   uintptr_t window = heap_here.window;
   h->busy = 1;
-  if (is_own) heap_here.limit = heap_here.window = 0;
+  if (is_own) here_mark();
   signal_fence();
   held_t held = heap_held(h);
   signal_fence();

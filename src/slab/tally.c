@@ -60,11 +60,7 @@ uint32_t slab_tally_step(unsigned c) {
 }
 
 uint64_t slab_taken_peak(unsigned c, uint64_t live) {
-  atomic64_t *word = &slab_counts.classes[c].peak;
-  uint64_t peak = atomic64_load_relaxed(word);
-  while ((int64_t)live > (int64_t)peak) /* Progress: a failed swap means that the peak rose */
-    if (atomic64_cas_relaxed(word, &peak, live)) peak = live;
-  return peak;
+  return atomic64_raise_relaxed(&slab_counts.classes[c].peak, live);
 }
 
 static void add_taken(unsigned c, int64_t blocks) {

@@ -8,11 +8,12 @@
 #include "index.h"
 
 enum {
-  CELLS = 56,
+  CELLS = 55,
   LOOKS = 32, /* chunks in each of three searches, before the index gets another */
 };
 #define CELL_BITS (((uint64_t)1 << CELLS) - 1)
 #define LANE_BIT ((uint64_t)1 << 63)
+#define MARK_UNIT ((uint64_t)1 << 48) /* of `lane_bytes`: the sum is below it, the mark above */
 
 typedef struct chunk chunk_t;
 struct chunk {
@@ -23,7 +24,10 @@ struct chunk {
    * begin, among all chunks and among those that came last */
   atomic_ptr_t *spare;
   chunk_t *at, *near;
-  atomic64_t *bytes; /* const: the lane's. Not by way of the lane, which may be discarded by then */
+  /* const: the lane's sum, and its mark, which no later index has. Not by way of the lane, which
+   * may be discarded by then. */
+  atomic64_t *bytes;
+  uint64_t mark;
   atomic_ptr_t heap; /* the lane's first-class heap, until it ends. relaxed: compared alone */
   atomic_ptr_t cells[CELLS]; /* slab_t *, or huge_t * and 1; NULL: none yet */
 } aligned_to(INDEX_CHUNK_SIZE);
@@ -47,6 +51,18 @@ static atomic_ptr_t *take_cell(chunk_t *c) {
   return cell;
 }
 
+uint64_t index_lane_bytes(const heap_t *lane) {
+  return atomic64_load_relaxed(&lane->own->lane_bytes) % MARK_UNIT;
+}
+
+/* The lane's sum begins, with a mark that no other has. */
+static void begin_sum(heap_t *lane) {
+  static atomic64_t marks; /* modulo 2^16; 0 is none */
+  uint64_t mark = 0;
+  while (mark == 0) mark = atomic64_add_relaxed(&marks, MARK_UNIT); /* Bound: 2 */
+  atomic64_store_relaxed(&lane->own->lane_bytes, mark);
+}
+
 /* `block` becomes the lane's first chunk. */
 void index_add_chunk(heap_t *lane, void *block) {
   chunk_t *c = block, *first = first_chunk(lane);
@@ -55,7 +71,9 @@ void index_add_chunk(heap_t *lane, void *block) {
   memset(c->cells, 0, sizeof c->cells);
   atomic64_store_relaxed(&c->left, ~LANE_BIT);
   c->next = first;
+  if (first == NULL) begin_sum(lane);
   c->bytes = &lane->own->lane_bytes;
+  c->mark = atomic64_load_relaxed(c->bytes) / MARK_UNIT;
   atomic_ptr_store_relaxed(&c->heap, heap_tag(lane));
   c->at = first != NULL ? first->at : c;
   c->near = c;
@@ -123,8 +141,13 @@ void *index_heap(const void *cell) {
 }
 
 void index_count(const void *cell, uint64_t more) {
-  if (index_heap(cell) == NULL) return;
-  atomic64_add_relaxed(chunk_of(cell)->bytes, more);
+  if (cell == NULL) return;
+  const chunk_t *c = chunk_of(cell);
+  uint64_t before = atomic64_load_relaxed(c->bytes), after;
+  do {
+    if (before / MARK_UNIT != c->mark) return;
+    after = c->mark * MARK_UNIT + (before + more) % MARK_UNIT;
+  } while (!atomic64_cas_relaxed(c->bytes, &before, after)); /* Progress: another has counted */
 }
 
 /* Shows the cell's block, unless a thread is freeing it, or has stopped while it did so. */

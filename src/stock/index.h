@@ -23,9 +23,10 @@ hidden void index_give_back(void *cell);
 /* The first-class heap that has not ended; NULL: none, or `cell` is NULL. Asked by the block's
  * holder. */
 hidden void *index_heap(const void *cell);
-/* So many bytes more, modulo 2^64, are in the block with this cell, or NULL. A free that the end of
- * the first-class heap overtakes may be counted for the lane's next one. */
+/* So many bytes more, modulo 2^48, are in the block with this cell, or NULL. A free that the lane's
+ * end overtakes counts nowhere. */
 hidden void index_count(const void *cell, uint64_t more);
+hidden uint64_t index_lane_bytes(const heap_t *lane); /* in large and huge blocks */
 /* The block with this tag ends. */
 static inline void index_leave(atomic_ptr_t *tag) {
   void *cell = atomic_ptr_load_relaxed(tag); /* relaxed: the block's holder calls */

@@ -177,6 +177,10 @@ bool magazine_add_reserve(heap_t *h) {
 void magazine_empty(heap_t *h) {
   for (size_t n = 1; n <= RUN_MOST && h->singles + h->run_slices != 0; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
+  magazine_forget(h);
+}
+
+void magazine_forget(heap_t *h) {
   give_up_more_singles(h);
   if (h->run_most != 0) surplus_add(0u - h->run_most);
   h->run_most = 0;

@@ -139,15 +139,20 @@ heap_t *pool_claim_resting(void) {
 
 /* ---- who uses a heap ------------------------------------------------------------------------- */
 
+void pool_abandon(heap_t *h) {
+  magazine_forget(h);
+  returned_forget(h);
+}
+
 /* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
  * from now on. False if an operation never ended in the heap: it stays as it is. */
 static bool repair(heap_t *h, uint64_t thread) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested);
   atomic_ptr_store_relaxed(&h->nested, NULL);
   if (nested != NULL) users_leave_behind(heap_number(nested), thread);
-  if (h->busy != 0) return false;
-  owned_recount(h);
-  return true;
+  if (h->busy != 0) pool_abandon(h);
+  else owned_recount(h);
+  return h->busy == 0;
 }
 
 heap_t *pool_claim_dead(size_t *words) {

@@ -1,6 +1,6 @@
 /* pool.h - where heaps come from, and what is left of those that are gone            layer 5: stock
  * Owns:    the places of all heaps; totals.   Called by: stock, heap, api.
- *          Calls: owned.c, users.c, places, bitmap, os.
+ *          Calls: owned.c, users.c, magazine.c, returned.c, places, bitmap, os.
  * Threads: any.
  * Sync:    S-pool  a heap given back to the pool (release) -> the next claim of it (acquire).
  * Holds:   P2 a heap that rests is claimed by nobody, has its bit, and its pages are in the sum */
@@ -33,6 +33,8 @@ hidden void pool_discard_kept(void);  /* the idle chunk that may be needed soon 
 hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It goes back as it was claimed, unused. */
 hidden void pool_put_back(heap_t *h);
+/* It stays as it is, as an operation never ended in it. Its part of the surplus goes back. */
+hidden void pool_abandon(heap_t *h);
 hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none */
 /* A heap whose thread ended without giving it back, or is a parent's and not in this child of fork,
  * with all that is in it. NULL: none was found.

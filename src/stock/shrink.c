@@ -144,7 +144,21 @@ static out_of_line void untag(slab_t *s) {
   atomic_ptr_store_relaxed(&s->tag, NULL);
 }
 
+/* What a thread held back that died: secure grade. Not the caller but that thread has freed it. */
+static void end_quarantine(heap_t *h) {
+  size_t slot = 0;
+  for (void *p; (p = quarantine_take(heap_quarantine(h), &slot)) != NULL;) { /* Bound: its slots */
+    slab_t *s = slab_of(p);
+    bool is_large = slab_kind(slab_word(s)) == SLAB_LARGE;
+    slab_thread_count(is_large ? atomic64_load_relaxed(&s->size) : class_size(slab_class(s)), 0);
+    if (!bits_are_zero(p, sizeof(free_block_t))) fatal("write after free", p, "free");
+    if (is_large) large_free(h, s, p, "free");
+    else outbox_put(h, s, (uintptr_t)p);
+  }
+}
+
 void heap_let_go(heap_t *h) {
+  if (SECURE) end_quarantine(h);
   heap_flush_bins(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */

@@ -6,8 +6,7 @@
 #include "../arena/budget.h"
 #include "users.h"
 
-/* In slices. relaxed: a few heaps may pass the bound; and what heaps keep that were left behind for
- * ever is never taken off. */
+/* In slices. relaxed: a few heaps may pass the bound */
 static struct {
   atomic32_t slices;
 } aligned_to(64) surplus; /* a line of its own: all threads write to it */

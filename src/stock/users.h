@@ -3,7 +3,7 @@
  *          a thread has, whichever process it is of.
  * Called by: stock, heap.   Calls: support, os.
  * Threads: any. The thread that uses a heap writes its word, and the one that takes it over when
- *          that has ended. The words are relaxed: the system says when a dead thread's work is seen.
+ *          that has ended. The words are relaxed: the system says when a dead one's work is seen.
  *          In a child of fork all words are 0. The thread that forked is there, and it alone has a
  *          heap without a word: it notes that. From then on each other heap that a thread had, and
  *          whose word is 0, is one of a parent's thread, which does not exist here. Whoever notes a
