@@ -1,5 +1,6 @@
 /* magazine.h - slices without blocks that a heap keeps for itself                    layer 5: stock
- * Owns:    a heap's magazine.   Called by: stock, heap.   Calls: surplus, slab, arena, support.
+ * Owns:    a heap's magazine; `more_singles` and `missed_singles` of its heap_own_t.
+ *          Called by: stock, heap.   Calls: surplus, slab, arena, support.
  * Threads: the heap's own.
  * Holds:   L2 slices on a list of a magazine are claimed, of no kind, and as many as is counted;
  *             of a run all but the last count as touched
