@@ -1,4 +1,4 @@
-/* container.h - how much memory the container has, and whether it runs out              layer 1: os
+/* container.h - how much memory the container has, and whether it is running out        layer 1: os
  * Owns:    where the container's files lie, and what they last said.   Called by: budget.c,
  *          callback.c; stats.c, by way of the table in support.   Calls: the kernel.
  * Threads: any. One thread reads at a time, the others pass by. While one does not come back from a

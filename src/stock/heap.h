@@ -157,7 +157,7 @@ static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t bi
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS && (h->aside->remote >> c & 1) != 0;
 }
-/* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
+/* Has the heap used so much of this class that slabs of its own are worthwhile? Never of one that
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !users_are_many() &&
