@@ -98,6 +98,25 @@ class Weakening(unittest.TestCase):
         self.assertIn("g(&n", function_of(code, "f"))
         self.assertEqual([function_of(code, name) for name in ("h", "g")], [" return f(1); }", ""])
 
+class Grades(unittest.TestCase):
+    @staticmethod
+    def who_know(code):
+        """The functions that name the constant SECURE."""
+        functions = re.finditer(r"^(?![#} ])[^;{}]*?\b(\w+)\([^;{}]*\) \{([^\n]*\}$|.*?^\})", code,
+                                re.M | re.S)
+        return {m[1] for m in functions if re.search(r"\bSECURE\b", m[2])}
+
+    def test_design_names_all_below_the_secure_layer_that_know_of_the_grade(self):
+        listed = support.read("docs/design.md").split("these functions alone know of the grade")[1]
+        known = {name for folder in ("base", "os", "support", "arena", "slab", "stock", "heap")
+                 for p in support.sources(".c", ".h", folder=os.path.join("src", folder))
+                 for name in self.who_know(code_of(p, support.read(p)))}
+        self.assertEqual(set(re.findall(r"`(\w+)`", listed.split("\n\n")[0])), known)
+
+    def test_a_function_that_knows_is_found(self):
+        code = "int g(void) { return 1; }\nint f(int n) {\n  return SECURE ? n : 0;\n}\n"
+        self.assertEqual(self.who_know(code), {"f"})
+
 class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language
     or stands in the table of words in design.md."""
