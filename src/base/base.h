@@ -51,7 +51,7 @@
 #ifndef FH_COUNTED
 #define FH_COUNTED 1
 #endif
-#if FH_BOUNDS /* what the library itself copies is not looked at: api/bounds.c */
+#if FH_BOUNDS /* our own calls are not looked at; we call no other function of api/bounds.c */
 void *memcpy(void *restrict to, const void *restrict from, size_t n) __asm__("bounds_plain_memcpy");
 void *memmove(void *to, const void *from, size_t n) __asm__("bounds_plain_memmove");
 void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
