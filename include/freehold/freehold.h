@@ -53,7 +53,8 @@ extern "C" {
  * Ours. */
 FH_API int fh_version(void);
 
-/* The same as text, "1.0.0", followed by "-debug" in the checked build. Static storage. Ours. */
+/* The same as text, "1.0.0", followed by "-secure" in the secure grade and by "-debug" in the
+ * checked build. Static storage. Ours. */
 FH_API const char *fh_version_string(void);
 
 /* ---- the family of malloc -------------------------------------------------------------------- */
@@ -76,9 +77,9 @@ FH_API void *fh_reallocarray(void *p, size_t count, size_t size) FH_SIZE(2, 3);
 /* Gives block `p` back; NULL is allowed. Keeps errno. C23 7.24.3.3, POSIX 2024. */
 FH_API void fh_free(void *p);
 
-/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave. One
- * that the block cannot have been asked for with, because it has less or twice as much, is reported
- * as a corruption ("wrong size"). C23 7.24.3.4. */
+/* fh_free for a caller that knows the size it asked for, or the size fh_malloc_at_least gave. If
+ * the block has less, or more than malloc or realloc would have given it for that size, that is
+ * reported as a corruption ("wrong size"): docs/promises.md, section 5. C23 7.24.3.4. */
 FH_API void fh_free_sized(void *p, size_t size);
 
 /* Likewise for a block of fh_aligned_alloc(alignment, size). C23 7.24.3.5. */
@@ -98,8 +99,7 @@ FH_API size_t fh_usable_size(const void *p);
 
 /* The usable size that a request of `size` bytes would get; `size` itself if that is more than the
  * address space has. A block that is sampled or guarded may have another, and so may one that a
- * thread got beyond memory_limit. Ours; jemalloc's nallocx,
- * macOS's malloc_good_size. */
+ * thread got beyond memory_limit. Ours; jemalloc's nallocx, macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
 /* `count * size` bytes, all zero, aligned as by fh_aligned_alloc; errors as there. Ours. */
@@ -214,8 +214,8 @@ FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats);
  * proportion to its slabs. Ours. */
 FH_API void fh_heap_collect(fh_heap_t *heap);
 
-/* The heap from which live block `p` comes; NULL: from none that has not ended, or `p` is NULL or
- * no block of freehold's. Ours. */
+/* The heap from which live block `p` comes. NULL if it comes from none or from one that has ended,
+ * or if `p` is NULL or no block of freehold's. Ours. */
 FH_API fh_heap_t *fh_heap_of(const void *p);
 
 /* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and
@@ -258,12 +258,10 @@ FH_API void fh_heap_destroy(fh_heap_t *heap);
 typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
 /* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
- * never said stop. What other threads allocate or free meanwhile may or may not be seen. The last
- * 15 blocks that another thread has freed of others' slabs may still be seen if more than 64 MiB
- * were in use then. So may those freed by a handler that interrupted the allocator. What the caller
- * itself has freed is not seen. Memory is never unmapped during the visit unless another thread
- * frees it. The visit of a heap looks only at that heap's slabs, unless another call is allocating
- * from it or visiting it: then it looks at all slabs of the process. Ours. */
+ * never said stop. What other threads allocate or free meanwhile may or may not be seen. What was
+ * freed before is not seen. Memory is never unmapped during the visit unless another thread frees
+ * it. The visit of a heap looks only at that heap's slabs, unless another call is allocating from
+ * it or visiting it: then it looks at all slabs of the process. Ours. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);
 
 /* Where blocks lie: a slab, or one block that is larger. */
@@ -310,9 +308,11 @@ enum {
 FH_API size_t fh_arena_add(void *address, size_t size, unsigned flags);
 
 /* Called by the thread that allocates, now and then on the slow path, before a realloc moves
- * anything and also when an allocation fails. It is the place to do work that was put off, such as
- * freeing in small portions. The heartbeat grows by one each time; force is true inside
- * fh_collect(true). It may allocate and free. NULL takes it away. Ours; the idea is mimalloc's. */
+ * anything and also when an allocation fails. fh_heap_new, fh_heap_malloc and their kin call it
+ * only then, except in the secure grade and with options that see every call. It is the place to do
+ * work that was put off, such as freeing in small portions. The heartbeat grows by one each time;
+ * force is true inside fh_collect(true). It may allocate and free. NULL takes it away. Ours; the
+ * idea is mimalloc's. */
 typedef void fh_deferred_t(bool force, uint64_t heartbeat, void *context);
 FH_API void fh_on_deferred_free(fh_deferred_t *callback, void *context);
 
@@ -469,8 +469,8 @@ FH_API size_t fh_stats_json(char *buffer, size_t size);
  * blocks of libc's own heap. In a signal handler the interrupted call may count in part. In the
  * secure grade a block counts as freed when it may be used again. Neither locks or asks the system.
  * They take time in proportion to the blocks in the thread's lists for its next calls, mostly some
- * hundred. At most these are 64 of each size below 1 KiB, and 16 MiB of each other. A thread that
- * never asks pays for two additions in a slow call. Ours; as jemalloc's thread.allocated. */
+ * hundred. At most these are 64 KiB of each size below 1 KiB, and 16 MiB of each other. A thread
+ * that never asks pays for two additions in a slow call. Ours; as jemalloc's thread.allocated. */
 FH_API uint64_t fh_thread_allocated(void);
 FH_API uint64_t fh_thread_freed(void);
 

@@ -1,5 +1,5 @@
 /* closed.c - every call, when an option wants to see all of them                       layer 8: api
- * Owns:    nothing.   Called by: the program, cold.c, heaps.c.
+ * Owns:    nothing.   Called by: api.
  *          Calls: foreign.c, callback.c, tracing.c, start.c, heap, slab, arena, support.
  * Threads: any; no heap is marked while a callback runs.
  *

@@ -1,6 +1,6 @@
 /* ext.c - the public functions that no standard has                                    layer 8: api
- * Owns:    nothing.   Called by: the program, report.c, glibc.c.   Calls: callback.c, cold.c,
- *          start.c, heap, arena, support, os.
+ * Owns:    nothing.   Called by: the program, api.   Calls: callback.c, cold.c, start.c, heap,
+ *          arena, support, os.
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 

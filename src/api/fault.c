@@ -81,7 +81,7 @@ static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
   else put_distance(out, "underflow by ", block - at, "before");
 }
 
-/* `what`: NULL: it faulted. */
+/* `what` is NULL if the access faulted. */
 static void put_line(fmt_t *out, const fault_line_t *t, const char *what, const guard_slot_t *s,
                      const void *at) {
   bool is_freed = atomic32_load_relaxed(&s->state) == GUARD_FREED;

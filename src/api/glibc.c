@@ -1,6 +1,6 @@
 /* glibc.c - the rest of glibc's malloc.h: reports and settings                         layer 8: api
- * Owns:    nothing.   Called by: the program.   Calls: heap, stock, arena, support,
- *          report; stdio in malloc_info alone.
+ * Owns:    nothing.   Called by: the program.   Calls: heap, stock, arena, support, report.c;
+ *          stdio in malloc_info alone.
  * Threads: any. Every answer is about freehold's memory; libc's own heap is never started. */
 #if defined(__linux__)
 #include "api.h"

@@ -339,7 +339,7 @@ OPERATOR void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment)
 }
 
 /* ---- delete ----------------------------------------------------------------------------------
- * What it was given beside the pointer is checked where that is cheap. In the secure grade it is
+ * What it was given besides the pointer is checked where that is cheap. In the secure grade it is
  * exact, and so is the call by which the block came. */
 
 static always_inline void delete_of(void *p, origin_t origin, const char *call) {

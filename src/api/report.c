@@ -1,5 +1,5 @@
 /* report.c - the statistics as a struct, as text for people, as JSON for machines      layer 8: api
- * Owns:    nothing.   Called by: the program, lifecycle, glibc.   Calls: heap and arena for the
+ * Owns:    nothing.   Called by: the program, lifecycle.c, glibc.c.   Calls: heap and arena for the
  *          figures, support for their table and that of options, os, fmt for the text.
  * Threads: any; reading stops nobody. No allocation: the text goes out line by line from a buffer
  *          on the stack. */

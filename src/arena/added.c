@@ -9,8 +9,8 @@ enum {
   HUGE_PAGE = 2 << 20,
   HUGE_FIRST = 4 << 20,    /* bytes of a window before its first huge page: the head is in front */
   PRESENT_STEP = 32 << 20, /* bytes that are made present between two looks at the clock */
-  RESERVE_MS = 5000,       /* so long huge pages may take, */
-  RESERVE_MS_EACH = 1000,  /* and so long more for each GiB */
+  RESERVE_MS = 5000,       /* how long huge pages may take */
+  RESERVE_MS_EACH = 1000,  /* how much longer for each GiB */
 };
 #define HEAD_SIZE ((size_t)ARENA_FIRST_SLICE << SLICE_SHIFT)
 #define HUGE_MOST (((size_t)ARENA_END << SLICE_SHIFT) / HUGE_PAGE * HUGE_PAGE - HUGE_FIRST)

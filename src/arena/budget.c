@@ -9,13 +9,13 @@
 
 enum {
   LOOK_LEAST_SLICES = 128, /* a process that uses less does not look for a container */
-  LOOK_MS = 4000,          /* from look to look at the container; */
-  LOOK_NEAR_MS = 500,      /* ... when less than half of it is left, */
-  LOOK_FREE_MS = 16000,    /* ... where none limits us */
+  LOOK_MS = 4000,          /* from one look at the container to the next */
+  LOOK_NEAR_MS = 500,      /* the same when less than half of its memory is left */
+  LOOK_FREE_MS = 16000,    /* the same where no container limits us */
   GROWTH_MS = 250,         /* growth is measured over so long at least */
   REPEAT_MS = 1000,        /* while there is pressure the caches are given up so often */
-  LEAST_PART = 64,         /* a bound is near when less than this part of it is left, at least, */
-  MOST_PART = 4,           /* ... and this part at most, however fast the process grows */
+  LEAST_PART = 64,         /* the least margin is this part of a bound: with less left it is near */
+  MOST_PART = 4,           /* the widest margin, however fast the process grows */
 };
 
 budget_t budget;

@@ -15,12 +15,12 @@ enum {
   COMMITTED_LEAST = MiB(64) >> SLICE_SHIFT, /* smaller heaps have few frames */
   USED_LEAST = FRAME_SLICES * 7 / 8,
   FRAMES_LOOKED = 16, /* frames that one tick looks at */
-  TIME_PART = 100,    /* so many times as long as the last one took nothing is done */
+  TIME_PART = 100,    /* the pause after a look, as a multiple of the time that it took */
   SLOW_NS = 20000000, /* what takes longer counts as refused: the host has to find the memory */
-  SLOW_FRESH_NS = 2000000, /* ... of a fresh frame, whose pages would come faster one by one */
+  SLOW_FRESH_NS = 2000000, /* for a fresh frame: its pages would come faster one by one */
   PASS_WAIT = 1000,        /* ms between two passes over all frames */
-  REFUSED_WAIT = 16,       /* ms, doubled with each refusal in a row, */
-  REFUSED_DOUBLED = 12,    /* so many times */
+  REFUSED_WAIT = 16,       /* ms to wait, doubled with each refusal in a row */
+  REFUSED_DOUBLED = 12,    /* doublings at most */
 };
 
 _Static_assert(FRAME_SLICES *ARENA_FRAMES == WINDOW_SLICES, "frames of 2 MiB");

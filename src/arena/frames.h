@@ -8,7 +8,7 @@
 
 enum { FRAME_SLICES = 32 };
 
-/* Does a frame begin with this slice, and would it do well as a huge page, if it is fresh? */
+/* Does a frame begin with this slice, and is it worth a huge page, if it is fresh? */
 hidden bool frames_begins(const void *slice);
 /* The caller has claimed all slices of the frame, which read as zero: makes it a huge page. */
 hidden bool frames_fill(void *first);

@@ -43,7 +43,6 @@ static bool is_slice(size_t slice) { return slice != 0 && slice < WINDOW_SLICES;
  * is in memory at once. relaxed: a hint */
 static atomic32_t is_locked;
 
-/* Out of line for the stack's sake. */
 static out_of_line void note_mapped(char *at, size_t slices) {
   uint32_t now = !os_discard(at + ((slices - 1) << SLICE_SHIFT), os_page_size());
   if (now != atomic32_load_relaxed(&is_locked)) atomic32_store_relaxed(&is_locked, now);
@@ -108,8 +107,7 @@ static always_inline size_t grow_by(arena_t *a, size_t n) {
   return slice;
 }
 
-/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back.
- * Out of line for the stack's sake. */
+/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back. */
 static out_of_line size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n,
                                        size_t alignment) {
   if (!is_slice(slice)) return slice;

@@ -8,7 +8,7 @@
 #include "slices.h"
 
 /* `n` slices that are mapped for it, the first at a multiple of `alignment`. NO_SLICES: the window
- * has no room for them; 0: memory is short, or others were quicker. */
+ * has no room for them; NO_MEMORY: the system refuses them; 0: others were quicker. */
 hidden size_t grow_claim(arena_t *a, size_t n, size_t alignment);
 
 /* Just these, of which some are mapped for it: false if none are missing, or others are in the

@@ -1,4 +1,4 @@
-/* hint.h - where a search is worth while                                             layer 3: arena
+/* hint.h - where a search is worthwhile                                              layer 3: arena
  * Owns:    nothing: the words are the caller's.   Called by: arena, slab.   Calls: bitmap.
  * Threads: any. A hint may send a search to where nothing is. It hides only what came back while a
  *          thread is stopped between the two steps below, for good if that never goes on (child of

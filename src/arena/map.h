@@ -2,10 +2,10 @@
  * Owns:    window_map: one word a window, zero until claimed.
  *          Called by: arena, slab, stock, heap, secure, api.   Calls: os.
  * Threads: any. Progress: a window is claimed by one swap; a thread that fails goes on to the next.
+ *          Its claimer makes it a tenant's, FOREIGN or NONE again; a tenant's ends as NONE.
  * Sync:    S-window  map_set (release) -> map_find (acquire): the record behind the word is
  *                    complete; S-low  map_free (release) -> lowest_free (acquire): the free word.
- * Holds:   W1 a word goes from NONE or FOREIGN to CLAIMED, to a tenant and back to NONE, and only
- *             the claimer moves it; an arena's record is its window
+ * Holds:   W1 a word is NONE, CLAIMED or FOREIGN, or a tenant's record; an arena's is its window
  *          W2 from where we began to `low_window` no window is free */
 #pragma once
 

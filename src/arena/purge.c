@@ -53,7 +53,7 @@ static bool is_done(const purge_t *p) {
   return p->purged >= p->want || is_in_vain || p->looks == 0;
 }
 
-/* A run of claimed slices went back to the system. Out of line for the stack's sake. */
+/* A run of claimed slices went back to the system. */
 static out_of_line void note_purged(purge_t *p, arena_t *a, size_t word, unsigned at, unsigned n) {
   arena_maps_t *maps = arena_maps(a);
   uint64_t run = bits_run(at, n);

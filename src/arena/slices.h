@@ -40,7 +40,7 @@ static always_inline bool slices_are_lacking(const lacks_t *lacks, size_t n, siz
          (alignment != 1 && lack_covers(&lacks->aligned, lack_shape(n, alignment)));
 }
 
-/* Slices of the arena, as `attempt` claims them; if there are none, `lack` says so from then on. */
+/* Slices of the arena, as `attempt` claims them; if none are there, `lacks` says so afterwards. */
 typedef size_t slices_attempt_t(arena_t *a, size_t n, size_t alignment);
 static always_inline size_t slices_try(slices_attempt_t *attempt, lacks_t *lacks, arena_t *a,
                                        size_t n, size_t alignment) {

@@ -14,7 +14,7 @@ typedef struct { uint16_t value; } atomic16_t;
 typedef struct { uint8_t value; } atomic8_t;
 typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
-/* What a processor lacks that swaps no less than four bytes, such as riscv64 without Zabha.
+/* A swap of one byte, for processors that swap four at least, such as riscv64 without Zabha.
  * Progress: if it fails though the byte is as it was, another thread has changed the word. */
 #if defined(__riscv)
 enum { HAS_BYTE_SWAP = false };

@@ -17,7 +17,7 @@
 /* A large table of which most programs touch the first entries. It lies behind all other variables,
  * so that these share their pages; and the first of them, whose entries share the last of these
  * pages, before all others. Constants that most programs read lie beside what they execute. (In a
- * section of its own a table would be zeros in a file of Windows.) */
+ * Windows file a section of its own would store the zeros.) */
 #if !defined(__ELF__) || defined(_WIN32)
 #define large_table
 #define first_table
@@ -51,7 +51,7 @@
 #ifndef FH_COUNTED
 #define FH_COUNTED 1
 #endif
-#if FH_BOUNDS /* what the library itself copies is not looked at: api/bounds.c */
+#if FH_BOUNDS /* our own calls are not looked at; we call no other function of api/bounds.c */
 void *memcpy(void *restrict to, const void *restrict from, size_t n) __asm__("bounds_plain_memcpy");
 void *memmove(void *to, const void *from, size_t n) __asm__("bounds_plain_memmove");
 void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
@@ -71,7 +71,7 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48, LOADED_BITS = 32 
 #else
 enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 28, ADDRESS_BITS = 32, LOADED_BITS = 24 };
 #endif
-/* Bytes: the largest pages that a system for this processor has. */
+/* Bytes: the largest pages of the systems for this processor that we know. */
 #if defined(__x86_64__) || defined(__i386__) || defined(__riscv) || defined(__s390x__)
 enum { PAGE_MOST = 4096 };
 #elif defined(__APPLE__)

@@ -1,6 +1,7 @@
 /* fast.h - malloc and free, the common path: start reading here                       layer 6: heap
- * Owns:    nothing.   Called by: api, secure, heap.   Calls: on every way out at most one function
- *          out of line, as a tail call unless the caller looks at the answer.
+ * Owns:    nothing.   Called by: api, secure, heap.   Calls: inline functions of one or two lines
+ *          in here.h, block.h, slab.h, sizeclass.h and atomic.h. On every way out at most one
+ *          function out of line, as a tail call unless the caller looks at the answer.
  * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system
  *          call.
  *
@@ -68,7 +69,7 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
 /* Where a freed block went. */
 typedef enum {
   FAST_FREED,
-  FAST_EMPTIED, /* ... and its slab has no block in use any more */
+  FAST_EMPTIED, /* and its slab has no block in use any more */
   FAST_OTHERS,  /* nowhere: its slab is another heap's, or the heap has no room for it */
   FAST_REFUSED  /* nowhere: it seems to be no block, or free already */
 } fast_freed_t;

@@ -45,7 +45,7 @@ static heap_t *enter_lane(fh_heap_t *heap) {
 }
 
 static void leave_lane(heap_t *lane) {
-  ASSERT(atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY); /* until all is in order again */
+  ASSERT(atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY); /* and stays so until the end */
   heap_trim(lane);
   heap_tick(lane);
   if (lane->calls % SWEEP_CALLS == 0) owned_sweep(lane, 1);
@@ -76,7 +76,7 @@ static bool prepare_index(heap_t *lane) {
   return chunk != NULL;
 }
 
-/* A small block that leaves its lane, or NULL; large ones are counted. */
+/* Counts a small block that leaves its lane. Large ones are counted already; it may be NULL. */
 static out_of_line void *counted(void *block) {
   if ((uint16_t)(uintptr_t)block == 0) return block;
   size_t size = class_size(slab_class(slab_of(block)));

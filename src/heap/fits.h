@@ -25,7 +25,7 @@ static always_inline bool fast_is_right(size_t usable, size_t size) {
 /* The same of a pointer; false also if a fast free could not take it. */
 static always_inline bool fast_is_right_here(const void *p, size_t size) {
   const slab_t *s = fast_slab_here(p);
-  /* a slab with holes is looked at closely; relaxed: of a live block they do not change */
+  /* a slab with holes is looked at closely; relaxed: no live block ever lies on one */
   return s != NULL && !block_is_free((uintptr_t)p) && atomic32_load_relaxed(&s->holes) == 0 &&
          fast_is_right(class_size(slab_class(s)), size);
 }

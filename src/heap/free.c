@@ -75,7 +75,7 @@ static bool begin_free(void) {
 static void end_free(const heap_t *h) { here_unmark_free(atomic64_load_relaxed(&h->home)); }
 
 /* As a fast free does it. FAST_OTHERS also if the heap is marked. Whose the slab is counts from the
- * mark on: until then a handler may let go of it. Out of line for the stack's sake. */
+ * mark on: until then a handler may let go of it. */
 static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
   if (!begin_free()) return FAST_OTHERS;
@@ -120,7 +120,7 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   if (!class_is_multiple((uint16_t)block, s->inverse)) fatal("invalid pointer", p, call);
   if (slab_is_on_hole(s, block)) fatal("double free", p, call);
   if (heap_here.window != 0) {
-    atomic64_store_relaxed(&heap_of_thread()->home, window_of(block));
+    atomic64_store_relaxed(&heap_of_thread()->home, window_of(block)); /* for the next fast free */
     fast_freed_t freed = is_tagged ? FAST_REFUSED : put_back(s, block);
     if (freed <= FAST_EMPTIED) return;
   }

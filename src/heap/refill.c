@@ -130,9 +130,8 @@ static out_of_line uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *cou
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* Counts what the bin has, and may forget that others freed blocks of the class: it could be tried
- * again. As long as a trial lasts the heap takes slabs over, in which others' frees then wait; so
- * few are made, drawn by lot. */
+/* Counts what the bin has. May forget that others freed blocks of the class: a trial begins, and
+ * the heap takes slabs over, in which others' frees wait. So trials are rare, and drawn by lot. */
 static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
   if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
   uint32_t binned = heap_binned(h, c) + count;

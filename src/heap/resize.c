@@ -49,7 +49,7 @@ static found_t find(const void *p, const char *call) {
     case SLAB_SMALL:
       if (!class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) fatal("invalid pointer", p, call);
       if (block_is_free((uintptr_t)p)) fatal("double free", p, call);
-      /* relaxed: of a live block they do not change */
+      /* relaxed: no live block ever lies on one */
       if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) return find_beside_holes(s, p, call);
       return (found_t){s, NULL, class_size(slab_class(s))};
     case SLAB_LARGE:

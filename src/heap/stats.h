@@ -1,5 +1,5 @@
 /* stats.h - adds up what is counted everywhere                                        layer 6: heap
- * Owns:    the peaks of classes, which rise when they are read; where a thread's bytes begin.
+ * Owns:    where a thread's bytes begin. Reading raises the peaks of classes (tally.h).
  *          Called by: api.   Calls: visit, enter, stock, slab, arena, support, os.
  * Threads: any; stops nobody. A thread's bytes are its own, and its handlers'. */
 #pragma once

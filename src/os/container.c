@@ -1,5 +1,5 @@
-/* container.c - what the container has of memory, and whether it runs short: Linux      layer 1: os
- * Contract: container.h. */
+/* container.c - how much memory the container has, and whether it is running out        layer 1: os
+ * Contract: container.h. The files are Linux's: on other systems there are none, and no limit. */
 #include "container.h"
 
 #include "../base/layout.h"

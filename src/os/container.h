@@ -1,6 +1,6 @@
-/* container.h - what the container has of memory, and whether it runs short             layer 1: os
- * Owns:    where the container's files lie, and what they last said.   Called by: support,
- *          budget.c, api.   Calls: the kernel.
+/* container.h - how much memory the container has, and whether it is running out        layer 1: os
+ * Owns:    where the container's files lie, and what they last said.   Called by: budget.c,
+ *          callback.c; stats.c, by way of the table in support.   Calls: the kernel.
  * Threads: any. One thread reads at a time, the others pass by. While one does not come back from a
  *          file the figures stay as they were; one that has died there is not waited for.
  * Sync:    S-container  container_look, at its end (release) -> the next thread that reads

@@ -1,10 +1,10 @@
-/* os.h - the porting contract: what freehold wants of a kernel                          layer 1: os
+/* os.h - the porting contract: what freehold needs from a kernel                        layer 1: os
  * Owns:    the counts of system calls.   Called by: every layer above.   Calls: the kernel,
  *          getauxval, environ.
- * Threads: any. Nothing here locks, allocates or touches errno, with three exceptions.
+ * Threads: any. Nothing here locks, allocates or touches errno, with these exceptions.
  *          os_thread_start and os_backtrace_start may do all of it. os_thread_set_leave locks in
  *          musl. os_thread_watch calls calloc in glibc if many keys were made before ours, so no
- *          heap is marked then.
+ *          heap is marked then. What opens, renames or removes files: files_windows.c.
  *
  * A port defines these functions, in a folder of its own: linux, windows, or bsd for FreeBSD and
  * macOS. posix.c is for all but Windows, container.c for all. No other layer names a file of the

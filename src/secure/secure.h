@@ -25,7 +25,7 @@ hidden void *secure_aligned(size_t alignment, size_t size, origin_t origin);
 #define SECURE_ANY_SIZE SIZE_MAX
 /* Of that slab. `fatal` also if `size` was not asked for. */
 hidden void secure_free_small(slab_t *s, void *p, size_t size, origin_t origin, const char *call);
-/* Likewise by `free`, of any size. */
+/* By `free`, of any size. */
 hidden void secure_free_plain(slab_t *s, void *p);
 /* Reads as zero. `heap`: a first-class one, or NULL. NULL: no memory. */
 hidden void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origin_t origin);
@@ -41,7 +41,7 @@ hidden void secure_check_size(const void *p, size_t size, const char *call);
 hidden void *secure_resize_small(void *p, size_t size, const char *call);
 /* realloc: the block, which may have moved. NULL: no memory. */
 hidden void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call);
-/* Likewise, only where it lies. */
+/* To that size where it lies; false: it has not changed. */
 hidden bool secure_expand(void *p, size_t size, const char *call);
 /* What a visitor finds: false if it is no live block, or else how many bytes were asked for. */
 hidden bool secure_visited(const void *p, size_t *size);

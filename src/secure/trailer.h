@@ -1,5 +1,5 @@
 /* trailer.h - what stands behind the bytes that were asked for                      layer 7: secure
- * Owns:    nothing.   Called by: secure.c, api.   Calls: slab.
+ * Owns:    nothing.   Called by: secure, api.   Calls: slab.
  * Threads: a block's holder writes its trailer; whoever frees the block behind it looks at it.
  *
  * A block's last word says how many bytes were asked for and by what kind of call. It is bound to

@@ -12,7 +12,8 @@
 
 #include "../base/atomic.h"
 
-/* FULL: it belongs to nobody and has less than an eighth free, so nobody looks for it. */
+/* FULL: nobody's, with fewer free blocks than the threshold (slab.c), so nobody looks for it.
+ * EMPTY: nobody's, with all blocks free; whoever clears its bit releases it. */
 typedef enum { /* clang-format off */
   ANCHOR_NONE, ANCHOR_OWNED, ANCHOR_FULL, ANCHOR_PARTIAL, ANCHOR_EMPTY
 } anchor_state_t; /* clang-format on */

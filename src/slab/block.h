@@ -1,5 +1,5 @@
 /* block.h - a block on a list of free ones                                            layer 4: slab
- * Owns:    what a free block holds; `secrets` is slab.c's, and secrets.c writes it.
+ * Owns:    what a free block holds. `secrets` is secrets.h's, though it lies in slab.c.
  *          Called by: slab, stock, heap, secure, api.   Calls: bits, check.
  * Threads: a block belongs to whoever holds it, or the list on which it is; visitors read its key.
  * Signals: each step leaves a list whole (signal_fence). */

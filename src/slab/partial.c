@@ -167,7 +167,6 @@ slab_t *slab_find_partial(unsigned c, void *heap) {
   return NULL;
 }
 
-/* It holds wherever a thread has stopped. */
 bool partial_is_valid(const arena_t *a) {
   for (size_t i = 0; i < (size_t)ARENA_GROUPS * CLASS_COUNT; i++) {
     size_t group = i / CLASS_COUNT, c = i % CLASS_COUNT;

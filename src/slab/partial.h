@@ -1,6 +1,6 @@
 /* partial.h - the slabs that nobody owns and that have room                           layer 4: slab
- * Owns:    the partial maps of the arenas.   Called by: slab.c; slab_find_partial (slab.h) by heap.
- *          Calls: holes, tally, arena.
+ * Owns:    the partial maps of the arenas.   Called by: slab.c, sparse.c; slab_find_partial
+ *          (slab.h) by heap.   Calls: holes, tally, arena.
  * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its
  *          anchor then is.
  * Sync:    S-partial (slab.h): bit and anchor cross over; S-anchor (slab.h): taking a slab over;
@@ -27,4 +27,5 @@ extern hidden atomic64_t partial_used[(CLASS_COUNT + 63) / 64];
 /* The owner's fields of a slab that was taken over. */
 hidden void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved);
 
-hidden bool partial_is_valid(const arena_t *a); /* while no thread runs */
+/* While no thread runs; wherever threads have stopped. */
+hidden bool partial_is_valid(const arena_t *a);

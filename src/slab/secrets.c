@@ -31,7 +31,7 @@ atomic64_t *secrets_word(size_t number) {
   return u != NULL ? u->words[number % WORDS] : NULL;
 }
 
-/* With pages beyond PAGE_MOST there would be more on the page. */
+/* On a page larger than PAGE_MOST there would be other data too. */
 static bool seal(bool is_sealed) {
   return sizeof secrets % os_page_size() != 0 || os_seal(&secrets, sizeof secrets, is_sealed);
 }

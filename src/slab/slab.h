@@ -71,7 +71,7 @@ struct slab {
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
-#define SLAB_HOLED ((void *)1) /* no heap, so that every free of its blocks looks for holes */
+#define SLAB_HOLED ((void *)1) /* no heap's address: each free of its blocks looks for holes */
 
 enum {
   SLAB_IDLE = 1,   /* empty, and kept by its heap anyway */
@@ -122,7 +122,7 @@ static inline bool block_may_be_next(uintptr_t next) {
   if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;
   return arena_has_slice((void *)next);
 }
-/* Does it lie on a page that was given back? Then it is free too. */
+/* Does it begin on a page that was given back? Then it is free. Others that are free have keys. */
 hidden bool slab_is_in(uint32_t holes, uintptr_t block);
 static inline bool slab_is_on_hole(const slab_t *s, uintptr_t block) {
   uint32_t holes = atomic32_load_acquire(&s->holes); /* S-visit */
@@ -160,7 +160,7 @@ static inline unsigned slab_others_freed(const slab_t *s) {
  * if there is none left. */
 hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 
-/* Likewise one block at least, and `most` at most, also if more are free. */
+/* Takes one block at least, and `most` at most, also if more are free. */
 hidden uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count);
 
 /* All free blocks of the slab as a list, no fresh ones; they count as used. */
@@ -208,7 +208,7 @@ static inline bool slab_is_all_free(const slab_t *s) {
 typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY } slab_outcome_t;
 
 /* The owner lets go. SLAB_SHARED: it is anybody's now. SLAB_IS_EMPTY: all blocks are free; it is
- * still the caller's, to be released or used again. */
+ * still the caller's, to be retired or released: its list may be gone. */
 hidden slab_outcome_t slab_let_go(slab_t *s);
 
 /* The slice of an empty slab is nobody's slab for now; its owner keeps it. Returns `s`. */

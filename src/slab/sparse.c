@@ -17,12 +17,12 @@
 
 enum {
   LIVE_MOST = 48,   /* blocks of a sparse slab: at random over 16 pages, they leave one free */
-  TICK_GROUPS = 64, /* of 4 MiB, that one tick looks at, */
-  TICK_WORK = 128,  /* and slabs; one of which pages may go */
-  HOLED_WORK = 8,   /* counts as so many, unless memory is short */
-  TICK_TIMES = 16,  /* so many times as long as that took no tick is due, */
-  ROUND_MS = 100,   /* this long at most, and at least this long after a round */
-  REST_ROUNDS = 3,  /* of a class of which slabs are taken: so many rounds it is not */
+  TICK_GROUPS = 64, /* groups of 4 MiB that one tick looks at */
+  TICK_WORK = 128,  /* slabs that one tick looks at */
+  HOLED_WORK = 8,   /* slabs as which one counts whose pages may go, unless memory is short */
+  TICK_TIMES = 16,  /* the pause after a tick, as a multiple of the time that it took */
+  ROUND_MS = 100,   /* the longest such pause, and the least after a whole round */
+  REST_ROUNDS = 3,  /* rounds that a slab has to rest while others of its class are taken */
 };
 enum { SEEN_HOLED = 1 << 15 }; /* `seen`: so many blocks are free, all others' pages went */
 
@@ -64,7 +64,7 @@ static bool may_go(const walk_t *w, slab_t *s) {
   return s->seen++ >= (used ? REST_ROUNDS : 1);
 }
 
-/* Likewise. */
+/* The slab is the caller's. */
 static void give_back_pages(walk_t *w, slab_t *s) {
   if (!may_go(w, s) || starts_of(w) == NULL) return;
   slab_make_holes(s, w->starts);

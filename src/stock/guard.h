@@ -52,7 +52,7 @@ typedef struct {
   guard_slot_t slots[GUARD_SLOTS];
 } guard_t;
 enum {
-  GUARD_PAGES = 64 << 10, /* the largest pages that there are */
+  GUARD_PAGES = 64 << 10, /* the largest pages of any processor */
   GUARD_FIRST = (sizeof(guard_t) + GUARD_PAGES - 1) / GUARD_PAGES * GUARD_PAGES,
   GUARD_END = GUARD_FIRST + GUARD_SLOTS * GUARD_STRIDE
 };

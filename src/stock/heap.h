@@ -83,7 +83,11 @@ typedef struct {
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
   atomic32_t lane_slabs;   /* of a lane: its slabs; written by its user */
+<<<<<<< HEAD
   atomic64_t lane_bytes;   /* ... and bytes of large and huge blocks, with a mark: index.c */
+=======
+  atomic64_t lane_bytes;   /* bytes of its large and huge blocks: any thread adds to them */
+>>>>>>> docsrows
 } aligned_to(64) heap_own_t;
 
 struct heap {
@@ -158,7 +162,7 @@ static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t bi
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS && (h->aside->remote >> c & 1) != 0;
 }
-/* Has the heap used so much of this class that slabs of its own are worth while? Never of one that
+/* Has the heap used so much of this class that slabs of its own are worthwhile? Never of one that
  * has few blocks in a slab, or whose blocks others free. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !users_are_many() &&

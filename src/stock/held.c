@@ -1,4 +1,4 @@
-/* held.c - what a heap holds that is no block of the program                         layer 5: stock
+/* held.c - the memory in a heap that is not in the program's hands                   layer 5: stock
  * Contract: held.h. */
 #include "held.h"
 

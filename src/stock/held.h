@@ -1,4 +1,4 @@
-/* held.h - what a heap holds that is no block of the program                         layer 5: stock
+/* held.h - the memory in a heap that is not in the program's hands                   layer 5: stock
  * Owns:    nothing.   Called by: stock, heap.   Calls: owned, returned, fresh, sample, slab.
  * Threads: the heap's own, also in a handler that has interrupted a call: lists are whole then, and
  *          counts off by what that call is moving.

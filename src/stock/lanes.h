@@ -1,5 +1,6 @@
 /* lanes.h - a first-class heap, and what its lanes have together                     layer 5: stock
- * Owns:    fh_heap_t.   Called by: large.c, refill.c, firstclass.c.   Calls: nothing.
+ * Owns:    fh_heap_t, whose `quota` heaps.c sets.   Called by: large.c, refill.c, firstclass.c.
+ *          Calls: nothing.
  * Threads: any that may use the heap. What the lanes have are relaxed words: of threads that
  *          allocate at the same moment each may pass the quota by what it asked for.
  * Sync:    S-lanes (firstclass.c). */

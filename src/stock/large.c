@@ -52,7 +52,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   count_live(h, 1);
   slab_count(usable, 0);
   slab_thread_count(usable, usable);
-  atomic64_add_own(&h->large_allocated, 1);
+  atomic64_add_own(&h->large_allocated, 1); /* even if not COUNTED: magazine.c reads it */
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   return p;
 }

@@ -43,8 +43,7 @@ static slab_t *take_run(heap_t *h, size_t n) {
   return s;
 }
 
-/* Among the last few runs of `n` slices, the one whose last slice was touched most nearly as far as
- * `wish` comes first. Out of line, for the sake of the stack. */
+/* Of the last few runs of `n` slices, the one comes first that was touched closest to `wish`. */
 static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   uint32_t first = h->magazine[n - 1];
   slab_t *before_best = NULL, *s = slab_numbered(first);

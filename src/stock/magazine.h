@@ -1,5 +1,6 @@
 /* magazine.h - slices without blocks that a heap keeps for itself                    layer 5: stock
- * Owns:    a heap's magazine.   Called by: stock, heap.   Calls: surplus, slab, arena, support.
+ * Owns:    a heap's magazine; `more_singles` and `missed_singles` of its heap_own_t.
+ *          Called by: stock, heap.   Calls: surplus, slab, arena, support.
  * Threads: the heap's own.
  * Holds:   L2 slices on a list of a magazine are claimed, of no kind, and as many as is counted;
  *             of a run all but the last count as touched
@@ -13,19 +14,19 @@
 
 enum {
   RUN_TIMES = 4,  /* runs have at most so many times the slices of option magazine */
-  RUN_SPARE = 16, /* ... or so many, where there are more than two processors */
+  RUN_SPARE = 16, /* the same where more than two processors run threads */
   RUN_EARNED = 4, /* large blocks that a heap allocates for each slice it may keep */
   RUN_LEAST = 4,  /* slices in runs, if earned; more if the surplus has room */
 };
 
 /* Keeps or gives back the slice of an empty slab on no list. */
 hidden void magazine_put_slab(heap_t *h, slab_t *s);
-/* ... or the `n` slices of a freed large block. It ended in the `used`th of them, of which
- * `touched` pages may be in memory. */
+/* Keeps or gives back the `n` slices of a freed large block. It ended in the `used`th of them, of
+ * which `touched` pages may be in memory. */
 hidden void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t touched);
 
 /* `n` slices, the first at a multiple of `alignment`: kept ones, or the arena's. If `wish` is not
- * 0, of the kept ones those whose last slice was touched most nearly as far (tails_wish). `*clean`
+ * 0, of the kept ones those whose last slice was touched closest to it (tails_wish). `*clean`
  * as in arena_claim. NULL: no memory. */
 hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean);
 /* How many single slices it may have. */

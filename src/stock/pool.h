@@ -42,7 +42,7 @@ hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none 
  * if the system has to be asked. */
 enum { POOL_ASK_WORDS = 8 };
 hidden heap_t *pool_claim_dead(size_t *words);
-/* Likewise one of a parent's thread alone, at some of the places. */
+/* One of a parent's thread, at some of the places. NULL: none was found. */
 hidden heap_t *pool_claim_parents(void);
 hidden uint32_t pool_resting_pages(void);                /* of all that rest: one each at least */
 hidden size_t pool_size(void);                           /* places, claimed or not */

@@ -8,7 +8,7 @@
 
 enum {
   PROTECTED_MOST = 16384, /* blocks with pages that nobody can touch; each may cost two mappings */
-  PROTECTION_BYTES = 64 << 10, /* take as long again */
+  PROTECTION_BYTES = 64 << 10, /* so many take as long as the call itself */
   PROTECTIONS_AT_ONCE = 4096,
   PROTECTIONS_A_MS = 4,
   LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,

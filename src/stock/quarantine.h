@@ -44,7 +44,7 @@ static always_inline void *quarantine_put(quarantine_t *q, void *block, size_t s
                   : QUARANTINE_SMALL + number % QUARANTINE_MEDIUM;
   return atomic_ptr_exchange_own(&q->slots[slot], block);
 }
-/* Likewise of a large block, which nobody can touch from now on unless quarantine_protect fails. */
+/* The block that has to go for this large one, which is closed from now on unless that fails. */
 hidden void *quarantine_put_large(quarantine_t *q, void *block);
 /* A large one that has to go before that, for its memory; NULL: none. */
 hidden void *quarantine_give_way(quarantine_t *q, void *block);
@@ -57,7 +57,7 @@ hidden void quarantine_begin(quarantine_t *q, size_t number);
 hidden bool quarantine_protect(void *block, size_t from);
 /* All of it, if it is protected. False: the system does not. */
 hidden bool quarantine_unprotect(void *block);
-/* Likewise of one that has ended and goes to large_free next: it may lose its pages for that. */
+/* Opens one that has ended and goes to large_free next; it may lose its pages. False: as above. */
 hidden bool quarantine_let_go(void *block);
 /* One that is held back; NULL: there is none from `*slot` on, which moves. */
 hidden void *quarantine_take(quarantine_t *q, size_t *slot);

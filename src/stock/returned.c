@@ -26,8 +26,7 @@ static size_t longest(const heap_t *h, unsigned c) {
   return most << lengthened(h, c)->doublings;
 }
 
-/* How much more the list of the class may hold, in slices at most, once it was doubled once more
- * than so many times. */
+/* By how many slices, at most, a list grows that was doubled so many times, and now once more. */
 static size_t doubling_slices(unsigned c, unsigned times) {
   return ((most_of(c, RETURN_BYTES) << times) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }

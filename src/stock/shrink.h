@@ -1,8 +1,7 @@
 /* shrink.h - what a heap gives up: a little now and then, or everything              layer 5: stock
  * Owns:    nothing.   Called by: heap.   Calls: outbox, returned, owned, magazine, tails, large,
  *          quarantine, pool, slab.
- * Threads: the heap's own; any for heap_end_rest, heap_end_parents
- *          and heap_end_dead. */
+ * Threads: the heap's own; any for heap_end_rest, heap_end_parents and heap_end_dead. */
 #pragma once
 
 #include "heap.h"

@@ -1,4 +1,4 @@
-/* stock.h - all headers of this layer, and what most of its files need beside        layer 5: stock
+/* stock.h - all headers of this layer, and what most of its files need as well       layer 5: stock
  * Owns:    nothing.   Called by: everyone above.   Calls: nothing.
  * Threads: as each header says. What a file calls stands in its contract. */
 #pragma once

@@ -1,6 +1,6 @@
 /* surplus.h - how much all heaps together keep beyond what each is due               layer 5: stock
- * Owns:    the sum, in slices.
- * Called by: magazine.c, returned.c, refill.c.   Calls: users, arena.
+ * Owns:    the sum, in slices.   Called by: magazine.c, returned.c, pool.c, refill.c.
+ *          Calls: users, arena.
  * Threads: any; the sum is a bound that may be passed by a few of them.
  * Holds:   K1 the sum is what the runs and the lists of all heaps have of it, while nobody changes
  *             these */

@@ -12,7 +12,7 @@
 
 enum {
   TAILS_PART = 16,        /* tails may be this part of what large blocks use */
-  TAILS_BUDGET_PART = 16, /* beside that they may be this part of purge_budget */
+  TAILS_BUDGET_PART = 16, /* besides, they may be this part of purge_budget */
   LARGE_LEAST = 8192,     /* pages, 32 MiB: while large blocks use less, all of purge_budget */
   TAIL = 1 << 20,      /* one page of a tail in a heap's word; its pages are below half of this */
   DISCARDS_MOST = 128, /* in a millisecond */

@@ -14,7 +14,7 @@
 hidden void tails_enter(heap_t *h, slab_t *s, size_t wish);
 /* It goes, or is about to change: it is counted no more. */
 hidden void tails_leave(heap_t *h, const slab_t *s);
-/* Likewise; how far the slice in which it ends was touched. */
+/* It is counted no more; how far the slice in which it ends was touched. */
 hidden size_t tails_end(heap_t *h, const slab_t *s);
 /* 0: tails are not too many; else how far the last slice of a block of that usable size is best
  * touched. */

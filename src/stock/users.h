@@ -32,8 +32,8 @@ hidden uint64_t users_thread(size_t number);
  * `caller`: os_thread of the one that asks. */
 #define USERS_PARENTS UINT64_MAX
 hidden uint64_t users_end_dead(size_t number, uint64_t caller);
-/* Have other threads' heaps to be looked for that are not there? Not in a child with one thread:
- * to end them writes to pages that it shares with its parent. */
+/* Are heaps of a parent's other threads to be looked for? Not in a child with one thread: to end
+ * them writes to pages that it shares with its parent. */
 hidden bool users_have_parents(void);
 /* The next place, below `places`, with such a heap, which nobody uses from now on. False: not among
  * those that were looked at. */

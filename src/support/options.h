@@ -54,7 +54,7 @@
   X(thp,            word,  THP_AUTO, THP_AUTO,  THP_ALWAYS,      ANY,                            \
     "Transparent huge pages: auto keeps the first few MiB on small pages. Above 64 MiB it "      \
     "makes huge ones of what a heap is about to fill, and of what is dense and in memory. "      \
-    "always and never ask the system so, for what is mapped from then on.")                      \
+    "always and never pass that wish to the system, for all that is mapped from then on.")       \
   X(reserve_huge_pages, size, 0,     0,         GiB(16384),      START,                          \
     "Bytes of huge pages taken at start of those that the system has set aside "                 \
     "(vm.nr_hugepages): of 1G, if so much is wanted and there are such, else of 2M. They never " \
@@ -67,14 +67,16 @@
     "page faults later, and all of that memory from the start.")                                 \
   X(populate,       size,  KiB(448), 0,         MiB(2),          ANY,                            \
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
-    "grows fast; 0: each page at its first touch.")                                              \
+    "grows fast; 0 leaves each page to its first touch.")                                        \
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
     "Bytes of free slices of 64K that one thread may keep for itself. In runs of 2 to 12 "       \
-    "slices, of freed large blocks, four times as much if it allocates many of these.")          \
+    "slices, of freed large blocks, four times as much if it allocates many of these. Where "    \
+    "more than two processors run threads it may keep more, if all threads together have room: " \
+    "sixteen times as much in runs, and 8M besides in single slices.")                           \
   X(caching_threads, int,  1024,     1,         1000000,         ANY,                            \
     "While more threads than this have called malloc and not ended, each keeps next to nothing " \
-    "for its next calls, which take more time then. What a sleeping thread keeps nobody can "    \
-    "take.")                                                                                     \
+    "for its next calls, which take more time then. Nobody else can use what a sleeping thread " \
+    "keeps.")                                                                                    \
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps; a child of " \
     "fork, and so a daemon that forks when it starts, has none.")                                \

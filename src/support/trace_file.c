@@ -9,7 +9,7 @@
 
 enum { FILE_LEAST = 200 }; /* a number that programs seldom reach */
 
-/* REFUSED: there is no file; NO_ROOM: nor room for one. Only NONE is left without being asked. */
+/* REFUSED: there is no file; NO_ROOM: nor room for one. All but NONE are left on request alone. */
 typedef enum {
   STAGE_NONE,
   STAGE_REFUSED,

@@ -1,5 +1,5 @@
-"""What the documentation is held to: its links lead somewhere, and the names that it
-quotes exist."""
+"""What the documentation is held to: its links lead somewhere, the names that it quotes exist,
+and its lines are not too long."""
 import os
 import re
 import sys
@@ -30,6 +30,28 @@ def anchors(page):
     for title in re.findall(r"^#+ (.*)$", prose(page), re.M):
         yield re.sub(r"[^\w\- ]", "",
                      re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
+
+class Lines(unittest.TestCase):
+    """Prose is wrapped. Tables and headings are not, nor a line that is one link, nor pages that
+    the laboratory writes."""
+    COLUMNS = 100
+    EXEMPT = re.compile(r"[|#]|\s*(?:[-*] )?!?\[[^\]]*\]\([^)]*\)\W*$")
+
+    def long(self, page, text):
+        return ["%s:%d: %d columns" % (page, number, len(line))
+                for number, line in enumerate(text.split("\n"), 1)
+                if len(line) > self.COLUMNS and not self.EXEMPT.match(line)]
+
+    def test_prose_is_wrapped(self):
+        wrong = [line for page in pages() if not prose(page).startswith("# The laboratory: ")
+                 for line in self.long(page, prose(page))]
+        self.assertEqual(wrong, [])
+
+    def test_a_long_line_is_found(self):
+        for line in "a" * 101, "- [a](b) " + "a" * 92:
+            self.assertEqual(self.long("x", line), ["x:1: 101 columns"])
+        for line in "a" * 100, "| " + "a" * 99, "## " + "a" * 98, "- [a](%s)." % ("b" * 95):
+            self.assertEqual(self.long("x", line), [])
 
 class Links(unittest.TestCase):
     def test_links_in_the_documentation_lead_to_files_that_exist(self):
@@ -97,6 +119,25 @@ class Weakening(unittest.TestCase):
         code = "static int f(int n) {\n  return g(&n);\n}\nint h(void) { return f(1); }\n"
         self.assertIn("g(&n", function_of(code, "f"))
         self.assertEqual([function_of(code, name) for name in ("h", "g")], [" return f(1); }", ""])
+
+class Grades(unittest.TestCase):
+    @staticmethod
+    def who_know(code):
+        """The functions that name the constant SECURE."""
+        functions = re.finditer(r"^(?![#} ])[^;{}]*?\b(\w+)\([^;{}]*\) \{([^\n]*\}$|.*?^\})", code,
+                                re.M | re.S)
+        return {m[1] for m in functions if re.search(r"\bSECURE\b", m[2])}
+
+    def test_design_names_all_below_the_secure_layer_that_know_of_the_grade(self):
+        listed = support.read("docs/design.md").split("these functions alone know of the grade")[1]
+        known = {name for folder in ("base", "os", "support", "arena", "slab", "stock", "heap")
+                 for p in support.sources(".c", ".h", folder=os.path.join("src", folder))
+                 for name in self.who_know(code_of(p, support.read(p)))}
+        self.assertEqual(set(re.findall(r"`(\w+)`", listed.split("\n\n")[0])), known)
+
+    def test_a_function_that_knows_is_found(self):
+        code = "int g(void) { return 1; }\nint f(int n) {\n  return SECURE ? n : 0;\n}\n"
+        self.assertEqual(self.who_know(code), {"f"})
 
 class Words(unittest.TestCase):
     """A word of which the core makes a file, or a type that a header shows, is one of the language

@@ -221,7 +221,8 @@ class Calls(unittest.TestCase):
 class CalledBy(unittest.TestCase):
     """The line `Called by:` is that of `Calls:` turned round. It names each layer above that uses
     what the contract is for, or its files that do; and whatever it names, does. The file's own
-    layer need not be named. Who is outside the sources stands there by other words."""
+    layer need not be named. But if files of it are, all of them are that call. Who is outside the
+    sources stands there by other words."""
     maxDiff = None
     ALL = re.compile(r"\b(everyone|every layer above|all above)\b")
     VARIABLE = r"^(?!static|typedef|extern|return|[# ])[\w ]+ \*?(\w+)(?:\[[^;]*| (?:=|__)[^;]*)?;"
@@ -254,14 +255,17 @@ class CalledBy(unittest.TestCase):
     @classmethod
     def mistakes(cls, line, words, users, due, mine):
         """What is named and calls nothing; of the users, those due that are not named."""
-        def names(path):
-            return {LAYERS[layer_of(path)], os.path.splitext(os.path.basename(path))[0]}
+        def names(word, path):
+            """heap.c is a file, heap may be a layer."""
+            stem = os.path.splitext(os.path.basename(path))[0]
+            return word.split(".")[0] == stem or word == LAYERS[layer_of(path)]
         for word in words:
-            if not any(word.split(".")[0] in names(path) for path in users):
+            if not any(names(word, path) for path in users):
                 yield "%s is named and calls nothing" % word
-        named = {word.split(".")[0] for word in words}
-        for path in sorted(due):
-            if layer_of(path) > mine and not names(path) & named and not cls.ALL.search(line):
+        named = {path for path in users | due if any(names(word, path) for word in words)}
+        least = mine + (mine not in map(layer_of, named))
+        for path in sorted(due - named):
+            if layer_of(path) >= least and not cls.ALL.search(line):
                 yield "%s calls and is not named" % path
 
     def test_each_contract_names_who_calls(self):
@@ -276,12 +280,14 @@ class CalledBy(unittest.TestCase):
             if line is None:
                 wrong.append("%s: no such line" % key)
                 continue
-            names = set().union(*map(self.names, mine))
-            # what another contract's header declares is called by way of that one
-            own = names - (declared - set().union(*(self.names(p) for p in mine
-                                                    if p.endswith(".h"))))
-            users, due = ({p for p in paths if p not in mine and self.words(p) & some}
-                          for some in (names, own))
+            names, own = set().union(*map(self.names, mine)), None
+            headers = [p for p in mine if p.endswith(".h")]
+            if headers:                    # what another's declares is called by way of that one
+                own = names - (declared - set().union(*map(self.names, headers)))
+            # who defines the same, or declares it, does not call it
+            users, due = ({p for p in paths if p not in mine and self.words(p) & some
+                           and not (own is None and self.names(p) & some)}
+                          for some in (names, names if own is None else own))
             wrong += ["%s: %s" % (key, m) for m in self.mistakes(
                 line, Calls.named(line, stems), users, due, layer_of(key))]
         self.assertGreater(len(by_contract), 50)
@@ -289,7 +295,8 @@ class CalledBy(unittest.TestCase):
 
     def test_a_false_line_is_found(self):
         def found(line, *words):
-            users = {"src/heap/free.c", "src/stock/large.c", "src/arena/purge.c"}
+            users = {"src/heap/free.c", "src/stock/large.c", "src/arena/purge.c",
+                     "src/arena/added.c"}
             return list(self.mistakes(line, words, users, users, LAYERS.index("arena")))
 
         self.assertEqual(found("stock, heap", "stock", "heap"), [])
@@ -298,6 +305,11 @@ class CalledBy(unittest.TestCase):
         self.assertEqual(found("stock, heap, api", "stock", "heap", "api"),
                          ["api is named and calls nothing"])
         self.assertEqual(found("stock", "stock"), ["src/heap/free.c calls and is not named"])
+        self.assertEqual(found("stock, heap.c", "stock", "heap.c"),
+                         ["heap.c is named and calls nothing",
+                          "src/heap/free.c calls and is not named"])
+        self.assertEqual(found("purge.c, stock, heap", "purge.c", "stock", "heap"),
+                         ["src/arena/added.c calls and is not named"])
 
 class Dead(unittest.TestCase):
     """What a header declares is used by another file of the sources or the command, besides the one

@@ -37,8 +37,8 @@ int os_open_shared(const char *path) {
   return -1;
 }
 
-/* For as long as the file, or a copy of its number, is open; it does not wait. False: somebody else
- * has, or had it, and another file has its name now. Whoever has it removes no other. */
+/* For as long as the file, or a copy of its number, is open; it does not wait. False: another has
+ * the lock, or has put another file under that name. Only who has the lock removes the file. */
 static bool lock_file(int file, const char *path, bool may_fail) {
   struct flock_of_kernel all = {.l_type = F_WRLCK};
   struct stat_of_kernel about, named;

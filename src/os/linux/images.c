@@ -1,5 +1,5 @@
 /* images.c - what is mapped from files, by /proc/self/maps                              layer 1: os
- * Owns:    nothing.   Called by: pprof.c.   Calls: os.
+ * Owns:    nothing.   Called by: pprof.c, fault.c.   Calls: os.
  * Threads: any. What is mapped or unmapped meanwhile may be missing, or seen twice. */
 #include <elf.h>
 #include <link.h>

@@ -1,5 +1,5 @@
 /* nt.h - the calls of Windows that freehold uses                                        layer 1: os
- * Owns:    nothing.   Called by: os_windows.c, windows.c.   Calls: ntdll, kernel32.
+ * Owns:    nothing.   Called by: os, windows.c.   Calls: ntdll, kernel32.
  * Threads: any. Those of ntdll whose names begin with Nt are the bare system calls: they lock
  *          nothing in the process, allocate nothing, and leave the thread's last error alone.
  *
