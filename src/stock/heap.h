@@ -83,11 +83,7 @@ typedef struct {
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
   atomic32_t lane_slabs;   /* of a lane: its slabs; written by its user */
-<<<<<<< HEAD
-  atomic64_t lane_bytes;   /* ... and bytes of large and huge blocks, with a mark: index.c */
-=======
-  atomic64_t lane_bytes;   /* bytes of its large and huge blocks: any thread adds to them */
->>>>>>> docsrows
+  atomic64_t lane_bytes;   /* in its large and huge blocks, and a mark: any thread adds (index.c) */
 } aligned_to(64) heap_own_t;
 
 struct heap {
