@@ -90,7 +90,7 @@ static void thread_leaves(void *heap) {
   }
 }
 
-static heap_t *attach(void) {
+static cold heap_t *attach(void) {
   os_thread_set_leave(thread_leaves);
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;

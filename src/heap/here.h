@@ -68,9 +68,10 @@ static always_inline void here_open(uintptr_t window) {
   bool is_closed = heap_is_closed();
   heap_here.is_closed = is_closed;
   signal_fence(); /* a handler that finds them closed sets both words to 0 */
-  if (unlikely(is_closed)) return;
-  heap_here.window = window;
-  heap_here.limit = HERE_OPEN;
+  if (likely(!is_closed)) {
+    heap_here.window = window;
+    heap_here.limit = HERE_OPEN;
+  }
 }
 
 static always_inline heap_t *heap_of_thread(void) {

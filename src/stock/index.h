@@ -1,6 +1,6 @@
 /* index.h - the large and huge blocks of a first-class heap, found from its lanes    layer 5: stock
  * Owns:    a lane's chunks of cells; a block's `tag` is its cell.   Called by: large.c, huge.c,
- *          sample.c, slow.c, firstclass.c, resize.c, visit.c.   Calls: slab, bitmap.
+ *          lanes.c, sample.c, slow.c, firstclass.c, resize.c, visit.c.   Calls: slab, bitmap.
  * Threads: a lane's user takes cells; the thread that frees a block gives its cell back, by one
  *          operation on one word, also after the heap was deleted. A chunk lives until the lane and
  *          all blocks have left it. A thread that stops before that keeps one chunk from going

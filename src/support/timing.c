@@ -19,9 +19,11 @@ __thread uint32_t timing_marks __attribute__((tls_model("initial-exec")));
 
 static void note(timing_kind_t kind, uint64_t ns) {
   histogram_t *h = &timings[kind];
+  uint64_t most = atomic64_load_relaxed(&h->most);
   unsigned bucket = ns == 0 ? 0 : 64 - (unsigned)__builtin_clzll(ns);
   atomic64_add_relaxed(&h->count[min_size(bucket, TIMING_BUCKETS - 1)], 1);
-  atomic64_raise_relaxed(&h->most, ns);
+  while (ns > most) /* Progress: a failed swap means that the maximum rose */
+    if (atomic64_cas_relaxed(&h->most, &most, ns)) most = ns;
 }
 
 uint64_t timing_begin(void) {

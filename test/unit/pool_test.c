@@ -11,7 +11,7 @@
 TEST(pool, a_claimed_heap_is_ready_and_owns_nothing, "") {
   heap_t *a = pool_claim(), *b = pool_claim();
   CHECK(a != NULL && b != NULL && a != b);
-  CHECK_NE(a->number, b->number);
+  CHECK_NE(heap_number(a), heap_number(b));
   CHECK_EQ((uintptr_t)a % 64, (uintptr_t)0);
   CHECK_EQ(a->busy, 0);
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
@@ -47,7 +47,7 @@ TEST(pool, the_first_heap_has_all_that_it_needs_on_one_page, "") {
 TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_totals, "S-pool") {
   heap_t *a = pool_claim();
   bool is_claimed;
-  uint32_t number = a->number;
+  uint32_t number = heap_number(a);
   heap_note_class(a, 5);
   atomic16_store_relaxed(&a->binned[5], 100);
   atomic_ptr_store_relaxed(&a->tag, a);
@@ -64,7 +64,7 @@ TEST(pool, a_heap_given_back_is_claimed_again_and_its_counts_are_kept_in_the_tot
 
 TEST(pool, what_a_thread_has_left_is_not_made_a_lane_while_an_empty_heap_is_at_hand, "") {
   heap_t *a = pool_claim(), *b = pool_claim();
-  CHECK_EQ(pool_claim_lane()->number, b->number + 1); /* there was no lane before */
+  CHECK_EQ(heap_number(pool_claim_lane()), heap_number(b) + 1); /* there was no lane before */
   atomic_ptr_store_relaxed(&b->tag, b);
   pool_release(b);
   CHECK(pool_rest(a, 10));

@@ -5,17 +5,18 @@ static void have_heap(void *context) { (void)context, (void)my_heap(); }
 
 TEST(users, a_heap_is_its_threads_from_the_first_call_to_the_end_of_the_thread, "P1") {
   heap_t *a = pool_claim(), *b = pool_claim();
-  users_begin(a->number);
-  CHECK_EQ(users_thread(a->number), (uint64_t)0); /* nobody asks while there is one heap alone */
-  users_begin(b->number);
-  CHECK_EQ(users_thread(b->number), os_thread());
+  users_begin(heap_number(a));
+  CHECK_EQ(users_thread(heap_number(a)),
+           (uint64_t)0); /* nobody asks while there is one heap alone */
+  users_begin(heap_number(b));
+  CHECK_EQ(users_thread(heap_number(b)), os_thread());
   CHECK_EQ(users_count(), 1);
-  users_begin(b->number);
+  users_begin(heap_number(b));
   CHECK_EQ(users_count(), 1);
-  users_note(b->number, 0);
-  CHECK_EQ(users_thread(b->number), (uint64_t)0);
+  users_note(heap_number(b), 0);
+  CHECK_EQ(users_thread(heap_number(b)), (uint64_t)0);
   CHECK(users_count() == 0 && users_are_valid(pool_size()));
-  users_note(b->number, 0);
+  users_note(heap_number(b), 0);
   CHECK_EQ(users_count(), 0);
 }
 
@@ -61,18 +62,19 @@ TEST(users, a_wrong_count_is_found, "P1") {
   users_note(heap_number(h), 5);
   CHECK(users_are_valid(pool_size()));
   /* in the child, which finds nobody */
-  EXPECT_ABORT((users_note(heap_number(h), 5), users_are_valid(h->number)), "invariant P1");
+  EXPECT_ABORT((users_note(heap_number(h), 5), users_are_valid(heap_number(h))), "invariant P1");
 }
 
 /* A word that is 0 and whose place a thread had is a parent's, in a child of fork. */
 TEST(users, a_word_that_was_written_is_never_0_again_however_many_threads_come_and_go, "P1") {
   heap_t *a = pool_claim(), *b = pool_claim();
-  users_begin(a->number);
-  users_begin(b->number);
+  users_begin(heap_number(a));
+  users_begin(heap_number(b));
   for (uint32_t i = 0; i < (uint32_t)2 << (64 - OS_THREAD_BITS); i++) {
-    users_note(b->number, i % 2 == 0 ? 0 : 5);
+    users_note(heap_number(b), i % 2 == 0 ? 0 : 5);
     if (i % 2 != 0) continue;
-    users_leave_behind(b->number, USERS_PARENTS); /* as between two steps of who takes it over */
-    CHECK_EQ(users_end_dead(b->number, os_thread()), (uint64_t)0);
+    users_leave_behind(heap_number(b),
+                       USERS_PARENTS); /* as between two steps of who takes it over */
+    CHECK_EQ(users_end_dead(heap_number(b), os_thread()), (uint64_t)0);
   }
 }
