@@ -4,7 +4,7 @@
 #include "../../src/heap/firstclass.h"
 #include "../../src/slab/states.h"
 #include "../../src/stock/lanes.h"
-#include "core.h"
+#include "heaps.h"
 
 static const size_t sizes[] = {0, 1, 7, 8, 9, 24, 100, 1000, 5000, 16376, 16377, 70000, MiB(3)};
 
@@ -22,6 +22,43 @@ TEST(secure, a_block_is_zero_and_has_just_the_bytes_that_were_asked_for, "") {
       memset(p, 0xA7, sizes[i]);
       secure_free(p, ORIGIN_MALLOC, "test");
     }
+}
+
+static void free_some(void *context) {
+  for (size_t i = 1; i < ARRAY_LENGTH(sizes); i++)
+    secure_free(allocate(sizes[i]), ORIGIN_MALLOC, "");
+  *(char **)context = allocate(100);
+  secure_free(*(char **)context, ORIGIN_MALLOC, "");
+}
+static uint64_t first_thread;
+static bool all_others_have_ended(uint64_t thread) { return thread != first_thread; }
+
+TEST(secure, what_a_dead_thread_held_back_is_free_once_its_heap_is_found, "") {
+  char *rested;
+  first_thread = os_thread();
+  secure_free(allocate(100), ORIGIN_MALLOC, "");
+  secure_end_quarantine();
+  heap_collect(true);
+  uint64_t before = atomic64_load_relaxed(&arena_counts.committed);
+  for (int i = 0; i < 20; i++) in_thread(free_some, &rested, false);
+  os_fake.has_ended = all_others_have_ended;
+  CHECK_GT(atomic64_load_relaxed(&arena_counts.committed), before + 20);
+  heap_collect(true);
+  CHECK_LE(atomic64_load_relaxed(&arena_counts.committed), before + 1);
+}
+
+static void write_to_a_dead_threads(void) {
+  char *rested;
+  first_thread = os_thread();
+  allocate(100);
+  in_thread(free_some, &rested, false);
+  os_fake.has_ended = all_others_have_ended;
+  rested[0] = 1;
+  heap_collect(true);
+}
+
+TEST(secure, a_byte_written_to_what_a_dead_thread_held_back_is_found, "") {
+  EXPECT_ABORT(write_to_a_dead_threads(), "write after free");
 }
 
 TEST(secure, a_byte_written_right_behind_a_block_is_found, "") {

@@ -56,6 +56,28 @@ TEST(users, what_a_dead_threads_handlers_used_counts_until_it_is_found, "P1") {
   CHECK(users_are_valid(pool_size()) && interrupted->busy != 0);
 }
 
+/* As if it had earned runs; then an operation of it never ends. */
+static void keep_and_stop_inside(void *context) {
+  heap_t *h = my_heap();
+  interrupted = heap_enter();
+  h->run_most = 12;
+  h->own->more_singles = 3;
+  surplus_add(15);
+  CHECK(context == NULL || pool_is_valid());
+}
+
+TEST(users, what_a_heap_had_of_the_surplus_goes_back_when_an_operation_in_it_never_ends, "K1") {
+  first_thread = os_thread();
+  my_heap();
+  in_thread(keep_and_stop_inside, NULL, true); /* a handler that jumped away; then it ends */
+  CHECK(pool_is_valid() && surplus_is_valid(0) && interrupted->busy != 0);
+  in_thread(keep_and_stop_inside, NULL, false); /* or dies there */
+  CHECK(!surplus_ask(SURPLUS_LEAST / 2, false));
+  os_fake.has_ended = all_others_have_ended;
+  heap_collect(true);
+  CHECK(pool_is_valid() && surplus_is_valid(0) && interrupted->busy != 0);
+}
+
 TEST(users, a_wrong_count_is_found, "P1") {
   heap_t *h = pool_claim();
   users_make();

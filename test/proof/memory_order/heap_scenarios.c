@@ -11,6 +11,7 @@
 #include "../../../src/heap/visit.h"
 #include "../../../src/stock/empty.h"
 #include "../../../src/stock/index.h"
+#include "../../../src/stock/lanes.h"
 #include "../../../src/stock/magazine.h"
 #include "../../../src/stock/outbox.h"
 #include "../../../src/stock/pool.h"
@@ -159,6 +160,24 @@ static void deleted_thread(unsigned me) {
   if (me == 2) firstclass_delete(heap);
   else heap_free(block[0][me], "free");
   system_end_thread();
+}
+
+/* A later heap has the lane of one that is deleted while its block is freed. */
+static void reused_thread(unsigned me) {
+  if (me == 0) heap_free(block[0][0], "free");
+  else {
+    firstclass_delete(heap);
+    heap = firstclass_new();
+    block[1][0] = firstclass_aligned(heap, 1, SLICE_SIZE);
+  }
+  system_end_thread();
+}
+static void only_the_later_one_counts(void) {
+  EXPECT(lanes_use(heap).bytes == SLICE_SIZE);
+  heap_free(block[0][1], "free");
+  firstclass_destroy(heap);
+  system_end_thread();
+  nothing_is_in_use();
 }
 
 /* A collection is in its lane, in which all is free but one block, while it takes another or ends;
@@ -358,6 +377,8 @@ const scenario_t heap_scenarios[] = {
    freed_after},
   {"heap: one is deleted while others free its large blocks", 3, 1, freed_before, deleted_thread,
    nothing_is_in_use},
+  {"heap: the next one has its lane while a large block of it is freed", 2, 0, freed_before,
+   reused_thread, only_the_later_one_counts},
   {"heap: one takes a block while a collection is in it", 2, 0, collected_before, used_or_collected,
    collected_after},
   {"heap: one's last block is freed while a collection is in it", 2, 1, collected_before,
