@@ -12,7 +12,9 @@
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
  *          A3 a free slice that is not dirty reads as zero
  *          A4 a free slice that is not dirty has no `touched` pages. Of others what lies behind
- *             these is not in memory, unless it is pinned or `arena_populate` wants it */
+ *             these is not in memory, unless it is pinned or `arena_populate` wants it
+ *          A5 what is unmapped is not free
+ *          A6 what is purged is free and not dirty */
 #pragma once
 
 #include "../base/sizeclass.h"

@@ -49,7 +49,7 @@ void slab_sort(slab_t *s) {
 static size_t page_of(size_t offset) { return offset / os_page_size(); }
 
 /* The pages on which the block lies, a bit for each. */
-static uint32_t pages_of_block(uintptr_t block, size_t size) {
+uint32_t slab_pages_of(uintptr_t block, size_t size) {
   size_t offset = block % SLICE_SIZE, first = page_of(offset), last = page_of(offset + size - 1);
   return (uint32_t)bits_run((unsigned)first, (unsigned)(last - first + 1));
 }
@@ -73,7 +73,7 @@ void slab_fill_holes(slab_t *s) {
   /* Bound: `carved` */
   for (uintptr_t b = slab_base(s) + atomic32_load_relaxed(&s->carved) * size; b > slab_base(s);
        b -= size) {
-    if ((pages_of_block(b, size) & holes) == 0) continue;
+    if ((slab_pages_of(b, size) & holes) == 0) continue;
     block_link(b, s->head);
     s->head = b;
   }
@@ -101,8 +101,8 @@ void slab_make_holes(slab_t *s, slab_starts_t *free) {
   note_starts(s, free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
     bool is_listed = free->words[b % SLICE_SIZE / STARTS_STEP] >> b / CLASS_STEP % 64 & 1;
-    uint32_t pages = pages_of_block(b, size);
-    if (SECURE && b == base + size) pages |= pages_of_block(b - 1, 1); /* its trailer's before it */
+    uint32_t pages = slab_pages_of(b, size);
+    if (SECURE && b == base + size) pages |= slab_pages_of(b - 1, 1); /* its trailer's before it */
     if (!is_listed && (pages & read_holes(s)) == 0) kept |= pages;
   }
   /* Bound: a slice's pages */
@@ -114,7 +114,7 @@ void slab_make_holes(slab_t *s, slab_starts_t *free) {
   uint32_t holes = read_holes(s) & ~refused;
   unsigned sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
-    if ((pages_of_block(b, size) & holes) == 0) continue;
+    if ((slab_pages_of(b, size) & holes) == 0) continue;
     free->words[b % SLICE_SIZE / STARTS_STEP] &= ~((uint64_t)1 << b / CLASS_STEP % 64);
     sunk++;
   }

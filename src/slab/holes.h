@@ -12,6 +12,8 @@ typedef struct {
   uint64_t words[SLICE_SIZE / CLASS_STEP / 64];
 } slab_starts_t;
 
+/* The pages on which a block of `size` bytes lies, as bits of `holes`. */
+hidden uint32_t slab_pages_of(uintptr_t block, size_t size);
 /* A heap has taken over the slab: what is sunk goes to the private list. */
 hidden void slab_fill_holes(slab_t *s);
 /* Gives back every page on which no part of a block in use lies. The slab is the caller's, as is

@@ -5,6 +5,7 @@
 #include "stock.h"
 
 enum { LANE_LOOKS = 2 * OWNED_MOST }; /* slabs of a class: a lane may own thousands */
+enum { LIST_LOOKS = 16 };             /* blocks of a list */
 
 static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
   size_t n = 0, most = heap_tag(h) == NULL ? SIZE_MAX : LANE_LOOKS;
@@ -22,6 +23,14 @@ static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
   return true;
 }
 
+static bool blocks_are_valid(uintptr_t b, unsigned c) {
+  for (int i = 0; b != 0 && i < LIST_LOOKS; i++, b = block_next(b)) {
+    HOLDS(H7, slab_word(slab_of((void *)b)) == c && block_is_free(b));
+    HOLDS(H7, class_is_multiple((uint16_t)b, class_info[c].inverse));
+  }
+  return true;
+}
+
 static bool lists_are_valid(const heap_t *h, unsigned c) {
   bool is_used = (h->classes[c / 64] >> c % 64 & 1) != 0, has_any = h->aside->returned[c] != 0;
   size_t returned = 0;
@@ -31,7 +40,10 @@ static bool lists_are_valid(const heap_t *h, unsigned c) {
   for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b)) /* Bound: by H5 */
     HOLDS(H5, ++returned <= UINT16_MAX);
   HOLDS(H5, returned >= returned_count(h, c));
-  return true;
+  fresh_t f = heap_fresh(h, c);
+  HOLDS(H9, f.count == 0 ||
+              (~atomic64_load_relaxed(&slab_of((void *)f.first)->fresh) & fresh_bits(f, c)) == 0);
+  return blocks_are_valid(h->bin[c], c) && blocks_are_valid(h->aside->returned[c], c);
 }
 
 static bool batches_are_valid(const heap_t *h) {
@@ -41,6 +53,10 @@ static bool batches_are_valid(const heap_t *h) {
     if (b->slab == NULL) continue;
     HOLDS(H6, (h->aside->slots >> i & 1) != 0 && batch_count(b) != 0);
     HOLDS(H6, arena_slice((void *)slab_base(b->slab)) % BATCH_SLOTS == i);
+    uintptr_t base = slab_base(b->slab), at = base + batch_first(b);
+    unsigned n = 1;
+    for (; n < batch_count(b) && block_is_free(at); n++) at = block_next(at); /* Bound: a slab's */
+    HOLDS(H8, at == base + batch_last(b) && n == batch_count(b) && block_is_free(at));
     chains++;
   }
   HOLDS(H6, h->put_off >= chains);

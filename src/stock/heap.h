@@ -11,7 +11,10 @@
  *          H5 a returned list has all the blocks that `returned_most` and `returned_room` say it
  *             has; one more for each fast free that was cut short
  *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
- *             `put_off` counts them, or more */
+ *             `put_off` counts them, or more
+ *          H7 a block in a bin or a returned list is free, of that class, and begins where one may
+ *          H8 a chain in `batch` has as many free blocks of its slab as it says, from first to last
+ *          H9 never-used blocks that are at hand have their bits in `fresh` of their slab */
 #pragma once
 
 #include "../slab/slab.h"

@@ -23,13 +23,22 @@ static void free_what_is_not_mapped(char *p) {
   bitmap_release(arena_of(p)->free, atomic64_load_relaxed(&arena_of(p)->mapped), 1);
 }
 
-TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3") {
+/* All slices of a group that has free ones, as unmapped or as purged. */
+static void note_free(void *p, bool as_purged) {
+  arena_maps_t *maps = arena_maps(arena_of(p));
+  size_t word = arena_slice(p) / 64;
+  atomic64_store_relaxed(as_purged ? &maps->purged[word] : &maps->unmapped[word], UINT64_MAX);
+}
+
+TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3 A5 A6") {
   char *p = claim(1), *free = p + SLICE_SIZE;
   *p = 1;
   CHECK(arena_is_valid(arena_of(p)));
   EXPECT_ABORT((write_to_free(free), arena_is_valid(arena_of(p))), "invariant A3");
   EXPECT_ABORT((write_to_free(free + SLICE_SIZE - 1), arena_is_valid(arena_of(p))), "invariant A3");
   EXPECT_ABORT((free_the_head(p), arena_is_valid(arena_of(p))), "invariant A2");
+  EXPECT_ABORT((note_free(p, false), arena_is_valid(arena_of(p))), "invariant A5");
+  EXPECT_ABORT((note_free(p, true), arena_is_valid(arena_of(p))), "invariant A6");
   EXPECT_ABORT((free_what_is_not_mapped(p), arena_is_valid(arena_of(p))), "invariant A2");
 }
 

@@ -77,6 +77,37 @@ TEST(heap, frees_put_off_that_no_flush_would_find_are_seen, "H6") {
   EXPECT_ABORT((h->aside->slots = 0, call()), "invariant H6");
 }
 
+TEST(heap, a_block_in_a_bin_that_is_none_of_its_class_or_not_free_is_seen, "H7") {
+  heap_t *h = busy_heap();
+  uintptr_t block = h->bin[CLASS];
+  CHECK_NE(block, (uintptr_t)0);
+  EXPECT_ABORT((h->bin[CLASS] += CLASS_STEP, call()), "invariant H7");
+  EXPECT_ABORT((block_set_live(block), call()), "invariant H7");
+  EXPECT_ABORT((h->bin[CLASS + 1] = block, heap_note_class(h, CLASS + 1), call()), "invariant H7");
+}
+
+TEST(heap, frees_put_off_that_are_more_or_fewer_than_was_noted_are_seen, "H8") {
+  in_thread(allocate_others, NULL, false);
+  heap_t *h = busy_heap();
+  for (int i = 0; i < 3; i++) fast_free(others[i]);
+  batch_t *b = &h->aside->batch[bits_lowest(h->aside->slots)];
+  CHECK_EQ(batch_count(b), 3u);
+  EXPECT_ABORT((atomic64_add_own(&b->chain, (uint64_t)1 << 32), call()), "invariant H8");
+  EXPECT_ABORT((atomic64_add_own(&b->chain, 0 - ((uint64_t)1 << 32)), call()), "invariant H8");
+  EXPECT_ABORT((block_set_live((uintptr_t)others[1]), call()), "invariant H8");
+}
+
+TEST(heap, a_never_used_block_that_a_visitor_would_take_for_live_is_seen, "H9") {
+  fresh_t f = {0};
+  for (int i = 0; i < 300 && f.count == 0; i++) {
+    CHECK(fast_malloc(class_size(MEDIUM_CLASS)) != NULL);
+    f = heap_fresh(my_heap(), MEDIUM_CLASS);
+  }
+  CHECK_GT(f.count, 0);
+  EXPECT_ABORT((atomic64_store_relaxed(&slab_of((void *)f.first)->fresh, 0), call()),
+               "invariant H9");
+}
+
 TEST(heap, a_heap_of_the_program_is_looked_at_too, "H1 F1") {
   fh_heap_t *heap = firstclass_new();
   CHECK(firstclass_aligned(heap, 1, 100) != NULL);
