@@ -41,6 +41,13 @@
 #define HAS_X86_ASSEMBLY 0
 #endif
 
+/* What races knowingly: "Two races are left" in docs/concurrency.md. */
+#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
+#define races_knowingly __attribute__((noinline, no_sanitize("thread")))
+#else
+#define races_knowingly inline
+#endif
+
 /* The grade of the library: constants in the code. */
 #ifndef FH_SECURE
 #define FH_SECURE 0

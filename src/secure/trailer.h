@@ -49,12 +49,14 @@ static always_inline uint8_t trailer_marker(uint64_t seal) { return (uint8_t)sea
 static always_inline uint64_t trailer_filler(uint64_t seal) {
   return trailer_marker(seal) * TRAILER_EACH_BYTE;
 }
-static always_inline uint64_t trailer_load(const char *at) {
+static races_knowingly uint64_t trailer_load(const char *at) {
   uint64_t word;
   memcpy(&word, at, sizeof word);
   return word;
 }
-static always_inline void trailer_store(char *at, uint64_t word) { memcpy(at, &word, sizeof word); }
+static races_knowingly void trailer_store(char *at, uint64_t word) {
+  memcpy(at, &word, sizeof word);
+}
 
 static always_inline atomic64_t *trailer_of(uintptr_t block, size_t usable) {
   return (atomic64_t *)(block + usable - TRAILER_SIZE);
@@ -69,7 +71,7 @@ static always_inline trailer_pair_t *trailer_pair(const char *at, const char *en
   uintptr_t first = (uintptr_t)at + number * TRAILER_PAIR, last = (uintptr_t)end - TRAILER_PAIR;
   return (trailer_pair_t *)(first < last ? first : last);
 }
-static inline void trailer_fill(char *at, char *end, uint64_t filler) {
+static races_knowingly void trailer_fill(char *at, char *end, uint64_t filler) {
   const trailer_pair_t pair = {filler, filler};
   for (; end - at > TRAILER_STEP; at += TRAILER_STEP) /* Bound: the block */
     for (size_t i = 0; i < TRAILER_PAIRS; i++) ((trailer_pair_t *)at)[i] = pair;
@@ -81,7 +83,7 @@ static always_inline trailer_pair_t trailer_other(const trailer_pair_t *p, const
                                                   trailer_pair_t pair) {
   return (*p ^ pair) | (*q ^ pair) | (*r ^ pair) | (*s ^ pair);
 }
-static inline bool trailer_is_full(const char *at, const char *end, uint64_t filler) {
+static races_knowingly bool trailer_is_full(const char *at, const char *end, uint64_t filler) {
   const trailer_pair_t pair = {filler, filler}, *p;
   trailer_pair_t other = {0, 0};
   for (; end - at > TRAILER_STEP; at += TRAILER_STEP) { /* Bound: likewise */
