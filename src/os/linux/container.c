@@ -1,9 +1,9 @@
 /* container.c - how much the container has, and whether it is running out               layer 1: os
- * Contract: container.h. The files are Linux's: on other systems there are none, and no limit. */
-#include "container.h"
+ * Contract: container.h. */
+#include "../container.h"
 
-#include "../base/layout.h"
-#include "os.h"
+#include "../../base/layout.h"
+#include "../os.h"
 
 enum { TEXT_ROOM = 4096, PATH_ROOM = 1024, LEVELS_MOST = 32 };
 enum { SILENT_MS = 10000 }; /* a look that takes longer never ends */
@@ -19,8 +19,7 @@ static atomic64_t reader;
 static atomic32_t reader_since;
 
 typedef struct {
-  char name[PATH_ROOM], before[PATH_ROOM]; /* as /proc/self/cgroup has it, now and last time */
-  char path[PATH_ROOM];                    /* its folder */
+  char name[PATH_ROOM], path[PATH_ROOM]; /* as /proc/self/cgroup has it; its folder */
   size_t path_length, mount_length;
   bool is_version_2;
   uint64_t events; /* how often the limit was met, as the kernel counts; UINT64_MAX: not known */
@@ -110,11 +109,10 @@ static bool has_word(const char *list, const char *word) {
 }
 
 /* "4:memory:/a/b" for version 1, "0::/a/b" for version 2, which counts if no other has the
- * controller. */
-static bool find_group(group_t *g, const char *controller) {
-  bool is_found = false;
-  char *line = files.text, *end;
-  if (read_path("/proc/self/cgroup") == 0) return false;
+ * controller. Its name in `text`. */
+static char *find_group(group_t *g, const char *controller) {
+  char *line = files.text, *name = NULL, *end;
+  read_path("/proc/self/cgroup");
   for (; (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: the lines */
     *end = '\0';
     char *controllers = strchr(line, ':'), *at = controllers;
@@ -122,12 +120,11 @@ static bool find_group(group_t *g, const char *controller) {
     *at++ = '\0';
     bool is_unified = controllers[1] == '\0';
     if (!is_unified && !has_word(controllers + 1, controller)) continue;
-    if ((is_unified && is_found) || strlen(at) >= PATH_ROOM) continue;
-    memcpy(g->name, at, strlen(at) + 1);
+    if ((is_unified && name != NULL) || strlen(at) >= PATH_ROOM) continue;
     g->is_version_2 = is_unified;
-    is_found = true;
+    name = at;
   }
-  return is_found;
+  return name;
 }
 
 /* The next word of a line, ended by a zero byte; NULL: that was all. */
@@ -191,9 +188,10 @@ static bool find_mount(group_t *g, const char *controller) {
 
 /* A process may be moved: then its group has another path. */
 static bool find_folder(group_t *g, const char *controller) {
-  memcpy(g->before, g->name, sizeof g->name);
-  if (!find_group(g, controller)) return false;
-  if (g->path_length != 0 && is_text(g->before, g->name)) return true;
+  const char *name = find_group(g, controller);
+  if (name == NULL) return false;
+  if (g->path_length != 0 && is_text(g->name, name)) return true;
+  memcpy(g->name, name, strlen(name) + 1);
   g->path_length = 0;
   g->events = UINT64_MAX;
   return files.is_read = find_mount(g, controller);
