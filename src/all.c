@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/layout.h"
 #include "base/probe.h"
+#include "os/bsd/call.h"
 #include "os/linux/call.h"
 #include "os/posix.c"
 #if defined(_WIN32)
@@ -23,8 +24,9 @@
 #include "os/linux/unwind.c"
 #include "os/linux/images.c"
 #include "os/linux/huge_pages.c"
+#include "os/linux/container.c"
 #endif
-#include "os/container.c"
+#include "os/without.c"
 
 #include "support/options.c"
 #include "support/trace_file.c"

@@ -1,6 +1,6 @@
-/* container.h - how much memory the container has, and whether it is running out        layer 1: os
+/* container.h - how much the container has, and whether it is running out               layer 1: os
  * Owns:    where the container's files lie, and what they last said.   Called by: budget.c,
- *          callback.c; stats.c, by way of the table in support.   Calls: the kernel.
+ *          users.c, callback.c; stats.c, by way of the table in support.   Calls: the kernel.
  * Threads: any. One thread reads at a time, the others pass by. While one does not come back from a
  *          file the figures stay as they were; one that has died there is not waited for.
  * Sync:    S-container  container_look, at its end (release) -> the next thread that reads
@@ -19,10 +19,11 @@ typedef enum { /* clang-format off */
 } container_state_t; /* clang-format on */
 
 typedef struct {
-  atomic64_t limit;    /* bytes; 0: none was found, or none below what the machine has */
-  atomic64_t room;     /* bytes until the limit, without what the kernel can drop at once */
-  atomic32_t state;    /* container_state_t */
-  atomic32_t is_short; /* since the look before, the limit was met or tasks waited for memory */
+  atomic64_t limit;      /* bytes; 0: none was found, or none below what the machine has */
+  atomic64_t room;       /* bytes until the limit, without what the kernel can drop at once */
+  atomic32_t state;      /* container_state_t */
+  atomic32_t is_short;   /* since the look before, the limit was met or tasks waited for memory */
+  atomic32_t processors; /* whose time it may use, rounded up; 0: there is no quota */
 } container_t;
 extern hidden container_t container;
 

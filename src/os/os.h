@@ -7,8 +7,8 @@
  *          heap is marked then. What opens, renames or removes files: files_windows.c.
  *
  * A port defines these functions, in a folder of its own: linux, windows, or bsd for FreeBSD and
- * macOS. posix.c is for all but Windows, container.c for all. No other layer names a file of the
- * kernel's. test/unit/os_fake.c serves the unit tests. */
+ * macOS. posix.c is for all but Windows; without.c answers for a system that has no such
+ * thing. No other layer names a file of the kernel's. test/unit/os_fake.c serves the unit tests. */
 #pragma once
 
 #include "../base/atomic.h"
@@ -80,12 +80,15 @@ hidden size_t os_resident(const void *at, size_t size);
 /* Makes pages read as zero. Those in memory are written to, and the rest, which may be in swap, go;
  * or all go, where that is less work. */
 hidden void os_zero(void *at, size_t size);
-/* May these bytes be read? Slow. */
-hidden bool os_is_readable(const void *at, size_t size);
 /* May this word be read? Without a system call that a program's sandbox may refuse. */
 hidden bool os_is_there(const void *word);
 /* Copies bytes that may not be there; false: they are not. */
 hidden bool os_copy(void *to, const void *from, size_t size);
+/* May these bytes, 64 at most, be read? Slow. */
+static inline bool os_is_readable(const void *at, size_t size) {
+  char copy[64];
+  return size <= sizeof copy && os_copy(copy, at, size);
+}
 /* May the process map less than its address space has room for (RLIMIT_AS, RLIMIT_DATA)? */
 hidden bool os_is_space_limited(void);
 /* What brk() has mapped: libc's own heap. */

@@ -1,15 +1,22 @@
-/* posix.c - what POSIX has alike everywhere: environment, threads, signals              layer 1: os
+/* posix.c - what POSIX has alike everywhere: files, threads, clocks, environment        layer 1: os
  * Contract: os.h. Owns:    the key of thread exit.   Calls: of libc pthread (keys, threads),
- *          sigfillset, sigaction, environ.
+ *          sigfillset, sigaction, clock_gettime, environ.
  * Threads: any; libc is called only where it neither locks nor allocates, except as os.h says. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #if !defined(_WIN32)
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "os.h"
+#include "bsd/call.h"
+#include "linux/call.h"
 
 #if defined(__APPLE__)
 #include <crt_externs.h>
@@ -65,5 +72,70 @@ bool os_on_signal(int number, void (*handler)(int number)) {
   struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK}, before;
   if (sigaction(number, NULL, &before) != 0 || before.sa_handler != SIG_DFL) return false;
   return sigaction(number, &action, NULL) == 0;
+}
+
+static uint64_t clock_ns(clockid_t clock) {
+  struct timespec now;
+  if (clock_gettime(clock, &now) != 0) return 0;
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+uint64_t os_now_ns(void) { return clock_ns(CALL_FINE); }
+uint64_t os_spent_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+uint32_t os_now_ms(void) { return (uint32_t)(clock_ns(CALL_COARSE) / 1000000); }
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int call_open(const char *path, int flags) {
+  long file = OS_CALL(openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600);
+  return file < 0 ? -1 : (int)file;
+}
+int os_open(const char *path) { return call_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY); }
+int os_create(const char *path) {
+  return call_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+}
+int os_append(const char *path) {
+  int file = call_open(path, O_WRONLY | O_APPEND | O_NONBLOCK);
+  if (file >= 0) OS_CALL(fcntl, file, F_SETFL, O_APPEND);
+  return file;
+}
+
+size_t os_read(int file, char *text, size_t size) {
+  long got;
+  do got = OS_CALL(read, file, text, size); /* Bound: signals that come meanwhile */
+  while (got == -EINTR);
+  return got > 0 ? (size_t)got : 0;
+}
+bool os_write(int file, const char *text, size_t length) {
+  while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
+    long wrote = OS_CALL(write, file, text, length);
+    if (wrote == -EINTR) continue;
+    if (wrote <= 0) return false;
+    text += wrote;
+    length -= (size_t)wrote;
+  }
+  return true;
+}
+void os_close(int file) { OS_CALL(close, file); }
+
+bool os_rename(const char *from, const char *to) {
+  return OS_CALL(renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) == 0;
+}
+void os_remove(const char *path) { OS_CALL(unlinkat, AT_FDCWD, path, 0); }
+size_t os_read_link(const char *path, char *text, size_t size) {
+  long got = OS_CALL(readlinkat, AT_FDCWD, path, text, size);
+  return got > 0 ? (size_t)got : 0;
+}
+bool os_is_special(const char *path) {
+  struct stat_of_kernel about;
+  return OS_CALL(newfstatat, AT_FDCWD, path, &about, 0) == 0 && !S_ISREG(about.st_mode);
+}
+int os_duplicate(int file, int least) {
+  long copy = OS_CALL(fcntl, file, F_DUPFD_CLOEXEC, least);
+  return copy < 0 ? -1 : (int)copy;
+}
+uint64_t os_file_identity(int file) {
+  struct stat_of_kernel about;
+  if (OS_CALL(fstat, file, &about) < 0) return 0;
+  return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
 }
 #endif

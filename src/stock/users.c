@@ -4,6 +4,7 @@
 
 #include "../arena/places.h"
 #include "../base/layout.h"
+#include "../os/container.h"
 #include "../os/os.h"
 #include "../support/options.h"
 
@@ -74,8 +75,10 @@ void users_begin(size_t number) {
 }
 
 size_t users_running(void) {
-  size_t known = max_size(atomic32_load_relaxed(&processors), PROCESSORS_LEAST);
-  return min_size(known, max_size((size_t)users_count(), PROCESSORS_LEAST));
+  size_t known = atomic32_load_relaxed(&processors);
+  size_t quota = atomic32_load_relaxed(&container.processors);
+  if (quota != 0 && option_get(OPTION_container) == CONTAINER_AUTO) known = min_size(known, quota);
+  return max_size(min_size(known, (size_t)users_count()), PROCESSORS_LEAST);
 }
 
 void users_keep(size_t number) {

@@ -92,8 +92,9 @@
     "threads' caches shrink and free memory goes back at once; beyond them the callback of "     \
     "`fh_pressure_set` is called as well. Percentages as in `memory_limit`.")                    \
   X(container,      word,  CONTAINER_AUTO, CONTAINER_AUTO, CONTAINER_IGNORE, ANY,                \
-    "auto: once 8M are in use the limit of the container (cgroup) is read every few seconds. "   \
-    "Near it caches shrink as near `memory_soft`. ignore: it is not looked for.")                \
+    "auto: once 8M are in use the limit of the container (cgroup) is read every few seconds, "   \
+    "and its quota of processors. Near the limit caches shrink as near `memory_soft`. ignore: "    \
+    "it is not looked for.")                                                                       \
   X(stats,          word,  STATS_NONE, STATS_NONE, STATS_JSON,   ANY,                            \
     "Statistics on standard error when a process ends by exit, not by a signal or _exit. "        \
     "exit: text, and how much at most was not freed; json: one JSON object.")                     \

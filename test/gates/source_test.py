@@ -252,6 +252,13 @@ class CalledBy(unittest.TestCase):
     def words(path):
         return set(re.findall(r"\w+", code_of(support.read(path))))
 
+    @staticmethod
+    def are_two_ports(*paths):
+        """Each port has its own of the same names: src/os/NAME/call.h."""
+        ports = {path.split(os.sep)[2] for path in paths if path.count(os.sep) == 3
+                 and layer_of(path) == LAYERS.index("os")}
+        return len(ports) == len(paths) == 2
+
     @classmethod
     def mistakes(cls, line, words, users, due, mine):
         """What is named and calls nothing; of the users, those due that are not named."""
@@ -286,6 +293,7 @@ class CalledBy(unittest.TestCase):
                 own = names - (declared - set().union(*map(self.names, headers)))
             # who defines the same, or declares it, does not call it
             users, due = ({p for p in paths if p not in mine and self.words(p) & some
+                           and not self.are_two_ports(p, key)
                            and not (own is None and self.names(p) & some)}
                           for some in (names, names if own is None else own))
             wrong += ["%s: %s" % (key, m) for m in self.mistakes(
@@ -854,7 +862,7 @@ def long_lines(path, text, columns):
 class Size(unittest.TestCase):
     LINES, COLUMNS, FUNCTION, CORE, ALL = 500, 100, 50, 14500, 21600
     # no library has them beside Linux's
-    ELSEWHERE = ("src/os/windows/", "src/os/bsd/")
+    ELSEWHERE = ("src/os/windows/", "src/os/bsd/", "src/os/without.c")
 
     def test_files_stay_short(self):
         lengths = sorted(((support.read(p).count("\n"), p) for p in core_sources()), reverse=True)

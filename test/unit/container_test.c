@@ -75,6 +75,74 @@ TEST(container, a_group_that_is_mounted_as_the_root_is_found_by_its_path_or_with
   }
 }
 
+/* ---- processors ---- */
+
+static uint32_t found_processors(void) { return atomic32_load_relaxed(&container.processors); }
+
+TEST(container, of_nested_groups_the_least_quota_counts_in_whole_processors, "") {
+  machine_with_pod();
+  machine_file("/sys/fs/cgroup/pod/cpu.max", "max 100000\n");
+  look_once();
+  CHECK_EQ(found_processors(), 0u);
+  machine_file("/sys/fs/cgroup/pod/box/cpu.max", "250000 100000\n");
+  look_once();
+  CHECK_EQ(found_processors(), 3u);
+  machine_file("/sys/fs/cgroup/pod/cpu.max", "200000 100000\n");
+  CHECK_EQ(look_once(), CONTAINER_LIMITED);
+  CHECK_EQ(found_processors(), 2u);
+  machine_file("/sys/fs/cgroup/pod/box/cpu.max", "1000 50000\n");
+  look_once();
+  CHECK_EQ(found_processors(), 1u);
+  machine_file("/sys/fs/cgroup/pod/cpu.max", "max 100000\n");
+  machine_file("/sys/fs/cgroup/pod/box/cpu.max", "max 100000\n");
+  look_once();
+  CHECK_EQ(found_processors(), 0u);
+}
+
+TEST(container, in_version_1_the_quota_is_read_where_the_processors_are_shared_out, "") {
+  machine_start("9:cpuset:/x\n7:cpuacct,cpu:/a/b\n4:memory:/m\n0::/z\n", MOUNT_1);
+  machine_file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
+  machine_file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
+  CHECK_EQ(look_once(), CONTAINER_NONE);
+  CHECK_EQ(found_processors(), 0u);
+  machine_file("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "410000\n");
+  machine_file("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
+  CHECK_EQ(look_once(), CONTAINER_NONE);
+  CHECK_EQ(found_processors(), 5u);
+  machine_file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "400000\n");
+  look_once();
+  CHECK_EQ(found_processors(), 4u);
+  machine_file("/proc/self/cgroup", "7:cpuacct,cpu:/\n4:memory:/m\n"); /* it is moved */
+  look_once();
+  CHECK_EQ(found_processors(), 0u);
+}
+
+TEST(container, a_quota_that_is_torn_is_ignored_and_the_figures_stay, "") {
+  static const char *const torn[] = {"x",          "200000",      "200000 ",  "200000 100000",
+                                     "200000 0\n", "-1 100000\n", "200000\n", "\n"};
+  machine_with_pod();
+  machine_file("/sys/fs/cgroup/pod/box/cpu.max", "200000 100000\n");
+  look_once();
+  for (unsigned i = 0; i < ARRAY_LENGTH(torn); i++) {
+    machine_file("/sys/fs/cgroup/pod/box/cpu.max", torn[i]);
+    CHECK_EQ(look_once(), CONTAINER_TORN);
+    CHECK_EQ(found_processors(), 2u);
+  }
+  machine_file("/sys/fs/cgroup/pod/box/memory.max", "536870912\n"); /* which is whole */
+  look_once();
+  CHECK_EQ(found_limit(), (uint64_t)MiB(512));
+  machine_file("/proc/self/cgroup", NULL);
+  look_once();
+  CHECK_EQ(found_processors(), 2u);
+}
+
+TEST(container, a_period_that_is_not_there_leaves_a_quota_without_meaning, "") {
+  machine_start("7:cpu:/a\n", MOUNT_1);
+  machine_file("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "200000\n");
+  CHECK_EQ(look_once(), CONTAINER_TORN);
+  CHECK_EQ(found_processors(), 0u);
+}
+
 TEST(container, a_process_that_is_moved_is_found_in_its_new_group, "") {
   machine_with_pod();
   look_once();

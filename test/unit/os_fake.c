@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "../../src/base/bits.h"
+#include "../../src/os/container.h"
 
 /* The space lies below where programs do, and in no sanitizer's shadow memory; of 32 bits between
  * the program and its libraries. */
@@ -30,6 +31,13 @@ enum { UNIT = 4096, FIRST_WINDOW = 6, WINDOWS = 8 };
 #define SPACE ((char *)((size_t)FIRST_WINDOW << WINDOW_SHIFT))
 #define SPACE_SIZE ((size_t)WINDOWS << WINDOW_SHIFT)
 #define UNITS (SPACE_SIZE / UNIT)
+
+#if !defined(__linux__) /* elsewhere one file has these and functions that are below */
+container_t container;
+void container_look(uint32_t now_ms) { (void)now_ms; }
+uint64_t container_machine(void) { return os_fake.memory; }
+uint64_t container_memory(void) { return os_fake.memory; }
+#endif
 
 os_counts_t os_counts;
 os_fake_t os_fake = {.page_size = 4096,
@@ -372,20 +380,20 @@ void os_zero(void *at, size_t size) {
   if (!os_discard(at, size)) memset(at, 0, size);
 }
 
-bool os_is_readable(const void *at, size_t size) {
+static bool is_readable(const void *at, size_t size) {
   uintptr_t first = align_down((uintptr_t)at, UNIT);
   return is_at((void *)first, align_up((uintptr_t)at + size - first, UNIT));
 }
 
 /* The system's read, which is no access of the program's. */
 __attribute__((no_sanitize("thread"))) bool os_copy(void *to, const void *from, size_t size) {
-  if (is_inside(from, 1) && !os_is_readable(from, size)) return false;
+  if (is_inside(from, 1) && !is_readable(from, size)) return false;
   for (size_t i = 0; i < size; i++) ((volatile char *)to)[i] = ((const volatile char *)from)[i];
   return true;
 }
 
 bool os_is_there(const void *word) {
-  return !is_inside(word, 1) || os_is_readable(word, sizeof(uintptr_t));
+  return !is_inside(word, 1) || is_readable(word, sizeof(uintptr_t));
 }
 
 bool os_break_range(uintptr_t *from, uintptr_t *to) {

@@ -1,4 +1,5 @@
 /* surplus_test.c - tests of stock/surplus */
+#include "containers.h"
 #include "heaps.h"
 
 #include "../../src/heap/upkeep.h"
@@ -61,6 +62,19 @@ TEST(surplus, it_has_a_spare_part_for_more_than_two_processors_that_can_run_a_th
   CHECK(surplus_has_spare() && !surplus_has_room());
   surplus_add(13 * SURPLUS_EACH);
   CHECK(!surplus_has_spare() && !surplus_ask(1, true));
+}
+
+TEST(surplus, a_quota_bounds_the_processors_that_its_spare_part_is_for, "") {
+  os_fake.processors = 64;
+  pretend_users(64);
+  CHECK(surplus_ask(30 * SURPLUS_EACH, true));
+  surplus_add(0u - 30 * SURPLUS_EACH);
+  machine_with_pod();
+  machine_file("/sys/fs/cgroup/pod/box/cpu.max", "400000 100000\n");
+  look_once();
+  CHECK(surplus_ask(SURPLUS_EACH, true) && !surplus_ask(2 * SURPLUS_EACH, true));
+  core_option(OPTION_container, CONTAINER_IGNORE);
+  CHECK(surplus_ask(2 * SURPLUS_EACH, true));
 }
 
 TEST(surplus, what_a_heap_has_on_average_is_the_less_the_more_heaps_there_are, "") {

@@ -3,20 +3,15 @@
  * Threads: any. No call of libc that is used here locks or allocates, as far as its sources tell;
  *          opening, reading and writing are cancellation points of pthread.
  *
- * It was compiled, and never run. What a kernel lacks answers as os.h says of a system that does
- * not say; docs/ports.md lists it. No advice makes pages read as zero: a new mapping replaces them.
- */
+ * It was compiled, and never run. What these systems lack: without.c; docs/ports.md lists it. No
+ * advice makes pages read as zero: a new mapping replaces them. */
 #if defined(__FreeBSD__) || defined(__APPLE__)
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/param.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/sysctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,32 +19,21 @@
 #include "../../base/bits.h"
 #include "../../base/layout.h"
 #include "../../base/probe.h"
-#include "../os.h"
+#include "call.h"
 
 #if defined(__APPLE__)
 #include <mach/mach.h>
-enum { FINE = CLOCK_MONOTONIC_RAW, COARSE = CLOCK_MONOTONIC_RAW_APPROX };
 enum { ONLY_THERE = 0, RSS_SHIFT = 0 }; /* an address is a hint, which is taken if it can be */
 #define MEMORY_NAME "hw.memsize"
 #else
 #include <sys/syscall.h>
 #include <sys/thr.h>
-enum { FINE = CLOCK_MONOTONIC, COARSE = CLOCK_MONOTONIC_FAST };
 enum { ONLY_THERE = MAP_FIXED | MAP_EXCL, RSS_SHIFT = 10 };
 #define MEMORY_NAME "hw.physmem"
 #endif
 
 os_counts_t os_counts;
 LAYOUT_VARIABLE(os_counts);
-
-static void put_errno_back(const int *before) { errno = *before; }
-#define put_back_at_end __attribute__((cleanup(put_errno_back)))
-
-static bool succeeded(atomic64_t *count, bool is_good) {
-  if (COUNTED) atomic64_add_relaxed(count, 1);
-  if (!is_good) atomic64_add_relaxed(&os_counts.failures, 1);
-  return is_good;
-}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -58,9 +42,8 @@ enum { ANONYMOUS = MAP_PRIVATE | MAP_ANON, READ_WRITE = PROT_READ | PROT_WRITE }
 size_t os_page_size(void) { return (size_t)getpagesize(); }
 
 static void *map(void *at, size_t size, int protection, int flags) {
-  put_back_at_end int before = errno;
-  void *got = mmap(at, size, protection, ANONYMOUS | flags, -1, 0);
-  return succeeded(&os_counts.maps, got != MAP_FAILED) ? got : NULL;
+  long got = OS_CALL(mmap, at, size, protection, ANONYMOUS | flags, -1, 0);
+  return call_succeeded(&os_counts.maps, got) ? (void *)got : NULL;
 }
 void *os_map(size_t size) { return map(NULL, size, READ_WRITE, 0); }
 
@@ -81,12 +64,7 @@ void *os_find(size_t size) {
   return at;
 }
 
-/* Pages cannot move: os_is_one_mapping says so, and what wants to move is copied. What grows is
- * mapped behind by who asks. */
-bool os_move(void *from, size_t old_size, void *to, size_t new_size) {
-  return (void)from, (void)old_size, (void)to, (void)new_size, false;
-}
-bool os_is_one_mapping(void *at, size_t size) { return (void)at, (void)size, false; }
+/* What grows is mapped behind by who asks. */
 bool os_resize(void *at, size_t old_size, size_t new_size) {
   return new_size < old_size && os_unmap((char *)at + new_size, old_size - new_size);
 }
@@ -98,15 +76,13 @@ bool os_discard(void *at, size_t size) {
 }
 
 bool os_unmap(void *at, size_t size) {
-  put_back_at_end int before = errno;
-  if (succeeded(&os_counts.unmaps, munmap(at, size) == 0)) return true;
+  if (call_succeeded(&os_counts.unmaps, OS_CALL(munmap, at, size))) return true;
   os_discard(at, size);
   return false;
 }
 
 static bool protect(void *at, size_t size, int protection) {
-  put_back_at_end int before = errno;
-  return succeeded(&os_counts.advices, mprotect(at, size, protection) == 0);
+  return call_succeeded(&os_counts.advices, OS_CALL(mprotect, at, size, protection));
 }
 bool os_protect(void *at, size_t size, bool is_open) {
   return protect(at, size, is_open ? READ_WRITE : PROT_NONE);
@@ -115,58 +91,36 @@ bool os_seal(void *at, size_t size, bool is_sealed) {
   return protect(at, size, is_sealed ? PROT_READ : READ_WRITE);
 }
 
-/* macOS has no memory that a child finds zero. */
+#if defined(__FreeBSD__)
 void *os_map_unshared(size_t size) {
-#if defined(INHERIT_ZERO)
-  put_back_at_end int before = errno;
   void *at = os_map(size);
-  if (at == NULL || minherit(at, size, INHERIT_ZERO) == 0) return at;
+  if (at == NULL || OS_CALL(minherit, at, size, INHERIT_ZERO) == 0) return at;
   os_unmap(at, size);
+  return NULL;
+}
 #endif
-  return (void)size, NULL;
-}
-
-/* No call makes pages present, and none makes huge ones of small ones. */
-bool os_populate(void *at, size_t size) { return (void)at, (void)size, false; }
-bool os_map_huge(void *at, size_t size, size_t page, int node) {
-  return (void)at, (void)size, (void)page, (void)node, false;
-}
-void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (void)huge; }
-bool os_collapse(void *at, size_t size) { return (void)at, (void)size, false; }
-size_t os_huge_setting(char word[OS_HUGE_SETTING]) { return (void)word, 0; }
-bool os_has_huge_pages(void) { return false; }
-bool os_is_private(const void *at, size_t size) { return (void)at, (void)size, false; }
-size_t os_huge_resident(const void *at, size_t size) { return (void)at, (void)size, 0; }
 
 size_t os_resident(const void *at, size_t size) {
-  put_back_at_end int before = errno;
   char pages[512];
   size_t page = os_page_size(), resident = 0;
   for (size_t done = 0, part; done < size; done += part) { /* Bound: `size` */
     part = min_size(size - done, page * sizeof pages);
-    if (mincore((void *)((uintptr_t)at + done), part, pages) != 0)
-      memset(pages, errno != ENOMEM, sizeof pages); /* ENOMEM: not all is mapped */
+    long result = OS_CALL(mincore, (void *)((uintptr_t)at + done), part, pages);
+    if (result < 0) memset(pages, result != -ENOMEM, sizeof pages); /* ENOMEM: not all is mapped */
     for (size_t i = 0; i < part / page; i++) resident += (pages[i] & MINCORE_INCORE) * page;
   }
   return resident;
 }
 
-void os_zero(void *at, size_t size) {
-  if (!os_discard(at, size)) memset(at, 0, size);
-}
-
 uint64_t os_memory(void) {
-  put_back_at_end int before = errno;
   uint64_t bytes = 0;
-  size_t size = sizeof bytes;
-  return sysctlbyname(MEMORY_NAME, &bytes, &size, NULL, 0) == 0 ? bytes : 0;
+  return OS_CALL(sysctlbyname, MEMORY_NAME, &bytes, &(size_t){sizeof bytes}, NULL, 0) == 0 ? bytes
+                                                                                           : 0;
 }
-
 size_t os_processors(void) {
-  put_back_at_end int before = errno;
   int count = 0;
-  size_t size = sizeof count;
-  return sysctlbyname("hw.ncpu", &count, &size, NULL, 0) == 0 && count > 0 ? (size_t)count : 1;
+  OS_CALL(sysctlbyname, "hw.ncpu", &count, &(size_t){sizeof count}, NULL, 0);
+  return count > 0 ? (size_t)count : 1;
 }
 
 #if defined(__APPLE__)
@@ -176,17 +130,12 @@ bool os_copy(void *to, const void *from, size_t size) {
   return vm_read_overwrite(mach_task_self(), from_there, size, here, &got) == KERN_SUCCESS &&
          got == size;
 }
-bool os_is_there(const void *word) {
-  uintptr_t copy;
-  return os_copy(&copy, word, sizeof copy);
-}
 #else
 /* The kernel reads the signals of a call that then does nothing: sixteen bytes. */
 bool os_is_there(const void *word) {
-  put_back_at_end int before = errno;
   enum { NO_SUCH_WAY = -1 };
   uintptr_t at = (uintptr_t)word & ~(sizeof(sigset_t) - 1);
-  return word != NULL && (syscall(SYS_sigprocmask, NO_SUCH_WAY, at, NULL) == 0 || errno != EFAULT);
+  return word != NULL && OS_CALL(syscall, SYS_sigprocmask, NO_SUCH_WAY, at, NULL) != -EFAULT;
 }
 /* Looked at before: what others unmap at this moment is not caught. */
 bool os_copy(void *to, const void *from, size_t size) {
@@ -196,34 +145,17 @@ bool os_copy(void *to, const void *from, size_t size) {
   return at >= end && memcpy(to, from, size) != NULL;
 }
 #endif
-bool os_is_readable(const void *at, size_t size) {
-  char copy[64];
-  return size <= sizeof copy && os_copy(copy, at, size);
-}
 
 bool os_is_space_limited(void) {
-  put_back_at_end int before = errno;
   struct rlimit limit;
-  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return OS_CALL(getrlimit, RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
-bool os_break_range(uintptr_t *from, uintptr_t *to) { return *from = *to = 0, false; }
 
 /* ---- time, chance, what the system says ------------------------------------------------------ */
 
-static uint64_t clock_ns(clockid_t clock) {
-  put_back_at_end int before = errno;
-  struct timespec now;
-  if (clock_gettime(clock, &now) != 0) return 0;
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-uint32_t os_now_ms(void) { return (uint32_t)(clock_ns(COARSE) / 1000000); }
-uint64_t os_now_ns(void) { return clock_ns(FINE); }
-uint64_t os_spent_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
-
 uint64_t os_random(void) {
-  put_back_at_end int before = errno;
   uint64_t random;
-  return getentropy(&random, sizeof random) == 0 ? random : bits_mix(os_now_ns());
+  return OS_CALL(getentropy, &random, sizeof random) == 0 ? random : bits_mix(os_now_ns());
 }
 
 /* Of both systems and processors: FreeBSD's aarch64 has one bit more. */
@@ -242,9 +174,8 @@ static uint64_t ms_of(struct timeval t) {
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_usec / 1000;
 }
 void os_usage(os_usage_t *usage) {
-  put_back_at_end int before = errno;
   struct rusage used;
-  if (getrusage(RUSAGE_SELF, &used) != 0) memset(&used, 0, sizeof used);
+  if (OS_CALL(getrusage, RUSAGE_SELF, &used) != 0) memset(&used, 0, sizeof used);
   *usage = (os_usage_t){.user_ms = ms_of(used.ru_utime),
                         .system_ms = ms_of(used.ru_stime),
                         .minor_faults = (uint64_t)used.ru_minflt,
@@ -272,26 +203,18 @@ uint64_t os_thread(void) {
   return fits ? process << OS_THREAD_BITS / 2 | (uint64_t)thread : 0;
 }
 
-/* macOS has no question that takes a number. */
+#if defined(__FreeBSD__)
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
-#if defined(__APPLE__)
-  return (void)thread, (void)caller, false;
-#else
-  put_back_at_end int before = errno;
   uint64_t process = thread >> OS_THREAD_BITS / 2;
   if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;
-  return thr_kill((long)(thread ^ process << OS_THREAD_BITS / 2), 0) != 0 && errno == ESRCH;
-#endif
+  return OS_CALL(thr_kill, (long)(thread ^ process << OS_THREAD_BITS / 2), 0) == -ESRCH;
 }
+#endif
 
 void os_sleep_ms(uint32_t ms) {
-  put_back_at_end int before = errno;
   struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-  nanosleep(&time, NULL);
+  OS_CALL(nanosleep, &time, NULL);
 }
-
-/* What a guard has caught the system reports, without a line of ours. */
-bool os_on_fault(os_fault_t *handler) { return (void)handler, false; }
 
 /* abort() may flush stdio, and lock. */
 _Noreturn void os_abort(void) {
@@ -305,91 +228,4 @@ _Noreturn void os_abort(void) {
     sigaction(SIGABRT, &by_default, NULL);
   }
 }
-
-/* ---- call stacks and images: none are read --------------------------------------------------- */
-
-void os_backtrace_start(void) {}
-unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
-  return (void)frames, (void)most, (void)by_tables, 0;
-}
-void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context) {
-  (void)text, (void)visitor, (void)context;
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-static int open_file(const char *path, int flags) {
-  put_back_at_end int before = errno;
-  return open(path, flags | O_CLOEXEC, 0600);
-}
-int os_open(const char *path) { return open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY); }
-int os_create(const char *path) {
-  return open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
-}
-int os_append(const char *path) {
-  put_back_at_end int before = errno;
-  int file = open_file(path, O_WRONLY | O_APPEND | O_NONBLOCK);
-  if (file >= 0) fcntl(file, F_SETFL, O_APPEND);
-  return file;
-}
-
-size_t os_read(int file, char *text, size_t size) {
-  put_back_at_end int before = errno;
-  ssize_t got;
-  do got = read(file, text, size); /* Bound: signals that come meanwhile */
-  while (got < 0 && errno == EINTR);
-  return got > 0 ? (size_t)got : 0;
-}
-bool os_write(int file, const char *text, size_t length) {
-  put_back_at_end int before = errno;
-  while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
-    ssize_t wrote = write(file, text, length);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    text += wrote;
-    length -= (size_t)wrote;
-  }
-  return true;
-}
-
-void os_close(int file) {
-  put_back_at_end int before = errno;
-  close(file);
-}
-bool os_rename(const char *from, const char *to) {
-  put_back_at_end int before = errno;
-  return rename(from, to) == 0;
-}
-void os_remove(const char *path) {
-  put_back_at_end int before = errno;
-  unlink(path);
-}
-size_t os_read_link(const char *path, char *text, size_t size) {
-  put_back_at_end int before = errno;
-  ssize_t got = readlink(path, text, size);
-  return got > 0 ? (size_t)got : 0;
-}
-bool os_is_special(const char *path) {
-  put_back_at_end int before = errno;
-  struct stat about;
-  return stat(path, &about) == 0 && !S_ISREG(about.st_mode);
-}
-int os_duplicate(int file, int least) {
-  put_back_at_end int before = errno;
-  return fcntl(file, F_DUPFD_CLOEXEC, least);
-}
-uint64_t os_file_identity(int file) {
-  put_back_at_end int before = errno;
-  struct stat about;
-  if (fstat(file, &about) != 0) return 0;
-  return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
-}
-
-/* No file of a trace: it can be kept in memory (option trace_ring). */
-int os_create_shared(const char *path) { return (void)path, -1; }
-int os_open_shared(const char *path) { return (void)path, -1; }
-void *os_map_file(int file, uint64_t offset, size_t size) {
-  return (void)file, (void)offset, (void)size, NULL;
-}
-void os_unmap_file(void *at, size_t size) { os_unmap(at, size); }
 #endif

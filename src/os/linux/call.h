@@ -1,5 +1,6 @@
-/* call.h - the bare system call                                                         layer 1: os
- * Owns:    nothing.   Called by: os_linux.c, files.c, huge_pages.c.   Calls: the kernel.
+/* call.h - the bare system call: its result, or an error below zero                     layer 1: os
+ * Owns:    nothing.   Called by: posix.c, os_linux.c, files.c, huge_pages.c.   Calls: the kernel;
+ *          posix.c for call_open.
  * Threads: any. A bare call leaves errno alone, is no cancellation point, and needs no symbol to be
  *          bound. */
 #pragma once
@@ -8,8 +9,10 @@
 
 #if defined(__linux__)
 #include <sys/syscall.h>
+#include <time.h>
 
-/* The bare call: the result, or a negative errno. */
+enum { CALL_FINE = CLOCK_MONOTONIC, CALL_COARSE = CLOCK_MONOTONIC_COARSE };
+
 #if defined(__x86_64__)
 static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
   register long r10 __asm__("r10") = d;
@@ -120,8 +123,9 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
 #else
 #error "add the bare system call of this processor"
 #endif
-#define OS_CALL(number, a, b, c, d, e, f)                                                          \
-  call_kernel(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define CALL_PADDED(number, a, b, c, d, e, f, ...)                                                 \
+  call_kernel(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define OS_CALL(name, ...) CALL_PADDED(SYS_##name, __VA_ARGS__, 0, 0, 0, 0, 0, 0)
 
 /* Calls with a number of 64 bits, on any processor. Where a word has 32 a mapping's place in its
  * file counts pages of 4 KiB. */
@@ -151,4 +155,5 @@ static inline bool call_succeeded(atomic64_t *count, long result) {
   atomic64_add_relaxed(&os_counts.failures, 1);
   return false;
 }
+hidden int call_open(const char *path, int flags); /* -1: it cannot be opened */
 #endif

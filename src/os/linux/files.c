@@ -1,4 +1,4 @@
-/* files.c - files, and what is known of the process: Linux                              layer 1: os
+/* files.c - files of traces, and what is known of the process: Linux                    layer 1: os
  * Contract: os.h. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,24 +13,9 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int open_file(const char *path, int flags) {
-  long file = OS_CALL(openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600, 0, 0);
-  return file < 0 ? -1 : (int)file;
-}
-
-int os_open(const char *path) { return open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY); }
-int os_create(const char *path) {
-  return open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
-}
-int os_append(const char *path) {
-  int file = open_file(path, O_WRONLY | O_APPEND | O_NONBLOCK);
-  if (file >= 0) OS_CALL(fcntl, file, F_SETFL, O_APPEND, 0, 0, 0);
-  return file;
-}
-
 int os_open_shared(const char *path) {
   struct stat_of_kernel about;
-  int file = open_file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  int file = call_open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return -1;
   if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) == 0 && S_ISREG(about.st_mode)) return file;
   os_close(file);
@@ -56,7 +41,7 @@ int os_create_shared(const char *path) {
   if (before >= 0 && is_free) os_remove(path);
   if (before >= 0) os_close(before);
   if (!is_free) return -1;
-  int file = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+  int file = call_open(path, O_RDWR | O_CREAT | O_EXCL);
   if (file < 0 || lock_file(file, path, true)) return file;
   os_close(file);
   return -1;
@@ -80,51 +65,6 @@ void *os_map_file(int file, uint64_t offset, size_t size) {
 
 void os_unmap_file(void *at, size_t size) {
   call_succeeded(&os_counts.unmaps, OS_CALL(munmap, at, size, 0, 0, 0, 0));
-}
-
-bool os_is_special(const char *path) {
-  struct stat_of_kernel about;
-  return OS_CALL(newfstatat, AT_FDCWD, path, &about, 0, 0, 0) == 0 && !S_ISREG(about.st_mode);
-}
-
-size_t os_read(int file, char *text, size_t size) {
-  long got;
-  do got = OS_CALL(read, file, text, size, 0, 0, 0); /* Bound: signals that come meanwhile */
-  while (got == -EINTR);
-  return got > 0 ? (size_t)got : 0;
-}
-
-void os_close(int file) { OS_CALL(close, file, 0, 0, 0, 0, 0); }
-bool os_rename(const char *from, const char *to) {
-  return OS_CALL(renameat2, AT_FDCWD, from, AT_FDCWD, to, 0, 0) == 0;
-}
-void os_remove(const char *path) { OS_CALL(unlinkat, AT_FDCWD, path, 0, 0, 0, 0); }
-
-size_t os_read_link(const char *path, char *text, size_t size) {
-  long got = OS_CALL(readlinkat, AT_FDCWD, path, text, size, 0, 0);
-  return got > 0 ? (size_t)got : 0;
-}
-
-bool os_write(int file, const char *text, size_t length) {
-  while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
-    long wrote = OS_CALL(write, file, text, length, 0, 0, 0);
-    if (wrote == -EINTR) continue;
-    if (wrote <= 0) return false;
-    text += wrote;
-    length -= (size_t)wrote;
-  }
-  return true;
-}
-
-int os_duplicate(int file, int least) {
-  long copy = OS_CALL(fcntl, file, F_DUPFD_CLOEXEC, least, 0, 0, 0);
-  return copy < 0 ? -1 : (int)copy;
-}
-
-uint64_t os_file_identity(int file) {
-  struct stat_of_kernel about;
-  if (OS_CALL(fstat, file, &about, 0, 0, 0, 0) < 0) return 0;
-  return ((uint64_t)about.st_dev << 40 ^ (uint64_t)about.st_ino) | (uint64_t)1 << 63;
 }
 
 /* ---- what the system says of the process ----------------------------------------------------- */

@@ -233,11 +233,6 @@ bool os_copy(void *to, const void *from, size_t size) {
   return OS_CALL(process_vm_readv, pid, &here, 1, &there, 1, 0) == (long)size;
 }
 
-bool os_is_readable(const void *at, size_t size) {
-  char copy[64];
-  return size <= sizeof copy && os_copy(copy, at, size);
-}
-
 static bool is_limited(int resource) {
   struct rlimit64 limit;
   return OS_CALL(prlimit64, 0, resource, NULL, &limit, 0, 0) == 0 &&
@@ -246,16 +241,6 @@ static bool is_limited(int resource) {
 bool os_is_space_limited(void) { return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA); }
 
 /* ---- time, chance, threads ------------------------------------------------------------------- */
-
-static uint64_t clock_ns(clockid_t clock) {
-  struct timespec now;
-  if (clock_gettime(clock, &now) != 0) return 0;
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-static uint64_t clock_ms(void) { return clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000; }
-uint64_t os_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-uint64_t os_spent_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
-uint32_t os_now_ms(void) { return (uint32_t)clock_ms(); }
 
 /* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of
  * them, its key for pointers the second. The number says nothing of either half as long as the
@@ -270,7 +255,9 @@ static uint64_t random_number(void) {
 uint64_t os_random(void) {
   uint64_t random;
   long got = OS_CALL(getrandom, &random, sizeof random, GRND_NONBLOCK, 0, 0, 0);
-  return got == sizeof random ? random : random_number() + os_now_ns();
+  struct timespec now;
+  if (got == sizeof random) return random;
+  return random_number() + (clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (uint64_t)now.tv_nsec : 0);
 }
 
 /* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. Of 32 bits the last

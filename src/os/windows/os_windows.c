@@ -1,5 +1,6 @@
 /* os_windows.c - Windows, 64 bits of x86                                                layer 1: os
- * Contract: os.h. Files: files_windows.c. Instead of errno it leaves the thread's last error alone.
+ * Contract: os.h. Files: files_windows.c; what is missing: without.c. Instead of errno the thread's
+ * last error is left alone.
  *
  * Windows knows memory in two steps: addresses are reserved, and pages of them committed. What is
  * committed counts against what the machine has, touched or not. A reservation goes as a whole.
@@ -172,10 +173,6 @@ bool os_discard(void *at, size_t size) {
   return is_gone;
 }
 
-void os_zero(void *at, size_t size) {
-  if (!os_discard(at, size)) memset(at, 0, size);
-}
-
 bool os_protect(void *at, size_t size, bool is_open) {
   void *pages = at;
   int32_t status = is_open ? page_allocate(&pages, size, MEM_COMMIT, PAGE_READWRITE) : 0;
@@ -230,14 +227,6 @@ bool os_copy(void *to, const void *from, size_t size) {
   size_t got = 0;
   return is_open(from, size) && NtReadVirtualMemory(NT_SELF, from, to, size, &got) >= 0 &&
          got == size;
-}
-bool os_is_there(const void *word) {
-  uintptr_t copy;
-  return os_copy(&copy, word, sizeof copy);
-}
-bool os_is_readable(const void *at, size_t size) {
-  char copy[64];
-  return size <= sizeof copy && os_copy(copy, at, size);
 }
 
 /* What is committed always counts against what the machine has. */
@@ -423,44 +412,4 @@ _Noreturn void os_abort(void) {
   __asm__ volatile("int $0x29" : : "c"(ENDED_BY_PROGRAM));
   for (;;) NtTerminateProcess(NT_SELF, STATUS); /* Bound: it does not return */
 }
-
-/* ---- what is missing here -------------------------------------------------------------------- */
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-/* Pages do not move, and neither are they shared: there is no fork. What wants to move is copied,
- * for os_is_one_mapping says so. */
-bool os_move(void *from, size_t old_size, void *to, size_t new_size) { return false; }
-bool os_is_one_mapping(void *at, size_t size) { return false; }
-bool os_break_range(uintptr_t *from, uintptr_t *to) { return *from = *to = 0, false; }
-
-/* No call makes pages present, and none makes huge ones of small ones. */
-bool os_populate(void *at, size_t size) { return false; }
-bool os_map_huge(void *at, size_t size, size_t page, int node) { return false; }
-void os_advise_huge(void *at, size_t size, bool huge) {}
-bool os_collapse(void *at, size_t size) { return false; }
-size_t os_huge_setting(char word[OS_HUGE_SETTING]) { return 0; }
-bool os_has_huge_pages(void) { return false; }
-bool os_is_private(const void *at, size_t size) { return false; }
-size_t os_huge_resident(const void *at, size_t size) { return 0; }
-
-/* Neither are there signals that tell, call stacks that can be read, raised privileges or links. */
-bool os_on_signal(int number, void (*handler)(int number)) { return false; }
-void os_backtrace_start(void) {}
-unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) { return 0; }
-void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context) {}
-bool os_is_raised(void) { return false; }
-bool os_is_special(const char *path) { return false; }
-size_t os_read_link(const char *path, char *text, size_t size) { return 0; }
-
-/* No file of a trace: it can be kept in memory (option trace_ring). No number is kept for the end:
- * a program that closes its standard error gets no statistics then. */
-int os_duplicate(int file, int least) { return -1; }
-int os_create_shared(const char *path) { return -1; }
-int os_open_shared(const char *path) { return -1; }
-void *os_map_file(int file, uint64_t offset, size_t size) { return NULL; }
-void os_unmap_file(void *at, size_t size) {}
-
-#pragma GCC diagnostic pop
 #endif

@@ -1,9 +1,9 @@
-/* container.c - how much memory the container has, and whether it is running out        layer 1: os
- * Contract: container.h. The files are Linux's: on other systems there are none, and no limit. */
-#include "container.h"
+/* container.c - how much the container has, and whether it is running out               layer 1: os
+ * Contract: container.h. */
+#include "../container.h"
 
-#include "../base/layout.h"
-#include "os.h"
+#include "../../base/layout.h"
+#include "../os.h"
 
 enum { TEXT_ROOM = 4096, PATH_ROOM = 1024, LEVELS_MOST = 32 };
 enum { SILENT_MS = 10000 }; /* a look that takes longer never ends */
@@ -18,15 +18,18 @@ static atomic64_t machine; /* bytes; relaxed: a hint, so that percentages cost n
 static atomic64_t reader;
 static atomic32_t reader_since;
 
+typedef struct {
+  char name[PATH_ROOM], path[PATH_ROOM]; /* as /proc/self/cgroup has it; its folder */
+  size_t path_length, mount_length;
+  bool is_version_2;
+  uint64_t events; /* how often the limit was met, as the kernel counts; UINT64_MAX: not known */
+} group_t;
+
 /* What belongs to the one that reads. */
 static large_table struct {
   char text[TEXT_ROOM];
-  char group[PATH_ROOM], before[PATH_ROOM]; /* as /proc/self/cgroup has it, now and last time */
-  char path[PATH_ROOM];                     /* the group's folder */
-  size_t path_length, mount_length;
-  bool is_version_2, is_torn;
-  bool is_read;    /* in this look, a file of the group; or it is another group */
-  uint64_t events; /* how often the limit was met, as the kernel counts; UINT64_MAX: not known */
+  group_t memory, processors; /* two in version 1 */
+  bool is_torn, is_read;      /* in this look; read: a file of the group, or it is another group */
 } files;
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -39,36 +42,37 @@ static size_t read_path(const char *name) {
 }
 
 /* The file of that name in the folder of `length` bytes of `path`. */
-static size_t read_in_group(size_t length, const char *name) {
+static size_t read_in_group(group_t *g, size_t length, const char *name) {
   size_t n = strlen(name);
-  char *end = files.path + length, after[64];
+  char *end = g->path + length, after[64];
   if (n + 2 > sizeof after || length + n + 2 > PATH_ROOM) return 0;
   memcpy(after, end, n + 2);
   *end = '/';
   memcpy(end + 1, name, n + 1);
-  size_t got = read_path(files.path);
+  size_t got = read_path(g->path);
   memcpy(end, after, n + 2);
   files.is_read |= got != 0;
   return got;
 }
 
-/* Digits and what follows them; false: there are none, or too many. */
-static bool parse_number(const char *at, char end, uint64_t *value) {
+/* Digits that end the line or a word; false: there are none, or too many. */
+static bool parse_number(const char *at, uint64_t *value) {
   *value = 0;
   const char *c = at;
   for (; *c >= '0' && *c <= '9'; c++) { /* Bound: a number */
     if (*value > (UINT64_MAX - 9) / 10) return false;
     *value = *value * 10 + (uint64_t)(*c - '0');
   }
-  return c != at && *c == end;
+  return c != at && (*c == '\n' || *c == ' ');
 }
 
-/* The one number of a file, which ends its line. UINT64_MAX: no such file, or "max"; what is
- * neither is torn, and ignored. */
-static uint64_t group_number(size_t length, const char *name) {
-  uint64_t value = UINT64_MAX;
-  if (read_in_group(length, name) == 0 || strncmp(files.text, "max\n", 4) == 0) return UINT64_MAX;
-  if (parse_number(files.text, '\n', &value)) return value;
+/* The first number of a file. UINT64_MAX: no such file, "max", or -1; all else is torn, and
+ * ignored. */
+static uint64_t group_number(group_t *g, size_t length, const char *name) {
+  uint64_t value;
+  if (read_in_group(g, length, name) == 0 || strncmp(files.text, "max", 3) == 0) return UINT64_MAX;
+  if (strncmp(files.text, "-1\n", 3) == 0) return UINT64_MAX;
+  if (parse_number(files.text, &value)) return value;
   files.is_torn = true;
   return UINT64_MAX;
 }
@@ -79,7 +83,7 @@ static uint64_t number_behind(const char *word) {
   size_t n = strlen(word);
   for (const char *line = files.text; line != NULL; line = strchr(line, '\n')) { /* Bound: lines */
     line += *line == '\n';
-    if (strncmp(line, word, n) == 0 && parse_number(line + n, '\n', &value)) return value;
+    if (strncmp(line, word, n) == 0 && parse_number(line + n, &value)) return value;
   }
   return 0;
 }
@@ -104,24 +108,23 @@ static bool has_word(const char *list, const char *word) {
   return false;
 }
 
-/* "4:memory:/a/b" for version 1, "0::/a/b" for version 2, which counts if no other has memory. */
-static bool find_group(void) {
-  bool is_found = false;
-  char *line = files.text, *end;
-  if (read_path("/proc/self/cgroup") == 0) return false;
+/* "4:memory:/a/b" for version 1, "0::/a/b" for version 2, which counts if no other has the
+ * controller. Its name in `text`. */
+static char *find_group(group_t *g, const char *controller) {
+  char *line = files.text, *name = NULL, *end;
+  read_path("/proc/self/cgroup");
   for (; (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: the lines */
     *end = '\0';
     char *controllers = strchr(line, ':'), *at = controllers;
     if (at == NULL || (at = strchr(at + 1, ':')) == NULL || at[1] != '/') continue;
     *at++ = '\0';
     bool is_unified = controllers[1] == '\0';
-    if (!is_unified && !has_word(controllers + 1, "memory")) continue;
-    if ((is_unified && is_found) || strlen(at) >= PATH_ROOM) continue;
-    memcpy(files.group, at, strlen(at) + 1);
-    files.is_version_2 = is_unified;
-    is_found = true;
+    if (!is_unified && !has_word(controllers + 1, controller)) continue;
+    if ((is_unified && name != NULL) || strlen(at) >= PATH_ROOM) continue;
+    g->is_version_2 = is_unified;
+    name = at;
   }
-  return is_found;
+  return name;
 }
 
 /* The next word of a line, ended by a zero byte; NULL: that was all. */
@@ -136,7 +139,7 @@ static char *next_word(char **line) {
 
 /* "31 23 0:28 ROOT MOUNT options ... - cgroup2 source options": is it the file system with our
  * group? Then `path` is the group's folder. A group that is not below ROOT is taken to be ROOT. */
-static bool read_mount(char *line) {
+static bool read_mount(group_t *g, const char *controller, char *line) {
   char *rest = find_text(line, " - "), *root = NULL, *mount = NULL;
   if (rest == NULL) return false;
   *rest = '\0';
@@ -147,23 +150,23 @@ static bool read_mount(char *line) {
   next_word(&rest);
   options = next_word(&rest);
   if (mount == NULL || options == NULL || strchr(mount, '\\') != NULL) return false;
-  if (!is_text(type, files.is_version_2 ? "cgroup2" : "cgroup")) return false;
-  if (!files.is_version_2 && !has_word(options, "memory")) return false;
+  if (!is_text(type, g->is_version_2 ? "cgroup2" : "cgroup")) return false;
+  if (!g->is_version_2 && !has_word(options, controller)) return false;
   size_t n = is_text(root, "/") ? 0 : strlen(root), length = strlen(mount);
-  char none[] = "", *below = strncmp(files.group, root, n) == 0 ? files.group + n : none;
+  char none[] = "", *below = strncmp(g->name, root, n) == 0 ? g->name + n : none;
   if ((*below != '/' && *below != '\0') || find_text(below, "/..") != NULL) below = none;
   size_t more = is_text(below, "/") ? 0 : strlen(below);
   if (length + more >= PATH_ROOM) return false;
-  memcpy(files.path, mount, length);
-  memcpy(files.path + length, below, more);
-  files.path[length + more] = '\0';
-  files.mount_length = length;
-  files.path_length = length + more;
+  memcpy(g->path, mount, length);
+  memcpy(g->path + length, below, more);
+  g->path[length + more] = '\0';
+  g->mount_length = length;
+  g->path_length = length + more;
   return true;
 }
 
 /* Reads the list of mounts part by part; a line that does not fit is none of ours. */
-static bool find_mount(void) {
+static bool find_mount(group_t *g, const char *controller) {
   int file = os_open("/proc/self/mountinfo");
   bool is_found = false;
   size_t have = 0, got;
@@ -174,7 +177,7 @@ static bool find_mount(void) {
     files.text[have + got] = '\0';
     for (; !is_found && (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: lines */
       *end = '\0';
-      is_found = read_mount(line);
+      is_found = read_mount(g, controller, line);
     }
     have = strlen(line) < TEXT_ROOM / 2 ? strlen(line) : 0;
     memmove(files.text, line, have);
@@ -184,13 +187,14 @@ static bool find_mount(void) {
 }
 
 /* A process may be moved: then its group has another path. */
-static bool find_folder(void) {
-  memcpy(files.before, files.group, sizeof files.group);
-  if (!find_group()) return false;
-  if (files.path_length != 0 && is_text(files.before, files.group)) return true;
-  files.path_length = 0;
-  files.events = UINT64_MAX;
-  return files.is_read = find_mount();
+static bool find_folder(group_t *g, const char *controller) {
+  const char *name = find_group(g, controller);
+  if (name == NULL) return false;
+  if (g->path_length != 0 && is_text(g->name, name)) return true;
+  memcpy(g->name, name, strlen(name) + 1);
+  g->path_length = 0;
+  g->events = UINT64_MAX;
+  return files.is_read = find_mount(g, controller);
 }
 
 /* ---- what it says ---------------------------------------------------------------------------- */
@@ -206,21 +210,23 @@ typedef struct {
   size_t tightest; /* the length of the path of the group that has the least room */
 } bounds_t;
 
-static size_t parent(size_t length) {
+/* 0: there is none that can be seen from here. */
+static size_t parent(const group_t *g, size_t length) {
+  if (length <= g->mount_length) return 0;
   do length--; /* Bound: a path */
-  while (length > files.mount_length && files.path[length] != '/');
+  while (length > g->mount_length && g->path[length] != '/');
   return length;
 }
 
 /* A limit above what the machine has is none. */
 static void read_level(bounds_t *f, size_t length, uint64_t most) {
-  uint64_t limit =
-    group_number(length, files.is_version_2 ? "memory.max" : "memory.limit_in_bytes");
-  uint64_t high = files.is_version_2 ? group_number(length, "memory.high") : UINT64_MAX;
+  group_t *g = &files.memory;
+  bool is_new = g->is_version_2;
+  uint64_t limit = group_number(g, length, is_new ? "memory.max" : "memory.limit_in_bytes");
+  uint64_t high = is_new ? group_number(g, length, "memory.high") : UINT64_MAX;
   if (high < limit) limit = high;
   if (limit >= most) return;
-  uint64_t used =
-    group_number(length, files.is_version_2 ? "memory.current" : "memory.usage_in_bytes");
+  uint64_t used = group_number(g, length, is_new ? "memory.current" : "memory.usage_in_bytes");
   if (used == UINT64_MAX) return;
   if (limit < f->limit) f->limit = limit;
   uint64_t room = limit > used ? limit - used : 0;
@@ -232,37 +238,37 @@ static void read_level(bounds_t *f, size_t length, uint64_t most) {
 /* The kernel drops pages of files that were not used for long before anything is short. */
 static void add_idle_files(bounds_t *f) {
   enum { NEAR_PART = 4 };
-  if (f->room > f->limit / NEAR_PART || read_in_group(f->tightest, "memory.stat") == 0) return;
-  f->room += number_behind(files.is_version_2 ? "inactive_file " : "total_inactive_file ");
+  group_t *g = &files.memory;
+  if (f->room > f->limit / NEAR_PART || read_in_group(g, f->tightest, "memory.stat") == 0) return;
+  f->room += number_behind(g->is_version_2 ? "inactive_file " : "total_inactive_file ");
   if (f->room > f->limit) f->room = f->limit;
 }
 
 /* All tasks waited for memory in a tenth of the last ten seconds: "full avg10=12.34". */
-static bool is_stalling(size_t length) {
-  if (!files.is_version_2 || read_in_group(length, "memory.pressure") == 0) return false;
+static bool is_stalling(group_t *g, size_t length) {
+  if (!g->is_version_2 || read_in_group(g, length, "memory.pressure") == 0) return false;
   const char *full = find_text(files.text, "full avg10=");
   return full != NULL && full[11] >= '1' && full[12] >= '0' && full[12] <= '9';
 }
 
 static void read_want(const bounds_t *f) {
-  uint64_t before = files.events, now = 0;
-  if (!files.is_version_2) now = group_number(f->tightest, "memory.failcnt");
-  else if (read_in_group(f->tightest, "memory.events") != 0)
+  group_t *g = &files.memory;
+  uint64_t before = g->events, now = 0;
+  if (!g->is_version_2) now = group_number(g, f->tightest, "memory.failcnt");
+  else if (read_in_group(g, f->tightest, "memory.events") != 0)
     now = number_behind("high ") + number_behind("max ");
-  files.events = now;
-  bool is_short = (now > before && now != UINT64_MAX) || is_stalling(f->tightest);
+  g->events = now;
+  bool is_short = (now > before && now != UINT64_MAX) || is_stalling(g, f->tightest);
   atomic32_store_relaxed(&container.is_short, is_short);
 }
 
-static container_state_t read_container(void) {
+static container_state_t read_memory(void) {
   bounds_t f = {.limit = UINT64_MAX, .room = UINT64_MAX};
   uint64_t whole = read_machine(), known = atomic64_load_relaxed(&container.limit);
   files.is_torn = files.is_read = false;
-  size_t length = find_folder() ? files.path_length : 0;
-  for (int i = 0; i < LEVELS_MOST && length != 0; i++) {
+  size_t length = find_folder(&files.memory, "memory") ? files.memory.path_length : 0;
+  for (int i = 0; i < LEVELS_MOST && length != 0; i++, length = parent(&files.memory, length))
     read_level(&f, length, whole != 0 ? whole : UINT64_MAX);
-    length = length > files.mount_length ? parent(length) : 0;
-  }
   /* A process that has opened all files that it may, or has another root, finds nothing any more:
    * the figures stay as they were, here and below. */
   if (!files.is_read && known != 0) return CONTAINER_LIMITED;
@@ -273,6 +279,31 @@ static container_state_t read_container(void) {
   atomic64_store_relaxed(&container.room, f.room);
   atomic64_store_relaxed(&container.limit, is_limited ? f.limit : 0);
   return is_limited ? CONTAINER_LIMITED : CONTAINER_NONE;
+}
+
+/* In processors, rounded up: "150000 100000" is two. UINT64_MAX: the group has none. */
+static uint64_t read_quota(group_t *g, size_t length) {
+  uint64_t quota = group_number(g, length, g->is_version_2 ? "cpu.max" : "cpu.cfs_quota_us");
+  uint64_t period = 0;
+  if (quota == UINT64_MAX) return quota;
+  const char *at = files.text;
+  if (g->is_version_2) at = strchr(at, ' ') == NULL ? "" : strchr(at, ' ') + 1;
+  else read_in_group(g, length, "cpu.cfs_period_us");
+  if (!parse_number(at, &period) || period == 0) return files.is_torn = true, UINT64_MAX;
+  return quota / period + (quota % period != 0);
+}
+
+static void read_processors(void) {
+  group_t *g = &files.processors;
+  uint64_t least = UINT64_MAX;
+  files.is_read = false;
+  size_t length = find_folder(g, "cpu") ? g->path_length : 0;
+  for (int i = 0; i < LEVELS_MOST && length != 0; i++, length = parent(g, length)) {
+    uint64_t count = read_quota(g, length);
+    if (count < least) least = count;
+  }
+  if (!files.is_read || files.is_torn) return;
+  atomic32_store_relaxed(&container.processors, least > UINT32_MAX ? 0 : (uint32_t)least);
 }
 
 /* False: another thread is at it. */
@@ -286,13 +317,16 @@ static bool begin_look(uint32_t now) {
   }
   if (!atomic64_cas_acquire(&reader, &who, me)) return false; /* S-container */
   atomic32_store_relaxed(&reader_since, now);
-  if (who != 0) files.path_length = 0; /* what it remembers may be half of it */
+  /* What it remembers may be half of it. */
+  if (who != 0) files.memory.path_length = files.processors.path_length = 0;
   return true;
 }
 
 cold void container_look(uint32_t now) {
   if (!begin_look(now)) return;
-  atomic32_store_relaxed(&container.state, read_container());
+  container_state_t state = read_memory();
+  read_processors();
+  atomic32_store_relaxed(&container.state, files.is_torn ? CONTAINER_TORN : state);
   atomic64_store_release(&reader, 0); /* S-container */
 }
 
